@@ -1,0 +1,20 @@
+# What Nestor stands on. Required packages are Debian 12's (./dev setup installs them); optional ones are found or left
+# out with one line in the summary.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(LLVM 19.1 REQUIRED CONFIG)
+find_package(LLD REQUIRED CONFIG HINTS ${LLVM_DIR}/../lld /usr/lib/llvm-19/lib/cmake/lld)
+find_package(Catch2 REQUIRED)
+find_package(benchmark REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_library(ZIP_LIBRARY zip REQUIRED)  # its CMake package asks for tools that Debian ships apart
+find_package(Protobuf REQUIRED)
+find_library(ISL_LIBRARY isl REQUIRED)
+find_library(HWLOC_LIBRARY hwloc REQUIRED)
+find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
+find_library(BOOST_CONTEXT_LIBRARY boost_context REQUIRED)
+find_program(CLANG NAMES clang-19 REQUIRED)
+message(STATUS "Nestor: LLVM ${LLVM_PACKAGE_VERSION}, Catch2 ${Catch2_VERSION}, clang ${CLANG}")

@@ -1,0 +1,46 @@
+// Machine code from lowered functions: LLVM for CPUs (JIT and objects), CUDA C++ for GPUs.
+//
+// The kernel ABI (CPU): `int32_t NAME(void* const* args, void* workspace, struct nestor_pool* pool)`
+//  - args: one pointer per parameter, in order; 64-byte aligned; const parameters packed by their layout.
+//  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries, then one slice per
+//    worker for temporaries inside parallel loops.
+//  - pool: for parallel loops, `nestor_parallel_for` of runtime/kernel_rt.h; null runs serially.
+//  - returns 0.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nestor/ir.h"
+#include "nestor/target.h"
+
+namespace nestor {
+
+using KernelFn = int32_t (*)(void* const* args, void* workspace, void* pool);
+
+// Bytes of scratch that a lowered function needs when run on `threads` workers.
+int64_t workspace_bytes(const PrimFunc& lowered, int threads);
+
+// Compiled code in this process; functions live as long as the module. Thread safe to call, re-entrant kernels.
+class JitModule {
+ public:
+  static std::shared_ptr<JitModule> compile(const std::vector<PrimFunc>& lowered, const Target& target);
+  KernelFn lookup(const std::string& name) const;  // InternalError if absent
+  ~JitModule();
+
+ private:
+  JitModule();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& target, bool optimized = true);
+std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target);
+std::string emit_object(const std::vector<PrimFunc>& lowered, const Target& target);  // bytes of an ELF object
+
+// Element-count of a buffer in memory, layout and padding included (constant shapes).
+int64_t physical_size(const BufferDecl& decl);
+std::vector<int64_t> physical_shape(const BufferDecl& decl);
+
+}  // namespace nestor

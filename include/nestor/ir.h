@@ -1,0 +1,420 @@
+// The loop IR: expressions, statements, blocks, buffers, functions.
+//
+// Value semantics over immutable nodes: Expr and Stmt are handles to shared nodes that hold a std::variant of plain
+// structs. Every struct lists its fields once (`fields()`); walking, rewriting, structural equality and hashing
+// (walk.h) all read that list, so a new node kind costs one struct and the places where `match` no longer compiles.
+//
+// Identity: Var, Buffer and BlockId are identity objects, compared by pointer. What hangs on them is content: a
+// buffer's shape, scope and layout live in its BufferDecl (a parameter, an allocation), a block's body in the Block.
+// Their pointers order nothing: never iterate a map keyed by them where the order can reach an output.
+//
+// Semantics, which the interpreter (interpret.h) defines in full:
+//  - Loops run 0 .. extent-1. Index arithmetic is i64. Integer `/` is floor division and `%` the floor modulus;
+//    the intrinsic `tdiv` truncates. `max(a,b)` is `a > b ? a : b`, `min(a,b)` is `a < b ? a : b`.
+//  - `Select` is lazy: only the chosen side is evaluated. `&&` and `||` are lazy too.
+//  - A block instance runs if and only if every binding lies in its domain [0, extent) and `where` holds.
+//    Ragged tails follow from that alone. A reduction block's `init` runs before the instance whose R iterators are all 0.
+//  - `Update` is the reduction `X[i] op= v`; its identity is the operation's, or what `init` stores.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "nestor/dtype.h"
+
+namespace nestor {
+
+// ---- Identity objects ------------------------------------------------------------------------------------------
+
+struct VarNode {
+  std::string name;
+  Type type;
+};
+using Var = std::shared_ptr<const VarNode>;
+Var make_var(std::string name, Type type = {DType::i64, 1});
+
+struct BufferNode {
+  std::string name;
+  Type type;  // element type; lanes > 1 only for vector registers made by `promote_local`
+};
+using Buffer = std::shared_ptr<const BufferNode>;
+Buffer make_buffer(std::string name, Type type);
+
+struct BlockIdNode {
+  std::string name;
+  std::shared_ptr<const BlockIdNode> origin;  // the block this one was copied from, or null
+};
+using BlockId = std::shared_ptr<const BlockIdNode>;
+BlockId make_block_id(std::string name, BlockId origin = nullptr);
+
+// ---- Handles ---------------------------------------------------------------------------------------------------
+
+struct ExprNode;
+struct StmtNode;
+
+class Expr {
+ public:
+  Expr() = default;
+  Expr(int64_t value);  // an i64 immediate
+  Expr(int value) : Expr(static_cast<int64_t>(value)) {}
+  Expr(const Var& var);
+  explicit Expr(std::shared_ptr<const ExprNode> node) : node_(std::move(node)) {}
+
+  explicit operator bool() const { return node_ != nullptr; }
+  const ExprNode* get() const { return node_.get(); }
+  const ExprNode* operator->() const { return node_.get(); }
+  const ExprNode& operator*() const { return *node_; }
+  bool same_as(const Expr& other) const { return node_ == other.node_; }
+  Type type() const;
+  DType dtype() const { return type().dtype; }
+  template <class T>
+  const T* as() const;  // the struct, or nullptr where the node is of another kind
+
+ private:
+  std::shared_ptr<const ExprNode> node_;
+};
+
+class Stmt {
+ public:
+  Stmt() = default;
+  explicit Stmt(std::shared_ptr<const StmtNode> node) : node_(std::move(node)) {}
+
+  explicit operator bool() const { return node_ != nullptr; }
+  const StmtNode* get() const { return node_.get(); }
+  const StmtNode* operator->() const { return node_.get(); }
+  const StmtNode& operator*() const { return *node_; }
+  bool same_as(const Stmt& other) const { return node_ == other.node_; }
+  template <class T>
+  const T* as() const;
+
+ private:
+  std::shared_ptr<const StmtNode> node_;
+};
+
+// ---- Expressions -----------------------------------------------------------------------------------------------
+
+enum class BinaryOp : uint8_t {
+  add, sub, mul, div, mod, min, max,      // both operands and the result of one type
+  eq, ne, lt, le, gt, ge,                 // result bool
+  logical_and, logical_or,                // bool, lazy in the right operand (for scalars)
+  bit_and, bit_or, bit_xor, shl, shr      // integers; shr is arithmetic
+};
+enum class UnaryOp : uint8_t { neg, logical_not };
+
+// Functions of the machine or of the math library. `intrinsics()` has name, arity and typing of each.
+enum class Intrinsic : uint8_t {
+  exp, log, sqrt, tanh, erf, sigmoid, pow, abs, floor, ceil, round,  // round: half to even
+  fma,       // fma(a,b,c) = a*b+c rounded once
+  tdiv,      // integer division truncated toward zero
+  bitcast,   // same size in bits; the result type is the node's
+  is_nan,    // bool
+  sync,      // statement only: all threads of a block wait (CUDA __syncthreads)
+  prefetch   // statement only: prefetch(load)
+};
+struct IntrinsicInfo {
+  const char* name;
+  int arity;
+};
+const IntrinsicInfo& info(Intrinsic i);
+std::optional<Intrinsic> parse_intrinsic(std::string_view name);
+
+enum class ReduceOp : uint8_t { add, mul, max, min };
+
+struct IntImm {  // integers and bool; the type is the node's
+  int64_t value;
+  static constexpr auto fields() { return std::make_tuple(&IntImm::value); }
+};
+struct FloatImm {  // the value, already rounded to the node's type
+  double value;
+  static constexpr auto fields() { return std::make_tuple(&FloatImm::value); }
+};
+struct VarRef {
+  Var var;
+  static constexpr auto fields() { return std::make_tuple(&VarRef::var); }
+};
+struct Load {  // with `mask` (lowered, vector): lanes whose mask is false read nothing and give 0
+  Buffer buffer;
+  std::vector<Expr> indices;
+  Expr mask;  // null: all lanes
+  static constexpr auto fields() { return std::make_tuple(&Load::buffer, &Load::indices, &Load::mask); }
+};
+struct Binary {
+  BinaryOp op;
+  Expr a, b;
+  static constexpr auto fields() { return std::make_tuple(&Binary::op, &Binary::a, &Binary::b); }
+};
+struct Unary {
+  UnaryOp op;
+  Expr a;
+  static constexpr auto fields() { return std::make_tuple(&Unary::op, &Unary::a); }
+};
+struct Select {  // if cond then a else b. A vector condition selects by lane; masked loads keep it safe.
+  Expr cond, a, b;
+  static constexpr auto fields() { return std::make_tuple(&Select::cond, &Select::a, &Select::b); }
+};
+struct Cast {  // to the node's type; float to int truncates, to bool is != 0
+  Expr a;
+  static constexpr auto fields() { return std::make_tuple(&Cast::a); }
+};
+struct Call {
+  Intrinsic fn;
+  std::vector<Expr> args;
+  static constexpr auto fields() { return std::make_tuple(&Call::fn, &Call::args); }
+};
+struct Let {
+  Var var;
+  Expr value, body;
+  static constexpr auto fields() { return std::make_tuple(&Let::var, &Let::value, &Let::body); }
+};
+struct Ramp {  // base, base+stride, ...; lanes is the node's
+  Expr base, stride;
+  static constexpr auto fields() { return std::make_tuple(&Ramp::base, &Ramp::stride); }
+};
+struct Broadcast {  // a scalar in every lane; lanes is the node's
+  Expr a;
+  static constexpr auto fields() { return std::make_tuple(&Broadcast::a); }
+};
+struct VectorReduce {  // the lanes of a folded to one scalar by op, as a balanced tree: lane i with lane i + n/2, and so on
+  ReduceOp op;
+  Expr a;
+  static constexpr auto fields() { return std::make_tuple(&VectorReduce::op, &VectorReduce::a); }
+};
+
+struct ExprNode {
+  Type type;
+  std::variant<IntImm, FloatImm, VarRef, Load, Binary, Unary, Select, Cast, Call, Let, Ramp, Broadcast, VectorReduce> v;
+};
+
+// ---- Buffers ---------------------------------------------------------------------------------------------------
+
+enum class Scope : uint8_t {
+  global,  // memory; on CUDA device memory
+  shared,  // CUDA: shared by a thread block
+  local,   // CPU: registers after `promote_local`; CUDA: a thread's own
+};
+
+// (vars) -> (exprs). As a buffer's layout it maps logical indices to physical ones; it is injective on the buffer's
+// box, and physical elements that no logical index reaches hold `pad`.
+struct IndexMap {
+  std::vector<Var> vars;
+  std::vector<Expr> exprs;
+  double pad = 0;
+};
+
+struct BufferDecl {
+  Buffer buffer;
+  std::vector<Expr> shape;  // logical; loads and stores use logical indices until `flatten_buffers`
+  Scope scope = Scope::global;
+  std::optional<IndexMap> layout;  // absent: row major
+};
+
+// ---- Statements ------------------------------------------------------------------------------------------------
+
+enum class ForKind : uint8_t { serial, parallel, vectorized, unrolled, thread };
+enum class ThreadTag : uint8_t { none, block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread };
+enum class IterKind : uint8_t { spatial, reduce };
+
+using Annotation = std::variant<int64_t, std::string>;
+using Annotations = std::map<std::string, Annotation>;
+
+struct Seq {
+  std::vector<Stmt> stmts;  // flattened: no Seq inside a Seq
+  static constexpr auto fields() { return std::make_tuple(&Seq::stmts); }
+};
+struct For {
+  Var var;
+  Expr extent;
+  ForKind kind = ForKind::serial;
+  ThreadTag thread = ThreadTag::none;  // only with ForKind::thread
+  Annotations annotations;
+  Stmt body;
+  static constexpr auto fields() {
+    return std::make_tuple(&For::var, &For::extent, &For::kind, &For::thread, &For::annotations, &For::body);
+  }
+};
+struct IterVar {
+  Var var;
+  IterKind kind = IterKind::spatial;
+  Expr extent;   // domain is [0, extent)
+  Expr binding;  // over loop variables
+  static constexpr auto fields() {
+    return std::make_tuple(&IterVar::var, &IterVar::kind, &IterVar::extent, &IterVar::binding);
+  }
+};
+struct Block {
+  BlockId id;
+  std::vector<IterVar> iters;
+  Expr where;  // null: always. For meaning only (a causal mask), never for tails
+  Stmt init;   // null: none
+  Stmt body;
+  Annotations annotations;
+  static constexpr auto fields() {
+    return std::make_tuple(&Block::id, &Block::iters, &Block::where, &Block::init, &Block::body, &Block::annotations);
+  }
+};
+struct Store {
+  Buffer buffer;
+  std::vector<Expr> indices;
+  Expr value;
+  Expr mask;  // null: all lanes (lowered, vector)
+  static constexpr auto fields() {
+    return std::make_tuple(&Store::buffer, &Store::indices, &Store::value, &Store::mask);
+  }
+};
+struct Update {  // buffer[indices] op= value
+  ReduceOp op;
+  Buffer buffer;
+  std::vector<Expr> indices;
+  Expr value;
+  static constexpr auto fields() {
+    return std::make_tuple(&Update::op, &Update::buffer, &Update::indices, &Update::value);
+  }
+};
+struct If {
+  Expr cond;
+  Stmt then_case, else_case;  // else_case may be null
+  static constexpr auto fields() { return std::make_tuple(&If::cond, &If::then_case, &If::else_case); }
+};
+struct Alloc {  // a temporary that lives during body, uninitialized at its start
+  BufferDecl decl;
+  Stmt body;
+  static constexpr auto fields() { return std::make_tuple(&Alloc::decl, &Alloc::body); }
+};
+struct LetStmt {
+  Var var;
+  Expr value;
+  Stmt body;
+  static constexpr auto fields() { return std::make_tuple(&LetStmt::var, &LetStmt::value, &LetStmt::body); }
+};
+struct Evaluate {  // an intrinsic for its effect: sync, prefetch
+  Expr call;
+  static constexpr auto fields() { return std::make_tuple(&Evaluate::call); }
+};
+
+struct StmtNode {
+  std::variant<Seq, For, Block, Store, Update, If, Alloc, LetStmt, Evaluate> v;
+};
+
+// ---- Functions -------------------------------------------------------------------------------------------------
+
+enum class Role : uint8_t { in, constant, out };  // constant: weights, known at compile time, may be given a layout
+
+struct Param {
+  Role role;
+  BufferDecl decl;
+};
+
+struct PrimFunc {
+  std::string name;
+  std::vector<Var> dims;  // symbolic dimensions, `func f[N](...)`
+  std::vector<Param> params;
+  std::vector<BufferDecl> allocs;  // temporaries of the whole function; `compact` moves them inward
+  Stmt body;
+};
+
+// ---- Access ----------------------------------------------------------------------------------------------------
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+
+// Calls the lambda for the node's struct. There is no default case: a new kind must break the build where it matters.
+template <class... Fs>
+decltype(auto) match(const Expr& e, Fs&&... fs) {
+  return std::visit(Overloaded{std::forward<Fs>(fs)...}, e->v);
+}
+template <class... Fs>
+decltype(auto) match(const Stmt& s, Fs&&... fs) {
+  return std::visit(Overloaded{std::forward<Fs>(fs)...}, s->v);
+}
+
+inline Type Expr::type() const { return node_->type; }
+template <class T>
+const T* Expr::as() const {
+  return node_ ? std::get_if<T>(&node_->v) : nullptr;
+}
+template <class T>
+const T* Stmt::as() const {
+  return node_ ? std::get_if<T>(&node_->v) : nullptr;
+}
+
+// The value of an integer immediate (also inside a Broadcast), if it is one.
+std::optional<int64_t> as_int(const Expr& e);
+bool is_const_int(const Expr& e, int64_t value);
+
+// ---- Constructors ----------------------------------------------------------------------------------------------
+// They check types (InternalError) and fold nothing: parse(print(f)) is f.
+
+namespace make {
+Expr int_imm(int64_t value, Type type);
+Expr float_imm(double value, Type type);  // rounds value to the type
+Expr imm(double value, Type type);        // int, bool or float, whatever the type asks; broadcast if it has lanes
+Expr bool_imm(bool value);
+Expr var(const Var& v);
+Expr load(const Buffer& b, std::vector<Expr> indices, Expr mask = {});
+Expr binary(BinaryOp op, Expr a, Expr b);
+Expr unary(UnaryOp op, Expr a);
+Expr select(Expr cond, Expr a, Expr b);
+Expr cast(Type type, Expr a);  // a itself where the type is already right
+Expr call(Intrinsic fn, std::vector<Expr> args);
+Expr bitcast(Type type, Expr a);
+Expr let(Var var, Expr value, Expr body);
+Expr ramp(Expr base, Expr stride, int lanes);
+Expr broadcast(Expr a, int lanes);  // a itself where lanes is 1
+Expr vector_reduce(ReduceOp op, Expr a);
+
+Stmt seq(std::vector<Stmt> stmts);  // flattens; the statement itself where there is only one
+Stmt loop(Var var, Expr extent, Stmt body, ForKind kind = ForKind::serial, ThreadTag thread = ThreadTag::none,
+          Annotations annotations = {});
+Stmt block(Block block);
+Stmt store(Buffer b, std::vector<Expr> indices, Expr value, Expr mask = {});
+Stmt update(ReduceOp op, Buffer b, std::vector<Expr> indices, Expr value);
+Stmt if_then(Expr cond, Stmt then_case, Stmt else_case = {});
+Stmt alloc(BufferDecl decl, Stmt body);
+Stmt let_stmt(Var var, Expr value, Stmt body);
+Stmt evaluate(Expr call);
+}  // namespace make
+
+// Arithmetic for writing IR in C++. These fold integer immediates and neutral elements (x+0, x*1, x*0, x/1, x%1), and
+// give an i64 immediate the type of the other side.
+Expr operator+(Expr a, Expr b);
+Expr operator-(Expr a, Expr b);
+Expr operator*(Expr a, Expr b);
+Expr operator/(Expr a, Expr b);
+Expr operator%(Expr a, Expr b);
+Expr operator-(Expr a);
+Expr min(Expr a, Expr b);
+Expr max(Expr a, Expr b);
+Expr eq(Expr a, Expr b);
+Expr ne(Expr a, Expr b);
+Expr lt(Expr a, Expr b);
+Expr le(Expr a, Expr b);
+Expr gt(Expr a, Expr b);
+Expr ge(Expr a, Expr b);
+Expr logical_and(Expr a, Expr b);  // folds true and false
+Expr logical_or(Expr a, Expr b);
+Expr logical_not(Expr a);
+
+// The identity element of a reduction at a type: 0, 1, lowest (or -inf), highest (or +inf).
+Expr identity_of(ReduceOp op, Type type);
+BinaryOp binary_of(ReduceOp op);
+
+// Names as they are printed and parsed.
+const char* symbol(BinaryOp op);     // "+", "min", "&&", ...
+const char* symbol(ReduceOp op);     // "+=", "*=", "max=", "min="
+const char* name_of(Scope scope);    // "global", ...
+const char* name_of(ThreadTag tag);  // "blockIdx.x", ..., "vthread"
+const char* name_of(Role role);      // "in", "const", "out"
+
+}  // namespace nestor

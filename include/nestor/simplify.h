@@ -1,0 +1,48 @@
+// Algebra on expressions with the ranges of variables in view. Keeps every value (floats: bit for bit), is idempotent,
+// and returns the same handle where nothing changes.
+#pragma once
+
+#include <limits>
+#include <unordered_map>
+
+#include "nestor/ir.h"
+
+namespace nestor {
+
+// A closed interval of integers; the ends saturate at kMin and kMax, which mean "unbounded".
+struct Interval {
+  static constexpr int64_t kMin = std::numeric_limits<int64_t>::min() / 4;
+  static constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 4;
+  int64_t lo = kMin, hi = kMax;
+  bool is_point() const { return lo == hi; }
+};
+
+// What is known where an expression stands: ranges of variables, and conditions that hold (from enclosing ifs).
+class Facts {
+ public:
+  void set(const Var& v, Interval range) { ranges_[v] = range; }
+  void assume(const Expr& condition);  // an affine comparison, or && of them; others are remembered as such
+  Interval range(const Var& v) const;
+  const std::vector<Expr>& assumptions() const { return assumptions_; }
+
+ private:
+  std::unordered_map<Var, Interval> ranges_;
+  std::vector<Expr> assumptions_;
+};
+
+Expr simplify(const Expr& e, const Facts& facts = {});
+Stmt simplify(const Stmt& s, const Facts& facts = {});  // also drops dead branches, empty loops, loops of extent 1 stay unless `drop_unit_loops`
+PrimFunc simplify(const PrimFunc& f);
+
+Interval range_of(const Expr& e, const Facts& facts);  // of an integer expression; conservative
+bool can_prove(const Expr& condition, const Facts& facts);
+
+// e as sum of coefficient * var + constant, if it is affine with constant coefficients over VarRefs.
+struct Affine {
+  std::vector<std::pair<Var, int64_t>> terms;  // in order of first appearance, coefficients not 0
+  int64_t constant = 0;
+};
+std::optional<Affine> as_affine(const Expr& e);
+int64_t coefficient(const Affine& a, const Var& v);  // 0 where v is absent
+
+}  // namespace nestor

@@ -1,0 +1,33 @@
+// What code is generated for: instruction set, registers, caches. `native` asks the machine (LLVM for the features,
+// hwloc for caches and cores).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nestor {
+
+enum class TargetKind : uint8_t { cpu, cuda };
+
+struct Target {
+  TargetKind kind = TargetKind::cpu;
+  std::string name;      // as given: "native", "x86-64-v3", "x86-64-v4", "aarch64", "cuda:sm_80", ...
+  std::string triple;    // LLVM target triple (cpu)
+  std::string cpu;       // LLVM CPU name, "znver5"
+  std::string features;  // LLVM feature string
+  int vector_bits = 512;       // width of a vector register
+  int vector_registers = 32;   // count of them
+  int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
+  int cores = 1;
+  std::string sm;  // "sm_80" (cuda)
+
+  int lanes(int bytes_per_element) const { return vector_bits / 8 / bytes_per_element; }
+};
+
+// Throws UserError listing the targets there are.
+Target parse_target(const std::string& name);
+Target host_target();
+std::vector<std::string> known_targets();
+
+}  // namespace nestor

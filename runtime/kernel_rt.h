@@ -1,0 +1,27 @@
+/* The kernels' runtime: a small thread pool in plain C on pthread. Compiled into this process and, as bitcode, into
+ * every artifact. A loop's iterations may run in any order and on any worker; nested calls run serially. */
+#ifndef NESTOR_KERNEL_RT_H
+#define NESTOR_KERNEL_RT_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct nestor_pool;
+
+/* Runs iterations [begin, end); worker is in 0 .. threads-1 and distinct among calls running at the same time. */
+typedef void (*nestor_task)(void* ctx, int64_t begin, int64_t end, int32_t worker);
+
+struct nestor_pool* nestor_pool_create(int32_t threads);
+void nestor_pool_destroy(struct nestor_pool* pool);
+int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
+
+/* Returns when all of [0, n) has run. A null pool runs fn(ctx, 0, n, 0). */
+void nestor_parallel_for(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,345 @@
+// Walking and rewriting driven by the nodes' field lists: each field type is handled once here, no node kind is.
+#include "nestor/walk.h"
+
+#include "nestor/error.h"
+
+namespace nestor {
+
+namespace {
+
+// Declared ahead, since the vector case calls them at instantiation.
+template <class F>
+void visit_field(const IterVar& i, F&& f);
+template <class F>
+bool map_field(IterVar& i, F&& f);
+
+// Calls f on every Expr and Stmt directly inside a field.
+template <class F>
+void visit_field(const Expr& e, F&& f) {
+  if (e) f(e);
+}
+template <class F>
+void visit_field(const Stmt& s, F&& f) {
+  if (s) f(s);
+}
+template <class T, class F>
+void visit_field(const std::vector<T>& items, F&& f) {
+  for (const T& item : items) visit_field(item, f);
+}
+template <class F>
+void visit_field(const IterVar& i, F&& f) {
+  visit_field(i.extent, f);
+  visit_field(i.binding, f);
+}
+template <class F>
+void visit_field(const BufferDecl& d, F&& f) {
+  visit_field(d.shape, f);  // a layout's expressions are over its own variables
+}
+template <class T, class F>
+void visit_field(const T&, F&&) {}
+
+template <class Node, class F>
+void visit_children(const Node& node, F&& f) {
+  std::visit(
+      [&](const auto& n) {
+        using N = std::decay_t<decltype(n)>;
+        std::apply([&](auto... field) { (visit_field(n.*field, f), ...); }, N::fields());
+      },
+      node.v);
+}
+
+// Replaces the children inside a field; true where one changed.
+template <class F>
+bool map_field(Expr& e, F&& f) {
+  if (!e) return false;
+  Expr changed = f(e);
+  const bool different = !changed.same_as(e);
+  e = std::move(changed);
+  return different;
+}
+template <class F>
+bool map_field(Stmt& s, F&& f) {
+  if (!s) return false;
+  Stmt changed = f(s);
+  const bool different = !changed.same_as(s);
+  s = std::move(changed);
+  return different;
+}
+template <class T, class F>
+bool map_field(std::vector<T>& items, F&& f) {
+  bool changed = false;
+  for (T& item : items) changed |= map_field(item, f);
+  return changed;
+}
+template <class F>
+bool map_field(IterVar& i, F&& f) {
+  const bool a = map_field(i.extent, f);
+  return map_field(i.binding, f) || a;
+}
+template <class F>
+bool map_field(BufferDecl& d, F&& f) {
+  return map_field(d.shape, f);
+}
+template <class T, class F>
+bool map_field(T&, F&&) {
+  return false;
+}
+
+template <class N, class F>
+bool map_fields(N& n, F&& f) {
+  return std::apply([&](auto... field) { return (static_cast<int>(map_field(n.*field, f)) | ... | 0) != 0; },
+                    N::fields());
+}
+
+struct AllWalker : Walker {
+  const std::function<void(const Expr&)>* on_expr = nullptr;
+  const std::function<void(const Stmt&)>* on_stmt = nullptr;
+  void expr(const Expr& e) override {
+    if (on_expr) (*on_expr)(e);
+    if (on_expr) children(e);
+  }
+  void stmt(const Stmt& s) override {
+    if (on_stmt) (*on_stmt)(s);
+    children(s);
+  }
+};
+
+}  // namespace
+
+void Walker::children(const Expr& e) {
+  visit_children(*e, [this](const Expr& child) { expr(child); });
+}
+
+void Walker::children(const Stmt& s) {
+  visit_children(*s, Overloaded{[this](const Expr& child) { expr(child); }, [this](const Stmt& child) { stmt(child); }});
+}
+
+Expr Rewriter::children(const Expr& e) {
+  return std::visit(
+      [&](const auto& n) -> Expr {
+        auto copy = n;
+        if (!map_fields(copy, [this](const Expr& child) { return expr(child); })) return e;
+        return Expr(std::make_shared<const ExprNode>(ExprNode{e->type, std::move(copy)}));
+      },
+      e->v);
+}
+
+Stmt Rewriter::children(const Stmt& s) {
+  return std::visit(
+      [&](const auto& n) -> Stmt {
+        using N = std::decay_t<decltype(n)>;
+        auto copy = n;
+        const auto f = Overloaded{[this](const Expr& child) { return expr(child); },
+                                  [this](const Stmt& child) { return stmt(child); }};
+        if (!map_fields(copy, f)) return s;
+        if constexpr (std::is_same_v<N, Seq>) {
+          Stmt joined = make::seq(std::move(copy.stmts));
+          const auto* as_seq = joined.as<Seq>();
+          return as_seq && as_seq->stmts.empty() ? Stmt() : joined;
+        }
+        if constexpr (std::is_same_v<N, If>) {
+          if (!copy.then_case && !copy.else_case) return {};
+          if (!copy.then_case) return make::if_then(logical_not(copy.cond), copy.else_case);
+        }
+        if constexpr (requires { copy.body; } && !std::is_same_v<N, If>)
+          if (!copy.body) return {};
+        return Stmt(std::make_shared<const StmtNode>(StmtNode{std::move(copy)}));
+      },
+      s->v);
+}
+
+void for_each_expr(const Stmt& s, const std::function<void(const Expr&)>& f) {
+  AllWalker w;
+  w.on_expr = &f;
+  w.stmt(s);
+}
+void for_each_expr(const Expr& e, const std::function<void(const Expr&)>& f) {
+  AllWalker w;
+  w.on_expr = &f;
+  w.expr(e);
+}
+void for_each_stmt(const Stmt& s, const std::function<void(const Stmt&)>& f) {
+  AllWalker w;
+  w.on_stmt = &f;
+  w.stmt(s);
+}
+
+namespace {
+
+struct Substituter : Rewriter {
+  const VarMap* vars = nullptr;
+  const BufferMap* buffers = nullptr;
+
+  Buffer map(const Buffer& b) const {
+    if (!buffers) return b;
+    const auto it = buffers->find(b);
+    return it == buffers->end() ? b : it->second;
+  }
+  Expr expr(const Expr& e) override {
+    if (const auto* r = e.as<VarRef>(); r && vars) {
+      const auto it = vars->find(r->var);
+      return it == vars->end() ? e : it->second;
+    }
+    Expr out = children(e);
+    if (const auto* l = out.as<Load>(); l && map(l->buffer) != l->buffer)
+      return make::load(map(l->buffer), l->indices, l->mask);
+    return out;
+  }
+  Stmt stmt(const Stmt& s) override {
+    Stmt out = children(s);
+    if (!buffers || !out) return out;
+    if (const auto* st = out.as<Store>(); st && map(st->buffer) != st->buffer)
+      return make::store(map(st->buffer), st->indices, st->value, st->mask);
+    if (const auto* u = out.as<Update>(); u && map(u->buffer) != u->buffer)
+      return make::update(u->op, map(u->buffer), u->indices, u->value);
+    if (const auto* a = out.as<Alloc>(); a && map(a->decl.buffer) != a->decl.buffer) {
+      BufferDecl d = a->decl;
+      d.buffer = map(d.buffer);
+      return make::alloc(std::move(d), a->body);
+    }
+    return out;
+  }
+};
+
+template <class T>
+T run_substitution(const T& node, const VarMap* vars, const BufferMap* buffers) {
+  if ((!vars || vars->empty()) && (!buffers || buffers->empty())) return node;
+  Substituter s;
+  s.vars = vars;
+  s.buffers = buffers;
+  if constexpr (std::is_same_v<T, Expr>)
+    return s.expr(node);
+  else
+    return s.stmt(node);
+}
+
+// Renames everything bound inside; one map for the whole copy, since every binder is a distinct object.
+struct FreshCopier : Rewriter {
+  VarMap vars;
+  BufferMap buffers;
+
+  Var fresh(const Var& v) {
+    Var copy = make_var(v->name, v->type);
+    vars[v] = Expr(copy);
+    return copy;
+  }
+  Expr expr(const Expr& e) override {
+    if (const auto* r = e.as<VarRef>()) {
+      const auto it = vars.find(r->var);
+      return it == vars.end() ? e : it->second;
+    }
+    if (const auto* l = e.as<Let>()) {
+      Expr value = expr(l->value);
+      Var v = fresh(l->var);
+      return make::let(v, std::move(value), expr(l->body));
+    }
+    Expr out = children(e);
+    if (const auto* l = out.as<Load>())
+      if (const auto it = buffers.find(l->buffer); it != buffers.end()) return make::load(it->second, l->indices, l->mask);
+    return out;
+  }
+  Stmt stmt(const Stmt& s) override {
+    return match(
+        s,
+        [&](const For& f) {
+          Expr extent = expr(f.extent);
+          Var v = fresh(f.var);
+          return make::loop(v, std::move(extent), stmt(f.body), f.kind, f.thread, f.annotations);
+        },
+        [&](const LetStmt& l) {
+          Expr value = expr(l.value);
+          Var v = fresh(l.var);
+          return make::let_stmt(v, std::move(value), stmt(l.body));
+        },
+        [&](const Block& b) {
+          Block copy = b;
+          copy.id = make_block_id(b.id->name, b.id);
+          for (IterVar& i : copy.iters) {
+            i.extent = expr(i.extent);
+            i.binding = expr(i.binding);
+          }
+          for (IterVar& i : copy.iters) i.var = fresh(i.var);
+          if (b.where) copy.where = expr(b.where);
+          if (b.init) copy.init = stmt(b.init);
+          copy.body = stmt(b.body);
+          return make::block(std::move(copy));
+        },
+        [&](const Alloc& a) {
+          BufferDecl d = a.decl;
+          for (Expr& e : d.shape) e = expr(e);
+          d.buffer = make_buffer(a.decl.buffer->name, a.decl.buffer->type);
+          buffers[a.decl.buffer] = d.buffer;
+          return make::alloc(std::move(d), stmt(a.body));
+        },
+        [&](const Store& st) {
+          Stmt out = children(s);
+          const auto* o = out.as<Store>();
+          const auto it = buffers.find(st.buffer);
+          return it == buffers.end() ? out : make::store(it->second, o->indices, o->value, o->mask);
+        },
+        [&](const Update& u) {
+          Stmt out = children(s);
+          const auto* o = out.as<Update>();
+          const auto it = buffers.find(u.buffer);
+          return it == buffers.end() ? out : make::update(o->op, it->second, o->indices, o->value);
+        },
+        [&](const Seq&) { return children(s); }, [&](const If&) { return children(s); },
+        [&](const Evaluate&) { return children(s); });
+  }
+};
+
+}  // namespace
+
+Expr substitute(const Expr& e, const VarMap& map) { return run_substitution(e, &map, nullptr); }
+Stmt substitute(const Stmt& s, const VarMap& map) { return run_substitution(s, &map, nullptr); }
+Stmt substitute(const Stmt& s, const BufferMap& map) { return run_substitution(s, nullptr, &map); }
+Expr substitute(const Expr& e, const BufferMap& map) { return run_substitution(e, nullptr, &map); }
+
+Stmt fresh_copy(const Stmt& s) { return FreshCopier().stmt(s); }
+
+namespace {
+
+template <class T>
+bool any_expr(const T& node, const std::function<bool(const Expr&)>& test) {
+  bool found = false;
+  for_each_expr(node, [&](const Expr& e) { found = found || test(e); });
+  return found;
+}
+auto is_var(const Var& v) {
+  return [v](const Expr& e) { return e.as<VarRef>() && e.as<VarRef>()->var == v; };
+}
+auto loads(const Buffer& b) {
+  return [b](const Expr& e) { return e.as<Load>() && e.as<Load>()->buffer == b; };
+}
+
+}  // namespace
+
+bool uses_var(const Expr& e, const Var& v) { return any_expr(e, is_var(v)); }
+bool uses_var(const Stmt& s, const Var& v) { return any_expr(s, is_var(v)); }
+bool uses_buffer(const Expr& e, const Buffer& b) { return any_expr(e, loads(b)); }
+bool uses_buffer(const Stmt& s, const Buffer& b) {
+  bool found = any_expr(s, loads(b));
+  for_each_stmt(s, [&](const Stmt& inner) {
+    if (const auto* st = inner.as<Store>()) found = found || st->buffer == b;
+    if (const auto* u = inner.as<Update>()) found = found || u->buffer == b;
+  });
+  return found;
+}
+
+std::unordered_map<Buffer, BufferDecl> declarations(const PrimFunc& f) {
+  std::unordered_map<Buffer, BufferDecl> out;
+  for (const Param& p : f.params) out.emplace(p.decl.buffer, p.decl);
+  for (const BufferDecl& d : f.allocs) out.emplace(d.buffer, d);
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>()) out.emplace(a->decl.buffer, a->decl);
+  });
+  return out;
+}
+
+const Param* find_param(const PrimFunc& f, const Buffer& b) {
+  for (const Param& p : f.params)
+    if (p.decl.buffer == b) return &p;
+  return nullptr;
+}
+
+}  // namespace nestor
