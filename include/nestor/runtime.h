@@ -1,0 +1,138 @@
+// Running a compiled model in this process. A Plan is plain data made at compile time: where each value lives
+// and which kernel runs when. The Executor only follows it, so nothing is decided, allocated or looked up by
+// name while running. Includes nothing of the compiler; artifacts follow the same plan in machine code
+// (src/codegen/artifact.cpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nestor/dtype.h"
+#include "nestor/tensor.h"
+
+struct nestor_pool;
+
+namespace nestor {
+
+// A kernel in the ABI of nestor/codegen.h: args are one pointer per parameter, 64-byte aligned.
+using KernelFn = int32_t (*)(void* const* args, void* workspace, void* pool);
+
+// Every buffer of the runtime starts at a multiple of this, as the kernel ABI asks.
+inline constexpr int64_t kAlignment = 64;
+constexpr int64_t align_up(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// ---- Plan
+// ------------------------------------------------------------------------------------------------------
+
+enum class Region : uint8_t { arena, input, output, weights };
+
+// Where a value lives: a byte offset into the arena or the weights, or the index of a model input or output.
+struct Place {
+  Region region = Region::arena;
+  int64_t at = 0;
+  bool operator==(const Place&) const = default;
+};
+
+struct PlanTensor {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<int64_t> shape;
+  int64_t bytes() const { return product(shape) * bytes_of(dtype); }
+};
+
+// Runs kernels[kernel] on args; kernel -1 copies `bytes` bytes from args[0] to args[1] (an output that is a
+// view of something else).
+struct PlanCall {
+  int kernel = -1;
+  std::vector<Place> args;
+  int64_t bytes = 0;
+  std::string label;  // the graph nodes it computes, for reports
+};
+
+struct Plan {
+  std::string name;
+  std::vector<PlanTensor> inputs, outputs;
+  std::vector<std::string> kernels;  // symbol names
+  std::vector<PlanCall> calls;
+  int64_t arena_bytes = 0;      // values between kernels
+  int64_t workspace_bytes = 0;  // scratch of the hungriest kernel at `threads`
+  int threads = 1;
+  Tensor weights;  // u8, all constants packed as the kernels want them; each at a multiple of kAlignment
+};
+
+// Throws InternalError where a place lies outside its region or a kernel index outside the table.
+void check_plan(const Plan& plan);
+
+// ---- Arena
+// -----------------------------------------------------------------------------------------------------
+
+// A buffer alive from step `first` to step `last`, both included.
+struct Lifetime {
+  int64_t bytes = 0;
+  int first = 0, last = 0;
+};
+struct ArenaLayout {
+  std::vector<int64_t> offsets;  // one per lifetime, multiples of kAlignment
+  int64_t bytes = 0;
+};
+// Offsets such that buffers alive at the same step don't overlap: largest first, each into the smallest gap
+// that holds it. Deterministic.
+ArenaLayout plan_arena(const std::vector<Lifetime>& lifetimes);
+
+// ---- Execution
+// -------------------------------------------------------------------------------------------------
+
+using NamedTensors = std::map<std::string, Tensor>;
+
+// Throws UserError naming a missing, unknown, wrongly typed or wrongly shaped input. Returns them in
+// `expected`'s order.
+std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const NamedTensors& given);
+
+// Something that can be run: a plan in this process, or an artifact loaded from a file. One run at a time per
+// object.
+class Runnable {
+ public:
+  virtual ~Runnable() = default;
+  virtual const std::string& name() const = 0;
+  virtual const std::vector<PlanTensor>& inputs() const = 0;
+  virtual const std::vector<PlanTensor>& outputs() const = 0;
+  // Pointers in the order of inputs() and outputs(), 64-byte aligned, none overlapping an output. Nothing is
+  // checked.
+  virtual void run_raw(const void* const* inputs, void* const* outputs) = 0;
+
+  NamedTensors run(const NamedTensors& inputs);  // checks, allocates the outputs, runs
+};
+
+class Executor : public Runnable {
+ public:
+  // kernels: one per plan.kernels. `code` is kept alive with the executor (the module the kernels live in).
+  Executor(std::shared_ptr<const Plan> plan, std::vector<KernelFn> kernels, std::shared_ptr<const void> code);
+  ~Executor() override;
+
+  const std::string& name() const override { return plan_->name; }
+  const std::vector<PlanTensor>& inputs() const override { return plan_->inputs; }
+  const std::vector<PlanTensor>& outputs() const override { return plan_->outputs; }
+  void run_raw(const void* const* inputs, void* const* outputs) override;
+
+  const Plan& plan() const { return *plan_; }
+  // With timing on, run_raw adds each call's nanoseconds to call_ns() (one entry per plan call).
+  void set_timing(bool on);
+  const std::vector<int64_t>& call_ns() const { return call_ns_; }
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::vector<KernelFn> kernels_;
+  std::shared_ptr<const void> code_;
+  Tensor arena_, workspace_;
+  nestor_pool* pool_ = nullptr;  // null: serial
+  bool timing_ = false;
+  std::vector<int64_t> call_ns_;
+};
+
+}  // namespace nestor

@@ -1,0 +1,92 @@
+// The executor: follows a plan with kernels in this process. All memory is taken when it is made; a run only
+// fills argument arrays and calls.
+
+#include <chrono>
+#include <cstring>
+
+#include "nestor/error.h"
+#include "nestor/runtime.h"
+#include "runtime/kernel_rt.h"
+
+namespace nestor {
+
+void check_plan(const Plan& plan) {
+  const int64_t limits[] = {plan.arena_bytes, static_cast<int64_t>(plan.inputs.size()),
+                            static_cast<int64_t>(plan.outputs.size()),
+                            plan.weights.defined() ? plan.weights.bytes() : 0};
+  for (const PlanCall& call : plan.calls) {
+    NESTOR_CHECK(call.kernel >= -1 && call.kernel < static_cast<int>(plan.kernels.size()))
+        << "call '" << call.label << "' of kernel " << call.kernel;
+    NESTOR_CHECK(call.kernel >= 0 || call.args.size() == 2) << "a copy has " << call.args.size() << " places";
+    for (const Place& place : call.args) {
+      const int64_t limit = limits[static_cast<size_t>(place.region)];
+      const bool by_index = place.region == Region::input || place.region == Region::output;
+      // A zero-sized value may lie at the very end of its region.
+      NESTOR_CHECK(place.at >= 0 && (by_index ? place.at < limit : place.at <= limit))
+          << "call '" << call.label << "' has an argument at " << place.at << " of " << limit;
+      NESTOR_CHECK(by_index || place.at % kAlignment == 0)
+          << "call '" << call.label << "' has an unaligned argument";
+    }
+  }
+}
+
+Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<KernelFn> kernels,
+                   std::shared_ptr<const void> code)
+    : plan_(std::move(plan)), kernels_(std::move(kernels)), code_(std::move(code)) {
+  check_plan(*plan_);
+  NESTOR_CHECK(kernels_.size() == plan_->kernels.size())
+      << kernels_.size() << " kernels for " << plan_->kernels.size();
+  arena_ = Tensor(DType::u8, {plan_->arena_bytes});
+  workspace_ = Tensor(DType::u8, {plan_->workspace_bytes});
+  if (plan_->threads > 1) {
+    pool_ = nestor_pool_create(plan_->threads);
+    if (!pool_) throw UserError("can't start " + std::to_string(plan_->threads) + " threads");
+  }
+}
+
+Executor::~Executor() {
+  if (pool_) nestor_pool_destroy(pool_);
+}
+
+void Executor::set_timing(bool on) {
+  timing_ = on;
+  call_ns_.assign(on ? plan_->calls.size() : 0, 0);
+}
+
+void Executor::run_raw(const void* const* inputs, void* const* outputs) {
+  using Clock = std::chrono::steady_clock;
+  // Constants are never written: the plan passes weights only to `in` and `const` parameters.
+  auto* weights = static_cast<uint8_t*>(const_cast<void*>(plan_->weights.data()));
+  auto* arena = static_cast<uint8_t*>(arena_.data());
+  auto address = [&](const Place& p) -> void* {
+    switch (p.region) {
+      case Region::arena:
+        return arena + p.at;
+      case Region::weights:
+        return weights + p.at;
+      case Region::input:
+        return const_cast<void*>(inputs[p.at]);
+      case Region::output:
+        return outputs[p.at];
+    }
+    return nullptr;
+  };
+  std::vector<void*> args;
+  for (size_t i = 0; i < plan_->calls.size(); ++i) {
+    const PlanCall& call = plan_->calls[i];
+    const auto start = timing_ ? Clock::now() : Clock::time_point{};
+    args.clear();
+    for (const Place& place : call.args) args.push_back(address(place));
+    if (call.kernel < 0) {
+      if (call.bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(call.bytes));
+    } else {
+      const int32_t rc = kernels_[static_cast<size_t>(call.kernel)](args.data(), workspace_.data(), pool_);
+      NESTOR_CHECK(rc == 0) << "kernel " << plan_->kernels[static_cast<size_t>(call.kernel)] << " returned "
+                            << rc;
+    }
+    if (timing_)
+      call_ns_[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  }
+}
+
+}  // namespace nestor
