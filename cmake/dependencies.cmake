@@ -18,3 +18,16 @@ find_library(ONNX_PROTO_LIBRARY onnx_proto REQUIRED)
 find_library(BOOST_CONTEXT_LIBRARY boost_context REQUIRED)
 find_program(CLANG NAMES clang-19 REQUIRED)
 message(STATUS "Nestor: LLVM ${LLVM_PACKAGE_VERSION}, Catch2 ${Catch2_VERSION}, clang ${CLANG}")
+
+# Optional: found or left out, with one line each. Halide's own CMake package asks for CMake 3.28, Debian 12 has 3.25.
+file(GLOB halide_roots ${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/halide)
+find_path(HALIDE_INCLUDE Halide.h HINTS ${halide_roots} PATH_SUFFIXES include)
+find_library(HALIDE_LIBRARY Halide HINTS ${halide_roots} PATH_SUFFIXES lib64 lib)
+if(HALIDE_INCLUDE AND HALIDE_LIBRARY)
+  add_library(Halide::Halide SHARED IMPORTED)
+  set_target_properties(Halide::Halide PROPERTIES IMPORTED_LOCATION ${HALIDE_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${HALIDE_INCLUDE})
+  message(STATUS "Nestor: Halide in ${HALIDE_INCLUDE} (second opinion)")
+else()
+  message(STATUS "Nestor: no Halide SDK, its tests are skipped (./dev setup installs it)")
+endif()
