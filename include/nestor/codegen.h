@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nestor/ir.h"
+#include "nestor/layout.h"
 #include "nestor/target.h"
 
 namespace nestor {
@@ -38,9 +39,5 @@ class JitModule {
 std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& target, bool optimized = true);
 std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target);
 std::string emit_object(const std::vector<PrimFunc>& lowered, const Target& target);  // bytes of an ELF object
-
-// Element-count of a buffer in memory, layout and padding included (constant shapes).
-int64_t physical_size(const BufferDecl& decl);
-std::vector<int64_t> physical_shape(const BufferDecl& decl);
 
 }  // namespace nestor

@@ -1,5 +1,5 @@
-// What code is generated for: instruction set, registers, caches. `native` asks the machine (LLVM for the features,
-// hwloc for caches and cores).
+// What code is generated for: instruction set, registers, caches. `native` asks the machine (LLVM for the
+// features, hwloc for caches and cores).
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,26 @@ enum class TargetKind : uint8_t { cpu, cuda };
 
 struct Target {
   TargetKind kind = TargetKind::cpu;
-  std::string name;      // as given: "native", "x86-64-v3", "x86-64-v4", "aarch64", "cuda:sm_80", ...
-  std::string triple;    // LLVM target triple (cpu)
-  std::string cpu;       // LLVM CPU name, "znver5"
-  std::string features;  // LLVM feature string
-  int vector_bits = 512;       // width of a vector register
-  int vector_registers = 32;   // count of them
+  std::string name;           // as given: "native", "x86-64-v3", "x86-64-v4", "aarch64", "cuda:sm_80", ...
+  std::string triple;         // LLVM target triple (cpu)
+  std::string cpu;            // LLVM CPU name, "znver5"
+  std::string features;       // LLVM feature string; names every feature that code for it may use
+  int vector_bits = 512;      // width of a vector register
+  int vector_registers = 32;  // count of them
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   int cores = 1;
   std::string sm;  // "sm_80" (cuda)
 
   int lanes(int bytes_per_element) const { return vector_bits / 8 / bytes_per_element; }
+  std::string arch() const { return triple.substr(0, triple.find('-')); }  // "x86_64", "aarch64" (cpu)
 };
 
 // Throws UserError listing the targets there are.
 Target parse_target(const std::string& name);
 Target host_target();
 std::vector<std::string> known_targets();
+
+// Throws UserError naming the features that this machine lacks, where it can't run code for the target.
+void require_runs_here(const Target& target);
 
 }  // namespace nestor

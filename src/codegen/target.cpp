@@ -1,0 +1,184 @@
+// The targets there are. A CPU target lists its features in full rather than leaving them to a CPU name, so
+// that whether this machine can run its code is a comparison of two lists.
+#include "nestor/target.h"
+
+#include <hwloc.h>
+#include <llvm/ADT/StringMap.h>
+#include <llvm/TargetParser/Host.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <sstream>
+
+#include "nestor/error.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr const char* kV3 =
+    "+cmov,+cx8,+cx16,+fxsr,+mmx,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+sahf,+avx,+avx2,+bmi,+bmi2,"
+    "+f16c,"
+    "+fma,+lzcnt,+movbe,+xsave";
+constexpr const char* kV4 = ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl";
+
+// Shader counts are those of the data-centre part of each generation; `cores` only sizes default grids.
+struct Sm {
+  const char* name;
+  int cores;
+};
+constexpr std::array<Sm, 8> kSms = {{{"sm_75", 40},
+                                     {"sm_80", 108},
+                                     {"sm_86", 84},
+                                     {"sm_89", 142},
+                                     {"sm_90", 132},
+                                     {"sm_90a", 132},
+                                     {"sm_100", 148},
+                                     {"sm_120", 170}}};
+
+struct Topology {
+  int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 0;
+  int cores = 1;
+};
+
+// Of the processors this process may run on.
+Topology read_topology() {
+  Topology t;
+  hwloc_topology_t topology;
+  if (hwloc_topology_init(&topology) != 0) return t;
+  if (hwloc_topology_load(topology) == 0) {
+    const auto cache = [&](hwloc_obj_type_t type, int64_t fallback) {
+      const hwloc_obj_t o = hwloc_get_obj_by_type(topology, type, 0);
+      return o && o->attr->cache.size ? static_cast<int64_t>(o->attr->cache.size) : fallback;
+    };
+    t.l1 = cache(HWLOC_OBJ_L1CACHE, t.l1);
+    t.l2 = cache(HWLOC_OBJ_L2CACHE, t.l2);
+    t.l3 = cache(HWLOC_OBJ_L3CACHE, t.l3);
+    t.cores = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE));
+  }
+  hwloc_topology_destroy(topology);
+  return t;
+}
+
+const Topology& topology() {
+  static const Topology t = read_topology();
+  return t;
+}
+
+Target x86(const std::string& name, bool avx512) {
+  Target t;
+  t.name = name;
+  t.triple = "x86_64-unknown-linux-gnu";
+  t.cpu = avx512 ? "x86-64-v4" : "x86-64-v3";
+  t.features = std::string(kV3) + (avx512 ? kV4 : "");
+  t.vector_bits = avx512 ? 512 : 256;
+  t.vector_registers = avx512 ? 32 : 16;
+  // Caches and cores of a portable target are unknown; those of this machine are the best guess for its own
+  // kind.
+  t.l1_bytes = topology().l1;
+  t.l2_bytes = topology().l2;
+  t.l3_bytes = topology().l3;
+  t.cores = topology().cores;
+  return t;
+}
+
+Target aarch64(const std::string& name) {
+  Target t;
+  t.name = name;
+  t.triple = "aarch64-unknown-linux-gnu";
+  t.cpu = "generic";
+  t.features = "+fp-armv8,+neon";
+  t.vector_bits = 128;
+  t.l1_bytes = 64 << 10;
+  t.l2_bytes = 512 << 10;
+  t.l3_bytes = 8 << 20;
+  t.cores = 4;
+  return t;
+}
+
+Target cuda(const Sm& sm) {
+  Target t;
+  t.kind = TargetKind::cuda;
+  t.name = std::string("cuda:") + sm.name;
+  t.sm = sm.name;
+  t.vector_bits = 128;  // the widest load of one thread
+  t.vector_registers = 255;
+  t.l1_bytes = 48 << 10;  // shared memory that needs no opt-in
+  t.l2_bytes = 40 << 20;
+  t.l3_bytes = 0;
+  t.cores = sm.cores;
+  return t;
+}
+
+std::set<std::string> host_features() {
+  std::set<std::string> on;
+  for (const auto& f : llvm::sys::getHostCPUFeatures())
+    if (f.second) on.insert(f.first().str());
+  return on;
+}
+
+}  // namespace
+
+Target host_target() {
+  const std::set<std::string> on = host_features();
+  Target t;
+  t.name = "native";
+  t.triple = llvm::sys::getProcessTriple();
+  t.cpu = llvm::sys::getHostCPUName().str();
+  for (const std::string& f : on) t.features += (t.features.empty() ? "+" : ",+") + f;
+  const bool avx512 =
+      on.count("avx512f") && on.count("avx512bw") && on.count("avx512dq") && on.count("avx512vl");
+  if (t.arch() == "x86_64") {
+    t.vector_bits = avx512 ? 512 : on.count("avx") ? 256 : 128;
+    t.vector_registers = avx512 ? 32 : 16;
+  } else {
+    t.vector_bits = 128;
+  }
+  t.l1_bytes = topology().l1;
+  t.l2_bytes = topology().l2;
+  t.l3_bytes = topology().l3;
+  t.cores = topology().cores;
+  return t;
+}
+
+std::vector<std::string> known_targets() {
+  std::vector<std::string> names = {"native", "x86-64-v3", "x86-64-v4", "aarch64"};
+  for (const Sm& sm : kSms) names.push_back(std::string("cuda:") + sm.name);
+  return names;
+}
+
+Target parse_target(const std::string& name) {
+  if (name == "native") return host_target();
+  if (name == "x86-64-v3") return x86(name, false);
+  if (name == "x86-64-v4") return x86(name, true);
+  if (name == "aarch64") return aarch64(name);
+  for (const Sm& sm : kSms)
+    if (name == std::string("cuda:") + sm.name) return cuda(sm);
+  std::string list;
+  for (const std::string& t : known_targets()) list += (list.empty() ? "" : ", ") + t;
+  throw UserError(Diagnostic{"unknown target '" + name + "'", {}, {}, "the targets are " + list});
+}
+
+void require_runs_here(const Target& target) {
+  if (target.kind != TargetKind::cpu) throw UserError("code for " + target.name + " can't run on a CPU");
+  const Target host = host_target();
+  if (target.arch() != host.arch())
+    throw UserError("code for " + target.name + " (" + target.arch() + ") can't run on this machine (" +
+                    host.arch() + ")");
+  const std::set<std::string> on = host_features();
+  std::string missing;
+  std::istringstream wanted(target.features);
+  // Host detection doesn't report what every x86-64 or ARMv8 machine has under the same names ("fp-armv8").
+  for (std::string f; std::getline(wanted, f, ',');)
+    if (f.size() > 1 && f[0] == '+' && !on.count(f.substr(1)) && f != "+fp-armv8" && f != "+neon")
+      missing += (missing.empty() ? "" : ", ") + f.substr(1);
+  if (missing.empty()) return;
+  throw UserError(Diagnostic{
+      "this machine (" + host.cpu + ") can't run code for " + target.name + ": it lacks " + missing,
+      {},
+      {},
+      "use --target native"});
+}
+
+}  // namespace nestor

@@ -1,0 +1,51 @@
+#include "nestor/target.h"
+
+#include "catch.h"
+#include "nestor/error.h"
+
+using namespace nestor;
+
+TEST_CASE("every known target parses") {
+  for (const std::string& name : known_targets()) {
+    const Target t = parse_target(name);
+    CHECK(t.name == name);
+    CHECK(t.lanes(4) >= 4);
+    CHECK(t.cores >= 1);
+    CHECK((t.kind == TargetKind::cuda) == (name.rfind("cuda:", 0) == 0));
+  }
+}
+
+TEST_CASE("an unknown target lists those there are") {
+  try {
+    parse_target("x86-64-v5");
+    FAIL("accepted");
+  } catch (const UserError& e) {
+    CHECK(std::string(e.what()).find("x86-64-v4, aarch64, cuda:sm_75") != std::string::npos);
+  }
+}
+
+TEST_CASE("code for another machine is refused by name") {
+  CHECK_NOTHROW(require_runs_here(host_target()));
+  CHECK_THROWS_AS(
+      require_runs_here(parse_target(host_target().arch() == "aarch64" ? "x86-64-v3" : "aarch64")),
+      UserError);
+  CHECK_THROWS_AS(require_runs_here(parse_target("cuda:sm_80")), UserError);
+  Target t = host_target();
+  t.features += ",+warp-drive";
+  try {
+    require_runs_here(t);
+    FAIL("accepted");
+  } catch (const UserError& e) {
+    CHECK(std::string(e.what()).find("lacks warp-drive") != std::string::npos);
+  }
+}
+
+TEST_CASE("a machine with AVX-512 runs x86-64-v3 and v4") {
+  const Target host = host_target();
+  if (host.features.find("+avx512vl") == std::string::npos) {
+    WARN("SKIPPED: no AVX-512 here");
+    return;
+  }
+  CHECK_NOTHROW(require_runs_here(parse_target("x86-64-v3")));
+  CHECK_NOTHROW(require_runs_here(parse_target("x86-64-v4")));
+}
