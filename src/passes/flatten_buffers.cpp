@@ -1,0 +1,82 @@
+// Layouts are applied and every buffer becomes one-dimensional: an index is the physical element's place in memory.
+#include "nestor/error.h"
+#include "nestor/layout.h"
+#include "nestor/walk.h"
+#include "src/passes/passes.h"
+
+namespace nestor::passes {
+
+namespace {
+
+// The physical extents: of the shape itself, or of the layout's image (which must then be constant).
+std::vector<Expr> physical_extents(const BufferDecl& decl) {
+  if (!decl.layout) return decl.shape;
+  std::vector<Expr> out;
+  for (int64_t n : physical_shape(decl)) out.emplace_back(n);
+  return out;
+}
+
+class Flattener : public Rewriter {
+ public:
+  void declare(const BufferDecl& decl) { decls_[decl.buffer] = decl; }
+
+  static BufferDecl flat(const BufferDecl& decl) {
+    Expr size = 1;
+    for (const Expr& n : physical_extents(decl)) size = size * n;
+    return {decl.buffer, {size}, decl.scope, std::nullopt};
+  }
+
+  Expr expr(const Expr& e) override {
+    Expr out = children(e);
+    const auto* l = out.as<Load>();
+    return l ? make::load(l->buffer, {flat_index(l->buffer, l->indices)}, l->mask) : out;
+  }
+  Stmt stmt(const Stmt& s) override {
+    if (const auto* a = s.as<Alloc>()) {
+      declare(a->decl);
+      Stmt body = stmt(a->body);
+      return make::alloc(flat(a->decl), std::move(body));
+    }
+    Stmt out = children(s);
+    const auto* st = out.as<Store>();
+    return st ? make::store(st->buffer, {flat_index(st->buffer, st->indices)}, st->value, st->mask) : out;
+  }
+
+ private:
+  Expr flat_index(const Buffer& b, std::vector<Expr> indices) const {
+    const auto it = decls_.find(b);
+    NESTOR_CHECK(it != decls_.end()) << "buffer " << b->name << " is not declared";
+    const BufferDecl& decl = it->second;
+    if (decl.layout) {
+      VarMap map;
+      for (size_t i = 0; i < indices.size(); ++i) map.emplace(decl.layout->vars[i], indices[i]);
+      indices.clear();
+      for (const Expr& e : decl.layout->exprs) indices.push_back(substitute(e, map));
+    }
+    const std::vector<Expr> extents = physical_extents(decl);
+    Expr index = 0;
+    for (size_t i = 0; i < indices.size(); ++i) index = index * extents[i] + indices[i];
+    return index;
+  }
+
+  std::unordered_map<Buffer, BufferDecl> decls_;
+};
+
+}  // namespace
+
+PrimFunc flatten_buffers(const PrimFunc& f, const Target&) {
+  PrimFunc out = f;
+  Flattener flattener;
+  for (Param& p : out.params) {
+    flattener.declare(p.decl);
+    p.decl = Flattener::flat(p.decl);
+  }
+  for (BufferDecl& d : out.allocs) {
+    flattener.declare(d);
+    d = Flattener::flat(d);
+  }
+  out.body = flattener.stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes

@@ -1,0 +1,83 @@
+// Lowering as a list one reads from top to bottom. Each row says what holds once its pass has run; the order is the
+// argument: regions are analysed while blocks still say what is a reduction, layouts are gone before vectors come, and
+// rounding (fma) is fixed before the math functions are expanded, whose own order of rounding must not be touched.
+#include "nestor/passes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+
+#include "nestor/check.h"
+#include "nestor/error.h"
+#include "nestor/print.h"
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+#include "src/passes/passes.h"
+
+namespace nestor {
+
+namespace {
+
+PrimFunc run_simplify(const PrimFunc& f, const Target&) { return simplify(f); }
+
+const std::vector<Pass> kCpu = {
+    {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
+    {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},
+    {"lower_updates", "X = X op v instead of X op= v", passes::lower_updates},
+    {"flatten_buffers", "every buffer is one-dimensional, layouts applied", passes::flatten_buffers},
+    {"simplify", "indices and guards in simplest form", run_simplify},
+};
+
+const std::vector<Pass> kCuda = {
+    {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
+    {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},
+    {"lower_updates", "X = X op v instead of X op= v", passes::lower_updates},
+    {"flatten_buffers", "every buffer is one-dimensional, layouts applied", passes::flatten_buffers},
+    {"simplify", "indices and guards in simplest form", run_simplify},
+};
+
+void check_names(const std::vector<Pass>& passes, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (name == "all") continue;
+    if (std::any_of(passes.begin(), passes.end(), [&](const Pass& p) { return p.name == name; })) continue;
+    std::string known;
+    for (const Pass& p : passes)
+      if (known.find(p.name) == std::string::npos) known += std::string(known.empty() ? "" : " ") + p.name;
+    throw UserError(Diagnostic{"there is no pass `" + name + "`", {}, {}, "passes: " + known + ", or all"});
+  }
+}
+
+}  // namespace
+
+const std::vector<Pass>& pipeline(TargetKind kind) { return kind == TargetKind::cuda ? kCuda : kCpu; }
+
+PrimFunc lower(const PrimFunc& f, const Target& target, const LowerOptions& options) {
+  const std::vector<Pass>& list = pipeline(target.kind);
+  check_names(list, options.dump_after);
+  const auto dumped = [&](const Pass& p) {
+    return std::any_of(options.dump_after.begin(), options.dump_after.end(),
+                       [&](const std::string& n) { return n == "all" || n == p.name; });
+  };
+  PrimFunc current = f;
+  for (const Pass& pass : list) {
+    const auto start = std::chrono::steady_clock::now();
+    PrimFunc next = pass.run(current, target);
+    const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
+    if (options.check) check_well_formed(next);
+    if (options.on_pass || dumped(pass)) {
+      const bool changed = !structural_equal(current, next);
+      if (options.on_pass) options.on_pass(pass, next, ms.count(), changed);
+      if (dumped(pass)) {
+        const std::string text = changed ? print(next) : "(unchanged)\n";
+        if (options.on_dump)
+          options.on_dump(pass, text);
+        else
+          std::cerr << "# after " << pass.name << ": " << pass.summary << "\n" << text;
+      }
+    }
+    current = std::move(next);
+  }
+  return current;
+}
+
+}  // namespace nestor

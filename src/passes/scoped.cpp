@@ -1,0 +1,55 @@
+#include "src/passes/scoped.h"
+
+namespace nestor::passes {
+
+void ScopedRewriter::enter(const For& loop) {
+  const Interval extent = range_of(loop.extent, facts_);
+  facts_.set(loop.var, {0, extent.hi >= Interval::kMax ? Interval::kMax : extent.hi - 1});
+}
+
+Stmt ScopedRewriter::stmt(const Stmt& s) {
+  if (const auto* loop = s.as<For>()) {
+    enter(*loop);
+    return children(s);
+  }
+  if (const auto* let = s.as<LetStmt>()) {
+    if (is_int(let->value.dtype()) && !let->value.type().is_vector()) facts_.set(let->var, range_of(let->value, facts_));
+    return children(s);
+  }
+  if (const auto* branch = s.as<If>()) {
+    Expr cond = expr(branch->cond);
+    Stmt then_case = assuming(cond, [&] { return stmt(branch->then_case); });
+    Stmt else_case;
+    if (branch->else_case) else_case = assuming(logical_not(cond), [&] { return stmt(branch->else_case); });
+    if (!then_case && !else_case) return {};
+    if (!then_case) return make::if_then(logical_not(cond), else_case);
+    if (cond.same_as(branch->cond) && then_case.same_as(branch->then_case) &&
+        (else_case ? else_case.same_as(branch->else_case) : !branch->else_case))
+      return s;
+    return make::if_then(std::move(cond), std::move(then_case), std::move(else_case));
+  }
+  return children(s);
+}
+
+std::vector<Expr> conjuncts(const Expr& condition) {
+  if (const auto* b = condition.as<Binary>(); b && b->op == BinaryOp::logical_and) {
+    std::vector<Expr> out = conjuncts(b->a);
+    for (Expr& e : conjuncts(b->b)) out.push_back(std::move(e));
+    return out;
+  }
+  return {condition};
+}
+
+Expr conjunction(const std::vector<Expr>& conditions) {
+  Expr out = make::bool_imm(true);
+  for (const Expr& c : conditions) out = logical_and(out, c);
+  return out;
+}
+
+bool has_load(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& inner) { found = found || inner.as<Load>(); });
+  return found;
+}
+
+}  // namespace nestor::passes
