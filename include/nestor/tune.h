@@ -1,0 +1,147 @@
+// The auto-tuner: proposes traces, has them measured by worker processes, keeps every measurement in a
+// database.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nestor/ir.h"
+#include "nestor/schedule.h"
+#include "nestor/target.h"
+
+namespace nestor {
+
+// ---- Records
+// ---------------------------------------------------------------------------------------------------
+
+// How the measurement of one candidate ended.
+enum class Outcome : uint8_t { ok, illegal, compile_error, wrong_result, crash, timeout };
+const char* name_of(Outcome outcome);
+std::optional<Outcome> parse_outcome(std::string_view name);
+
+// One measured candidate: a row of the database, an object of the JSON lines.
+struct Record {
+  int64_t id = 0;
+  std::string workload;  // workload_key(func): the same on every platform
+  std::string func;      // the function's text before scheduling
+  std::string target;    // the target's name and CPU, "native znver5"
+  int threads = 1;
+  std::string trace;  // text
+  Outcome outcome = Outcome::ok;
+  std::string detail;              // why it failed, one line
+  std::vector<double> samples_ns;  // every timing, in the order taken
+  double median_ns = 0;
+  double compile_ms = 0;
+  double error = 0;   // largest |difference| to the oracle over its bound; at most 1 where right
+  uint64_t seed = 0;  // of the run that proposed it
+  std::string version, host;
+};
+std::string to_json_line(const Record& record);
+Record record_from_json(const std::string& line);  // UserError naming the field
+
+// SQLite in WAL mode: crash safe, readable while written, one row per measured candidate.
+class Database {
+ public:
+  enum class Mode { read, create };  // create: also opens an existing one for writing
+  Database(const std::string& path,
+           Mode mode);  // UserError: not a database, another version's, truncated, locked
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  int64_t insert(const Record& record);  // durable when it returns
+  std::vector<Record> records(const std::string& workload = "", const std::string& target = "",
+                              int threads = 0) const;
+  // The fastest right record of a function; none where nothing was measured.
+  std::optional<Record> best(const std::string& workload, const std::string& target, int threads) const;
+  int64_t prune(int keep_per_workload);  // deletes slower rows, returns how many
+  const std::string& path() const { return path_; }
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::string path_;
+};
+
+// "native znver5": what a record's times belong to.
+std::string record_target(const Target& target);
+
+// ---- Measuring
+// -------------------------------------------------------------------------------------------------
+
+// What a worker is asked: schedule this function with this trace, compare it with the oracle, time it.
+struct Job {
+  int64_t id = 0;
+  std::string func, trace, target;
+  int threads = 1;
+  uint64_t seed = 0;
+  double seconds = 0.1;  // of timing
+  double cutoff_ns = 0;  // stop early where the first runs are slower than this; 0: never
+  std::string db;        // where the worker itself stores the record, before it reports; empty: it doesn't
+};
+
+// Does a job in this process: what `nestor worker` runs, and tests call directly.
+Record measure(const Job& job);
+// Speaks the protocol: one Job as a JSON line on stdin, one Record on stdout, until end of file.
+int serve_worker(int in_fd, int out_fd);
+
+struct WorkerPoolOptions {
+  int local = 1;                      // processes of this executable
+  std::vector<std::string> commands;  // others, run by sh -c
+  double timeout_s = 20;              // per job
+  std::string executable;             // of local workers; empty: this one
+};
+
+// Runs jobs on worker processes. A crash or a hang costs one job; the worker is started again.
+class WorkerPool {
+ public:
+  explicit WorkerPool(WorkerPoolOptions options);
+  ~WorkerPool();
+  // Results in job order. `on_result` is called as each arrives.
+  std::vector<Record> run(const std::vector<Job>& jobs, const std::function<void(const Record&)>& on_result);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---- Search
+// ----------------------------------------------------------------------------------------------------
+
+struct TuneOptions {
+  double seconds = 60;
+  int64_t trials = 0;  // per run, 0: no limit
+  uint64_t seed = 0;
+  int threads = 1;
+  int batch = 8;
+  Target target;
+  WorkerPoolOptions workers;
+  std::function<bool()> stop;  // polled between batches: Ctrl-C
+  std::function<void(const struct TuneProgress&)> on_progress;
+};
+
+struct TuneProgress {
+  std::string func;
+  int64_t measured = 0;
+  double default_ns = 0, best_ns = 0;
+  std::vector<int64_t> outcomes;  // count by Outcome
+  double elapsed_s = 0;
+};
+
+struct TuneResult {
+  std::string func;
+  double default_ns = 0, best_ns = 0;
+  bool gain_beyond_noise = false;  // best against default, measured again side by side
+  Trace best;
+  std::vector<int64_t> outcomes;
+  int64_t measured = 0, resumed = 0;
+};
+
+// Tunes functions one after another within the budget, the share of each by the time it takes.
+std::vector<TuneResult> tune(const std::vector<PrimFunc>& funcs, Database& db, const TuneOptions& options);
+
+}  // namespace nestor

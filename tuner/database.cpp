@@ -1,0 +1,266 @@
+// The tuning database: one SQLite file in WAL mode, one row per measured candidate. A row is committed before
+// insert() returns, so a kill at any moment loses nothing that was reported. Several processes may write at
+// once: SQLite serializes them, and each waits for the others up to kBusyMs.
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "nestor/error.h"
+#include "nestor/tune.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr int kFormat = 1;                // PRAGMA user_version
+constexpr int kApplication = 0x4e737472;  // PRAGMA application_id, "Nstr"
+constexpr int kBusyMs = 10000;
+
+constexpr const char* kSchema = R"(
+CREATE TABLE IF NOT EXISTS records (
+  id INTEGER PRIMARY KEY,
+  workload TEXT NOT NULL, func TEXT NOT NULL, target TEXT NOT NULL, threads INTEGER NOT NULL,
+  trace TEXT NOT NULL, outcome TEXT NOT NULL, detail TEXT NOT NULL,
+  samples_ns TEXT NOT NULL, median_ns REAL NOT NULL, compile_ms REAL NOT NULL, error REAL NOT NULL,
+  seed INTEGER NOT NULL, version TEXT NOT NULL, host TEXT NOT NULL,
+  created TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);
+CREATE INDEX IF NOT EXISTS by_workload ON records (workload, target, threads, outcome, median_ns);
+)";
+
+constexpr const char* kColumns =
+    "id, workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, compile_ms, error, "
+    "seed, "
+    "version, host";
+
+}  // namespace
+
+namespace {
+
+// A prepared statement that binds and reads by position.
+class Statement {
+ public:
+  Statement(sqlite3* db, const std::string& sql) {
+    code_ = sqlite3_prepare_v2(db, sql.c_str(), -1, &statement_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  int code() const { return code_ == SQLITE_ROW || code_ == SQLITE_DONE ? SQLITE_OK : code_; }
+  void bind(const std::string& v) {
+    sqlite3_bind_text(statement_, ++index_, v.data(), static_cast<int>(v.size()), SQLITE_TRANSIENT);
+  }
+  void bind(int64_t v) { sqlite3_bind_int64(statement_, ++index_, v); }
+  void bind(double v) { sqlite3_bind_double(statement_, ++index_, v); }
+  bool step() {
+    code_ = sqlite3_step(statement_);
+    return code_ == SQLITE_ROW;
+  }
+  std::string text(int column) const {
+    const auto* p = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return p ? std::string(p, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : std::string();
+  }
+  int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  double real(int column) const { return sqlite3_column_double(statement_, column); }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  int index_ = 0, code_ = SQLITE_OK;
+};
+
+}  // namespace
+
+struct Database::Impl {
+  sqlite3* db = nullptr;
+  std::string path;
+
+  ~Impl() { sqlite3_close(db); }
+
+  [[noreturn]] void fail(int code) const {
+    Diagnostic d{
+        "the tuning database " + path + " can't be used: " + sqlite3_errmsg(db), {path, 0, 0, 1, ""}, {}, ""};
+    switch (code & 0xff) {
+      case SQLITE_BUSY:
+      case SQLITE_LOCKED:
+        d.hint = "another process holds it; wait for it, or give another --db";
+        break;
+      case SQLITE_NOTADB:
+      case SQLITE_CORRUPT:
+        d.hint = "it is no SQLite file, or it is truncated; export from a backup, or give another --db";
+        break;
+      case SQLITE_CANTOPEN:
+        d.hint = "the file or its folder is missing, or not readable";
+        break;
+      case SQLITE_READONLY:
+      case SQLITE_PERM:
+        d.hint = "the file or its folder can't be written";
+        break;
+      case SQLITE_FULL:
+        d.hint = "the disk is full; nothing that was stored before is lost";
+        break;
+      default:
+        break;
+    }
+    throw UserError(d);
+  }
+  void check(int code) const {
+    if (code != SQLITE_OK) fail(code);
+  }
+  int64_t count_tables() const {
+    Statement s(db, "SELECT count(*) FROM sqlite_master");
+    const bool row = s.step();
+    check(s.code());
+    return row ? s.integer(0) : 0;
+  }
+  void execute(const char* sql) { check(sqlite3_exec(db, sql, nullptr, nullptr, nullptr)); }
+};
+
+namespace {
+
+Record read_row(const Statement& s) {
+  Record r;
+  r.id = s.integer(0);
+  r.workload = s.text(1);
+  r.func = s.text(2);
+  r.target = s.text(3);
+  r.threads = static_cast<int>(s.integer(4));
+  r.trace = s.text(5);
+  r.outcome = parse_outcome(s.text(6)).value_or(Outcome::crash);
+  r.detail = s.text(7);
+  r.samples_ns = nlohmann::json::parse(s.text(8), nullptr, false).get<std::vector<double>>();
+  r.median_ns = s.real(9);
+  r.compile_ms = s.real(10);
+  r.error = s.real(11);
+  r.seed = static_cast<uint64_t>(s.integer(12));
+  r.version = s.text(13);
+  r.host = s.text(14);
+  return r;
+}
+
+int64_t pragma(sqlite3* db, const char* name) {
+  Statement s(db, std::string("PRAGMA ") + name);
+  return s.step() ? s.integer(0) : 0;
+}
+
+}  // namespace
+
+Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<Impl>()), path_(path) {
+  impl_->path = path;
+  const bool exists = std::filesystem::exists(path);
+  if (mode == Mode::read && !exists)
+    throw UserError(Diagnostic{
+        "there is no tuning database " + path, {}, {}, "`nestor tune MODEL --db " + path + "` makes one"});
+  if (mode == Mode::create && exists && std::filesystem::file_size(path) > 0 &&
+      std::filesystem::file_size(path) < 512)
+    throw UserError(
+        Diagnostic{path + " is no tuning database, or a truncated one", {}, {}, "give another --db"});
+  const int flags = mode == Mode::create ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
+  int code = sqlite3_open_v2(path.c_str(), &impl_->db, flags, nullptr);
+  if (mode == Mode::read && (code & 0xff) == SQLITE_CANTOPEN) {  // a read-only folder
+    sqlite3_close(impl_->db);
+    code = sqlite3_open_v2(path.c_str(), &impl_->db, SQLITE_OPEN_READONLY, nullptr);
+  }
+  impl_->check(code);
+  sqlite3_busy_timeout(impl_->db, kBusyMs);
+  const int64_t tables =
+      impl_->count_tables();  // the first read: finds out whether this is a database at all
+  const int64_t application = pragma(impl_->db, "application_id"), format = pragma(impl_->db, "user_version");
+  const bool fresh = tables == 0 && application == 0 && format == 0;
+  if (!fresh && application != kApplication)
+    throw UserError(Diagnostic{
+        path + " is a SQLite file, but no tuning database of Nestor", {}, {}, "give another --db"});
+  if (!fresh && format != kFormat)
+    throw UserError(
+        Diagnostic{path + " is a tuning database of format " + std::to_string(format) +
+                       "; this version reads format " + std::to_string(kFormat),
+                   {},
+                   {},
+                   "export it with the version that wrote it, import the JSON lines into a new one"});
+  if (fresh && mode == Mode::create) {
+    impl_->execute("PRAGMA journal_mode=WAL");
+    impl_->execute("BEGIN IMMEDIATE");
+    impl_->execute(kSchema);
+    impl_->execute(("PRAGMA application_id=" + std::to_string(kApplication)).c_str());
+    impl_->execute(("PRAGMA user_version=" + std::to_string(kFormat)).c_str());
+    impl_->execute("COMMIT");
+  }
+  impl_->execute("PRAGMA synchronous=FULL");
+}
+
+Database::~Database() = default;
+
+int64_t Database::insert(const Record& r) {
+  Statement s(
+      impl_->db,
+      "INSERT INTO records (workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, "
+      "compile_ms, error, seed, version, host) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+  impl_->check(s.code());
+  s.bind(r.workload);
+  s.bind(r.func);
+  s.bind(r.target);
+  s.bind(int64_t{r.threads});
+  s.bind(r.trace);
+  s.bind(std::string(name_of(r.outcome)));
+  s.bind(r.detail);
+  s.bind(nlohmann::json(r.samples_ns).dump());
+  s.bind(r.median_ns);
+  s.bind(r.compile_ms);
+  s.bind(r.error);
+  s.bind(static_cast<int64_t>(r.seed));
+  s.bind(r.version);
+  s.bind(r.host);
+  s.step();
+  impl_->check(s.code());
+  return sqlite3_last_insert_rowid(impl_->db);
+}
+
+std::vector<Record> Database::records(const std::string& workload, const std::string& target,
+                                      int threads) const {
+  Statement s(impl_->db,
+              std::string("SELECT ") + kColumns +
+                  " FROM records WHERE (?1 = '' OR workload = ?1) AND (?2 = '' OR target = ?2) AND "
+                  "(?3 = 0 OR threads = ?3) ORDER BY id");
+  impl_->check(s.code());
+  s.bind(workload);
+  s.bind(target);
+  s.bind(int64_t{threads});
+  std::vector<Record> out;
+  while (s.step()) out.push_back(read_row(s));
+  impl_->check(s.code());
+  return out;
+}
+
+std::optional<Record> Database::best(const std::string& workload, const std::string& target,
+                                     int threads) const {
+  Statement s(impl_->db,
+              std::string("SELECT ") + kColumns +
+                  " FROM records WHERE workload = ? AND target = ? AND threads = ? AND outcome = 'ok' "
+                  "ORDER BY median_ns, id LIMIT 1");
+  impl_->check(s.code());
+  s.bind(workload);
+  s.bind(target);
+  s.bind(int64_t{threads});
+  if (s.step()) return read_row(s);
+  impl_->check(s.code());
+  return std::nullopt;
+}
+
+int64_t Database::prune(int keep) {
+  Statement s(
+      impl_->db,
+      "DELETE FROM records WHERE id NOT IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY "
+      "workload, target, threads ORDER BY outcome <> 'ok', median_ns, id) AS place FROM records) WHERE place "
+      "<= ?)");
+  impl_->check(s.code());
+  s.bind(int64_t{keep});
+  s.step();
+  impl_->check(s.code());
+  return sqlite3_changes(impl_->db);
+}
+
+std::string record_target(const Target& target) {
+  return target.name + " " + (target.cpu.empty() ? target.sm : target.cpu);
+}
+
+}  // namespace nestor

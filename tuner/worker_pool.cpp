@@ -1,0 +1,224 @@
+// Worker processes. A candidate's code may crash, hang or write where it shouldn't, so none of it runs in the
+// tuner: each worker is a process that speaks JSON lines over its stdin and stdout (its stderr is passed
+// through). A worker that dies or stays silent beyond the limit costs the one job it had; it is killed with
+// its process group and started again.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <deque>
+
+#include "nestor/error.h"
+#include "nestor/tune.h"
+#include "tuner/job.h"
+
+namespace nestor {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Worker {
+  std::vector<std::string> argv;
+  bool local = true;  // ours: it knows the `db` field
+  pid_t pid = -1;
+  int in = -1, out = -1;  // our ends: to its stdin, from its stdout
+  std::string buffer;     // of an incomplete line
+  int job = -1;           // index into the batch, -1: idle
+  Clock::time_point deadline;
+};
+
+Worker worker_of(std::vector<std::string> argv, bool local) {
+  Worker w;
+  w.argv = std::move(argv);
+  w.local = local;
+  return w;
+}
+
+void close_fd(int& fd) {
+  if (fd >= 0) close(fd);
+  fd = -1;
+}
+
+void start(Worker& w) {
+  int to[2], from[2];
+  if (pipe2(to, O_CLOEXEC) != 0)
+    throw UserError(std::string("can't make a pipe for a worker: ") + strerror(errno));
+  if (pipe2(from, O_CLOEXEC) != 0) {
+    close(to[0]);
+    close(to[1]);
+    throw UserError(std::string("can't make a pipe for a worker: ") + strerror(errno));
+  }
+  std::vector<char*> argv;
+  for (std::string& a : w.argv) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  w.pid = fork();
+  if (w.pid < 0) throw UserError(std::string("can't start a worker: ") + strerror(errno));
+  if (w.pid == 0) {
+    setpgid(0, 0);  // so that a kill reaches what it started, and Ctrl-C reaches only the tuner
+    dup2(to[0], STDIN_FILENO);
+    dup2(from[1], STDOUT_FILENO);
+    execvp(argv[0], argv.data());
+    _exit(127);
+  }
+  setpgid(w.pid, w.pid);
+  close(to[0]);
+  close(from[1]);
+  w.in = to[1];
+  w.out = from[0];
+  w.buffer.clear();
+}
+
+// Ends the process and says how it ended.
+std::string stop(Worker& w, bool kill_it) {
+  close_fd(w.in);
+  close_fd(w.out);
+  if (w.pid <= 0) return "never started";
+  if (kill_it) kill(-w.pid, SIGKILL);
+  int status = 0;
+  while (waitpid(w.pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  w.pid = -1;
+  if (WIFSIGNALED(status)) return std::string("ended by signal ") + strsignal(WTERMSIG(status));
+  return "exited with code " + std::to_string(WEXITSTATUS(status));
+}
+
+bool write_all(int fd, const std::string& text) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t n = write(fd, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    done += static_cast<size_t>(n);
+  }
+  return true;
+}
+
+std::string this_executable() {
+  char path[4096];
+  const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  return std::string(path, n > 0 ? static_cast<size_t>(n) : 0);
+}
+
+}  // namespace
+
+struct WorkerPool::Impl {
+  WorkerPoolOptions options;
+  std::vector<Worker> workers;
+
+  Record failure(const Job& job, Outcome outcome, const std::string& detail) const {
+    Record r;
+    r.id = job.id;
+    r.func = job.func;
+    r.trace = job.trace;
+    r.threads = job.threads;
+    r.seed = job.seed;
+    r.outcome = outcome;
+    r.detail = detail;
+    return r;
+  }
+
+  // Gives the worker a job; false where it can't be reached.
+  bool assign(Worker& w, const std::vector<Job>& jobs, int index) {
+    if (w.pid < 0) start(w);
+    Job job = jobs[static_cast<size_t>(index)];
+    if (!w.local) job.db.clear();
+    w.job = index;
+    w.deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
+    return write_all(w.in, to_json_line(job) + "\n");
+  }
+};
+
+WorkerPool::WorkerPool(WorkerPoolOptions options) : impl_(std::make_unique<Impl>()) {
+  signal(SIGPIPE, SIG_IGN);  // a dead worker shows as a failed write
+  if (options.executable.empty()) options.executable = this_executable();
+  for (int i = 0; i < options.local; ++i)
+    impl_->workers.push_back(worker_of({options.executable, "worker"}, true));
+  for (const std::string& command : options.commands)
+    impl_->workers.push_back(worker_of({"/bin/sh", "-c", command}, false));
+  if (impl_->workers.empty())
+    throw UserError("the tuner has no worker: give --workers a number, or a command");
+  impl_->options = std::move(options);
+}
+
+WorkerPool::~WorkerPool() {
+  for (Worker& w : impl_->workers)
+    if (w.pid > 0) stop(w, true);
+}
+
+std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
+                                    const std::function<void(const Record&)>& on_result) {
+  std::vector<Record> results(jobs.size());
+  std::deque<int> waiting;
+  for (size_t i = 0; i < jobs.size(); ++i) waiting.push_back(static_cast<int>(i));
+  size_t done = 0;
+
+  const auto finish = [&](Worker& w, Record r) {
+    const auto index = static_cast<size_t>(w.job);
+    w.job = -1;
+    r.id = jobs[index].id;
+    results[index] = std::move(r);
+    ++done;
+    on_result(results[index]);
+  };
+  const auto lose = [&](Worker& w, Outcome outcome, const std::string& why) {
+    const std::string how = stop(w, true);
+    const Job& job = jobs[static_cast<size_t>(w.job)];
+    finish(w, impl_->failure(job, outcome, outcome == Outcome::timeout ? why : "the worker " + how));
+  };
+
+  while (done < jobs.size()) {
+    for (Worker& w : impl_->workers) {
+      if (w.job >= 0 || waiting.empty()) continue;
+      const int index = waiting.front();
+      waiting.pop_front();
+      if (!impl_->assign(w, jobs, index)) lose(w, Outcome::crash, "");
+    }
+    std::vector<pollfd> fds;
+    std::vector<Worker*> owners;
+    auto nearest = Clock::now() + std::chrono::seconds(1);
+    for (Worker& w : impl_->workers) {
+      if (w.job < 0) continue;
+      fds.push_back({w.out, POLLIN, 0});
+      owners.push_back(&w);
+      nearest = std::min(nearest, w.deadline);
+    }
+    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(nearest - Clock::now()).count();
+    poll(fds.data(), fds.size(), static_cast<int>(std::max<int64_t>(wait, 0) + 1));
+    for (size_t i = 0; i < fds.size(); ++i) {
+      Worker& w = *owners[i];
+      if (fds[i].revents != 0) {
+        char chunk[65536];
+        const ssize_t n = read(w.out, chunk, sizeof chunk);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+          lose(w, Outcome::crash, "");
+          continue;
+        }
+        w.buffer.append(chunk, static_cast<size_t>(n));
+        const size_t end = w.buffer.find('\n');
+        if (end == std::string::npos) continue;
+        const std::string line = w.buffer.substr(0, end);
+        w.buffer.erase(0, end + 1);
+        try {
+          finish(w, record_from_json(line));
+        } catch (const UserError& e) {
+          stop(w, true);
+          finish(w, impl_->failure(
+                        jobs[static_cast<size_t>(w.job)], Outcome::crash,
+                        "the worker answered with something else than a record: " + line.substr(0, 80)));
+        }
+      } else if (Clock::now() >= w.deadline) {
+        lose(w, Outcome::timeout, "no answer in " + std::to_string(impl_->options.timeout_s) + " s");
+      }
+    }
+  }
+  return results;
+}
+
+}  // namespace nestor
