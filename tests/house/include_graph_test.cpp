@@ -34,7 +34,8 @@ const std::map<std::string, Names> kMayInclude = {
       "tuner"}},
 };
 
-// Public headers by the part that implements them. Headers of the vocabulary may be included by all.
+// Public headers by the part that implements them; others belong to the part that has a .cpp of the same name. Headers of
+// the vocabulary (no part) may be included by all.
 const std::map<std::string, std::string> kHeaderPart = {
     {"dtype", ""},
     {"error", ""},
@@ -76,8 +77,11 @@ std::string part_of(const fs::path& relative) {
 std::string included_part(const std::string& path) {
   if (path.rfind("nestor/", 0) != 0) return part_of(path);
   const std::string header = fs::path(path).stem().string();
-  const auto it = kHeaderPart.find(header);
-  return it == kHeaderPart.end() ? "unlisted:" + header : it->second;
+  if (const auto it = kHeaderPart.find(header); it != kHeaderPart.end()) return it->second;
+  for (const char* top : {"src", "schedules", "tuner", "runtime"})
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(NESTOR_SOURCE_DIR) / top))
+      if (entry.path().filename() == header + ".cpp") return part_of(fs::relative(entry.path(), NESTOR_SOURCE_DIR));
+  return "no part has " + header + ".cpp; list it";
 }
 
 }  // namespace
