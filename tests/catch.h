@@ -5,4 +5,7 @@
 #include <catch2/catch_all.hpp>
 #else
 #include <catch2/catch.hpp>
+namespace Catch::Matchers {  // the name that version 3 has
+inline auto ContainsSubstring(const std::string& part) { return Catch::Contains(part); }
+}  // namespace Catch::Matchers
 #endif

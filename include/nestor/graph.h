@@ -23,7 +23,7 @@ struct TensorType {
   std::vector<int64_t> shape;
   bool operator==(const TensorType&) const = default;
 };
-std::string to_string(const TensorType& t);
+inline std::string to_string(const TensorType& t) { return to_string(t.dtype, t.shape); }
 
 // ---- What a file says ------------------------------------------------------------------------------------------
 
@@ -67,6 +67,7 @@ struct Node {
   int opset = 0;
   std::vector<ValueId> inputs, outputs;
   Attrs attrs;
+  std::string domain;  // "" is ai.onnx
 };
 struct Graph {
   std::string name;
@@ -82,15 +83,15 @@ Graph build_graph(const Model& model, const BuildOptions& options = {});
 std::string print(const Graph& g);
 
 // Runs one function on tensors: how constants are folded. The driver passes the JIT; tests may pass the interpreter.
-using Evaluate = std::function<std::vector<Tensor>(const PrimFunc&, const std::vector<Tensor>& inputs)>;
+using EvaluateFn = std::function<std::vector<Tensor>(const PrimFunc&, const std::vector<Tensor>& inputs)>;
 
 struct GraphPass {
   const char* name;
   const char* summary;
-  void (*run)(Graph&, const Evaluate&);
+  void (*run)(Graph&, const EvaluateFn&);
 };
 const std::vector<GraphPass>& graph_pipeline();  // fold constants, fold BatchNormalization, CSE, dead code ...
-void optimize(Graph& g, const Evaluate& evaluate);
+void optimize(Graph& g, const EvaluateFn& evaluate);
 
 // ---- Partition -------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ class OpContext {
   const TensorType& input(int i) const;
   const Tensor* constant(int i) const;  // nullptr where input i isn't known at compile time
   const TensorType& output(int i) const;  // only while building
+  bool has_output(int i) const;           // whether the node asks for output i
 
   int64_t get_int(const std::string& name, int64_t fallback) const;
   double get_float(const std::string& name, double fallback) const;
@@ -48,16 +50,20 @@ class OpContext {
   const Node& node_;
 };
 
-// A buffer while a function is being built, indexed to make a load: X(n, c, y + r).
+// A tensor while a function is being built, indexed to make a load: X(n, c, y + r). A constant of one element has no
+// buffer: it stands in the code as an immediate.
 struct BuildTensor {
-  Buffer buffer;
-  std::vector<int64_t> shape;
+  Buffer buffer = nullptr;
+  std::vector<int64_t> shape = {};
+  Expr immediate = {};
+  explicit operator bool() const { return buffer || immediate; }  // false: an omitted or static input
   template <class... I>
   Expr operator()(I... i) const {
-    return make::load(buffer, std::vector<Expr>{Expr(i)...});
+    return at(std::vector<Expr>{Expr(i)...});
   }
-  Expr at(std::vector<Expr> indices) const { return make::load(buffer, std::move(indices)); }
+  Expr at(std::vector<Expr> indices) const { return immediate ? immediate : make::load(buffer, std::move(indices)); }
   int rank() const { return static_cast<int>(shape.size()); }
+  DType dtype() const { return immediate ? immediate.dtype() : buffer->type.dtype; }
 };
 
 // One iterator of a block to be built. Names are the operator's own ("n", "o", "y"), so that traces replay in any model.
@@ -66,47 +72,72 @@ struct Axis {
   int64_t extent;
 };
 
-// Builds a function block by block. Each block gets loops named as its axes, in order, spatial ones first.
+// Builds a function block by block. A block is named as the tensor it makes (names are made unique), gets one loop per
+// axis, spatial ones first, and an iterator `vNAME` bound to each.
 class FuncBuilder {
  public:
+  using Body = std::function<Expr(const std::vector<Expr>&)>;
+  using ReduceBody = std::function<Expr(const std::vector<Expr>& s, const std::vector<Expr>& r)>;
+
   explicit FuncBuilder(std::string name);
+  // Parameters and temporaries. Their names are made unique: the second T is T1.
   BuildTensor param(Role role, const std::string& name, const TensorType& type);
-  // A temporary of the whole function. Names of parameters, temporaries and blocks are made unique.
   BuildTensor temp(const std::string& name, const TensorType& type);
 
-  // block: out[i...] = body(i...)
-  void compute(const BuildTensor& out, const std::vector<Axis>& axes,
-               const std::function<Expr(const std::vector<Expr>&)>& body);
+  // block: out[i...] = body(i...). Where `at` is given, the element written is at(i...).
+  void compute(const BuildTensor& out, const std::vector<Axis>& axes, const Body& body,
+               const std::function<std::vector<Expr>(const std::vector<Expr>&)>& at = {});
   // block: init out[i...] = start (default the identity); out[i...] op= body(i..., r...)
   void reduce(const BuildTensor& out, const std::vector<Axis>& spatial, const std::vector<Axis>& reduced, ReduceOp op,
-              const std::function<Expr(const std::vector<Expr>& s, const std::vector<Expr>& r)>& body, Expr start = {});
-  PrimFunc finish();  // checks well-formedness
+              const ReduceBody& body, Expr start = {},
+              const std::function<std::vector<Expr>(const std::vector<Expr>&)>& at = {});
+  // The blocks of a whole function, its parameters standing for `args` and its symbolic dimensions for `dims`.
+  void inlined(const PrimFunc& f, const std::vector<BuildTensor>& args, const std::vector<int64_t>& dims);
+  PrimFunc finish();
 
  private:
+  struct Nest;
+  std::string unique(const std::string& name, std::map<std::string, int>& used);
+  void add_block(Nest nest, Stmt init, Stmt body);
+
   PrimFunc func_;
   std::vector<Stmt> body_;
-  std::string unique(const std::string& name);
-  std::map<std::string, int> names_;
+  std::map<std::string, int> buffer_names_, block_names_;
 };
 
 struct OpDef {
-  std::string name;    // "Conv"
-  std::string domain;  // "" is ai.onnx
-  int since = 1, until = 1000;  // opsets whose semantics this row implements, inclusive
+  std::string name = {};    // "Conv"
+  std::string domain = {};  // "" is ai.onnx
+  int since = 1, until = 1000;         // opsets whose semantics this row implements, inclusive
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   Pattern pattern = Pattern::opaque;
-  // Output types; may throw through ctx.fail.
-  std::function<std::vector<TensorType>(const OpContext& ctx)> infer;
-  // Appends the blocks that compute `outputs` from `inputs` (null buffer: omitted or static input).
+  std::string params = "X";  // what inputs are called in the loop IR, "X W B"; further ones repeat the last name
+  // Types of the outputs, in order: as many as the operator has, or as the node asks for. May throw through ctx.fail.
+  std::function<std::vector<TensorType>(const OpContext& ctx)> infer = {};
+  // Appends the blocks that compute `outputs` (null buffer: not wanted) from `inputs` (null buffer: omitted, static, or
+  // an immediate).
   std::function<void(const OpContext& ctx, FuncBuilder& b, const std::vector<BuildTensor>& inputs,
                      const std::vector<BuildTensor>& outputs)>
-      build;
-  std::vector<int> static_inputs;  // inputs read at compile time only (shapes, axes): never a kernel's parameter
-  std::string note;  // e.g. "not differentiable at 0"
+      build = {};
+  std::vector<int> static_inputs = {};  // inputs read at compile time only (shapes, axes): never a kernel's parameter
+  // The value of output 0 where attributes, types and static inputs say it already (Constant, Shape); else undefined.
+  std::function<Tensor(const OpContext& ctx)> fold = {};
+  std::string note = {};  // rules worth knowing: NaN, rounding, limits
 };
 
+// How input i of a node reaches its loop nest.
+enum class InputKind : uint8_t { none, immediate, parameter };  // none: omitted or static
+InputKind input_kind(const OpDef& op, const OpContext& ctx, int i);
+BuildTensor immediate(const Tensor& one_element);
+std::string param_name(const OpDef& op, int i);  // "W"
+
+// One node as a function of its own, unfused: parameters are the inputs of kind `parameter`, then the outputs (named Y).
+// `args` receives the graph values in that order. Infers nothing: the graph's types must stand.
+PrimFunc build_function(const Graph& g, const Node& n, std::vector<ValueId>* args = nullptr);
+
 const OpDef* find_op(const std::string& domain, const std::string& name, int opset);  // nullptr: unknown
-std::vector<const OpDef*> all_ops();
+std::vector<const OpDef*> all_ops();  // by name, then opset
+void register_op(OpDef op);           // UserError where an operator of that name and opset is there already
 std::string nearest_op(const std::string& name);  // spelled most alike, for hints
 
 // A .nest file holds functions whose dimensions are template parameters: registers an operator of each function's name.

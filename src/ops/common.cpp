@@ -1,0 +1,97 @@
+#include "src/ops/common.h"
+
+#include <algorithm>
+
+#include "nestor/error.h"
+
+namespace nestor::ops {
+
+void require_type(const OpContext& ctx, int i, const std::initializer_list<DType>& allowed) {
+  const DType got = ctx.input(i).dtype;
+  if (std::find(allowed.begin(), allowed.end(), got) != allowed.end()) return;
+  std::string list;
+  for (DType t : allowed) list += (list.empty() ? "" : ", ") + std::string(name_of(t));
+  // Of the same kind if there is one: f16 -> f32, bool -> i64.
+  DType nearest = *allowed.begin();
+  for (DType t : allowed)
+    if (is_float(t) == is_float(got)) {
+      nearest = t;
+      break;
+    }
+  ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + "; supported element types: " + list,
+           "Cast it to " + std::string(name_of(nearest)) + " first");
+}
+
+void require_same_type(const OpContext& ctx, int i, int j) {
+  if (ctx.input(i).dtype != ctx.input(j).dtype)
+    ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + " but input " + std::to_string(j) +
+             " is " + to_string(ctx.input(j)) + ", their element types must be the same");
+}
+
+void require_rank(const OpContext& ctx, int i, size_t rank) {
+  if (ctx.input(i).shape.size() != rank)
+    ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", it must have " +
+             std::to_string(rank) + " dimensions");
+}
+
+std::vector<Axis> axes_of(const Dims& shape) {
+  static const std::vector<std::vector<const char*>> names = {
+      {}, {"i"}, {"i", "j"}, {"b", "i", "j"}, {"n", "c", "h", "w"}};
+  std::vector<Axis> out;
+  for (size_t d = 0; d < shape.size(); ++d)
+    out.push_back({shape.size() < names.size() ? names[shape.size()][d] : "i" + std::to_string(d), shape[d]});
+  return out;
+}
+
+int64_t normal_axis(const OpContext& ctx, int64_t axis, size_t rank, bool inclusive) {
+  const int64_t r = static_cast<int64_t>(rank) + (inclusive ? 1 : 0);
+  if (axis < -r || axis >= r)
+    ctx.fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-r) + ", " + std::to_string(r) + ")");
+  return axis < 0 ? axis + r : axis;
+}
+
+Dims normal_axes(const OpContext& ctx, const Dims& axes, size_t rank) {
+  Dims out;
+  for (int64_t a : axes) {
+    const int64_t axis = normal_axis(ctx, a, rank);
+    if (std::find(out.begin(), out.end(), axis) != out.end())
+      ctx.fail("axis " + std::to_string(a) + " is given twice");
+    out.push_back(axis);
+  }
+  return out;
+}
+
+Dims broadcast_shapes(const OpContext& ctx, const Dims& a, const Dims& b) {
+  const size_t rank = std::max(a.size(), b.size());
+  Dims out(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t x = d + a.size() < rank ? 1 : a[d + a.size() - rank];
+    const int64_t y = d + b.size() < rank ? 1 : b[d + b.size() - rank];
+    if (x != y && x != 1 && y != 1)
+      ctx.fail("the shapes " + to_string(DType::f32, a).substr(3) + " and " + to_string(DType::f32, b).substr(3) +
+                   " don't broadcast: dimension " + std::to_string(d) + " is " + std::to_string(x) + " in one and " +
+                   std::to_string(y) + " in the other",
+               "dimensions are aligned at the last one and must be equal or 1");
+    out[d] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+Expr read_broadcast(const BuildTensor& t, const Exprs& indices) {
+  NESTOR_CHECK(t.shape.size() <= indices.size()) << "broadcast to a lower rank";
+  Exprs at;
+  const size_t skip = indices.size() - t.shape.size();
+  for (size_t d = 0; d < t.shape.size(); ++d) at.push_back(t.shape[d] == 1 ? Expr(0) : indices[skip + d]);
+  return t.at(std::move(at));
+}
+
+Expr constant_like(const BuildTensor& t, double value) { return make::imm(value, {t.dtype(), 1}); }
+
+Expr divided_by_count(Expr e, const Expr& count) {
+  const Type type = e.type();
+  const Expr n = as_int(count) ? make::imm(static_cast<double>(*as_int(count)), type) : make::cast(type, count);
+  if (!is_float(type.dtype)) return make::call(Intrinsic::tdiv, {std::move(e), n});
+  return std::move(e) / n;
+}
+
+}  // namespace nestor::ops

@@ -1,0 +1,45 @@
+// What operators share: names of axes, broadcasting, checks of types and axes.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "nestor/ops.h"
+
+namespace nestor::ops {
+
+using Dims = std::vector<int64_t>;
+using Exprs = std::vector<Expr>;
+using Tensors = std::vector<BuildTensor>;
+
+inline constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::f64};
+inline constexpr std::initializer_list<DType> kNumbers = {DType::f32, DType::f64, DType::i64, DType::i32,
+                                                          DType::i16, DType::i8,  DType::u8};
+inline constexpr std::initializer_list<DType> kBool = {DType::boolean};
+
+// Fails where input i is of another type, naming the nearest that would do.
+void require_type(const OpContext& ctx, int i, const std::initializer_list<DType>& allowed);
+// Fails where inputs i and j differ in element type.
+void require_same_type(const OpContext& ctx, int i, int j);
+void require_rank(const OpContext& ctx, int i, size_t rank);
+
+// The loops of a tensor of that shape: i | i j | b i j | n c h w | i0 i1 i2 i3 i4 ...
+std::vector<Axis> axes_of(const Dims& shape);
+
+// An axis counted from the end where negative; fails outside [-rank, rank) (or rank itself, where `inclusive`).
+int64_t normal_axis(const OpContext& ctx, int64_t axis, size_t rank, bool inclusive = false);
+// The same for a list, without repetitions; in the given order.
+Dims normal_axes(const OpContext& ctx, const Dims& axes, size_t rank);
+
+// The shape that a and b broadcast to (NumPy's rule), or fails.
+Dims broadcast_shapes(const OpContext& ctx, const Dims& a, const Dims& b);
+// Element of t that a result at `indices` reads: trailing dimensions are aligned, a dimension of 1 is read at 0.
+Expr read_broadcast(const BuildTensor& t, const Exprs& indices);
+
+// Immediates of a tensor's element type.
+Expr constant_like(const BuildTensor& t, double value);
+// e / n rounded once for floats, truncated for integers.
+Expr divided_by_count(Expr e, const Expr& count);
+
+}  // namespace nestor::ops

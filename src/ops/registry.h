@@ -1,0 +1,18 @@
+// The families of operators, each in a file of its own. The list is spelled out: registration by static constructors
+// would be dropped by the linker, since nothing refers to them in a static library.
+#pragma once
+
+#include <vector>
+
+#include "nestor/ops.h"
+
+namespace nestor::ops {
+
+using Rows = std::vector<OpDef>;
+
+void register_matmul(Rows& rows);
+void register_conv(Rows& rows);
+void register_unary(Rows& rows);
+void register_binary(Rows& rows);
+
+}  // namespace nestor::ops

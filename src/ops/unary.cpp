@@ -1,0 +1,129 @@
+// Operators of one tensor, element by element. Each is one row of a table: name, opset, element types, formula.
+//
+// NaN: `max(a, b)` is `a > b ? a : b`, so the constant stands first: max(0, NaN) is NaN. Every operator here passes NaN
+// on, as NumPy and ONNX Runtime do.
+#include <cmath>
+#include <numbers>
+
+#include "src/ops/common.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+using Formula = Expr (*)(const OpContext& ctx, const Expr& x);
+
+Expr call(Intrinsic f, const Expr& x) { return make::call(f, {x}); }
+Expr imm(const Expr& like, double value) { return make::imm(value, like.type()); }
+
+// log(1 + exp(x)) without overflow.
+Expr softplus(const Expr& x) {
+  return max(imm(x, 0), x) + call(Intrinsic::log, imm(x, 1) + call(Intrinsic::exp, -call(Intrinsic::abs, x)));
+}
+
+Expr hard_sigmoid(const Expr& x, double alpha, double beta) {
+  return max(imm(x, 0), min(imm(x, 1), imm(x, alpha) * x + imm(x, beta)));
+}
+
+// alpha * (exp(x) - 1) below zero.
+Expr elu(const Expr& x, double alpha) {
+  return make::select(lt(x, imm(x, 0)), imm(x, alpha) * (call(Intrinsic::exp, x) - imm(x, 1)), x);
+}
+
+Expr gelu(const OpContext& ctx, const Expr& x) {
+  const std::string approximate = ctx.get_string("approximate", "none");
+  if (approximate == "none")
+    return imm(x, 0.5) * x * (imm(x, 1) + call(Intrinsic::erf, x * imm(x, std::numbers::sqrt2 / 2)));
+  if (approximate != "tanh") ctx.fail("`approximate` is \"" + approximate + "\"", "none or tanh");
+  const Expr inner = imm(x, std::sqrt(2 / std::numbers::pi)) * (x + imm(x, 0.044715) * x * x * x);
+  return imm(x, 0.5) * x * (imm(x, 1) + call(Intrinsic::tanh, inner));
+}
+
+Expr sign(const Expr& x) {
+  return make::select(gt(x, imm(x, 0)), imm(x, 1), make::select(lt(x, imm(x, 0)), imm(x, -1), x));
+}
+
+Expr absolute(const Expr& x) {
+  if (is_float(x.dtype())) return call(Intrinsic::abs, x);
+  return x.dtype() == DType::u8 ? x : make::select(lt(x, imm(x, 0)), imm(x, 0) - x, x);
+}
+
+struct Row {
+  const char* name;
+  int since;
+  const std::initializer_list<DType>* types;
+  Formula formula;
+};
+
+const Row kRows[] = {
+    {"Relu", 1, &kNumbers, [](const OpContext&, const Expr& x) { return max(imm(x, 0), x); }},
+    {"LeakyRelu", 1, &kFloats,
+     [](const OpContext& c, const Expr& x) {
+       return make::select(lt(x, imm(x, 0)), imm(x, c.get_float("alpha", 0.01)) * x, x);
+     }},
+    {"ThresholdedRelu", 10, &kFloats,
+     [](const OpContext& c, const Expr& x) {
+       return make::select(le(x, imm(x, c.get_float("alpha", 1))), imm(x, 0), x);
+     }},
+    {"Elu", 1, &kFloats, [](const OpContext& c, const Expr& x) { return elu(x, c.get_float("alpha", 1)); }},
+    {"Selu", 1, &kFloats,
+     [](const OpContext& c, const Expr& x) {
+       return imm(x, c.get_float("gamma", 1.0507009873554805)) * elu(x, c.get_float("alpha", 1.6732632423543772));
+     }},
+    {"Celu", 12, &kFloats,
+     [](const OpContext& c, const Expr& x) {
+       const double alpha = c.get_float("alpha", 1);
+       const Expr grown = imm(x, alpha) * (call(Intrinsic::exp, x / imm(x, alpha)) - imm(x, 1));
+       return make::select(lt(x, imm(x, 0)), grown, x);
+     }},
+    {"Sigmoid", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::sigmoid, x); }},
+    {"HardSigmoid", 1, &kFloats,
+     [](const OpContext& c, const Expr& x) {
+       return hard_sigmoid(x, c.get_float("alpha", 0.2), c.get_float("beta", 0.5));
+     }},
+    {"HardSwish", 14, &kFloats,
+     [](const OpContext&, const Expr& x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); }},
+    {"Gelu", 20, &kFloats, gelu},
+    {"Mish", 18, &kFloats, [](const OpContext&, const Expr& x) { return x * call(Intrinsic::tanh, softplus(x)); }},
+    {"Softplus", 1, &kFloats, [](const OpContext&, const Expr& x) { return softplus(x); }},
+    {"Softsign", 1, &kFloats,
+     [](const OpContext&, const Expr& x) { return x / (imm(x, 1) + call(Intrinsic::abs, x)); }},
+    {"Tanh", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::tanh, x); }},
+    {"Erf", 9, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::erf, x); }},
+    {"Exp", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::exp, x); }},
+    {"Log", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::log, x); }},
+    {"Sqrt", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::sqrt, x); }},
+    {"Reciprocal", 1, &kFloats, [](const OpContext&, const Expr& x) { return imm(x, 1) / x; }},
+    {"Floor", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::floor, x); }},
+    {"Ceil", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::ceil, x); }},
+    {"Round", 11, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::round, x); }},
+    {"Neg", 1, &kNumbers, [](const OpContext&, const Expr& x) { return -x; }},
+    {"Abs", 1, &kNumbers, [](const OpContext&, const Expr& x) { return absolute(x); }},
+    {"Sign", 9, &kNumbers, [](const OpContext&, const Expr& x) { return sign(x); }},
+    {"Not", 1, &kBool, [](const OpContext&, const Expr& x) { return logical_not(x); }},
+};
+
+}  // namespace
+
+void register_unary(Rows& rows) {
+  for (const Row& row : kRows) {
+    const auto infer = [types = row.types](const OpContext& ctx) -> std::vector<TensorType> {
+      require_type(ctx, 0, *types);
+      return {ctx.input(0)};
+    };
+    const auto build = [formula = row.formula](const OpContext& ctx, FuncBuilder& b, const Tensors& in,
+                                               const Tensors& out) {
+      b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) { return formula(ctx, in[0].at(i)); });
+    };
+    rows.push_back({.name = row.name,
+                    .since = row.since,
+                    .min_inputs = 1,
+                    .max_inputs = 1,
+                    .pattern = Pattern::elementwise,
+                    .infer = infer,
+                    .build = build});
+  }
+}
+
+}  // namespace nestor::ops

@@ -1,0 +1,128 @@
+#include "src/ops/window.h"
+
+#include <algorithm>
+
+#include "nestor/error.h"
+
+namespace nestor::ops {
+
+int64_t Window::reach(size_t d) const {
+  return output[d] == 0 ? 0 : (output[d] - 1) * stride[d] + extent(d);
+}
+
+bool Window::is_padded() const {
+  for (size_t d = 0; d < rank(); ++d)
+    if (pad_begin[d] > 0 || reach(d) > input[d]) return true;
+  return false;
+}
+
+namespace {
+
+// A list attribute with one entry per spatial dimension, each at least `least`.
+Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t fallback, int64_t least) {
+  const Dims list = ctx.get_ints(name, Dims(count, fallback));
+  if (list.size() != count)
+    ctx.fail(std::string("`") + name + "` has " + std::to_string(list.size()) + " entries, the input needs " +
+             std::to_string(count));
+  for (int64_t v : list)
+    if (v < least || v > (int64_t{1} << 40))
+      ctx.fail(std::string("`") + name + "` contains " + std::to_string(v) + ", at least " + std::to_string(least) +
+               " is needed");
+  return list;
+}
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Output size and, for SAME, the paddings of one dimension.
+void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string& auto_pad, bool ceil_mode) {
+  const int64_t in = w.input[d], stride = w.stride[d];
+  if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
+    w.output[d] = ceil_div(in, stride);
+    const int64_t total = std::max<int64_t>((w.output[d] - 1) * stride + w.extent(d) - in, 0);
+    w.pad_begin[d] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    w.pad_end[d] = total - w.pad_begin[d];
+    return;
+  }
+  const int64_t padded = in + w.pad_begin[d] + w.pad_end[d];
+  if (padded < w.extent(d)) {
+    if (in != 0)
+      ctx.fail("a window of " + std::to_string(w.extent(d)) + " doesn't fit into the padded input of " +
+               std::to_string(padded) + " (spatial dimension " + std::to_string(d) + ")");
+    w.output[d] = 0;
+    return;
+  }
+  const int64_t span = padded - w.extent(d);
+  w.output[d] = (ceil_mode ? ceil_div(span, stride) : span / stride) + 1;
+  // A window must not begin in the padding behind the input.
+  if (ceil_mode && (w.output[d] - 1) * stride >= in + w.pad_begin[d]) --w.output[d];
+}
+
+}  // namespace
+
+Window read_window(const OpContext& ctx, const Dims& kernel) {
+  const Dims& shape = ctx.input(0).shape;
+  NESTOR_CHECK(shape.size() >= 2) << "a window over " << to_string(ctx.input(0));
+  Window w;
+  w.input = Dims(shape.begin() + 2, shape.end());
+  const size_t n = w.rank();
+  w.kernel = kernel;
+  if (kernel.size() != n)
+    ctx.fail("the kernel has " + std::to_string(kernel.size()) + " spatial dimensions, the input has " +
+             std::to_string(n));
+  for (int64_t k : kernel)
+    if (k < 1 || k > (int64_t{1} << 40)) ctx.fail("the kernel has a size of " + std::to_string(k) + ", at least 1 is needed");
+  w.stride = spatial_list(ctx, "strides", n, 1, 1);
+  w.dilation = spatial_list(ctx, "dilations", n, 1, 1);
+  const Dims pads = spatial_list(ctx, "pads", 2 * n, 0, 0);
+  w.pad_begin = Dims(pads.begin(), pads.begin() + static_cast<int64_t>(n));
+  w.pad_end = Dims(pads.begin() + static_cast<int64_t>(n), pads.end());
+  const std::string auto_pad = ctx.get_string("auto_pad", "NOTSET");
+  if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER")
+    ctx.fail("`auto_pad` is \"" + auto_pad + "\"", "NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  if (auto_pad == "VALID") w.pad_begin = w.pad_end = Dims(n, 0);
+  w.output.resize(n);
+  for (size_t d = 0; d < n; ++d) fit_dimension(ctx, w, d, auto_pad, ctx.get_int("ceil_mode", 0) != 0);
+  return w;
+}
+
+BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill) {
+  if (!w.is_padded()) return x;
+  Dims shape = {x.shape[0], x.shape[1]};
+  for (size_t d = 0; d < w.rank(); ++d) shape.push_back(w.reach(d));
+  const BuildTensor p = b.temp("P", {x.dtype(), shape});
+  static const std::vector<std::vector<const char*>> names = {{}, {"w"}, {"h", "w"}, {"d", "h", "w"}};
+  std::vector<Axis> axes = {{"n", shape[0]}, {"c", shape[1]}};
+  for (size_t d = 0; d < w.rank(); ++d) axes.push_back({names[w.rank()][d], shape[d + 2]});
+  b.compute(p, axes, [&](const Exprs& i) {
+    Expr inside = make::bool_imm(true);
+    Exprs at = {i[0], i[1]};
+    for (size_t d = 0; d < w.rank(); ++d) {
+      const int64_t begin = w.pad_begin[d], end = begin + w.input[d];
+      if (begin > 0) inside = logical_and(inside, le(begin, i[d + 2]));
+      if (end < w.reach(d)) inside = logical_and(inside, lt(i[d + 2], end));
+      at.push_back(i[d + 2] - Expr(begin));
+    }
+    return make::select(inside, x.at(at), fill);
+  });
+  return p;
+}
+
+std::vector<Axis> output_axes(const Window& w) {
+  static const std::vector<std::vector<const char*>> names = {{}, {"x"}, {"y", "x"}, {"z", "y", "x"}};
+  std::vector<Axis> out;
+  for (size_t d = 0; d < w.rank(); ++d) out.push_back({names[w.rank()][d], w.output[d]});
+  return out;
+}
+
+std::vector<Axis> kernel_axes(const Window& w) {
+  static const std::vector<std::vector<const char*>> names = {{}, {"s"}, {"r", "s"}, {"q", "r", "s"}};
+  std::vector<Axis> out;
+  for (size_t d = 0; d < w.rank(); ++d) out.push_back({names[w.rank()][d], w.kernel[d]});
+  return out;
+}
+
+Expr input_index(const Window& w, size_t d, const Expr& output, const Expr& tap) {
+  return output * Expr(w.stride[d]) + tap * Expr(w.dilation[d]);
+}
+
+}  // namespace nestor::ops

@@ -1,0 +1,31 @@
+// Sliding windows: what convolution and pooling share. Sizes of outputs, paddings, and the block that pads.
+#pragma once
+
+#include "src/ops/common.h"
+
+namespace nestor::ops {
+
+// One entry per spatial dimension.
+struct Window {
+  Dims input, kernel, stride, dilation;
+  Dims pad_begin, pad_end;  // pad_end as given; `reach` says how much further windows may look in ceil mode
+  Dims output;
+  size_t rank() const { return input.size(); }
+  int64_t extent(size_t d) const { return (kernel[d] - 1) * dilation[d] + 1; }
+  // The elements of the padded input that windows touch.
+  int64_t reach(size_t d) const;
+  bool is_padded() const;  // whether some window touches an element outside of the input
+};
+
+// Reads strides, dilations, pads, auto_pad (and ceil_mode where the operator has it) of a node whose input 0 is
+// [N, C, spatial...]. Fails where one is negative, zero, or of the wrong length.
+Window read_window(const OpContext& ctx, const Dims& kernel);
+
+// X, or a block P that holds X with `fill` around it: P[n,c,h...] with spatial extents reach(d).
+BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill);
+
+std::vector<Axis> output_axes(const Window& w);  // y x
+std::vector<Axis> kernel_axes(const Window& w);  // r s
+Expr input_index(const Window& w, size_t d, const Expr& output, const Expr& tap);  // of the padded input
+
+}  // namespace nestor::ops
