@@ -1,0 +1,188 @@
+// The kinds of expressions, laziness, and reductions. Laziness: a scalar `if` or `&&` becomes a branch only
+// where the other side holds a load (which could read outside) or a call; otherwise a select, which costs
+// less than a jump.
+#include "llvm_expr.h"
+
+#include <llvm/IR/Constants.h>
+
+#include "nestor/error.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+bool must_be_lazy(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& x) {
+    if (const auto* c = x.as<Call>()) found |= c->fn <= Intrinsic::pow && c->fn != Intrinsic::sqrt;
+    found |= x.as<Load>() != nullptr;
+  });
+  return found;
+}
+
+llvm::Type* ExprEmitter::value_type(Type t) const {
+  llvm::Type* scalar = nullptr;
+  switch (t.dtype) {
+    case DType::f64:
+      scalar = b_.getDoubleTy();
+      break;
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+      scalar = b_.getFloatTy();
+      break;
+    case DType::boolean:
+      scalar = b_.getInt1Ty();
+      break;
+    default:
+      scalar = b_.getIntNTy(static_cast<unsigned>(8 * bytes_of(t.dtype)));
+  }
+  return t.is_vector() ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(t.lanes)) : scalar;
+}
+
+void ExprEmitter::bind(const Var& v, llvm::Value* value, bool nonnegative, Expr let) {
+  vars_[v] = {value, nonnegative, std::move(let)};
+}
+
+llvm::Value* ExprEmitter::value_of(const Var& v) const {
+  const auto it = vars_.find(v);
+  NESTOR_CHECK(it != vars_.end()) << "variable " << v->name << " is used outside its scope";
+  return it->second.value;
+}
+
+bool ExprEmitter::is_nonnegative(const Expr& e) const {
+  if (const auto* i = e.as<IntImm>()) return i->value >= 0;
+  if (const auto* v = e.as<VarRef>()) {
+    const auto it = vars_.find(v->var);
+    return it != vars_.end() && it->second.nonnegative;
+  }
+  if (const auto* r = e.as<Ramp>()) return is_nonnegative(r->base) && is_nonnegative(r->stride);
+  if (const auto* r = e.as<Broadcast>()) return is_nonnegative(r->a);
+  if (const auto* s = e.as<Select>()) return is_nonnegative(s->a) && is_nonnegative(s->b);
+  const auto* b = e.as<Binary>();
+  if (!b || e.dtype() != DType::i64) return false;
+  switch (b->op) {
+    case BinaryOp::add:
+    case BinaryOp::mul:
+    case BinaryOp::div:
+      return is_nonnegative(b->a) && is_nonnegative(b->b);
+    case BinaryOp::min:
+      return is_nonnegative(b->a) && is_nonnegative(b->b);
+    case BinaryOp::max:
+      return is_nonnegative(b->a) || is_nonnegative(b->b);
+    case BinaryOp::mod:
+      return as_int(b->b).value_or(0) > 0;
+    default:
+      return false;
+  }
+}
+
+llvm::Value* ExprEmitter::emit(const Expr& e) {
+  const Type t = e.type();
+  return match(
+      e,
+      [&](const IntImm& i) -> llvm::Value* {
+        const bool is_signed = t.dtype != DType::u8 && t.dtype != DType::boolean;
+        return llvm::ConstantInt::get(value_type(t), static_cast<uint64_t>(i.value), is_signed);
+      },
+      [&](const FloatImm& f) -> llvm::Value* { return llvm::ConstantFP::get(value_type(t), f.value); },
+      [&](const VarRef& v) { return value_of(v.var); }, [&](const Load& l) { return load(l, t); },
+      [&](const Binary& b) { return binary(b); },
+      [&](const Unary& u) -> llvm::Value* {
+        llvm::Value* a = emit(u.a);
+        if (u.op == UnaryOp::logical_not) return b_.CreateNot(a);
+        if (is_bool(t.dtype)) throw UserError("negation of a bool");
+        return is_float(t.dtype) ? b_.CreateFNeg(a) : b_.CreateNeg(a);
+      },
+      [&](const Select& s) { return select(s, t); },
+      [&](const Cast& c) { return cast(emit(c.a), c.a.type(), t); },
+      [&](const Call& c) { return call(c, t); }, [&](const Let& l) { return let(l); },
+      [&](const Ramp& r) -> llvm::Value* {
+        std::vector<llvm::Constant*> lane;
+        for (int i = 0; i < t.lanes; ++i)
+          lane.push_back(llvm::cast<llvm::Constant>(
+              llvm::ConstantInt::get(value_type(t.with_lanes(1)), static_cast<uint64_t>(i))));
+        llvm::Value* steps = b_.CreateMul(splat(emit(r.stride), t.lanes), llvm::ConstantVector::get(lane));
+        return b_.CreateAdd(splat(emit(r.base), t.lanes), steps);
+      },
+      [&](const Broadcast& x) { return splat(emit(x.a), t.lanes); },
+      [&](const VectorReduce& r) { return reduce(r); });
+}
+
+llvm::Value* ExprEmitter::splat(llvm::Value* v, int lanes) {
+  return b_.CreateVectorSplat(static_cast<unsigned>(lanes), v);
+}
+
+llvm::Value* ExprEmitter::let(const Let& l) {
+  bind(l.var, emit(l.value), is_nonnegative(l.value), l.value);
+  return emit(l.body);
+}
+
+llvm::Value* ExprEmitter::branch_value(llvm::Value* cond, const std::function<llvm::Value*()>& then_value,
+                                       const std::function<llvm::Value*()>& else_value) {
+  llvm::Function* f = b_.GetInsertBlock()->getParent();
+  llvm::LLVMContext& c = b_.getContext();
+  llvm::BasicBlock* then_block = llvm::BasicBlock::Create(c, "then", f);
+  llvm::BasicBlock* else_block = llvm::BasicBlock::Create(c, "else", f);
+  llvm::BasicBlock* join = llvm::BasicBlock::Create(c, "join", f);
+  b_.CreateCondBr(cond, then_block, else_block);
+  b_.SetInsertPoint(then_block);
+  llvm::Value* x = then_value();
+  then_block = b_.GetInsertBlock();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(else_block);
+  llvm::Value* y = else_value();
+  else_block = b_.GetInsertBlock();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
+  llvm::PHINode* phi = b_.CreatePHI(x->getType(), 2);
+  phi->addIncoming(x, then_block);
+  phi->addIncoming(y, else_block);
+  return phi;
+}
+
+llvm::Value* ExprEmitter::select(const Select& s, Type) {
+  llvm::Value* cond = emit(s.cond);
+  if (s.cond.type().is_vector() || !(must_be_lazy(s.a) || must_be_lazy(s.b))) {
+    llvm::Value* a = emit(s.a);
+    return b_.CreateSelect(cond, a, emit(s.b));
+  }
+  return branch_value(
+      cond, [&] { return emit(s.a); }, [&] { return emit(s.b); });
+}
+
+llvm::Value* ExprEmitter::lazy_logical(const Binary& b) {
+  const bool is_and = b.op == BinaryOp::logical_and;
+  llvm::Value* a = emit(b.a);
+  if (b.a.type().is_vector() || !must_be_lazy(b.b))
+    return is_and ? b_.CreateAnd(a, emit(b.b)) : b_.CreateOr(a, emit(b.b));
+  const auto decided = [&]() -> llvm::Value* { return b_.getInt1(!is_and); };
+  const auto other = [&] { return emit(b.b); };
+  return is_and ? branch_value(a, other, decided) : branch_value(a, decided, other);
+}
+
+// The balanced tree that ir.h defines: lane i with lane i + n/2, until one is left.
+llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
+  Type t = r.a.type();
+  NESTOR_CHECK((t.lanes & (t.lanes - 1)) == 0)
+      << "a reduction over " << t.lanes << " lanes, not a power of two";
+  llvm::Value* v = emit(r.a);
+  while (t.lanes > 1) {
+    const int half = t.lanes / 2;
+    std::vector<int> low, high;
+    for (int i = 0; i < half; ++i) {
+      low.push_back(i);
+      high.push_back(i + half);
+    }
+    llvm::Value* a = b_.CreateShuffleVector(v, low);
+    llvm::Value* b = b_.CreateShuffleVector(v, high);
+    t.lanes = half;
+    if (half == 1) {  // combine scalars: the last step of a vector of one lane has no type of ours
+      a = b_.CreateExtractElement(v, uint64_t{0});
+      b = b_.CreateExtractElement(v, uint64_t{1});
+    }
+    v = combine(binary_of(r.op), a, b, t);
+  }
+  return v;
+}
+
+}  // namespace nestor

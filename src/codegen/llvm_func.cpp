@@ -1,0 +1,346 @@
+// A kernel NAME is a shell that loads the argument pointers and calls NAME.body, where each buffer is a
+// parameter of its own: that is the one place where LLVM believes `noalias`. A parallel loop is outlined the
+// same way: its task NAME.parN unpacks a struct of captured values and calls NAME.parN.body. The bodies are
+// never inlined, since inlining would trade the parameters for metadata.
+#include "llvm_func.h"
+
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include "alloc_plan.h"
+#include "llvm_expr.h"
+#include "nestor/error.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+// What a parallel loop's body uses of its surroundings, in the order of first use.
+class Captures : public Walker {
+ public:
+  Captures(const For& loop, const ExprEmitter& outside) : outside_(outside), loop_var_(loop.var) {
+    stmt(loop.body);
+  }
+  std::vector<Var> vars;
+  std::vector<Buffer> buffers;
+
+ private:
+  void expr(const Expr& e) override {
+    if (const auto* v = e.as<VarRef>())
+      if (outside_.is_bound(v->var) && v->var != loop_var_ && seen_.insert(v->var.get()).second)
+        vars.push_back(v->var);
+    if (const auto* l = e.as<Load>()) buffer(l->buffer);
+    if (const auto* l = e.as<Let>()) seen_.insert(l->var.get());
+    children(e);
+  }
+  void stmt(const Stmt& s) override {
+    if (const auto* st = s.as<Store>()) buffer(st->buffer);
+    if (const auto* l = s.as<For>()) seen_.insert(l->var.get());
+    if (const auto* l = s.as<LetStmt>()) seen_.insert(l->var.get());
+    if (const auto* a = s.as<Alloc>()) seen_.insert(a->decl.buffer.get());
+    children(s);
+  }
+  void buffer(const Buffer& b) {
+    if (seen_.insert(b.get()).second) buffers.push_back(b);
+  }
+
+  const ExprEmitter& outside_;
+  Var loop_var_;
+  std::unordered_set<const void*> seen_;
+};
+
+// Shared by the kernel and the tasks made of its parallel loops.
+struct KernelContext {
+  const PrimFunc& func;
+  const Target& target;
+  llvm::Module& module;
+  AllocPlan plan;
+  int tasks = 0;
+};
+
+llvm::Function* new_function(KernelContext& k, const std::string& name, llvm::Type* result,
+                             const std::vector<llvm::Type*>& params, bool exported) {
+  auto* type = llvm::FunctionType::get(result, params, false);
+  const auto linkage = exported ? llvm::Function::ExternalLinkage : llvm::Function::InternalLinkage;
+  NESTOR_CHECK(!k.module.getFunction(name)) << "two functions are called " << name;
+  llvm::Function* f = llvm::Function::Create(type, linkage, name, k.module);
+  f->setDoesNotThrow();
+  f->addFnAttr("target-cpu", k.target.cpu);
+  f->addFnAttr("target-features", k.target.features);
+  // A loop that copies or clears stays the loop that was scheduled.
+  f->addFnAttr("no-builtins");
+  const std::string width = std::to_string(k.target.vector_bits);
+  f->addFnAttr("min-legal-vector-width", width);
+  f->addFnAttr("prefer-vector-width", width);
+  return f;
+}
+
+void mark_buffer(llvm::Function* f, unsigned arg, bool read_only) {
+  f->addParamAttr(arg, llvm::Attribute::NoAlias);
+  f->addParamAttr(arg, llvm::Attribute::getWithAlignment(f->getContext(), llvm::Align(64)));
+  if (read_only) f->addParamAttr(arg, llvm::Attribute::ReadOnly);
+}
+
+// Emits statements into one LLVM function.
+class Emitter {
+ public:
+  Emitter(KernelContext& k, llvm::Function* f)
+      : k_(k), f_(f), b_(llvm::BasicBlock::Create(k.module.getContext(), "entry", f)), expr_(b_) {}
+
+  llvm::IRBuilder<>& builder() { return b_; }
+  ExprEmitter& expr() { return expr_; }
+  // The workspace from its beginning, the pool, and, inside a task, the worker's slice.
+  void set_memory(llvm::Value* workspace, llvm::Value* pool, llvm::Value* slice) {
+    workspace_ = workspace;
+    pool_ = pool;
+    slice_ = slice;
+  }
+  void allocate(const BufferDecl& d);
+  void stmt(const Stmt& s);
+  void count(const Var& var, llvm::Value* begin, llvm::Value* end, bool runs, const Stmt& body);
+
+ private:
+  void loop(const For& f);
+  void parallel(const For& f);
+  void if_then(const If& i);
+  llvm::AllocaInst* in_entry(llvm::Type* type, uint64_t count, const std::string& name);
+  llvm::Function* outline(const For& f, const Captures& captures, llvm::StructType* frame);
+
+  KernelContext& k_;
+  llvm::Function* f_;
+  llvm::IRBuilder<> b_;
+  ExprEmitter expr_;
+  llvm::Value *workspace_ = nullptr, *pool_ = nullptr, *slice_ = nullptr;
+};
+
+llvm::AllocaInst* Emitter::in_entry(llvm::Type* type, uint64_t count, const std::string& name) {
+  llvm::BasicBlock& entry = f_->getEntryBlock();
+  llvm::IRBuilder<> at(&entry, entry.begin());
+  return at.CreateAlloca(type, at.getInt64(count), name);
+}
+
+void Emitter::allocate(const BufferDecl& d) {
+  const AllocSlot& slot = k_.plan.slots.at(d.buffer);
+  const Type t = d.buffer->type;
+  if (slot.place == Place::registers) {
+    std::vector<llvm::AllocaInst*> elements;
+    for (int64_t i = 0; i < slot.elements; ++i)
+      elements.push_back(in_entry(expr_.value_type(t), 1, d.buffer->name + std::to_string(i)));
+    expr_.bind_registers(d.buffer, std::move(elements));
+  } else if (slot.place == Place::stack) {
+    llvm::AllocaInst* memory = in_entry(
+        expr_.storage_type(t), static_cast<uint64_t>(std::max<int64_t>(slot.elements, 1)), d.buffer->name);
+    memory->setAlignment(llvm::Align(64));
+    expr_.bind(d.buffer, memory);
+  } else {
+    llvm::Value* base = slot.place == Place::serial ? workspace_ : slice_;
+    NESTOR_CHECK(base) << "no workspace for " << d.buffer->name;
+    expr_.bind(d.buffer,
+               b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), base, static_cast<uint64_t>(slot.offset)));
+  }
+}
+
+void Emitter::stmt(const Stmt& s) {
+  match(
+      s,
+      [&](const Seq& q) {
+        for (const Stmt& c : q.stmts) stmt(c);
+      },
+      [&](const For& f) { loop(f); }, [&](const Store& st) { expr_.store(st); },
+      [&](const If& i) { if_then(i); },
+      [&](const Alloc& a) {
+        allocate(a.decl);
+        stmt(a.body);
+      },
+      [&](const LetStmt& l) {
+        expr_.bind(l.var, expr_.emit(l.value), expr_.is_nonnegative(l.value), l.value);
+        stmt(l.body);
+      },
+      [&](const Evaluate& e) {
+        const auto* call = e.call.as<Call>();
+        if (call && call->fn == Intrinsic::prefetch) {
+          const auto* l = call->args[0].as<Load>();
+          NESTOR_CHECK(l) << "a prefetch of something that isn't a load";
+          expr_.prefetch(*l);
+          return;
+        }
+        if (call && call->fn == Intrinsic::sync) throw UserError("`sync` needs a cuda target");
+        throw InternalError("an expression evaluated for no effect");
+      },
+      [](const Block&) { throw InternalError("a block in a lowered function"); },
+      [](const Update&) { throw InternalError("an update in a lowered function"); });
+}
+
+void Emitter::loop(const For& f) {
+  switch (f.kind) {
+    case ForKind::thread:
+      throw UserError("loop " + f.var->name + " is bound to " + name_of(f.thread) +
+                      ", which needs a cuda target");
+    case ForKind::vectorized:
+    case ForKind::unrolled:
+      throw InternalError("loop " + f.var->name + " is not lowered");
+    case ForKind::parallel:
+      if (!slice_) return parallel(f);
+      break;
+    case ForKind::serial:
+      break;
+  }
+  const auto extent = as_int(f.extent);
+  if (extent && *extent <= 0) return;
+  if (extent && *extent == 1) {
+    expr_.bind(f.var, b_.getInt64(0), true, Expr(0));
+    return stmt(f.body);
+  }
+  count(f.var, b_.getInt64(0), expr_.emit(f.extent), extent.has_value(), f.body);
+}
+
+// for var in begin .. end-1. `runs`: it is known that begin < end. What the schedule left as a loop stays
+// one.
+void Emitter::count(const Var& var, llvm::Value* begin, llvm::Value* end, bool runs, const Stmt& body) {
+  llvm::LLVMContext& c = b_.getContext();
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::BasicBlock* block = llvm::BasicBlock::Create(c, var->name, f_);
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(c, var->name + ".end", f_);
+  if (runs)
+    b_.CreateBr(block);
+  else
+    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), block, after);
+  b_.SetInsertPoint(block);
+  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2, var->name);
+  i->addIncoming(begin, before);
+  expr_.bind(var, i, true);
+  stmt(body);
+  llvm::Value* next = b_.CreateAdd(i, b_.getInt64(1), "", true, true);
+  i->addIncoming(next, b_.GetInsertBlock());
+  llvm::BranchInst* back = b_.CreateCondBr(b_.CreateICmpSLT(next, end), block, after);
+  const auto flag = [&](const char* name) -> llvm::Metadata* {
+    return llvm::MDNode::get(c, llvm::MDString::get(c, name));
+  };
+  llvm::Metadata* no_vectorize[] = {llvm::MDString::get(c, "llvm.loop.vectorize.enable"),
+                                    llvm::ConstantAsMetadata::get(b_.getFalse())};
+  llvm::Metadata* items[] = {nullptr, flag("llvm.loop.unroll.disable"), llvm::MDNode::get(c, no_vectorize)};
+  llvm::MDNode* id = llvm::MDNode::getDistinct(c, items);
+  id->replaceOperandWith(0, id);
+  back->setMetadata(llvm::LLVMContext::MD_loop, id);
+  b_.SetInsertPoint(after);
+}
+
+void Emitter::if_then(const If& i) {
+  llvm::LLVMContext& c = b_.getContext();
+  llvm::BasicBlock* then_block = llvm::BasicBlock::Create(c, "if", f_);
+  llvm::BasicBlock* after = llvm::BasicBlock::Create(c, "if.end", f_);
+  llvm::BasicBlock* else_block = i.else_case ? llvm::BasicBlock::Create(c, "if.else", f_, after) : after;
+  b_.CreateCondBr(expr_.emit(i.cond), then_block, else_block);
+  b_.SetInsertPoint(then_block);
+  stmt(i.then_case);
+  b_.CreateBr(after);
+  if (i.else_case) {
+    b_.SetInsertPoint(else_block);
+    stmt(i.else_case);
+    b_.CreateBr(after);
+  }
+  b_.SetInsertPoint(after);
+}
+
+void Emitter::parallel(const For& f) {
+  llvm::LLVMContext& c = b_.getContext();
+  const Captures captures(f, expr_);
+  std::vector<llvm::Value*> values = {workspace_};
+  for (const Buffer& b : captures.buffers) values.push_back(expr_.base_of(b));
+  for (const Var& v : captures.vars) values.push_back(expr_.value_of(v));
+  std::vector<llvm::Type*> types;
+  for (llvm::Value* v : values) types.push_back(v->getType());
+  llvm::StructType* frame = llvm::StructType::get(c, types);
+  llvm::AllocaInst* memory = in_entry(frame, 1, "captured");
+  for (unsigned i = 0; i < values.size(); ++i)
+    b_.CreateStore(values[i], b_.CreateStructGEP(frame, memory, i));
+
+  llvm::Function* task = outline(f, captures, frame);
+  llvm::Type* ptr = b_.getPtrTy();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, b_.getInt64Ty(), ptr, ptr}, false);
+  llvm::FunctionCallee run = k_.module.getOrInsertFunction("nestor_parallel_for", type);
+  b_.CreateCall(run, {pool_, expr_.emit(f.extent), task, memory});
+}
+
+// The task of a parallel loop; returns it. See the head of this file.
+llvm::Function* Emitter::outline(const For& f, const Captures& captures, llvm::StructType* frame) {
+  const std::string name = k_.func.name + ".par" + std::to_string(k_.tasks++);
+  llvm::Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty(), *i32 = b_.getInt32Ty(), *none = b_.getVoidTy();
+  std::vector<llvm::Type*> params = {i64, i64, i32};
+  params.insert(params.end(), frame->element_begin(), frame->element_end());
+
+  llvm::Function* body = new_function(k_, name + ".body", none, params, false);
+  body->addFnAttr(llvm::Attribute::NoInline);
+  Emitter inner(k_, body);
+  llvm::IRBuilder<>& b = inner.builder();
+  unsigned arg = 3;
+  llvm::Value* workspace = body->getArg(arg++);
+  for (const Buffer& buffer : captures.buffers) {
+    const Param* param = find_param(k_.func, buffer);
+    mark_buffer(body, arg, param && param->role != Role::out);
+    body->getArg(arg)->setName(buffer->name);
+    inner.expr().bind(buffer, body->getArg(arg++));
+  }
+  for (const Var& v : captures.vars) {
+    body->getArg(arg)->setName(v->name);
+    inner.expr().bind(v, body->getArg(arg++), expr_.is_nonnegative(v));
+  }
+  llvm::Value* before = b.CreateMul(b.CreateSExt(body->getArg(2), i64),
+                                    b.getInt64(static_cast<uint64_t>(k_.plan.worker_bytes)));
+  llvm::Value* offset = b.CreateAdd(before, b.getInt64(static_cast<uint64_t>(k_.plan.serial_bytes)));
+  inner.set_memory(workspace, nullptr, b.CreateInBoundsGEP(b.getInt8Ty(), workspace, offset));
+  inner.count(f.var, body->getArg(0), body->getArg(1), false, f.body);
+  b.CreateRetVoid();
+
+  llvm::Function* task = new_function(k_, name, none, {ptr, i64, i64, i32}, false);
+  llvm::IRBuilder<> t(llvm::BasicBlock::Create(k_.module.getContext(), "entry", task));
+  std::vector<llvm::Value*> args = {task->getArg(1), task->getArg(2), task->getArg(3)};
+  for (unsigned i = 0; i < frame->getNumElements(); ++i)
+    args.push_back(t.CreateLoad(frame->getElementType(i), t.CreateStructGEP(frame, task->getArg(0), i)));
+  t.CreateCall(body, args);
+  t.CreateRetVoid();
+  return task;
+}
+
+}  // namespace
+
+void emit_function(const PrimFunc& func, const Target& target, llvm::Module& module) {
+  if (!func.dims.empty())
+    throw UserError("function " + func.name +
+                    " has symbolic dimensions; give them values before compiling it");
+  KernelContext k{func, target, module, plan_allocs(func)};
+  llvm::LLVMContext& c = module.getContext();
+  llvm::Type *ptr = llvm::PointerType::getUnqual(c), *i32 = llvm::Type::getInt32Ty(c);
+
+  llvm::Function* kernel = new_function(k, func.name, i32, {ptr, ptr, ptr}, true);
+  llvm::Function* body = new_function(k, func.name + ".body", llvm::Type::getVoidTy(c),
+                                      std::vector<llvm::Type*>(func.params.size() + 2, ptr), false);
+  body->addFnAttr(llvm::Attribute::NoInline);
+  llvm::IRBuilder<> shell(llvm::BasicBlock::Create(c, "entry", kernel));
+  Emitter emitter(k, body);
+  std::vector<llvm::Value*> args;
+  for (unsigned i = 0; i < func.params.size(); ++i) {
+    const Param& p = func.params[i];
+    args.push_back(shell.CreateLoad(ptr, shell.CreateConstInBoundsGEP1_64(ptr, kernel->getArg(0), i)));
+    mark_buffer(body, i, p.role != Role::out);
+    body->getArg(i)->setName(p.decl.buffer->name);
+    emitter.expr().bind(p.decl.buffer, body->getArg(i));
+  }
+  const auto n = static_cast<unsigned>(func.params.size());
+  mark_buffer(body, n, false);
+  args.insert(args.end(), {kernel->getArg(1), kernel->getArg(2)});
+  shell.CreateCall(body, args);
+  shell.CreateRet(shell.getInt32(0));
+
+  emitter.set_memory(body->getArg(n), body->getArg(n + 1), nullptr);
+  for (const BufferDecl& d : func.allocs) emitter.allocate(d);
+  emitter.stmt(func.body);
+  emitter.builder().CreateRetVoid();
+
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  NESTOR_CHECK(!llvm::verifyModule(module, &out)) << "LLVM refuses " << func.name << ": " << text;
+}
+
+}  // namespace nestor

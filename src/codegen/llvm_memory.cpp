@@ -1,0 +1,193 @@
+// Loads and stores. A vector access is told apart by its index: stride 1 is one wide (or masked) access,
+// stride -1 the same reversed, a small stride a few wide loads and shuffles, anything else a gather or
+// scatter. No access touches an element beyond the first and the last that it was asked for.
+#include <llvm/IR/Constants.h>
+
+#include "llvm_expr.h"
+#include "nestor/error.h"
+
+namespace nestor {
+
+namespace {
+
+llvm::Align align_of(DType t) {
+  return llvm::Align(static_cast<uint64_t>(bytes_of(t)));
+}
+
+}  // namespace
+
+llvm::Type* ExprEmitter::storage_type(Type t) const {
+  llvm::Type* scalar = value_type(t.with_lanes(1));
+  if (t.dtype == DType::f16) scalar = b_.getHalfTy();
+  if (t.dtype == DType::bf16) scalar = b_.getInt16Ty();
+  if (t.dtype == DType::boolean) scalar = b_.getInt8Ty();
+  return t.is_vector() ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(t.lanes)) : scalar;
+}
+
+llvm::Value* ExprEmitter::from_storage(llvm::Value* v, Type t) {
+  if (t.dtype == DType::f16) return b_.CreateFPExt(v, value_type(t));
+  if (t.dtype == DType::boolean) return b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
+  if (t.dtype != DType::bf16) return v;
+  llvm::Type* bits = v->getType()->getWithNewType(b_.getInt32Ty());
+  return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(v, bits), 16), value_type(t));
+}
+
+llvm::Value* ExprEmitter::to_storage(llvm::Value* v, Type t) {
+  if (t.dtype == DType::f16) return b_.CreateFPTrunc(v, storage_type(t));  // exact
+  if (t.dtype == DType::boolean) return b_.CreateZExt(v, storage_type(t));
+  if (t.dtype != DType::bf16) return v;
+  llvm::Type* bits = v->getType()->getWithNewType(b_.getInt32Ty());
+  return b_.CreateTrunc(b_.CreateLShr(b_.CreateBitCast(v, bits), 16), storage_type(t));
+}
+
+llvm::Value* ExprEmitter::base_of(const Buffer& b) const {
+  const auto it = memory_.find(b);
+  NESTOR_CHECK(it != memory_.end()) << "buffer " << b->name << " is used outside its scope";
+  return it->second;
+}
+
+llvm::AllocaInst* ExprEmitter::element(const Buffer& b, const std::vector<Expr>& indices) {
+  const auto it = registers_.find(b);
+  if (it == registers_.end()) return nullptr;
+  const int64_t i = indices.empty() ? 0 : as_int(indices[0]).value_or(-1);
+  NESTOR_CHECK(i >= 0 && static_cast<size_t>(i) < it->second.size()) << "element " << i << " of " << b->name;
+  return it->second[static_cast<size_t>(i)];
+}
+
+// A Let's variable is looked through, since vectorize shares indices by lets.
+std::optional<ExprEmitter::RampForm> ExprEmitter::as_ramp(const Expr& index) const {
+  if (const auto* r = index.as<Ramp>()) {
+    const auto stride = as_int(r->stride);
+    return stride ? std::optional<RampForm>({r->base, *stride}) : std::nullopt;
+  }
+  if (const auto* x = index.as<Broadcast>()) return RampForm{x->a, 0};
+  if (const auto* v = index.as<VarRef>()) {
+    const auto it = vars_.find(v->var);
+    return it != vars_.end() && it->second.let ? as_ramp(it->second.let) : std::nullopt;
+  }
+  const auto* b = index.as<Binary>();
+  if (!b || (b->op != BinaryOp::add && b->op != BinaryOp::sub && b->op != BinaryOp::mul)) return std::nullopt;
+  const auto x = as_ramp(b->a), y = as_ramp(b->b);
+  if (!x || !y) return std::nullopt;
+  if (b->op == BinaryOp::add) return RampForm{x->base + y->base, x->stride + y->stride};
+  if (b->op == BinaryOp::sub) return RampForm{x->base - y->base, x->stride - y->stride};
+  const auto factor = as_int(b->b), other = as_int(b->a);
+  if (factor) return RampForm{x->base * *factor, x->stride * *factor};
+  if (other) return RampForm{y->base * *other, y->stride * *other};
+  return std::nullopt;
+}
+
+llvm::Value* ExprEmitter::address(const Buffer& b, const Expr& scalar_index, bool inbounds) {
+  llvm::Value* i = emit(scalar_index);
+  llvm::Type* element = storage_type(b->type);
+  return inbounds ? b_.CreateInBoundsGEP(element, base_of(b), i) : b_.CreateGEP(element, base_of(b), i);
+}
+
+llvm::Value* ExprEmitter::reverse(llvm::Value* v, int lanes) {
+  std::vector<int> order;
+  for (int i = lanes; i-- > 0;) order.push_back(i);
+  return b_.CreateShuffleVector(v, order);
+}
+
+// Lanes at pointer + stride * lane, 2 <= stride <= 4: `stride` wide loads, the last of them moved back so
+// that it ends at the last lane's element, merged by one two-input shuffle each.
+llvm::Value* ExprEmitter::strided(llvm::Value* pointer, int64_t stride, Type t) {
+  llvm::Type* scalar = storage_type(t.with_lanes(1));
+  llvm::Type* vector = storage_type(t);
+  const int64_t span = stride * (t.lanes - 1) + 1;
+  llvm::Value* result = nullptr;
+  for (int64_t part = 0; part < stride; ++part) {
+    const int64_t begin = part == stride - 1 ? span - t.lanes : part * t.lanes;
+    llvm::Value* at = b_.CreateConstInBoundsGEP1_64(scalar, pointer, static_cast<uint64_t>(begin));
+    llvm::Value* v = b_.CreateAlignedLoad(vector, at, align_of(t.dtype));
+    std::vector<int> pick;
+    for (int lane = 0; lane < t.lanes; ++lane) {
+      const int64_t from = stride * lane;
+      // Elements of earlier parts stay; what this part covers comes from it.
+      const bool here = from >= begin && from < begin + t.lanes && from >= part * t.lanes;
+      pick.push_back(here ? static_cast<int>(from - begin) + (result ? t.lanes : 0) : result ? lane : -1);
+    }
+    result = result ? b_.CreateShuffleVector(result, v, pick) : b_.CreateShuffleVector(v, pick);
+  }
+  return result;
+}
+
+llvm::Value* ExprEmitter::load(const Load& l, Type t) {
+  NESTOR_CHECK(l.indices.size() <= 1) << "buffer " << l.buffer->name << " is not flat";
+  if (llvm::AllocaInst* variable = element(l.buffer, l.indices))
+    return b_.CreateLoad(value_type(t), variable);
+  const Expr index = l.indices.empty() ? Expr(0) : l.indices[0];
+  const llvm::Align align = align_of(t.dtype);
+  llvm::Type* type = storage_type(t);
+  llvm::Value* mask = l.mask ? emit(l.mask) : nullptr;
+  llvm::Value* zero = llvm::Constant::getNullValue(type);
+  const auto ramp = index.type().is_vector() ? as_ramp(index) : std::optional<RampForm>({index, 1});
+  llvm::Value* v = nullptr;
+  if (ramp && (ramp->stride == 1 || ramp->stride == -1)) {
+    const bool backward = ramp->stride == -1;
+    Expr base = backward ? ramp->base - (t.lanes - 1) : ramp->base;
+    llvm::Value* p = address(l.buffer, base, !mask);
+    if (mask && backward) mask = reverse(mask, t.lanes);
+    if (mask)
+      v = b_.CreateMaskedLoad(type, p, align, mask, zero);
+    else
+      v = b_.CreateAlignedLoad(type, p, align);
+    if (backward) v = reverse(v, t.lanes);
+  } else if (ramp && ramp->stride == 0 && !mask) {
+    llvm::Value* one =
+        b_.CreateAlignedLoad(storage_type(t.with_lanes(1)), address(l.buffer, ramp->base, true), align);
+    v = splat(one, t.lanes);
+  } else if (ramp && ramp->stride >= 2 && ramp->stride <= 4 && !mask) {
+    v = strided(address(l.buffer, ramp->base, true), ramp->stride, t);
+  } else {
+    llvm::Value* at = b_.CreateGEP(storage_type(t.with_lanes(1)), base_of(l.buffer), emit(index));
+    v = b_.CreateMaskedGather(type, at, align, mask, zero);
+  }
+  return from_storage(v, t);
+}
+
+void ExprEmitter::store(const Store& s) {
+  NESTOR_CHECK(s.indices.size() <= 1) << "buffer " << s.buffer->name << " is not flat";
+  const Type t = s.value.type();
+  llvm::Value* value = emit(s.value);
+  llvm::Value* mask = s.mask ? emit(s.mask) : nullptr;
+  if (llvm::AllocaInst* variable = element(s.buffer, s.indices)) {
+    if (mask) value = b_.CreateSelect(mask, value, b_.CreateLoad(value_type(t), variable));
+    b_.CreateStore(value, variable);
+    return;
+  }
+  value = to_storage(value, t);
+  const Expr index = s.indices.empty() ? Expr(0) : s.indices[0];
+  NESTOR_CHECK(index.type().is_vector() ? index.type().lanes == t.lanes : s.buffer->type.lanes == t.lanes)
+      << t.lanes << " lanes stored to " << s.buffer->name;
+  const llvm::Align align = align_of(t.dtype);
+  const auto ramp = index.type().is_vector() ? as_ramp(index) : std::optional<RampForm>({index, 1});
+  if (ramp && (ramp->stride == 1 || ramp->stride == -1)) {
+    const bool backward = ramp->stride == -1;
+    llvm::Value* p = address(s.buffer, backward ? ramp->base - (t.lanes - 1) : ramp->base, !mask);
+    if (backward) value = reverse(value, t.lanes);
+    if (backward && mask) mask = reverse(mask, t.lanes);
+    if (mask)
+      b_.CreateMaskedStore(value, p, align, mask);
+    else
+      b_.CreateAlignedStore(value, p, align);
+    return;
+  }
+  llvm::Value* at = b_.CreateGEP(storage_type(t.with_lanes(1)), base_of(s.buffer), emit(index));
+  b_.CreateMaskedScatter(value, at, align, mask);
+}
+
+void ExprEmitter::prefetch(const Load& l) {
+  if (registers_.count(l.buffer)) return;
+  Expr index = l.indices.empty() ? Expr(0) : l.indices[0];
+  if (index.type().is_vector()) {
+    const auto ramp = as_ramp(index);
+    if (!ramp) throw UserError("a prefetch of " + l.buffer->name + " at indices that are no ramp");
+    index = ramp->base;
+  }
+  llvm::Value* p = address(l.buffer, index, false);
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
+                     {p, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
+}  // namespace nestor

@@ -1,0 +1,125 @@
+// The passes are our own short list, not -O2. The schedule has decided what is unrolled, vectorized and in
+// which order; LLVM is asked for what a schedule can't say: values in registers, common subexpressions,
+// invariants out of loops, plain control flow. The stock pipeline costs twice the time and undoes register
+// tiles (it unrolls, it shares splats across a tile until they spill).
+#include "llvm_module.h"
+
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+
+#include <mutex>
+
+#include "llvm_func.h"
+#include "nestor/codegen.h"
+#include "nestor/error.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr const char* kPasses =
+    "function(sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(licm),gvn<no-load-pre>,instcombine,"
+    "simplifycfg,"
+    "adce)";
+
+void initialize_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeAllTargetInfos();
+    llvm::InitializeAllTargets();
+    llvm::InitializeAllTargetMCs();
+    llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
+  initialize_llvm();
+  if (target.kind != TargetKind::cpu)
+    throw UserError("LLVM code for " + target.name + "; use the CUDA emitter");
+  std::string why;
+  const llvm::Target* t = llvm::TargetRegistry::lookupTarget(target.triple, why);
+  if (!t) throw UserError("this LLVM has no code generator for " + target.triple + ": " + why);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+  options.ExceptionModel = llvm::ExceptionHandling::None;
+  return std::unique_ptr<llvm::TargetMachine>(
+      t->createTargetMachine(target.triple, target.cpu, target.features, options, llvm::Reloc::PIC_, {},
+                             llvm::CodeGenOptLevel::Default));
+}
+
+std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered, const Target& target,
+                                           llvm::TargetMachine& machine, llvm::LLVMContext& context) {
+  auto module = std::make_unique<llvm::Module>("nestor", context);
+  module->setTargetTriple(target.triple);
+  module->setDataLayout(machine.createDataLayout());
+  module->setPICLevel(llvm::PICLevel::BigPIC);
+  for (const PrimFunc& f : lowered) emit_function(f, target, *module);
+  return module;
+}
+
+void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  llvm::ModulePassManager passes;
+  if (auto error = builder.parsePassPipeline(passes, kPasses))
+    throw InternalError("the LLVM pass list: " + llvm::toString(std::move(error)));
+  passes.run(module, modules);
+}
+
+std::string emit_machine_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly) {
+  llvm::SmallString<0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  llvm::legacy::PassManager passes;
+  const auto type = assembly ? llvm::CodeGenFileType::AssemblyFile : llvm::CodeGenFileType::ObjectFile;
+  NESTOR_CHECK(!machine.addPassesToEmitFile(passes, out, nullptr, type))
+      << "LLVM can't emit code for this target";
+  passes.run(module);
+  return std::string(bytes);
+}
+
+namespace {
+
+std::string emit(const std::vector<PrimFunc>& lowered, const Target& target, bool assembly) {
+  const auto machine = make_target_machine(target);
+  llvm::LLVMContext context;
+  const auto module = build_module(lowered, target, *machine, context);
+  optimize_module(*module, *machine);
+  return emit_machine_code(*module, *machine, assembly);
+}
+
+}  // namespace
+
+std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& target, bool optimized) {
+  const auto machine = make_target_machine(target);
+  llvm::LLVMContext context;
+  const auto module = build_module(lowered, target, *machine, context);
+  if (optimized) optimize_module(*module, *machine);
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  module->print(out, nullptr);
+  return text;
+}
+
+std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target) {
+  return emit(lowered, target, true);
+}
+std::string emit_object(const std::vector<PrimFunc>& lowered, const Target& target) {
+  return emit(lowered, target, false);
+}
+
+}  // namespace nestor

@@ -1,0 +1,25 @@
+// A module of kernels through LLVM's passes to assembly or an object; shared by the emitters and the JIT.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nestor/ir.h"
+#include "nestor/target.h"
+
+namespace llvm {
+class LLVMContext;
+class Module;
+class TargetMachine;
+}  // namespace llvm
+
+namespace nestor {
+
+std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);
+std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered, const Target& target,
+                                           llvm::TargetMachine& machine, llvm::LLVMContext& context);
+void optimize_module(llvm::Module& module, llvm::TargetMachine& machine);
+std::string emit_machine_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly);
+
+}  // namespace nestor
