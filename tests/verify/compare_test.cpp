@@ -1,0 +1,43 @@
+#include <cmath>
+
+#include "catch.h"
+#include "nestor/error.h"
+#include "nestor/verify.h"
+
+using namespace nestor;
+
+namespace {
+
+Tensor tensor(DType t, std::vector<int64_t> shape, std::vector<double> values) {
+  Tensor out(t, std::move(shape));
+  for (int64_t i = 0; i < out.size(); ++i) out.set(i, values[static_cast<size_t>(i)]);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a comparison names the worst element") {
+  const Tensor want = tensor(DType::f64, {2, 3}, {1, 2, 3, 4, 5, 6});
+  const Tensor got = tensor(DType::f32, {2, 3}, {1, 2.001, 3, 4, 5.5, 6});
+  const Comparison c = compare(got, want, {1e-4, 1e-5});
+  CHECK(c.mismatches == 2);
+  CHECK(c.worst == 4);
+  CHECK_THAT(describe(c, "y", want),
+             Catch::Contains("2 of 6 elements differ; worst at [1,1]: 5.5, should be 5"));
+  CHECK(compare(got, want, {0.2, 0}).ok());
+}
+
+TEST_CASE("NaN and infinity are compared as what they are") {
+  const double nan = std::nan(""), inf = INFINITY;
+  const Tensor want = tensor(DType::f64, {4}, {nan, inf, 1e300, -inf});
+  CHECK(compare(tensor(DType::f32, {4}, {nan, inf, inf, -inf}), want).ok());  // 1e300 is infinite in f32
+  CHECK(compare(tensor(DType::f32, {4}, {0, inf, inf, -inf}), want, {1e30, 1e30}).mismatches == 1);
+  CHECK(compare(tensor(DType::f32, {4}, {nan, nan, inf, inf}), want, {1e30, 1e30}).mismatches == 2);
+  CHECK(compare(tensor(DType::f32, {1}, {inf}), tensor(DType::f64, {1}, {1}), {1e30, 1e30}).mismatches == 1);
+}
+
+TEST_CASE("integers must be equal, shapes too") {
+  CHECK(compare(tensor(DType::i64, {2}, {1, 2}), tensor(DType::i64, {2}, {1, 3}), {1, 1}).mismatches == 1);
+  CHECK_THROWS_AS(compare(tensor(DType::f32, {2}, {1, 2}), tensor(DType::f32, {1, 2}, {1, 2})), UserError);
+  CHECK(compare(Tensor(DType::f32, {0, 3}), Tensor(DType::f32, {0, 3})).ok());
+}
