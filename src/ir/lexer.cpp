@@ -33,6 +33,11 @@ std::vector<Token> Lexer::tokens() {
   std::vector<Token> out;
   do out.push_back(next());
   while (out.back().kind != Token::end);
+  if (out.size() > 1) {  // the end's place is that of the last word's end: there something is missing
+    const Token& last = out[out.size() - 2];
+    out.back().line = last.line;
+    out.back().column = last.column + static_cast<int>(last.text.size());
+  }
   return out;
 }
 

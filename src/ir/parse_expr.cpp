@@ -295,7 +295,7 @@ std::vector<Expr> Parser::arguments(const Token& name, size_t count) {
   });
   if (args.size() != count)
     fail(name, quoted(name.text) + " takes " + std::to_string(count) +
-                   (count == 1 ? " argument, " : " arguments, ") + "here are " + std::to_string(args.size()));
+                   (count == 1 ? " argument" : " arguments") + ", not " + std::to_string(args.size()));
   grow(name, height + 1);
   return args;
 }
@@ -405,8 +405,7 @@ std::vector<Expr> Parser::indices(const Token& name, const Declared& d) {
   });
   if (out.size() != d.rank)
     fail(name, quoted(name.text) + " has " + std::to_string(d.rank) +
-                   (d.rank == 1 ? " dimension, " : " dimensions, ") + "here are " +
-                   std::to_string(out.size()) + (out.size() == 1 ? " index" : " indices"));
+                   (d.rank == 1 ? " dimension" : " dimensions") + ", not " + std::to_string(out.size()));
   height_ = height;
   return out;
 }
