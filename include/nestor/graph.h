@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,21 +29,24 @@ inline std::string to_string(const TensorType& t) { return to_string(t.dtype, t.
 // ---- What a file says ------------------------------------------------------------------------------------------
 
 struct ModelDim {
-  int64_t value = -1;  // -1: symbolic or unknown
-  std::string name;    // of a symbolic dimension
+  std::optional<int64_t> value;  // absent: symbolic or unknown
+  std::string name;              // of a symbolic dimension; empty: addressed as `value.axis`
 };
 struct ModelValue {
   std::string name;
   DType dtype = DType::f32;
   std::vector<ModelDim> shape;
+  bool typed = true;   // false: the file gives a name only (outputs)
+  bool ranked = true;  // false: the file gives an element type but no shape
 };
 struct ModelNode {
   std::string op, domain, name;  // name may be empty
   std::vector<std::string> inputs, outputs;  // "" marks an omitted optional one
   Attrs attrs;
+  std::map<std::string, std::string> refused_attrs;  // those no AttrValue holds: name to kind ("subgraph", ...)
 };
 struct Model {
-  std::string file;
+  std::string file, name;
   std::map<std::string, int64_t> opsets;  // by domain, "" is ai.onnx
   std::vector<ModelValue> inputs, outputs;
   std::vector<std::pair<std::string, Tensor>> initializers;
@@ -76,14 +80,18 @@ struct Graph {
   std::vector<ValueId> inputs, outputs;
 };
 
+// Runs one function on tensors, one per `in` or `const` parameter in order, and gives the outs: how constants are folded.
+// The driver passes the JIT; tests may pass the interpreter.
+using EvaluateFn = std::function<std::vector<Tensor>(const PrimFunc&, const std::vector<Tensor>& inputs)>;
+std::vector<Tensor> evaluate_by_interpreter(const PrimFunc& f, const std::vector<Tensor>& inputs);
+
 struct BuildOptions {
-  std::map<std::string, int64_t> dims;  // values of symbolic dimensions by name
+  std::map<std::string, int64_t> dims;  // values of symbolic dimensions by name, or by `input.axis`
+  EvaluateFn evaluate;                  // of small constant nodes, which shapes depend on; default: the interpreter
 };
+// Throws one UserError that lists every problem of the model.
 Graph build_graph(const Model& model, const BuildOptions& options = {});
 std::string print(const Graph& g);
-
-// Runs one function on tensors: how constants are folded. The driver passes the JIT; tests may pass the interpreter.
-using EvaluateFn = std::function<std::vector<Tensor>(const PrimFunc&, const std::vector<Tensor>& inputs)>;
 
 struct GraphPass {
   const char* name;
@@ -102,9 +110,13 @@ struct KernelCall {
   std::vector<int> nodes;      // the graph nodes fused in it
 };
 struct Partition {
-  std::vector<PrimFunc> funcs;  // names unique
+  std::vector<PrimFunc> funcs;    // names unique
   std::vector<KernelCall> calls;  // in execution order
+  // Values with the bytes of another (reshapes and the like): no kernel makes them. Maps to a value that isn't itself
+  // an alias. A graph output may be an alias, an input or a constant: whoever runs the partition copies it.
+  std::map<ValueId, ValueId> alias;
 };
 Partition partition(const Graph& g);  // fusion by pattern kinds, then each group to a PrimFunc
+std::string print(const Graph& g, const Partition& p);
 
 }  // namespace nestor

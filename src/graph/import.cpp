@@ -1,0 +1,88 @@
+// Reading a model file: which format it is in is found from its content, so that a wrong extension does no
+// harm.
+#include "src/graph/import.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <cstring>
+
+namespace nestor {
+
+namespace {
+
+// TensorProto.DataType by number; empty for those that this onnx release doesn't know.
+constexpr std::array<std::string_view, 24> kOnnxTypes = {
+    "undefined",      "float",      "uint8",          "int8",       "uint16",   "int16",
+    "int32",          "int64",      "string",         "bool",       "float16",  "double",
+    "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
+    "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
+
+struct TypePair {
+  DType dtype;
+  int code;
+};
+constexpr TypePair kTypePairs[] = {{DType::f32, 1},  {DType::u8, 2},   {DType::i8, 3},      {DType::i16, 5},
+                                   {DType::i32, 6},  {DType::i64, 7},  {DType::boolean, 9}, {DType::f16, 10},
+                                   {DType::f64, 11}, {DType::bf16, 16}};
+
+}  // namespace
+
+std::optional<DType> dtype_from_onnx(int code) {
+  for (const TypePair& p : kTypePairs)
+    if (p.code == code) return p.dtype;
+  return std::nullopt;
+}
+
+int onnx_dtype_code(DType t) {
+  for (const TypePair& p : kTypePairs)
+    if (p.dtype == t) return p.code;
+  return 0;
+}
+
+std::string onnx_dtype_name(int code) {
+  if (code >= 0 && static_cast<size_t>(code) < kOnnxTypes.size())
+    return std::string(kOnnxTypes[static_cast<size_t>(code)]);
+  return fmt::format("number {}", code);
+}
+
+int64_t checked_size(const std::string& file, const std::string& where, DType dtype,
+                     const std::vector<int64_t>& shape) {
+  int64_t size = 1, bytes = 0;
+  bool empty = false, overflow = false;
+  for (int64_t d : shape) {
+    if (d < 0) file_error(file, fmt::format("{} has the negative dimension {}", where, d));
+    empty |= d == 0;
+    overflow |= __builtin_mul_overflow(size, d ? d : 1, &size);
+  }
+  overflow |= __builtin_mul_overflow(size, int64_t{bytes_of(dtype)}, &bytes);
+  if (overflow || bytes > int64_t{1} << 46)
+    file_error(file, fmt::format("{} is too large: {}", where, to_string(dtype, shape)));
+  return empty ? 0 : size;
+}
+
+Tensor tensor_from_bytes(const std::string& file, const std::string& where, DType dtype,
+                         const std::vector<int64_t>& shape, std::string_view bytes) {
+  const int64_t want = checked_size(file, where, dtype, shape) * bytes_of(dtype);
+  if (static_cast<int64_t>(bytes.size()) != want)
+    file_error(file, fmt::format("{} is {}: {} bytes are given, {} needs {}", where,
+                                 static_cast<int64_t>(bytes.size()) < want ? "short" : "over-long",
+                                 bytes.size(), to_string(dtype, shape), want));
+  Tensor out(dtype, shape);
+  std::memcpy(out.data(), bytes.data(), bytes.size());
+  if (is_bool(dtype))
+    for (uint8_t& b : out.as<uint8_t>()) b = b != 0;
+  return out;
+}
+
+Model read_model(const std::string& path) {
+  const std::string bytes = read_file(path);
+  const size_t first = bytes.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  if (first == std::string::npos) file_error(path, "the file is empty");
+  // A protobuf ModelProto begins with a field tag, never with a brace.
+  if (bytes[first] == '{' || path.ends_with(".json")) return read_json_model(path, bytes);
+  return read_onnx_binary(path, bytes);
+}
+
+}  // namespace nestor

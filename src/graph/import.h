@@ -1,0 +1,31 @@
+// What the importers share. Each fills a Model; nothing here judges it beyond what reading needs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "nestor/graph.h"
+#include "src/graph/files.h"
+
+namespace nestor {
+
+Model read_onnx_binary(const std::string& path, std::string_view bytes);
+Model read_onnx_json(const std::string& path, std::string_view text);  // protobuf's JSON mapping
+Model read_json_model(const std::string& path,
+                      std::string_view text);  // finds out which of the two JSON forms
+
+// TensorProto.DataType.
+std::optional<DType> dtype_from_onnx(int code);
+std::string onnx_dtype_name(int code);
+int onnx_dtype_code(DType t);
+
+// A tensor of exactly these little-endian bytes. `where` names it: "initializer 'W'".
+Tensor tensor_from_bytes(const std::string& file, const std::string& where, DType dtype,
+                         const std::vector<int64_t>& shape, std::string_view bytes);
+
+// Throws where a dimension is negative or the size overflows; gives the size in elements.
+int64_t checked_size(const std::string& file, const std::string& where, DType dtype,
+                     const std::vector<int64_t>& shape);
+
+}  // namespace nestor

@@ -1,0 +1,173 @@
+// JSON models. The text is parsed first, so that a truncated file is reported by line and column; then its
+// fields tell ONNX's protobuf mapping (`graph`) from the shorthand (`nodes`), which is read here:
+//
+//   {"name": "net", "opset": 17,
+//    "inputs":  [{"name": "x", "dtype": "f32", "shape": ["N", 3]}],          a string is a symbolic dimension
+//    "outputs": ["y"],                                                        names, or objects as for inputs
+//    "nodes":   [{"op": "Gemm", "name": "fc", "inputs": ["x", "W"], "outputs": ["y"], "attrs": {"transB":
+//    1}}], "weights": {"W": {"dtype": "f32", "shape": [4, 3], "data": [...]}}}      or {"npz","key"} or
+//    {"file","offset",...}
+#include <fmt/format.h>
+
+#include <set>
+
+#include "src/graph/import.h"
+#include "src/graph/json_at.h"
+#include "src/graph/json_tensor.h"
+
+namespace nestor {
+
+namespace {
+
+// Where byte `offset` of the text stands.
+SourceLoc locate(const std::string& file, std::string_view text, size_t offset) {
+  offset = std::min(offset, text.size());
+  SourceLoc loc;
+  loc.file = file;
+  const size_t begin = offset == 0 ? 0 : text.rfind('\n', offset - 1) + 1;  // npos + 1 is 0
+  const size_t end = std::min(text.find('\n', offset), text.size());
+  loc.line =
+      1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n'));
+  loc.column = static_cast<int>(offset - begin) + 1;
+  if (end - begin <= 160) loc.text = text.substr(begin, end - begin);
+  return loc;
+}
+
+// Parses, and refuses objects that give a field twice (nlohmann keeps the last one without a word).
+Json parse_json(const std::string& file, std::string_view text) {
+  std::vector<std::set<std::string>> keys;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+      file_error(file, fmt::format("the field or name `{}` is given twice", parsed.get<std::string>()));
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::parse_error& e) {
+    // The library's text is "[...] parse error at line 3, column 5: reason".
+    std::string why = e.what();
+    const size_t colon = why.find(": ");
+    if (colon != std::string::npos) why = why.substr(colon + 2);
+    const bool cut = why.find("unexpected end of input") != std::string::npos;
+    throw UserError(Diagnostic{(cut ? "the JSON text is truncated: " : "not valid JSON: ") + why,
+                               locate(file, text, e.byte == 0 ? 0 : e.byte - 1),
+                               {},
+                               ""});
+  }
+}
+
+class ShorthandReader {
+ public:
+  ShorthandReader(const std::string& file, const Json& root)
+      : file_(file), root_(file, root), tensors_(file) {}
+
+  Model read() {
+    root_.only({"name", "opset", "opsets", "inputs", "outputs", "nodes", "weights", "initializers", "doc"});
+    Model m;
+    m.file = file_;
+    if (const auto name = root_.find("name")) m.name = name->string();
+    opsets(m);
+    for (const JsonAt& v : root_.at("inputs").items()) m.inputs.push_back(value(v));
+    for (const JsonAt& v : root_.at("outputs").items()) m.outputs.push_back(value(v));
+    for (const JsonAt& n : root_.at("nodes").items()) m.nodes.push_back(node(n));
+    for (const char* key : {"weights", "initializers"})
+      if (const auto weights = root_.find(key))
+        for (const auto& [name, place] : weights->fields())
+          m.initializers.emplace_back(name, tensors_.read(place.renamed(fmt::format("weight '{}'", name))));
+    return m;
+  }
+
+ private:
+  void opsets(Model& m) const {
+    if (const auto all = root_.find("opsets"))
+      for (const auto& [domain, version] : all->fields())
+        m.opsets[domain == "ai.onnx" ? "" : domain] = version.integer();
+    if (const auto version = root_.find("opset")) m.opsets[""] = version->integer();
+    if (m.opsets.empty()) root_.fail("missing field `opset`", "\"opset\": 17");
+  }
+
+  ModelValue value(const JsonAt& at) const {
+    ModelValue out;
+    if (at.json().is_string()) {
+      out.name = at.string();
+      out.typed = out.ranked = false;
+    } else {
+      at.only({"name", "dtype", "shape", "doc"});
+      out.name = at.at("name").string();
+      const auto type = at.find("dtype"), shape = at.find("shape");
+      out.typed = type.has_value();
+      out.ranked = shape.has_value();
+      if (type) out.dtype = TensorReader::dtype(*type);
+      if (shape)
+        for (const JsonAt& d : shape->items()) {
+          if (d.json().is_string())
+            out.shape.push_back({std::nullopt, d.string()});
+          else if (d.json().is_null())
+            out.shape.push_back({});
+          else
+            out.shape.push_back({d.integer(), ""});
+        }
+    }
+    if (out.name.empty()) at.fail("the name is empty");
+    return out;
+  }
+
+  ModelNode node(const JsonAt& place) const {
+    ModelNode out;
+    out.op = place.at("op").string();
+    const auto name = place.find("name");
+    if (name) out.name = name->string();
+    const JsonAt at = place.renamed(
+        fmt::format("{} ({}{})", place.path(), out.op, out.name.empty() ? "" : " '" + out.name + "'"));
+    at.only({"op", "domain", "name", "inputs", "outputs", "attrs", "doc"});
+    if (out.op.empty()) at.fail("the operator's name is empty");
+    if (const auto domain = at.find("domain"))
+      out.domain = domain->string() == "ai.onnx" ? "" : domain->string();
+    if (const auto inputs = at.find("inputs")) out.inputs = inputs->strings();
+    out.outputs = at.at("outputs").strings();
+    if (const auto attrs = at.find("attrs"))
+      for (const auto& [key, v] : attrs->fields()) out.attrs[key] = attribute(out.op, key, v);
+    return out;
+  }
+
+  // Plain JSON by its own type: 1 is an integer, 1.5 a float, lists are of one kind, an object is a tensor.
+  AttrValue attribute(const std::string& op, const std::string& key, const JsonAt& at) const {
+    const Json& j = at.json();
+    if (j.is_boolean()) return int64_t{j.get<bool>()};
+    if (j.is_number_integer()) return at.integer();
+    if (j.is_number()) return at.number();
+    if (j.is_object()) return tensors_.read(at);
+    if (j.is_string()) {
+      // ONNX numbers element types; here `"to": "f32"` says the same.
+      if (op == "Cast" && key == "to") return int64_t{onnx_dtype_code(TensorReader::dtype(at))};
+      return at.string();
+    }
+    if (!j.is_array()) at.wrong("a number, string, list, or tensor object");
+    const auto all = [&](auto test) { return std::all_of(j.begin(), j.end(), test); };
+    if (all([](const Json& v) { return v.is_number_integer(); })) return at.integers();
+    if (all([](const Json& v) { return v.is_string(); })) return at.strings();
+    if (!all([](const Json& v) { return v.is_number(); })) at.wrong("a list of numbers or a list of strings");
+    std::vector<double> out;
+    for (const JsonAt& item : at.items()) out.push_back(item.number());
+    return out;
+  }
+
+  const std::string& file_;
+  JsonAt root_;
+  TensorReader tensors_;
+};
+
+}  // namespace
+
+Model read_json_model(const std::string& path, std::string_view text) {
+  const Json root = parse_json(path, text);
+  const JsonAt at(path, root);
+  if (!root.is_object()) at.wrong("an object at the top");
+  if (root.contains("graph")) return read_onnx_json(path, text);
+  if (!root.contains("nodes")) at.fail("missing field `graph` (ONNX's JSON form) or `nodes` (the shorthand)");
+  return ShorthandReader(path, root).read();
+}
+
+}  // namespace nestor

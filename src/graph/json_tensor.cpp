@@ -1,0 +1,135 @@
+#include "src/graph/json_tensor.h"
+
+#include <cmath>
+
+#include "nestor/npz.h"
+#include "src/graph/import.h"
+#include "src/graph/spelling.h"
+
+namespace nestor {
+
+namespace {
+
+std::vector<int64_t> read_shape(const std::string& file, const JsonAt& at, DType type) {
+  const std::vector<int64_t> shape = at.at("shape").integers();
+  checked_size(file, at.path(), type, shape);
+  return shape;
+}
+
+void set_element(Tensor& t, int64_t i, const JsonAt& at) {
+  if (is_float(t.dtype())) return t.set(i, at.number());
+  if (is_bool(t.dtype()) && at.json().is_boolean()) return t.set_int(i, at.json().get<bool>());
+  const int64_t value = at.integer();
+  t.set_int(i, value);
+  if (t.get_int(i) != value) at.fail(fmt::format("{} doesn't fit {}", value, name_of(t.dtype())));
+}
+
+// Checks flat data, or nested lists, against the shape; before anything is allocated, since a small file can
+// claim a huge tensor.
+void check_counts(const JsonAt& at, DType type, const std::vector<int64_t>& shape, size_t depth) {
+  if (!at.json().is_array()) at.wrong("a list");
+  const auto count = static_cast<int64_t>(at.json().size());
+  const bool nested = count > 0 && at.json()[0].is_array();
+  const bool flat = depth == 0 && !nested;
+  if (!flat && depth >= shape.size()) at.fail("nested more deeply than the shape");
+  const int64_t want = flat ? product(shape) : shape[depth];
+  if (count != want)
+    at.fail(fmt::format("the data is {}: {} elements are given{}, {} needs {}",
+                        count < want ? "short" : "over-long", count, flat ? "" : " here",
+                        to_string(type, shape), want));
+  if (nested)
+    for (const JsonAt& item : at.items()) check_counts(item, type, shape, depth + 1);
+  else if (!flat && depth + 1 < shape.size() && count > 0)
+    at.fail("nested less deeply than the shape");
+}
+
+void fill(Tensor& t, const JsonAt& at, int64_t& next) {
+  for (const JsonAt& item : at.items()) {
+    if (item.json().is_array())
+      fill(t, item, next);
+    else
+      set_element(t, next++, item);
+  }
+}
+
+}  // namespace
+
+DType TensorReader::dtype(const JsonAt& at) {
+  const std::string name = at.string();
+  if (const auto t = parse_dtype(name)) return *t;
+  static const std::map<std::string, DType> aliases = {
+      {"float64", DType::f64}, {"float32", DType::f32}, {"float16", DType::f16}, {"bfloat16", DType::bf16},
+      {"int64", DType::i64},   {"int32", DType::i32},   {"int16", DType::i16},   {"int8", DType::i8},
+      {"uint8", DType::u8},    {"float", DType::f32},   {"double", DType::f64}};
+  if (const auto it = aliases.find(name); it != aliases.end()) return it->second;
+  at.fail(fmt::format("unknown element type '{}'", name), "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool");
+}
+
+Tensor TensorReader::read(const JsonAt& at) const {
+  if (!at.json().is_object()) at.wrong("an object with `data`, `npz` or `file`");
+  if (at.find("npz")) return from_npz(at);
+  if (at.find("file")) return from_file(at);
+  return from_data(at);
+}
+
+Tensor TensorReader::from_data(const JsonAt& at) const {
+  at.only({"dtype", "shape", "data"});
+  const DType type = dtype(at.at("dtype"));
+  const std::vector<int64_t> shape = read_shape(file_, at, type);
+  const JsonAt data = at.at("data");
+  check_counts(data, type, shape, 0);
+  Tensor out(type, shape);
+  int64_t next = 0;
+  fill(out, data, next);
+  return out;
+}
+
+Tensor TensorReader::from_npz(const JsonAt& at) const {
+  at.only({"npz", "key", "dtype", "shape"});
+  const std::string location = at.at("npz").string(), key = at.at("key").string();
+  const std::string path = resolve_beside(file_, location);
+  auto it = archives_.find(path);
+  if (it == archives_.end()) {
+    try {
+      it = archives_.emplace(path, read_npz(path)).first;
+    } catch (const UserError& e) {
+      at.fail(fmt::format("'{}': {}", location, e.diagnostic().message));
+    }
+  }
+  const auto found = it->second.find(key);
+  if (found == it->second.end()) {
+    std::vector<std::string> keys;
+    for (const auto& entry : it->second) keys.push_back(entry.first);
+    at.fail(fmt::format("'{}' has no array '{}'", location, key), did_you_mean(key, keys));
+  }
+  const Tensor& t = found->second;
+  if (const auto type = at.find("dtype"); type && dtype(*type) != t.dtype())
+    type->fail(
+        fmt::format("'{}' holds {} instead of {}", location, name_of(t.dtype()), name_of(dtype(*type))));
+  if (const auto shape = at.find("shape"); shape && shape->integers() != t.shape())
+    shape->fail(fmt::format("'{}' holds {}", location, to_string(t.dtype(), t.shape())));
+  return t;
+}
+
+Tensor TensorReader::from_file(const JsonAt& at) const {
+  at.only({"file", "offset", "length", "dtype", "shape"});
+  const std::string location = at.at("file").string();
+  const DType type = dtype(at.at("dtype"));
+  const std::vector<int64_t> shape = read_shape(file_, at, type);
+  const int64_t want = product(shape) * bytes_of(type);
+  const auto offset = at.find("offset"), length = at.find("length");
+  if (length && length->integer() != want)
+    length->fail(fmt::format("{} needs {} bytes", to_string(type, shape), want));
+  // Without an offset the file is this tensor alone, so its size is checked too.
+  const std::string path = resolve_beside(file_, location);
+  std::string bytes;
+  try {
+    bytes = read_range(path, offset ? offset->integer() : 0,
+                       offset || length ? std::optional(want) : std::nullopt);
+  } catch (const UserError& e) {
+    at.fail(fmt::format("'{}': {}", location, e.diagnostic().message));
+  }
+  return tensor_from_bytes(file_, at.path(), type, shape, bytes);
+}
+
+}  // namespace nestor

@@ -1,0 +1,108 @@
+// .npz through libzip. Entries are stored with a fixed date, so that the same arrays give the same bytes.
+#include "nestor/npz.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <zip.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "src/graph/files.h"
+
+namespace nestor {
+
+namespace {
+
+struct ZipDiscard {
+  void operator()(zip_t* z) const { zip_discard(z); }
+};
+using Zip = std::unique_ptr<zip_t, ZipDiscard>;
+struct EntryClose {
+  void operator()(zip_file_t* f) const { zip_fclose(f); }
+};
+
+Zip open_zip(const std::string& path, int flags, const std::string& shown) {
+  int code = 0;
+  Zip zip(zip_open(path.c_str(), flags, &code));
+  if (zip) return zip;
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  const std::string why = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  file_error(shown, "can't be opened as .npz: " + why);
+}
+
+std::string read_entry(zip_t* zip, zip_uint64_t index, const zip_stat_t& stat, const std::string& where) {
+  if (stat.size > (zip_uint64_t{1} << 40)) file_error(where, "the entry is too large");
+  const std::unique_ptr<zip_file_t, EntryClose> file(zip_fopen_index(zip, index, 0));
+  if (!file) file_error(where, std::string("can't be read: ") + zip_strerror(zip));
+  std::string out;
+  while (out.size() < stat.size) {  // grows as data comes, whatever size the directory claims
+    const size_t old = out.size(), chunk = std::min<size_t>(stat.size - old, size_t{64} << 20);
+    out.resize(old + chunk);
+    const zip_int64_t n = zip_fread(file.get(), out.data() + old, chunk);
+    if (n <= 0) file_error(where, std::string("can't be read: ") + zip_file_strerror(file.get()));
+    out.resize(old + static_cast<size_t>(n));
+  }
+  char extra = 0;  // reading past the end makes libzip compare the checksum
+  if (zip_fread(file.get(), &extra, 1) != 0)
+    file_error(where, std::string("damaged: ") + zip_file_strerror(file.get()));
+  return out;
+}
+
+}  // namespace
+
+std::map<std::string, Tensor> read_npz(const std::string& path) {
+  if (!std::filesystem::exists(path)) file_error(path, "the file doesn't exist");
+  const Zip zip = open_zip(path, ZIP_RDONLY, path);
+  std::map<std::string, Tensor> out;
+  const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(zip.get(), 0));
+  for (zip_uint64_t i = 0; i < count; ++i) {
+    zip_stat_t stat;
+    if (zip_stat_index(zip.get(), i, 0, &stat) != 0) file_error(path, zip_strerror(zip.get()));
+    std::string name = stat.name;
+    if (!name.ends_with(".npy")) file_error(path, fmt::format("entry '{}' is not an array (.npy)", name));
+    name.resize(name.size() - 4);
+    Tensor t = parse_npy(read_entry(zip.get(), i, stat, path + "[" + name + "]"), path + "[" + name + "]");
+    if (!out.emplace(name, std::move(t)).second)
+      file_error(path, fmt::format("two arrays are named '{}'", name));
+  }
+  return out;
+}
+
+void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& arrays) {
+  if (arrays.empty()) file_error(path, "no arrays to write");  // libzip writes no empty archive
+  const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
+  struct Remove {
+    const std::string& file;
+    ~Remove() {
+      std::error_code ec;
+      std::filesystem::remove(file, ec);
+    }
+  } remove{temporary};
+
+  std::vector<std::string> contents;  // libzip reads them at zip_close
+  for (const auto& [name, tensor] : arrays) contents.push_back(format_npy(tensor));
+  Zip zip = open_zip(temporary, ZIP_CREATE | ZIP_TRUNCATE, path);
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const std::string entry = arrays[i].first + ".npy";
+    zip_source_t* source = zip_source_buffer(zip.get(), contents[i].data(), contents[i].size(), 0);
+    const zip_int64_t index = source ? zip_file_add(zip.get(), entry.c_str(), source, ZIP_FL_ENC_UTF_8) : -1;
+    if (index < 0) {
+      if (source) zip_source_free(source);
+      file_error(path, fmt::format("can't add array '{}': {}", arrays[i].first, zip_strerror(zip.get())));
+    }
+    const auto at = static_cast<zip_uint64_t>(index);
+    zip_set_file_compression(zip.get(), at, ZIP_CM_STORE, 0);
+    zip_file_set_dostime(zip.get(), at, 0, 1 << 5 | 1, 0);  // 1980-01-01
+  }
+  if (zip_close(zip.get()) != 0)
+    file_error(path, std::string("can't be written: ") + zip_strerror(zip.get()));
+  static_cast<void>(zip.release());  // closed
+  std::error_code ec;
+  std::filesystem::rename(temporary, path, ec);
+  if (ec) file_error(path, "can't be written: " + ec.message());
+}
+
+}  // namespace nestor
