@@ -52,9 +52,11 @@ struct worker {
 };
 
 struct nestor_pool {
-  int32_t threads;       /* the caller counts */
-  int32_t started;       /* workers running; under `lock`, as is: */
-  int32_t tried;         /* the workers have been started, as far as that was possible */
+  int32_t threads;                   /* the caller counts */
+  int32_t started;                   /* workers running; under `lock`, as is: */
+  int32_t tried;                     /* the workers have been started, as far as that was possible */
+  nestor_host_parallel_for host_run; /* null: the workers below */
+  void* host;
   _Atomic uint32_t lock; /* of the caller: 0 free, 1 held, 2 held and waited for */
 
   _Alignas(64) _Atomic uint64_t ticket;
@@ -148,6 +150,8 @@ struct nestor_pool* nestor_pool_create(int32_t threads) {
   struct nestor_pool* p = (void*)aligned;
   p->threads = threads;
   p->started = p->tried = 0;
+  p->host_run = 0;
+  p->host = NULL;
   atomic_init(&p->lock, 0);
   atomic_init(&p->ticket, 0);
   atomic_init(&p->chunks, 0);
@@ -159,6 +163,14 @@ struct nestor_pool* nestor_pool_create(int32_t threads) {
   atomic_init(&p->bell, 0);
   atomic_init(&p->sleepers, 0);
   atomic_init(&p->stop, 0);
+  return p;
+}
+
+struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_for run, void* host) {
+  struct nestor_pool* p = nestor_pool_create(threads);
+  if (!p) return NULL;
+  p->host_run = run;
+  p->host = host;
   return p;
 }
 
@@ -189,6 +201,10 @@ void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void*
   if (n <= 0) return;
   if (!p || p->threads == 1 || n == 1 || inside_loop) {
     fn(ctx, 0, n, 0);
+    return;
+  }
+  if (p->host_run) {
+    p->host_run(p->host, n, fn, ctx);
     return;
   }
   acquire(&p->lock);

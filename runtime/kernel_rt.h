@@ -15,9 +15,14 @@ struct nestor_pool;
  * nestor_parallel_for that run at the same time. */
 typedef void (*nestor_task)(void* ctx, int64_t begin, int64_t end, int32_t worker);
 
+/* A host's own parallel loop: calls fn over all of [0, n), workers numbered as above, and returns when that
+ * is done. */
+typedef void (*nestor_host_parallel_for)(void* host, int64_t n, nestor_task fn, void* ctx);
+
 /* Null where memory is short. Its threads start with the first loop; where some can't be started, fewer do
  * the work. */
 struct nestor_pool* nestor_pool_create(int32_t threads);
+struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_for run, void* host);
 void nestor_pool_destroy(struct nestor_pool* pool);          /* null is fine; no loop may be running */
 int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
 

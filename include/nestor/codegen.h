@@ -2,7 +2,8 @@
 //
 // The kernel ABI (CPU): `int32_t NAME(void* const* args, void* workspace, struct nestor_pool* pool)`
 //  - args: one pointer per parameter, in order; 64-byte aligned; const parameters packed by their layout.
-//  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries, then one slice per
+//  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries, then
+//  one slice per
 //    worker for temporaries inside parallel loops.
 //  - pool: for parallel loops, `nestor_parallel_for` of runtime/kernel_rt.h; null runs serially.
 //  - returns 0.
@@ -10,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nestor/ir.h"
@@ -23,7 +25,8 @@ using KernelFn = int32_t (*)(void* const* args, void* workspace, void* pool);
 // Bytes of scratch that a lowered function needs when run on `threads` workers.
 int64_t workspace_bytes(const PrimFunc& lowered, int threads);
 
-// Compiled code in this process; functions live as long as the module. Thread safe to call, re-entrant kernels.
+// Compiled code in this process; functions live as long as the module. Thread safe to call, re-entrant
+// kernels.
 class JitModule {
  public:
   static std::shared_ptr<JitModule> compile(const std::vector<PrimFunc>& lowered, const Target& target);
@@ -38,6 +41,14 @@ class JitModule {
 
 std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& target, bool optimized = true);
 std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target);
-std::string emit_object(const std::vector<PrimFunc>& lowered, const Target& target);  // bytes of an ELF object
+std::string emit_object(const std::vector<PrimFunc>& lowered,
+                        const Target& target);  // bytes of an ELF object
+
+// runtime/NAME.c ("kernel_rt") as LLVM bitcode for Target::arch(), to be linked into artifacts. UserError
+// where there is none for the architecture.
+std::string_view runtime_bitcode(std::string_view name, std::string_view arch);
+inline std::string_view kernel_rt_bitcode(std::string_view arch) {
+  return runtime_bitcode("kernel_rt", arch);
+}
 
 }  // namespace nestor

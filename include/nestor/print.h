@@ -26,7 +26,8 @@ Printed print_with_spans(const PrimFunc& f);
 // to the lines around what is marked.
 std::string print_marked(const PrimFunc& f, const std::vector<const void*>& marked);
 
-// f without names: what the tuning database keys on is a hash of this text, the same on every platform.
+// What the tuning database keys on: 32 hex digits over the text of f without the names of the function, its buffers,
+// iterators and lets (block and loop names count, traces refer to them). The same on every platform.
 std::string workload_key(const PrimFunc& f);
 
 }  // namespace nestor

@@ -61,6 +61,7 @@ class Schedule {
  private:
   PrimFunc func_;
   Trace trace_;
+  std::map<std::string, std::string> decisions_;  // names bound by sample_* steps
 };
 
 // What schedulers ask about a function.
@@ -73,5 +74,13 @@ struct LoopInfo {
 std::vector<std::string> block_names(const PrimFunc& f);              // in program order
 std::vector<LoopInfo> loops_of(const PrimFunc& f, const std::string& block);  // outermost first
 const Block* find_block(const PrimFunc& f, const std::string& name);  // nullptr where there is none
+
+// One place where a block reads or writes a buffer; the indices are over its iterators (and its own lets).
+struct BlockAccess {
+  Buffer buffer;
+  std::vector<Expr> indices;
+  bool write = false, read = false;  // an Update does both
+};
+std::vector<BlockAccess> accesses_of(const Block& b);  // init first, then the body in program order
 
 }  // namespace nestor

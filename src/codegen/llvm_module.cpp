@@ -49,6 +49,8 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
   options.ExceptionModel = llvm::ExceptionHandling::None;
+  // The thread pool's thread-local flag, linked into artifacts, then needs no symbol of the dynamic linker.
+  options.EnableTLSDESC = true;
   return std::unique_ptr<llvm::TargetMachine>(
       t->createTargetMachine(target.triple, target.cpu, target.features, options, llvm::Reloc::PIC_, {},
                              llvm::CodeGenOptLevel::Default));

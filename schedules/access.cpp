@@ -1,0 +1,242 @@
+#include "schedules/access.h"
+
+#include <algorithm>
+
+#include "nestor/error.h"
+
+namespace nestor {
+
+namespace {
+
+struct AccessCollector : Walker {
+  std::vector<BlockAccess> out;
+  void expr(const Expr& e) override {
+    if (const auto* l = e.as<Load>()) out.push_back({l->buffer, l->indices, false, true});
+    children(e);
+  }
+  void stmt(const Stmt& s) override {
+    children(s);
+    if (const auto* st = s.as<Store>()) out.push_back({st->buffer, st->indices, true, false});
+    if (const auto* u = s.as<Update>()) out.push_back({u->buffer, u->indices, true, true});
+  }
+};
+
+}  // namespace
+
+std::vector<BlockAccess> accesses_of(const Block& b) {
+  AccessCollector c;
+  if (b.where) c.expr(b.where);
+  if (b.init) c.stmt(b.init);
+  c.stmt(b.body);
+  return std::move(c.out);
+}
+
+namespace schedules {
+
+VarMap bindings_of(const Block& b) {
+  VarMap map;
+  for (const IterVar& i : b.iters) map[i.var] = i.binding;
+  return map;
+}
+
+std::vector<BlockAccess> accesses_at(const Place& p) {
+  const VarMap map = bindings_of(p.block());
+  std::vector<BlockAccess> out = accesses_of(p.block());
+  for (BlockAccess& a : out)
+    for (Expr& i : a.indices) i = substitute(i, map);
+  return out;
+}
+
+bool is_guard(const Block& b, const IterVar& i) {
+  if (i.kind != IterKind::spatial) return false;
+  return !uses_var(b.body, i.var) && !(b.init && uses_var(b.init, i.var)) && !(b.where && uses_var(b.where, i.var));
+}
+
+Interval range_of_loop(const Stmt& loop) {
+  const int64_t extent = extent_of(loop);
+  return {0, extent < 0 ? Interval::kMax : extent - 1};
+}
+
+Facts facts_at(const Place& p) {
+  Facts facts;
+  for (const Stmt& l : p.loops()) facts.set(as_for(l).var, range_of_loop(l));
+  return facts;
+}
+
+bool writes(const Block& b, const Buffer& buffer) {
+  const auto all = accesses_of(b);
+  return std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) { return a.write && a.buffer == buffer; });
+}
+bool reads(const Block& b, const Buffer& buffer) {
+  const auto all = accesses_of(b);
+  return std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) { return a.read && a.buffer == buffer; });
+}
+
+std::vector<Place> writers(const PrimFunc& f, const Buffer& b) {
+  std::vector<Place> out;
+  for (Place& p : places(f.body))
+    if (writes(p.block(), b)) out.push_back(std::move(p));
+  return out;
+}
+std::vector<Place> readers(const PrimFunc& f, const Buffer& b) {
+  std::vector<Place> out;
+  for (Place& p : places(f.body))
+    if (reads(p.block(), b)) out.push_back(std::move(p));
+  return out;
+}
+
+std::vector<Buffer> read_buffers(const Block& b) {
+  std::vector<Buffer> out;
+  for (const BlockAccess& a : accesses_of(b))
+    if (a.read && std::find(out.begin(), out.end(), a.buffer) == out.end()) out.push_back(a.buffer);
+  return out;
+}
+
+namespace {
+
+// Do the indices tell the value of every S iterator that the work uses?
+bool tells_spatial(const Block& b, const std::vector<Expr>& indices) {
+  Solver solver;
+  for (const IterVar& i : b.iters)
+    if (const auto extent = as_int(i.extent))
+      solver.range(i.var, {0, *extent - 1});
+    else
+      solver.range(i.var, {0, Interval::kMax});
+  for (const Expr& e : indices) solver.know(e);
+  solver.solve();
+  return std::all_of(b.iters.begin(), b.iters.end(), [&](const IterVar& i) {
+    return i.kind == IterKind::reduce || is_guard(b, i) || solver.knows(i.var);
+  });
+}
+
+bool same_indices(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!same_expr(a[i], b[i])) return false;
+  return true;
+}
+
+bool has_loops(const Stmt& s) {
+  bool found = false;
+  for_each_stmt(s, [&](const Stmt& inner) { found = found || inner.as<For>() || inner.as<Block>(); });
+  return found;
+}
+
+const Update* only_update(const Block& b, int* count) {
+  const Update* update = nullptr;
+  for_each_stmt(b.body, [&](const Stmt& s) {
+    if (const auto* u = s.as<Update>()) {
+      update = u;
+      ++*count;
+    }
+  });
+  return update;
+}
+
+}  // namespace
+
+BlockInfo inspect(const Block& b) {
+  BlockInfo info;
+  const auto other = [&](std::string why) {
+    info.kind = BlockKind::other;
+    info.why = "block " + b.id->name + " " + std::move(why);
+    return info;
+  };
+  if (has_loops(b.body)) return other("has loops of its own inside");
+  const std::vector<BlockAccess> all = accesses_of(b);
+  std::vector<const BlockAccess*> stores;
+  for (const BlockAccess& a : all)
+    if (a.write) stores.push_back(&a);
+  if (stores.empty()) return other("writes nothing");
+  info.out = stores[0]->buffer;
+  int updates = 0;
+  info.update = only_update(b, &updates);
+  if (updates > 1) return other("has several updates");
+  if (b.init && updates == 0) return other("has an init but no update");
+
+  for (const BlockAccess& a : all) {
+    if (a.buffer != info.out) {
+      if (a.write) return other("writes several buffers");
+      continue;
+    }
+    // An update's own element counts as both read and written; any other read of what is written carries values over.
+    if (!same_indices(a.indices, stores[0]->indices)) return other("touches several elements of " + info.out->name);
+    if (a.read && !a.write) return other("reads " + info.out->name + ", which it writes");
+  }
+  if (!tells_spatial(b, stores[0]->indices))
+    return other("writes one element of " + info.out->name + " at several points of its iterators");
+  const bool reduces = std::any_of(b.iters.begin(), b.iters.end(),
+                                   [](const IterVar& i) { return i.kind == IterKind::reduce; });
+  if (updates == 0 && reduces) return other("has reduction iterators but no update");
+  if (updates == 1)
+    for (const BlockAccess& a : all)
+      if (a.write && !a.read && !b.init) return other("mixes stores and an update");
+  info.kind = updates ? BlockKind::reduction : BlockKind::map;
+  return info;
+}
+
+bool distinct_instances(const Place& p, const std::vector<Stmt>& moving) {
+  const auto moves = [&](const Stmt& l) {
+    return std::any_of(moving.begin(), moving.end(), [&](const Stmt& m) { return m.same_as(l); });
+  };
+  Solver solver;
+  for (const Stmt& l : p.loops()) {
+    solver.range(as_for(l).var, range_of_loop(l));
+    if (!moves(l)) solver.know(as_for(l).var);
+  }
+  for (const IterVar& i : p.block().iters) {
+    if (const auto extent = as_int(i.extent)) solver.constrain(i.binding, *extent);
+    if (!is_guard(p.block(), i)) solver.know(i.binding);
+  }
+  solver.solve();
+  return std::all_of(moving.begin(), moving.end(), [&](const Stmt& l) { return solver.knows(as_for(l).var); });
+}
+
+LoopUse use_of(const Block& b, const Var& loop) {
+  LoopUse use;
+  for (const IterVar& i : b.iters) {
+    if (is_guard(b, i) || !uses_var(i.binding, loop)) continue;
+    (i.kind == IterKind::reduce ? use.reduce : use.spatial) = true;
+  }
+  return use;
+}
+
+namespace {
+
+struct BindingSimplifier : Rewriter {
+  Facts facts;
+  Expr expr(const Expr& e) override { return e; }
+  Stmt stmt(const Stmt& s) override {
+    if (const auto* l = s.as<For>()) facts.set(l->var, range_of_loop(s));
+    if (!s.as<Block>()) return children(s);
+    Block copy = *s.as<Block>();
+    bool changed = false;
+    for (IterVar& i : copy.iters) {
+      const Expr simple = simplify(i.binding, facts);
+      changed = changed || !simple.same_as(i.binding);
+      i.binding = simple;
+    }
+    return changed ? make::block(std::move(copy)) : s;
+  }
+};
+
+}  // namespace
+
+Stmt simplify_bindings(const Stmt& s, Facts facts) {
+  BindingSimplifier b;
+  b.facts = std::move(facts);
+  return b.stmt(s);
+}
+
+BufferDecl decl_of(const PrimFunc& f, const Buffer& b) {
+  const auto all = declarations(f);
+  const auto it = all.find(b);
+  NESTOR_CHECK(it != all.end()) << b->name << " has no declaration";
+  return it->second;
+}
+
+bool is_temporary(const PrimFunc& f, const Buffer& b) { return find_param(f, b) == nullptr; }
+
+}  // namespace schedules
+
+}  // namespace nestor

@@ -1,0 +1,284 @@
+#include "schedules/affine.h"
+
+#include <algorithm>
+
+#include "schedules/nest.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+constexpr int64_t kHuge = int64_t{1} << 50;
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+
+void add_term(Linear& l, const Expr& atom, int64_t coefficient) {
+  if (coefficient == 0) return;
+  for (auto it = l.terms.begin(); it != l.terms.end(); ++it) {
+    if (!same_expr(it->atom, atom)) continue;
+    it->coefficient += coefficient;
+    if (it->coefficient == 0) l.terms.erase(it);
+    return;
+  }
+  l.terms.push_back({atom, coefficient});
+}
+
+bool all_multiples(const Linear& l, int64_t c) {
+  if (l.constant % c != 0) return false;
+  return std::all_of(l.terms.begin(), l.terms.end(), [c](const Term& t) { return t.coefficient % c == 0; });
+}
+
+Linear divide(Linear l, int64_t c) {
+  for (Term& t : l.terms) t.coefficient /= c;
+  l.constant /= c;
+  return l;
+}
+
+bool reads_memory(const Expr& e) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& inner) { found = found || inner.as<Load>(); });
+  return found;
+}
+
+}  // namespace
+
+Linear linear_of(const Expr& e) {
+  Linear out;
+  if (const auto* i = e.as<IntImm>()) {
+    out.constant = i->value;
+    return out;
+  }
+  if (const auto* b = e.as<Binary>()) {
+    if (b->op == BinaryOp::add) return add(linear_of(b->a), linear_of(b->b));
+    if (b->op == BinaryOp::sub) return add(linear_of(b->a), linear_of(b->b), -1);
+    if (b->op == BinaryOp::mul) {
+      const Linear x = linear_of(b->a), y = linear_of(b->b);
+      if (y.is_constant()) return scale(x, y.constant);
+      if (x.is_constant()) return scale(y, x.constant);
+    }
+  }
+  add_term(out, e, 1);
+  return out;
+}
+
+Expr to_expr(const Linear& l) {
+  Expr out = 0;
+  for (const Term& t : l.terms) out = out + t.atom * Expr(t.coefficient);
+  return l.constant < 0 ? out - Expr(-l.constant) : out + Expr(l.constant);
+}
+
+Linear add(Linear a, const Linear& b, int64_t factor) {
+  for (const Term& t : b.terms) add_term(a, t.atom, factor * t.coefficient);
+  a.constant += factor * b.constant;
+  return a;
+}
+Linear scale(const Linear& a, int64_t factor) { return add({}, a, factor); }
+bool is_zero(const Linear& l) { return l.terms.empty() && l.constant == 0; }
+
+std::optional<Bound> unite(const Bound& a, const Bound& b) {
+  const Linear difference = add(b.base, a.base, -1);
+  if (!difference.is_constant()) return std::nullopt;
+  const int64_t d = difference.constant;
+  return Bound{a.base, std::min(a.lo, b.lo + d), std::max(a.hi, b.hi + d)};
+}
+
+namespace {
+
+using Moving = std::unordered_map<Var, Interval>;
+using Fixed = std::unordered_set<Var>;
+
+std::optional<Bound> bound_of_division(const Bound& x, BinaryOp op, int64_t c) {
+  Bound out;
+  if (op == BinaryOp::div) {
+    if (all_multiples(x.base, c)) return Bound{divide(x.base, c), floor_div(x.lo, c), floor_div(x.hi, c)};
+    out.base = linear_of((to_expr(x.base) + Expr(x.lo)) / Expr(c));
+    out.hi = floor_div(x.hi - x.lo + c - 1, c);
+    return out;
+  }
+  const int64_t block = floor_div(x.lo, c);
+  if (all_multiples(x.base, c) && block == floor_div(x.hi, c)) return Bound{{}, x.lo - block * c, x.hi - block * c};
+  out.hi = c - 1;
+  return out;
+}
+
+std::optional<Bound> bound_of_binary(const Binary& b, const Moving& moving, const Fixed& fixed) {
+  auto x = bound_of(b.a, moving, fixed), y = bound_of(b.b, moving, fixed);
+  if (!x || !y) return std::nullopt;
+  const bool y_constant = y->base.is_constant() && y->lo == y->hi;
+  const bool x_constant = x->base.is_constant() && x->lo == x->hi;
+  switch (b.op) {
+    case BinaryOp::add: return Bound{add(x->base, y->base), x->lo + y->lo, x->hi + y->hi};
+    case BinaryOp::sub: return Bound{add(x->base, y->base, -1), x->lo - y->hi, x->hi - y->lo};
+    case BinaryOp::mul: {
+      if (x_constant && !y_constant) std::swap(x, y);
+      else if (!y_constant) return std::nullopt;
+      const int64_t c = y->base.constant + y->lo;
+      return Bound{scale(x->base, c), std::min(c * x->lo, c * x->hi), std::max(c * x->lo, c * x->hi)};
+    }
+    case BinaryOp::div:
+    case BinaryOp::mod: {
+      const int64_t c = y->base.constant + y->lo;
+      if (!y_constant || c <= 0) return std::nullopt;
+      return bound_of_division(*x, b.op, c);
+    }
+    case BinaryOp::min:
+    case BinaryOp::max: {
+      const Linear d = add(y->base, x->base, -1);
+      if (!d.is_constant()) return std::nullopt;
+      const int64_t lo = y->lo + d.constant, hi = y->hi + d.constant;
+      return b.op == BinaryOp::min ? Bound{x->base, std::min(x->lo, lo), std::min(x->hi, hi)}
+                                   : Bound{x->base, std::max(x->lo, lo), std::max(x->hi, hi)};
+    }
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<Bound> bound_of(const Expr& e, const Moving& moving, const Fixed& fixed) {
+  bool moves = false;
+  for (const Var& v : vars_of(e)) {
+    if (moving.count(v))
+      moves = true;
+    else if (!fixed.count(v))
+      return std::nullopt;
+  }
+  if (reads_memory(e) || e.type() != Type{}) return std::nullopt;
+  if (!moves) return Bound{linear_of(e), 0, 0};
+  if (const auto* r = e.as<VarRef>()) {
+    const Interval range = moving.at(r->var);
+    if (range.hi >= Interval::kMax || range.lo <= Interval::kMin) return std::nullopt;
+    return Bound{{}, range.lo, range.hi};
+  }
+  if (const auto* s = e.as<Select>()) {
+    const auto a = bound_of(s->a, moving, fixed), b = bound_of(s->b, moving, fixed);
+    return a && b ? unite(*a, *b) : std::nullopt;
+  }
+  if (const auto* b = e.as<Binary>()) return bound_of_binary(*b, moving, fixed);
+  return std::nullopt;
+}
+
+// ---- Solver ----------------------------------------------------------------------------------------------------
+
+void Solver::constrain(const Expr& e, int64_t extent) { constraints_.push_back({e, extent}); }
+
+bool Solver::knows(const Var& v) const {
+  if (known_vars_.count(v)) return true;
+  return facts_.range(v).is_point();
+}
+
+bool Solver::is_known(const Expr& atom) const {
+  if (reads_memory(atom)) return false;
+  for (const Expr& k : known_atoms_)
+    if (same_expr(k, atom)) return true;
+  const std::vector<Var> vars = vars_of(atom);
+  return std::all_of(vars.begin(), vars.end(), [this](const Var& v) { return knows(v); });
+}
+
+int64_t Solver::span(const Expr& atom) const {
+  const Interval r = range_of(atom, facts_);
+  if (r.lo <= Interval::kMin || r.hi >= Interval::kMax) return kHuge;
+  return std::min(kHuge, r.hi - r.lo);
+}
+
+// How far a sum can vary, at most: each term by itself, or less where a constraint bounds several of them together.
+int64_t Solver::span(std::vector<Term> terms) const {
+  const auto by_terms = [this](const std::vector<Term>& ts) {
+    int64_t total = 0;
+    for (const Term& t : ts) {
+      const int64_t s = span(t.atom), c = std::abs(t.coefficient);
+      total = s > kHuge / std::max<int64_t>(c, 1) ? kHuge : std::min(kHuge, total + c * s);
+    }
+    return total;
+  };
+  int64_t best = by_terms(terms);
+  for (const Constraint& constraint : constraints_) {
+    const std::vector<Term> bounded = unknown_terms(constraint.e);
+    if (bounded.size() < 2 || bounded.size() > terms.size()) continue;
+    std::vector<Term> rest = terms;
+    int64_t ratio = 0;
+    bool inside = true;
+    for (const Term& b : bounded) {
+      const auto it = std::find_if(rest.begin(), rest.end(), [&](const Term& t) { return same_expr(t.atom, b.atom); });
+      if (it == rest.end() || it->coefficient % b.coefficient != 0) {
+        inside = false;
+        break;
+      }
+      const int64_t r = it->coefficient / b.coefficient;
+      inside = inside && (ratio == 0 || r == ratio);
+      ratio = r;
+      rest.erase(it);
+    }
+    if (inside) best = std::min(best, std::abs(ratio) * (constraint.extent - 1) + by_terms(rest));
+  }
+  return best;
+}
+
+std::vector<Term> Solver::unknown_terms(const Expr& e) const {
+  std::vector<Term> out;
+  for (const Term& t : linear_of(e).terms)
+    if (!is_known(t.atom)) out.push_back(t);
+  return out;
+}
+
+// The term with the largest coefficient follows from the sum if the others together can't reach one step of it.
+bool Solver::take_largest(const Expr& e) {
+  std::vector<Term> terms = unknown_terms(e);
+  if (terms.empty()) return false;
+  const auto largest = std::max_element(terms.begin(), terms.end(), [](const Term& a, const Term& b) {
+    return std::abs(a.coefficient) < std::abs(b.coefficient);
+  });
+  const Term t = *largest;
+  if (reads_memory(t.atom)) return false;
+  terms.erase(largest);
+  if (span(std::move(terms)) >= std::abs(t.coefficient)) return false;
+  learn(t.atom);
+  return true;
+}
+
+void Solver::learn(const Expr& atom) {
+  if (const auto* r = atom.as<VarRef>()) {
+    known_vars_.insert(r->var);
+    return;
+  }
+  known_atoms_.push_back(atom);
+  const auto* outer = atom.as<Binary>();
+  if (!outer || (outer->op != BinaryOp::div && outer->op != BinaryOp::mod)) return;
+  const auto c = as_int(outer->b);
+  if (!c || *c <= 0) return;
+  if (outer->op == BinaryOp::div) return learn_digit({outer->a, *c, 0});
+  const auto* inner = outer->a.as<Binary>();
+  const auto d = inner ? as_int(inner->b) : std::nullopt;
+  if (inner && inner->op == BinaryOp::div && d && *d > 0) learn_digit({inner->a, *d, *c});
+  learn_digit({outer->a, 1, *c});
+}
+
+// Digits of one value that follow each other without a gap, up to its highest, tell the value.
+void Solver::learn_digit(const Digit& d) {
+  digits_.push_back(d);
+  const Interval r = range_of(d.of, facts_);
+  int64_t covered = 1;
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const Digit& other : digits_) {
+      if (!same_expr(other.of, d.of) || other.lower != covered) continue;
+      if (other.size == 0) return pending_.push_back(d.of);
+      if (other.size == 1 || covered > kHuge / other.size) continue;
+      covered *= other.size;
+      grown = true;
+    }
+  }
+  if (r.lo >= 0 && r.hi < covered) pending_.push_back(d.of);
+}
+
+void Solver::solve() {
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (size_t i = 0; i < pending_.size(); ++i) {
+      const Expr e = pending_[i];
+      grown = take_largest(e) || grown;
+    }
+  }
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,55 @@
+// annotate: a loop or block carries a value under a key, which lowering or the tuner reads. It changes no result.
+//
+// Requires
+//  1. one KEY=VALUE or more, none of which is `tail` (that is split's to set).
+#include <charconv>
+
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+Annotation read_value(const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  if (text.size() >= 2 && text.front() == '"' && text.back() == '"') return text.substr(1, text.size() - 2);
+  return text;
+}
+
+PrimFunc run(StepContext& ctx) {
+  Annotations added;
+  for (const auto& [key, value] : ctx.step().options) {
+    if (key == "tail") ctx.refuse(1, loc_of_option(ctx.step(), key), "`tail` is an option of split");
+    added[key] = read_value(*ctx.option(key));
+  }
+  if (added.empty()) ctx.refuse(1, StepContext::kPrimitive, "there is no KEY=VALUE", {}, print(ctx.step()) + " key=1");
+  if (ctx.names_loop(0)) {
+    const LoopRef loop = ctx.loop(0);
+    const For& f = as_for(loop.stmt);
+    added.insert(f.annotations.begin(), f.annotations.end());
+    return replace(ctx.func(), loop.stmt, make::loop(f.var, f.extent, f.body, f.kind, f.thread, added));
+  }
+  const Place p = ctx.block(0);
+  Block copy = p.block();
+  added.insert(copy.annotations.begin(), copy.annotations.end());
+  copy.annotations = std::move(added);
+  return replace(ctx.func(), p.stmt, make::block(std::move(copy)));
+}
+
+}  // namespace
+
+Primitive annotate_row() {
+  return {"annotate",
+          "",
+          {{ArgKind::target, "T.i | T"}},
+          {{"*", "VALUE"}},
+          "A loop or block carries a value under a key, for lowering or the tuner to read.",
+          {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
+          "for i in 4 {",
+          "for i in 4 @prefer(2) {",
+          run};
+}
+
+}  // namespace nestor::schedules

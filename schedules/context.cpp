@@ -1,0 +1,349 @@
+// Reading a step's words by its table row, and refusing: the parts that all primitives share, so that each of them is
+// only its requirements and its edit.
+#include <algorithm>
+#include <charconv>
+
+#include "nestor/print.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+std::vector<std::string> split_at(const std::string& s, char c) {
+  std::vector<std::string> parts{""};
+  for (char x : s)
+    if (x == c)
+      parts.emplace_back();
+    else
+      parts.back() += x;
+  return parts;
+}
+
+bool is_list(const std::string& s, char open) { return !s.empty() && s[0] == open; }
+
+std::optional<int64_t> parse_int(const std::string& s) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), value);
+  if (error != std::errc() || end != s.data() + s.size()) return std::nullopt;
+  return value;
+}
+
+int edit_distance(const std::string& a, const std::string& b) {
+  std::vector<int> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const int substituted = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+std::vector<std::string> loop_names(const Place& p) {
+  std::vector<std::string> names;
+  for (const Stmt& l : p.loops()) names.push_back(p.name() + "." + loop_name(l));
+  return names;
+}
+
+}  // namespace
+
+std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
+  std::vector<std::pair<int, std::string>> ranked;
+  for (const std::string& c : candidates) ranked.emplace_back(edit_distance(name, c), c);
+  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (const auto& [distance, c] : ranked)
+    if (names.size() < 8) names.push_back(c);
+  return join(names, ", ");
+}
+
+std::string usage(const Primitive& p) {
+  std::string out = *p.results ? std::string(p.results) + " = " : "";
+  out += p.name;
+  for (const ArgSpec& a : p.args)
+    if (a.kind != ArgKind::decision) out += std::string(" ") + a.name;
+  for (const OptionSpec& o : p.options) out += std::string(" ") + (*o.key == '*' ? "KEY" : o.key) + "=" + o.values;
+  for (const ArgSpec& a : p.args)
+    if (a.kind == ArgKind::decision) out += std::string(" ") + a.name;
+  return out;
+}
+
+StepContext::StepContext(const PrimFunc& f, const Step& step, const Primitive& row, Decisions& decisions)
+    : func_(f), step_(step), row_(row), decisions_(decisions) {
+  read_slots();
+  check_options();
+}
+
+// Gives each argument of the row its words.
+void StepContext::read_slots() {
+  const std::vector<std::string>& words = step_.args;
+  size_t at = 0;
+  const auto bad = [&](const ArgSpec& a) {
+    const std::string got = at < words.size() ? "`" + words[at] + "`" : "the end of the step";
+    refuse_common('A', loc_of_arg(step_, at), std::string("expected ") + a.name + ", found " + got, usage(row_));
+  };
+  for (const ArgSpec& a : row_.args) {
+    Slot slot{at, 1};
+    const auto word_at = [&](size_t i) { return i < words.size() ? words[i] : std::string(); };
+    const std::string w = word_at(at);
+    const bool dotted = w.find('.') != std::string::npos;
+    const bool plain = !w.empty() && w[0] != '[' && w[0] != '(' && w != "->";
+    switch (a.kind) {
+      case ArgKind::loop:
+        if (!plain || !dotted) bad(a);
+        break;
+      case ArgKind::loops:
+        if (!plain) bad(a);
+        if (!dotted) {
+          slot.count = 2;
+          if (!is_list(word_at(at + 1), '(')) {
+            ++at;
+            bad(a);
+          }
+        }
+        break;
+      case ArgKind::block:
+      case ArgKind::buffer:
+        if (!is_identifier(w)) bad(a);
+        break;
+      case ArgKind::target:
+      case ArgKind::word:
+        if (!plain) bad(a);
+        break;
+      case ArgKind::buffers:
+        slot.count = 0;
+        while (is_identifier(word_at(at + slot.count))) ++slot.count;
+        if (slot.count == 0) bad(a);
+        break;
+      case ArgKind::ints:
+      case ArgKind::words:
+        if (!is_list(w, '[')) bad(a);
+        break;
+      case ArgKind::map:
+        slot.count = 3;
+        for (size_t i = 0; i < 3; ++i, ++at)
+          if (i == 1 ? word_at(at) != "->" : !is_list(word_at(at), '(')) bad(a);
+        at = slot.first;
+        break;
+      case ArgKind::decision:
+        slot.count = at < words.size() ? 2 : 0;
+        if (slot.count && (w != "->" || at + 1 == words.size())) bad(a);
+        break;
+    }
+    at += slot.count;
+    slots_.push_back(slot);
+  }
+  if (at < words.size())
+    refuse_common('A', loc_of_arg(step_, at), "`" + words[at] + "` is one word too many", usage(row_));
+  if (!*row_.results && !step_.results.empty())
+    refuse_common('A', loc_of_result(step_, 0), std::string("`") + row_.name + "` makes nothing that has a name",
+                  usage(row_));
+}
+
+void StepContext::check_options() const {
+  for (const auto& [key, value] : step_.options) {
+    const OptionSpec* spec = nullptr;
+    for (const OptionSpec& o : row_.options)
+      if (key == o.key || std::string(o.key) == "*") spec = &o;
+    if (!spec)
+      refuse_common('A', loc_of_option(step_, key), std::string("`") + row_.name + "` has no option `" + key + "`",
+                    usage(row_));
+    const std::vector<std::string> allowed = split_at(spec->values, '|');
+    if (allowed.size() > 1 && std::find(allowed.begin(), allowed.end(), resolved(value)) == allowed.end())
+      refuse_common('A', loc_of_option(step_, key), "`" + value + "` is no value of `" + key + "`",
+                    key + "=" + spec->values);
+    if (std::string(spec->values) == "INT" && !parse_int(resolved(value)))
+      refuse_common('A', loc_of_option(step_, key), "`" + value + "` is no integer", key + "=INT");
+  }
+}
+
+std::string StepContext::resolved(const std::string& word) const {
+  const auto it = decisions_.find(word);
+  return it == decisions_.end() ? word : it->second;
+}
+
+SourceLoc StepContext::loc_of_row_arg(size_t arg) const { return loc_of_arg(step_, slots_[arg].first); }
+
+Place StepContext::find_block(const std::string& name, const SourceLoc& at) const {
+  if (auto p = find_place(func_, name)) return *p;
+  refuse_common('B', at, "there is no block `" + name + "`", "the blocks are " + nearest(name, block_names(func_)));
+}
+
+LoopRef StepContext::find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const {
+  LoopRef ref;
+  ref.place = find_block(block, at);
+  for (size_t i = 0; i < ref.place.path.size(); ++i)
+    if (ref.place.path[i].as<For>() && loop_name(ref.place.path[i]) == loop) {
+      ref.stmt = ref.place.path[i];
+      ref.depth = i;
+      return ref;
+    }
+  refuse_common('B', at, "there is no loop `" + loop + "` around block " + block,
+                "the loops are " + nearest(block + "." + loop, loop_names(ref.place)), {ref.place.stmt});
+}
+
+Buffer StepContext::find_buffer(const std::string& name, const SourceLoc& at) const {
+  std::vector<std::string> names;
+  Buffer found;
+  const auto consider = [&](const BufferDecl& d) {
+    names.push_back(d.buffer->name);
+    if (d.buffer->name == name) found = d.buffer;
+  };
+  for (const Param& p : func_.params) consider(p.decl);
+  for (const BufferDecl& d : func_.allocs) consider(d);
+  for_each_stmt(func_.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>()) consider(a->decl);
+  });
+  if (found) return found;
+  refuse_common('B', at, "there is no buffer `" + name + "`", "the buffers are " + nearest(name, names));
+}
+
+LoopRef StepContext::loop(size_t arg) const {
+  const std::string& w = step_.args[slots_[arg].first];
+  const size_t dot = w.find('.');
+  return find_loop(w.substr(0, dot), w.substr(dot + 1), loc_of_row_arg(arg));
+}
+
+std::vector<LoopRef> StepContext::loops(size_t arg) const {
+  if (slots_[arg].count == 1) return {loop(arg)};
+  const SourceLoc at = loc_of_arg(step_, slots_[arg].first + 1);
+  std::vector<LoopRef> out;
+  for (const std::string& name : list_items(step_.args[slots_[arg].first + 1])) {
+    out.push_back(find_loop(step_.args[slots_[arg].first], name, at));
+    for (size_t i = 0; i + 1 < out.size(); ++i)
+      if (out[i].stmt.same_as(out.back().stmt)) refuse_common('A', at, "`" + name + "` stands twice", usage(row_));
+  }
+  if (out.empty()) refuse_common('A', at, "no loop is named", usage(row_));
+  return out;
+}
+
+Place StepContext::block(size_t arg) const {
+  return find_block(step_.args[slots_[arg].first], loc_of_row_arg(arg));
+}
+bool StepContext::names_loop(size_t arg) const {
+  return step_.args[slots_[arg].first].find('.') != std::string::npos;
+}
+Buffer StepContext::buffer(size_t arg) const {
+  return find_buffer(step_.args[slots_[arg].first], loc_of_row_arg(arg));
+}
+std::vector<Buffer> StepContext::buffers(size_t arg) const {
+  std::vector<Buffer> out;
+  for (size_t i = 0; i < slots_[arg].count; ++i)
+    out.push_back(find_buffer(step_.args[slots_[arg].first + i], loc_of_arg(step_, slots_[arg].first + i)));
+  return out;
+}
+
+std::vector<std::string> StepContext::items(size_t arg) const {
+  std::vector<std::string> out = list_items(step_.args[slots_[arg].first]);
+  for (std::string& item : out) item = resolved(item);
+  return out;
+}
+
+std::vector<std::optional<int64_t>> StepContext::ints(size_t arg) const {
+  std::vector<std::optional<int64_t>> out;
+  for (const std::string& item : items(arg)) {
+    const auto value = parse_int(item);
+    if (!value && item != "_")
+      refuse_common('A', loc_of_row_arg(arg), "`" + item + "` is neither an integer, `_`, nor a sampled name",
+                    usage(row_));
+    out.push_back(value);
+  }
+  return out;
+}
+
+IndexMapText StepContext::map(size_t arg) const {
+  const size_t first = slots_[arg].first;
+  return {list_items(step_.args[first]), list_items(step_.args[first + 2])};
+}
+std::string StepContext::word(size_t arg) const { return resolved(step_.args[slots_[arg].first]); }
+
+std::vector<std::string> StepContext::decision(size_t arg) const {
+  if (slots_[arg].count == 0) return {};
+  const std::string& w = step_.args[slots_[arg].first + 1];
+  return is_list(w, '[') ? list_items(w) : std::vector<std::string>{w};
+}
+
+std::optional<std::string> StepContext::option(const std::string& key) const {
+  for (const auto& [k, v] : step_.options)
+    if (k == key) return resolved(v);
+  return std::nullopt;
+}
+std::optional<int64_t> StepContext::int_option(const std::string& key) const {
+  const auto value = option(key);
+  return value ? parse_int(*value) : std::nullopt;
+}
+std::string StepContext::choice(const std::string& key) const {
+  for (const OptionSpec& o : row_.options)
+    if (key == o.key) return option(key).value_or(split_at(o.values, '|')[0]);
+  throw InternalError("no such option in the row: " + key);
+}
+
+std::string StepContext::new_name(size_t i, const std::string& base, std::set<std::string>& taken) const {
+  const bool given = i < step_.results.size() && step_.results[i] != "_" && !step_.results[i].empty();
+  const std::string name = given ? step_.results[i] : unique_name(base, taken);
+  if (taken.count(name))
+    refuse_common('C', loc_of_result(step_, i), "the name `" + name + "` is taken here",
+                  "another name, such as `" + unique_name(name, taken) + "`, or `_` to have one chosen");
+  taken.insert(name);
+  return name;
+}
+
+void StepContext::expect_results(size_t most) const {
+  if (step_.results.size() > most)
+    refuse_common('A', loc_of_result(step_, most),
+                  std::to_string(step_.results.size()) + " names for " + std::to_string(most) + " thing" +
+                      (most == 1 ? "" : "s"),
+                  usage(row_));
+}
+
+void StepContext::refuse(int requirement, int at, const std::string& why, const std::vector<Stmt>& marked,
+                         const std::string& hint) const {
+  const SourceLoc loc = at == kPrimitive ? loc_of_primitive(step_)
+                        : at == kResults ? loc_of_result(step_, 0)
+                                         : loc_of_row_arg(static_cast<size_t>(at));
+  refuse(requirement, loc, why, marked, hint);
+}
+
+namespace {
+
+[[noreturn]] void throw_refusal(const std::string& message, const SourceLoc& at, const PrimFunc& f,
+                                const std::string& why, const std::vector<Stmt>& marked, const std::string& hint) {
+  Diagnostic d;
+  d.message = message;
+  d.loc = at;
+  if (!why.empty()) d.notes.push_back(why);
+  std::vector<const void*> nodes;
+  for (const Stmt& s : marked) nodes.push_back(s.get());
+  if (!nodes.empty()) d.notes.push_back("here:\n" + print_marked(f, nodes));
+  d.hint = hint;
+  throw ScheduleError(std::move(d));
+}
+
+}  // namespace
+
+void StepContext::refuse(int requirement, const SourceLoc& at, const std::string& why,
+                         const std::vector<Stmt>& marked, const std::string& hint) const {
+  NESTOR_CHECK(requirement >= 1 && static_cast<size_t>(requirement) <= row_.requirements.size()) << row_.name;
+  throw_refusal("`" + print(step_) + "` breaks requirement " + std::to_string(requirement) + " of " + row_.name +
+                    ": " + row_.requirements[static_cast<size_t>(requirement) - 1],
+                at, func_, why, marked, hint);
+}
+
+void StepContext::refuse_common(char requirement, const SourceLoc& at, const std::string& why,
+                                const std::string& hint, const std::vector<Stmt>& marked) const {
+  static const std::map<char, std::string> texts = {
+      {'A', "a step is written as its primitive's usage says"},
+      {'B', "the blocks, loops and buffers that a step names exist"},
+      {'C', "the names that a step makes are new"},
+      {'D', "iterations of parallel, vectorized and thread loops don't conflict"}};
+  throw_refusal("`" + print(step_) + "` breaks requirement " + requirement + " of every step: " +
+                    texts.at(requirement),
+                at, func_, why, marked, hint);
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,133 @@
+// decompose_reduction: a reduction's init becomes a block of its own, directly before a loop.
+//
+// The new block has the reduction's S iterators and runs for the S loops below that loop, in their order and with their
+// kinds (vectorized stays vectorized), so that a register tile is cleared as it is used.
+//
+// Requires
+//  1. the block is a reduction with an init, not yet decomposed;
+//  2. no loop around the named one serves the block's R iterators: its element would be cleared again in between;
+//  3. in the named loop and below, no instance of the block runs twice, no loop serves both S and R iterators, and
+//     there are only loops and sequences on the way to the block;
+//  4. the buffer is declared outside of the named loop, and no other block under the loop touches it before the block.
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+// A hint with the outermost loop that is legal.
+std::string legal_loop(const StepContext& ctx, const Place& p) {
+  for (const Stmt& l : p.loops())
+    if (use_of(p.block(), as_for(l).var).reduce) {
+      Step s = ctx.step();
+      s.args[0] = p.name() + "." + loop_name(l);
+      return print(s);
+    }
+  return "";
+}
+
+void check(const StepContext& ctx, const LoopRef& loop) {
+  const Place& p = loop.place;
+  const BlockInfo info = inspect(p.block());
+  if (info.kind != BlockKind::reduction) ctx.refuse(1, 0, info.kind == BlockKind::map ? p.name() + " reduces nothing" : info.why, {p.stmt});
+  if (!p.block().init) ctx.refuse(1, 0, p.name() + " has no init any more", {p.stmt});
+  std::vector<Stmt> below;
+  for (const Stmt& l : p.loops()) {
+    const LoopUse use = use_of(p.block(), as_for(l).var);
+    const bool outside = p.depth_of(l) < loop.depth;
+    if (outside && use.reduce)
+      ctx.refuse(2, 0, loop_name(l) + " around it is a reduction loop", {l, loop.stmt}, legal_loop(ctx, p));
+    if (outside) continue;
+    if (use.spatial && use.reduce) ctx.refuse(3, 0, loop_name(l) + " serves S and R iterators", {l, p.stmt});
+    below.push_back(l);
+  }
+  if (!distinct_instances(p, below))
+    ctx.refuse(3, 0, "an instance of " + p.name() + " may run twice below " + loop.text(), {p.stmt});
+  for (size_t i = loop.depth; i < p.path.size(); ++i) {
+    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == info.out)
+      ctx.refuse(4, 0, info.out->name + " is allocated inside of " + loop.text(), {p.path[i]});
+    if (p.path[i].as<If>() || p.path[i].as<LetStmt>())
+      ctx.refuse(3, 0, "a statement other than a loop stands in between", {p.path[i], p.stmt});
+  }
+  for (const Place& other : places(loop.stmt)) {
+    if (other.stmt.same_as(p.stmt)) break;
+    if (writes(other.block(), info.out) || reads(other.block(), info.out))
+      ctx.refuse(4, 0, "block " + other.name() + " touches " + info.out->name + " before it", {other.stmt, p.stmt});
+  }
+}
+
+PrimFunc run(StepContext& ctx) {
+  const LoopRef loop = ctx.loop(0);
+  check(ctx, loop);
+  const Place& p = loop.place;
+  ctx.expect_results(1);
+  std::set<std::string> taken = block_and_buffer_names(ctx.func());
+  const std::string name = ctx.new_name(0, p.name() + "_init", taken);
+
+  // S loops below, with fresh variables; R loops stand at 0.
+  VarMap map;
+  std::vector<Stmt> copied;
+  std::vector<Var> vars;
+  for (const Stmt& l : p.loops()) {
+    if (p.depth_of(l) < loop.depth) continue;
+    if (use_of(p.block(), as_for(l).var).reduce) {
+      map[as_for(l).var] = Expr(0);
+    } else if (use_of(p.block(), as_for(l).var).spatial) {
+      copied.push_back(l);
+      vars.push_back(make_var(loop_name(l)));
+      map[as_for(l).var] = Expr(vars.back());
+    } else {
+      map[as_for(l).var] = Expr(0);
+    }
+  }
+  const Block& old = p.block();
+  Block init;
+  init.id = make_block_id(name, old.id);
+  VarMap iterators;
+  for (const IterVar& i : old.iters) {
+    if (i.kind == IterKind::reduce) {
+      iterators[i.var] = Expr(0);
+      continue;
+    }
+    IterVar copy = i;
+    copy.var = make_var(i.var->name);
+    copy.binding = simplify(substitute(i.binding, map));
+    if (is_guard(old, i) && as_int(copy.binding)) continue;  // a tail of R loops only
+    copy.extent = i.extent;
+    iterators[i.var] = Expr(copy.var);
+    init.iters.push_back(copy);
+  }
+  init.body = substitute(old.init, iterators);
+  if (old.where) init.where = substitute(old.where, iterators);
+  init.annotations = old.annotations;
+
+  Stmt init_nest = make::block(std::move(init));
+  for (size_t i = copied.size(); i-- > 0;)
+    init_nest = with_extent(copied[i], vars[i], substitute(as_for(copied[i]).extent, map), init_nest);
+  init_nest = simplify_bindings(init_nest, facts_at(p));
+  Block rest = old;
+  rest.init = Stmt();
+  const Stmt main = replace(loop.stmt, p.stmt, make::block(std::move(rest)));
+  return replace(ctx.func(), loop.stmt, make::seq({init_nest, main}));
+}
+
+}  // namespace
+
+Primitive decompose_reduction_row() {
+  return {"decompose_reduction",
+          "T0",
+          {{ArgKind::loop, "T.k"}},
+          {},
+          "The init of a reduction becomes a block of its own, directly before the loop.",
+          {"the block is a reduction with an init", "no loop around the named one serves the block's R iterators",
+           "in that loop and below, no instance runs twice, no loop serves both S and R iterators, and only loops and "
+           "sequences are on the way to the block",
+           "the buffer is declared outside of the loop, and no other block there touches it before the block does"},
+          "for i in 8, k in 4 {\n  block T(vi: S 8 = i, vk: R 4 = k) {\n    init { T[vi] = 0.0f32 }\n    T[vi] += A[vi,vk]",
+          "for i in 8 {\n  block T0(vi: S 8 = i) { T[vi] = 0.0f32 }\n  for k in 4 {\n    block T(vi: S 8 = i, vk: R 4 = k) {\n"
+          "      T[vi] += A[vi,vk]",
+          run};
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,108 @@
+// fuse: loops that stand directly inside each other become one, in the same order: i = f / J, j = f % J.
+//
+// Requires
+//  1. each loop stands directly inside the one before it, with nothing beside it;
+//  2. the loops are serial;
+//  3. inner extents are constants (they become divisors);
+//  4. for no block below does the fused loop mix S and R iterators: its init would lose its place;
+//  5. no loop has a tail to peel, which the fused loop could not.
+#include <algorithm>
+
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+std::string legal_order(const std::vector<LoopRef>& loops) {
+  std::vector<LoopRef> sorted = loops;
+  std::sort(sorted.begin(), sorted.end(), [](const LoopRef& a, const LoopRef& b) { return a.depth < b.depth; });
+  std::vector<std::string> names;
+  for (const LoopRef& l : sorted) names.push_back(loop_name(l.stmt));
+  return join(names, " ");
+}
+
+void check_nested(const StepContext& ctx, const std::vector<LoopRef>& loops) {
+  for (size_t i = 0; i + 1 < loops.size(); ++i) {
+    if (as_for(loops[i].stmt).body.same_as(loops[i + 1].stmt)) continue;
+    const bool inverted = loops[i + 1].depth < loops[i].depth;
+    ctx.refuse(1, 0,
+               loop_name(loops[i + 1].stmt) + (inverted ? " stands outside of " : " doesn't stand directly inside ") +
+                   loop_name(loops[i].stmt),
+               {loops[i].stmt, loops[i + 1].stmt},
+               inverted ? "fuse " + loops[0].place.name() + " (" + legal_order(loops) + ")"
+                        : "reorder first, or fuse loops that are directly nested");
+  }
+}
+
+PrimFunc run(StepContext& ctx) {
+  const std::vector<LoopRef> loops = ctx.loops(0);
+  check_nested(ctx, loops);
+  for (const LoopRef& l : loops) {
+    const For& f = as_for(l.stmt);
+    if (f.kind != ForKind::serial) ctx.refuse(2, 0, l.text() + " isn't serial", {l.stmt});
+    if (!l.stmt.same_as(loops[0].stmt) && extent_of(l.stmt) <= 0)
+      ctx.refuse(3, 0, "the extent of " + l.text() + " isn't a positive constant", {l.stmt});
+    if (f.annotations.count("tail"))
+      ctx.refuse(5, 0, l.text() + " has a tail to peel", {l.stmt}, "split with tail=guard, or fuse before splitting");
+  }
+  for (const Place& p : places(ctx.func().body)) {
+    if (!p.under(loops.back().stmt)) continue;
+    LoopUse all;
+    for (const LoopRef& l : loops) {
+      const LoopUse use = use_of(p.block(), as_for(l.stmt).var);
+      all.spatial = all.spatial || use.spatial;
+      all.reduce = all.reduce || use.reduce;
+    }
+    if (all.spatial && all.reduce)
+      ctx.refuse(4, 0, "block " + p.name() + " has S and R iterators over these loops", {p.stmt},
+                 "fuse loops of one kind");
+  }
+
+  const LoopRef& outer = loops.front();
+  std::set<std::string> taken = names_around(ctx.func(), outer.stmt);
+  std::string base;
+  for (const LoopRef& l : loops) {
+    taken.erase(loop_name(l.stmt));
+    base += loop_name(l.stmt);
+  }
+  ctx.expect_results(1);
+  const Var fused = make_var(ctx.new_name(0, base, taken));
+  VarMap map;
+  Expr extent = as_for(outer.stmt).extent;
+  int64_t inner = 1;
+  for (size_t i = loops.size(); i-- > 0;) {
+    const int64_t size = extent_of(loops[i].stmt);
+    const Expr quotient = Expr(fused) / Expr(inner);
+    map[as_for(loops[i].stmt).var] = size == 1 ? Expr(0) : i == 0 ? quotient : quotient % Expr(size);
+    if (i > 0) {
+      inner *= size;
+      extent = extent * Expr(size);
+    }
+  }
+  Annotations annotations;
+  for (const LoopRef& l : loops)
+    annotations.insert(as_for(l.stmt).annotations.begin(), as_for(l.stmt).annotations.end());
+  const Stmt body = substitute(as_for(loops.back().stmt).body, map);
+  const Stmt out = make::loop(fused, extent, body, ForKind::serial, ThreadTag::none, annotations);
+  return replace(ctx.func(), outer.stmt, simplify_bindings(out, facts_at(outer.place)));
+}
+
+}  // namespace
+
+Primitive fuse_row() {
+  return {"fuse",
+          "g",
+          {{ArgKind::loops, "T (i j ...)"}},
+          {},
+          "Directly nested loops become one, in the same order.",
+          {"each loop stands directly inside the one before it, with nothing beside it", "the loops are serial",
+           "the extents of all but the outermost are positive constants",
+           "no block below has both S and R iterators over the loops", "no loop has a tail to peel"},
+          "for i in 8, j in 4 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
+          "for g in 32 {\n  block T(vi: S 8 = g / 4, vj: S 4 = g % 4) { ... }",
+          run};
+}
+
+}  // namespace nestor::schedules

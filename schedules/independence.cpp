@@ -1,0 +1,295 @@
+// The proof is by what an element's indices tell: if equal indices imply equal values of the loop's variable, two
+// iterations never meet. Accesses of one block are compared as one function of the loops (affine.h's Solver); accesses
+// of two blocks by the part of each index that the loop moves, the rest being a range.
+#include "schedules/independence.h"
+
+#include <algorithm>
+
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+struct Seen {
+  const Place* place;
+  BlockAccess access;  // indices over loops
+};
+
+bool same_function(const Seen& a, const Seen& b) {
+  if (a.place != b.place || a.access.indices.size() != b.access.indices.size()) return false;
+  for (size_t i = 0; i < a.access.indices.size(); ++i)
+    if (!same_expr(a.access.indices[i], b.access.indices[i])) return false;
+  return true;
+}
+
+bool told_by_one_function(const Seen& s, const Stmt& loop) {
+  Solver solver;
+  const size_t depth = s.place->depth_of(loop);
+  for (size_t i = 0; i < s.place->path.size(); ++i) {
+    const auto* l = s.place->path[i].as<For>();
+    if (!l) continue;
+    solver.range(l->var, range_of_loop(s.place->path[i]));
+    if (i < depth) solver.know(l->var);
+  }
+  for (const IterVar& i : s.place->block().iters)
+    if (const auto extent = as_int(i.extent)) solver.constrain(i.binding, *extent);
+  for (const Expr& e : s.access.indices) solver.know(e);
+  solver.solve();
+  return solver.knows(as_for(loop).var);
+}
+
+// An index as outer + moved(p) + [lo, hi].
+struct Parts {
+  Linear outer, moved;
+  int64_t lo = 0, hi = 0;
+};
+
+std::optional<Parts> parts_of(const Expr& index, const Place& p, const Stmt& loop) {
+  std::unordered_map<Var, Interval> moving;
+  std::unordered_set<Var> fixed;
+  const size_t depth = p.depth_of(loop);
+  for (size_t i = 0; i < p.path.size(); ++i) {
+    const auto* l = p.path[i].as<For>();
+    if (!l) continue;
+    if (i <= depth)
+      fixed.insert(l->var);
+    else
+      moving[l->var] = range_of_loop(p.path[i]);
+  }
+  const auto bound = bound_of(index, moving, fixed);
+  if (!bound) return std::nullopt;
+  Parts parts;
+  parts.lo = bound->lo + bound->base.constant;
+  parts.hi = bound->hi + bound->base.constant;
+  for (const Term& t : bound->base.terms)
+    (uses_var(t.atom, as_for(loop).var) ? parts.moved : parts.outer).terms.push_back(t);
+  return parts;
+}
+
+bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop) {
+  if (a.access.indices.size() != b.access.indices.size()) return false;
+  Solver solver;
+  solver.range(as_for(loop).var, range_of_loop(loop));
+  // Loops around the loop: standing still, known, and bounded (digits of p may be written with them).
+  for (const Stmt& s : a.place->loops()) {
+    if (s.same_as(loop)) break;
+    solver.range(as_for(s).var, range_of_loop(s));
+    solver.know(as_for(s).var);
+  }
+  for (size_t d = 0; d < a.access.indices.size(); ++d) {
+    const auto x = parts_of(a.access.indices[d], *a.place, loop), y = parts_of(b.access.indices[d], *b.place, loop);
+    if (!x || !y) continue;
+    if (!is_zero(add(x->outer, y->outer, -1)) || !is_zero(add(x->moved, y->moved, -1))) continue;
+    const Var rest = make_var("rest");
+    solver.range(rest, {0, std::max(x->hi, y->hi) - std::min(x->lo, y->lo)});
+    solver.know(to_expr(x->moved) + Expr(rest));
+  }
+  solver.solve();
+  return solver.knows(as_for(loop).var);
+}
+
+std::string text_of(const Seen& s) {
+  return std::string(s.access.write ? s.access.read ? "updates " : "writes " : "reads ") + s.access.buffer->name;
+}
+
+Conflict describe(const Seen& a, const Seen& b, const Stmt& loop) {
+  Conflict c;
+  c.buffer = a.access.buffer;
+  c.blocks = {a.place->stmt};
+  const std::string& name = loop_name(loop);
+  if (a.place == b.place && use_of(a.place->block(), as_for(loop).var).reduce) {
+    c.why = name + " is a reduction loop of block " + a.place->name() + ": its iterations update the same element of " +
+            a.access.buffer->name;
+    return c;
+  }
+  c.why = "two iterations of " + name + " may meet in an element of " + a.access.buffer->name + ": block " +
+          a.place->name() + " " + text_of(a);
+  if (a.place != b.place) {
+    c.blocks.push_back(b.place->stmt);
+    c.why += ", block " + b.place->name() + " " + text_of(b);
+  }
+  return c;
+}
+
+bool declared_inside(const Stmt& loop, const Buffer& b) {
+  bool found = false;
+  for_each_stmt(loop, [&](const Stmt& s) { found = found || (s.as<Alloc>() && s.as<Alloc>()->decl.buffer == b); });
+  return found;
+}
+
+}  // namespace
+
+std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
+  const int64_t extent = extent_of(loop);
+  if (extent >= 0 && extent <= 1) return std::nullopt;
+  const std::vector<Place> all = places(f.body);
+  std::vector<Seen> seen;
+  for (const Place& p : all)
+    if (p.under(loop))
+      for (BlockAccess& a : accesses_at(p))
+        if (!declared_inside(loop, a.buffer)) seen.push_back({&p, std::move(a)});
+  for (size_t i = 0; i < seen.size(); ++i)
+    for (size_t j = i; j < seen.size(); ++j) {
+      const Seen &a = seen[i], &b = seen[j];
+      if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
+      if (same_function(a, b) ? told_by_one_function(a, loop) : told_by_both(a, b, loop)) continue;
+      return a.access.write ? describe(a, b, loop) : describe(b, a, loop);
+    }
+  return std::nullopt;
+}
+
+namespace {
+
+std::optional<Stmt> loop_of(const PrimFunc& f, const Var& v) {
+  std::optional<Stmt> found;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* l = s.as<For>(); l && l->var == v) found = s;
+  });
+  return found;
+}
+
+// The region of an access while everything below the innermost loop common with `other` runs.
+struct Region {
+  std::vector<std::optional<Bound>> dims;
+};
+Region region_below(const Place& p, const BlockAccess& access, const Place& other) {
+  std::unordered_map<Var, Interval> moving;
+  std::unordered_set<Var> fixed;
+  for (const Stmt& l : p.loops())
+    if (other.under(l))
+      fixed.insert(as_for(l).var);
+    else
+      moving[as_for(l).var] = range_of_loop(l);
+  Region r;
+  for (const Expr& e : access.indices) r.dims.push_back(bound_of(e, moving, fixed));
+  return r;
+}
+
+// Each dimension of the first write moves with loops of its own, step 1 and no gap, so that its region is all written.
+bool writes_whole_region(const Place& p, const BlockAccess& access, const Place& other) {
+  std::unordered_set<Var> used;
+  for (const Expr& e : access.indices) {
+    std::vector<Term> terms;
+    for (const Term& t : linear_of(e).terms) {
+      bool moves = false, stands = false;
+      for (const Stmt& l : p.loops())
+        if (uses_var(t.atom, as_for(l).var)) (other.under(l) ? stands : moves) = true;
+      if (!moves) continue;
+      if (stands || !t.atom.as<VarRef>() || !used.insert(t.atom.as<VarRef>()->var).second) return false;
+      terms.push_back(t);
+    }
+    std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return a.coefficient < b.coefficient; });
+    int64_t reached = 1;
+    const Facts facts = facts_at(p);
+    for (const Term& t : terms) {
+      if (t.coefficient <= 0 || t.coefficient > reached) return false;
+      reached += t.coefficient * facts.range(t.atom.as<VarRef>()->var).hi;
+    }
+  }
+  return true;
+}
+
+bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, const Place& reader,
+            const BlockAccess& read) {
+  if (!writes_whole_region(writer, write, reader)) return false;
+  const BufferDecl decl = decl_of(f, write.buffer);
+  const Region w = region_below(writer, write, reader), r = region_below(reader, read, writer);
+  for (size_t d = 0; d < w.dims.size(); ++d) {
+    if (!w.dims[d]) return false;
+    const Bound& x = *w.dims[d];
+    const auto extent = as_int(decl.shape[d]);
+    if (x.base.is_constant() && extent && x.base.constant + x.lo <= 0 && x.base.constant + x.hi >= *extent - 1) continue;
+    if (!r.dims[d]) return false;
+    const Linear difference = add(r.dims[d]->base, x.base, -1);
+    if (!difference.is_constant()) return false;
+    if (r.dims[d]->lo + difference.constant < x.lo || r.dims[d]->hi + difference.constant > x.hi) return false;
+  }
+  return true;
+}
+
+// Does each iteration of the loop write every element of b before it reads it, with no other accesses anywhere?
+bool is_private(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
+  if (!is_temporary(f, b)) return false;
+  const std::vector<Place> all = places(f.body);
+  const Place* first = nullptr;
+  BlockAccess write;
+  for (const Place& p : all) {
+    for (const BlockAccess& a : accesses_at(p)) {
+      if (a.buffer != b) continue;
+      if (!p.under(loop)) return false;
+      if (a.write)
+        for (const IterVar& i : p.block().iters)
+          if (i.kind == IterKind::reduce && uses_var(i.binding, as_for(loop).var)) return false;
+      if (!first) {
+        // The first writer defines its elements by itself: a store, or an update with an init.
+        const bool defines = a.write && !p.block().where && inspect(p.block()).kind != BlockKind::other &&
+                             (!inspect(p.block()).update || p.block().init);
+        if (!defines) return false;
+        first = &p;
+        write = a;
+      }
+      if (&p != first && a.read && !covers(f, *first, write, p, a)) return false;
+    }
+  }
+  return first != nullptr;
+}
+
+PrimFunc move_allocation(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
+  const BufferDecl decl = decl_of(f, b);
+  PrimFunc out = f;
+  Stmt moved = with_body(loop, make::alloc(decl, as_for(loop).body));
+  out = replace(out, loop, moved);
+  const auto at = std::find_if(out.allocs.begin(), out.allocs.end(), [&](const BufferDecl& d) { return d.buffer == b; });
+  if (at != out.allocs.end()) {
+    out.allocs.erase(at);
+    return out;
+  }
+  Stmt old;  // an allocation further out, inside the body
+  for_each_stmt(out.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b && !old) old = s;
+  });
+  return replace(out, old, old.as<Alloc>()->body);
+}
+
+}  // namespace
+
+std::optional<Conflict> make_independent(PrimFunc& f, const Var& var, bool may_privatize) {
+  PrimFunc work = f;
+  for (;;) {
+    const auto loop = loop_of(work, var);
+    NESTOR_CHECK(loop) << "no loop " << var->name;
+    const auto conflict = find_conflict(work, *loop);
+    if (!conflict) break;
+    if (!may_privatize || !is_private(work, *loop, conflict->buffer)) {
+      // The blocks are of `work`; give those of f, which the caller can print.
+      Conflict out = *conflict;
+      for (Stmt& b : out.blocks)
+        if (const auto p = find_place(f, b.as<Block>()->id->name)) b = p->stmt;
+      return out;
+    }
+    work = move_allocation(work, *loop, conflict->buffer);
+  }
+  f = std::move(work);
+  return std::nullopt;
+}
+
+PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out) {
+  std::vector<std::pair<Var, ForKind>> loops;
+  for_each_stmt(out.body, [&](const Stmt& s) {
+    if (const auto* l = s.as<For>(); l && l->kind != ForKind::serial && l->kind != ForKind::unrolled)
+      loops.emplace_back(l->var, l->kind);
+  });
+  for (const auto& [var, kind] : loops) {
+    const auto conflict = make_independent(out, var, kind != ForKind::vectorized);
+    if (!conflict) continue;
+    std::vector<Stmt> marked;  // of the function before the step, where they were there
+    for (const Stmt& b : conflict->blocks)
+      if (const auto p = find_place(ctx.func(), b.as<Block>()->id->name)) marked.push_back(p->stmt);
+    ctx.refuse_common('D', loc_of_primitive(ctx.step()), "afterwards " + conflict->why,
+                      "take this step before the loop " + var->name + " is made parallel", marked);
+  }
+  return out;
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,176 @@
+#include "schedules/nest.h"
+
+#include <algorithm>
+
+namespace nestor::schedules {
+
+namespace {
+
+void collect(const Stmt& s, std::vector<Stmt>& path, std::vector<Place>& out) {
+  const auto inside = [&](std::initializer_list<Stmt> bodies) {
+    path.push_back(s);
+    for (const Stmt& b : bodies)
+      if (b) collect(b, path, out);
+    path.pop_back();
+  };
+  match(
+      s,
+      [&](const Seq& q) {
+        path.push_back(s);
+        for (const Stmt& child : q.stmts) collect(child, path, out);
+        path.pop_back();
+      },
+      [&](const For& f) { inside({f.body}); }, [&](const Block&) { out.push_back({s, path}); },
+      [&](const If& i) { inside({i.then_case, i.else_case}); }, [&](const Alloc& a) { inside({a.body}); },
+      [&](const LetStmt& l) { inside({l.body}); }, [](const Store&) {}, [](const Update&) {},
+      [](const Evaluate&) {});
+}
+
+struct Replacer : Rewriter {
+  Stmt target, with;
+  Expr expr(const Expr& e) override { return e; }
+  Stmt stmt(const Stmt& s) override { return s.same_as(target) ? with : children(s); }
+};
+
+void add_loop_names(const Stmt& s, std::set<std::string>& names) {
+  for_each_stmt(s, [&](const Stmt& inner) {
+    if (const auto* f = inner.as<For>()) names.insert(f->var->name);
+    if (const auto* l = inner.as<LetStmt>()) names.insert(l->var->name);
+    if (const auto* b = inner.as<Block>())
+      for (const IterVar& i : b->iters) names.insert(i.var->name);
+  });
+}
+
+}  // namespace
+
+std::vector<Stmt> Place::loops() const {
+  std::vector<Stmt> out;
+  for (const Stmt& s : path)
+    if (s.as<For>()) out.push_back(s);
+  return out;
+}
+
+bool Place::under(const Stmt& s) const { return stmt.same_as(s) || depth_of(s) < path.size(); }
+
+size_t Place::depth_of(const Stmt& s) const {
+  for (size_t i = 0; i < path.size(); ++i)
+    if (path[i].same_as(s)) return i;
+  return path.size();
+}
+
+std::vector<Place> places(const Stmt& root) {
+  std::vector<Place> out;
+  std::vector<Stmt> path;
+  collect(root, path, out);
+  return out;
+}
+
+std::optional<Place> find_place(const PrimFunc& f, const std::string& block) {
+  for (Place& p : places(f.body))
+    if (p.name() == block) return std::move(p);
+  return std::nullopt;
+}
+
+const std::string& loop_name(const Stmt& s) { return as_for(s).var->name; }
+int64_t extent_of(const Stmt& loop) { return as_int(as_for(loop).extent).value_or(-1); }
+
+Stmt replace(const Stmt& root, const Stmt& target, const Stmt& with) {
+  Replacer r;
+  r.target = target;
+  r.with = with;
+  return r.stmt(root);
+}
+
+PrimFunc replace(const PrimFunc& f, const Stmt& target, const Stmt& with) {
+  PrimFunc out = f;
+  out.body = replace(f.body, target, with);
+  if (!out.body) out.body = make::seq({});
+  return out;
+}
+
+bool contains(const Stmt& root, const Stmt& s) {
+  bool found = false;
+  for_each_stmt(root, [&](const Stmt& inner) { found = found || inner.same_as(s); });
+  return found;
+}
+
+Stmt with_body(const Stmt& s, Stmt body) {
+  if (const auto* f = s.as<For>()) return with_extent(s, f->var, f->extent, std::move(body));
+  if (const auto* l = s.as<LetStmt>()) return make::let_stmt(l->var, l->value, std::move(body));
+  return make::alloc(s.as<Alloc>()->decl, std::move(body));
+}
+
+Stmt with_extent(const Stmt& loop, Var var, Expr extent, Stmt body) {
+  const For& f = as_for(loop);
+  return make::loop(std::move(var), std::move(extent), std::move(body), f.kind, f.thread, f.annotations);
+}
+
+std::set<std::string> names_around(const PrimFunc& f, const Stmt& where) {
+  std::set<std::string> names;
+  for (const Var& d : f.dims) names.insert(d->name);
+  for (const Place& p : places(f.body)) {
+    const size_t depth = p.depth_of(where);
+    if (depth == p.path.size() && !p.stmt.same_as(where)) continue;
+    for (size_t i = 0; i < depth; ++i) {
+      if (const auto* loop = p.path[i].as<For>()) names.insert(loop->var->name);
+      if (const auto* let = p.path[i].as<LetStmt>()) names.insert(let->var->name);
+    }
+  }
+  add_loop_names(where, names);
+  return names;
+}
+
+std::string unique_name(const std::string& base, const std::set<std::string>& taken) {
+  if (!taken.count(base)) return base;
+  for (int i = 1;; ++i) {
+    std::string name = base + "_" + std::to_string(i);
+    if (!taken.count(name)) return name;
+  }
+}
+
+std::set<std::string> block_and_buffer_names(const PrimFunc& f) {
+  std::set<std::string> names;
+  for (const Param& p : f.params) names.insert(p.decl.buffer->name);
+  for (const BufferDecl& d : f.allocs) names.insert(d.buffer->name);
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>()) names.insert(a->decl.buffer->name);
+    if (const auto* b = s.as<Block>()) names.insert(b->id->name);
+  });
+  return names;
+}
+
+std::string loop_stem(const std::string& iterator) {
+  return iterator.size() > 1 && iterator[0] == 'v' ? iterator.substr(1) : iterator;
+}
+
+Stmt nest(const std::vector<NewLoop>& loops, Stmt body) {
+  for (auto it = loops.rbegin(); it != loops.rend(); ++it) body = make::loop(it->var, it->extent, std::move(body));
+  return body;
+}
+
+std::vector<Var> vars_of(const Expr& e) {
+  std::vector<Var> out;
+  for_each_expr(e, [&](const Expr& inner) {
+    if (const auto* r = inner.as<VarRef>())
+      if (std::find(out.begin(), out.end(), r->var) == out.end()) out.push_back(r->var);
+  });
+  return out;
+}
+
+bool same_expr(const Expr& a, const Expr& b) {
+  if (a.same_as(b)) return true;
+  if (!structural_equal(a, b)) return false;
+  // Structural equality renames; here a variable or buffer equals only itself.
+  std::vector<const void*> x, y;
+  const auto leaves = [](const Expr& e, std::vector<const void*>& out) {
+    for_each_expr(e, [&](const Expr& inner) {
+      if (const auto* r = inner.as<VarRef>()) out.push_back(r->var.get());
+      if (const auto* l = inner.as<Load>()) out.push_back(l->buffer.get());
+    });
+  };
+  leaves(a, x);
+  leaves(b, y);
+  return x == y;
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,58 @@
+// Finding and replacing parts of a function: what every primitive does before and after its own work. Nothing here
+// knows about schedules; statements are found by identity of their handles.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nestor/ir.h"
+#include "nestor/walk.h"
+
+namespace nestor::schedules {
+
+// A block and what stands around it.
+struct Place {
+  Stmt stmt;               // the Block
+  std::vector<Stmt> path;  // For, Seq, If, LetStmt, Alloc around it, outermost first
+  const Block& block() const { return *stmt.as<Block>(); }
+  const std::string& name() const { return block().id->name; }
+  std::vector<Stmt> loops() const;            // the Fors of the path
+  bool under(const Stmt& s) const;            // s is on the path, or the block itself
+  size_t depth_of(const Stmt& s) const;       // its index in the path; path.size() where absent
+};
+
+std::vector<Place> places(const Stmt& root);  // in program order; paths begin at root
+std::optional<Place> find_place(const PrimFunc& f, const std::string& block);
+
+inline const For& as_for(const Stmt& s) { return *s.as<For>(); }
+const std::string& loop_name(const Stmt& s);
+int64_t extent_of(const Stmt& loop);  // -1 where not constant
+
+// root with `target` replaced; a null `with` removes it, and whatever around it becomes empty.
+Stmt replace(const Stmt& root, const Stmt& target, const Stmt& with);
+PrimFunc replace(const PrimFunc& f, const Stmt& target, const Stmt& with);
+bool contains(const Stmt& root, const Stmt& s);
+Stmt with_body(const Stmt& s, Stmt body);  // a For, LetStmt or Alloc around another body
+Stmt with_extent(const Stmt& loop, Var var, Expr extent, Stmt body);  // keeps kind and annotations
+
+// Names that a new loop at `where` can't have: those of loops and iterators on paths through it.
+std::set<std::string> names_around(const PrimFunc& f, const Stmt& where);
+std::string unique_name(const std::string& base, const std::set<std::string>& taken);
+std::set<std::string> block_and_buffer_names(const PrimFunc& f);
+// "vc" -> "c": the loop name that goes with an iterator.
+std::string loop_stem(const std::string& iterator);
+
+// Wraps body into the loops, outermost first.
+struct NewLoop {
+  Var var;
+  Expr extent;
+};
+Stmt nest(const std::vector<NewLoop>& loops, Stmt body);
+
+// Loops are substituted in bindings; where a loop's extent is 1 its variable is 0.
+std::vector<Var> vars_of(const Expr& e);  // each once, in order of appearance
+bool same_expr(const Expr& a, const Expr& b);  // equal with the same variables and buffers
+
+}  // namespace nestor::schedules

@@ -1,0 +1,111 @@
+// The table of primitives. A new one is a file with a row function, and a line here.
+#include "schedules/primitive.h"
+
+#include "schedules/independence.h"
+
+namespace nestor::schedules {
+
+Primitive split_row();
+Primitive fuse_row();
+Primitive reorder_row();
+Primitive parallel_row();
+Primitive vectorize_row();
+Primitive unroll_row();
+Primitive bind_row();
+Primitive annotate_row();
+Primitive set_scope_row();
+Primitive decompose_reduction_row();
+
+const std::vector<Primitive>& primitives() {
+  static const std::vector<Primitive> table = {
+      split_row(),
+      fuse_row(),
+      reorder_row(),
+      parallel_row(),
+      vectorize_row(),
+      unroll_row(),
+      bind_row(),
+      annotate_row(),
+      set_scope_row(),
+      decompose_reduction_row(),
+  };
+  return table;
+}
+
+const Primitive* find_primitive(const std::string& name) {
+  for (const Primitive& p : primitives())
+    if (name == p.name) return &p;
+  return nullptr;
+}
+
+PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions) {
+  const Primitive* row = find_primitive(step.primitive);
+  if (!row) {
+    std::vector<std::string> names;
+    for (const Primitive& p : primitives()) names.push_back(p.name);
+    throw ScheduleError(Diagnostic{"there is no primitive `" + step.primitive + "`", loc_of_primitive(step), {},
+                                   "the nearest are " + nearest(step.primitive, names)});
+  }
+  StepContext ctx(f, step, *row, decisions);
+  PrimFunc out = row->run(ctx);
+  return settle_concurrency(ctx, out);
+}
+
+}  // namespace nestor::schedules
+
+namespace nestor {
+
+PrimFunc apply(const PrimFunc& f, const Step& step) {
+  schedules::Decisions decisions;
+  return schedules::apply_step(f, step, decisions);
+}
+
+PrimFunc apply(const PrimFunc& f, const Trace& trace) {
+  schedules::Decisions decisions;
+  PrimFunc out = f;
+  for (const Step& s : trace.steps) out = schedules::apply_step(out, s, decisions);
+  return out;
+}
+
+Schedule& Schedule::operator()(std::string_view line) { return step(parse_step(line)); }
+
+Schedule& Schedule::step(Step s) {
+  schedules::Decisions decisions = decisions_;
+  func_ = schedules::apply_step(func_, s, decisions);
+  decisions_ = std::move(decisions);
+  trace_.steps.push_back(std::move(s));
+  return *this;
+}
+
+bool Schedule::try_step(std::string_view line) {
+  try {
+    (*this)(line);
+    return true;
+  } catch (const ScheduleError&) {
+    return false;
+  }
+}
+
+std::vector<std::string> block_names(const PrimFunc& f) {
+  std::vector<std::string> names;
+  for (const schedules::Place& p : schedules::places(f.body)) names.push_back(p.name());
+  return names;
+}
+
+std::vector<LoopInfo> loops_of(const PrimFunc& f, const std::string& block) {
+  std::vector<LoopInfo> out;
+  if (const auto p = schedules::find_place(f, block))
+    for (const Stmt& l : p->loops())
+      out.push_back({schedules::loop_name(l), block, schedules::extent_of(l), schedules::as_for(l).kind});
+  return out;
+}
+
+const Block* find_block(const PrimFunc& f, const std::string& name) {
+  const Block* found = nullptr;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* b = s.as<Block>(); b && b->id->name == name) found = b;
+  });
+  return found;
+}
+
+}  // namespace nestor

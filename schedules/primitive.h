@@ -1,0 +1,140 @@
+// What a primitive is: one row of one table. The row says how a step's words are read, what the primitive requires, and
+// holds its function; the parser's messages, the CLI, the tuner and the docs all read the same row.
+//
+// A primitive's function takes the step (StepContext) and gives the new function. Whatever it can't do it refuses with
+// the number of the requirement that is broken. Four requirements hold for all primitives and are checked here:
+//   A. the step is written as the row says;
+//   B. the blocks, loops and buffers it names exist;
+//   C. the names it makes are new on every path through the new loops, or in the function for blocks and buffers;
+//   D. iterations of parallel, vectorized and thread loops still don't conflict afterwards.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nestor/schedule.h"
+#include "schedules/nest.h"
+#include "schedules/words.h"
+
+namespace nestor::schedules {
+
+enum class ArgKind : uint8_t {
+  loop,      // T.i
+  loops,     // T (i j), or T.i
+  block,     // T
+  target,    // T or T.i
+  buffer,    // X
+  buffers,   // X Y ..., one or more
+  ints,      // [_, 16]
+  words,     // [peel, guard]
+  map,       // (n, c) -> (n, c/16, c%16)
+  word,      // threadIdx.x
+  decision,  // -> [4, 16] or -> 4; may be absent
+};
+struct ArgSpec {
+  ArgKind kind;
+  const char* name;
+};
+struct OptionSpec {
+  const char* key;     // "*": any key
+  const char* values;  // "guard|peel|mask|balanced", or "INT", or "VALUE"
+};
+
+class StepContext;
+
+struct Primitive {
+  const char* name;
+  const char* results;  // as in the usage line; "" where it makes nothing that has a name
+  std::vector<ArgSpec> args;
+  std::vector<OptionSpec> options;
+  const char* summary;
+  std::vector<const char*> requirements;  // numbered from 1
+  const char* before;                     // a small picture: IR, or empty
+  const char* after;
+  PrimFunc (*run)(StepContext&);
+};
+const std::vector<Primitive>& primitives();
+const Primitive* find_primitive(const std::string& name);
+std::string usage(const Primitive& p);  // "i0 i1 ... = split T.i [_, 16] tail=guard|peel|mask|balanced"
+
+// Names bound to decisions by sample_* steps, for the steps after them.
+using Decisions = std::map<std::string, std::string>;
+
+// A loop as a step names it.
+struct LoopRef {
+  Place place;      // of the block it was named through
+  Stmt stmt;        // the For
+  size_t depth = 0; // its index in place.path
+  std::string text() const { return place.name() + "." + loop_name(stmt); }
+};
+
+struct IndexMapText {
+  std::vector<std::string> vars;
+  std::vector<std::string> exprs;
+};
+
+class StepContext {
+ public:
+  StepContext(const PrimFunc& f, const Step& step, const Primitive& row, Decisions& decisions);
+  const PrimFunc& func() const { return func_; }
+  const Step& step() const { return step_; }
+  Decisions& decisions() { return decisions_; }
+
+  // Arguments by their position in the row.
+  LoopRef loop(size_t arg) const;
+  std::vector<LoopRef> loops(size_t arg) const;  // in the order written, all on one block's path
+  Place block(size_t arg) const;
+  bool names_loop(size_t arg) const;  // of a `target`
+  Buffer buffer(size_t arg) const;
+  std::vector<Buffer> buffers(size_t arg) const;
+  std::vector<std::string> items(size_t arg) const;           // of ints and words; decisions already put in
+  std::vector<std::optional<int64_t>> ints(size_t arg) const; // `_` is nullopt
+  IndexMapText map(size_t arg) const;
+  std::string word(size_t arg) const;
+  std::vector<std::string> decision(size_t arg) const;  // empty where there is none yet
+  std::optional<std::string> option(const std::string& key) const;
+  std::optional<int64_t> int_option(const std::string& key) const;
+  std::string choice(const std::string& key) const;  // one of the row's a|b|c, default the first
+
+  // The i-th result's name, checked against `taken` and added to it; `base` made unique where none is given.
+  std::string new_name(size_t i, const std::string& base, std::set<std::string>& taken) const;
+  void expect_results(size_t most) const;  // refuses more names than things made
+
+  // Throws ScheduleError. `at` is an argument's position in the row (or one of the constants), `marked` nodes of func().
+  static constexpr int kPrimitive = -1, kResults = -2;
+  [[noreturn]] void refuse(int requirement, int at, const std::string& why, const std::vector<Stmt>& marked = {},
+                           const std::string& hint = "") const;
+  [[noreturn]] void refuse(int requirement, const SourceLoc& at, const std::string& why,
+                           const std::vector<Stmt>& marked = {}, const std::string& hint = "") const;
+  [[noreturn]] void refuse_common(char requirement, const SourceLoc& at, const std::string& why,
+                                  const std::string& hint, const std::vector<Stmt>& marked = {}) const;
+  SourceLoc loc_of_row_arg(size_t arg) const;
+
+ private:
+  struct Slot {
+    size_t first = 0, count = 0;  // words of step.args
+  };
+  void read_slots();
+  void check_options() const;
+  std::string resolved(const std::string& word) const;  // a decision's value, or the word itself
+  Place find_block(const std::string& name, const SourceLoc& at) const;
+  LoopRef find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const;
+  Buffer find_buffer(const std::string& name, const SourceLoc& at) const;
+
+  const PrimFunc& func_;
+  const Step& step_;
+  const Primitive& row_;
+  Decisions& decisions_;
+  std::vector<Slot> slots_;
+};
+
+// One step in a replay: reads it, runs its primitive, and checks D.
+PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions);
+
+// "a, b and c" of things spelled like `name`, nearest first, for hints.
+std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
+
+}  // namespace nestor::schedules

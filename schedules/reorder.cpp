@@ -1,0 +1,105 @@
+// reorder: loops around one block change places. Loops that aren't named keep theirs.
+//
+// Only the loops' headers move, so what must hold is about the order of one block's instances. A map's instances can run
+// in any order. A reduction's too, up to rounding (this step is where reassociation is allowed), as long as the instance
+// with all R iterators 0, before which the init runs, still comes first for each element.
+//
+// Requires
+//  1. the loops stand directly inside each other down to the innermost named, and only that one block is below;
+//  2. the block is a map or a reduction;
+//  3. for a reduction, no loop serves both S and R iterators, and no instance runs twice in the loops that move;
+//  4. extents don't depend on loops that would come to stand inside;
+//  5. the loops are serial or unrolled.
+#include <algorithm>
+
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+// Loops from `first` to `last` of p's path, with nothing but loops between; none if there is something else.
+std::optional<std::vector<Stmt>> loops_between(const Place& p, size_t first, size_t last) {
+  std::vector<Stmt> out;
+  for (size_t i = first; i <= last; ++i) {
+    if (!p.path[i].as<For>()) return std::nullopt;
+    out.push_back(p.path[i]);
+  }
+  return out;
+}
+
+namespace {
+
+// The loops that may be permuted together with this one, as text.
+std::string free_loops(const Place& p, size_t depth) {
+  size_t first = depth, last = depth;
+  while (first > 0 && p.path[first - 1].as<For>()) --first;
+  while (last + 1 < p.path.size() && p.path[last + 1].as<For>()) ++last;
+  std::vector<std::string> names;
+  for (size_t i = first; i <= last; ++i) names.push_back(loop_name(p.path[i]));
+  return "reorder " + p.name() + " with loops of (" + join(names, " ") + ") only";
+}
+
+void check_block(const StepContext& ctx, const Place& p, const std::vector<Stmt>& moving) {
+  const BlockInfo info = inspect(p.block());
+  if (info.kind == BlockKind::other) ctx.refuse(2, 0, info.why, {p.stmt});
+  if (info.kind == BlockKind::map) return;
+  for (const Stmt& l : moving) {
+    const LoopUse use = use_of(p.block(), as_for(l).var);
+    if (use.spatial && use.reduce)
+      ctx.refuse(3, 0, loop_name(l) + " serves S and R iterators of " + p.name(), {l, p.stmt});
+  }
+  if (!distinct_instances(p, moving))
+    ctx.refuse(3, 0, "an instance of " + p.name() + " may run twice in these loops", {p.stmt});
+}
+
+PrimFunc run(StepContext& ctx) {
+  const std::vector<LoopRef> loops = ctx.loops(0);
+  const Place& p = loops[0].place;
+  std::vector<size_t> positions;
+  for (const LoopRef& l : loops) positions.push_back(l.depth);
+  std::sort(positions.begin(), positions.end());
+  const auto between = loops_between(p, positions.front(), positions.back());
+  if (!between) {
+    std::vector<Stmt> marked;
+    for (const LoopRef& l : loops) marked.push_back(l.stmt);
+    ctx.refuse(1, 0, "other statements stand between these loops", marked, free_loops(p, positions.back()));
+  }
+  for (const Place& other : places(p.path[positions.front()]))
+    if (!other.stmt.same_as(p.stmt))
+      ctx.refuse(1, 0, "block " + other.name() + " is below these loops too", {other.stmt}, free_loops(p, positions.back()));
+  for (const Stmt& l : *between)
+    if (as_for(l).kind != ForKind::serial && as_for(l).kind != ForKind::unrolled)
+      ctx.refuse(5, 0, loop_name(l) + " is neither serial nor unrolled", {l}, "reorder before the step that gives a kind");
+  check_block(ctx, p, *between);
+
+  std::vector<Stmt> order = *between;
+  for (size_t i = 0; i < loops.size(); ++i) order[positions[i] - positions.front()] = loops[i].stmt;
+  for (size_t i = 0; i < order.size(); ++i)
+    for (size_t j = i; j < order.size(); ++j)
+      if (uses_var(as_for(order[i]).extent, as_for(order[j]).var))
+        ctx.refuse(4, 0, "the extent of " + loop_name(order[i]) + " is written with " + loop_name(order[j]),
+                   {order[i], order[j]});
+  Stmt body = as_for(between->back()).body;
+  for (size_t i = order.size(); i-- > 0;) body = with_body(order[i], std::move(body));
+  return replace(ctx.func(), between->front(), body);
+}
+
+}  // namespace
+
+Primitive reorder_row() {
+  return {"reorder",
+          "",
+          {{ArgKind::loops, "T (j i ...)"}},
+          {},
+          "Loops around one block change places; those not named keep theirs.",
+          {"the loops stand directly inside each other, with only that one block below",
+           "the block is a map or a reduction",
+           "for a reduction, no loop serves both S and R iterators and no instance runs twice",
+           "no loop's extent is written with a loop that would come to stand inside it",
+           "the loops are serial or unrolled"},
+          "for i in 8, j in 4 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
+          "for j in 4, i in 8 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
+          run};
+}
+
+}  // namespace nestor::schedules

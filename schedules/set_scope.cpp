@@ -1,0 +1,61 @@
+// set_scope: where a temporary lives: global memory, a GPU block's shared memory, or registers (local).
+//
+// Requires
+//  1. the buffer is a temporary;
+//  2. the scope is global, shared or local.
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+// Also used by cache_read and cache_write.
+std::optional<Scope> parse_scope(const std::string& name) {
+  for (const Scope s : {Scope::global, Scope::shared, Scope::local})
+    if (name == name_of(s)) return s;
+  return std::nullopt;
+}
+
+// f with the declaration of a temporary changed, wherever it stands.
+PrimFunc with_decl(const PrimFunc& f, const BufferDecl& decl) {
+  PrimFunc out = f;
+  for (BufferDecl& d : out.allocs)
+    if (d.buffer == decl.buffer) {
+      d = decl;
+      return out;
+    }
+  Stmt at;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == decl.buffer) at = s;
+  });
+  return replace(f, at, make::alloc(decl, at.as<Alloc>()->body));
+}
+
+namespace {
+
+PrimFunc run(StepContext& ctx) {
+  const Buffer b = ctx.buffer(0);
+  if (const Param* p = find_param(ctx.func(), b))
+    ctx.refuse(1, 0, b->name + " is an `" + name_of(p->role) + "` parameter", {},
+               p->role == Role::out ? "C = cache_write " + b->name + " local" : "C = cache_read T " + b->name + " local");
+  const auto scope = parse_scope(ctx.word(1));
+  if (!scope) ctx.refuse(2, 1, "`" + ctx.word(1) + "` is no scope", {}, "set_scope " + b->name + " local");
+  BufferDecl decl = decl_of(ctx.func(), b);
+  decl.scope = *scope;
+  return with_decl(ctx.func(), decl);
+}
+
+}  // namespace
+
+Primitive set_scope_row() {
+  return {"set_scope",
+          "",
+          {{ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
+          {},
+          "Where a temporary lives: memory, a GPU block's shared memory, or registers.",
+          {"the buffer is a temporary", "the scope is global, shared or local"},
+          "alloc T: f32[14,32]",
+          "alloc T: f32[14,32] local",
+          run};
+}
+
+}  // namespace nestor::schedules

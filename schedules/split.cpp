@@ -1,0 +1,168 @@
+// split: one loop becomes several, whose digits make up the old variable: i = (i0 * f1 + i1) * f2 + i2.
+//
+// Where the factors' product is more than the extent, the overhang must not run. Mostly it already can't: the old
+// variable leaves an iterator's domain there. Where it doesn't (a loop made by an earlier split or by compute_at), the
+// blocks below get an iterator more, with the old loop as its domain: a guard like any other, which no later step loses.
+// TVM adds a predicate only at the block that was named, and lost it (pull request 9228).
+//
+// Requires
+//  1. the loop is serial: a kind is given to the loops that are left at the end;
+//  2. there are at least two factors, all at least 1, and at most one `_`;
+//  3. the factors' product covers the extent;
+//  4. a symbolic extent has its `_` first.
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+struct Factors {
+  std::vector<Expr> extents;
+  bool overhangs = false;  // the product is more than the extent, or may be
+};
+
+Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
+  const auto given = ctx.ints(1);
+  if (given.size() < 2) ctx.refuse(2, 1, "there is only one factor", {}, "[_, 16]");
+  std::vector<int64_t> factors;
+  int open = -1;
+  int64_t product = 1;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i] && open >= 0) ctx.refuse(2, 1, "`_` stands twice", {}, "[_, 16]");
+    if (!given[i]) open = static_cast<int>(i);
+    factors.push_back(given[i].value_or(1));
+    if (factors.back() < 1) ctx.refuse(2, 1, std::to_string(factors.back()) + " is less than 1");
+    if (factors.back() > (int64_t{1} << 40) / product) ctx.refuse(2, 1, "the product of the factors overflows");
+    product *= factors.back();
+  }
+  Factors out;
+  const int64_t extent = extent_of(loop.stmt);
+  if (extent < 0 && open != 0)
+    ctx.refuse(4, 1, "the extent of " + loop.text() + " isn't a constant", {loop.stmt}, "[_, 16]");
+  const bool balanced = ctx.choice("tail") == "balanced";
+  if (extent >= 0 && open >= 0) {
+    const size_t inner = static_cast<size_t>(open) + 1;
+    // balanced: as many tiles as before, each as small as that allows
+    if (balanced && inner < factors.size()) {
+      const int64_t rest = product / factors[inner];
+      const int64_t units = ceil_div(extent, rest);
+      factors[inner] = ceil_div(units, ceil_div(units, factors[inner]));
+      product = rest * factors[inner];
+    }
+    factors[static_cast<size_t>(open)] = std::max<int64_t>(1, ceil_div(extent, product));
+    product *= factors[static_cast<size_t>(open)];
+  }
+  if (extent >= 0 && product < extent) {
+    std::vector<std::string> legal{"_"};
+    for (size_t i = 1; i < factors.size(); ++i) legal.push_back(std::to_string(factors[i]));
+    Step fixed = ctx.step();
+    fixed.args.back() = "[" + join(legal, ", ") + "]";
+    ctx.refuse(3, 1,
+               "the product is " + std::to_string(product) + ", the extent of " + loop.text() + " is " +
+                   std::to_string(extent),
+               {loop.stmt}, print(fixed));
+  }
+  for (int64_t f : factors) out.extents.emplace_back(f);
+  out.overhangs = product != extent;
+  if (extent < 0) out.extents[0] = (as_for(loop.stmt).extent + Expr(product - 1)) / Expr(product);
+  return out;
+}
+
+// True if the block runs nothing while the variable is in [extent, end).
+bool leaves_domain(const Place& p, const Var& v, int64_t extent, int64_t end) {
+  Facts facts = facts_at(p);
+  facts.set(v, {extent, end - 1});
+  for (const IterVar& i : p.block().iters) {
+    const auto domain = as_int(i.extent);
+    if (domain && range_of(i.binding, facts).lo >= *domain) return true;
+  }
+  return false;
+}
+
+// Gives the blocks below that would run in the overhang an iterator with the old loop as its domain.
+struct AddGuards : Rewriter {
+  std::vector<Stmt> blocks;
+  Var var;
+  Expr extent;
+  Expr expr(const Expr& e) override { return e; }
+  Stmt stmt(const Stmt& s) override {
+    for (const Stmt& b : blocks) {
+      if (!s.same_as(b)) continue;
+      Block copy = *s.as<Block>();
+      std::set<std::string> taken;
+      for (const IterVar& i : copy.iters) taken.insert(i.var->name);
+      const Var guard = make_var(unique_name("t" + var->name, taken));
+      copy.iters.push_back({guard, IterKind::spatial, extent, Expr(var)});
+      return make::block(std::move(copy));
+    }
+    return children(s);
+  }
+};
+
+PrimFunc run(StepContext& ctx) {
+  const LoopRef loop = ctx.loop(0);
+  const For& old = as_for(loop.stmt);
+  if (old.kind != ForKind::serial)
+    ctx.refuse(1, 0, loop.text() + " isn't serial any more", {loop.stmt}, "split before the step that gives a kind");
+  const Factors factors = read_factors(ctx, loop);
+  ctx.expect_results(factors.extents.size());
+
+  Stmt body = old.body;
+  if (factors.overhangs) {
+    int64_t end = 1;
+    bool constant = true;
+    for (const Expr& e : factors.extents) {
+      constant = constant && as_int(e);
+      end *= as_int(e).value_or(1);
+    }
+    AddGuards add;
+    add.var = old.var;
+    add.extent = old.extent;
+    for (const Place& p : places(ctx.func().body)) {
+      if (!p.under(loop.stmt)) continue;
+      bool plain = false;  // i bound as it is: its domain ends where the loop did
+      for (const IterVar& i : p.block().iters)
+        plain = plain || (i.binding.as<VarRef>() && i.binding.as<VarRef>()->var == old.var &&
+                          same_expr(i.extent, old.extent));
+      if (plain || (constant && leaves_domain(p, old.var, extent_of(loop.stmt), end))) continue;
+      add.blocks.push_back(p.stmt);
+    }
+    body = add.stmt(body);
+  }
+
+  std::set<std::string> taken = names_around(ctx.func(), loop.stmt);
+  taken.erase(old.var->name);
+  std::vector<NewLoop> loops;
+  Expr value = 0;
+  for (size_t i = 0; i < factors.extents.size(); ++i) {
+    const Var v = make_var(ctx.new_name(i, old.var->name + std::to_string(i), taken));
+    loops.push_back({v, factors.extents[i]});
+    value = value * factors.extents[i] + Expr(v);
+  }
+  body = substitute(body, VarMap{{old.var, value}});
+  Stmt out = nest({loops.begin() + 1, loops.end()}, body);
+  Annotations annotations = old.annotations;
+  if (const std::string tail = ctx.choice("tail"); tail != "guard" && factors.overhangs) annotations["tail"] = tail;
+  out = make::loop(loops[0].var, loops[0].extent, out, ForKind::serial, ThreadTag::none, annotations);
+  return replace(ctx.func(), loop.stmt, simplify_bindings(out, facts_at(loop.place)));
+}
+
+}  // namespace
+
+Primitive split_row() {
+  return {"split",
+          "i0 i1 ...",
+          {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
+          {{"tail", "guard|peel|mask|balanced"}},
+          "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
+          {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
+           "the factors' product covers the extent", "a symbolic extent has its `_` first"},
+          "for i in 100 {\n  block T(vi: S 100 = i) { ... }",
+          "for i0 in 7, i1 in 16 {\n  block T(vi: S 100 = i0 * 16 + i1) { ... }",
+          run};
+}
+
+}  // namespace nestor::schedules

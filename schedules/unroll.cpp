@@ -1,0 +1,48 @@
+// unroll: the bodies of a loop's iterations stand one after another in the code.
+//
+// Requires
+//  1. the loops are serial;
+//  2. their extents are constants, at most 1024 each.
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+constexpr int64_t kMost = 1024;
+
+PrimFunc run(StepContext& ctx) {
+  PrimFunc out = ctx.func();
+  for (const LoopRef& l : ctx.loops(0)) {
+    const For& old = as_for(l.stmt);
+    const int64_t extent = extent_of(l.stmt);
+    if (old.kind != ForKind::serial) ctx.refuse(1, 0, l.text() + " has a kind already", {l.stmt});
+    if (extent < 0 || extent > kMost)
+      ctx.refuse(2, 0, extent < 0 ? "the extent isn't a constant" : "the extent is " + std::to_string(extent), {l.stmt},
+                 loop_name(l.stmt) + "0 " + loop_name(l.stmt) + "1 = split " + l.text() + " [_, 4]");
+    // Replaced by variable: an earlier loop of the list may have rebuilt this one.
+    Stmt now;
+    for_each_stmt(out.body, [&](const Stmt& s) {
+      if (s.as<For>() && s.as<For>()->var == old.var) now = s;
+    });
+    out = replace(out, now,
+                  make::loop(old.var, old.extent, as_for(now).body, ForKind::unrolled, ThreadTag::none, old.annotations));
+  }
+  return out;
+}
+
+}  // namespace
+
+Primitive unroll_row() {
+  return {"unroll",
+          "",
+          {{ArgKind::loops, "T (i j ...) | T.i"}},
+          {},
+          "The iterations' bodies stand one after another.",
+          {"the loops are serial", "their extents are constants of at most 1024"},
+          "for i in 4 {\n  block T(vi: S 4 = i) { ... }",
+          "unrolled i in 4 {\n  block T(vi: S 4 = i) { ... }",
+          run};
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,52 @@
+// vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked rest.
+//
+// Requires
+//  1. the loop is serial, its extent a constant;
+//  2. no two iterations touch one element, one of them writing it;
+//  3. it stands neither inside nor around a vectorized, parallel (inside) or thread loop (inside).
+#include "schedules/independence.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+std::string conflict_hint(const LoopRef& loop, const Conflict& conflict);
+
+namespace {
+
+PrimFunc run(StepContext& ctx) {
+  const LoopRef loop = ctx.loop(0);
+  const For& old = as_for(loop.stmt);
+  if (old.kind != ForKind::serial) ctx.refuse(1, 0, loop.text() + " has a kind already", {loop.stmt});
+  if (extent_of(loop.stmt) < 0)
+    ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt},
+               loop_name(loop.stmt) + "0 " + loop_name(loop.stmt) + "1 = split " + loop.text() + " [_, 16]");
+  for (size_t i = 0; i < loop.depth; ++i)
+    if (const auto* l = loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
+      ctx.refuse(3, 0, "it is inside the vectorized loop " + l->var->name, {loop.place.path[i], loop.stmt});
+  for_each_stmt(old.body, [&](const Stmt& s) {
+    const auto* l = s.as<For>();
+    if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled)
+      ctx.refuse(3, 0, "the loop " + l->var->name + " inside has a kind already", {loop.stmt, s});
+  });
+  if (const auto conflict = find_conflict(ctx.func(), loop.stmt))
+    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(loop, *conflict));
+  return replace(ctx.func(), loop.stmt,
+                 make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations));
+}
+
+}  // namespace
+
+Primitive vectorize_row() {
+  return {"vectorize",
+          "",
+          {{ArgKind::loop, "T.i"}},
+          {},
+          "Iterations of the loop become lanes of vectors.",
+          {"the loop is serial and its extent a constant", "no two iterations touch one element, one of them writing it",
+           "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop inside"},
+          "for i in 16 {\n  block T(vi: S 16 = i) { ... }",
+          "vectorized i in 16 {\n  block T(vi: S 16 = i) { ... }",
+          run};
+}
+
+}  // namespace nestor::schedules

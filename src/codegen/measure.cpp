@@ -1,0 +1,77 @@
+// The peak comes from a kernel of our own, compiled like any other: chains of fma whose accumulators are
+// registers, as many as hide the latency and fit the register file.
+#include "nestor/measure.h"
+
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "nestor/codegen.h"
+#include "nestor/tensor.h"
+
+namespace nestor {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// out[chain] = x * y added up `steps` times, starting from x.
+PrimFunc fma_chains(int chains, int64_t steps, int lanes) {
+  const Type vector{DType::f32, lanes};
+  const Buffer x = make_buffer("X", {DType::f32}), out = make_buffer("Y", {DType::f32});
+  const Buffer acc = make_buffer("A", vector);
+  const auto at = [&](const Buffer& b, int64_t i) { return make::load(b, {make::ramp(i, 1, lanes)}); };
+  std::vector<Stmt> begin, step, end;
+  for (int c = 0; c < chains; ++c) {
+    begin.push_back(make::store(acc, {c}, at(x, c)));
+    step.push_back(
+        make::store(acc, {c}, make::call(Intrinsic::fma, {make::load(acc, {c}), at(x, 0), at(x, lanes)})));
+    end.push_back(make::store(out, {make::ramp(c * lanes, 1, lanes)}, make::load(acc, {c})));
+  }
+  const Stmt body =
+      make::seq({make::seq(begin), make::loop(make_var("k"), steps, make::seq(step)), make::seq(end)});
+  const Expr n = chains * lanes;
+  return {"fma_chains",
+          {},
+          {{Role::in, {x, {n}, Scope::global, {}}}, {Role::out, {out, {n}, Scope::global, {}}}},
+          {},
+          make::alloc({acc, {chains}, Scope::local, {}}, body)};
+}
+
+}  // namespace
+
+double measure_fma_peak_gflops(double ms) {
+  const Target target = host_target();
+  const int lanes = target.lanes(4), chains = target.vector_registers >= 32 ? 24 : 12;
+  const int64_t steps =
+      4000;  // 20 to 50 microseconds: shorter than a scheduler's slice, longer than a clock's tick
+  const auto module = JitModule::compile({fma_chains(chains, steps, lanes)}, target);
+  const KernelFn run = module->lookup("fma_chains");
+  Tensor x(DType::f32, {chains * lanes}), y(DType::f32, {chains * lanes});
+  for (int64_t i = 0; i < x.size(); ++i) x.set(i, 0.5);  // a fixed point: a*0.5 + 0.5 stays normal
+  void* args[] = {x.data(), y.data()};
+  double best = 1e30;
+  for (const auto start = Clock::now(); seconds_since(start) * 1e3 < ms;) {
+    const auto begin = Clock::now();
+    run(args, nullptr, nullptr);
+    best = std::min(best, seconds_since(begin));
+  }
+  return 2.0 * static_cast<double>(chains * lanes * steps) / best * 1e-9;
+}
+
+double measure_copy_gbs(int64_t bytes) {
+  Tensor from(DType::u8, {bytes}), to(DType::u8, {bytes});
+  double best = 1e30;
+  for (int run = 0; run < 7; ++run) {
+    const auto begin = Clock::now();
+    std::memcpy(to.data(), from.data(), static_cast<size_t>(bytes));
+    best = std::min(best, seconds_since(begin));
+  }
+  return 2.0 * static_cast<double>(bytes) / best * 1e-9;
+}
+
+}  // namespace nestor

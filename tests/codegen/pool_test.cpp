@@ -1,0 +1,155 @@
+// The kernels' thread pool under pressure: every iteration runs once, whatever else goes on.
+#include <atomic>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "catch.h"
+#include "runtime/kernel_rt.h"
+
+namespace {
+
+using Pool = std::unique_ptr<nestor_pool, void (*)(nestor_pool*)>;
+Pool make_pool(int threads) {
+  return {nestor_pool_create(threads), nestor_pool_destroy};
+}
+
+struct Counts {
+  explicit Counts(int64_t n) : ran(static_cast<size_t>(n)) {}
+  std::vector<std::atomic<int>> ran;
+  std::atomic<int> bad_worker{0};
+  std::vector<std::atomic<int>> busy = std::vector<std::atomic<int>>(64);
+};
+
+void count(void* ctx, int64_t begin, int64_t end, int32_t worker) {
+  auto& c = *static_cast<Counts*>(ctx);
+  if (c.busy[static_cast<size_t>(worker)].fetch_add(1) != 0) ++c.bad_worker;
+  for (int64_t i = begin; i < end; ++i) ++c.ran[static_cast<size_t>(i)];
+  c.busy[static_cast<size_t>(worker)].fetch_sub(1);
+}
+
+bool all_once(const Counts& c) {
+  for (const auto& n : c.ran)
+    if (n != 1) return false;
+  return c.bad_worker == 0;
+}
+
+}  // namespace
+
+TEST_CASE("each iteration runs once, for any count and any number of threads") {
+  for (int threads : {1, 2, 3, 7}) {
+    Pool pool = make_pool(threads);
+    CHECK(nestor_pool_threads(pool.get()) == threads);
+    for (int64_t n : {0, 1, 2, 3, 7, 8, 9, 27, 28, 29, 1000}) {
+      Counts c(n);
+      nestor_parallel_for(pool.get(), n, count, &c);
+      CHECK(all_once(c));
+    }
+  }
+}
+
+TEST_CASE("without a pool the loop runs in the caller") {
+  CHECK(nestor_pool_threads(nullptr) == 1);
+  std::set<std::thread::id> threads;
+  const auto task = [](void* ctx, int64_t begin, int64_t end, int32_t worker) {
+    CHECK(begin == 0);
+    CHECK(end == 5);
+    CHECK(worker == 0);
+    static_cast<std::set<std::thread::id>*>(ctx)->insert(std::this_thread::get_id());
+  };
+  nestor_parallel_for(nullptr, 5, task, &threads);
+  CHECK(threads == std::set<std::thread::id>{std::this_thread::get_id()});
+}
+
+TEST_CASE("loops follow each other without rest, and after rests long enough to fall asleep") {
+  Pool pool = make_pool(4);
+  for (int round = 0; round < 3000; ++round) {
+    Counts c(round % 40);
+    nestor_parallel_for(pool.get(), round % 40, count, &c);
+    if (!all_once(c)) FAIL("round " << round);
+    if (round % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+TEST_CASE("several threads share one pool, and use pools of their own") {
+  Pool shared = make_pool(3);
+  std::atomic<int> failures{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 4; ++t)
+    callers.emplace_back([&] {
+      Pool own = make_pool(2);
+      for (int round = 0; round < 300; ++round) {
+        Counts a(17), b(5);
+        nestor_parallel_for(shared.get(), 17, count, &a);
+        nestor_parallel_for(own.get(), 5, count, &b);
+        if (!all_once(a) || !all_once(b)) ++failures;
+      }
+    });
+  for (std::thread& t : callers) t.join();
+  CHECK(failures == 0);
+}
+
+TEST_CASE("a loop inside a loop runs serially, on its own pool or another") {
+  struct Nested {
+    nestor_pool* pool;
+    std::atomic<int> total{0}, split{0};
+  };
+  Pool outer = make_pool(3), other = make_pool(2);
+  for (nestor_pool* inner : {outer.get(), other.get()}) {
+    Nested nested{inner};
+    const auto leaf = [](void* ctx, int64_t begin, int64_t end, int32_t) {
+      auto& n = *static_cast<Nested*>(ctx);
+      if (begin != 0 || end != 10) ++n.split;
+      n.total += static_cast<int>(end - begin);
+    };
+    struct Both {
+      Nested* nested;
+      nestor_task leaf;
+    } both{&nested, leaf};
+    const auto branch = [](void* ctx, int64_t begin, int64_t end, int32_t) {
+      auto& b = *static_cast<Both*>(ctx);
+      for (int64_t i = begin; i < end; ++i) nestor_parallel_for(b.nested->pool, 10, b.leaf, b.nested);
+    };
+    nestor_parallel_for(outer.get(), 20, branch, &both);
+    CHECK(nested.total == 200);
+    CHECK(nested.split == 0);
+  }
+}
+
+TEST_CASE("a long iteration lets the caller sleep and wakes it") {
+  Pool pool = make_pool(2);
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> done{0};
+    const auto task = [](void* ctx, int64_t begin, int64_t end, int32_t) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(begin % 2 ? 3 : 0));
+      static_cast<std::atomic<int>*>(ctx)->fetch_add(static_cast<int>(end - begin));
+    };
+    nestor_parallel_for(pool.get(), 8, task, &done);
+    CHECK(done == 8);
+  }
+}
+
+TEST_CASE("a host's own parallel loop takes the place of the workers") {
+  int calls = 0;
+  const auto run = [](void* host, int64_t n, nestor_task fn, void* ctx) {
+    ++*static_cast<int*>(host);
+    fn(ctx, n / 2, n, 1);
+    fn(ctx, 0, n / 2, 0);
+  };
+  Pool pool{nestor_pool_from_host(2, run, &calls), nestor_pool_destroy};
+  Counts c(9);
+  nestor_parallel_for(pool.get(), 9, count, &c);
+  CHECK(all_once(c));
+  CHECK(calls == 1);
+}
+
+TEST_CASE("a pool that never ran, and one that just ran, can be destroyed") {
+  make_pool(8);
+  for (int round = 0; round < 50; ++round) {
+    Pool pool = make_pool(3);
+    Counts c(6);
+    nestor_parallel_for(pool.get(), 6, count, &c);
+    CHECK(all_once(c));
+  }
+}
