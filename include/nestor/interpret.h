@@ -4,6 +4,10 @@
 // f32 arithmetic is done in f32, each operation rounded once, so that lowered functions agree with the machine bit for
 // bit. Before lowering, math functions (exp, erf ...) are the correctly rounded C library ones in double precision,
 // rounded to the type; lowering (`expand_math`) replaces them by polynomials that the interpreter then evaluates as is.
+// A float cast to an integer truncates and saturates, NaN gives 0. A shift by the width or more is an error.
+//
+// Threads: a loop bound to threadIdx whose body holds `sync` runs as threads that wait for each other; accesses on two
+// sides of a barrier are in order. A barrier that some threads don't reach is an error.
 #pragma once
 
 #include <string>
@@ -31,7 +35,7 @@ void interpret(const PrimFunc& f, std::vector<Tensor>& args, const InterpretOpti
 // interpreted it is the oracle.
 PrimFunc to_f64(const PrimFunc& f);
 
-// Zero-filled (outs) and random (others) tensors of the parameters' logical shapes.
-std::vector<Tensor> random_args(const PrimFunc& f, uint64_t seed);
+// Zero-filled (outs) and random (others) tensors of the parameters' logical shapes. `dims` as in InterpretOptions.
+std::vector<Tensor> random_args(const PrimFunc& f, uint64_t seed, const std::vector<int64_t>& dims = {});
 
 }  // namespace nestor
