@@ -1,5 +1,5 @@
-// Operators: one registration each says its types and shapes, its loop nest and how it fuses. A user's own come from
-// .nest files (register_nest_file) through the same table.
+// Operators: one registration each says its types and shapes, its loop nest and how it fuses. A user's own
+// come from .nest files (register_nest_file) through the same table.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ namespace nestor {
 enum class Pattern : uint8_t {
   elementwise,  // one output element reads one element at the same place of each input (after broadcasting)
   broadcast,
-  injective,    // one output element reads one element anywhere: transpose, slice, concat
+  injective,  // one output element reads one element anywhere: transpose, slice, concat
   reduction,
-  anchor,       // MatMul, Conv: takes an elementwise epilogue
-  opaque        // stands alone
+  anchor,  // MatMul, Conv: takes an elementwise epilogue
+  opaque   // stands alone
 };
 
 // What an operator sees of its node while types are inferred and its loop nest is built.
@@ -30,7 +30,7 @@ class OpContext {
   int num_inputs() const { return static_cast<int>(node_.inputs.size()); }
   bool has_input(int i) const { return i < num_inputs() && node_.inputs[static_cast<size_t>(i)] >= 0; }
   const TensorType& input(int i) const;
-  const Tensor* constant(int i) const;  // nullptr where input i isn't known at compile time
+  const Tensor* constant(int i) const;    // nullptr where input i isn't known at compile time
   const TensorType& output(int i) const;  // only while building
   bool has_output(int i) const;           // whether the node asks for output i
 
@@ -38,20 +38,23 @@ class OpContext {
   double get_float(const std::string& name, double fallback) const;
   std::string get_string(const std::string& name, const std::string& fallback) const;
   std::vector<int64_t> get_ints(const std::string& name, std::vector<int64_t> fallback) const;
+  std::vector<double> get_floats(const std::string& name, std::vector<double> fallback) const;
   const Tensor* get_tensor(const std::string& name) const;
+  bool is_string(const std::string& name) const;  // whether the attribute is there and a string
   bool has_attr(const std::string& name) const;
   // The constant integers of input i, or of the attribute (operators moved these from attributes to inputs).
   std::vector<int64_t> ints_from(int i, const std::string& attr) const;
 
-  [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const;  // UserError naming the node
+  [[noreturn]] void fail(const std::string& message,
+                         const std::string& hint = "") const;  // UserError naming the node
 
  private:
   const Graph& graph_;
   const Node& node_;
 };
 
-// A tensor while a function is being built, indexed to make a load: X(n, c, y + r). A constant of one element has no
-// buffer: it stands in the code as an immediate.
+// A tensor while a function is being built, indexed to make a load: X(n, c, y + r). A constant of one element
+// has no buffer: it stands in the code as an immediate.
 struct BuildTensor {
   Buffer buffer = nullptr;
   std::vector<int64_t> shape = {};
@@ -61,19 +64,22 @@ struct BuildTensor {
   Expr operator()(I... i) const {
     return at(std::vector<Expr>{Expr(i)...});
   }
-  Expr at(std::vector<Expr> indices) const { return immediate ? immediate : make::load(buffer, std::move(indices)); }
+  Expr at(std::vector<Expr> indices) const {
+    return immediate ? immediate : make::load(buffer, std::move(indices));
+  }
   int rank() const { return static_cast<int>(shape.size()); }
   DType dtype() const { return immediate ? immediate.dtype() : buffer->type.dtype; }
 };
 
-// One iterator of a block to be built. Names are the operator's own ("n", "o", "y"), so that traces replay in any model.
+// One iterator of a block to be built. Names are the operator's own ("n", "o", "y"), so that traces replay in
+// any model.
 struct Axis {
   std::string name;
   int64_t extent;
 };
 
-// Builds a function block by block. A block is named as the tensor it makes (names are made unique), gets one loop per
-// axis, spatial ones first, and an iterator `vNAME` bound to each.
+// Builds a function block by block. A block is named as the tensor it makes (names are made unique), gets one
+// loop per axis, spatial ones first, and an iterator `vNAME` bound to each.
 class FuncBuilder {
  public:
   using Body = std::function<Expr(const std::vector<Expr>&)>;
@@ -88,10 +94,11 @@ class FuncBuilder {
   void compute(const BuildTensor& out, const std::vector<Axis>& axes, const Body& body,
                const std::function<std::vector<Expr>(const std::vector<Expr>&)>& at = {});
   // block: init out[i...] = start (default the identity); out[i...] op= body(i..., r...)
-  void reduce(const BuildTensor& out, const std::vector<Axis>& spatial, const std::vector<Axis>& reduced, ReduceOp op,
-              const ReduceBody& body, Expr start = {},
+  void reduce(const BuildTensor& out, const std::vector<Axis>& spatial, const std::vector<Axis>& reduced,
+              ReduceOp op, const ReduceBody& body, Expr start = {},
               const std::function<std::vector<Expr>(const std::vector<Expr>&)>& at = {});
-  // The blocks of a whole function, its parameters standing for `args` and its symbolic dimensions for `dims`.
+  // The blocks of a whole function, its parameters standing for `args` and its symbolic dimensions for
+  // `dims`.
   void inlined(const PrimFunc& f, const std::vector<BuildTensor>& args, const std::vector<int64_t>& dims);
   PrimFunc finish();
 
@@ -106,21 +113,25 @@ class FuncBuilder {
 };
 
 struct OpDef {
-  std::string name = {};    // "Conv"
-  std::string domain = {};  // "" is ai.onnx
+  std::string name = {};               // "Conv"
+  std::string domain = {};             // "" is ai.onnx
   int since = 1, until = 1000;         // opsets whose semantics this row implements, inclusive
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   Pattern pattern = Pattern::opaque;
-  std::string params = "X";  // what inputs are called in the loop IR, "X W B"; further ones repeat the last name
-  // Types of the outputs, in order: as many as the operator has, or as the node asks for. May throw through ctx.fail.
+  std::string params =
+      "X";  // what inputs are called in the loop IR, "X W B"; further ones repeat the last name
+  // Types of the outputs, in order: as many as the operator has, or as the node asks for. May throw through
+  // ctx.fail.
   std::function<std::vector<TensorType>(const OpContext& ctx)> infer = {};
-  // Appends the blocks that compute `outputs` (null buffer: not wanted) from `inputs` (null buffer: omitted, static, or
-  // an immediate).
+  // Appends the blocks that compute `outputs` (null buffer: not wanted) from `inputs` (null buffer: omitted,
+  // static, or an immediate).
   std::function<void(const OpContext& ctx, FuncBuilder& b, const std::vector<BuildTensor>& inputs,
                      const std::vector<BuildTensor>& outputs)>
       build = {};
-  std::vector<int> static_inputs = {};  // inputs read at compile time only (shapes, axes): never a kernel's parameter
-  // The value of output 0 where attributes, types and static inputs say it already (Constant, Shape); else undefined.
+  std::vector<int> static_inputs =
+      {};  // inputs read at compile time only (shapes, axes): never a kernel's parameter
+  // The value of output 0 where attributes, types and static inputs say it already (Constant, Shape); else
+  // undefined.
   std::function<Tensor(const OpContext& ctx)> fold = {};
   std::string note = {};  // rules worth knowing: NaN, rounding, limits
 };
@@ -131,16 +142,17 @@ InputKind input_kind(const OpDef& op, const OpContext& ctx, int i);
 BuildTensor immediate(const Tensor& one_element);
 std::string param_name(const OpDef& op, int i);  // "W"
 
-// One node as a function of its own, unfused: parameters are the inputs of kind `parameter`, then the outputs (named Y).
-// `args` receives the graph values in that order. Infers nothing: the graph's types must stand.
+// One node as a function of its own, unfused: parameters are the inputs of kind `parameter`, then the outputs
+// (named Y). `args` receives the graph values in that order. Infers nothing: the graph's types must stand.
 PrimFunc build_function(const Graph& g, const Node& n, std::vector<ValueId>* args = nullptr);
 
 const OpDef* find_op(const std::string& domain, const std::string& name, int opset);  // nullptr: unknown
-std::vector<const OpDef*> all_ops();  // by name, then opset
-void register_op(OpDef op);           // UserError where an operator of that name and opset is there already
+std::vector<const OpDef*> all_ops();                                                  // by name, then opset
+void register_op(OpDef op);  // UserError where an operator of that name and opset is there already
 std::string nearest_op(const std::string& name);  // spelled most alike, for hints
 
-// A .nest file holds functions whose dimensions are template parameters: registers an operator of each function's name.
+// A .nest file holds functions whose dimensions are template parameters: registers an operator of each
+// function's name.
 void register_nest_file(const std::string& path);
 
 }  // namespace nestor

@@ -1,8 +1,9 @@
-// Operators of several tensors, element by element, with broadcasting. Until opset 6 two-operand arithmetic broadcast
-// only on request (attributes `broadcast` and `axis`); since opset 7 it is NumPy's rule. Both become the same loop nest.
+// Operators of several tensors, element by element, with broadcasting. Until opset 6 two-operand arithmetic
+// broadcast only on request (attributes `broadcast` and `axis`); since opset 7 it is NumPy's rule. Both
+// become the same loop nest.
 //
-// Rules: Div of integers truncates. Pow of integers goes through f64, exact below 2^53. Max and Min pass NaN on, whichever
-// operand it is. Comparisons with NaN are false (Equal too).
+// Rules: Div of integers truncates. Pow of integers goes through f64, exact below 2^53. Max and Min pass NaN
+// on, whichever operand it is. Comparisons with NaN are false (Equal too).
 #include "nestor/error.h"
 #include "src/ops/common.h"
 #include "src/ops/registry.h"
@@ -25,14 +26,20 @@ Expr power(const Expr& a, const Expr& b) {
   return make::cast(a.type(), make::call(Intrinsic::pow, {make::cast(through, a), make::cast(through, b)}));
 }
 
-// A comparison with NaN is false, so NaN in `b` comes through `a > b ? a : b` by itself; NaN in `a` must be kept.
+// A comparison with NaN is false, so NaN in `b` comes through `a > b ? a : b` by itself; NaN in `a` must be
+// kept.
 Expr keep_nan(const Expr& a, const Expr& result) {
   return is_float(a.dtype()) ? make::select(make::call(Intrinsic::is_nan, {a}), a, result) : result;
 }
-Expr maximum(const Expr& a, const Expr& b) { return keep_nan(a, max(a, b)); }
-Expr minimum(const Expr& a, const Expr& b) { return keep_nan(a, min(a, b)); }
+Expr maximum(const Expr& a, const Expr& b) {
+  return keep_nan(a, max(a, b));
+}
+Expr minimum(const Expr& a, const Expr& b) {
+  return keep_nan(a, min(a, b));
+}
 
-// The shapes of both operands with broadcasting of the opset in force; second one's dimensions placed by `axis`.
+// The shapes of both operands with broadcasting of the opset in force; second one's dimensions placed by
+// `axis`.
 std::pair<Dims, Dims> operand_shapes(const OpContext& ctx) {
   const Dims &a = ctx.input(0).shape, &b = ctx.input(1).shape;
   if (ctx.node().opset >= 7) return {a, b};
@@ -44,9 +51,12 @@ std::pair<Dims, Dims> operand_shapes(const OpContext& ctx) {
     return {a, b};
   }
   const int64_t suffix = static_cast<int64_t>(a.size()) - static_cast<int64_t>(b.size());
-  if (suffix < 0) ctx.fail("the second operand has more dimensions than the first, which is what it is broadcast to");
-  const int64_t axis = ctx.has_attr("axis") ? normal_axis(ctx, ctx.get_int("axis", 0), a.size(), true) : suffix;
-  if (axis > suffix) ctx.fail("`axis` = " + std::to_string(axis) + " leaves too few dimensions for the second operand");
+  if (suffix < 0)
+    ctx.fail("the second operand has more dimensions than the first, which is what it is broadcast to");
+  const int64_t axis =
+      ctx.has_attr("axis") ? normal_axis(ctx, ctx.get_int("axis", 0), a.size(), true) : suffix;
+  if (axis > suffix)
+    ctx.fail("`axis` = " + std::to_string(axis) + " leaves too few dimensions for the second operand");
   Dims placed(a.size() - static_cast<size_t>(axis), 1);
   std::copy(b.begin(), b.end(), placed.begin());
   if (broadcast_shapes(ctx, a, placed) != a)
@@ -83,7 +93,9 @@ const BinaryRow kBinary[] = {
     {"Mul", 1, &kNumbers, false, [](const Expr& a, const Expr& b) { return a * b; }},
     {"Div", 1, &kNumbers, false, divide},
     {"PRelu", 1, &kFloats, false,
-     [](const Expr& x, const Expr& slope) { return make::select(lt(x, make::imm(0, x.type())), slope * x, x); }},
+     [](const Expr& x, const Expr& slope) {
+       return make::select(lt(x, make::imm(0, x.type())), slope * x, x);
+     }},
     {"Equal", 1, &kAny, true, [](const Expr& a, const Expr& b) { return eq(a, b); }},
     {"Less", 1, &kNumbers, true, [](const Expr& a, const Expr& b) { return lt(a, b); }},
     {"LessOrEqual", 12, &kNumbers, true, [](const Expr& a, const Expr& b) { return le(a, b); }},
@@ -94,10 +106,12 @@ const BinaryRow kBinary[] = {
     {"Xor", 1, &kBool, true, [](const Expr& a, const Expr& b) { return ne(a, b); }},
 };
 
-void build_binary(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out, Formula formula) {
+void build_binary(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out,
+                  Formula formula) {
   const auto [sa, sb] = operand_shapes(ctx);
-  b.compute(out[0], axes_of(out[0].shape),
-            [&, &sa = sa, &sb = sb](const Exprs& i) { return formula(read_placed(in[0], sa, i), read_placed(in[1], sb, i)); });
+  b.compute(out[0], axes_of(out[0].shape), [&, &sa = sa, &sb = sb](const Exprs& i) {
+    return formula(read_placed(in[0], sa, i), read_placed(in[1], sb, i));
+  });
 }
 
 std::vector<TensorType> infer_pow(const OpContext& ctx) {
@@ -117,7 +131,8 @@ std::vector<TensorType> infer_binary(const OpContext& ctx, const BinaryRow& row)
   return {{row.predicate ? DType::boolean : ctx.input(0).dtype, shape}};
 }
 
-// ---- Any number of operands -----------------------------------------------------------------------------------------
+// ---- Any number of operands
+// -----------------------------------------------------------------------------------------
 
 struct VariadicRow {
   const char* name;
@@ -141,7 +156,8 @@ std::vector<TensorType> infer_variadic(const OpContext& ctx, const std::initiali
   return {{ctx.input(0).dtype, shape}};
 }
 
-// ---- Where, Clip ------------------------------------------------------------------------------------------------------
+// ---- Where, Clip
+// ------------------------------------------------------------------------------------------------------
 
 std::vector<TensorType> infer_where(const OpContext& ctx) {
   require_type(ctx, 0, kBool);
@@ -162,7 +178,8 @@ std::vector<TensorType> infer_clip(const OpContext& ctx) {
   for (int i = 1; i < ctx.num_inputs(); ++i) {
     if (!ctx.has_input(i)) continue;
     require_same_type(ctx, 0, i);
-    if (product(ctx.input(i).shape) != 1) ctx.fail("a bound is " + to_string(ctx.input(i)) + ", it must be a scalar");
+    if (product(ctx.input(i).shape) != 1)
+      ctx.fail("a bound is " + to_string(ctx.input(i)) + ", it must be a scalar");
   }
   return {ctx.input(0)};
 }
@@ -202,8 +219,9 @@ void register_binary(Rows& rows) {
                   .pattern = Pattern::elementwise,
                   .params = "A B",
                   .infer = infer_pow,
-                  .build = [](const OpContext& ctx, FuncBuilder& b, const Tensors& in,
-                              const Tensors& out) { build_binary(ctx, b, in, out, power); }});
+                  .build = [](const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+                    build_binary(ctx, b, in, out, power);
+                  }});
   for (const VariadicRow& row : kVariadic)
     rows.push_back({.name = row.name,
                     .since = 1,
@@ -216,7 +234,8 @@ void register_binary(Rows& rows) {
                         [&row](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
                           b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
                             Expr e = read_broadcast(in[0], i);
-                            for (size_t k = 1; k < in.size(); ++k) e = row.formula(e, read_broadcast(in[k], i));
+                            for (size_t k = 1; k < in.size(); ++k)
+                              e = row.formula(e, read_broadcast(in[k], i));
                             const bool mean = std::string_view(row.name) == "Mean";
                             return mean ? e / make::imm(static_cast<double>(in.size()), e.type()) : e;
                           });

@@ -1,5 +1,5 @@
-// FuncBuilder: from "out[i...] = body" to loops around a block. Operators speak of axes and elements only; names,
-// iterators and bindings are made here, so that every operator's loop nest looks alike.
+// FuncBuilder: from "out[i...] = body" to loops around a block. Operators speak of axes and elements only;
+// names, iterators and bindings are made here, so that every operator's loop nest looks alike.
 #include "nestor/error.h"
 #include "nestor/ops.h"
 #include "nestor/walk.h"
@@ -15,7 +15,9 @@ struct FuncBuilder::Nest {
   std::map<std::string, int> names;
 };
 
-FuncBuilder::FuncBuilder(std::string name) { func_.name = std::move(name); }
+FuncBuilder::FuncBuilder(std::string name) {
+  func_.name = std::move(name);
+}
 
 std::string FuncBuilder::unique(const std::string& name, std::map<std::string, int>& used) {
   std::string candidate = name;
@@ -64,8 +66,8 @@ void FuncBuilder::compute(const BuildTensor& out, const std::vector<Axis>& axes,
   add_block(std::move(nest), {}, std::move(store));
 }
 
-void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatial, const std::vector<Axis>& reduced,
-                         ReduceOp op, const ReduceBody& body, Expr start,
+void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatial,
+                         const std::vector<Axis>& reduced, ReduceOp op, const ReduceBody& body, Expr start,
                          const std::function<std::vector<Expr>(const std::vector<Expr>&)>& at) {
   NESTOR_CHECK(out.buffer) << "a block without an output buffer";
   Nest nest{out.buffer->name, {}, {}, {}, {}, {}};

@@ -18,14 +18,15 @@ void require_type(const OpContext& ctx, int i, const std::initializer_list<DType
       nearest = t;
       break;
     }
-  ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + "; supported element types: " + list,
-           "Cast it to " + std::string(name_of(nearest)) + " first");
+  ctx.fail(
+      "input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + "; supported element types: " + list,
+      "Cast it to " + std::string(name_of(nearest)) + " first");
 }
 
 void require_same_type(const OpContext& ctx, int i, int j) {
   if (ctx.input(i).dtype != ctx.input(j).dtype)
-    ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + " but input " + std::to_string(j) +
-             " is " + to_string(ctx.input(j)) + ", their element types must be the same");
+    ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + " but input " +
+             std::to_string(j) + " is " + to_string(ctx.input(j)) + ", their element types must be the same");
 }
 
 void require_rank(const OpContext& ctx, int i, size_t rank) {
@@ -46,7 +47,8 @@ std::vector<Axis> axes_of(const Dims& shape) {
 int64_t normal_axis(const OpContext& ctx, int64_t axis, size_t rank, bool inclusive) {
   const int64_t r = static_cast<int64_t>(rank) + (inclusive ? 1 : 0);
   if (axis < -r || axis >= r)
-    ctx.fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-r) + ", " + std::to_string(r) + ")");
+    ctx.fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-r) + ", " +
+             std::to_string(r) + ")");
   return axis < 0 ? axis + r : axis;
 }
 
@@ -68,9 +70,9 @@ Dims broadcast_shapes(const OpContext& ctx, const Dims& a, const Dims& b) {
     const int64_t x = d + a.size() < rank ? 1 : a[d + a.size() - rank];
     const int64_t y = d + b.size() < rank ? 1 : b[d + b.size() - rank];
     if (x != y && x != 1 && y != 1)
-      ctx.fail("the shapes " + to_string(DType::f32, a).substr(3) + " and " + to_string(DType::f32, b).substr(3) +
-                   " don't broadcast: dimension " + std::to_string(d) + " is " + std::to_string(x) + " in one and " +
-                   std::to_string(y) + " in the other",
+      ctx.fail("the shapes " + to_string(DType::f32, a).substr(3) + " and " +
+                   to_string(DType::f32, b).substr(3) + " don't broadcast: dimension " + std::to_string(d) +
+                   " is " + std::to_string(x) + " in one and " + std::to_string(y) + " in the other",
                "dimensions are aligned at the last one and must be equal or 1");
     out[d] = x == 1 ? y : x;
   }
@@ -85,11 +87,14 @@ Expr read_broadcast(const BuildTensor& t, const Exprs& indices) {
   return t.at(std::move(at));
 }
 
-Expr constant_like(const BuildTensor& t, double value) { return make::imm(value, {t.dtype(), 1}); }
+Expr constant_like(const BuildTensor& t, double value) {
+  return make::imm(value, {t.dtype(), 1});
+}
 
 Expr divided_by_count(Expr e, const Expr& count) {
   const Type type = e.type();
-  const Expr n = as_int(count) ? make::imm(static_cast<double>(*as_int(count)), type) : make::cast(type, count);
+  const Expr n =
+      as_int(count) ? make::imm(static_cast<double>(*as_int(count)), type) : make::cast(type, count);
   if (!is_float(type.dtype)) return make::call(Intrinsic::tdiv, {std::move(e), n});
   return std::move(e) / n;
 }

@@ -27,14 +27,16 @@ void require_rank(const OpContext& ctx, int i, size_t rank);
 // The loops of a tensor of that shape: i | i j | b i j | n c h w | i0 i1 i2 i3 i4 ...
 std::vector<Axis> axes_of(const Dims& shape);
 
-// An axis counted from the end where negative; fails outside [-rank, rank) (or rank itself, where `inclusive`).
+// An axis counted from the end where negative; fails outside [-rank, rank) (or rank itself, where
+// `inclusive`).
 int64_t normal_axis(const OpContext& ctx, int64_t axis, size_t rank, bool inclusive = false);
 // The same for a list, without repetitions; in the given order.
 Dims normal_axes(const OpContext& ctx, const Dims& axes, size_t rank);
 
 // The shape that a and b broadcast to (NumPy's rule), or fails.
 Dims broadcast_shapes(const OpContext& ctx, const Dims& a, const Dims& b);
-// Element of t that a result at `indices` reads: trailing dimensions are aligned, a dimension of 1 is read at 0.
+// Element of t that a result at `indices` reads: trailing dimensions are aligned, a dimension of 1 is read at
+// 0.
 Expr read_broadcast(const BuildTensor& t, const Exprs& indices);
 
 // Immediates of a tensor's element type.

@@ -1,5 +1,5 @@
-// OpContext: typed access to a node. Wrong kinds of attributes and inputs that must be constant are refused here, once,
-// so that operators read as if every node were well made.
+// OpContext: typed access to a node. Wrong kinds of attributes and inputs that must be constant are refused
+// here, once, so that operators read as if every node were well made.
 #include "nestor/ops.h"
 
 namespace nestor {
@@ -7,8 +7,9 @@ namespace nestor {
 namespace {
 
 const char* kind_of(const AttrValue& v) {
-  static constexpr const char* names[] = {"an integer",         "a float",          "a string",         "a tensor",
-                                          "a list of integers", "a list of floats", "a list of strings"};
+  static constexpr const char* names[] = {
+      "an integer",         "a float",          "a string",         "a tensor",
+      "a list of integers", "a list of floats", "a list of strings"};
   static_assert(std::size(names) == std::variant_size_v<AttrValue>);
   return names[v.index()];
 }
@@ -18,7 +19,8 @@ const AttrValue* find(const Node& n, const std::string& name) {
   return it == n.attrs.end() ? nullptr : &it->second;
 }
 
-[[noreturn]] void wrong_kind(const OpContext& ctx, const std::string& name, const AttrValue& got, const char* wanted) {
+[[noreturn]] void wrong_kind(const OpContext& ctx, const std::string& name, const AttrValue& got,
+                             const char* wanted) {
   ctx.fail("attribute `" + name + "` is " + kind_of(got) + ", it must be " + wanted);
 }
 
@@ -77,6 +79,20 @@ std::vector<int64_t> OpContext::get_ints(const std::string& name, std::vector<in
   wrong_kind(*this, name, *v, "a list of integers");
 }
 
+std::vector<double> OpContext::get_floats(const std::string& name, std::vector<double> fallback) const {
+  const AttrValue* v = find(node_, name);
+  if (!v) return fallback;
+  if (const auto* list = std::get_if<std::vector<double>>(v)) return *list;
+  if (const auto* list = std::get_if<std::vector<int64_t>>(v)) return {list->begin(), list->end()};
+  if (const auto* list = std::get_if<std::vector<std::string>>(v); list && list->empty()) return {};
+  wrong_kind(*this, name, *v, "a list of floats");
+}
+
+bool OpContext::is_string(const std::string& name) const {
+  const AttrValue* v = find(node_, name);
+  return v && std::holds_alternative<std::string>(*v);
+}
+
 const Tensor* OpContext::get_tensor(const std::string& name) const {
   const AttrValue* v = find(node_, name);
   if (!v) return nullptr;
@@ -84,7 +100,9 @@ const Tensor* OpContext::get_tensor(const std::string& name) const {
   wrong_kind(*this, name, *v, "a tensor");
 }
 
-bool OpContext::has_attr(const std::string& name) const { return find(node_, name) != nullptr; }
+bool OpContext::has_attr(const std::string& name) const {
+  return find(node_, name) != nullptr;
+}
 
 std::vector<int64_t> OpContext::ints_from(int i, const std::string& attr) const {
   if (!has_input(i)) return get_ints(attr, {});

@@ -1,6 +1,7 @@
-// Conv in one to three spatial dimensions, any group, stride, padding, dilation. Three blocks at most: P pads the input,
-// T multiplies and adds up over (c, r, s), the output adds the bias. One loop nest n o y x c r s serves every group count:
-// output channel o reads the C/G input channels of its group, which begin at o / (O/G) * (C/G).
+// Conv in one to three spatial dimensions, any group, stride, padding, dilation. Three blocks at most: P pads
+// the input, T multiplies and adds up over (c, r, s), the output adds the bias. One loop nest n o y x c r s
+// serves every group count: output channel o reads the C/G input channels of its group, which begin at o /
+// (O/G) * (C/G).
 #include "src/ops/registry.h"
 #include "src/ops/window.h"
 

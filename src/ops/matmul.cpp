@@ -1,4 +1,5 @@
-// MatMul and Gemm: one block T[i,j] += A[i,k] * B[k,j] that schedules know, scaling and bias in a block behind it.
+// MatMul and Gemm: one block T[i,j] += A[i,k] * B[k,j] that schedules know, scaling and bias in a block
+// behind it.
 #include "src/ops/common.h"
 #include "src/ops/registry.h"
 
@@ -24,8 +25,8 @@ MatMulShape matmul_shape(const OpContext& ctx) {
   if (!s.vector_b) s.n = b.back(), s.batch_b = Dims(b.begin(), b.end() - 2);
   const int64_t k = s.vector_b ? b[0] : b[b.size() - 2];
   if (k != s.k)
-    ctx.fail("the inner dimensions differ: " + to_string(ctx.input(0)) + " has " + std::to_string(s.k) + " columns, " +
-             to_string(ctx.input(1)) + " has " + std::to_string(k) + " rows");
+    ctx.fail("the inner dimensions differ: " + to_string(ctx.input(0)) + " has " + std::to_string(s.k) +
+             " columns, " + to_string(ctx.input(1)) + " has " + std::to_string(k) + " rows");
   s.batch = broadcast_shapes(ctx, s.batch_a, s.batch_b);
   return s;
 }
@@ -74,8 +75,8 @@ GemmShape gemm_shape(const OpContext& ctx) {
   const bool ta = ctx.get_int("transA", 0) != 0, tb = ctx.get_int("transB", 0) != 0;
   const GemmShape s{ta, tb, a[ta ? 1 : 0], b[tb ? 0 : 1], a[ta ? 0 : 1]};
   if (s.k != b[tb ? 1 : 0])
-    ctx.fail("the inner dimensions differ: A is " + to_string(ctx.input(0)) + (ta ? " transposed" : "") + ", B is " +
-             to_string(ctx.input(1)) + (tb ? " transposed" : ""));
+    ctx.fail("the inner dimensions differ: A is " + to_string(ctx.input(0)) + (ta ? " transposed" : "") +
+             ", B is " + to_string(ctx.input(1)) + (tb ? " transposed" : ""));
   return s;
 }
 
@@ -103,7 +104,8 @@ void build_gemm(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   const BuildTensor t = plain ? out[0] : b.temp("T", {out[0].dtype(), {s.m, s.n}});
   const std::vector<Axis> axes = {{"i", s.m}, {"j", s.n}};
   b.reduce(t, axes, {{"k", s.k}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
-    return (s.trans_a ? in[0](r[0], i[0]) : in[0](i[0], r[0])) * (s.trans_b ? in[1](i[1], r[0]) : in[1](r[0], i[1]));
+    return (s.trans_a ? in[0](r[0], i[0]) : in[0](i[0], r[0])) *
+           (s.trans_b ? in[1](i[1], r[0]) : in[1](r[0], i[1]));
   });
   if (plain) return;
   b.compute(out[0], axes, [&](const Exprs& i) {

@@ -18,7 +18,10 @@ struct Table {
 
   Table() {
     ops::Rows all;
-    for (auto* family : {ops::register_matmul, ops::register_conv, ops::register_unary, ops::register_binary})
+    for (auto* family : {ops::register_matmul, ops::register_conv, ops::register_unary, ops::register_binary,
+                         ops::register_pool, ops::register_softmax, ops::register_reduce,
+                         ops::register_normalization, ops::register_reshape, ops::register_movement,
+                         ops::register_pad, ops::register_gather, ops::register_constant})
       family(all);
     for (OpDef& row : all) add(std::move(row));
   }
@@ -42,7 +45,9 @@ Table& table() {
   return t;
 }
 
-std::string canonical(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+std::string canonical(const std::string& domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
 
 // Levenshtein distance, letter case ignored.
 size_t edit_distance(const std::string& a, const std::string& b) {
@@ -97,7 +102,8 @@ std::string nearest_op(const std::string& name) {
 
 InputKind input_kind(const OpDef& op, const OpContext& ctx, int i) {
   if (!ctx.has_input(i)) return InputKind::none;
-  if (std::find(op.static_inputs.begin(), op.static_inputs.end(), i) != op.static_inputs.end()) return InputKind::none;
+  if (std::find(op.static_inputs.begin(), op.static_inputs.end(), i) != op.static_inputs.end())
+    return InputKind::none;
   const Tensor* t = ctx.constant(i);
   return t && t->size() == 1 ? InputKind::immediate : InputKind::parameter;
 }
@@ -105,7 +111,8 @@ InputKind input_kind(const OpDef& op, const OpContext& ctx, int i) {
 BuildTensor immediate(const Tensor& t) {
   NESTOR_CHECK(t.size() == 1) << "an immediate of " << t.size() << " elements";
   const Type type{t.dtype(), 1};
-  const Expr value = is_float(t.dtype()) ? make::float_imm(t.get(0), type) : make::int_imm(t.get_int(0), type);
+  const Expr value =
+      is_float(t.dtype()) ? make::float_imm(t.get(0), type) : make::int_imm(t.get_int(0), type);
   return {nullptr, t.shape(), value};
 }
 

@@ -1,5 +1,5 @@
-// The families of operators, each in a file of its own. The list is spelled out: registration by static constructors
-// would be dropped by the linker, since nothing refers to them in a static library.
+// The families of operators, each in a file of its own. The list is spelled out: registration by static
+// constructors would be dropped by the linker, since nothing refers to them in a static library.
 #pragma once
 
 #include <vector>
@@ -14,5 +14,14 @@ void register_matmul(Rows& rows);
 void register_conv(Rows& rows);
 void register_unary(Rows& rows);
 void register_binary(Rows& rows);
+void register_pool(Rows& rows);
+void register_softmax(Rows& rows);
+void register_reduce(Rows& rows);
+void register_normalization(Rows& rows);
+void register_reshape(Rows& rows);
+void register_movement(Rows& rows);
+void register_pad(Rows& rows);
+void register_gather(Rows& rows);
+void register_constant(Rows& rows);
 
 }  // namespace nestor::ops

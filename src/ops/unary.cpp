@@ -1,7 +1,8 @@
-// Operators of one tensor, element by element. Each is one row of a table: name, opset, element types, formula.
+// Operators of one tensor, element by element. Each is one row of a table: name, opset, element types,
+// formula.
 //
-// NaN: `max(a, b)` is `a > b ? a : b`, so the constant stands first: max(0, NaN) is NaN. Every operator here passes NaN
-// on, as NumPy and ONNX Runtime do.
+// NaN: `max(a, b)` is `a > b ? a : b`, so the constant stands first: max(0, NaN) is NaN. Every operator here
+// passes NaN on, as NumPy and ONNX Runtime do.
 #include <cmath>
 #include <numbers>
 
@@ -14,8 +15,12 @@ namespace {
 
 using Formula = Expr (*)(const OpContext& ctx, const Expr& x);
 
-Expr call(Intrinsic f, const Expr& x) { return make::call(f, {x}); }
-Expr imm(const Expr& like, double value) { return make::imm(value, like.type()); }
+Expr call(Intrinsic f, const Expr& x) {
+  return make::call(f, {x});
+}
+Expr imm(const Expr& like, double value) {
+  return make::imm(value, like.type());
+}
 
 // log(1 + exp(x)) without overflow.
 Expr softplus(const Expr& x) {
@@ -69,7 +74,8 @@ const Row kRows[] = {
     {"Elu", 1, &kFloats, [](const OpContext& c, const Expr& x) { return elu(x, c.get_float("alpha", 1)); }},
     {"Selu", 1, &kFloats,
      [](const OpContext& c, const Expr& x) {
-       return imm(x, c.get_float("gamma", 1.0507009873554805)) * elu(x, c.get_float("alpha", 1.6732632423543772));
+       return imm(x, c.get_float("gamma", 1.0507009873554805)) *
+              elu(x, c.get_float("alpha", 1.6732632423543772));
      }},
     {"Celu", 12, &kFloats,
      [](const OpContext& c, const Expr& x) {
@@ -85,7 +91,8 @@ const Row kRows[] = {
     {"HardSwish", 14, &kFloats,
      [](const OpContext&, const Expr& x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); }},
     {"Gelu", 20, &kFloats, gelu},
-    {"Mish", 18, &kFloats, [](const OpContext&, const Expr& x) { return x * call(Intrinsic::tanh, softplus(x)); }},
+    {"Mish", 18, &kFloats,
+     [](const OpContext&, const Expr& x) { return x * call(Intrinsic::tanh, softplus(x)); }},
     {"Softplus", 1, &kFloats, [](const OpContext&, const Expr& x) { return softplus(x); }},
     {"Softsign", 1, &kFloats,
      [](const OpContext&, const Expr& x) { return x / (imm(x, 1) + call(Intrinsic::abs, x)); }},

@@ -26,12 +26,14 @@ Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t 
              std::to_string(count));
   for (int64_t v : list)
     if (v < least || v > (int64_t{1} << 40))
-      ctx.fail(std::string("`") + name + "` contains " + std::to_string(v) + ", at least " + std::to_string(least) +
-               " is needed");
+      ctx.fail(std::string("`") + name + "` contains " + std::to_string(v) + ", at least " +
+               std::to_string(least) + " is needed");
   return list;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 // Output size and, for SAME, the paddings of one dimension.
 void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string& auto_pad, bool ceil_mode) {
@@ -70,7 +72,8 @@ Window read_window(const OpContext& ctx, const Dims& kernel) {
     ctx.fail("the kernel has " + std::to_string(kernel.size()) + " spatial dimensions, the input has " +
              std::to_string(n));
   for (int64_t k : kernel)
-    if (k < 1 || k > (int64_t{1} << 40)) ctx.fail("the kernel has a size of " + std::to_string(k) + ", at least 1 is needed");
+    if (k < 1 || k > (int64_t{1} << 40))
+      ctx.fail("the kernel has a size of " + std::to_string(k) + ", at least 1 is needed");
   w.stride = spatial_list(ctx, "strides", n, 1, 1);
   w.dilation = spatial_list(ctx, "dilations", n, 1, 1);
   const Dims pads = spatial_list(ctx, "pads", 2 * n, 0, 0);

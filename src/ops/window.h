@@ -17,15 +17,15 @@ struct Window {
   bool is_padded() const;  // whether some window touches an element outside of the input
 };
 
-// Reads strides, dilations, pads, auto_pad (and ceil_mode where the operator has it) of a node whose input 0 is
-// [N, C, spatial...]. Fails where one is negative, zero, or of the wrong length.
+// Reads strides, dilations, pads, auto_pad (and ceil_mode where the operator has it) of a node whose input 0
+// is [N, C, spatial...]. Fails where one is negative, zero, or of the wrong length.
 Window read_window(const OpContext& ctx, const Dims& kernel);
 
 // X, or a block P that holds X with `fill` around it: P[n,c,h...] with spatial extents reach(d).
 BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill);
 
-std::vector<Axis> output_axes(const Window& w);  // y x
-std::vector<Axis> kernel_axes(const Window& w);  // r s
+std::vector<Axis> output_axes(const Window& w);                                    // y x
+std::vector<Axis> kernel_axes(const Window& w);                                    // r s
 Expr input_index(const Window& w, size_t d, const Expr& output, const Expr& tap);  // of the padded input
 
 }  // namespace nestor::ops

@@ -95,19 +95,25 @@ TEST_CASE("The table of operators") {
 
 TEST_CASE("Errors name the node and what is wrong") {
   using Catch::Matchers::ContainsSubstring;
-  const auto conv = [](std::vector<int64_t> x, std::vector<int64_t> w) { return OpCase("Conv").input(x).input(w); };
+  const auto conv = [](std::vector<int64_t> x, std::vector<int64_t> w) {
+    return OpCase("Conv").input(x).input(w);
+  };
   using Ints = std::vector<int64_t>;
-  CHECK_THAT(conv({1, 8, 5, 5}, {4, 7, 3, 3}).error(), ContainsSubstring("Conv node `node`") &&
-                                                           ContainsSubstring("second dimension must be 8"));
+  CHECK_THAT(conv({1, 8, 5, 5}, {4, 7, 3, 3}).error(),
+             ContainsSubstring("Conv node `node`") && ContainsSubstring("second dimension must be 8"));
   CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3}).error(), ContainsSubstring("must have 4 dimensions"));
   CHECK_THAT(conv({1, 8, 2, 2}, {4, 8, 3, 3}).error(), ContainsSubstring("doesn't fit"));
   CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 0, 3}).error(), ContainsSubstring("size of 0"));
-  CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3, 3}).attr("strides", Ints{0, 1}).error(), ContainsSubstring("`strides`"));
-  CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3, 3}).attr("pads", Ints{-1, 0, 0, 0}).error(), ContainsSubstring("`pads`"));
+  CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3, 3}).attr("strides", Ints{0, 1}).error(),
+             ContainsSubstring("`strides`"));
+  CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3, 3}).attr("pads", Ints{-1, 0, 0, 0}).error(),
+             ContainsSubstring("`pads`"));
   CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3, 3}).attr("group", Ints{1}).error(),
              ContainsSubstring("`group` is a list of integers, it must be an integer"));
-  CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3, 3}).attr("group", int64_t{3}).error(), ContainsSubstring("divides not"));
-  CHECK_THAT(OpCase("MatMul").input({2, 3}).input({4, 5}).error(), ContainsSubstring("inner dimensions differ"));
+  CHECK_THAT(conv({1, 8, 5, 5}, {4, 8, 3, 3}).attr("group", int64_t{3}).error(),
+             ContainsSubstring("divides not"));
+  CHECK_THAT(OpCase("MatMul").input({2, 3}).input({4, 5}).error(),
+             ContainsSubstring("inner dimensions differ"));
   CHECK_THAT(OpCase("Add").input({2, 3}).input({4}).error(), ContainsSubstring("don't broadcast"));
   CHECK_THAT(OpCase("Add").input({2}).input(DType::i64, {2}).error(), ContainsSubstring("must be the same"));
   CHECK_THAT(OpCase("Relu").input(DType::f16, {2}).error(),

@@ -1,4 +1,5 @@
-// One node and its operands, for tests: inferred, built as a function of its own, and (once inputs have values) run.
+// One node and its operands, for tests: inferred, built as a function of its own, and (once inputs have
+// values) run.
 #pragma once
 
 #include <string>
@@ -53,6 +54,7 @@ class OpCase {
     return build_function(g, n, args);
   }
   const Graph& graph() const { return graph_; }
+  const Node& node() const { return node_; }
   // The message of the UserError that inferring throws; empty where it doesn't.
   std::string error() const {
     try {
@@ -66,7 +68,8 @@ class OpCase {
  private:
   OpCase& add(TensorType type, Tensor constant) {
     node_.inputs.push_back(static_cast<int>(graph_.values.size()));
-    graph_.values.push_back({"x" + std::to_string(graph_.values.size()), std::move(type), std::move(constant), -1});
+    graph_.values.push_back(
+        {"x" + std::to_string(graph_.values.size()), std::move(type), std::move(constant), -1});
     return *this;
   }
   Node with_output_ids() const {

@@ -1,0 +1,216 @@
+// Normalization: by given statistics (BatchNormalization), by those of each row (LayerNormalization,
+// InstanceNormalization), by neighbouring channels (LRN). Statistics take two passes, the mean and then the
+// squared distances from it: the one-pass formula E[x*x] - E[x]^2 cancels.
+#include "src/ops/registry.h"
+#include "src/ops/rows.h"
+
+namespace nestor::ops {
+
+namespace {
+
+Expr reciprocal_root(const Expr& variance, double epsilon) {
+  const Type t = variance.type();
+  return make::imm(1, t) / make::call(Intrinsic::sqrt, {variance + make::imm(epsilon, t)});
+}
+
+void require_channels(const OpContext& ctx, int i) {
+  require_same_type(ctx, 0, i);
+  const Dims expected = {ctx.input(0).shape[1]};
+  if (ctx.input(i).shape != expected)
+    ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", it must be " +
+             to_string(ctx.input(0).dtype, expected) + ": one value per channel");
+}
+
+// ---- BatchNormalization
+// -----------------------------------------------------------------------------------------------
+
+std::vector<TensorType> infer_batch(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  const int opset = ctx.node().opset;
+  const char* hint = "export the model for inference";
+  if (opset < 7 && ctx.get_int("is_test", 0) == 0) ctx.fail("`is_test` is 0: training isn't supported", hint);
+  if (opset >= 14 && ctx.get_int("training_mode", 0) != 0)
+    ctx.fail("`training_mode` is set: training isn't supported", hint);
+  for (int i = 1; i < 5; ++i)
+    if (ctx.has_output(i))
+      ctx.fail("running statistics are wanted as outputs: training isn't supported", hint);
+  if (opset < 9 && ctx.get_int("spatial", 1) == 0)
+    ctx.fail("`spatial` = 0 isn't supported", "statistics per channel, `spatial` = 1");
+  if (ctx.input(0).shape.size() < 2)
+    ctx.fail("the input is " + to_string(ctx.input(0)) + ", it has no channels");
+  for (int i = 1; i < 5; ++i) require_channels(ctx, i);
+  return {ctx.input(0)};
+}
+
+void build_batch(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor &x = in[0], &scale = in[1], &shift = in[2], &mean = in[3], &var = in[4];
+  const double epsilon = ctx.get_float("epsilon", 1e-5);
+  const int64_t channels = x.shape[1];
+  const BuildTensor factor = b.temp("Scale", {x.dtype(), {channels}});
+  b.compute(factor, {{"c", channels}},
+            [&](const Exprs& c) { return scale.at(c) * reciprocal_root(var.at(c), epsilon); });
+  b.compute(out[0], axes_of(x.shape),
+            [&](const Exprs& i) { return (x.at(i) - mean(i[1])) * factor(i[1]) + shift(i[1]); });
+}
+
+// ---- By rows
+// ----------------------------------------------------------------------------------------------------------
+
+struct Statistics {
+  BuildTensor mean, inverse;  // inverse standard deviation; one element per row
+};
+
+Statistics row_statistics(FuncBuilder& b, const RowView& rows, const BuildTensor& x, double epsilon) {
+  const TensorType type = {x.dtype(), rows.outer_shape()};
+  const BuildTensor sum = b.temp("Sum", type);
+  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add,
+           [&](const Exprs& o, const Exprs& r) { return x.at(rows.merge(o, r)); });
+  const BuildTensor mean = b.temp("Mean", type);
+  b.compute(mean, rows.outer(), [&](const Exprs& o) { return divided_by_count(sum.at(o), rows.count()); });
+  const BuildTensor squares = b.temp("Squares", type);
+  b.reduce(squares, rows.outer(), rows.inner(), ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
+    const Expr distance = x.at(rows.merge(o, r)) - mean.at(o);
+    return distance * distance;
+  });
+  const BuildTensor inverse = b.temp("InvStd", type);
+  b.compute(inverse, rows.outer(), [&](const Exprs& o) {
+    return reciprocal_root(divided_by_count(squares.at(o), rows.count()), epsilon);
+  });
+  return {mean, inverse};
+}
+
+Dims layer_axes(const OpContext& ctx) {
+  const size_t rank = ctx.input(0).shape.size();
+  Dims axes;
+  for (int64_t a = normal_axis(ctx, ctx.get_int("axis", -1), rank); a < static_cast<int64_t>(rank); ++a)
+    axes.push_back(a);
+  return axes;
+}
+
+std::vector<TensorType> infer_layer(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  const Dims& shape = ctx.input(0).shape;
+  for (int i = 1; i < ctx.num_inputs(); ++i) {
+    if (!ctx.has_input(i)) continue;
+    require_same_type(ctx, 0, i);
+    if (broadcast_shapes(ctx, shape, ctx.input(i).shape) != shape)
+      ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) +
+               ", it doesn't broadcast to " + to_string(ctx.input(0)));
+  }
+  Dims statistics = shape;
+  for (int64_t a : layer_axes(ctx)) statistics[static_cast<size_t>(a)] = 1;
+  return {ctx.input(0), {DType::f32, statistics}, {DType::f32, statistics}};
+}
+
+void build_layer(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  const RowView rows(x.shape, layer_axes(ctx));
+  const Statistics s = row_statistics(b, rows, x, ctx.get_float("epsilon", 1e-5));
+  const bool has_shift = in.size() > 2 && in[2];
+  b.compute(out[0], rows.all(), [&](const Exprs& i) {
+    const Exprs row = rows.outer_of(i);
+    const Expr y = (x.at(i) - s.mean.at(row)) * s.inverse.at(row) * read_broadcast(in[1], i);
+    return has_shift ? y + read_broadcast(in[2], i) : y;
+  });
+  const auto emit = [&](size_t k, const BuildTensor& t) {
+    if (out.size() <= k || !out[k]) return;
+    b.compute(
+        out[k], rows.outer(),
+        [&](const Exprs& o) {
+          return make::cast({DType::f32, 1}, t.at(o));
+        },
+        [&](const Exprs& o) { return rows.kept(o); });
+  };
+  emit(1, s.mean);
+  emit(2, s.inverse);
+}
+
+std::vector<TensorType> infer_instance(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  if (ctx.input(0).shape.size() < 3)
+    ctx.fail("the input is " + to_string(ctx.input(0)) + ", it needs batch, channel and spatial dimensions");
+  require_channels(ctx, 1);
+  require_channels(ctx, 2);
+  return {ctx.input(0)};
+}
+
+void build_instance(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  Dims spatial;
+  for (int64_t a = 2; a < x.rank(); ++a) spatial.push_back(a);
+  const RowView rows(x.shape, spatial);
+  const Statistics s = row_statistics(b, rows, x, ctx.get_float("epsilon", 1e-5));
+  b.compute(out[0], rows.all(), [&](const Exprs& i) {
+    const Exprs row = rows.outer_of(i);
+    return (x.at(i) - s.mean.at(row)) * s.inverse.at(row) * in[1](i[1]) + in[2](i[1]);
+  });
+}
+
+// ---- LRN
+// --------------------------------------------------------------------------------------------------------------
+
+std::vector<TensorType> infer_lrn(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  if (ctx.input(0).shape.size() < 3)
+    ctx.fail("the input is " + to_string(ctx.input(0)) + ", it needs batch, channel and spatial dimensions");
+  if (ctx.get_int("size", 0) < 1) ctx.fail("`size` is missing or less than 1");
+  return {ctx.input(0)};
+}
+
+// y = x / (bias + alpha / size * (sum of squares over `size` channels around))^beta
+void build_lrn(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  const int64_t size = ctx.get_int("size", 1), before = (size - 1) / 2, channels = x.shape[1];
+  const std::vector<Axis> axes = axes_of(x.shape);
+  const BuildTensor sum = b.temp("Sum", {x.dtype(), x.shape});
+  b.reduce(sum, axes, {{"k", size}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
+    Exprs at = i;
+    at[1] = i[1] + r[0] - Expr(before);
+    return make::select(logical_and(le(0, at[1]), lt(at[1], channels)), x.at(at) * x.at(at),
+                        constant_like(x, 0));
+  });
+  b.compute(out[0], axes, [&](const Exprs& i) {
+    const double factor = ctx.get_float("alpha", 1e-4) / static_cast<double>(size);
+    const Expr base = constant_like(x, ctx.get_float("bias", 1)) + constant_like(x, factor) * sum.at(i);
+    return x.at(i) / make::call(Intrinsic::pow, {base, constant_like(x, ctx.get_float("beta", 0.75))});
+  });
+}
+
+}  // namespace
+
+void register_normalization(Rows& rows) {
+  rows.push_back({.name = "BatchNormalization",
+                  .since = 1,
+                  .min_inputs = 5,
+                  .max_inputs = 5,
+                  .pattern = Pattern::elementwise,
+                  .params = "X S B M V",
+                  .infer = infer_batch,
+                  .build = build_batch,
+                  .note = "inference only"});
+  rows.push_back({.name = "LayerNormalization",
+                  .since = 17,
+                  .min_inputs = 2,
+                  .max_inputs = 3,
+                  .pattern = Pattern::reduction,
+                  .params = "X S B",
+                  .infer = infer_layer,
+                  .build = build_layer});
+  rows.push_back({.name = "InstanceNormalization",
+                  .since = 1,
+                  .min_inputs = 3,
+                  .max_inputs = 3,
+                  .pattern = Pattern::reduction,
+                  .params = "X S B",
+                  .infer = infer_instance,
+                  .build = build_instance});
+  rows.push_back({.name = "LRN",
+                  .since = 1,
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .pattern = Pattern::reduction,
+                  .infer = infer_lrn,
+                  .build = build_lrn});
+}
+
+}  // namespace nestor::ops

@@ -1,0 +1,151 @@
+// Pooling. MaxPool folds the window with max over an input padded by the lowest value. AveragePool is a sum
+// block and a block that divides: by a constant where every window is full, else by the number of elements
+// that the window covers.
+//
+// NaN in MaxPool: `max(a, b)` is `a > b ? a : b` and the element folded in stands second, so a NaN is kept
+// only if no other element of the window follows it.
+#include <algorithm>
+
+#include "src/ops/registry.h"
+#include "src/ops/window.h"
+
+namespace nestor::ops {
+
+namespace {
+
+Window pool_window(const OpContext& ctx) {
+  const Dims& x = ctx.input(0).shape;
+  if (x.size() < 3 || x.size() > 5)
+    ctx.fail("the input is " + to_string(ctx.input(0)) + "; one to three spatial dimensions are supported");
+  if (!ctx.has_attr("kernel_shape")) ctx.fail("the attribute `kernel_shape` is missing");
+  return read_window(ctx, ctx.get_ints("kernel_shape", {}));
+}
+
+Dims pooled_shape(const OpContext& ctx, const Window& w) {
+  Dims out = {ctx.input(0).shape[0], ctx.input(0).shape[1]};
+  out.insert(out.end(), w.output.begin(), w.output.end());
+  return out;
+}
+
+std::vector<TensorType> infer_max_pool(const OpContext& ctx) {
+  require_type(ctx, 0, kNumbers);
+  if (ctx.has_output(1)) ctx.fail("the output `Indices` isn't supported", "use the first output only");
+  return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
+}
+
+std::vector<TensorType> infer_average_pool(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
+}
+
+// out[n,c,y,x] op= x[n,c,y*stride+r*dilation,...]
+void fold_windows(FuncBuilder& b, const Window& w, const BuildTensor& x, const BuildTensor& out,
+                  ReduceOp op) {
+  std::vector<Axis> spatial = {{"n", x.shape[0]}, {"c", x.shape[1]}};
+  for (const Axis& a : output_axes(w)) spatial.push_back(a);
+  b.reduce(out, spatial, kernel_axes(w), op, [&](const Exprs& i, const Exprs& r) {
+    Exprs at = {i[0], i[1]};
+    for (size_t d = 0; d < w.rank(); ++d) at.push_back(input_index(w, d, i[d + 2], r[d]));
+    return x.at(at);
+  });
+}
+
+void build_max_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Window w = pool_window(ctx);
+  const Expr lowest = identity_of(ReduceOp::max, {in[0].dtype(), 1});
+  fold_windows(b, w, padded_input(b, w, in[0], lowest), out[0], ReduceOp::max);
+}
+
+// How many taps of the window at output index `o` lie in [lo, hi) of the padded input. Constant where it is
+// the same for every o.
+Expr taps_inside(const Window& w, size_t d, const Expr& o, int64_t lo, int64_t hi) {
+  const Expr base = o * Expr(w.stride[d]);
+  const auto first_at_least = [&](int64_t bound) {  // the first tap at or behind the bound
+    return (Expr(bound + w.dilation[d] - 1) - base) / Expr(w.dilation[d]);
+  };
+  Expr end = w.kernel[d];
+  if (hi < w.reach(d)) end = min(end, first_at_least(hi));
+  return lo > 0 ? max(0, end - max(0, first_at_least(lo))) : end;
+}
+
+void build_average_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Window w = pool_window(ctx);
+  const bool include_pad = ctx.get_int("count_include_pad", 0) != 0;
+  const BuildTensor sum = b.temp("Sum", {out[0].dtype(), out[0].shape});
+  fold_windows(b, w, padded_input(b, w, in[0], constant_like(in[0], 0)), sum, ReduceOp::add);
+  std::vector<Axis> axes = {{"n", out[0].shape[0]}, {"c", out[0].shape[1]}};
+  for (const Axis& a : output_axes(w)) axes.push_back(a);
+  b.compute(out[0], axes, [&](const Exprs& i) {
+    Expr count = 1;
+    for (size_t d = 0; d < w.rank(); ++d) {
+      const int64_t lo = include_pad ? 0 : w.pad_begin[d];
+      const int64_t hi = w.pad_begin[d] + w.input[d] + (include_pad ? w.pad_end[d] : 0);
+      count = count * taps_inside(w, d, i[d + 2], lo, hi);
+    }
+    return divided_by_count(sum.at(i), count);
+  });
+}
+
+// ---- Global pooling
+// ---------------------------------------------------------------------------------------------------
+
+std::vector<TensorType> infer_global(const OpContext& ctx, const std::initializer_list<DType>& types) {
+  require_type(ctx, 0, types);
+  TensorType out = ctx.input(0);
+  if (out.shape.size() < 2)
+    ctx.fail("the input is " + to_string(out) + ", it needs a batch and a channel dimension");
+  std::fill(out.shape.begin() + 2, out.shape.end(), 1);
+  return {out};
+}
+
+void build_global(FuncBuilder& b, const BuildTensor& x, const BuildTensor& out, bool average) {
+  const std::vector<Axis> axes = axes_of(x.shape);
+  const std::vector<Axis> outer = {{"n", x.shape[0]}, {"c", x.shape[1]}};
+  std::vector<Axis> inner(axes.begin() + 2, axes.end());
+  const auto element = [&](const Exprs& i, const Exprs& r) {
+    Exprs at = {i[0], i[1]};
+    at.insert(at.end(), r.begin(), r.end());
+    return x.at(at);
+  };
+  const auto place = [&](const Exprs& i) {
+    Exprs at(x.shape.size(), Expr(0));
+    at[0] = i[0];
+    at[1] = i[1];
+    return at;
+  };
+  if (!average) return b.reduce(out, outer, inner, ReduceOp::max, element, {}, place);
+  const BuildTensor sum = b.temp("Sum", {x.dtype(), {x.shape[0], x.shape[1]}});
+  b.reduce(sum, outer, inner, ReduceOp::add, element);
+  const int64_t count = product(std::span(x.shape).subspan(2));
+  b.compute(
+      out, outer, [&](const Exprs& i) { return divided_by_count(sum.at(i), count); }, place);
+}
+
+}  // namespace
+
+void register_pool(Rows& rows) {
+  const auto row = [&](const char* name, auto infer, auto build) {
+    rows.push_back({.name = name,
+                    .since = 1,
+                    .min_inputs = 1,
+                    .max_inputs = 1,
+                    .pattern = Pattern::reduction,
+                    .infer = infer,
+                    .build = build});
+  };
+  row("MaxPool", infer_max_pool, build_max_pool);
+  rows.back().note = "a NaN is kept only if no other element of its window follows it";
+  row("AveragePool", infer_average_pool, build_average_pool);
+  row(
+      "GlobalAveragePool", [](const OpContext& ctx) { return infer_global(ctx, kFloats); },
+      [](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+        build_global(b, in[0], out[0], true);
+      });
+  row(
+      "GlobalMaxPool", [](const OpContext& ctx) { return infer_global(ctx, kFloats); },
+      [](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+        build_global(b, in[0], out[0], false);
+      });
+}
+
+}  // namespace nestor::ops

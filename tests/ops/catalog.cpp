@@ -1,0 +1,157 @@
+#include "tests/ops/catalog.h"
+
+namespace nestor {
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+Tensor scalar(double value, DType type = DType::f32) {
+  Tensor t(type, {});
+  t.set(0, value);
+  return t;
+}
+
+Tensor weights(std::vector<int64_t> shape) {
+  return Tensor::random(DType::f32, std::move(shape), 7);
+}
+
+OpCase unary(const char* op) {
+  return OpCase(op).input({2, 3, 5});
+}
+
+void anchors(std::vector<CatalogEntry>& all) {
+  all.push_back({"MatMul", OpCase("MatMul").input({3, 5}).constant(weights({5, 4}))});
+  all.push_back({"MatMul batched", OpCase("MatMul").input({2, 1, 3, 5}).input({4, 5, 2})});
+  all.push_back({"MatMul vectors", OpCase("MatMul").input({5}).input({5})});
+  all.push_back({"MatMul matrix vector", OpCase("MatMul").input({3, 5}).input({5})});
+  all.push_back({"MatMul empty", OpCase("MatMul").input({3, 0}).input({0, 4})});
+  all.push_back({"Gemm", OpCase("Gemm").input({3, 5}).constant(weights({5, 4}))});
+  all.push_back({"Gemm full", OpCase("Gemm")
+                                  .input({5, 3})
+                                  .constant(weights({4, 5}))
+                                  .constant(weights({4}))
+                                  .attr("transA", int64_t{1})
+                                  .attr("transB", int64_t{1})
+                                  .attr("alpha", 0.5)
+                                  .attr("beta", 2.0)});
+  const auto conv = [](Ints x, Ints w) {
+    return OpCase("Conv").input(std::move(x)).constant(weights(std::move(w)));
+  };
+  all.push_back(
+      {"Conv", conv({1, 3, 6, 5}, {4, 3, 3, 3}).constant(weights({4})).attr("pads", Ints{1, 1, 1, 1})});
+  all.push_back({"Conv 1-D", conv({2, 3, 7}, {4, 3, 3}).attr("strides", Ints{2}).attr("dilations", Ints{2})});
+  all.push_back({"Conv 3-D", conv({1, 2, 3, 4, 3}, {2, 2, 2, 2, 2}).attr("auto_pad", "SAME_UPPER")});
+  all.push_back({"Conv grouped",
+                 conv({1, 4, 5, 5}, {6, 2, 3, 3}).attr("group", int64_t{2}).attr("pads", Ints{0, 1, 2, 0})});
+  all.push_back({"Conv depthwise",
+                 conv({1, 4, 5, 5}, {4, 1, 3, 3}).attr("group", int64_t{4}).attr("strides", Ints{2, 2})});
+}
+
+void elementwise(std::vector<CatalogEntry>& all) {
+  for (const char* op : {"Relu",       "LeakyRelu",   "ThresholdedRelu",
+                         "Elu",        "Selu",        "Celu",
+                         "Sigmoid",    "HardSigmoid", "HardSwish",
+                         "Gelu",       "Mish",        "Softplus",
+                         "Softsign",   "Tanh",        "Erf",
+                         "Exp",        "Log",         "Sqrt",
+                         "Reciprocal", "Floor",       "Ceil",
+                         "Round",      "Neg",         "Abs",
+                         "Sign",       "Identity",    "Dropout"})
+    all.push_back({op, unary(op)});
+  all.push_back({"Gelu tanh", unary("Gelu").attr("approximate", "tanh")});
+  all.push_back({"Not", OpCase("Not").input(DType::boolean, {4})});
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Equal", "Less", "LessOrEqual",
+                         "Greater", "GreaterOrEqual", "Max", "Min", "Sum", "Mean"})
+    all.push_back({op, OpCase(op).input({2, 3, 4}).input({3, 1})});
+  for (const char* op : {"Add", "Sub", "Mul", "Div", "Max", "Equal", "Less"})
+    all.push_back({std::string(op) + " of integers",
+                   OpCase(op).input(DType::i64, {3}).constant(scalar(3, DType::i64))});
+  for (const char* op : {"And", "Or", "Xor"})
+    all.push_back({op, OpCase(op).input(DType::boolean, {2, 3}).input(DType::boolean, {3})});
+  all.push_back(
+      {"Add of old",
+       OpCase("Add", 6).input({2, 3, 4}).input({3}).attr("broadcast", int64_t{1}).attr("axis", int64_t{1})});
+  all.push_back({"Max of three", OpCase("Max").input({2, 3}).input({3}).input({1})});
+  all.push_back({"Where", OpCase("Where").input(DType::boolean, {3}).input({2, 1}).input({1, 3})});
+  all.push_back({"Clip", OpCase("Clip").input({5}).constant(scalar(0)).constant(scalar(6))});
+  all.push_back({"Clip old", OpCase("Clip", 6).input({5}).attr("max", 0.25)});
+  all.push_back({"Cast", OpCase("Cast").input({2, 3}).attr("to", int64_t{7})});
+  all.push_back({"CastLike", OpCase("CastLike").input({2, 3}).input(DType::i32, {1})});
+}
+
+void windows_and_rows(std::vector<CatalogEntry>& all) {
+  const auto pool = [](const char* op) {
+    return OpCase(op).input({1, 2, 5, 6}).attr("kernel_shape", Ints{3, 2});
+  };
+  all.push_back({"MaxPool", pool("MaxPool")});
+  all.push_back(
+      {"MaxPool padded", pool("MaxPool").attr("pads", Ints{1, 1, 1, 0}).attr("strides", Ints{2, 2})});
+  all.push_back({"AveragePool", pool("AveragePool")});
+  all.push_back({"AveragePool padded",
+                 pool("AveragePool").attr("pads", Ints{1, 1, 1, 0}).attr("ceil_mode", int64_t{1})});
+  all.push_back({"GlobalAveragePool", OpCase("GlobalAveragePool").input({2, 3, 4, 5})});
+  all.push_back({"GlobalMaxPool", OpCase("GlobalMaxPool").input({2, 3, 4})});
+  all.push_back({"Softmax", OpCase("Softmax").input({2, 3, 5})});
+  all.push_back({"Softmax old", OpCase("Softmax", 11).input({2, 3, 5})});
+  all.push_back({"LogSoftmax", OpCase("LogSoftmax").input({3, 5}).attr("axis", int64_t{0})});
+  for (const char* op : {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1",
+                         "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"}) {
+    all.push_back({op, OpCase(op).input({2, 3, 4}).ints({1})});
+    all.push_back({std::string(op) + " of all", OpCase(op).input({2, 3}).attr("keepdims", int64_t{0})});
+  }
+  const auto channels = [](const char* op, int count) {
+    OpCase c(op);
+    c.input({2, 3, 4, 5});
+    for (int i = 0; i < count; ++i) c.constant(weights({3}));
+    return c;
+  };
+  all.push_back({"BatchNormalization", channels("BatchNormalization", 4)});
+  all.push_back({"InstanceNormalization", channels("InstanceNormalization", 2)});
+  all.push_back({"LayerNormalization", OpCase("LayerNormalization").input({2, 3, 5}).constant(weights({5}))});
+  all.push_back({"LRN", OpCase("LRN").input({1, 5, 2, 2}).attr("size", int64_t{3})});
+}
+
+void shapes(std::vector<CatalogEntry>& all) {
+  all.push_back({"Reshape", OpCase("Reshape").input({2, 3, 4}).ints({0, -1, 2})});
+  all.push_back({"Flatten", OpCase("Flatten").input({2, 3, 4})});
+  all.push_back({"Squeeze", OpCase("Squeeze").input({2, 1, 4, 1}).ints({-1})});
+  all.push_back({"Unsqueeze", OpCase("Unsqueeze").input({2, 4}).ints({0, -1})});
+  all.push_back({"Transpose", OpCase("Transpose").input({2, 3, 4}).attr("perm", Ints{1, 2, 0})});
+  all.push_back(
+      {"Concat", OpCase("Concat").input({2, 3}).input({2, 0}).input({2, 4}).attr("axis", int64_t{-1})});
+  all.push_back({"Split", OpCase("Split").input({2, 7}).ints({3, 4}).attr("axis", int64_t{1}).outputs(2)});
+  all.push_back(
+      {"Slice", OpCase("Slice").input({4, 6}).ints({-1, 1}).ints({-100, 6}).ints({0, 1}).ints({-1, 2})});
+  all.push_back({"Expand", OpCase("Expand").input({3, 1}).ints({2, 1, 4})});
+  all.push_back({"Tile", OpCase("Tile").input({2, 3}).ints({1, 2})});
+  all.push_back({"Pad", OpCase("Pad").input({2, 3}).ints({0, 1, 2, -1})});
+  all.push_back({"Pad reflect", OpCase("Pad").input({2, 3}).ints({1, 2, 0, 2}).attr("mode", "reflect")});
+  all.push_back({"Pad edge", OpCase("Pad").input({2, 3}).ints({1, 2, 0, 5}).attr("mode", "edge")});
+  all.push_back({"Pad wrap", OpCase("Pad").input({2, 3}).ints({3, 2, 0, 4}).attr("mode", "wrap")});
+  all.push_back(
+      {"Gather", OpCase("Gather").input({3, 4}).input(DType::i64, {2, 2}).attr("axis", int64_t{1})});
+  all.push_back({"GatherElements", OpCase("GatherElements").input({3, 4}).input(DType::i32, {2, 4})});
+  all.push_back({"Constant", OpCase("Constant").attr("value_float", 1.5)});
+  all.push_back(
+      {"ConstantOfShape", OpCase("ConstantOfShape").ints({2, 3}).attr("value", scalar(4, DType::i64))});
+  all.push_back({"Shape", OpCase("Shape").input({2, 3, 5}).attr("start", int64_t{1})});
+  all.push_back({"Size", OpCase("Size").input({2, 3})});
+  all.push_back({"Range", OpCase("Range")
+                              .constant(scalar(10, DType::i64))
+                              .constant(scalar(1, DType::i64))
+                              .constant(scalar(-3, DType::i64))});
+}
+
+}  // namespace
+
+std::vector<CatalogEntry> catalog() {
+  std::vector<CatalogEntry> all;
+  anchors(all);
+  elementwise(all);
+  windows_and_rows(all);
+  shapes(all);
+  return all;
+}
+
+}  // namespace nestor

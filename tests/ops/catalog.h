@@ -1,0 +1,17 @@
+// One or more small nodes of every operator, for tests that ask something of all of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/ops/op_case.h"
+
+namespace nestor {
+
+struct CatalogEntry {
+  std::string what;  // "Conv grouped"
+  OpCase node;
+};
+std::vector<CatalogEntry> catalog();
+
+}  // namespace nestor

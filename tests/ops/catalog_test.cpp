@@ -1,0 +1,44 @@
+// What holds for every operator.
+#include "tests/ops/catalog.h"
+
+#include <set>
+
+#include "catch.h"
+#include "nestor/parse.h"
+#include "nestor/print.h"
+#include "nestor/walk.h"
+
+using namespace nestor;
+
+TEST_CASE("The catalog has every registered operator") {
+  std::set<std::string> present;
+  for (const CatalogEntry& e : catalog()) present.insert(e.node.node().op);
+  for (const OpDef* op : all_ops()) {
+    INFO(op->name);
+    CHECK(present.count(op->name) == 1);
+  }
+}
+
+TEST_CASE("Every operator's function prints, and parses back") {
+  for (const CatalogEntry& e : catalog()) {
+    const PrimFunc f = e.node.build();
+    const std::string text = print(f);
+    INFO(e.what << "\n" << text);
+    const PrimFunc back = parse_func(text);
+    CHECK(structural_equal(f, back, true));
+    CHECK(print(back) == text);
+  }
+}
+
+TEST_CASE("Every tensor that an operator writes to is its output or its temporary") {
+  for (const CatalogEntry& e : catalog()) {
+    const PrimFunc f = e.node.build();
+    INFO(e.what);
+    for_each_stmt(f.body, [&](const Stmt& s) {
+      const auto* store = s.as<Store>();
+      if (!store) return;
+      const Param* p = find_param(f, store->buffer);
+      CHECK((!p || p->role == Role::out));
+    });
+  }
+}
