@@ -197,6 +197,20 @@ static void start_workers(struct nestor_pool* p) {
   }
 }
 
+struct host_call {
+  nestor_task fn;
+  void* ctx;
+};
+
+/* The host's threads aren't ours: they are marked for the time of the call, so that nested loops run serially. */
+static void run_for_host(void* arg, int64_t begin, int64_t end, int32_t worker) {
+  const struct host_call* call = arg;
+  const int before = inside_loop;
+  inside_loop = 1;
+  call->fn(call->ctx, begin, end, worker);
+  inside_loop = before;
+}
+
 void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
   if (n <= 0) return;
   if (!p || p->threads == 1 || n == 1 || inside_loop) {
@@ -204,7 +218,8 @@ void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void*
     return;
   }
   if (p->host_run) {
-    p->host_run(p->host, n, fn, ctx);
+    struct host_call call = {fn, ctx};
+    p->host_run(p->host, n, run_for_host, &call);
     return;
   }
   acquire(&p->lock);

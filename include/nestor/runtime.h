@@ -135,4 +135,8 @@ class Executor : public Runnable {
   std::vector<int64_t> call_ns_;
 };
 
+// A shared object made by `nestor compile`. threads: 0 for as many as it was compiled for, and never more than that.
+// Throws UserError where the file is missing, no artifact, or made by another version.
+std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads = 0);
+
 }  // namespace nestor

@@ -153,3 +153,32 @@ TEST_CASE("a pool that never ran, and one that just ran, can be destroyed") {
     CHECK(all_once(c));
   }
 }
+
+TEST_CASE("a loop inside a host's loop runs serially and doesn't ask the host again") {
+  int host_loops = 0;
+  const auto run = [](void* host, int64_t n, nestor_task fn, void* ctx) {
+    ++*static_cast<int*>(host);
+    fn(ctx, 0, n, 1);
+  };
+  struct Nested {
+    nestor_pool* pool;
+    int inner_workers = 0, inner = 0;
+  } state{nestor_pool_from_host(2, run, &host_loops)};
+  nestor_parallel_for(
+      state.pool, 3,
+      [](void* ctx, int64_t begin, int64_t end, int32_t) {
+        for (int64_t i = begin; i < end; ++i)
+          nestor_parallel_for(
+              static_cast<Nested*>(ctx)->pool, 5,
+              [](void* inner, int64_t b, int64_t e, int32_t worker) {
+                static_cast<Nested*>(inner)->inner += static_cast<int>(e - b);
+                static_cast<Nested*>(inner)->inner_workers += worker;
+              },
+              ctx);
+      },
+      &state);
+  nestor_pool_destroy(state.pool);
+  CHECK(host_loops == 1);
+  CHECK(state.inner == 15);
+  CHECK(state.inner_workers == 0);
+}

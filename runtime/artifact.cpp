@@ -1,0 +1,100 @@
+// Loading an artifact back: `nestor run m.so` and the tests use the same C ABI that the model's header
+// declares. What the artifact says of itself (names, types, shapes) is JSON from its one generic symbol:
+//
+//   const char* nestor_model_v1(void);
+//   {"name":"digits","target":"...","threads":1,"arena_bytes":4096,"workspace_bytes":0,"weights_bytes":1000,
+//    "inputs":[{"name":"x","dtype":"f32","shape":[1,64]}],"outputs":[...]}
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "nestor/error.h"
+#include "nestor/runtime.h"
+#include "runtime/artifact_rt.h"
+
+namespace nestor {
+
+namespace {
+
+std::vector<PlanTensor> tensors_of(const nlohmann::json& list) {
+  std::vector<PlanTensor> tensors;
+  for (const auto& entry : list) {
+    const auto dtype = parse_dtype(entry.at("dtype").get<std::string>());
+    if (!dtype) throw UserError("unknown element type " + entry.at("dtype").get<std::string>());
+    tensors.push_back(
+        {entry.at("name").get<std::string>(), *dtype, entry.at("shape").get<std::vector<int64_t>>()});
+  }
+  return tensors;
+}
+
+struct Closer {
+  void operator()(void* handle) const { dlclose(handle); }
+};
+
+class Artifact : public Runnable {
+ public:
+  Artifact(const std::string& path, int threads) : path_(path) {
+    // A name without a slash would be looked up in the system's directories.
+    handle_.reset(dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (!handle_) throw UserError("can't load " + path + ": " + dlerror());
+    auto describe = reinterpret_cast<const char* (*)()>(dlsym(handle_.get(), "nestor_model_v1"));
+    if (!describe)
+      throw UserError(path + " is not an artifact of this version of nestor: it has no nestor_model_v1");
+    read_description(describe());
+    auto create = symbol<nestor_instance* (*)(const nestor_options*)>("_create");
+    run_ = symbol<decltype(run_)>("_run");
+    destroy_ = symbol<decltype(destroy_)>("_destroy");
+    nestor_options options{};
+    options.threads = threads;
+    instance_ = create(&options);
+    if (!instance_) throw UserError(path + ": can't get its memory, its threads, or the weights beside it");
+  }
+  ~Artifact() override {
+    if (instance_) destroy_(instance_);
+  }
+  Artifact(const Artifact&) = delete;
+
+  const std::string& name() const override { return name_; }
+  const std::vector<PlanTensor>& inputs() const override { return inputs_; }
+  const std::vector<PlanTensor>& outputs() const override { return outputs_; }
+  void run_raw(const void* const* inputs, void* const* outputs) override {
+    const int32_t rc = run_(instance_, inputs, outputs);
+    if (rc != 0) throw InternalError(path_ + ": " + name_ + "_run returned " + std::to_string(rc));
+  }
+
+ private:
+  void read_description(const char* text) {
+    try {
+      const auto json = nlohmann::json::parse(text);
+      name_ = json.at("name").get<std::string>();
+      inputs_ = tensors_of(json.at("inputs"));
+      outputs_ = tensors_of(json.at("outputs"));
+    } catch (const nlohmann::json::exception& e) {
+      throw UserError(path_ + ": its description can't be read: " + e.what());
+    }
+  }
+  template <class F>
+  F symbol(const char* suffix) {
+    void* p = dlsym(handle_.get(), (name_ + suffix).c_str());
+    if (!p) throw UserError(path_ + " has no symbol " + name_ + suffix);
+    return reinterpret_cast<F>(p);
+  }
+
+  std::string path_, name_;
+  std::unique_ptr<void, Closer> handle_;
+  std::vector<PlanTensor> inputs_, outputs_;
+  int32_t (*run_)(nestor_instance*, const void* const*, void* const*) = nullptr;
+  void (*destroy_)(nestor_instance*) = nullptr;
+  nestor_instance* instance_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads) {
+  if (!std::filesystem::exists(path)) throw UserError("can't load " + path + ": there is no such file");
+  return std::make_unique<Artifact>(path, threads);
+}
+
+}  // namespace nestor

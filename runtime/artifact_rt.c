@@ -1,0 +1,101 @@
+/* An instance of an artifact: one block for arena and workspace, a thread pool, and the weights where they
+ * lie in a file beside the object. Nothing here is shared between instances, so that each may run on a thread
+ * of its own. */
+#include "runtime/artifact_rt.h"
+
+#include <stddef.h>
+
+/* Compiled for other architectures without their system headers, as kernel_rt.c is. These are the same on all
+ * Linux. */
+typedef struct {
+  const char* dli_fname;
+  void* dli_fbase;
+  const char* dli_sname;
+  void* dli_saddr;
+} Dl_info;
+extern int dladdr(const void* address, Dl_info* info);
+extern void* malloc(size_t size);
+extern void* calloc(size_t count, size_t size);
+extern void free(void* memory);
+extern void* memcpy(void* to, const void* from, size_t size);
+extern size_t strlen(const char* text);
+extern char* strrchr(const char* text, int c);
+extern int open(const char* path, int flags, ...);
+extern int close(int fd);
+extern long lseek(int fd, long offset, int whence);
+extern void* mmap(void* address, size_t size, int protection, int flags, int fd, long offset);
+extern int munmap(void* address, size_t size);
+enum { O_RDONLY_CLOEXEC = 02000000, SEEK_TO_END = 2, PROT_READ_ONLY = 1, MAP_PRIVATE_COPY = 2 };
+#define MAP_FAILURE ((void*)-1)
+
+static int map_weights(struct nestor_instance* instance, const char* path, int64_t bytes) {
+  const int fd = open(path, O_RDONLY_CLOEXEC);
+  if (fd < 0) return 0;
+  void* mapped = MAP_FAILURE;
+  if (lseek(fd, 0, SEEK_TO_END) == bytes)
+    mapped = mmap(NULL, (size_t)bytes, PROT_READ_ONLY, MAP_PRIVATE_COPY, fd, 0);
+  close(fd);
+  if (mapped == MAP_FAILURE) return 0;
+  instance->weights = instance->mapped = mapped;
+  instance->mapped_bytes = bytes;
+  return 1;
+}
+
+/* The file in the directory of the object that this code is part of. */
+static int map_weights_beside(struct nestor_instance* instance, const char* file, int64_t bytes) {
+  Dl_info self;
+  const char* slash = NULL;
+  if (dladdr((const void*)(uintptr_t)&nestor_instance_create, &self) && self.dli_fname)
+    slash = strrchr(self.dli_fname, '/');
+  const size_t directory = slash ? (size_t)(slash - self.dli_fname) + 1 : 0;
+  const size_t length = strlen(file) + 1;
+  char* path = malloc(directory + length);
+  if (!path) return 0;
+  if (directory) memcpy(path, self.dli_fname, directory);
+  memcpy(path + directory, file, length);
+  const int mapped = map_weights(instance, path, bytes);
+  free(path);
+  return mapped;
+}
+
+static int start_threads(struct nestor_instance* instance, const struct nestor_options* options,
+                         int32_t compiled) {
+  int32_t threads = options->threads > 0 && options->threads < compiled ? options->threads : compiled;
+  if (threads <= 1) return 1;
+  instance->pool = options->parallel_for
+                       ? nestor_pool_from_host(threads, options->parallel_for, options->host)
+                       : nestor_pool_create(threads);
+  return instance->pool != NULL;
+}
+
+struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
+                                               int64_t workspace_bytes, int32_t threads, const void* weights,
+                                               int64_t weights_bytes, const char* weights_file) {
+  static const struct nestor_options defaults;
+  if (!options) options = &defaults;
+  struct nestor_instance* instance = calloc(1, sizeof *instance);
+  if (!instance) return NULL;
+  instance->weights = weights;
+  instance->memory = malloc((size_t)(arena_bytes + workspace_bytes + 64));
+  int ok = instance->memory != NULL;
+  if (ok && !weights && weights_bytes > 0)
+    ok = options->weights_path ? map_weights(instance, options->weights_path, weights_bytes)
+                               : map_weights_beside(instance, weights_file, weights_bytes);
+  ok = ok && start_threads(instance, options, threads);
+  if (!ok) {
+    nestor_instance_destroy(instance);
+    return NULL;
+  }
+  const uintptr_t aligned = ((uintptr_t)instance->memory + 63) & ~(uintptr_t)63;
+  instance->arena = (void*)aligned;
+  instance->workspace = (void*)(aligned + (uintptr_t)arena_bytes); /* arena_bytes is a multiple of 64 */
+  return instance;
+}
+
+void nestor_instance_destroy(struct nestor_instance* instance) {
+  if (!instance) return;
+  if (instance->pool) nestor_pool_destroy(instance->pool);
+  if (instance->mapped) munmap(instance->mapped, (size_t)instance->mapped_bytes);
+  free(instance->memory);
+  free(instance);
+}

@@ -1,0 +1,211 @@
+#include "nestor/artifact.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "catch.h"
+#include "nestor/codegen.h"
+#include "nestor/error.h"
+
+using namespace nestor;
+namespace fs = std::filesystem;
+
+namespace {
+
+Buffer f32(const char* name) {
+  return make_buffer(name, {DType::f32});
+}
+
+// T = X + W, and Y = 3 * T in a parallel loop with a temporary of its own.
+std::vector<PrimFunc> two_kernels(int64_t n) {
+  Buffer x = f32("X"), w = f32("W"), t = f32("T"), y = f32("Y"), s = f32("S");
+  Var i = make_var("i"), j = make_var("j");
+  auto param = [&](Role role, const Buffer& b) { return Param{role, {b, {n}, Scope::global, {}}}; };
+  PrimFunc add{"add",
+               {},
+               {param(Role::in, x), param(Role::constant, w), param(Role::out, t)},
+               {},
+               make::loop(i, n, make::store(t, {i}, make::load(x, {i}) + make::load(w, {i})))};
+  Stmt body = make::seq({make::store(s, {Expr(0)}, make::load(t, {j}) * make::imm(3, {DType::f32})),
+                         make::store(y, {j}, make::load(s, {Expr(0)}))});
+  PrimFunc triple{"triple",
+                  {},
+                  {param(Role::in, t), param(Role::out, y)},
+                  {},
+                  make::loop(j, n, make::alloc({s, {Expr(1)}, Scope::global, {}}, body), ForKind::parallel)};
+  return {add, triple};
+}
+
+constexpr int64_t kSize = 1000;
+
+Plan plan_of(const std::vector<PrimFunc>& kernels, int threads) {
+  Plan plan;
+  plan.name = "small";
+  plan.inputs = {{"x", DType::f32, {kSize}}};
+  plan.outputs = {{"y/out", DType::f32, {kSize}}, {"int", DType::f32, {kSize}}};
+  plan.threads = threads;
+  plan.weights = Tensor(DType::u8, {align_up(4 * kSize)});
+  for (int i = 0; i < kSize; ++i) static_cast<float*>(plan.weights.data())[i] = static_cast<float>(i);
+  plan.calls = {{0, {{Region::input, 0}, {Region::weights, 0}, {Region::arena, 0}}, 0, "add"},
+                {1, {{Region::arena, 0}, {Region::output, 0}}, 0, "triple"},
+                {-1, {{Region::input, 0}, {Region::output, 1}}, 4 * kSize, "copy"}};
+  plan.arena_bytes = align_up(4 * kSize);
+  for (const PrimFunc& f : kernels) {
+    plan.kernels.push_back(f.name);
+    plan.workspace_bytes = std::max(plan.workspace_bytes, workspace_bytes(f, threads));
+  }
+  return plan;
+}
+
+struct Scratch {
+  fs::path dir = fs::path(NESTOR_BINARY_DIR) / ("artifact-test-" + std::to_string(getpid()));
+  Scratch() { fs::create_directories(dir); }
+  ~Scratch() { fs::remove_all(dir); }
+  std::string operator/(const char* file) const { return (dir / file).string(); }
+};
+
+ArtifactFiles write_small(const std::string& path, WeightsPlace weights = WeightsPlace::automatic, int threads = 2) {
+  const auto kernels = two_kernels(kSize);
+  return write_artifact(plan_of(kernels, threads), kernels, host_target(), {path, "", weights});
+}
+
+bool right(Runnable& model, float scale) {
+  Tensor x(DType::f32, {kSize});
+  for (int64_t i = 0; i < kSize; ++i) x.set(i, scale * static_cast<double>(i));
+  const NamedTensors out = model.run({{"x", x}});
+  for (int64_t i = 0; i < kSize; ++i)
+    if (out.at("y/out").get(i) != 3 * (x.get(i) + static_cast<double>(i)) || out.at("int").get(i) != x.get(i))
+      return false;
+  return true;
+}
+
+// What a command prints; fails the test where it fails.
+std::string output_of(const std::string& command) {
+  std::string text;
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe);
+  std::array<char, 4096> chunk;
+  while (size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), n);
+  INFO(command << "\n" << text);
+  REQUIRE(pclose(pipe) == 0);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("an artifact runs, on two threads with two instances") {
+  Scratch scratch;
+  const ArtifactFiles files = write_small(scratch / "my-model.so");
+  CHECK(files.object_bytes == static_cast<int64_t>(fs::file_size(files.object)));
+  auto one = load_artifact(files.object);
+  CHECK(one->name() == "my_model");
+  CHECK(one->inputs().at(0).shape == std::vector<int64_t>{kSize});
+  CHECK(right(*one, 2));
+  auto two = load_artifact(files.object, 1);
+  std::array<bool, 2> fine{true, true};
+  std::thread a([&] {
+    for (int i = 0; i < 200; ++i) fine[0] = fine[0] && right(*one, 2);
+  });
+  std::thread b([&] {
+    for (int i = 0; i < 200; ++i) fine[1] = fine[1] && right(*two, 5);
+  });
+  a.join();
+  b.join();
+  CHECK(fine[0]);
+  CHECK(fine[1]);
+}
+
+TEST_CASE("an artifact needs libc and libm only, exports four symbols, has no constructors") {
+  Scratch scratch;
+  const ArtifactFiles files = write_small(scratch / "m.so");
+  std::stringstream needed(output_of("ldd " + files.object));
+  for (std::string line; std::getline(needed, line);) {
+    INFO(line);
+    CHECK((line.find("linux-vdso") != std::string::npos || line.find("libc.so") != std::string::npos ||
+           line.find("libm.so") != std::string::npos || line.find("ld-linux") != std::string::npos));
+  }
+  std::stringstream symbols(output_of("nm -D --defined-only " + files.object));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(symbols, line);) names.push_back(line.substr(line.rfind(' ') + 1));
+  CHECK(names == std::vector<std::string>{"m_create", "m_destroy", "m_run", "nestor_model_v1"});
+  CHECK(output_of("readelf -S -W " + files.object).find("init_array") == std::string::npos);
+}
+
+TEST_CASE("the same model gives the same bytes") {
+  Scratch scratch;
+  const auto bytes = [](const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  fs::create_directory(scratch / "a");
+  fs::create_directory(scratch / "b");
+  CHECK(bytes(write_small(scratch / "a/m.so").object) == bytes(write_small(scratch / "b/m.so").object));
+}
+
+TEST_CASE("weights may lie beside the object") {
+  Scratch scratch;
+  const ArtifactFiles files = write_small(scratch / "m.so", WeightsPlace::beside);
+  CHECK(fs::file_size(files.weights) == static_cast<uintmax_t>(align_up(4 * kSize)));
+  CHECK(right(*load_artifact(files.object), 2));
+  fs::remove(files.weights);
+  CHECK_THROWS_WITH(load_artifact(files.object), Catch::Contains("the weights beside it"));
+}
+
+TEST_CASE("a C program uses the header, the object, and its own parallel-for") {
+  Scratch scratch;
+  const ArtifactFiles files = write_small(scratch / "m.so");
+  std::ofstream(scratch / "main.c") << R"(#include <stdio.h>
+#include "m.h"
+static int loops = 0;
+static void twice(void* host, int64_t n, m_task task, void* ctx) {
+  loops++;
+  *(int*)host += 1;
+  task(ctx, n / 2, n, 1);
+  task(ctx, 0, n / 2, 0);
+}
+int main(void) {
+  static float x[1000], y[1000], z[1001];
+  int seen = 0;
+  const struct m_options options = {.parallel_for = twice, .host = &seen};
+  struct m* m = m_create(&options);
+  for (int i = 0; i < 1000; ++i) x[i] = 1;
+  const struct m_inputs in = {.x = x};
+  const struct m_outputs out = {.y_out = y, .int_ = z + 1}; /* only aligned as floats are */
+  if (!m || m_run(m, &in, &out)) return 1;
+  m_destroy(m);
+  printf("%d %d %g %g %d\n", loops, seen, y[999], z[1000], M_ARENA_BYTES > 0);
+  return 0;
+}
+)";
+  output_of("cc -std=c11 -Wall -Wextra -Werror -pedantic " + scratch / "main.c" + " " + files.object +
+            " -Wl,-rpath," + scratch.dir.string() + " -o " + scratch / "main");
+  CHECK(output_of(scratch / "main") == "1 1 3000 1 1\n");
+  output_of("g++ -fsyntax-only -x c++ -Wall -Wextra -Werror " + files.header);
+}
+
+TEST_CASE("a path that can't be written leaves nothing behind") {
+  Scratch scratch;
+  CHECK_THROWS_WITH(write_small(scratch / "missing/m.so"),
+                    Catch::Contains("can't write") && Catch::Contains("missing/m.so"));
+  fs::create_directory(scratch / "m.h");  // the header can't replace a directory
+  CHECK_THROWS_AS(write_small(scratch / "m.so"), UserError);
+  CHECK(std::distance(fs::directory_iterator(scratch.dir), {}) == 1);
+  CHECK_THROWS_WITH(load_artifact(scratch / "none.so"), Catch::Contains("there is no such file"));
+  std::ofstream(scratch / "text.so") << "not an object";
+  CHECK_THROWS_AS(load_artifact(scratch / "text.so"), UserError);
+}
+
+TEST_CASE("an artifact for another machine is made without its C library") {
+  Scratch scratch;
+  const auto kernels = two_kernels(kSize);
+  const ArtifactFiles files =
+      write_artifact(plan_of(kernels, 1), kernels, parse_target("aarch64"), {scratch / "arm.so", "", {}});
+  std::ifstream in(files.object, std::ios::binary);
+  std::array<char, 20> header{};
+  in.read(header.data(), header.size());
+  CHECK(static_cast<unsigned char>(header[18]) == 183);  // EM_AARCH64
+}
