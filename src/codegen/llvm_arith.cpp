@@ -189,11 +189,8 @@ llvm::Value* ExprEmitter::narrow_double(llvm::Value* v, DType t) {
 
 llvm::Value* ExprEmitter::fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Type t) {
   if (!is_float(t.dtype)) return b_.CreateAdd(b_.CreateMul(x, y), z);
-  if (!is_half(t.dtype)) return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
-  llvm::Type* wide = value_type({DType::f64, t.lanes});
-  const auto extend = [&](llvm::Value* v) { return b_.CreateFPExt(v, wide); };
-  return narrow_double(b_.CreateIntrinsic(llvm::Intrinsic::fma, {wide}, {extend(x), extend(y), extend(z)}),
-                       t.dtype);
+  llvm::Value* result = b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+  return is_half(t.dtype) ? round_half(result, t.dtype) : result;
 }
 
 llvm::Value* ExprEmitter::call(const Call& c, Type t) {
@@ -269,7 +266,8 @@ llvm::Value* ExprEmitter::math_library(const Call& c, Type t) {
       result = b_.CreateInsertElement(result, one(x), static_cast<uint64_t>(lane));
     }
   }
-  return cast(result, {DType::f64, t.lanes}, t);
+  if (t.dtype == DType::f64) return result;
+  return cast(b_.CreateFPTrunc(result, value_type(t)), {DType::f32, t.lanes}, t);
 }
 
 }  // namespace nestor

@@ -160,27 +160,35 @@ llvm::Value* ExprEmitter::lazy_logical(const Binary& b) {
   return is_and ? branch_value(a, other, decided) : branch_value(a, decided, other);
 }
 
-// The balanced tree that ir.h defines: lane i with lane i + n/2, until one is left.
+// The balanced tree that ir.h defines: lane i with lane i + n/2, until one is left; an odd last lane is carried along.
 llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
   Type t = r.a.type();
-  NESTOR_CHECK((t.lanes & (t.lanes - 1)) == 0)
-      << "a reduction over " << t.lanes << " lanes, not a power of two";
+  const BinaryOp op = binary_of(r.op);
   llvm::Value* v = emit(r.a);
-  while (t.lanes > 1) {
-    const int half = t.lanes / 2;
+  for (int n = t.lanes; n > 1; n = (n + 1) / 2) {
+    const int half = n / 2;
+    if (n == 2) {
+      llvm::Value* first = b_.CreateExtractElement(v, uint64_t{0});
+      return combine(op, first, b_.CreateExtractElement(v, uint64_t{1}), t.with_lanes(1));
+    }
     std::vector<int> low, high;
     for (int i = 0; i < half; ++i) {
       low.push_back(i);
       high.push_back(i + half);
     }
-    llvm::Value* a = b_.CreateShuffleVector(v, low);
-    llvm::Value* b = b_.CreateShuffleVector(v, high);
-    t.lanes = half;
-    if (half == 1) {  // combine scalars: the last step of a vector of one lane has no type of ours
-      a = b_.CreateExtractElement(v, uint64_t{0});
-      b = b_.CreateExtractElement(v, uint64_t{1});
+    llvm::Value* folded = combine(op, b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high), t.with_lanes(half));
+    if (n % 2 == 0) {
+      v = folded;
+      continue;
     }
-    v = combine(binary_of(r.op), a, b, t);
+    std::vector<int> widen(static_cast<size_t>(half) + 1, 0);
+    llvm::Value* last = b_.CreateExtractElement(v, static_cast<uint64_t>(n - 1));
+    if (half == 1) {  // n is 3: `folded` is a vector of one lane
+      llvm::Value* first = b_.CreateExtractElement(folded, uint64_t{0});
+      return combine(op, first, last, t.with_lanes(1));
+    }
+    for (int i = 0; i < half; ++i) widen[static_cast<size_t>(i)] = i;
+    v = b_.CreateInsertElement(b_.CreateShuffleVector(folded, widen), last, static_cast<uint64_t>(half));
   }
   return v;
 }
