@@ -45,16 +45,16 @@ func f(in X: f32[128], out Z: f32[384]) {
 }
 
 TEST_CASE("integer arithmetic wraps, divides toward minus infinity, and is unsigned for u8") {
-  for (const std::string t : {"i64", "i32", "i16", "i8", "u8"}) {
+  for (const std::string& t : std::vector<std::string>{"i64", "i32", "i16", "i8", "u8"}) {
     const std::string a = "X[i]", b = "(if Y[i] == 0" + t + " then 1" + t + " else Y[i])";
     const auto s = [&](const char* n) { return std::string(n) + (t == "i64" ? "" : t); };
     std::string body;
     int row = 0;
-    for (const std::string e :
-         {a + " + " + b, a + " - " + b, a + " * " + b, a + " / " + b, a + " % " + b,
-          "tdiv(" + a + ", " + b + ")", a + " / " + s("7"), a + " % " + s("8"), a + " / " + s("16"),
-          "min(" + a + ", " + b + ")", "max(" + a + ", " + b + ")", a + " & " + b, a + " | " + b,
-          a + " ^ " + b, a + " << " + s("3"), a + " >> " + s("2")}) {
+    for (const std::string& e : std::vector<std::string>{
+             a + " + " + b, a + " - " + b, a + " * " + b, a + " / " + b, a + " % " + b,
+             "tdiv(" + a + ", " + b + ")", a + " / " + s("7"), a + " % " + s("8"), a + " / " + s("16"),
+             "min(" + a + ", " + b + ")", "max(" + a + ", " + b + ")", a + " & " + b, a + " | " + b,
+             a + " ^ " + b, a + " << " + s("3"), a + " >> " + s("2")}) {
       std::string text = e;
       if (t == "i64")
         for (size_t p; (p = text.find("i64")) != std::string::npos;) text.erase(p, 3);
@@ -156,7 +156,7 @@ func f(in X: f64[128], in U: f32[128], out Y: f64[896], out V: f32[256]) {
 }
 
 TEST_CASE("half arithmetic rounds after each operation") {
-  for (const std::string t : {"f16", "bf16"})
+  for (const std::string& t : std::vector<std::string>{"f16", "bf16"})
     check_agree("func f(in X: " + t + "[256], in Y: " + t + "[256], out Z: " + t + R"([1280]) {
   for i in 256 {
     Z[i] = X[i] * Y[i] + X[i]
@@ -177,9 +177,9 @@ TEST_CASE("bits are reinterpreted in memory order") {
   check_agree(R"(
 func f(in X: f32[64], in H: f16[64], out Y: i32[64], out Z: i16[64], out W: f32[64]) {
   for i in 64 {
-    Y[i] = bitcast_i32(X[i])
-    Z[i] = bitcast_i16(H[i])
-    W[i] = bitcast_f32(bitcast_i32(X[i]) ^ 1i32)
+    Y[i] = bitcast(X[i], i32)
+    Z[i] = bitcast(H[i], i16)
+    W[i] = bitcast(bitcast(X[i], i32) ^ 1i32, f32)
   }
 }
 )");

@@ -150,7 +150,8 @@ PrimFunc random_function(uint64_t seed) {
 
 TEST_CASE("random expressions: the interpreter and the machine agree") {
   const char* one = std::getenv("NESTOR_SEED");  // replays a failure
-  const uint64_t first = one ? std::stoull(one) : 1, count = one ? 1 : 120;
+  const char* many = std::getenv("NESTOR_FUZZ_COUNT");
+  const uint64_t first = one ? std::stoull(one) : 1, count = many ? std::stoull(many) : one ? 1 : 120;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     INFO("NESTOR_SEED=" << seed);
     testing::check_agree(random_function(seed), seed,
