@@ -39,7 +39,6 @@ Stmt Parser::statement() {
   const Token at = peek();
   if (at.kind != Token::identifier) fail_here("a statement", "");
   if (next_is("[", 1)) return store_or_update();
-  if (next_is("(", 1)) return evaluate();
   if (accept("for")) return loop(ForKind::serial, ThreadTag::none);
   if (accept("parallel")) return loop(ForKind::parallel, ThreadTag::none);
   if (accept("vectorized")) return loop(ForKind::vectorized, ThreadTag::none);
@@ -48,6 +47,7 @@ Stmt Parser::statement() {
   if (accept("if")) return if_statement();
   if (accept("let")) return let_statement();
   if (accept("alloc")) return alloc_statement(at, decl());
+  if (next_is("(", 1)) return evaluate();
   if (ThreadTag tag; thread_tag(tag)) {
     position_ += tag == ThreadTag::vthread ? 1 : 3;
     return loop(ForKind::thread, tag);
