@@ -83,12 +83,8 @@ inline void run_jit(const PrimFunc& f, std::vector<Tensor>& args, int threads, c
   nestor_pool_destroy(pool);
 }
 
-inline void check_agree(const PrimFunc& f, uint64_t seed = 1, const Target& target = host_target(),
-                        int threads = 2) {
-  INFO(print(f));
-  std::vector<Tensor> expected = hard_args(f, seed), actual = hard_args(f, seed);
-  interpret(f, expected);
-  run_jit(f, actual, threads, target);
+inline void compare(const PrimFunc& f, const std::vector<Tensor>& expected,
+                    const std::vector<Tensor>& actual) {
   for (size_t a = 0; a < expected.size(); ++a)
     for (int64_t i = 0; i < expected[a].size(); ++i)
       if (!same_bits(expected[a], actual[a], i)) {
@@ -96,6 +92,15 @@ inline void check_agree(const PrimFunc& f, uint64_t seed = 1, const Target& targ
                                            << ", the machine " << actual[a].get(i));
         FAIL("they differ");
       }
+}
+
+inline void check_agree(const PrimFunc& f, uint64_t seed = 1, const Target& target = host_target(),
+                        int threads = 2) {
+  INFO(print(f));
+  std::vector<Tensor> expected = hard_args(f, seed), actual = hard_args(f, seed);
+  interpret(f, expected);
+  run_jit(f, actual, threads, target);
+  compare(f, expected, actual);
 }
 
 inline void check_agree(const std::string& text, uint64_t seed = 1) {

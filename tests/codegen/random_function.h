@@ -1,0 +1,11 @@
+#pragma once
+
+#include "nestor/ir.h"
+
+namespace nestor::testing {
+
+// 8 expressions of one lane count over 10 inputs of 160 elements, one of each type; the same function for the
+// same seed.
+PrimFunc random_function(uint64_t seed);
+
+}  // namespace nestor::testing
