@@ -116,7 +116,11 @@ struct Partition {
   // an alias. A graph output may be an alias, an input or a constant: whoever runs the partition copies it.
   std::map<ValueId, ValueId> alias;
 };
-Partition partition(const Graph& g);  // fusion by pattern kinds, then each group to a PrimFunc
+struct PartitionOptions {
+  bool fuse = true;  // false: each node a function of its own
+};
+// Fusion by pattern kinds, then each group to a PrimFunc.
+Partition partition(const Graph& g, const PartitionOptions& options = {});
 std::string print(const Graph& g, const Partition& p);
 
 }  // namespace nestor

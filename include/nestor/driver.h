@@ -1,0 +1,140 @@
+// From a model to something that runs: the one place that strings the compiler's steps together. The command
+// line, the tuner and the tests call it. Every stage's result is kept, because `inspect` shows them and
+// `verify` compares them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nestor/codegen.h"
+#include "nestor/graph.h"
+#include "nestor/passes.h"
+#include "nestor/runtime.h"
+#include "nestor/schedule.h"
+#include "nestor/target.h"
+#include "nestor/verify.h"
+
+namespace nestor {
+
+// ---- Where schedules come from
+// ---------------------------------------------------------------------------------
+
+struct ScheduleChoice {
+  Trace trace;
+  std::string origin = "naive";  // "naive", "default", "database", "adapted", or the file's name
+};
+// nullopt: nothing for this function, ask the next provider.
+using ScheduleProvider = std::function<std::optional<ScheduleChoice>(const PrimFunc&, const Target&)>;
+
+ScheduleProvider naive_schedules();  // the loop nest as it is, for every function
+// The traces of a .sched file, each for the function of its header's name; one without a header for every
+// function.
+ScheduleProvider file_schedules(const std::string& path);
+ScheduleProvider first_of(std::vector<ScheduleProvider> providers);
+
+// ---- Models
+// ----------------------------------------------------------------------------------------------------
+
+struct CompileOptions {
+  Target target = host_target();
+  int threads = 1;
+  bool fuse = true;
+  ScheduleProvider schedules;  // null: naive. Where it has nothing for a function, that function stays naive.
+  BuildOptions build;          // values of symbolic dimensions
+  uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions
+  LowerOptions lowering;
+  // Unfused, unscheduled loop nests through the same LLVM: what `--schedule naive` means.
+  static CompileOptions naive(Target target = host_target());
+};
+
+// A model as read: a graph, and for .nest functions the partition that they are already.
+struct Source {
+  Graph graph;
+  std::optional<Partition> partition;
+};
+
+// spec: a path to .onnx, .json or .nest, or an operator as 'Conv(f32[1,3,8,8], const f32[4,3,3,3];
+// pads=[1,1,1,1])'.
+Source load(const std::string& spec, const CompileOptions& options = {});
+
+// Name(arg, ...; attr=value, ...) with args `f32[1,3,8,8]` (an input), `const f32[4]` (seeded), `i64[2]{3,4}`
+// (given) or `_` (omitted); a suffix `-> 2` asks for two outputs, Name@13 for an opset. Errors have a caret.
+Model parse_operator(const std::string& text, uint64_t seed = 1);
+bool looks_like_operator(const std::string& spec);
+
+// Constant folding by the compiler itself: small functions are interpreted, large ones compiled.
+EvaluateFn constant_evaluator(const Target& target);
+
+// ---- Functions
+// -------------------------------------------------------------------------------------------------
+
+// One function on its way down. Errors of its trace name the function.
+struct CompiledFunction {
+  PrimFunc func;  // as partition made it
+  ScheduleChoice choice;
+  PrimFunc scheduled, lowered;
+};
+CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
+CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
+                                  const LowerOptions& lowering = {});
+
+// A compiled function with memory around it: what folding, oracles, measuring and tests share.
+class FunctionRunner {
+ public:
+  // `code` holds the function's kernel under its name; null: compiled here.
+  FunctionRunner(const CompiledFunction& f, const Target& target, int threads = 1,
+                 std::shared_ptr<JitModule> code = nullptr);
+  ~FunctionRunner();
+  FunctionRunner(FunctionRunner&&) noexcept;
+
+  // args: logical tensors, one per parameter in order; constants are packed here. Outputs are written in
+  // place by run.
+  void bind(const std::vector<Tensor>& args);
+  void run();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+// Once, serially: the outputs in parameter order.
+std::vector<Tensor> run_function(const CompiledFunction& f, const std::vector<Tensor>& inputs,
+                                 const Target& target);
+
+// What a function should give for some inputs: the unscheduled loop nest compiled in f64, and how far
+// rounding alone may take the function from that, element by element.
+struct Oracle {
+  std::vector<Tensor> wanted;  // one per output, f64 for float outputs
+  std::vector<Tensor>
+      bounds;             // likewise; undefined where there is no bound: exact outputs, and see `unbounded`
+  std::string unbounded;  // why with_error_bound has none; then the default tolerance holds
+};
+Oracle make_oracle(const PrimFunc& f, const std::vector<Tensor>& inputs, const Target& target);
+Comparison compare(const Tensor& got, const Oracle& oracle, size_t output);
+
+// ---- Whole models
+// ----------------------------------------------------------------------------------------------
+
+struct CompiledModel {
+  Graph graph;  // optimized
+  Partition partition;
+  std::vector<CompiledFunction> funcs;  // as partition.funcs
+  Target target;
+  std::shared_ptr<const Plan> plan;  // null where the target is not a CPU
+
+  std::vector<PrimFunc> lowered() const;
+};
+
+CompiledModel compile_model(const std::string& spec, const CompileOptions& options = {});
+CompiledModel compile_model(Source source, const CompileOptions& options = {});
+
+// Machine code in this process. UserError where the target is not this machine's kind.
+std::unique_ptr<Executor> make_executor(const CompiledModel& model);
+
+// The execution plan: where each value lives, weights packed by the layouts of the scheduled functions.
+std::shared_ptr<const Plan> build_plan(const Graph& g, const Partition& p,
+                                       const std::vector<CompiledFunction>& funcs, int threads);
+
+}  // namespace nestor

@@ -1,0 +1,59 @@
+// A whole model: graph passes, partition, each function through its schedule and lowering, and the plan that
+// runs them.
+
+#include <algorithm>
+#include <set>
+
+#include "nestor/driver.h"
+
+namespace nestor {
+
+CompileOptions CompileOptions::naive(Target target) {
+  CompileOptions options;
+  options.target = std::move(target);
+  options.fuse = false;
+  options.schedules = naive_schedules();
+  return options;
+}
+
+std::vector<PrimFunc> CompiledModel::lowered() const {
+  std::vector<PrimFunc> all;
+  for (const CompiledFunction& f : funcs) all.push_back(f.lowered);
+  return all;
+}
+
+CompiledModel compile_model(const std::string& spec, const CompileOptions& options) {
+  return compile_model(load(spec, options), options);
+}
+
+CompiledModel compile_model(Source source, const CompileOptions& options) {
+  if (options.threads < 1) throw UserError("a model runs on at least one thread");
+  CompiledModel model;
+  model.target = options.target;
+  model.graph = std::move(source.graph);
+  if (source.partition) {
+    model.partition = std::move(*source.partition);
+  } else {
+    optimize(model.graph, constant_evaluator(options.target));
+    model.partition = partition(model.graph, {.fuse = options.fuse});
+  }
+  for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options));
+  if (options.target.kind == TargetKind::cpu)
+    model.plan = build_plan(model.graph, model.partition, model.funcs, options.threads);
+  return model;
+}
+
+std::unique_ptr<Executor> make_executor(const CompiledModel& model) {
+  if (!model.plan)
+    throw UserError("a model compiled for " + model.target.name +
+                    " can't run in this process: compile it for native");
+  if (model.target.triple != host_target().triple)
+    throw UserError("a model compiled for " + model.target.name + " can't run on this machine (" +
+                    host_target().triple + ")");
+  auto code = JitModule::compile(model.lowered(), model.target);
+  std::vector<KernelFn> kernels;
+  for (const std::string& name : model.plan->kernels) kernels.push_back(code->lookup(name));
+  return std::make_unique<Executor>(model.plan, std::move(kernels), code);
+}
+
+}  // namespace nestor

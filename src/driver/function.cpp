@@ -1,0 +1,171 @@
+// One function from its loop nest to a kernel that runs on tensors.
+
+#include <cstring>
+
+#include "nestor/driver.h"
+#include "nestor/interpret.h"
+#include "runtime/kernel_rt.h"
+
+namespace nestor {
+
+CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
+                                  const LowerOptions& lowering) {
+  PrimFunc scheduled;
+  try {
+    scheduled = apply(f, choice.trace);
+  } catch (const ScheduleError& e) {
+    Diagnostic d = e.diagnostic();
+    d.notes.push_back("while scheduling function " + f.name + " (" + choice.origin + " schedule)");
+    throw ScheduleError(d);
+  }
+  PrimFunc lowered = lower(scheduled, target, lowering);
+  return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
+}
+
+CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
+  std::optional<ScheduleChoice> choice;
+  if (options.schedules) choice = options.schedules(f, options.target);
+  return compile_function(f, choice.value_or(ScheduleChoice{}), options.target, options.lowering);
+}
+
+struct FunctionRunner::Impl {
+  std::shared_ptr<JitModule> code;
+  KernelFn kernel = nullptr;
+  std::vector<Param> params;  // as scheduled: layouts of constants
+  std::vector<Tensor> held;
+  std::vector<void*> args;
+  Tensor workspace;
+  nestor_pool* pool = nullptr;
+  ~Impl() {
+    if (pool) nestor_pool_destroy(pool);
+  }
+};
+
+FunctionRunner::FunctionRunner(const CompiledFunction& f, const Target& target, int threads,
+                               std::shared_ptr<JitModule> code)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->code = code ? std::move(code) : JitModule::compile({f.lowered}, target);
+  impl_->kernel = impl_->code->lookup(f.lowered.name);
+  impl_->params = f.scheduled.params;
+  impl_->workspace = Tensor(DType::u8, {workspace_bytes(f.lowered, threads)});
+  if (threads > 1) impl_->pool = nestor_pool_create(threads);
+}
+FunctionRunner::~FunctionRunner() = default;
+FunctionRunner::FunctionRunner(FunctionRunner&&) noexcept = default;
+
+void FunctionRunner::bind(const std::vector<Tensor>& args) {
+  NESTOR_CHECK(args.size() == impl_->params.size()) << args.size() << " tensors for " << impl_->params.size();
+  impl_->held.clear();
+  impl_->args.clear();
+  for (size_t i = 0; i < args.size(); ++i) {
+    const Param& p = impl_->params[i];
+    Tensor t = args[i];
+    if (p.decl.layout) {
+      NESTOR_CHECK(p.role == Role::constant) << p.decl.buffer->name << " has a layout and is not constant";
+      t = pack(t, p.decl);
+    }
+    NESTOR_CHECK(t.dtype() == p.decl.buffer->type.dtype && t.size() == physical_size(p.decl))
+        << to_string(t.dtype(), t.shape()) << " for parameter " << p.decl.buffer->name;
+    impl_->args.push_back(t.data());
+    impl_->held.push_back(std::move(t));
+  }
+}
+
+void FunctionRunner::run() {
+  const int32_t rc = impl_->kernel(impl_->args.data(), impl_->workspace.data(), impl_->pool);
+  NESTOR_CHECK(rc == 0) << "the kernel returned " << rc;
+}
+
+namespace {
+
+Tensor output_for(const Param& p) {
+  std::vector<int64_t> shape;
+  for (const Expr& e : p.decl.shape) {
+    const auto extent = as_int(e);
+    NESTOR_CHECK(extent.has_value()) << p.decl.buffer->name << " has a symbolic shape";
+    shape.push_back(*extent);
+  }
+  return Tensor(p.decl.buffer->type.dtype, std::move(shape));
+}
+
+// The given tensors for `in` and `const` parameters, fresh ones for the outputs.
+std::vector<Tensor> with_outputs(const PrimFunc& f, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> args;
+  size_t next = 0;
+  for (const Param& p : f.params) {
+    if (p.role == Role::out) {
+      args.push_back(output_for(p));
+    } else {
+      NESTOR_CHECK(next < inputs.size()) << f.name << " is given " << inputs.size() << " inputs";
+      args.push_back(inputs[next++]);
+    }
+  }
+  return args;
+}
+
+std::vector<Tensor> outputs_of(const PrimFunc& f, const std::vector<Tensor>& args) {
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (f.params[i].role == Role::out) outputs.push_back(args[i]);
+  return outputs;
+}
+
+// How many times the innermost statements run, roughly and saturating.
+double work_of(const Stmt& s) {
+  if (const auto* loop = s.as<For>())
+    return static_cast<double>(as_int(loop->extent).value_or(1)) * work_of(loop->body);
+  if (const auto* block = s.as<Block>()) return work_of(block->body);
+  if (const auto* alloc = s.as<Alloc>()) return work_of(alloc->body);
+  double sum = 1;
+  if (const auto* seq = s.as<Seq>())
+    for (const Stmt& child : seq->stmts) sum += work_of(child);
+  return sum;
+}
+
+}  // namespace
+
+std::vector<Tensor> run_function(const CompiledFunction& f, const std::vector<Tensor>& inputs,
+                                 const Target& target) {
+  const std::vector<Tensor> args = with_outputs(f.func, inputs);
+  FunctionRunner runner(f, target);
+  runner.bind(args);
+  runner.run();
+  return outputs_of(f.func, args);
+}
+
+Oracle make_oracle(const PrimFunc& f, const std::vector<Tensor>& inputs, const Target& target) {
+  Oracle oracle;
+  std::vector<Tensor> exact;
+  for (const Tensor& t : inputs) exact.push_back(is_float(t.dtype()) ? t.cast(DType::f64) : t);
+  const std::optional<PrimFunc> bounded = with_error_bound(f, &oracle.unbounded);
+  const PrimFunc reference = bounded ? *bounded : to_f64(f);
+  oracle.wanted = run_function(compile_function(reference, ScheduleChoice{}, target), exact, target);
+  size_t outputs = 0;
+  for (const Param& p : f.params) outputs += p.role == Role::out;
+  oracle.bounds.resize(outputs);
+  for (size_t i = 0, next = outputs; bounded && i < outputs; ++i)
+    if (is_float(oracle.wanted[i].dtype())) oracle.bounds[i] = oracle.wanted[next++];
+  oracle.wanted.resize(outputs);
+  return oracle;
+}
+
+Comparison compare(const Tensor& got, const Oracle& oracle, size_t output) {
+  const Tensor& bound = oracle.bounds.at(output);
+  return bound.defined() ? compare(got, oracle.wanted[output], bound) : compare(got, oracle.wanted[output]);
+}
+
+EvaluateFn constant_evaluator(const Target& target) {
+  // Compiling costs some 30 ms, an interpreted statement well under a microsecond: shape arithmetic is
+  // interpreted.
+  constexpr double kInterpretUpTo = 3e4;
+  const Target host = target.kind == TargetKind::cpu ? target : host_target();
+  return [host](const PrimFunc& f, const std::vector<Tensor>& inputs) {
+    if (work_of(f.body) > kInterpretUpTo)
+      return run_function(compile_function(f, ScheduleChoice{}, host), inputs, host);
+    std::vector<Tensor> args = with_outputs(f, inputs);
+    interpret(f, args);
+    return outputs_of(f, args);
+  };
+}
+
+}  // namespace nestor

@@ -1,0 +1,103 @@
+// What the command line calls MODEL, read into a graph: a model file, an operator string, or loop nests as
+// text.
+
+#include <fstream>
+#include <sstream>
+
+#include "nestor/driver.h"
+#include "nestor/parse.h"
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+bool ends_with(const std::string& s, std::string_view end) {
+  return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError("can't read " + path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A template with its symbolic dimensions replaced by numbers.
+PrimFunc instantiate(const PrimFunc& f, const std::map<std::string, int64_t>& dims, const std::string& path) {
+  VarMap values;
+  for (const Var& d : f.dims) {
+    auto it = dims.find(d->name);
+    if (it == dims.end())
+      throw UserError(Diagnostic{path + ": function " + f.name + " has a symbolic dimension " + d->name +
+                                     ", which is given no value",
+                                 {},
+                                 {},
+                                 "--dim " + d->name + "=128"});
+    values[d] = Expr(it->second);
+  }
+  if (values.empty()) return f;
+  PrimFunc out = f;
+  out.dims.clear();
+  auto fix = [&](BufferDecl& decl) {
+    for (Expr& e : decl.shape) e = substitute(e, values);
+  };
+  for (Param& p : out.params) fix(p.decl);
+  for (BufferDecl& a : out.allocs) fix(a);
+  out.body = substitute(out.body, values);
+  return simplify(out);
+}
+
+TensorType type_of(const BufferDecl& decl, const std::string& where) {
+  TensorType type{decl.buffer->type.dtype, {}};
+  for (const Expr& e : decl.shape) {
+    const auto extent = as_int(e);
+    if (!extent) throw UserError(where + ": the shape of " + decl.buffer->name + " isn't constant");
+    type.shape.push_back(*extent);
+  }
+  return type;
+}
+
+// Every function of the file becomes one call; values of several functions are told apart by the function's
+// name.
+Source load_functions(const std::string& path, const CompileOptions& options) {
+  Source source;
+  source.partition.emplace();
+  Graph& g = source.graph;
+  const std::vector<PrimFunc> funcs = parse_funcs(read_text(path), path);
+  if (funcs.empty()) throw UserError(path + " holds no function");
+  g.name = funcs.front().name;
+  uint64_t seed = options.seed;
+  for (const PrimFunc& templ : funcs) {
+    PrimFunc f = instantiate(templ, options.build.dims, path);
+    KernelCall call{static_cast<int>(source.partition->funcs.size()), {}, {}};
+    for (const Param& p : f.params) {
+      const auto id = static_cast<ValueId>(g.values.size());
+      Value value;
+      value.name = (funcs.size() > 1 ? f.name + "." : "") + p.decl.buffer->name;
+      value.type = type_of(p.decl, path + ": " + f.name);
+      if (p.role == Role::constant)
+        value.constant = Tensor::random(value.type.dtype, value.type.shape, ++seed);
+      if (p.role == Role::in) g.inputs.push_back(id);
+      if (p.role == Role::out) g.outputs.push_back(id);
+      g.values.push_back(std::move(value));
+      call.args.push_back(id);
+    }
+    source.partition->funcs.push_back(std::move(f));
+    source.partition->calls.push_back(std::move(call));
+  }
+  return source;
+}
+
+}  // namespace
+
+Source load(const std::string& spec, const CompileOptions& options) {
+  if (looks_like_operator(spec))
+    return {build_graph(parse_operator(spec, options.seed), options.build), std::nullopt};
+  if (ends_with(spec, ".nest")) return load_functions(spec, options);
+  return {build_graph(read_model(spec), options.build), std::nullopt};
+}
+
+}  // namespace nestor

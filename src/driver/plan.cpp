@@ -1,0 +1,171 @@
+// The execution plan of a partitioned graph: every value gets a place, every constant is packed as its
+// readers want it.
+//
+// A value produced by a kernel lives in the arena for as long as someone reads it, or directly in the
+// caller's output buffer where it is one. Views (Reshape and its kin) are the value they look at. What
+// remains, an output that is a view of an input, of a constant, or of another output, is copied at the end.
+
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "nestor/driver.h"
+#include "nestor/print.h"
+
+namespace nestor {
+
+namespace {
+
+std::string layout_key(const BufferDecl& decl) {
+  if (!decl.layout) return "";
+  std::string key = "(";
+  for (const Var& v : decl.layout->vars) key += v->name + ",";
+  key += ")->(";
+  for (const Expr& e : decl.layout->exprs) key += print(e) + ",";
+  return key + ") pad " + std::to_string(decl.layout->pad);
+}
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs)
+      : graph_(g), partition_(p), funcs_(funcs) {}
+
+  std::shared_ptr<const Plan> build(int threads) {
+    auto plan = std::make_shared<Plan>();
+    plan->name = graph_.name;
+    plan->threads = threads;
+    for (ValueId v : graph_.inputs) plan->inputs.push_back(describe(v));
+    for (ValueId v : graph_.outputs) plan->outputs.push_back(describe(v));
+    for (const CompiledFunction& f : funcs_) {
+      plan->kernels.push_back(f.lowered.name);
+      plan->workspace_bytes = std::max(plan->workspace_bytes, workspace_bytes(f.lowered, threads));
+    }
+    place_inputs_and_outputs();
+    place_temporaries(*plan);
+    for (const KernelCall& call : partition_.calls) plan->calls.push_back(plan_call(call));
+    copy_remaining_outputs(*plan);
+    plan->weights = Tensor(DType::u8, {weight_bytes_});
+    for (const auto& [offset, tensor] : packed_)
+      std::memcpy(static_cast<uint8_t*>(plan->weights.data()) + offset, tensor.data(),
+                  static_cast<size_t>(tensor.bytes()));
+    check_plan(*plan);
+    return plan;
+  }
+
+ private:
+  const Value& value(ValueId v) const { return graph_.values[static_cast<size_t>(v)]; }
+  PlanTensor describe(ValueId v) const { return {value(v).name, value(v).type.dtype, value(v).type.shape}; }
+  int64_t bytes(ValueId v) const { return describe(v).bytes(); }
+  const PrimFunc& func(const KernelCall& call) const {
+    return funcs_[static_cast<size_t>(call.func)].scheduled;
+  }
+
+  ValueId root(ValueId v) const {
+    for (auto it = partition_.alias.find(v); it != partition_.alias.end(); it = partition_.alias.find(v))
+      v = it->second;
+    return v;
+  }
+
+  void place_inputs_and_outputs() {
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      places_[graph_.inputs[i]] = {Region::input, static_cast<int64_t>(i)};
+    std::map<ValueId, bool> produced;
+    for (const KernelCall& call : partition_.calls)
+      for (size_t i = 0; i < call.args.size(); ++i)
+        if (func(call).params[i].role == Role::out) produced[call.args[i]] = true;
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const ValueId r = root(graph_.outputs[i]);
+      if (produced.count(r) && !places_.count(r)) places_[r] = {Region::output, static_cast<int64_t>(i)};
+    }
+  }
+
+  void place_temporaries(Plan& plan) {
+    std::vector<ValueId> values;  // in order of production
+    std::vector<Lifetime> lives;
+    std::map<ValueId, size_t> index;
+    for (size_t step = 0; step < partition_.calls.size(); ++step) {
+      const KernelCall& call = partition_.calls[step];
+      for (size_t i = 0; i < call.args.size(); ++i) {
+        const ValueId v = root(call.args[i]);
+        if (func(call).params[i].role == Role::out) {
+          NESTOR_CHECK(v == call.args[i] && !index.count(v))
+              << "two producers of value '" << value(v).name << "'";
+          if (places_.count(v)) continue;
+          index[v] = values.size();
+          values.push_back(v);
+          lives.push_back({bytes(v), static_cast<int>(step), static_cast<int>(step)});
+        } else if (auto it = index.find(v); it != index.end()) {
+          lives[it->second].last = static_cast<int>(step);
+        }
+      }
+    }
+    const ArenaLayout layout = plan_arena(lives);
+    for (size_t i = 0; i < values.size(); ++i) places_[values[i]] = {Region::arena, layout.offsets[i]};
+    plan.arena_bytes = layout.bytes;
+  }
+
+  // Packed once for each layout that someone asks for. v may be a view of the constant r.
+  Place constant(ValueId r, ValueId v, const BufferDecl* decl) {
+    const bool packs = decl && decl->layout;
+    const Tensor logical = value(r).constant.reshaped(value(v).type.shape);
+    const auto key =
+        std::make_pair(r, packs ? to_string(logical.dtype(), logical.shape()) + layout_key(*decl) : "");
+    auto it = weights_.find(key);
+    if (it == weights_.end()) {
+      Tensor packed = packs ? pack(logical, *decl) : logical;
+      it = weights_.emplace(key, weight_bytes_).first;
+      const int64_t size = align_up(packed.bytes());
+      packed_.emplace_back(weight_bytes_, std::move(packed));
+      weight_bytes_ += size;
+    }
+    return {Region::weights, it->second};
+  }
+
+  Place place_of(ValueId v, const BufferDecl* decl) {
+    const ValueId r = root(v);
+    if (value(r).constant.defined()) return constant(r, v, decl);
+    auto it = places_.find(r);
+    NESTOR_CHECK(it != places_.end()) << "value '" << value(r).name << "' is read before it is made";
+    return it->second;
+  }
+
+  PlanCall plan_call(const KernelCall& call) {
+    PlanCall planned{call.func, {}, 0, ""};
+    const PrimFunc& f = func(call);
+    NESTOR_CHECK(f.params.size() == call.args.size())
+        << f.name << " is called with " << call.args.size() << " args";
+    for (size_t i = 0; i < call.args.size(); ++i)
+      planned.args.push_back(place_of(call.args[i], &f.params[i].decl));
+    for (int n : call.nodes) {
+      const Node& node = graph_.nodes[static_cast<size_t>(n)];
+      planned.label += (planned.label.empty() ? "" : " + ") + node.op;
+    }
+    return planned;
+  }
+
+  void copy_remaining_outputs(Plan& plan) {
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const ValueId v = graph_.outputs[i];
+      const Place here{Region::output, static_cast<int64_t>(i)}, from = place_of(v, nullptr);
+      if (from == here) continue;
+      plan.calls.push_back({-1, {from, here}, bytes(v), "copy"});
+    }
+  }
+
+  const Graph& graph_;
+  const Partition& partition_;
+  const std::vector<CompiledFunction>& funcs_;
+  std::map<ValueId, Place> places_;
+  std::map<std::pair<ValueId, std::string>, int64_t> weights_;
+  std::vector<std::pair<int64_t, Tensor>> packed_;
+  int64_t weight_bytes_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Plan> build_plan(const Graph& g, const Partition& p,
+                                       const std::vector<CompiledFunction>& funcs, int threads) {
+  return PlanBuilder(g, p, funcs).build(threads);
+}
+
+}  // namespace nestor

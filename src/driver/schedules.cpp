@@ -1,0 +1,64 @@
+// Where schedules come from. A provider answers for the functions it knows; the first that answers wins.
+
+#include <fstream>
+#include <map>
+
+#include "nestor/driver.h"
+
+namespace nestor {
+
+namespace {
+
+// One text per `schedule ... {` header, each with empty lines before it, so that errors keep their line
+// numbers.
+std::vector<std::string> split_schedules(std::istream& in) {
+  std::vector<std::string> texts(1);
+  bool any_header = false;
+  int lines = 0;
+  for (std::string line; std::getline(in, line); ++lines) {
+    const size_t start = line.find_first_not_of(" \t");
+    if (start != std::string::npos && line.compare(start, 9, "schedule ") == 0) {
+      if (any_header) texts.emplace_back(static_cast<size_t>(lines), '\n');
+      any_header = true;
+    }
+    texts.back() += line + "\n";
+  }
+  return texts;
+}
+
+}  // namespace
+
+ScheduleProvider naive_schedules() {
+  return [](const PrimFunc&, const Target&) { return ScheduleChoice{}; };
+}
+
+ScheduleProvider first_of(std::vector<ScheduleProvider> providers) {
+  return [providers = std::move(providers)](const PrimFunc& f,
+                                            const Target& t) -> std::optional<ScheduleChoice> {
+    for (const ScheduleProvider& provider : providers)
+      if (auto choice = provider(f, t)) return choice;
+    return std::nullopt;
+  };
+}
+
+ScheduleProvider file_schedules(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError("can't read the schedule file " + path);
+  std::map<std::string, Trace> by_func;  // "" is for every function
+  for (const std::string& text : split_schedules(file)) {
+    Trace trace = parse_trace(text, path);
+    const std::string func = trace.func;
+    if (!by_func.emplace(func, std::move(trace)).second)
+      throw UserError(path + " has two schedules for " +
+                      (func.empty() ? "every function" : "'" + func + "'"));
+  }
+  return [by_func = std::move(by_func), path](const PrimFunc& f,
+                                              const Target&) -> std::optional<ScheduleChoice> {
+    auto it = by_func.find(f.name);
+    if (it == by_func.end()) it = by_func.find("");
+    if (it == by_func.end()) return std::nullopt;
+    return ScheduleChoice{it->second, path};
+  };
+}
+
+}  // namespace nestor
