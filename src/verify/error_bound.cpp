@@ -70,6 +70,15 @@ Expr or_zero(const Expr& e) {
   return e ? e : f64(0);
 }
 
+bool sums(const Stmt& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    const auto* u = s.as<Update>();
+    found = found || (u && u->op == ReduceOp::add);
+  });
+  return found;
+}
+
 class BoundBuilder {
  public:
   PrimFunc build(const PrimFunc& f) {
@@ -407,7 +416,7 @@ class BoundBuilder {
       out.where = wrap(lets, where);
     }
     if (b.init) {
-      start_terms_ = terms_;
+      start_terms_ = sums(b.body) ? terms_ : 0;  // a maximum rounds nothing
       out.init = statement(b.init);
       start_terms_ = 0;
     }
