@@ -1,5 +1,8 @@
 // FuncBuilder: from "out[i...] = body" to loops around a block. Operators speak of axes and elements only;
 // names, iterators and bindings are made here, so that every operator's loop nest looks alike.
+#include <algorithm>
+
+#include "nestor/check.h"
 #include "nestor/error.h"
 #include "nestor/ops.h"
 #include "nestor/walk.h"
@@ -70,6 +73,16 @@ void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatia
                          const std::vector<Axis>& reduced, ReduceOp op, const ReduceBody& body, Expr start,
                          const std::function<std::vector<Expr>(const std::vector<Expr>&)>& at) {
   NESTOR_CHECK(out.buffer) << "a block without an output buffer";
+  // A fold over nothing has no instance whose init could run: its result is the start.
+  const Expr first = start ? start : identity_of(op, out.buffer->type);
+  const bool empty = std::any_of(reduced.begin(), reduced.end(), [](const Axis& a) { return a.extent == 0; });
+  if (empty || reduced.empty())
+    return compute(
+        out, spatial,
+        [&](const std::vector<Expr>& s) {
+          return empty ? first : make::binary(binary_of(op), first, body(s, {}));
+        },
+        at);
   Nest nest{out.buffer->name, {}, {}, {}, {}, {}};
   const auto add = [&](const Axis& a, IterKind kind, std::vector<Expr>& refs) {
     const std::string name = unique(a.name, nest.names);
@@ -80,7 +93,7 @@ void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatia
   for (const Axis& a : spatial) add(a, IterKind::spatial, nest.spatial);
   for (const Axis& a : reduced) add(a, IterKind::reduce, nest.reduced);
   const std::vector<Expr> where = at ? at(nest.spatial) : nest.spatial;
-  Stmt init = make::store(out.buffer, where, start ? start : identity_of(op, out.buffer->type));
+  Stmt init = make::store(out.buffer, where, first);
   Stmt update = make::update(op, out.buffer, where, body(nest.spatial, nest.reduced));
   add_block(std::move(nest), std::move(init), std::move(update));
 }
@@ -88,6 +101,7 @@ void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatia
 PrimFunc FuncBuilder::finish() {
   func_.body = make::seq(std::move(body_));
   body_.clear();
+  check_well_formed(func_);
   return std::move(func_);
 }
 

@@ -45,10 +45,11 @@ std::vector<Axis> axes_of(const Dims& shape) {
 }
 
 int64_t normal_axis(const OpContext& ctx, int64_t axis, size_t rank, bool inclusive) {
-  const int64_t r = static_cast<int64_t>(rank) + (inclusive ? 1 : 0);
-  if (axis < -r || axis >= r)
+  const auto r = static_cast<int64_t>(rank);
+  const int64_t last = inclusive ? r : r - 1;
+  if (axis < -r || axis > last)
     ctx.fail("axis " + std::to_string(axis) + " is outside [" + std::to_string(-r) + ", " +
-             std::to_string(r) + ")");
+             std::to_string(last) + "]");
   return axis < 0 ? axis + r : axis;
 }
 

@@ -27,8 +27,7 @@ void require_rank(const OpContext& ctx, int i, size_t rank);
 // The loops of a tensor of that shape: i | i j | b i j | n c h w | i0 i1 i2 i3 i4 ...
 std::vector<Axis> axes_of(const Dims& shape);
 
-// An axis counted from the end where negative; fails outside [-rank, rank) (or rank itself, where
-// `inclusive`).
+// An axis counted from the end where negative; fails outside [-rank, rank-1] (or rank, where `inclusive`).
 int64_t normal_axis(const OpContext& ctx, int64_t axis, size_t rank, bool inclusive = false);
 // The same for a list, without repetitions; in the given order.
 Dims normal_axes(const OpContext& ctx, const Dims& axes, size_t rank);

@@ -1,9 +1,11 @@
 // What holds for every operator.
 #include "tests/ops/catalog.h"
 
+#include <cmath>
 #include <set>
 
 #include "catch.h"
+#include "nestor/interpret.h"
 #include "nestor/parse.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
@@ -40,5 +42,25 @@ TEST_CASE("Every tensor that an operator writes to is its output or its temporar
       const Param* p = find_param(f, store->buffer);
       CHECK((!p || p->role == Role::out));
     });
+  }
+}
+
+TEST_CASE("Every operator runs within its memory, and in f64 gives the same up to rounding") {
+  for (const CatalogEntry& e : catalog()) {
+    const PrimFunc f = e.node.build();
+    INFO(e.what << "\n" << print(f));
+    std::vector<Tensor> args = random_args(f, 3), wide;
+    for (const Tensor& t : args) wide.push_back(is_float(t.dtype()) ? t.cast(DType::f64) : t.clone());
+    interpret(f, args);
+    interpret(to_f64(f), wide);
+    for (size_t k = 0; k < args.size(); ++k) {
+      if (f.params[k].role != Role::out) continue;
+      for (int64_t i = 0; i < args[k].size(); ++i) {
+        const double a = args[k].get(i), b = wide[k].get(i);
+        INFO("element " << i << ": " << a << " and " << b);
+        CHECK((std::isnan(a) == std::isnan(b)));
+        CHECK((std::isnan(a) || a == b || std::abs(a - b) <= 1e-5 * std::max(1.0, std::abs(b))));
+      }
+    }
   }
 }

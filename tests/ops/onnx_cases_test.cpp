@@ -1,0 +1,165 @@
+// The single-node cases of the onnx package, interpreted: the outside opinion on each operator's meaning,
+// opset by opset. The package is in the virtual environment that `./dev setup` makes; without it the test
+// says SKIPPED.
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "catch.h"
+#include "nestor/interpret.h"
+#include "nestor/print.h"
+#include "tests/ops/op_case.h"
+
+using namespace nestor;
+using nlohmann::json;
+
+namespace {
+
+Tensor tensor_of(const json& j) {
+  Tensor t(*parse_dtype(j["dtype"].get<std::string>()), j["shape"].get<std::vector<int64_t>>());
+  const std::string hex = j["data"].get<std::string>();
+  REQUIRE(static_cast<int64_t>(hex.size()) == 2 * t.bytes());
+  for (size_t i = 0; i < hex.size() / 2; ++i)
+    static_cast<uint8_t*>(t.data())[i] = static_cast<uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
+  return t;
+}
+
+AttrValue attribute_of(const json& j) {
+  const std::string kind = j.begin().key();
+  const json& v = j.begin().value();
+  if (kind == "int") return v.get<int64_t>();
+  if (kind == "float") return v.get<double>();
+  if (kind == "ints") return v.get<std::vector<int64_t>>();
+  if (kind == "floats") return v.get<std::vector<double>>();
+  if (kind == "tensor") return tensor_of(v);
+  return v.get<std::string>();
+}
+
+bool is_close(double got, double wanted, double rtol, double atol) {
+  if (std::isnan(got) || std::isnan(wanted)) return std::isnan(got) && std::isnan(wanted);
+  return got == wanted || std::abs(got - wanted) <= atol + rtol * std::abs(wanted);
+}
+
+// Where the tensors differ; empty where they agree.
+std::string difference(const Tensor& got, const Tensor& wanted, double rtol, double atol) {
+  const auto type = [](const Tensor& t) { return to_string(t.dtype(), t.shape()); };
+  if (type(got) != type(wanted)) return type(got) + " instead of " + type(wanted);
+  for (int64_t i = 0; i < got.size(); ++i)
+    if (!is_close(got.get(i), wanted.get(i), rtol, atol))
+      return "element " + std::to_string(i) + " is " + std::to_string(got.get(i)) + " instead of " +
+             std::to_string(wanted.get(i));
+  return "";
+}
+
+// Builds and runs the case's node. `constants`: all inputs are known at compile time, not only those that
+// must be.
+std::string run_case(const json& c, const OpDef& op, bool constants) {
+  OpCase node(c["op"], c["opset"], c["domain"]);
+  std::map<ValueId, Tensor> values;
+  for (size_t i = 0; i < c["inputs"].size(); ++i) {
+    if (c["inputs"][i].is_null()) {
+      node.omitted();
+      continue;
+    }
+    const Tensor t = tensor_of(c["inputs"][i]);
+    const bool is_static =
+        std::count(op.static_inputs.begin(), op.static_inputs.end(), static_cast<int>(i)) > 0;
+    values[static_cast<ValueId>(node.graph().values.size())] = t;
+    if (constants || is_static)
+      node.constant(t);
+    else
+      node.input(t.dtype(), t.shape());
+  }
+  for (const auto& [name, value] : c["attrs"].items()) node.attr(name, attribute_of(value));
+  const auto outputs = static_cast<int>(c["outputs"].size());
+  node.outputs(outputs);
+
+  const std::vector<TensorType> types = node.infer();
+  std::vector<ValueId> ids;
+  const PrimFunc f = op.fold && op.name == "Constant" ? PrimFunc{} : node.build(&ids);
+  std::vector<Tensor> args;
+  for (size_t k = 0; k < ids.size(); ++k) {
+    const auto it = values.find(ids[k]);
+    if (it != values.end()) {
+      args.push_back(it->second);
+      continue;
+    }
+    const TensorType& type = types[static_cast<size_t>(ids[k]) - node.graph().values.size()];
+    args.emplace_back(type.dtype, type.shape);
+  }
+  if (!f.body) return "";  // a Constant: folding is tested elsewhere
+  interpret(f, args);
+  for (size_t k = 0; k < ids.size(); ++k) {
+    if (values.count(ids[k])) continue;
+    const json& wanted = c["outputs"][static_cast<size_t>(ids[k]) - node.graph().values.size()];
+    const std::string d =
+        wanted.is_null() ? "" : difference(args[k], tensor_of(wanted), c["rtol"], c["atol"]);
+    if (!d.empty()) return d + "\n" + print(f);
+  }
+  return "";
+}
+
+// What our operators refuse on purpose. Anything else that a case throws is a bug.
+bool is_known_limit(const std::string& message) {
+  for (const char* limit : {"training isn't supported", "the output `Indices` isn't supported",
+                            "input 0 is f16", "input 0 is bool"})
+    if (message.find(limit) != std::string::npos) return true;
+  UNSCOPED_INFO(message);
+  return false;
+}
+
+std::string exported_cases() {
+  const std::string out = NESTOR_BINARY_DIR "/onnx_node_cases.jsonl";
+  if (std::filesystem::exists(out)) return out;
+  const std::string python = NESTOR_SOURCE_DIR "/build/venv/bin/python";
+  if (!std::filesystem::exists(python)) return "";
+  const std::string script = NESTOR_SOURCE_DIR "/tests/ops/export_onnx_cases.py";
+  if (std::system((python + " " + script + " " + out + ".tmp 2>/dev/null").c_str()) != 0) return "";
+  std::filesystem::rename(out + ".tmp", out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("The onnx package's node cases") {
+  const std::string path = exported_cases();
+  if (path.empty()) {
+    WARN("SKIPPED: the onnx package isn't in build/venv; ./dev setup installs it");
+    return;
+  }
+  int passed = 0, unknown = 0, unchecked = 0;
+  std::map<std::string, std::string> refused;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const json c = json::parse(line);
+    if (c.contains("skipped")) {
+      unchecked = c["skipped"];
+      continue;
+    }
+    const OpDef* op = find_op(c["domain"], c["op"], c["opset"]);
+    if (!op) {
+      ++unknown;
+      continue;
+    }
+    const std::string name = c["name"];
+    INFO(name << " (" << c["op"] << ", opset " << c["opset"] << ")");
+    std::string plain, folded;
+    try {
+      plain = run_case(c, *op, false);
+      folded = run_case(c, *op, true);
+    } catch (const UserError& e) {
+      refused[name] = e.what();
+      CHECK(is_known_limit(e.what()));
+      continue;
+    }
+    CHECK(plain == "");
+    CHECK(folded == "");
+    passed += plain.empty() && folded.empty();
+  }
+  WARN(passed << " cases agree, " << refused.size() << " are refused, " << unknown
+              << " are of operators we don't have, " << unchecked << " aren't single nodes");
+  CHECK(passed >= 450);
+}
