@@ -26,8 +26,27 @@ struct ScheduleChoice {
   Trace trace;
   std::string origin = "naive";  // "naive", "default", "database", "adapted", or the file's name
 };
-// nullopt: nothing for this function, ask the next provider.
-using ScheduleProvider = std::function<std::optional<ScheduleChoice>(const PrimFunc&, const Target&)>;
+// Answers for the functions it knows; nullopt: nothing for this one, ask the next provider. `check` sees all
+// functions of a model before the first question and throws where the provider names one that isn't there.
+class ScheduleProvider {
+ public:
+  using Choose = std::function<std::optional<ScheduleChoice>(const PrimFunc&, const Target&)>;
+  using Check = std::function<void(const std::vector<PrimFunc>&)>;
+  ScheduleProvider() = default;
+  template <class F>
+  requires std::is_convertible_v<F, Choose> ScheduleProvider(F choose, Check check = {})
+      : choose_(std::move(choose)), check_(std::move(check)) {}
+
+  explicit operator bool() const { return static_cast<bool>(choose_); }
+  std::optional<ScheduleChoice> operator()(const PrimFunc& f, const Target& t) const { return choose_(f, t); }
+  void check(const std::vector<PrimFunc>& funcs) const {
+    if (check_) check_(funcs);
+  }
+
+ private:
+  Choose choose_;
+  Check check_;
+};
 
 ScheduleProvider naive_schedules();  // the loop nest as it is, for every function
 // The traces of a .sched file, each for the function of its header's name; one without a header for every

@@ -37,6 +37,7 @@ CompiledModel compile_model(Source source, const CompileOptions& options) {
     optimize(model.graph, constant_evaluator(options.target));
     model.partition = partition(model.graph, {.fuse = options.fuse});
   }
+  options.schedules.check(model.partition.funcs);
   for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options));
   if (options.target.kind == TargetKind::cpu)
     model.plan = build_plan(model.graph, model.partition, model.funcs, options.threads);

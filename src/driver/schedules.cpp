@@ -1,5 +1,6 @@
 // Where schedules come from. A provider answers for the functions it knows; the first that answers wins.
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -33,12 +34,14 @@ ScheduleProvider naive_schedules() {
 }
 
 ScheduleProvider first_of(std::vector<ScheduleProvider> providers) {
-  return [providers = std::move(providers)](const PrimFunc& f,
-                                            const Target& t) -> std::optional<ScheduleChoice> {
+  auto choose = [providers](const PrimFunc& f, const Target& t) -> std::optional<ScheduleChoice> {
     for (const ScheduleProvider& provider : providers)
       if (auto choice = provider(f, t)) return choice;
     return std::nullopt;
   };
+  return {choose, [providers](const std::vector<PrimFunc>& funcs) {
+            for (const ScheduleProvider& provider : providers) provider.check(funcs);
+          }};
 }
 
 ScheduleProvider file_schedules(const std::string& path) {
@@ -52,13 +55,26 @@ ScheduleProvider file_schedules(const std::string& path) {
       throw UserError(path + " has two schedules for " +
                       (func.empty() ? "every function" : "'" + func + "'"));
   }
-  return [by_func = std::move(by_func), path](const PrimFunc& f,
-                                              const Target&) -> std::optional<ScheduleChoice> {
+  auto choose = [by_func, path](const PrimFunc& f, const Target&) -> std::optional<ScheduleChoice> {
     auto it = by_func.find(f.name);
     if (it == by_func.end()) it = by_func.find("");
     if (it == by_func.end()) return std::nullopt;
     return ScheduleChoice{it->second, path};
   };
+  auto check = [by_func, path](const std::vector<PrimFunc>& funcs) {
+    std::string names;
+    for (const PrimFunc& f : funcs) names += (names.empty() ? "" : ", ") + f.name;
+    for (const auto& [name, trace] : by_func) {
+      const auto same = [&name = name](const PrimFunc& f) { return f.name == name; };
+      if (!name.empty() && std::none_of(funcs.begin(), funcs.end(), same))
+        throw UserError(
+            Diagnostic{path + " has a schedule for '" + name + "', which is no function of the model",
+                       {},
+                       {},
+                       "its functions are " + names});
+    }
+  };
+  return {choose, check};
 }
 
 }  // namespace nestor

@@ -49,7 +49,8 @@ TEST_CASE("constants come from the seed, literals as written, omitted inputs sta
 
 TEST_CASE("mistakes in an operator string are underlined") {
   CHECK_THAT(error_of("Relu(f33[4])"), Catch::Contains("'f33' is no element type") &&
-                                           Catch::Contains("\n  Relu(f33[4])\n       ^") && Catch::Contains("f32"));
+                                           Catch::Contains("\n  Relu(f33[4])\n       ^") &&
+                                           Catch::Contains("f32"));
   CHECK_THAT(error_of("Relu(f32[-4])"), Catch::Contains("can't be negative"));
   CHECK_THAT(error_of("Relu(f32[99999999999999999999])"), Catch::Contains("doesn't fit 64 bits"));
   CHECK_THAT(error_of("Relu(f32[4]"), Catch::Contains("expected"));

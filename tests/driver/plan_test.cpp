@@ -107,8 +107,8 @@ TEST_CASE("outputs that are views, inputs, constants or other outputs are copied
 
 TEST_CASE("a view keeps the value it looks at alive") {
   Net net;
-  const ValueId x = net.value("x"), a = net.value("a"), b = net.value("b"), c = net.value("c"), d = net.value("d"),
-                view = net.value("view", {8, 1});
+  const ValueId x = net.value("x"), a = net.value("a"), b = net.value("b"), c = net.value("c"),
+                d = net.value("d"), view = net.value("view", {8, 1});
   net.graph.inputs = {x};
   net.call(1, {x, a});
   net.call(1, {x, b});
@@ -138,6 +138,7 @@ TEST_CASE("weights are packed as each reader's layout wants them") {
   REQUIRE(plan->weights.bytes() == 128);
   const Place plain = plan->calls[0].args[1], packed = plan->calls[1].args[1];
   CHECK_FALSE(plain == packed);
-  const auto* floats = reinterpret_cast<const float*>(static_cast<const char*>(plan->weights.data()) + packed.at);
+  const auto* floats =
+      reinterpret_cast<const float*>(static_cast<const char*>(plan->weights.data()) + packed.at);
   CHECK(std::vector<float>(floats, floats + 8) == std::vector<float>{0, 4, 1, 5, 2, 6, 3, 7});
 }

@@ -1,0 +1,54 @@
+#include <filesystem>
+#include <fstream>
+
+#include "catch.h"
+#include "nestor/driver.h"
+#include "nestor/parse.h"
+
+using namespace nestor;
+
+namespace {
+
+struct File {
+  std::string path = (std::filesystem::path(NESTOR_BINARY_DIR) / "schedules_test.sched").string();
+  explicit File(const std::string& text) { std::ofstream(path) << text; }
+  ~File() { std::filesystem::remove(path); }
+};
+
+PrimFunc func(const std::string& name) {
+  return parse_func("func " + name + R"((in X: f32[8], out Y: f32[8]) {
+  for i in 8 {
+    block Y(vi: S 8 = i) {
+      Y[vi] = X[vi]
+    }
+  }
+})");
+}
+
+}  // namespace
+
+TEST_CASE("a schedule file answers for the functions it names") {
+  File file("schedule a {\n  i0 i1 = split Y.i [_, 4]\n}\n\nschedule b {\n  vectorize Y.i\n}\n");
+  const ScheduleProvider p = file_schedules(file.path);
+  const Target t = host_target();
+  CHECK(p(func("a"), t)->trace.steps.at(0).primitive == "split");
+  CHECK(p(func("b"), t)->trace.steps.at(0).primitive == "vectorize");
+  CHECK(p(func("b"), t)->trace.steps.at(0).loc.line == 6);
+  CHECK(p(func("b"), t)->origin == file.path);
+  CHECK_FALSE(p(func("c"), t));
+  CHECK(first_of({p, naive_schedules()})(func("c"), t)->origin == "naive");
+  CHECK_NOTHROW(p.check({func("a"), func("b")}));
+  CHECK_THROWS_WITH(first_of({p}).check({func("a"), func("c")}),
+                    Catch::Contains("schedule for 'b', which is no function") && Catch::Contains("a, c"));
+}
+
+TEST_CASE("a schedule without a header is for every function") {
+  File file("vectorize Y.i\n");
+  CHECK(file_schedules(file.path)(func("anything"), host_target())->trace.steps.size() == 1);
+}
+
+TEST_CASE("two schedules for one function, and a missing file, are refused") {
+  File file("schedule a {\n  vectorize Y.i\n}\nschedule a {\n}\n");
+  CHECK_THROWS_WITH(file_schedules(file.path), Catch::Contains("two schedules for 'a'"));
+  CHECK_THROWS_AS(file_schedules(file.path + ".none"), UserError);
+}
