@@ -17,8 +17,8 @@ namespace {
 
 // Nesting of statements and parentheses, and the height of an expression's tree. Recursive walks of what was
 // parsed need stack in proportion.
-constexpr int kMaxDepth = 400;
-constexpr int kMaxHeight = 1500;
+constexpr int kMaxDepth = 1000;
+constexpr int kMaxHeight = 3000;
 constexpr int kMaxLanes = 4096;
 
 constexpr BinaryOp kOperators[] = {
@@ -179,7 +179,6 @@ Expr Parser::primary() {
 }
 
 Expr Parser::open_form() {
-  const DepthGuard guard(*this);
   const Token at = take();
   if (at.text == "if") {
     const Token cond_at = peek();

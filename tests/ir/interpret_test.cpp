@@ -20,7 +20,8 @@ Tensor floats(std::vector<int64_t> shape, const std::vector<float>& values, DTyp
   return out;
 }
 
-std::vector<double> run(const std::string& text, std::vector<Tensor> args, const InterpretOptions& options = {}) {
+std::vector<double> run(const std::string& text, std::vector<Tensor> args,
+                        const InterpretOptions& options = {}) {
   interpret(parse_func(text), args, options);
   std::vector<double> out;
   for (int64_t i = 0; i < args.back().size(); ++i) out.push_back(args.back().get(i));
@@ -65,16 +66,19 @@ TEST_CASE("a reduction block initializes, accumulates, and follows its guards") 
   // Ragged: 2x2 covers 3; the instance i=3 doesn't run.
   CHECK(run(R"(func f(out Y: f32[3]) {
     for i0 in 2, i1 in 2 { block Y(vi: S 3 = i0*2 + i1) { Y[vi] = f32(vi) } }
-  })", {Tensor(DType::f32, {3})}) == std::vector<double>{0, 1, 2});
+  })",
+            {Tensor(DType::f32, {3})}) == std::vector<double>{0, 1, 2});
 }
 
 TEST_CASE("select and the logical operators are lazy") {
   CHECK(run(R"(func pad(in X: f32[2], out Y: f32[4]) {
     for i in 4 { block Y(v: S 4 = i) { Y[v] = if 1 <= v && v < 3 then X[v-1] else 0.0f32 } }
-  })", {floats({2}, {5, 6}), Tensor(DType::f32, {4})}) == std::vector<double>{0, 5, 6, 0});
+  })",
+            {floats({2}, {5, 6}), Tensor(DType::f32, {4})}) == std::vector<double>{0, 5, 6, 0});
   CHECK(run(R"(func f(in X: f32[1], out Y: f32[2]) {
     for i in 2 { if i == 1 || X[i] > 0.0f32 { Y[i] = 1.0f32 } else { Y[i] = 2.0f32 } }
-  })", {floats({1}, {-1}), Tensor(DType::f32, {2})}) == std::vector<double>{2, 1});
+  })",
+            {floats({1}, {-1}), Tensor(DType::f32, {2})}) == std::vector<double>{2, 1});
 }
 
 TEST_CASE("arithmetic is rounded once in its own type") {
@@ -123,16 +127,19 @@ TEST_CASE("half types round every result") {
 
 TEST_CASE("vectors: ramps, masks, broadcasts, tree reductions") {
   CHECK(run(R"(func f(in X: f32[6], out Y: f32[1]) { Y[0] = reduce_add(X[ramp(1, 1, 4)]) })",
-            {floats({6}, {0, 16777216, 1, -16777216, 1, 9}), Tensor(DType::f32, {1})})[0] == 2);  // (a+c) + (b+d)
+            {floats({6}, {0, 16777216, 1, -16777216, 1, 9}), Tensor(DType::f32, {1})})[0] ==
+        2);  // (a+c) + (b+d)
   CHECK(run(R"(func f(in X: f32[3], out Y: f32[3]) {
     Y[ramp(0, 1, 4)] mask (ramp(0, 1, 4) < x4(3)) = (X[ramp(0, 1, 4)] mask (ramp(0, 1, 4) < x4(3))) * x4(2.0f32)
-  })", {floats({3}, {1, 2, 3}), Tensor(DType::f32, {3})}) == std::vector<double>{2, 4, 6});
+  })",
+            {floats({3}, {1, 2, 3}), Tensor(DType::f32, {3})}) == std::vector<double>{2, 4, 6});
 }
 
 TEST_CASE("symbolic dimensions") {
   InterpretOptions o;
   o.dims = {3};
-  const PrimFunc f = parse_func("func f[N](in X: f32[N], out Y: f32[N+1]) { for i in N { Y[i+1] = X[i] } Y[0] = 0.0f32 }");
+  const PrimFunc f =
+      parse_func("func f[N](in X: f32[N], out Y: f32[N+1]) { for i in N { Y[i+1] = X[i] } Y[0] = 0.0f32 }");
   std::vector<Tensor> args = random_args(f, 1, {3});
   interpret(f, args, o);
   CHECK(args[1].shape() == std::vector<int64_t>{4});
@@ -140,12 +147,17 @@ TEST_CASE("symbolic dimensions") {
 }
 
 TEST_CASE("memory errors name buffer, element, iteration and statement") {
-  const std::string outside = complaint("func f(in X: f32[3], out Y: f32[3]) { for i in 3 { Y[i] = X[i+1] } }");
-  CHECK_THAT(outside, Contains("index 3 in dimension 0 is outside of X[3]") && Contains("i=2") && Contains("^"));
-  const std::string fresh = complaint("func f(out Y: f32[3]) { alloc T: f32[3,2] for i in 3 { Y[i] = T[i,1] } }");
+  const std::string outside =
+      complaint("func f(in X: f32[3], out Y: f32[3]) { for i in 3 { Y[i] = X[i+1] } }");
+  CHECK_THAT(outside,
+             Contains("index 3 in dimension 0 is outside of X[3]") && Contains("i=2") && Contains("^"));
+  const std::string fresh =
+      complaint("func f(out Y: f32[3]) { alloc T: f32[3,2] for i in 3 { Y[i] = T[i,1] } }");
   CHECK_THAT(fresh, Contains("T[0,1] is read before anything was stored there"));
-  CHECK_THAT(complaint("func f(out Y: f32[3]) { for i in 3 { Y[i] += 1.0f32 } }"), Contains("Y[0] is read before"));
-  CHECK_THAT(complaint("func f(out Y: i64[1]) { for i in 2 { Y[0] = 5 / i } }"), Contains("division by zero"));
+  CHECK_THAT(complaint("func f(out Y: f32[3]) { for i in 3 { Y[i] += 1.0f32 } }"),
+             Contains("Y[0] is read before"));
+  CHECK_THAT(complaint("func f(out Y: i64[1]) { for i in 2 { Y[0] = 5 / i } }"),
+             Contains("division by zero"));
   std::vector<Tensor> wrong = {Tensor(DType::f32, {2}), Tensor(DType::f32, {3})};
   CHECK_THROWS_WITH(interpret(parse_func("func f(in X: f32[3], out Y: f32[3]) { Y[0] = X[0] }"), wrong),
                     Contains("parameter X is f32[3], but f32[2] was given"));
@@ -154,7 +166,8 @@ TEST_CASE("memory errors name buffer, element, iteration and statement") {
 TEST_CASE("an allocation is uninitialized each time its statement begins") {
   CHECK_THAT(complaint(R"(func f(out Y: f32[2]) {
     for i in 2 { alloc T: f32[1] { if i == 0 { T[0] = 1.0f32 } Y[i] = T[0] } }
-  })"), Contains("T[0] is read before") && Contains("i=1"));
+  })"),
+             Contains("T[0] is read before") && Contains("i=1"));
 }
 
 TEST_CASE("races between iterations without order are found, ordered ones are not reported") {
@@ -167,7 +180,8 @@ TEST_CASE("races between iterations without order are found, ordered ones are no
   CHECK_THAT(complaint(R"(func f(in X: f32[4], out Y: f32[1]) {
     Y[0] = 0.0f32
     parallel k in 4 { Y[0] += X[k] }
-  })"), Contains("loop `k`"));
+  })"),
+             Contains("loop `k`"));
   CHECK_THAT(complaint("func f(out Y: f32[2]) { vectorized k in 4 { Y[k/2] = 1.0f32 } }"),
              Contains("k=0 writes Y[0] and k=1 writes it"));
   // Read first, written by another iteration later, with harmless readers between.
@@ -175,16 +189,20 @@ TEST_CASE("races between iterations without order are found, ordered ones are no
     alloc T: f32[1]
     T[0] = 0.0f32
     parallel i in 4 { Y[i] = T[0] if i == 3 { T[0] = 1.0f32 } }
-  })"), Contains("i=0 reads T[0] and i=3 writes it"));
+  })"),
+             Contains("i=0 reads T[0] and i=3 writes it"));
   // In order: a serial loop around, separate loops, an iteration's own serial loop.
   CHECK(complaint(R"(func f(in X: f32[4], out Y: f32[4]) {
     for k in 3 { parallel i in 4 { if k == 0 { Y[i] = X[i] } else { Y[i] += X[i] } } }
     parallel i in 4 { for k in 3 { Y[3-i] += 1.0f32 } }
-  })").empty());
+  })")
+            .empty());
   CHECK(complaint(R"(func f(in X: f32[4], out Y: f32[4]) {
     parallel i in 4 { alloc T: f32[1] { T[0] = X[i] Y[i] = T[0] } }
-  })").empty());
-  CHECK_THAT(complaint("func f(out Y: f32[2]) { Y[ramp(0, 0, 4)] = x4(1.0f32) }"), Contains("both write Y[0]"));
+  })")
+            .empty());
+  CHECK_THAT(complaint("func f(out Y: f32[2]) { Y[ramp(0, 0, 4)] = x4(1.0f32) }"),
+             Contains("both write Y[0]"));
 }
 
 TEST_CASE("iterations without order run in the order asked for") {
@@ -211,7 +229,8 @@ std::string reversal(const std::string& sync) {
       alloc S: f32[4] shared {
         threadIdx.x t in 4 {
           S[t] = X[b*4 + t]
-          )" + sync + R"(
+          )" +
+         sync + R"(
           Y[b*4 + t] = S[3-t]
         }
       }
@@ -232,7 +251,8 @@ TEST_CASE("threads wait at barriers; a missing one is a race") {
   CHECK_THAT(complaint(reversal("if t < 2 { sync() }")), Contains("S["));
   CHECK_THAT(complaint("func f(out Y: f32[4]) { threadIdx.x t in 4 { if t < 2 { sync() } Y[t] = 1.0f32 } }"),
              Contains("a barrier is reached by thread t=1, but thread t=3 ends without it"));
-  // Two-dimensional blocks, a barrier in a serial loop; without the second one the next round overwrites too early.
+  // Two-dimensional blocks, a barrier in a serial loop; without the second one the next round overwrites too
+  // early.
   const auto rounds = [](const std::string& second) {
     return R"(func f(in X: f32[2,3], out Y: f32[2,3]) {
       alloc S: f32[2,3] shared
@@ -242,7 +262,8 @@ TEST_CASE("threads wait at barriers; a missing one is a race") {
           S[y,x] = X[y,x] * f32(k)
           sync()
           Y[y,x] += S[1-y,2-x]
-          )" + second + R"(
+          )" +
+           second + R"(
         }
       } }
     })";

@@ -7,9 +7,7 @@ namespace {
 
 BufferDecl blocked(std::vector<Expr> shape, double pad) {
   Var o = make_var("o"), c = make_var("c"), r = make_var("r");
-  return {make_buffer("W", {DType::f32}),
-          std::move(shape),
-          Scope::global,
+  return {make_buffer("W", {DType::f32}), std::move(shape), Scope::global,
           IndexMap{{o, c, r}, {Expr(o) / 32, Expr(c) / 16, r, Expr(c) % 16, Expr(o) % 32}, pad}};
 }
 
