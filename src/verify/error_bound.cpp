@@ -7,68 +7,15 @@
 // summation, so that schedules may reassociate. Values are shared by lets, else the pairs would double the
 // expression at every level.
 
-#include <cmath>
-#include <functional>
+#include "src/verify/error_bound.h"
 
 #include "nestor/verify.h"
-#include "nestor/walk.h"
 
 namespace nestor {
 
+namespace bound {
+
 namespace {
-
-constexpr Type kF64{DType::f64, 1};
-constexpr double kMathUlps =
-    8;  // of exp, log, tanh ... as lowering expands them; tested where they are expanded
-
-struct Unbounded {
-  std::string why;
-};
-
-Expr f64(double v) {
-  return make::float_imm(v, kF64);
-}
-Expr abs_of(const Expr& e) {
-  return make::call(Intrinsic::abs, {e});
-}
-
-double unit_roundoff(DType t) {
-  switch (t) {
-    case DType::f16:
-      return std::ldexp(1.0, -11);
-    case DType::bf16:
-      return std::ldexp(1.0, -8);
-    case DType::f32:
-      return std::ldexp(1.0, -24);
-    default:
-      return std::ldexp(1.0, -52);  // f64: the oracle rounds as much itself
-  }
-}
-
-// Of a float: value and bound, both atoms or small; err null means exact. Of an integer or bool: value only,
-// exact.
-struct Pair {
-  Expr value, err;
-};
-using Lets = std::vector<std::pair<Var, Expr>>;
-
-Expr wrap(const Lets& lets, Expr body) {
-  for (auto it = lets.rbegin(); it != lets.rend(); ++it) body = make::let(it->first, it->second, body);
-  return body;
-}
-
-Expr plus(const Expr& a, const Expr& b) {
-  return !a ? b : !b ? a : a + b;
-}
-Expr times(const Expr& a, const Expr& b) {
-  return !a || !b ? Expr() : a * b;
-}
-Expr larger(const Expr& a, const Expr& b) {
-  return !a ? b : !b ? a : max(a, b);
-}
-Expr or_zero(const Expr& e) {
-  return e ? e : f64(0);
-}
 
 bool sums(const Stmt& body) {
   bool found = false;
@@ -88,17 +35,17 @@ class BoundBuilder {
       const Buffer original = p.decl.buffer;
       p.decl = declare(p.decl);
       p.decl.layout.reset();
-      if (p.role != Role::out || !errors_.count(original)) continue;
-      bounds.push_back({Role::out, {errors_.at(original), p.decl.shape, p.decl.scope, std::nullopt}});
+      if (p.role != Role::out || !x_.errors.count(original)) continue;
+      bounds.push_back({Role::out, {x_.errors.at(original), p.decl.shape, p.decl.scope, std::nullopt}});
     }
     for (const Param& p : f.params)
-      if (p.role != Role::out) errors_.erase(p.decl.buffer);  // what is given is exact
+      if (p.role != Role::out) x_.errors.erase(p.decl.buffer);  // what is given is exact
     out.params.insert(out.params.end(), bounds.begin(), bounds.end());
     out.allocs.clear();
     for (const BufferDecl& a : f.allocs) {
       out.allocs.push_back(declare(a));
       out.allocs.back().layout.reset();
-      if (auto it = errors_.find(a.buffer); it != errors_.end())
+      if (auto it = x_.errors.find(a.buffer); it != x_.errors.end())
         out.allocs.push_back({it->second, a.shape, a.scope, std::nullopt});
     }
     out.name += "_bound";
@@ -111,244 +58,9 @@ class BoundBuilder {
     BufferDecl out = decl;
     if (!is_float(decl.buffer->type.dtype)) return out;
     out.buffer = make_buffer(decl.buffer->name, kF64);
-    values_[decl.buffer] = out.buffer;
-    errors_[decl.buffer] = make_buffer(decl.buffer->name + "_err", kF64);
+    x_.values[decl.buffer] = out.buffer;
+    x_.errors[decl.buffer] = make_buffer(decl.buffer->name + "_err", kF64);
     return out;
-  }
-
-  // ---- Expressions ----
-
-  Expr name(Lets& lets, const Expr& e, const char* prefix) {
-    if (!e || e.as<VarRef>() || e.as<FloatImm>() || e.as<IntImm>()) return e;
-    Var v = make_var(prefix + std::to_string(next_++), e.type());
-    lets.emplace_back(v, e);
-    return v;
-  }
-
-  std::vector<Expr> indices(const std::vector<Expr>& in, Lets& lets) {
-    std::vector<Expr> out;
-    for (const Expr& i : in) out.push_back(exact(i, lets));
-    return out;
-  }
-
-  Expr exact(const Expr& e, Lets& lets) { return eval(e, lets).value; }
-
-  Pair eval(const Expr& e, Lets& lets) {
-    Pair p = match(
-        e,
-        [&](const IntImm&) {
-          return Pair{e, {}};
-        },
-        [&](const FloatImm& f) {
-          return Pair{f64(f.value), {}};
-        },
-        [&](const VarRef& v) {
-          auto it = lets_.find(v.var);
-          return it == lets_.end() ? Pair{e, {}} : it->second;
-        },
-        [&](const Load& l) { return load(l, lets); }, [&](const Binary& b) { return binary(e, b, lets); },
-        [&](const Unary& u) {
-          const Pair a = eval(u.a, lets);
-          return Pair{make::unary(u.op, a.value), a.err};
-        },
-        [&](const Select& s) { return select(s, lets); }, [&](const Cast& c) { return cast(e, c, lets); },
-        [&](const Call& c) { return call(e, c, lets); },
-        [&](const Let& l) {
-          lets_[l.var] = eval(l.value, lets);
-          return eval(l.body, lets);
-        },
-        [&](const Ramp&) -> Pair { throw Unbounded{"vector expressions"}; },
-        [&](const Broadcast&) -> Pair { throw Unbounded{"vector expressions"}; },
-        [&](const VectorReduce&) -> Pair { throw Unbounded{"vector expressions"}; });
-    if (!is_float(e.dtype())) return p;
-    p.value = name(lets, p.value, "v");
-    // An infinite value has no digits to lose, and inf * 0 would spread NaN.
-    if (p.err && !p.err.as<VarRef>())
-      p.err = name(lets, make::select(lt(abs_of(p.value), f64(INFINITY)), p.err, f64(0)), "e");
-    return p;
-  }
-
-  Pair load(const Load& l, Lets& lets) {
-    std::vector<Expr> at = indices(l.indices, lets);
-    auto value = values_.find(l.buffer);
-    if (value == values_.end()) return {make::load(l.buffer, at), {}};
-    auto err = errors_.find(l.buffer);
-    return {make::load(value->second, at), err == errors_.end() ? Expr() : make::load(err->second, at)};
-  }
-
-  Pair binary(const Expr& e, const Binary& b, Lets& lets) {
-    if (b.op == BinaryOp::logical_and || b.op == BinaryOp::logical_or) {
-      Lets inner;  // lazy: what the right side loads stays inside it
-      const Expr right = exact(b.b, inner);
-      return {make::binary(b.op, exact(b.a, lets), wrap(inner, right)), {}};
-    }
-    const Pair x = eval(b.a, lets), y = eval(b.b, lets);
-    const Expr value = make::binary(b.op, x.value, y.value);
-    if (!is_float(b.a.dtype())) return {value, {}};
-    if (!is_float(e.dtype())) {
-      if (x.err || y.err) throw Unbounded{"a comparison of rounded values outside of a select"};
-      return {value, {}};
-    }
-    const Expr u = f64(unit_roundoff(e.dtype()));
-    const Expr ax = abs_of(x.value), ay = abs_of(y.value);
-    const Expr carried = plus(x.err, y.err);
-    switch (b.op) {
-      case BinaryOp::add:
-      case BinaryOp::sub:
-        return {value, plus(carried, u * plus(ax + ay, carried))};
-      case BinaryOp::mul:
-        return {value,
-                plus(plus(times(ax, y.err), times(ay, x.err)), plus(times(x.err, y.err), u * (ax * ay)))};
-      case BinaryOp::div: {
-        const Expr quotient = abs_of(value), rounding = u * quotient;
-        if (!carried) return {value, rounding};
-        const Expr room =
-            y.err ? ay - y.err : ay;  // at most 0: the divisor may be 0, and nothing can be said
-        const Expr off = make::binary(BinaryOp::div, or_zero(plus(x.err, times(quotient, y.err))), room);
-        return {value, make::select(gt(room, f64(0)), off + (rounding + u * off), f64(INFINITY))};
-      }
-      case BinaryOp::min:
-      case BinaryOp::max:
-        return {value, larger(x.err, y.err)};
-      default:
-        throw Unbounded{std::string("`") + symbol(b.op) + "` of floats"};
-    }
-  }
-
-  // Where rounding may flip the condition; null: nowhere. Loads stay guarded as the condition guards them.
-  Expr uncertain(const Expr& cond, Lets& lets) {
-    const auto* b = cond.as<Binary>();
-    if (const auto* u = cond.as<Unary>()) return uncertain(u->a, lets);
-    if (!b) return {};
-    if (b->op == BinaryOp::logical_and || b->op == BinaryOp::logical_or) {
-      const Expr left = uncertain(b->a, lets);
-      Lets inner;
-      Expr right = uncertain(b->b, inner);
-      if (!right) return left;
-      Lets again;
-      const Expr reached = b->op == BinaryOp::logical_and ? certain_value(b->a, again)
-                                                          : logical_not(certain_value(b->a, again));
-      right = wrap(again, logical_and(reached, wrap(inner, right)));
-      return left ? logical_or(left, right) : right;
-    }
-    if (!is_float(b->a.dtype())) return {};
-    const Pair x = eval(b->a, lets), y = eval(b->b, lets);
-    const Expr carried = plus(x.err, y.err);
-    if (!carried) return {};
-    return le(abs_of(x.value - y.value), carried);
-  }
-
-  // The condition's value in f64, its flips accounted for by `uncertain`.
-  Expr certain_value(const Expr& cond, Lets& lets) {
-    if (const auto* u = cond.as<Unary>()) return make::unary(u->op, certain_value(u->a, lets));
-    const auto* b = cond.as<Binary>();
-    if (!b) return exact(cond, lets);
-    if (b->op == BinaryOp::logical_and || b->op == BinaryOp::logical_or) {
-      Lets inner;
-      const Expr right = certain_value(b->b, inner);
-      return make::binary(b->op, certain_value(b->a, lets), wrap(inner, right));
-    }
-    return make::binary(b->op, exact(b->a, lets), exact(b->b, lets));
-  }
-
-  Pair select(const Select& s, Lets& lets) {
-    const Expr cond = name(lets, certain_value(s.cond, lets), "c");
-    // Each side is evaluated where it is used, so that its loads stay behind the condition.
-    auto side = [&](const Expr& e, bool error) {
-      Lets inner;
-      const Pair p = eval(e, inner);
-      return wrap(inner, error ? or_zero(p.err) : p.value);
-    };
-    const Expr value = make::select(cond, side(s.a, false), side(s.b, false));
-    if (!is_float(s.a.dtype())) {
-      if (uncertain(s.cond, lets)) throw Unbounded{"an integer chosen by a comparison of rounded values"};
-      return {value, {}};
-    }
-    Expr err = make::select(cond, side(s.a, true), side(s.b, true));
-    if (const Expr maybe = uncertain(s.cond, lets)) {
-      const Expr gap = abs_of(side(s.a, false) - side(s.b, false)) + (side(s.a, true) + side(s.b, true));
-      err = make::select(maybe, gap, err);
-    }
-    return {value, err};
-  }
-
-  Pair cast(const Expr& e, const Cast& c, Lets& lets) {
-    const Pair a = eval(c.a, lets);
-    if (!is_float(e.dtype())) {
-      if (a.err) throw Unbounded{"a rounded value cast to " + std::string(name_of(e.dtype()))};
-      return {make::cast(e.type(), a.value), {}};
-    }
-    const Expr value = make::cast(kF64, a.value);
-    const bool widens = is_float(c.a.dtype()) && unit_roundoff(e.dtype()) <= unit_roundoff(c.a.dtype());
-    if (widens || is_bool(c.a.dtype())) return {value, a.err};
-    const Expr u = f64(unit_roundoff(e.dtype()));
-    return {value, plus(a.err, u * plus(abs_of(value), a.err))};
-  }
-
-  Pair call(const Expr& e, const Call& c, Lets& lets) {
-    std::vector<Pair> args;
-    std::vector<Expr> values;
-    for (const Expr& a : c.args) {
-      args.push_back(eval(a, lets));
-      values.push_back(args.back().value);
-    }
-    if (c.fn == Intrinsic::is_nan) return {make::call(c.fn, values), {}};
-    if (c.fn == Intrinsic::bitcast) throw Unbounded{"bitcast"};
-    if (!is_float(e.dtype())) return {make::call(c.fn, values), {}};
-    const Expr value = name(lets, make::call(c.fn, values), "v");
-    const Expr& x = args[0].value;
-    const Expr& err = args[0].err;
-    const Expr u = f64(unit_roundoff(e.dtype())), size = abs_of(value);
-    const Expr math = f64(kMathUlps * unit_roundoff(e.dtype())) * size;
-    const auto apply = [&](const Expr& at) { return make::call(c.fn, {at}); };
-    switch (c.fn) {
-      case Intrinsic::exp:
-        return {value, plus(math, err ? size * (err * apply(err)) : Expr())};
-      case Intrinsic::log: {
-        // Near 1 the argument's own rounding is all there is: an absolute u.
-        const Expr own = math + u;
-        if (!err) return {value, own};
-        return {value,
-                make::select(gt(x, err), own + make::binary(BinaryOp::div, err, x - err), f64(INFINITY))};
-      }
-      case Intrinsic::sqrt:
-        return {value, plus(u * size, err ? apply(x + err) - apply(max(x - err, f64(0))) : Expr())};
-      case Intrinsic::tanh:
-      case Intrinsic::sigmoid:
-        return {value, plus(math, err)};  // slopes at most 1
-      case Intrinsic::erf:
-        return {value, plus(math, times(f64(1.1283792), err))};
-      case Intrinsic::pow:
-        return pow(value, args, math);
-      case Intrinsic::abs:
-        return {value, err};
-      case Intrinsic::floor:
-      case Intrinsic::ceil:
-      case Intrinsic::round:
-        return {value, err ? apply(x + err) - apply(x - err) : Expr()};
-      case Intrinsic::fma: {
-        const Expr ax = abs_of(x), ay = abs_of(args[1].value);
-        const Expr product = plus(plus(times(ax, args[1].err), times(ay, err)), times(err, args[1].err));
-        return {value, plus(plus(product, args[2].err), u * (ax * ay + abs_of(args[2].value)))};
-      }
-      default:
-        throw Unbounded{info(c.fn).name};
-    }
-  }
-
-  // |x^y| * (exp(d) - 1) with d the change of y * log|x|.
-  Pair pow(const Expr& value, const std::vector<Pair>& args, const Expr& math) {
-    const Expr ax = abs_of(args[0].value), exponent = abs_of(args[1].value);
-    const Expr log_x = abs_of(make::call(Intrinsic::log, {ax}));
-    const Expr own = math + math * make::select(gt(ax, f64(0)), exponent * log_x, f64(0));
-    Expr d = times(args[1].err, log_x);
-    if (args[0].err) {
-      const Expr room = ax - args[0].err;
-      const Expr off = make::binary(BinaryOp::div, exponent * args[0].err, room);
-      d = plus(d, make::select(gt(room, f64(0)), off, f64(INFINITY)));
-    }
-    if (!d) return {value, own};
-    return {value, own + abs_of(value) * (d * make::call(Intrinsic::exp, {d}))};
   }
 
   // ---- Statements ----
@@ -360,25 +72,25 @@ class BoundBuilder {
 
   Stmt store(const Store& s) {
     Lets lets;
-    std::vector<Expr> at = indices(s.indices, lets);
-    const Pair p = eval(s.value, lets);
-    auto value = values_.find(s.buffer);
-    if (value == values_.end()) return with_lets(lets, make::store(s.buffer, at, p.value));
+    std::vector<Expr> at = x_.indices(s.indices, lets);
+    const Pair p = x_.eval(s.value, lets);
+    auto value = x_.values.find(s.buffer);
+    if (value == x_.values.end()) return with_lets(lets, make::store(s.buffer, at, p.value));
     Expr err = p.err;
     if (start_terms_ > 0)
       err = plus(err, f64(start_terms_ * unit_roundoff(s.buffer->type.dtype)) * abs_of(p.value));
-    return with_lets(lets, make::seq({make::store(errors_.at(s.buffer), at, or_zero(err)),
+    return with_lets(lets, make::seq({make::store(x_.errors.at(s.buffer), at, or_zero(err)),
                                       make::store(value->second, at, p.value)}));
   }
 
   Stmt update(const Update& up) {
     Lets lets;
-    std::vector<Expr> at = indices(up.indices, lets);
-    const Pair p = eval(up.value, lets);
-    auto found = values_.find(up.buffer);
-    if (found == values_.end()) return with_lets(lets, make::update(up.op, up.buffer, at, p.value));
+    std::vector<Expr> at = x_.indices(up.indices, lets);
+    const Pair p = x_.eval(up.value, lets);
+    auto found = x_.values.find(up.buffer);
+    if (found == x_.values.end()) return with_lets(lets, make::update(up.op, up.buffer, at, p.value));
     const Buffer& value = found->second;
-    const Buffer& error = errors_.at(up.buffer);
+    const Buffer& error = x_.errors.at(up.buffer);
     const double u = unit_roundoff(up.buffer->type.dtype);
     const Expr size = abs_of(p.value);
     Stmt bound;
@@ -412,7 +124,7 @@ class BoundBuilder {
     }
     if (b.where) {
       Lets lets;
-      const Expr where = exact(b.where, lets);
+      const Expr where = x_.exact(b.where, lets);
       out.where = wrap(lets, where);
     }
     if (b.init) {
@@ -440,7 +152,7 @@ class BoundBuilder {
         [&](const Update& u) { return update(u); },
         [&](const If& i) {
           Lets lets;
-          const Expr cond = exact(i.cond, lets);
+          const Expr cond = x_.exact(i.cond, lets);
           return make::if_then(wrap(lets, cond), statement(i.then_case),
                                i.else_case ? statement(i.else_case) : Stmt());
         },
@@ -451,19 +163,19 @@ class BoundBuilder {
         [&](const Evaluate&) { return s; });
   }
 
-  BufferMap values_, errors_;
-  std::unordered_map<Var, Pair> lets_;
+  Expressions x_;
   double terms_ = 1;        // of the sum being updated
   double start_terms_ = 0;  // in an init: of the sum that starts there
-  int next_ = 0;
 };
 
 }  // namespace
 
+}  // namespace bound
+
 std::optional<PrimFunc> with_error_bound(const PrimFunc& f, std::string* why_not) {
   try {
-    return BoundBuilder().build(f);
-  } catch (const Unbounded& u) {
+    return bound::BoundBuilder().build(f);
+  } catch (const bound::Unbounded& u) {
     if (why_not) *why_not = u.why;
     return std::nullopt;
   }
