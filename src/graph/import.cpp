@@ -35,12 +35,6 @@ std::optional<DType> dtype_from_onnx(int code) {
   return std::nullopt;
 }
 
-int onnx_dtype_code(DType t) {
-  for (const TypePair& p : kTypePairs)
-    if (p.dtype == t) return p.code;
-  return 0;
-}
-
 std::string onnx_dtype_name(int code) {
   if (code >= 0 && static_cast<size_t>(code) < kOnnxTypes.size())
     return std::string(kOnnxTypes[static_cast<size_t>(code)]);

@@ -18,7 +18,6 @@ Model read_json_model(const std::string& path,
 // TensorProto.DataType.
 std::optional<DType> dtype_from_onnx(int code);
 std::string onnx_dtype_name(int code);
-int onnx_dtype_code(DType t);
 
 // A tensor of exactly these little-endian bytes. `where` names it: "initializer 'W'".
 Tensor tensor_from_bytes(const std::string& file, const std::string& where, DType dtype,

@@ -128,22 +128,18 @@ class ShorthandReader {
     if (const auto inputs = at.find("inputs")) out.inputs = inputs->strings();
     out.outputs = at.at("outputs").strings();
     if (const auto attrs = at.find("attrs"))
-      for (const auto& [key, v] : attrs->fields()) out.attrs[key] = attribute(out.op, key, v);
+      for (const auto& [key, v] : attrs->fields()) out.attrs[key] = attribute(v);
     return out;
   }
 
   // Plain JSON by its own type: 1 is an integer, 1.5 a float, lists are of one kind, an object is a tensor.
-  AttrValue attribute(const std::string& op, const std::string& key, const JsonAt& at) const {
+  AttrValue attribute(const JsonAt& at) const {
     const Json& j = at.json();
     if (j.is_boolean()) return int64_t{j.get<bool>()};
     if (j.is_number_integer()) return at.integer();
     if (j.is_number()) return at.number();
     if (j.is_object()) return tensors_.read(at);
-    if (j.is_string()) {
-      // ONNX numbers element types; here `"to": "f32"` says the same.
-      if (op == "Cast" && key == "to") return int64_t{onnx_dtype_code(TensorReader::dtype(at))};
-      return at.string();
-    }
+    if (j.is_string()) return at.string();
     if (!j.is_array()) at.wrong("a number, string, list, or tensor object");
     const auto all = [&](auto test) { return std::all_of(j.begin(), j.end(), test); };
     if (all([](const Json& v) { return v.is_number_integer(); })) return at.integers();

@@ -4,7 +4,6 @@
 
 #include "nestor/npz.h"
 #include "src/graph/import.h"
-#include "src/graph/spelling.h"
 
 namespace nestor {
 

@@ -57,7 +57,7 @@ TEST_CASE("The shorthand says all a model can say") {
   CHECK(std::get<std::vector<double>>(a.at("f")) == std::vector<double>{1, 2.5});
   CHECK(std::get<std::vector<std::string>>(a.at("s")).size() == 2);
   CHECK(std::get<Tensor>(a.at("t")).get_int(1) == -4);
-  CHECK(std::get<int64_t>(m.nodes[1].attrs.at("to")) == 7);
+  CHECK(std::get<std::string>(m.nodes[1].attrs.at("to")) == "i64");
   CHECK(m.nodes[2].domain == "my.ops");
   CHECK(m.nodes[0].inputs == std::vector<std::string>{"x", "W", ""});
   const Tensor& w = m.initializers.at(0).second;

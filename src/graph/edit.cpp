@@ -1,0 +1,103 @@
+#include "src/graph/edit.h"
+
+#include <algorithm>
+
+namespace nestor {
+
+bool is_output(const Graph& g, ValueId v) {
+  return std::find(g.outputs.begin(), g.outputs.end(), v) != g.outputs.end();
+}
+
+std::vector<int> count_uses(const Graph& g) {
+  std::vector<int> uses(g.values.size(), 0);
+  const auto count = [&](const std::vector<ValueId>& list) {
+    for (ValueId v : list)
+      if (v >= 0) ++uses[static_cast<size_t>(v)];
+  };
+  for (const Node& n : g.nodes) count(n.inputs);
+  count(g.outputs);
+  return uses;
+}
+
+void replace_reads(Graph& g, ValueId from, ValueId to) {
+  for (Node& n : g.nodes) std::replace(n.inputs.begin(), n.inputs.end(), from, to);
+}
+
+bool forward(Graph& g, ValueId v, ValueId same) {
+  if (!is_output(g, v)) {
+    replace_reads(g, v, same);
+    return true;
+  }
+  const int maker = value_of(g, same).producer;
+  if (maker < 0 || is_output(g, same)) {
+    Node& n = g.nodes[static_cast<size_t>(value_of(g, v).producer)];
+    n = Node{"Identity", n.name, 13, {same}, {v}, {}, ""};
+    return false;
+  }
+  // v's own node keeps its place but makes the now unused value.
+  Node &first = g.nodes[static_cast<size_t>(maker)],
+       &second = g.nodes[static_cast<size_t>(value_of(g, v).producer)];
+  std::replace(first.outputs.begin(), first.outputs.end(), same, v);
+  std::replace(second.outputs.begin(), second.outputs.end(), v, same);
+  std::swap(value_of(g, v).producer, value_of(g, same).producer);
+  replace_reads(g, same, v);
+  return true;
+}
+
+ValueId add_value(Graph& g, const std::string& name, TensorType type) {
+  g.values.push_back({name, std::move(type), {}, -1});
+  return static_cast<ValueId>(g.values.size()) - 1;
+}
+
+ValueId add_constant(Graph& g, const std::string& name, Tensor t) {
+  const ValueId v = add_value(g, name, {t.dtype(), t.shape()});
+  value_of(g, v).constant = std::move(t);
+  return v;
+}
+
+void compact(Graph& g, const std::vector<bool>& keep) {
+  std::vector<bool> used(g.values.size(), false);
+  const auto mark = [&](const std::vector<ValueId>& list) {
+    for (ValueId v : list)
+      if (v >= 0) used[static_cast<size_t>(v)] = true;
+  };
+  std::vector<Node> nodes;
+  for (size_t i = 0; i < g.nodes.size(); ++i)
+    if (keep[i]) {
+      mark(g.nodes[i].inputs);
+      mark(g.nodes[i].outputs);
+      nodes.push_back(std::move(g.nodes[i]));
+    }
+  mark(g.inputs);
+  mark(g.outputs);
+
+  std::vector<ValueId> renamed(g.values.size(), -1);
+  std::vector<Value> values;
+  for (size_t v = 0; v < g.values.size(); ++v) {
+    if (!used[v]) continue;
+    renamed[v] = static_cast<ValueId>(values.size());
+    values.push_back(std::move(g.values[v]));
+  }
+  g.values = std::move(values);
+  const auto rename = [&](std::vector<ValueId>& list) {
+    for (ValueId& v : list)
+      if (v >= 0) v = renamed[static_cast<size_t>(v)];
+  };
+  rename(g.inputs);
+  rename(g.outputs);
+  for (Node& n : nodes) {
+    rename(n.inputs);
+    rename(n.outputs);
+  }
+  replace_nodes(g, std::move(nodes));
+}
+
+void replace_nodes(Graph& g, std::vector<Node> nodes) {
+  g.nodes = std::move(nodes);
+  for (Value& v : g.values) v.producer = -1;
+  for (size_t i = 0; i < g.nodes.size(); ++i)
+    for (ValueId v : g.nodes[i].outputs)
+      if (v >= 0) value_of(g, v).producer = static_cast<int>(i);
+}
+
+}  // namespace nestor

@@ -1,0 +1,44 @@
+// Small edits of a graph, from which the passes are made. After each the graph is whole again: producers are
+// right and nodes stand in topological order if they did before.
+#pragma once
+
+#include "nestor/graph.h"
+
+namespace nestor {
+
+inline Value& value_of(Graph& g, ValueId v) {
+  return g.values[static_cast<size_t>(v)];
+}
+inline const Value& value_of(const Graph& g, ValueId v) {
+  return g.values[static_cast<size_t>(v)];
+}
+inline const Tensor& constant_of(const Graph& g, ValueId v) {
+  return value_of(g, v).constant;
+}
+inline bool is_constant(const Graph& g, ValueId v) {
+  return v >= 0 && constant_of(g, v).defined();
+}
+
+bool is_output(const Graph& g, ValueId v);
+std::vector<int> count_uses(const Graph& g);  // by value: reads by nodes, and being a graph output
+
+// Nodes read `to` instead of `from`; graph outputs stay.
+void replace_reads(Graph& g, ValueId from, ValueId to);
+// What a node's output `v` is when it turns out to equal `same`: readers read `same`. Where v is a graph
+// output, whose name must live on, the producer of `same` makes v instead, or v stays as Identity(same). True
+// where v's node can go.
+bool forward(Graph& g, ValueId v, ValueId same);
+
+ValueId add_constant(Graph& g, const std::string& name, Tensor t);
+ValueId add_value(Graph& g, const std::string& name, TensorType type);
+
+// Computes a node's outputs, which become constants; the node stays. False where an input isn't constant.
+bool evaluate_node(Graph& g, const Node& n, const EvaluateFn& evaluate);
+
+// Drops nodes for which keep[i] is false, and values that nothing refers to any more; renumbers.
+void compact(Graph& g, const std::vector<bool>& keep);
+void replace_nodes(Graph& g, std::vector<Node> nodes);  // in topological order; sets producers
+
+std::vector<int64_t> transpose_perm(const Node& n, size_t rank);  // of a Transpose; reversed where not given
+
+}  // namespace nestor

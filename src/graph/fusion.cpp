@@ -1,0 +1,210 @@
+// Fusion by pattern kinds, along post-dominators (as in Roesch et al., "Relay", 2018, and TVM's FuseOps).
+//
+// A node may join its immediate post-dominator d, the first node that every path from it to the outputs
+// passes, if all nodes on those paths may join too. Then nothing inside a group is read outside it except
+// what its last node, the sink, makes: so a group writes one node's outputs, and since every path out of it
+// starts at the sink, no path can leave the group and come back: there are no cycles between groups.
+//
+// Who may join whom, for a group with sink s and its post-dominator d:
+//  - around an anchor (MatMul, Conv): element-wise nodes of the anchor's shape, behind it. They become its
+//  epilogue; their
+//    other operand (a residual) comes from outside. One anchor to a group.
+//  - element-wise and injective chains: join what reads them, an element-wise or injective node, a reduction
+//  (which ends the
+//    chain), or an epilogue of the same shape; but not where the reader would compute them more often, by
+//    broadcasting.
+//  - behind a reduction: element-wise nodes of its shape.
+//  - opaque nodes stand alone.
+#include "src/graph/fusion.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "nestor/ops.h"
+#include "src/graph/edit.h"
+#include "src/graph/views.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr size_t kLargestGroup = 64;
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& g) : g_(g), count_(static_cast<int>(g.nodes.size())) {
+    for (int i = 0; i < count_; ++i) {
+      const Node& n = g_.nodes[static_cast<size_t>(i)];
+      const OpDef* op = find_op(n.domain, n.op, n.opset);
+      NESTOR_CHECK(op) << "unknown operator " << n.op;
+      view_.push_back(is_view(g_, n));
+      // A view is no code; what is fused stays on one side of it.
+      pattern_.push_back(view_.back() ? Pattern::opaque : op->pattern);
+      leader_.push_back(i);
+      kind_.push_back(pattern_.back());
+      size_.push_back(1);
+    }
+    find_readers();
+    find_post_dominators();
+  }
+
+  // Anchors take their epilogues first; then the rest grows, from the inputs on.
+  void run() {
+    for (const bool anchors : {true, false})
+      for (int i = 0; i < count_; ++i)
+        if ((pattern_[at(i)] == Pattern::anchor) == anchors) grow(i);
+  }
+
+  Fusion result() {
+    Fusion out;
+    std::vector<std::vector<int>> members(g_.nodes.size());
+    for (int i = 0; i < count_; ++i) {
+      if (view_[at(i)])
+        out.views.push_back(i);
+      else
+        members[at(find(i))].push_back(i);
+    }
+    for (auto& m : members)
+      if (!m.empty()) out.groups.push_back(std::move(m));
+    std::sort(out.groups.begin(), out.groups.end(),
+              [](const auto& a, const auto& b) { return a.back() < b.back(); });
+    return out;
+  }
+
+ private:
+  static size_t at(int i) { return static_cast<size_t>(i); }
+
+  void find_readers() {
+    readers_.resize(g_.nodes.size());
+    escapes_.resize(g_.nodes.size(), false);
+    for (int i = 0; i < count_; ++i)
+      for (ValueId v : g_.nodes[at(i)].inputs)
+        if (v >= 0 && value_of(g_, v).producer >= 0) {
+          auto& list = readers_[at(value_of(g_, v).producer)];
+          if (list.empty() || list.back() != i) list.push_back(i);
+        }
+    for (ValueId v : g_.outputs)
+      if (value_of(g_, v).producer >= 0) escapes_[at(value_of(g_, v).producer)] = true;
+  }
+
+  // Node count_ is the exit, which all outputs lead to. Readers come later in the order, so theirs is known.
+  void find_post_dominators() {
+    dominator_.assign(g_.nodes.size(), count_);
+    depth_.assign(g_.nodes.size() + 1, 0);
+    for (int i = count_ - 1; i >= 0; --i) {
+      int d = -1;
+      if (escapes_[at(i)] || readers_[at(i)].empty()) d = count_;
+      for (int r : readers_[at(i)]) d = d < 0 ? r : common(d, r);
+      dominator_[at(i)] = d;
+      depth_[at(i)] = depth_[at(d)] + 1;
+    }
+  }
+  int common(int a, int b) const {
+    while (a != b) {
+      if (depth_[at(a)] < depth_[at(b)]) std::swap(a, b);
+      a = dominator_[at(a)];
+    }
+    return a;
+  }
+
+  int find(int i) {
+    while (leader_[at(i)] != i) i = leader_[at(i)] = leader_[at(leader_[at(i)])];
+    return i;
+  }
+  // Groups are led by their sink.
+  void merge(int from, int sink) {
+    from = find(from), sink = find(sink);
+    if (from == sink) return;
+    const int last = std::max(from, sink), first = std::min(from, sink);
+    leader_[at(first)] = last;
+    kind_[at(last)] = heavier(kind_[at(first)], kind_[at(last)]);
+    size_[at(last)] += size_[at(first)];
+  }
+  static Pattern heavier(Pattern a, Pattern b) { return std::max(a, b); }
+
+  const std::vector<int64_t>& shape(int i) const {
+    for (ValueId v : g_.nodes[at(i)].outputs)
+      if (v >= 0) return value_of(g_, v).type.shape;
+    NESTOR_CHECK(false) << "a node without outputs";
+    __builtin_unreachable();
+  }
+  int64_t elements(int i) const { return product(shape(i)); }
+  bool one_output(int i) const {
+    const auto& outputs = g_.nodes[at(i)].outputs;
+    return std::count_if(outputs.begin(), outputs.end(), [](ValueId v) { return v >= 0; }) == 1;
+  }
+  bool element_wise(int i) const { return pattern_[at(i)] <= Pattern::broadcast; }
+
+  void grow(int i) {
+    int sink = find(i);
+    while (true) {
+      const int d = dominator_[at(sink)];
+      if (d == count_ || !may_join(sink, d)) return;
+      for (int n : between(sink, d)) merge(n, sink);
+      merge(sink, d);
+      sink = find(sink);
+    }
+  }
+
+  // Nodes on the paths from s to d, both left out; gives up beyond the largest group.
+  std::vector<int> between(int s, int d) const {
+    std::vector<int> found, stack = {s};
+    while (!stack.empty() && found.size() <= kLargestGroup) {
+      const int n = stack.back();
+      stack.pop_back();
+      for (int r : readers_[at(n)])
+        if (r != d && std::find(found.begin(), found.end(), r) == found.end()) {
+          found.push_back(r);
+          stack.push_back(r);
+        }
+    }
+    return found;
+  }
+
+  bool may_join(int sink, int d) {
+    const Pattern kind = kind_[at(sink)];
+    if (kind == Pattern::opaque || !one_output(sink)) return false;
+    size_t total = at(size_[at(sink)]) + at(size_[at(find(d))]);
+    const std::vector<int> path = between(sink, d);
+    if (path.size() > kLargestGroup) return false;
+    for (int n : path) {
+      // Each node on the way must be free of an anchor or reduction of its own.
+      const Pattern group = kind_[at(find(n))];
+      if (group > Pattern::injective || !one_output(n) || !joins(kind, sink, n)) return false;
+      total += at(size_[at(find(n))]);
+    }
+    if (total > kLargestGroup) return false;
+    const Pattern target = kind_[at(find(d))];
+    if (target == Pattern::opaque) return false;
+    if (kind >= Pattern::reduction) return target <= Pattern::broadcast && joins(kind, sink, d);
+    // A chain joins a group with an anchor only in its epilogue, a reduction only at its start.
+    if (target == Pattern::anchor)
+      return pattern_[at(d)] != Pattern::anchor && kind <= Pattern::broadcast && joins(kind, sink, d);
+    if (target == Pattern::reduction) return pattern_[at(d)] == Pattern::reduction || joins(kind, sink, d);
+    return joins(kind, sink, d);
+  }
+
+  // Whether n may compute with the sink's elements as they come.
+  bool joins(Pattern kind, int sink, int n) const {
+    if (kind >= Pattern::reduction) return element_wise(n) && shape(n) == shape(sink);
+    if (element_wise(n)) return elements(n) <= elements(sink);
+    return pattern_[at(n)] == Pattern::injective;
+  }
+
+  const Graph& g_;
+  int count_;
+  std::vector<Pattern> pattern_, kind_;  // by node; by group's leader: its heaviest pattern
+  std::vector<bool> view_, escapes_;
+  std::vector<int> leader_, size_, dominator_, depth_;
+  std::vector<std::vector<int>> readers_;
+};
+
+}  // namespace
+
+Fusion fuse(const Graph& g, bool together) {
+  Fuser fuser(g);
+  if (together) fuser.run();
+  return fuser.result();
+}
+
+}  // namespace nestor

@@ -1,0 +1,177 @@
+// From groups of nodes to functions. Blocks of the group's operators stand one after another; what goes from
+// one to the next is a temporary. Constants of one element stand in the code as immediates, other weights are
+// parameters, so that layers that differ in nothing but their weights share a function.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+#include <unordered_map>
+
+#include "nestor/ops.h"
+#include "nestor/walk.h"
+#include "src/graph/edit.h"
+#include "src/graph/fusion.h"
+
+namespace nestor {
+
+namespace {
+
+// "LeakyRelu" to "leaky_relu".
+std::string snake(const std::string& op) {
+  std::string out;
+  for (size_t i = 0; i < op.size(); ++i) {
+    const auto upper = [&](size_t k) {
+      return k < op.size() && std::isupper(static_cast<unsigned char>(op[k])) != 0;
+    };
+    if (i > 0 && upper(i) && (!upper(i - 1) || (i + 1 < op.size() && !upper(i + 1)))) out += '_';
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(op[i])));
+  }
+  return out;
+}
+
+std::string short_name(const Graph& g, const Node& n) {
+  const bool bias = n.inputs.size() > 2 && n.inputs[2] >= 0;
+  if (n.domain.empty() && (n.op == "Conv" || n.op == "ConvTranspose")) {
+    const TensorType &x = value_of(g, n.inputs[0]).type, &w = value_of(g, n.inputs[1]).type;
+    const bool depthwise = n.op == "Conv" && w.shape[1] == 1 && x.shape[1] > 1;
+    return fmt::format("{}{}{}d{}", depthwise ? "depthwise_" : "", snake(n.op), x.shape.size() - 2,
+                       bias ? "_bias" : "");
+  }
+  if (n.domain.empty() && n.op == "Gemm") return bias ? "gemm_bias" : "gemm";
+  std::string name;
+  for (char c : snake(n.op)) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
+  for (const auto& [longer, shorter] :
+       {std::pair("batch_normalization", "batch_norm"), {"layer_normalization", "layer_norm"}})
+    if (name == longer) name = shorter;
+  return name;
+}
+
+// "conv2d_bias_relu"; long chains are cut.
+std::string group_name(const Graph& g, const std::vector<int>& nodes) {
+  constexpr size_t kMost = 6;
+  std::vector<std::string> parts;
+  for (int i : nodes) parts.push_back(short_name(g, g.nodes[static_cast<size_t>(i)]));
+  if (parts.size() > kMost) {
+    const std::string rest = fmt::format("and_{}_more", parts.size() - kMost + 1);
+    parts.resize(kMost - 1);
+    parts.push_back(rest);
+  }
+  return fmt::format("{}", fmt::join(parts, "_"));
+}
+
+// The name of a temporary: T for what an anchor makes, as where it stands alone with a bias behind it; else
+// the operator's.
+std::string temporary_name(const Graph& g, const Node& n, const OpDef& op) {
+  if (op.pattern == Pattern::anchor) {
+    const PrimFunc alone = build_function(g, n);
+    const auto is_t = [](const BufferDecl& d) { return d.buffer->name == "T"; };
+    if (std::none_of(alone.allocs.begin(), alone.allocs.end(), is_t)) return "T";
+  }
+  return short_name(g, n);
+}
+
+class GroupBuilder {
+ public:
+  GroupBuilder(const Graph& g, const std::vector<int>& group)
+      : g_(g), group_(group), b_(group_name(g, group)) {}
+
+  PrimFunc build(std::vector<ValueId>& args) {
+    for (int i : group_)
+      for (ValueId v : node(i).outputs)
+        if (v >= 0) tensors_[v] = {};  // made inside
+    for (int i : group_) add_inputs(node(i), args);
+    for (int i : group_) add_outputs(node(i), i == group_.back(), args);
+    for (int i : group_) add_blocks(node(i));
+    return b_.finish();
+  }
+
+ private:
+  const Node& node(int i) const { return g_.nodes[static_cast<size_t>(i)]; }
+  static const OpDef& op_of(const Node& n) { return *find_op(n.domain, n.op, n.opset); }
+
+  void add_inputs(const Node& n, std::vector<ValueId>& args) {
+    const OpDef& op = op_of(n);
+    const OpContext ctx(g_, n);
+    for (int i = 0; i < ctx.num_inputs(); ++i) {
+      const ValueId v = n.inputs[static_cast<size_t>(i)];
+      if (input_kind(op, ctx, i) != InputKind::parameter || tensors_.count(v)) continue;
+      tensors_[v] = b_.param(is_constant(g_, v) ? Role::constant : Role::in, param_name(op, i), ctx.input(i));
+      args.push_back(v);
+    }
+  }
+
+  void add_outputs(const Node& n, bool sink, std::vector<ValueId>& args) {
+    for (ValueId v : n.outputs) {
+      if (v < 0) continue;
+      const TensorType& type = value_of(g_, v).type;
+      tensors_[v] = sink ? b_.param(Role::out, "Y", type) : b_.temp(temporary_name(g_, n, op_of(n)), type);
+      if (sink) args.push_back(v);
+    }
+  }
+
+  void add_blocks(const Node& n) {
+    const OpDef& op = op_of(n);
+    const OpContext ctx(g_, n);
+    std::vector<BuildTensor> inputs, outputs;
+    for (int i = 0; i < ctx.num_inputs(); ++i) {
+      const InputKind kind = input_kind(op, ctx, i);
+      inputs.push_back({});
+      if (kind == InputKind::immediate) inputs.back() = immediate(*ctx.constant(i));
+      if (kind == InputKind::parameter) inputs.back() = tensors_.at(n.inputs[static_cast<size_t>(i)]);
+    }
+    for (ValueId v : n.outputs) outputs.push_back(v < 0 ? BuildTensor{} : tensors_.at(v));
+    op.build(ctx, b_, inputs, outputs);
+  }
+
+  const Graph& g_;
+  const std::vector<int>& group_;
+  FuncBuilder b_;
+  std::map<ValueId, BuildTensor> tensors_;
+};
+
+// Functions that were made already, found again by structure.
+class FunctionTable {
+ public:
+  explicit FunctionTable(std::vector<PrimFunc>& funcs) : funcs_(funcs) {}
+
+  int add(PrimFunc f) {
+    std::vector<int>& same_hash = by_hash_[structural_hash(f, true)];
+    for (int i : same_hash)
+      if (structural_equal(funcs_[static_cast<size_t>(i)], f, true)) return i;
+    const std::string base = f.name;
+    for (int k = 1; !names_.insert(f.name).second; ++k) f.name = fmt::format("{}_{}", base, k);
+    same_hash.push_back(static_cast<int>(funcs_.size()));
+    funcs_.push_back(std::move(f));
+    return same_hash.back();
+  }
+
+ private:
+  std::vector<PrimFunc>& funcs_;
+  std::unordered_map<uint64_t, std::vector<int>> by_hash_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+Partition partition(const Graph& g, const PartitionOptions& options) {
+  const Fusion fusion = fuse(g, options.fuse);
+  Partition out;
+  for (int i : fusion.views) {
+    const Node& n = g.nodes[static_cast<size_t>(i)];
+    const auto root = out.alias.find(n.inputs[0]);
+    out.alias[n.outputs[0]] = root == out.alias.end() ? n.inputs[0] : root->second;
+  }
+  FunctionTable table(out.funcs);
+  for (const std::vector<int>& group : fusion.groups) {
+    KernelCall call;
+    PrimFunc f = GroupBuilder(g, group).build(call.args);
+    call.func = table.add(std::move(f));
+    call.nodes = group;
+    out.calls.push_back(std::move(call));
+  }
+  return out;
+}
+
+}  // namespace nestor

@@ -1,0 +1,14 @@
+// The graph passes, one file each; pipeline.cpp lists them with what holds afterwards.
+#pragma once
+
+#include "nestor/graph.h"
+
+namespace nestor {
+
+void remove_identities(Graph& g, const EvaluateFn&);
+void fold_constants(Graph& g, const EvaluateFn& evaluate);
+void fold_batch_norm(Graph& g, const EvaluateFn&);
+void merge_equal_nodes(Graph& g, const EvaluateFn&);
+void remove_dead_nodes(Graph& g, const EvaluateFn&);
+
+}  // namespace nestor

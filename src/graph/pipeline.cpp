@@ -1,0 +1,28 @@
+#include "src/graph/passes.h"
+
+namespace nestor {
+
+// The order matters: constants first, since a weight may come out of a Transpose or Cast; norms before equal
+// nodes, so that what folding leaves alike is merged; dead nodes first, so that masks nobody reads stop a
+// Dropout from being nothing no longer, and last, since every pass leaves some.
+const std::vector<GraphPass>& graph_pipeline() {
+  static const std::vector<GraphPass> passes = {
+      {"drop_unread", "no node or output that nothing reads", remove_dead_nodes},
+      {"remove_identities",
+       "no Identity, Dropout, or reshape to the same shape; no two transpositions in a row",
+       remove_identities},
+      {"fold_constants", "no node has constant inputs only", fold_constants},
+      {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
+       fold_batch_norm},
+      {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",
+       merge_equal_nodes},
+      {"remove_dead_nodes", "every node leads to an output", remove_dead_nodes},
+  };
+  return passes;
+}
+
+void optimize(Graph& g, const EvaluateFn& evaluate) {
+  for (const GraphPass& pass : graph_pipeline()) pass.run(g, evaluate);
+}
+
+}  // namespace nestor
