@@ -30,8 +30,7 @@ std::string describe(const Token& token) {
 Parser::Parser(std::string_view text, std::string file)
     : lexer_(text, std::move(file)), tokens_(lexer_.tokens()) {}
 
-// ---- Tokens
-// ----------------------------------------------------------------------------------------------------
+// ---- Tokens -------------------------------------------------------------------------------------
 
 void Parser::fail(const Token& at, std::string message, std::string hint) const {
   throw UserError(Diagnostic{std::move(message), lexer_.locate(at), {}, std::move(hint)});
@@ -84,8 +83,7 @@ int64_t Parser::integer(std::string_view what, int64_t lowest, int64_t highest) 
   return value;
 }
 
-// ---- Scopes
-// ----------------------------------------------------------------------------------------------------
+// ---- Scopes -------------------------------------------------------------------------------------
 
 void Parser::bind(const Token& at, const Var& v) {
   if (is_reserved_word(at.text)) fail(at, quoted(at.text) + " is a reserved word");
@@ -119,8 +117,7 @@ std::vector<std::string> Parser::names_in_scope() const {
   return out;
 }
 
-// ---- Declarations
-// ----------------------------------------------------------------------------------------------
+// ---- Declarations -------------------------------------------------------------------------------
 
 bool Parser::parse_type(std::string_view text, Type& type) {
   for (size_t i = 0; i < kDTypeNames.size(); ++i) {
@@ -278,8 +275,7 @@ Expr Parser::whole_expr(const std::vector<Var>& vars) {
   return e;
 }
 
-// ---- Entry points
-// ----------------------------------------------------------------------------------------------
+// ---- Entry points -------------------------------------------------------------------------------
 
 PrimFunc parse_func(std::string_view text, std::string file) {
   Parser parser(text, std::move(file));

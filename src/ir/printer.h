@@ -34,6 +34,9 @@ const char* word_of(ReduceOp op);  // "add" as in reduce_add
 // Words that no variable, buffer or block may be called; the printer adds a suffix.
 bool is_reserved_word(std::string_view word);
 
+// The name as an identifier: other characters become `_`.
+std::string identifier(std::string_view name);
+
 std::string print_literal(const IntImm& i, Type type);
 std::string print_literal(const FloatImm& f, Type type);
 std::string print_type(Type type);  // f32, f32x16
