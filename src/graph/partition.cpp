@@ -42,17 +42,21 @@ std::string short_name(const Graph& g, const Node& n) {
   if (n.domain.empty() && n.op == "Gemm") return bias ? "gemm_bias" : "gemm";
   std::string name;
   for (char c : snake(n.op)) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
-  for (const auto& [longer, shorter] :
-       {std::pair("batch_normalization", "batch_norm"), {"layer_normalization", "layer_norm"}})
-    if (name == longer) name = shorter;
+  static const std::map<std::string, std::string> usual = {
+      {"mat_mul", "matmul"}, {"batch_normalization", "batch_norm"}, {"layer_normalization", "layer_norm"}};
+  if (const auto it = usual.find(name); it != usual.end()) return it->second;
   return name;
 }
 
-// "conv2d_bias_relu"; long chains are cut.
+// "conv2d_bias_relu": an anchor first, then in order; long chains are cut.
 std::string group_name(const Graph& g, const std::vector<int>& nodes) {
   constexpr size_t kMost = 6;
   std::vector<std::string> parts;
-  for (int i : nodes) parts.push_back(short_name(g, g.nodes[static_cast<size_t>(i)]));
+  for (int i : nodes) {
+    const Node& n = g.nodes[static_cast<size_t>(i)];
+    const bool anchor = find_op(n.domain, n.op, n.opset)->pattern == Pattern::anchor;
+    parts.insert(anchor ? parts.begin() : parts.end(), short_name(g, n));
+  }
   if (parts.size() > kMost) {
     const std::string rest = fmt::format("and_{}_more", parts.size() - kMost + 1);
     parts.resize(kMost - 1);
