@@ -1,5 +1,6 @@
 // Algebra on expressions with the ranges of variables in view. Keeps every value (floats: bit for bit), is idempotent,
-// and returns the same handle where nothing changes.
+// and returns the same handle where nothing changes. i64 is index arithmetic: taken not to overflow; narrower integers
+// wrap and are left alone beyond immediates. What can't be reached may lose an error that evaluating it would give.
 #pragma once
 
 #include <limits>
@@ -30,9 +31,14 @@ class Facts {
   std::vector<Expr> assumptions_;
 };
 
+struct SimplifyOptions {
+  bool drop_unit_loops = false;  // serial loops of extent 1
+};
+
 Expr simplify(const Expr& e, const Facts& facts = {});
-Stmt simplify(const Stmt& s, const Facts& facts = {});  // also drops dead branches, empty loops, loops of extent 1 stay unless `drop_unit_loops`
-PrimFunc simplify(const PrimFunc& f);
+// Also drops dead branches and loops that don't run; an empty Seq where nothing is left.
+Stmt simplify(const Stmt& s, const Facts& facts = {}, const SimplifyOptions& options = {});
+PrimFunc simplify(const PrimFunc& f, const SimplifyOptions& options = {});
 
 Interval range_of(const Expr& e, const Facts& facts);  // of an integer expression; conservative
 bool can_prove(const Expr& condition, const Facts& facts);
