@@ -4,6 +4,8 @@
 //
 // Rules: Div of integers truncates. Pow of integers goes through f64, exact below 2^53. Max and Min pass NaN
 // on, whichever operand it is. Comparisons with NaN are false (Equal too).
+#include <limits>
+
 #include "nestor/error.h"
 #include "src/ops/common.h"
 #include "src/ops/registry.h"
@@ -175,6 +177,8 @@ void build_where(const OpContext&, FuncBuilder& b, const Tensors& in, const Tens
 // Bounds were attributes until opset 10, inputs since.
 std::vector<TensorType> infer_clip(const OpContext& ctx) {
   require_type(ctx, 0, ctx.node().opset < 11 ? kFloats : kNumbers);
+  if (ctx.node().opset < 11)
+    for (const char* name : {"min", "max"}) ctx.get_float(name, 0);
   for (int i = 1; i < ctx.num_inputs(); ++i) {
     if (!ctx.has_input(i)) continue;
     require_same_type(ctx, 0, i);
@@ -185,10 +189,16 @@ std::vector<TensorType> infer_clip(const OpContext& ctx) {
 }
 
 void build_clip(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  // A bound left out is the largest finite number (since opset 6), so that infinities are clipped too.
+  const int opset = ctx.node().opset;
+  const bool is_f64 = in[0].dtype() == DType::f64 && opset >= 11;
+  const double largest = is_f64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
   const auto bound = [&](size_t input, const char* attribute) -> Expr {
-    if (ctx.node().opset < 11)
-      return ctx.has_attr(attribute) ? constant_like(in[0], ctx.get_float(attribute, 0)) : Expr();
-    return input < in.size() && in[input] ? in[input].at(Exprs(in[input].shape.size(), Expr(0))) : Expr();
+    if (opset < 11 && ctx.has_attr(attribute)) return constant_like(in[0], ctx.get_float(attribute, 0));
+    if (opset >= 11 && input < in.size() && in[input])
+      return in[input].at(Exprs(in[input].shape.size(), Expr(0)));
+    if (opset < 6 || !is_float(in[0].dtype())) return {};
+    return constant_like(in[0], input == 1 ? -largest : largest);
   };
   const Expr low = bound(1, "min"), high = bound(2, "max");
   // The bound stands first, so that NaN passes; where low > high the result is high.

@@ -91,7 +91,8 @@ std::vector<TensorType> infer_gemm(const OpContext& ctx) {
       ctx.fail("C is " + to_string(ctx.input(2)) + ", it doesn't broadcast to the result " +
                to_string(ctx.input(0).dtype, out));
   }
-  if (!is_float(ctx.input(0).dtype) && (ctx.get_float("alpha", 1) != 1 || ctx.get_float("beta", 1) != 1))
+  const double alpha = ctx.get_float("alpha", 1), beta = ctx.get_float("beta", 1);
+  if (!is_float(ctx.input(0).dtype) && (alpha != 1 || beta != 1))
     ctx.fail("alpha and beta must be 1 where the element type is an integer");
   return {{ctx.input(0).dtype, out}};
 }

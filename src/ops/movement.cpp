@@ -157,12 +157,18 @@ std::vector<SliceRange> slice_ranges(const OpContext& ctx) {
   for (size_t k = 0; k < axes.size(); ++k) {
     const int64_t n = shape[static_cast<size_t>(axes[k])], step = steps[k];
     if (step == 0) ctx.fail("a step is 0");
-    // What lies outside is cut off: to [0, n] forward, to [-1, n - 1] backward (Python's rule).
-    const auto bound = [&](int64_t v) {
-      if (v < 0) v = v < -n ? -1 : v + n;
-      return step > 0 ? std::clamp<int64_t>(v, 0, n) : std::clamp<int64_t>(v, -1, n - 1);
+    // What lies outside is cut off. Going backward a start is at least 0 and an end at least -1: here ONNX's
+    // text differs from Python, where a start before the first element gives nothing.
+    const auto bound = [&](int64_t v, int64_t least, int64_t most) {
+      if (v < 0) v = v < -n ? least : v + n;
+      return std::clamp(v, least, std::max(least, most));
     };
-    const int64_t start = bound(starts[k]), end = bound(ends[k]);
+    const int64_t start = step > 0 ? bound(starts[k], 0, n) : bound(starts[k], 0, n - 1);
+    const int64_t end = step > 0 ? bound(ends[k], 0, n) : bound(ends[k], -1, n - 1);
+    if (n == 0) {
+      out[static_cast<size_t>(axes[k])] = {0, 1, 0};
+      continue;
+    }
     // Division by a magnitude, which for the lowest step needs unsigned arithmetic.
     const uint64_t magnitude = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
     const int64_t span = step > 0 ? end - start : start - end;

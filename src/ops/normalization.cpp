@@ -13,6 +13,10 @@ Expr reciprocal_root(const Expr& variance, double epsilon) {
   return make::imm(1, t) / make::call(Intrinsic::sqrt, {variance + make::imm(epsilon, t)});
 }
 
+double epsilon_of(const OpContext& ctx) {
+  return ctx.get_float("epsilon", 1e-5);
+}
+
 void require_channels(const OpContext& ctx, int i) {
   require_same_type(ctx, 0, i);
   const Dims expected = {ctx.input(0).shape[1]};
@@ -26,6 +30,7 @@ void require_channels(const OpContext& ctx, int i) {
 
 std::vector<TensorType> infer_batch(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);
+  epsilon_of(ctx);
   const int opset = ctx.node().opset;
   const char* hint = "export the model for inference";
   if (opset < 7 && ctx.get_int("is_test", 0) == 0) ctx.fail("`is_test` is 0: training isn't supported", hint);
@@ -44,7 +49,7 @@ std::vector<TensorType> infer_batch(const OpContext& ctx) {
 
 void build_batch(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor &x = in[0], &scale = in[1], &shift = in[2], &mean = in[3], &var = in[4];
-  const double epsilon = ctx.get_float("epsilon", 1e-5);
+  const double epsilon = epsilon_of(ctx);
   const int64_t channels = x.shape[1];
   const BuildTensor factor = b.temp("Scale", {x.dtype(), {channels}});
   b.compute(factor, {{"c", channels}},
@@ -89,6 +94,7 @@ Dims layer_axes(const OpContext& ctx) {
 
 std::vector<TensorType> infer_layer(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);
+  epsilon_of(ctx);
   const Dims& shape = ctx.input(0).shape;
   for (int i = 1; i < ctx.num_inputs(); ++i) {
     if (!ctx.has_input(i)) continue;
@@ -105,7 +111,7 @@ std::vector<TensorType> infer_layer(const OpContext& ctx) {
 void build_layer(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor& x = in[0];
   const RowView rows(x.shape, layer_axes(ctx));
-  const Statistics s = row_statistics(b, rows, x, ctx.get_float("epsilon", 1e-5));
+  const Statistics s = row_statistics(b, rows, x, epsilon_of(ctx));
   const bool has_shift = in.size() > 2 && in[2];
   b.compute(out[0], rows.all(), [&](const Exprs& i) {
     const Exprs row = rows.outer_of(i);
@@ -129,6 +135,7 @@ std::vector<TensorType> infer_instance(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);
   if (ctx.input(0).shape.size() < 3)
     ctx.fail("the input is " + to_string(ctx.input(0)) + ", it needs batch, channel and spatial dimensions");
+  epsilon_of(ctx);
   require_channels(ctx, 1);
   require_channels(ctx, 2);
   return {ctx.input(0)};
@@ -139,7 +146,7 @@ void build_instance(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
   Dims spatial;
   for (int64_t a = 2; a < x.rank(); ++a) spatial.push_back(a);
   const RowView rows(x.shape, spatial);
-  const Statistics s = row_statistics(b, rows, x, ctx.get_float("epsilon", 1e-5));
+  const Statistics s = row_statistics(b, rows, x, epsilon_of(ctx));
   b.compute(out[0], rows.all(), [&](const Exprs& i) {
     const Exprs row = rows.outer_of(i);
     return (x.at(i) - s.mean.at(row)) * s.inverse.at(row) * in[1](i[1]) + in[2](i[1]);
@@ -153,6 +160,7 @@ std::vector<TensorType> infer_lrn(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);
   if (ctx.input(0).shape.size() < 3)
     ctx.fail("the input is " + to_string(ctx.input(0)) + ", it needs batch, channel and spatial dimensions");
+  for (const char* name : {"alpha", "beta", "bias"}) ctx.get_float(name, 1);
   if (ctx.get_int("size", 0) < 1) ctx.fail("`size` is missing or less than 1");
   return {ctx.input(0)};
 }

@@ -35,6 +35,7 @@ std::vector<TensorType> infer_max_pool(const OpContext& ctx) {
 
 std::vector<TensorType> infer_average_pool(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);
+  ctx.get_int("count_include_pad", 0);
   return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
 }
 

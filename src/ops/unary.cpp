@@ -69,7 +69,7 @@ const Row kRows[] = {
      }},
     {"ThresholdedRelu", 10, &kFloats,
      [](const OpContext& c, const Expr& x) {
-       return make::select(le(x, imm(x, c.get_float("alpha", 1))), imm(x, 0), x);
+       return make::select(gt(x, imm(x, c.get_float("alpha", 1))), x, imm(x, 0));
      }},
     {"Elu", 1, &kFloats, [](const OpContext& c, const Expr& x) { return elu(x, c.get_float("alpha", 1)); }},
     {"Selu", 1, &kFloats,
@@ -115,8 +115,10 @@ const Row kRows[] = {
 
 void register_unary(Rows& rows) {
   for (const Row& row : kRows) {
-    const auto infer = [types = row.types](const OpContext& ctx) -> std::vector<TensorType> {
-      require_type(ctx, 0, *types);
+    // The formula is tried on a number, so that a wrong attribute is reported at import.
+    const auto infer = [&row](const OpContext& ctx) -> std::vector<TensorType> {
+      require_type(ctx, 0, *row.types);
+      row.formula(ctx, make::imm(0, {ctx.input(0).dtype, 1}));
       return {ctx.input(0)};
     };
     const auto build = [formula = row.formula](const OpContext& ctx, FuncBuilder& b, const Tensors& in,

@@ -70,4 +70,5 @@ def main():
         out.write(json.dumps({"skipped": skipped}) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

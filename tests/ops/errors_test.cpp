@@ -1,0 +1,111 @@
+// Nodes that aren't well made are refused with the node, the reason and, where there is one, the way out.
+#include "catch.h"
+#include "tests/ops/op_case.h"
+
+using namespace nestor;
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+struct Refusal {
+  OpCase node;
+  std::vector<std::string> parts;  // of the message
+};
+
+OpCase pool(const char* op) {
+  return OpCase(op).input({1, 2, 5, 5});
+}
+
+std::vector<Refusal> windows_and_rows() {
+  Tensor axes(DType::f32, {1});
+  OpCase batch("BatchNormalization");
+  batch.input({1, 3, 2});
+  OpCase trained = batch, old = OpCase("BatchNormalization", 6).input({1, 3, 2});
+  for (int i = 0; i < 4; ++i) batch.input({i == 2 ? 4 : 3}), trained.input({3}), old.input({3});
+  return {
+      {pool("MaxPool"), {"`kernel_shape` is missing"}},
+      {pool("MaxPool").attr("kernel_shape", Ints{3}),
+       {"the kernel has 1 spatial dimensions, the input has 2"}},
+      {pool("MaxPool").attr("kernel_shape", Ints{3, 3}).attr("strides", Ints{1, 0}),
+       {"`strides` contains 0"}},
+      {pool("MaxPool").attr("kernel_shape", Ints{3, 3}).attr("auto_pad", "SAME"), {"\"SAME\"", "SAME_UPPER"}},
+      {pool("MaxPool").attr("kernel_shape", Ints{3, 3}).outputs(2), {"`Indices`"}},
+      {pool("AveragePool").attr("kernel_shape", Ints{3, 7}), {"doesn't fit"}},
+      {OpCase("GlobalAveragePool").input({3}), {"f32[3]"}},
+      {OpCase("Softmax").input({2, 3}).attr("axis", int64_t{2}), {"axis 2 is outside [-2, 1]"}},
+      {OpCase("ReduceSum").input({2, 3}).input(DType::i64, {1}), {"at run time", "initializer"}},
+      {OpCase("ReduceSum").input({2, 3}).constant(axes), {"i64 or i32"}},
+      {OpCase("ReduceSum", 13).input({2, 3}).attr("axes", Ints{0}), {"second input"}},
+      {OpCase("ReduceMax", 13).input({2, 3}).ints({0}), {"attribute"}},
+      {OpCase("ReduceMax", 13).input({2, 3}).attr("axes", Ints{0, -2}), {"axis -2 is given twice"}},
+      {batch, {"input 3 is f32[4], it must be f32[3]"}},
+      {trained.attr("training_mode", int64_t{1}), {"training isn't supported"}},
+      {old, {"is_test"}},
+      {OpCase("LayerNormalization").input({2, 3}).input({3}).attr("epsilon", "small"),
+       {"`epsilon` is a string"}},
+      {OpCase("Gemm").input({2, 3}).input({3, 2}).attr("alpha", Ints{1}), {"`alpha` is a list of integers"}},
+      {OpCase("Clip", 6).input({2}).attr("max", "6"), {"`max` is a string"}},
+      {OpCase("LayerNormalization").input({2, 3}).input({4}), {"don't broadcast"}},
+  };
+}
+
+std::vector<Refusal> shapes() {
+  const auto reshape = [](const Ints& to) { return OpCase("Reshape").input({2, 3}).ints(to); };
+  return {
+      {reshape({4, 2}), {"f32[2,3] to f32[4,2]", "6 elements against 8"}},
+      {reshape({4, -1}), {"6 elements don't divide"}},
+      {reshape({-1, -1}), {"two dimensions are -1"}},
+      {reshape({-2, 3}), {"negative"}},
+      {reshape({2, 3, 0}), {"has no such one"}},
+      {reshape({int64_t{1} << 62, 8}), {"overflows"}},
+      {OpCase("Squeeze").input({2, 3}).ints({0}), {"isn't 1"}},
+      {OpCase("Transpose").input({2, 3}).attr("perm", Ints{0, 0}), {"no permutation"}},
+      {OpCase("Concat").input({2, 3}).input({3, 3}).attr("axis", int64_t{1}), {"differs", "dimension 0"}},
+      {OpCase("Concat").input({2, 3}), {"`axis` is missing"}},
+      {OpCase("Split", 13).input({5}).outputs(2), {"isn't split evenly into 2"}},
+      {OpCase("Split", 13).input({5}).ints({1, 3}).outputs(2), {"don't add up"}},
+      {OpCase("Slice").input({5}).ints({0}).ints({5}).ints({0}).ints({0}), {"a step is 0"}},
+      {OpCase("Slice").input({5}).ints({0, 1}).ints({5}), {"differ in length"}},
+      {OpCase("Expand").input({2, 3}).ints({2, 4}), {"don't broadcast"}},
+      {OpCase("Pad").input({2}).ints({1}), {"2 are needed"}},
+      {OpCase("Pad").input({2}).ints({2, 0}).attr("mode", "reflect"), {"reflection"}},
+      {OpCase("Pad").input({2}).ints({-3, 0}), {"negative"}},
+      {OpCase("Gather").input({3}).ints({3}), {"index 3 is outside [-3, 3)"}},
+      {OpCase("Gather").input({3}).input({1}), {"input 1 is f32[1]", "i64, i32"}},
+      {OpCase("Constant"), {"`value` is missing"}},
+      {OpCase("Constant").attr("value_string", "x"), {"`value_string` isn't supported"}},
+      {OpCase("ConstantOfShape").ints({2, -1}), {"negative"}},
+      {OpCase("Cast").input({2}).attr("to", int64_t{8}), {"element type 8", "FLOAT 1"}},
+      {OpCase("Cast").input({2}), {"`to` is missing"}},
+      {OpCase("Gelu").input({2}).attr("approximate", "fast"), {"\"fast\"", "none or tanh"}},
+      {OpCase("Relu").input(DType::boolean, {2}), {"bool[2]", "Cast it to"}},
+      {OpCase("Dropout", 6).input({2}), {"is_test", "training"}},
+      {OpCase("Clip").input({2}).input({3}), {"must be a scalar"}},
+      {OpCase("LeakyRelu").input({2}).attr("alpha", "much"), {"`alpha` is a string, it must be a float"}},
+      {OpCase("Transpose").input({2}).attr("perm", 1.5),
+       {"`perm` is a float, it must be a list of integers"}},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("Every malformed node has its message") {
+  std::vector<Refusal> all = windows_and_rows();
+  for (Refusal& r : shapes()) all.push_back(std::move(r));
+  for (const Refusal& r : all) {
+    std::string message;
+    try {
+      r.node.infer();
+      FAIL("accepted: " << r.node.node().op << ", wanted: " << r.parts[0]);
+    } catch (const UserError& e) {
+      message = e.what();
+    }
+    INFO(message);
+    CHECK(message.find(r.node.node().op + " node `node`") != std::string::npos);
+    for (const std::string& part : r.parts) {
+      INFO("wanted: " << part);
+      CHECK(message.find(part) != std::string::npos);
+    }
+  }
+}

@@ -1,0 +1,250 @@
+// Values of operators where their rules are easily got wrong: opsets that differ, borders, NaN, nothing at
+// all.
+#include <cmath>
+#include <limits>
+
+#include "catch.h"
+#include "nestor/interpret.h"
+#include "tests/ops/op_case.h"
+
+using namespace nestor;
+
+namespace {
+
+using Values = std::vector<double>;
+using Ints = std::vector<int64_t>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Output 0 of the node with these values as its run-time inputs, in order.
+Values run(const OpCase& node, const std::vector<Values>& inputs = {}) {
+  std::vector<ValueId> ids;
+  const PrimFunc f = node.build(&ids);
+  std::vector<Tensor> args;
+  size_t next = 0, out = 0;
+  for (size_t k = 0; k < f.params.size(); ++k) {
+    std::vector<int64_t> shape;
+    for (const Expr& e : f.params[k].decl.shape) shape.push_back(*as_int(e));
+    args.emplace_back(f.params[k].decl.buffer->type.dtype, shape);
+    if (f.params[k].role == Role::out && out == 0) out = k;
+    if (f.params[k].role == Role::constant)
+      args.back() = node.graph().values[static_cast<size_t>(ids[k])].constant;
+    if (f.params[k].role != Role::in) continue;
+    REQUIRE(inputs.at(next).size() == static_cast<size_t>(args.back().size()));
+    for (size_t i = 0; i < inputs[next].size(); ++i)
+      args.back().set(static_cast<int64_t>(i), inputs[next][i]);
+    ++next;
+  }
+  REQUIRE(next == inputs.size());
+  interpret(f, args);
+  Values y;
+  for (int64_t i = 0; i < args[out].size(); ++i) y.push_back(args[out].get(i));
+  return y;
+}
+
+Values iota(int64_t n, double first = 0) {
+  Values v;
+  for (int64_t i = 0; i < n; ++i) v.push_back(first + static_cast<double>(i));
+  return v;
+}
+
+bool same(const Values& a, const Values& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (std::isnan(a[i]) ? !std::isnan(b[i])
+                         : std::abs(a[i] - b[i]) > 1e-5 * std::max(1.0, std::abs(b[i])) && a[i] != b[i])
+      return false;
+  return true;
+}
+
+Tensor scalar(double value, DType type = DType::f32) {
+  Tensor t(type, {});
+  t.set(0, value);
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("Arithmetic before opset 7 places the second operand by `axis`") {
+  const auto add = [] { return OpCase("Add", 6).input({2, 3}).attr("broadcast", int64_t{1}); };
+  CHECK(run(add().input({2}).attr("axis", int64_t{0}), {iota(6), {10, 20}}) ==
+        Values{10, 11, 12, 23, 24, 25});
+  CHECK(run(add().input({3}), {iota(6), {10, 20, 30}}) == Values{10, 21, 32, 13, 24, 35});
+}
+
+TEST_CASE("Integers: division truncates, powers are exact") {
+  const auto node = [](const char* op) { return OpCase(op).input(DType::i64, {4}).input(DType::i64, {4}); };
+  CHECK(run(node("Div"), {{7, -7, 7, -7}, {2, 2, -2, -2}}) == Values{3, -3, -3, 3});
+  CHECK(run(node("Pow"), {{2, -3, 5, 10}, {10, 3, 0, 9}}) == Values{1024, -27, 1, 1e9});
+}
+
+TEST_CASE("NaN: what passes it on, and what doesn't") {
+  const auto node = [](const char* op) { return OpCase(op).input({2}); };
+  CHECK(same(run(node("Relu"), {{kNaN, -1}}), {kNaN, 0}));
+  CHECK(same(run(node("Clip").constant(scalar(0)).constant(scalar(6)), {{kNaN, 7}}), {kNaN, 6}));
+  CHECK(same(run(node("Max").input({2}), {{kNaN, 1}, {1, kNaN}}), {kNaN, kNaN}));
+  CHECK(same(run(node("Min").input({2}), {{kNaN, 1}, {1, kNaN}}), {kNaN, kNaN}));
+  CHECK(same(run(node("ThresholdedRelu"), {{kNaN, 2}}), {0, 2}));  // x where x > alpha, else 0
+  CHECK(run(OpCase("Equal").input({1}).input({1}), {{kNaN}, {kNaN}}) == Values{0});
+  CHECK(same(run(OpCase("Softmax").input({2}), {{kNaN, 1}}), {kNaN, kNaN}));
+}
+
+TEST_CASE("A bound of Clip left out is the largest finite number") {
+  const double largest = std::numeric_limits<float>::max();
+  CHECK(run(OpCase("Clip", 6).input({2}).attr("min", 0.0), {{-1, kInf}}) == Values{0, largest});
+  CHECK(run(OpCase("Clip", 13).input({2}).omitted().constant(scalar(2)), {{-kInf, 5}}) ==
+        Values{-largest, 2});
+}
+
+TEST_CASE("Softmax until opset 12 takes all axes from `axis` on together") {
+  const Values x = {0, std::log(3.0), 0, 0, 0, 0, 0, 0};
+  const Values old = run(OpCase("Softmax", 11).input({2, 2, 2}), {x});
+  CHECK(same(old, {1 / 6., 3 / 6., 1 / 6., 1 / 6., 0.25, 0.25, 0.25, 0.25}));
+  const Values now = run(OpCase("Softmax", 13).input({2, 2, 2}), {x});
+  CHECK(same(now, {0.25, 0.75, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5}));
+  CHECK(same(run(OpCase("Softmax").input({2}), {{1000, 1000}}), {0.5, 0.5}));  // no overflow
+}
+
+TEST_CASE("A fold over nothing gives its start") {
+  CHECK(run(OpCase("ReduceSum").input({2, 0}).ints({1}), {{}}) == Values{0, 0});
+  CHECK(run(OpCase("ReduceProd").input({2, 0}).ints({1}), {{}}) == Values{1, 1});
+  CHECK(run(OpCase("ReduceMax").input({1, 0}).ints({1}), {{}}) == Values{-kInf});
+  CHECK(run(OpCase("MatMul").input({2, 0}).input({0, 1}), {{}, {}}) == Values{0, 0});
+  CHECK(run(OpCase("Conv").input({1, 0, 3}).input({1, 0, 2}), {{}, {}}) == Values{0, 0});
+}
+
+TEST_CASE("Tensors without elements pass through") {
+  CHECK(run(OpCase("Relu").input({0, 3}), {{}}).empty());
+  CHECK(run(OpCase("MatMul").input({0, 3}).input({3, 2}), {{}, iota(6)}).empty());
+  CHECK(run(OpCase("Reshape").input({0, 3}).ints({3, 0}).attr("allowzero", int64_t{1}), {{}}).empty());
+  CHECK(run(OpCase("Concat").input({0}).input({2}).attr("axis", int64_t{0}), {{}, {1, 2}}) == Values{1, 2});
+  CHECK(run(OpCase("Softmax").input({2, 0}), {{}}).empty());
+}
+
+TEST_CASE("Reductions: axes as attribute or input, empty axes") {
+  CHECK(run(OpCase("ReduceSum", 11).input({2, 2}).attr("axes", Ints{0}), {{1, 2, 3, 4}}) == Values{4, 6});
+  CHECK(run(OpCase("ReduceSum", 13).input({2, 2}).ints({-1}), {{1, 2, 3, 4}}) == Values{3, 7});
+  OpCase none("ReduceSum", 13);
+  none.input({2, 2}).ints({});
+  CHECK(run(none, {{1, 2, 3, 4}}) == Values{10});
+  CHECK(run(none.attr("noop_with_empty_axes", int64_t{1}), {{1, 2, 3, 4}}) == Values{1, 2, 3, 4});
+  CHECK(run(OpCase("ReduceMean").input(DType::i64, {3}), {{-1, -1, -3}}) == Values{-1});  // -5/3 truncates
+  CHECK(same(run(OpCase("ReduceLogSumExp").input({2}), {{1000, 1000}}), {1000.693147}));
+}
+
+TEST_CASE("AveragePool divides by the elements its windows cover") {
+  const auto pool = [] {
+    return OpCase("AveragePool", 19).input({1, 1, 4}).attr("kernel_shape", Ints{3}).attr("pads", Ints{1, 1});
+  };
+  const Values x = {3, 6, 9, 12};
+  CHECK(run(pool(), {x}) == Values{4.5, 6, 9, 10.5});
+  CHECK(run(pool().attr("count_include_pad", int64_t{1}), {x}) == Values{3, 6, 9, 7});
+  // In ceil mode the last window reaches beyond the padding, which doesn't count.
+  const auto ceil = OpCase("AveragePool", 19)
+                        .input({1, 1, 4})
+                        .attr("kernel_shape", Ints{3})
+                        .attr("strides", Ints{2})
+                        .attr("ceil_mode", int64_t{1})
+                        .attr("count_include_pad", int64_t{1});
+  CHECK(run(ceil, {x}) == Values{6, 10.5});
+}
+
+TEST_CASE("MaxPool pads with less than anything") {
+  OpCase c("MaxPool");
+  c.input({1, 1, 3}).attr("kernel_shape", Ints{2}).attr("pads", Ints{1, 0});
+  CHECK(run(c, {{-5, -7, -6}}) == Values{-5, -5, -6});
+}
+
+TEST_CASE("Convolution against its definition") {
+  // group 2, stride 2, dilation 2, uneven padding; channels 4 -> 6
+  OpCase c("Conv");
+  c.input({2, 4, 7, 6}).input({6, 2, 3, 2}).input({6}).attr("group", int64_t{2}).attr("strides", Ints{2, 1});
+  c.attr("dilations", Ints{2, 3}).attr("pads", Ints{1, 2, 2, 0});
+  REQUIRE(c.infer()[0].shape == Ints{2, 6, 3, 5});
+  const Tensor x = Tensor::random(DType::f32, {2, 4, 7, 6}, 1),
+               w = Tensor::random(DType::f32, {6, 2, 3, 2}, 2);
+  const auto list = [](const Tensor& t) {
+    Values v;
+    for (int64_t i = 0; i < t.size(); ++i) v.push_back(t.get(i));
+    return v;
+  };
+  Values wanted;
+  for (int n = 0; n < 2; ++n)
+    for (int o = 0; o < 6; ++o)
+      for (int y = 0; y < 3; ++y)
+        for (int u = 0; u < 5; ++u) {
+          double sum = 0.25 * o;
+          for (int ch = 0; ch < 2; ++ch)
+            for (int r = 0; r < 3; ++r)
+              for (int s = 0; s < 2; ++s) {
+                const int row = y * 2 + r * 2 - 1, column = u + s * 3 - 2;
+                if (row < 0 || row >= 7 || column < 0 || column >= 6) continue;
+                sum += x.get(((n * 4 + o / 3 * 2 + ch) * 7 + row) * 6 + column) *
+                       w.get(((o * 2 + ch) * 3 + r) * 2 + s);
+              }
+          wanted.push_back(sum);
+        }
+  Values bias;
+  for (int o = 0; o < 6; ++o) bias.push_back(0.25 * o);
+  CHECK(same(run(c, {list(x), list(w), bias}), wanted));
+}
+
+TEST_CASE("Gemm scales, transposes and broadcasts") {
+  OpCase c("Gemm");
+  c.input({2, 1}).input({2, 2}).input({2}).attr("transA", int64_t{1}).attr("transB", int64_t{1});
+  c.attr("alpha", 2.0).attr("beta", -1.0);
+  CHECK(run(c, {{1, 10}, {1, 2, 3, 4}, {5, 6}}) == Values{37, 80});  // 2*[21,43] - [5,6]
+}
+
+TEST_CASE("Slices: backward, beyond the ends, before opset 10") {
+  const auto slice = [](int64_t start, int64_t end, int64_t step) {
+    return OpCase("Slice").input({5}).ints({start}).ints({end}).ints({0}).ints({step});
+  };
+  CHECK(run(slice(-1, -100, -2), {iota(5)}) == Values{4, 2, 0});
+  CHECK(run(slice(-100, -100, -1), {iota(5)}) == Values{0});  // ONNX cuts a backward start to 0
+  CHECK(run(slice(1, std::numeric_limits<int64_t>::max(), 3), {iota(5)}) == Values{1, 4});
+  CHECK(run(slice(4, 0, std::numeric_limits<int64_t>::min()), {iota(5)}) == Values{4});
+  CHECK(run(slice(3, 1, 1), {iota(5)}).empty());
+  CHECK(run(OpCase("Slice", 9).input({5}).attr("starts", Ints{-3}).attr("ends", Ints{-1}), {iota(5)}) ==
+        Values{2, 3});
+}
+
+TEST_CASE("Reshape finds the source of every element") {
+  const Values x = iota(24);
+  const auto reshape = [](Ints from, const Ints& to) {
+    return OpCase("Reshape").input(std::move(from)).ints(to);
+  };
+  for (const Ints& to :
+       {Ints{24}, Ints{4, 6}, Ints{2, 1, 12}, Ints{6, 2, 2}, Ints{1, 3, 8, 1}, Ints{0, 0, -1}})
+    CHECK(run(reshape({2, 3, 4}, to), {x}) == x);
+  CHECK(run(OpCase("Flatten").input({2, 3, 4}).attr("axis", int64_t{-1}), {x}) == x);
+  CHECK(OpCase("Flatten").input({2, 3, 4}).attr("axis", int64_t{-1}).infer()[0].shape == Ints{6, 4});
+}
+
+TEST_CASE("Gather counts negative indices from the end and clamps what is beyond") {
+  const auto gather = [] { return OpCase("Gather").input({3, 2}).input(DType::i64, {2}); };
+  CHECK(run(gather(), {iota(6), {-1, 0}}) == Values{4, 5, 0, 1});
+  CHECK(run(gather().attr("axis", int64_t{1}), {iota(6), {-2, 1}}) == iota(6));
+  CHECK(run(gather(), {iota(6), {99, -99}}) == Values{4, 5, 0, 1});
+}
+
+TEST_CASE("Casts truncate, and to bool ask for not zero") {
+  const auto cast = [](int64_t to) { return OpCase("Cast").input({4}).attr("to", to); };
+  CHECK(run(cast(7), {{1.9, -1.9, 0, 5}}) == Values{1, -1, 0, 5});
+  CHECK(run(cast(9), {{0.5, 0, -0.0, kNaN}}) == Values{1, 0, 0, 1});
+  CHECK(run(OpCase("Cast", 5).input({1}).attr("to", "INT32"), {{3.5}}) == Values{3});
+}
+
+TEST_CASE("Constants say their value at import") {
+  const auto fold = [](const OpCase& c) {
+    const OpDef* op = find_op("", c.node().op, c.node().opset);
+    return op->fold(OpContext(c.graph(), c.node()));
+  };
+  const Tensor t = fold(OpCase("Constant").attr("value_ints", Ints{3, 4}));
+  CHECK(t.dtype() == DType::i64);
+  CHECK(t.get_int(1) == 4);
+  const Tensor shape = fold(OpCase("Shape").input({2, 3, 5}).attr("start", int64_t{-2}));
+  CHECK(shape.shape() == Ints{2});
+  CHECK(shape.get_int(0) == 3);
+  CHECK(fold(OpCase("Size").input({2, 3})).get_int(0) == 6);
+}
