@@ -152,7 +152,7 @@ void register_op(OpDef op);  // UserError where an operator of that name and ops
 std::string nearest_op(const std::string& name);  // spelled most alike, for hints
 
 // A .nest file holds functions whose dimensions are template parameters: registers an operator of each
-// function's name.
+// function's name (src/ops/nest_file.cpp says how). Registering the same text again does nothing.
 void register_nest_file(const std::string& path);
 
 }  // namespace nestor

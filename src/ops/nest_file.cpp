@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <sstream>
 
 #include "nestor/check.h"
@@ -170,6 +172,10 @@ void register_nest_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::ostringstream text;
   if (!in || !(text << in.rdbuf())) throw UserError("can't read the operators in " + path);
+  static std::mutex mutex;
+  static std::set<std::string> registered;  // texts
+  std::lock_guard lock(mutex);
+  if (registered.count(text.str())) return;
   Pattern pattern = Pattern::opaque;
   if (const std::string name = header(text.str(), "pattern"); !name.empty()) {
     const auto* row = std::find_if(std::begin(kPatterns), std::end(kPatterns),
@@ -198,6 +204,7 @@ void register_nest_file(const std::string& path) {
                      "rename the function, or put the file in a domain with a line `# domain: NAME`"});
   }
   for (OpDef& d : defs) register_op(std::move(d));
+  registered.insert(text.str());
 }
 
 }  // namespace nestor

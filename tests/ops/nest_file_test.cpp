@@ -43,8 +43,8 @@ void ensure_scale() {
 }  // namespace
 
 TEST_CASE("An operator from a file computes what its text says") {
-  static bool once = (register_nest_file(NESTOR_SOURCE_DIR "/examples/custom_op/rms_norm.nest"), true);
-  REQUIRE(once);
+  for (int twice = 0; twice < 2; ++twice)
+    register_nest_file(NESTOR_SOURCE_DIR "/examples/custom_op/rms_norm.nest");
   const PrimFunc f =
       OpCase("RmsNorm", 1, "com.example").input({3, 5}).constant(Tensor(DType::f32, {5})).build();
   INFO(print(f));
