@@ -149,61 +149,25 @@ std::optional<Stmt> loop_of(const PrimFunc& f, const Var& v) {
   return found;
 }
 
-// The region of an access while everything below the innermost loop common with `other` runs.
-struct Region {
-  std::vector<std::optional<Bound>> dims;
-};
-Region region_below(const Place& p, const BlockAccess& access, const Place& other) {
-  std::unordered_map<Var, Interval> moving;
-  std::unordered_set<Var> fixed;
-  for (const Stmt& l : p.loops())
-    if (other.under(l))
-      fixed.insert(as_for(l).var);
-    else
-      moving[as_for(l).var] = range_of_loop(l);
-  Region r;
-  for (const Expr& e : access.indices) r.dims.push_back(bound_of(e, moving, fixed));
-  return r;
-}
-
-// Each dimension of the first write moves with loops of its own, step 1 and no gap, so that its region is all written.
-bool writes_whole_region(const Place& p, const BlockAccess& access, const Place& other) {
-  std::unordered_set<Var> used;
-  for (const Expr& e : access.indices) {
-    std::vector<Term> terms;
-    for (const Term& t : linear_of(e).terms) {
-      bool moves = false, stands = false;
-      for (const Stmt& l : p.loops())
-        if (uses_var(t.atom, as_for(l).var)) (other.under(l) ? stands : moves) = true;
-      if (!moves) continue;
-      if (stands || !t.atom.as<VarRef>() || !used.insert(t.atom.as<VarRef>()->var).second) return false;
-      terms.push_back(t);
-    }
-    std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return a.coefficient < b.coefficient; });
-    int64_t reached = 1;
-    const Facts facts = facts_at(p);
-    for (const Term& t : terms) {
-      if (t.coefficient <= 0 || t.coefficient > reached) return false;
-      reached += t.coefficient * facts.range(t.atom.as<VarRef>()->var).hi;
-    }
-  }
-  return true;
-}
-
 bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, const Place& reader,
             const BlockAccess& read) {
-  if (!writes_whole_region(writer, write, reader)) return false;
+  std::vector<Stmt> standing;  // the loops that both are under
+  for (const Stmt& l : writer.loops())
+    if (reader.under(l)) standing.push_back(l);
+  if (!fills_region(writer, write, standing)) return false;
+  for (const IterVar& i : writer.block().iters)  // a guard on a standing loop: nothing is written in some iterations
+    if (is_guard(writer.block(), i) && !vars_of(i.binding).empty()) return false;
   const BufferDecl decl = decl_of(f, write.buffer);
-  const Region w = region_below(writer, write, reader), r = region_below(reader, read, writer);
-  for (size_t d = 0; d < w.dims.size(); ++d) {
-    if (!w.dims[d]) return false;
-    const Bound& x = *w.dims[d];
+  const auto w = region_of(writer, write, standing), r = region_of(reader, read, standing);
+  for (size_t d = 0; d < w.size(); ++d) {
+    if (!w[d]) return false;
+    const Bound& x = *w[d];
     const auto extent = as_int(decl.shape[d]);
     if (x.base.is_constant() && extent && x.base.constant + x.lo <= 0 && x.base.constant + x.hi >= *extent - 1) continue;
-    if (!r.dims[d]) return false;
-    const Linear difference = add(r.dims[d]->base, x.base, -1);
+    if (!r[d]) return false;
+    const Linear difference = add(r[d]->base, x.base, -1);
     if (!difference.is_constant()) return false;
-    if (r.dims[d]->lo + difference.constant < x.lo || r.dims[d]->hi + difference.constant > x.hi) return false;
+    if (r[d]->lo + difference.constant < x.lo || r[d]->hi + difference.constant > x.hi) return false;
   }
   return true;
 }

@@ -46,6 +46,28 @@ Step parse_step(std::string_view line);
 PrimFunc apply(const PrimFunc& f, const Step& step);
 PrimFunc apply(const PrimFunc& f, const Trace& trace);
 
+// A sample_* step of a trace, where the trace has come to it.
+struct DecisionSite {
+  size_t step = 0;                      // index into Trace::steps
+  std::vector<std::string> candidates;  // sample_choice: the words to choose from
+  int64_t extent = 0;                   // sample_factors: of the loop
+  int parts = 0;
+  int64_t max = 0;                      // of each factor but the first
+  std::vector<std::string> decision;    // empty where it is open
+};
+// Replays the trace and gives its sites in order. Where one is open, the steps after it see the first choice there is.
+// Throws ScheduleError where a step is refused.
+std::vector<DecisionSite> decision_sites(const PrimFunc& f, const Trace& trace);
+// The trace with decisions put in, one per site in order; an empty one leaves its site as it is.
+Trace with_decisions(const Trace& trace, const std::vector<std::vector<std::string>>& decisions);
+// A random decision for a site: factors that waste at most a quarter of the iterations, divisors preferred.
+std::vector<std::string> draw_decision(const DecisionSite& site, std::mt19937_64& rng);
+// Draws every open decision (`all`: every decision) in the order of the trace, each seeing what the ones before it did.
+Trace sample_decisions(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng, bool all = false);
+// Draws one decision anew, another one than before where there is a choice; later decisions that no longer fit are
+// drawn anew too.
+Trace mutate_decision(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng);
+
 // Writing a schedule in C++: each call applies a step and records it.
 class Schedule {
  public:

@@ -1,0 +1,80 @@
+// cache_read: a block reads a buffer through a copy, made by a new block before it. The copy is of the whole buffer; a
+// compute_at afterwards brings it to where the reads are, and it becomes the tile that is read there.
+//
+// Requires
+//  1. the block reads the buffer and doesn't write it;
+//  2. the buffer is complete before the loops around the block: a parameter, or written whole by earlier statements;
+//  3. the scope is global, shared or local.
+#include "schedules/definition.h"
+
+namespace nestor::schedules {
+
+std::optional<Scope> parse_scope(const std::string& name);
+
+namespace {
+
+PrimFunc run(StepContext& ctx) {
+  const Place p = ctx.block(0);
+  const Buffer b = ctx.buffer(1);
+  const auto scope = parse_scope(ctx.word(2));
+  if (!scope) ctx.refuse(3, 2, "`" + ctx.word(2) + "` is no scope", {}, "cache_read " + p.name() + " " + b->name + " local");
+  if (!reads(p.block(), b)) {
+    std::vector<std::string> names;
+    for (const Buffer& r : read_buffers(p.block())) names.push_back(r->name);
+    ctx.refuse(1, 1, p.name() + " doesn't read " + b->name, {p.stmt}, "it reads " + join(names, ", "));
+  }
+  if (writes(p.block(), b)) ctx.refuse(1, 1, p.name() + " writes " + b->name, {p.stmt});
+  const Stmt root = root_of(ctx.func(), p);
+  bool whole = find_param(ctx.func(), b) && find_param(ctx.func(), b)->role != Role::out;
+  std::vector<Place> before = places(ctx.func().body);
+  const size_t mine = [&] {
+    for (size_t i = 0; i < before.size(); ++i)
+      if (before[i].under(root)) return i;
+    return before.size();
+  }();
+  for (const Place& w : writers(ctx.func(), b)) {
+    size_t at = 0;
+    while (!before[at].stmt.same_as(w.stmt)) ++at;
+    if (at >= mine)
+      ctx.refuse(2, 1, "block " + w.name() + " writes it in or after the same loops", {w.stmt, p.stmt});
+    whole = whole || writes_whole(ctx.func(), w, b);
+  }
+  if (!whole) ctx.refuse(2, 1, "no block is seen to write the whole of " + b->name, {p.stmt});
+
+  ctx.expect_results(1);
+  std::set<std::string> taken = block_and_buffer_names(ctx.func());
+  const std::string name = ctx.new_name(0, b->name + "_" + name_of(*scope), taken);
+  BufferDecl decl = decl_of(ctx.func(), b);
+  const std::vector<std::string> stems = dim_stems(p.block(), decl);
+  decl.buffer = make_buffer(name, b->type);
+  decl.scope = *scope;
+  decl.layout.reset();
+
+  Block reader = p.block();
+  const BufferMap map{{b, decl.buffer}};
+  if (reader.where) reader.where = substitute(reader.where, map);
+  if (reader.init) reader.init = substitute(reader.init, map);
+  reader.body = substitute(reader.body, map);
+  const Stmt changed = replace(root, p.stmt, make::block(std::move(reader)));
+  PrimFunc f = replace(ctx.func(), root, make::seq({copy_nest(name, decl, b, stems), changed}));
+  f.allocs.push_back(decl);
+  return f;
+}
+
+}  // namespace
+
+Primitive cache_read_row() {
+  return {"cache_read",
+          "XS",
+          {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
+          {},
+          "A block reads a buffer through a copy, made by a new block before it.",
+          {"the block reads the buffer and doesn't write it",
+           "the buffer is a parameter, or written whole by statements before the block's loops",
+           "the scope is global, shared or local"},
+          "block T(vi: S 8 = i) { T[vi] = X[vi] + 1.0f32 }",
+          "block XS(vi: S 8 = i) { XS[vi] = X[vi] }\n...\nblock T(vi: S 8 = i) { T[vi] = XS[vi] + 1.0f32 }",
+          run};
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,70 @@
+// cache_write: a block computes into a new buffer, which a new block behind it copies to the old one. All that the same
+// nest does with the old buffer (an init, an epilogue) it then does with the new one.
+//
+// Requires
+//  1. the block writes one buffer, at each S point an element of its own;
+//  2. a block of the nest writes the whole buffer, and all its writers are in the nest;
+//  3. the scope is global, shared or local.
+#include "schedules/definition.h"
+
+namespace nestor::schedules {
+
+std::optional<Scope> parse_scope(const std::string& name);
+
+namespace {
+
+// Whole by one block, or by an init block that a reduction goes on from.
+bool nest_writes_whole(const StepContext& ctx, const std::vector<Place>& all, const Buffer& b) {
+  for (const Place& w : all)
+    if (writes_whole(ctx.func(), w, b)) return true;
+  return false;
+}
+
+PrimFunc run(StepContext& ctx) {
+  const Place p = ctx.block(0);
+  const auto scope = parse_scope(ctx.word(1));
+  if (!scope) ctx.refuse(3, 1, "`" + ctx.word(1) + "` is no scope", {}, "cache_write " + p.name() + " local");
+  const BlockInfo info = inspect(p.block());
+  if (info.kind == BlockKind::other) ctx.refuse(1, 0, info.why, {p.stmt});
+  const Stmt root = root_of(ctx.func(), p);
+  const auto all = writers(ctx.func(), info.out);
+  for (const Place& w : all)
+    if (!w.under(root)) ctx.refuse(2, 0, "block " + w.name() + " writes " + info.out->name + " elsewhere", {w.stmt});
+  if (!nest_writes_whole(ctx, all, info.out))
+    ctx.refuse(2, 0, "no block is seen to write the whole of " + info.out->name, {p.stmt});
+  for (size_t i = 0; i < p.path.size(); ++i)
+    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == info.out && p.depth_of(root) < i)
+      ctx.refuse(2, 0, info.out->name + " is allocated inside of the loops", {p.path[i]});
+
+  ctx.expect_results(1);
+  std::set<std::string> taken = block_and_buffer_names(ctx.func());
+  const std::string copy = ctx.new_name(0, info.out->name + "_copy", taken);
+  const BufferDecl old = decl_of(ctx.func(), info.out);
+  BufferDecl decl = old;
+  decl.buffer = make_buffer(unique_name(info.out->name + "_" + name_of(*scope), taken), info.out->type);
+  decl.scope = *scope;
+  decl.layout.reset();
+  const std::vector<std::string> stems = dim_stems(p.block(), old);
+  const Stmt changed = substitute(root, BufferMap{{info.out, decl.buffer}});
+  PrimFunc f = replace(ctx.func(), root, make::seq({changed, copy_nest(copy, old, decl.buffer, stems)}));
+  f.allocs.push_back(decl);
+  return f;
+}
+
+}  // namespace
+
+Primitive cache_write_row() {
+  return {"cache_write",
+          "C",
+          {{ArgKind::block, "T"}, {ArgKind::word, "global|shared|local"}},
+          {},
+          "A block computes into a new buffer, which a new block behind it copies to the old one.",
+          {"the block writes one buffer, at each S point an element of its own",
+           "a block of the nest writes the whole buffer, and all its writers are in the nest",
+           "the scope is global, shared or local"},
+          "block Y(vi: S 8 = i) { Y[vi] = X[vi] + 1.0f32 }",
+          "block Y(vi: S 8 = i) { Y_local[vi] = X[vi] + 1.0f32 }\n...\nblock C(vi: S 8 = i) { Y[vi] = Y_local[vi] }",
+          run};
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,82 @@
+// compute_inline: a producer disappears; each read of its buffer becomes the expression it would have stored.
+//
+// A read element was stored before (else the function read garbage), so its place lies in the producer's domain and the
+// expression stands for it wherever the read is evaluated; reads that a select doesn't evaluate stay unevaluated.
+//
+// Requires
+//  1. the block is one store at distinct plain iterators;
+//  2. it is the only writer of its buffer, a temporary;
+//  3. some block reads the buffer;
+//  4. what it reads isn't written after it, and can be seen wherever its buffer is.
+#include "schedules/definition.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+struct Inliner : Rewriter {
+  Buffer buffer;
+  const Block* producer = nullptr;
+  Definition definition;
+  Expr expr(const Expr& e) override {
+    const Expr out = children(e);
+    const auto* l = out.as<Load>();
+    if (!l || l->buffer != buffer) return out;
+    VarMap map;
+    for (const IterVar& i : producer->iters) map[i.var] = Expr(0);
+    for (size_t d = 0; d < l->indices.size(); ++d)
+      if (definition.iterator_of_dim[d] >= 0)
+        map[producer->iters[static_cast<size_t>(definition.iterator_of_dim[d])].var] = l->indices[d];
+    return substitute(definition.store->value, map);
+  }
+};
+
+PrimFunc run(StepContext& ctx) {
+  const Place p = ctx.block(0);
+  std::string why;
+  const auto definition = definition_of(p.block(), &why);
+  if (!definition) ctx.refuse(1, 0, why, {p.stmt});
+  const Buffer out = definition->store->buffer;
+  if (const Param* param = find_param(ctx.func(), out))
+    ctx.refuse(2, 0, out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
+               "reverse_compute_inline " + p.name());
+  if (writers(ctx.func(), out).size() > 1) ctx.refuse(2, 0, "other blocks write " + out->name + " too", {p.stmt});
+  const auto consumers = readers(ctx.func(), out);
+  if (consumers.empty()) ctx.refuse(3, 0, "nothing reads " + out->name, {p.stmt});
+  const std::vector<Place> all = places(ctx.func().body);
+  bool passed = false;
+  for (const Place& q : all) {
+    for (const Buffer& b : read_buffers(p.block()))
+      if (passed && writes(q.block(), b))
+        ctx.refuse(4, 0, "block " + q.name() + " writes " + b->name + " after it", {p.stmt, q.stmt});
+    passed = passed || q.stmt.same_as(p.stmt);
+  }
+  for (const Buffer& b : read_buffers(p.block()))
+    if (declared_at(ctx.func(), p.path, b).value_or(-1) > declared_at(ctx.func(), p.path, out).value_or(-1))
+      ctx.refuse(4, 0, b->name + " doesn't live as long as " + out->name, {p.stmt});
+
+  PrimFunc f = replace(ctx.func(), p.stmt, Stmt());
+  Inliner inliner;
+  inliner.buffer = out;
+  inliner.producer = &p.block();
+  inliner.definition = *definition;
+  f.body = inliner.stmt(f.body);
+  return without_decl(f, out);
+}
+
+}  // namespace
+
+Primitive compute_inline_row() {
+  return {"compute_inline",
+          "",
+          {{ArgKind::block, "P"}},
+          {},
+          "A producer disappears; its readers compute what it would have stored.",
+          {"the block is one store at distinct plain iterators", "it is the only writer of its buffer, a temporary",
+           "some block reads the buffer", "what it reads isn't written after it, and can be seen wherever its buffer is"},
+          "block P(vi: S 8 = i) { P[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = P[vi] + 1.0f32 }",
+          "block Y(vi: S 8 = i) { Y[vi] = X[vi] * 2.0f32 + 1.0f32 }",
+          run};
+}
+
+}  // namespace nestor::schedules

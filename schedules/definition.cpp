@@ -1,0 +1,133 @@
+#include "schedules/definition.h"
+
+#include <algorithm>
+
+namespace nestor::schedules {
+
+std::optional<Definition> definition_of(const Block& b, std::string* why) {
+  const auto no = [&](const std::string& reason) {
+    *why = "block " + b.id->name + " " + reason;
+    return std::nullopt;
+  };
+  Definition d;
+  d.store = b.body.as<Store>();
+  if (!d.store || b.init) return no("is not a single store");
+  const BlockInfo info = inspect(b);
+  if (info.kind != BlockKind::map) {
+    *why = info.why;
+    return std::nullopt;
+  }
+  for (const Expr& e : d.store->indices) {
+    int found = -1;
+    for (size_t k = 0; k < b.iters.size(); ++k)
+      if (e.as<VarRef>() && e.as<VarRef>()->var == b.iters[k].var) found = static_cast<int>(k);
+    const bool twice = found >= 0 && std::count(d.iterator_of_dim.begin(), d.iterator_of_dim.end(), found);
+    if (twice || (found < 0 && !as_int(e))) return no("stores at something else than its iterators");
+    d.iterator_of_dim.push_back(found);
+  }
+  for (size_t k = 0; k < b.iters.size(); ++k) {
+    const bool used = std::count(d.iterator_of_dim.begin(), d.iterator_of_dim.end(), static_cast<int>(k)) > 0;
+    if (!used && !is_guard(b, b.iters[k]) && !is_const_int(b.iters[k].extent, 1))
+      return no("has the iterator " + b.iters[k].var->name + " beside its element's place");
+  }
+  return d;
+}
+
+bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
+  const BlockInfo info = inspect(p.block());
+  if (info.kind == BlockKind::other || info.out != b || p.block().where) return false;
+  if (info.kind == BlockKind::reduction && !p.block().init) return false;
+  const BufferDecl decl = decl_of(f, b);
+  for (const BlockAccess& a : accesses_of(p.block())) {
+    if (!a.write) continue;
+    std::vector<Var> used;
+    for (size_t d = 0; d < a.indices.size(); ++d) {
+      const auto* r = a.indices[d].as<VarRef>();
+      if (!r && is_const_int(a.indices[d], 0) && is_const_int(decl.shape[d], 1)) continue;
+      if (!r || std::count(used.begin(), used.end(), r->var)) return false;
+      used.push_back(r->var);
+      for (const IterVar& i : p.block().iters)
+        if (i.var == r->var && !same_expr(i.extent, decl.shape[d])) return false;
+    }
+    break;
+  }
+  for (const BlockAccess& a : accesses_at(p)) {
+    if (!a.write) continue;
+    const auto bounds = region_of(p, a, {});
+    for (size_t d = 0; d < bounds.size(); ++d) {
+      const auto extent = as_int(decl.shape[d]);
+      if (!bounds[d] || !bounds[d]->base.is_constant() || !extent) return false;
+      const int64_t base = bounds[d]->base.constant;
+      if (base + bounds[d]->lo > 0 || base + bounds[d]->hi < *extent - 1) return false;
+    }
+    return fills_region(p, a, {});
+  }
+  return false;
+}
+
+bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, int64_t hi) {
+  for (const BlockAccess& a : accesses_at(writer)) {
+    if (!a.write || a.buffer != b) continue;
+    const auto bound = region_of(writer, a, {})[d];
+    if (!bound || !bound->base.is_constant()) return false;
+    const int64_t base = bound->base.constant;
+    int64_t last = Interval::kMax;  // by the domain of the iterator
+    for (const BlockAccess& logical : accesses_of(writer.block()))
+      if (logical.write && logical.buffer == b)
+        for (const IterVar& i : writer.block().iters)
+          if (logical.indices[d].as<VarRef>() && logical.indices[d].as<VarRef>()->var == i.var)
+            last = as_int(i.extent).value_or(0) - 1;
+    return base + bound->lo <= lo && hi <= std::min(base + bound->hi, last);
+  }
+  return false;
+}
+
+PrimFunc without_decl(const PrimFunc& f, const Buffer& b) {
+  PrimFunc out = f;
+  std::erase_if(out.allocs, [&](const BufferDecl& d) { return d.buffer == b; });
+  if (out.allocs.size() != f.allocs.size()) return out;
+  Stmt at;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b) at = s;
+  });
+  return at ? replace(f, at, at.as<Alloc>()->body) : out;
+}
+
+Stmt root_of(const PrimFunc& f, const Place& p) {
+  for (size_t i = 0; i < p.path.size(); ++i)
+    if (!p.path[i].as<Seq>() && !p.path[i].as<Alloc>() && !p.path[i].as<LetStmt>()) return p.path[i];
+  return p.path.empty() ? f.body : p.stmt;
+}
+
+Stmt copy_nest(const std::string& name, const BufferDecl& to, const Buffer& from,
+               const std::vector<std::string>& stems) {
+  Block b;
+  b.id = make_block_id(name);
+  std::vector<NewLoop> loops;
+  std::vector<Expr> place;
+  std::set<std::string> taken;
+  for (size_t d = 0; d < to.shape.size(); ++d) {
+    const std::string stem = unique_name(stems[d], taken);
+    const Var loop = make_var(stem), iterator = make_var("v" + stem);
+    taken.insert(stem);
+    taken.insert("v" + stem);
+    loops.push_back({loop, to.shape[d]});
+    b.iters.push_back({iterator, IterKind::spatial, to.shape[d], Expr(loop)});
+    place.emplace_back(iterator);
+  }
+  b.body = make::store(to.buffer, place, make::load(from, place));
+  return nest(loops, make::block(std::move(b)));
+}
+
+std::vector<std::string> dim_stems(const Block& block, const BufferDecl& b) {
+  std::vector<std::string> out;
+  for (size_t d = 0; d < b.shape.size(); ++d) {
+    std::string stem = "d" + std::to_string(d);
+    for (const BlockAccess& a : accesses_of(block))
+      if (a.buffer == b.buffer && a.indices[d].as<VarRef>()) stem = loop_stem(a.indices[d].as<VarRef>()->var->name);
+    out.push_back(stem);
+  }
+  return out;
+}
+
+}  // namespace nestor::schedules

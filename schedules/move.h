@@ -1,0 +1,36 @@
+// What compute_at and reverse_compute_at share: the new loops of a block that moves under a loop.
+#pragma once
+
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+// The part of an iterator's domain that must run under the loop: [base, base + extent), cut by the domain as ever.
+struct IterSpan {
+  Expr base;
+  Expr extent;
+};
+IterSpan whole(const IterVar& i);
+IterSpan exact_span_of(const Bound& b, const IterVar& i);  // runs no other instances
+IterSpan span_of(const Bound& b, const IterVar& i);        // the whole domain where that is no more iterations
+
+// The block with new loops, one per iterator (guards fall away: the loops they guarded are gone), S before R. Loops of
+// S iterators are named by the step's results, or after their iterators. `guards` are added, with fresh variables.
+Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>& spans, const Stmt& loop,
+             const std::vector<IterVar>& guards = {});
+size_t count_spatial(const Block& b);  // without guards
+
+// The block's buffers can be seen from the loop's body, and live there at least as long as `out`.
+void check_visible(const StepContext& ctx, int requirement, const Place& p, const LoopRef& loop);
+
+size_t order_of(const std::vector<Place>& all, const Stmt& block);  // its index in program order
+
+// body with `added` before the first child that holds one of `others`, or behind the last one.
+Stmt insert_before(const Stmt& body, const std::vector<Stmt>& others, const Stmt& added);
+Stmt insert_after(const Stmt& body, const std::vector<Stmt>& others, const Stmt& added);
+
+// A loop of `f` by its variable, after edits made new handles.
+Stmt loop_with(const PrimFunc& f, const Var& v);
+
+}  // namespace nestor::schedules

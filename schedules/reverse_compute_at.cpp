@@ -1,0 +1,255 @@
+// reverse_compute_at: a consumer moves under a loop of its producers, and consumes there what this iteration finished.
+//
+// Unlike compute_at this needs exact regions: an instance must run in the iteration that finishes what it reads, no
+// sooner. So each dimension of what the producers write under the loop must be a gapless range, and the consumer reads
+// it at plain iterators, whose new loops then run over that range. Its other iterators run whole.
+//
+// Requires
+//  1. the block is a map or a reduction with its init, and the only writer of its buffer;
+//  2. the block stands after the loop;
+//  3. a block under the loop writes what it reads, and no loop around or at the loop serves such a block's R iterators;
+//  4. it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of which its
+//     writers have instances;
+//  5. what those blocks write in one iteration is a box without gaps, the same for each iterator of the block;
+//  6. for a reduction, that box has the whole range of its R iterators;
+//  7. no block in between touches what it writes or writes what it reads, and its other inputs aren't made in loops that
+//     it shares with the loop;
+//  8. its buffers can be seen from the loop;
+//  9. the loop is not, nor is it inside, a vectorized loop.
+#include <algorithm>
+
+#include "schedules/definition.h"
+#include "schedules/move.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+struct Move {
+  Place block;
+  LoopRef loop;
+  BlockInfo info;
+  std::vector<Place> all, producers;
+};
+
+bool is_producer(const Move& m, const Buffer& b) {
+  return std::any_of(m.producers.begin(), m.producers.end(), [&](const Place& p) { return writes(p.block(), b); });
+}
+
+// The loops of a producer that are legal as far as its R iterators go, as steps to paste.
+void add_legal_loops(const Move& m, const Place& producer, std::vector<std::string>& lines) {
+  for (const Stmt& l : producer.loops()) {
+    if (use_of(producer.block(), as_for(l).var).reduce) return;
+    if (!m.block.under(l))
+      lines.push_back("reverse_compute_at " + m.block.name() + " " + producer.name() + "." + loop_name(l));
+  }
+}
+
+std::string legal_loops(const Move& m) {
+  std::vector<std::string> lines;
+  if (!m.producers.empty()) {
+    add_legal_loops(m, m.producers.back(), lines);
+    return join(lines, "\n");
+  }
+  for (const Buffer& b : read_buffers(m.block.block()))
+    for (const Place& w : m.all)
+      if (writes(w.block(), b) && !w.stmt.same_as(m.block.stmt)) add_legal_loops(m, w, lines);
+  return join(lines, "\n");
+}
+
+void check_between(const StepContext& ctx, const Move& m) {
+  const size_t mine = order_of(m.all, m.block.stmt);
+  bool reached = false;
+  std::vector<Buffer> inputs = read_buffers(m.block.block());
+  for (size_t i = 0; i < mine; ++i) {
+    const Place& q = m.all[i];
+    const bool inside = q.under(m.loop.stmt);
+    reached = reached || inside;
+    if (!reached) continue;
+    if (writes(q.block(), m.info.out) || reads(q.block(), m.info.out))
+      ctx.refuse(7, 0, "block " + q.name() + " touches " + m.info.out->name, {q.stmt, m.block.stmt});
+    for (const Buffer& b : inputs)
+      if (!inside && writes(q.block(), b))
+        ctx.refuse(7, 0, "block " + q.name() + " writes " + b->name + " between them", {q.stmt, m.block.stmt});
+  }
+  // In loops that both share, an instance may come to run in another iteration than before.
+  for (const Stmt& l : m.block.loops()) {
+    if (!m.loop.place.under(l) || extent_of(l) == 1) continue;
+    for (const Buffer& b : inputs)
+      for (const Place& q : m.all)
+        if (!is_producer(m, b) && writes(q.block(), b) && q.under(l))
+          ctx.refuse(7, 0, "block " + q.name() + " makes " + b->name + " in the shared loop " + loop_name(l), {q.stmt});
+  }
+}
+
+void check(const StepContext& ctx, const Move& m) {
+  const Place& p = m.block;
+  if (m.info.kind == BlockKind::other) ctx.refuse(1, 0, m.info.why, {p.stmt});
+  if (m.info.kind == BlockKind::reduction && !p.block().init)
+    ctx.refuse(1, 0, p.name() + " is a reduction without its init", {p.stmt});
+  if (writers(ctx.func(), m.info.out).size() > 1)
+    ctx.refuse(1, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
+  if (p.under(m.loop.stmt)) ctx.refuse(2, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
+  for (const Place& q : m.all)
+    if (q.under(m.loop.stmt) && order_of(m.all, q.stmt) > order_of(m.all, p.stmt))
+      ctx.refuse(2, 1, p.name() + " stands before " + m.loop.text(), {p.stmt, m.loop.stmt}, "compute_at moves a producer");
+  if (m.producers.empty())
+    ctx.refuse(3, 1, "no block under " + m.loop.text() + " writes what " + p.name() + " reads", {m.loop.stmt, p.stmt},
+               legal_loops(m));
+  for (const Place& q : m.producers)
+    for (const Stmt& l : q.loops())
+      if (q.depth_of(l) <= q.depth_of(m.loop.stmt) && use_of(q.block(), as_for(l).var).reduce)
+        ctx.refuse(3, 1, loop_name(l) + " is a reduction loop of " + q.name() + ": its elements aren't final yet",
+                   {l, q.stmt}, legal_loops(m));
+  check_between(ctx, m);
+  check_visible(ctx, 8, p, m.loop);
+  for (size_t i = 0; i <= m.loop.depth; ++i)
+    if (const auto* l = m.loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
+      ctx.refuse(9, 1, l->var->name + " is vectorized", {m.loop.place.path[i]});
+}
+
+// What one iteration of the loop writes of a buffer; all writers must agree.
+std::vector<Bound> region_written(const StepContext& ctx, const Move& m, const Buffer& b) {
+  std::vector<Bound> out;
+  bool first = true;
+  for (const Place& q : m.producers)
+    for (const BlockAccess& a : accesses_at(q)) {
+      if (!a.write || a.buffer != b) continue;
+      std::vector<Stmt> standing;
+      for (const Stmt& l : q.loops())
+        if (q.depth_of(l) <= q.depth_of(m.loop.stmt)) standing.push_back(l);
+      const auto region = region_of(q, a, standing);
+      const bool whole = std::all_of(region.begin(), region.end(), [](const auto& d) { return d.has_value(); });
+      if (!whole || q.block().where || !fills_region(q, a, standing))
+        ctx.refuse(5, 1, "what " + q.name() + " writes of " + b->name + " in one iteration has no plain bounds", {q.stmt});
+      for (size_t d = 0; d < region.size(); ++d) {
+        if (first) {
+          out.push_back(*region[d]);
+          continue;
+        }
+        const auto both = unite(out[d], *region[d]);
+        if (!both || both->hi - both->lo != out[d].hi - out[d].lo || both->hi - both->lo != region[d]->hi - region[d]->lo)
+          ctx.refuse(5, 1, "the blocks that write " + b->name + " write different parts in one iteration", {q.stmt});
+      }
+      first = false;
+    }
+  return out;
+}
+
+// Gives the iterators by which the block reads a producer's buffer the range that is finished.
+void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b, std::vector<std::optional<Bound>>& tied) {
+  const Block& block = m.block.block();
+  const std::vector<Bound> region = region_written(ctx, m, b);
+  const std::vector<Expr>* seen = nullptr;
+  const auto all = accesses_of(block);
+  for (const BlockAccess& a : all) {
+    if (a.buffer != b) continue;
+    std::vector<size_t> used;
+    for (size_t d = 0; d < a.indices.size(); ++d) {
+      if (seen && !same_expr(a.indices[d], (*seen)[d]))
+        ctx.refuse(4, 0, m.block.name() + " reads " + b->name + " at several places", {m.block.stmt});
+      size_t k = 0;
+      while (k < block.iters.size() &&
+             !(a.indices[d].as<VarRef>() && a.indices[d].as<VarRef>()->var == block.iters[k].var))
+        ++k;
+      const auto index = as_int(a.indices[d]);
+      const int64_t base = region[d].base.constant;
+      const bool fixed = index && region[d].base.is_constant() && base + region[d].lo <= *index &&
+                         *index <= base + region[d].hi;
+      if (k == block.iters.size() && fixed) continue;
+      if (k == block.iters.size() || std::find(used.begin(), used.end(), k) != used.end())
+        ctx.refuse(4, 0, m.block.name() + " reads " + b->name + " at something else than distinct iterators", {m.block.stmt});
+      used.push_back(k);
+      const auto extent = as_int(block.iters[k].extent);
+      for (const Place& q : m.producers)
+        if (writes(q.block(), b) && (!extent || !reaches(q, b, d, 0, *extent - 1)))
+          ctx.refuse(4, 0, m.block.name() + " has instances where " + q.name() + " has none", {m.block.stmt, q.stmt});
+      if (tied[k]) {
+        const Linear difference = add(tied[k]->base, region[d].base, -1);
+        if (!is_zero(difference) || tied[k]->lo != region[d].lo || tied[k]->hi != region[d].hi)
+          ctx.refuse(5, 0, "the buffers it reads are finished in different parts", {m.block.stmt});
+      }
+      tied[k] = region[d];
+    }
+    seen = &a.indices;
+  }
+}
+
+// Where a producer doesn't run in some iterations of the standing loops, neither may the consumer.
+std::vector<IterVar> guards_of(const Move& m) {
+  std::vector<IterVar> out;
+  for (const Place& q : m.producers)
+    for (const IterVar& i : q.block().iters) {
+      if (!is_guard(q.block(), i)) continue;
+      bool stands = true;
+      for (const Stmt& l : q.loops())
+        stands = stands && (q.depth_of(l) <= q.depth_of(m.loop.stmt) || !uses_var(i.binding, as_for(l).var));
+      const bool again = std::any_of(out.begin(), out.end(), [&](const IterVar& o) {
+        return same_expr(o.binding, i.binding) && same_expr(o.extent, i.extent);
+      });
+      if (stands && !again) out.push_back(i);
+    }
+  return out;
+}
+
+PrimFunc run(StepContext& ctx) {
+  Move m;
+  m.block = ctx.block(0);
+  m.loop = ctx.loop(1);
+  m.info = inspect(m.block.block());
+  m.all = places(ctx.func().body);
+  for (const Place& q : m.all)
+    for (const Buffer& b : read_buffers(m.block.block()))
+      if (q.under(m.loop.stmt) && !q.stmt.same_as(m.block.stmt) && writes(q.block(), b)) {
+        m.producers.push_back(q);
+        break;
+      }
+  check(ctx, m);
+  const Block& block = m.block.block();
+  ctx.expect_results(count_spatial(block));
+  std::vector<std::optional<Bound>> tied(block.iters.size());
+  for (const Buffer& b : read_buffers(block))
+    if (is_producer(m, b)) tie_iterators(ctx, m, b, tied);
+
+  std::vector<IterSpan> spans;
+  for (size_t k = 0; k < block.iters.size(); ++k) {
+    const IterVar& i = block.iters[k];
+    spans.push_back(tied[k] ? exact_span_of(*tied[k], i) : whole(i));
+    const bool all = is_const_int(spans[k].base, 0) && same_expr(spans[k].extent, i.extent);
+    if (i.kind == IterKind::reduce && !all)
+      ctx.refuse(6, 1, "in one iteration only a part of " + i.var->name + "'s range is there", {m.block.stmt, m.loop.stmt},
+                 "a loop further out");
+  }
+  const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards_of(m));
+  std::vector<Stmt> producers;
+  for (const Place& q : m.producers) producers.push_back(q.stmt);
+  const Stmt loop = with_body(m.loop.stmt, insert_after(as_for(m.loop.stmt).body, producers, moved));
+  const PrimFunc out = replace(ctx.func(), m.loop.stmt, simplify_bindings(loop, facts_at(m.loop.place)));
+  return replace(out, m.block.stmt, Stmt());
+}
+
+}  // namespace
+
+Primitive reverse_compute_at_row() {
+  return {"reverse_compute_at",
+          "n c h w ...",
+          {{ArgKind::block, "C"}, {ArgKind::loop, "T.i"}},
+          {},
+          "A consumer moves under a loop of its producers and consumes what that iteration finished.",
+          {"the block is a map or a reduction with its init, and the only writer of its buffer",
+           "the block stands after the loop",
+           "a block under the loop writes what it reads, and no loop around or at it serves such a block's R iterators",
+           "it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of which "
+           "its writers have instances",
+           "what those blocks write in one iteration is a box without gaps, the same for each iterator of the block",
+           "for a reduction, that box has the whole range of its R iterators",
+           "no block in between touches what it writes or writes what it reads, and its other inputs aren't made in loops "
+           "that it shares with the loop",
+           "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop"},
+          "for i in 8, k in 3 {\n  block T(...) { T[vi] += ... }\n}\nfor i in 8 {\n  block Y(vi: S 8 = i) { Y[vi] = T[vi] + B[vi] }",
+          "for i in 8 {\n  for k in 3 {\n    block T(...) { T[vi] += ... }\n  }\n  for i_1 in 1 {\n"
+          "    block Y(vi: S 8 = i + i_1) { Y[vi] = T[vi] + B[vi] }",
+          run};
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,176 @@
+// reverse_compute_inline: a consumer disappears into the block that computes what it reads; that block then stores the
+// consumer's result directly, at the consumer's place.
+//
+// The producer's iterators become the consumer's, u = v - c where it reads T[u + c], with the consumer's domains: where
+// it reads only a part of T, only that part runs. (TVM dropped that predicate: issue 15911, pull request 17838.)
+//
+// Requires
+//  1. the block is one store, a map, and the only writer of its buffer;
+//  2. the last block that writes what it reads is one store at distinct plain iterators, the only writer of that
+//     temporary;
+//  3. nothing else reads the temporary;
+//  4. the block reads it at one place, at distinct iterators plus constants that give all its iterators (but those of
+//     extent 1), and for each of its instances one of the producer's runs (a padding's border has none);
+//  5. no block from there on writes its other inputs or touches its output, and its buffers can be seen there.
+#include <algorithm>
+
+#include "schedules/definition.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+struct Pair {
+  Place consumer, producer;
+  Definition made;         // by the producer
+  Buffer temporary;
+  std::vector<Expr> read;  // indices at which the consumer reads it
+};
+
+Place find_producer(const StepContext& ctx, const Place& consumer) {
+  std::optional<Place> last;
+  for (const Place& q : places(ctx.func().body)) {
+    if (q.stmt.same_as(consumer.stmt)) break;
+    for (const Buffer& b : read_buffers(consumer.block()))
+      if (writes(q.block(), b)) last = q;
+  }
+  if (!last) ctx.refuse(2, 0, "no block before it writes what it reads", {consumer.stmt});
+  return *last;
+}
+
+void check_order(const StepContext& ctx, const Pair& p) {
+  const Buffer out = inspect(p.consumer.block()).out;
+  bool passed = false;
+  for (const Place& q : places(ctx.func().body)) {
+    if (q.stmt.same_as(p.consumer.stmt)) break;
+    if (passed)
+      for (const BlockAccess& a : accesses_of(q.block()))
+        if (a.buffer == out) ctx.refuse(5, 0, "block " + q.name() + " touches " + out->name, {q.stmt, p.consumer.stmt});
+    passed = passed || q.stmt.same_as(p.producer.stmt);
+    for (const Buffer& b : read_buffers(p.consumer.block()))
+      if (passed && b != p.temporary && writes(q.block(), b))
+        ctx.refuse(5, 0, "block " + q.name() + " writes " + b->name, {q.stmt, p.consumer.stmt});
+  }
+  for (const BlockAccess& a : accesses_of(p.consumer.block()))
+    if (!declared_at(ctx.func(), p.producer.path, a.buffer))
+      ctx.refuse(5, 0, a.buffer->name + " is not declared around " + p.producer.name(), {p.producer.stmt});
+}
+
+Pair read_pair(const StepContext& ctx) {
+  Pair p;
+  p.consumer = ctx.block(0);
+  std::string why;
+  const BlockInfo info = inspect(p.consumer.block());
+  if (info.kind != BlockKind::map || !p.consumer.block().body.as<Store>())
+    ctx.refuse(1, 0, info.why.empty() ? p.consumer.name() + " is not a single store" : info.why, {p.consumer.stmt});
+  if (writers(ctx.func(), info.out).size() > 1)
+    ctx.refuse(1, 0, "other blocks write " + info.out->name + " too", {p.consumer.stmt});
+  p.producer = find_producer(ctx, p.consumer);
+  const auto made = definition_of(p.producer.block(), &why);
+  if (!made) ctx.refuse(2, 0, why, {p.producer.stmt}, "reverse_compute_at " + p.consumer.name() + " " + p.producer.name() + ".LOOP");
+  p.made = *made;
+  p.temporary = made->store->buffer;
+  if (!is_temporary(ctx.func(), p.temporary)) ctx.refuse(2, 0, p.temporary->name + " is a parameter", {p.producer.stmt});
+  if (writers(ctx.func(), p.temporary).size() > 1)
+    ctx.refuse(2, 0, "other blocks write " + p.temporary->name + " too", {p.producer.stmt});
+  for (const Place& q : readers(ctx.func(), p.temporary))
+    if (!q.stmt.same_as(p.consumer.stmt))
+      ctx.refuse(3, 0, "block " + q.name() + " reads " + p.temporary->name + " too", {q.stmt});
+  for (const BlockAccess& a : accesses_of(p.consumer.block())) {
+    if (a.buffer != p.temporary) continue;
+    for (size_t d = 0; d < a.indices.size() && !p.read.empty(); ++d)
+      if (!same_expr(a.indices[d], p.read[d]))
+        ctx.refuse(4, 0, p.consumer.name() + " reads " + p.temporary->name + " at several places", {p.consumer.stmt});
+    p.read = a.indices;
+  }
+  check_order(ctx, p);
+  return p;
+}
+
+struct ReplaceLoad : Rewriter {
+  Buffer buffer;
+  Expr value;
+  Expr expr(const Expr& e) override {
+    const auto* l = e.as<Load>();
+    return l && l->buffer == buffer ? value : children(e);
+  }
+};
+
+PrimFunc run(StepContext& ctx) {
+  const Pair p = read_pair(ctx);
+  const Block &from = p.producer.block(), &to = p.consumer.block();
+  Block merged = from;
+  merged.iters.clear();
+  VarMap of_producer, of_consumer;
+  std::vector<bool> tied(to.iters.size(), false);
+  std::vector<std::optional<IterVar>> renewed(from.iters.size());
+  for (size_t d = 0; d < p.read.size(); ++d) {
+    const int k = p.made.iterator_of_dim[d];
+    if (k < 0) continue;
+    const IterVar& v = from.iters[static_cast<size_t>(k)];
+    const Linear index = linear_of(p.read[d]);
+    if (index.is_constant() && is_const_int(v.extent, 1)) continue;
+    size_t u = to.iters.size();
+    if (index.terms.size() == 1 && index.terms[0].coefficient == 1)
+      for (size_t j = 0; j < to.iters.size(); ++j)
+        if (index.terms[0].atom.as<VarRef>() && index.terms[0].atom.as<VarRef>()->var == to.iters[j].var) u = j;
+    if (u == to.iters.size() || tied[u])
+      ctx.refuse(4, 0, to.id->name + " reads " + p.temporary->name + " at something else than distinct iterators",
+                 {p.consumer.stmt});
+    tied[u] = true;
+    const auto extent = as_int(to.iters[u].extent);
+    if (!extent || !reaches(p.producer, p.temporary, d, index.constant, index.constant + *extent - 1))
+      ctx.refuse(4, 0, to.id->name + " has instances where " + from.id->name + " has none", {p.consumer.stmt, p.producer.stmt},
+                 "compute_inline " + from.id->name);
+    IterVar i = v;
+    i.var = make_var(v.var->name);
+    i.extent = to.iters[u].extent;
+    i.binding = v.binding - Expr(index.constant);
+    of_producer[v.var] = Expr(i.var) + Expr(index.constant);
+    of_consumer[to.iters[u].var] = Expr(i.var);
+    renewed[static_cast<size_t>(k)] = i;
+  }
+  for (size_t j = 0; j < to.iters.size(); ++j) {
+    if (tied[j] || is_guard(to, to.iters[j])) continue;
+    if (!is_const_int(to.iters[j].extent, 1))
+      ctx.refuse(4, 0, to.iters[j].var->name + " is not given by the place it reads", {p.consumer.stmt});
+    of_consumer[to.iters[j].var] = Expr(0);
+  }
+  for (size_t k = 0; k < from.iters.size(); ++k) merged.iters.push_back(renewed[k].value_or(from.iters[k]));
+
+  ReplaceLoad put;
+  put.buffer = p.temporary;
+  put.value = substitute(p.made.store->value, of_producer);
+  // The consumer's iterators go first, since the producer's value may use variables of the same function.
+  merged.body = put.stmt(substitute(to.body, of_consumer));
+  if (from.where) merged.where = substitute(from.where, of_producer);
+  if (to.where) {
+    const Expr where = put.expr(substitute(to.where, of_consumer));
+    merged.where = merged.where ? logical_and(merged.where, where) : where;
+  }
+  PrimFunc f = replace(ctx.func(), p.producer.stmt, make::block(std::move(merged)));
+  f = replace(f, p.consumer.stmt, Stmt());
+  return without_decl(f, p.temporary);
+}
+
+}  // namespace
+
+Primitive reverse_compute_inline_row() {
+  return {"reverse_compute_inline",
+          "",
+          {{ArgKind::block, "C"}},
+          {},
+          "A consumer disappears into the block that computes what it reads.",
+          {"the block is one store, a map, and the only writer of its buffer",
+           "the last block that writes what it reads is one store at distinct plain iterators, the only writer of that "
+           "temporary",
+           "nothing else reads the temporary",
+           "the block reads it at one place, at distinct iterators plus constants that give all its iterators, and for "
+           "each of its instances one of the producer's runs",
+           "no block from there on writes its other inputs or touches its output, and its buffers can be seen there"},
+          "block T(vi: S 10 = i) { T[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = T[vi + 1] }",
+          "block T(vi: S 8 = i - 1) { Y[vi] = X[vi + 1] * 2.0f32 }",
+          run};
+}
+
+}  // namespace nestor::schedules

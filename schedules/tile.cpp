@@ -1,0 +1,72 @@
+// tile: several loops are split by one factor each, and the inner ones brought inside: a sugar for splits and a reorder,
+// whose requirements it has.
+//
+// Requires
+//  1. as many factors as loops, at least two, none of them `_`;
+//  2. what split and reorder require of these loops.
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+PrimFunc run(StepContext& ctx) {
+  const std::vector<LoopRef> loops = ctx.loops(0);
+  const auto factors = ctx.ints(1);
+  if (loops.size() < 2 || loops.size() != factors.size())
+    ctx.refuse(1, 1, std::to_string(factors.size()) + " factors for " + std::to_string(loops.size()) + " loops");
+  ctx.expect_results(2 * loops.size());
+  const std::string block = loops[0].place.name();
+  std::set<std::string> taken = names_around(ctx.func(), loops[0].stmt);
+  for (const LoopRef& l : loops) {
+    const auto more = names_around(ctx.func(), l.stmt);
+    taken.insert(more.begin(), more.end());
+  }
+  for (const LoopRef& l : loops) taken.erase(loop_name(l.stmt));
+  std::vector<std::string> outer, inner;
+  const size_t n = loops.size();
+  for (size_t i = 0; i < 2 * n; ++i) {
+    const std::string name = ctx.new_name(i, loop_name(loops[i % n].stmt) + (i < n ? "0" : "1"), taken);
+    (i < n ? outer : inner).push_back(name);
+  }
+  Decisions decisions;
+  PrimFunc f = ctx.func();
+  try {
+    for (size_t i = 0; i < n; ++i) {
+      if (!factors[i]) ctx.refuse(1, 1, "`_` is no factor of a tile");
+      Step split;
+      split.primitive = "split";
+      split.results = {outer[i], inner[i]};
+      split.args = {loops[i].text(), "[_, " + std::to_string(*factors[i]) + "]"};
+      split.options = ctx.step().options;
+      f = apply_step(f, split, decisions);
+    }
+    Step reorder;
+    reorder.primitive = "reorder";
+    std::vector<std::string> order = outer;
+    order.insert(order.end(), inner.begin(), inner.end());
+    reorder.args = {block, "(" + join(order, " ") + ")"};
+    return apply_step(f, reorder, decisions);
+  } catch (const ScheduleError& e) {
+    if (e.diagnostic().message.find("of tile:") != std::string::npos) throw;
+    std::string why = e.diagnostic().message;
+    for (const std::string& note : e.diagnostic().notes) why += "\n" + note;
+    ctx.refuse(2, 0, why, {}, e.diagnostic().hint);
+  }
+}
+
+}  // namespace
+
+Primitive tile_row() {
+  return {"tile",
+          "i0 j0 ... i1 j1 ...",
+          {{ArgKind::loops, "T (i j ...)"}, {ArgKind::ints, "[16, 32]"}},
+          {{"tail", "guard|peel|mask|balanced"}},
+          "Several loops are split by one factor each, and the inner ones brought inside.",
+          {"as many factors as loops, at least two, none of them `_`", "what split and reorder require of these loops"},
+          "for i in 32, j in 64 {\n  block T(vi: S 32 = i, vj: S 64 = j) { ... }",
+          "for i0 in 2, j0 in 2, i1 in 16, j1 in 32 {\n  block T(vi: S 32 = i0 * 16 + i1, vj: S 64 = j0 * 32 + j1) { ... }",
+          run};
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,103 @@
+// transform_layout: a buffer's elements lie in memory in another order: (o, c) -> (o/32, c, o%32). Only the declaration
+// changes; blocks go on to use logical indices, which lowering maps. A const parameter is packed by its map at compile
+// time; a temporary's map is free.
+//
+// Requires
+//  1. the buffers are const parameters or temporaries (an `in` or `out` parameter's layout is the caller's);
+//  2. the map has one variable per dimension, and its expressions are over these with constants;
+//  3. the shapes are constant, and no two elements get one place, none a negative one;
+//  4. the buffers have no layout yet.
+#include "nestor/parse.h"
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+PrimFunc with_decl(const PrimFunc& f, const BufferDecl& decl);
+
+namespace {
+
+IndexMap read_map(const StepContext& ctx, size_t arg) {
+  const IndexMapText text = ctx.map(arg);
+  IndexMap map;
+  for (const std::string& v : text.vars) {
+    if (!is_identifier(v)) ctx.refuse(2, static_cast<int>(arg), "`" + v + "` is no variable", {}, "(o, c) -> (o/32, c, o%32)");
+    map.vars.push_back(make_var(v));
+  }
+  for (const std::string& e : text.exprs) {
+    try {
+      map.exprs.push_back(parse_expr(e, map.vars));
+    } catch (const UserError& error) {
+      ctx.refuse(2, static_cast<int>(arg), "`" + e + "`: " + error.diagnostic().message, {}, "(o, c) -> (o/32, c, o%32)");
+    }
+    if (map.exprs.back().type() != Type{}) ctx.refuse(2, static_cast<int>(arg), "`" + e + "` is no index");
+  }
+  return map;
+}
+
+void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDecl& decl) {
+  Solver solver;
+  Facts facts;
+  for (size_t d = 0; d < decl.shape.size(); ++d) {
+    const auto extent = as_int(decl.shape[d]);
+    if (!extent) ctx.refuse(3, 0, "the shape of " + decl.buffer->name + " isn't constant");
+    solver.range(map.vars[d], {0, *extent - 1});
+    facts.set(map.vars[d], {0, *extent - 1});
+  }
+  for (const Expr& e : map.exprs) {
+    solver.know(e);
+    if (range_of(e, facts).lo < 0) ctx.refuse(3, 1, "an index may be negative");
+  }
+  solver.solve();
+  for (const Var& v : map.vars)
+    if (!solver.knows(v))
+      ctx.refuse(3, 1, "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name, {},
+                 "keep every digit: " + v->name + "/16 together with " + v->name + "%16");
+}
+
+PrimFunc run(StepContext& ctx) {
+  PrimFunc f = ctx.func();
+  const IndexMap map = read_map(ctx, 1);
+  for (const Buffer& b : ctx.buffers(0)) {
+    const Param* param = find_param(f, b);
+    if (param && param->role != Role::constant)
+      ctx.refuse(1, 0,
+                 b->name + " is an `" + name_of(param->role) + "` parameter: whoever calls the function fixed its layout",
+                 {}, param->role == Role::in ? "C = cache_read T " + b->name + " global, then transform_layout C"
+                                             : "C = cache_write T global, then transform_layout " + b->name + "_global");
+    BufferDecl decl = decl_of(f, b);
+    if (decl.layout) ctx.refuse(4, 0, b->name + " has a layout already");
+    if (decl.shape.size() != map.vars.size())
+      ctx.refuse(2, 1, b->name + " has " + std::to_string(decl.shape.size()) + " dimensions, the map " +
+                           std::to_string(map.vars.size()) + " variables");
+    check_injective(ctx, map, decl);
+    decl.layout = map;
+    if (const auto pad = ctx.int_option("pad")) decl.layout->pad = static_cast<double>(*pad);
+    if (!param) {
+      f = with_decl(f, decl);
+      continue;
+    }
+    for (Param& p : f.params)
+      if (p.decl.buffer == b) p.decl = decl;
+  }
+  return f;
+}
+
+}  // namespace
+
+Primitive transform_layout_row() {
+  return {"transform_layout",
+          "",
+          {{ArgKind::buffers, "X ..."}, {ArgKind::map, "(o, c) -> (o/32, c, o%32)"}},
+          {{"pad", "INT"}},
+          "The elements of a const parameter or a temporary lie in memory in another order.",
+          {"the buffers are const parameters or temporaries",
+           "the map has one variable per dimension, and its expressions are over these with constants",
+           "the shapes are constant, and no two elements get one place, none a negative one",
+           "the buffers have no layout yet"},
+          "alloc T: f32[64,56]",
+          "alloc T: f32[64,56] layout (o, x) -> (o / 16, x, o % 16)",
+          run};
+}
+
+}  // namespace nestor::schedules

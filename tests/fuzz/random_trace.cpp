@@ -1,0 +1,236 @@
+#include "tests/fuzz/random_trace.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "nestor/error.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+// Proposes lines; most are plausible, few are sure to be legal.
+class Proposer {
+ public:
+  Proposer(const Schedule& s, std::mt19937_64& rng) : s_(s), f_(s.func()), rng_(rng), blocks_(block_names(f_)) {}
+
+  // "" where there is nothing to propose.
+  std::string line(const std::string& primitive) {
+    if (blocks_.empty()) return "";
+    if (primitive == "split") return split();
+    if (primitive == "fuse") return fuse();
+    if (primitive == "reorder") return reorder();
+    if (primitive == "tile") return tile();
+    if (primitive == "parallel") return with_loop("parallel ", below(3));
+    if (primitive == "vectorize") return with_loop("vectorize ", -1 - below(3));
+    if (primitive == "unroll") return with_loop("unroll ", -1 - below(4));
+    if (primitive == "bind") return with_loop("bind ", below(4), " " + any({"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread"}));
+    if (primitive == "compute_at" || primitive == "reverse_compute_at") return move(primitive);
+    if (primitive == "compute_inline" || primitive == "reverse_compute_inline") return primitive + " " + any(blocks_);
+    if (primitive == "cache_read") return cache_read();
+    if (primitive == "cache_write") return name("C") + " = cache_write " + any(blocks_) + " " + scope();
+    if (primitive == "set_scope") return set_scope();
+    if (primitive == "decompose_reduction") return decompose();
+    if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
+    if (primitive == "transform_layout") return transform_layout();
+    if (primitive == "sample_factors") return sample_factors();
+    if (primitive == "sample_choice") return name("q") + " = sample_choice [1, 2, 3, 4] -> " + std::to_string(1 + below(4));
+    throw InternalError("the fuzzer doesn't know " + primitive);
+  }
+
+ private:
+  int below(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
+  template <class T>
+  T any(const std::vector<T>& items) {
+    return items[static_cast<size_t>(below(static_cast<int>(items.size())))];
+  }
+  std::string any(std::initializer_list<const char*> items) { return *(items.begin() + below(static_cast<int>(items.size()))); }
+  std::string name(const std::string& stem) { return stem + "_" + std::to_string(s_.trace().steps.size()); }
+  std::string scope() { return any({"global", "shared", "local"}); }
+
+  // Loop number i of a block, from the inside where negative.
+  std::string with_loop(const std::string& before, int i, const std::string& after = "") {
+    const std::string block = any(blocks_);
+    const auto loops = loops_of(f_, block);
+    if (loops.empty()) return "";
+    const int n = static_cast<int>(loops.size());
+    const int at = std::clamp(i < 0 ? n + i : i, 0, n - 1);
+    return before + block + "." + loops[static_cast<size_t>(at)].name + after;
+  }
+
+  std::string split() {
+    std::string factors = any({"_, 2", "_, 3", "_, 4", "_, 5", "_, 2, 2", "_, 2, 3", "3, _", "2, _, 2", "_, 1", "4, 4"});
+    // A name that sample_* bound may stand for a factor.
+    const auto& steps = s_.trace().steps;
+    for (size_t i = steps.size(); i-- > 0;)
+      if (steps[i].primitive.starts_with("sample_") && below(2)) {
+        factors = "_, " + steps[i].results.back();
+        break;
+      }
+    return with_loop("split ", below(7), " [" + factors + "]" + any({"", "", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}));
+  }
+
+  std::string fuse() {
+    const std::string block = any(blocks_);
+    const auto loops = loops_of(f_, block);
+    if (loops.size() < 2) return "";
+    const int n = std::min<int>(2 + below(2), static_cast<int>(loops.size()));
+    const int first = below(static_cast<int>(loops.size()) - n + 1);
+    std::string names;
+    for (int i = 0; i < n; ++i) names += (i ? " " : "") + loops[static_cast<size_t>(first + i)].name;
+    return "fuse " + block + " (" + names + ")";
+  }
+
+  std::string reorder() {
+    const std::string block = any(blocks_);
+    auto loops = loops_of(f_, block);
+    if (loops.size() < 2) return "";
+    if (below(2)) loops.erase(loops.begin() + below(static_cast<int>(loops.size())));
+    for (size_t i = loops.size(); i > 1; --i) std::swap(loops[i - 1], loops[static_cast<size_t>(below(static_cast<int>(i)))]);
+    std::string names;
+    for (const LoopInfo& l : loops) names += (names.empty() ? "" : " ") + l.name;
+    return "reorder " + block + " (" + names + ")";
+  }
+
+  std::string tile() {
+    const std::string block = any(blocks_);
+    const auto loops = loops_of(f_, block);
+    if (loops.size() < 2) return "";
+    const size_t first = static_cast<size_t>(below(static_cast<int>(loops.size()) - 1));
+    return "tile " + block + " (" + loops[first].name + " " + loops[first + 1].name + ") " + any({"[2, 2]", "[2, 3]", "[3, 4]"});
+  }
+
+  // A block, and a loop around a block that shares a buffer with it.
+  std::string move(const std::string& primitive) {
+    const std::string block = any(blocks_);
+    const bool forward = primitive == "compute_at";
+    std::vector<std::string> partners;
+    for (const std::string& other : blocks_) {
+      if (other == block) continue;
+      const Block &producer = *find_block(f_, forward ? block : other), &consumer = *find_block(f_, forward ? other : block);
+      for (const BlockAccess& w : accesses_of(producer))
+        for (const BlockAccess& r : accesses_of(consumer))
+          if (w.write && r.read && w.buffer == r.buffer) partners.push_back(other);
+    }
+    if (partners.empty()) return "";
+    const std::string partner = any(partners);
+    const auto loops = loops_of(f_, partner);
+    return loops.empty() ? "" : primitive + " " + block + " " + partner + "." + any(loops).name;
+  }
+
+  std::string cache_read() {
+    const std::string block = any(blocks_);
+    std::vector<std::string> buffers;
+    for (const BlockAccess& a : accesses_of(*find_block(f_, block)))
+      if (a.read) buffers.push_back(a.buffer->name);
+    return buffers.empty() ? "" : name("R") + " = cache_read " + block + " " + any(buffers) + " " + scope();
+  }
+
+  std::vector<BufferDecl> temporaries() {
+    std::vector<BufferDecl> out = f_.allocs;
+    for_each_stmt(f_.body, [&](const Stmt& s) {
+      if (const auto* a = s.as<Alloc>()) out.push_back(a->decl);
+    });
+    return out;
+  }
+
+  std::string set_scope() {
+    const auto temps = temporaries();
+    return temps.empty() ? "" : "set_scope " + any(temps).buffer->name + " " + scope();
+  }
+
+  std::string decompose() {
+    std::vector<std::string> reductions;
+    for (const std::string& b : blocks_)
+      if (find_block(f_, b)->init) reductions.push_back(b);
+    if (reductions.empty()) return "";
+    const std::string block = any(reductions);
+    const auto loops = loops_of(f_, block);
+    return loops.empty() ? "" : name("Z") + " = decompose_reduction " + block + "." + any(loops).name;
+  }
+
+  std::string transform_layout() {
+    auto decls = temporaries();
+    for (const Param& p : f_.params)
+      if (p.role == Role::constant) decls.push_back(p.decl);
+    if (decls.empty()) return "";
+    const BufferDecl d = any(decls);
+    std::string vars, outer, inner;
+    const int split = below(static_cast<int>(d.shape.size()));
+    for (int i = 0; i < static_cast<int>(d.shape.size()); ++i) {
+      const std::string v(1, static_cast<char>('a' + i));
+      vars += (i ? ", " : "") + v;
+      outer += (i ? ", " : "") + v + (i == split ? "/2" : "");
+      if (i == split) inner = v + "%2";
+    }
+    return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + outer + ", " + inner + ")";
+  }
+
+  std::string sample_factors() {
+    const std::string block = any(blocks_);
+    const auto loops = loops_of(f_, block);
+    if (loops.empty()) return "";
+    const LoopInfo l = any(loops);
+    DecisionSite site;
+    site.extent = l.extent;
+    site.parts = 2;
+    site.max = 4;
+    const auto d = draw_decision(site, rng_);
+    return name("f") + " " + name("g") + " = sample_factors " + block + "." + l.name + " parts=2 max=4 -> [" + d[0] + ", " + d[1] + "]";
+  }
+
+  const Schedule& s_;
+  const PrimFunc& f_;
+  std::mt19937_64& rng_;
+  std::vector<std::string> blocks_;
+};
+
+struct Weight {
+  const char* primitive;
+  bool late;  // gives a loop its kind, after which little else can be done with it
+};
+constexpr Weight kPrimitives[] = {{"split", false}, {"fuse", false}, {"reorder", false}, {"tile", false},
+                                  {"parallel", true}, {"vectorize", true}, {"unroll", true}, {"bind", true},
+                                  {"compute_at", false}, {"reverse_compute_at", false}, {"compute_inline", false},
+                                  {"reverse_compute_inline", false}, {"cache_read", false}, {"cache_write", false},
+                                  {"set_scope", false}, {"decompose_reduction", false}, {"annotate", false},
+                                  {"transform_layout", false}, {"sample_factors", false}, {"sample_choice", false}};
+
+const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
+  const auto accepted = [&](const Weight& w) {
+    const auto it = counts.rows.find(w.primitive);
+    return it == counts.rows.end() ? 0 : it->second.accepted;
+  };
+  const Weight *a = &kPrimitives[rng() % std::size(kPrimitives)], *b = &kPrimitives[rng() % std::size(kPrimitives)];
+  if (rng() % 3 == 0) return *a;
+  return accepted(*a) <= accepted(*b) ? *a : *b;
+}
+
+}  // namespace
+
+std::string print(const TraceCounts& counts) {
+  std::string out = "primitive                 accepted   refused\n";
+  for (const auto& [name, row] : counts.rows) {
+    char line[96];
+    std::snprintf(line, sizeof line, "%-24s %9lld %9lld\n", name.c_str(), static_cast<long long>(row.accepted),
+                  static_cast<long long>(row.refused));
+    out += line;
+  }
+  return out;
+}
+
+Schedule random_schedule(const PrimFunc& f, int wanted, std::mt19937_64& rng, TraceCounts& counts) {
+  Schedule s(f);
+  for (int tries = 0; tries < 12 * wanted && static_cast<int>(s.trace().steps.size()) < wanted; ++tries) {
+    const Weight& w = choose(rng, counts);
+    if (w.late && 2 * static_cast<int>(s.trace().steps.size()) < wanted) continue;
+    const std::string line = Proposer(s, rng).line(w.primitive);
+    if (line.empty()) continue;
+    TraceCounts::Row& row = counts.rows[w.primitive];
+    ++(s.try_step(line) ? row.accepted : row.refused);
+  }
+  return s;
+}
+
+}  // namespace nestor
