@@ -40,6 +40,8 @@ llvm::Type* ExprEmitter::value_type(Type t) const {
 }
 
 void ExprEmitter::bind(const Var& v, llvm::Value* value, bool nonnegative, Expr let) {
+  // What is loaded now may be another value when the variable is used.
+  if (let && (!let.type().is_vector() || must_be_lazy(let))) let = {};
   vars_[v] = {value, nonnegative, std::move(let)};
 }
 
@@ -160,7 +162,8 @@ llvm::Value* ExprEmitter::lazy_logical(const Binary& b) {
   return is_and ? branch_value(a, other, decided) : branch_value(a, decided, other);
 }
 
-// The balanced tree that ir.h defines: lane i with lane i + n/2, until one is left; an odd last lane is carried along.
+// The balanced tree that ir.h defines: lane i with lane i + n/2, until one is left; an odd last lane is
+// carried along.
 llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
   Type t = r.a.type();
   const BinaryOp op = binary_of(r.op);
@@ -176,7 +179,8 @@ llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
       low.push_back(i);
       high.push_back(i + half);
     }
-    llvm::Value* folded = combine(op, b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high), t.with_lanes(half));
+    llvm::Value* folded =
+        combine(op, b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high), t.with_lanes(half));
     if (n % 2 == 0) {
       v = folded;
       continue;

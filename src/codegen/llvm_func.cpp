@@ -76,9 +76,9 @@ llvm::Function* new_function(KernelContext& k, const std::string& name, llvm::Ty
   return f;
 }
 
+// No alignment is claimed: it gains nothing on today's machines, and a caller's tensor may lie anywhere.
 void mark_buffer(llvm::Function* f, unsigned arg, bool read_only) {
   f->addParamAttr(arg, llvm::Attribute::NoAlias);
-  f->addParamAttr(arg, llvm::Attribute::getWithAlignment(f->getContext(), llvm::Align(64)));
   if (read_only) f->addParamAttr(arg, llvm::Attribute::ReadOnly);
 }
 
@@ -129,8 +129,9 @@ void Emitter::allocate(const BufferDecl& d) {
       elements.push_back(in_entry(expr_.value_type(t), 1, d.buffer->name + std::to_string(i)));
     expr_.bind_registers(d.buffer, std::move(elements));
   } else if (slot.place == Place::stack) {
-    llvm::AllocaInst* memory = in_entry(
-        expr_.storage_type(t), static_cast<uint64_t>(std::max<int64_t>(slot.elements, 1)), d.buffer->name);
+    const int64_t scalars = std::max<int64_t>(slot.elements * t.lanes, 1);
+    llvm::AllocaInst* memory =
+        in_entry(expr_.storage_type(t.with_lanes(1)), static_cast<uint64_t>(scalars), d.buffer->name);
     memory->setAlignment(llvm::Align(64));
     expr_.bind(d.buffer, memory);
   } else {

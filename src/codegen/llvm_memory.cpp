@@ -54,7 +54,8 @@ llvm::AllocaInst* ExprEmitter::element(const Buffer& b, const std::vector<Expr>&
   return it->second[static_cast<size_t>(i)];
 }
 
-// A Let's variable is looked through, since vectorize shares indices by lets.
+// A let's variable is looked through, since vectorize shares indices by lets (bind() has kept those that mean
+// the same later on).
 std::optional<ExprEmitter::RampForm> ExprEmitter::as_ramp(const Expr& index) const {
   if (const auto* r = index.as<Ramp>()) {
     const auto stride = as_int(r->stride);
@@ -77,9 +78,10 @@ std::optional<ExprEmitter::RampForm> ExprEmitter::as_ramp(const Expr& index) con
   return std::nullopt;
 }
 
+// A buffer of vectors (one that promote_local couldn't put into registers) lies in memory without gaps.
 llvm::Value* ExprEmitter::address(const Buffer& b, const Expr& scalar_index, bool inbounds) {
-  llvm::Value* i = emit(scalar_index);
-  llvm::Type* element = storage_type(b->type);
+  llvm::Value* i = emit(b->type.is_vector() ? scalar_index * b->type.lanes : scalar_index);
+  llvm::Type* element = storage_type(b->type.with_lanes(1));
   return inbounds ? b_.CreateInBoundsGEP(element, base_of(b), i) : b_.CreateGEP(element, base_of(b), i);
 }
 

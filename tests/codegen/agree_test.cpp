@@ -269,3 +269,27 @@ func f(in X: f32[16], in N: i32[4], out Y: f32[64]) {
 }
 )");
 }
+
+TEST_CASE("a let keeps its value when what it was loaded from changes") {
+  check_agree(R"(
+func f(in X: f32[64], out I: i64[1], out Y: f32[16]) {
+  I[0] = 3
+  let v = ramp(I[0], 1, 16) {
+    I[0] = 40
+    Y[ramp(0, 1, 16)] = X[v]
+  }
+}
+)");
+}
+
+TEST_CASE("vectors in memory: temporaries of vectors with computed indices") {
+  for (const char* t : {"f32", "bool", "bf16", "f64"})
+    for (int lanes : {3, 16}) {
+      const std::string n = std::to_string(lanes), type = t, size = std::to_string(8 * lanes);
+      check_agree("func f(in X: " + type + "[" + size + "], out Y: " + type + "[" + size +
+                  "]) {\n  alloc T: " + type + "x" + n +
+                  "[8] local {\n    for i in 8 {\n      T[i] = X[ramp(i * " + n + ", 1, " + n +
+                  ")]\n    }\n    for i in 8 {\n      Y[ramp(i * " + n + ", 1, " + n +
+                  ")] = T[7 - i]\n    }\n  }\n}\n");
+    }
+}

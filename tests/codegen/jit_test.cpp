@@ -1,5 +1,11 @@
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
 #include "catch.h"
 #include "nestor/codegen.h"
+#include "nestor/error.h"
+#include "nestor/parse.h"
 #include "runtime/kernel_rt.h"
 
 using namespace nestor;
@@ -58,4 +64,55 @@ TEST_CASE("a parallel loop runs on a pool and without one") {
   }
   std::free(scratch);
   nestor_pool_destroy(pool);
+}
+
+TEST_CASE("tensors may lie at any multiple of their element") {
+  const PrimFunc f = parse_func(
+      "func f(in X: f32[64], out Y: f32[64]) {\n  for o in 4 {\n    Y[ramp(o * 16, 1, 16)] = "
+      "X[ramp(o * 16, 1, 16)] + x16(1.0f32)\n  }\n}\n");
+  auto module = JitModule::compile({f}, host_target());
+  std::vector<float> in(80, 2.0f), out(80);
+  for (size_t shift = 0; shift < 16; ++shift) {
+    void* args[] = {in.data() + shift, out.data() + shift};
+    module->lookup("f")(args, nullptr, nullptr);
+    CHECK(out[shift] == 3.0f);
+    CHECK(out[shift + 63] == 3.0f);
+  }
+}
+
+TEST_CASE("modules are compiled from several threads at once") {
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 3; ++round) {
+        const std::string n = std::to_string(t * 10 + round);
+        auto module = JitModule::compile({parse_func("func f(out Y: i64[1]) {\n  Y[0] = " + n + "\n}\n")},
+                                         host_target());
+        int64_t y = -1;
+        void* args[] = {&y};
+        module->lookup("f")(args, nullptr, nullptr);
+        right += y == t * 10 + round;
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  CHECK(right == 12);
+}
+
+TEST_CASE("LLVM IR is shown before and after its passes, without fast-math flags") {
+  const PrimFunc f = parse_func(
+      "func f(in X: f32[64], out Y: f32[64]) {\n  alloc T: f32[1] local\n  for i in 64 {\n    "
+      "T[0] = X[i] * 2.0f32 + 1.0f32\n    Y[i] = T[0]\n  }\n}\n");
+  const std::string before = emit_llvm_ir({f}, host_target(), false),
+                    after = emit_llvm_ir({f}, host_target());
+  CHECK(before.find("alloca") != std::string::npos);
+  CHECK(after.find("alloca") == std::string::npos);
+  CHECK(after.find("define i32 @f(") != std::string::npos);
+  for (const char* flag : {"fast", "contract", "reassoc", "nnan"})
+    CHECK(before.find(flag) == std::string::npos);
+}
+
+TEST_CASE("a name that isn't there is our fault") {
+  auto module = JitModule::compile({parse_func("func f(out Y: i64[1]) {\n  Y[0] = 1\n}\n")}, host_target());
+  CHECK_THROWS_AS(module->lookup("g"), InternalError);
 }
