@@ -4,6 +4,7 @@
 // is computed in f64 and rounded once.
 #include <cmath>
 
+#include "nestor/ops.h"
 #include "src/graph/edit.h"
 #include "src/graph/passes.h"
 
@@ -22,13 +23,7 @@ bool read_batch_norm(const Graph& g, const Node& n, ScaleShift& out) {
     if (!is_constant(g, n.inputs[i])) return false;
   for (size_t i = 1; i < n.outputs.size(); ++i)
     if (n.outputs[i] >= 0) return false;
-  const auto number = [&](const char* name, double fallback) {
-    const auto it = n.attrs.find(name);
-    if (it == n.attrs.end()) return fallback;
-    if (const auto* i = std::get_if<int64_t>(&it->second)) return static_cast<double>(*i);
-    return std::get<double>(it->second);
-  };
-  const double eps = number("epsilon", 1e-5);
+  const double eps = OpContext(g, n).get_float("epsilon", 1e-5);
   const Tensor &scale = constant_of(g, n.inputs[1]), &bias = constant_of(g, n.inputs[2]);
   const Tensor &mean = constant_of(g, n.inputs[3]), &var = constant_of(g, n.inputs[4]);
   for (int64_t c = 0; c < scale.size(); ++c) {
@@ -39,18 +34,14 @@ bool read_batch_norm(const Graph& g, const Node& n, ScaleShift& out) {
   return scale.shape().size() == 1;  // statistics of every element (spatial = 0) have more dimensions
 }
 
-int64_t int_attr(const Node& n, const char* name, int64_t fallback) {
-  const auto it = n.attrs.find(name);
-  return it == n.attrs.end() ? fallback : std::get<int64_t>(it->second);
-}
-
 // The output channel that each element of the weight contributes to, by flat index.
-int64_t channel_of(const Node& n, const Tensor& w, int64_t flat, int64_t channels) {
+int64_t channel_of(const OpContext& ctx, const Tensor& w, int64_t flat, int64_t channels) {
   const auto& shape = w.shape();
-  if (n.op == "Conv") return flat / (w.size() / channels);
-  if (n.op == "Gemm") return int_attr(n, "transB", 0) != 0 ? flat / shape[1] : flat % shape[1];
+  const std::string& op = ctx.node().op;
+  if (op == "Conv") return flat / (w.size() / channels);
+  if (op == "Gemm") return ctx.get_int("transB", 0) != 0 ? flat / shape[1] : flat % shape[1];
   // ConvTranspose: [input channel, output channel within the group, kernel...]
-  const int64_t group = int_attr(n, "group", 1), kernel = w.size() / (shape[0] * shape[1]);
+  const int64_t group = ctx.get_int("group", 1), kernel = w.size() / (shape[0] * shape[1]);
   const int64_t input = flat / kernel / shape[1];
   return input / (shape[0] / group) * shape[1] + flat / kernel % shape[1];
 }
@@ -68,22 +59,18 @@ bool has_weights(const Graph& g, const Node& n) {
 
 void scale_weights(Graph& g, Node& n, const ScaleShift& bn, const std::string& name) {
   const auto channels = static_cast<int64_t>(bn.s.size());
+  const OpContext ctx(g, n);
   Tensor w = constant_of(g, n.inputs[1]).clone();
   for (int64_t i = 0; i < w.size(); ++i)
-    w.set(i, w.get(i) * bn.s[static_cast<size_t>(channel_of(n, w, i, channels))]);
-  double beta = 1;
-  if (n.op == "Gemm")
-    if (auto it = n.attrs.find("beta"); it != n.attrs.end()) {
-      beta = it->second.index() == 0 ? static_cast<double>(std::get<int64_t>(it->second))
-                                     : std::get<double>(it->second);
-      n.attrs.erase(it);
-    }
+    w.set(i, w.get(i) * bn.s[static_cast<size_t>(channel_of(ctx, w, i, channels))]);
+  const double beta = n.op == "Gemm" ? ctx.get_float("beta", 1) : 1;
   const Tensor* old = n.inputs.size() > 2 && n.inputs[2] >= 0 ? &constant_of(g, n.inputs[2]) : nullptr;
   Tensor b(w.dtype(), {channels});
   for (int64_t c = 0; c < channels; ++c) {
     const double before = old ? beta * old->get(old->size() == 1 ? 0 : c) : 0;
     b.set(c, before * bn.s[static_cast<size_t>(c)] + bn.t[static_cast<size_t>(c)]);
   }
+  if (n.op == "Gemm") n.attrs.erase("beta");
   n.inputs.resize(3, -1);
   n.inputs[1] = add_constant(g, name + ".weight", std::move(w));
   n.inputs[2] = add_constant(g, name + ".bias", std::move(b));
