@@ -10,5 +10,15 @@ PrimFunc lower_init(const PrimFunc& f, const Target& target);
 PrimFunc lower_blocks(const PrimFunc& f, const Target& target);
 PrimFunc lower_updates(const PrimFunc& f, const Target& target);
 PrimFunc flatten_buffers(const PrimFunc& f, const Target& target);
+PrimFunc partition_loops(const PrimFunc& f, const Target& target);
+PrimFunc hoist_guards(const PrimFunc& f, const Target& target);
+PrimFunc vectorize(const PrimFunc& f, const Target& target);
+PrimFunc unroll(const PrimFunc& f, const Target& target);
+PrimFunc promote_local(const PrimFunc& f, const Target& target);
+PrimFunc contract_fma(const PrimFunc& f, const Target& target);
+PrimFunc share_loads(const PrimFunc& f, const Target& target);
+PrimFunc expand_math(const PrimFunc& f, const Target& target);
+PrimFunc merge_threads(const PrimFunc& f, const Target& target);
+PrimFunc insert_barriers(const PrimFunc& f, const Target& target);
 
 }  // namespace nestor::passes

@@ -20,20 +20,39 @@ namespace {
 
 PrimFunc run_simplify(const PrimFunc& f, const Target&) { return simplify(f); }
 
+const char* const kSimplified = "indices and guards are in simplest form";
+
 const std::vector<Pass> kCpu = {
+    {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},
     {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
     {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},
     {"lower_updates", "X = X op v instead of X op= v", passes::lower_updates},
     {"flatten_buffers", "every buffer is one-dimensional, layouts applied", passes::flatten_buffers},
-    {"simplify", "indices and guards in simplest form", run_simplify},
+    {"simplify", kSimplified, run_simplify},
+    {"partition_loops", "peeled loops have a part without guards and a ragged rest", passes::partition_loops},
+    {"hoist_guards", "guards stand as far out as they can, or bound their loop", passes::hoist_guards},
+    {"vectorize", "vectors of native lanes, masks for lanes that must not run", passes::vectorize},
+    {"unroll", "unrolled loops are their iterations", passes::unroll},
+    {"simplify", kSimplified, run_simplify},
+    {"promote_local", "local buffers are registers", passes::promote_local},
+    {"contract_fma", "a*b + c is rounded once", passes::contract_fma},
+    {"share_loads", "straight-line code loads each element once", passes::share_loads},
+    {"expand_math", "exp and its kin of f32 are polynomials", passes::expand_math},
+    {"simplify", kSimplified, run_simplify},
 };
 
 const std::vector<Pass> kCuda = {
+    {"merge_threads", "one nest of block and thread loops around each kernel", passes::merge_threads},
+    {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},
     {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
     {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},
     {"lower_updates", "X = X op v instead of X op= v", passes::lower_updates},
+    {"insert_barriers", "threads wait where they pass values to each other", passes::insert_barriers},
     {"flatten_buffers", "every buffer is one-dimensional, layouts applied", passes::flatten_buffers},
-    {"simplify", "indices and guards in simplest form", run_simplify},
+    {"simplify", kSimplified, run_simplify},
+    {"hoist_guards", "guards stand as far out as they can, or bound their loop", passes::hoist_guards},
+    {"unroll", "unrolled loops are their iterations", passes::unroll},
+    {"simplify", kSimplified, run_simplify},
 };
 
 void check_names(const std::vector<Pass>& passes, const std::vector<std::string>& names) {

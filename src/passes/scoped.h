@@ -22,6 +22,8 @@ class ScopedRewriter : public Rewriter {
     return result;
   }
   void enter(const For& loop);
+  void set_range(const Var& v, Interval range) { facts_.set(v, range); }
+  void set_facts(const Facts& facts) { facts_ = facts; }
 
  private:
   Facts facts_;

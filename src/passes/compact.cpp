@@ -1,0 +1,320 @@
+// Temporaries shrink to what one iteration uses and move to the loop that uses it.
+//
+// `compute_at` and `set_scope` only move loops: a temporary is still declared for the whole function at its full size. Here
+// each one sinks, loop by loop, into the loops that enclose all its accesses, as long as no iteration needs what an earlier
+// one left in it; then every dimension shrinks to the span that one iteration touches. Inside a parallel loop the temporary
+// has thereby become the iteration's own.
+//
+// An iteration needs nothing from earlier ones if either
+//  - the elements it touches are touched by no other (in some dimension they lie within one step of the loop), or
+//  - each element it reads was written before, in the same iteration, whatever the conditions (`covered`).
+// The second is what halos and fused loops need: neighbouring tiles overlap, but each computes its own copy.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "nestor/error.h"
+#include "src/passes/passes.h"
+#include "src/passes/region.h"
+
+namespace nestor::passes {
+
+namespace {
+
+bool is_thread_index(const For& loop) {
+  return loop.kind == ForKind::thread && loop.thread >= ThreadTag::thread_x && loop.thread <= ThreadTag::thread_z;
+}
+
+size_t common_loops(const Access& a, const Access& b) {
+  size_t n = 0;
+  while (n < a.loops.size() && n < b.loops.size() && a.loops[n] == b.loops[n]) ++n;
+  return n;
+}
+
+// What becomes of one temporary.
+struct Placement {
+  BufferDecl decl;            // with its new shape
+  std::vector<Expr> offsets;  // subtracted from the indices
+  const For* loop = nullptr;  // whose body it lives in; null: the function
+};
+
+class Compactor {
+ public:
+  Compactor(const BufferDecl& decl, const std::vector<Access>& accesses, const Facts& loops, bool cuda)
+      : decl_(decl), accesses_(accesses), loops_(loops), cuda_(cuda) {}
+
+  Placement place() const {
+    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), nullptr};
+    if (cuda_ && decl_.scope == Scope::global) return out;  // device memory is allocated outside of kernels
+    const std::vector<const For*>& path = accesses_[0].loops;
+    size_t common = path.size();
+    for (const Access& a : accesses_) common = std::min(common, common_loops(accesses_[0], a));
+    // `depth` loops stand still when regions are measured; the allocation lies inside `home` of them.
+    size_t depth = 0, home = 0;
+    bool in_threads = false;
+    for (; depth < common; ++depth) {
+      const For& loop = *path[depth];
+      if (loop.kind == ForKind::vectorized) break;
+      const bool all_threads = decl_.scope == Scope::shared && cuda_ && is_thread_index(loop);
+      // Shared memory never crosses blocks, a thread's own never threads.
+      const bool own = cuda_ && loop.kind == ForKind::thread;
+      if (!own && carries(depth)) break;
+      in_threads = in_threads || all_threads;
+      if (!in_threads) home = depth + 1;
+    }
+    for (size_t d = 0; d < decl_.shape.size(); ++d) {
+      const auto span = span_at(depth, d);
+      if (!span) continue;
+      const auto full = as_int(decl_.shape[d]);
+      if (full && (span->extent() >= *full || span->extent() <= 0)) continue;
+      const Expr first = simplify(span->first());
+      const Interval range = range_of(first, loops_);
+      if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) continue;
+      out.decl.shape[d] = span->extent();
+      out.offsets[d] = first;
+    }
+    out.loop = home ? path[home - 1] : nullptr;
+    return out;
+  }
+
+ private:
+  // The loops around an access that run while the first `depth` stand still: the inner ones, and for shared memory
+  // all threads of the block.
+  std::vector<Var> running(const Access& a, size_t depth) const {
+    std::vector<Var> vars;
+    for (size_t i = 0; i < a.loops.size(); ++i)
+      if (i >= depth || (cuda_ && decl_.scope == Scope::shared && is_thread_index(*a.loops[i])))
+        vars.push_back(a.loops[i]->var);
+    return vars;
+  }
+
+  std::optional<Span> span_at(size_t depth, size_t dim) const {
+    std::optional<Span> all;
+    for (const Access& a : accesses_) {
+      auto span = span_of(a.indices[dim], running(a, depth), a.facts);
+      if (!span) return std::nullopt;
+      all = all ? join(*all, *span) : span;
+      if (!all) return std::nullopt;
+    }
+    return all;
+  }
+
+  // True unless it is clear that iterations of the loop at `depth` pass nothing to each other through the buffer.
+  bool carries(size_t depth) const {
+    const Var& v = accesses_[0].loops[depth]->var;
+    for (size_t d = 0; d < decl_.shape.size(); ++d) {
+      const auto span = span_at(depth + 1, d);
+      if (!span) continue;
+      const auto step = strided(span->base, v);
+      const auto stride = step ? as_int(simplify(step->stride)) : std::nullopt;
+      if (stride && *stride != 0 && span->extent() <= std::abs(*stride)) return false;
+    }
+    for (size_t i = 0; i < accesses_.size(); ++i)
+      if (accesses_[i].kind == AccessKind::read || accesses_[i].kind == AccessKind::update)
+        if (!covered(i, depth + 1)) return true;
+    return false;
+  }
+
+  // True if everything read by access `r` was written before, in the same iteration of the first `depth` loops.
+  bool covered(size_t r, size_t depth) const {
+    const Access& read = accesses_[r];
+    for (size_t w = 0; w < accesses_.size(); ++w) {
+      const Access& write = accesses_[w];
+      const bool own_init = write.kind == AccessKind::init && read.kind == AccessKind::update && read.block == write.block;
+      if (w >= r || (write.kind != AccessKind::write && write.kind != AccessKind::init)) continue;
+      const size_t shared = own_init ? depth : common_loops(read, write);
+      if (always_runs(write, read, shared) && covers(write, read, shared)) return true;
+    }
+    return false;
+  }
+
+  // True if `write` happens whatever the values of the loops below `depth` make of its guards, wherever `read` happens.
+  bool always_runs(const Access& write, const Access& read, size_t depth) const {
+    for (const If* guard : write.ifs)
+      if (std::find(read.ifs.begin(), read.ifs.end(), guard) == read.ifs.end() && !only_narrows(*guard, write, depth))
+        return false;
+    for (size_t i = depth; i < write.loops.size(); ++i)
+      if (!can_prove(gt(write.loops[i]->extent, 0), write.facts)) return false;
+    if (!write.block) return true;
+    if (write.block->where) return false;
+    VarMap start;  // the first iteration of the loops below
+    for (size_t i = depth; i < write.loops.size(); ++i) start.emplace(write.loops[i]->var, 0);
+    for (const IterVar& i : write.block->iters) {
+      if (i.kind == IterKind::reduce && write.kind == AccessKind::init) {
+        if (!is_const_int(simplify(substitute(i.binding, start)), 0)) return false;
+        continue;
+      }
+      if (can_prove(logical_and(le(0, i.binding), lt(i.binding, i.extent)), write.facts)) continue;
+      // A binding outside of its domain would be an element outside of the buffer, which nobody reads.
+      bool is_index = false;
+      for (size_t d = 0; d < write.indices.size(); ++d)
+        is_index = is_index || (same(write.indices[d], simplify(i.binding, write.facts)) && same(i.extent, decl_.shape[d]));
+      if (!is_index) return false;
+    }
+    return true;
+  }
+
+  // True for guards such as `t < 32` and `t == 0` on loops that run: the ranges account for them already.
+  bool only_narrows(const If& guard, const Access& write, size_t depth) const {
+    const std::vector<Var> vars = running(write, depth);
+    for (const Expr& c : conjuncts(guard.cond)) {
+      const auto* b = c.as<Binary>();
+      const auto* v = b ? b->a.as<VarRef>() : nullptr;
+      if (!v || !as_int(b->b) || (b->op != BinaryOp::lt && b->op != BinaryOp::le && b->op != BinaryOp::eq))
+        return false;
+      if (std::find(vars.begin(), vars.end(), v->var) == vars.end()) return false;
+    }
+    return !guard.else_case;
+  }
+
+  // True if what `write` reaches while the loops below `depth` run holds what `read` reaches, without gaps.
+  bool covers(const Access& write, const Access& read, size_t depth) const {
+    const std::vector<Var> writing = running(write, depth), reading = running(read, depth);
+    const Facts& facts = read.facts;
+    std::set<const VarNode*> used;
+    for (size_t d = 0; d < decl_.shape.size(); ++d) {
+      if (!dense(write, d, writing, used)) return false;
+      const auto w = span_of(write.indices[d], writing, write.facts), r = span_of(read.indices[d], reading, facts);
+      if (!w || !r) return false;
+      const Expr end = decl_.shape[d] - 1;
+      const bool from_start = can_prove(le(w->first(), r->first()), facts) || can_prove(le(w->first(), 0), facts) ||
+                              can_prove(le(w->first(), max(r->first(), 0)), facts);
+      const bool to_end = can_prove(ge(w->last(), r->last()), facts) || can_prove(ge(w->last(), end), facts) ||
+                          can_prove(ge(w->last(), min(r->last(), end)), facts);
+      if (!from_start || !to_end) return false;
+    }
+    return true;
+  }
+
+  // True if the index takes every value of its span, by loops that no other dimension uses.
+  bool dense(const Access& a, size_t dim, const std::vector<Var>& running, std::set<const VarNode*>& used) const {
+    std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, largest value
+    for (const auto& [atom, coefficient] : linear(a.indices[dim]).terms) {
+      const auto* ref = atom.as<VarRef>();
+      const bool runs = std::any_of(running.begin(), running.end(), [&](const Var& v) { return uses_var(atom, v); });
+      if (!runs) continue;
+      if (!ref || !used.insert(ref->var.get()).second) return false;
+      const Interval range = a.facts.range(ref->var);
+      if (range.lo != 0) return false;
+      steps.emplace_back(std::abs(coefficient), range.hi);
+    }
+    std::sort(steps.begin(), steps.end());
+    int64_t reach = 0;
+    for (const auto& [step, highest] : steps) {
+      if (step > reach + 1) return false;
+      reach += step * highest;
+    }
+    return true;
+  }
+
+  const BufferDecl& decl_;
+  const std::vector<Access>& accesses_;
+  const Facts& loops_;  // of all loops, without what ifs add
+  const bool cuda_;
+};
+
+// Shifts the indices and puts allocations where they belong. A block speaks of loops by its iterators only, so a shift that
+// varies becomes an iterator of its own: `T[v - T0]` with `T0: S 13 = i0*4`.
+class Mover : public Rewriter {
+ public:
+  explicit Mover(Facts facts) : facts_(std::move(facts)) {}
+  std::unordered_map<Buffer, Placement> placements;
+  std::vector<Buffer> order;
+
+  Stmt with_allocations(const For* loop, Stmt body) const {
+    for (size_t i = order.size(); i-- > 0;) {
+      const Placement& p = placements.at(order[i]);
+      if (p.loop == loop) body = make::alloc(p.decl, std::move(body));
+    }
+    return body;
+  }
+  Expr expr(const Expr& e) override {
+    Expr out = children(e);
+    const auto* l = out.as<Load>();
+    return l && placements.count(l->buffer) ? make::load(l->buffer, shifted(l->buffer, l->indices)) : out;
+  }
+  Stmt stmt(const Stmt& s) override {
+    if (s.as<Block>()) return in_block(s);
+    Stmt out = children(s);
+    if (const auto* st = out.as<Store>(); st && placements.count(st->buffer))
+      return make::store(st->buffer, shifted(st->buffer, st->indices), st->value);
+    if (const auto* u = out.as<Update>(); u && placements.count(u->buffer))
+      return make::update(u->op, u->buffer, shifted(u->buffer, u->indices), u->value);
+    if (const auto* loop = s.as<For>()) {
+      const auto* now = out.as<For>();
+      Stmt body = with_allocations(loop, now->body);
+      if (!body.same_as(now->body))
+        return make::loop(now->var, now->extent, body, now->kind, now->thread, now->annotations);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<Expr> shifted(const Buffer& b, const std::vector<Expr>& indices) {
+    const auto it = placements.find(b);
+    std::vector<Expr> out;
+    for (size_t d = 0; d < indices.size(); ++d) out.push_back(indices[d] - offset(b, d, it->second.offsets[d]));
+    return out;
+  }
+  Expr offset(const Buffer& b, size_t dim, const Expr& value) {
+    if (!iters_ || as_int(value)) return value;
+    const Interval range = range_of(value, facts_);
+    const Expr binding = simplify(value - range.lo);
+    for (const IterVar& i : *iters_)
+      if (same(i.binding, binding)) return Expr(i.var) + range.lo;
+    Var v = make_var(b->name + std::to_string(dim));
+    iters_->push_back({v, IterKind::spatial, range.hi - range.lo + 1, binding});
+    return Expr(v) + range.lo;
+  }
+  Stmt in_block(const Stmt& s) {
+    std::vector<IterVar> added;
+    std::vector<IterVar>* outer = std::exchange(iters_, &added);
+    Block block = *children(s).as<Block>();
+    iters_ = outer;
+    block.iters.insert(block.iters.end(), added.begin(), added.end());
+    return make::block(std::move(block));
+  }
+
+  Facts facts_;
+  std::vector<IterVar>* iters_ = nullptr;
+};
+
+Facts loop_facts(const PrimFunc& f) {
+  Facts facts;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (loop) facts.set(loop->var, {0, std::max<int64_t>(range_of(loop->extent, facts).hi - 1, 0)});
+  });
+  return facts;
+}
+
+}  // namespace
+
+PrimFunc compact(const PrimFunc& f, const Target& target) {
+  const bool cuda = target.kind == TargetKind::cuda;
+  const Accesses accesses = find_accesses(f.body);
+  const Facts loops = loop_facts(f);
+  Mover mover(loops);
+  PrimFunc out = f;
+  out.allocs.clear();
+  for (const BufferDecl& decl : f.allocs) {
+    const auto it = accesses.find(decl.buffer);
+    if (it == accesses.end()) continue;  // never used
+    Placement p = Compactor(decl, it->second, loops, cuda).place();
+    const bool of_function = !p.loop && decl.scope == Scope::global;
+    if (!p.loop && cuda && decl.scope == Scope::local)
+      throw ScheduleError(Diagnostic{std::string("buffer ") + decl.buffer->name + " is `" + name_of(decl.scope) +
+                                         "`, but no loop of one kernel encloses all its accesses",
+                                     {}, {}, "move its producer into the kernel with compute_at, or keep it global"});
+    if (of_function) {
+      out.allocs.push_back(p.decl);
+      p.loop = nullptr;
+    }
+    mover.placements.emplace(decl.buffer, std::move(p));
+    if (!of_function) mover.order.push_back(decl.buffer);
+  }
+  out.body = mover.with_allocations(nullptr, mover.stmt(f.body));
+  return out;
+}
+
+}  // namespace nestor::passes

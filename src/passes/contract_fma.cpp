@@ -1,0 +1,37 @@
+// a*b + c becomes fma(a, b, c), rounded once, in f32 and f64. It happens here and not in the machine-code generator, so
+// that the interpreter of lowered functions rounds where the machine does.
+#include "nestor/walk.h"
+#include "src/passes/passes.h"
+
+namespace nestor::passes {
+
+namespace {
+
+struct Contractor : Rewriter {
+  Expr expr(const Expr& e) override {
+    Expr out = children(e);
+    const auto* sum = out.as<Binary>();
+    if (!sum || (out.dtype() != DType::f32 && out.dtype() != DType::f64)) return out;
+    if (sum->op != BinaryOp::add && sum->op != BinaryOp::sub) return out;
+    const auto product = [](const Expr& x) {
+      const auto* b = x.as<Binary>();
+      return b && b->op == BinaryOp::mul ? b : nullptr;
+    };
+    const auto fma = [](Expr a, Expr b, Expr c) { return make::call(Intrinsic::fma, {std::move(a), std::move(b), std::move(c)}); };
+    const bool minus = sum->op == BinaryOp::sub;
+    // Of two products the right one is contracted: in `X + a*b` the left is the accumulator.
+    if (const auto* p = product(sum->b)) return fma(minus ? make::unary(UnaryOp::neg, p->a) : p->a, p->b, sum->a);
+    if (const auto* p = product(sum->a)) return fma(p->a, p->b, minus ? make::unary(UnaryOp::neg, sum->b) : sum->b);
+    return out;
+  }
+};
+
+}  // namespace
+
+PrimFunc contract_fma(const PrimFunc& f, const Target&) {
+  PrimFunc out = f;
+  out.body = Contractor().stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes

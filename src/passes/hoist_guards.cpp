@@ -1,0 +1,129 @@
+// Guards stand as far out as they can, and loops run no further than their guards allow.
+//
+//   for i { if (c) S }            ->  if (c) { for i S }           where c doesn't depend on i
+//   if (c) A; if (c) B            ->  if (c) { A; B }
+//   for i in 14 { if (i < 9) S }  ->  for i in 9 S
+//
+// The last gives the rest of a peeled loop constant extents, so that its register tile keeps constant indices. Where the
+// bound isn't constant only serial and parallel loops are cut. Conditions that read memory stay where they are.
+#include "src/passes/linear.h"
+#include "src/passes/passes.h"
+#include "src/passes/scoped.h"
+
+namespace nestor::passes {
+
+namespace {
+
+// What a condition says of one variable: v < bound, or v >= bound.
+struct Bound {
+  bool upper;
+  Expr value;
+};
+
+std::optional<Bound> bound_of(const Expr& condition, const Var& v, const Facts& facts) {
+  const auto* b = condition.as<Binary>();
+  if (!b || b->a.type() != Type{}) return std::nullopt;
+  Expr low = b->a, high = b->b;  // low < high
+  switch (b->op) {
+    case BinaryOp::lt: break;
+    case BinaryOp::le: high = high + 1; break;
+    case BinaryOp::gt: std::swap(low, high); break;
+    case BinaryOp::ge: std::swap(low, high); high = high + 1; break;
+    default: return std::nullopt;
+  }
+  const auto s = strided(low - high, v);  // base + stride * v < 0
+  const auto stride = s ? as_int(simplify(s->stride)) : std::nullopt;
+  if (!stride || *stride == 0) return std::nullopt;
+  if (*stride == 1) return Bound{true, simplify(Expr(0) - s->base, facts)};
+  const auto base = as_int(simplify(s->base, facts));
+  if (!base) return std::nullopt;
+  if (*stride > 0) return Bound{true, Expr(*stride - 1 - *base) / *stride};  // v < ceil(-base / stride)
+  return Bound{false, Expr(*base) / -*stride + 1};                          // v > base / -stride
+}
+
+class Hoister : public ScopedRewriter {
+ public:
+  Stmt stmt(const Stmt& s) override {
+    Stmt out = ScopedRewriter::stmt(s);
+    if (const auto* loop = out.as<For>()) return hoist(out, *loop);
+    if (const auto* seq = out.as<Seq>()) return merge(out, *seq);
+    if (const auto* outer = out.as<If>(); outer && !outer->else_case)
+      if (const auto* inner = outer->then_case.as<If>(); inner && !inner->else_case)
+        return make::if_then(logical_and(outer->cond, inner->cond), inner->then_case);
+    return out;
+  }
+
+ private:
+  Stmt hoist(const Stmt& s, const For& loop) {
+    const auto* guard = loop.body.as<If>();
+    if (!guard || guard->else_case) return s;
+    std::vector<Expr> outside, inside;
+    Expr extent = loop.extent;
+    int64_t first = 0;
+    for (const Expr& c : conjuncts(guard->cond)) {
+      if (has_load(c) || !inside_only(inside)) {
+        inside.push_back(c);
+      } else if (!uses_var(c, loop.var)) {
+        outside.push_back(c);
+      } else if (!cut(c, loop, extent, first)) {
+        inside.push_back(c);
+      }
+    }
+    if (inside.size() == conjuncts(guard->cond).size()) return s;
+    Stmt body = inside.empty() ? guard->then_case : make::if_then(conjunction(inside), guard->then_case);
+    if (first > 0) {
+      body = substitute(body, VarMap{{loop.var, Expr(loop.var) + first}});
+      extent = extent - first;
+    }
+    Stmt out = make::loop(loop.var, extent, std::move(body), loop.kind, loop.thread, loop.annotations);
+    return outside.empty() ? out : make::if_then(conjunction(outside), std::move(out));
+  }
+  // Conditions behind one that reads memory may rely on it: they stay behind it.
+  static bool inside_only(const std::vector<Expr>& inside) {
+    for (const Expr& c : inside)
+      if (has_load(c)) return false;
+    return true;
+  }
+
+  // Folds the condition into the loop's range [first, extent), if it is a bound that the loop can take.
+  bool cut(const Expr& c, const For& loop, Expr& extent, int64_t& first) {
+    const auto bound = loop.kind == ForKind::thread ? std::nullopt : bound_of(c, loop.var, facts());
+    if (!bound) return false;
+    const auto value = as_int(bound->value), full = as_int(extent);
+    if (value && full) {
+      if (bound->upper)
+        extent = std::max<int64_t>(std::min(*full, *value), first);
+      else
+        first = std::min(std::max(first, *value), *full);
+      return true;
+    }
+    const bool dynamic = loop.kind == ForKind::serial || loop.kind == ForKind::parallel;
+    if (!bound->upper || !dynamic || first > 0 || has_load(bound->value)) return false;
+    extent = simplify(min(extent, max(bound->value, 0)), facts());
+    return true;
+  }
+
+  static Stmt merge(const Stmt& s, const Seq& seq) {
+    std::vector<Stmt> out;
+    for (const Stmt& next : seq.stmts) {
+      const auto* b = next.as<If>();
+      const auto* a = out.empty() ? nullptr : out.back().as<If>();
+      const bool joins = a && b && !a->else_case && !b->else_case && !has_load(a->cond) && same(a->cond, b->cond);
+      if (joins)
+        out.back() = make::if_then(a->cond, make::seq({a->then_case, b->then_case}));
+      else
+        out.push_back(next);
+    }
+    return out.size() == seq.stmts.size() ? s : make::seq(std::move(out));
+  }
+};
+
+}  // namespace
+
+PrimFunc hoist_guards(const PrimFunc& f, const Target&) {
+  PrimFunc out = f;
+  out.body = Hoister().stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes

@@ -1,0 +1,121 @@
+// A kernel is one program that every thread runs. Schedules bind each block's loops by themselves, so a kernel may hold
+// several loops bound to threadIdx.x, one after the other, of different extents: copying a tile to shared memory, then
+// computing with it. This pass gives each kernel (each statement of the function's top level that binds anything) one nest
+// of block and thread loops around all of it:
+//
+//   blockIdx.x b in 8 { for k { threadIdx.x t in 32 {copy}; threadIdx.x u in 64 {compute} } }
+//   ->  blockIdx.x b in 8 { threadIdx.x u in 64 { for k { if (u < 32) {copy}; {compute} } } }
+//
+// Work outside of any loop of a tag is done by the tag's first thread alone, except on a thread's own (local) memory.
+// Parallel and vectorized loops that weren't bound, and virtual threads, become serial.
+#include <algorithm>
+#include <array>
+
+#include "nestor/error.h"
+#include "nestor/print.h"
+#include "nestor/walk.h"
+#include "src/passes/passes.h"
+
+namespace nestor::passes {
+
+namespace {
+
+// Outermost first.
+constexpr std::array<ThreadTag, 6> kOrder = {ThreadTag::block_z,  ThreadTag::block_y,  ThreadTag::block_x,
+                                             ThreadTag::thread_z, ThreadTag::thread_y, ThreadTag::thread_x};
+
+struct Dimension {
+  Var var;
+  int64_t extent = 0;  // the largest of the loops bound to the tag; 0: none
+};
+
+class Kernel : public Rewriter {
+ public:
+  Kernel(const std::unordered_map<Buffer, BufferDecl>& decls) : decls_(decls) {}
+
+  Stmt run(const Stmt& s) {
+    for_each_stmt(s, [&](const Stmt& inner) {
+      const auto* loop = inner.as<For>();
+      if (!loop || loop->kind != ForKind::thread || loop->thread == ThreadTag::vthread) return;
+      const auto extent = as_int(loop->extent);
+      if (!extent)
+        throw ScheduleError(Diagnostic{std::string("loop `") + loop->var->name + "` is bound to " + name_of(loop->thread) +
+                                           ", but its extent " + print(loop->extent) + " isn't constant",
+                                       {}, {}, "split it by a constant and bind the inner loop"});
+      Dimension& d = dimension(loop->thread);
+      if (!d.var) d.var = make_var(loop->var->name);
+      if (*extent > d.extent) d = {make_var(loop->var->name), *extent};
+    });
+    Stmt body = stmt(s);
+    if (!body) return {};
+    for (size_t i = kOrder.size(); i-- > 0;)
+      if (dims_[i].var)
+        body = make::loop(dims_[i].var, dims_[i].extent, std::move(body), ForKind::thread, kOrder[i]);
+    return body;
+  }
+
+  Stmt stmt(const Stmt& s) override {
+    if (const auto* loop = s.as<For>()) return in_loop(*loop);
+    if (s.as<Block>()) return guarded(s);
+    if (s.as<Store>() || s.as<Update>()) return guarded(s);
+    return children(s);
+  }
+
+ private:
+  Dimension& dimension(ThreadTag tag) {
+    for (size_t i = 0; i < kOrder.size(); ++i)
+      if (kOrder[i] == tag) return dims_[i];
+    throw InternalError("no dimension for a thread tag");
+  }
+
+  Stmt in_loop(const For& loop) {
+    if (loop.kind != ForKind::thread || loop.thread == ThreadTag::vthread) {
+      const ForKind kind = loop.kind == ForKind::unrolled ? ForKind::unrolled : ForKind::serial;
+      Stmt body = stmt(loop.body);
+      return body ? make::loop(loop.var, loop.extent, std::move(body), kind, ThreadTag::none, loop.annotations) : Stmt();
+    }
+    const Dimension d = dimension(loop.thread);
+    inside_.push_back(loop.thread);
+    Stmt body = stmt(substitute(loop.body, VarMap{{loop.var, d.var}}));
+    inside_.pop_back();
+    return body && *as_int(loop.extent) < d.extent ? make::if_then(lt(d.var, loop.extent), std::move(body)) : body;
+  }
+
+  // A statement outside of some tag's loops.
+  Stmt guarded(const Stmt& s) {
+    if (writes_only_local(s)) return s;
+    Expr first = make::bool_imm(true);
+    for (size_t i = 0; i < kOrder.size(); ++i)
+      if (dims_[i].extent > 1 && std::find(inside_.begin(), inside_.end(), kOrder[i]) == inside_.end())
+        first = logical_and(first, eq(dims_[i].var, 0));
+    return is_const_int(first, 1) ? s : make::if_then(first, s);
+  }
+  bool writes_only_local(const Stmt& s) const {
+    bool local = true;
+    for_each_stmt(s, [&](const Stmt& inner) {
+      const auto* st = inner.as<Store>();
+      const auto* u = inner.as<Update>();
+      const Buffer b = st ? st->buffer : u ? u->buffer : nullptr;
+      if (b) local = local && decls_.at(b).scope == Scope::local;
+    });
+    return local;
+  }
+
+  const std::unordered_map<Buffer, BufferDecl>& decls_;
+  std::array<Dimension, 6> dims_;
+  std::vector<ThreadTag> inside_;
+};
+
+}  // namespace
+
+PrimFunc merge_threads(const PrimFunc& f, const Target&) {
+  const auto decls = declarations(f);
+  std::vector<Stmt> kernels = {f.body};
+  if (const auto* seq = f.body.as<Seq>()) kernels = seq->stmts;
+  for (Stmt& s : kernels) s = Kernel(decls).run(s);
+  PrimFunc out = f;
+  out.body = make::seq(std::move(kernels));
+  return out;
+}
+
+}  // namespace nestor::passes

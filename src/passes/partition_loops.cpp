@@ -1,0 +1,113 @@
+// Loops annotated `tail("peel")` or `tail("balanced")` are cut where their guards begin or stop to hold for all that runs
+// inside: the full part needs no guards, the ragged rest has guards with constants in them, which `hoist_guards` turns into
+// extents. A parallel loop stays one loop and branches inside, so that the parts still run at the same time.
+//
+//   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
+//   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }
+#include "src/passes/passes.h"
+#include "src/passes/scoped.h"
+
+namespace nestor::passes {
+
+namespace {
+
+class Partitioner : public ScopedRewriter {
+ public:
+  Stmt stmt(const Stmt& s) override {
+    const auto* loop = s.as<For>();
+    if (!loop || !wants_partition(*loop)) return ScopedRewriter::stmt(s);
+    Annotations annotations = loop->annotations;
+    annotations.erase("tail");
+    const auto extent = as_int(loop->extent);
+    const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
+    if (full.lo > full.hi || !extent || (full.lo == 0 && full.hi == *extent - 1)) {
+      enter(*loop);
+      return make::loop(loop->var, loop->extent, stmt(loop->body), loop->kind, loop->thread, annotations);
+    }
+    const std::vector<Interval> parts = {{0, full.lo - 1}, full, {full.hi + 1, *extent - 1}};
+    if (loop->kind == ForKind::parallel || loop->kind == ForKind::thread) return branches(*loop, parts, annotations);
+    std::vector<Stmt> out;
+    for (const Interval& part : parts)
+      if (part.lo <= part.hi) out.push_back(separate(*loop, part, annotations, !out.empty()));
+    return make::seq(std::move(out));
+  }
+
+ private:
+  static bool wants_partition(const For& loop) {
+    const auto it = loop.annotations.find("tail");
+    if (it == loop.annotations.end()) return false;
+    const auto* how = std::get_if<std::string>(&it->second);
+    return how && (*how == "peel" || *how == "balanced");
+  }
+
+  // The iterations in which every condition of the body that can hold for a whole range of them does hold.
+  Interval full_part(const For& loop, int64_t extent) {
+    Facts inner = facts();
+    std::vector<Expr> conditions;
+    const auto collect = [&](const Expr& condition) {
+      for (const Expr& c : conjuncts(condition))
+        if (uses_var(c, loop.var)) conditions.push_back(c);
+    };
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      if (const auto* f = s.as<For>()) inner.set(f->var, {0, range_of(f->extent, inner).hi - 1});
+      if (const auto* i = s.as<If>()) collect(i->cond);
+    });
+    for_each_expr(loop.body, [&](const Expr& e) {
+      if (const auto* s = e.as<Select>()) collect(s->cond);
+    });
+    Interval full{0, extent - 1};
+    for (const Expr& c : conditions) {
+      const auto holds = [&](int64_t lo, int64_t hi) {
+        inner.set(loop.var, {lo, hi});
+        return can_prove(c, inner);
+      };
+      const bool at_start = holds(0, 0), at_end = holds(extent - 1, extent - 1);
+      if (at_start == at_end) continue;
+      int64_t yes = at_start ? 0 : extent - 1, no = at_start ? extent - 1 : 0;
+      while (std::abs(yes - no) > 1) {
+        const int64_t mid = (yes + no) / 2;
+        (at_start ? holds(0, mid) : holds(mid, extent - 1)) ? yes = mid : no = mid;
+      }
+      if (at_start)
+        full.hi = std::min(full.hi, yes);
+      else
+        full.lo = std::max(full.lo, yes);
+    }
+    return full;
+  }
+
+  // The body for the iterations of `part`; a single one takes the loop's variable out.
+  Stmt body_for(const For& loop, const Interval& part, bool copy) {
+    Stmt body = copy ? fresh_copy(loop.body) : loop.body;
+    if (part.is_point()) body = substitute(body, VarMap{{loop.var, Expr(part.lo)}});
+    set_range(loop.var, part);
+    return stmt(simplify(body, facts()));
+  }
+
+  Stmt separate(const For& loop, const Interval& part, const Annotations& annotations, bool copy) {
+    Stmt body = body_for(loop, part, copy);
+    if (part.is_point()) return body;
+    Var v = make_var(loop.var->name);
+    body = substitute(body, VarMap{{loop.var, Expr(v) + part.lo}});
+    return make::loop(v, part.hi - part.lo + 1, std::move(body), loop.kind, loop.thread, annotations);
+  }
+
+  Stmt branches(const For& loop, const std::vector<Interval>& parts, const Annotations& annotations) {
+    Stmt body = body_for(loop, parts[1], false);
+    if (parts[2].lo <= parts[2].hi)
+      body = make::if_then(lt(loop.var, parts[2].lo), body, body_for(loop, parts[2], true));
+    if (parts[0].lo <= parts[0].hi)
+      body = make::if_then(lt(loop.var, parts[1].lo), body_for(loop, parts[0], true), body);
+    return make::loop(loop.var, loop.extent, std::move(body), loop.kind, loop.thread, annotations);
+  }
+};
+
+}  // namespace
+
+PrimFunc partition_loops(const PrimFunc& f, const Target&) {
+  PrimFunc out = f;
+  out.body = Partitioner().stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes

@@ -1,0 +1,119 @@
+#include "src/passes/region.h"
+
+#include <algorithm>
+
+namespace nestor::passes {
+
+namespace {
+
+// Collects accesses in program order.
+class Collector : public Walker {
+ public:
+  explicit Collector(const Facts& facts) { here_.facts = facts; }
+  Accesses found;
+
+  void stmt(const Stmt& s) override {
+    if (const auto* loop = s.as<For>()) {
+      expr(loop->extent);
+      const Interval extent = range_of(loop->extent, here_.facts);
+      here_.facts.set(loop->var, {0, extent.hi >= Interval::kMax ? extent.hi : std::max<int64_t>(extent.hi - 1, 0)});
+      here_.loops.push_back(loop);
+      stmt(loop->body);
+      here_.loops.pop_back();
+    } else if (const auto* branch = s.as<If>()) {
+      expr(branch->cond);
+      here_.ifs.push_back(branch);
+      assuming(substitute(branch->cond, bindings_), branch->then_case);
+      if (branch->else_case) assuming(logical_not(substitute(branch->cond, bindings_)), branch->else_case);
+      here_.ifs.pop_back();
+    } else if (const auto* block = s.as<Block>()) {
+      in_block(*block);
+    } else if (const auto* st = s.as<Store>()) {
+      for (const Expr& i : st->indices) expr(i);
+      expr(st->value);
+      record(st->buffer, in_init_ ? AccessKind::init : AccessKind::write, st->indices);
+    } else if (const auto* u = s.as<Update>()) {
+      for (const Expr& i : u->indices) expr(i);
+      expr(u->value);
+      record(u->buffer, AccessKind::update, u->indices);
+    } else {
+      children(s);
+    }
+  }
+
+  void expr(const Expr& e) override {
+    if (const auto* l = e.as<Load>()) record(l->buffer, AccessKind::read, l->indices);
+    children(e);
+  }
+
+ private:
+  void assuming(const Expr& condition, const Stmt& body) {
+    const Facts outer = here_.facts;
+    here_.facts.assume(condition);
+    stmt(body);
+    here_.facts = outer;
+  }
+  void in_block(const Block& block) {
+    const Block* outer = here_.block;
+    here_.block = &block;
+    for (const IterVar& i : block.iters) bindings_[i.var] = substitute(i.binding, bindings_);
+    if (block.where) expr(block.where);
+    if (block.init) {
+      in_init_ = true;
+      stmt(block.init);
+      in_init_ = false;
+    }
+    stmt(block.body);
+    here_.block = outer;
+  }
+  void record(const Buffer& b, AccessKind kind, const std::vector<Expr>& indices) {
+    Access a = here_;
+    a.kind = kind;
+    for (const Expr& i : indices) a.indices.push_back(simplify(substitute(i, bindings_), here_.facts));
+    found[b].push_back(std::move(a));
+  }
+
+  Access here_{AccessKind::read, {}, {}, {}, nullptr, {}};
+  VarMap bindings_;
+  bool in_init_ = false;
+};
+
+bool mentions(const Expr& e, const std::vector<Var>& vars) {
+  return std::any_of(vars.begin(), vars.end(), [&](const Var& v) { return uses_var(e, v); });
+}
+
+}  // namespace
+
+Accesses find_accesses(const Stmt& s, const Facts& facts) {
+  Collector c(facts);
+  c.stmt(s);
+  return std::move(c.found);
+}
+
+std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, const Facts& facts) {
+  Linear fixed;
+  Span span;
+  const Linear sum = linear(index);
+  for (const auto& [atom, coefficient] : sum.terms) {
+    if (!mentions(atom, running)) {
+      fixed.terms.emplace_back(atom, coefficient);
+      continue;
+    }
+    const Interval r = range_of(atom, facts);
+    if (r.lo <= Interval::kMin || r.hi >= Interval::kMax) return std::nullopt;
+    span.lo += coefficient * (coefficient > 0 ? r.lo : r.hi);
+    span.hi += coefficient * (coefficient > 0 ? r.hi : r.lo);
+  }
+  span.lo += sum.constant;
+  span.hi += sum.constant;
+  span.base = to_expr(fixed);
+  return span;
+}
+
+std::optional<Span> join(const Span& a, const Span& b) {
+  const auto distance = as_int(simplify(b.base - a.base));
+  if (!distance) return std::nullopt;
+  return Span{a.base, std::min(a.lo, b.lo + *distance), std::max(a.hi, b.hi + *distance)};
+}
+
+}  // namespace nestor::passes

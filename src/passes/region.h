@@ -1,0 +1,38 @@
+// Where and how a function touches a buffer: each access with the loops around it, and the box of elements that a group of
+// accesses reaches while some of those loops run and the others stand still.
+#pragma once
+
+#include "src/passes/linear.h"
+#include "src/passes/scoped.h"
+
+namespace nestor::passes {
+
+enum class AccessKind { read, write, init, update };
+
+struct Access {
+  AccessKind kind;
+  std::vector<Expr> indices;       // over loop variables: block iterators are replaced by their bindings
+  std::vector<const For*> loops;   // outermost first
+  std::vector<const If*> ifs;      // likewise, those whose body it is in
+  const Block* block = nullptr;    // the block it is in, if any
+  Facts facts;                     // the ranges of the loops, narrowed by the ifs around
+};
+
+// All accesses, in program order (of one statement: reads, then the write), by buffer.
+using Accesses = std::unordered_map<Buffer, std::vector<Access>>;
+Accesses find_accesses(const Stmt& s, const Facts& facts = {});
+
+// One dimension of a box: [base + lo, base + hi], base over the loops that stand still.
+struct Span {
+  Expr base;
+  int64_t lo = 0, hi = 0;
+  Expr first() const { return base + lo; }
+  Expr last() const { return base + hi; }
+  int64_t extent() const { return hi - lo + 1; }
+};
+// The values `index` takes while `running` loops run; nullopt where they aren't bounded.
+std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, const Facts& facts);
+// The smallest span with both; nullopt where their distance isn't constant.
+std::optional<Span> join(const Span& a, const Span& b);
+
+}  // namespace nestor::passes

@@ -1,0 +1,167 @@
+// In straight-line code, what is loaded more than once is loaded once, into a variable.
+//
+// After unrolling, one k step of a register tile is `T[r,c] = fma(A[r,k], B[k,c], T[r,c])` for each row r and column vector
+// c. This pass gives it the order that keeps it in registers: the vectors of B first, since all rows use them, then row by
+// row the broadcast of A and its multiplications. (Machine-code generators find the shared loads by themselves, but place
+// them so that they spill.)
+#include <algorithm>
+
+#include "src/passes/linear.h"
+#include "src/passes/passes.h"
+#include "nestor/walk.h"
+
+namespace nestor::passes {
+
+namespace {
+
+struct Candidate {
+  Expr value;
+  size_t first, last;  // statements that use it
+  int uses = 0;
+  Var var;
+};
+
+// Finds the loads of a run of stores. Loads on a branch not always taken are left alone.
+class Finder : public Walker {
+ public:
+  std::vector<Candidate> found;  // in order of first use
+  size_t at = 0;
+  std::vector<Buffer> written;
+
+  void expr(const Expr& e) override {
+    const auto* splat = e.as<Broadcast>();
+    const auto* load = (splat ? splat->a : e).as<Load>();
+    if (load) {
+      if (std::find(written.begin(), written.end(), load->buffer) != written.end()) return;
+      if (load->buffer->type.is_vector()) return;  // a register already
+      const auto [it, is_new] = index_.try_emplace(e, found.size());
+      if (is_new) found.push_back({e, at, at, 0, nullptr});
+      Candidate& c = found[it->second];
+      c.last = at;
+      ++c.uses;
+      return;
+    }
+    if (const auto* s = e.as<Select>(); s && !s->cond.type().is_vector()) return expr(s->cond);
+    if (const auto* b = e.as<Binary>();
+        b && (b->op == BinaryOp::logical_and || b->op == BinaryOp::logical_or) && !e.type().is_vector())
+      return expr(b->a);
+    if (e.as<Let>()) return;
+    children(e);
+  }
+
+ private:
+  std::unordered_map<Expr, size_t, HashExpr, SameExpr> index_;
+};
+
+struct Replacer : Rewriter {
+  std::unordered_map<Expr, Var, HashExpr, SameExpr> vars;
+  Expr expr(const Expr& e) override {
+    if (e.as<Load>() || e.as<Broadcast>())
+      if (const auto it = vars.find(e); it != vars.end()) return it->second;
+    return children(e);
+  }
+};
+
+class Sharer : public Rewriter {
+ public:
+  Stmt stmt(const Stmt& s) override {
+    const auto* seq = s.as<Seq>();
+    if (!seq) return children(s);
+    std::vector<Stmt> out, run;
+    bool changed = false;
+    const auto flush = [&] {
+      changed = share(run, out) || changed;
+      run.clear();
+    };
+    for (const Stmt& inner : seq->stmts) {
+      if (inner.as<Store>()) {
+        run.push_back(inner);
+        continue;
+      }
+      flush();
+      out.push_back(stmt(inner));
+      changed = changed || !out.back().same_as(inner);
+    }
+    flush();
+    return changed ? make::seq(std::move(out)) : s;
+  }
+
+ private:
+  bool share(const std::vector<Stmt>& run, std::vector<Stmt>& out) {
+    if (run.size() < 2) {
+      out.insert(out.end(), run.begin(), run.end());
+      return false;
+    }
+    Finder finder;
+    for (const Stmt& s : run) finder.written.push_back(s.as<Store>()->buffer);
+    for (size_t i = 0; i < run.size(); ++i) {
+      finder.at = i;
+      finder.stmt(run[i]);
+    }
+    std::erase_if(finder.found, [](const Candidate& c) { return c.uses < 2; });
+    if (finder.found.empty()) {
+      out.insert(out.end(), run.begin(), run.end());
+      return false;
+    }
+    Replacer replacer;
+    for (Candidate& c : finder.found) {
+      const auto* splat = c.value.as<Broadcast>();
+      const std::string& name = (splat ? splat->a : c.value).as<Load>()->buffer->name;
+      c.var = make_var("v" + name, c.value.type());
+      replacer.vars.emplace(c.value, c.var);
+    }
+    stmts_.clear();
+    for (const Stmt& s : run) stmts_.push_back(replacer.stmt(s));
+    emit(0, run.size(), finder.found, out);
+    return true;
+  }
+
+  static Stmt bind(const std::vector<Candidate>& values, std::vector<Stmt> body) {
+    Stmt s = make::seq(std::move(body));
+    for (size_t i = values.size(); i-- > 0;) s = make::let_stmt(values[i].var, values[i].value, std::move(s));
+    return s;
+  }
+
+  // Statements [lo, hi) with the variables that they use: those used across more than half of them first, then each
+  // group of statements that share variables by itself.
+  void emit(size_t lo, size_t hi, const std::vector<Candidate>& values, std::vector<Stmt>& out) {
+    std::vector<Candidate> wide, narrow;
+    for (const Candidate& c : values) (2 * (c.last - c.first + 1) > hi - lo ? wide : narrow).push_back(c);
+    std::vector<Stmt> body;
+    size_t at = lo;
+    for (size_t i = 0; i < narrow.size();) {
+      const size_t first = narrow[i].first;
+      size_t last = narrow[i].last, end = i + 1;
+      while (end < narrow.size() && narrow[end].first <= last) last = std::max(last, narrow[end++].last);
+      for (; at < first; ++at) body.push_back(stmts_[at]);
+      const std::vector<Candidate> group(narrow.begin() + static_cast<std::ptrdiff_t>(i),
+                                         narrow.begin() + static_cast<std::ptrdiff_t>(end));
+      if (last + 1 - first < hi - lo) {
+        emit(first, last + 1, group, body);
+      } else {  // a chain through all of them: the earliest goes first
+        std::vector<Stmt> inner;
+        emit(first, last + 1, {group.begin() + 1, group.end()}, inner);
+        body.push_back(bind({group[0]}, std::move(inner)));
+      }
+      at = last + 1;
+      i = end;
+    }
+    for (; at < hi; ++at) body.push_back(stmts_[at]);
+    if (wide.empty())
+      out.insert(out.end(), body.begin(), body.end());
+    else
+      out.push_back(bind(wide, std::move(body)));
+  }
+
+  std::vector<Stmt> stmts_;
+};
+
+}  // namespace
+
+PrimFunc share_loads(const PrimFunc& f, const Target&) {
+  PrimFunc out = f;
+  out.body = Sharer().stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes

@@ -1,0 +1,45 @@
+// Scalar expressions of one loop variable made vector expressions over its lanes.
+#pragma once
+
+#include "src/passes/linear.h"
+
+namespace nestor::passes {
+
+// Sizes of one-dimensional buffers, for showing that a load is inside.
+using BufferSizes = std::unordered_map<Buffer, Expr>;
+
+class Widener {
+ public:
+  // `lane` runs 0 .. lanes-1 and is in `facts`.
+  Widener(Var lane, int lanes, const Facts& facts, const BufferSizes& sizes)
+      : lane_(std::move(lane)), lanes_(lanes), facts_(facts), sizes_(sizes) {}
+
+  // The value of `e` in the lanes where `mask` (null: all) holds: a vector, or the scalar itself where no lane differs.
+  // Loads read nothing, and divisions don't trap, in lanes where `mask` is false.
+  Expr widen(const Expr& e, const Expr& mask);
+  Expr widen_to_vector(const Expr& e, const Expr& mask) { return spread(widen(e, mask)); }
+  Expr spread(const Expr& e) const { return e.type().is_vector() ? e : make::broadcast(e, lanes_); }
+
+  // True where the value differs between lanes.
+  bool varies(const Expr& e) const;
+  // A variable whose value is a vector from now on.
+  Var widen_var(const Var& v);
+  const Var& lane() const { return lane_; }
+  int lanes() const { return lanes_; }
+
+ private:
+  Expr load(const Load& l, const Expr& mask);
+  Expr binary(const Binary& b, const Expr& mask);
+  Expr select(const Select& s, const Expr& mask);
+  bool safe(const Expr& e) const;  // all its loads are in bounds, whatever the lanes' masks
+
+  Var lane_;
+  int lanes_;
+  const Facts& facts_;
+  const BufferSizes& sizes_;
+  std::unordered_map<Var, Var> widened_;
+};
+
+Expr mask_and(const Expr& a, const Expr& b);  // either may be null
+
+}  // namespace nestor::passes

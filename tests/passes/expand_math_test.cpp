@@ -1,0 +1,153 @@
+// The expanded math functions against the C library in double precision, over floats of every exponent and sign.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "catch.h"
+#include "nestor/codegen.h"
+#include "nestor/interpret.h"
+#include "nestor/parse.h"
+#include "nestor/walk.h"
+#include "src/passes/passes.h"
+
+using namespace nestor;
+
+namespace {
+
+// Y[i] = fn(X[i] ...) on vectors of 16, expanded.
+PrimFunc elementwise(const std::string& fn, int arity, int64_t n) {
+  const std::string size = std::to_string(n), inputs = arity == 2 ? "X[ramp(i*16, 1, 16)], Z[ramp(i*16, 1, 16)]" : "X[ramp(i*16, 1, 16)]";
+  return passes::expand_math(
+      parse_func("func f(in X: f32[" + size + "], in Z: f32[" + size + "], out Y: f32[" + size + "]) {\n  for i in " +
+                 std::to_string(n / 16) + " {\n    Y[ramp(i*16, 1, 16)] = " + fn + "(" + inputs + ")\n  }\n}\n"),
+      host_target());
+}
+
+// The error of a result in units of the last place of the exact value (of the smallest denormal below the normal range).
+double ulp_error(float got, double exact) {
+  if (std::isnan(exact)) return std::isnan(got) ? 0 : 1e30;
+  const float rounded = static_cast<float>(exact);
+  if (std::isinf(rounded) || std::isinf(got)) {
+    if (got == rounded) return 0;
+    // Within reach of the largest float both are right.
+    return std::abs(exact) > 0x1.fffffdp127 && std::abs(got) >= 0x1.fffffep127f ? 0 : 1e30;
+  }
+  const int exponent = std::max(std::ilogb(exact), -126);
+  return std::abs(static_cast<double>(got) - exact) / std::ldexp(1.0, exact == 0 ? -149 : exponent - 23);
+}
+
+double reference(const std::string& fn, double x, double y) {
+  if (fn == "exp") return std::exp(x);
+  if (fn == "log") return std::log(x);
+  if (fn == "tanh") return std::tanh(x);
+  if (fn == "erf") return std::erf(x);
+  if (fn == "sigmoid") return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
+  return std::pow(x, y);
+}
+
+struct Worst {
+  double ulp = 0;
+  float x = 0, y = 0, got = 0;
+};
+
+// Every `stride`-th bit pattern, in blocks through the compiled function.
+Worst worst_error(const std::string& fn, uint64_t stride) {
+  constexpr int64_t n = 1 << 16;
+  auto module = JitModule::compile({elementwise(fn, fn == "pow" ? 2 : 1, n)}, host_target());
+  const KernelFn run = module->lookup("f");
+  Tensor x(DType::f32, {n}), z(DType::f32, {n}), y(DType::f32, {n});
+  Worst worst;
+  uint64_t bits = 0, mix = 1;
+  while (bits < (uint64_t{1} << 32)) {
+    for (int64_t i = 0; i < n; ++i, bits += stride) {
+      x.as<float>()[static_cast<size_t>(i)] = std::bit_cast<float>(static_cast<uint32_t>(bits));
+      mix = mix * 6364136223846793005ULL + 1442695040888963407ULL;
+      // Exponents of all sizes for pow, most of them such that the result is in range.
+      const auto any = std::bit_cast<float>(static_cast<uint32_t>(mix >> 32));
+      const double l = std::log2(std::abs(static_cast<double>(x.as<float>()[static_cast<size_t>(i)])));
+      const auto fitting = static_cast<float>((static_cast<double>(mix >> 40) / 0x1p24 - 0.5) * 300 / l);
+      z.as<float>()[static_cast<size_t>(i)] = mix & 1 ? any : mix & 2 ? std::round(fitting) : fitting;
+    }
+    void* args[] = {x.data(), z.data(), y.data()};
+    REQUIRE(run(args, nullptr, nullptr) == 0);
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      const float a = x.as<float>()[i], b = z.as<float>()[i], got = y.as<float>()[i];
+      const double error = ulp_error(got, reference(fn, a, b));
+      if (error > worst.ulp) worst = {error, a, b, got};
+    }
+  }
+  return worst;
+}
+
+void check_specials(const std::string& fn, const std::vector<std::pair<float, float>>& cases) {
+  PrimFunc f = elementwise(fn, 1, 16);
+  for (const auto& [x, expected] : cases) {
+    Tensor in(DType::f32, {16}), out(DType::f32, {16});
+    for (int64_t i = 0; i < 16; ++i) in.set(i, x);
+    std::vector<Tensor> args = {in, in, out};
+    interpret(f, args);
+    const auto got = static_cast<float>(args[2].get(3));
+    INFO(fn << "(" << x << ") = " << got << ", not " << expected);
+    CHECK((std::isnan(expected) ? std::isnan(got) : std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected)));
+  }
+}
+
+uint64_t stride() {
+  const char* dense = std::getenv("NESTOR_DENSE");  // 1: every float, some minutes
+  return dense ? std::strtoull(dense, nullptr, 10) : 1021;
+}
+
+}  // namespace
+
+TEST_CASE("expanded math functions are within their stated error") {
+  // The bounds that the head of expand_math.cpp states.
+  const auto [fn, bound] = GENERATE(table<std::string, double>({{"exp", 1.03},
+                                                                {"log", 0.94},
+                                                                {"tanh", 1.47},
+                                                                {"sigmoid", 2.41},
+                                                                {"erf", 1.11},
+                                                                {"pow", 0.52}}));
+  const Worst w = worst_error(fn, stride());
+  INFO(fn << "(" << w.x << ", " << w.y << ") = " << w.got << " is off by " << w.ulp << " ulp");
+  if (stride() != 1021) WARN(fn << ": " << w.ulp << " ulp at " << w.x << ", " << w.y);
+  CHECK(w.ulp <= bound);
+}
+
+TEST_CASE("expanded math functions at infinities, zeros and NaN") {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  check_specials("exp", {{inf, inf}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {89.0f, inf}, {-104.0f, 0.0f}});
+  check_specials("log", {{inf, inf}, {-inf, nan}, {nan, nan}, {0.0f, -inf}, {-0.0f, -inf}, {1.0f, 0.0f}, {-1.0f, nan}});
+  check_specials("tanh", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
+  check_specials("erf", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
+  check_specials("sigmoid", {{inf, 1.0f}, {-inf, 0.0f}, {nan, nan}, {0.0f, 0.5f}});
+}
+
+TEST_CASE("expanded pow follows C99's special cases") {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f, 1e30f, -1e30f, inf, -inf, nan, 1e-40f};
+  PrimFunc f = elementwise("pow", 2, 16);
+  for (float x : values)
+    for (float y : values) {
+      Tensor a(DType::f32, {16}), b(DType::f32, {16}), out(DType::f32, {16});
+      for (int64_t i = 0; i < 16; ++i) {
+        a.set(i, x);
+        b.set(i, y);
+      }
+      std::vector<Tensor> args = {a, b, out};
+      interpret(f, args);
+      const auto got = static_cast<float>(args[2].get(0)), expected = std::pow(x, y);
+      INFO("pow(" << x << ", " << y << ") = " << got << ", not " << expected);
+      if (std::isnan(expected))
+        CHECK(std::isnan(got));
+      else
+        CHECK((std::abs(got - expected) <= std::abs(expected) * 1e-7f || got == expected));
+      if (!std::isnan(expected)) CHECK(std::signbit(got) == std::signbit(expected));
+    }
+}
+
+TEST_CASE("pow by a constant 2 is a product") {
+  PrimFunc f = passes::expand_math(parse_func("func f(in X: f64[1], out Y: f64[1]) {\n  Y[0] = pow(X[0], 2.0f64)\n}\n"), host_target());
+  bool calls = false;
+  for_each_expr(f.body, [&](const Expr& e) { calls = calls || e.as<Call>(); });
+  CHECK_FALSE(calls);
+}
