@@ -45,6 +45,12 @@ Expr minimum(const Expr& a, const Expr& b) {
 std::pair<Dims, Dims> operand_shapes(const OpContext& ctx) {
   const Dims &a = ctx.input(0).shape, &b = ctx.input(1).shape;
   if (ctx.node().opset >= 7) return {a, b};
+  if (ctx.node().op == "PRelu") {  // one slope per channel, or one for all
+    if (b.size() > 1 || a.size() < 2) return {a, b};
+    Dims per_channel(a.size() - 1, 1);
+    per_channel[0] = product(b);
+    return {a, per_channel};
+  }
   if (ctx.get_int("broadcast", 0) == 0) {
     if (a != b)
       ctx.fail("the operands are " + to_string(ctx.input(0)) + " and " + to_string(ctx.input(1)) +
@@ -124,12 +130,13 @@ std::vector<TensorType> infer_pow(const OpContext& ctx) {
   return {{ctx.input(0).dtype, broadcast_shapes(ctx, a, b)}};
 }
 
-// PRelu's slope must broadcast to X, never the other way; before opset 7 a slope [C] meant one per channel.
 std::vector<TensorType> infer_binary(const OpContext& ctx, const BinaryRow& row) {
   require_type(ctx, 0, *row.types);
   require_same_type(ctx, 0, 1);
   const auto [a, b] = operand_shapes(ctx);
   const Dims shape = broadcast_shapes(ctx, a, b);
+  if (ctx.node().op == "PRelu" && shape != a)
+    ctx.fail("the slope " + to_string(ctx.input(1)) + " doesn't broadcast to " + to_string(ctx.input(0)));
   return {{row.predicate ? DType::boolean : ctx.input(0).dtype, shape}};
 }
 

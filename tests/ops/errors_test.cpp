@@ -80,6 +80,7 @@ std::vector<Refusal> shapes() {
       {OpCase("Cast").input({2}), {"`to` is missing"}},
       {OpCase("Gelu").input({2}).attr("approximate", "fast"), {"\"fast\"", "none or tanh"}},
       {OpCase("Relu").input(DType::boolean, {2}), {"bool[2]", "Cast it to"}},
+      {OpCase("PRelu").input({2, 1}).input({3}), {"slope", "doesn't broadcast"}},
       {OpCase("Dropout", 6).input({2}), {"is_test", "training"}},
       {OpCase("Clip").input({2}).input({3}), {"must be a scalar"}},
       {OpCase("LeakyRelu").input({2}).attr("alpha", "much"), {"`alpha` is a string, it must be a float"}},

@@ -1,9 +1,6 @@
 // The single-node cases of the onnx package, interpreted: the outside opinion on each operator's meaning,
 // opset by opset. The package is in the virtual environment that `./dev setup` makes; without it the test
 // says SKIPPED.
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,21 +8,13 @@
 #include "catch.h"
 #include "nestor/interpret.h"
 #include "nestor/print.h"
+#include "tests/exported_cases.h"
 #include "tests/ops/op_case.h"
 
 using namespace nestor;
 using nlohmann::json;
 
 namespace {
-
-Tensor tensor_of(const json& j) {
-  Tensor t(*parse_dtype(j["dtype"].get<std::string>()), j["shape"].get<std::vector<int64_t>>());
-  const std::string hex = j["data"].get<std::string>();
-  REQUIRE(static_cast<int64_t>(hex.size()) == 2 * t.bytes());
-  for (size_t i = 0; i < hex.size() / 2; ++i)
-    static_cast<uint8_t*>(t.data())[i] = static_cast<uint8_t>(std::stoi(hex.substr(2 * i, 2), nullptr, 16));
-  return t;
-}
 
 AttrValue attribute_of(const json& j) {
   const std::string kind = j.begin().key();
@@ -36,22 +25,6 @@ AttrValue attribute_of(const json& j) {
   if (kind == "floats") return v.get<std::vector<double>>();
   if (kind == "tensor") return tensor_of(v);
   return v.get<std::string>();
-}
-
-bool is_close(double got, double wanted, double rtol, double atol) {
-  if (std::isnan(got) || std::isnan(wanted)) return std::isnan(got) && std::isnan(wanted);
-  return got == wanted || std::abs(got - wanted) <= atol + rtol * std::abs(wanted);
-}
-
-// Where the tensors differ; empty where they agree.
-std::string difference(const Tensor& got, const Tensor& wanted, double rtol, double atol) {
-  const auto type = [](const Tensor& t) { return to_string(t.dtype(), t.shape()); };
-  if (type(got) != type(wanted)) return type(got) + " instead of " + type(wanted);
-  for (int64_t i = 0; i < got.size(); ++i)
-    if (!is_close(got.get(i), wanted.get(i), rtol, atol))
-      return "element " + std::to_string(i) + " is " + std::to_string(got.get(i)) + " instead of " +
-             std::to_string(wanted.get(i));
-  return "";
 }
 
 // Builds and runs the case's node. `constants`: all inputs are known at compile time, not only those that
@@ -111,22 +84,9 @@ bool is_known_limit(const std::string& message) {
   return false;
 }
 
-// The JSON lines that a script of this folder writes, made once per build folder; "" where Python lacks the
-// packages.
-std::string exported(const std::string& script) {
-  const std::string out = NESTOR_BINARY_DIR "/" + script + ".jsonl";
-  if (std::filesystem::exists(out)) return out;
-  const std::string python = NESTOR_SOURCE_DIR "/build/venv/bin/python";
-  if (!std::filesystem::exists(python)) return "";
-  const std::string command = python + " " NESTOR_SOURCE_DIR "/tests/ops/" + script + ".py " + out + ".tmp";
-  if (std::system((command + " 2>/dev/null").c_str()) != 0) return "";
-  std::filesystem::rename(out + ".tmp", out);
-  return out;
-}
-
 // Runs every case of the file; at least `expected` must agree, and none may differ.
 void check_cases(const std::string& script, int expected) {
-  const std::string path = exported(script);
+  const std::string path = exported("ops/" + script);
   if (path.empty()) {
     WARN("SKIPPED: onnx or onnxruntime isn't in build/venv; ./dev setup installs them");
     return;

@@ -72,6 +72,12 @@ TEST_CASE("Arithmetic before opset 7 places the second operand by `axis`") {
   CHECK(run(add().input({3}), {iota(6), {10, 20, 30}}) == Values{10, 21, 32, 13, 24, 35});
 }
 
+TEST_CASE("PRelu before opset 7 has a slope per channel") {
+  const Values x = {-1, -2, -3, -4};
+  CHECK(run(OpCase("PRelu", 6).input({1, 2, 2}).input({2}), {x, {10, 100}}) == Values{-10, -20, -300, -400});
+  CHECK(run(OpCase("PRelu", 7).input({1, 2, 2}).input({2}), {x, {10, 100}}) == Values{-10, -200, -30, -400});
+}
+
 TEST_CASE("Integers: division truncates, powers are exact") {
   const auto node = [](const char* op) { return OpCase(op).input(DType::i64, {4}).input(DType::i64, {4}); };
   CHECK(run(node("Div"), {{7, -7, 7, -7}, {2, 2, -2, -2}}) == Values{3, -3, -3, 3});
