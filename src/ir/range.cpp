@@ -39,10 +39,11 @@ Interval Simplifier::range(const Expr& e) {
   if (e.type() != Type{}) return of_type;
   switch (b->op) {
     case BinaryOp::add:
-    case BinaryOp::sub: return bound(parts(e));
-    case BinaryOp::mul:
-      if (as_int(b->b) || as_int(b->a)) return bound(parts(e));
-      return range(b->a) * range(b->b);
+    case BinaryOp::sub:
+    case BinaryOp::mul: {
+      const Linear sum = parts(e);
+      return is_atom(sum, e) ? range(b->a) * range(b->b) : bound(sum);
+    }
     case BinaryOp::div: {
       const Interval x = range(b->a), y = range(b->b);
       if (y.lo <= 0) return {};

@@ -28,6 +28,7 @@ Expr Simplifier::expr(const Expr& e) {
   Expr out = index_vector ? vector(e) : scalar_rules(e);
   if (!out.same_as(e) && same(out, e)) out = e;
   memo_.emplace(e.get(), std::make_pair(e, out));
+  memo_.emplace(out.get(), std::make_pair(out, out));
   return out;
 }
 
@@ -35,7 +36,7 @@ Expr Simplifier::scalar_rules(const Expr& e) {
   return match(
       e, [&](const IntImm&) { return e; }, [&](const FloatImm&) { return e; },
       [&](const VarRef& r) {
-        if (const auto it = replaced_.find(r.var); it != replaced_.end()) return it->second;
+        if (const auto it = replaced_.find(r.var); it != replaced_.end()) return expr(it->second);
         if (!is_i64(e) || kept_.count(r.var)) return e;
         const Interval i = var_range(r.var);
         return i.is_point() ? Expr(i.lo) : e;
@@ -98,6 +99,7 @@ Expr Simplifier::let(const Expr& e) {
   if (is_i64(value)) set_range(l->var, range(value));
   const Expr body = expr(l->body);
   back_to(before);
+  if (const auto* r = body.as<VarRef>(); r && r->var == l->var) return value;
   if (!uses_var(body, l->var)) return body;
   if (value.same_as(l->value) && body.same_as(l->body)) return e;
   return make::let(l->var, value, body);
@@ -106,7 +108,7 @@ Expr Simplifier::let(const Expr& e) {
 // ---- Sums ------------------------------------------------------------------------------------------------------
 
 Linear Simplifier::linear(const Expr& e) {
-  if (const auto* i = e.as<IntImm>()) return Linear::of_constant(i->value);
+  if (e.as<IntImm>()) return parts(e);
   const auto* b = e.as<Binary>();
   const auto* u = e.as<Unary>();
   if (!(b && is_sum_op(b->op)) && !(u && u->op == UnaryOp::neg)) return parts(expr(e));
@@ -143,21 +145,23 @@ Linear Simplifier::linear_uncached(const Expr& e) {
 }
 
 Linear Simplifier::product(const Linear& a, const Linear& b) {
-  if (a.is_constant() || b.is_constant()) {
-    Linear out = a.is_constant() ? b : a;
-    out.scale(a.is_constant() ? a.constant : b.constant);
+  const Linear& varying = a.is_constant() ? b : a;
+  const int64_t factor = a.is_constant() ? a.constant : b.constant;
+  if ((a.is_constant() || b.is_constant()) && varying.can_scale(factor)) {
+    Linear out = varying;
+    out.scale(factor);
     return out;
   }
+  if (a.is_constant() || b.is_constant())
+    return Linear::of_atom(make::binary(BinaryOp::mul, to_expr(varying), Expr(factor)));
   const auto common = [](const Linear& l) {
     const int64_t g = content(l);
     return l.constant % g == 0 ? g : int64_t{1};
   };
   const int64_t ga = common(a), gb = common(b);
-  Linear out;
-  out.add(make::binary(BinaryOp::mul, to_expr(a.divided(ga)), to_expr(b.divided(gb))), 1);
-  out.scale(ga);
-  out.scale(gb);
-  return out;
+  const auto g = small_product(ga, gb);
+  if (!g) return Linear::of_atom(make::binary(BinaryOp::mul, to_expr(a), to_expr(b)));
+  return {{{make::binary(BinaryOp::mul, to_expr(a.divided(ga)), to_expr(b.divided(gb))), *g}}, 0};
 }
 
 // ---- Errors ----------------------------------------------------------------------------------------------------
@@ -190,10 +194,11 @@ bool can_prove(const Expr& condition, const Facts& facts) { return is_const_int(
 namespace {
 
 bool collect_affine(const Expr& e, int64_t factor, Affine& out) {
-  if (e.type() != Type{}) return false;
+  if (e.type() != Type{} || !algebra::is_small(factor)) return false;
   if (const auto* i = e.as<IntImm>()) {
-    out.constant += factor * i->value;
-    return true;
+    const auto c = algebra::small_product(factor, i->value);
+    out.constant += c.value_or(0);
+    return c.has_value();
   }
   if (const auto* r = e.as<VarRef>()) {
     for (auto& [v, c] : out.terms)
@@ -215,8 +220,8 @@ bool collect_affine(const Expr& e, int64_t factor, Affine& out) {
   std::erase_if(x.terms, [](const auto& t) { return t.second == 0; });
   std::erase_if(y.terms, [](const auto& t) { return t.second == 0; });
   if (!x.terms.empty() && !y.terms.empty()) return false;
-  return x.terms.empty() ? collect_affine(b->b, factor * x.constant, out)
-                         : collect_affine(b->a, factor * y.constant, out);
+  const auto scaled = algebra::small_product(factor, x.terms.empty() ? x.constant : y.constant);
+  return scaled && collect_affine(x.terms.empty() ? b->b : b->a, *scaled, out);
 }
 
 }  // namespace

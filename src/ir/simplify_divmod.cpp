@@ -68,11 +68,11 @@ Linear Simplifier::divide(const Linear& l, int64_t c) {
   }
   if (r.terms.size() == 1 && r.terms[0].coefficient == 1) {
     const Expr& atom = r.terms[0].atom;
-    int64_t product;
-    if (const auto d = as_quotient(atom, BinaryOp::div); d && !__builtin_mul_overflow(d->c, c, &product)) {
+    const auto d = as_quotient(atom, BinaryOp::div);
+    if (const auto product = d ? small_product(d->c, c) : std::nullopt) {
       Linear x = parts(d->x);
       x.constant += r.constant * d->c;
-      q.add(divide(x, product));
+      q.add(divide(x, *product));
       return q;
     }
     if (const auto m = as_quotient(atom, BinaryOp::mod); m && r.constant == 0 && m->c % c == 0) {
@@ -123,7 +123,8 @@ Linear Simplifier::modulo(const Linear& l, int64_t c) {
   bool changed = false;
   for (const Term& t : r.terms) {
     const auto m = as_quotient(t.atom, BinaryOp::mod);
-    if (m && t.coefficient * m->c % c == 0) {
+    const auto step = m ? small_product(t.coefficient, m->c) : std::nullopt;
+    if (step && *step % c == 0) {
       flat.add(parts(m->x), t.coefficient);
       changed = true;
     } else {

@@ -62,10 +62,7 @@ bool is_float_value(const Expr& e, double v) {
 Expr Simplifier::fold_binary(BinaryOp op, const Expr& a, const Expr& b) {
   const auto* x = a.as<Broadcast>();
   const auto* y = b.as<Broadcast>();
-  if (x && y) {
-    const Expr folded = fold_binary(op, x->a, y->a);
-    return make::broadcast(folded ? folded : make::binary(op, x->a, y->a), a.type().lanes);
-  }
+  if (x && y) return make::broadcast(expr(make::binary(op, x->a, y->a)), a.type().lanes);
   const Expr& scalar_b = y ? y->a : b;
   const Expr& scalar_a = x ? x->a : a;
   if (is_float(a.dtype())) {

@@ -8,9 +8,6 @@ namespace nestor::algebra {
 
 namespace {
 
-int64_t wrapping_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t wrapping_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
-
 bool same_field(const Expr& a, const Expr& b) {
   if (!a || !b) return !a && !b;
   return same(a, b);
@@ -54,6 +51,12 @@ int64_t content(const Linear& l) {
   return g;
 }
 
+std::optional<int64_t> small_product(int64_t a, int64_t b) {
+  int64_t p;
+  if (__builtin_mul_overflow(a, b, &p) || !is_small(p)) return std::nullopt;
+  return p;
+}
+
 int64_t Linear::coefficient_of(const Expr& atom) const {
   for (const Term& t : terms)
     if (same(t.atom, atom)) return t.coefficient;
@@ -64,7 +67,7 @@ void Linear::add(const Expr& atom, int64_t coefficient) {
   if (coefficient == 0) return;
   for (size_t i = 0; i < terms.size(); ++i) {
     if (!same(terms[i].atom, atom)) continue;
-    terms[i].coefficient = wrapping_add(terms[i].coefficient, coefficient);
+    terms[i].coefficient = terms[i].coefficient + coefficient;
     if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(i));
     return;
   }
@@ -72,14 +75,19 @@ void Linear::add(const Expr& atom, int64_t coefficient) {
 }
 
 void Linear::add(const Linear& other, int64_t factor) {
-  for (const Term& t : other.terms) add(t.atom, wrapping_mul(t.coefficient, factor));
-  constant = wrapping_add(constant, wrapping_mul(other.constant, factor));
+  for (const Term& t : other.terms) add(t.atom, t.coefficient * factor);
+  constant += other.constant * factor;
+}
+
+bool Linear::can_scale(int64_t factor) const {
+  return small_product(constant, factor) &&
+         std::all_of(terms.begin(), terms.end(), [&](const Term& t) { return small_product(t.coefficient, factor); });
 }
 
 void Linear::scale(int64_t factor) {
-  for (Term& t : terms) t.coefficient = wrapping_mul(t.coefficient, factor);
+  for (Term& t : terms) t.coefficient *= factor;
   std::erase_if(terms, [](const Term& t) { return t.coefficient == 0; });
-  constant = wrapping_mul(constant, factor);
+  constant *= factor;
 }
 
 Linear Linear::divided(int64_t g) const {
@@ -92,19 +100,20 @@ Linear Linear::divided(int64_t g) const {
 namespace {
 
 void collect(const Expr& e, int64_t factor, Linear& out) {
-  if (const auto* i = e.as<IntImm>()) {
-    out.constant = wrapping_add(out.constant, wrapping_mul(i->value, factor));
-    return;
-  }
+  if (const auto* i = e.as<IntImm>())
+    if (const auto c = small_product(i->value, factor)) {
+      out.constant += *c;
+      return;
+    }
   if (const auto* b = e.as<Binary>()) {
     if (b->op == BinaryOp::add || b->op == BinaryOp::sub) {
       collect(b->a, factor, out);
       return collect(b->b, b->op == BinaryOp::add ? factor : -factor, out);
     }
-    if (b->op == BinaryOp::mul) {
-      if (const auto c = as_int(b->b)) return collect(b->a, wrapping_mul(factor, *c), out);
-      if (const auto c = as_int(b->a)) return collect(b->b, wrapping_mul(factor, *c), out);
-    }
+    if (b->op == BinaryOp::mul)
+      for (const auto& [x, y] : {std::pair(b->a, b->b), std::pair(b->b, b->a)})
+        if (const auto* c = y.as<IntImm>())
+          if (const auto scaled = small_product(factor, c->value)) return collect(x, *scaled, out);
   }
   out.add(e, factor);
 }
@@ -127,21 +136,18 @@ Expr to_expr(const Linear& l) {
   Expr sum = constant_first ? Expr(l.constant) : product(positive->atom, positive->coefficient);
   for (auto t = l.terms.begin(); t != l.terms.end(); ++t) {
     if (t == positive) continue;
-    // The most negative number has no negative: it stays a product.
-    const bool minus = t->coefficient < 0 && t->coefficient != std::numeric_limits<int64_t>::min();
-    sum = make::binary(minus ? BinaryOp::sub : BinaryOp::add, sum,
-                       product(t->atom, minus ? -t->coefficient : t->coefficient));
+    const bool minus = t->coefficient < 0;
+    sum = make::binary(minus ? BinaryOp::sub : BinaryOp::add, sum, product(t->atom, std::abs(t->coefficient)));
   }
   if (constant_first || l.constant == 0) return sum;
-  const bool minus = l.constant < 0 && l.constant != std::numeric_limits<int64_t>::min();
-  return make::binary(minus ? BinaryOp::sub : BinaryOp::add, sum, Expr(minus ? -l.constant : l.constant));
+  return make::binary(l.constant < 0 ? BinaryOp::sub : BinaryOp::add, sum, Expr(std::abs(l.constant)));
 }
 
 std::optional<Quotient> as_quotient(const Expr& atom, BinaryOp op) {
   const auto* b = atom.as<Binary>();
   if (!b || b->op != op || atom.type() != Type{}) return std::nullopt;
   const auto* c = b->b.as<IntImm>();
-  if (!c || c->value <= 0) return std::nullopt;
+  if (!c || c->value <= 0 || !is_small(c->value)) return std::nullopt;
   return Quotient{b->a, c->value};
 }
 

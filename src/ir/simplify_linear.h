@@ -10,6 +10,11 @@
 
 namespace nestor::algebra {
 
+// Immediates beyond this stay atoms, so that coefficients never overflow.
+inline constexpr int64_t kLimit = int64_t{1} << 50;
+inline bool is_small(int64_t v) { return -kLimit <= v && v <= kLimit; }
+std::optional<int64_t> small_product(int64_t a, int64_t b);
+
 struct Term {
   Expr atom;
   int64_t coefficient;
@@ -25,11 +30,15 @@ struct Linear {
   void add(const Expr& atom, int64_t coefficient);
   void add(const Linear& other, int64_t factor = 1);
   void scale(int64_t factor);
+  bool can_scale(int64_t factor) const;
   Linear divided(int64_t g) const;  // terms / g exactly, the constant floored
 };
 
 // Splits a sum that is already simplified; touches nothing below the sum.
 Linear parts(const Expr& e);
+inline bool is_atom(const Linear& parts_of_e, const Expr& e) {
+  return parts_of_e.terms.size() == 1 && parts_of_e.terms[0].atom.same_as(e);
+}
 Expr to_expr(const Linear& l);
 
 // The same expression node by node (identity for variables and buffers; `*` commutes).

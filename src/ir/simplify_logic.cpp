@@ -84,7 +84,8 @@ Expr Simplifier::compare_sums(BinaryOp op, Linear d) {
     d.constant = constant;
   }
   if (d.terms.size() == 1 && !equality)
-    if (const auto q = as_quotient(d.terms[0].atom, BinaryOp::div)) {
+    if (const auto q = as_quotient(d.terms[0].atom, BinaryOp::div);
+        q && small_product(std::abs(d.constant) + 1, q->c)) {
       // x/c + k op 0 without the division: x/c < n is x < c*n.
       const bool positive = d.terms[0].coefficient > 0;
       int64_t k = d.constant;

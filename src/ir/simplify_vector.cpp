@@ -11,6 +11,12 @@ namespace {
 
 bool is_index_or_mask(const Expr& e) { return e.dtype() == DType::i64 || is_bool(e.dtype()); }
 
+// Whether a vector is an operation on parts that have scalar forms.
+bool has_scalar_form(const Expr& e) {
+  if (const auto* b = e.as<Binary>()) return is_index_or_mask(b->a);
+  return e.as<Broadcast>() || e.as<Ramp>() || e.as<Unary>() || e.as<Select>();
+}
+
 }  // namespace
 
 const Var& Simplifier::lane_var(int lanes) {
@@ -36,12 +42,12 @@ Expr Simplifier::scalarize(const Expr& e) {
     const Expr lane(lane_var(e.type().lanes));
     return make::binary(BinaryOp::add, r->base, make::binary(BinaryOp::mul, r->stride, lane));
   }
-  if (const auto* b = e.as<Binary>(); b && is_index_or_mask(b->a))
+  if (const auto* b = e.as<Binary>(); b && has_scalar_form(e))
     return make::binary(b->op, scalarize(b->a), scalarize(b->b));
   if (const auto* u = e.as<Unary>()) return make::unary(u->op, scalarize(u->a));
   if (const auto* s = e.as<Select>()) return make::select(scalarize(s->cond), scalarize(s->a), scalarize(s->b));
   const Expr simple = scalar_rules(e);
-  if (simple.as<Broadcast>() || simple.as<Ramp>()) return scalarize(simple);
+  if (has_scalar_form(simple)) return scalarize(simple);
   for (const auto& [v, known] : opaque_)
     if (same(known, simple)) return Expr(v);
   opaque_.emplace_back(make_var("vector", e.type().with_lanes(1)), simple);
@@ -71,10 +77,11 @@ Expr Simplifier::vectorize(const Expr& e, int lanes) {
         return make::ramp(Expr(0), Expr(1), lanes);
       },
       [&](const Binary& b) {
-        const bool sum = b.op == BinaryOp::add || b.op == BinaryOp::sub ||
-                         (b.op == BinaryOp::mul && (as_int(b.a) || as_int(b.b)));
-        const bool scaled_lane = b.op == BinaryOp::mul && ((is_lane(b.a) && !varies(b.b)) || (is_lane(b.b) && !varies(b.a)));
-        if (e.dtype() == DType::i64 && (sum || scaled_lane)) return vectorize_sum(parts(e), lanes);
+        if (e.dtype() == DType::i64 && b.op <= BinaryOp::mul) {
+          const Linear sum = parts(e);
+          const bool scaled_lane = (is_lane(b.a) && !varies(b.b)) || (is_lane(b.b) && !varies(b.a));
+          if (!is_atom(sum, e) || (b.op == BinaryOp::mul && scaled_lane)) return vectorize_sum(sum, lanes);
+        }
         return make::binary(b.op, vectorize(b.a, lanes), vectorize(b.b, lanes));
       },
       [&](const Unary& u) { return make::unary(u.op, vectorize(u.a, lanes)); },

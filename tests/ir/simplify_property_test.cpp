@@ -1,88 +1,24 @@
 // Random integer and bool expressions: simplify keeps the value at every point tried, is idempotent, and ranges hold.
-#include <random>
+#include <cstring>
 
 #include "catch.h"
+#include "nestor/check.h"
 #include "nestor/interpret.h"
 #include "nestor/print.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
+#include "random_index.h"
+#include "random_ir.h"
+#include "tests/codegen/random_function.h"
 
 using namespace nestor;
 
 namespace {
 
-class Generator {
- public:
-  explicit Generator(uint64_t seed) : rng_(seed) {
-    for (const char* name : {"a", "b", "c", "d", "e"}) {
-      vars.push_back(make_var(name));
-      const int64_t lo = pick(3) == 0 ? -pick(40) : 0;
-      const int64_t sizes[] = {0, 1, 3, 7, 13, 31, 99};
-      ranges.push_back({lo, lo + sizes[pick(7)]});
-    }
-  }
-  int64_t pick(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
-  int64_t constant() {
-    const int64_t common[] = {0, 1, 2, 3, 4, 5, 7, 8, 14, 16, 32, 57, 64, -1, -3, -8};
-    return common[pick(16)];
-  }
-  int64_t divisor() {
-    const int64_t common[] = {1, 2, 3, 4, 7, 8, 14, 16, 32, 64, -2, -3, -8};
-    return common[pick(20) < 17 ? pick(10) : pick(13)];
-  }
-
-  Expr number(int depth) {
-    if (depth == 0 || pick(8) == 0) return pick(3) ? Expr(vars[static_cast<size_t>(pick(5))]) : Expr(constant());
-    switch (pick(12)) {
-      case 0:
-      case 1:
-      case 2: return make::binary(BinaryOp::add, number(depth - 1), number(depth - 1));
-      case 3: return make::binary(BinaryOp::sub, number(depth - 1), number(depth - 1));
-      case 4:
-      case 5: return make::binary(BinaryOp::mul, number(depth - 1), Expr(constant()));
-      case 6: return make::binary(BinaryOp::mul, number(depth - 2 < 0 ? 0 : depth - 2), number(0));
-      case 7:
-      case 8: return make::binary(BinaryOp::div, number(depth - 1), Expr(divisor()));
-      case 9: return make::binary(BinaryOp::mod, number(depth - 1), Expr(divisor()));
-      case 10: return make::binary(pick(2) ? BinaryOp::min : BinaryOp::max, number(depth - 1), number(depth - 1));
-      default: return make::select(condition(depth - 1), number(depth - 1), number(depth - 1));
-    }
-  }
-  Expr condition(int depth) {
-    if (depth <= 0 || pick(2)) {
-      const auto op = static_cast<BinaryOp>(static_cast<int64_t>(BinaryOp::eq) + pick(6));
-      return make::binary(op, number(std::max(depth, 1) - 1), pick(2) ? Expr(constant()) : number(std::max(depth, 1) - 1));
-    }
-    switch (pick(4)) {
-      case 0: return make::unary(UnaryOp::logical_not, condition(depth - 1));
-      case 1: return make::binary(BinaryOp::logical_or, condition(depth - 1), condition(depth - 1));
-      default: return make::binary(BinaryOp::logical_and, condition(depth - 1), condition(depth - 1));
-    }
-  }
-  // The same shape of expression over vectors: the leaves become ramps and broadcasts.
-  Expr widened(const Expr& e, int lanes) {
-    if (const auto* b = e.as<Binary>()) return make::binary(b->op, widened(b->a, lanes), widened(b->b, lanes));
-    if (const auto* u = e.as<Unary>()) return make::unary(u->op, widened(u->a, lanes));
-    if (const auto* s = e.as<Select>())
-      return make::select(widened(s->cond, lanes), widened(s->a, lanes), widened(s->b, lanes));
-    if (e.as<VarRef>() && pick(3) == 0) return make::ramp(e, Expr(constant()), lanes);
-    return make::broadcast(e, lanes);
-  }
-  std::vector<int64_t> point() {
-    std::vector<int64_t> out;
-    for (const Interval& r : ranges) out.push_back(r.lo + pick(r.hi - r.lo + 1));
-    return out;
-  }
-
-  std::vector<Var> vars;
-  std::vector<Interval> ranges;
-
- private:
-  std::mt19937_64 rng_;
-};
+using testing::RandomIndex;
 
 // The lanes of e (i64 or bool) at a point, by the interpreter.
-std::vector<int64_t> values(const Expr& e, const Generator& g, const std::vector<int64_t>& point) {
+std::vector<int64_t> values(const Expr& e, const RandomIndex& g, const std::vector<int64_t>& point) {
   const int lanes = e.type().lanes;
   Buffer y = make_buffer("Y", {e.dtype(), 1});
   const Expr at = lanes == 1 ? Expr(0) : make::ramp(Expr(0), Expr(1), lanes);
@@ -97,7 +33,7 @@ std::vector<int64_t> values(const Expr& e, const Generator& g, const std::vector
 }
 
 void check(uint64_t seed) {
-  Generator g(seed);
+  RandomIndex g(seed);
   Facts facts;
   for (size_t i = 0; i < g.vars.size(); ++i) facts.set(g.vars[i], g.ranges[i]);
   Expr e = g.pick(3) ? g.number(4) : g.condition(3);
@@ -123,8 +59,77 @@ void check(uint64_t seed) {
   }
 }
 
+// Loops and lets over the variables from `level` on, guards between them, and marks left in Y where they let through.
+Stmt guarded_loops(RandomIndex& g, const Buffer& y, size_t level) {
+  g.usable = level;
+  const auto mark = [&] {
+    const Expr at = make::binary(BinaryOp::mod, g.number(2), Expr(64));
+    return make::update(ReduceOp::add, y, {at}, g.number(3));
+  };
+  if (level > 0 && g.pick(3) == 0) {
+    const Expr guard = g.condition(2);
+    const Stmt other = g.pick(2) ? mark() : Stmt();
+    return make::if_then(guard, guarded_loops(g, y, level), other);
+  }
+  if (level == g.vars.size()) return g.pick(2) ? mark() : make::if_then(g.condition(2), mark(), mark());
+  if (g.pick(5) == 0) {
+    const Expr value = g.number(2);
+    return make::let_stmt(g.vars[level], value, guarded_loops(g, y, level + 1));
+  }
+  const Expr extent = g.pick(4) ? Expr(1 + g.pick(5)) : make::binary(BinaryOp::min, g.number(1), Expr(4));
+  return make::loop(g.vars[level], extent, guarded_loops(g, y, level + 1));
+}
+
+PrimFunc random_loops(RandomIndex& g) {
+  Buffer y = make_buffer("Y", {DType::i64, 1});
+  Var i = make_var("i");
+  Stmt clear = make::loop(i, Expr(64), make::store(y, {i}, Expr(0)));
+  return {"f", {}, {{Role::out, {y, {Expr(64)}, Scope::global, {}}}}, {}, make::seq({clear, guarded_loops(g, y, 0)})};
+}
+
+void check_same_results(const PrimFunc& f, const PrimFunc& g, uint64_t seed) {
+  std::vector<Tensor> a = random_args(f, seed), b = random_args(f, seed);
+  interpret(f, a);
+  interpret(g, b);
+  for (size_t p = 0; p < a.size(); ++p)
+    REQUIRE(std::memcmp(a[p].data(), b[p].data(), static_cast<size_t>(a[p].bytes())) == 0);
+}
+
 }  // namespace
 
 TEST_CASE("simplify keeps values and is idempotent on random expressions") {
   for (uint64_t seed = 1; seed <= 4000; ++seed) check(seed);
+}
+
+TEST_CASE("simplify keeps what loops and branches do") {
+  for (uint64_t seed = 1; seed <= 1500; ++seed) {
+    RandomIndex g(seed);
+    const PrimFunc f = random_loops(g);
+    const PrimFunc s = simplify(f, {.drop_unit_loops = seed % 2 == 0});
+    INFO("seed " << seed << "\n" << print(f) << "became\n" << print(s));
+    check_same_results(f, s, seed);
+    const PrimFunc again = simplify(s, {.drop_unit_loops = seed % 2 == 0});
+    INFO("again\n" << print(again));
+    REQUIRE(again.body.same_as(s.body));
+  }
+}
+
+TEST_CASE("simplify keeps every bit of every type") {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const PrimFunc f = testing::random_function(seed);
+    const PrimFunc s = simplify(f);
+    INFO("seed " << seed << "\n" << print(f) << "became\n" << print(s));
+    check_same_results(f, s, seed);
+    REQUIRE(simplify(s).body.same_as(s.body));
+  }
+}
+
+TEST_CASE("simplify leaves any function well formed, and is done after one run") {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    const PrimFunc f = random_func(seed);
+    const PrimFunc s = simplify(f);
+    INFO("seed " << seed << "\n" << print(f) << "became\n" << print(s));
+    check_well_formed(s);
+    REQUIRE(simplify(s).body.same_as(s.body));
+  }
 }
