@@ -142,7 +142,8 @@ class ArtifactModule {
       }
       for (size_t i = 0; i < call.args.size(); ++i)
         b_.CreateStore(address(run, call.args[i]), b_.CreateConstInBoundsGEP1_64(ptr_, args, i));
-      llvm::Function* kernel = module_.getFunction(plan_.kernels[static_cast<size_t>(call.kernel)]);
+      llvm::Function* kernel =
+          module_.getFunction(kernel_symbol(plan_.kernels[static_cast<size_t>(call.kernel)]));
       NESTOR_CHECK(kernel) << "no kernel " << plan_.kernels[static_cast<size_t>(call.kernel)];
       llvm::Value* rc = b_.CreateCall(kernel, {args, workspace, pool});
       auto* failed = llvm::BasicBlock::Create(module_.getContext(), "failed", run);

@@ -9,6 +9,7 @@
 
 #include "alloc_plan.h"
 #include "llvm_expr.h"
+#include "llvm_module.h"
 #include "nestor/error.h"
 #include "nestor/walk.h"
 
@@ -266,7 +267,7 @@ void Emitter::parallel(const For& f) {
 
 // The task of a parallel loop; returns it. See the head of this file.
 llvm::Function* Emitter::outline(const For& f, const Captures& captures, llvm::StructType* frame) {
-  const std::string name = k_.func.name + ".par" + std::to_string(k_.tasks++);
+  const std::string name = kernel_symbol(k_.func.name) + ".par" + std::to_string(k_.tasks++);
   llvm::Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty(), *i32 = b_.getInt32Ty(), *none = b_.getVoidTy();
   std::vector<llvm::Type*> params = {i64, i64, i32};
   params.insert(params.end(), frame->element_begin(), frame->element_end());
@@ -314,8 +315,9 @@ void emit_function(const PrimFunc& func, const Target& target, llvm::Module& mod
   llvm::LLVMContext& c = module.getContext();
   llvm::Type *ptr = llvm::PointerType::getUnqual(c), *i32 = llvm::Type::getInt32Ty(c);
 
-  llvm::Function* kernel = new_function(k, func.name, i32, {ptr, ptr, ptr}, true);
-  llvm::Function* body = new_function(k, func.name + ".body", llvm::Type::getVoidTy(c),
+  const std::string symbol = kernel_symbol(func.name);
+  llvm::Function* kernel = new_function(k, symbol, i32, {ptr, ptr, ptr}, true);
+  llvm::Function* body = new_function(k, symbol + ".body", llvm::Type::getVoidTy(c),
                                       std::vector<llvm::Type*>(func.params.size() + 2, ptr), false);
   body->addFnAttr(llvm::Attribute::NoInline);
   llvm::IRBuilder<> shell(llvm::BasicBlock::Create(c, "entry", kernel));

@@ -81,7 +81,7 @@ std::shared_ptr<JitModule> JitModule::compile(const std::vector<PrimFunc>& lower
 }
 
 KernelFn JitModule::lookup(const std::string& name) const {
-  return take(impl_->jit->lookup(name), "looking up a kernel").toPtr<KernelFn>();
+  return take(impl_->jit->lookup(kernel_symbol(name)), "looking up a kernel").toPtr<KernelFn>();
 }
 
 }  // namespace nestor

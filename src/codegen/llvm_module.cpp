@@ -4,6 +4,7 @@
 // tiles (it unrolls, it shares splats across a tile until they spill).
 #include "llvm_module.h"
 
+#include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -38,6 +39,13 @@ void initialize_llvm() {
 }
 
 }  // namespace
+
+std::string kernel_symbol(const std::string& name) {
+  static const llvm::TargetLibraryInfoImpl library{llvm::Triple("x86_64-unknown-linux-gnu")};
+  llvm::LibFunc found;
+  const bool taken = library.getLibFunc(name, found) || name == "main" || name.starts_with("nestor_");
+  return taken ? name + "_kernel" : name;
+}
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
   initialize_llvm();

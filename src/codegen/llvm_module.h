@@ -16,6 +16,10 @@ class TargetMachine;
 
 namespace nestor {
 
+// The symbol of a kernel: its name, unless the C library or the kernel runtime has a function of that name (a
+// function may well be called `tanh`).
+std::string kernel_symbol(const std::string& name);
+
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);
 std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered, const Target& target,
                                            llvm::TargetMachine& machine, llvm::LLVMContext& context);

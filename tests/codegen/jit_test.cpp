@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <thread>
 
@@ -115,4 +116,24 @@ TEST_CASE("LLVM IR is shown before and after its passes, without fast-math flags
 TEST_CASE("a name that isn't there is our fault") {
   auto module = JitModule::compile({parse_func("func f(out Y: i64[1]) {\n  Y[0] = 1\n}\n")}, host_target());
   CHECK_THROWS_AS(module->lookup("g"), InternalError);
+}
+
+TEST_CASE("a kernel may have the name of a library function, and call that") {
+  Buffer x = make_buffer("X", {DType::f64}), y = make_buffer("Y", {DType::f64});
+  Var i = make_var("i");
+  const auto named = [&](const char* name) {
+    const Expr value = make::call(Intrinsic::tanh, {make::load(x, {i})});
+    return PrimFunc{name,
+                    {},
+                    {param(Role::in, x, 2), param(Role::out, y, 2)},
+                    {},
+                    make::loop(i, 2, make::store(y, {i}, value))};
+  };
+  const auto module = JitModule::compile({named("tanh"), named("memcpy"), named("main")}, host_target());
+  for (const char* name : {"tanh", "memcpy", "main"}) {
+    std::vector<double> in = {0, 0.5}, out(2);
+    void* args[] = {in.data(), out.data()};
+    CHECK(module->lookup(name)(args, nullptr, nullptr) == 0);
+    CHECK(out == std::vector<double>{0, std::tanh(0.5)});
+  }
 }
