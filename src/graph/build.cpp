@@ -72,7 +72,8 @@ class Builder {
     }
     defined_by_[name] = what;
     known_.push_back(known);
-    return add_value(g_, name, std::move(type));
+    g_.values.push_back({name, std::move(type), {}, -1});
+    return it->second;
   }
 
   void add_inputs() {

@@ -45,7 +45,11 @@ bool forward(Graph& g, ValueId v, ValueId same) {
 }
 
 ValueId add_value(Graph& g, const std::string& name, TensorType type) {
-  g.values.push_back({name, std::move(type), {}, -1});
+  std::string unique = name;
+  const auto taken = [&](const Value& v) { return v.name == unique; };
+  for (int k = 1; std::any_of(g.values.begin(), g.values.end(), taken); ++k)
+    unique = name + "." + std::to_string(k);
+  g.values.push_back({unique, std::move(type), {}, -1});
   return static_cast<ValueId>(g.values.size()) - 1;
 }
 

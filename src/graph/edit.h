@@ -29,6 +29,7 @@ void replace_reads(Graph& g, ValueId from, ValueId to);
 // where v's node can go.
 bool forward(Graph& g, ValueId v, ValueId same);
 
+// Names that are taken get a number.
 ValueId add_constant(Graph& g, const std::string& name, Tensor t);
 ValueId add_value(Graph& g, const std::string& name, TensorType type);
 

@@ -57,7 +57,8 @@ bool has_weights(const Graph& g, const Node& n) {
   return n.op != "Gemm" || bias.size() == 1 || (!bias.shape().empty() && bias.shape().back() == bias.size());
 }
 
-void scale_weights(Graph& g, Node& n, const ScaleShift& bn, const std::string& name) {
+// `name` is a copy: values move when constants are added.
+void scale_weights(Graph& g, Node& n, const ScaleShift& bn, std::string name) {
   const auto channels = static_cast<int64_t>(bn.s.size());
   const OpContext ctx(g, n);
   Tensor w = constant_of(g, n.inputs[1]).clone();

@@ -1,6 +1,8 @@
 // Graph passes: what each leaves behind, and that outputs stay what they were.
 #include "src/graph/passes.h"
 
+#include <set>
+
 #include "catch.h"
 #include "tests/graph/run.h"
 
@@ -143,6 +145,19 @@ TEST_CASE("BatchNormalization goes into the weights before it") {
         "[5,3]");
   folds(node("Gemm", "x w b", "c", R"("beta": 3)"), {{"w", {3, 6}}, {"b", {1}}}, "[5,3]");
   folds(node("Gemm", "x w b", "c"), {{"w", {3, 6}}, {"b", {1, 6}}}, "[5,3]");
+}
+
+TEST_CASE("Weights made by folding don't take a name that is there") {
+  auto weights = kNorm;
+  weights.push_back({"w", {6, 4, 3, 3}});
+  weights.push_back({"y.weight", {1, 6, 3, 3}});
+  Graph g = build_graph(
+      model(join({node("Conv", "x w", "c"), node("BatchNormalization", "c scale bias mean var", "y"),
+                  node("Mul", "y y.weight", "z")}),
+            weights, R"("y", "z")"));
+  check_unchanged(g, optimize_all);
+  std::set<std::string> names;
+  for (const Value& v : g.values) CHECK(names.insert(v.name).second);
 }
 
 TEST_CASE("Elsewhere BatchNormalization is a Mul and an Add") {
