@@ -45,8 +45,8 @@ class OpContext {
   // The constant integers of input i, or of the attribute (operators moved these from attributes to inputs).
   std::vector<int64_t> ints_from(int i, const std::string& attr) const;
 
-  [[noreturn]] void fail(const std::string& message,
-                         const std::string& hint = "") const;  // UserError naming the node
+  // Throws the UserError that names the node and its opset.
+  [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const;
 
  private:
   const Graph& graph_;
@@ -118,8 +118,8 @@ struct OpDef {
   int since = 1, until = 1000;         // opsets whose semantics this row implements, inclusive
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   Pattern pattern = Pattern::opaque;
-  std::string params =
-      "X";  // what inputs are called in the loop IR, "X W B"; further ones repeat the last name
+  // What inputs are called in the loop IR, "X W B"; further ones repeat the last name.
+  std::string params = "X";
   // Types of the outputs, in order: as many as the operator has, or as the node asks for. May throw through
   // ctx.fail.
   std::function<std::vector<TensorType>(const OpContext& ctx)> infer = {};
@@ -128,8 +128,8 @@ struct OpDef {
   std::function<void(const OpContext& ctx, FuncBuilder& b, const std::vector<BuildTensor>& inputs,
                      const std::vector<BuildTensor>& outputs)>
       build = {};
-  std::vector<int> static_inputs =
-      {};  // inputs read at compile time only (shapes, axes): never a kernel's parameter
+  // Inputs read at compile time only (shapes, axes): never a kernel's parameter.
+  std::vector<int> static_inputs = {};
   // The value of output 0 where attributes, types and static inputs say it already (Constant, Shape); else
   // undefined.
   std::function<Tensor(const OpContext& ctx)> fold = {};

@@ -14,6 +14,7 @@ namespace nestor::ops {
 
 namespace {
 
+// The operator `/` of the IR floors; ONNX's Div is C's.
 Expr divide(const Expr& a, const Expr& b) {
   return is_float(a.dtype()) ? a / b : make::call(Intrinsic::tdiv, {a, b});
 }
@@ -82,6 +83,7 @@ Expr read_placed(const BuildTensor& t, const Dims& shape, const Exprs& i) {
   return t.at(std::move(at));
 }
 
+// What an element of the result is, given the operands' elements of the same place.
 using Formula = Expr (*)(const Expr& a, const Expr& b);
 
 struct BinaryRow {
@@ -122,6 +124,7 @@ void build_binary(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
   });
 }
 
+// The exponent's type is free since opset 12; the result keeps the base's.
 std::vector<TensorType> infer_pow(const OpContext& ctx) {
   require_type(ctx, 0, kNumbers);
   require_type(ctx, 1, kNumbers);
@@ -141,7 +144,6 @@ std::vector<TensorType> infer_binary(const OpContext& ctx, const BinaryRow& row)
 }
 
 // ---- Any number of operands
-// -----------------------------------------------------------------------------------------
 
 struct VariadicRow {
   const char* name;
@@ -155,6 +157,7 @@ const VariadicRow kVariadic[] = {
     {"Min", &kNumbers, minimum},
 };
 
+// All operands broadcast together, folded from the left: ((a + b) + c) + ...
 std::vector<TensorType> infer_variadic(const OpContext& ctx, const std::initializer_list<DType>& types) {
   Dims shape = ctx.input(0).shape;
   for (int i = 0; i < ctx.num_inputs(); ++i) {
@@ -166,7 +169,6 @@ std::vector<TensorType> infer_variadic(const OpContext& ctx, const std::initiali
 }
 
 // ---- Where, Clip
-// ------------------------------------------------------------------------------------------------------
 
 std::vector<TensorType> infer_where(const OpContext& ctx) {
   require_type(ctx, 0, kBool);

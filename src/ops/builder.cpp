@@ -22,6 +22,7 @@ FuncBuilder::FuncBuilder(std::string name) {
   func_.name = std::move(name);
 }
 
+// `name`, or with the first number behind it that makes it new: T, T1, T2.
 std::string FuncBuilder::unique(const std::string& name, std::map<std::string, int>& used) {
   std::string candidate = name;
   while (used.count(candidate)) candidate = name + std::to_string(used[name]++);
@@ -48,6 +49,8 @@ BuildTensor FuncBuilder::temp(const std::string& name, const TensorType& type) {
   return {func_.allocs.back().buffer, type.shape, {}};
 }
 
+// Wraps the block in its loops, first one outermost, and appends it. Bindings are the plain loop variables:
+// it is schedules that make them more.
 void FuncBuilder::add_block(Nest nest, Stmt init, Stmt body) {
   const BlockId id = make_block_id(unique(nest.name, block_names_));
   Stmt s = make::block({id, nest.iters, {}, std::move(init), std::move(body), {}});

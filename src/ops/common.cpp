@@ -1,3 +1,4 @@
+// Checks and small loop-nest idioms that most operators need; see common.h.
 #include "src/ops/common.h"
 
 #include <algorithm>

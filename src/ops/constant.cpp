@@ -12,7 +12,6 @@ namespace nestor::ops {
 namespace {
 
 // ---- Constant
-// ---------------------------------------------------------------------------------------------------------
 
 // A list or a number as a tensor.
 template <class T>
@@ -27,6 +26,7 @@ Tensor tensor_of(DType type, const std::vector<T>& values, Dims shape) {
   return t;
 }
 
+// The value in whichever of its attributes it stands.
 Tensor constant_value(const OpContext& ctx) {
   if (ctx.has_attr("value")) return *ctx.get_tensor("value");
   if (ctx.has_attr("value_float"))
@@ -60,7 +60,6 @@ void build_constant(const OpContext& ctx, FuncBuilder& b, const Tensors&, const 
 }
 
 // ---- ConstantOfShape
-// --------------------------------------------------------------------------------------------------
 
 Tensor fill_value(const OpContext& ctx) {
   const Tensor* t = ctx.get_tensor("value");
@@ -84,7 +83,6 @@ void build_constant_of_shape(const OpContext& ctx, FuncBuilder& b, const Tensors
 }
 
 // ---- Shape, Size
-// ------------------------------------------------------------------------------------------------------
 
 // The dimensions from `start` to `end`, which came with opset 15; both are cut to what there is.
 Dims shape_value(const OpContext& ctx) {
@@ -102,6 +100,7 @@ std::vector<TensorType> infer_shape(const OpContext& ctx) {
   return {{DType::i64, {static_cast<int64_t>(shape_value(ctx).size())}}};
 }
 
+// Known at import, so this runs only where a model is not folded: a chain of selects over the position.
 void build_shape(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Tensors& out) {
   const Dims shape = shape_value(ctx);
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
@@ -113,7 +112,6 @@ void build_shape(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Ten
 }
 
 // ---- Range
-// ------------------------------------------------------------------------------------------------------------
 
 double scalar_input(const OpContext& ctx, int i) {
   const Tensor* t = ctx.constant(i);
@@ -123,6 +121,7 @@ double scalar_input(const OpContext& ctx, int i) {
   return t->get(0);
 }
 
+// ceil((limit - start) / delta) elements, none where that is negative.
 std::vector<TensorType> infer_range(const OpContext& ctx) {
   require_type(ctx, 0, kNumbers);
   require_same_type(ctx, 0, 1);
@@ -142,7 +141,6 @@ void build_range(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Ten
 }
 
 // ---- Cast
-// -------------------------------------------------------------------------------------------------------------
 
 // ONNX's numbers and names of element types.
 DType cast_target(const OpContext& ctx) {

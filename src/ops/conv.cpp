@@ -14,6 +14,7 @@ struct ConvShape {
   int64_t n, channels, filters, group;
 };
 
+// Everything about a node that its types say; fails where they don't make a convolution.
 ConvShape conv_shape(const OpContext& ctx) {
   const Dims &x = ctx.input(0).shape, &w = ctx.input(1).shape;
   if (x.size() < 3 || x.size() > 5)
@@ -48,6 +49,8 @@ std::vector<TensorType> infer_conv(const OpContext& ctx) {
   return {{ctx.input(0).dtype, out}};
 }
 
+// P (only where some window looks outside), T or the output itself (n o y x | c r s), and the bias in a block
+// of its own: there it is an epilogue like any other, which fuses with what follows.
 void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const ConvShape s = conv_shape(ctx);
   const Window& win = s.window;

@@ -33,6 +33,7 @@ Expr position(const Expr& index, int64_t extent) {
   return min(max(from_start, 0), Expr(std::max<int64_t>(extent - 1, 0)));
 }
 
+// The indices' shape takes the place of the axis.
 std::vector<TensorType> infer_gather(const OpContext& ctx) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
   if (data.empty()) ctx.fail("the data is a scalar");
@@ -57,6 +58,7 @@ void build_gather(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
   });
 }
 
+// One index per element of the result: data[..., indices[...], ...] along the axis.
 std::vector<TensorType> infer_elements(const OpContext& ctx) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
   const size_t axis = gather_axis(ctx);

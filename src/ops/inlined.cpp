@@ -67,6 +67,8 @@ std::optional<int64_t> evaluate(const Expr& e, const VarMap& values) {
 
 }  // namespace ops
 
+// The body is copied fresh, so that a function may be inlined more than once; dimensions become numbers,
+// parameters the given tensors, temporaries those of the function being built.
 void FuncBuilder::inlined(const PrimFunc& f, const std::vector<BuildTensor>& args,
                           const std::vector<int64_t>& dims) {
   NESTOR_CHECK(args.size() == f.params.size() && dims.size() == f.dims.size()) << "arguments of " << f.name;

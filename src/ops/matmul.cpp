@@ -41,6 +41,7 @@ std::vector<TensorType> infer_matmul(const OpContext& ctx) {
   return {{ctx.input(0).dtype, out}};
 }
 
+// out[b..., i, j] += A[b..., i, k] * B[b..., k, j]; a vector operand has no i or no j.
 void build_matmul(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const MatMulShape s = matmul_shape(ctx);
   std::vector<Axis> axes;
@@ -97,6 +98,8 @@ std::vector<TensorType> infer_gemm(const OpContext& ctx) {
   return {{ctx.input(0).dtype, out}};
 }
 
+// T = op(A) op(B), then alpha * T + beta * C; where neither scale nor C is there, T is the output. beta = 0
+// means that C isn't read, NaN in it or not.
 void build_gemm(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const GemmShape s = gemm_shape(ctx);
   const double alpha = ctx.get_float("alpha", 1), beta = ctx.get_float("beta", 1);

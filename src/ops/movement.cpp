@@ -11,6 +11,7 @@ namespace nestor::ops {
 
 namespace {
 
+// perm[d] is the input's axis that becomes axis d; by default the axes are reversed.
 Dims permutation(const OpContext& ctx) {
   const size_t rank = ctx.input(0).shape.size();
   Dims reversed(rank);
@@ -40,8 +41,8 @@ void build_transpose(const OpContext& ctx, FuncBuilder& b, const Tensors& in, co
 }
 
 // ---- Concat, Split
-// ----------------------------------------------------------------------------------------------------
 
+// Until opset 3 the axis had a default.
 int64_t concat_axis(const OpContext& ctx) {
   if (ctx.node().opset >= 4 && !ctx.has_attr("axis")) ctx.fail("the attribute `axis` is missing");
   return normal_axis(ctx, ctx.get_int("axis", 1), ctx.input(0).shape.size());
@@ -75,6 +76,7 @@ void copy_piece(FuncBuilder& b, const BuildTensor& from, const BuildTensor& to, 
       [&](const Exprs& i) { return shifted(i, to_offset); });
 }
 
+// One block per operand, each a plain copy to its part of the output.
 void build_concat(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const auto axis = static_cast<size_t>(concat_axis(ctx));
   int64_t offset = 0;
@@ -84,7 +86,8 @@ void build_concat(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
   }
 }
 
-// The extents of the pieces along the axis.
+// The extents of the pieces along the axis: given (an attribute, or an input at opset 1 and since 13), or
+// equal; since opset 18 the last piece may be smaller.
 Dims split_sizes(const OpContext& ctx, int64_t extent) {
   const int opset = ctx.node().opset;
   const auto outputs = static_cast<int64_t>(ctx.node().outputs.size());
@@ -128,7 +131,6 @@ void build_split(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
 }
 
 // ---- Slice
-// ------------------------------------------------------------------------------------------------------------
 
 struct SliceRange {
   int64_t start = 0, step = 1, count = 0;
@@ -198,7 +200,6 @@ void build_slice(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
 }
 
 // ---- Expand, Tile
-// -----------------------------------------------------------------------------------------------------
 
 std::vector<TensorType> infer_expand(const OpContext& ctx) {
   const Dims shape = ctx.ints_from(1, "shape");

@@ -33,6 +33,7 @@ constexpr std::pair<const char*, Pattern> kPatterns[] = {
     {"injective", Pattern::injective},     {"reduction", Pattern::reduction},
     {"anchor", Pattern::anchor},           {"opaque", Pattern::opaque}};
 
+// "f32[N,M]", for messages; a computed dimension is "...".
 std::string shape_text(const BufferDecl& d) {
   std::string out;
   for (const Expr& e : d.shape) {
@@ -42,6 +43,7 @@ std::string shape_text(const BufferDecl& d) {
   return std::string(name_of(d.buffer->type.dtype)) + "[" + out + "]";
 }
 
+// Positions of the inputs or of the outputs among the parameters.
 std::vector<size_t> params_of(const PrimFunc& f, bool outputs) {
   std::vector<size_t> out;
   for (size_t i = 0; i < f.params.size(); ++i)
@@ -140,6 +142,7 @@ std::string header(const std::string& text, const std::string& key) {
   return "";
 }
 
+// The table's row for one function of the file.
 OpDef define(const std::string& path, const std::string& domain, Pattern pattern, PrimFunc parsed) {
   const auto fail = [&](const std::string& message) {
     throw UserError(path + ": " + parsed.name + ": " + message);

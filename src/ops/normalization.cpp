@@ -17,6 +17,7 @@ double epsilon_of(const OpContext& ctx) {
   return ctx.get_float("epsilon", 1e-5);
 }
 
+// Statistics and scales of channels: [C], of the data's type.
 void require_channels(const OpContext& ctx, int i) {
   require_same_type(ctx, 0, i);
   const Dims expected = {ctx.input(0).shape[1]};
@@ -26,7 +27,6 @@ void require_channels(const OpContext& ctx, int i) {
 }
 
 // ---- BatchNormalization
-// -----------------------------------------------------------------------------------------------
 
 std::vector<TensorType> infer_batch(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);
@@ -47,6 +47,8 @@ std::vector<TensorType> infer_batch(const OpContext& ctx) {
   return {ctx.input(0)};
 }
 
+// (x - mean) * Scale + shift with Scale = scale / sqrt(var + epsilon), once per channel. The shorter x *
+// Scale + (shift - mean * Scale) would cancel where the mean is large against the deviation.
 void build_batch(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor &x = in[0], &scale = in[1], &shift = in[2], &mean = in[3], &var = in[4];
   const double epsilon = epsilon_of(ctx);
@@ -59,12 +61,12 @@ void build_batch(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
 }
 
 // ---- By rows
-// ----------------------------------------------------------------------------------------------------------
 
 struct Statistics {
   BuildTensor mean, inverse;  // inverse standard deviation; one element per row
 };
 
+// Blocks Sum, Mean, Squares and InvStd over the rows of x.
 Statistics row_statistics(FuncBuilder& b, const RowView& rows, const BuildTensor& x, double epsilon) {
   const TensorType type = {x.dtype(), rows.outer_shape()};
   const BuildTensor sum = b.temp("Sum", type);
@@ -84,6 +86,7 @@ Statistics row_statistics(FuncBuilder& b, const RowView& rows, const BuildTensor
   return {mean, inverse};
 }
 
+// LayerNormalization takes `axis` and all axes behind it for one row.
 Dims layer_axes(const OpContext& ctx) {
   const size_t rank = ctx.input(0).shape.size();
   Dims axes;
@@ -154,7 +157,6 @@ void build_instance(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
 }
 
 // ---- LRN
-// --------------------------------------------------------------------------------------------------------------
 
 std::vector<TensorType> infer_lrn(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);

@@ -14,6 +14,7 @@ struct Padding {
   std::string mode;
 };
 
+// Amounts and mode of a node; fails where a mode has nothing to pad with.
 Padding read_padding(const OpContext& ctx) {
   const Dims& shape = ctx.input(0).shape;
   const size_t rank = shape.size();

@@ -13,6 +13,7 @@ namespace nestor::ops {
 
 namespace {
 
+// Pooling's kernel is an attribute, not a tensor's shape.
 Window pool_window(const OpContext& ctx) {
   const Dims& x = ctx.input(0).shape;
   if (x.size() < 3 || x.size() > 5)
@@ -88,7 +89,6 @@ void build_average_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in,
 }
 
 // ---- Global pooling
-// ---------------------------------------------------------------------------------------------------
 
 std::vector<TensorType> infer_global(const OpContext& ctx, const std::initializer_list<DType>& types) {
   require_type(ctx, 0, types);
@@ -99,6 +99,7 @@ std::vector<TensorType> infer_global(const OpContext& ctx, const std::initialize
   return {out};
 }
 
+// Blocks over (n c | spatial...): a fold of whole images; the average divides in a block of its own.
 void build_global(FuncBuilder& b, const BuildTensor& x, const BuildTensor& out, bool average) {
   const std::vector<Axis> axes = axes_of(x.shape);
   const std::vector<Axis> outer = {{"n", x.shape[0]}, {"c", x.shape[1]}};

@@ -49,6 +49,8 @@ const ReduceRow kRows[] = {
 // Built by build_log_sum_exp; the row says its types and axes.
 const ReduceRow kLogSumExp = {"ReduceLogSumExp", "Sum", 18, ReduceOp::add, &kFloats, nullptr, nullptr};
 
+// The axes to fold: those given, in either of the two ways that opsets have, or all of them where none is
+// given and `noop_with_empty_axes` doesn't say otherwise.
 Dims reduced_axes(const OpContext& ctx, const ReduceRow& row) {
   const size_t rank = ctx.input(0).shape.size();
   Dims axes;
@@ -83,6 +85,8 @@ std::vector<TensorType> infer(const OpContext& ctx, const ReduceRow& row) {
   return {{ctx.input(0).dtype, out}};
 }
 
+// One fold, and where the row has an `after`, a temporary and a block behind it. Without axes to fold there
+// is only the element-wise part.
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out,
            const ReduceRow& row) {
   const BuildTensor& x = in[0];

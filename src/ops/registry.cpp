@@ -26,6 +26,7 @@ struct Table {
     for (OpDef& row : all) add(std::move(row));
   }
 
+  // A row of that name whose opsets overlap [first, last].
   const OpDef* find(const std::string& domain, const std::string& name, int first, int last) const {
     for (const OpDef& row : rows)
       if (row.name == name && row.domain == domain && row.since <= last && first <= row.until) return &row;

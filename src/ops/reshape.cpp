@@ -47,6 +47,7 @@ void build_view(const OpContext&, FuncBuilder& b, const Tensors& in, const Tenso
             [&](const Exprs& i) { return in[0].at(reshaped_index(in[0].shape, out[0].shape, i)); });
 }
 
+// 0 copies the input's dimension of that place (unless `allowzero`), one -1 takes what is left.
 std::vector<TensorType> infer_reshape(const OpContext& ctx) {
   const TensorType& x = ctx.input(0);
   const bool attribute = ctx.node().opset < 5;
@@ -90,6 +91,7 @@ std::vector<TensorType> infer_flatten(const OpContext& ctx) {
   return {{x.dtype, {product(dims.first(at)), product(dims.subspan(at))}}};
 }
 
+// Squeeze and Unsqueeze moved `axes` from an attribute to an input with opset 13.
 Dims axes_since_13(const OpContext& ctx) {
   return ctx.node().opset >= 13 ? ctx.ints_from(1, "axes") : ctx.get_ints("axes", {});
 }
@@ -108,6 +110,7 @@ std::vector<TensorType> infer_squeeze(const OpContext& ctx) {
   return {{x.dtype, out}};
 }
 
+// `axes` are places in the result, whose rank negative ones count from.
 std::vector<TensorType> infer_unsqueeze(const OpContext& ctx) {
   const TensorType& x = ctx.input(0);
   if (ctx.node().opset >= 13 ? !ctx.has_input(1) : !ctx.has_attr("axes")) ctx.fail("`axes` is missing");

@@ -1,3 +1,5 @@
+// Three index spaces and the ways between them: an element (all axes), its row (the kept axes), its place in
+// the row.
 #include "src/ops/rows.h"
 
 namespace nestor::ops {

@@ -8,6 +8,7 @@ namespace nestor::ops {
 
 namespace {
 
+// The axes that are normalized together.
 Dims softmax_axes(const OpContext& ctx) {
   const size_t rank = ctx.input(0).shape.size();
   const bool matrix = ctx.node().opset < 13;
@@ -44,6 +45,8 @@ void build_softmax(const OpContext& ctx, FuncBuilder& b, const Tensors& in, cons
   b.compute(out[0], rows.all(), [&](const Exprs& i) { return e.at(i) / sum.at(rows.outer_of(i)); });
 }
 
+// x - max - log(sum(exp(x - max))): no exponential is kept, and log(0) can't come up, since the sum is at
+// least 1.
 void build_log_softmax(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor& x = in[0];
   const RowView rows(x.shape, softmax_axes(ctx));

@@ -27,6 +27,7 @@ Expr softplus(const Expr& x) {
   return max(imm(x, 0), x) + call(Intrinsic::log, imm(x, 1) + call(Intrinsic::exp, -call(Intrinsic::abs, x)));
 }
 
+// A line cut off at 0 and 1.
 Expr hard_sigmoid(const Expr& x, double alpha, double beta) {
   return max(imm(x, 0), min(imm(x, 1), imm(x, alpha) * x + imm(x, beta)));
 }
@@ -36,6 +37,8 @@ Expr elu(const Expr& x, double alpha) {
   return make::select(lt(x, imm(x, 0)), imm(x, alpha) * (call(Intrinsic::exp, x) - imm(x, 1)), x);
 }
 
+// x times the normal distribution's cumulative function, or its approximation by tanh (Hendrycks, Gimpel
+// 2016).
 Expr gelu(const OpContext& ctx, const Expr& x) {
   const std::string approximate = ctx.get_string("approximate", "none");
   if (approximate == "none")

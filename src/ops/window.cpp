@@ -1,3 +1,5 @@
+// The arithmetic of sliding windows follows ONNX's text; where that is silent (ceil mode), ONNX Runtime,
+// which the sweeps in tests/ops compare with.
 #include "src/ops/window.h"
 
 #include <algorithm>
