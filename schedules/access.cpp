@@ -42,8 +42,10 @@ VarMap bindings_of(const Block& b) {
 std::vector<BlockAccess> accesses_at(const Place& p) {
   const VarMap map = bindings_of(p.block());
   std::vector<BlockAccess> out = accesses_of(p.block());
+  // Simplified, so that what is equal mostly looks equal: bases of bounds are compared term by term.
+  const Facts facts = facts_at(p);
   for (BlockAccess& a : out)
-    for (Expr& i : a.indices) i = substitute(i, map);
+    for (Expr& i : a.indices) i = simplify(substitute(i, map), facts);
   return out;
 }
 

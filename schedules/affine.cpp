@@ -91,7 +91,7 @@ std::optional<Bound> bound_of_division(const Bound& x, BinaryOp op, int64_t c) {
   Bound out;
   if (op == BinaryOp::div) {
     if (all_multiples(x.base, c)) return Bound{divide(x.base, c), floor_div(x.lo, c), floor_div(x.hi, c)};
-    out.base = linear_of((to_expr(x.base) + Expr(x.lo)) / Expr(c));
+    out.base = linear_of(simplify((to_expr(x.base) + Expr(x.lo)) / Expr(c)));
     out.hi = floor_div(x.hi - x.lo + c - 1, c);
     return out;
   }

@@ -94,6 +94,24 @@ const std::vector<Template>& templates() {
        "T: S i M+2, S j N+2 : T[vi,vj] = X[vi,vj] + X[vi+1,vj] + X[vi+2,vj] |"
        "U: S i M, S j N+2 : U[vi,vj] = T[vi,vj] - T[vi+2,vj] |"
        "Y: S i M, S j N : Y[vi,vj] = U[vi,vj] + U[vi,vj+1] + U[vi,vj+2]"},
+      {"concat", 0,
+       "in X: f32[$M,$N], in Z: f32[$K,$N], out Y: f32[$M+$K,$N] | T: f32[$M+$K,$N] |"
+       "T: S i M, S j N : T[vi,vj] = X[vi,vj] * 2.0f32 |"
+       "U: S i K, S j N : T[vi+$M,vj] = Z[vi,vj] * 3.0f32 |"
+       "Y: S i M+K, S j N : Y[vi,vj] = T[vi,vj] + 1.0f32"},
+      {"causal", 0,
+       "in X: f32[$M,$M], in Z: f32[$M,$N], out Y: f32[$M,$N] | S: f32[$M,$M] |"
+       "S: S i M, S k M : S[vi,vk] = X[vi,vk] * 2.0f32 |"
+       "Y: S i M, S j N, R k M where vk <= vi : init { Y[vi,vj] = 0.0f32 } Y[vi,vj] += S[vi,vk] * Z[vk,vj]"},
+      {"started_sum", 0,
+       "in X: f32[$M,$K], in Z: f32[$M], out Y: f32[$M] | T: f32[$M] |"
+       "T0: S i M : T[vi] = Z[vi] * 2.0f32 |"
+       "T: S i M, R k K : T[vi] += X[vi,vk] |"
+       "Y: S i M : Y[vi] = T[vi] - 1.0f32"},
+      {"scan", 0,
+       "in X: f32[$M,$N], out Y: f32[$M,$N] | T: f32[$M,$N] |"
+       "T: S i M, S j N : T[vi,vj] = (if 1 <= vi then T[vi-1,vj] else 0.0f32) + X[vi,vj] |"
+       "Y: S i M, S j N : Y[vi,vj] = T[vi,vj] * 2.0f32"},
       {"upsample", 0,
        "in X: f32[$M,$N], out Y: f32[2*$M,2*$N] | T: f32[$M,$N] |"
        "T: S i M, S j N : T[vi,vj] = X[vi,vj] - 1.0f32 |"
@@ -157,8 +175,12 @@ std::string fill(const std::string& s, const Sizes& sizes) {
 std::string block_text(const std::string& part, const Sizes& sizes) {
   const size_t colon = part.find(':'), second = part.find(" : ");
   const std::string name = part.substr(0, colon);
-  std::string loops, iters;
-  for (const std::string& axis : split(part.substr(colon + 1, second - colon - 1), ',')) {
+  std::string loops, iters, axes = part.substr(colon + 1, second - colon - 1), where;
+  if (const size_t at = axes.find("where"); at != std::string::npos) {
+    where = axes.substr(at);
+    axes.resize(at);
+  }
+  for (const std::string& axis : split(axes, ',')) {
     const std::vector<std::string> words = split(axis, ' ');
     const std::string extent = std::to_string(size_of(words[2], sizes));
     loops += (loops.empty() ? "" : ", ") + words[1] + " in " + extent;
@@ -167,7 +189,7 @@ std::string block_text(const std::string& part, const Sizes& sizes) {
   std::string body = fill(part.substr(second + 3), sizes);
   const size_t close = body.find("} ");
   if (close != std::string::npos) body.insert(close + 1, "\n");
-  return "  for " + loops + " {\n    block " + name + "(" + iters + ") {\n      " + body + "\n    }\n  }\n";
+  return "  for " + loops + " {\n    block " + name + "(" + iters + ") " + where + " {\n      " + body + "\n    }\n  }\n";
 }
 
 }  // namespace
