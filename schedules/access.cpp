@@ -51,7 +51,8 @@ std::vector<BlockAccess> accesses_at(const Place& p) {
 
 bool is_guard(const Block& b, const IterVar& i) {
   if (i.kind != IterKind::spatial) return false;
-  return !uses_var(b.body, i.var) && !(b.init && uses_var(b.init, i.var)) && !(b.where && uses_var(b.where, i.var));
+  return !uses_var(b.body, i.var) && !(b.init && uses_var(b.init, i.var)) &&
+         !(b.where && uses_var(b.where, i.var));
 }
 
 Interval range_of_loop(const Stmt& loop) {
@@ -67,11 +68,13 @@ Facts facts_at(const Place& p) {
 
 bool writes(const Block& b, const Buffer& buffer) {
   const auto all = accesses_of(b);
-  return std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) { return a.write && a.buffer == buffer; });
+  return std::any_of(all.begin(), all.end(),
+                     [&](const BlockAccess& a) { return a.write && a.buffer == buffer; });
 }
 bool reads(const Block& b, const Buffer& buffer) {
   const auto all = accesses_of(b);
-  return std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) { return a.read && a.buffer == buffer; });
+  return std::any_of(all.begin(), all.end(),
+                     [&](const BlockAccess& a) { return a.read && a.buffer == buffer; });
 }
 
 std::vector<Place> writers(const PrimFunc& f, const Buffer& b) {
@@ -161,8 +164,10 @@ BlockInfo inspect(const Block& b) {
       if (a.write) return other("writes several buffers");
       continue;
     }
-    // An update's own element counts as both read and written; any other read of what is written carries values over.
-    if (!same_indices(a.indices, stores[0]->indices)) return other("touches several elements of " + info.out->name);
+    // An update's own element counts as both read and written; any other read of what is written carries
+    // values over.
+    if (!same_indices(a.indices, stores[0]->indices))
+      return other("touches several elements of " + info.out->name);
     if (a.read && !a.write) return other("reads " + info.out->name + ", which it writes");
   }
   if (!tells_spatial(b, stores[0]->indices))
@@ -191,7 +196,8 @@ bool distinct_instances(const Place& p, const std::vector<Stmt>& moving) {
     if (!is_guard(p.block(), i)) solver.know(i.binding);
   }
   solver.solve();
-  return std::all_of(moving.begin(), moving.end(), [&](const Stmt& l) { return solver.knows(as_for(l).var); });
+  return std::all_of(moving.begin(), moving.end(),
+                     [&](const Stmt& l) { return solver.knows(as_for(l).var); });
 }
 
 namespace {
@@ -204,8 +210,8 @@ bool is_among(const std::vector<Stmt>& loops, const Stmt& l) {
 
 namespace {
 
-// A digit of a loop variable, (v / lower) % size: the variable itself, or what fuse made of it. Digits of one variable
-// that don't overlap take all combinations, if each bound of them divides the extent.
+// A digit of a loop variable, (v / lower) % size: the variable itself, or what fuse made of it. Digits of one
+// variable that don't overlap take all combinations, if each bound of them divides the extent.
 struct Digit {
   Var v;
   int64_t lower = 1, size = 1;
@@ -257,7 +263,8 @@ bool fills_region(const Place& p, const BlockAccess& write, const std::vector<St
       const auto d = digit_of(t.atom, facts);
       if (!d || t.coefficient <= 0) return false;
       for (const Digit& other : used)
-        if (other.v == d->v && other.lower < d->lower * d->size && d->lower < other.lower * other.size) return false;
+        if (other.v == d->v && other.lower < d->lower * d->size && d->lower < other.lower * other.size)
+          return false;
       used.push_back(*d);
       if (d->size > 1) steps.emplace_back(t.coefficient, d->size);
     }
@@ -337,7 +344,9 @@ BufferDecl decl_of(const PrimFunc& f, const Buffer& b) {
   return it->second;
 }
 
-bool is_temporary(const PrimFunc& f, const Buffer& b) { return find_param(f, b) == nullptr; }
+bool is_temporary(const PrimFunc& f, const Buffer& b) {
+  return find_param(f, b) == nullptr;
+}
 
 }  // namespace schedules
 

@@ -14,7 +14,8 @@ namespace nestor::schedules {
 std::vector<BlockAccess> accesses_at(const Place& p);
 VarMap bindings_of(const Block& b);
 
-// An S iterator that the block's work doesn't use: it only says which instances run, such as the guard of a tail.
+// An S iterator that the block's work doesn't use: it only says which instances run, such as the guard of a
+// tail.
 bool is_guard(const Block& b, const IterVar& i);
 
 // Ranges of the loops on the path: [0, extent), unbounded above where the extent is symbolic.
@@ -42,22 +43,26 @@ struct BlockInfo {
 };
 BlockInfo inspect(const Block& b);
 
-// True if iterations of the loops `moving` (some of p's) run different instances of the block, with the other loops
-// standing still.
+// True if iterations of the loops `moving` (some of p's) run different instances of the block, with the other
+// loops standing still.
 bool distinct_instances(const Place& p, const std::vector<Stmt>& moving);
 
-// With the loops `standing` still and the others running, does the block write every element of its bounds (bound_of)?
-// True where each index moves with loops of its own, in steps of 1 without a gap, cut only by the iterators' domains.
+// With the loops `standing` still and the others running, does the block write every element of its bounds
+// (bound_of)? True where each index moves with loops of its own, in steps of 1 without a gap, cut only by the
+// iterators' domains.
 bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);
 
-// The bounds of an access, each dimension's by bound_of, with the loops `standing` still and the others running.
-std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access, const std::vector<Stmt>& standing);
+// The bounds of an access, each dimension's by bound_of, with the loops `standing` still and the others
+// running.
+std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,
+                                            const std::vector<Stmt>& standing);
 
-// Where a buffer is declared as seen from a place: the index of its Alloc in the path, -1 for the function, or nothing
-// where the place can't see it.
+// Where a buffer is declared as seen from a place: the index of its Alloc in the path, -1 for the function,
+// or nothing where the place can't see it.
 std::optional<int> declared_at(const PrimFunc& f, const std::vector<Stmt>& path, const Buffer& b);
 
-// Kind of a loop for a block: used by bindings of S iterators, of R iterators, both or none (guards don't count).
+// Kind of a loop for a block: used by bindings of S iterators, of R iterators, both or none (guards don't
+// count).
 struct LoopUse {
   bool spatial = false, reduce = false;
 };

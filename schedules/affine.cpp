@@ -10,7 +10,9 @@ namespace {
 
 constexpr int64_t kHuge = int64_t{1} << 50;
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
 
 void add_term(Linear& l, const Expr& atom, int64_t coefficient) {
   if (coefficient == 0) return;
@@ -72,8 +74,12 @@ Linear add(Linear a, const Linear& b, int64_t factor) {
   a.constant += factor * b.constant;
   return a;
 }
-Linear scale(const Linear& a, int64_t factor) { return add({}, a, factor); }
-bool is_zero(const Linear& l) { return l.terms.empty() && l.constant == 0; }
+Linear scale(const Linear& a, int64_t factor) {
+  return add({}, a, factor);
+}
+bool is_zero(const Linear& l) {
+  return l.terms.empty() && l.constant == 0;
+}
 
 std::optional<Bound> unite(const Bound& a, const Bound& b) {
   const Linear difference = add(b.base, a.base, -1);
@@ -96,7 +102,8 @@ std::optional<Bound> bound_of_division(const Bound& x, BinaryOp op, int64_t c) {
     return out;
   }
   const int64_t block = floor_div(x.lo, c);
-  if (all_multiples(x.base, c) && block == floor_div(x.hi, c)) return Bound{{}, x.lo - block * c, x.hi - block * c};
+  if (all_multiples(x.base, c) && block == floor_div(x.hi, c))
+    return Bound{{}, x.lo - block * c, x.hi - block * c};
   out.hi = c - 1;
   return out;
 }
@@ -107,11 +114,15 @@ std::optional<Bound> bound_of_binary(const Binary& b, const Moving& moving, cons
   const bool y_constant = y->base.is_constant() && y->lo == y->hi;
   const bool x_constant = x->base.is_constant() && x->lo == x->hi;
   switch (b.op) {
-    case BinaryOp::add: return Bound{add(x->base, y->base), x->lo + y->lo, x->hi + y->hi};
-    case BinaryOp::sub: return Bound{add(x->base, y->base, -1), x->lo - y->hi, x->hi - y->lo};
+    case BinaryOp::add:
+      return Bound{add(x->base, y->base), x->lo + y->lo, x->hi + y->hi};
+    case BinaryOp::sub:
+      return Bound{add(x->base, y->base, -1), x->lo - y->hi, x->hi - y->lo};
     case BinaryOp::mul: {
-      if (x_constant && !y_constant) std::swap(x, y);
-      else if (!y_constant) return std::nullopt;
+      if (x_constant && !y_constant)
+        std::swap(x, y);
+      else if (!y_constant)
+        return std::nullopt;
       const int64_t c = y->base.constant + y->lo;
       return Bound{scale(x->base, c), std::min(c * x->lo, c * x->hi), std::max(c * x->lo, c * x->hi)};
     }
@@ -129,7 +140,8 @@ std::optional<Bound> bound_of_binary(const Binary& b, const Moving& moving, cons
       return b.op == BinaryOp::min ? Bound{x->base, std::min(x->lo, lo), std::min(x->hi, hi)}
                                    : Bound{x->base, std::max(x->lo, lo), std::max(x->hi, hi)};
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -158,9 +170,12 @@ std::optional<Bound> bound_of(const Expr& e, const Moving& moving, const Fixed& 
   return std::nullopt;
 }
 
-// ---- Solver ----------------------------------------------------------------------------------------------------
+// ---- Solver
+// ----------------------------------------------------------------------------------------------------
 
-void Solver::constrain(const Expr& e, int64_t extent) { constraints_.push_back({e, extent}); }
+void Solver::constrain(const Expr& e, int64_t extent) {
+  constraints_.push_back({e, extent});
+}
 
 bool Solver::knows(const Var& v) const {
   if (known_vars_.count(v)) return true;
@@ -181,7 +196,8 @@ int64_t Solver::span(const Expr& atom) const {
   return std::min(kHuge, r.hi - r.lo);
 }
 
-// How far a sum can vary, at most: each term by itself, or less where a constraint bounds several of them together.
+// How far a sum can vary, at most: each term by itself, or less where a constraint bounds several of them
+// together.
 int64_t Solver::span(std::vector<Term> terms) const {
   const auto by_terms = [this](const std::vector<Term>& ts) {
     int64_t total = 0;
@@ -199,7 +215,8 @@ int64_t Solver::span(std::vector<Term> terms) const {
     int64_t ratio = 0;
     bool inside = true;
     for (const Term& b : bounded) {
-      const auto it = std::find_if(rest.begin(), rest.end(), [&](const Term& t) { return same_expr(t.atom, b.atom); });
+      const auto it =
+          std::find_if(rest.begin(), rest.end(), [&](const Term& t) { return same_expr(t.atom, b.atom); });
       if (it == rest.end() || it->coefficient % b.coefficient != 0) {
         inside = false;
         break;
@@ -221,7 +238,8 @@ std::vector<Term> Solver::unknown_terms(const Expr& e) const {
   return out;
 }
 
-// The term with the largest coefficient follows from the sum if the others together can't reach one step of it.
+// The term with the largest coefficient follows from the sum if the others together can't reach one step of
+// it.
 bool Solver::take_largest(const Expr& e) {
   std::vector<Term> terms = unknown_terms(e);
   if (terms.empty()) return false;

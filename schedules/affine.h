@@ -1,10 +1,11 @@
-// The index algebra that primitives decide with: sums of atoms, bounds of an index while some loops run and others stand
-// still, and the question whether values of index expressions tell which iteration computed them.
+// The index algebra that primitives decide with: sums of atoms, bounds of an index while some loops run and
+// others stand still, and the question whether values of index expressions tell which iteration computed
+// them.
 //
-// An atom is whatever isn't a sum or a product with a constant: a variable, g / 56, g % 56, ... Splits make sums and
-// fuses make quotients and remainders, so everything that schedules do to bindings is a sum of digits, and uniqueness is
-// a question of mixed radix: in 14*x0 + x1 with x1 < 14 the sum tells both. TVM calls this the iterator map; here it is
-// a fixpoint over what is known, since that needs no normal form.
+// An atom is whatever isn't a sum or a product with a constant: a variable, g / 56, g % 56, ... Splits make
+// sums and fuses make quotients and remainders, so everything that schedules do to bindings is a sum of
+// digits, and uniqueness is a question of mixed radix: in 14*x0 + x1 with x1 < 14 the sum tells both. TVM
+// calls this the iterator map; here it is a fixpoint over what is known, since that needs no normal form.
 #pragma once
 
 #include <optional>
@@ -36,8 +37,8 @@ struct Bound {
   Linear base;
   int64_t lo = 0, hi = 0;
 };
-// Bounds of e while the variables of `moving` run over their ranges and those of `fixed` stand still. None where e reads
-// memory, an unknown variable, or an unbounded one.
+// Bounds of e while the variables of `moving` run over their ranges and those of `fixed` stand still. None
+// where e reads memory, an unknown variable, or an unbounded one.
 std::optional<Bound> bound_of(const Expr& e, const std::unordered_map<Var, Interval>& moving,
                               const std::unordered_set<Var>& fixed);
 // The smallest bound that holds both, where their bases differ by a constant.

@@ -1,4 +1,5 @@
-// annotate: a loop or block carries a value under a key, which lowering or the tuner reads. It changes no result.
+// annotate: a loop or block carries a value under a key, which lowering or the tuner reads. It changes no
+// result.
 //
 // Requires
 //  1. one KEY=VALUE or more, none of which is `tail` (that is split's to set).
@@ -24,7 +25,8 @@ PrimFunc run(StepContext& ctx) {
     if (key == "tail") ctx.refuse(1, loc_of_option(ctx.step(), key), "`tail` is an option of split");
     added[key] = read_value(*ctx.option(key));
   }
-  if (added.empty()) ctx.refuse(1, StepContext::kPrimitive, "there is no KEY=VALUE", {}, print(ctx.step()) + " key=1");
+  if (added.empty())
+    ctx.refuse(1, StepContext::kPrimitive, "there is no KEY=VALUE", {}, print(ctx.step()) + " key=1");
   if (ctx.names_loop(0)) {
     const LoopRef loop = ctx.loop(0);
     const For& f = as_for(loop.stmt);

@@ -1,9 +1,11 @@
 // bind: iterations of a loop run on the blocks or threads of a GPU.
 //
 // Requires
-//  1. the loop is serial, its extent a constant, and the tag is one of blockIdx.x|y|z, threadIdx.x|y|z, vthread;
+//  1. the loop is serial, its extent a constant, and the tag is one of blockIdx.x|y|z, threadIdx.x|y|z,
+//  vthread;
 //  2. no two iterations touch one element, one of them writing it;
-//  3. no loop around it or inside it has the same tag; blocks stand outside of threads; neither is inside a vectorized
+//  3. no loop around it or inside it has the same tag; blocks stand outside of threads; neither is inside a
+//  vectorized
 //     or parallel loop;
 //  4. the threads of one block are 1024 at most.
 #include <array>
@@ -13,12 +15,16 @@
 
 namespace nestor::schedules {
 
-std::string conflict_hint(const LoopRef& loop, const Conflict& conflict);
+std::string conflict_hint(const StepContext& ctx, const LoopRef& loop, const Conflict& conflict);
 
 namespace {
 
-bool is_block_tag(ThreadTag t) { return t >= ThreadTag::block_x && t <= ThreadTag::block_z; }
-bool is_thread_tag(ThreadTag t) { return t >= ThreadTag::thread_x && t <= ThreadTag::thread_z; }
+bool is_block_tag(ThreadTag t) {
+  return t >= ThreadTag::block_x && t <= ThreadTag::block_z;
+}
+bool is_thread_tag(ThreadTag t) {
+  return t >= ThreadTag::thread_x && t <= ThreadTag::thread_z;
+}
 
 ThreadTag read_tag(const StepContext& ctx) {
   std::vector<std::string> names;
@@ -38,7 +44,8 @@ void check_neighbours(const StepContext& ctx, const LoopRef& loop, ThreadTag tag
       ctx.refuse(3, 0, l.var->name + " " + where + " it is vectorized or parallel", {s, loop.stmt});
     if (l.kind != ForKind::thread) return;
     if (l.thread == tag && tag != ThreadTag::vthread)
-      ctx.refuse(3, 1, std::string(name_of(tag)) + " is bound to " + l.var->name + " " + where + " it", {s, loop.stmt});
+      ctx.refuse(3, 1, std::string(name_of(tag)) + " is bound to " + l.var->name + " " + where + " it",
+                 {s, loop.stmt});
     if (outside ? is_thread_tag(l.thread) && is_block_tag(tag) : is_block_tag(l.thread) && is_thread_tag(tag))
       ctx.refuse(3, 1, std::string(name_of(l.thread)) + " is bound " + where + " it", {s, loop.stmt});
   };
@@ -56,8 +63,9 @@ void check_thread_count(const StepContext& ctx, const LoopRef& loop) {
     for (const Stmt& l : p.loops())
       if (is_thread_tag(as_for(l).thread)) threads *= extent_of(l);
     if (threads > 1024)
-      ctx.refuse(4, 0, "block " + p.name() + " would have " + std::to_string(threads) + " threads", {loop.stmt},
-                 loop_name(loop.stmt) + "0 " + loop_name(loop.stmt) + "1 = split " + loop.text() + " [_, 32]");
+      ctx.refuse(
+          4, 0, "block " + p.name() + " would have " + std::to_string(threads) + " threads", {loop.stmt},
+          loop_name(loop.stmt) + "0 " + loop_name(loop.stmt) + "1 = split " + loop.text() + " [_, 32]");
   }
 }
 
@@ -66,12 +74,13 @@ PrimFunc run(StepContext& ctx) {
   const For& old = as_for(loop.stmt);
   const ThreadTag tag = read_tag(ctx);
   if (old.kind != ForKind::serial) ctx.refuse(1, 0, loop.text() + " has a kind already", {loop.stmt});
-  if (extent_of(loop.stmt) < 0) ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt});
+  if (extent_of(loop.stmt) < 0)
+    ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt});
   check_neighbours(ctx, loop, tag);
   if (is_thread_tag(tag)) check_thread_count(ctx, loop);
   PrimFunc out = ctx.func();
   if (const auto conflict = make_independent(out, old.var, true))
-    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(loop, *conflict));
+    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
   Stmt now;
   for_each_stmt(out.body, [&](const Stmt& s) {
     if (s.as<For>() && s.as<For>()->var == old.var) now = s;
@@ -83,19 +92,21 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive bind_row() {
-  return {"bind",
-          "",
-          {{ArgKind::loop, "T.i"}, {ArgKind::word, "threadIdx.x"}},
-          {},
-          "Iterations of the loop run on the blocks or threads of a GPU.",
-          {"the loop is serial, its extent a constant, and the tag is blockIdx.x|y|z, threadIdx.x|y|z or vthread",
-           "no two iterations touch one element, one of them writing it",
-           "no loop around or inside has the same tag, blocks stand outside of threads, and no vectorized or parallel "
-           "loop is around",
-           "the threads of one block are 1024 at most"},
-          "for i in 128 {\n  block T(vi: S 128 = i) { ... }",
-          "threadIdx.x i in 128 {\n  block T(vi: S 128 = i) { ... }",
-          run};
+  return {
+      "bind",
+      "",
+      {{ArgKind::loop, "T.i"}, {ArgKind::word, "threadIdx.x"}},
+      {},
+      "Iterations of the loop run on the blocks or threads of a GPU.",
+      {"the loop is serial, its extent a constant, and the tag is blockIdx.x|y|z, threadIdx.x|y|z or vthread",
+       "no two iterations touch one element, one of them writing it",
+       "no loop around or inside has the same tag, blocks stand outside of threads, and no vectorized or "
+       "parallel "
+       "loop is around",
+       "the threads of one block are 1024 at most"},
+      "for i in 128 {\n  block T(vi: S 128 = i) { ... }",
+      "threadIdx.x i in 128 {\n  block T(vi: S 128 = i) { ... }",
+      run};
 }
 
 }  // namespace nestor::schedules

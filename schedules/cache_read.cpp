@@ -1,9 +1,11 @@
-// cache_read: a block reads a buffer through a copy, made by a new block before it. The copy is of the whole buffer; a
-// compute_at afterwards brings it to where the reads are, and it becomes the tile that is read there.
+// cache_read: a block reads a buffer through a copy, made by a new block before it. The copy is of the whole
+// buffer; a compute_at afterwards brings it to where the reads are, and it becomes the tile that is read
+// there.
 //
 // Requires
 //  1. the block reads the buffer and doesn't write it;
-//  2. the buffer is complete before the loops around the block: a parameter, or written whole by earlier statements;
+//  2. the buffer is complete before the loops around the block: a parameter, or written whole by earlier
+//  statements;
 //  3. the scope is global, shared or local.
 #include "schedules/definition.h"
 
@@ -17,7 +19,9 @@ PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
   const Buffer b = ctx.buffer(1);
   const auto scope = parse_scope(ctx.word(2));
-  if (!scope) ctx.refuse(3, 2, "`" + ctx.word(2) + "` is no scope", {}, "cache_read " + p.name() + " " + b->name + " local");
+  if (!scope)
+    ctx.refuse(3, 2, "`" + ctx.word(2) + "` is no scope", {},
+               "cache_read " + p.name() + " " + b->name + " local");
   if (!reads(p.block(), b)) {
     std::vector<std::string> names;
     for (const Buffer& r : read_buffers(p.block())) names.push_back(r->name);

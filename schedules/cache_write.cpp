@@ -1,5 +1,5 @@
-// cache_write: a block computes into a new buffer, which a new block behind it copies to the old one. All that the same
-// nest does with the old buffer (an init, an epilogue) it then does with the new one.
+// cache_write: a block computes into a new buffer, which a new block behind it copies to the old one. All
+// that the same nest does with the old buffer (an init, an epilogue) it then does with the new one.
 //
 // Requires
 //  1. the block writes one buffer, at each S point an element of its own;
@@ -29,7 +29,8 @@ PrimFunc run(StepContext& ctx) {
   const Stmt root = root_of(ctx.func(), p);
   const auto all = writers(ctx.func(), info.out);
   for (const Place& w : all)
-    if (!w.under(root)) ctx.refuse(2, 0, "block " + w.name() + " writes " + info.out->name + " elsewhere", {w.stmt});
+    if (!w.under(root))
+      ctx.refuse(2, 0, "block " + w.name() + " writes " + info.out->name + " elsewhere", {w.stmt});
   if (!nest_writes_whole(ctx, all, info.out))
     ctx.refuse(2, 0, "no block is seen to write the whole of " + info.out->name, {p.stmt});
   for (size_t i = 0; i < p.path.size(); ++i)
@@ -63,7 +64,8 @@ Primitive cache_write_row() {
            "a block of the nest writes the whole buffer, and all its writers are in the nest",
            "the scope is global, shared or local"},
           "block Y(vi: S 8 = i) { Y[vi] = X[vi] + 1.0f32 }",
-          "block Y(vi: S 8 = i) { Y_local[vi] = X[vi] + 1.0f32 }\n...\nblock C(vi: S 8 = i) { Y[vi] = Y_local[vi] }",
+          "block Y(vi: S 8 = i) { Y_local[vi] = X[vi] + 1.0f32 }\n...\nblock C(vi: S 8 = i) { Y[vi] = "
+          "Y_local[vi] }",
           run};
 }
 

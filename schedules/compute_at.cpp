@@ -1,9 +1,11 @@
-// compute_at: a producer moves under a loop of its consumers, and computes there what this iteration of them reads.
+// compute_at: a producer moves under a loop of its consumers, and computes there what this iteration of them
+// reads.
 //
-// The new loops cover the bounds of all reads under the loop, one loop per S iterator; a dimension whose bounds aren't a
-// sum of standing loops and a constant range (a gather, a fused loop that was split unevenly) is covered whole. Bounds
-// may leave the buffer (a padded read that a select guards): instances run only inside the iterators' domains. What two
-// iterations both read is computed twice, which is why only a map or a whole reduction can move.
+// The new loops cover the bounds of all reads under the loop, one loop per S iterator; a dimension whose
+// bounds aren't a sum of standing loops and a constant range (a gather, a fused loop that was split unevenly)
+// is covered whole. Bounds may leave the buffer (a padded read that a select guards): instances run only
+// inside the iterators' domains. What two iterations both read is computed twice, which is why only a map or
+// a whole reduction can move.
 //
 // Requires
 //  1. the block is a map, or a reduction with its init;
@@ -26,7 +28,8 @@ std::string legal_loops(const StepContext& ctx, const Place& p, const std::vecto
   if (consumers.empty()) return "";
   std::vector<std::string> names;
   for (const Stmt& l : consumers[0].loops()) {
-    const bool all = std::all_of(consumers.begin(), consumers.end(), [&](const Place& c) { return c.under(l); });
+    const bool all =
+        std::all_of(consumers.begin(), consumers.end(), [&](const Place& c) { return c.under(l); });
     if (all && !p.under(l) && as_for(l).kind != ForKind::vectorized)
       names.push_back(ctx.step().primitive + " " + p.name() + " " + consumers[0].name() + "." + loop_name(l));
   }
@@ -44,7 +47,8 @@ std::vector<int> iterators_of_dims(const StepContext& ctx, const Place& p) {
         if (e.as<VarRef>() && e.as<VarRef>()->var == p.block().iters[k].var) found = static_cast<int>(k);
       if (found >= 0 && std::find(out.begin(), out.end(), found) != out.end()) found = -2;
       if (found < 0 && !(found == -1 && as_int(e)))
-        ctx.refuse(3, 0, p.name() + " writes " + a.buffer->name + " at something else than its iterators", {p.stmt});
+        ctx.refuse(3, 0, p.name() + " writes " + a.buffer->name + " at something else than its iterators",
+                   {p.stmt});
       out.push_back(found);
     }
     break;
@@ -63,7 +67,8 @@ void check(const StepContext& ctx, const Move& m) {
   const Place& p = m.block;
   if (m.info.kind == BlockKind::other) ctx.refuse(1, 0, m.info.why, {p.stmt});
   if (m.info.kind == BlockKind::reduction && !p.block().init)
-    ctx.refuse(1, 0, p.name() + " is a reduction without its init", {p.stmt}, "compute_at before decompose_reduction");
+    ctx.refuse(1, 0, p.name() + " is a reduction without its init", {p.stmt},
+               "compute_at before decompose_reduction");
   if (const Param* param = find_param(ctx.func(), m.info.out))
     ctx.refuse(2, 0, m.info.out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
                "reverse_compute_at moves a consumer");
@@ -71,19 +76,24 @@ void check(const StepContext& ctx, const Move& m) {
     ctx.refuse(2, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
   const std::vector<Place> all = places(ctx.func().body);
   const size_t mine = order_of(all, p.stmt);
-  if (p.under(m.loop.stmt)) ctx.refuse(5, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
+  if (p.under(m.loop.stmt))
+    ctx.refuse(5, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
   for (const Place& q : all)
     if (q.under(m.loop.stmt) && order_of(all, q.stmt) < mine)
-      ctx.refuse(5, 1, p.name() + " stands after " + m.loop.text(), {m.loop.stmt, p.stmt}, legal_loops(ctx, p, m.consumers));
+      ctx.refuse(5, 1, p.name() + " stands after " + m.loop.text(), {m.loop.stmt, p.stmt},
+                 legal_loops(ctx, p, m.consumers));
   if (m.consumers.empty()) ctx.refuse(4, 1, "nothing reads " + m.info.out->name, {p.stmt});
+  const std::string hint = legal_loops(ctx, p, m.consumers);
   for (const Place& c : m.consumers)
     if (!c.under(m.loop.stmt))
-      ctx.refuse(4, 1, "block " + c.name() + " reads " + m.info.out->name + " and is not under " + m.loop.text(),
-                 {c.stmt, m.loop.stmt}, legal_loops(ctx, p, m.consumers));
+      ctx.refuse(4, 1,
+                 "block " + c.name() + " reads " + m.info.out->name + " and is not under " + m.loop.text(),
+                 {c.stmt, m.loop.stmt}, hint.empty() ? "compute_inline " + p.name() : hint);
   for (const Buffer& b : read_buffers(p.block()))
     for (const Place& w : writers(ctx.func(), b))
       if (!w.stmt.same_as(p.stmt) && order_of(all, w.stmt) > mine)
-        ctx.refuse(6, 0, "block " + w.name() + " writes " + b->name + ", which " + p.name() + " reads, after it",
+        ctx.refuse(6, 0,
+                   "block " + w.name() + " writes " + b->name + ", which " + p.name() + " reads, after it",
                    {p.stmt, w.stmt});
   check_visible(ctx, 6, p, m.loop);
   for (size_t i = 0; i <= m.loop.depth; ++i)
@@ -128,7 +138,8 @@ PrimFunc run(StepContext& ctx) {
   const auto bounds = bounds_read(m);
   for (size_t d = 0; d < dims.size(); ++d)
     if (dims[d] >= 0 && bounds[d])
-      spans[static_cast<size_t>(dims[d])] = span_of(*bounds[d], m.block.block().iters[static_cast<size_t>(dims[d])]);
+      spans[static_cast<size_t>(dims[d])] =
+          span_of(*bounds[d], m.block.block().iters[static_cast<size_t>(dims[d])]);
   const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt);
 
   std::vector<Stmt> consumers;
@@ -141,19 +152,22 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive compute_at_row() {
-  return {"compute_at",
-          "n c h w ...",
-          {{ArgKind::block, "P"}, {ArgKind::loop, "T.i"}},
-          {},
-          "A producer moves under a loop of its consumers and computes what that iteration reads.",
-          {"the block is a map, or a reduction with its init", "it is the only writer of its buffer, a temporary",
-           "it writes each element at plain S iterators", "every block that reads the buffer is under the loop, and one is",
-           "the block stands before the loop", "what it reads is complete where it stands, and can be seen from the loop",
-           "the loop is not vectorized, nor inside a vectorized loop"},
-          "for i in 10 {\n  block P(vi: S 10 = i) { P[vi] = ... }\n}\nfor i in 8, k in 3 {\n  block T(...) { T[vi] += P[vi + vk]",
-          "for i in 8 {\n  for i_1 in 3 {\n    block P(vi: S 10 = i + i_1) { P[vi] = ... }\n  }\n  for k in 3 {\n"
-          "    block T(...) { T[vi] += P[vi + vk]",
-          run};
+  return {
+      "compute_at",
+      "n c h w ...",
+      {{ArgKind::block, "P"}, {ArgKind::loop, "T.i"}},
+      {},
+      "A producer moves under a loop of its consumers and computes what that iteration reads.",
+      {"the block is a map, or a reduction with its init", "it is the only writer of its buffer, a temporary",
+       "it writes each element at plain S iterators",
+       "every block that reads the buffer is under the loop, and one is", "the block stands before the loop",
+       "what it reads is complete where it stands, and can be seen from the loop",
+       "the loop is not vectorized, nor inside a vectorized loop"},
+      "for i in 10 {\n  block P(vi: S 10 = i) { P[vi] = ... }\n}\nfor i in 8, k in 3 {\n  block T(...) { "
+      "T[vi] += P[vi + vk]",
+      "for i in 8 {\n  for i_1 in 3 {\n    block P(vi: S 10 = i + i_1) { P[vi] = ... }\n  }\n  for k in 3 {\n"
+      "    block T(...) { T[vi] += P[vi + vk]",
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -1,7 +1,8 @@
 // compute_inline: a producer disappears; each read of its buffer becomes the expression it would have stored.
 //
-// A read element was stored before (else the function read garbage), so its place lies in the producer's domain and the
-// expression stands for it wherever the read is evaluated; reads that a select doesn't evaluate stay unevaluated.
+// A read element was stored before (else the function read garbage), so its place lies in the producer's
+// domain and the expression stands for it wherever the read is evaluated; reads that a select doesn't
+// evaluate stay unevaluated.
 //
 // Requires
 //  1. the block is one store at distinct plain iterators;
@@ -40,7 +41,8 @@ PrimFunc run(StepContext& ctx) {
   if (const Param* param = find_param(ctx.func(), out))
     ctx.refuse(2, 0, out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
                "reverse_compute_inline " + p.name());
-  if (writers(ctx.func(), out).size() > 1) ctx.refuse(2, 0, "other blocks write " + out->name + " too", {p.stmt});
+  if (writers(ctx.func(), out).size() > 1)
+    ctx.refuse(2, 0, "other blocks write " + out->name + " too", {p.stmt});
   const auto consumers = readers(ctx.func(), out);
   if (consumers.empty()) ctx.refuse(3, 0, "nothing reads " + out->name, {p.stmt});
   const std::vector<Place> all = places(ctx.func().body);
@@ -67,16 +69,18 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive compute_inline_row() {
-  return {"compute_inline",
-          "",
-          {{ArgKind::block, "P"}},
-          {},
-          "A producer disappears; its readers compute what it would have stored.",
-          {"the block is one store at distinct plain iterators", "it is the only writer of its buffer, a temporary",
-           "some block reads the buffer", "what it reads isn't written after it, and can be seen wherever its buffer is"},
-          "block P(vi: S 8 = i) { P[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = P[vi] + 1.0f32 }",
-          "block Y(vi: S 8 = i) { Y[vi] = X[vi] * 2.0f32 + 1.0f32 }",
-          run};
+  return {
+      "compute_inline",
+      "",
+      {{ArgKind::block, "P"}},
+      {},
+      "A producer disappears; its readers compute what it would have stored.",
+      {"the block is one store at distinct plain iterators",
+       "it is the only writer of its buffer, a temporary", "some block reads the buffer",
+       "what it reads isn't written after it, and can be seen wherever its buffer is"},
+      "block P(vi: S 8 = i) { P[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = P[vi] + 1.0f32 }",
+      "block Y(vi: S 8 = i) { Y[vi] = X[vi] * 2.0f32 + 1.0f32 }",
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -1,5 +1,5 @@
-// Reading a step's words by its table row, and refusing: the parts that all primitives share, so that each of them is
-// only its requirements and its edit.
+// Reading a step's words by its table row, and refusing: the parts that all primitives share, so that each of
+// them is only its requirements and its edit.
 #include <algorithm>
 #include <charconv>
 
@@ -20,7 +20,9 @@ std::vector<std::string> split_at(const std::string& s, char c) {
   return parts;
 }
 
-bool is_list(const std::string& s, char open) { return !s.empty() && s[0] == open; }
+bool is_list(const std::string& s, char open) {
+  return !s.empty() && s[0] == open;
+}
 
 std::optional<int64_t> parse_int(const std::string& s) {
   int64_t value = 0;
@@ -55,7 +57,8 @@ std::vector<std::string> loop_names(const Place& p) {
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
   std::vector<std::pair<int, std::string>> ranked;
   for (const std::string& c : candidates) ranked.emplace_back(edit_distance(name, c), c);
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> names;
   for (const auto& [distance, c] : ranked)
     if (names.size() < 8) names.push_back(c);
@@ -67,7 +70,8 @@ std::string usage(const Primitive& p) {
   out += p.name;
   for (const ArgSpec& a : p.args)
     if (a.kind != ArgKind::decision) out += std::string(" ") + a.name;
-  for (const OptionSpec& o : p.options) out += std::string(" ") + (*o.key == '*' ? "KEY" : o.key) + "=" + o.values;
+  for (const OptionSpec& o : p.options)
+    out += std::string(" ") + (*o.key == '*' ? "KEY" : o.key) + "=" + o.values;
   for (const ArgSpec& a : p.args)
     if (a.kind == ArgKind::decision) out += std::string(" ") + a.name;
   return out;
@@ -85,7 +89,8 @@ void StepContext::read_slots() {
   size_t at = 0;
   const auto bad = [&](const ArgSpec& a) {
     const std::string got = at < words.size() ? "`" + words[at] + "`" : "the end of the step";
-    refuse_common('A', loc_of_arg(step_, at), std::string("expected ") + a.name + ", found " + got, usage(row_));
+    refuse_common('A', loc_of_arg(step_, at), std::string("expected ") + a.name + ", found " + got,
+                  usage(row_));
   };
   for (const ArgSpec& a : row_.args) {
     Slot slot{at, 1};
@@ -141,8 +146,8 @@ void StepContext::read_slots() {
   if (at < words.size())
     refuse_common('A', loc_of_arg(step_, at), "`" + words[at] + "` is one word too many", usage(row_));
   if (!*row_.results && !step_.results.empty())
-    refuse_common('A', loc_of_result(step_, 0), std::string("`") + row_.name + "` makes nothing that has a name",
-                  usage(row_));
+    refuse_common('A', loc_of_result(step_, 0),
+                  std::string("`") + row_.name + "` makes nothing that has a name", usage(row_));
 }
 
 void StepContext::check_options() const {
@@ -151,8 +156,8 @@ void StepContext::check_options() const {
     for (const OptionSpec& o : row_.options)
       if (key == o.key || std::string(o.key) == "*") spec = &o;
     if (!spec)
-      refuse_common('A', loc_of_option(step_, key), std::string("`") + row_.name + "` has no option `" + key + "`",
-                    usage(row_));
+      refuse_common('A', loc_of_option(step_, key),
+                    std::string("`") + row_.name + "` has no option `" + key + "`", usage(row_));
     const std::vector<std::string> allowed = split_at(spec->values, '|');
     if (allowed.size() > 1 && std::find(allowed.begin(), allowed.end(), resolved(value)) == allowed.end())
       refuse_common('A', loc_of_option(step_, key), "`" + value + "` is no value of `" + key + "`",
@@ -167,11 +172,14 @@ std::string StepContext::resolved(const std::string& word) const {
   return it == decisions_.end() ? word : it->second;
 }
 
-SourceLoc StepContext::loc_of_row_arg(size_t arg) const { return loc_of_arg(step_, slots_[arg].first); }
+SourceLoc StepContext::loc_of_row_arg(size_t arg) const {
+  return loc_of_arg(step_, slots_[arg].first);
+}
 
 Place StepContext::find_block(const std::string& name, const SourceLoc& at) const {
   if (auto p = find_place(func_, name)) return *p;
-  refuse_common('B', at, "there is no block `" + name + "`", "the blocks are " + nearest(name, block_names(func_)));
+  refuse_common('B', at, "there is no block `" + name + "`",
+                "the blocks are " + nearest(name, block_names(func_)));
 }
 
 LoopRef StepContext::find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const {
@@ -216,7 +224,8 @@ std::vector<LoopRef> StepContext::loops(size_t arg) const {
   for (const std::string& name : list_items(step_.args[slots_[arg].first + 1])) {
     out.push_back(find_loop(step_.args[slots_[arg].first], name, at));
     for (size_t i = 0; i + 1 < out.size(); ++i)
-      if (out[i].stmt.same_as(out.back().stmt)) refuse_common('A', at, "`" + name + "` stands twice", usage(row_));
+      if (out[i].stmt.same_as(out.back().stmt))
+        refuse_common('A', at, "`" + name + "` stands twice", usage(row_));
   }
   if (out.empty()) refuse_common('A', at, "no loop is named", usage(row_));
   return out;
@@ -260,7 +269,9 @@ IndexMapText StepContext::map(size_t arg) const {
   const size_t first = slots_[arg].first;
   return {list_items(step_.args[first]), list_items(step_.args[first + 2])};
 }
-std::string StepContext::word(size_t arg) const { return resolved(step_.args[slots_[arg].first]); }
+std::string StepContext::word(size_t arg) const {
+  return resolved(step_.args[slots_[arg].first]);
+}
 
 std::vector<std::string> StepContext::decision(size_t arg) const {
   if (slots_[arg].count == 0) return {};
@@ -293,6 +304,14 @@ std::string StepContext::new_name(size_t i, const std::string& base, std::set<st
   return name;
 }
 
+std::string StepContext::instead(size_t arg, const std::string& words) const {
+  Step s = step_;
+  const auto first = s.args.begin() + static_cast<std::ptrdiff_t>(slots_[arg].first);
+  s.args.erase(first, first + static_cast<std::ptrdiff_t>(slots_[arg].count));
+  s.args.insert(s.args.begin() + static_cast<std::ptrdiff_t>(slots_[arg].first), words);
+  return print(s);
+}
+
 void StepContext::expect_results(size_t most) const {
   if (step_.results.size() > most)
     refuse_common('A', loc_of_result(step_, most),
@@ -312,7 +331,8 @@ void StepContext::refuse(int requirement, int at, const std::string& why, const 
 namespace {
 
 [[noreturn]] void throw_refusal(const std::string& message, const SourceLoc& at, const PrimFunc& f,
-                                const std::string& why, const std::vector<Stmt>& marked, const std::string& hint) {
+                                const std::string& why, const std::vector<Stmt>& marked,
+                                const std::string& hint) {
   Diagnostic d;
   d.message = message;
   d.loc = at;
@@ -329,8 +349,8 @@ namespace {
 void StepContext::refuse(int requirement, const SourceLoc& at, const std::string& why,
                          const std::vector<Stmt>& marked, const std::string& hint) const {
   NESTOR_CHECK(requirement >= 1 && static_cast<size_t>(requirement) <= row_.requirements.size()) << row_.name;
-  throw_refusal("`" + print(step_) + "` breaks requirement " + std::to_string(requirement) + " of " + row_.name +
-                    ": " + row_.requirements[static_cast<size_t>(requirement) - 1],
+  throw_refusal("`" + print(step_) + "` breaks requirement " + std::to_string(requirement) + " of " +
+                    row_.name + ": " + row_.requirements[static_cast<size_t>(requirement) - 1],
                 at, func_, why, marked, hint);
 }
 
@@ -341,9 +361,9 @@ void StepContext::refuse_common(char requirement, const SourceLoc& at, const std
       {'B', "the blocks, loops and buffers that a step names exist"},
       {'C', "the names that a step makes are new"},
       {'D', "iterations of parallel, vectorized and thread loops don't conflict"}};
-  throw_refusal("`" + print(step_) + "` breaks requirement " + requirement + " of every step: " +
-                    texts.at(requirement),
-                at, func_, why, marked, hint);
+  throw_refusal(
+      "`" + print(step_) + "` breaks requirement " + requirement + " of every step: " + texts.at(requirement),
+      at, func_, why, marked, hint);
 }
 
 }  // namespace nestor::schedules

@@ -1,5 +1,6 @@
-// Decisions of a trace: found, drawn, changed. A decision is the text behind `->` of a sample_* step, so that a trace
-// with other decisions is only another text; what a site allows depends on the loops at that point of the replay.
+// Decisions of a trace: found, drawn, changed. A decision is the text behind `->` of a sample_* step, so that
+// a trace with other decisions is only another text; what a site allows depends on the loops at that point of
+// the replay.
 #include <algorithm>
 
 #include "nestor/error.h"
@@ -11,7 +12,9 @@ namespace {
 
 using schedules::Decisions;
 
-bool is_site(const Step& s) { return s.primitive == "sample_factors" || s.primitive == "sample_choice"; }
+bool is_site(const Step& s) {
+  return s.primitive == "sample_factors" || s.primitive == "sample_choice";
+}
 
 size_t decision_at(const Step& s) {
   for (size_t i = 0; i < s.args.size(); ++i)
@@ -143,15 +146,17 @@ Trace mutate_decision(const PrimFunc& f, const Trace& trace, std::mt19937_64& rn
   const std::vector<DecisionSite> sites = decision_sites(f, trace);
   if (sites.empty()) return trace;
   const size_t chosen = sites[rng() % sites.size()].step;
-  return replay(f, trace, [&](const PrimFunc& now, Step& step, const DecisionSite& site, const Decisions& decisions) {
-    if (site.step == chosen) {
-      std::vector<std::string> next = draw_decision(site, rng);
-      for (int tries = 0; tries < 16 && next == site.decision; ++tries) next = draw_decision(site, rng);
-      set_decision(step, next);
-    } else if (site.decision.empty() || !fits(now, step, decisions)) {
-      set_decision(step, draw_decision(site, rng));
-    }
-  });
+  return replay(f, trace,
+                [&](const PrimFunc& now, Step& step, const DecisionSite& site, const Decisions& decisions) {
+                  if (site.step == chosen) {
+                    std::vector<std::string> next = draw_decision(site, rng);
+                    for (int tries = 0; tries < 16 && next == site.decision; ++tries)
+                      next = draw_decision(site, rng);
+                    set_decision(step, next);
+                  } else if (site.decision.empty() || !fits(now, step, decisions)) {
+                    set_decision(step, draw_decision(site, rng));
+                  }
+                });
 }
 
 }  // namespace nestor

@@ -1,14 +1,17 @@
 // decompose_reduction: a reduction's init becomes a block of its own, directly before a loop.
 //
-// The new block has the reduction's S iterators and runs for the S loops below that loop, in their order and with their
-// kinds (vectorized stays vectorized), so that a register tile is cleared as it is used.
+// The new block has the reduction's S iterators and runs for the S loops below that loop, in their order and
+// with their kinds (vectorized stays vectorized), so that a register tile is cleared as it is used.
 //
 // Requires
 //  1. the block is a reduction with an init, not yet decomposed;
-//  2. no loop around the named one serves the block's R iterators: its element would be cleared again in between;
-//  3. in the named loop and below, no instance of the block runs twice, no loop serves both S and R iterators, and
+//  2. no loop around the named one serves the block's R iterators: its element would be cleared again in
+//  between;
+//  3. in the named loop and below, no instance of the block runs twice, no loop serves both S and R
+//  iterators, and
 //     there are only loops and sequences on the way to the block;
-//  4. the buffer is declared outside of the named loop, and no other block under the loop touches it before the block.
+//  4. the buffer is declared outside of the named loop, and no other block under the loop touches it before
+//  the block.
 #include "schedules/access.h"
 #include "schedules/primitive.h"
 
@@ -30,7 +33,8 @@ std::string legal_loop(const StepContext& ctx, const Place& p) {
 void check(const StepContext& ctx, const LoopRef& loop) {
   const Place& p = loop.place;
   const BlockInfo info = inspect(p.block());
-  if (info.kind != BlockKind::reduction) ctx.refuse(1, 0, info.kind == BlockKind::map ? p.name() + " reduces nothing" : info.why, {p.stmt});
+  if (info.kind != BlockKind::reduction)
+    ctx.refuse(1, 0, info.kind == BlockKind::map ? p.name() + " reduces nothing" : info.why, {p.stmt});
   if (!p.block().init) ctx.refuse(1, 0, p.name() + " has no init any more", {p.stmt});
   std::vector<Stmt> below;
   for (const Stmt& l : p.loops()) {
@@ -53,7 +57,8 @@ void check(const StepContext& ctx, const LoopRef& loop) {
   for (const Place& other : places(loop.stmt)) {
     if (other.stmt.same_as(p.stmt)) break;
     if (writes(other.block(), info.out) || reads(other.block(), info.out))
-      ctx.refuse(4, 0, "block " + other.name() + " touches " + info.out->name + " before it", {other.stmt, p.stmt});
+      ctx.refuse(4, 0, "block " + other.name() + " touches " + info.out->name + " before it",
+                 {other.stmt, p.stmt});
   }
 }
 
@@ -115,19 +120,24 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive decompose_reduction_row() {
-  return {"decompose_reduction",
-          "T0",
-          {{ArgKind::loop, "T.k"}},
-          {},
-          "The init of a reduction becomes a block of its own, directly before the loop.",
-          {"the block is a reduction with an init", "no loop around the named one serves the block's R iterators",
-           "in that loop and below, no instance runs twice, no loop serves both S and R iterators, and only loops and "
-           "sequences are on the way to the block",
-           "the buffer is declared outside of the loop, and no other block there touches it before the block does"},
-          "for i in 8, k in 4 {\n  block T(vi: S 8 = i, vk: R 4 = k) {\n    init { T[vi] = 0.0f32 }\n    T[vi] += A[vi,vk]",
-          "for i in 8 {\n  block T0(vi: S 8 = i) { T[vi] = 0.0f32 }\n  for k in 4 {\n    block T(vi: S 8 = i, vk: R 4 = k) {\n"
-          "      T[vi] += A[vi,vk]",
-          run};
+  return {
+      "decompose_reduction",
+      "T0",
+      {{ArgKind::loop, "T.k"}},
+      {},
+      "The init of a reduction becomes a block of its own, directly before the loop.",
+      {"the block is a reduction with an init", "no loop around the named one serves the block's R iterators",
+       "in that loop and below, no instance runs twice, no loop serves both S and R iterators, and only "
+       "loops and "
+       "sequences are on the way to the block",
+       "the buffer is declared outside of the loop, and no other block there touches it before the block "
+       "does"},
+      "for i in 8, k in 4 {\n  block T(vi: S 8 = i, vk: R 4 = k) {\n    init { T[vi] = 0.0f32 }\n    T[vi] "
+      "+= A[vi,vk]",
+      "for i in 8 {\n  block T0(vi: S 8 = i) { T[vi] = 0.0f32 }\n  for k in 4 {\n    block T(vi: S 8 = i, "
+      "vk: R 4 = k) {\n"
+      "      T[vi] += A[vi,vk]",
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -124,7 +124,8 @@ std::vector<std::string> dim_stems(const Block& block, const BufferDecl& b) {
   for (size_t d = 0; d < b.shape.size(); ++d) {
     std::string stem = "d" + std::to_string(d);
     for (const BlockAccess& a : accesses_of(block))
-      if (a.buffer == b.buffer && a.indices[d].as<VarRef>()) stem = loop_stem(a.indices[d].as<VarRef>()->var->name);
+      if (a.buffer == b.buffer && a.indices[d].as<VarRef>())
+        stem = loop_stem(a.indices[d].as<VarRef>()->var->name);
     out.push_back(stem);
   }
   return out;

@@ -17,7 +17,8 @@ namespace {
 
 std::string legal_order(const std::vector<LoopRef>& loops) {
   std::vector<LoopRef> sorted = loops;
-  std::sort(sorted.begin(), sorted.end(), [](const LoopRef& a, const LoopRef& b) { return a.depth < b.depth; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const LoopRef& a, const LoopRef& b) { return a.depth < b.depth; });
   std::vector<std::string> names;
   for (const LoopRef& l : sorted) names.push_back(loop_name(l.stmt));
   return join(names, " ");
@@ -28,7 +29,8 @@ void check_nested(const StepContext& ctx, const std::vector<LoopRef>& loops) {
     if (as_for(loops[i].stmt).body.same_as(loops[i + 1].stmt)) continue;
     const bool inverted = loops[i + 1].depth < loops[i].depth;
     ctx.refuse(1, 0,
-               loop_name(loops[i + 1].stmt) + (inverted ? " stands outside of " : " doesn't stand directly inside ") +
+               loop_name(loops[i + 1].stmt) +
+                   (inverted ? " stands outside of " : " doesn't stand directly inside ") +
                    loop_name(loops[i].stmt),
                {loops[i].stmt, loops[i + 1].stmt},
                inverted ? "fuse " + loops[0].place.name() + " (" + legal_order(loops) + ")"
@@ -45,7 +47,8 @@ PrimFunc run(StepContext& ctx) {
     if (!l.stmt.same_as(loops[0].stmt) && extent_of(l.stmt) <= 0)
       ctx.refuse(3, 0, "the extent of " + l.text() + " isn't a positive constant", {l.stmt});
     if (f.annotations.count("tail"))
-      ctx.refuse(5, 0, l.text() + " has a tail to peel", {l.stmt}, "split with tail=guard, or fuse before splitting");
+      ctx.refuse(5, 0, l.text() + " has a tail to peel", {l.stmt},
+                 "split with tail=guard, or fuse before splitting");
   }
   for (const Place& p : places(ctx.func().body)) {
     if (!p.under(loops.back().stmt)) continue;
@@ -97,8 +100,8 @@ Primitive fuse_row() {
           {{ArgKind::loops, "T (i j ...)"}},
           {},
           "Directly nested loops become one, in the same order.",
-          {"each loop stands directly inside the one before it, with nothing beside it", "the loops are serial",
-           "the extents of all but the outermost are positive constants",
+          {"each loop stands directly inside the one before it, with nothing beside it",
+           "the loops are serial", "the extents of all but the outermost are positive constants",
            "no block below has both S and R iterators over the loops", "no loop has a tail to peel"},
           "for i in 8, j in 4 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
           "for g in 32 {\n  block T(vi: S 8 = g / 4, vj: S 4 = g % 4) { ... }",

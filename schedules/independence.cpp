@@ -1,6 +1,6 @@
-// The proof is by what an element's indices tell: if equal indices imply equal values of the loop's variable, two
-// iterations never meet. Accesses of one block are compared as one function of the loops (affine.h's Solver); accesses
-// of two blocks by the part of each index that the loop moves, the rest being a range.
+// The proof is by what an element's indices tell: if equal indices imply equal values of the loop's variable,
+// two iterations never meet. Accesses of one block are compared as one function of the loops (affine.h's
+// Solver); accesses of two blocks by the part of each index that the loop moves, the rest being a range.
 #include "schedules/independence.h"
 
 #include <algorithm>
@@ -78,7 +78,8 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop) {
     solver.know(as_for(s).var);
   }
   for (size_t d = 0; d < a.access.indices.size(); ++d) {
-    const auto x = parts_of(a.access.indices[d], *a.place, loop), y = parts_of(b.access.indices[d], *b.place, loop);
+    const auto x = parts_of(a.access.indices[d], *a.place, loop),
+               y = parts_of(b.access.indices[d], *b.place, loop);
     if (!x || !y) continue;
     if (!is_zero(add(x->outer, y->outer, -1)) || !is_zero(add(x->moved, y->moved, -1))) continue;
     const Var rest = make_var("rest");
@@ -90,7 +91,8 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop) {
 }
 
 std::string text_of(const Seen& s) {
-  return std::string(s.access.write ? s.access.read ? "updates " : "writes " : "reads ") + s.access.buffer->name;
+  return std::string(s.access.write ? s.access.read ? "updates " : "writes " : "reads ") +
+         s.access.buffer->name;
 }
 
 Conflict describe(const Seen& a, const Seen& b, const Stmt& loop) {
@@ -99,8 +101,8 @@ Conflict describe(const Seen& a, const Seen& b, const Stmt& loop) {
   c.blocks = {a.place->stmt};
   const std::string& name = loop_name(loop);
   if (a.place == b.place && use_of(a.place->block(), as_for(loop).var).reduce) {
-    c.why = name + " is a reduction loop of block " + a.place->name() + ": its iterations update the same element of " +
-            a.access.buffer->name;
+    c.why = name + " is a reduction loop of block " + a.place->name() +
+            ": its iterations update the same element of " + a.access.buffer->name;
     return c;
   }
   c.why = "two iterations of " + name + " may meet in an element of " + a.access.buffer->name + ": block " +
@@ -114,7 +116,8 @@ Conflict describe(const Seen& a, const Seen& b, const Stmt& loop) {
 
 bool declared_inside(const Stmt& loop, const Buffer& b) {
   bool found = false;
-  for_each_stmt(loop, [&](const Stmt& s) { found = found || (s.as<Alloc>() && s.as<Alloc>()->decl.buffer == b); });
+  for_each_stmt(loop,
+                [&](const Stmt& s) { found = found || (s.as<Alloc>() && s.as<Alloc>()->decl.buffer == b); });
   return found;
 }
 
@@ -155,7 +158,8 @@ bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, co
   for (const Stmt& l : writer.loops())
     if (reader.under(l)) standing.push_back(l);
   if (!fills_region(writer, write, standing)) return false;
-  for (const IterVar& i : writer.block().iters)  // a guard on a standing loop: nothing is written in some iterations
+  for (const IterVar& i :
+       writer.block().iters)  // a guard on a standing loop: nothing is written in some iterations
     if (is_guard(writer.block(), i) && !vars_of(i.binding).empty()) return false;
   const BufferDecl decl = decl_of(f, write.buffer);
   const auto w = region_of(writer, write, standing), r = region_of(reader, read, standing);
@@ -163,7 +167,9 @@ bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, co
     if (!w[d]) return false;
     const Bound& x = *w[d];
     const auto extent = as_int(decl.shape[d]);
-    if (x.base.is_constant() && extent && x.base.constant + x.lo <= 0 && x.base.constant + x.hi >= *extent - 1) continue;
+    if (x.base.is_constant() && extent && x.base.constant + x.lo <= 0 &&
+        x.base.constant + x.hi >= *extent - 1)
+      continue;
     if (!r[d]) return false;
     const Linear difference = add(r[d]->base, x.base, -1);
     if (!difference.is_constant()) return false;
@@ -172,7 +178,8 @@ bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, co
   return true;
 }
 
-// Does each iteration of the loop write every element of b before it reads it, with no other accesses anywhere?
+// Does each iteration of the loop write every element of b before it reads it, with no other accesses
+// anywhere?
 bool is_private(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
   if (!is_temporary(f, b)) return false;
   const std::vector<Place> all = places(f.body);
@@ -204,7 +211,8 @@ PrimFunc move_allocation(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
   PrimFunc out = f;
   Stmt moved = with_body(loop, make::alloc(decl, as_for(loop).body));
   out = replace(out, loop, moved);
-  const auto at = std::find_if(out.allocs.begin(), out.allocs.end(), [&](const BufferDecl& d) { return d.buffer == b; });
+  const auto at =
+      std::find_if(out.allocs.begin(), out.allocs.end(), [&](const BufferDecl& d) { return d.buffer == b; });
   if (at != out.allocs.end()) {
     out.allocs.erase(at);
     return out;

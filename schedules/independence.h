@@ -17,11 +17,13 @@ struct Conflict {
   Buffer buffer;
 };
 
-// The first conflict among the iterations of a loop: two of them touch one element and one writes it. None means proved.
+// The first conflict among the iterations of a loop: two of them touch one element and one writes it. None
+// means proved.
 std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop);
 
-// Makes temporaries that clash only because iterations share them the iteration's own, by moving their allocation into
-// the loop; needs that each iteration writes whatever it reads. Gives the conflict that remains, if one does.
+// Makes temporaries that clash only because iterations share them the iteration's own, by moving their
+// allocation into the loop; needs that each iteration writes whatever it reads. Gives the conflict that
+// remains, if one does.
 std::optional<Conflict> make_independent(PrimFunc& f, const Var& loop, bool may_privatize);
 
 // Requirement D: checks every parallel, vectorized and thread loop of `out`, the result of a step.

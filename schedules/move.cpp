@@ -4,7 +4,9 @@
 
 namespace nestor::schedules {
 
-IterSpan whole(const IterVar& i) { return {Expr(0), i.extent}; }
+IterSpan whole(const IterVar& i) {
+  return {Expr(0), i.extent};
+}
 
 IterSpan span_of(const Bound& b, const IterVar& i) {
   const auto domain = as_int(i.extent);
@@ -72,7 +74,8 @@ Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>
 }
 
 void check_visible(const StepContext& ctx, int requirement, const Place& p, const LoopRef& loop) {
-  std::vector<Stmt> inside(loop.place.path.begin(), loop.place.path.begin() + static_cast<std::ptrdiff_t>(loop.depth) + 1);
+  std::vector<Stmt> inside(loop.place.path.begin(),
+                           loop.place.path.begin() + static_cast<std::ptrdiff_t>(loop.depth) + 1);
   // Allocations directly in the loop's body are entered by insert_before and insert_after.
   for (size_t i = loop.depth + 1; i < loop.place.path.size() && loop.place.path[i].as<Alloc>(); ++i)
     inside.push_back(loop.place.path[i]);
@@ -80,10 +83,12 @@ void check_visible(const StepContext& ctx, int requirement, const Place& p, cons
   const int out_depth = declared_at(ctx.func(), p.path, out).value_or(-1);
   for (const BlockAccess& a : accesses_of(p.block())) {
     if (!declared_at(ctx.func(), inside, a.buffer))
-      ctx.refuse(requirement, 1, a.buffer->name + " is not declared around " + loop.text(), {p.stmt, loop.stmt});
+      ctx.refuse(requirement, 1, a.buffer->name + " is not declared around " + loop.text(),
+                 {p.stmt, loop.stmt});
     const int depth = declared_at(ctx.func(), p.path, a.buffer).value_or(-1);
     if (depth > out_depth)
-      ctx.refuse(requirement, 1, a.buffer->name + " doesn't live as long as " + out->name, {p.stmt, loop.stmt});
+      ctx.refuse(requirement, 1, a.buffer->name + " doesn't live as long as " + out->name,
+                 {p.stmt, loop.stmt});
   }
 }
 

@@ -6,17 +6,19 @@
 
 namespace nestor::schedules {
 
-// The part of an iterator's domain that must run under the loop: [base, base + extent), cut by the domain as ever.
+// The part of an iterator's domain that must run under the loop: [base, base + extent), cut by the domain as
+// ever.
 struct IterSpan {
   Expr base;
   Expr extent;
 };
 IterSpan whole(const IterVar& i);
 IterSpan exact_span_of(const Bound& b, const IterVar& i);  // runs no other instances
-IterSpan span_of(const Bound& b, const IterVar& i);        // the whole domain where that is no more iterations
+IterSpan span_of(const Bound& b, const IterVar& i);  // the whole domain where that is no more iterations
 
-// The block with new loops, one per iterator (guards fall away: the loops they guarded are gone), S before R. Loops of
-// S iterators are named by the step's results, or after their iterators. `guards` are added, with fresh variables.
+// The block with new loops, one per iterator (guards fall away: the loops they guarded are gone), S before R.
+// Loops of S iterators are named by the step's results, or after their iterators. `guards` are added, with
+// fresh variables.
 Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>& spans, const Stmt& loop,
              const std::vector<IterVar>& guards = {});
 size_t count_spatial(const Block& b);  // without guards

@@ -20,10 +20,15 @@ void collect(const Stmt& s, std::vector<Stmt>& path, std::vector<Place>& out) {
         for (const Stmt& child : q.stmts) collect(child, path, out);
         path.pop_back();
       },
-      [&](const For& f) { inside({f.body}); }, [&](const Block&) { out.push_back({s, path}); },
-      [&](const If& i) { inside({i.then_case, i.else_case}); }, [&](const Alloc& a) { inside({a.body}); },
-      [&](const LetStmt& l) { inside({l.body}); }, [](const Store&) {}, [](const Update&) {},
-      [](const Evaluate&) {});
+      [&](const For& f) { inside({f.body}); },
+      [&](const Block&) {
+        out.push_back({s, path});
+      },
+      [&](const If& i) {
+        inside({i.then_case, i.else_case});
+      },
+      [&](const Alloc& a) { inside({a.body}); }, [&](const LetStmt& l) { inside({l.body}); },
+      [](const Store&) {}, [](const Update&) {}, [](const Evaluate&) {});
 }
 
 struct Replacer : Rewriter {
@@ -50,7 +55,9 @@ std::vector<Stmt> Place::loops() const {
   return out;
 }
 
-bool Place::under(const Stmt& s) const { return stmt.same_as(s) || depth_of(s) < path.size(); }
+bool Place::under(const Stmt& s) const {
+  return stmt.same_as(s) || depth_of(s) < path.size();
+}
 
 size_t Place::depth_of(const Stmt& s) const {
   for (size_t i = 0; i < path.size(); ++i)
@@ -71,8 +78,12 @@ std::optional<Place> find_place(const PrimFunc& f, const std::string& block) {
   return std::nullopt;
 }
 
-const std::string& loop_name(const Stmt& s) { return as_for(s).var->name; }
-int64_t extent_of(const Stmt& loop) { return as_int(as_for(loop).extent).value_or(-1); }
+const std::string& loop_name(const Stmt& s) {
+  return as_for(s).var->name;
+}
+int64_t extent_of(const Stmt& loop) {
+  return as_int(as_for(loop).extent).value_or(-1);
+}
 
 Stmt replace(const Stmt& root, const Stmt& target, const Stmt& with) {
   Replacer r;
@@ -144,7 +155,8 @@ std::string loop_stem(const std::string& iterator) {
 }
 
 Stmt nest(const std::vector<NewLoop>& loops, Stmt body) {
-  for (auto it = loops.rbegin(); it != loops.rend(); ++it) body = make::loop(it->var, it->extent, std::move(body));
+  for (auto it = loops.rbegin(); it != loops.rend(); ++it)
+    body = make::loop(it->var, it->extent, std::move(body));
   return body;
 }
 

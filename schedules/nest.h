@@ -1,5 +1,5 @@
-// Finding and replacing parts of a function: what every primitive does before and after its own work. Nothing here
-// knows about schedules; statements are found by identity of their handles.
+// Finding and replacing parts of a function: what every primitive does before and after its own work. Nothing
+// here knows about schedules; statements are found by identity of their handles.
 #pragma once
 
 #include <optional>
@@ -18,15 +18,17 @@ struct Place {
   std::vector<Stmt> path;  // For, Seq, If, LetStmt, Alloc around it, outermost first
   const Block& block() const { return *stmt.as<Block>(); }
   const std::string& name() const { return block().id->name; }
-  std::vector<Stmt> loops() const;            // the Fors of the path
-  bool under(const Stmt& s) const;            // s is on the path, or the block itself
-  size_t depth_of(const Stmt& s) const;       // its index in the path; path.size() where absent
+  std::vector<Stmt> loops() const;       // the Fors of the path
+  bool under(const Stmt& s) const;       // s is on the path, or the block itself
+  size_t depth_of(const Stmt& s) const;  // its index in the path; path.size() where absent
 };
 
 std::vector<Place> places(const Stmt& root);  // in program order; paths begin at root
 std::optional<Place> find_place(const PrimFunc& f, const std::string& block);
 
-inline const For& as_for(const Stmt& s) { return *s.as<For>(); }
+inline const For& as_for(const Stmt& s) {
+  return *s.as<For>();
+}
 const std::string& loop_name(const Stmt& s);
 int64_t extent_of(const Stmt& loop);  // -1 where not constant
 
@@ -52,7 +54,7 @@ struct NewLoop {
 Stmt nest(const std::vector<NewLoop>& loops, Stmt body);
 
 // Loops are substituted in bindings; where a loop's extent is 1 its variable is 0.
-std::vector<Var> vars_of(const Expr& e);  // each once, in order of appearance
+std::vector<Var> vars_of(const Expr& e);       // each once, in order of appearance
 bool same_expr(const Expr& a, const Expr& b);  // equal with the same variables and buffers
 
 }  // namespace nestor::schedules

@@ -1,7 +1,7 @@
 // parallel: iterations of a loop run on several threads, in no order.
 //
-// Temporaries that iterations share only because they were allocated for the whole function become each iteration's own:
-// their allocation moves into the loop (make_independent).
+// Temporaries that iterations share only because they were allocated for the whole function become each
+// iteration's own: their allocation moves into the loop (make_independent).
 //
 // Requires
 //  1. the loop is serial;
@@ -13,16 +13,18 @@
 namespace nestor::schedules {
 
 // Also used by vectorize and bind: a hint that fits the conflict.
-std::string conflict_hint(const LoopRef& loop, const Conflict& conflict) {
+std::string conflict_hint(const StepContext& ctx, const LoopRef& loop, const Conflict& conflict) {
   const LoopUse use = use_of(loop.place.block(), as_for(loop.stmt).var);
-  if (!use.reduce) return "choose a loop of an S iterator of every block below, or move " + conflict.buffer->name + "'s block out";
-  std::string names;
+  if (!use.reduce)
+    return "choose a loop of an S iterator of every block below, or move " + conflict.buffer->name +
+           "'s block out";
+  std::vector<std::string> steps;
   for (const Stmt& l : loop.place.loops()) {
     const LoopUse other = use_of(loop.place.block(), as_for(l).var);
     if (other.spatial && !other.reduce && extent_of(l) != 1)
-      names += (names.empty() ? "" : ", ") + loop.place.name() + "." + loop_name(l);
+      steps.push_back(ctx.instead(0, loop.place.name() + "." + loop_name(l)));
   }
-  return names.empty() ? "no loop of this block is free of the reduction" : "loops without the reduction: " + names;
+  return steps.empty() ? "no loop of this block is free of the reduction" : join(steps, "\n");
 }
 
 namespace {
@@ -32,17 +34,19 @@ PrimFunc run(StepContext& ctx) {
   const For& old = as_for(loop.stmt);
   if (old.kind != ForKind::serial) ctx.refuse(1, 0, loop.text() + " has a kind already", {loop.stmt});
   for (size_t i = 0; i < loop.depth; ++i)
-    if (const auto* l = loop.place.path[i].as<For>(); l && (l->kind == ForKind::vectorized || l->kind == ForKind::thread))
+    if (const auto* l = loop.place.path[i].as<For>();
+        l && (l->kind == ForKind::vectorized || l->kind == ForKind::thread))
       ctx.refuse(3, 0, "it is inside " + l->var->name, {loop.place.path[i], loop.stmt});
   PrimFunc out = ctx.func();
   if (const auto conflict = make_independent(out, old.var, true))
-    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(loop, *conflict));
+    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
   Stmt now;
   for_each_stmt(out.body, [&](const Stmt& s) {
     if (s.as<For>() && s.as<For>()->var == old.var) now = s;
   });
-  return replace(out, now,
-                 make::loop(old.var, old.extent, as_for(now).body, ForKind::parallel, ThreadTag::none, old.annotations));
+  return replace(
+      out, now,
+      make::loop(old.var, old.extent, as_for(now).body, ForKind::parallel, ThreadTag::none, old.annotations));
 }
 
 }  // namespace

@@ -28,26 +28,16 @@ Primitive sample_choice_row();
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> table = {
-      split_row(),
-      fuse_row(),
-      reorder_row(),
-      tile_row(),
-      parallel_row(),
-      vectorize_row(),
-      unroll_row(),
-      bind_row(),
-      compute_at_row(),
-      reverse_compute_at_row(),
-      compute_inline_row(),
-      reverse_compute_inline_row(),
-      cache_read_row(),
-      cache_write_row(),
-      set_scope_row(),
-      decompose_reduction_row(),
-      annotate_row(),
-      transform_layout_row(),
-      sample_factors_row(),
-      sample_choice_row(),
+      split_row(),          fuse_row(),
+      reorder_row(),        tile_row(),
+      parallel_row(),       vectorize_row(),
+      unroll_row(),         bind_row(),
+      compute_at_row(),     reverse_compute_at_row(),
+      compute_inline_row(), reverse_compute_inline_row(),
+      cache_read_row(),     cache_write_row(),
+      set_scope_row(),      decompose_reduction_row(),
+      annotate_row(),       transform_layout_row(),
+      sample_factors_row(), sample_choice_row(),
   };
   return table;
 }
@@ -63,7 +53,9 @@ PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions) {
   if (!row) {
     std::vector<std::string> names;
     for (const Primitive& p : primitives()) names.push_back(p.name);
-    throw ScheduleError(Diagnostic{"there is no primitive `" + step.primitive + "`", loc_of_primitive(step), {},
+    throw ScheduleError(Diagnostic{"there is no primitive `" + step.primitive + "`",
+                                   loc_of_primitive(step),
+                                   {},
                                    "the nearest are " + nearest(step.primitive, names)});
   }
   StepContext ctx(f, step, *row, decisions);
@@ -87,7 +79,9 @@ PrimFunc apply(const PrimFunc& f, const Trace& trace) {
   return out;
 }
 
-Schedule& Schedule::operator()(std::string_view line) { return step(parse_step(line)); }
+Schedule& Schedule::operator()(std::string_view line) {
+  return step(parse_step(line));
+}
 
 Schedule& Schedule::step(Step s) {
   schedules::Decisions decisions = decisions_;

@@ -1,12 +1,14 @@
-// What a primitive is: one row of one table. The row says how a step's words are read, what the primitive requires, and
-// holds its function; the parser's messages, the CLI, the tuner and the docs all read the same row.
+// What a primitive is: one row of one table. The row says how a step's words are read, what the primitive
+// requires, and holds its function; the parser's messages, the CLI, the tuner and the docs all read the same
+// row.
 //
-// A primitive's function takes the step (StepContext) and gives the new function. Whatever it can't do it refuses with
-// the number of the requirement that is broken. Four requirements hold for all primitives and are checked here:
+// A primitive's function takes the step (StepContext) and gives the new function. Whatever it can't do it
+// refuses with the number of the requirement that is broken. Four requirements hold for all primitives and
+// are checked here:
 //   A. the step is written as the row says;
 //   B. the blocks, loops and buffers it names exist;
-//   C. the names it makes are new on every path through the new loops, or in the function for blocks and buffers;
-//   D. iterations of parallel, vectorized and thread loops still don't conflict afterwards.
+//   C. the names it makes are new on every path through the new loops, or in the function for blocks and
+//   buffers; D. iterations of parallel, vectorized and thread loops still don't conflict afterwards.
 #pragma once
 
 #include <map>
@@ -65,9 +67,9 @@ using Decisions = std::map<std::string, std::string>;
 
 // A loop as a step names it.
 struct LoopRef {
-  Place place;      // of the block it was named through
-  Stmt stmt;        // the For
-  size_t depth = 0; // its index in place.path
+  Place place;       // of the block it was named through
+  Stmt stmt;         // the For
+  size_t depth = 0;  // its index in place.path
   std::string text() const { return place.name() + "." + loop_name(stmt); }
 };
 
@@ -90,8 +92,8 @@ class StepContext {
   bool names_loop(size_t arg) const;  // of a `target`
   Buffer buffer(size_t arg) const;
   std::vector<Buffer> buffers(size_t arg) const;
-  std::vector<std::string> items(size_t arg) const;           // of ints and words; decisions already put in
-  std::vector<std::optional<int64_t>> ints(size_t arg) const; // `_` is nullopt
+  std::vector<std::string> items(size_t arg) const;            // of ints and words; decisions already put in
+  std::vector<std::optional<int64_t>> ints(size_t arg) const;  // `_` is nullopt
   IndexMapText map(size_t arg) const;
   std::string word(size_t arg) const;
   std::vector<std::string> decision(size_t arg) const;  // empty where there is none yet
@@ -101,12 +103,15 @@ class StepContext {
 
   // The i-th result's name, checked against `taken` and added to it; `base` made unique where none is given.
   std::string new_name(size_t i, const std::string& base, std::set<std::string>& taken) const;
+  // The step with other words for an argument, as text to paste.
+  std::string instead(size_t arg, const std::string& words) const;
   void expect_results(size_t most) const;  // refuses more names than things made
 
-  // Throws ScheduleError. `at` is an argument's position in the row (or one of the constants), `marked` nodes of func().
+  // Throws ScheduleError. `at` is an argument's position in the row (or one of the constants), `marked` nodes
+  // of func().
   static constexpr int kPrimitive = -1, kResults = -2;
-  [[noreturn]] void refuse(int requirement, int at, const std::string& why, const std::vector<Stmt>& marked = {},
-                           const std::string& hint = "") const;
+  [[noreturn]] void refuse(int requirement, int at, const std::string& why,
+                           const std::vector<Stmt>& marked = {}, const std::string& hint = "") const;
   [[noreturn]] void refuse(int requirement, const SourceLoc& at, const std::string& why,
                            const std::vector<Stmt>& marked = {}, const std::string& hint = "") const;
   [[noreturn]] void refuse_common(char requirement, const SourceLoc& at, const std::string& why,

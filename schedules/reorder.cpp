@@ -1,13 +1,16 @@
 // reorder: loops around one block change places. Loops that aren't named keep theirs.
 //
-// Only the loops' headers move, so what must hold is about the order of one block's instances. A map's instances can run
-// in any order. A reduction's too, up to rounding (this step is where reassociation is allowed), as long as the instance
-// with all R iterators 0, before which the init runs, still comes first for each element.
+// Only the loops' headers move, so what must hold is about the order of one block's instances. A map's
+// instances can run in any order. A reduction's too, up to rounding (this step is where reassociation is
+// allowed), as long as the instance with all R iterators 0, before which the init runs, still comes first for
+// each element.
 //
 // Requires
-//  1. the loops stand directly inside each other down to the innermost named, and only that one block is below;
+//  1. the loops stand directly inside each other down to the innermost named, and only that one block is
+//  below;
 //  2. the block is a map or a reduction;
-//  3. for a reduction, no loop serves both S and R iterators, and no instance runs twice in the loops that move;
+//  3. for a reduction, no loop serves both S and R iterators, and no instance runs twice in the loops that
+//  move;
 //  4. extents don't depend on loops that would come to stand inside;
 //  5. the loops are serial or unrolled.
 #include <algorithm>
@@ -29,14 +32,15 @@ std::optional<std::vector<Stmt>> loops_between(const Place& p, size_t first, siz
 
 namespace {
 
-// The loops that may be permuted together with this one, as text.
+// A legal step: the loops that stand directly around and inside this one, in the inverse order.
 std::string free_loops(const Place& p, size_t depth) {
   size_t first = depth, last = depth;
   while (first > 0 && p.path[first - 1].as<For>()) --first;
   while (last + 1 < p.path.size() && p.path[last + 1].as<For>()) ++last;
   std::vector<std::string> names;
   for (size_t i = first; i <= last; ++i) names.push_back(loop_name(p.path[i]));
-  return "reorder " + p.name() + " with loops of (" + join(names, " ") + ") only";
+  return names.size() < 2 ? ""
+                          : "reorder " + p.name() + " (" + join({names.rbegin(), names.rend()}, " ") + ")";
 }
 
 void check_block(const StepContext& ctx, const Place& p, const std::vector<Stmt>& moving) {
@@ -66,10 +70,12 @@ PrimFunc run(StepContext& ctx) {
   }
   for (const Place& other : places(p.path[positions.front()]))
     if (!other.stmt.same_as(p.stmt))
-      ctx.refuse(1, 0, "block " + other.name() + " is below these loops too", {other.stmt}, free_loops(p, positions.back()));
+      ctx.refuse(1, 0, "block " + other.name() + " is below these loops too", {other.stmt},
+                 free_loops(p, positions.back()));
   for (const Stmt& l : *between)
     if (as_for(l).kind != ForKind::serial && as_for(l).kind != ForKind::unrolled)
-      ctx.refuse(5, 0, loop_name(l) + " is neither serial nor unrolled", {l}, "reorder before the step that gives a kind");
+      ctx.refuse(5, 0, loop_name(l) + " is neither serial nor unrolled", {l},
+                 "reorder before the step that gives a kind");
   check_block(ctx, p, *between);
 
   std::vector<Stmt> order = *between;

@@ -1,18 +1,24 @@
-// reverse_compute_at: a consumer moves under a loop of its producers, and consumes there what this iteration finished.
+// reverse_compute_at: a consumer moves under a loop of its producers, and consumes there what this iteration
+// finished.
 //
-// Unlike compute_at this needs exact regions: an instance must run in the iteration that finishes what it reads, no
-// sooner. So each dimension of what the producers write under the loop must be a gapless range, and the consumer reads
-// it at plain iterators, whose new loops then run over that range. Its other iterators run whole.
+// Unlike compute_at this needs exact regions: an instance must run in the iteration that finishes what it
+// reads, no sooner. So each dimension of what the producers write under the loop must be a gapless range, and
+// the consumer reads it at plain iterators, whose new loops then run over that range. Its other iterators run
+// whole.
 //
 // Requires
 //  1. the block is a map or a reduction with its init, and the only writer of its buffer;
 //  2. the block stands after the loop;
-//  3. a block under the loop writes what it reads, and no loop around or at the loop serves such a block's R iterators;
-//  4. it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of which its
+//  3. a block under the loop writes what it reads, and no loop around or at the loop serves such a block's R
+//  iterators;
+//  4. it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of
+//  which its
 //     writers have instances;
-//  5. what those blocks write in one iteration is a box without gaps, the same for each iterator of the block;
+//  5. what those blocks write in one iteration is a box without gaps, the same for each iterator of the
+//  block;
 //  6. for a reduction, that box has the whole range of its R iterators;
-//  7. no block in between touches what it writes or writes what it reads, and its other inputs aren't made in loops that
+//  7. no block in between touches what it writes or writes what it reads, and its other inputs aren't made in
+//  loops that
 //     it shares with the loop;
 //  8. its buffers can be seen from the loop;
 //  9. the loop is not, nor is it inside, a vectorized loop.
@@ -33,7 +39,8 @@ struct Move {
 };
 
 bool is_producer(const Move& m, const Buffer& b) {
-  return std::any_of(m.producers.begin(), m.producers.end(), [&](const Place& p) { return writes(p.block(), b); });
+  return std::any_of(m.producers.begin(), m.producers.end(),
+                     [&](const Place& p) { return writes(p.block(), b); });
 }
 
 // The loops of a producer that are legal as far as its R iterators go, as steps to paste.
@@ -70,7 +77,8 @@ void check_between(const StepContext& ctx, const Move& m) {
       ctx.refuse(7, 0, "block " + q.name() + " touches " + m.info.out->name, {q.stmt, m.block.stmt});
     for (const Buffer& b : inputs)
       if (!inside && writes(q.block(), b))
-        ctx.refuse(7, 0, "block " + q.name() + " writes " + b->name + " between them", {q.stmt, m.block.stmt});
+        ctx.refuse(7, 0, "block " + q.name() + " writes " + b->name + " between them",
+                   {q.stmt, m.block.stmt});
   }
   // In loops that both share, an instance may come to run in another iteration than before.
   for (const Stmt& l : m.block.loops()) {
@@ -78,7 +86,8 @@ void check_between(const StepContext& ctx, const Move& m) {
     for (const Buffer& b : inputs)
       for (const Place& q : m.all)
         if (!is_producer(m, b) && writes(q.block(), b) && q.under(l))
-          ctx.refuse(7, 0, "block " + q.name() + " makes " + b->name + " in the shared loop " + loop_name(l), {q.stmt});
+          ctx.refuse(7, 0, "block " + q.name() + " makes " + b->name + " in the shared loop " + loop_name(l),
+                     {q.stmt});
   }
 }
 
@@ -89,17 +98,20 @@ void check(const StepContext& ctx, const Move& m) {
     ctx.refuse(1, 0, p.name() + " is a reduction without its init", {p.stmt});
   if (writers(ctx.func(), m.info.out).size() > 1)
     ctx.refuse(1, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
-  if (p.under(m.loop.stmt)) ctx.refuse(2, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
+  if (p.under(m.loop.stmt))
+    ctx.refuse(2, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
   for (const Place& q : m.all)
     if (q.under(m.loop.stmt) && order_of(m.all, q.stmt) > order_of(m.all, p.stmt))
-      ctx.refuse(2, 1, p.name() + " stands before " + m.loop.text(), {p.stmt, m.loop.stmt}, "compute_at moves a producer");
+      ctx.refuse(2, 1, p.name() + " stands before " + m.loop.text(), {p.stmt, m.loop.stmt},
+                 "compute_at moves a producer");
   if (m.producers.empty())
-    ctx.refuse(3, 1, "no block under " + m.loop.text() + " writes what " + p.name() + " reads", {m.loop.stmt, p.stmt},
-               legal_loops(m));
+    ctx.refuse(3, 1, "no block under " + m.loop.text() + " writes what " + p.name() + " reads",
+               {m.loop.stmt, p.stmt}, legal_loops(m));
   for (const Place& q : m.producers)
     for (const Stmt& l : q.loops())
       if (q.depth_of(l) <= q.depth_of(m.loop.stmt) && use_of(q.block(), as_for(l).var).reduce)
-        ctx.refuse(3, 1, loop_name(l) + " is a reduction loop of " + q.name() + ": its elements aren't final yet",
+        ctx.refuse(3, 1,
+                   loop_name(l) + " is a reduction loop of " + q.name() + ": its elements aren't final yet",
                    {l, q.stmt}, legal_loops(m));
   check_between(ctx, m);
   check_visible(ctx, 8, p, m.loop);
@@ -119,17 +131,22 @@ std::vector<Bound> region_written(const StepContext& ctx, const Move& m, const B
       for (const Stmt& l : q.loops())
         if (q.depth_of(l) <= q.depth_of(m.loop.stmt)) standing.push_back(l);
       const auto region = region_of(q, a, standing);
-      const bool whole = std::all_of(region.begin(), region.end(), [](const auto& d) { return d.has_value(); });
+      const bool whole =
+          std::all_of(region.begin(), region.end(), [](const auto& d) { return d.has_value(); });
       if (!whole || q.block().where || !fills_region(q, a, standing))
-        ctx.refuse(5, 1, "what " + q.name() + " writes of " + b->name + " in one iteration has no plain bounds", {q.stmt});
+        ctx.refuse(5, 1,
+                   "what " + q.name() + " writes of " + b->name + " in one iteration has no plain bounds",
+                   {q.stmt});
       for (size_t d = 0; d < region.size(); ++d) {
         if (first) {
           out.push_back(*region[d]);
           continue;
         }
         const auto both = unite(out[d], *region[d]);
-        if (!both || both->hi - both->lo != out[d].hi - out[d].lo || both->hi - both->lo != region[d]->hi - region[d]->lo)
-          ctx.refuse(5, 1, "the blocks that write " + b->name + " write different parts in one iteration", {q.stmt});
+        if (!both || both->hi - both->lo != out[d].hi - out[d].lo ||
+            both->hi - both->lo != region[d]->hi - region[d]->lo)
+          ctx.refuse(5, 1, "the blocks that write " + b->name + " write different parts in one iteration",
+                     {q.stmt});
       }
       first = false;
     }
@@ -137,7 +154,8 @@ std::vector<Bound> region_written(const StepContext& ctx, const Move& m, const B
 }
 
 // Gives the iterators by which the block reads a producer's buffer the range that is finished.
-void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b, std::vector<std::optional<Bound>>& tied) {
+void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
+                   std::vector<std::optional<Bound>>& tied) {
   const Block& block = m.block.block();
   const std::vector<Bound> region = region_written(ctx, m, b);
   const std::vector<Expr>* seen = nullptr;
@@ -158,12 +176,14 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b, std::
                          *index <= base + region[d].hi;
       if (k == block.iters.size() && fixed) continue;
       if (k == block.iters.size() || std::find(used.begin(), used.end(), k) != used.end())
-        ctx.refuse(4, 0, m.block.name() + " reads " + b->name + " at something else than distinct iterators", {m.block.stmt});
+        ctx.refuse(4, 0, m.block.name() + " reads " + b->name + " at something else than distinct iterators",
+                   {m.block.stmt});
       used.push_back(k);
       const auto extent = as_int(block.iters[k].extent);
       for (const Place& q : m.producers)
         if (writes(q.block(), b) && (!extent || !reaches(q, b, d, 0, *extent - 1)))
-          ctx.refuse(4, 0, m.block.name() + " has instances where " + q.name() + " has none", {m.block.stmt, q.stmt});
+          ctx.refuse(4, 0, m.block.name() + " has instances where " + q.name() + " has none",
+                     {m.block.stmt, q.stmt});
       if (tied[k]) {
         const Linear difference = add(tied[k]->base, region[d].base, -1);
         if (!is_zero(difference) || tied[k]->lo != region[d].lo || tied[k]->hi != region[d].hi)
@@ -217,8 +237,8 @@ PrimFunc run(StepContext& ctx) {
     spans.push_back(tied[k] ? exact_span_of(*tied[k], i) : whole(i));
     const bool all = is_const_int(spans[k].base, 0) && same_expr(spans[k].extent, i.extent);
     if (i.kind == IterKind::reduce && !all)
-      ctx.refuse(6, 1, "in one iteration only a part of " + i.var->name + "'s range is there", {m.block.stmt, m.loop.stmt},
-                 "a loop further out");
+      ctx.refuse(6, 1, "in one iteration only a part of " + i.var->name + "'s range is there",
+                 {m.block.stmt, m.loop.stmt}, "a loop further out");
   }
   const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards_of(m));
   std::vector<Stmt> producers;
@@ -231,25 +251,31 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive reverse_compute_at_row() {
-  return {"reverse_compute_at",
-          "n c h w ...",
-          {{ArgKind::block, "C"}, {ArgKind::loop, "T.i"}},
-          {},
-          "A consumer moves under a loop of its producers and consumes what that iteration finished.",
-          {"the block is a map or a reduction with its init, and the only writer of its buffer",
-           "the block stands after the loop",
-           "a block under the loop writes what it reads, and no loop around or at it serves such a block's R iterators",
-           "it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of which "
-           "its writers have instances",
-           "what those blocks write in one iteration is a box without gaps, the same for each iterator of the block",
-           "for a reduction, that box has the whole range of its R iterators",
-           "no block in between touches what it writes or writes what it reads, and its other inputs aren't made in loops "
-           "that it shares with the loop",
-           "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop"},
-          "for i in 8, k in 3 {\n  block T(...) { T[vi] += ... }\n}\nfor i in 8 {\n  block Y(vi: S 8 = i) { Y[vi] = T[vi] + B[vi] }",
-          "for i in 8 {\n  for k in 3 {\n    block T(...) { T[vi] += ... }\n  }\n  for i_1 in 1 {\n"
-          "    block Y(vi: S 8 = i + i_1) { Y[vi] = T[vi] + B[vi] }",
-          run};
+  return {
+      "reverse_compute_at",
+      "n c h w ...",
+      {{ArgKind::block, "C"}, {ArgKind::loop, "T.i"}},
+      {},
+      "A consumer moves under a loop of its producers and consumes what that iteration finished.",
+      {"the block is a map or a reduction with its init, and the only writer of its buffer",
+       "the block stands after the loop",
+       "a block under the loop writes what it reads, and no loop around or at it serves such a block's R "
+       "iterators",
+       "it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole "
+       "of which "
+       "its writers have instances",
+       "what those blocks write in one iteration is a box without gaps, the same for each iterator of the "
+       "block",
+       "for a reduction, that box has the whole range of its R iterators",
+       "no block in between touches what it writes or writes what it reads, and its other inputs aren't made "
+       "in loops "
+       "that it shares with the loop",
+       "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop"},
+      "for i in 8, k in 3 {\n  block T(...) { T[vi] += ... }\n}\nfor i in 8 {\n  block Y(vi: S 8 = i) { "
+      "Y[vi] = T[vi] + B[vi] }",
+      "for i in 8 {\n  for k in 3 {\n    block T(...) { T[vi] += ... }\n  }\n  for i_1 in 1 {\n"
+      "    block Y(vi: S 8 = i + i_1) { Y[vi] = T[vi] + B[vi] }",
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -1,17 +1,21 @@
-// reverse_compute_inline: a consumer disappears into the block that computes what it reads; that block then stores the
-// consumer's result directly, at the consumer's place.
+// reverse_compute_inline: a consumer disappears into the block that computes what it reads; that block then
+// stores the consumer's result directly, at the consumer's place.
 //
-// The producer's iterators become the consumer's, u = v - c where it reads T[u + c], with the consumer's domains: where
-// it reads only a part of T, only that part runs. (TVM dropped that predicate: issue 15911, pull request 17838.)
+// The producer's iterators become the consumer's, u = v - c where it reads T[u + c], with the consumer's
+// domains: where it reads only a part of T, only that part runs. (TVM dropped that predicate: issue 15911,
+// pull request 17838.)
 //
 // Requires
 //  1. the block is one store, a map, and the only writer of its buffer;
-//  2. the last block that writes what it reads is one store at distinct plain iterators, the only writer of that
+//  2. the last block that writes what it reads is one store at distinct plain iterators, the only writer of
+//  that
 //     temporary;
 //  3. nothing else reads the temporary;
-//  4. the block reads it at one place, at distinct iterators plus constants that give all its iterators (but those of
+//  4. the block reads it at one place, at distinct iterators plus constants that give all its iterators (but
+//  those of
 //     extent 1), and for each of its instances one of the producer's runs (a padding's border has none);
-//  5. no block from there on writes its other inputs or touches its output, and its buffers can be seen there.
+//  5. no block from there on writes its other inputs or touches its output, and its buffers can be seen
+//  there.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -22,7 +26,7 @@ namespace {
 
 struct Pair {
   Place consumer, producer;
-  Definition made;         // by the producer
+  Definition made;  // by the producer
   Buffer temporary;
   std::vector<Expr> read;  // indices at which the consumer reads it
 };
@@ -45,7 +49,8 @@ void check_order(const StepContext& ctx, const Pair& p) {
     if (q.stmt.same_as(p.consumer.stmt)) break;
     if (passed)
       for (const BlockAccess& a : accesses_of(q.block()))
-        if (a.buffer == out) ctx.refuse(5, 0, "block " + q.name() + " touches " + out->name, {q.stmt, p.consumer.stmt});
+        if (a.buffer == out)
+          ctx.refuse(5, 0, "block " + q.name() + " touches " + out->name, {q.stmt, p.consumer.stmt});
     passed = passed || q.stmt.same_as(p.producer.stmt);
     for (const Buffer& b : read_buffers(p.consumer.block()))
       if (passed && b != p.temporary && writes(q.block(), b))
@@ -62,15 +67,19 @@ Pair read_pair(const StepContext& ctx) {
   std::string why;
   const BlockInfo info = inspect(p.consumer.block());
   if (info.kind != BlockKind::map || !p.consumer.block().body.as<Store>())
-    ctx.refuse(1, 0, info.why.empty() ? p.consumer.name() + " is not a single store" : info.why, {p.consumer.stmt});
+    ctx.refuse(1, 0, info.why.empty() ? p.consumer.name() + " is not a single store" : info.why,
+               {p.consumer.stmt});
   if (writers(ctx.func(), info.out).size() > 1)
     ctx.refuse(1, 0, "other blocks write " + info.out->name + " too", {p.consumer.stmt});
   p.producer = find_producer(ctx, p.consumer);
   const auto made = definition_of(p.producer.block(), &why);
-  if (!made) ctx.refuse(2, 0, why, {p.producer.stmt}, "reverse_compute_at " + p.consumer.name() + " " + p.producer.name() + ".LOOP");
+  if (!made)
+    ctx.refuse(2, 0, why, {p.producer.stmt},
+               "reverse_compute_at " + p.consumer.name() + " " + p.producer.name() + ".LOOP");
   p.made = *made;
   p.temporary = made->store->buffer;
-  if (!is_temporary(ctx.func(), p.temporary)) ctx.refuse(2, 0, p.temporary->name + " is a parameter", {p.producer.stmt});
+  if (!is_temporary(ctx.func(), p.temporary))
+    ctx.refuse(2, 0, p.temporary->name + " is a parameter", {p.producer.stmt});
   if (writers(ctx.func(), p.temporary).size() > 1)
     ctx.refuse(2, 0, "other blocks write " + p.temporary->name + " too", {p.producer.stmt});
   for (const Place& q : readers(ctx.func(), p.temporary))
@@ -80,7 +89,8 @@ Pair read_pair(const StepContext& ctx) {
     if (a.buffer != p.temporary) continue;
     for (size_t d = 0; d < a.indices.size() && !p.read.empty(); ++d)
       if (!same_expr(a.indices[d], p.read[d]))
-        ctx.refuse(4, 0, p.consumer.name() + " reads " + p.temporary->name + " at several places", {p.consumer.stmt});
+        ctx.refuse(4, 0, p.consumer.name() + " reads " + p.temporary->name + " at several places",
+                   {p.consumer.stmt});
     p.read = a.indices;
   }
   check_order(ctx, p);
@@ -113,15 +123,17 @@ PrimFunc run(StepContext& ctx) {
     size_t u = to.iters.size();
     if (index.terms.size() == 1 && index.terms[0].coefficient == 1)
       for (size_t j = 0; j < to.iters.size(); ++j)
-        if (index.terms[0].atom.as<VarRef>() && index.terms[0].atom.as<VarRef>()->var == to.iters[j].var) u = j;
+        if (index.terms[0].atom.as<VarRef>() && index.terms[0].atom.as<VarRef>()->var == to.iters[j].var)
+          u = j;
     if (u == to.iters.size() || tied[u])
-      ctx.refuse(4, 0, to.id->name + " reads " + p.temporary->name + " at something else than distinct iterators",
+      ctx.refuse(4, 0,
+                 to.id->name + " reads " + p.temporary->name + " at something else than distinct iterators",
                  {p.consumer.stmt});
     tied[u] = true;
     const auto extent = as_int(to.iters[u].extent);
     if (!extent || !reaches(p.producer, p.temporary, d, index.constant, index.constant + *extent - 1))
-      ctx.refuse(4, 0, to.id->name + " has instances where " + from.id->name + " has none", {p.consumer.stmt, p.producer.stmt},
-                 "compute_inline " + from.id->name);
+      ctx.refuse(4, 0, to.id->name + " has instances where " + from.id->name + " has none",
+                 {p.consumer.stmt, p.producer.stmt}, "compute_inline " + from.id->name);
     IterVar i = v;
     i.var = make_var(v.var->name);
     i.extent = to.iters[u].extent;
@@ -162,12 +174,15 @@ Primitive reverse_compute_inline_row() {
           {},
           "A consumer disappears into the block that computes what it reads.",
           {"the block is one store, a map, and the only writer of its buffer",
-           "the last block that writes what it reads is one store at distinct plain iterators, the only writer of that "
+           "the last block that writes what it reads is one store at distinct plain iterators, the only "
+           "writer of that "
            "temporary",
            "nothing else reads the temporary",
-           "the block reads it at one place, at distinct iterators plus constants that give all its iterators, and for "
+           "the block reads it at one place, at distinct iterators plus constants that give all its "
+           "iterators, and for "
            "each of its instances one of the producer's runs",
-           "no block from there on writes its other inputs or touches its output, and its buffers can be seen there"},
+           "no block from there on writes its other inputs or touches its output, and its buffers can be "
+           "seen there"},
           "block T(vi: S 10 = i) { T[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = T[vi + 1] }",
           "block T(vi: S 8 = i - 1) { Y[vi] = X[vi + 1] * 2.0f32 }",
           run};

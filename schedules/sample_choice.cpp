@@ -1,4 +1,5 @@
-// sample_choice: a name for one of several words that a search may choose: a factor, a tail, a scope, a number.
+// sample_choice: a name for one of several words that a search may choose: a factor, a tail, a scope, a
+// number.
 //
 // Requires
 //  1. there is a candidate;
@@ -21,7 +22,8 @@ PrimFunc run(StepContext& ctx) {
   if (decided.empty()) ctx.refuse(2, 0, "nothing has been decided", {}, print(legal));
   if (decided.size() != 1 || std::find(candidates.begin(), candidates.end(), decided[0]) == candidates.end())
     ctx.refuse(3, 1, "`" + join(decided, ", ") + "` is none of them", {}, print(legal));
-  if (!ctx.step().results.empty() && ctx.step().results[0] != "_") ctx.decisions()[ctx.step().results[0]] = decided[0];
+  if (!ctx.step().results.empty() && ctx.step().results[0] != "_")
+    ctx.decisions()[ctx.step().results[0]] = decided[0];
   return ctx.func();
 }
 

@@ -1,10 +1,11 @@
-// sample_factors: names for factors of a loop's extent that a search may choose. The choice stands in the line itself,
-// so a trace replays as it was; decisions.cpp draws and changes choices.
+// sample_factors: names for factors of a loop's extent that a search may choose. The choice stands in the
+// line itself, so a trace replays as it was; decisions.cpp draws and changes choices.
 //
 // Requires
 //  1. the loop's extent is a constant, parts is at least 2, max (of each but the first part) at least 1;
 //  2. a decision stands behind `->`;
-//  3. the decision has a factor per part, all at least 1, none but the first above max, and covers the extent.
+//  3. the decision has a factor per part, all at least 1, none but the first above max, and covers the
+//  extent.
 #include <charconv>
 
 #include "schedules/primitive.h"
@@ -18,7 +19,8 @@ PrimFunc run(StepContext& ctx) {
   const int64_t extent = extent_of(loop.stmt);
   const int64_t parts = ctx.int_option("parts").value_or(2), max = ctx.int_option("max").value_or(64);
   if (extent < 0) ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt});
-  if (parts < 2 || max < 1) ctx.refuse(1, 0, "parts=" + std::to_string(parts) + " max=" + std::to_string(max));
+  if (parts < 2 || max < 1)
+    ctx.refuse(1, 0, "parts=" + std::to_string(parts) + " max=" + std::to_string(max));
   ctx.expect_results(static_cast<size_t>(parts));
   const std::vector<std::string> words = ctx.decision(1);
   Step legal = ctx.step();
@@ -30,9 +32,11 @@ PrimFunc run(StepContext& ctx) {
   for (size_t i = 0; i < words.size(); ++i) {
     int64_t f = 0;
     const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), f);
-    if (error != std::errc() || end != words[i].data() + words[i].size() || f < 1 || f > (int64_t{1} << 40) / product)
+    if (error != std::errc() || end != words[i].data() + words[i].size() || f < 1 ||
+        f > (int64_t{1} << 40) / product)
       ctx.refuse(3, 1, "`" + words[i] + "` is no factor", {loop.stmt}, print(legal));
-    if (i > 0 && f > max) ctx.refuse(3, 1, words[i] + " is above max=" + std::to_string(max), {loop.stmt}, print(legal));
+    if (i > 0 && f > max)
+      ctx.refuse(3, 1, words[i] + " is above max=" + std::to_string(max), {loop.stmt}, print(legal));
     product *= f;
   }
   if (words.size() != static_cast<size_t>(parts) || product < extent)
@@ -50,8 +54,10 @@ Primitive sample_factors_row() {
           {{ArgKind::loop, "T.i"}, {ArgKind::decision, "-> [4, 16]"}},
           {{"parts", "INT"}, {"max", "INT"}},
           "Names for factors of a loop's extent that a search may choose.",
-          {"the loop's extent is a constant, parts is at least 2 and max at least 1", "a decision stands behind `->`",
-           "the decision has a factor per part, all at least 1, none but the first above max, and covers the extent"},
+          {"the loop's extent is a constant, parts is at least 2 and max at least 1",
+           "a decision stands behind `->`",
+           "the decision has a factor per part, all at least 1, none but the first above max, and covers the "
+           "extent"},
           "f0 f1 = sample_factors T.i parts=2 max=64 -> [4, 16]",
           "i0 i1 = split T.i [f0, f1]",
           run};

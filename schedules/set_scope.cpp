@@ -35,8 +35,9 @@ namespace {
 PrimFunc run(StepContext& ctx) {
   const Buffer b = ctx.buffer(0);
   if (const Param* p = find_param(ctx.func(), b))
-    ctx.refuse(1, 0, b->name + " is an `" + name_of(p->role) + "` parameter", {},
-               p->role == Role::out ? "C = cache_write " + b->name + " local" : "C = cache_read T " + b->name + " local");
+    ctx.refuse(
+        1, 0, b->name + " is an `" + name_of(p->role) + "` parameter", {},
+        p->role == Role::out ? "C = cache_write BLOCK local" : "C = cache_read BLOCK " + b->name + " local");
   const auto scope = parse_scope(ctx.word(1));
   if (!scope) ctx.refuse(2, 1, "`" + ctx.word(1) + "` is no scope", {}, "set_scope " + b->name + " local");
   BufferDecl decl = decl_of(ctx.func(), b);

@@ -1,9 +1,10 @@
 // split: one loop becomes several, whose digits make up the old variable: i = (i0 * f1 + i1) * f2 + i2.
 //
-// Where the factors' product is more than the extent, the overhang must not run. Mostly it already can't: the old
-// variable leaves an iterator's domain there. Where it doesn't (a loop made by an earlier split or by compute_at), the
-// blocks below get an iterator more, with the old loop as its domain: a guard like any other, which no later step loses.
-// TVM adds a predicate only at the block that was named, and lost it (pull request 9228).
+// Where the factors' product is more than the extent, the overhang must not run. Mostly it already can't: the
+// old variable leaves an iterator's domain there. Where it doesn't (a loop made by an earlier split or by
+// compute_at), the blocks below get an iterator more, with the old loop as its domain: a guard like any
+// other, which no later step loses. TVM adds a predicate only at the block that was named, and lost it (pull
+// request 9228).
 //
 // Requires
 //  1. the loop is serial: a kind is given to the loops that are left at the end;
@@ -17,7 +18,9 @@ namespace nestor::schedules {
 
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
 
 struct Factors {
   std::vector<Expr> extents;
@@ -26,22 +29,27 @@ struct Factors {
 
 Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
   const auto given = ctx.ints(1);
-  if (given.size() < 2) ctx.refuse(2, 1, "there is only one factor", {}, "[_, 16]");
+  if (given.size() < 2)
+    ctx.refuse(
+        2, 1, "there is only one factor", {},
+        ctx.instead(1, "[_, " + (given.empty() || !given[0] ? "16" : std::to_string(*given[0])) + "]"));
   std::vector<int64_t> factors;
   int open = -1;
   int64_t product = 1;
   for (size_t i = 0; i < given.size(); ++i) {
-    if (!given[i] && open >= 0) ctx.refuse(2, 1, "`_` stands twice", {}, "[_, 16]");
+    if (!given[i] && open >= 0) ctx.refuse(2, 1, "`_` stands twice", {}, ctx.instead(1, "[_, 16]"));
     if (!given[i]) open = static_cast<int>(i);
     factors.push_back(given[i].value_or(1));
     if (factors.back() < 1) ctx.refuse(2, 1, std::to_string(factors.back()) + " is less than 1");
-    if (factors.back() > (int64_t{1} << 40) / product) ctx.refuse(2, 1, "the product of the factors overflows");
+    if (factors.back() > (int64_t{1} << 40) / product)
+      ctx.refuse(2, 1, "the product of the factors overflows");
     product *= factors.back();
   }
   Factors out;
   const int64_t extent = extent_of(loop.stmt);
   if (extent < 0 && open != 0)
-    ctx.refuse(4, 1, "the extent of " + loop.text() + " isn't a constant", {loop.stmt}, "[_, 16]");
+    ctx.refuse(4, 1, "the extent of " + loop.text() + " isn't a constant", {loop.stmt},
+               ctx.instead(1, "[_, 16]"));
   const bool balanced = ctx.choice("tail") == "balanced";
   if (extent >= 0 && open >= 0) {
     const size_t inner = static_cast<size_t>(open) + 1;
@@ -58,12 +66,10 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
   if (extent >= 0 && product < extent) {
     std::vector<std::string> legal{"_"};
     for (size_t i = 1; i < factors.size(); ++i) legal.push_back(std::to_string(factors[i]));
-    Step fixed = ctx.step();
-    fixed.args.back() = "[" + join(legal, ", ") + "]";
     ctx.refuse(3, 1,
                "the product is " + std::to_string(product) + ", the extent of " + loop.text() + " is " +
                    std::to_string(extent),
-               {loop.stmt}, print(fixed));
+               {loop.stmt}, ctx.instead(1, "[" + join(legal, ", ") + "]"));
   }
   for (int64_t f : factors) out.extents.emplace_back(f);
   out.overhangs = product != extent;
@@ -106,7 +112,8 @@ PrimFunc run(StepContext& ctx) {
   const LoopRef loop = ctx.loop(0);
   const For& old = as_for(loop.stmt);
   if (old.kind != ForKind::serial)
-    ctx.refuse(1, 0, loop.text() + " isn't serial any more", {loop.stmt}, "split before the step that gives a kind");
+    ctx.refuse(1, 0, loop.text() + " isn't serial any more", {loop.stmt},
+               "split before the step that gives a kind");
   const Factors factors = read_factors(ctx, loop);
   ctx.expect_results(factors.extents.size());
 
@@ -145,7 +152,8 @@ PrimFunc run(StepContext& ctx) {
   body = substitute(body, VarMap{{old.var, value}});
   Stmt out = nest({loops.begin() + 1, loops.end()}, body);
   Annotations annotations = old.annotations;
-  if (const std::string tail = ctx.choice("tail"); tail != "guard" && factors.overhangs) annotations["tail"] = tail;
+  if (const std::string tail = ctx.choice("tail"); tail != "guard" && factors.overhangs)
+    annotations["tail"] = tail;
   out = make::loop(loops[0].var, loops[0].extent, out, ForKind::serial, ThreadTag::none, annotations);
   return replace(ctx.func(), loop.stmt, simplify_bindings(out, facts_at(loop.place)));
 }
@@ -153,16 +161,17 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive split_row() {
-  return {"split",
-          "i0 i1 ...",
-          {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
-          {{"tail", "guard|peel|mask|balanced"}},
-          "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
-          {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
-           "the factors' product covers the extent", "a symbolic extent has its `_` first"},
-          "for i in 100 {\n  block T(vi: S 100 = i) { ... }",
-          "for i0 in 7, i1 in 16 {\n  block T(vi: S 100 = i0 * 16 + i1) { ... }",
-          run};
+  return {
+      "split",
+      "i0 i1 ...",
+      {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
+      {{"tail", "guard|peel|mask|balanced"}},
+      "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
+      {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
+       "the factors' product covers the extent", "a symbolic extent has its `_` first"},
+      "for i in 100 {\n  block T(vi: S 100 = i) { ... }",
+      "for i0 in 7, i1 in 16 {\n  block T(vi: S 100 = i0 * 16 + i1) { ... }",
+      run};
 }
 
 }  // namespace nestor::schedules

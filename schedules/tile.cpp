@@ -1,5 +1,5 @@
-// tile: several loops are split by one factor each, and the inner ones brought inside: a sugar for splits and a reorder,
-// whose requirements it has.
+// tile: several loops are split by one factor each, and the inner ones brought inside: a sugar for splits and
+// a reorder, whose requirements it has.
 //
 // Requires
 //  1. as many factors as loops, at least two, none of them `_`;
@@ -14,7 +14,8 @@ PrimFunc run(StepContext& ctx) {
   const std::vector<LoopRef> loops = ctx.loops(0);
   const auto factors = ctx.ints(1);
   if (loops.size() < 2 || loops.size() != factors.size())
-    ctx.refuse(1, 1, std::to_string(factors.size()) + " factors for " + std::to_string(loops.size()) + " loops");
+    ctx.refuse(1, 1,
+               std::to_string(factors.size()) + " factors for " + std::to_string(loops.size()) + " loops");
   ctx.expect_results(2 * loops.size());
   const std::string block = loops[0].place.name();
   std::set<std::string> taken = names_around(ctx.func(), loops[0].stmt);
@@ -63,9 +64,11 @@ Primitive tile_row() {
           {{ArgKind::loops, "T (i j ...)"}, {ArgKind::ints, "[16, 32]"}},
           {{"tail", "guard|peel|mask|balanced"}},
           "Several loops are split by one factor each, and the inner ones brought inside.",
-          {"as many factors as loops, at least two, none of them `_`", "what split and reorder require of these loops"},
+          {"as many factors as loops, at least two, none of them `_`",
+           "what split and reorder require of these loops"},
           "for i in 32, j in 64 {\n  block T(vi: S 32 = i, vj: S 64 = j) { ... }",
-          "for i0 in 2, j0 in 2, i1 in 16, j1 in 32 {\n  block T(vi: S 32 = i0 * 16 + i1, vj: S 64 = j0 * 32 + j1) { ... }",
+          "for i0 in 2, j0 in 2, i1 in 16, j1 in 32 {\n  block T(vi: S 32 = i0 * 16 + i1, vj: S 64 = j0 * 32 "
+          "+ j1) { ... }",
           run};
 }
 

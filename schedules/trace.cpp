@@ -1,5 +1,6 @@
-// The text of traces: lines to steps and back. Reading is purely by words here; what a word means is the business of the
-// primitive's table row (primitive.h), so that a trace with an unknown primitive still parses, prints and diffs.
+// The text of traces: lines to steps and back. Reading is purely by words here; what a word means is the
+// business of the primitive's table row (primitive.h), so that a trace with an unknown primitive still
+// parses, prints and diffs.
 #include <cctype>
 
 #include "nestor/schedule.h"
@@ -11,16 +12,20 @@ namespace schedules {
 
 namespace {
 
-[[noreturn]] void fail(const SourceLoc& line, int column, int length, std::string message, std::string hint = "") {
+[[noreturn]] void fail(const SourceLoc& line, int column, int length, std::string message,
+                       std::string hint = "") {
   SourceLoc loc = line;
   loc.column = column;
   loc.length = length;
   throw UserError(Diagnostic{std::move(message), std::move(loc), {}, std::move(hint)});
 }
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\r';
+}
 
-// Blanks: none after an opening bracket and before a closing one or a comma, one after a comma, else runs become one.
+// Blanks: none after an opening bracket and before a closing one or a comma, one after a comma, else runs
+// become one.
 std::string normalized(std::string_view s) {
   std::string out;
   bool quoted = false;
@@ -83,7 +88,8 @@ SourceLoc source_of(const Step& step) {
 
 bool is_option(const std::string& word) {
   const size_t at = word.find('=');
-  return at != std::string::npos && at > 0 && at + 1 < word.size() && is_identifier(std::string_view(word).substr(0, at));
+  return at != std::string::npos && at > 0 && at + 1 < word.size() &&
+         is_identifier(std::string_view(word).substr(0, at));
 }
 
 // The n-th word of a class: results before `=`, then the primitive, arguments, options.
@@ -104,7 +110,8 @@ SourceLoc locate(const Step& step, Part part, size_t n, const std::string& key =
   if (part == Part::primitive && first < words.size()) return at(words[first]);
   for (size_t i = first + 1; i < words.size(); ++i) {
     const bool option = is_option(words[i].text);
-    if (part == Part::option && option && words[i].text.compare(0, key.size() + 1, key + "=") == 0) return at(words[i]);
+    if (part == Part::option && option && words[i].text.compare(0, key.size() + 1, key + "=") == 0)
+      return at(words[i]);
     if (part == Part::arg && !option && seen++ == n) return at(words[i]);
   }
   if (!words.empty()) {  // one that is missing: just behind the line
@@ -133,10 +140,18 @@ std::vector<Word> split_words(const SourceLoc& line) {
   return words;
 }
 
-SourceLoc loc_of_primitive(const Step& step) { return locate(step, Part::primitive, 0); }
-SourceLoc loc_of_arg(const Step& step, size_t i) { return locate(step, Part::arg, i); }
-SourceLoc loc_of_result(const Step& step, size_t i) { return locate(step, Part::result, i); }
-SourceLoc loc_of_option(const Step& step, const std::string& key) { return locate(step, Part::option, 0, key); }
+SourceLoc loc_of_primitive(const Step& step) {
+  return locate(step, Part::primitive, 0);
+}
+SourceLoc loc_of_arg(const Step& step, size_t i) {
+  return locate(step, Part::arg, i);
+}
+SourceLoc loc_of_result(const Step& step, size_t i) {
+  return locate(step, Part::result, i);
+}
+SourceLoc loc_of_option(const Step& step, const std::string& key) {
+  return locate(step, Part::option, 0, key);
+}
 
 std::vector<std::string> list_items(const std::string& word) {
   std::vector<std::string> items;
@@ -193,13 +208,15 @@ Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
     if (equals == 0) schedules::fail(line, words[0].column, 1, "no names stand before `=`");
     for (; i < equals; ++i) {
       if (!schedules::is_identifier(words[i].text))
-        schedules::fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no name for a result",
+        schedules::fail(line, words[i].column, words[i].length,
+                        "`" + words[i].text + "` is no name for a result",
                         "names are letters, digits and _; a lone _ lets the primitive choose");
       step.results.push_back(words[i].text);
     }
     ++i;
   }
-  if (i == words.size()) schedules::fail(line, words.back().column + 1, 1, "a primitive is missing after `=`");
+  if (i == words.size())
+    schedules::fail(line, words.back().column + 1, 1, "a primitive is missing after `=`");
   if (!schedules::is_identifier(words[i].text))
     schedules::fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no primitive's name");
   step.primitive = words[i++].text;
@@ -211,7 +228,8 @@ Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
     const size_t at = words[i].text.find('=');
     const std::string key = words[i].text.substr(0, at);
     for (const auto& [other, value] : step.options)
-      if (other == key) schedules::fail(line, words[i].column, words[i].length, "`" + key + "` is given twice");
+      if (other == key)
+        schedules::fail(line, words[i].column, words[i].length, "`" + key + "` is given twice");
     step.options.emplace_back(key, words[i].text.substr(at + 1));
   }
   return step;
@@ -230,7 +248,8 @@ void read_header(const std::vector<Word>& words, const SourceLoc& line, Trace& t
     trace.target = words[i + 1].text;
     i += 2;
   }
-  if (i == words.size()) schedules::fail(line, words.back().column + words.back().length, 1, "`{` is missing");
+  if (i == words.size())
+    schedules::fail(line, words.back().column + words.back().length, 1, "`{` is missing");
   if (words[i].text != "{") bad(words[i]);
   if (i + 1 < words.size()) bad(words[i + 1]);
 }
@@ -245,7 +264,8 @@ std::string print(const Step& step) {
   // A decision stands last, behind the options that it obeys.
   size_t decision = words.size();
   for (size_t i = 0; i + 1 < step.args.size(); ++i)
-    if (step.args[i] == "->" && step.primitive.starts_with("sample_")) decision = words.size() - step.args.size() + i;
+    if (step.args[i] == "->" && step.primitive.starts_with("sample_"))
+      decision = words.size() - step.args.size() + i;
   std::vector<std::string> options;
   for (const auto& [key, value] : step.options) options.push_back(key + "=" + value);
   words.insert(words.begin() + static_cast<std::ptrdiff_t>(decision), options.begin(), options.end());
@@ -274,7 +294,8 @@ Trace parse_trace(std::string_view text, std::string file) {
     begin = end + 1;
     const std::vector<Word> words = schedules::split_words(line);
     if (words.empty()) continue;
-    if (closed) schedules::fail(line, words[0].column, words[0].length, "text after the schedule's closing `}`");
+    if (closed)
+      schedules::fail(line, words[0].column, words[0].length, "text after the schedule's closing `}`");
     if (!begun && words[0].text == "schedule") {
       read_header(words, line, trace);
       open = true;

@@ -1,6 +1,6 @@
-// transform_layout: a buffer's elements lie in memory in another order: (o, c) -> (o/32, c, o%32). Only the declaration
-// changes; blocks go on to use logical indices, which lowering maps. A const parameter is packed by its map at compile
-// time; a temporary's map is free.
+// transform_layout: a buffer's elements lie in memory in another order: (o, c) -> (o/32, c, o%32). Only the
+// declaration changes; blocks go on to use logical indices, which lowering maps. A const parameter is packed
+// by its map at compile time; a temporary's map is free.
 //
 // Requires
 //  1. the buffers are const parameters or temporaries (an `in` or `out` parameter's layout is the caller's);
@@ -21,14 +21,16 @@ IndexMap read_map(const StepContext& ctx, size_t arg) {
   const IndexMapText text = ctx.map(arg);
   IndexMap map;
   for (const std::string& v : text.vars) {
-    if (!is_identifier(v)) ctx.refuse(2, static_cast<int>(arg), "`" + v + "` is no variable", {}, "(o, c) -> (o/32, c, o%32)");
+    if (!is_identifier(v))
+      ctx.refuse(2, static_cast<int>(arg), "`" + v + "` is no variable", {}, "(o, c) -> (o/32, c, o%32)");
     map.vars.push_back(make_var(v));
   }
   for (const std::string& e : text.exprs) {
     try {
       map.exprs.push_back(parse_expr(e, map.vars));
     } catch (const UserError& error) {
-      ctx.refuse(2, static_cast<int>(arg), "`" + e + "`: " + error.diagnostic().message, {}, "(o, c) -> (o/32, c, o%32)");
+      ctx.refuse(2, static_cast<int>(arg), "`" + e + "`: " + error.diagnostic().message, {},
+                 "(o, c) -> (o/32, c, o%32)");
     }
     if (map.exprs.back().type() != Type{}) ctx.refuse(2, static_cast<int>(arg), "`" + e + "` is no index");
   }
@@ -51,8 +53,8 @@ void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDe
   solver.solve();
   for (const Var& v : map.vars)
     if (!solver.knows(v))
-      ctx.refuse(3, 1, "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name, {},
-                 "keep every digit: " + v->name + "/16 together with " + v->name + "%16");
+      ctx.refuse(3, 1, "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name,
+                 {}, "keep every digit: " + v->name + "/16 together with " + v->name + "%16");
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -62,14 +64,18 @@ PrimFunc run(StepContext& ctx) {
     const Param* param = find_param(f, b);
     if (param && param->role != Role::constant)
       ctx.refuse(1, 0,
-                 b->name + " is an `" + name_of(param->role) + "` parameter: whoever calls the function fixed its layout",
-                 {}, param->role == Role::in ? "C = cache_read T " + b->name + " global, then transform_layout C"
-                                             : "C = cache_write T global, then transform_layout " + b->name + "_global");
+                 b->name + " is an `" + name_of(param->role) +
+                     "` parameter: whoever calls the function fixed its layout",
+                 {},
+                 param->role == Role::in
+                     ? "C = cache_read T " + b->name + " global, then transform_layout C"
+                     : "C = cache_write T global, then transform_layout " + b->name + "_global");
     BufferDecl decl = decl_of(f, b);
     if (decl.layout) ctx.refuse(4, 0, b->name + " has a layout already");
     if (decl.shape.size() != map.vars.size())
-      ctx.refuse(2, 1, b->name + " has " + std::to_string(decl.shape.size()) + " dimensions, the map " +
-                           std::to_string(map.vars.size()) + " variables");
+      ctx.refuse(2, 1,
+                 b->name + " has " + std::to_string(decl.shape.size()) + " dimensions, the map " +
+                     std::to_string(map.vars.size()) + " variables");
     check_injective(ctx, map, decl);
     decl.layout = map;
     if (const auto pad = ctx.int_option("pad")) decl.layout->pad = static_cast<double>(*pad);

@@ -18,7 +18,8 @@ PrimFunc run(StepContext& ctx) {
     const int64_t extent = extent_of(l.stmt);
     if (old.kind != ForKind::serial) ctx.refuse(1, 0, l.text() + " has a kind already", {l.stmt});
     if (extent < 0 || extent > kMost)
-      ctx.refuse(2, 0, extent < 0 ? "the extent isn't a constant" : "the extent is " + std::to_string(extent), {l.stmt},
+      ctx.refuse(2, 0, extent < 0 ? "the extent isn't a constant" : "the extent is " + std::to_string(extent),
+                 {l.stmt},
                  loop_name(l.stmt) + "0 " + loop_name(l.stmt) + "1 = split " + l.text() + " [_, 4]");
     // Replaced by variable: an earlier loop of the list may have rebuilt this one.
     Stmt now;
@@ -26,7 +27,8 @@ PrimFunc run(StepContext& ctx) {
       if (s.as<For>() && s.as<For>()->var == old.var) now = s;
     });
     out = replace(out, now,
-                  make::loop(old.var, old.extent, as_for(now).body, ForKind::unrolled, ThreadTag::none, old.annotations));
+                  make::loop(old.var, old.extent, as_for(now).body, ForKind::unrolled, ThreadTag::none,
+                             old.annotations));
   }
   return out;
 }

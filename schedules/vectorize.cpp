@@ -1,4 +1,5 @@
-// vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked rest.
+// vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked
+// rest.
 //
 // Requires
 //  1. the loop is serial, its extent a constant;
@@ -9,7 +10,7 @@
 
 namespace nestor::schedules {
 
-std::string conflict_hint(const LoopRef& loop, const Conflict& conflict);
+std::string conflict_hint(const StepContext& ctx, const LoopRef& loop, const Conflict& conflict);
 
 namespace {
 
@@ -29,9 +30,10 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(3, 0, "the loop " + l->var->name + " inside has a kind already", {loop.stmt, s});
   });
   if (const auto conflict = find_conflict(ctx.func(), loop.stmt))
-    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(loop, *conflict));
-  return replace(ctx.func(), loop.stmt,
-                 make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations));
+    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+  return replace(
+      ctx.func(), loop.stmt,
+      make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations));
 }
 
 }  // namespace
@@ -42,7 +44,8 @@ Primitive vectorize_row() {
           {{ArgKind::loop, "T.i"}},
           {},
           "Iterations of the loop become lanes of vectors.",
-          {"the loop is serial and its extent a constant", "no two iterations touch one element, one of them writing it",
+          {"the loop is serial and its extent a constant",
+           "no two iterations touch one element, one of them writing it",
            "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop inside"},
           "for i in 16 {\n  block T(vi: S 16 = i) { ... }",
           "vectorized i in 16 {\n  block T(vi: S 16 = i) { ... }",

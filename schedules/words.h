@@ -19,7 +19,8 @@ struct Word {
 // Throws UserError where a bracket or quote is left open.
 std::vector<Word> split_words(const SourceLoc& line);
 
-// Where argument `i` (or with key, the option's value; with neither, the primitive's name) stands in the step's source.
+// Where argument `i` (or with key, the option's value; with neither, the primitive's name) stands in the
+// step's source.
 SourceLoc loc_of_primitive(const Step& step);
 SourceLoc loc_of_arg(const Step& step, size_t i);
 SourceLoc loc_of_result(const Step& step, size_t i);

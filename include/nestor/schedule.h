@@ -1,6 +1,6 @@
-// Schedules: a function and a trace of primitives. A step is plain data and one line of text; primitives are pure
-// functions from (PrimFunc, Step) to PrimFunc, listed in one table that also feeds the parser, the CLI, the tuner and
-// the docs. See schedules/primitive.h for the table's row.
+// Schedules: a function and a trace of primitives. A step is plain data and one line of text; primitives are
+// pure functions from (PrimFunc, Step) to PrimFunc, listed in one table that also feeds the parser, the CLI,
+// the tuner and the docs. See schedules/primitive.h for the table's row.
 //
 //   schedule matmul for x86-64-v4 {          # header and braces optional in .sched files
 //     i0 i1 = split T.i [_, 14] tail=peel    # results = primitive arguments key=value
@@ -21,8 +21,9 @@
 
 namespace nestor {
 
-// One step. Arguments are kept as source words ("T.i", "[_,14]", "(i0 j0)", "(n,c)->(n,c/16,c%16)"): the primitive's
-// table row says how to read them. `results` names what the step makes; empty names or "_" mean "choose".
+// One step. Arguments are kept as source words ("T.i", "[_,14]", "(i0 j0)", "(n,c)->(n,c/16,c%16)"): the
+// primitive's table row says how to read them. `results` names what the step makes; empty names or "_" mean
+// "choose".
 struct Step {
   std::string primitive;
   std::vector<std::string> results;
@@ -41,8 +42,8 @@ std::string print(const Trace& trace);
 Trace parse_trace(std::string_view text, std::string file = "<schedule>");
 Step parse_step(std::string_view line);
 
-// Applies one step, or throws ScheduleError: the step as source, the requirement it breaks, the IR underlined, a command
-// that would be legal. The input is untouched.
+// Applies one step, or throws ScheduleError: the step as source, the requirement it breaks, the IR
+// underlined, a command that would be legal. The input is untouched.
 PrimFunc apply(const PrimFunc& f, const Step& step);
 PrimFunc apply(const PrimFunc& f, const Trace& trace);
 
@@ -52,20 +53,21 @@ struct DecisionSite {
   std::vector<std::string> candidates;  // sample_choice: the words to choose from
   int64_t extent = 0;                   // sample_factors: of the loop
   int parts = 0;
-  int64_t max = 0;                      // of each factor but the first
-  std::vector<std::string> decision;    // empty where it is open
+  int64_t max = 0;                    // of each factor but the first
+  std::vector<std::string> decision;  // empty where it is open
 };
-// Replays the trace and gives its sites in order. Where one is open, the steps after it see the first choice there is.
-// Throws ScheduleError where a step is refused.
+// Replays the trace and gives its sites in order. Where one is open, the steps after it see the first choice
+// there is. Throws ScheduleError where a step is refused.
 std::vector<DecisionSite> decision_sites(const PrimFunc& f, const Trace& trace);
 // The trace with decisions put in, one per site in order; an empty one leaves its site as it is.
 Trace with_decisions(const Trace& trace, const std::vector<std::vector<std::string>>& decisions);
 // A random decision for a site: factors that waste at most a quarter of the iterations, divisors preferred.
 std::vector<std::string> draw_decision(const DecisionSite& site, std::mt19937_64& rng);
-// Draws every open decision (`all`: every decision) in the order of the trace, each seeing what the ones before it did.
+// Draws every open decision (`all`: every decision) in the order of the trace, each seeing what the ones
+// before it did.
 Trace sample_decisions(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng, bool all = false);
-// Draws one decision anew, another one than before where there is a choice; later decisions that no longer fit are
-// drawn anew too.
+// Draws one decision anew, another one than before where there is a choice; later decisions that no longer
+// fit are drawn anew too.
 Trace mutate_decision(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng);
 
 // Writing a schedule in C++: each call applies a step and records it.
@@ -75,7 +77,8 @@ class Schedule {
   const PrimFunc& func() const { return func_; }
   const Trace& trace() const { return trace_; }
 
-  // Applies a line of the text form: s("i0 i1 = split T.i [_, 14]"). Throws ScheduleError and stays as it was.
+  // Applies a line of the text form: s("i0 i1 = split T.i [_, 14]"). Throws ScheduleError and stays as it
+  // was.
   Schedule& operator()(std::string_view line);
   Schedule& step(Step step);
   bool try_step(std::string_view line);  // false where the step is refused
@@ -88,14 +91,14 @@ class Schedule {
 
 // What schedulers ask about a function.
 struct LoopInfo {
-  std::string name;      // "i0"
-  std::string block;     // the block it was asked through
-  int64_t extent = -1;   // -1 where not constant
+  std::string name;     // "i0"
+  std::string block;    // the block it was asked through
+  int64_t extent = -1;  // -1 where not constant
   ForKind kind = ForKind::serial;
 };
-std::vector<std::string> block_names(const PrimFunc& f);              // in program order
+std::vector<std::string> block_names(const PrimFunc& f);                      // in program order
 std::vector<LoopInfo> loops_of(const PrimFunc& f, const std::string& block);  // outermost first
-const Block* find_block(const PrimFunc& f, const std::string& name);  // nullptr where there is none
+const Block* find_block(const PrimFunc& f, const std::string& name);          // nullptr where there is none
 
 // One place where a block reads or writes a buffer; the indices are over its iterators (and its own lets).
 struct BlockAccess {

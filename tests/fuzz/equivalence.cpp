@@ -28,7 +28,8 @@ std::vector<Tensor> run_original(const PrimFunc& f, uint64_t seed) {
   return args;
 }
 
-Comparison compare_runs(const PrimFunc& after, const std::vector<Tensor>& expected, uint64_t seed, double tolerance) {
+Comparison compare_runs(const PrimFunc& after, const std::vector<Tensor>& expected, uint64_t seed,
+                        double tolerance) {
   std::vector<Tensor> args = exact_args(after, seed);
   InterpretOptions options;
   options.check_races = true;
@@ -43,9 +44,10 @@ Comparison compare_runs(const PrimFunc& after, const std::vector<Tensor>& expect
     if (after.params[i].role != Role::out) continue;
     for (int64_t k = 0; k < args[i].size(); ++k) {
       const double a = expected[i].get(k), b = args[i].get(k);
-      if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (1 + std::abs(a))) continue;
-      return {false, after.params[i].decl.buffer->name + "[" + std::to_string(k) + "] is " + std::to_string(b) +
-                         ", was " + std::to_string(a)};
+      if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (1 + std::abs(a)))
+        continue;
+      return {false, after.params[i].decl.buffer->name + "[" + std::to_string(k) + "] is " +
+                         std::to_string(b) + ", was " + std::to_string(a)};
     }
   }
   return {};

@@ -9,8 +9,8 @@ namespace nestor {
 
 namespace {
 
-// Texts with sizes to fill in: $A ... are drawn, $A+2 is a sum, $A*3 a product. Blocks are written short: `S i A` is a
-// loop i in $A and the iterator vi.
+// Texts with sizes to fill in: $A ... are drawn, $A+2 is a sum, $A*3 a product. Blocks are written short: `S
+// i A` is a loop i in $A and the iterator vi.
 struct Template {
   const char* name;
   double tolerance;
@@ -23,14 +23,16 @@ const std::vector<Template>& templates() {
        "in A: f32[$M,$K], const B: f32[$K,$N], out T: f32[$M,$N] |"
        "T: S i M, S j N, R k K : init { T[vi,vj] = 0.0f32 } T[vi,vj] += A[vi,vk] * B[vk,vj]"},
       {"matmul_bias_relu", 0,
-       "in A: f32[$M,$K], const W: f32[$N,$K], const B: f32[$N], out Y: f32[$M,$N] | T: f32[$M,$N] ; U: f32[$M,$N] |"
+       "in A: f32[$M,$K], const W: f32[$N,$K], const B: f32[$N], out Y: f32[$M,$N] | T: f32[$M,$N] ; U: "
+       "f32[$M,$N] |"
        "T: S i M, S j N, R k K : init { T[vi,vj] = 0.0f32 } T[vi,vj] += A[vi,vk] * W[vj,vk] |"
        "U: S i M, S j N : U[vi,vj] = T[vi,vj] + B[vj] |"
        "Y: S i M, S j N : Y[vi,vj] = max(0.0f32, U[vi,vj])"},
       {"conv", 0,
        "in X: f32[1,$C,$H,$H], const W: f32[$O,$C,3,3], const B: f32[$O], out Y: f32[1,$O,$H,$H] |"
        "P: f32[1,$C,$H+2,$H+2] ; T: f32[1,$O,$H,$H] |"
-       "P: S n 1, S c C, S h H+2, S w H+2 : P[vn,vc,vh,vw] = if 1 <= vh && vh < $H+1 && 1 <= vw && vw < $H+1 then "
+       "P: S n 1, S c C, S h H+2, S w H+2 : P[vn,vc,vh,vw] = if 1 <= vh && vh < $H+1 && 1 <= vw && vw < $H+1 "
+       "then "
        "X[vn,vc,vh-1,vw-1] else 0.0f32 |"
        "T: S n 1, S o O, S y H, S x H, R c C, R r 3, R s 3 : init { T[vn,vo,vy,vx] = 0.0f32 } "
        "T[vn,vo,vy,vx] += P[vn,vc,vy+vr,vx+vs] * W[vo,vc,vr,vs] |"
@@ -142,7 +144,8 @@ int64_t size_of(const std::string& text, const Sizes& sizes) {  // "H", "2*H+1",
   int64_t total = 0;
   for (const std::string& term : split(text, '+')) {
     int64_t product = 1;
-    for (const std::string& f : split(term, '*')) product *= std::isdigit(f[0]) ? std::stoll(f) : sizes.at(f[0]);
+    for (const std::string& f : split(term, '*'))
+      product *= std::isdigit(f[0]) ? std::stoll(f) : sizes.at(f[0]);
     total += product;
   }
   return total;
@@ -163,7 +166,8 @@ std::string fill(const std::string& s, const Sizes& sizes) {
       size_t a = at, b = at + 1;
       while (a > 0 && std::isdigit(out[a - 1])) --a;
       while (b < out.size() && std::isdigit(out[b])) ++b;
-      const bool number = a < at && b > at + 1 && (a == 0 || (!std::isalnum(out[a - 1]) && out[a - 1] != '.' && out[a - 1] != '_'));
+      const bool number = a < at && b > at + 1 &&
+                          (a == 0 || (!std::isalnum(out[a - 1]) && out[a - 1] != '.' && out[a - 1] != '_'));
       if (!number || (b < out.size() && (std::isalpha(out[b]) || out[b] == '.'))) continue;
       const int64_t x = std::stoll(out.substr(a, at - a)), y = std::stoll(out.substr(at + 1, b - at - 1));
       out.replace(a, b - a, std::to_string(op == '+' ? x + y : x * y));
@@ -184,21 +188,26 @@ std::string block_text(const std::string& part, const Sizes& sizes) {
     const std::vector<std::string> words = split(axis, ' ');
     const std::string extent = std::to_string(size_of(words[2], sizes));
     loops += (loops.empty() ? "" : ", ") + words[1] + " in " + extent;
-    iters += (iters.empty() ? "" : ", ") + ("v" + words[1]) + ": " + words[0] + " " + extent + " = " + words[1];
+    iters +=
+        (iters.empty() ? "" : ", ") + ("v" + words[1]) + ": " + words[0] + " " + extent + " = " + words[1];
   }
   std::string body = fill(part.substr(second + 3), sizes);
   const size_t close = body.find("} ");
   if (close != std::string::npos) body.insert(close + 1, "\n");
-  return "  for " + loops + " {\n    block " + name + "(" + iters + ") " + where + " {\n      " + body + "\n    }\n  }\n";
+  return "  for " + loops + " {\n    block " + name + "(" + iters + ") " + where + " {\n      " + body +
+         "\n    }\n  }\n";
 }
 
 }  // namespace
 
-int fuzz_function_count() { return static_cast<int>(templates().size()); }
+int fuzz_function_count() {
+  return static_cast<int>(templates().size());
+}
 
 FuzzFunction fuzz_function(int i, bool ragged, std::mt19937_64& rng) {
   const Template& t = templates().at(static_cast<size_t>(i));
-  const std::vector<int64_t> pool = ragged ? std::vector<int64_t>{3, 5, 7, 9, 11} : std::vector<int64_t>{4, 6, 8};
+  const std::vector<int64_t> pool =
+      ragged ? std::vector<int64_t>{3, 5, 7, 9, 11} : std::vector<int64_t>{4, 6, 8};
   Sizes sizes;
   for (char c : {'C', 'H', 'K', 'M', 'N', 'O'}) sizes[c] = pool[rng() % pool.size()];
   // Convolutions have seven loops: keep them small.
@@ -207,7 +216,8 @@ FuzzFunction fuzz_function(int i, bool ragged, std::mt19937_64& rng) {
   std::string text = "func " + std::string(t.name) + "(" + fill(parts[0], sizes) + ") {\n";
   // `a && b` in a condition has no '|', so parts are whole; the second part may be the temporaries.
   size_t first = 1;
-  if (parts.size() > 1 && parts[1].find(": f32") != std::string::npos && parts[1].find(" : ") == std::string::npos) {
+  if (parts.size() > 1 && parts[1].find(": f32") != std::string::npos &&
+      parts[1].find(" : ") == std::string::npos) {
     for (const std::string& temp : split(parts[1], ';')) text += "  alloc " + fill(temp, sizes) + "\n";
     first = 2;
   }

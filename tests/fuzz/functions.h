@@ -1,5 +1,5 @@
-// Small functions of every structure that schedules meet, at random sizes: half of them ragged (primes and such, which
-// no factor divides), half even.
+// Small functions of every structure that schedules meet, at random sizes: half of them ragged (primes and
+// such, which no factor divides), half even.
 #pragma once
 
 #include <random>

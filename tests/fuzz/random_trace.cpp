@@ -13,7 +13,8 @@ namespace {
 // Proposes lines; most are plausible, few are sure to be legal.
 class Proposer {
  public:
-  Proposer(const Schedule& s, std::mt19937_64& rng) : s_(s), f_(s.func()), rng_(rng), blocks_(block_names(f_)) {}
+  Proposer(const Schedule& s, std::mt19937_64& rng)
+      : s_(s), f_(s.func()), rng_(rng), blocks_(block_names(f_)) {}
 
   // "" where there is nothing to propose.
   std::string line(const std::string& primitive) {
@@ -25,9 +26,12 @@ class Proposer {
     if (primitive == "parallel") return with_loop("parallel ", below(3));
     if (primitive == "vectorize") return with_loop("vectorize ", -1 - below(3));
     if (primitive == "unroll") return with_loop("unroll ", -1 - below(4));
-    if (primitive == "bind") return with_loop("bind ", below(4), " " + any({"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread"}));
+    if (primitive == "bind")
+      return with_loop("bind ", below(4),
+                       " " + any({"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread"}));
     if (primitive == "compute_at" || primitive == "reverse_compute_at") return move(primitive);
-    if (primitive == "compute_inline" || primitive == "reverse_compute_inline") return primitive + " " + any(blocks_);
+    if (primitive == "compute_inline" || primitive == "reverse_compute_inline")
+      return primitive + " " + any(blocks_);
     if (primitive == "cache_read") return cache_read();
     if (primitive == "cache_write") return name("C") + " = cache_write " + any(blocks_) + " " + scope();
     if (primitive == "set_scope") return set_scope();
@@ -35,7 +39,8 @@ class Proposer {
     if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
     if (primitive == "transform_layout") return transform_layout();
     if (primitive == "sample_factors") return sample_factors();
-    if (primitive == "sample_choice") return name("q") + " = sample_choice [1, 2, 3, 4] -> " + std::to_string(1 + below(4));
+    if (primitive == "sample_choice")
+      return name("q") + " = sample_choice [1, 2, 3, 4] -> " + std::to_string(1 + below(4));
     throw InternalError("the fuzzer doesn't know " + primitive);
   }
 
@@ -45,7 +50,9 @@ class Proposer {
   T any(const std::vector<T>& items) {
     return items[static_cast<size_t>(below(static_cast<int>(items.size())))];
   }
-  std::string any(std::initializer_list<const char*> items) { return *(items.begin() + below(static_cast<int>(items.size()))); }
+  std::string any(std::initializer_list<const char*> items) {
+    return *(items.begin() + below(static_cast<int>(items.size())));
+  }
   std::string name(const std::string& stem) { return stem + "_" + std::to_string(s_.trace().steps.size()); }
   std::string scope() { return any({"global", "shared", "local"}); }
 
@@ -60,7 +67,8 @@ class Proposer {
   }
 
   std::string split() {
-    std::string factors = any({"_, 2", "_, 3", "_, 4", "_, 5", "_, 2, 2", "_, 2, 3", "3, _", "2, _, 2", "_, 1", "4, 4"});
+    std::string factors =
+        any({"_, 2", "_, 3", "_, 4", "_, 5", "_, 2, 2", "_, 2, 3", "3, _", "2, _, 2", "_, 1", "4, 4"});
     // A name that sample_* bound may stand for a factor.
     const auto& steps = s_.trace().steps;
     for (size_t i = steps.size(); i-- > 0;)
@@ -68,7 +76,9 @@ class Proposer {
         factors = "_, " + steps[i].results.back();
         break;
       }
-    return with_loop("split ", below(7), " [" + factors + "]" + any({"", "", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}));
+    return with_loop(
+        "split ", below(7),
+        " [" + factors + "]" + any({"", "", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}));
   }
 
   std::string fuse() {
@@ -87,7 +97,8 @@ class Proposer {
     auto loops = loops_of(f_, block);
     if (loops.size() < 2) return "";
     if (below(2)) loops.erase(loops.begin() + below(static_cast<int>(loops.size())));
-    for (size_t i = loops.size(); i > 1; --i) std::swap(loops[i - 1], loops[static_cast<size_t>(below(static_cast<int>(i)))]);
+    for (size_t i = loops.size(); i > 1; --i)
+      std::swap(loops[i - 1], loops[static_cast<size_t>(below(static_cast<int>(i)))]);
     std::string names;
     for (const LoopInfo& l : loops) names += (names.empty() ? "" : " ") + l.name;
     return "reorder " + block + " (" + names + ")";
@@ -98,7 +109,8 @@ class Proposer {
     const auto loops = loops_of(f_, block);
     if (loops.size() < 2) return "";
     const size_t first = static_cast<size_t>(below(static_cast<int>(loops.size()) - 1));
-    return "tile " + block + " (" + loops[first].name + " " + loops[first + 1].name + ") " + any({"[2, 2]", "[2, 3]", "[3, 4]"});
+    return "tile " + block + " (" + loops[first].name + " " + loops[first + 1].name + ") " +
+           any({"[2, 2]", "[2, 3]", "[3, 4]"});
   }
 
   // A block, and a loop around a block that shares a buffer with it.
@@ -108,7 +120,8 @@ class Proposer {
     std::vector<std::string> partners;
     for (const std::string& other : blocks_) {
       if (other == block) continue;
-      const Block &producer = *find_block(f_, forward ? block : other), &consumer = *find_block(f_, forward ? other : block);
+      const Block &producer = *find_block(f_, forward ? block : other),
+                  &consumer = *find_block(f_, forward ? other : block);
       for (const BlockAccess& w : accesses_of(producer))
         for (const BlockAccess& r : accesses_of(consumer))
           if (w.write && r.read && w.buffer == r.buffer) partners.push_back(other);
@@ -177,7 +190,8 @@ class Proposer {
     site.parts = 2;
     site.max = 4;
     const auto d = draw_decision(site, rng_);
-    return name("f") + " " + name("g") + " = sample_factors " + block + "." + l.name + " parts=2 max=4 -> [" + d[0] + ", " + d[1] + "]";
+    return name("f") + " " + name("g") + " = sample_factors " + block + "." + l.name + " parts=2 max=4 -> [" +
+           d[0] + ", " + d[1] + "]";
   }
 
   const Schedule& s_;
@@ -190,19 +204,24 @@ struct Weight {
   const char* primitive;
   bool late;  // gives a loop its kind, after which little else can be done with it
 };
-constexpr Weight kPrimitives[] = {{"split", false}, {"fuse", false}, {"reorder", false}, {"tile", false},
-                                  {"parallel", true}, {"vectorize", true}, {"unroll", true}, {"bind", true},
-                                  {"compute_at", false}, {"reverse_compute_at", false}, {"compute_inline", false},
-                                  {"reverse_compute_inline", false}, {"cache_read", false}, {"cache_write", false},
-                                  {"set_scope", false}, {"decompose_reduction", false}, {"annotate", false},
-                                  {"transform_layout", false}, {"sample_factors", false}, {"sample_choice", false}};
+constexpr Weight kPrimitives[] = {{"split", false},          {"fuse", false},
+                                  {"reorder", false},        {"tile", false},
+                                  {"parallel", true},        {"vectorize", true},
+                                  {"unroll", true},          {"bind", true},
+                                  {"compute_at", false},     {"reverse_compute_at", false},
+                                  {"compute_inline", false}, {"reverse_compute_inline", false},
+                                  {"cache_read", false},     {"cache_write", false},
+                                  {"set_scope", false},      {"decompose_reduction", false},
+                                  {"annotate", false},       {"transform_layout", false},
+                                  {"sample_factors", false}, {"sample_choice", false}};
 
 const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
   const auto accepted = [&](const Weight& w) {
     const auto it = counts.rows.find(w.primitive);
     return it == counts.rows.end() ? 0 : it->second.accepted;
   };
-  const Weight *a = &kPrimitives[rng() % std::size(kPrimitives)], *b = &kPrimitives[rng() % std::size(kPrimitives)];
+  const Weight *a = &kPrimitives[rng() % std::size(kPrimitives)],
+               *b = &kPrimitives[rng() % std::size(kPrimitives)];
   if (rng() % 3 == 0) return *a;
   return accepted(*a) <= accepted(*b) ? *a : *b;
 }
@@ -213,8 +232,8 @@ std::string print(const TraceCounts& counts) {
   std::string out = "primitive                 accepted   refused\n";
   for (const auto& [name, row] : counts.rows) {
     char line[96];
-    std::snprintf(line, sizeof line, "%-24s %9lld %9lld\n", name.c_str(), static_cast<long long>(row.accepted),
-                  static_cast<long long>(row.refused));
+    std::snprintf(line, sizeof line, "%-24s %9lld %9lld\n", name.c_str(),
+                  static_cast<long long>(row.accepted), static_cast<long long>(row.refused));
     out += line;
   }
   return out;

@@ -17,7 +17,8 @@ struct TraceCounts {
 };
 std::string print(const TraceCounts& counts);  // a table
 
-// A schedule of about `wanted` accepted steps. Primitives that were accepted least so far are proposed more often.
+// A schedule of about `wanted` accepted steps. Primitives that were accepted least so far are proposed more
+// often.
 Schedule random_schedule(const PrimFunc& f, int wanted, std::mt19937_64& rng, TraceCounts& counts);
 
 }  // namespace nestor

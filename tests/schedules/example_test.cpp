@@ -1,5 +1,5 @@
-// The schedule that shows what schedules are for: a convolution with bias and relu, in blocks of channels, a register
-// tile with its epilogue, one parallel loop. Replayed on small sizes of the same structure.
+// The schedule that shows what schedules are for: a convolution with bias and relu, in blocks of channels, a
+// register tile with its epilogue, one parallel loop. Replayed on small sizes of the same structure.
 #include "catch.h"
 #include "nestor/check.h"
 #include "nestor/parse.h"
@@ -13,20 +13,22 @@ namespace {
 
 PrimFunc conv(int64_t channels, int64_t size) {
   const std::string c = std::to_string(channels), h = std::to_string(size), p = std::to_string(size + 2);
-  const std::string in_range = "1 <= vh && vh < " + std::to_string(size + 1) + " && 1 <= vw && vw < " + std::to_string(size + 1);
-  return parse_func("func conv2d_bias_relu(in X: f32[1," + c + "," + h + "," + h + "], const W: f32[" + c + "," + c +
-                    ",3,3], const B: f32[" + c + "], out Y: f32[1," + c + "," + h + "," + h + "]) {\n" +
-                    "  alloc P: f32[1," + c + "," + p + "," + p + "]\n  alloc T: f32[1," + c + "," + h + "," + h + "]\n" +
-                    "  for n in 1, c in " + c + ", h in " + p + ", w in " + p + " {\n" +
-                    "    block P(vn: S 1 = n, vc: S " + c + " = c, vh: S " + p + " = h, vw: S " + p + " = w) {\n" +
-                    "      P[vn,vc,vh,vw] = if " + in_range + " then X[vn,vc,vh-1,vw-1] else 0.0f32\n    }\n  }\n" +
-                    "  for n in 1, o in " + c + ", y in " + h + ", x in " + h + ", c in " + c + ", r in 3, s in 3 {\n" +
-                    "    block T(vn: S 1 = n, vo: S " + c + " = o, vy: S " + h + " = y, vx: S " + h + " = x, vc: R " + c +
-                    " = c, vr: R 3 = r, vs: R 3 = s) {\n      init { T[vn,vo,vy,vx] = 0.0f32 }\n" +
-                    "      T[vn,vo,vy,vx] += P[vn,vc,vy+vr,vx+vs] * W[vo,vc,vr,vs]\n    }\n  }\n" +
-                    "  for n in 1, o in " + c + ", y in " + h + ", x in " + h + " {\n" +
-                    "    block Y(vn: S 1 = n, vo: S " + c + " = o, vy: S " + h + " = y, vx: S " + h + " = x) {\n" +
-                    "      Y[vn,vo,vy,vx] = max(0.0f32, T[vn,vo,vy,vx] + B[vo])\n    }\n  }\n}\n");
+  const std::string in_range =
+      "1 <= vh && vh < " + std::to_string(size + 1) + " && 1 <= vw && vw < " + std::to_string(size + 1);
+  return parse_func(
+      "func conv2d_bias_relu(in X: f32[1," + c + "," + h + "," + h + "], const W: f32[" + c + "," + c +
+      ",3,3], const B: f32[" + c + "], out Y: f32[1," + c + "," + h + "," + h + "]) {\n" +
+      "  alloc P: f32[1," + c + "," + p + "," + p + "]\n  alloc T: f32[1," + c + "," + h + "," + h + "]\n" +
+      "  for n in 1, c in " + c + ", h in " + p + ", w in " + p + " {\n" + "    block P(vn: S 1 = n, vc: S " +
+      c + " = c, vh: S " + p + " = h, vw: S " + p + " = w) {\n" + "      P[vn,vc,vh,vw] = if " + in_range +
+      " then X[vn,vc,vh-1,vw-1] else 0.0f32\n    }\n  }\n" + "  for n in 1, o in " + c + ", y in " + h +
+      ", x in " + h + ", c in " + c + ", r in 3, s in 3 {\n" + "    block T(vn: S 1 = n, vo: S " + c +
+      " = o, vy: S " + h + " = y, vx: S " + h + " = x, vc: R " + c +
+      " = c, vr: R 3 = r, vs: R 3 = s) {\n      init { T[vn,vo,vy,vx] = 0.0f32 }\n" +
+      "      T[vn,vo,vy,vx] += P[vn,vc,vy+vr,vx+vs] * W[vo,vc,vr,vs]\n    }\n  }\n" + "  for n in 1, o in " +
+      c + ", y in " + h + ", x in " + h + " {\n" + "    block Y(vn: S 1 = n, vo: S " + c + " = o, vy: S " +
+      h + " = y, vx: S " + h + " = x) {\n" +
+      "      Y[vn,vo,vy,vx] = max(0.0f32, T[vn,vo,vy,vx] + B[vo])\n    }\n  }\n}\n");
 }
 
 // 16 channels a block become 4, 32 become 8, 14 columns become 3.

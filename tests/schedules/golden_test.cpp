@@ -1,12 +1,14 @@
-// Golden cases of the primitives: the function before, the steps, and the function after or the refusal. Where steps are
-// taken, the interpreter must agree; and every requirement of every primitive must be seen refusing.
+// Golden cases of the primitives: the function before, the steps, and the function after or the refusal.
+// Where steps are taken, the interpreter must agree; and every requirement of every primitive must be seen
+// refusing.
+#include "golden.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "catch.h"
-#include "golden.h"
 #include "nestor/check.h"
 #include "nestor/parse.h"
 #include "nestor/print.h"

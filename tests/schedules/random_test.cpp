@@ -1,4 +1,5 @@
-// Random legal traces keep the interpreter's result. NESTOR_SEED=n replays a run, NESTOR_TRACES=n sets their number.
+// Random legal traces keep the interpreter's result. NESTOR_SEED=n replays a run, NESTOR_TRACES=n sets their
+// number.
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -22,7 +23,8 @@ uint64_t number_from(const char* variable, uint64_t otherwise) {
 }
 
 // The first step of a trace after which the result differs, for the report.
-std::string first_bad_step(const FuzzFunction& f, const Trace& trace, const std::vector<Tensor>& expected, uint64_t seed) {
+std::string first_bad_step(const FuzzFunction& f, const Trace& trace, const std::vector<Tensor>& expected,
+                           uint64_t seed) {
   Schedule s(f.func);
   for (const Step& step : trace.steps) {
     s.step(step);
@@ -41,8 +43,9 @@ TEST_CASE("random legal traces keep the interpreter's result") {
   int64_t failures = 0, ragged_traces = 0;
   for (uint64_t i = 0; i < count && failures < 3; ++i) {
     std::mt19937_64 rng(seed * 1000003 + i);
-    const bool ragged = rng() % 2;
-    const FuzzFunction f = fuzz_function(static_cast<int>(i % static_cast<uint64_t>(fuzz_function_count())), ragged, rng);
+    const uint64_t kinds = static_cast<uint64_t>(fuzz_function_count());
+    const bool ragged = i / kinds % 2 == 0;
+    const FuzzFunction f = fuzz_function(static_cast<int>(i % kinds), ragged, rng);
     ragged_traces += ragged;
     const std::vector<Tensor> expected = run_original(f.func, seed + i);
     const Schedule s = random_schedule(f.func, 5 + static_cast<int>(rng() % 8), rng, counts);
@@ -52,19 +55,21 @@ TEST_CASE("random legal traces keep the interpreter's result") {
     if (!c.same) {
       ++failures;
       FAIL_CHECK("NESTOR_SEED=" << seed << " trace " << i << " of " << f.name << "\n"
-                                << print(s.trace()) << "after: " << first_bad_step(f, s.trace(), expected, seed + i));
+                                << print(s.trace())
+                                << "after: " << first_bad_step(f, s.trace(), expected, seed + i));
     }
     // The text of the trace replays to the same function.
     const PrimFunc replayed = apply(f.func, parse_trace(print(s.trace())));
     if (!structural_equal(replayed, s.func(), true)) FAIL_CHECK("trace " << i << " replays differently");
   }
   std::sort(lengths.begin(), lengths.end());
-  std::cout << "random traces: " << lengths.size() << " over " << fuzz_function_count() << " functions, " << ragged_traces
-            << " at ragged sizes, median length " << lengths[lengths.size() / 2] << ", NESTOR_SEED=" << seed << "\n"
+  std::cout << "random traces: " << lengths.size() << " over " << fuzz_function_count() << " functions, "
+            << ragged_traces << " at ragged sizes, median length " << lengths[lengths.size() / 2]
+            << ", NESTOR_SEED=" << seed << "\n"
             << print(counts);
   if (count < 2000 || failures) return;
   CHECK(lengths[lengths.size() / 2] >= 6);
-  CHECK(2 * ragged_traces >= static_cast<int64_t>(count) - 100);
+  CHECK(2 * ragged_traces >= static_cast<int64_t>(count));
   CHECK(counts.rows.size() == 20);
   for (const auto& [primitive, row] : counts.rows) {
     INFO(primitive);
