@@ -31,6 +31,29 @@ size_t common_loops(const Access& a, const Access& b) {
   return n;
 }
 
+// Allocations inside of loops (a parallel loop's own) are placed anew with the others.
+class Gatherer : public Rewriter {
+ public:
+  std::vector<BufferDecl> decls;
+  std::unordered_map<Buffer, size_t> depths;  // how many loops stood around the allocation
+
+  Stmt stmt(const Stmt& s) override {
+    const auto* a = s.as<Alloc>();
+    if (a) {
+      decls.push_back(a->decl);
+      depths.emplace(a->decl.buffer, loops_);
+      return stmt(a->body);
+    }
+    loops_ += s.as<For>() ? 1 : 0;
+    Stmt out = children(s);
+    loops_ -= s.as<For>() ? 1 : 0;
+    return out;
+  }
+
+ private:
+  size_t loops_ = 0;
+};
+
 // What becomes of one temporary.
 struct Placement {
   BufferDecl decl;            // with its new shape
@@ -40,12 +63,16 @@ struct Placement {
 
 class Compactor {
  public:
-  Compactor(const BufferDecl& decl, const std::vector<Access>& accesses, const Facts& loops, bool cuda)
-      : decl_(decl), accesses_(accesses), loops_(loops), cuda_(cuda) {}
+  // `own`: as many outer loops are known to pass nothing on, since the buffer was allocated inside of them.
+  Compactor(const BufferDecl& decl, const std::vector<Access>& accesses, const Facts& loops, bool cuda, size_t own)
+      : decl_(decl), accesses_(accesses), loops_(loops), cuda_(cuda), own_(own) {}
 
   Placement place() const {
     Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), nullptr};
-    if (cuda_ && decl_.scope == Scope::global) return out;  // device memory is allocated outside of kernels
+    if (cuda_ && decl_.scope == Scope::global) {  // device memory is allocated outside of kernels
+      require_elements_of_own();
+      return out;
+    }
     const std::vector<const For*>& path = accesses_[0].loops;
     size_t common = path.size();
     for (const Access& a : accesses_) common = std::min(common, common_loops(accesses_[0], a));
@@ -99,16 +126,34 @@ class Compactor {
     return all;
   }
 
-  // True unless it is clear that iterations of the loop at `depth` pass nothing to each other through the buffer.
-  bool carries(size_t depth) const {
+  // A buffer allocated in a block or thread, but in device memory: as one buffer it must hold elements for each of them.
+  void require_elements_of_own() const {
+    for (size_t depth = 0; depth < own_; ++depth) {
+      const For& loop = *accesses_[0].loops[depth];
+      if (loop.kind == ForKind::thread && !is_const_int(loop.extent, 1) && !told_apart(depth))
+        throw ScheduleError(Diagnostic{std::string("each iteration of `") + loop.var->name + "` has a buffer " + decl_.buffer->name +
+                                           " of its own, which can't lie in device memory",
+                                       {}, {}, std::string("set_scope ") + decl_.buffer->name +
+                                                   (is_thread_index(loop) ? " local" : " shared")});
+    }
+  }
+
+  // True if iterations of the loop at `depth` touch different elements.
+  bool told_apart(size_t depth) const {
     const Var& v = accesses_[0].loops[depth]->var;
     for (size_t d = 0; d < decl_.shape.size(); ++d) {
       const auto span = span_at(depth + 1, d);
       if (!span) continue;
       const auto step = strided(span->base, v);
       const auto stride = step ? as_int(simplify(step->stride)) : std::nullopt;
-      if (stride && *stride != 0 && span->extent() <= std::abs(*stride)) return false;
+      if (stride && *stride != 0 && span->extent() <= std::abs(*stride)) return true;
     }
+    return false;
+  }
+
+  // True unless it is clear that iterations of the loop at `depth` pass nothing to each other through the buffer.
+  bool carries(size_t depth) const {
+    if (told_apart(depth)) return false;
     for (size_t i = 0; i < accesses_.size(); ++i)
       if (accesses_[i].kind == AccessKind::read || accesses_[i].kind == AccessKind::update)
         if (!covered(i, depth + 1)) return true;
@@ -211,6 +256,7 @@ class Compactor {
   const std::vector<Access>& accesses_;
   const Facts& loops_;  // of all loops, without what ifs add
   const bool cuda_;
+  const size_t own_;
 };
 
 // Shifts the indices and puts allocations where they belong. A block speaks of loops by its iterators only, so a shift that
@@ -292,15 +338,19 @@ Facts loop_facts(const PrimFunc& f) {
 
 PrimFunc compact(const PrimFunc& f, const Target& target) {
   const bool cuda = target.kind == TargetKind::cuda;
-  const Accesses accesses = find_accesses(f.body);
+  Gatherer inner;
+  const Stmt body = inner.stmt(f.body);
+  std::vector<BufferDecl> decls = f.allocs;
+  decls.insert(decls.end(), inner.decls.begin(), inner.decls.end());
+  const Accesses accesses = find_accesses(body);
   const Facts loops = loop_facts(f);
   Mover mover(loops);
   PrimFunc out = f;
   out.allocs.clear();
-  for (const BufferDecl& decl : f.allocs) {
+  for (const BufferDecl& decl : decls) {
     const auto it = accesses.find(decl.buffer);
     if (it == accesses.end()) continue;  // never used
-    Placement p = Compactor(decl, it->second, loops, cuda).place();
+    Placement p = Compactor(decl, it->second, loops, cuda, inner.depths[decl.buffer]).place();
     const bool of_function = !p.loop && decl.scope == Scope::global;
     if (!p.loop && cuda && decl.scope == Scope::local)
       throw ScheduleError(Diagnostic{std::string("buffer ") + decl.buffer->name + " is `" + name_of(decl.scope) +
@@ -313,7 +363,7 @@ PrimFunc compact(const PrimFunc& f, const Target& target) {
     mover.placements.emplace(decl.buffer, std::move(p));
     if (!of_function) mover.order.push_back(decl.buffer);
   }
-  out.body = mover.with_allocations(nullptr, mover.stmt(f.body));
+  out.body = mover.with_allocations(nullptr, mover.stmt(body));
   return out;
 }
 

@@ -3,8 +3,7 @@
 // The walk follows a kernel's program, which all threads run, and remembers what was touched since the last barrier. A
 // statement that conflicts with it gets a barrier in front, as far out as the conflict reaches: before a whole loop, if what
 // conflicts came before the loop. A loop's body is walked a second time with its own end as its past, for conflicts between
-// iterations. Accesses that each thread makes to elements of its own don't conflict: in some dimension their span, for one
-// thread, is no wider than the step from thread to thread.
+// iterations. Accesses that each thread makes to elements of its own don't conflict (same_thread.h).
 //
 // All threads must reach a barrier. Where one is needed inside of a condition that threads may decide differently, the
 // condition is moved inward, around the statements before and after it.
@@ -16,6 +15,7 @@
 #include "nestor/print.h"
 #include "src/passes/passes.h"
 #include "src/passes/region.h"
+#include "src/passes/same_thread.h"
 
 namespace nestor::passes {
 
@@ -23,14 +23,25 @@ namespace {
 
 Stmt barrier() { return make::evaluate(make::call(Intrinsic::sync, {})); }
 
+bool is_barrier(const Stmt& s) {
+  const auto* e = s.as<Evaluate>();
+  const auto* c = e ? e->call.as<Call>() : nullptr;
+  return c && c->fn == Intrinsic::sync;
+}
+
 bool has_barrier(const Stmt& s) {
   bool found = false;
-  for_each_stmt(s, [&](const Stmt& inner) {
-    const auto* e = inner.as<Evaluate>();
-    const auto* c = e ? e->call.as<Call>() : nullptr;
-    found = found || (c && c->fn == Intrinsic::sync);
-  });
+  for_each_stmt(s, [&](const Stmt& inner) { found = found || is_barrier(inner); });
   return found;
+}
+
+// True if a barrier is the first thing that s does.
+bool starts_with_barrier(const Stmt& s) {
+  if (const auto* seq = s.as<Seq>()) return !seq->stmts.empty() && starts_with_barrier(seq->stmts.front());
+  if (const auto* a = s.as<Alloc>()) return starts_with_barrier(a->body);
+  if (const auto* l = s.as<LetStmt>()) return starts_with_barrier(l->body);
+  if (const auto* loop = s.as<For>()) return as_int(loop->extent).value_or(0) > 0 && starts_with_barrier(loop->body);
+  return is_barrier(s);
 }
 
 bool is_write(const Access& a) { return a.kind != AccessKind::read; }
@@ -65,6 +76,10 @@ class BarrierInserter {
 
   // Handles a statement as a whole: a barrier in front if it conflicts with the past, then its inside.
   Stmt walk(const Stmt& s, Past& past) {
+    if (is_barrier(s)) {
+      past.clear();
+      return s;
+    }
     const Past mine = touched(s);
     if (mine.empty()) return s;
     bool in_front = conflict(past, mine);
@@ -72,7 +87,7 @@ class BarrierInserter {
     if (s.as<Seq>()) in_front = false;
     if (in_front) past.clear();
     Stmt inner = inside(s, past);
-    return in_front ? make::seq({barrier(), inner}) : inner;
+    return in_front && !starts_with_barrier(inner) ? make::seq({barrier(), inner}) : inner;
   }
 
   Stmt inside(const Stmt& s, Past& past) {
@@ -169,32 +184,14 @@ class BarrierInserter {
     return false;
   }
 
-  // True if no two different threads reach one element by these two accesses.
+  // True if no two different threads reach one element by these two accesses. What runs in between: the loops inside of
+  // the two statements, and those that went on since the earlier one. Blocks and the loops around both stand still.
   bool same_thread(const Touch& x, const Touch& y) const {
-    return std::all_of(threads_.begin(), threads_.end(), [&](const For* t) { return told_apart(x, y, *t); });
-  }
-  bool told_apart(const Touch& x, const Touch& y, const For& thread) const {
-    const Facts &fx = x.access.facts, &fy = y.access.facts;
-    const Interval rx = fx.range(thread.var), ry = fy.range(thread.var);
-    if (rx.is_point() && ry.is_point() && rx.lo == ry.lo) return true;
-    const std::vector<Var> running_x = running(x, x, thread), running_y = running(y, x, thread);
-    for (size_t d = 0; d < x.access.indices.size(); ++d) {
-      const auto sx = span_of(x.access.indices[d], running_x, fx), sy = span_of(y.access.indices[d], running_y, fy);
-      const auto both = sx && sy ? join(*sx, *sy) : std::nullopt;
-      const auto step = both ? strided(both->base, thread.var) : std::nullopt;
-      const auto stride = step ? as_int(simplify(step->stride)) : std::nullopt;
-      if (stride && *stride != 0 && both->extent() <= std::abs(*stride)) return true;
-    }
-    return false;
-  }
-  // What runs while one thread is looked at: the loops inside of the statement, those that went on since the earlier
-  // access, and the other dimensions of threads. Blocks and the loops around both stand still.
-  std::vector<Var> running(const Touch& t, const Touch& earlier, const For& thread) const {
-    std::vector<Var> vars = earlier.carried;
-    for (const For* l : t.access.loops) vars.push_back(l->var);
-    for (const For* other : threads_)
-      if (other != &thread) vars.push_back(other->var);
-    return vars;
+    std::vector<Var> running = x.carried, threads;
+    for (const Touch* t : {&x, &y})
+      for (const For* l : t->access.loops) running.push_back(l->var);
+    for (const For* t : threads_) threads.push_back(t->var);
+    return only_same_thread(x.access, y.access, threads, running);
   }
 
   std::vector<const For*> threads_;

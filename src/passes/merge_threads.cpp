@@ -24,6 +24,8 @@ namespace {
 constexpr std::array<ThreadTag, 6> kOrder = {ThreadTag::block_z,  ThreadTag::block_y,  ThreadTag::block_x,
                                              ThreadTag::thread_z, ThreadTag::thread_y, ThreadTag::thread_x};
 
+bool is_block_tag(ThreadTag t) { return t >= ThreadTag::block_x && t <= ThreadTag::block_z; }
+
 struct Dimension {
   Var var;
   int64_t extent = 0;  // the largest of the loops bound to the tag; 0: none
@@ -43,6 +45,7 @@ class Kernel : public Rewriter {
                                            ", but its extent " + print(loop->extent) + " isn't constant",
                                        {}, {}, "split it by a constant and bind the inner loop"});
       Dimension& d = dimension(loop->thread);
+      if (d.var && is_block_tag(loop->thread)) refuse_blocks(*loop, "in a kernel that has such blocks already");
       if (!d.var) d.var = make_var(loop->var->name);
       if (*extent > d.extent) d = {make_var(loop->var->name), *extent};
     });
@@ -68,8 +71,24 @@ class Kernel : public Rewriter {
     throw InternalError("no dimension for a thread tag");
   }
 
+  // Blocks of one kernel can't wait for each other, so what they do must be one loop nest.
+  [[noreturn]] static void refuse_blocks(const For& loop, const std::string& where) {
+    throw ScheduleError(Diagnostic{std::string("loop `") + loop.var->name + "` is bound to " + name_of(loop.thread) + " " + where +
+                                       ", and blocks can't wait for each other",
+                                   {}, {}, "loops bound to blockIdx stand outermost, one per tag: use reorder and compute_at"});
+  }
+  static void require_no_blocks(const For& serial) {
+    if (is_const_int(serial.extent, 1)) return;
+    for_each_stmt(serial.body, [&](const Stmt& inner) {
+      const auto* loop = inner.as<For>();
+      if (loop && loop->kind == ForKind::thread && is_block_tag(loop->thread))
+        refuse_blocks(*loop, std::string("inside of loop `") + serial.var->name + "`");
+    });
+  }
+
   Stmt in_loop(const For& loop) {
     if (loop.kind != ForKind::thread || loop.thread == ThreadTag::vthread) {
+      require_no_blocks(loop);
       const ForKind kind = loop.kind == ForKind::unrolled ? ForKind::unrolled : ForKind::serial;
       Stmt body = stmt(loop.body);
       return body ? make::loop(loop.var, loop.extent, std::move(body), kind, ThreadTag::none, loop.annotations) : Stmt();

@@ -52,6 +52,8 @@ const std::vector<Pass> kCuda = {
     {"simplify", kSimplified, run_simplify},
     {"hoist_guards", "guards stand as far out as they can, or bound their loop", passes::hoist_guards},
     {"unroll", "unrolled loops are their iterations", passes::unroll},
+    {"contract_fma", "a*b + c is rounded once", passes::contract_fma},
+    {"expand_math", "exp and its kin of f32 are polynomials", passes::expand_math},
     {"simplify", kSimplified, run_simplify},
 };
 

@@ -1,0 +1,80 @@
+// Functions that CUDA has not, or not with the IR's meaning. Only those that a file uses are written into it.
+#include "src/codegen/cuda_source.h"
+
+namespace nestor {
+
+namespace {
+
+struct Row {
+  const char* name;
+  const char* text;
+};
+
+constexpr Row kHelpers[] = {
+    {"min_of", R"(
+template <class T> __device__ inline T min_of(T a, T b) { return a < b ? a : b; }
+)"},
+    {"max_of", R"(
+template <class T> __device__ inline T max_of(T a, T b) { return a > b ? a : b; }
+)"},
+    {"floor_div", R"(
+// Division toward minus infinity; 0 where b is 0.
+template <class T> __device__ inline T floor_div(T a, T b) {
+  if (b == 0 || b == -1) return b == 0 ? 0 : (T)(0 - (unsigned long long)a);
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+)"},
+    {"floor_mod", R"(
+// The remainder has the sign of b; 0 where b is 0.
+template <class T> __device__ inline T floor_mod(T a, T b) {
+  if (b == 0 || b == -1) return 0;
+  const T r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+)"},
+    {"trunc_div", R"(
+template <class T> __device__ inline T trunc_div(T a, T b) {
+  return b == 0 ? 0 : b == -1 ? (T)(0 - (unsigned long long)a) : (T)(a / b);
+}
+)"},
+    {"abs_of", R"(
+template <class T> __device__ inline T abs_of(T a) { return a < 0 ? (T)(0 - (unsigned long long)a) : a; }
+)"},
+    {"is_nan", R"(
+template <class T> __device__ inline bool is_nan(T a) { return a != a; }
+)"},
+    {"sigmoid", R"(
+__device__ inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+)"},
+    {"to_i64", R"(
+// Truncates and saturates; NaN gives 0. So do the next ones.
+__device__ inline long long to_i64(double x) {
+  return x != x ? 0 : x <= -0x1p63 ? -0x7fffffffffffffffLL - 1 : x >= 0x1p63 ? 0x7fffffffffffffffLL : (long long)x;
+}
+)"},
+    {"to_i32", R"(
+__device__ inline int to_i32(double x) {
+  return x != x ? 0 : x <= -2147483648.0 ? -2147483647 - 1 : x >= 2147483647.0 ? 2147483647 : (int)x;
+}
+)"},
+    {"to_i16", R"(
+__device__ inline short to_i16(double x) { return x != x ? 0 : x <= -32768 ? -32768 : x >= 32767 ? 32767 : (short)x; }
+)"},
+    {"to_i8", R"(
+__device__ inline signed char to_i8(double x) { return x != x ? 0 : x <= -128 ? -128 : x >= 127 ? 127 : (signed char)x; }
+)"},
+    {"to_u8", R"(
+__device__ inline unsigned char to_u8(double x) { return x != x ? 0 : x <= 0 ? 0 : x >= 255 ? 255 : (unsigned char)x; }
+)"},
+};
+
+}  // namespace
+
+std::string helper_text(const CudaHelpers& used) {
+  std::string out;
+  for (const Row& r : kHelpers)
+    if (used.count(r.name)) out += r.text;
+  return out;
+}
+
+}  // namespace nestor

@@ -1,0 +1,193 @@
+// Kernels of one function run one after the other, so what a kernel leaves in device memory is there for the
+// next one. Only device memory lives that long: a shared or local buffer used by two kernels is refused.
+#include "src/codegen/cuda_kernels.h"
+
+#include <algorithm>
+
+#include "nestor/error.h"
+#include "nestor/print.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+// What the hardware allows (CUDA C++ Programming Guide, "Compute Capabilities"); shared memory declared in
+// the kernel.
+constexpr int64_t kMostThreads = 1024, kMostShared = 48 << 10;
+constexpr std::array<int64_t, 3> kMostBlocks = {2147483647, 65535, 65535};
+
+bool has_thread_loop(const Stmt& s) {
+  bool found = false;
+  for_each_stmt(
+      s, [&](const Stmt& inner) { found |= inner.as<For>() && inner.as<For>()->kind == ForKind::thread; });
+  return found;
+}
+
+class Cutter {
+ public:
+  explicit Cutter(const PrimFunc& f) : f_(f) {
+    for (const BufferDecl& d : f.allocs) declare(d);
+  }
+
+  KernelParts run() {
+    top(f_.body);
+    flush();
+    for (size_t k = 0; k < out_.kernels.size(); ++k) {
+      KernelPart& part = out_.kernels[k];
+      part.launch.name = f_.name + (out_.kernels.size() > 1 ? "_" + std::to_string(k + 1) : "");
+      find_arguments(part);
+      find_extents(part);
+      count_shared(part);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void declare(const BufferDecl& d) {
+    if (d.scope == Scope::global)
+      out_.temporaries.push_back(d);
+    else
+      inner_.push_back(d);
+  }
+
+  void top(const Stmt& s) {
+    if (const auto* seq = s.as<Seq>()) {
+      for (const Stmt& inner : seq->stmts) top(inner);
+    } else if (const auto* a = s.as<Alloc>()) {
+      declare(a->decl);
+      top(a->body);
+    } else if (has_thread_loop(s)) {
+      flush();
+      out_.kernels.push_back({{}, s, {}, {}});
+    } else {
+      pending_.push_back(s);
+    }
+  }
+
+  // Statements without threads, one after the other, are one kernel of one thread.
+  void flush() {
+    if (!pending_.empty()) out_.kernels.push_back({{}, make::seq(std::move(pending_)), {}, {}});
+    pending_.clear();
+  }
+
+  void find_arguments(KernelPart& part) {
+    int number = 0;
+    const auto consider = [&](const BufferDecl& d) {
+      if (uses_buffer(part.body, d.buffer)) {
+        part.launch.args.push_back(number);
+        part.arguments.push_back(d);
+      }
+      ++number;
+    };
+    for (const Param& p : f_.params) consider(p.decl);
+    for (const BufferDecl& d : out_.temporaries) consider(d);
+    for (const BufferDecl& d : inner_) {
+      if (!uses_buffer(part.body, d.buffer)) continue;
+      part.outer.push_back(d);
+      for (const KernelPart& other : out_.kernels)
+        if (&other != &part && uses_buffer(other.body, d.buffer))
+          throw UserError(Diagnostic{f_.name + ": buffer " + d.buffer->name + " is `" + name_of(d.scope) +
+                                         "`, but two kernels use it",
+                                     {},
+                                     {},
+                                     "set_scope " + d.buffer->name + " global"});
+    }
+  }
+
+  void find_extents(KernelPart& part) {
+    for_each_stmt(part.body, [&](const Stmt& s) {
+      const auto* loop = s.as<For>();
+      if (!loop || loop->kind != ForKind::thread || loop->thread == ThreadTag::vthread) return;
+      const auto extent = as_int(loop->extent);
+      if (!extent)
+        throw UserError(Diagnostic{f_.name + ": loop `" + loop->var->name + "` is bound to " +
+                                       name_of(loop->thread) + ", but its extent " + print(loop->extent) +
+                                       " isn't constant",
+                                   {},
+                                   {},
+                                   "split it by a constant and bind the inner loop"});
+      bool is_block = false;
+      const int axis = axis_of(loop->thread, is_block);
+      int64_t& d = (is_block ? part.launch.grid : part.launch.block)[static_cast<size_t>(axis)];
+      const auto same = [&](ThreadTag t) { return t == loop->thread; };
+      const bool first = std::none_of(seen_.begin(), seen_.end(), same);
+      if (first) seen_.push_back(loop->thread);
+      d = first ? *extent : std::max(d, *extent);
+    });
+    seen_.clear();
+    const auto& [x, y, z] = part.launch.block;
+    if (x * y * z > kMostThreads)
+      throw UserError(Diagnostic{part.launch.name + " has " + std::to_string(x * y * z) +
+                                     " threads a block, of at most " + std::to_string(kMostThreads),
+                                 {},
+                                 {},
+                                 "split the loops bound to threadIdx"});
+    for (size_t a = 0; a < 3; ++a)
+      if (part.launch.grid[a] > kMostBlocks[a])
+        throw UserError(Diagnostic{part.launch.name + " has " + std::to_string(part.launch.grid[a]) +
+                                       " blocks along one axis, of at most " + std::to_string(kMostBlocks[a]),
+                                   {},
+                                   {},
+                                   "bind the longest loop to blockIdx.x"});
+  }
+
+  void count_shared(KernelPart& part) {
+    int64_t& bytes = part.launch.shared_bytes;
+    const auto add = [&](const BufferDecl& d) {
+      if (d.scope == Scope::shared) bytes += elements_of(d) * bytes_of(d.buffer->type.dtype);
+    };
+    for (const BufferDecl& d : part.outer) add(d);
+    for_each_stmt(part.body, [&](const Stmt& s) {
+      const auto* a = s.as<Alloc>();
+      if (!a) return;
+      add(a->decl);
+      if (a->decl.scope == Scope::global)
+        throw UserError(Diagnostic{part.launch.name + ": buffer " + a->decl.buffer->name +
+                                       " is device memory, but is allocated inside of the kernel",
+                                   {},
+                                   {},
+                                   "set_scope " + a->decl.buffer->name + " local, or shared"});
+    });
+    if (bytes > kMostShared)
+      throw UserError(Diagnostic{part.launch.name + " needs " + std::to_string(bytes) +
+                                     " bytes of shared memory, of at most " + std::to_string(kMostShared),
+                                 {},
+                                 {},
+                                 "make the tiles smaller"});
+  }
+
+  const PrimFunc& f_;
+  KernelParts out_;
+  std::vector<BufferDecl> inner_;
+  std::vector<Stmt> pending_;
+  std::vector<ThreadTag> seen_;
+};
+
+}  // namespace
+
+int64_t elements_of(const BufferDecl& decl) {
+  int64_t n = 1;
+  for (const Expr& e : decl.shape) {
+    const auto extent = as_int(e);
+    if (!extent)
+      throw UserError(
+          Diagnostic{"buffer " + decl.buffer->name + " has an extent that isn't constant: " + print(e),
+                     {},
+                     {},
+                     "give the model's symbolic dimensions values with --dim"});
+    n *= *extent;
+  }
+  return n;
+}
+
+int axis_of(ThreadTag tag, bool& is_block) {
+  is_block = tag >= ThreadTag::block_x && tag <= ThreadTag::block_z;
+  return static_cast<int>(tag) - static_cast<int>(is_block ? ThreadTag::block_x : ThreadTag::thread_x);
+}
+
+KernelParts cut_kernels(const PrimFunc& lowered) {
+  return Cutter(lowered).run();
+}
+
+}  // namespace nestor

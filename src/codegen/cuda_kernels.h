@@ -1,0 +1,30 @@
+// A lowered function cut into kernels: one for each statement of its top level that runs on blocks and
+// threads, one of a single thread for what lies between.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nestor/cuda.h"
+
+namespace nestor {
+
+struct KernelPart {
+  CudaKernel launch;
+  Stmt body;
+  std::vector<BufferDecl> arguments;  // of launch.args, in order
+  std::vector<BufferDecl> outer;      // shared and local buffers declared around the kernel's loops
+};
+
+struct KernelParts {
+  std::vector<KernelPart> kernels;
+  std::vector<BufferDecl> temporaries;  // in device memory
+};
+
+KernelParts cut_kernels(const PrimFunc& lowered);
+
+int64_t elements_of(const BufferDecl& decl);  // UserError where they aren't constant
+// 0, 1, 2 for x, y, z; true in `is_block` for blockIdx.
+int axis_of(ThreadTag tag, bool& is_block);
+
+}  // namespace nestor

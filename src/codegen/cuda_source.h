@@ -1,0 +1,85 @@
+// The writer of one kernel's source text, and the helper functions that the text of several kernels may call.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "nestor/simplify.h"
+#include "src/codegen/cuda_kernels.h"
+
+namespace nestor {
+
+// Names of helper functions that were used; the text of those, in a fixed order.
+using CudaHelpers = std::set<std::string>;
+std::string helper_text(const CudaHelpers& used);
+
+// The C++ name of a type; UserError for those that CUDA code doesn't have yet.
+const char* cuda_name(DType t);
+
+// A piece of an expression, with the precedence of its outermost operator, so that only needed parentheses
+// are written.
+struct CudaText {
+  std::string text;
+  int precedence = 16;
+};
+
+class CudaWriter {
+ public:
+  CudaWriter(const KernelPart& part, CudaHelpers& helpers);
+  std::string write();
+
+ private:
+  // cuda_stmt.cpp
+  std::string signature();
+  void stmt(const Stmt& s);
+  void loop(const For& f);
+  void thread_loop(const For& f);
+  void store(const Store& s);
+  void require_all_threads(const Buffer& b) const;
+  void declare_buffer(const BufferDecl& d, const std::string& prefix);
+  void line(const std::string& text);
+  // A line that opens a brace, and what stands inside; names declared there are free again afterwards.
+  void nested(const std::string& open, const std::function<void()>& inside);
+  std::string new_name(const std::string& wanted);
+  std::string bind(const Var& v);
+  bool fits_int() const;
+
+  // cuda_expr.cpp
+  std::string expr(const Expr& e) { return text_of(e).text; }
+  std::string operand(const Expr& e, int precedence);  // in parentheses where its operator binds weaker
+  CudaText text_of(const Expr& e);
+  CudaText number(double value, Type t) const;
+  CudaText integer(int64_t value, Type t) const;
+  CudaText binary(const Binary& b, Type t);
+  CudaText divide(const Binary& b, Type t);
+  CudaText wrapped(const char* op, int precedence, const Expr& a, const Expr& b, DType t);
+  CudaText select(const Select& s, Type t);
+  CudaText lazy(const Binary& b);
+  CudaText cast(const Cast& c, Type t);
+  CudaText call(const Call& c, Type t);
+  CudaText bitcast(const Expr& a, DType to);
+  CudaText helper(const std::string& name, const std::vector<Expr>& args, const std::string& type = "");
+  std::string element(const Buffer& b, const std::vector<Expr>& indices);
+  void let(const Var& v, const Expr& value);
+  const char* type_name(const Expr& e) const;
+  bool is_index(const Expr& e) const;
+
+  const KernelPart& part_;
+  CudaHelpers& helpers_;
+  std::string out_;
+  int indent_ = 1;
+  bool narrow_ = false;  // index arithmetic fits in int
+  Facts facts_;
+  std::vector<ThreadTag> inside_;
+  std::unordered_map<Buffer, std::string> buffers_;
+  std::unordered_map<Buffer, Scope> scopes_;
+  std::unordered_map<Var, std::string> vars_;
+  std::unordered_set<Var> wide_;  // i64 variables that hold data, not an index
+  std::unordered_set<std::string> taken_;
+};
+
+}  // namespace nestor

@@ -1,0 +1,269 @@
+// Statements as CUDA C++, and the file around the kernels. A thread loop becomes a constant, its blockIdx or
+// threadIdx; all other loops stay. The names are the IR's, so that the text can be read beside the schedule.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nestor/error.h"
+#include "nestor/walk.h"
+#include "src/codegen/cuda_source.h"
+
+namespace nestor {
+
+namespace {
+
+bool is_reserved(const std::string& name) {
+  static const std::unordered_set<std::string> words = {
+      "alignas",  "alignof",   "and",      "asm",     "auto",      "bool",      "break",     "case",
+      "catch",    "char",      "class",    "const",   "constexpr", "continue",  "default",   "delete",
+      "do",       "double",    "else",     "enum",    "explicit",  "export",    "extern",    "false",
+      "float",    "for",       "friend",   "goto",    "if",        "inline",    "int",       "long",
+      "mutable",  "namespace", "new",      "not",     "operator",  "or",        "private",   "protected",
+      "public",   "register",  "return",   "short",   "signed",    "sizeof",    "static",    "struct",
+      "switch",   "template",  "this",     "throw",   "true",      "try",       "typedef",   "typename",
+      "union",    "unsigned",  "using",    "virtual", "void",      "volatile",  "while",     "xor",
+      "blockIdx", "threadIdx", "blockDim", "gridDim", "warpSize",  "exp",       "log",       "sqrt",
+      "tanh",     "erf",       "pow",      "fabs",    "floor",     "ceil",      "rint",      "fma",
+      "expf",     "logf",      "sqrtf",    "tanhf",   "erff",      "powf",      "fabsf",     "floorf",
+      "ceilf",    "rintf",     "fmaf",     "min_of",  "max_of",    "floor_div", "floor_mod", "trunc_div",
+      "abs_of",   "is_nan",    "sigmoid",  "min",     "max",       "to_i64",    "to_i32",    "to_i16",
+      "to_i8",    "to_u8",     "unix",     "linux"};
+  return words.count(name) > 0;
+}
+
+std::string identifier(const std::string& name) {
+  std::string out;
+  for (const char c : name)
+    out += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
+  // Two leading underscores are the compiler's.
+  const size_t first = out.find_first_not_of('_');
+  if (first == std::string::npos || first > 0) out = "v" + out;
+  return out[0] >= '0' && out[0] <= '9' ? "v" + out : out;
+}
+
+bool has_barrier(const Stmt& s) {
+  bool found = false;
+  for_each_stmt(s, [&](const Stmt& inner) {
+    const auto* e = inner.as<Evaluate>();
+    const auto* c = e ? e->call.as<Call>() : nullptr;
+    found |= c && c->fn == Intrinsic::sync;
+  });
+  return found;
+}
+
+std::string sizes(const std::array<int64_t, 3>& d) {
+  if (d[1] == 1 && d[2] == 1) return std::to_string(d[0]);
+  return fmt::format("({}, {}, {})", d[0], d[1], d[2]);
+}
+
+}  // namespace
+
+CudaWriter::CudaWriter(const KernelPart& part, CudaHelpers& helpers) : part_(part), helpers_(helpers) {}
+
+std::string CudaWriter::write() {
+  narrow_ = fits_int();
+  const std::string header = signature();
+  for (const BufferDecl& d : part_.outer) declare_buffer(d, d.scope == Scope::shared ? "__shared__ " : "");
+  // Shared memory is declared at the top, where one sees how much of it there is.
+  for_each_stmt(part_.body, [&](const Stmt& s) {
+    const auto* a = s.as<Alloc>();
+    if (a && a->decl.scope == Scope::shared) declare_buffer(a->decl, "__shared__ ");
+  });
+  stmt(part_.body);
+  return header + out_ + "}\n";
+}
+
+std::string CudaWriter::signature() {
+  const auto& [x, y, z] = part_.launch.block;
+  std::string params;
+  for (const BufferDecl& d : part_.arguments) {
+    bool written = false;
+    for_each_stmt(part_.body,
+                  [&](const Stmt& s) { written |= s.as<Store>() && s.as<Store>()->buffer == d.buffer; });
+    const std::string name = new_name(d.buffer->name);
+    buffers_[d.buffer] = name;
+    scopes_[d.buffer] = Scope::global;
+    params += fmt::format("{}{}{}* __restrict__ {}", params.empty() ? "" : ", ", written ? "" : "const ",
+                          cuda_name(d.buffer->type.dtype), name);
+  }
+  return fmt::format("extern \"C\" __global__ void __launch_bounds__({})\n{}({}) {{\n",
+                     std::max<int64_t>(x * y * z, 1), part_.launch.name, params);
+}
+
+// True if every index, and every part of it, lies within int.
+bool CudaWriter::fits_int() const {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  Facts facts;
+  bool fits = true;
+  const auto known = [&](const Var& v, const Expr& value) {
+    if (value.dtype() == DType::i64) facts.set(v, range_of(value, facts));
+  };
+  for_each_stmt(part_.body, [&](const Stmt& s) {
+    if (const auto* f = s.as<For>())
+      facts.set(f->var, {0, std::max<int64_t>(range_of(f->extent, facts).hi - 1, 0)});
+    if (const auto* l = s.as<LetStmt>()) known(l->var, l->value);
+  });
+  for_each_expr(part_.body, [&](const Expr& e) {
+    if (const auto* l = e.as<Let>()) known(l->var, l->value);
+  });
+  for_each_expr(part_.body, [&](const Expr& e) {
+    if (!is_index(e)) return;
+    const Interval r = range_of(e, facts);
+    // What is read from memory is data, computed in `long long` wherever it goes; its variables aren't known
+    // here yet.
+    fits &= r.lo >= -most && r.hi <= most;
+  });
+  return fits;
+}
+
+void CudaWriter::line(const std::string& text) {
+  out_ += std::string(static_cast<size_t>(indent_) * 2, ' ') + text + "\n";
+}
+
+void CudaWriter::nested(const std::string& open, const std::function<void()>& inside) {
+  const auto outer = taken_;
+  line(open);
+  ++indent_;
+  inside();
+  --indent_;
+  taken_ = outer;
+}
+
+std::string CudaWriter::new_name(const std::string& wanted) {
+  const std::string base = identifier(wanted);
+  std::string name = base;
+  for (int i = 1; taken_.count(name) || is_reserved(name); ++i) name = base + "_" + std::to_string(i);
+  taken_.insert(name);
+  return name;
+}
+
+std::string CudaWriter::bind(const Var& v) {
+  return vars_[v] = new_name(v->name);
+}
+
+void CudaWriter::declare_buffer(const BufferDecl& d, const std::string& prefix) {
+  const std::string name = new_name(d.buffer->name);
+  buffers_[d.buffer] = name;
+  scopes_[d.buffer] = d.scope;
+  line(fmt::format("{}{} {}[{}];", prefix, cuda_name(d.buffer->type.dtype), name,
+                   std::max<int64_t>(elements_of(d), 1)));
+}
+
+void CudaWriter::stmt(const Stmt& s) {
+  match(
+      s,
+      [&](const Seq& seq) {
+        for (const Stmt& inner : seq.stmts) stmt(inner);
+      },
+      [&](const For& f) {
+        f.kind == ForKind::thread&& f.thread != ThreadTag::vthread ? thread_loop(f) : loop(f);
+      },
+      [&](const Store& st) { store(st); },
+      [&](const If& i) {
+        const Facts outer = facts_;
+        const std::string cond = expr(i.cond);
+        nested("if (" + cond + ") {", [&] {
+          facts_.assume(i.cond);
+          stmt(i.then_case);
+        });
+        facts_ = outer;
+        if (i.else_case) nested("} else {", [&] { stmt(i.else_case); });
+        line("}");
+      },
+      [&](const Alloc& a) {
+        if (a.decl.scope != Scope::shared) declare_buffer(a.decl, "");
+        stmt(a.body);
+      },
+      [&](const LetStmt& l) {
+        let(l.var, l.value);
+        stmt(l.body);
+      },
+      [&](const Evaluate& e) {
+        const auto* c = e.call.as<Call>();
+        if (c && c->fn == Intrinsic::sync) line("__syncthreads();");  // a prefetch is left to the hardware
+      },
+      [&](const Block&) { throw InternalError("a block in lowered code"); },
+      [&](const Update&) { throw InternalError("an update in lowered code"); });
+}
+
+void CudaWriter::loop(const For& f) {
+  const std::string extent = operand(f.extent, 10);
+  facts_.set(f.var, {0, std::max<int64_t>(range_of(f.extent, facts_).hi - 1, 0)});
+  const auto outer = taken_;
+  const std::string name = bind(f.var);
+  nested(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", narrow_ ? "int" : "long long", name, extent),
+         [&] { stmt(f.body); });
+  line("}");
+  taken_ = outer;
+}
+
+void CudaWriter::thread_loop(const For& f) {
+  bool is_block = false;
+  const auto axis = static_cast<size_t>(axis_of(f.thread, is_block));
+  const int64_t extent = as_int(f.extent).value_or(0);
+  const int64_t all = (is_block ? part_.launch.grid : part_.launch.block)[axis];
+  facts_.set(f.var, {0, std::max<int64_t>(extent - 1, 0)});
+  line(fmt::format("const {} {} = {};  // {} of {}", narrow_ ? "int" : "long long", bind(f.var),
+                   name_of(f.thread), f.var->name, extent));
+  inside_.push_back(f.thread);
+  if (extent == all) {
+    stmt(f.body);
+  } else {
+    if (has_barrier(f.body))
+      throw InternalError(part_.launch.name + ": only some of the threads would reach a barrier in loop " +
+                          f.var->name);
+    nested(fmt::format("if ({} < {}) {{", vars_.at(f.var), extent), [&] { stmt(f.body); });
+    line("}");
+  }
+  inside_.pop_back();
+}
+
+void CudaWriter::store(const Store& s) {
+  require_all_threads(s.buffer);
+  const std::string value = expr(s.value), target = element(s.buffer, s.indices);
+  line(target + " = " + value + ";");
+}
+
+// A store outside of some thread loop would run once for each of its threads.
+void CudaWriter::require_all_threads(const Buffer& b) const {
+  if (scopes_.at(b) == Scope::local) return;
+  for (size_t a = 0; a < 3; ++a)
+    for (const bool is_block : {true, false}) {
+      if ((is_block ? part_.launch.grid : part_.launch.block)[a] <= 1) continue;
+      const auto tag = static_cast<ThreadTag>(
+          static_cast<size_t>(is_block ? ThreadTag::block_x : ThreadTag::thread_x) + a);
+      NESTOR_CHECK(std::find(inside_.begin(), inside_.end(), tag) != inside_.end())
+          << part_.launch.name << " stores to " << b->name << " outside of its " << name_of(tag)
+          << " loop (pass merge_threads)";
+    }
+}
+
+CudaProgram make_cuda(const PrimFunc& lowered, const Target& target) {
+  const KernelParts parts = cut_kernels(lowered);
+  CudaProgram out;
+  std::vector<std::string> names;
+  for (const Param& p : lowered.params) names.push_back(p.decl.buffer->name);
+  for (const BufferDecl& d : parts.temporaries) {
+    out.temporary_bytes.push_back(elements_of(d) * bytes_of(d.buffer->type.dtype));
+    names.push_back(d.buffer->name);
+  }
+  out.source = fmt::format("// {}, for {}. Launched in this order, on one stream:\n", lowered.name,
+                           target.sm.empty() ? "CUDA" : target.sm);
+  CudaHelpers helpers;
+  std::string kernels;
+  for (const KernelPart& part : parts.kernels) {
+    std::string args;
+    for (const int a : part.launch.args) args += (args.empty() ? "" : ", ") + names[static_cast<size_t>(a)];
+    out.source += fmt::format("//   {}<<<{}, {}>>>({})\n", part.launch.name, sizes(part.launch.grid),
+                              sizes(part.launch.block), args);
+    kernels += "\n" + CudaWriter(part, helpers).write();
+    out.kernels.push_back(part.launch);
+  }
+  for (size_t t = 0; t < parts.temporaries.size(); ++t)
+    out.source += fmt::format("// {}: a temporary of {} bytes in device memory\n",
+                              names[lowered.params.size() + t], out.temporary_bytes[t]);
+  out.source += helper_text(helpers) + kernels;
+  return out;
+}
+
+}  // namespace nestor

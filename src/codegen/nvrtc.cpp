@@ -1,0 +1,120 @@
+// CUDA C++ to PTX or cubin by NVRTC, loaded at run time. No GPU is needed for that.
+#include <cstdlib>
+
+#include "nestor/cuda.h"
+#include "nestor/error.h"
+#include "src/codegen/dynamic_library.h"
+
+namespace nestor {
+
+namespace {
+
+using Program = struct NvrtcProgram*;
+
+// NVRTC's functions, with its status codes as int (0: success).
+struct Nvrtc {
+  DynamicLibrary library;
+  int (*version)(int*, int*);
+  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*);
+  int (*compile)(Program, int, const char* const*);
+  int (*destroy)(Program*);
+  int (*log_size)(Program, size_t*);
+  int (*log)(Program, char*);
+  int (*ptx_size)(Program, size_t*);
+  int (*ptx)(Program, char*);
+  int (*cubin_size)(Program, size_t*);
+  int (*cubin)(Program, char*);
+
+  Nvrtc() : library(names()) {
+    version = library.function<int(int*, int*)>("nvrtcVersion");
+    create =
+        library
+            .function<int(Program*, const char*, const char*, int, const char* const*, const char* const*)>(
+                "nvrtcCreateProgram");
+    compile = library.function<int(Program, int, const char* const*)>("nvrtcCompileProgram");
+    destroy = library.function<int(Program*)>("nvrtcDestroyProgram");
+    log_size = library.function<int(Program, size_t*)>("nvrtcGetProgramLogSize");
+    log = library.function<int(Program, char*)>("nvrtcGetProgramLog");
+    ptx_size = library.function<int(Program, size_t*)>("nvrtcGetPTXSize");
+    ptx = library.function<int(Program, char*)>("nvrtcGetPTX");
+    cubin_size = library.function<int(Program, size_t*)>("nvrtcGetCUBINSize");
+    cubin = library.function<int(Program, char*)>("nvrtcGetCUBIN");
+  }
+  bool usable() const { return library.loaded() && version && create && compile && cubin; }
+
+  static std::vector<std::string> names() {
+    std::vector<std::string> out;
+    if (const char* path = std::getenv("NESTOR_NVRTC")) out.emplace_back(path);
+    for (const char* folder :
+         {"", "/usr/local/cuda/lib64/", "/usr/lib/x86_64-linux-gnu/", "/usr/lib/aarch64-linux-gnu/"})
+      for (const char* name : {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"})
+        out.push_back(std::string(folder) + name);
+    return out;
+  }
+};
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc instance;
+  return instance;
+}
+
+std::string compile_as(const std::string& source, const std::string& arch,
+                       int (*Nvrtc::*size)(Program, size_t*), int (*Nvrtc::*get)(Program, char*)) {
+  const Nvrtc& n = nvrtc();
+  if (!n.usable())
+    throw UserError(
+        Diagnostic{"NVRTC is not on this machine, so CUDA source can't be compiled",
+                   {},
+                   {},
+                   "install the CUDA toolkit or the Python package nvidia-cuda-nvrtc and set NESTOR_NVRTC to "
+                   "its library; the source itself needs neither (--stage cuda)"});
+  Program program = nullptr;
+  if (n.create(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0)
+    throw InternalError("NVRTC can't make a program");
+  const std::string flag = "--gpu-architecture=" + arch;
+  // Contraction is done in the IR (contract_fma), as for CPUs, so that the emulation and the GPU agree.
+  const char* flags[] = {flag.c_str(), "--std=c++17", "--fmad=false"};
+  const int status = n.compile(program, 3, flags);
+  size_t bytes = 0;
+  n.log_size(program, &bytes);
+  std::string log(bytes, '\0');
+  if (bytes > 1) n.log(program, log.data());
+  std::string result;
+  if (status == 0 && (n.*size)(program, &bytes) == 0) {
+    result.resize(bytes);
+    (n.*get)(program, result.data());
+  }
+  n.destroy(&program);
+  if (status != 0) throw UserError(Diagnostic{"NVRTC refuses the kernel for " + arch, {}, {log.c_str()}, ""});
+  return result;
+}
+
+}  // namespace
+
+std::string compile_ptx(const std::string& source, const Target& target) {
+  std::string ptx = compile_as(source, "compute_" + target.sm.substr(3), &Nvrtc::ptx_size, &Nvrtc::ptx);
+  while (!ptx.empty() && ptx.back() == '\0') ptx.pop_back();
+  return ptx;
+}
+
+std::string compile_cubin(const std::string& source, const Target& target) {
+  return compile_as(source, target.sm, &Nvrtc::cubin_size, &Nvrtc::cubin);
+}
+
+CudaStatus cuda_status() {
+  CudaStatus status;
+  int major = 0, minor = 0;
+  if (nvrtc().usable() && nvrtc().version(&major, &minor) == 0)
+    status.nvrtc = std::to_string(major) + "." + std::to_string(minor);
+  const DynamicLibrary driver({"libcuda.so.1", "libcuda.so"});
+  auto* init = driver.function<int(unsigned)>("cuInit");
+  auto* get = driver.function<int(int*, int)>("cuDeviceGet");
+  auto* name = driver.function<int(char*, int, int)>("cuDeviceGetName");
+  int device = 0;
+  char text[256] = "";
+  if (init && get && name && init(0) == 0 && get(&device, 0) == 0 && name(text, sizeof text, device) == 0)
+    status.gpu = text;
+  return status;
+}
+
+}  // namespace nestor

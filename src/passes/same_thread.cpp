@@ -1,0 +1,142 @@
+// Suppose thread t makes access x, thread t' access y, and they meet: in each dimension the difference of the
+// two indices is 0. Written as c1*d1 + c2*d2 + ... + k = 0, d being differences of variables (t-t', loops
+// that run) in known ranges, it is like a number with digits: where all that follows is smaller than c1, at
+// most one d1 is possible. Where that proves all t = t', nobody needs to wait. 32*e + t, for example, with t
+// in 32 tells threads apart whatever e does; 31*e + t does not.
+//
+// An atom like t/16 counts as a digit of its own, and t is known where t/16 and t%16 are.
+#include "src/passes/same_thread.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "nestor/walk.h"
+
+namespace nestor::passes {
+
+namespace {
+
+constexpr int64_t kUnbounded = Interval::kMax;
+
+bool uses_any(const Expr& e, const std::vector<Var>& vars) {
+  return std::any_of(vars.begin(), vars.end(), [&](const Var& v) { return uses_var(e, v); });
+}
+
+bool bounded(const Interval& i) {
+  return i.lo > -kUnbounded / 1024 && i.hi < kUnbounded / 1024;
+}
+
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+}
+
+// All terms with one coefficient (without its sign): the range of their sum, and what is in it.
+struct Digit {
+  int64_t lo = 0, hi = 0;
+  std::vector<Expr> thread_atoms;  // differences of one atom between the two threads
+  bool mixed = false;              // something else too
+  void add(Interval range, int64_t sign) {
+    lo += sign > 0 ? range.lo : -range.hi;
+    hi += sign > 0 ? range.hi : -range.lo;
+  }
+};
+
+class Meeting {
+ public:
+  Meeting(const Access& x, const Access& y, const std::vector<Var>& threads, const std::vector<Var>& running)
+      : x_(x), y_(y), threads_(threads), running_(running) {}
+
+  bool only_in_same_thread() {
+    for (const Var& t : threads_) {
+      const Interval a = x_.facts.range(t), b = y_.facts.range(t);
+      if (a.is_point() && b.is_point() && a.lo == b.lo) equal_.push_back(t);
+    }
+    // What one dimension tells may help in another.
+    for (int round = 0; round < 2; ++round)
+      for (size_t d = 0; d < x_.indices.size(); ++d)
+        if (!look_at(d)) return true;
+    return std::all_of(threads_.begin(), threads_.end(),
+                       [&](const Var& t) { return is_equal(t) || is_equal_by_parts(t); });
+  }
+
+ private:
+  bool is_equal(const Expr& atom) const {
+    return std::any_of(equal_.begin(), equal_.end(), [&](const Expr& e) { return same(e, atom); });
+  }
+  bool is_equal_by_parts(const Var& t) const {
+    for (const Expr& e : equal_) {
+      const auto* q = e.as<Binary>();
+      if (q && q->op == BinaryOp::div && same(q->a, t) && is_equal(make::binary(BinaryOp::mod, q->a, q->b)))
+        return true;
+    }
+    return false;
+  }
+
+  // False where the accesses can't meet at all.
+  bool look_at(size_t dim) {
+    const Linear x = linear(x_.indices[dim]), y = linear(y_.indices[dim]);
+    std::map<int64_t, Digit, std::greater<>> digits;  // largest coefficient first
+    if (!collect(x, y, 1, digits) || !collect(y, x, -1, digits)) return true;
+    int64_t constant = x.constant - y.constant;
+    for (auto it = digits.begin(); it != digits.end(); ++it) {
+      int64_t lo = constant, hi = constant;
+      for (auto rest = std::next(it); rest != digits.end(); ++rest) {
+        lo += rest->first * rest->second.lo;
+        hi += rest->first * rest->second.hi;
+      }
+      // coefficient * digit lies in [-hi, -lo].
+      const int64_t coefficient = it->first;
+      const int64_t first = std::max(-floor_div(hi, coefficient), it->second.lo),
+                    last = std::min(floor_div(-lo, coefficient), it->second.hi);
+      if (first > last) return false;
+      if (first < last) return true;
+      if (first == 0 && !it->second.mixed && it->second.thread_atoms.size() == 1)
+        equal_.push_back(it->second.thread_atoms[0]);
+      constant += coefficient * first;
+    }
+    return constant == 0;
+  }
+
+  // Adds the terms of `mine`, times sign, that the other side doesn't cancel; false where one isn't bounded.
+  // Differences of one atom in both are added when sign is 1.
+  bool collect(const Linear& mine, const Linear& other, int64_t sign,
+               std::map<int64_t, Digit, std::greater<>>& digits) const {
+    const Facts& facts = sign > 0 ? x_.facts : y_.facts;
+    for (const auto& [atom, coefficient] : mine.terms) {
+      Digit& digit = digits[std::abs(coefficient)];
+      const int64_t direction = (coefficient > 0 ? 1 : -1) * sign;
+      const Interval range = range_of(atom, facts);
+      const bool in_both = std::any_of(
+          other.terms.begin(), other.terms.end(),
+          [&, a = atom, c = coefficient](const auto& t) { return t.second == c && same(t.first, a); });
+      const bool runs = uses_any(atom, running_), of_threads = uses_any(atom, threads_);
+      if (in_both && !runs && (!of_threads || is_equal(atom))) continue;  // the same value
+      if (!bounded(range)) return false;
+      if (in_both && !runs) {
+        if (sign < 0) continue;
+        const Interval there = range_of(atom, y_.facts);
+        if (!bounded(there)) return false;
+        digit.add({range.lo - there.hi, range.hi - there.lo}, direction);
+        digit.thread_atoms.push_back(atom);
+        continue;
+      }
+      digit.add(range, direction);
+      digit.mixed = true;
+    }
+    return true;
+  }
+
+  const Access &x_, &y_;
+  const std::vector<Var>&threads_, &running_;
+  std::vector<Expr> equal_;
+};
+
+}  // namespace
+
+bool only_same_thread(const Access& x, const Access& y, const std::vector<Var>& threads,
+                      const std::vector<Var>& running) {
+  return Meeting(x, y, threads, running).only_in_same_thread();
+}
+
+}  // namespace nestor::passes

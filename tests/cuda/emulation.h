@@ -1,0 +1,81 @@
+// CUDA's built-ins on a CPU: emitted kernels, unchanged, are compiled as C++ behind this header (with
+// NESTOR_EMULATED) and loaded by the tests. The threads are fibers of the host (emulator.h): here is only
+// what the text refers to.
+#pragma once
+
+// One block in flight. The host sets the indices before it lets a thread go on.
+struct Emulation {
+  struct Index {
+    unsigned x, y, z;
+  };
+  Index block, thread, block_dim, grid_dim;
+  void (*wait)(void* self);  // returns when all threads of the block have come
+  void* self;
+};
+
+#ifdef NESTOR_EMULATED
+#include <math.h>
+#include <string.h>
+
+#include <utility>
+
+static Emulation* nestor_emulation;
+
+#define __global__
+#define __device__
+#define __launch_bounds__(threads)
+// All shared memory lies in one section, which the host fills with garbage between blocks.
+#define __shared__ static __attribute__((section("nestor_shared")))
+#define blockIdx (nestor_emulation->block)
+#define threadIdx (nestor_emulation->thread)
+#define blockDim (nestor_emulation->block_dim)
+#define gridDim (nestor_emulation->grid_dim)
+#define __syncthreads() nestor_emulation->wait(nestor_emulation->self)
+
+extern "C" {
+extern char __start_nestor_shared[] __attribute__((weak, visibility("hidden")));
+extern char __stop_nestor_shared[] __attribute__((weak, visibility("hidden")));
+void nestor_attach(Emulation* e) {
+  nestor_emulation = e;
+}
+void nestor_poison_shared() {
+  if (__start_nestor_shared)
+    memset(__start_nestor_shared, 0xff, (size_t)(__stop_nestor_shared - __start_nestor_shared));
+}
+}
+
+template <class To, class From>
+inline To nestor_bits(From x) {
+  static_assert(sizeof(To) == sizeof(From), "");
+  To y;
+  memcpy(&y, &x, sizeof y);
+  return y;
+}
+inline int __float_as_int(float x) {
+  return nestor_bits<int>(x);
+}
+inline float __int_as_float(int x) {
+  return nestor_bits<float>(x);
+}
+inline long long __double_as_longlong(double x) {
+  return nestor_bits<long long>(x);
+}
+inline double __longlong_as_double(long long x) {
+  return nestor_bits<double>(x);
+}
+
+template <class... Ps, size_t... Is>
+inline void nestor_call(void (*kernel)(Ps...), void** args, std::index_sequence<Is...>) {
+  (void)args;
+  kernel((Ps)args[Is]...);
+}
+// One thread of the kernel, its arguments as an array.
+#define NESTOR_EMULATE(kernel)                     \
+  extern "C" void kernel##_emulated(void** args) { \
+    nestor_call_all(kernel, args);                 \
+  }
+template <class... Ps>
+inline void nestor_call_all(void (*kernel)(Ps...), void** args) {
+  nestor_call(kernel, args, std::index_sequence_for<Ps...>());
+}
+#endif

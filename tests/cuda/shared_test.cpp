@@ -1,0 +1,137 @@
+// The tiled MatMul and the row softmax, whose threads pass values to each other through shared memory: right
+// as emitted, and wrong as soon as any one of the emitted barriers is taken away.
+#include "catch.h"
+#include "check.h"
+#include "nestor/error.h"
+#include "nestor/interpret.h"
+#include "nestor/walk.h"
+
+using namespace nestor;
+using namespace nestor::testing;
+
+namespace {
+
+const std::string kBarrier = "__syncthreads();";
+
+size_t count_barriers(const std::string& text) {
+  size_t n = 0;
+  for (size_t at = 0; (at = text.find(kBarrier, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+std::string without_barrier(std::string text, size_t which) {
+  size_t at = text.find(kBarrier);
+  for (size_t i = 0; i < which; ++i) at = text.find(kBarrier, at + 1);
+  return text.erase(at, kBarrier.size());
+}
+
+// The lowered function without its barrier number `which`.
+class WithoutSync : public Rewriter {
+ public:
+  explicit WithoutSync(size_t which) : which_(which) {}
+  Stmt stmt(const Stmt& s) override {
+    const auto* e = s.as<Evaluate>();
+    const auto* c = e ? e->call.as<Call>() : nullptr;
+    if (c && c->fn == Intrinsic::sync && seen_++ == which_) return {};
+    return children(s);
+  }
+
+ private:
+  size_t which_, seen_ = 0;
+};
+
+CudaCase shared_case(const std::string& name) {
+  const auto [func, scheduled] = example(name);
+  return make_case(func, scheduled);
+}
+
+}  // namespace
+
+TEST_CASE("a tiled MatMul and a row softmax with shared memory pass under emulation") {
+  const std::vector<CudaCase> cases = {shared_case("matmul"), shared_case("softmax")};
+  for (const CudaCase& c : cases) {
+    CHECK(c.program.kernels.size() == 1);
+    CHECK(c.program.kernels[0].shared_bytes > 0);
+    CHECK(count_barriers(c.program.source) >= 2);
+  }
+  CHECK(cases[0].program.kernels[0].grid == std::array<int64_t, 3>{2, 3, 1});
+  CHECK(cases[0].program.kernels[0].block == std::array<int64_t, 3>{16, 16, 1});
+  CHECK(cases[0].program.kernels[0].shared_bytes == 2 * 16 * 16 * 4);
+  check_cases(cases);
+}
+
+TEST_CASE("without any one of the emitted barriers the emulation and the race check fail") {
+  for (const std::string name : {"matmul", "softmax"}) {
+    const CudaCase c = shared_case(name);
+    // All crippled texts in one compilation.
+    std::vector<CudaProgram> crippled;
+    const size_t barriers = count_barriers(c.program.source);
+    for (size_t b = 0; b < barriers; ++b) {
+      CudaProgram p = c.program;
+      const std::string other = p.kernels[0].name + "_without_" + std::to_string(b);
+      const size_t at = p.source.find("\n" + p.kernels[0].name + "(") + 1;
+      p.source = without_barrier(p.source.replace(at, p.kernels[0].name.size(), other), b);
+      p.kernels[0].name = other;
+      crippled.push_back(p);
+    }
+    const Emulator emulator(crippled);
+    for (size_t b = 0; b < barriers; ++b) {
+      INFO(crippled[b].source);
+      CHECK(emulate(emulator, c, crippled[b]) != "");
+      PrimFunc racy = c.lowered;
+      racy.body = WithoutSync(b).stmt(racy.body);
+      InterpretOptions options;
+      options.check_races = true;
+      std::vector<Tensor> args;
+      for (const Tensor& t : c.lowered_inputs) args.push_back(t.clone());
+      CHECK_THROWS_AS(interpret(racy, args, options), UserError);
+    }
+  }
+}
+
+TEST_CASE("shared memory holds garbage, and threads that part at a barrier are reported") {
+  CudaProgram p;
+  p.source = R"(
+extern "C" __global__ void garbage(float* Y) {
+  __shared__ float S[4];
+  Y[blockIdx.x * 4 + threadIdx.x] = S[threadIdx.x];
+  S[threadIdx.x] = 1.0f;
+}
+extern "C" __global__ void parted(float* Y) {
+  if (threadIdx.x < 3) __syncthreads();
+  Y[threadIdx.x] = 1.0f;
+}
+)";
+  CudaKernel k;
+  k.block = {4, 1, 1};
+  k.args = {0};
+  k.name = "garbage";
+  k.grid = {2, 1, 1};
+  p.kernels = {k};
+  CudaKernel parted = k;
+  parted.name = "parted";
+  parted.grid = {1, 1, 1};
+  CudaProgram all = p, second = p;
+  all.kernels.push_back(parted);
+  second.kernels = {parted};
+  const Emulator emulator({all});
+  std::vector<Tensor> args = {Tensor(DType::f32, {8})};
+  emulator.run(p, args, LoopOrder::forward);
+  for (int64_t i = 0; i < 8; ++i) CHECK(std::isnan(args[0].get(i)));
+  CHECK_THROWS_WITH(emulator.run(second, args, LoopOrder::forward),
+                    "parted: 3 threads wait at a barrier, 1 have finished");
+}
+
+TEST_CASE("NVRTC compiles the tiled MatMul and the row softmax for sm_80 and sm_90a") {
+  if (!has_nvrtc()) return;
+  for (const std::string name : {"matmul", "softmax"})
+    for (const std::string sm : {"sm_80", "sm_90a"}) {
+      const Target target = parse_target("cuda:" + sm);
+      const auto [func, scheduled] = example(name);
+      const CudaCase c = make_case(func, scheduled, target);
+      CHECK(compile_cubin(c.program.source, target).substr(0, 4) ==
+            "\x7f"
+            "ELF");
+      CHECK(compile_ptx(c.program.source, target).find(".target " + sm) != std::string::npos);
+    }
+}
