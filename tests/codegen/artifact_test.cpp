@@ -152,7 +152,7 @@ TEST_CASE("weights may lie beside the object") {
   CHECK(fs::file_size(files.weights) == static_cast<uintmax_t>(align_up(4 * kSize)));
   CHECK(right(*load_artifact(files.object), 2));
   fs::remove(files.weights);
-  CHECK_THROWS_WITH(load_artifact(files.object), Catch::Contains("the weights beside it"));
+  CHECK_THROWS_WITH(load_artifact(files.object), Catch::Matchers::ContainsSubstring("the weights beside it"));
 }
 
 TEST_CASE("a C program uses the header, the object, and its own parallel-for") {
@@ -190,11 +190,11 @@ int main(void) {
 TEST_CASE("a path that can't be written leaves nothing behind") {
   Scratch scratch;
   CHECK_THROWS_WITH(write_small(scratch / "missing/m.so"),
-                    Catch::Contains("can't write") && Catch::Contains("missing/m.so"));
+                    Catch::Matchers::ContainsSubstring("can't write") && Catch::Matchers::ContainsSubstring("missing/m.so"));
   fs::create_directory(scratch / "m.h");  // the header can't replace a directory
   CHECK_THROWS_AS(write_small(scratch / "m.so"), UserError);
   CHECK(std::distance(fs::directory_iterator(scratch.dir), {}) == 1);
-  CHECK_THROWS_WITH(load_artifact(scratch / "none.so"), Catch::Contains("there is no such file"));
+  CHECK_THROWS_WITH(load_artifact(scratch / "none.so"), Catch::Matchers::ContainsSubstring("there is no such file"));
   std::ofstream(scratch / "text.so") << "not an object";
   CHECK_THROWS_AS(load_artifact(scratch / "text.so"), UserError);
 }

@@ -39,7 +39,7 @@ TEST_CASE("a schedule file answers for the functions it names") {
   CHECK(first_of({p, naive_schedules()})(func("c"), t)->origin == "naive");
   CHECK_NOTHROW(p.check({func("a"), func("b")}));
   CHECK_THROWS_WITH(first_of({p}).check({func("a"), func("c")}),
-                    Catch::Contains("schedule for 'b', which is no function") && Catch::Contains("a, c"));
+                    Catch::Matchers::ContainsSubstring("schedule for 'b', which is no function") && Catch::Matchers::ContainsSubstring("a, c"));
 }
 
 TEST_CASE("a schedule without a header is for every function") {
@@ -49,6 +49,6 @@ TEST_CASE("a schedule without a header is for every function") {
 
 TEST_CASE("two schedules for one function, and a missing file, are refused") {
   File file("schedule a {\n  vectorize Y.i\n}\nschedule a {\n}\n");
-  CHECK_THROWS_WITH(file_schedules(file.path), Catch::Contains("two schedules for 'a'"));
+  CHECK_THROWS_WITH(file_schedules(file.path), Catch::Matchers::ContainsSubstring("two schedules for 'a'"));
   CHECK_THROWS_AS(file_schedules(file.path + ".none"), UserError);
 }

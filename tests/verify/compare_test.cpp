@@ -23,7 +23,7 @@ TEST_CASE("a comparison names the worst element") {
   CHECK(c.mismatches == 2);
   CHECK(c.worst == 4);
   CHECK_THAT(describe(c, "y", want),
-             Catch::Contains("2 of 6 elements differ; worst at [1,1]: 5.5, should be 5"));
+             Catch::Matchers::ContainsSubstring("2 of 6 elements differ; worst at [1,1]: 5.5, should be 5"));
   CHECK(compare(got, want, {0.2, 0}).ok());
 }
 

@@ -172,5 +172,5 @@ TEST_CASE("where rounding may change more than digits there is no bound") {
 })";
   std::string why;
   CHECK_FALSE(with_error_bound(parse_func(to_int), &why));
-  CHECK_THAT(why, Catch::Contains("a rounded value cast to i64"));
+  CHECK_THAT(why, Catch::Matchers::ContainsSubstring("a rounded value cast to i64"));
 }
