@@ -155,6 +155,7 @@ TEST_CASE("a schedule file's choice is kept with its origin, and an illegal one 
   const CompiledModel m = compile_model(path, options);
   CHECK(m.funcs.at(0).choice.origin == good);
   CHECK(m.funcs.at(0).choice.trace.steps.size() == 2);
+  options.threads = 2;
   check_against_interpreter(path, options);
   options.schedules = file_schedules(bad);
   CHECK_THROWS_WITH(compile_model(path, options),
