@@ -141,7 +141,7 @@ TEST_CASE("loop nests in a .nest file are a model") {
 
 TEST_CASE("a schedule file's choice is kept with its origin, and an illegal one names function and origin") {
   const Folder folder;
-  const std::string good = folder.write("good.sched", "i0 i1 = split Y.i [_, 8]\nparallel Y.i0\n");
+  const std::string good = folder.write("good.sched", "i0 i1 = split Y.i [_, 8]\nparallel Y.i0\nvectorize Y.i1\n");
   const std::string bad = folder.write("bad.sched", "vectorize Y.nothing\n");
   CompileOptions options;
   options.schedules = file_schedules(good);
@@ -154,7 +154,7 @@ TEST_CASE("a schedule file's choice is kept with its origin, and an illegal one 
 })");
   const CompiledModel m = compile_model(path, options);
   CHECK(m.funcs.at(0).choice.origin == good);
-  CHECK(m.funcs.at(0).choice.trace.steps.size() == 2);
+  CHECK(m.funcs.at(0).choice.trace.steps.size() == 3);
   options.threads = 2;
   check_against_interpreter(path, options);
   options.schedules = file_schedules(bad);
