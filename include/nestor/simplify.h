@@ -1,6 +1,7 @@
-// Algebra on expressions with the ranges of variables in view. Keeps every value (floats: bit for bit), is idempotent,
-// and returns the same handle where nothing changes. i64 is index arithmetic: taken not to overflow; narrower integers
-// wrap and are left alone beyond immediates. What can't be reached may lose an error that evaluating it would give.
+// Algebra on expressions with the ranges of variables in view. Keeps every value (floats: bit for bit), is
+// idempotent, and returns the same handle where nothing changes. i64 is index arithmetic: taken not to
+// overflow; narrower integers wrap and are left alone beyond immediates. What can't be reached may lose an
+// error that evaluating it would give.
 #pragma once
 
 #include <limits>
@@ -18,7 +19,8 @@ struct Interval {
   bool is_point() const { return lo == hi; }
 };
 
-// What is known where an expression stands: ranges of variables, and conditions that hold (from enclosing ifs).
+// What is known where an expression stands: ranges of variables, and conditions that hold (from enclosing
+// ifs).
 class Facts {
  public:
   void set(const Var& v, Interval range) { ranges_[v] = range; }

@@ -18,8 +18,12 @@ Stop Machine::run(Context& c) try {
     const Instruction& i = code_.code[c.pc];
     const auto jump = [&] { c.pc = static_cast<size_t>(i.target) - 1; };
     switch (i.op) {
-      case Op::compute: i.fn(r, i); break;
-      case Op::jump: jump(); break;
+      case Op::compute:
+        i.fn(r, i);
+        break;
+      case Op::jump:
+        jump();
+        break;
       case Op::jump_if_not:
         if (!r[i.a]) jump();
         break;
@@ -34,7 +38,8 @@ Stop Machine::run(Context& c) try {
         if (r[i.a] <= 0) jump();
         break;
       case Op::loop_next:
-        if (++steps_ > options_.max_steps) fail(c, "more than " + std::to_string(options_.max_steps) + " steps");
+        if (++steps_ > options_.max_steps)
+          fail(c, "more than " + std::to_string(options_.max_steps) + " steps");
         if (++r[i.dst] < r[i.a]) jump();
         break;
       case Op::any_begin:
@@ -44,7 +49,8 @@ Stop Machine::run(Context& c) try {
           jump();
         break;
       case Op::any_next:
-        if (++steps_ > options_.max_steps) fail(c, "more than " + std::to_string(options_.max_steps) + " steps");
+        if (++steps_ > options_.max_steps)
+          fail(c, "more than " + std::to_string(options_.max_steps) + " steps");
         if (next_any(c, i)) jump();
         break;
       case Op::fork: {
@@ -66,28 +72,38 @@ Stop Machine::run(Context& c) try {
         --c.pc;  // run_threads went past the loop
         break;
       }
-      case Op::fork_end: return Stop::done;
+      case Op::fork_end:
+        return Stop::done;
       case Op::barrier:
         if (!c.is_thread) break;  // outside of all threads there is nothing to wait for
         c.barrier = c.pc++;
         return Stop::barrier;
-      case Op::index: index(c, i); break;
-      case Op::load: load(c, i); break;
-      case Op::store: store(c, i); break;
-      case Op::alloc: alloc(c, i); break;
+      case Op::index:
+        index(c, i);
+        break;
+      case Op::load:
+        load(c, i);
+        break;
+      case Op::store:
+        store(c, i);
+        break;
+      case Op::alloc:
+        alloc(c, i);
+        break;
       case Op::release:
         free_[static_cast<size_t>(i.buffer)].push_back(
             &memory_at(r, code_.buffers[static_cast<size_t>(i.buffer)].place));
         break;
-      case Op::halt: return Stop::done;
+      case Op::halt:
+        return Stop::done;
     }
   }
 } catch (const Fault& fault) {
   fail(c, fault.message);
 }
 
-// Runs the threads from barrier to barrier. Where this context is itself a thread, its own siblings must reach the
-// barrier too, so it is passed upward.
+// Runs the threads from barrier to barrier. Where this context is itself a thread, its own siblings must
+// reach the barrier too, so it is passed upward.
 Stop Machine::run_threads(Context& c) {
   const Instruction& fork = code_.code[c.pc];
   std::vector<size_t> order(c.children.size());
@@ -118,9 +134,12 @@ Stop Machine::run_threads(Context& c) {
                std::to_string(t->frame[static_cast<size_t>(fork.dst)]);
       };
       const Context* other = finished ? finished : stray;
-      const auto site = [&](const Context* t) { return code_.sites[static_cast<size_t>(code_.site_of[t->barrier])].stmt; };
-      fail(c, "a barrier is reached by " + thread(waiting) + ", but " + thread(other) +
-                  (finished ? " ends without it" : " waits at another"),
+      const auto site = [&](const Context* t) {
+        return code_.sites[static_cast<size_t>(code_.site_of[t->barrier])].stmt;
+      };
+      fail(c,
+           "a barrier is reached by " + thread(waiting) + ", but " + thread(other) +
+               (finished ? " ends without it" : " waits at another"),
            {site(waiting), finished ? nullptr : site(other)});
     }
     c.barrier = waiting->barrier;
@@ -141,8 +160,8 @@ void Machine::release_barrier(Context& c) {
   for (Context& child : c.children) renew(renew, child);
 }
 
-// Iteration k of n runs as number (start + k * step) mod n: forward, reverse, or a random permutation that needs no
-// memory (step and n coprime).
+// Iteration k of n runs as number (start + k * step) mod n: forward, reverse, or a random permutation that
+// needs no memory (step and n coprime).
 void Machine::begin_any(Context& c, const Instruction& i) {
   Word* r = c.frame.data();
   const Word n = r[i.a];
@@ -180,8 +199,8 @@ bool Machine::next_any(Context& c, const Instruction& i) {
 
 void interpret(const PrimFunc& f, std::vector<Tensor>& args, const InterpretOptions& options) {
   if (args.size() != f.params.size())
-    throw UserError(f.name + " takes " + std::to_string(f.params.size()) + " tensors, " + std::to_string(args.size()) +
-                    " were given");
+    throw UserError(f.name + " takes " + std::to_string(f.params.size()) + " tensors, " +
+                    std::to_string(args.size()) + " were given");
   if (options.dims.size() != f.dims.size())
     throw UserError(f.name + " has " + std::to_string(f.dims.size()) + " symbolic dimensions, " +
                     std::to_string(options.dims.size()) + " values were given");

@@ -1,12 +1,12 @@
 // What the interpreter runs: the IR compiled once to instructions over a frame of 64-bit words.
 //
-// A tree walk would spend its time in hash maps and variants; here every variable, constant and intermediate value has
-// a fixed place in the frame (a vector one word per lane), so a scalar operation costs a few nanoseconds. And since the
-// machine keeps no state on the C++ stack, a thread of a CUDA block is just a frame and a program counter: waiting at a
-// barrier needs no fibers.
+// A tree walk would spend its time in hash maps and variants; here every variable, constant and intermediate
+// value has a fixed place in the frame (a vector one word per lane), so a scalar operation costs a few
+// nanoseconds. And since the machine keeps no state on the C++ stack, a thread of a CUDA block is just a
+// frame and a program counter: waiting at a barrier needs no fibers.
 //
-// Words hold integers sign-extended (u8 and bool zero-extended), f64 as its bits, f32 as its bits in the low half, and
-// f16 and bf16 as the f32 of the same value.
+// Words hold integers sign-extended (u8 and bool zero-extended), f64 as its bits, f32 as its bits in the low
+// half, and f16 and bf16 as the f32 of the same value.
 #pragma once
 
 #include <bit>
@@ -22,15 +22,21 @@ using Word = int64_t;
 
 template <class T>
 T get(Word w) {
-  if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(w);
-  else if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(static_cast<uint32_t>(w));
-  else return static_cast<T>(w);
+  if constexpr (std::is_same_v<T, double>)
+    return std::bit_cast<double>(w);
+  else if constexpr (std::is_same_v<T, float>)
+    return std::bit_cast<float>(static_cast<uint32_t>(w));
+  else
+    return static_cast<T>(w);
 }
 template <class T>
 Word put(T v) {
-  if constexpr (std::is_same_v<T, double>) return std::bit_cast<Word>(v);
-  else if constexpr (std::is_same_v<T, float>) return static_cast<Word>(std::bit_cast<uint32_t>(v));
-  else return static_cast<Word>(v);
+  if constexpr (std::is_same_v<T, double>)
+    return std::bit_cast<Word>(v);
+  else if constexpr (std::is_same_v<T, float>)
+    return static_cast<Word>(std::bit_cast<uint32_t>(v));
+  else
+    return static_cast<Word>(v);
 }
 
 enum class Op : uint8_t {
@@ -43,14 +49,14 @@ enum class Op : uint8_t {
   loop_next,     // dst += 1; to target if dst < a
   any_begin,     // the same for loops whose iterations have no order; b: two words of state
   any_next,
-  fork,          // one context per iteration of a thread loop that has barriers inside; dst variable, a extent
+  fork,  // one context per iteration of a thread loop that has barriers inside; dst variable, a extent
   fork_end,
   barrier,
-  index,         // dst = a * c + b, checked 0 <= b < c; a may be absent (-1); d: mask or -1
-  load,          // dst = memory b at a; d: mask or -1
-  store,         // memory b at a = c; d: mask or -1
-  alloc,         // binds `buffer`: its parameter, or fresh memory
-  release,       // end of the buffer's life
+  index,    // dst = a * c + b, checked 0 <= b < c; a may be absent (-1); d: mask or -1
+  load,     // dst = memory b at a; d: mask or -1
+  store,    // memory b at a = c; d: mask or -1
+  alloc,    // binds `buffer`: its parameter, or fresh memory
+  release,  // end of the buffer's life
   halt,
 };
 
@@ -63,9 +69,9 @@ struct Instruction {
   DType dtype = DType::i64;  // reduce
   uint16_t lanes = 1;
   int32_t dst = -1, a = -1, b = -1, c = -1, d = -1;  // places in the frame
-  int32_t target = -1;                                // jumps
-  int32_t buffer = -1;                                // index, load, store, alloc, release
-  int32_t extra = -1;                                 // index: the dimension; loops: the loop; reduce: the operation
+  int32_t target = -1;                               // jumps
+  int32_t buffer = -1;                               // index, load, store, alloc, release
+  int32_t extra = -1;  // index: the dimension; loops: the loop; reduce: the operation
   Handler fn = nullptr;
 };
 
@@ -114,7 +120,7 @@ Handler call_handler(Intrinsic fn, DType t);
 Handler cast_handler(DType from, DType to);
 Handler bitcast_handler(DType from, DType to);
 Handler reduce_handler();  // by ReduceOp `extra`; b: n words of scratch
-Handler select_handler();                      // by lane: dst = c ? a : b
+Handler select_handler();  // by lane: dst = c ? a : b
 Handler move_handler();
 Handler broadcast_handler();
 Handler ramp_handler();         // dst = a + lane * b

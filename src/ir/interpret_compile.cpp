@@ -1,5 +1,5 @@
-// From the IR to the interpreter's instructions: a block becomes guards around its body, loops and branches become jumps.
-// Temporaries of a statement are freed when it ends, so frames stay small.
+// From the IR to the interpreter's instructions: a block becomes guards around its body, loops and branches
+// become jumps. Temporaries of a statement are freed when it ends, so frames stay small.
 #include <utility>
 
 #include "nestor/error.h"
@@ -19,7 +19,9 @@ bool has_barrier(const Stmt& s) {
   return found;
 }
 
-bool is_block_thread(ThreadTag t) { return t >= ThreadTag::thread_x && t <= ThreadTag::thread_z; }
+bool is_block_thread(ThreadTag t) {
+  return t >= ThreadTag::thread_x && t <= ThreadTag::thread_z;
+}
 
 }  // namespace
 
@@ -61,7 +63,8 @@ void Compiler::stmt(const Stmt& s) {
       },
       [&](const Alloc& a) {
         if (a.decl.scope == Scope::shared && in_threads_)
-          throw UserError("shared buffer " + a.decl.buffer->name + " is allocated inside a thread loop: each thread "
+          throw UserError("shared buffer " + a.decl.buffer->name +
+                          " is allocated inside a thread loop: each thread "
                           "would have its own; allocate it around the loops bound to threadIdx");
         bind(a.decl, -1, Role::out);
         const int32_t buffer = slot_of(a.decl.buffer);
@@ -161,6 +164,8 @@ void Compiler::update(const Update& u) {
   emit(st);
 }
 
-Code compile(const PrimFunc& f, const InterpretOptions& options) { return Compiler(options).run(f); }
+Code compile(const PrimFunc& f, const InterpretOptions& options) {
+  return Compiler(options).run(f);
+}
 
 }  // namespace nestor::interpreter

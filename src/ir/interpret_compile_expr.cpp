@@ -1,4 +1,5 @@
-// Every value gets its place in the frame, laziness becomes jumps, an access becomes checked index arithmetic.
+// Every value gets its place in the frame, laziness becomes jumps, an access becomes checked index
+// arithmetic.
 #include <algorithm>
 
 #include "nestor/error.h"
@@ -59,7 +60,8 @@ int32_t Compiler::expr(const Expr& e) {
   return match(
       e, [&](const IntImm& i) { return constant(i.value, 1); },
       [&](const FloatImm& f) {
-        return constant(t.dtype == DType::f64 ? put<double>(f.value) : put<float>(static_cast<float>(f.value)), 1);
+        return constant(
+            t.dtype == DType::f64 ? put<double>(f.value) : put<float>(static_cast<float>(f.value)), 1);
       },
       [&](const VarRef& r) {
         const auto it = vars_.find(r.var);
@@ -119,7 +121,8 @@ int32_t Compiler::binary(const Binary& b, Type t) {
   if (lazy && n == 1) {
     const int32_t dst = fresh(1);
     compute(move_handler(), dst, 1, a);
-    const int32_t skip = emit({.op = b.op == BinaryOp::logical_and ? Op::jump_if_not : Op::jump_if, .a = dst});
+    const int32_t skip =
+        emit({.op = b.op == BinaryOp::logical_and ? Op::jump_if_not : Op::jump_if, .a = dst});
     compute(move_handler(), dst, 1, expr(b.b));
     land(skip);
     return dst;
@@ -158,10 +161,10 @@ int32_t Compiler::call(const Call& c, Type t) {
   for (size_t i = 0; i < c.args.size(); ++i) places[i] = expr(c.args[i]);
   const int32_t dst = fresh(t.lanes);
   const DType from = c.args[0].dtype();
-  const Handler fn =
-      c.fn == Intrinsic::bitcast ? bitcast_handler(from, t.dtype) : call_handler(c.fn, from);
+  const Handler fn = c.fn == Intrinsic::bitcast ? bitcast_handler(from, t.dtype) : call_handler(c.fn, from);
   if (!fn)
-    throw UserError(std::string("the interpreter has no ") + info(c.fn).name + " of " + std::string(name_of(from)));
+    throw UserError(std::string("the interpreter has no ") + info(c.fn).name + " of " +
+                    std::string(name_of(from)));
   compute(fn, dst, t.lanes, places[0], places[1], places[2]);
   if (c.fn != Intrinsic::bitcast && c.fn != Intrinsic::is_nan) wrap(t, dst);
   return dst;
@@ -186,7 +189,8 @@ int32_t Compiler::flat_index(int32_t buffer, const std::vector<Expr>& indices, i
   for (size_t d = 0; d < indices.size(); ++d) {
     const bool scalar = indices[d].type().lanes == 1;
     const int32_t index = scalar && lanes > 1 ? broadcast(indices[d], lanes) : expr(indices[d]);
-    Instruction i{.op = Op::index, .lanes = static_cast<uint16_t>(lanes), .a = flat, .b = index, .c = shape[d]};
+    Instruction i{
+        .op = Op::index, .lanes = static_cast<uint16_t>(lanes), .a = flat, .b = index, .c = shape[d]};
     i.dst = fresh(lanes);
     i.d = mask;
     i.buffer = buffer;
@@ -214,7 +218,8 @@ int32_t Compiler::load(const Load& l, int n) {
   return i.dst;
 }
 
-void Compiler::store(const Buffer& b, const std::vector<Expr>& indices, const Expr& value, const Expr& mask_expr) {
+void Compiler::store(const Buffer& b, const std::vector<Expr>& indices, const Expr& value,
+                     const Expr& mask_expr) {
   const int32_t buffer = slot_of(b);
   const int32_t place = expr(value);
   const int32_t mask = mask_expr ? expr(mask_expr) : -1;

@@ -1,4 +1,5 @@
-// The compiler's state; expressions and memory in interpret_compile_expr.cpp, statements in interpret_compile.cpp.
+// The compiler's state; expressions and memory in interpret_compile_expr.cpp, statements in
+// interpret_compile.cpp.
 #pragma once
 
 #include <map>

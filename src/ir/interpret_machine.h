@@ -1,5 +1,5 @@
-// The interpreter's machine: runs Code (interpret_code.h), watches memory, and turns what goes wrong into messages that
-// say where.
+// The interpreter's machine: runs Code (interpret_code.h), watches memory, and turns what goes wrong into
+// messages that say where.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,8 @@ class Machine {
     Context c;
     c.frame.assign(static_cast<size_t>(code_.frame_size), 0);
     for (const auto& [place, word] : code_.constants) c.frame[static_cast<size_t>(place)] = word;
-    for (size_t i = 0; i < code_.dims.size(); ++i) c.frame[static_cast<size_t>(code_.dims[i])] = options_.dims[i];
+    for (size_t i = 0; i < code_.dims.size(); ++i)
+      c.frame[static_cast<size_t>(code_.dims[i])] = options_.dims[i];
     c.path = races_.root();
     run(c);
   }
@@ -79,6 +80,8 @@ class Machine {
   std::vector<std::vector<Memory*>> free_ = std::vector<std::vector<Memory*>>(code_.buffers.size());
 };
 
-inline Memory& memory_at(Word* r, int32_t place) { return *reinterpret_cast<Memory*>(r[place]); }
+inline Memory& memory_at(Word* r, int32_t place) {
+  return *reinterpret_cast<Memory*>(r[place]);
+}
 
 }  // namespace nestor::interpreter

@@ -20,8 +20,8 @@ void Machine::index(Context& c, const Instruction& i) {
       const BufferSlot& slot = code_.buffers[static_cast<size_t>(i.buffer)];
       std::string shape;
       for (int32_t place : slot.shape) shape += (shape.empty() ? "" : ",") + std::to_string(r[place]);
-      throw Fault{"index " + std::to_string(at) + " in dimension " + std::to_string(i.extra) + " is outside of " +
-                  slot.buffer->name + "[" + shape + "]"};
+      throw Fault{"index " + std::to_string(at) + " in dimension " + std::to_string(i.extra) +
+                  " is outside of " + slot.buffer->name + "[" + shape + "]"};
     }
     r[i.dst + l] = i.a < 0 ? at : r[i.a + l] * extent + at;
   }
@@ -55,8 +55,8 @@ void Machine::store(Context& c, const Instruction& i) {
       check_race(c, m, at, true);
       for (int k = 0; k < l && m.lanes == 1; ++k)
         if (r[i.a + k] == at && (i.d < 0 || r[i.d + k]))
-          throw Fault{"lanes " + std::to_string(k) + " and " + std::to_string(l) + " of one store both write " +
-                      element_name(m, at)};
+          throw Fault{"lanes " + std::to_string(k) + " and " + std::to_string(l) +
+                      " of one store both write " + element_name(m, at)};
     }
     if (!m.initialized.empty()) m.initialized[static_cast<size_t>(at)] = 1;
     write_element(m.dtype, m.data, at, r[i.c + l]);
@@ -101,7 +101,8 @@ void Machine::bind_param(Memory& m) {
   m.data = static_cast<uint8_t*>(t.data());
 }
 
-// ---- Errors ----------------------------------------------------------------------------------------------------
+// ---- Errors
+// ----------------------------------------------------------------------------------------------------
 
 std::string Machine::element_name(const Memory& m, int64_t element) const {
   std::string lane = m.lanes == 1 ? "" : " lane " + std::to_string(element % m.lanes);
@@ -124,9 +125,10 @@ void Machine::check_race(Context& c, Memory& m, int64_t element, bool write) {
   const LoopSite& loop = code_.loops[static_cast<size_t>(clash->loop)];
   const auto iteration = [&](int64_t v) { return loop.name + "=" + std::to_string(v); };
   fail(c,
-       "iterations " + iteration(clash->earlier) + " and " + iteration(clash->current) + " of loop `" + loop.name +
-           "` have no order, but " + iteration(clash->earlier) + (clash->with_write ? " writes " : " reads ") +
-           element_name(m, element) + " and " + iteration(clash->current) + (write ? " writes" : " reads") + " it",
+       "iterations " + iteration(clash->earlier) + " and " + iteration(clash->current) + " of loop `" +
+           loop.name + "` have no order, but " + iteration(clash->earlier) +
+           (clash->with_write ? " writes " : " reads ") + element_name(m, element) + " and " +
+           iteration(clash->current) + (write ? " writes" : " reads") + " it",
        {code_.sites[static_cast<size_t>(clash->with.site)].stmt, loop.stmt});
 }
 
@@ -137,7 +139,8 @@ void Machine::fail(const Context& c, std::string message, std::vector<const void
   std::string where;
   for (int l = site.loop; l >= 0; l = code_.loops[static_cast<size_t>(l)].parent) {
     const LoopSite& loop = code_.loops[static_cast<size_t>(l)];
-    where = loop.name + "=" + std::to_string(c.frame[static_cast<size_t>(loop.var)]) + (where.empty() ? "" : " ") + where;
+    where = loop.name + "=" + std::to_string(c.frame[static_cast<size_t>(loop.var)]) +
+            (where.empty() ? "" : " ") + where;
   }
   if (!where.empty()) d.notes.push_back("in iteration " + where);
   marked.insert(marked.begin(), site.stmt);

@@ -12,7 +12,8 @@ uint32_t RaceDetector::add(uint32_t parent, int32_t loop, int64_t value, uint32_
 void RaceDetector::pass_barrier(Path& path, size_t base, uint32_t phase,
                                 std::vector<std::pair<uint32_t, uint32_t>>& renewed) {
   for (size_t d = base; d < path.size(); ++d) {
-    const auto it = std::find_if(renewed.begin(), renewed.end(), [&](const auto& r) { return r.first == path[d]; });
+    const auto it =
+        std::find_if(renewed.begin(), renewed.end(), [&](const auto& r) { return r.first == path[d]; });
     if (it != renewed.end()) {
       path[d] = it->second;
       continue;

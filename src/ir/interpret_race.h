@@ -1,11 +1,12 @@
-// Finds accesses that have no order: two iterations of one parallel, vectorized or thread loop that touch an element,
-// at least one of them writing.
+// Finds accesses that have no order: two iterations of one parallel, vectorized or thread loop that touch an
+// element, at least one of them writing.
 //
-// The execution is a tree: an iteration holds the instances of concurrent loops it runs, an instance its iterations.
-// Two accesses are ordered unless their paths part inside an instance, in two of its iterations. Since the interpreter
-// runs such iterations one after the other, one remembered writer and one remembered reader per element find a
-// conflict whenever there is one (Feng and Leiserson, "Efficient detection of determinacy races in Cilk programs").
-// Threads of a CUDA block get new tree nodes at every barrier, marked with its number: different numbers are ordered.
+// The execution is a tree: an iteration holds the instances of concurrent loops it runs, an instance its
+// iterations. Two accesses are ordered unless their paths part inside an instance, in two of its iterations.
+// Since the interpreter runs such iterations one after the other, one remembered writer and one remembered
+// reader per element find a conflict whenever there is one (Feng and Leiserson, "Efficient detection of
+// determinacy races in Cilk programs"). Threads of a CUDA block get new tree nodes at every barrier, marked
+// with its number: different numbers are ordered.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,10 @@ class RaceDetector {
     path.push_back(add(path.back(), -1, value, phase));
   }
 
-  // The path of a thread after a barrier: nodes below `base` are renewed, the same node by the same one for all threads.
-  void pass_barrier(Path& path, size_t base, uint32_t phase, std::vector<std::pair<uint32_t, uint32_t>>& renewed);
+  // The path of a thread after a barrier: nodes below `base` are renewed, the same node by the same one for
+  // all threads.
+  void pass_barrier(Path& path, size_t base, uint32_t phase,
+                    std::vector<std::pair<uint32_t, uint32_t>>& renewed);
 
   std::optional<Clash> read(Shadow& s, const Path& path, int32_t site);
   std::optional<Clash> write(Shadow& s, const Path& path, int32_t site);

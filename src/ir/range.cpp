@@ -1,6 +1,6 @@
-// Ranges of integer expressions, and the facts they follow from. A sum's range is the sum of its terms' ranges, made
-// tighter by subtracting multiples of known sums: from `14*i0 + i1 - 57 <= -1` follows `14*i0 + i1 + 3 < 60`, though
-// the ranges of i0 and i1 alone don't say so.
+// Ranges of integer expressions, and the facts they follow from. A sum's range is the sum of its terms'
+// ranges, made tighter by subtracting multiples of known sums: from `14*i0 + i1 - 57 <= -1` follows `14*i0 +
+// i1 + 3 < 60`, though the ranges of i0 and i1 alone don't say so.
 #include <algorithm>
 
 #include "src/ir/simplifier.h"
@@ -58,7 +58,8 @@ Interval Simplifier::range(const Expr& e) {
       const int64_t top = y.hi >= Interval::kMax ? Interval::kMax : y.hi - 1;
       return x.lo >= 0 ? Interval{0, std::min(x.hi, top)} : Interval{0, top};
     }
-    default: return of_type;
+    default:
+      return of_type;
   }
 }
 
@@ -66,7 +67,8 @@ Interval Simplifier::bound(const Linear& l) {
   Interval out = point(l.constant);
   for (const Term& t : l.terms) out = out + scaled(range(t.atom), t.coefficient);
   if (constraint_depth_ == 0 || l.is_constant()) return out;
-  --constraint_depth_;  // also for the ranges of atoms, which may hold sums that meet the same constraint again
+  --constraint_depth_;  // also for the ranges of atoms, which may hold sums that meet the same constraint
+                        // again
   for (const Linear& a : constraints_) {
     for (const Term& t : a.terms) {
       const int64_t c = l.coefficient_of(t.atom);
@@ -83,7 +85,8 @@ Interval Simplifier::bound(const Linear& l) {
   return out;
 }
 
-// ---- Facts while walking ---------------------------------------------------------------------------------------
+// ---- Facts while walking
+// ---------------------------------------------------------------------------------------
 
 void Simplifier::set_range(const Var& v, Interval r) {
   const auto it = ranges_.find(v);
@@ -158,11 +161,16 @@ void Simplifier::assume(const Expr& condition, bool holds) {
       add_constraint(std::move(l));
     };
     switch (b->op) {
-      case BinaryOp::lt: return holds ? at_most(d, 1) : at_most(negative, 0);
-      case BinaryOp::le: return holds ? at_most(d, 0) : at_most(negative, 1);
-      case BinaryOp::gt: return holds ? at_most(negative, 1) : at_most(d, 0);
-      case BinaryOp::ge: return holds ? at_most(negative, 0) : at_most(d, 1);
-      default: break;
+      case BinaryOp::lt:
+        return holds ? at_most(d, 1) : at_most(negative, 0);
+      case BinaryOp::le:
+        return holds ? at_most(d, 0) : at_most(negative, 1);
+      case BinaryOp::gt:
+        return holds ? at_most(negative, 1) : at_most(d, 0);
+      case BinaryOp::ge:
+        return holds ? at_most(negative, 0) : at_most(d, 1);
+      default:
+        break;
     }
     if ((b->op == BinaryOp::eq) == holds) {
       at_most(d, 0);
@@ -199,8 +207,10 @@ void Facts::assume(const Expr& condition) {
     else
       r.lo = std::max(r.lo, -algebra::floor_div(limit, -coefficient));
   };
-  if (b->op != BinaryOp::gt && b->op != BinaryOp::ge && b->op != BinaryOp::ne) at_most(c, -x->constant - strict);
-  if (b->op != BinaryOp::lt && b->op != BinaryOp::le && b->op != BinaryOp::ne) at_most(-c, x->constant - strict);
+  if (b->op != BinaryOp::gt && b->op != BinaryOp::ge && b->op != BinaryOp::ne)
+    at_most(c, -x->constant - strict);
+  if (b->op != BinaryOp::lt && b->op != BinaryOp::le && b->op != BinaryOp::ne)
+    at_most(-c, x->constant - strict);
   ranges_[v] = r;
 }
 

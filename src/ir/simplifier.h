@@ -1,6 +1,7 @@
-// The simplifier's state and rules. One pass, bottom up: each node is simplified once from simplified children, under
-// the facts that hold where it stands (ranges of variables, sums known to be at most 0, conditions known as such).
-// Facts are added on the way into a branch or loop and taken back by a mark on the way out.
+// The simplifier's state and rules. One pass, bottom up: each node is simplified once from simplified
+// children, under the facts that hold where it stands (ranges of variables, sums known to be at most 0,
+// conditions known as such). Facts are added on the way into a branch or loop and taken back by a mark on the
+// way out.
 #pragma once
 
 #include <unordered_map>
@@ -83,9 +84,9 @@ class Simplifier {
   const Facts& facts_;
   std::unordered_map<Var, Interval> ranges_;  // over those of facts_
   std::vector<Undo> undo_;
-  std::vector<Linear> constraints_;               // each <= 0
-  int constraint_depth_ = 2;                      // how many may still be combined
-  std::vector<std::pair<Expr, bool>> known_;      // conditions of other kinds
+  std::vector<Linear> constraints_;           // each <= 0
+  int constraint_depth_ = 2;                  // how many may still be combined
+  std::vector<std::pair<Expr, bool>> known_;  // conditions of other kinds
   std::unordered_map<Var, bool> kept_;
   std::unordered_map<Var, Expr> replaced_;
   // Results under the present facts; the keys are kept alive by the first of each pair.

@@ -1,6 +1,6 @@
-// Entry points, and the nodes whose rules are short. i64 scalars go through sums (simplify_linear.h), vectors of i64 and
-// bool through the scalar rules with the lane as one more variable (simplify_vector.cpp); everything else is rebuilt
-// from simplified children and folded where that is exact.
+// Entry points, and the nodes whose rules are short. i64 scalars go through sums (simplify_linear.h), vectors
+// of i64 and bool through the scalar rules with the lane as one more variable (simplify_vector.cpp);
+// everything else is rebuilt from simplified children and folded where that is exact.
 #include "nestor/simplify.h"
 
 #include "src/ir/simplifier.h"
@@ -11,9 +11,13 @@ namespace algebra {
 
 namespace {
 
-bool is_i64(const Expr& e) { return e.type() == Type{}; }
+bool is_i64(const Expr& e) {
+  return e.type() == Type{};
+}
 
-bool is_sum_op(BinaryOp op) { return op <= BinaryOp::mod; }
+bool is_sum_op(BinaryOp op) {
+  return op <= BinaryOp::mod;
+}
 
 }  // namespace
 
@@ -59,8 +63,8 @@ Expr Simplifier::scalar_rules(const Expr& e) {
       },
       [&](const Select& s) { return select(e, s); }, [&](const Cast& c) { return cast(e, expr(c.a)); },
       [&](const Call&) { return fold_call(children(e)); }, [&](const Let&) { return let(e); },
-      [&](const Ramp&) { return children(e); },
-      [&](const Broadcast&) { return children(e); }, [&](const VectorReduce&) { return children(e); });
+      [&](const Ramp&) { return children(e); }, [&](const Broadcast&) { return children(e); },
+      [&](const VectorReduce&) { return children(e); });
 }
 
 namespace {
@@ -105,7 +109,8 @@ Expr Simplifier::let(const Expr& e) {
   return make::let(l->var, value, body);
 }
 
-// ---- Sums ------------------------------------------------------------------------------------------------------
+// ---- Sums
+// ------------------------------------------------------------------------------------------------------
 
 Linear Simplifier::linear(const Expr& e) {
   if (e.as<IntImm>()) return parts(e);
@@ -129,10 +134,16 @@ Linear Simplifier::linear_uncached(const Expr& e) {
   Linear x = linear(b->a);
   const Linear y = linear(b->b);
   switch (b->op) {
-    case BinaryOp::add: x.add(y); return x;
-    case BinaryOp::sub: x.add(y, -1); return x;
-    case BinaryOp::mul: return product(x, y);
-    default: break;
+    case BinaryOp::add:
+      x.add(y);
+      return x;
+    case BinaryOp::sub:
+      x.add(y, -1);
+      return x;
+    case BinaryOp::mul:
+      return product(x, y);
+    default:
+      break;
   }
   if (!y.is_constant() || y.constant == 0) return divmod_symbolic(b->op, x, y);
   if (y.constant > 0) return b->op == BinaryOp::div ? divide(x, y.constant) : modulo(x, y.constant);
@@ -164,7 +175,8 @@ Linear Simplifier::product(const Linear& a, const Linear& b) {
   return {{{make::binary(BinaryOp::mul, to_expr(a.divided(ga)), to_expr(b.divided(gb))), *g}}, 0};
 }
 
-// ---- Errors ----------------------------------------------------------------------------------------------------
+// ---- Errors
+// ----------------------------------------------------------------------------------------------------
 
 bool Simplifier::is_total(const Expr& e) const {
   bool total = true;
@@ -182,14 +194,18 @@ bool Simplifier::is_total(const Expr& e) const {
 
 }  // namespace algebra
 
-Expr simplify(const Expr& e, const Facts& facts) { return algebra::Simplifier(facts).expr(e); }
+Expr simplify(const Expr& e, const Facts& facts) {
+  return algebra::Simplifier(facts).expr(e);
+}
 
 Interval range_of(const Expr& e, const Facts& facts) {
   algebra::Simplifier s(facts);
   return s.range(s.expr(e));
 }
 
-bool can_prove(const Expr& condition, const Facts& facts) { return is_const_int(simplify(condition, facts), 1); }
+bool can_prove(const Expr& condition, const Facts& facts) {
+  return is_const_int(simplify(condition, facts), 1);
+}
 
 namespace {
 

@@ -1,7 +1,9 @@
-// Quotients and remainders by constants: the part of index algebra that layouts, splits and fused loops live on.
+// Quotients and remainders by constants: the part of index algebra that layouts, splits and fused loops live
+// on.
 //
-// With x = c*q + r the rules are: pull out what c divides; a remainder known to lie in one block of c is done; divide
-// through by common factors, also where the part that a factor doesn't divide stays within that factor
+// With x = c*q + r the rules are: pull out what c divides; a remainder known to lie in one block of c is
+// done; divide through by common factors, also where the part that a factor doesn't divide stays within that
+// factor
 // ((8*k + e) / 32 is k / 4 for 0 <= e < 8); merge nested quotients and remainders ((x/a)/b is x/(a*b),
 // (x % (a*b)) / b is (x/b) % a). The reverse, (x/c)*c + x%c into x, is `recombine`.
 #include <algorithm>
@@ -38,7 +40,9 @@ void split(const Linear& l, int64_t g, Linear& high, Linear& low) {
   low.constant = l.constant;
 }
 
-bool divisible(const Linear& l, int64_t c) { return l.constant % c == 0 && content(l) % c == 0; }
+bool divisible(const Linear& l, int64_t c) {
+  return l.constant % c == 0 && content(l) % c == 0;
+}
 
 }  // namespace
 
@@ -151,7 +155,8 @@ Linear Simplifier::divmod_symbolic(BinaryOp op, const Linear& a, const Linear& b
   }
   Linear below = rest;
   below.add(b, -1);
-  if (bound(b).lo > 0 && bound(rest).lo >= 0 && bound(below).hi < 0) return op == BinaryOp::div ? quotient : rest;
+  if (bound(b).lo > 0 && bound(rest).lo >= 0 && bound(below).hi < 0)
+    return op == BinaryOp::div ? quotient : rest;
   return Linear::of_atom(make::binary(op, to_expr(a), n));
 }
 

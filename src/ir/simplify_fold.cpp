@@ -1,5 +1,6 @@
-// Folding that is exact for every type: immediates computed as the interpreter computes them, neutral elements that keep
-// each bit (x + 0.0 does not: it turns -0.0 into 0.0), and operations on broadcasts done once before the broadcast.
+// Folding that is exact for every type: immediates computed as the interpreter computes them, neutral
+// elements that keep each bit (x + 0.0 does not: it turns -0.0 into 0.0), and operations on broadcasts done
+// once before the broadcast.
 #include <cmath>
 
 #include "nestor/half.h"
@@ -21,7 +22,8 @@ struct Immediate {
 std::optional<Immediate> immediate(const Expr& e) {
   if (const auto* i = e.as<IntImm>()) return Immediate{i->value, e.type()};
   if (const auto* f = e.as<FloatImm>())
-    return Immediate{e.dtype() == DType::f64 ? put<double>(f->value) : put<float>(static_cast<float>(f->value)), e.type()};
+    return Immediate{
+        e.dtype() == DType::f64 ? put<double>(f->value) : put<float>(static_cast<float>(f->value)), e.type()};
   return std::nullopt;
 }
 // Null for NaN, whose bits are the machine's choice.
@@ -72,8 +74,8 @@ Expr Simplifier::fold_binary(BinaryOp op, const Expr& a, const Expr& b) {
     if (op == BinaryOp::sub && is_float_value(scalar_b, 0.0)) return a;
   } else {
     const bool zero = is_const_int(b, 0), one = is_const_int(b, 1);
-    if (zero && (op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::bit_or || op == BinaryOp::bit_xor ||
-                 op == BinaryOp::shl || op == BinaryOp::shr))
+    if (zero && (op == BinaryOp::add || op == BinaryOp::sub || op == BinaryOp::bit_or ||
+                 op == BinaryOp::bit_xor || op == BinaryOp::shl || op == BinaryOp::shr))
       return a;
     if (one && (op == BinaryOp::mul || op == BinaryOp::div)) return a;
     if (is_const_int(a, 0) && op == BinaryOp::add) return b;
@@ -117,8 +119,9 @@ Expr Simplifier::fold_call(const Expr& e) {
   }
   const DType from = c->args[0].dtype();
   const bool bits = c->fn == Intrinsic::bitcast;
-  const auto w = run(bits ? interpreter::bitcast_handler(from, e.dtype()) : interpreter::call_handler(c->fn, from), words,
-                     bits ? std::nullopt : std::optional(e.dtype()));
+  const auto w =
+      run(bits ? interpreter::bitcast_handler(from, e.dtype()) : interpreter::call_handler(c->fn, from),
+          words, bits ? std::nullopt : std::optional(e.dtype()));
   const Expr folded = w ? to_immediate(*w, e.type()) : Expr();
   return folded ? folded : e;
 }

@@ -18,7 +18,9 @@ bool same_field(const std::vector<Expr>& a, const std::vector<Expr>& b) {
     if (!same(a[i], b[i])) return false;
   return true;
 }
-bool same_field(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
+bool same_field(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 template <class T>
 bool same_field(const T& a, const T& b) {
   return a == b;
@@ -36,14 +38,19 @@ bool same(const Expr& a, const Expr& b) {
         const bool equal =
             std::apply([&](auto... field) { return (same_field(x.*field, y.*field) && ...); }, N::fields());
         if constexpr (std::is_same_v<N, Binary>)
-          if (!equal && x.op == BinaryOp::mul && y.op == BinaryOp::mul) return same(x.a, y.b) && same(x.b, y.a);
+          if (!equal && x.op == BinaryOp::mul && y.op == BinaryOp::mul)
+            return same(x.a, y.b) && same(x.b, y.a);
         return equal;
       },
       a->v);
 }
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
-int64_t floor_mod(int64_t a, int64_t b) { return a % b < 0 ? a % b + b : a % b; }
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+int64_t floor_mod(int64_t a, int64_t b) {
+  return a % b < 0 ? a % b + b : a % b;
+}
 
 int64_t content(const Linear& l) {
   int64_t g = 0;
@@ -80,8 +87,9 @@ void Linear::add(const Linear& other, int64_t factor) {
 }
 
 bool Linear::can_scale(int64_t factor) const {
-  return small_product(constant, factor) &&
-         std::all_of(terms.begin(), terms.end(), [&](const Term& t) { return small_product(t.coefficient, factor); });
+  return small_product(constant, factor) && std::all_of(terms.begin(), terms.end(), [&](const Term& t) {
+           return small_product(t.coefficient, factor);
+         });
 }
 
 void Linear::scale(int64_t factor) {
@@ -128,7 +136,8 @@ Linear parts(const Expr& e) {
 
 // Begins with a positive term where there is one; otherwise the constant comes first: `58 - x`.
 Expr to_expr(const Linear& l) {
-  const auto positive = std::find_if(l.terms.begin(), l.terms.end(), [](const Term& t) { return t.coefficient > 0; });
+  const auto positive =
+      std::find_if(l.terms.begin(), l.terms.end(), [](const Term& t) { return t.coefficient > 0; });
   const auto product = [](const Expr& atom, int64_t c) {
     return c == 1 ? atom : make::binary(BinaryOp::mul, atom, Expr(c));
   };
@@ -137,7 +146,8 @@ Expr to_expr(const Linear& l) {
   for (auto t = l.terms.begin(); t != l.terms.end(); ++t) {
     if (t == positive) continue;
     const bool minus = t->coefficient < 0;
-    sum = make::binary(minus ? BinaryOp::sub : BinaryOp::add, sum, product(t->atom, std::abs(t->coefficient)));
+    sum =
+        make::binary(minus ? BinaryOp::sub : BinaryOp::add, sum, product(t->atom, std::abs(t->coefficient)));
   }
   if (constant_first || l.constant == 0) return sum;
   return make::binary(l.constant < 0 ? BinaryOp::sub : BinaryOp::add, sum, Expr(std::abs(l.constant)));
@@ -151,25 +161,37 @@ std::optional<Quotient> as_quotient(const Expr& atom, BinaryOp op) {
   return Quotient{b->a, c->value};
 }
 
-// ---- Intervals -------------------------------------------------------------------------------------------------
+// ---- Intervals
+// -------------------------------------------------------------------------------------------------
 
 namespace {
 
 constexpr int64_t kMin = Interval::kMin, kMax = Interval::kMax;
-int64_t clamp(int64_t v) { return std::clamp(v, kMin, kMax); }
+int64_t clamp(int64_t v) {
+  return std::clamp(v, kMin, kMax);
+}
 // An unbounded end stays so, whatever is added to it.
-int64_t add_low(int64_t a, int64_t b) { return a <= kMin || b <= kMin ? kMin : clamp(a + b); }
-int64_t add_high(int64_t a, int64_t b) { return a >= kMax || b >= kMax ? kMax : clamp(a + b); }
+int64_t add_low(int64_t a, int64_t b) {
+  return a <= kMin || b <= kMin ? kMin : clamp(a + b);
+}
+int64_t add_high(int64_t a, int64_t b) {
+  return a >= kMax || b >= kMax ? kMax : clamp(a + b);
+}
 int64_t saturating_mul(int64_t a, int64_t b) {
   int64_t r;
-  if (!__builtin_mul_overflow(a, b, &r)) return (a <= kMin || a >= kMax) && r != 0 ? ((r < 0) ? kMin : kMax) : clamp(r);
+  if (!__builtin_mul_overflow(a, b, &r))
+    return (a <= kMin || a >= kMax) && r != 0 ? ((r < 0) ? kMin : kMax) : clamp(r);
   return (a < 0) == (b < 0) ? kMax : kMin;
 }
 
 }  // namespace
 
-Interval point(int64_t v) { return {clamp(v), clamp(v)}; }
-Interval operator+(Interval a, Interval b) { return {add_low(a.lo, b.lo), add_high(a.hi, b.hi)}; }
+Interval point(int64_t v) {
+  return {clamp(v), clamp(v)};
+}
+Interval operator+(Interval a, Interval b) {
+  return {add_low(a.lo, b.lo), add_high(a.hi, b.hi)};
+}
 Interval operator*(Interval a, Interval b) {
   const int64_t c[] = {saturating_mul(a.lo, b.lo), saturating_mul(a.lo, b.hi), saturating_mul(a.hi, b.lo),
                        saturating_mul(a.hi, b.hi)};
@@ -179,17 +201,27 @@ Interval scaled(Interval a, int64_t f) {
   const int64_t x = saturating_mul(a.lo, f), y = saturating_mul(a.hi, f);
   return {std::min(x, y), std::max(x, y)};
 }
-Interval unite(Interval a, Interval b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
-Interval intersect(Interval a, Interval b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
+Interval unite(Interval a, Interval b) {
+  return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)};
+}
+Interval intersect(Interval a, Interval b) {
+  return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
+}
 
 Interval range_of_type(DType t) {
   switch (t) {
-    case DType::i32: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    case DType::i16: return {std::numeric_limits<int16_t>::min(), std::numeric_limits<int16_t>::max()};
-    case DType::i8: return {std::numeric_limits<int8_t>::min(), std::numeric_limits<int8_t>::max()};
-    case DType::u8: return {0, 255};
-    case DType::boolean: return {0, 1};
-    default: return {};
+    case DType::i32:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    case DType::i16:
+      return {std::numeric_limits<int16_t>::min(), std::numeric_limits<int16_t>::max()};
+    case DType::i8:
+      return {std::numeric_limits<int8_t>::min(), std::numeric_limits<int8_t>::max()};
+    case DType::u8:
+      return {0, 255};
+    case DType::boolean:
+      return {0, 1};
+    default:
+      return {};
   }
 }
 

@@ -1,6 +1,7 @@
-// Sums with integer coefficients over atoms: the normal form of i64 index arithmetic. An atom is any expression that is
-// not itself a sum (a variable, a quotient, a load ...). Terms keep the order in which they first appeared, so that the
-// result reads like what was written; equality is decided by subtraction, so no canonical order is needed.
+// Sums with integer coefficients over atoms: the normal form of i64 index arithmetic. An atom is any
+// expression that is not itself a sum (a variable, a quotient, a load ...). Terms keep the order in which
+// they first appeared, so that the result reads like what was written; equality is decided by subtraction, so
+// no canonical order is needed.
 #pragma once
 
 #include <vector>
@@ -12,7 +13,9 @@ namespace nestor::algebra {
 
 // Immediates beyond this stay atoms, so that coefficients never overflow.
 inline constexpr int64_t kLimit = int64_t{1} << 50;
-inline bool is_small(int64_t v) { return -kLimit <= v && v <= kLimit; }
+inline bool is_small(int64_t v) {
+  return -kLimit <= v && v <= kLimit;
+}
 std::optional<int64_t> small_product(int64_t a, int64_t b);
 
 struct Term {
@@ -55,7 +58,8 @@ struct Quotient {
 };
 std::optional<Quotient> as_quotient(const Expr& atom, BinaryOp op);
 
-// ---- Intervals -------------------------------------------------------------------------------------------------
+// ---- Intervals
+// -------------------------------------------------------------------------------------------------
 
 Interval point(int64_t v);
 Interval operator+(Interval a, Interval b);

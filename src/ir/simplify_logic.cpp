@@ -1,6 +1,6 @@
-// Comparisons, logic, min, max and select. A comparison of i64 is decided on the difference of its sides; where it
-// stays, terms go to the side on which they are positive, and common factors and small remainders are divided out:
-// `32*o + l < 64` is `o < 2` for 0 <= l < 32.
+// Comparisons, logic, min, max and select. A comparison of i64 is decided on the difference of its sides;
+// where it stays, terms go to the side on which they are positive, and common factors and small remainders
+// are divided out: `32*o + l < 64` is `o < 2` for 0 <= l < 32.
 #include <algorithm>
 #include <numeric>
 
@@ -10,16 +10,24 @@ namespace nestor::algebra {
 
 namespace {
 
-bool is_comparison(BinaryOp op) { return op >= BinaryOp::eq && op <= BinaryOp::ge; }
+bool is_comparison(BinaryOp op) {
+  return op >= BinaryOp::eq && op <= BinaryOp::ge;
+}
 
 BinaryOp opposite(BinaryOp op) {
   switch (op) {
-    case BinaryOp::eq: return BinaryOp::ne;
-    case BinaryOp::ne: return BinaryOp::eq;
-    case BinaryOp::lt: return BinaryOp::ge;
-    case BinaryOp::le: return BinaryOp::gt;
-    case BinaryOp::gt: return BinaryOp::le;
-    default: return BinaryOp::lt;
+    case BinaryOp::eq:
+      return BinaryOp::ne;
+    case BinaryOp::ne:
+      return BinaryOp::eq;
+    case BinaryOp::lt:
+      return BinaryOp::ge;
+    case BinaryOp::le:
+      return BinaryOp::gt;
+    case BinaryOp::gt:
+      return BinaryOp::le;
+    default:
+      return BinaryOp::lt;
   }
 }
 
@@ -178,8 +186,8 @@ Expr Simplifier::min_max(const Expr& e, const Binary& b) {
   return make::binary(b.op, to_expr(x), to_expr(y));
 }
 
-// a && b: b is simplified knowing a; then conditions that follow from others go, if nothing after them needs their
-// protection.
+// a && b: b is simplified knowing a; then conditions that follow from others go, if nothing after them needs
+// their protection.
 Expr Simplifier::logical(const Expr& e, const Binary& b) {
   const bool is_and = b.op == BinaryOp::logical_and;
   std::vector<Expr> in, out;

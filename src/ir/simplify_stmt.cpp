@@ -1,5 +1,5 @@
-// Simplifying statements: the ranges of loop variables and the conditions of branches are known inside, branches that
-// can't be taken and loops that don't run disappear.
+// Simplifying statements: the ranges of loop variables and the conditions of branches are known inside,
+// branches that can't be taken and loops that don't run disappear.
 #include "nestor/walk.h"
 #include "src/ir/simplifier.h"
 
@@ -43,8 +43,8 @@ class StmtSimplifier : public Rewriter {
     return make::loop(f.var, extent, std::move(body), f.kind, f.thread, f.annotations);
   }
 
-  // Iterators keep standing in the body even where they have only one value, and a binding that is just a loop variable
-  // stays: schedules speak of them.
+  // Iterators keep standing in the body even where they have only one value, and a binding that is just a
+  // loop variable stays: schedules speak of them.
   Stmt block(const Stmt& s, const Block& b) {
     Block out = b;
     const auto outside = simple_.mark();
@@ -58,7 +58,8 @@ class StmtSimplifier : public Rewriter {
       i.extent = extent;
       i.binding = binding;
       const Interval n = simple_.range(extent), at = simple_.range(binding);
-      ranges.push_back({std::max(at.lo, int64_t{0}), std::min(at.hi, n.hi >= Interval::kMax ? n.hi : n.hi - 1)});
+      ranges.push_back(
+          {std::max(at.lo, int64_t{0}), std::min(at.hi, n.hi >= Interval::kMax ? n.hi : n.hi - 1)});
     }
     for (size_t k = 0; k < out.iters.size(); ++k) {
       simple_.keep(out.iters[k].var);
@@ -77,7 +78,8 @@ class StmtSimplifier : public Rewriter {
     simple_.back_to(outside);
     if (never || (!out.body && !out.init)) return {};
     if (!out.body) out.body = make::seq({});
-    changed = changed || !out.where.same_as(b.where) || !out.init.same_as(b.init) || !out.body.same_as(b.body);
+    changed =
+        changed || !out.where.same_as(b.where) || !out.init.same_as(b.init) || !out.body.same_as(b.body);
     return changed ? make::block(std::move(out)) : s;
   }
 

@@ -1,7 +1,8 @@
-// Index vectors and masks are simplified as scalars in which the lane number is one more variable with a known range:
-// ramp(b, s, 16) is b + s*lane. All scalar rules then apply (a quotient of a ramp that stays within one block becomes a
-// broadcast, a mask that always holds becomes true), and what comes out is a ramp again where it is affine in the lane.
-// Vector expressions without such a form (loads, casts from floats) stand as variables meanwhile.
+// Index vectors and masks are simplified as scalars in which the lane number is one more variable with a
+// known range: ramp(b, s, 16) is b + s*lane. All scalar rules then apply (a quotient of a ramp that stays
+// within one block becomes a broadcast, a mask that always holds becomes true), and what comes out is a ramp
+// again where it is affine in the lane. Vector expressions without such a form (loads, casts from floats)
+// stand as variables meanwhile.
 #include "nestor/error.h"
 #include "src/ir/simplifier.h"
 
@@ -9,7 +10,9 @@ namespace nestor::algebra {
 
 namespace {
 
-bool is_index_or_mask(const Expr& e) { return e.dtype() == DType::i64 || is_bool(e.dtype()); }
+bool is_index_or_mask(const Expr& e) {
+  return e.dtype() == DType::i64 || is_bool(e.dtype());
+}
 
 // Whether a vector is an operation on parts that have scalar forms.
 bool has_scalar_form(const Expr& e) {
@@ -45,7 +48,8 @@ Expr Simplifier::scalarize(const Expr& e) {
   if (const auto* b = e.as<Binary>(); b && has_scalar_form(e))
     return make::binary(b->op, scalarize(b->a), scalarize(b->b));
   if (const auto* u = e.as<Unary>()) return make::unary(u->op, scalarize(u->a));
-  if (const auto* s = e.as<Select>()) return make::select(scalarize(s->cond), scalarize(s->a), scalarize(s->b));
+  if (const auto* s = e.as<Select>())
+    return make::select(scalarize(s->cond), scalarize(s->a), scalarize(s->b));
   const Expr simple = scalar_rules(e);
   if (has_scalar_form(simple)) return scalarize(simple);
   for (const auto& [v, known] : opaque_)
@@ -67,13 +71,16 @@ bool Simplifier::varies(const Expr& e) const {
 
 Expr Simplifier::vectorize(const Expr& e, int lanes) {
   if (!varies(e)) return make::broadcast(e, lanes);
-  const auto is_lane = [&](const Expr& x) { return x.as<VarRef>() && x.as<VarRef>()->var == lane_var(lanes); };
+  const auto is_lane = [&](const Expr& x) {
+    return x.as<VarRef>() && x.as<VarRef>()->var == lane_var(lanes);
+  };
   return match(
       e,
       [&](const VarRef& r) {
         for (const auto& [v, vector] : opaque_)
           if (v == r.var) return vector;
-        NESTOR_CHECK(r.var == lane_var(lanes)) << "a vector of " << lanes << " lanes holds one of another width";
+        NESTOR_CHECK(r.var == lane_var(lanes))
+            << "a vector of " << lanes << " lanes holds one of another width";
         return make::ramp(Expr(0), Expr(1), lanes);
       },
       [&](const Binary& b) {

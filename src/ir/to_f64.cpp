@@ -8,7 +8,9 @@ namespace nestor {
 
 namespace {
 
-Type widen(Type t) { return is_float(t.dtype) ? Type{DType::f64, t.lanes} : t; }
+Type widen(Type t) {
+  return is_float(t.dtype) ? Type{DType::f64, t.lanes} : t;
+}
 
 // Rebuilds every node, since a node's type follows from its children's.
 class Widener {
@@ -41,8 +43,9 @@ class Widener {
         [&](const Call& c) {
           if (c.fn != Intrinsic::bitcast) return make::call(c.fn, all(c.args));
           if (is_float(e.dtype()) || is_float(c.args[0].dtype()))
-            throw UserError("a function that looks at the bits of floats has no f64 form; take the f64 form before "
-                            "lowering, where `exp` and its kin are still calls");
+            throw UserError(
+                "a function that looks at the bits of floats has no f64 form; take the f64 form before "
+                "lowering, where `exp` and its kin are still calls");
           return make::bitcast(e.type(), expr(c.args[0]));
         },
         [&](const Let& l) { return make::let(var(l.var), expr(l.value), expr(l.body)); },
@@ -136,7 +139,8 @@ std::vector<Tensor> random_args(const PrimFunc& f, uint64_t seed, const std::vec
     for (const Expr& e : p.decl.shape) shape.push_back(extent(e, values));
     const DType t = p.decl.buffer->type.dtype;
     ++seed;
-    out.push_back(p.role == Role::out ? Tensor(t, shape) : Tensor::random(t, shape, seed * 0x9e3779b97f4a7c15ULL));
+    out.push_back(p.role == Role::out ? Tensor(t, shape)
+                                      : Tensor::random(t, shape, seed * 0x9e3779b97f4a7c15ULL));
   }
   return out;
 }

@@ -251,7 +251,8 @@ TEST_CASE("threads wait at barriers; a missing one is a race") {
   CHECK_THAT(complaint(reversal("if t < 2 { sync() }")), Contains("S["));
   CHECK_THAT(complaint("func f(out Y: f32[4]) { threadIdx.x t in 4 { if t < 2 { sync() } Y[t] = 1.0f32 } }"),
              Contains("a barrier is reached by thread t=0, but thread t=2 ends without it"));
-  CHECK_THAT(complaint("func f(out Y: f32[4]) { threadIdx.x t in 4 { if t < 2 { sync() } else { sync() } Y[t] = 1.0f32 } }"),
+  CHECK_THAT(complaint("func f(out Y: f32[4]) { threadIdx.x t in 4 { if t < 2 { sync() } else { sync() } "
+                       "Y[t] = 1.0f32 } }"),
              Contains("thread t=2 waits at another"));
   // Two-dimensional blocks, a barrier in a serial loop; without the second one the next round overwrites too
   // early.

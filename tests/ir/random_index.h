@@ -1,4 +1,5 @@
-// Random index arithmetic over five variables with known ranges: sums, products, quotients, remainders, conditions.
+// Random index arithmetic over five variables with known ranges: sums, products, quotients, remainders,
+// conditions.
 #pragma once
 
 #include <algorithm>
@@ -30,36 +31,51 @@ class RandomIndex {
   }
 
   Expr number(int depth) {
-    if (depth == 0 || pick(8) == 0) return usable > 0 && pick(3) ? Expr(vars[static_cast<size_t>(pick(static_cast<int64_t>(usable)))]) : Expr(constant());
+    if (depth == 0 || pick(8) == 0)
+      return usable > 0 && pick(3) ? Expr(vars[static_cast<size_t>(pick(static_cast<int64_t>(usable)))])
+                                   : Expr(constant());
     switch (pick(12)) {
       case 0:
       case 1:
-      case 2: return make::binary(BinaryOp::add, number(depth - 1), number(depth - 1));
-      case 3: return make::binary(BinaryOp::sub, number(depth - 1), number(depth - 1));
+      case 2:
+        return make::binary(BinaryOp::add, number(depth - 1), number(depth - 1));
+      case 3:
+        return make::binary(BinaryOp::sub, number(depth - 1), number(depth - 1));
       case 4:
-      case 5: return make::binary(BinaryOp::mul, number(depth - 1), Expr(constant()));
-      case 6: return make::binary(BinaryOp::mul, number(depth - 2 < 0 ? 0 : depth - 2), number(0));
+      case 5:
+        return make::binary(BinaryOp::mul, number(depth - 1), Expr(constant()));
+      case 6:
+        return make::binary(BinaryOp::mul, number(depth - 2 < 0 ? 0 : depth - 2), number(0));
       case 7:
-      case 8: return make::binary(BinaryOp::div, number(depth - 1), Expr(divisor()));
-      case 9: return make::binary(BinaryOp::mod, number(depth - 1), Expr(divisor()));
-      case 10: return make::binary(pick(2) ? BinaryOp::min : BinaryOp::max, number(depth - 1), number(depth - 1));
-      default: return make::select(condition(depth - 1), number(depth - 1), number(depth - 1));
+      case 8:
+        return make::binary(BinaryOp::div, number(depth - 1), Expr(divisor()));
+      case 9:
+        return make::binary(BinaryOp::mod, number(depth - 1), Expr(divisor()));
+      case 10:
+        return make::binary(pick(2) ? BinaryOp::min : BinaryOp::max, number(depth - 1), number(depth - 1));
+      default:
+        return make::select(condition(depth - 1), number(depth - 1), number(depth - 1));
     }
   }
   Expr condition(int depth) {
     if (depth <= 0 || pick(2)) {
       const auto op = static_cast<BinaryOp>(static_cast<int64_t>(BinaryOp::eq) + pick(6));
-      return make::binary(op, number(std::max(depth, 1) - 1), pick(2) ? Expr(constant()) : number(std::max(depth, 1) - 1));
+      return make::binary(op, number(std::max(depth, 1) - 1),
+                          pick(2) ? Expr(constant()) : number(std::max(depth, 1) - 1));
     }
     switch (pick(4)) {
-      case 0: return make::unary(UnaryOp::logical_not, condition(depth - 1));
-      case 1: return make::binary(BinaryOp::logical_or, condition(depth - 1), condition(depth - 1));
-      default: return make::binary(BinaryOp::logical_and, condition(depth - 1), condition(depth - 1));
+      case 0:
+        return make::unary(UnaryOp::logical_not, condition(depth - 1));
+      case 1:
+        return make::binary(BinaryOp::logical_or, condition(depth - 1), condition(depth - 1));
+      default:
+        return make::binary(BinaryOp::logical_and, condition(depth - 1), condition(depth - 1));
     }
   }
   // The same shape of expression over vectors: the leaves become ramps and broadcasts.
   Expr widened(const Expr& e, int lanes) {
-    if (const auto* b = e.as<Binary>()) return make::binary(b->op, widened(b->a, lanes), widened(b->b, lanes));
+    if (const auto* b = e.as<Binary>())
+      return make::binary(b->op, widened(b->a, lanes), widened(b->b, lanes));
     if (const auto* u = e.as<Unary>()) return make::unary(u->op, widened(u->a, lanes));
     if (const auto* s = e.as<Select>())
       return make::select(widened(s->cond, lanes), widened(s->a, lanes), widened(s->b, lanes));

@@ -1,4 +1,5 @@
-// Random integer and bool expressions: simplify keeps the value at every point tried, is idempotent, and ranges hold.
+// Random integer and bool expressions: simplify keeps the value at every point tried, is idempotent, and
+// ranges hold.
 #include <cstring>
 
 #include "catch.h"
@@ -59,7 +60,8 @@ void check(uint64_t seed) {
   }
 }
 
-// Loops and lets over the variables from `level` on, guards between them, and marks left in Y where they let through.
+// Loops and lets over the variables from `level` on, guards between them, and marks left in Y where they let
+// through.
 Stmt guarded_loops(RandomIndex& g, const Buffer& y, size_t level) {
   g.usable = level;
   const auto mark = [&] {
@@ -84,7 +86,11 @@ PrimFunc random_loops(RandomIndex& g) {
   Buffer y = make_buffer("Y", {DType::i64, 1});
   Var i = make_var("i");
   Stmt clear = make::loop(i, Expr(64), make::store(y, {i}, Expr(0)));
-  return {"f", {}, {{Role::out, {y, {Expr(64)}, Scope::global, {}}}}, {}, make::seq({clear, guarded_loops(g, y, 0)})};
+  return {"f",
+          {},
+          {{Role::out, {y, {Expr(64)}, Scope::global, {}}}},
+          {},
+          make::seq({clear, guarded_loops(g, y, 0)})};
 }
 
 void check_same_results(const PrimFunc& f, const PrimFunc& g, uint64_t seed) {

@@ -8,7 +8,8 @@ using namespace nestor;
 
 namespace {
 
-// Variables with their usual ranges: i0 i1 as a split loop, x y z small, n symbolic and positive, u unbounded.
+// Variables with their usual ranges: i0 i1 as a split loop, x y z small, n symbolic and positive, u
+// unbounded.
 struct Vars {
   std::vector<Var> all;
   Facts facts;
@@ -191,7 +192,8 @@ TEST_CASE("statements: ranges of loops, branches, empty loops") {
 
 TEST_CASE("unit loops go when asked") {
   const PrimFunc f = parse_func("func f(out Y: f32[4]) { for n in 1, i in 4 { Y[n*4+i] = 0.0f32 } }");
-  CHECK(print(simplify(f).body) == print(parse_func("func f(out Y: f32[4]) { for n in 1, i in 4 { Y[i] = 0.0f32 } }").body));
+  CHECK(print(simplify(f).body) ==
+        print(parse_func("func f(out Y: f32[4]) { for n in 1, i in 4 { Y[i] = 0.0f32 } }").body));
   CHECK(print(simplify(f, {.drop_unit_loops = true}).body) ==
         print(parse_func("func f(out Y: f32[4]) { for i in 4 { Y[i] = 0.0f32 } }").body));
 }
