@@ -1,7 +1,7 @@
 // Temporaries shrink to what one iteration uses and move to the loop that uses it.
 //
 // `compute_at` and `set_scope` only move loops: a temporary is still declared for the whole function at its full size. Here
-// each one sinks, loop by loop, into the loops that enclose all its accesses, as long as no iteration needs what an earlier
+// each one (also those that a step has put inside of a loop already) sinks, loop by loop, into the loops that enclose all its accesses, as long as no iteration needs what an earlier
 // one left in it; then every dimension shrinks to the span that one iteration touches. Inside a parallel loop the temporary
 // has thereby become the iteration's own.
 //
@@ -31,44 +31,22 @@ size_t common_loops(const Access& a, const Access& b) {
   return n;
 }
 
-// Allocations inside of loops (a parallel loop's own) are placed anew with the others.
-class Gatherer : public Rewriter {
- public:
-  std::vector<BufferDecl> decls;
-  std::unordered_map<Buffer, size_t> depths;  // how many loops stood around the allocation
-
-  Stmt stmt(const Stmt& s) override {
-    const auto* a = s.as<Alloc>();
-    if (a) {
-      decls.push_back(a->decl);
-      depths.emplace(a->decl.buffer, loops_);
-      return stmt(a->body);
-    }
-    loops_ += s.as<For>() ? 1 : 0;
-    Stmt out = children(s);
-    loops_ -= s.as<For>() ? 1 : 0;
-    return out;
-  }
-
- private:
-  size_t loops_ = 0;
-};
-
 // What becomes of one temporary.
 struct Placement {
   BufferDecl decl;            // with its new shape
   std::vector<Expr> offsets;  // subtracted from the indices
   const For* loop = nullptr;  // whose body it lives in; null: the function
+  bool in_kernel = false;     // bound loops enclose all its uses
 };
 
 class Compactor {
  public:
-  // `own`: as many outer loops are known to pass nothing on, since the buffer was allocated inside of them.
-  Compactor(const BufferDecl& decl, const std::vector<Access>& accesses, const Facts& loops, bool cuda, size_t own)
-      : decl_(decl), accesses_(accesses), loops_(loops), cuda_(cuda), own_(own) {}
+  // `inside` loops are around the allocation already.
+  Compactor(const BufferDecl& decl, size_t inside, const std::vector<Access>& accesses, const Facts& loops, bool cuda)
+      : decl_(decl), inside_(inside), accesses_(accesses), loops_(loops), cuda_(cuda) {}
 
   Placement place() const {
-    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), nullptr};
+    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), nullptr, false};
     if (cuda_ && decl_.scope == Scope::global) {  // device memory is allocated outside of kernels
       require_elements_of_own();
       return out;
@@ -81,11 +59,17 @@ class Compactor {
     bool in_threads = false;
     for (; depth < common; ++depth) {
       const For& loop = *path[depth];
-      if (loop.kind == ForKind::vectorized) break;
+      if (loop.kind == ForKind::vectorized && depth >= inside_) break;
       const bool all_threads = decl_.scope == Scope::shared && cuda_ && is_thread_index(loop);
-      // Shared memory never crosses blocks, a thread's own never threads.
       const bool own = cuda_ && loop.kind == ForKind::thread;
-      if (!own && carries(depth)) break;
+      // Shared memory never crosses blocks: that is what the schedule promised.
+      if (depth >= inside_ && !(own && decl_.scope == Scope::shared) && carries(depth)) {
+        if (!own) break;
+        throw ScheduleError(Diagnostic{"buffer " + decl_.buffer->name + " is `local`, but what one iteration of `" +
+                                           loop.var->name + "` (" + name_of(loop.thread) + ") stores, another may read",
+                                       {}, {}, "set_scope " + decl_.buffer->name + " shared, or bind the same loops in its producer and its consumers"});
+      }
+      out.in_kernel = out.in_kernel || own;
       in_threads = in_threads || all_threads;
       if (!in_threads) home = depth + 1;
     }
@@ -128,13 +112,12 @@ class Compactor {
 
   // A buffer allocated in a block or thread, but in device memory: as one buffer it must hold elements for each of them.
   void require_elements_of_own() const {
-    for (size_t depth = 0; depth < own_; ++depth) {
+    for (size_t depth = 0; depth < inside_; ++depth) {
       const For& loop = *accesses_[0].loops[depth];
       if (loop.kind == ForKind::thread && !is_const_int(loop.extent, 1) && !told_apart(depth))
-        throw ScheduleError(Diagnostic{std::string("each iteration of `") + loop.var->name + "` has a buffer " + decl_.buffer->name +
+        throw ScheduleError(Diagnostic{"each iteration of `" + loop.var->name + "` has a buffer " + decl_.buffer->name +
                                            " of its own, which can't lie in device memory",
-                                       {}, {}, std::string("set_scope ") + decl_.buffer->name +
-                                                   (is_thread_index(loop) ? " local" : " shared")});
+                                       {}, {}, "set_scope " + decl_.buffer->name + (is_thread_index(loop) ? " local" : " shared")});
     }
   }
 
@@ -253,10 +236,10 @@ class Compactor {
   }
 
   const BufferDecl& decl_;
+  const size_t inside_;
   const std::vector<Access>& accesses_;
   const Facts& loops_;  // of all loops, without what ifs add
   const bool cuda_;
-  const size_t own_;
 };
 
 // Shifts the indices and puts allocations where they belong. A block speaks of loops by its iterators only, so a shift that
@@ -280,6 +263,7 @@ class Mover : public Rewriter {
     return l && placements.count(l->buffer) ? make::load(l->buffer, shifted(l->buffer, l->indices)) : out;
   }
   Stmt stmt(const Stmt& s) override {
+    if (const auto* a = s.as<Alloc>()) return stmt(a->body);  // it has its place among `placements`
     if (s.as<Block>()) return in_block(s);
     Stmt out = children(s);
     if (const auto* st = out.as<Store>(); st && placements.count(st->buffer))
@@ -325,6 +309,29 @@ class Mover : public Rewriter {
   std::vector<IterVar>* iters_ = nullptr;
 };
 
+// A temporary, and how many loops stand around its allocation.
+struct Allocation {
+  BufferDecl decl;
+  size_t inside;
+};
+
+// Those of the function, then those of its statements, in program order.
+std::vector<Allocation> allocations(const PrimFunc& f) {
+  struct Finder : Walker {
+    std::vector<Allocation> found;
+    size_t depth = 0;
+    void stmt(const Stmt& s) override {
+      if (const auto* a = s.as<Alloc>()) found.push_back({a->decl, depth});
+      depth += s.as<For>() != nullptr;
+      children(s);
+      depth -= s.as<For>() != nullptr;
+    }
+  } finder;
+  for (const BufferDecl& d : f.allocs) finder.found.push_back({d, 0});
+  finder.stmt(f.body);
+  return std::move(finder.found);
+}
+
 Facts loop_facts(const PrimFunc& f) {
   Facts facts;
   for_each_stmt(f.body, [&](const Stmt& s) {
@@ -338,32 +345,26 @@ Facts loop_facts(const PrimFunc& f) {
 
 PrimFunc compact(const PrimFunc& f, const Target& target) {
   const bool cuda = target.kind == TargetKind::cuda;
-  Gatherer inner;
-  const Stmt body = inner.stmt(f.body);
-  std::vector<BufferDecl> decls = f.allocs;
-  decls.insert(decls.end(), inner.decls.begin(), inner.decls.end());
-  const Accesses accesses = find_accesses(body);
+  const Accesses accesses = find_accesses(f.body);
   const Facts loops = loop_facts(f);
   Mover mover(loops);
   PrimFunc out = f;
   out.allocs.clear();
-  for (const BufferDecl& decl : decls) {
+  for (const Allocation& a : allocations(f)) {
+    const BufferDecl& decl = a.decl;
     const auto it = accesses.find(decl.buffer);
     if (it == accesses.end()) continue;  // never used
-    Placement p = Compactor(decl, it->second, loops, cuda, inner.depths[decl.buffer]).place();
+    Placement p = Compactor(decl, a.inside, it->second, loops, cuda).place();
     const bool of_function = !p.loop && decl.scope == Scope::global;
-    if (!p.loop && cuda && decl.scope == Scope::local)
+    if (cuda && !of_function && !p.in_kernel)
       throw ScheduleError(Diagnostic{std::string("buffer ") + decl.buffer->name + " is `" + name_of(decl.scope) +
                                          "`, but no loop of one kernel encloses all its accesses",
                                      {}, {}, "move its producer into the kernel with compute_at, or keep it global"});
-    if (of_function) {
-      out.allocs.push_back(p.decl);
-      p.loop = nullptr;
-    }
-    mover.placements.emplace(decl.buffer, std::move(p));
+    if (of_function) out.allocs.push_back(p.decl);
     if (!of_function) mover.order.push_back(decl.buffer);
+    mover.placements.emplace(decl.buffer, std::move(p));
   }
-  out.body = mover.with_allocations(nullptr, mover.stmt(body));
+  out.body = mover.with_allocations(nullptr, mover.stmt(f.body));
   return out;
 }
 

@@ -50,6 +50,7 @@ bool is_write(const Access& a) { return a.kind != AccessKind::read; }
 struct Touch {
   Buffer buffer;
   Access access;
+  const StmtNode* where;  // the statement it was found in
   std::vector<Var> carried;
 };
 
@@ -70,7 +71,7 @@ class BarrierInserter {
     Past out;
     for (auto& [buffer, list] : find_accesses(s, facts_))  // in any order: it is only asked whether one conflicts
       if (decls_.at(buffer).scope != Scope::local)
-        for (const Access& a : list) out.push_back({buffer, a, {}});
+        for (const Access& a : list) out.push_back({buffer, a, s.get(), {}});
     return out;
   }
 
@@ -86,8 +87,19 @@ class BarrierInserter {
     // In a sequence the barrier can wait until the statement that needs it.
     if (s.as<Seq>()) in_front = false;
     if (in_front) past.clear();
-    Stmt inner = inside(s, past);
+    Stmt inner = s;
+    if (conflict(mine, mine))
+      inner = inside(s, past);
+    else
+      remember(mine, past);
     return in_front && !starts_with_barrier(inner) ? make::seq({barrier(), inner}) : inner;
+  }
+
+  // A loop's second walk meets the same statements again.
+  static void remember(const Past& mine, Past& past) {
+    if (mine.empty()) return;
+    const auto known = [&](const Touch& t) { return t.where == mine[0].where; };
+    if (std::none_of(past.begin(), past.end(), known)) past.insert(past.end(), mine.begin(), mine.end());
   }
 
   Stmt inside(const Stmt& s, Past& past) {
@@ -100,7 +112,7 @@ class BarrierInserter {
     if (const auto* branch = s.as<If>()) return in_branch(*branch, past);
     if (const auto* a = s.as<Alloc>()) return make::alloc(a->decl, walk(a->body, past));
     if (const auto* l = s.as<LetStmt>()) return make::let_stmt(l->var, l->value, walk(l->body, past));
-    for (auto& a : touched(s)) past.push_back(std::move(a));
+    remember(touched(s), past);
     return s;
   }
 
@@ -108,7 +120,8 @@ class BarrierInserter {
     const Facts outer = facts_;
     facts_.set(loop.var, {0, std::max<int64_t>(range_of(loop.extent, facts_).hi - 1, 0)});
     const auto leave_iteration = [&] {
-      for (Touch& t : past) t.carried.push_back(loop.var);
+      for (Touch& t : past)
+        if (std::find(t.carried.begin(), t.carried.end(), loop.var) == t.carried.end()) t.carried.push_back(loop.var);
     };
     Stmt body = walk(loop.body, past);
     leave_iteration();
@@ -138,8 +151,11 @@ class BarrierInserter {
     if (branch.else_case) else_case = walk_case(branch.else_case, logical_not(branch.cond), after_else);
     const bool synchronizes = has_barrier(then_case) || (else_case && has_barrier(else_case));
     if (synchronizes && diverges(branch.cond)) return walk_pushed_inward(branch, past);
-    past = std::move(after_then);
-    past.insert(past.end(), after_else.begin(), after_else.end());
+    past = after_then;
+    for (Touch& t : after_else) {
+      const auto known = [&](const Touch& other) { return other.where == t.where; };
+      if (std::none_of(after_then.begin(), after_then.end(), known)) past.push_back(std::move(t));
+    }
     return make::if_then(branch.cond, std::move(then_case), std::move(else_case));
   }
 

@@ -6,10 +6,12 @@
 //   blockIdx.x b in 8 { for k { threadIdx.x t in 32 {copy}; threadIdx.x u in 64 {compute} } }
 //   ->  blockIdx.x b in 8 { threadIdx.x u in 64 { for k { if (u < 32) {copy}; {compute} } } }
 //
-// Work outside of any loop of a tag is done by the tag's first thread alone, except on a thread's own (local) memory.
+// Work outside of any loop of a thread tag is done by the tag's first thread alone, except on a thread's own (local)
+// memory. All of a kernel is inside of its block loops, and those are outermost: blocks can't wait for each other.
 // Parallel and vectorized loops that weren't bound, and virtual threads, become serial.
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "nestor/error.h"
 #include "nestor/print.h"
@@ -24,8 +26,6 @@ namespace {
 constexpr std::array<ThreadTag, 6> kOrder = {ThreadTag::block_z,  ThreadTag::block_y,  ThreadTag::block_x,
                                              ThreadTag::thread_z, ThreadTag::thread_y, ThreadTag::thread_x};
 
-bool is_block_tag(ThreadTag t) { return t >= ThreadTag::block_x && t <= ThreadTag::block_z; }
-
 struct Dimension {
   Var var;
   int64_t extent = 0;  // the largest of the loops bound to the tag; 0: none
@@ -33,7 +33,9 @@ struct Dimension {
 
 class Kernel : public Rewriter {
  public:
-  Kernel(const std::unordered_map<Buffer, BufferDecl>& decls) : decls_(decls) {}
+  explicit Kernel(const std::unordered_map<Buffer, BufferDecl>& decls) : decls_(decls) {}
+
+  std::vector<BufferDecl> moved_out;  // allocations, to be the function's
 
   Stmt run(const Stmt& s) {
     for_each_stmt(s, [&](const Stmt& inner) {
@@ -45,10 +47,10 @@ class Kernel : public Rewriter {
                                            ", but its extent " + print(loop->extent) + " isn't constant",
                                        {}, {}, "split it by a constant and bind the inner loop"});
       Dimension& d = dimension(loop->thread);
-      if (d.var && is_block_tag(loop->thread)) refuse_blocks(*loop, "in a kernel that has such blocks already");
-      if (!d.var) d.var = make_var(loop->var->name);
-      if (*extent > d.extent) d = {make_var(loop->var->name), *extent};
+      if (d.var && is_block(loop->thread)) refuse_blocks(*loop, "in a kernel that has such blocks already");
+      if (!d.var || *extent > d.extent) d = {make_var(loop->var->name), *extent};
     });
+    keep_names_apart(s);
     Stmt body = stmt(s);
     if (!body) return {};
     for (size_t i = kOrder.size(); i-- > 0;)
@@ -59,12 +61,30 @@ class Kernel : public Rewriter {
 
   Stmt stmt(const Stmt& s) override {
     if (const auto* loop = s.as<For>()) return in_loop(*loop);
+    if (const auto* a = s.as<Alloc>()) return in_allocation(*a);
     if (s.as<Block>()) return guarded(s);
     if (s.as<Store>() || s.as<Update>()) return guarded(s);
     return children(s);
   }
 
  private:
+  static bool is_block(ThreadTag t) { return t >= ThreadTag::block_x && t <= ThreadTag::block_z; }
+
+  // The nest stands around loops that keep their names, and a name may not repeat on a path.
+  void keep_names_apart(const Stmt& s) {
+    std::set<std::string> taken;
+    for_each_stmt(s, [&](const Stmt& inner) {
+      const auto* loop = inner.as<For>();
+      if (loop && (loop->kind != ForKind::thread || loop->thread == ThreadTag::vthread)) taken.insert(loop->var->name);
+    });
+    for (Dimension& d : dims_) {
+      if (!d.var) continue;
+      std::string name = d.var->name;
+      for (int i = 0; !taken.insert(name).second; ++i) name = d.var->name + "t" + (i ? std::to_string(i) : "");
+      if (name != d.var->name) d.var = make_var(name);
+    }
+  }
+
   Dimension& dimension(ThreadTag tag) {
     for (size_t i = 0; i < kOrder.size(); ++i)
       if (kOrder[i] == tag) return dims_[i];
@@ -73,7 +93,7 @@ class Kernel : public Rewriter {
 
   // Blocks of one kernel can't wait for each other, so what they do must be one loop nest.
   [[noreturn]] static void refuse_blocks(const For& loop, const std::string& where) {
-    throw ScheduleError(Diagnostic{std::string("loop `") + loop.var->name + "` is bound to " + name_of(loop.thread) + " " + where +
+    throw ScheduleError(Diagnostic{"loop `" + loop.var->name + "` is bound to " + name_of(loop.thread) + " " + where +
                                        ", and blocks can't wait for each other",
                                    {}, {}, "loops bound to blockIdx stand outermost, one per tag: use reorder and compute_at"});
   }
@@ -81,8 +101,7 @@ class Kernel : public Rewriter {
     if (is_const_int(serial.extent, 1)) return;
     for_each_stmt(serial.body, [&](const Stmt& inner) {
       const auto* loop = inner.as<For>();
-      if (loop && loop->kind == ForKind::thread && is_block_tag(loop->thread))
-        refuse_blocks(*loop, std::string("inside of loop `") + serial.var->name + "`");
+      if (loop && is_block(loop->thread)) refuse_blocks(*loop, "inside of loop `" + serial.var->name + "`");
     });
   }
 
@@ -100,13 +119,37 @@ class Kernel : public Rewriter {
     return body && *as_int(loop.extent) < d.extent ? make::if_then(lt(d.var, loop.extent), std::move(body)) : body;
   }
 
+  // The nest will stand around the allocation. Only where all its thread loops did already is this its place; `compact`
+  // finds the others theirs.
+  Stmt in_allocation(const Alloc& a) {
+    const auto is_thread = [](ThreadTag t) { return t >= ThreadTag::thread_x; };
+    const bool by_thread = std::any_of(inside_.begin(), inside_.end(), is_thread);
+    const BufferDecl& decl = a.decl;
+    if (by_thread && decl.scope == Scope::shared)
+      throw ScheduleError(Diagnostic{"buffer " + decl.buffer->name + " is `shared`, but each thread has one of its own", {}, {},
+                                     "set_scope " + decl.buffer->name + " local"});
+    Stmt body = stmt(a.body);
+    bool by_all = decl.scope != Scope::shared;
+    for (size_t i = 0; i < kOrder.size() && decl.scope == Scope::local; ++i)
+      by_all = by_all && (is_block(kOrder[i]) || dims_[i].extent <= 1 || inside(kOrder[i]));
+    if (by_all && body) return make::alloc(decl, std::move(body));
+    moved_out.push_back(decl);
+    return body;
+  }
+  bool inside(ThreadTag tag) const { return std::find(inside_.begin(), inside_.end(), tag) != inside_.end(); }
+
   // A statement outside of some tag's loops.
   Stmt guarded(const Stmt& s) {
     if (writes_only_local(s)) return s;
     Expr first = make::bool_imm(true);
-    for (size_t i = 0; i < kOrder.size(); ++i)
-      if (dims_[i].extent > 1 && std::find(inside_.begin(), inside_.end(), kOrder[i]) == inside_.end())
-        first = logical_and(first, eq(dims_[i].var, 0));
+    for (size_t i = 0; i < kOrder.size(); ++i) {
+      if (dims_[i].extent <= 1 || inside(kOrder[i])) continue;
+      if (is_block(kOrder[i]))
+        throw ScheduleError(Diagnostic{"a part of the kernel stands outside of loop `" + dims_[i].var->name + "`, bound to " +
+                                           name_of(kOrder[i]) + ", and its blocks can't wait for it",
+                                       {}, {}, "move it into the loop, or out of the kernel to the function's top level"});
+      first = logical_and(first, eq(dims_[i].var, 0));
+    }
     return is_const_int(first, 1) ? s : make::if_then(first, s);
   }
   bool writes_only_local(const Stmt& s) const {
@@ -131,8 +174,12 @@ PrimFunc merge_threads(const PrimFunc& f, const Target&) {
   const auto decls = declarations(f);
   std::vector<Stmt> kernels = {f.body};
   if (const auto* seq = f.body.as<Seq>()) kernels = seq->stmts;
-  for (Stmt& s : kernels) s = Kernel(decls).run(s);
   PrimFunc out = f;
+  for (Stmt& s : kernels) {
+    Kernel kernel(decls);
+    s = kernel.run(s);
+    out.allocs.insert(out.allocs.end(), kernel.moved_out.begin(), kernel.moved_out.end());
+  }
   out.body = make::seq(std::move(kernels));
   return out;
 }

@@ -45,7 +45,7 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
   const Type wide = e.type().with_lanes(lanes_);
   NESTOR_CHECK(!e.type().is_vector()) << "a vector inside of a loop to be vectorized";
   if (!varies(e) && (!mask || safe(e))) return e;
-  if (e.type() == Type{})
+  if (e.type() == Type{} && (!mask || safe(e)))
     if (const auto s = strided(e, lane_); s && !varies(s->base) && !varies(s->stride))
       return make::ramp(simplify(s->base, facts_), simplify(s->stride, facts_), lanes_);
   return match(
