@@ -79,7 +79,10 @@ Stop Machine::run(Context& c) try {
         c.barrier = c.pc++;
         return Stop::barrier;
       case Op::index:
-        index(c, i);
+        if (i.lanes == 1 && i.d < 0 && static_cast<uint64_t>(r[i.b]) < static_cast<uint64_t>(r[i.c]))
+          r[i.dst] = i.a < 0 ? r[i.b] : r[i.a] * r[i.c] + r[i.b];
+        else
+          index(c, i);
         break;
       case Op::load:
         load(c, i);
