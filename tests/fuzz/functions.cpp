@@ -89,7 +89,7 @@ const std::vector<Template>& templates() {
       {"shifted", 0,
        "in X: f32[$M+3,$N], out Y: f32[$M,$N] | T: f32[$M+3,$N] ; U: f32[$M+1,$N] |"
        "T: S i M+3, S j N : T[vi,vj] = X[vi,vj] * 2.0f32 |"
-       "U: S i M+1, S j N : U[vi,vj] = T[vi+2,vj] + 1.0f32 |"
+       "U: S i M+1, S j N : U[vi,vj] = T[vi+1,vj] + 1.0f32 |"
        "Y: S i M, S j N : Y[vi,vj] = U[vi+1,vj] * 3.0f32"},
       {"blur", 0,
        "in X: f32[$M+4,$N+2], out Y: f32[$M,$N] | T: f32[$M+2,$N+2] ; U: f32[$M,$N+2] |"

@@ -13,8 +13,9 @@ namespace {
 // Proposes lines; most are plausible, few are sure to be legal.
 class Proposer {
  public:
-  Proposer(const Schedule& s, std::mt19937_64& rng)
-      : s_(s), f_(s.func()), rng_(rng), blocks_(block_names(f_)) {}
+  // Half of the steps are about the block `focus`: bugs gather where several primitives met on one nest.
+  Proposer(const Schedule& s, const std::string& focus, std::mt19937_64& rng)
+      : s_(s), f_(s.func()), focus_(focus), rng_(rng), blocks_(block_names(f_)) {}
 
   // "" where there is nothing to propose.
   std::string line(const std::string& primitive) {
@@ -31,9 +32,9 @@ class Proposer {
                        " " + any({"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread"}));
     if (primitive == "compute_at" || primitive == "reverse_compute_at") return move(primitive);
     if (primitive == "compute_inline" || primitive == "reverse_compute_inline")
-      return primitive + " " + any(blocks_);
+      return primitive + " " + any_block();
     if (primitive == "cache_read") return cache_read();
-    if (primitive == "cache_write") return name("C") + " = cache_write " + any(blocks_) + " " + scope();
+    if (primitive == "cache_write") return name("C") + " = cache_write " + any_block() + " " + scope();
     if (primitive == "set_scope") return set_scope();
     if (primitive == "decompose_reduction") return decompose();
     if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
@@ -54,11 +55,15 @@ class Proposer {
     return *(items.begin() + below(static_cast<int>(items.size())));
   }
   std::string name(const std::string& stem) { return stem + "_" + std::to_string(s_.trace().steps.size()); }
+  std::string any_block() {
+    const bool there = std::find(blocks_.begin(), blocks_.end(), focus_) != blocks_.end();
+    return there && below(2) ? focus_ : any(blocks_);
+  }
   std::string scope() { return any({"global", "shared", "local"}); }
 
   // Loop number i of a block, from the inside where negative.
   std::string with_loop(const std::string& before, int i, const std::string& after = "") {
-    const std::string block = any(blocks_);
+    const std::string block = any_block();
     const auto loops = loops_of(f_, block);
     if (loops.empty()) return "";
     const int n = static_cast<int>(loops.size());
@@ -82,7 +87,7 @@ class Proposer {
   }
 
   std::string fuse() {
-    const std::string block = any(blocks_);
+    const std::string block = any_block();
     const auto loops = loops_of(f_, block);
     if (loops.size() < 2) return "";
     const int n = std::min<int>(2 + below(2), static_cast<int>(loops.size()));
@@ -93,7 +98,7 @@ class Proposer {
   }
 
   std::string reorder() {
-    const std::string block = any(blocks_);
+    const std::string block = any_block();
     auto loops = loops_of(f_, block);
     if (loops.size() < 2) return "";
     if (below(2)) loops.erase(loops.begin() + below(static_cast<int>(loops.size())));
@@ -105,7 +110,7 @@ class Proposer {
   }
 
   std::string tile() {
-    const std::string block = any(blocks_);
+    const std::string block = any_block();
     const auto loops = loops_of(f_, block);
     if (loops.size() < 2) return "";
     const size_t first = static_cast<size_t>(below(static_cast<int>(loops.size()) - 1));
@@ -115,7 +120,7 @@ class Proposer {
 
   // A block, and a loop around a block that shares a buffer with it.
   std::string move(const std::string& primitive) {
-    const std::string block = any(blocks_);
+    const std::string block = any_block();
     const bool forward = primitive == "compute_at";
     std::vector<std::string> partners;
     for (const std::string& other : blocks_) {
@@ -133,7 +138,7 @@ class Proposer {
   }
 
   std::string cache_read() {
-    const std::string block = any(blocks_);
+    const std::string block = any_block();
     std::vector<std::string> buffers;
     for (const BlockAccess& a : accesses_of(*find_block(f_, block)))
       if (a.read) buffers.push_back(a.buffer->name);
@@ -181,7 +186,7 @@ class Proposer {
   }
 
   std::string sample_factors() {
-    const std::string block = any(blocks_);
+    const std::string block = any_block();
     const auto loops = loops_of(f_, block);
     if (loops.empty()) return "";
     const LoopInfo l = any(loops);
@@ -196,6 +201,7 @@ class Proposer {
 
   const Schedule& s_;
   const PrimFunc& f_;
+  const std::string& focus_;
   std::mt19937_64& rng_;
   std::vector<std::string> blocks_;
 };
@@ -241,10 +247,12 @@ std::string print(const TraceCounts& counts) {
 
 Schedule random_schedule(const PrimFunc& f, int wanted, std::mt19937_64& rng, TraceCounts& counts) {
   Schedule s(f);
+  const std::vector<std::string> blocks = block_names(f);
+  const std::string focus = blocks.empty() ? "" : blocks[rng() % blocks.size()];
   for (int tries = 0; tries < 12 * wanted && static_cast<int>(s.trace().steps.size()) < wanted; ++tries) {
     const Weight& w = choose(rng, counts);
     if (w.late && 2 * static_cast<int>(s.trace().steps.size()) < wanted) continue;
-    const std::string line = Proposer(s, rng).line(w.primitive);
+    const std::string line = Proposer(s, focus, rng).line(w.primitive);
     if (line.empty()) continue;
     TraceCounts::Row& row = counts.rows[w.primitive];
     ++(s.try_step(line) ? row.accepted : row.refused);
