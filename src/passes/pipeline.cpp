@@ -18,7 +18,7 @@ namespace nestor {
 
 namespace {
 
-PrimFunc run_simplify(const PrimFunc& f, const Target&) { return simplify(f); }
+PrimFunc run_simplify(const PrimFunc& f, const Target&) { return simplify(f, {.drop_unit_loops = true}); }
 
 const char* const kSimplified = "indices and guards are in simplest form";
 

@@ -21,6 +21,7 @@ namespace {
 
 struct Element {
   int lanes = 1;
+  int64_t stride = 1;    // between lanes: registers don't mind
   Expr mask;             // of all accesses, where they agree
   bool blends = false;   // they don't
   int ordinal = 0;       // in the register buffer of its width
@@ -29,6 +30,7 @@ struct Element {
 struct Place {
   int64_t offset;
   int lanes;
+  int64_t stride;
 };
 
 [[noreturn]] void fail_varying(const Buffer& b, const Expr& index, const std::set<std::string>& loops) {
@@ -40,17 +42,23 @@ struct Place {
                                              b->name + " global"});
 }
 
+std::string shape_of(int lanes, int64_t stride) {
+  if (lanes == 1) return "single elements";
+  return "vectors of " + std::to_string(lanes) + (stride == 1 ? "" : " elements " + std::to_string(stride) + " apart");
+}
+
 Place place_of(const Buffer& b, const Expr& index) {
-  if (const auto* i = index.as<IntImm>()) return {i->value, 1};
+  if (const auto* i = index.as<IntImm>()) return {i->value, 1, 1};
   if (const auto* r = index.as<Ramp>())
-    if (const auto base = as_int(r->base); base && is_const_int(r->stride, 1)) return {*base, index.type().lanes};
+    if (const auto base = as_int(r->base), stride = as_int(r->stride); base && stride)
+      return {*base, index.type().lanes, *stride};
   std::set<std::string> loops;
   for_each_expr(index, [&](const Expr& e) {
     if (const auto* v = e.as<VarRef>()) loops.insert(v->var->name);
   });
   if (!loops.empty()) fail_varying(b, index, loops);
-  throw ScheduleError(Diagnostic{"buffer " + b->name + " is `local` (registers), but its lanes are not adjacent at " + print(index),
-                                 {}, {}, "vectorize the loop of its last dimension"});
+  throw ScheduleError(Diagnostic{"buffer " + b->name + " is `local` (registers), but its lanes are not evenly spaced at " + print(index),
+                                 {}, {}, "vectorize a loop of one of its dimensions"});
 }
 
 // The number of leading lanes that a mask `ramp(0,1) < n` leaves.
@@ -110,11 +118,11 @@ class Promotion : public Rewriter {
  private:
   void see(const Expr& index, const Expr& mask) {
     const Place p = place_of(buffer_, index);
-    const auto [it, is_new] = elements_.try_emplace(p.offset, Element{p.lanes, mask, false, 0});
+    const auto [it, is_new] = elements_.try_emplace(p.offset, Element{p.lanes, p.stride, mask, false, 0});
     Element& e = it->second;
-    if (e.lanes != p.lanes)
-      throw ScheduleError(Diagnostic{"buffer " + buffer_->name + " is `local` (registers), but is used in vectors of " +
-                                         std::to_string(e.lanes) + " and of " + std::to_string(p.lanes) + " elements",
+    if (e.lanes != p.lanes || e.stride != p.stride)
+      throw ScheduleError(Diagnostic{"buffer " + buffer_->name + " is `local` (registers), but is used in " +
+                                         shape_of(e.lanes, e.stride) + " and in " + shape_of(p.lanes, p.stride),
                                      {}, {}, "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used"});
     if (is_new ? mask && depends_on_bound(mask) : static_cast<bool>(e.mask) != static_cast<bool>(mask) ||
                                                       (mask && !same(e.mask, mask)))
@@ -129,14 +137,14 @@ class Promotion : public Rewriter {
     return found;
   }
   void check_overlaps() const {
-    int64_t end = std::numeric_limits<int64_t>::min();
+    std::set<int64_t> taken;
     for (const auto& [offset, e] : elements_) {
-      if (offset < end)
-        throw ScheduleError(Diagnostic{"buffer " + buffer_->name + " is `local` (registers), but vectors of it overlap at element " +
-                                           std::to_string(offset),
-                                       {}, {}, "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used"});
       const auto prefix = e.mask && !e.blends ? prefix_of(e.mask) : std::nullopt;
-      end = offset + prefix.value_or(e.lanes);
+      for (int64_t lane = 0; lane < prefix.value_or(e.lanes); ++lane)
+        if (const int64_t at = offset + lane * e.stride; !taken.insert(at).second)
+          throw ScheduleError(Diagnostic{"buffer " + buffer_->name + " is `local` (registers), but vectors of it overlap at element " +
+                                             std::to_string(at),
+                                         {}, {}, "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used"});
     }
   }
   const Element& element_at(const Expr& index) const { return elements_.at(place_of(buffer_, index).offset); }
