@@ -69,10 +69,27 @@ class BarrierInserter {
 
   Past touched(const Stmt& s) const {
     Past out;
-    for (auto& [buffer, list] : find_accesses(s, facts_))  // in any order: it is only asked whether one conflicts
-      if (decls_.at(buffer).scope != Scope::local)
-        for (const Access& a : list) out.push_back({buffer, a, s.get(), {}});
+    for (auto& [buffer, list] : find_accesses(s, facts_)) {  // in any order: it is only asked whether one conflicts
+      const BufferDecl& decl = decls_.at(buffer);
+      if (decl.scope == Scope::local) continue;
+      for (const Access& a : list) {
+        out.push_back({buffer, a, s.get(), {}});
+        if (const Expr place = place_of(a, decl)) out.back().access.indices.push_back(place);
+      }
+    }
     return out;
+  }
+
+  // The element as one number: it often says simply what the indices say by quotients and remainders.
+  static Expr place_of(const Access& a, const BufferDecl& decl) {
+    if (decl.shape.size() < 2) return {};
+    Expr place = a.indices[0];
+    for (size_t d = 1; d < decl.shape.size(); ++d) {
+      const auto extent = as_int(decl.shape[d]);
+      if (!extent) return {};
+      place = place * *extent + a.indices[d];
+    }
+    return simplify(place, a.facts);
   }
 
   // Handles a statement as a whole: a barrier in front if it conflicts with the past, then its inside.

@@ -1,0 +1,231 @@
+// Three steps: elementwise blocks are inlined into their readers; an elementwise block that reads a finished
+// reduction is computed by the thread that reduced, so that the sum stays in a register; what is left is
+// bound, a thread for each output element. A nest of several blocks, as in a user's own function, gets its
+// outermost loop bound, where that is legal.
+//
+// A step that a primitive refuses is left out: what remains is slower and still right.
+#include "schedules/library/cuda.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nestor/error.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+// Few threads a block where the work is small, so that all multiprocessors get some (an A100 has 108).
+constexpr int64_t kMostThreads = 256, kFewestThreads = 32, kMultiprocessors = 108;
+
+bool is_reduction(const Block& b) {
+  return std::any_of(b.iters.begin(), b.iters.end(),
+                     [](const IterVar& i) { return i.kind == IterKind::reduce; });
+}
+
+bool has_math(const Block& b) {
+  bool found = false;
+  for_each_expr(b.body, [&](const Expr& e) {
+    const auto* c = e.as<Call>();
+    found |= c && c->fn <= Intrinsic::pow && c->fn != Intrinsic::sqrt;
+  });
+  return found;
+}
+
+std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b) {
+  std::vector<std::string> out;
+  for (const std::string& name : block_names(f)) {
+    const std::vector<BlockAccess> accesses = accesses_of(*find_block(f, name));
+    const auto reads = [&](const BlockAccess& a) { return a.buffer == b && a.read && !a.write; };
+    if (std::any_of(accesses.begin(), accesses.end(), reads)) out.push_back(name);
+  }
+  return out;
+}
+
+// The one buffer that a block writes; null where there are several.
+Buffer output_of(const Block& b) {
+  Buffer out;
+  for (const BlockAccess& a : accesses_of(b)) {
+    if (!a.write) continue;
+    if (out && out != a.buffer) return nullptr;
+    out = a.buffer;
+  }
+  return out;
+}
+
+// Blocks that a reader may as well compute itself. What holds a math function isn't computed once for every
+// step of a reduction.
+void inline_elementwise(Schedule& s) {
+  for (const std::string& name : block_names(s.func())) {
+    const Block* b = find_block(s.func(), name);
+    const Buffer out = b ? output_of(*b) : nullptr;
+    if (!out || is_reduction(*b) || find_param(s.func(), out)) continue;
+    const std::vector<std::string> readers = readers_of(s.func(), out);
+    const bool repeated = readers.size() != 1 || is_reduction(*find_block(s.func(), readers[0]));
+    if (!readers.empty() && !(has_math(*b) && repeated)) s.try_step("compute_inline " + name);
+  }
+}
+
+struct Loops {
+  std::vector<std::string> spatial, reduced;
+  int64_t size = 1;    // of the spatial ones
+  bool simple = true;  // serial, of constant extent, each of one kind, and of this block alone
+};
+
+Loops classify(const PrimFunc& f, const std::string& block) {
+  Loops out;
+  const Block& b = *find_block(f, block);
+  for (const LoopInfo& l : loops_of(f, block)) {
+    bool spatial = false, reduced = false;
+    for (const IterVar& i : b.iters) {
+      bool used = false;
+      for_each_expr(i.binding,
+                    [&](const Expr& e) { used |= e.as<VarRef>() && e.as<VarRef>()->var->name == l.name; });
+      (i.kind == IterKind::reduce ? reduced : spatial) |= used;
+    }
+    out.simple &= l.kind == ForKind::serial && l.extent > 0 && !(spatial && reduced);
+    (reduced ? out.reduced : out.spatial).push_back(l.name);
+    if (!reduced) out.size *= l.extent;
+  }
+  for (const std::string& other : block_names(f)) {
+    if (other == block) continue;
+    bool around = false;
+    for_each_stmt(f.body, [&](const Stmt& s) {
+      const auto* loop = s.as<For>();
+      if (!loop) return;
+      bool mine = false, theirs = false;
+      for_each_stmt(loop->body, [&](const Stmt& inner) {
+        const auto* block_in = inner.as<Block>();
+        if (!block_in) return;
+        mine |= block_in->id->name == block;
+        theirs |= block_in->id->name == other;
+      });
+      around |= mine && theirs;
+    });
+    out.simple &= !around;
+  }
+  return out;
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out += (out.empty() ? "" : " ") + w;
+  return out;
+}
+
+// The S loops of the block as one; "" where it has none.
+std::string fuse_spatial(Schedule& s, const std::string& block, const Loops& loops) {
+  if (loops.spatial.empty()) return "";
+  std::vector<std::string> order = loops.spatial;
+  order.insert(order.end(), loops.reduced.begin(), loops.reduced.end());
+  if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
+  if (loops.spatial.size() == 1) return loops.spatial[0];
+  s(fmt::format("g = fuse {} ({})", block, join(loops.spatial)));
+  return "g";
+}
+
+int64_t threads_for(int64_t size) {
+  int64_t threads = kMostThreads;
+  while (threads > kFewestThreads && size < threads * kMultiprocessors) threads /= 2;
+  return threads;
+}
+
+struct Bound {
+  std::string blocks, threads;  // loops; no blocks where one is enough
+};
+
+// A loop cut into blocks of threads, not bound yet.
+Bound cut(Schedule& s, const std::string& block, const std::string& loop, int64_t size) {
+  const int64_t threads = threads_for(size);
+  if (size <= threads) return {"", loop};
+  s(fmt::format("gb gt = split {}.{} [_, {}]", block, loop, threads));
+  return {"gb", "gt"};
+}
+
+void bind_threads(Schedule& s, const std::string& block, const Bound& loops) {
+  if (!loops.blocks.empty()) s(fmt::format("bind {}.{} blockIdx.x", block, loops.blocks));
+  s(fmt::format("bind {}.{} threadIdx.x", block, loops.threads));
+}
+
+// The reader of the block's sums: one elementwise block of as many elements, or "".
+std::string epilogue_of(const PrimFunc& f, const std::string& block) {
+  const Buffer out = output_of(*find_block(f, block));
+  if (!out || find_param(f, out)) return "";
+  const std::vector<std::string> readers = readers_of(f, out);
+  if (readers.size() != 1 || is_reduction(*find_block(f, readers[0]))) return "";
+  return classify(f, readers[0]).size == classify(f, block).size ? readers[0] : "";
+}
+
+// The reduction and its epilogue in one kernel, the sum a thread's own. Where no epilogue reads it, a copy
+// does.
+bool bind_reduction(Schedule& s, const std::string& block) {
+  Schedule t = s;
+  try {
+    const Loops loops = classify(t.func(), block);
+    if (!loops.simple) return false;
+    std::string epilogue = epilogue_of(t.func(), block);
+    if (epilogue.empty()) {
+      epilogue = block + "_out";
+      t(fmt::format("{} = cache_write {} local", epilogue, block));
+    } else {
+      t(fmt::format("set_scope {} local", output_of(*find_block(t.func(), block))->name));
+    }
+    const std::string loop = fuse_spatial(t, block, loops);
+    if (loop.empty()) return false;
+    const Bound bound = cut(t, block, loop, loops.size);
+    t(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, bound.threads));
+    t(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, loops.reduced.front()));
+    bind_threads(t, block, bound);
+  } catch (const ScheduleError&) {
+    return false;
+  }
+  s = std::move(t);
+  return true;
+}
+
+bool is_bound(const PrimFunc& f, const std::string& block) {
+  const std::vector<LoopInfo> loops = loops_of(f, block);
+  return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& l) { return l.kind == ForKind::thread; });
+}
+
+void bind_alone(Schedule& s, const std::string& block) {
+  Schedule t = s;
+  try {
+    const Loops loops = classify(t.func(), block);
+    if (!loops.simple) {
+      const std::vector<LoopInfo> all = loops_of(t.func(), block);
+      if (!all.empty() && t.try_step(fmt::format("bind {}.{} blockIdx.x", block, all[0].name)))
+        s = std::move(t);
+      return;
+    }
+    const std::string loop = fuse_spatial(t, block, loops);
+    if (loop.empty()) return;
+    bind_threads(t, block, cut(t, block, loop, loops.size));
+  } catch (const ScheduleError&) {
+    return;
+  }
+  s = std::move(t);
+}
+
+}  // namespace
+
+void bind_nests(Schedule& s) {
+  for (const std::string& name : block_names(s.func())) {
+    if (is_bound(s.func(), name)) continue;
+    if (!is_reduction(*find_block(s.func(), name)) || !bind_reduction(s, name)) bind_alone(s, name);
+  }
+}
+
+Trace default_cuda_schedule(const PrimFunc& f, const Target& target) {
+  Schedule s(f);
+  inline_elementwise(s);
+  bind_nests(s);
+  Trace trace = s.trace();
+  trace.func = f.name;
+  trace.target = target.name;
+  return trace;
+}
+
+}  // namespace nestor
