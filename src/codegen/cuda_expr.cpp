@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
@@ -132,6 +133,11 @@ bool CudaWriter::is_index(const Expr& e) const {
   return plain;
 }
 
+// i32 and i64 data. Indices, and what they are made of, don't overflow.
+bool CudaWriter::may_wrap(const Expr& e) const {
+  return e.dtype() == DType::i32 || (e.dtype() == DType::i64 && !in_index_ && !is_index(e));
+}
+
 const char* CudaWriter::type_name(const Expr& e) const {
   return e.dtype() == DType::i64 && narrow_ && is_index(e) ? "int" : cuda_name(e.dtype());
 }
@@ -190,7 +196,7 @@ CudaText CudaWriter::text_of(const Expr& e) {
       [&](const Binary& b) { return binary(b, t); },
       [&](const Unary& u) -> CudaText {
         if (u.op == UnaryOp::logical_not) return {"!" + operand(u.a, kUnary), kUnary};
-        if (t.dtype == DType::i32) return wrapped("-", kAdd, make::int_imm(0, t), u.a, t.dtype);
+        if (may_wrap(u.a)) return wrapped("-", kAdd, make::int_imm(0, t), u.a, t.dtype);
         if (is_small(t.dtype))
           return {fmt::format("({})-{}", cuda_name(t.dtype), operand(u.a, kUnary + 1)), kUnary};
         return {"-" + operand(u.a, kUnary + 1), kUnary};
@@ -232,7 +238,7 @@ CudaText CudaWriter::binary(const Binary& b, Type t) {
     case BinaryOp::add:
     case BinaryOp::sub:
     case BinaryOp::mul:
-      if (operands == DType::i32)
+      if (may_wrap(b.a) || (operands == DType::i64 && may_wrap(b.b)))
         return wrapped(operator_of(b.op).text, operator_of(b.op).precedence, b.a, b.b, operands);
       break;
     case BinaryOp::shl:
@@ -364,7 +370,10 @@ std::string CudaWriter::element(const Buffer& b, const std::vector<Expr>& indice
   const auto it = buffers_.find(b);
   NESTOR_CHECK(it != buffers_.end()) << "buffer " << b->name << " is used outside its scope";
   NESTOR_CHECK(indices.size() <= 1) << "buffer " << b->name << " isn't flat";
-  return it->second + "[" + (indices.empty() ? "0" : expr(indices[0])) + "]";
+  const bool outer = std::exchange(in_index_, true);
+  const std::string index = indices.empty() ? "0" : expr(indices[0]);
+  in_index_ = outer;
+  return it->second + "[" + index + "]";
 }
 
 void CudaWriter::let(const Var& v, const Expr& value) {

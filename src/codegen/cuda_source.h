@@ -67,11 +67,13 @@ class CudaWriter {
   void let(const Var& v, const Expr& value);
   const char* type_name(const Expr& e) const;
   bool is_index(const Expr& e) const;
+  bool may_wrap(const Expr& e) const;
 
   const KernelPart& part_;
   CudaHelpers& helpers_;
   std::string out_;
   int indent_ = 1;
+  bool in_index_ = false;
   bool narrow_ = false;  // index arithmetic fits in int
   Facts facts_;
   std::vector<ThreadTag> inside_;

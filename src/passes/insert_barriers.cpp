@@ -1,12 +1,14 @@
-// Barriers between threads of a block that touch one element of shared (or global) memory, one of them writing it.
+// Barriers between threads of a block that touch one element of shared (or global) memory, one of them
+// writing it.
 //
-// The walk follows a kernel's program, which all threads run, and remembers what was touched since the last barrier. A
-// statement that conflicts with it gets a barrier in front, as far out as the conflict reaches: before a whole loop, if what
-// conflicts came before the loop. A loop's body is walked a second time with its own end as its past, for conflicts between
-// iterations. Accesses that each thread makes to elements of its own don't conflict (same_thread.h).
+// The walk follows a kernel's program, which all threads run, and remembers what was touched since the last
+// barrier. A statement that conflicts with it gets a barrier in front, as far out as the conflict reaches:
+// before a whole loop, if what conflicts came before the loop. A loop's body is walked a second time with its
+// own end as its past, for conflicts between iterations. Accesses that each thread makes to elements of its
+// own don't conflict (same_thread.h).
 //
-// All threads must reach a barrier. Where one is needed inside of a condition that threads may decide differently, the
-// condition is moved inward, around the statements before and after it.
+// All threads must reach a barrier. Where one is needed inside of a condition that threads may decide
+// differently, the condition is moved inward, around the statements before and after it.
 //
 // Runs before `flatten_buffers`, while indices still have dimensions to tell threads apart by.
 #include <algorithm>
@@ -21,7 +23,9 @@ namespace nestor::passes {
 
 namespace {
 
-Stmt barrier() { return make::evaluate(make::call(Intrinsic::sync, {})); }
+Stmt barrier() {
+  return make::evaluate(make::call(Intrinsic::sync, {}));
+}
 
 bool is_barrier(const Stmt& s) {
   const auto* e = s.as<Evaluate>();
@@ -40,11 +44,14 @@ bool starts_with_barrier(const Stmt& s) {
   if (const auto* seq = s.as<Seq>()) return !seq->stmts.empty() && starts_with_barrier(seq->stmts.front());
   if (const auto* a = s.as<Alloc>()) return starts_with_barrier(a->body);
   if (const auto* l = s.as<LetStmt>()) return starts_with_barrier(l->body);
-  if (const auto* loop = s.as<For>()) return as_int(loop->extent).value_or(0) > 0 && starts_with_barrier(loop->body);
+  if (const auto* loop = s.as<For>())
+    return as_int(loop->extent).value_or(0) > 0 && starts_with_barrier(loop->body);
   return is_barrier(s);
 }
 
-bool is_write(const Access& a) { return a.kind != AccessKind::read; }
+bool is_write(const Access& a) {
+  return a.kind != AccessKind::read;
+}
 
 // An access since the last barrier. `carried` are loops whose iteration may have been another one then.
 struct Touch {
@@ -56,7 +63,8 @@ struct Touch {
 
 class BarrierInserter {
  public:
-  BarrierInserter(std::vector<const For*> threads, const std::unordered_map<Buffer, BufferDecl>& decls, Facts facts)
+  BarrierInserter(std::vector<const For*> threads, const std::unordered_map<Buffer, BufferDecl>& decls,
+                  Facts facts)
       : threads_(std::move(threads)), decls_(decls), facts_(std::move(facts)) {}
 
   Stmt run(const Stmt& body) {
@@ -69,7 +77,8 @@ class BarrierInserter {
 
   Past touched(const Stmt& s) const {
     Past out;
-    for (auto& [buffer, list] : find_accesses(s, facts_)) {  // in any order: it is only asked whether one conflicts
+    for (auto& [buffer, list] :
+         find_accesses(s, facts_)) {  // in any order: it is only asked whether one conflicts
       const BufferDecl& decl = decls_.at(buffer);
       if (decl.scope == Scope::local) continue;
       for (const Access& a : list) {
@@ -138,7 +147,8 @@ class BarrierInserter {
     facts_.set(loop.var, {0, std::max<int64_t>(range_of(loop.extent, facts_).hi - 1, 0)});
     const auto leave_iteration = [&] {
       for (Touch& t : past)
-        if (std::find(t.carried.begin(), t.carried.end(), loop.var) == t.carried.end()) t.carried.push_back(loop.var);
+        if (std::find(t.carried.begin(), t.carried.end(), loop.var) == t.carried.end())
+          t.carried.push_back(loop.var);
     };
     Stmt body = walk(loop.body, past);
     leave_iteration();
@@ -150,7 +160,9 @@ class BarrierInserter {
     if (has_barrier(body) && diverges(loop.extent))
       throw ScheduleError(Diagnostic{"loop `" + loop.var->name + "` needs a barrier inside, but its extent " +
                                          print(loop.extent) + " may differ between threads",
-                                     {}, {}, "make the extent the same for all threads: use tail=guard"});
+                                     {},
+                                     {},
+                                     "make the extent the same for all threads: use tail=guard"});
     if (body.same_as(loop.body)) return s;
     return make::loop(loop.var, loop.extent, std::move(body), loop.kind, loop.thread, loop.annotations);
   }
@@ -179,11 +191,15 @@ class BarrierInserter {
   // The condition goes around the parts of the branch, and each part is walked anew.
   Stmt walk_pushed_inward(const If& branch, Past& past) {
     if (has_load(branch.cond))
-      throw ScheduleError(Diagnostic{"a barrier is needed where threads may disagree: inside of `if (" + print(branch.cond) + ")`",
-                                     {}, {}, "move the condition into the blocks, or bind the loop to blocks instead of threads"});
+      throw ScheduleError(Diagnostic{
+          "a barrier is needed where threads may disagree: inside of `if (" + print(branch.cond) + ")`",
+          {},
+          {},
+          "move the condition into the blocks, or bind the loop to blocks instead of threads"});
     std::vector<Stmt> parts;
     if (branch.else_case)
-      parts = {make::if_then(branch.cond, branch.then_case), make::if_then(logical_not(branch.cond), branch.else_case)};
+      parts = {make::if_then(branch.cond, branch.then_case),
+               make::if_then(logical_not(branch.cond), branch.else_case)};
     else
       parts = {push(branch.cond, branch.then_case)};
     return inside(make::seq(std::move(parts)), past);
@@ -207,18 +223,21 @@ class BarrierInserter {
 
   // True where threads of one block may see different values.
   bool diverges(const Expr& e) const {
-    return has_load(e) || std::any_of(threads_.begin(), threads_.end(), [&](const For* t) { return uses_var(e, t->var); });
+    return has_load(e) ||
+           std::any_of(threads_.begin(), threads_.end(), [&](const For* t) { return uses_var(e, t->var); });
   }
 
   bool conflict(const Past& past, const Past& now) const {
     for (const Touch& x : past)
       for (const Touch& y : now)
-        if (x.buffer == y.buffer && (is_write(x.access) || is_write(y.access)) && !same_thread(x, y)) return true;
+        if (x.buffer == y.buffer && (is_write(x.access) || is_write(y.access)) && !same_thread(x, y))
+          return true;
     return false;
   }
 
-  // True if no two different threads reach one element by these two accesses. What runs in between: the loops inside of
-  // the two statements, and those that went on since the earlier one. Blocks and the loops around both stand still.
+  // True if no two different threads reach one element by these two accesses. What runs in between: the loops
+  // inside of the two statements, and those that went on since the earlier one. Blocks and the loops around
+  // both stand still.
   bool same_thread(const Touch& x, const Touch& y) const {
     std::vector<Var> running = x.carried, threads;
     for (const Touch* t : {&x, &y})
@@ -244,8 +263,11 @@ class KernelFinder : public Rewriter {
     const bool is_thread = loop->thread >= ThreadTag::thread_x && loop->thread <= ThreadTag::thread_z;
     if (is_thread) threads_.push_back(loop);
     bool more = false;
-    for_each_stmt(loop->body, [&](const Stmt& inner) { more = more || (inner.as<For>() && inner.as<For>()->kind == ForKind::thread); });
-    Stmt body = more || threads_.empty() ? stmt(loop->body) : BarrierInserter(threads_, decls_, facts_).run(loop->body);
+    for_each_stmt(loop->body, [&](const Stmt& inner) {
+      more = more || (inner.as<For>() && inner.as<For>()->kind == ForKind::thread);
+    });
+    Stmt body = more || threads_.empty() ? stmt(loop->body)
+                                         : BarrierInserter(threads_, decls_, facts_).run(loop->body);
     if (is_thread) threads_.pop_back();
     if (body.same_as(loop->body)) return s;
     return make::loop(loop->var, loop->extent, std::move(body), loop->kind, loop->thread, loop->annotations);

@@ -12,13 +12,13 @@ namespace {
 // faults.
 class Grower {
  public:
-  Grower(uint64_t seed, Var index) : rng_(seed), index_(std::move(index)) {
+  Grower(uint64_t seed, Var index, RandomKinds kinds) : rng_(seed), index_(std::move(index)), kinds_(kinds) {
     for (size_t t = 0; t < buffers_.size(); ++t)
-      buffers_[t] = make_buffer("X" + std::to_string(t), {static_cast<DType>(t)});
+      buffers_[t] = make_buffer("X" + std::to_string(t), {static_cast<DType>(t), 1});
   }
   const std::array<Buffer, 10>& buffers() const { return buffers_; }
   uint64_t below(uint64_t n) { return rng_() % n; }
-  DType any_dtype() { return static_cast<DType>(below(10)); }
+  DType any_dtype() { return allowed(static_cast<DType>(below(10))); }
 
   Expr grow(Type t, int depth) {
     if (depth == 0 || below(12) == 0) return leaf(t);
@@ -34,7 +34,7 @@ class Grower {
       lets_.pop_back();
       return make::let(v, value, body);
     }
-    if (t.lanes == 1 && below(10) == 0)
+    if (kinds_.vectors && t.lanes == 1 && below(10) == 0)
       return make::vector_reduce(static_cast<ReduceOp>(is_bool(t.dtype) ? 2 + below(2) : below(4)),
                                  grow(t.with_lanes(static_cast<int>(2 + below(16))), depth - 1));
     return is_bool(t.dtype)    ? boolean(t, depth - 1)
@@ -43,6 +43,9 @@ class Grower {
   }
 
  private:
+  DType allowed(DType t) const {
+    return !kinds_.halves && (t == DType::f16 || t == DType::bf16) ? DType::f32 : t;
+  }
   Expr leaf(Type t) {
     for (const Var& v : lets_)
       if (v->type == t && below(2)) return v;
@@ -69,7 +72,7 @@ class Grower {
         return make::binary(below(2) ? BinaryOp::logical_and : BinaryOp::logical_or, grow(t, depth),
                             grow(t, depth));
       case 2:
-        return make::call(Intrinsic::is_nan, {grow({static_cast<DType>(below(4)), t.lanes}, depth)});
+        return make::call(Intrinsic::is_nan, {grow({allowed(static_cast<DType>(below(4))), t.lanes}, depth)});
       default: {
         const Type of{any_dtype(), t.lanes};
         const auto op = static_cast<BinaryOp>(static_cast<uint64_t>(BinaryOp::eq) + below(6));
@@ -124,6 +127,7 @@ class Grower {
 
   std::mt19937_64 rng_;
   Var index_;
+  RandomKinds kinds_;
   std::array<Buffer, 10> buffers_;
   std::vector<Var> lets_;
 };
@@ -131,14 +135,18 @@ class Grower {
 }  // namespace
 
 // 8 expressions of one lane count, each stored for 12 consecutive indices.
-PrimFunc random_function(uint64_t seed) {
+PrimFunc random_function(uint64_t seed, RandomKinds kinds) {
   Var i = make_var("i");
-  Grower g(seed, i);
+  Grower g(seed, i, kinds);
   static const int lane_counts[] = {1, 1, 2, 4, 8, 16};
-  const int lanes = lane_counts[g.below(6)];
+  const uint64_t choice = g.below(6);
+  const int lanes = kinds.vectors ? lane_counts[choice] : 1;
   PrimFunc f;
   f.name = "random";
-  for (const Buffer& b : g.buffers()) f.params.push_back({Role::in, {b, {160}, Scope::global, {}}});
+  for (const Buffer& b : g.buffers()) {
+    const bool half = b->type.dtype == DType::f16 || b->type.dtype == DType::bf16;
+    if (kinds.halves || !half) f.params.push_back({Role::in, {b, {160}, Scope::global, {}}});
+  }
   std::vector<Stmt> stores;
   for (int n = 0; n < 8; ++n) {
     const Type t{g.any_dtype(), lanes};

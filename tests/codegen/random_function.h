@@ -4,8 +4,13 @@
 
 namespace nestor::testing {
 
+struct RandomKinds {
+  bool vectors = true;  // else every expression is scalar
+  bool halves = true;   // f16 and bf16
+};
+
 // 8 expressions of one lane count over 10 inputs of 160 elements, one of each type; the same function for the
 // same seed.
-PrimFunc random_function(uint64_t seed);
+PrimFunc random_function(uint64_t seed, RandomKinds kinds = {});
 
 }  // namespace nestor::testing
