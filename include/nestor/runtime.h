@@ -18,7 +18,8 @@ struct nestor_pool;
 
 namespace nestor {
 
-// A kernel in the ABI of nestor/codegen.h: args are one pointer per parameter, 64-byte aligned.
+// A kernel in the ABI of nestor/codegen.h: args are one pointer per parameter, aligned to the element (64
+// bytes are faster).
 using KernelFn = int32_t (*)(void* const* args, void* workspace, void* pool);
 
 // Every buffer of the runtime starts at a multiple of this, as the kernel ABI asks.
@@ -102,8 +103,8 @@ class Runnable {
   virtual const std::string& name() const = 0;
   virtual const std::vector<PlanTensor>& inputs() const = 0;
   virtual const std::vector<PlanTensor>& outputs() const = 0;
-  // Pointers in the order of inputs() and outputs(), 64-byte aligned, none overlapping an output. Nothing is
-  // checked.
+  // Pointers in the order of inputs() and outputs(), aligned to the element, none overlapping an output.
+  // Nothing is checked.
   virtual void run_raw(const void* const* inputs, void* const* outputs) = 0;
 
   NamedTensors run(const NamedTensors& inputs);  // checks, allocates the outputs, runs
@@ -135,8 +136,8 @@ class Executor : public Runnable {
   std::vector<int64_t> call_ns_;
 };
 
-// A shared object made by `nestor compile`. threads: 0 for as many as it was compiled for, and never more than that.
-// Throws UserError where the file is missing, no artifact, or made by another version.
+// A shared object made by `nestor compile`. threads: 0 for as many as it was compiled for, and never more
+// than that. Throws UserError where the file is missing, no artifact, or made by another version.
 std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads = 0);
 
 }  // namespace nestor
