@@ -12,6 +12,7 @@
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
+#include "schedules/library/cuda_tile.h"
 
 namespace nestor {
 
@@ -214,7 +215,9 @@ void bind_alone(Schedule& s, const std::string& block) {
 void bind_nests(Schedule& s) {
   for (const std::string& name : block_names(s.func())) {
     if (is_bound(s.func(), name)) continue;
-    if (!is_reduction(*find_block(s.func(), name)) || !bind_reduction(s, name)) bind_alone(s, name);
+    const bool reduction = is_reduction(*find_block(s.func(), name));
+    if (reduction && library::tile_product(s, name, epilogue_of(s.func(), name))) continue;
+    if (!reduction || !bind_reduction(s, name)) bind_alone(s, name);
   }
 }
 

@@ -14,6 +14,8 @@ const char* const kOperators[] = {
     "Conv(f32[2,6,9,7], const f32[4,3,3,2], const f32[4]; group=2, strides=[2,1], pads=[1,0,1,1], "
     "dilations=[1,2])",
     "MatMul(f32[3,1,17,9], f32[5,9,33])",
+    "MatMul(f32[2,100,70], f32[70,90])",
+    "Gemm(f32[33,18], const f32[65,18], const f32[65]; transB=1)",
     "Gemm(f32[7,19], const f32[21,19], const f32[21]; transB=1, alpha=0.5)",
     "Add(f32[5,1,7], f32[3,1])",
     "Pow(f32[5,7], f32[7])",
@@ -52,6 +54,13 @@ TEST_CASE("operators by their default CUDA schedule pass under emulation") {
   const std::vector<CudaCase> cases = cases_for(parse_target("cuda:sm_80"));
   REQUIRE(cases.size() >= std::size(kOperators));
   check_cases(cases, 1e-4);
+}
+
+TEST_CASE("products of some size go through shared memory by default") {
+  int tiled = 0;
+  for (const CudaCase& c : cases_for(parse_target("cuda:sm_80")))
+    for (const CudaKernel& k : c.program.kernels) tiled += k.shared_bytes > 0;
+  CHECK(tiled == 2);
 }
 
 TEST_CASE("NVRTC compiles operators by their default CUDA schedule for sm_80 and sm_90a") {

@@ -5,6 +5,7 @@
 #include "nestor/error.h"
 #include "nestor/interpret.h"
 #include "nestor/walk.h"
+#include "schedules/library/cuda.h"
 
 using namespace nestor;
 using namespace nestor::testing;
@@ -40,15 +41,22 @@ class WithoutSync : public Rewriter {
   size_t which_, seen_ = 0;
 };
 
+const Target kTarget = parse_target("cuda:sm_80");
+
+// "default" is the MatMul by its default schedule.
 CudaCase shared_case(const std::string& name) {
-  const auto [func, scheduled] = example(name);
+  auto [func, scheduled] = example(name == "default" ? "matmul" : name);
+  if (name == "default") {
+    func.name = "by_default";
+    scheduled = apply(func, default_cuda_schedule(func, kTarget));
+  }
   return make_case(func, scheduled);
 }
 
 }  // namespace
 
 TEST_CASE("a tiled MatMul and a row softmax with shared memory pass under emulation") {
-  const std::vector<CudaCase> cases = {shared_case("matmul"), shared_case("softmax")};
+  const std::vector<CudaCase> cases = {shared_case("matmul"), shared_case("softmax"), shared_case("default")};
   for (const CudaCase& c : cases) {
     CHECK(c.program.kernels.size() == 1);
     CHECK(c.program.kernels[0].shared_bytes > 0);
@@ -61,7 +69,7 @@ TEST_CASE("a tiled MatMul and a row softmax with shared memory pass under emulat
 }
 
 TEST_CASE("without any one of the emitted barriers the emulation and the race check fail") {
-  for (const std::string name : {"matmul", "softmax"}) {
+  for (const std::string name : {"matmul", "softmax", "default"}) {
     const CudaCase c = shared_case(name);
     // All crippled texts in one compilation.
     std::vector<CudaProgram> crippled;
