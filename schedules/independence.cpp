@@ -253,6 +253,7 @@ PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out) {
       loops.emplace_back(l->var, l->kind);
   });
   for (const auto& [var, kind] : loops) {
+    if (kind == ForKind::vectorized && reduces_lanes(as_for(*loop_of(out, var)))) continue;
     const auto conflict = make_independent(out, var, kind != ForKind::vectorized);
     if (!conflict) continue;
     std::vector<Stmt> marked;  // of the function before the step, where they were there

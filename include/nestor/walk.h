@@ -64,6 +64,10 @@ bool structural_equal(const PrimFunc& a, const PrimFunc& b, bool names = false);
 // Agrees with structural_equal; the same on every platform.
 uint64_t structural_hash(const PrimFunc& f, bool names = false);
 
+// True if the loop's body is one reduction block into an element that the loop doesn't move, its start set elsewhere: such a
+// loop may be vectorized, each lane keeping a partial result (the order of the operations is then free).
+bool reduces_lanes(const For& loop);
+
 // Declarations of a function, parameters first, including those of Alloc statements inside the body.
 std::unordered_map<Buffer, BufferDecl> declarations(const PrimFunc& f);
 const Param* find_param(const PrimFunc& f, const Buffer& b);

@@ -326,6 +326,19 @@ bool uses_buffer(const Stmt& s, const Buffer& b) {
   return found;
 }
 
+bool reduces_lanes(const For& loop) {
+  const auto* block = loop.body.as<Block>();
+  const auto* update = block && !block->init ? block->body.as<Update>() : nullptr;
+  if (!update || uses_buffer(update->value, update->buffer)) return false;
+  for (const IterVar& i : block->iters) {
+    if (!uses_var(i.binding, loop.var)) continue;
+    if (i.kind != IterKind::reduce) return false;
+    for (const Expr& index : update->indices)
+      if (uses_var(index, i.var)) return false;
+  }
+  return true;
+}
+
 std::unordered_map<Buffer, BufferDecl> declarations(const PrimFunc& f) {
   std::unordered_map<Buffer, BufferDecl> out;
   for (const Param& p : f.params) out.emplace(p.decl.buffer, p.decl);

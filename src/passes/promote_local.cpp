@@ -161,7 +161,9 @@ struct Promoter : Rewriter {
   Stmt stmt(const Stmt& s) override {
     Stmt out = children(s);
     const auto* a = out ? out.as<Alloc>() : nullptr;
-    return a && a->decl.scope == Scope::local ? Promotion(*a).run(a->body) : out;
+    // Vectors that `vectorize` made are registers already.
+    const bool promotes = a && a->decl.scope == Scope::local && !a->decl.buffer->type.is_vector();
+    return promotes ? Promotion(*a).run(a->body) : out;
   }
 };
 

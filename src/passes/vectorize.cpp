@@ -9,6 +9,7 @@
 #include "nestor/error.h"
 #include "nestor/print.h"
 #include "src/passes/passes.h"
+#include "src/passes/reduce_lanes.h"
 #include "src/passes/scoped.h"
 #include "src/passes/widen.h"
 
@@ -76,7 +77,7 @@ class Piece : public ScopedRewriter {
     if (!index.type().is_vector()) {
       if (mask || value.type().is_vector())
         fail(loop_, "its iterations all write one element of " + st.buffer->name,
-             "vectorize a spatial loop, or rfactor the reduction first");
+             "vectorize a spatial loop, or a loop around nothing but one reduction");
       return make::store(st.buffer, {index}, value);
     }
     return make::store(st.buffer, {std::move(index)}, widener_.spread(value), mask);
@@ -128,6 +129,7 @@ class Vectorizer : public ScopedRewriter {
     if (!extent) fail(loop->var, "its extent " + print(loop->extent) + " isn't constant", "split it by a constant first");
     if (*extent <= 0) return make::seq({});
     const int64_t lanes = lanes_for(*loop);
+    if (auto reduced = reduce_lanes(*loop, static_cast<int>(lanes), facts(), sizes_)) return *reduced;
     const int64_t whole = *extent / lanes, rest = *extent % lanes;
     if (whole <= kSideBySide) return side_by_side(loop->body, *loop, lanes, whole, rest);
     Var v = make_var(loop->var->name);

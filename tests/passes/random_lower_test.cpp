@@ -12,6 +12,7 @@
 #include "nestor/passes.h"
 #include "nestor/print.h"
 #include "nestor/schedule.h"
+#include "nestor/walk.h"
 
 using namespace nestor;
 
@@ -149,6 +150,16 @@ class Scheduler {
   std::mt19937_64 random_;
 };
 
+// Lanes that keep partial results add in another order.
+bool reorders(const PrimFunc& f) {
+  bool found = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    found = found || (loop && loop->kind == ForKind::vectorized && reduces_lanes(*loop));
+  });
+  return found;
+}
+
 int64_t from_environment(const char* name, int64_t fallback) {
   const char* value = std::getenv(name);
   return value ? std::atoll(value) : fallback;
@@ -178,7 +189,7 @@ TEST_CASE("random schedules keep every bit through lowering") {
       ++refused;  // registers whose index varies, a vectorized loop that lanes can't share
       continue;
     }
-    check_equivalent(s.schedule.func(), f);
+    check_equivalent(s.schedule.func(), f, reorders(s.schedule.func()) ? 1e-5 : 0);
   }
   WARN(cases << " random schedules from seed " << seed << ", " << refused << " refused");
   CHECK(refused < cases * 3 / 4);

@@ -1,0 +1,147 @@
+// Each lane reduces every L-th value; up to four such vectors run side by side, since one alone would wait for its own last
+// result; at the end the lanes are folded into the element, once.
+//
+//   vectorized k in 128 { X[i] = X[i] + A[k] }
+//   ->  alloc lanes: f32x16[4] local { lanes[0..3] = 0; for k in 2 { lanes[0] += A[...]; ... }; X[i] += fold(lanes) }
+#include "src/passes/reduce_lanes.h"
+
+#include "nestor/walk.h"
+#include "src/passes/scoped.h"
+
+namespace nestor::passes {
+
+namespace {
+
+constexpr int64_t kSideBySide = 4;
+
+struct Reduction {
+  ReduceOp op;
+  Buffer buffer;
+  Expr index, value;
+  Expr guard;  // of the lanes; null: none
+  Stmt init;   // what runs in the first iteration, before the rest; null: none
+};
+
+// `if (k == 0) S` as S, or null.
+Stmt at_first_iteration(const Stmt& s, const Var& k) {
+  const auto* branch = s.as<If>();
+  if (!branch || branch->else_case || uses_var(branch->then_case, k)) return {};
+  std::vector<Expr> others;
+  bool first = false;
+  for (const Expr& c : conjuncts(branch->cond)) {
+    const auto* b = c.as<Binary>();
+    if (!uses_var(c, k))
+      others.push_back(c);
+    else if (b && b->op == BinaryOp::eq && b->a.as<VarRef>() && is_const_int(b->b, 0))
+      first = true;
+    else
+      return {};
+  }
+  if (!first) return {};
+  return others.empty() ? branch->then_case : make::if_then(conjunction(others), branch->then_case);
+}
+
+std::optional<Reduction> find(const For& loop) {
+  Reduction r{};
+  Stmt body = loop.body;
+  if (const auto* seq = body.as<Seq>()) {
+    if (seq->stmts.size() != 2) return std::nullopt;
+    r.init = at_first_iteration(seq->stmts[0], loop.var);
+    if (!r.init) return std::nullopt;
+    body = seq->stmts[1];
+  }
+  if (const auto* branch = body.as<If>(); branch && !branch->else_case) {
+    r.guard = branch->cond;
+    body = branch->then_case;
+  }
+  const auto* st = body.as<Store>();
+  const auto* b = st ? st->value.as<Binary>() : nullptr;
+  const auto* old = b ? b->a.as<Load>() : nullptr;
+  if (!old || old->buffer != st->buffer || !same(old->indices[0], st->indices[0])) return std::nullopt;
+  if (uses_var(st->indices[0], loop.var) || uses_buffer(b->b, st->buffer)) return std::nullopt;
+  if (r.guard && uses_buffer(r.guard, st->buffer)) return std::nullopt;
+  for (ReduceOp op : {ReduceOp::add, ReduceOp::mul, ReduceOp::max, ReduceOp::min})
+    if (binary_of(op) == b->op) {
+      r.op = op;
+      r.buffer = st->buffer;
+      r.index = st->indices[0];
+      r.value = b->b;
+      return r;
+    }
+  return std::nullopt;
+}
+
+class Builder {
+ public:
+  Builder(const Reduction& r, const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes)
+      : r_(r), loop_(loop), lanes_(lanes), facts_(facts), sizes_(sizes), type_(r.buffer->type.with_lanes(lanes)) {}
+
+  Stmt run(int64_t extent) {
+    const int64_t whole = extent / lanes_, rest = extent % lanes_;
+    const int64_t width = std::max<int64_t>(1, std::min(whole, kSideBySide)), rounds = whole / width;
+    partial_ = make_buffer(r_.buffer->name + "_lanes", type_);
+    std::vector<Stmt> out;
+    for (int64_t a = 0; a < width; ++a) out.push_back(make::store(partial_, {a}, identity_of(r_.op, type_)));
+    if (rounds > 1) {
+      Var v = make_var(loop_.var->name);
+      facts_.set(v, {0, rounds - 1});
+      std::vector<Stmt> round;
+      for (int64_t a = 0; a < width; ++a) round.push_back(take(a, (Expr(v) * width + a) * lanes_, lanes_));
+      out.push_back(make::loop(v, rounds, make::seq(std::move(round))));
+    } else {
+      for (int64_t a = 0; a < rounds * width; ++a) out.push_back(take(a, a * lanes_, lanes_));
+    }
+    for (int64_t w = rounds * width; w < whole; ++w) out.push_back(take(w - rounds * width, w * lanes_, lanes_));
+    if (rest) out.push_back(take(0, whole * lanes_, rest));
+    std::vector<Expr> parts;
+    for (int64_t a = 0; a < width; ++a) parts.push_back(make::load(partial_, {a}));
+    while (parts.size() > 1) {  // as a tree
+      std::vector<Expr> halves;
+      for (size_t i = 0; i < parts.size(); i += 2)
+        halves.push_back(i + 1 < parts.size() ? combine(parts[i], parts[i + 1]) : parts[i]);
+      parts = std::move(halves);
+    }
+    out.push_back(make::store(r_.buffer, {r_.index},
+                              combine(make::load(r_.buffer, {r_.index}), make::vector_reduce(r_.op, parts[0]))));
+    return make::alloc({partial_, {width}, Scope::local, std::nullopt}, make::seq(std::move(out)));
+  }
+
+ private:
+  Expr combine(Expr a, Expr b) const { return make::binary(binary_of(r_.op), std::move(a), std::move(b)); }
+
+  // partial[a] = partial[a] op the values from `start` on, of which `count` lanes are wanted.
+  Stmt take(int64_t a, const Expr& start, int64_t count) {
+    Var lane = make_var(loop_.var->name);
+    facts_.set(lane, {0, count - 1});
+    const VarMap at{{loop_.var, start + Expr(lane)}};
+    Widener widener(lane, lanes_, facts_, sizes_);
+    Expr mask;
+    if (count < lanes_) mask = lt(make::ramp(0, 1, lanes_), make::broadcast(count, lanes_));
+    if (r_.guard) {
+      const Expr guard = simplify(substitute(r_.guard, at), facts_);
+      if (!is_const_int(guard, 1)) mask = mask_and(mask, widener.widen_to_vector(guard, mask));
+    }
+    Expr value = widener.widen_to_vector(simplify(substitute(r_.value, at), facts_), mask);
+    if (mask) value = make::select(mask, value, identity_of(r_.op, type_));
+    return make::store(partial_, {a}, combine(make::load(partial_, {a}), std::move(value)));
+  }
+
+  const Reduction& r_;
+  const For& loop_;
+  int lanes_;
+  Facts facts_;
+  const BufferSizes& sizes_;
+  Type type_;
+  Buffer partial_;
+};
+
+}  // namespace
+
+std::optional<Stmt> reduce_lanes(const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes) {
+  const auto r = find(loop);
+  if (!r || lanes < 2) return std::nullopt;
+  Stmt s = Builder(*r, loop, lanes, facts, sizes).run(*as_int(loop.extent));
+  return r->init ? make::seq({r->init, std::move(s)}) : s;
+}
+
+}  // namespace nestor::passes
