@@ -271,22 +271,35 @@ void Solver::learn(const Expr& atom) {
   learn_digit({outer->a, 1, *c});
 }
 
+// True if the digit is one of `value` too: multiples of lower * size don't change it. (32*a + b) % 7 is written
+// (4*a + b) % 7 by the simplifier.
+bool Solver::is_digit_of(const Digit& d, const Expr& value) {
+  if (same_expr(d.of, value)) return true;
+  if (d.size == 0 || d.lower > kHuge / d.size) return false;
+  return all_multiples(add(linear_of(d.of), linear_of(value), -1), d.lower * d.size);
+}
+
 // Digits of one value that follow each other without a gap, up to its highest, tell the value.
 void Solver::learn_digit(const Digit& d) {
   digits_.push_back(d);
-  const Interval r = range_of(d.of, facts_);
+  for (const Digit& with_value : digits_)
+    if (is_digit_of(d, with_value.of) && covered_by_digits(with_value.of)) pending_.push_back(with_value.of);
+}
+
+bool Solver::covered_by_digits(const Expr& value) const {
   int64_t covered = 1;
   for (bool grown = true; grown;) {
     grown = false;
-    for (const Digit& other : digits_) {
-      if (!same_expr(other.of, d.of) || other.lower != covered) continue;
-      if (other.size == 0) return pending_.push_back(d.of);
-      if (other.size == 1 || covered > kHuge / other.size) continue;
-      covered *= other.size;
+    for (const Digit& d : digits_) {
+      if (d.lower != covered || !is_digit_of(d, value)) continue;
+      if (d.size == 0) return true;
+      if (d.size == 1 || covered > kHuge / d.size) continue;
+      covered *= d.size;
       grown = true;
     }
   }
-  if (r.lo >= 0 && r.hi < covered) pending_.push_back(d.of);
+  const Interval r = range_of(value, facts_);
+  return r.lo >= 0 && r.hi < covered;
 }
 
 void Solver::solve() {

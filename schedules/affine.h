@@ -66,6 +66,8 @@ class Solver {
   bool take_largest(const Expr& e);
   void learn(const Expr& atom);
   void learn_digit(const Digit& d);
+  static bool is_digit_of(const Digit& d, const Expr& value);
+  bool covered_by_digits(const Expr& value) const;
 
   Facts facts_;
   std::unordered_set<Var> known_vars_;

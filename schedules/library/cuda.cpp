@@ -116,17 +116,6 @@ std::string join(const std::vector<std::string>& words) {
   return out;
 }
 
-// The S loops of the block as one; "" where it has none.
-std::string fuse_spatial(Schedule& s, const std::string& block, const Loops& loops) {
-  if (loops.spatial.empty()) return "";
-  std::vector<std::string> order = loops.spatial;
-  order.insert(order.end(), loops.reduced.begin(), loops.reduced.end());
-  if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
-  if (loops.spatial.size() == 1) return loops.spatial[0];
-  s(fmt::format("g = fuse {} ({})", block, join(loops.spatial)));
-  return "g";
-}
-
 int64_t threads_for(int64_t size) {
   int64_t threads = kMostThreads;
   while (threads > kFewestThreads && size < threads * kMultiprocessors) threads /= 2;
@@ -137,12 +126,36 @@ struct Bound {
   std::string blocks, threads;  // loops; no blocks where one is enough
 };
 
-// A loop cut into blocks of threads, not bound yet.
-Bound cut(Schedule& s, const std::string& block, const std::string& loop, int64_t size) {
-  const int64_t threads = threads_for(size);
-  if (size <= threads) return {"", loop};
-  s(fmt::format("gb gt = split {}.{} [_, {}]", block, loop, threads));
-  return {"gb", "gt"};
+std::string fuse(Schedule& s, const std::string& block, const std::vector<std::string>& loops) {
+  if (loops.size() == 1) return loops[0];
+  s(fmt::format("g = fuse {} ({})", block, join(loops)));
+  return "g";
+}
+
+// The S loops in front, made into blocks of threads, not bound yet. `whole`: all of them as one loop, which
+// is then cut, so that no thread of any block but the last is idle. Else the last loop alone gives threads:
+// the quotients and remainders are simpler, and a proof may succeed that failed for the whole.
+Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole) {
+  std::vector<std::string> order = loops.spatial;
+  order.insert(order.end(), loops.reduced.begin(), loops.reduced.end());
+  if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
+  std::vector<std::string> outer = loops.spatial;
+  if (whole) {
+    const std::string loop = fuse(s, block, outer);
+    const int64_t threads = threads_for(loops.size);
+    if (loops.size <= threads) return {"", loop};
+    s(fmt::format("gb gt = split {}.{} [_, {}]", block, loop, threads));
+    return {"gb", "gt"};
+  }
+  std::string last = outer.back();
+  outer.pop_back();
+  for (const LoopInfo& l : loops_of(s.func(), block))
+    if (l.name == last && l.extent > kMostThreads) {
+      s(fmt::format("gb gt = split {}.{} [_, {}]", block, last, kMostThreads));
+      outer.push_back("gb");
+      last = "gt";
+    }
+  return {outer.empty() ? "" : fuse(s, block, outer), last};
 }
 
 void bind_threads(Schedule& s, const std::string& block, const Bound& loops) {
@@ -161,11 +174,11 @@ std::string epilogue_of(const PrimFunc& f, const std::string& block) {
 
 // The reduction and its epilogue in one kernel, the sum a thread's own. Where no epilogue reads it, a copy
 // does.
-bool bind_reduction(Schedule& s, const std::string& block) {
+bool bind_reduction(Schedule& s, const std::string& block, bool whole) {
   Schedule t = s;
   try {
     const Loops loops = classify(t.func(), block);
-    if (!loops.simple) return false;
+    if (!loops.simple || loops.spatial.empty()) return false;
     std::string epilogue = epilogue_of(t.func(), block);
     if (epilogue.empty()) {
       epilogue = block + "_out";
@@ -173,9 +186,7 @@ bool bind_reduction(Schedule& s, const std::string& block) {
     } else {
       t(fmt::format("set_scope {} local", output_of(*find_block(t.func(), block))->name));
     }
-    const std::string loop = fuse_spatial(t, block, loops);
-    if (loop.empty()) return false;
-    const Bound bound = cut(t, block, loop, loops.size);
+    const Bound bound = cut(t, block, loops, whole);
     t(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, bound.threads));
     t(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, loops.reduced.front()));
     bind_threads(t, block, bound);
@@ -191,23 +202,21 @@ bool is_bound(const PrimFunc& f, const std::string& block) {
   return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& l) { return l.kind == ForKind::thread; });
 }
 
-void bind_alone(Schedule& s, const std::string& block) {
+bool bind_alone(Schedule& s, const std::string& block, bool whole) {
   Schedule t = s;
   try {
     const Loops loops = classify(t.func(), block);
     if (!loops.simple) {
       const std::vector<LoopInfo> all = loops_of(t.func(), block);
-      if (!all.empty() && t.try_step(fmt::format("bind {}.{} blockIdx.x", block, all[0].name)))
-        s = std::move(t);
-      return;
+      return !all.empty() && s.try_step(fmt::format("bind {}.{} blockIdx.x", block, all[0].name));
     }
-    const std::string loop = fuse_spatial(t, block, loops);
-    if (loop.empty()) return;
-    bind_threads(t, block, cut(t, block, loop, loops.size));
+    if (loops.spatial.empty()) return false;
+    bind_threads(t, block, cut(t, block, loops, whole));
   } catch (const ScheduleError&) {
-    return;
+    return false;
   }
   s = std::move(t);
+  return true;
 }
 
 }  // namespace
@@ -217,7 +226,8 @@ void bind_nests(Schedule& s) {
     if (is_bound(s.func(), name)) continue;
     const bool reduction = is_reduction(*find_block(s.func(), name));
     if (reduction && library::tile_product(s, name, epilogue_of(s.func(), name))) continue;
-    if (!reduction || !bind_reduction(s, name)) bind_alone(s, name);
+    if (reduction && (bind_reduction(s, name, true) || bind_reduction(s, name, false))) continue;
+    if (!bind_alone(s, name, true)) bind_alone(s, name, false);
   }
 }
 

@@ -9,10 +9,6 @@ DynamicLibrary::DynamicLibrary(const std::vector<std::string>& names) {
     if ((handle_ = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL))) return;
 }
 
-DynamicLibrary::~DynamicLibrary() {
-  if (handle_) dlclose(handle_);
-}
-
 void* DynamicLibrary::symbol(const char* name) const {
   return handle_ ? dlsym(handle_, name) : nullptr;
 }

@@ -1,4 +1,5 @@
-// A shared library looked up at run time: the CUDA toolkit's and the driver's, which the build doesn't need.
+// A shared library looked up at run time: the CUDA toolkit's and the driver's, which the build doesn't need. It stays loaded
+// until the process ends: both keep state of their own that unloading would lose or leak.
 #pragma once
 
 #include <string>
@@ -10,7 +11,6 @@ class DynamicLibrary {
  public:
   // The first of the names that can be loaded; none is no error.
   explicit DynamicLibrary(const std::vector<std::string>& names);
-  ~DynamicLibrary();
   DynamicLibrary(const DynamicLibrary&) = delete;
   DynamicLibrary& operator=(const DynamicLibrary&) = delete;
 

@@ -13,6 +13,7 @@ namespace {
 const char* const kOperators[] = {
     "Conv(f32[2,6,9,7], const f32[4,3,3,2], const f32[4]; group=2, strides=[2,1], pads=[1,0,1,1], "
     "dilations=[1,2])",
+    "Conv(f32[1,3,14,14], const f32[5,3,3,3], const f32[5]; pads=[1,1,1,1])",
     "MatMul(f32[3,1,17,9], f32[5,9,33])",
     "MatMul(f32[2,100,70], f32[70,90])",
     "Gemm(f32[33,18], const f32[65,18], const f32[65]; transB=1)",
@@ -53,6 +54,12 @@ std::vector<CudaCase> cases_for(const Target& target) {
 TEST_CASE("operators by their default CUDA schedule pass under emulation") {
   const std::vector<CudaCase> cases = cases_for(parse_target("cuda:sm_80"));
   REQUIRE(cases.size() >= std::size(kOperators));
+  for (const CudaCase& c : cases)
+    for (const CudaKernel& k : c.program.kernels) {
+      INFO(c.program.source);
+      const bool one_output = c.inputs.back().size() == 1;
+      CHECK((k.block[0] > 1) != one_output);  // nothing else is left to a single thread
+    }
   check_cases(cases, 1e-4);
 }
 
