@@ -9,6 +9,9 @@
 
 namespace nestor {
 
+// The declared shape; UserError where it isn't constant.
+std::vector<int64_t> logical_shape(const BufferDecl& decl);
+
 // The extent of each physical dimension (the shape itself without a layout). `x % m` always spans m elements,
 // so that a blocked dimension is padded to whole blocks: (c) -> (c/16, c%16) of 10 channels is [1,16]. Shapes
 // must be constant (UserError), and a layout's expressions made of + - * / % over its variables, with

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "nestor/driver.h"
+#include "nestor/layout.h"
 #include "nestor/print.h"
 
 namespace nestor {
@@ -107,7 +108,7 @@ class PlanBuilder {
   // Packed once for each layout that someone asks for. v may be a view of the constant r.
   Place constant(ValueId r, ValueId v, const BufferDecl* decl) {
     const bool packs = decl && decl->layout;
-    const Tensor logical = value(r).constant.reshaped(value(v).type.shape);
+    const Tensor logical = value(r).constant.reshaped(packs ? logical_shape(*decl) : value(v).type.shape);
     const auto key =
         std::make_pair(r, packs ? to_string(logical.dtype(), logical.shape()) + layout_key(*decl) : "");
     auto it = weights_.find(key);

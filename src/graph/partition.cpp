@@ -11,6 +11,7 @@
 
 #include "nestor/ops.h"
 #include "nestor/walk.h"
+#include "src/graph/collapse.h"
 #include "src/graph/edit.h"
 #include "src/graph/fusion.h"
 
@@ -171,6 +172,7 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
   for (const std::vector<int>& group : fusion.groups) {
     KernelCall call;
     PrimFunc f = GroupBuilder(g, group).build(call.args);
+    if (options.fuse) f = collapse_dims(f);
     call.func = table.add(std::move(f));
     call.nodes = group;
     out.calls.push_back(std::move(call));

@@ -57,6 +57,12 @@ Range range_of_layout(const Expr& e, const std::unordered_map<Var, Range>& vars,
 
 }  // namespace
 
+std::vector<int64_t> logical_shape(const BufferDecl& decl) {
+  std::vector<int64_t> shape;
+  for (const Expr& e : decl.shape) shape.push_back(constant(e, "the shape of " + decl.buffer->name));
+  return shape;
+}
+
 std::vector<int64_t> physical_shape(const BufferDecl& decl) {
   const std::string& name = decl.buffer->name;
   std::vector<int64_t> shape;

@@ -158,15 +158,6 @@ void copy_elements(int width, const void* from, void* to, bool scatter, Visit&& 
   }
 }
 
-std::vector<int64_t> logical_shape(const BufferDecl& decl) {
-  std::vector<int64_t> shape;
-  for (const Expr& n : decl.shape) {
-    NESTOR_CHECK(as_int(n)) << decl.buffer->name << " has a shape that isn't constant";
-    shape.push_back(*as_int(n));
-  }
-  return shape;
-}
-
 }  // namespace
 
 Tensor pack(const Tensor& logical, const BufferDecl& decl) {

@@ -1,0 +1,273 @@
+// Which dimensions can be merged is a greatest fixpoint: assume that all adjacent pairs can, of every buffer and of every
+// block's iterators, and strike out pairs until nothing contradicts. A buffer's pair (d, d+1) stands if every access
+// indexes it by a standing pair of iterators that covers both dimensions; a block's pair (k, k+1) stands if its two
+// iterators are used nowhere but in such accesses.
+#include "src/graph/collapse.h"
+
+#include <map>
+#include <set>
+
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+// One block with its loops, which are its iterators one to one.
+struct Nest {
+  Block block;
+  std::vector<const For*> loops;
+};
+
+std::optional<Nest> read_nest(Stmt s) {
+  Nest nest;
+  while (const auto* loop = s.as<For>()) {
+    if (loop->kind != ForKind::serial || !loop->annotations.empty()) return std::nullopt;
+    nest.loops.push_back(loop);
+    s = loop->body;
+  }
+  const auto* block = s.as<Block>();
+  if (!block || block->iters.size() != nest.loops.size()) return std::nullopt;
+  for (size_t k = 0; k < nest.loops.size(); ++k) {
+    const auto* binding = block->iters[k].binding.as<VarRef>();
+    if (!binding || binding->var != nest.loops[k]->var || !as_int(block->iters[k].extent)) return std::nullopt;
+  }
+  nest.block = *block;
+  return nest;
+}
+
+// Reduction iterators of extent 1 are 0 (a 1x1 convolution's r and s), as long as another one is left.
+void drop_unit_reductions(Nest& nest) {
+  size_t reductions = 0;
+  for (const IterVar& i : nest.block.iters) reductions += i.kind == IterKind::reduce;
+  VarMap zero;
+  for (size_t k = 0; k < nest.block.iters.size();) {
+    const IterVar& i = nest.block.iters[k];
+    if (i.kind == IterKind::reduce && is_const_int(i.extent, 1) && reductions > 1) {
+      zero[i.var] = Expr(0);
+      --reductions;
+      nest.block.iters.erase(nest.block.iters.begin() + static_cast<std::ptrdiff_t>(k));
+      nest.loops.erase(nest.loops.begin() + static_cast<std::ptrdiff_t>(k));
+    } else {
+      ++k;
+    }
+  }
+  if (zero.empty()) return;
+  nest.block.body = simplify(substitute(nest.block.body, zero));
+  if (nest.block.init) nest.block.init = simplify(substitute(nest.block.init, zero));
+  if (nest.block.where) nest.block.where = simplify(substitute(nest.block.where, zero));
+}
+
+struct Access {
+  Buffer buffer;
+  const std::vector<Expr>* indices;
+};
+
+// Every access in the statement, and how often each variable occurs at all.
+struct Uses : Walker {
+  std::vector<Access> accesses;
+  std::unordered_map<Var, int> occurrences;
+  std::vector<Expr> kept;  // accesses point into these
+  std::vector<Stmt> kept_stmts;
+
+  void expr(const Expr& e) override {
+    if (const auto* l = e.as<Load>()) {
+      kept.push_back(e);
+      accesses.push_back({l->buffer, &l->indices});
+    }
+    if (const auto* r = e.as<VarRef>()) ++occurrences[r->var];
+    children(e);
+  }
+  void stmt(const Stmt& s) override {
+    kept_stmts.push_back(s);
+    if (const auto* st = s.as<Store>()) accesses.push_back({st->buffer, &st->indices});
+    if (const auto* u = s.as<Update>()) accesses.push_back({u->buffer, &u->indices});
+    children(s);
+  }
+};
+
+class Collapser {
+ public:
+  explicit Collapser(const PrimFunc& f) : func_(f), decls_(declarations(f)) {}
+
+  PrimFunc run() {
+    const auto* seq = func_.body.as<Seq>();
+    const std::vector<Stmt> stmts = seq ? seq->stmts : std::vector<Stmt>{func_.body};
+    for (const Stmt& s : stmts) {
+      auto nest = read_nest(s);
+      if (!nest) return func_;
+      drop_unit_reductions(*nest);
+      nests_.push_back(std::move(*nest));
+    }
+    uses_.resize(nests_.size());
+    for (size_t n = 0; n < nests_.size(); ++n) assume_all(n);
+    while (strike_out()) {
+    }
+    return rebuild();
+  }
+
+ private:
+  const PrimFunc& func_;
+  std::unordered_map<Buffer, BufferDecl> decls_;
+  std::vector<Nest> nests_;
+  std::vector<Uses> uses_;
+  std::set<std::pair<const BufferNode*, size_t>> buffer_pairs_;  // never iterated: only membership is asked
+  std::set<std::pair<size_t, size_t>> iter_pairs_;               // (nest, k)
+  BufferMap renamed_;
+
+  void assume_all(size_t n) {
+    const Block& b = nests_[n].block;
+    for (size_t k = 0; k + 1 < b.iters.size(); ++k)
+      if (b.iters[k].kind == b.iters[k + 1].kind) iter_pairs_.insert({n, k});
+    Uses& u = uses_[n];
+    u.stmt(b.body);
+    if (b.init) u.stmt(b.init);
+    if (b.where) u.expr(b.where);
+    for (const Access& a : u.accesses)
+      for (size_t d = 0; d + 1 < a.indices->size(); ++d) buffer_pairs_.insert({a.buffer.get(), d});
+  }
+
+  // The position of the iterator that e is, if it covers the dimension.
+  std::optional<size_t> iterator_at(size_t n, const Expr& e, const Expr& extent) const {
+    const auto* r = e.as<VarRef>();
+    if (!r) return std::nullopt;
+    const auto& iters = nests_[n].block.iters;
+    for (size_t k = 0; k < iters.size(); ++k)
+      if (iters[k].var == r->var && as_int(extent) && as_int(iters[k].extent) == as_int(extent)) return k;
+    return std::nullopt;
+  }
+
+  bool strike_out() {
+    bool changed = false;
+    for (size_t n = 0; n < nests_.size(); ++n) {
+      std::map<size_t, int> together;  // iterator pair -> accesses that use it as a whole
+      for (const Access& a : uses_[n].accesses) {
+        const std::vector<Expr>& shape = decls_.at(a.buffer).shape;
+        for (size_t d = 0; d + 1 < a.indices->size(); ++d) {
+          const auto k = iterator_at(n, (*a.indices)[d], shape[d]);
+          const auto l = iterator_at(n, (*a.indices)[d + 1], shape[d + 1]);
+          const bool paired = k && l && *l == *k + 1 && iter_pairs_.count({n, *k});
+          const std::pair<const BufferNode*, size_t> pair{a.buffer.get(), d};
+          if (!paired)
+            changed |= buffer_pairs_.erase(pair) > 0;
+          else if (buffer_pairs_.count(pair))
+            ++together[*k];
+        }
+      }
+      const auto& iters = nests_[n].block.iters;
+      for (size_t k = 0; k + 1 < iters.size(); ++k) {
+        if (!iter_pairs_.count({n, k})) continue;
+        const int whole = together.count(k) ? together.at(k) : 0;
+        const bool fine = whole > 0 && uses_[n].occurrences[iters[k].var] == whole &&
+                          uses_[n].occurrences[iters[k + 1].var] == whole;
+        if (!fine) changed |= iter_pairs_.erase({n, k}) > 0;
+      }
+    }
+    return changed;
+  }
+
+  std::vector<Expr> merged_shape(const Buffer& b, const std::vector<Expr>& shape) const {
+    std::vector<Expr> out;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (d > 0 && buffer_pairs_.count({b.get(), d - 1}))
+        out.back() = out.back() * shape[d];
+      else
+        out.push_back(shape[d]);
+    }
+    return out;
+  }
+
+  BufferDecl merged(BufferDecl d) {
+    const size_t rank = d.shape.size();
+    d.shape = merged_shape(d.buffer, d.shape);
+    if (d.shape.size() != rank) {
+      Buffer fresh = make_buffer(d.buffer->name, d.buffer->type);
+      renamed_[d.buffer] = fresh;
+      d.buffer = fresh;
+    }
+    return d;
+  }
+
+  // Replaces the indices of merged dimensions: of a run of iterators, the merged one stands where the first stood.
+  struct Reindex : Rewriter {
+    const Collapser* owner = nullptr;
+    VarMap merged_vars;  // first iterator of a run -> the new one
+
+    std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) {
+      std::vector<Expr> out;
+      for (size_t d = 0; d < from.size(); ++d)
+        if (d == 0 || !owner->buffer_pairs_.count({b.get(), d - 1})) out.push_back(expr(from[d]));
+      return out;
+    }
+    Buffer buffer(const Buffer& b) const {
+      const auto it = owner->renamed_.find(b);
+      return it == owner->renamed_.end() ? b : it->second;
+    }
+    Expr expr(const Expr& e) override {
+      if (const auto* l = e.as<Load>()) return make::load(buffer(l->buffer), indices(l->buffer, l->indices));
+      if (const auto* r = e.as<VarRef>()) {
+        const auto it = merged_vars.find(r->var);
+        return it == merged_vars.end() ? e : it->second;
+      }
+      return children(e);
+    }
+    Stmt stmt(const Stmt& s) override {
+      if (const auto* st = s.as<Store>())
+        return make::store(buffer(st->buffer), indices(st->buffer, st->indices), expr(st->value));
+      if (const auto* u = s.as<Update>())
+        return make::update(u->op, buffer(u->buffer), indices(u->buffer, u->indices), expr(u->value));
+      return children(s);
+    }
+  };
+
+  Stmt rebuild_nest(size_t n) const {
+    const Nest& nest = nests_[n];
+    Block block = nest.block;
+    block.iters.clear();
+    std::vector<std::string> names;
+    std::vector<Var> firsts;
+    for (size_t k = 0; k < nest.block.iters.size(); ++k) {
+      const IterVar& i = nest.block.iters[k];
+      if (k > 0 && iter_pairs_.count({n, k - 1})) {
+        block.iters.back().extent = block.iters.back().extent * i.extent;
+        names.back() += nest.loops[k]->var->name;
+      } else {
+        block.iters.push_back(i);
+        names.push_back(nest.loops[k]->var->name);
+        firsts.push_back(i.var);
+      }
+    }
+    Reindex reindex;
+    reindex.owner = this;
+    for (size_t k = 0; k < block.iters.size(); ++k) {
+      IterVar& i = block.iters[k];
+      i.var = make_var("v" + names[k]);
+      reindex.merged_vars[firsts[k]] = Expr(i.var);
+      i.binding = Expr(make_var(names[k]));
+    }
+    block.body = reindex.stmt(block.body);
+    if (block.init) block.init = reindex.stmt(block.init);
+    if (block.where) block.where = reindex.expr(block.where);
+    const std::vector<IterVar> iters = block.iters;
+    Stmt s = make::block(std::move(block));
+    for (size_t k = iters.size(); k-- > 0;) s = make::loop(iters[k].binding.as<VarRef>()->var, iters[k].extent, s);
+    return s;
+  }
+
+  PrimFunc rebuild() {
+    PrimFunc out = func_;
+    for (Param& p : out.params) p.decl = merged(p.decl);
+    for (BufferDecl& d : out.allocs) d = merged(d);
+    std::vector<Stmt> stmts;
+    for (size_t n = 0; n < nests_.size(); ++n) stmts.push_back(rebuild_nest(n));
+    out.body = make::seq(std::move(stmts));
+    return out;
+  }
+};
+
+}  // namespace
+
+PrimFunc collapse_dims(const PrimFunc& f) { return Collapser(f).run(); }
+
+}  // namespace nestor
