@@ -48,6 +48,7 @@ class ScheduleProvider {
   Check check_;
 };
 
+ScheduleProvider default_schedules();  // the analytic library's
 ScheduleProvider naive_schedules();  // the loop nest as it is, for every function
 // The traces of a .sched file, each for the function of its header's name; one without a header for every
 // function.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "nestor/driver.h"
+#include "nestor/library.h"
 
 namespace nestor {
 
@@ -28,6 +29,10 @@ std::vector<std::string> split_schedules(std::istream& in) {
 }
 
 }  // namespace
+
+ScheduleProvider default_schedules() {
+  return [](const PrimFunc& f, const Target& target) { return ScheduleChoice{default_schedule(f, target), "default"}; };
+}
 
 ScheduleProvider naive_schedules() {
   return [](const PrimFunc&, const Target&) { return ScheduleChoice{}; };

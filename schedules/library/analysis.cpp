@@ -1,0 +1,110 @@
+#include "schedules/library/analysis.h"
+
+#include "nestor/walk.h"
+
+namespace nestor::library {
+
+bool Access::uses(const Iter& i) const {
+  for (const Expr& e : indices)
+    if (uses_var(e, i.var)) return true;
+  return false;
+}
+
+std::optional<int64_t> Access::stride(const Iter& i) const {
+  int64_t total = 0;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (!uses_var(indices[d], i.var)) continue;
+    const auto affine = as_affine(indices[d]);
+    if (!affine) return std::nullopt;
+    total += coefficient(*affine, i.var) * strides[d];
+  }
+  return total;
+}
+
+const Iter* BlockInfo::iter(const std::string& loop) const {
+  for (const Iter& i : iters)
+    if (i.loop == loop) return &i;
+  return nullptr;
+}
+
+std::vector<const Iter*> BlockInfo::spatial() const {
+  std::vector<const Iter*> out;
+  for (const Iter& i : iters)
+    if (!i.reduce) out.push_back(&i);
+  return out;
+}
+
+std::vector<const Iter*> BlockInfo::reduced() const {
+  std::vector<const Iter*> out;
+  for (const Iter& i : iters)
+    if (i.reduce) out.push_back(&i);
+  return out;
+}
+
+int64_t BlockInfo::reduction_size() const {
+  int64_t n = 1;
+  for (const Iter& i : iters)
+    if (i.reduce) n *= i.extent;
+  return n;
+}
+
+BlockInfo analyze(const PrimFunc& f, const std::string& block) {
+  BlockInfo info;
+  info.name = block;
+  const Block* b = find_block(f, block);
+  const auto decls = declarations(f);
+  for (const IterVar& v : b->iters) {
+    Iter i;
+    i.var = v.var;
+    i.extent = as_int(v.extent).value_or(0);
+    i.reduce = v.kind == IterKind::reduce;
+    info.reduction |= i.reduce;
+    if (const auto* r = v.binding.as<VarRef>()) i.loop = r->var->name;
+    info.affine_loops &= !i.loop.empty();
+    info.iters.push_back(i);
+  }
+  Block body_only = *b;
+  body_only.init = {};
+  for (const BlockAccess& a : accesses_of(body_only)) {
+    Access out;
+    out.buffer = a.buffer;
+    out.write = a.write;
+    out.read = a.read;
+    out.indices = a.indices;
+    const Param* p = find_param(f, a.buffer);
+    out.constant = p && p->role == Role::constant;
+    const std::vector<Expr>& shape = decls.at(a.buffer).shape;
+    out.strides.assign(shape.size(), 1);
+    for (size_t d = shape.size(); d-- > 1;) out.strides[d - 1] = out.strides[d] * as_int(shape[d]).value_or(1);
+    if (a.write) {
+      info.output = a.buffer;
+      info.output_is_param = p != nullptr;
+    }
+    info.accesses.push_back(std::move(out));
+  }
+  for_each_expr(b->body, [&](const Expr& e) {
+    info.has_select |= e.as<Select>() != nullptr;
+    if (const auto* c = e.as<Call>()) info.has_math |= c->fn <= Intrinsic::pow && c->fn != Intrinsic::sqrt;
+  });
+  return info;
+}
+
+namespace {
+
+std::vector<std::string> touching(const PrimFunc& f, const Buffer& buffer, bool write) {
+  std::vector<std::string> out;
+  for (const std::string& name : block_names(f))
+    for (const BlockAccess& a : accesses_of(*find_block(f, name)))
+      if (a.buffer == buffer && (write ? a.write : a.read && !a.write)) {
+        out.push_back(name);
+        break;
+      }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b) { return touching(f, b, false); }
+std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b) { return touching(f, b, true); }
+
+}  // namespace nestor::library

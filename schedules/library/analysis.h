@@ -1,0 +1,52 @@
+// What the analytic schedules look at: a block's iterators, and how each access moves in memory with each of them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nestor/schedule.h"
+#include "nestor/simplify.h"
+
+namespace nestor::library {
+
+struct Iter {
+  std::string loop;  // the loop it is bound to, one to one; empty where it isn't
+  Var var;
+  int64_t extent = 0;
+  bool reduce = false;
+};
+
+struct Access {
+  Buffer buffer;
+  bool write = false, read = false, constant = false;  // constant: a `const` parameter, free to be laid out
+  std::vector<Expr> indices;
+  std::vector<int64_t> strides;  // row major, of the buffer
+
+  bool uses(const Iter& i) const;
+  // Elements between neighbours along i; nullopt where that isn't constant.
+  std::optional<int64_t> stride(const Iter& i) const;
+};
+
+struct BlockInfo {
+  std::string name;
+  std::vector<Iter> iters;
+  std::vector<Access> accesses;  // init's left out
+  Buffer output;
+  bool output_is_param = false;
+  bool reduction = false;
+  bool has_math = false;    // exp, log ...: dear to compute twice
+  bool has_select = false;  // a padding
+  bool affine_loops = true; // every loop is one iterator's
+
+  const Iter* iter(const std::string& loop) const;
+  std::vector<const Iter*> spatial() const, reduced() const;
+  int64_t reduction_size() const;
+};
+
+BlockInfo analyze(const PrimFunc& f, const std::string& block);
+// The blocks that read the buffer, in program order.
+std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b);
+std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b);
+
+}  // namespace nestor::library

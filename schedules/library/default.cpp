@@ -1,0 +1,102 @@
+// The analytic default, in a few milliseconds: elementwise blocks are inlined; what is left is one of three shapes.
+//
+//  - A reduction with an elementwise epilogue (MatMul, Conv, pooling, sums): a register tile, see tile_reduction.cpp.
+//  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see join_rows.cpp.
+//  - A map: lanes and a parallel loop, see spread_map.cpp.
+//
+// A plan is tried as a whole. Where one of its steps is refused, the next plan is tried; the last one, which only makes
+// safe steps, always applies.
+#include "nestor/library.h"
+
+#include <algorithm>
+
+#include "nestor/walk.h"
+#include "schedules/library/planner.h"
+
+namespace nestor {
+
+namespace {
+
+using library::BlockInfo;
+
+bool has_symbolic_or_empty_extent(const PrimFunc& f) {
+  bool found = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* loop = s.as<For>()) found |= as_int(loop->extent).value_or(0) <= 0;
+  });
+  return found;
+}
+
+std::vector<BlockInfo> blocks_of(const PrimFunc& f) {
+  std::vector<BlockInfo> out;
+  for (const std::string& name : block_names(f)) out.push_back(library::analyze(f, name));
+  return out;
+}
+
+// The one map that reads the reduction's output right after it and is all that does; empty where it isn't so.
+std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
+  if (reduction.output_is_param) return "";
+  const std::vector<std::string> readers = library::readers_of(f, reduction.output);
+  if (readers.size() != 1) return "";
+  const BlockInfo e = library::analyze(f, readers[0]);
+  return e.reduction ? "" : e.name;
+}
+
+// Every reduction on its own with its epilogue, every other map on its own.
+void plan_tiles(Schedule& s, const Target& target) {
+  library::inline_producers(s);
+  std::vector<std::string> epilogues;
+  const std::vector<BlockInfo> blocks = blocks_of(s.func());
+  for (const BlockInfo& b : blocks) {
+    if (!b.reduction) continue;
+    const std::string epilogue = epilogue_of(s.func(), b);
+    if (!epilogue.empty()) epilogues.push_back(epilogue);
+    library::tile_reduction(s, b.name, epilogue, target);
+  }
+  for (const BlockInfo& b : blocks)
+    if (!b.reduction && std::find(epilogues.begin(), epilogues.end(), b.name) == epilogues.end())
+      library::spread_map(s, b.name, target);
+}
+
+void plan_rows(Schedule& s, const Target& target) {
+  library::inline_producers(s);
+  library::join_rows(s, target);
+}
+
+// Only steps that may be refused singly.
+void plan_safe(Schedule& s, const Target& target) {
+  for (const BlockInfo& b : blocks_of(s.func())) {
+    Schedule tried = s;
+    try {
+      if (!b.reduction) library::spread_map(tried, b.name, target);
+      s = tried;
+    } catch (const ScheduleError&) {
+    }
+    if (b.reduction)
+      for (const library::Iter* i : b.spatial())
+        if (i->extent > 1 && !i->loop.empty() && s.try_step("parallel " + b.name + "." + i->loop)) break;
+  }
+}
+
+using Plan = void (*)(Schedule&, const Target&);
+
+}  // namespace
+
+Trace default_schedule(const PrimFunc& f, const Target& target) {
+  if (has_symbolic_or_empty_extent(f)) return {};
+  int reductions = 0;
+  for (const BlockInfo& b : blocks_of(f)) reductions += b.reduction;
+  const std::vector<Plan> plans = reductions > 1 ? std::vector<Plan>{plan_rows, plan_tiles, plan_safe}
+                                                 : std::vector<Plan>{plan_tiles, plan_rows, plan_safe};
+  for (const Plan plan : plans) {
+    Schedule s(f);
+    try {
+      plan(s, target);
+      return s.trace();
+    } catch (const ScheduleError&) {
+    }
+  }
+  return {};
+}
+
+}  // namespace nestor

@@ -1,0 +1,80 @@
+// Several reductions over the same rows: softmax, norms. The last block is the root. Its outer loops are the rows; all that
+// comes before is computed row by row, so that a row is read from memory once and stays in the cache.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedules/library/planner.h"
+
+namespace nestor::library {
+
+namespace {
+
+// The iterators of the root along which every reduction's result is one row's: those that index it.
+std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root) {
+  std::vector<std::string> rows;
+  for (const Iter& i : root.iters) {
+    bool indexes_all = true, any = false;
+    for (const Access& a : root.accesses) {
+      const std::vector<std::string> writers = writers_of(f, a.buffer);
+      if (a.write || writers.empty() || !analyze(f, writers.front()).reduction) continue;
+      any = true;
+      indexes_all &= a.uses(i);
+    }
+    if (!i.loop.empty() && any && indexes_all) rows.push_back(i.loop);
+  }
+  return rows;
+}
+
+// Lanes for one block inside a row: a map's or reduction's S loop that is next to each other in memory.
+void vectorize_inside(Schedule& s, const std::string& block, const Target& target) {
+  const BlockInfo b = analyze(s.func(), block);
+  const std::vector<LoopInfo> loops = loops_of(s.func(), block);
+  if (loops.empty() || b.reduction) return;
+  const LoopInfo last = loops.back();
+  if (last.kind != ForKind::serial || last.extent < 2) return;
+  const int64_t width = 4 * lanes_of(b, target);
+  std::string lanes = last.name;
+  if (last.extent > width) {
+    if (!s.try_step(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", last.name, block, width))) return;
+    lanes += "_l";
+  }
+  s.try_step(fmt::format("vectorize {}.{}", block, lanes));
+}
+
+}  // namespace
+
+void join_rows(Schedule& s, const Target& target) {
+  std::vector<std::string> names = block_names(s.func());
+  const BlockInfo root = analyze(s.func(), names.back());
+  const std::vector<std::string> rows = row_loops(s.func(), root);
+  if (!rows.empty()) {
+    std::string order;
+    for (const std::string& r : rows) order += r + " ";
+    bool others = false;
+    for (const Iter& i : root.iters)
+      if (std::find(rows.begin(), rows.end(), i.loop) == rows.end()) {
+        order += i.loop + " ";
+        others = true;
+      }
+    if (others && root.iters.size() > 1) s(fmt::format("reorder {} ({})", root.name, order));
+    for (size_t k = names.size() - 1; k-- > 0;)
+      s(fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
+  }
+  for (const std::string& name : names) {
+    const BlockInfo b = analyze(s.func(), name);
+    if (!b.reduction) {
+      vectorize_inside(s, name, target);
+      continue;
+    }
+    for (const LoopInfo& l : loops_of(s.func(), name))
+      if (s.try_step(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, l.name))) break;
+  }
+  for (const std::string& r : rows)
+    if (extent_of(s, root.name, r) > 1) {
+      s.try_step(fmt::format("parallel {}.{}", root.name, r));
+      break;
+    }
+}
+
+}  // namespace nestor::library

@@ -1,0 +1,29 @@
+// The pieces of which the analytic schedules are made. Each appends steps to a schedule.
+#pragma once
+
+#include "nestor/schedule.h"
+#include "nestor/target.h"
+#include "schedules/library/analysis.h"
+#include "schedules/library/tile.h"
+
+namespace nestor::library {
+
+// Elementwise producers move into their consumers where that costs no repeated work that matters.
+void inline_producers(Schedule& s);
+
+// A register tile for the reduction `block` with what follows it elementwise (`epilogue`, may be empty) fused.
+void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
+// A map: its loops fused outside, vectorized inside.
+void spread_map(Schedule& s, const std::string& block, const Target& target);
+
+// The last block is the root, producers go to its rows: softmax, norms.
+void join_rows(Schedule& s, const Target& target);
+
+// The loop of `block` named so, or its extent -1.
+int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop);
+
+// The CUDA defaults (cuda.cpp): every top-level nest on blocks and threads.
+void bind_nests(Schedule& s);
+
+}  // namespace nestor::library

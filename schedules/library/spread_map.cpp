@@ -1,0 +1,79 @@
+// A map: lanes along the dimension that it stores next to each other, everything outside fused and parallel.
+#include <fmt/format.h>
+
+#include "schedules/library/planner.h"
+
+namespace nestor::library {
+
+namespace {
+
+constexpr int64_t kVectors = 4;        // of a tile: independent work in flight
+constexpr int64_t kSmallestJob = 2048;  // elements: below, threads cost more than they bring
+
+// The iterator along which most accesses are next to each other, the store above all.
+const Iter* choose_lanes(const BlockInfo& b) {
+  const Iter* best = nullptr;
+  double best_score = 0;
+  for (const Iter* i : b.spatial()) {
+    if (i->loop.empty() || i->extent < 2) continue;
+    double score = 0;
+    for (const Access& a : b.accesses) {
+      const auto stride = a.stride(*i);
+      if (stride == 1) score += a.write ? 2 : 1;
+      if (a.uses(*i) && !stride) score -= 0.5;
+    }
+    if (score > best_score) {
+      best = i;
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop) {
+  for (const LoopInfo& l : loops_of(s.func(), block))
+    if (l.name == loop) return l.extent;
+  return -1;
+}
+
+void spread_map(Schedule& s, const std::string& block, const Target& target) {
+  const BlockInfo b = analyze(s.func(), block);
+  const Iter* lanes_iter = choose_lanes(b);
+  int64_t elements = 1;
+  for (const Iter& i : b.iters) elements *= i.extent;
+  std::string lanes;
+  if (lanes_iter) {
+    lanes = lanes_iter->loop;
+    const int64_t width = kVectors * lanes_of(b, target);
+    if (lanes_iter->extent > width) {
+      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", lanes, block, width));
+      lanes += "1";
+    }
+    std::string order;
+    for (const LoopInfo& l : loops_of(s.func(), block))
+      if (l.name != lanes) order += l.name + " ";
+    if (!order.empty()) s(fmt::format("reorder {} ({}{})", block, order, lanes));
+    s(fmt::format("vectorize {}.{}", block, lanes));
+  }
+  if (elements < kSmallestJob) return;
+  // Outer loops that aren't cut by a ragged tile become one parallel loop.
+  std::string fused;
+  int count = 0;
+  int64_t iterations = 1;
+  for (const LoopInfo& l : loops_of(s.func(), block)) {
+    if (l.name == lanes || (lanes_iter && l.name == lanes_iter->loop + "0")) break;
+    fused += (count++ ? " " : "") + l.name;
+    iterations *= l.extent;
+  }
+  if (iterations > 1) {
+    const std::string loop = count > 1 ? "g" : fused;
+    if (count > 1) s(fmt::format("g = fuse {} ({})", block, fused));
+    s(fmt::format("parallel {}.{}", block, loop));
+  } else if (lanes_iter && extent_of(s, block, lanes_iter->loop + "0") > 1) {
+    s(fmt::format("parallel {}.{}0", block, lanes_iter->loop));
+  }
+}
+
+}  // namespace nestor::library

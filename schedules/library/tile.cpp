@@ -1,0 +1,113 @@
+// A reduction's inner loop is bound by FMA throughput if its accumulators live in registers, there are enough of them to
+// hide the FMA's latency (8 in flight: latency 4, two a cycle), and each loaded value is used several times. So a tile of
+// rows x vectors accumulators is kept in registers over the whole reduction, and each step loads one vector per column and
+// broadcasts one element per row:
+//
+//   rows * vectors + vectors + 1 <= registers            (Van Zee and van de Geijn, BLIS, ACM TOMS 41(3), 2015)
+//
+// The vector iterator is the S iterator that costs least per output: loads next to each other along it are vector loads,
+// loads that don't move with it are broadcasts, a constant parameter can be packed so that it is next to each other,
+// anything else is a gather; stores that aren't next to each other are scattered, but only once per reduction. Lanes that
+// hang over the extent are lost. The row iterator is the one that leaves most vector loads standing, so that they are
+// shared by all rows.
+#include "schedules/library/tile.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace nestor::library {
+
+namespace {
+
+constexpr double kStridedLoad = 3, kGather = 12, kScatter = 16;  // of one vector, in the time of a vector load
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+bool is_dense(const Access& a, const Iter& v) { return a.constant || a.stride(v) == 1; }
+
+// The time of one output vector, in FMA steps.
+double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
+  const auto k = static_cast<double>(b.reduction_size());
+  double per_step = 0.5, store = 0;
+  for (const Access& a : b.accesses) {
+    if (a.write) {
+      store = a.stride(v) == 1 ? 1 : kScatter;
+      continue;
+    }
+    if (!a.uses(v) || is_dense(a, v)) continue;
+    const auto stride = a.stride(v);
+    per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
+  }
+  const double useful = static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
+  return (k * per_step + store) / useful;
+}
+
+// Loads that move with v and not with r: each is made once for all rows. Loads that move with neither count a little.
+double sharing(const BlockInfo& b, const Iter& v, const Iter& r) {
+  double score = 0;
+  for (const Access& a : b.accesses)
+    if (!a.write && !a.uses(r)) score += a.uses(v) ? 1 : 0.25;
+  return score;
+}
+
+}  // namespace
+
+int64_t lanes_of(const BlockInfo& b, const Target& target) {
+  const int bytes = bytes_of(b.output->type.dtype);
+  return std::max(1, target.lanes(bytes));
+}
+
+Tile choose_tile(const BlockInfo& b, const Target& target) {
+  Tile t;
+  const int64_t lanes = lanes_of(b, target);
+  double best = 0;
+  for (const Iter* i : b.spatial()) {
+    if (i->loop.empty() || i->extent < 2) continue;
+    const double cost = cost_of(b, *i, lanes);
+    if (!t.vector || cost < best) {
+      t.vector = i;
+      best = cost;
+    }
+  }
+  if (!t.vector) return t;
+  // A scalar loop makes `lanes` outputs in k * lanes steps (each waits for the one before: 4 cycles).
+  if (best > 4.0 * static_cast<double>(lanes * b.reduction_size())) {
+    t.vector = nullptr;
+    return t;
+  }
+  best = 0.9;  // a row that shares nothing but broadcasts is worth no registers
+  for (const Iter* i : b.spatial())
+    if (i != t.vector && !i->loop.empty() && i->extent > 1 && sharing(b, *t.vector, *i) > best) {
+      t.row = i;
+      best = sharing(b, *t.vector, *i);
+    }
+
+  const int64_t registers = target.vector_registers, row_extent = t.row ? t.row->extent : 1;
+  const int64_t columns_wanted = ceil_div(t.vector->extent, lanes);
+  double quality = 0;
+  for (const int64_t vectors : {1, 2, 3, 4, 6, 8}) {
+    if (vectors > columns_wanted) break;
+    const int64_t most = std::max<int64_t>(1, (registers - 1 - vectors) / vectors);
+    const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
+    const int64_t rows = ceil_div(row_extent, panels);
+    const auto accumulators = static_cast<double>(rows * vectors);
+    const double throughput = std::min(1.0, accumulators / static_cast<double>(rows + vectors));  // 2 loads, 2 FMAs a cycle
+    const double latency = std::min(1.0, accumulators / 8);
+    // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once.
+    const double score = throughput * latency - 0.01 * std::abs(static_cast<double>(vectors) - 2);
+    if (score > quality) {
+      quality = score;
+      t.rows = rows;
+      t.width = vectors * lanes;
+    }
+  }
+  t.width = std::min(t.width, t.vector->extent);
+  for (const Access& a : b.accesses)
+    if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {
+      const bool whole_tiles = a.stride(*t.vector) == 1 && t.vector->extent <= t.width;
+      if (!whole_tiles) t.packed.push_back(a.buffer);
+    }
+  return t;
+}
+
+}  // namespace nestor::library

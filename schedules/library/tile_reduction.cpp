@@ -1,0 +1,174 @@
+// A register tile for a reduction. The loops become
+//
+//   outer S loops | vector tiles | row tiles | R loops | rows (unrolled) | lanes (vectorized)
+//
+// with the accumulators in registers, cleared before the R loops and written by the epilogue after them. The vector tile
+// stands outside the row tiles: the panel of the operand that moves with it stays in the cache while all rows pass.
+#include <fmt/format.h>
+
+#include "nestor/walk.h"
+#include "schedules/library/planner.h"
+
+namespace nestor::library {
+
+namespace {
+
+std::string join(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& w : words) out += (out.empty() ? "" : " ") + w;
+  return out;
+}
+
+// The lanes innermost, so that a row is stored by whole vectors.
+void lanes_last(Schedule& s, const std::string& block, const std::string& lanes) {
+  const std::vector<LoopInfo> loops = loops_of(s.func(), block);
+  if (loops.empty() || loops.back().name == lanes) return;
+  std::vector<std::string> order;
+  bool found = false;
+  for (const LoopInfo& l : loops) {
+    found |= l.name == lanes;
+    if (found && l.name != lanes) order.push_back(l.name);
+  }
+  order.push_back(lanes);
+  s(fmt::format("reorder {} ({})", block, join(order)));
+}
+
+// The layout (a,b,c) -> (b/width, a, c, b%width): tiles of the vector iterator's dimension outermost, its lanes innermost.
+void pack(Schedule& s, const std::string& block, const Buffer& buffer, const std::string& vector_loop, int64_t width) {
+  const BlockInfo b = analyze(s.func(), block);
+  const Iter* v = b.iter(vector_loop);
+  for (const Access& a : b.accesses) {
+    if (a.buffer != buffer || !v) continue;
+    int dim = -1;
+    for (size_t d = 0; d < a.indices.size(); ++d)
+      if (const auto* r = a.indices[d].as<VarRef>(); r && r->var == v->var) dim = static_cast<int>(d);
+    if (dim < 0) return;  // not a plain index: left as it is
+    std::vector<std::string> names, inner;
+    for (size_t d = 0; d < a.indices.size(); ++d) {
+      names.push_back(fmt::format("d{}", d));
+      if (static_cast<int>(d) != dim) inner.push_back(names.back());
+    }
+    const std::string split = fmt::format("d{}", dim);
+    std::string map = fmt::format("({}/{}", split, width);
+    for (const std::string& n : inner) map += ", " + n;
+    s(fmt::format("transform_layout {} ({}) -> {}, {}%{})", buffer->name, fmt::join(names, ", "), map, split, width));
+    return;
+  }
+}
+
+// Where the reduction's output has the iterator as a plain index.
+int dim_of(const BlockInfo& b, const Iter* i) {
+  if (!i) return -1;
+  for (const Access& a : b.accesses)
+    if (a.write)
+      for (size_t d = 0; d < a.indices.size(); ++d)
+        if (const auto* r = a.indices[d].as<VarRef>(); r && r->var == i->var) return static_cast<int>(d);
+  return -1;
+}
+
+// Lanes are next to each other in registers: their dimension goes last.
+void lanes_adjacent(Schedule& s, const Buffer& accumulator, int dim) {
+  const auto rank = static_cast<int>(declarations(s.func()).at(accumulator).shape.size());
+  if (dim < 0 || dim == rank - 1) return;
+  std::vector<std::string> names, order;
+  for (int d = 0; d < rank; ++d) {
+    names.push_back(fmt::format("d{}", d));
+    if (d != dim) order.push_back(names.back());
+  }
+  order.push_back(fmt::format("d{}", dim));
+  s(fmt::format("transform_layout {} ({}) -> ({})", accumulator->name, fmt::join(names, ", "), fmt::join(order, ", ")));
+}
+
+// The loop of the epilogue that walks dimension `dim` of what it reads.
+std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
+  if (dim < 0) return "";
+  for (const Access& a : epilogue.accesses)
+    if (a.buffer == read && !a.write)
+      for (const Iter& i : epilogue.iters)
+        if (const auto* r = a.indices[static_cast<size_t>(dim)].as<VarRef>(); r && r->var == i.var) return i.loop;
+  return "";
+}
+
+// The whole-extent loops outside run in parallel as one; where there is nothing to fuse, the first loop of tiles does.
+void parallel_outer(Schedule& s, const std::string& block, const std::vector<std::string>& plain,
+                    const std::vector<std::string>& tiles) {
+  int64_t iterations = 1;
+  for (const std::string& l : plain) iterations *= extent_of(s, block, l);
+  if (iterations > 1) {
+    std::string loop = plain.front();
+    if (plain.size() > 1) {
+      loop = "g";
+      s(fmt::format("g = fuse {} ({})", block, join(plain)));
+    }
+    s(fmt::format("parallel {}.{}", block, loop));
+    return;
+  }
+  for (const std::string& l : tiles)
+    if (extent_of(s, block, l) > 1) {
+      s(fmt::format("parallel {}.{}", block, l));
+      return;
+    }
+}
+
+}  // namespace
+
+void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target) {
+  const BlockInfo b = analyze(s.func(), block);
+  const Tile t = choose_tile(b, target);
+  const std::string v = t.vector ? t.vector->loop : "", r = t.row ? t.row->loop : "";
+  for (const Buffer& buffer : t.packed) pack(s, block, buffer, v, t.width);
+
+  std::string writer = epilogue;
+  if (writer.empty()) {
+    writer = block + "_out";
+    s(fmt::format("{} = cache_write {} local", writer, block));
+  } else {
+    s(fmt::format("set_scope {} local", b.output->name));
+  }
+  const Buffer accumulator = analyze(s.func(), block).output;
+  lanes_adjacent(s, accumulator, dim_of(b, t.vector));
+  const BlockInfo e = analyze(s.func(), writer);
+  std::string write_lanes = loop_over(e, accumulator, dim_of(b, t.vector));
+  std::string write_rows = loop_over(e, accumulator, dim_of(b, t.row));
+
+  std::vector<std::string> plain, tiles, reduced;
+  for (const Iter* i : b.spatial())
+    if (i->loop != v && i->loop != r) plain.push_back(i->loop);
+  for (const Iter* i : b.reduced()) reduced.push_back(i->loop);
+  // Cuts an iterator into tiles; gives the loop inside a tile.
+  const auto cut = [&](const Iter* i, int64_t size) -> std::string {
+    if (!i || size >= i->extent) return i ? i->loop : "";
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", i->loop, block, size));
+    tiles.push_back(i->loop + "0");
+    return i->loop + "1";
+  };
+  const std::string lanes = cut(t.vector, t.width), rows = cut(t.row, t.rows);
+  std::vector<std::string> order = plain;
+  for (const auto& more : {tiles, reduced, std::vector<std::string>{rows, lanes}})
+    for (const std::string& l : more)
+      if (!l.empty()) order.push_back(l);
+  if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
+
+  // The epilogue writes a whole tile at a time: its loops under the last outer loop are the rows and the lanes.
+  if (!plain.empty() || !tiles.empty()) {
+    std::vector<std::string> names;
+    for (const Iter& i : e.iters) names.push_back("w" + i.loop);
+    s(fmt::format("{} = reverse_compute_at {} {}.{}", join(names), writer, block,
+                  tiles.empty() ? plain.back() : tiles.back()));
+    if (!write_lanes.empty()) write_lanes = "w" + write_lanes;
+    if (!write_rows.empty()) write_rows = "w" + write_rows;
+  }
+  if (!lanes.empty()) {
+    s(fmt::format("vectorize {}.{}", block, lanes));
+    lanes_last(s, writer, write_lanes);
+    s(fmt::format("vectorize {}.{}", writer, write_lanes));
+  }
+  if (!rows.empty()) {
+    s(fmt::format("unroll {}.{}", block, rows));
+    s(fmt::format("unroll {}.{}", writer, write_rows));
+  }
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.front()));
+  parallel_outer(s, block, plain, tiles);
+}
+
+}  // namespace nestor::library
