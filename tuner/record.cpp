@@ -37,7 +37,8 @@ std::string to_json_line(const Record& r) {
                         {"error", r.error},
                         {"seed", r.seed},
                         {"version", r.version},
-                        {"host", r.host}}
+                        {"host", r.host},
+                        {"stored", r.stored}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -64,6 +65,7 @@ Record record_from_json(const std::string& line) {
     r.seed = j.value("seed", uint64_t{0});
     r.version = j.value("version", "");
     r.host = j.value("host", "");
+    r.stored = j.value("stored", false);
   } catch (const nlohmann::json::exception& e) {
     throw UserError(Diagnostic{"a tuning record can't be read",
                                {},

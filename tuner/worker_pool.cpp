@@ -152,8 +152,9 @@ WorkerPool::~WorkerPool() {
 }
 
 std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
-                                    const std::function<void(const Record&)>& on_result) {
-  std::vector<Record> results(jobs.size());
+                                    const std::function<void(Record&)>& on_result,
+                                    const std::function<bool()>& stop_now) {
+  std::vector<std::optional<Record>> results(jobs.size());
   std::deque<int> waiting;
   for (size_t i = 0; i < jobs.size(); ++i) waiting.push_back(static_cast<int>(i));
   size_t done = 0;
@@ -164,7 +165,7 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
     r.id = jobs[index].id;
     results[index] = std::move(r);
     ++done;
-    on_result(results[index]);
+    on_result(*results[index]);
   };
   const auto lose = [&](Worker& w, Outcome outcome, const std::string& why) {
     const std::string how = stop(w, true);
@@ -173,6 +174,11 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
   };
 
   while (done < jobs.size()) {
+    if (!waiting.empty() && stop_now()) {
+      done += waiting.size();
+      waiting.clear();
+      continue;
+    }
     for (Worker& w : impl_->workers) {
       if (w.job >= 0 || waiting.empty()) continue;
       const int index = waiting.front();
@@ -218,7 +224,10 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
       }
     }
   }
-  return results;
+  std::vector<Record> finished;
+  for (std::optional<Record>& r : results)
+    if (r) finished.push_back(std::move(*r));
+  return finished;
 }
 
 }  // namespace nestor

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "nestor/driver.h"
 #include "nestor/ir.h"
 #include "nestor/schedule.h"
 #include "nestor/target.h"
@@ -39,6 +41,7 @@ struct Record {
   double error = 0;   // largest |difference| to the oracle over its bound; at most 1 where right
   uint64_t seed = 0;  // of the run that proposed it
   std::string version, host;
+  bool stored = false;  // the worker has put it into the database already
 };
 std::string to_json_line(const Record& record);
 Record record_from_json(const std::string& line);  // UserError naming the field
@@ -70,6 +73,10 @@ class Database {
 // "native znver5": what a record's times belong to.
 std::string record_target(const Target& target);
 
+// Schedules from the records of a database: the best one of each function, where it has one for this target and number
+// of threads.
+ScheduleProvider database_schedules(const std::string& path, int threads);
+
 // ---- Measuring
 // -------------------------------------------------------------------------------------------------
 
@@ -87,7 +94,7 @@ struct Job {
 // Does a job in this process: what `nestor worker` runs, and tests call directly.
 Record measure(const Job& job);
 // Speaks the protocol: one Job as a JSON line on stdin, one Record on stdout, until end of file.
-int serve_worker(int in_fd, int out_fd);
+int serve_worker(std::istream& in, std::ostream& out);
 
 struct WorkerPoolOptions {
   int local = 1;                      // processes of this executable
@@ -101,8 +108,10 @@ class WorkerPool {
  public:
   explicit WorkerPool(WorkerPoolOptions options);
   ~WorkerPool();
-  // Results in job order. `on_result` is called as each arrives.
-  std::vector<Record> run(const std::vector<Job>& jobs, const std::function<void(const Record&)>& on_result);
+  // Results in job order. `on_result` is called as each arrives and may complete it. Once `stop` is true no further job
+  // is begun: what was not begun has no result.
+  std::vector<Record> run(const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
+                          const std::function<bool()>& stop = [] { return false; });
 
  private:
   struct Impl;
@@ -117,10 +126,10 @@ struct TuneOptions {
   int64_t trials = 0;  // per run, 0: no limit
   uint64_t seed = 0;
   int threads = 1;
-  int batch = 8;
+  int batch = 8;  // candidates proposed at a time
   Target target;
   WorkerPoolOptions workers;
-  std::function<bool()> stop;  // polled between batches: Ctrl-C
+  std::function<bool()> stop;  // polled between candidates: Ctrl-C
   std::function<void(const struct TuneProgress&)> on_progress;
 };
 
@@ -141,7 +150,13 @@ struct TuneResult {
   int64_t measured = 0, resumed = 0;
 };
 
+// A function to tune, and how many times the model calls it.
+struct TuneTask {
+  PrimFunc func;
+  int calls = 1;
+};
+
 // Tunes functions one after another within the budget, the share of each by the time it takes.
-std::vector<TuneResult> tune(const std::vector<PrimFunc>& funcs, Database& db, const TuneOptions& options);
+std::vector<TuneResult> tune(const std::vector<TuneTask>& tasks, Database& db, const TuneOptions& options);
 
 }  // namespace nestor

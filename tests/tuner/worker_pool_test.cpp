@@ -30,7 +30,7 @@ std::vector<Record> run_with(const std::string& command, int jobs, double timeou
   options.commands = {command};
   options.timeout_s = timeout_s;
   int seen = 0;
-  auto results = WorkerPool(options).run(some_jobs(jobs), [&](const Record&) { ++seen; });
+  auto results = WorkerPool(options).run(some_jobs(jobs), [&](Record&) { ++seen; });
   CHECK(seen == jobs);
   return results;
 }

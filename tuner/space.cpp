@@ -1,0 +1,42 @@
+#include "tuner/space.h"
+
+#include "nestor/error.h"
+
+namespace nestor {
+
+namespace {
+
+// The trace if every step still applies.
+std::optional<Trace> if_legal(const PrimFunc& f, Trace trace) {
+  try {
+    apply(f, trace);
+    return trace;
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+size_t decisions_in(const PrimFunc& f, const Trace& trace) { return decision_sites(f, trace).size(); }
+
+std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng) {
+  if (decision_sites(f, trace).empty()) return std::nullopt;
+  try {
+    Trace changed = mutate_decision(f, trace, rng);
+    while (rng() % 3 == 0) changed = mutate_decision(f, changed, rng);
+    return if_legal(f, changed);
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Trace> crossover(const PrimFunc& f, const Trace& a, const Trace& b, std::mt19937_64& rng) {
+  const std::vector<DecisionSite> mine = decision_sites(f, a), theirs = decision_sites(f, b);
+  if (mine.empty() || mine.size() != theirs.size()) return std::nullopt;
+  std::vector<std::vector<std::string>> decisions;
+  for (size_t i = 0; i < mine.size(); ++i) decisions.push_back((rng() % 2 ? mine : theirs)[i].decision);
+  return if_legal(f, with_decisions(a, decisions));
+}
+
+}  // namespace nestor

@@ -1,0 +1,19 @@
+// The space that is searched: a trace with decisions (its sample_* steps). The analytic default is one point in it.
+#pragma once
+
+#include <random>
+
+#include "nestor/schedule.h"
+
+namespace nestor {
+
+// How many decisions the trace has open.
+size_t decisions_in(const PrimFunc& f, const Trace& trace);
+
+// A neighbour: some decisions drawn again. nullopt where the trace has none, or the drawn values don't apply to f.
+std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng);
+
+// Each decision from one of two parents.
+std::optional<Trace> crossover(const PrimFunc& f, const Trace& a, const Trace& b, std::mt19937_64& rng);
+
+}  // namespace nestor
