@@ -1,0 +1,162 @@
+#include "src/cli/common.h"
+
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "nestor/library.h"
+#include "nestor/npz.h"
+#include "nestor/ops.h"
+#include "nestor/tune.h"
+
+namespace nestor::cli {
+
+namespace {
+
+bool ends_with(const std::string& s, const std::string& suffix) {
+  return s.size() >= suffix.size() && s.compare(s.size() - suffix.size(), suffix.size(), suffix) == 0;
+}
+
+std::pair<std::string, std::string> split_at_equals(const std::string& flag, const std::string& text) {
+  const size_t eq = text.find('=');
+  if (eq == std::string::npos || eq == 0) throw UserError(Diagnostic{flag + " " + text + " has no NAME=", {}, {}, ""});
+  return {text.substr(0, eq), text.substr(eq + 1)};
+}
+
+int64_t parse_integer(const std::string& flag, const std::string& text) {
+  try {
+    size_t used = 0;
+    const int64_t value = std::stoll(text, &used);
+    if (used == text.size()) return value;
+  } catch (const std::exception&) {
+  }
+  throw UserError(flag + ": \"" + text + "\" is no integer");
+}
+
+// The tensor that the right side of NAME=... asks for.
+Tensor read_source(const std::string& source, const PlanTensor& wanted) {
+  if (source == "zeros") return Tensor(wanted.dtype, wanted.shape);
+  if (source.rfind("random:", 0) == 0)
+    return Tensor::random(wanted.dtype, wanted.shape,
+                          static_cast<uint64_t>(parse_integer("--input " + wanted.name, source.substr(7))));
+  if (source.empty() || source[0] != '@')
+    throw UserError(Diagnostic{"--input " + wanted.name + "=" + source + " says nothing that can be read", {}, {},
+                               "@file.npy, @file.npz:KEY, random:SEED or zeros"});
+  const std::string path = source.substr(1);
+  if (ends_with(path, ".npy")) return read_npy(path);
+  const size_t colon = path.rfind(".npz:");
+  const std::string file = colon == std::string::npos ? path : path.substr(0, colon + 4);
+  const std::string key = colon == std::string::npos ? wanted.name : path.substr(colon + 5);
+  const auto arrays = read_npz(file);
+  const auto it = arrays.find(key);
+  if (it != arrays.end()) return it->second;
+  std::string keys;
+  for (const auto& [name, tensor] : arrays) keys += (keys.empty() ? "" : ", ") + name;
+  throw UserError(Diagnostic{file + " has no array \"" + key + "\"", {}, {"it has " + keys}, "@" + file + ":KEY"});
+}
+
+}  // namespace
+
+Target target_of(const ModelOptions& o) { return parse_target(o.target); }
+
+int threads_of(const ModelOptions& o, const Target& target) {
+  if (o.threads < 0) throw UserError("--threads is negative");
+  return o.threads > 0 ? o.threads : std::max(1, target.cores);
+}
+
+CompileOptions compile_options(const ModelOptions& o, const std::string& schedule) {
+  for (const std::string& file : o.ops) register_nest_file(file);
+  CompileOptions c;
+  c.target = target_of(o);
+  if (schedule == "naive") c = CompileOptions::naive(c.target);
+  c.threads = threads_of(o, c.target);
+  for (const std::string& d : o.dims) {
+    const auto [name, value] = split_at_equals("--dim", d);
+    c.build.dims[name] = parse_integer("--dim " + name, value);
+  }
+  if (schedule == "naive") return c;
+  std::vector<ScheduleProvider> providers;
+  if (schedule == "tuned" && o.db.empty()) throw UserError(Diagnostic{"a tuned schedule needs --db", {}, {}, "nestor tune MODEL --db t.db makes one"});
+  if (schedule != "default" && schedule != "tuned") providers.push_back(file_schedules(schedule));
+  if (!o.db.empty()) providers.push_back(database_schedules(o.db, c.threads));
+  providers.push_back(default_schedules());
+  c.schedules = first_of(std::move(providers));
+  return c;
+}
+
+bool is_artifact(const std::string& path) { return ends_with(path, ".so"); }
+
+NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vector<PlanTensor>& expected,
+                         int64_t fill_seed) {
+  NamedTensors out;
+  const auto find = [&](const std::string& name) -> const PlanTensor& {
+    std::string names;
+    for (const PlanTensor& t : expected) {
+      if (t.name == name) return t;
+      names += (names.empty() ? "" : ", ") + t.name;
+    }
+    throw UserError(Diagnostic{"the model has no input \"" + name + "\"", {}, {}, "its inputs are " + names});
+  };
+  for (const std::string& spec : specs) {
+    if (spec.rfind('@', 0) == 0) {  // every array of an .npz, by name
+      for (auto& [name, tensor] : read_npz(spec.substr(1))) {
+        find(name);
+        out[name] = tensor;
+      }
+      continue;
+    }
+    const auto [name, source] = split_at_equals("--input", spec);
+    out[name] = read_source(source, find(name));
+  }
+  if (fill_seed >= 0)
+    for (const PlanTensor& t : expected)
+      if (!out.count(t.name)) out[t.name] = Tensor::random(t.dtype, t.shape, static_cast<uint64_t>(fill_seed++));
+  return out;
+}
+
+bool matches(const std::string& glob, const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }
+
+std::vector<const CompiledFunction*> select(const CompiledModel& model, const std::string& glob) {
+  std::vector<const CompiledFunction*> out;
+  std::string names;
+  for (const CompiledFunction& f : model.funcs) {
+    if (matches(glob, f.func.name)) out.push_back(&f);
+    names += (names.empty() ? "" : ", ") + f.func.name;
+  }
+  if (out.empty()) throw UserError(Diagnostic{"no function matches --func " + glob, {}, {}, "there are " + names});
+  return out;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw UserError("can't read " + path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  const std::string beside = path + ".part" + std::to_string(getpid());
+  {
+    std::ofstream out(beside, std::ios::binary);
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+    out.close();
+    if (!out) {
+      std::remove(beside.c_str());
+      throw UserError("can't write " + path);
+    }
+  }
+  std::error_code failed;
+  std::filesystem::rename(beside, path, failed);
+  if (failed) {
+    std::remove(beside.c_str());
+    throw UserError("can't write " + path + ": " + failed.message());
+  }
+}
+
+}  // namespace nestor::cli

@@ -1,0 +1,33 @@
+// What the verbs share: from flags to compile options, inputs and text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nestor/driver.h"
+#include "src/cli/options.h"
+
+namespace nestor::cli {
+
+Target target_of(const ModelOptions& o);
+int threads_of(const ModelOptions& o, const Target& target);
+
+// schedule: naive, default, tuned (needs --db) or a .sched file. Registers --op files, reads --dim.
+CompileOptions compile_options(const ModelOptions& o, const std::string& schedule);
+
+bool is_artifact(const std::string& path);  // ends in .so
+
+// Reads --input flags. Inputs that aren't named are random from `fill_seed`, or an error where it is negative.
+NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vector<PlanTensor>& expected,
+                         int64_t fill_seed);
+
+bool matches(const std::string& glob, const std::string& name);
+
+// Functions of the model whose name matches; UserError listing the names where none does.
+std::vector<const CompiledFunction*> select(const CompiledModel& model, const std::string& glob);
+
+std::string read_text(const std::string& path);
+// Writes beside, then renames, so that a failure leaves no half-written file.
+void write_text(const std::string& path, const std::string& text);
+
+}  // namespace nestor::cli

@@ -1,0 +1,48 @@
+// `nestor doctor`: what this machine has, what is missing, and what that costs.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "nestor/cuda.h"
+#include "nestor/measure.h"
+#include "src/cli/common.h"
+
+namespace nestor::cli {
+
+int run(const DoctorVerb& v) {
+  const Target host = host_target();
+  const CudaStatus cuda = cuda_status();
+  const double peak = measure_fma_peak_gflops(50), copy = measure_copy_gbs(256 << 20);
+  if (v.json) {
+    fmt::print("{}\n", nlohmann::json{{"version", NESTOR_VERSION},
+                                      {"llvm", NESTOR_LLVM_VERSION},
+                                      {"cpu", host.cpu},
+                                      {"vector_bits", host.vector_bits},
+                                      {"vector_registers", host.vector_registers},
+                                      {"cores", host.cores},
+                                      {"l1_bytes", host.l1_bytes},
+                                      {"l2_bytes", host.l2_bytes},
+                                      {"l3_bytes", host.l3_bytes},
+                                      {"peak_gflops", peak},
+                                      {"copy_gbs", copy},
+                                      {"nvrtc", cuda.nvrtc},
+                                      {"gpu", cuda.gpu}}
+                             .dump());
+    return 0;
+  }
+  fmt::print("nestor      {} with LLVM {}\n", NESTOR_VERSION, NESTOR_LLVM_VERSION);
+  fmt::print("processor   {}, {} cores, {}-bit vectors, {} vector registers\n", host.cpu, host.cores, host.vector_bits,
+             host.vector_registers);
+  fmt::print("caches      L1d {} KiB, L2 {} KiB, L3 {} KiB\n", host.l1_bytes >> 10, host.l2_bytes >> 10,
+             host.l3_bytes >> 10);
+  fmt::print("FMA peak    {:.0f} GFLOP/s a core (f32, one thread, best of 50 ms)\n", peak);
+  fmt::print("copy        {:.1f} GB/s read + write (one thread, 256 MiB)\n", copy);
+  fmt::print("NVRTC       {}\n", cuda.nvrtc.empty() ? "not found: CUDA source is emitted, not compiled" : cuda.nvrtc);
+  fmt::print("GPU         {}\n", cuda.gpu.empty() ? "none: CUDA kernels run under emulation in tests only" : cuda.gpu);
+  std::string targets;
+  for (const std::string& t : known_targets()) targets += (targets.empty() ? "" : ", ") + t;
+  fmt::print("targets     {}\n", targets);
+  return 0;
+}
+
+}  // namespace nestor::cli

@@ -1,0 +1,107 @@
+// `nestor inspect`: any stage between the model and the machine, as text that (up to `lowered`) parses back.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "nestor/cuda.h"
+#include "nestor/print.h"
+#include "src/cli/common.h"
+#include "src/cli/diff.h"
+
+namespace nestor::cli {
+
+namespace {
+
+bool use_color() { return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR"); }
+
+void show_fused(const CompiledModel& m) {
+  for (size_t i = 0; i < m.partition.calls.size(); ++i) {
+    const KernelCall& call = m.partition.calls[i];
+    std::string ops, args;
+    for (int n : call.nodes) ops += (ops.empty() ? "" : " + ") + m.graph.nodes[static_cast<size_t>(n)].op;
+    for (ValueId a : call.args) {
+      const Value& value = m.graph.values[static_cast<size_t>(a)];
+      args += (args.empty() ? "" : ", ") + value.name + ": " + to_string(value.type);
+    }
+    fmt::print("{:3}  {}  = {}\n     ({})\n", i, m.partition.funcs[static_cast<size_t>(call.func)].name, ops, args);
+  }
+}
+
+void show_steps(const CompiledFunction& f) {
+  fmt::print("# {}: {} steps ({} schedule)\n{}\n", f.func.name, f.choice.trace.steps.size(), f.choice.origin,
+             print(f.func));
+  std::string before = print(f.func);
+  Schedule schedule(f.func);
+  for (size_t i = 0; i < f.choice.trace.steps.size(); ++i) {
+    schedule.step(f.choice.trace.steps[i]);
+    const std::string after = print(schedule.func());
+    fmt::print("# step {}: {}\n", i + 1, print(f.choice.trace.steps[i]));
+    fmt::print("{}\n", before == after ? "  (the loop nest is unchanged)\n" : diff_lines(before, after, use_color()));
+    before = after;
+  }
+}
+
+void show_schedule(const CompiledFunction& f) {
+  fmt::print("# {} schedule of {}\n", f.choice.origin, f.func.name);
+  for (const Step& step : f.choice.trace.steps) fmt::print("#   {}\n", print(step));
+  fmt::print("{}\n", print(f.scheduled));
+}
+
+void show_dumps(const CompiledFunction& f, const Target& target, const std::vector<std::string>& passes) {
+  LowerOptions options;
+  const bool all = std::find(passes.begin(), passes.end(), "all") != passes.end();
+  for (const std::string& name : passes) {
+    std::string known;
+    bool found = name == "all";
+    for (const Pass& p : pipeline(target.kind)) {
+      found = found || name == p.name;
+      known += (known.empty() ? "" : ", ") + std::string(p.name);
+    }
+    if (!found) throw UserError(Diagnostic{"there is no pass " + name, {}, {}, "passes are " + known});
+  }
+  options.on_pass = [&](const Pass& pass, const PrimFunc& g, double ms, bool changed) {
+    if (!all && std::find(passes.begin(), passes.end(), pass.name) == passes.end()) return;
+    fmt::print("# after {}: {} ({:.2f} ms)\n{}\n", pass.name, pass.summary, ms, changed ? print(g) : "(unchanged)\n");
+  };
+  lower(f.scheduled, target, options);
+}
+
+}  // namespace
+
+int run(const InspectVerb& v) {
+  const CompileOptions options = compile_options(v.common, v.schedule);
+  if (v.stage == "graph") {
+    fmt::print("{}", print(load(v.common.model, options).graph));
+    return 0;
+  }
+  const CompiledModel model = compile_model(v.common.model, options);
+  if (v.stage == "fused") {
+    show_fused(model);
+    return 0;
+  }
+  for (const CompiledFunction* f : select(model, v.func)) {
+    if (!v.dump_after.empty())
+      show_dumps(*f, model.target, v.dump_after);
+    else if (v.steps)
+      show_steps(*f);
+    else if (v.stage == "func")
+      fmt::print("{}\n", print(f->func));
+    else if (v.stage == "schedule")
+      show_schedule(*f);
+    else if (v.stage == "lowered")
+      fmt::print("{}\n", print(f->lowered));
+    else if (v.stage == "llvm")
+      fmt::print("{}\n", emit_llvm_ir({f->lowered}, model.target));
+    else if (v.stage == "asm")
+      fmt::print("{}\n", emit_asm({f->lowered}, model.target));
+    else if (v.stage == "cuda")
+      fmt::print("{}\n", emit_cuda(f->lowered, model.target));
+    else
+      fmt::print("{}\n", compile_ptx(emit_cuda(f->lowered, model.target), model.target));
+  }
+  return 0;
+}
+
+}  // namespace nestor::cli

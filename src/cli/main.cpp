@@ -1,0 +1,140 @@
+// The command line: flags to plain structs (options.h), verbs to functions, errors to exit codes.
+// 0 fine, 1 the input or the request is at fault, 2 usage, 3 a comparison failed, 70 a bug of ours.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "nestor/error.h"
+#include "src/cli/options.h"
+
+namespace nestor::cli {
+
+namespace {
+
+constexpr const char* kModelHelp =
+    "a .onnx, a .json, a text function (.nest), or an operator: 'MatMul(f32[512,512], const f32[512,512])'";
+constexpr const char* kInputHelp = "NAME=@x.npy | NAME=@x.npz:KEY | @all.npz | NAME=random:SEED | NAME=zeros";
+constexpr const char* kScheduleHelp = "naive, default, or a .sched file";
+
+void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
+  app->add_option("MODEL", o.model, help)->required();
+  app->add_option("--dim", o.dims, "value of a symbolic dimension, NAME=VALUE");
+  app->add_option("--op", o.ops, "a .nest file with operators of your own");
+  app->add_option("--target", o.target, "native, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...")
+      ->capture_default_str();
+  app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
+  app->add_option("--db", o.db, "tuning records to take schedules from");
+  app->add_flag("--json", o.json, "figures as one JSON object");
+}
+
+// Registers a verb: its options are kept alive by the callback, which stores the exit code.
+template <class Verb, class AddOptions>
+void add_verb(CLI::App& app, int& code, const char* name, const char* help, AddOptions add_options) {
+  auto verb = std::make_shared<Verb>();
+  CLI::App* sub = app.add_subcommand(name, help);
+  add_options(sub, *verb);
+  sub->callback([verb, &code] { code = run(*verb); });
+}
+
+void add_verbs(CLI::App& app, int& code) {
+  add_verb<CompileVerb>(
+      app, code, "compile", "make an artifact: one shared object and one header",
+      [](CLI::App* a, CompileVerb& v) {
+        add_model(a, v.common);
+        a->add_option("-o,--output", v.output, "where to write, m.so")->required();
+        a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+        a->add_option("--emit", v.emit, "so, obj, header, ir, llvm, asm, cuda, ptx")->delimiter(',');
+        a->add_option("--weights", v.weights, "inside the object, or beside it")
+            ->check(CLI::IsMember({"inside", "beside"}));
+        a->add_option("--name", v.name, "prefix of the C functions");
+        a->add_flag("--report", v.report, "what was made of each function");
+      });
+  add_verb<RunVerb>(app, code, "run", "run a model or an artifact", [](CLI::App* a, RunVerb& v) {
+    add_model(a, v.common);
+    a->add_option("--input", v.inputs, kInputHelp);
+    a->add_option("-o,--output", v.output, "outputs as .npz, keyed by name");
+    a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+  });
+  add_verb<TuneVerb>(
+      app, code, "tune", "search for better schedules; stop it any time, it resumes",
+      [](CLI::App* a, TuneVerb& v) {
+        add_model(a, v.common);
+        a->get_option("--db")->required();
+        a->add_option("--time", v.time, "budget: 90s, 5m, 1h")->capture_default_str();
+        a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)");
+        a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
+        a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
+        a->add_option("--workers", v.workers, "a number of local processes, or commands to start");
+      });
+  add_verb<InspectVerb>(app, code, "inspect", "show any stage", [](CLI::App* a, InspectVerb& v) {
+    add_model(a, v.common);
+    a->add_option("--stage", v.stage, "graph, fused, func, schedule, lowered, llvm, asm, cuda or ptx")
+        ->check(
+            CLI::IsMember({"graph", "fused", "func", "schedule", "lowered", "llvm", "asm", "cuda", "ptx"}))
+        ->capture_default_str();
+    a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
+    a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+    a->add_flag("--steps", v.steps, "the IR after each primitive, changed lines marked");
+    a->add_option("--dump-after", v.dump_after, "the IR after these lowering passes, or all")->delimiter(',');
+  });
+  add_verb<BenchVerb>(app, code, "bench", "time a model or an artifact", [](CLI::App* a, BenchVerb& v) {
+    add_model(a, v.common);
+    a->add_option("--schedule", v.schedules,
+                  "naive, default, tuned or a .sched file; several are interleaved");
+    a->add_flag("--per-func", v.per_func, "time each function");
+    a->add_option("--seconds", v.seconds, "of measuring, per schedule")->capture_default_str();
+  });
+  add_verb<VerifyVerb>(app, code, "verify", "compare with the oracle, or with given outputs",
+                       [](CLI::App* a, VerifyVerb& v) {
+                         add_model(a, v.common);
+                         a->add_option("--against", v.against, "oracle (compiled in f64) or interpreter")
+                             ->check(CLI::IsMember({"oracle", "interpreter"}))
+                             ->capture_default_str();
+                         a->add_option("--input", v.inputs, kInputHelp);
+                         a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");
+                         a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+                         a->add_option("--rtol", v.rtol, "relative tolerance");
+                         a->add_option("--atol", v.atol, "absolute tolerance");
+                       });
+  add_verb<DbVerb>(app, code, "db", "look into tuning records", [](CLI::App* a, DbVerb& v) {
+    a->add_option("DB", v.path, "the database")->required();
+    a->add_option("ACTION", v.action, "list, best, export, import or prune")
+        ->required()
+        ->check(CLI::IsMember({"list", "best", "export", "import", "prune"}));
+    a->add_option("FILE", v.file, "JSON lines, for export and import");
+    a->add_option("--func", v.func, "only functions whose name matches");
+    a->add_flag("--json", v.json, "as JSON");
+  });
+  add_verb<WorkerVerb>(
+      app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",
+      [](CLI::App*, WorkerVerb&) {});
+  add_verb<DoctorVerb>(app, code, "doctor", "what this machine has", [](CLI::App* a, DoctorVerb& v) {
+    a->add_flag("--json", v.json, "as one JSON object");
+  });
+}
+
+}  // namespace
+
+}  // namespace nestor::cli
+
+int main(int argc, char** argv) {
+  CLI::App app{"Nestor: a tensor program scheduling compiler", "nestor"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", NESTOR_VERSION);
+  int code = 0;
+  try {
+    nestor::cli::add_verbs(app, code);
+    app.parse(argc, argv);
+    return code;
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  } catch (const nestor::UserError& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "error: not enough memory\n");
+    return 1;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\nThis is a bug of Nestor's; please report it with the command.\n", e.what());
+    return 70;
+  }
+}

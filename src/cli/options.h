@@ -1,0 +1,97 @@
+// What each verb was asked for, as plain data: only main.cpp knows the command-line library.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace nestor::cli {
+
+// Flags that every verb with a MODEL shares.
+struct ModelOptions {
+  std::string model;              // .onnx, .json, .nest, .so, or an operator written out
+  std::vector<std::string> dims;  // "batch=8", values of symbolic dimensions
+  std::vector<std::string> ops;   // .nest files with operators to register first
+  std::string target = "native";
+  int threads = 0;  // 0: as many as the target has cores
+  std::string db;   // tuning records to take schedules from
+  bool json = false;
+};
+
+struct CompileVerb {
+  ModelOptions common;
+  std::string output;
+  std::string schedule = "default";  // naive | default | a .sched file; --db adds records
+  std::vector<std::string> emit = {"so", "header"};
+  std::string weights = "inside";  // inside | beside
+  std::string name;                // prefix of the C functions; empty: the output's stem
+  bool report = false;
+};
+
+struct RunVerb {
+  ModelOptions common;
+  std::vector<std::string>
+      inputs;          // NAME=@x.npy | NAME=@x.npz[:KEY] | @all.npz | NAME=random:SEED | NAME=zeros
+  std::string output;  // .npz; empty: a summary is printed
+  std::string schedule = "default";
+};
+
+struct TuneVerb {
+  ModelOptions common;
+  std::string time = "60s";
+  int64_t trials = 0;  // 0: until the time is over
+  std::string func = "*";
+  uint64_t seed = 0;
+  std::vector<std::string> workers;  // "2" local processes, or commands that speak the worker protocol
+};
+
+struct InspectVerb {
+  ModelOptions common;
+  std::string stage = "schedule";
+  std::string func = "*";
+  std::string schedule = "default";
+  bool steps = false;
+  std::vector<std::string> dump_after;
+};
+
+struct BenchVerb {
+  ModelOptions common;
+  std::vector<std::string> schedules;  // naive | default | tuned | FILE.sched, interleaved in one run
+  bool per_func = false;
+  double seconds = 1.0;  // of measuring per schedule
+};
+
+struct VerifyVerb {
+  ModelOptions common;
+  std::string against = "oracle";  // interpreter | oracle
+  std::vector<std::string> inputs;
+  std::string expect;  // .npz with the wanted outputs
+  std::string schedule = "default";
+  double rtol = -1, atol = -1;  // negative: the bound of the design
+};
+
+struct DbVerb {
+  std::string path, action, file, func = "*";
+  bool json = false;
+};
+
+struct WorkerVerb {};
+
+struct DoctorVerb {
+  bool json = false;
+};
+
+// Each returns the process's exit code: 0, or 3 where a comparison failed. Errors are thrown.
+int run(const CompileVerb& verb);
+int run(const RunVerb& verb);
+int run(const TuneVerb& verb);
+int run(const InspectVerb& verb);
+int run(const BenchVerb& verb);
+int run(const VerifyVerb& verb);
+int run(const DbVerb& verb);
+int run(const WorkerVerb& verb);
+int run(const DoctorVerb& verb);
+
+inline constexpr int kExitComparisonFailed = 3;
+
+}  // namespace nestor::cli

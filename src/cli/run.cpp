@@ -1,0 +1,52 @@
+// `nestor run`: a model or an artifact on given inputs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "nestor/npz.h"
+#include "src/cli/common.h"
+
+namespace nestor::cli {
+
+namespace {
+
+// The first elements, and for floats what tells a sane result from garbage at a glance.
+std::string summary(const Tensor& t) {
+  std::string first;
+  double lo = 0, hi = 0, sum = 0;
+  for (int64_t i = 0; i < t.size(); ++i) {
+    const double v = t.get(i);
+    if (i < 8) first += fmt::format("{}{:.6g}", i ? ", " : "", v);
+    lo = i == 0 ? v : std::min(lo, v);
+    hi = i == 0 ? v : std::max(hi, v);
+    sum += v;
+  }
+  if (t.size() == 0) return "empty";
+  return fmt::format("[{}{}]  min {:.6g}  max {:.6g}  mean {:.6g}", first, t.size() > 8 ? ", ..." : "", lo, hi,
+                     sum / static_cast<double>(t.size()));
+}
+
+}  // namespace
+
+int run(const RunVerb& v) {
+  std::unique_ptr<Runnable> runnable;
+  if (is_artifact(v.common.model))
+    runnable = load_artifact(v.common.model, v.common.threads);
+  else
+    runnable = make_executor(compile_model(v.common.model, compile_options(v.common, v.schedule)));
+  const NamedTensors outputs = runnable->run(read_inputs(v.inputs, runnable->inputs(), -1));
+  nlohmann::json json = nlohmann::json::object();
+  std::vector<std::pair<std::string, Tensor>> ordered;
+  for (const PlanTensor& o : runnable->outputs()) {
+    const Tensor& t = outputs.at(o.name);
+    ordered.emplace_back(o.name, t);
+    json[o.name] = {{"dtype", name_of(t.dtype())}, {"shape", t.shape()}};
+    if (!v.common.json) fmt::print("{}: {}  {}\n", o.name, to_string(t.dtype(), t.shape()), summary(t));
+  }
+  if (!v.output.empty()) write_npz(v.output, ordered);
+  if (v.common.json) fmt::print("{}\n", nlohmann::json{{"outputs", json}, {"file", v.output}}.dump());
+  return 0;
+}
+
+}  // namespace nestor::cli

@@ -1,0 +1,106 @@
+// `nestor tune`: a search with a budget that holds, best so far at any moment, resumable.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "nestor/tune.h"
+#include "src/cli/common.h"
+#include "src/cli/stop.h"
+
+namespace nestor::cli {
+
+namespace {
+
+// "90s", "5m", "1h", or plain seconds.
+double parse_seconds(const std::string& text) {
+  try {
+    size_t used = 0;
+    const double value = std::stod(text, &used);
+    const std::string unit = text.substr(used);
+    const double scale = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : 0;
+    if (scale > 0 && value > 0) return value * scale;
+  } catch (const std::exception&) {
+  }
+  throw UserError(Diagnostic{"--time " + text + " is no span of time", {}, {}, "90s, 5m or 1h"});
+}
+
+std::string causes(const std::vector<int64_t>& outcomes) {
+  std::string out;
+  for (size_t i = 0; i < outcomes.size(); ++i)
+    if (outcomes[i] > 0)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", outcomes[i], name_of(static_cast<Outcome>(i)));
+  return out;
+}
+
+WorkerPoolOptions worker_options(const std::vector<std::string>& flags) {
+  WorkerPoolOptions options;
+  for (const std::string& w : flags) {
+    if (w.find_first_not_of("0123456789") == std::string::npos)
+      options.local = std::stoi(w);
+    else
+      options.commands.push_back(w);
+  }
+  if (!options.commands.empty() && flags.size() == options.commands.size()) options.local = 0;
+  return options;
+}
+
+}  // namespace
+
+int run(const TuneVerb& v) {
+  watch_interrupt();
+  ModelOptions untuned = v.common;
+  untuned.db.clear();
+  const CompileOptions compile = compile_options(untuned, "default");
+  const CompiledModel model = compile_model(v.common.model, compile);
+  std::vector<TuneTask> tasks;
+  for (const CompiledFunction* f : select(model, v.func)) {
+    TuneTask task{f->func, 0};
+    for (const KernelCall& c : model.partition.calls)
+      task.calls += model.partition.funcs[static_cast<size_t>(c.func)].name == f->func.name;
+    tasks.push_back(task);
+  }
+
+  Database db(v.common.db, Database::Mode::create);
+  TuneOptions options;
+  options.seconds = parse_seconds(v.time);
+  options.trials = v.trials;
+  options.seed = v.seed;
+  options.threads = compile.threads;
+  options.target = compile.target;
+  options.workers = worker_options(v.workers);
+  options.stop = interrupted;
+  const bool live = isatty(STDERR_FILENO);
+  options.on_progress = [live](const TuneProgress& p) {
+    if (live)
+      fmt::print(stderr, "\r{:6.1f} s  {:<30} {:4} measured  default {:.1f} us  best {:.1f} us   ", p.elapsed_s, p.func,
+                 p.measured, p.default_ns / 1e3, p.best_ns / 1e3);
+  };
+  const std::vector<TuneResult> results = tune(tasks, db, options);
+  if (live) fmt::print(stderr, "\n");
+
+  for (const TuneResult& r : results) {
+    if (v.common.json) {
+      nlohmann::json counts;
+      for (size_t i = 0; i < r.outcomes.size(); ++i) counts[name_of(static_cast<Outcome>(i))] = r.outcomes[i];
+      fmt::print("{}\n", nlohmann::json{{"func", r.func},
+                                        {"default_us", r.default_ns / 1e3},
+                                        {"best_us", r.best_ns / 1e3},
+                                        {"gain_beyond_noise", r.gain_beyond_noise},
+                                        {"measured", r.measured},
+                                        {"resumed", r.resumed},
+                                        {"outcomes", counts},
+                                        {"trace", print(r.best)}}
+                             .dump());
+      continue;
+    }
+    const std::string gain = r.gain_beyond_noise ? fmt::format("{:.2f}x", r.default_ns / std::max(r.best_ns, 1e-9))
+                                                 : "no gain beyond noise";
+    fmt::print("{:<32} default {:>10.2f} us  best {:>10.2f} us  {:<20} {} candidates{}: {}\n", r.func,
+               r.default_ns / 1e3, r.best_ns / 1e3, gain, r.measured,
+               r.resumed ? fmt::format(" (+ {} resumed)", r.resumed) : "", causes(r.outcomes));
+  }
+  return 0;
+}
+
+}  // namespace nestor::cli

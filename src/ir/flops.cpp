@@ -1,0 +1,43 @@
+#include "nestor/flops.h"
+
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+double flops_of_expr(const Expr& e) {
+  double count = 0;
+  for_each_expr(e, [&](const Expr& x) {
+    if (!is_float(x.dtype())) return;
+    const auto* call = x.as<Call>();
+    const double each = call && call->fn == Intrinsic::fma ? 2 : 1;
+    if (x.as<Binary>() || x.as<Unary>() || call || x.as<VectorReduce>()) count += each * x.type().lanes;
+  });
+  return count;
+}
+
+double flops_of_stmt(const Stmt& s) {
+  return match(
+      s,
+      [](const Seq& q) {
+        double sum = 0;
+        for (const Stmt& child : q.stmts) sum += flops_of_stmt(child);
+        return sum;
+      },
+      [](const For& f) { return static_cast<double>(as_int(f.extent).value_or(1)) * flops_of_stmt(f.body); },
+      [](const Block& b) { return flops_of_stmt(b.body); },  // init runs once in a reduction: left out
+      [](const Store& st) { return flops_of_expr(st.value); },
+      [](const Update& u) {
+        return flops_of_expr(u.value) + (is_float(u.value.dtype()) ? u.value.type().lanes : 0);
+      },
+      [](const If& i) { return flops_of_stmt(i.then_case) + (i.else_case ? flops_of_stmt(i.else_case) : 0); },
+      [](const Alloc& a) { return flops_of_stmt(a.body); },
+      [](const LetStmt& l) { return flops_of_expr(l.value) + flops_of_stmt(l.body); }, [](const Evaluate&) { return 0.0; });
+}
+
+}  // namespace
+
+double flops_of(const PrimFunc& f) { return flops_of_stmt(f.body); }
+
+}  // namespace nestor
