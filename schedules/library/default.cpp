@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
+#include "schedules/library/cuda.h"
 #include "schedules/library/planner.h"
 
 namespace nestor {
@@ -83,6 +84,7 @@ using Plan = void (*)(Schedule&, const Target&);
 }  // namespace
 
 Trace default_schedule(const PrimFunc& f, const Target& target) {
+  if (target.kind == TargetKind::cuda) return default_cuda_schedule(f, target);
   if (has_symbolic_or_empty_extent(f)) return {};
   int reductions = 0;
   for (const BlockInfo& b : blocks_of(f)) reductions += b.reduction;

@@ -23,7 +23,4 @@ void join_rows(Schedule& s, const Target& target);
 // The loop of `block` named so, or its extent -1.
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop);
 
-// The CUDA defaults (cuda.cpp): every top-level nest on blocks and threads.
-void bind_nests(Schedule& s);
-
 }  // namespace nestor::library
