@@ -1,8 +1,10 @@
-// Packing a tensor by a layout: weights at compile time, and the tests' way between logical and physical tensors.
+// Packing a tensor by a layout: weights at compile time, and the tests' way between logical and physical
+// tensors.
 //
-// A layout's expressions mostly look at one logical index each (c/16, c%16, o), so an element's place in memory is a sum of
-// one table entry per logical dimension. Dimensions that meet in one expression share a table. Evaluating the expressions
-// costs the sum of the table sizes, not the size of the tensor; what remains is a copy.
+// A layout's expressions mostly look at one logical index each (c/16, c%16, o), so an element's place in
+// memory is a sum of one table entry per logical dimension. Dimensions that meet in one expression share a
+// table. Evaluating the expressions costs the sum of the table sizes, not the size of the tensor; what
+// remains is a copy.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -23,16 +25,23 @@ int64_t evaluate(const Expr& e, const std::unordered_map<Var, int64_t>& values) 
   const int64_t x = evaluate(b->a, values), y = evaluate(b->b, values);
   const auto floor_div = [&] { return x / y - ((x % y != 0) && ((x % y < 0) != (y < 0))); };
   switch (b->op) {
-    case BinaryOp::add: return x + y;
-    case BinaryOp::sub: return x - y;
-    case BinaryOp::mul: return x * y;
-    case BinaryOp::div: return floor_div();
-    case BinaryOp::mod: return x - y * floor_div();
-    default: throw InternalError(std::string("`") + symbol(b->op) + "` in a layout");
+    case BinaryOp::add:
+      return x + y;
+    case BinaryOp::sub:
+      return x - y;
+    case BinaryOp::mul:
+      return x * y;
+    case BinaryOp::div:
+      return floor_div();
+    case BinaryOp::mod:
+      return x - y * floor_div();
+    default:
+      throw InternalError(std::string("`") + symbol(b->op) + "` in a layout");
   }
 }
 
-// Logical dimensions that one expression reads together, first to last, and the offset of each combination of them.
+// Logical dimensions that one expression reads together, first to last, and the offset of each combination of
+// them.
 struct Table {
   std::vector<size_t> dims;
   std::vector<int64_t> offsets;  // row major over dims
@@ -116,7 +125,8 @@ class PhysicalOrder {
     std::vector<size_t> mine;
     for (size_t p = 0; p < exprs.size(); ++p) {
       const std::vector<size_t> used = dims_of(exprs[p]);
-      if (!used.empty() && std::find(t.dims.begin(), t.dims.end(), used[0]) != t.dims.end()) mine.push_back(p);
+      if (!used.empty() && std::find(t.dims.begin(), t.dims.end(), used[0]) != t.dims.end())
+        mine.push_back(p);
     }
     int64_t count = 1;
     for (size_t d : t.dims) count *= shape_[d];
@@ -151,10 +161,14 @@ void copy_elements(int width, const void* from, void* to, bool scatter, Visit&& 
       visit([&](int64_t logical, int64_t physical) { out[logical] = in[physical]; });
   };
   switch (width) {
-    case 1: return run(uint8_t{});
-    case 2: return run(uint16_t{});
-    case 4: return run(uint32_t{});
-    default: return run(uint64_t{});
+    case 1:
+      return run(uint8_t{});
+    case 2:
+      return run(uint16_t{});
+    case 4:
+      return run(uint32_t{});
+    default:
+      return run(uint64_t{});
   }
 }
 
@@ -168,7 +182,8 @@ Tensor pack(const Tensor& logical, const BufferDecl& decl) {
   Tensor out(logical.dtype(), order.physical_shape_of());
   if (decl.layout->pad != 0)
     for (int64_t i = 0; i < out.size(); ++i) out.set(i, decl.layout->pad);
-  copy_elements(bytes_of(logical.dtype()), logical.data(), out.data(), true, [&](auto&& f) { order.for_each(f); });
+  copy_elements(bytes_of(logical.dtype()), logical.data(), out.data(), true,
+                [&](auto&& f) { order.for_each(f); });
   return out;
 }
 
@@ -181,7 +196,8 @@ Tensor unpack(const Tensor& physical, const BufferDecl& decl) {
     return out;
   }
   const PhysicalOrder order(decl);
-  copy_elements(bytes_of(out.dtype()), physical.data(), out.data(), false, [&](auto&& f) { order.for_each(f); });
+  copy_elements(bytes_of(out.dtype()), physical.data(), out.data(), false,
+                [&](auto&& f) { order.for_each(f); });
   return out;
 }
 

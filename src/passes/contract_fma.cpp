@@ -1,5 +1,5 @@
-// a*b + c becomes fma(a, b, c), rounded once, in f32 and f64. It happens here and not in the machine-code generator, so
-// that the interpreter of lowered functions rounds where the machine does.
+// a*b + c becomes fma(a, b, c), rounded once, in f32 and f64. It happens here and not in the machine-code
+// generator, so that the interpreter of lowered functions rounds where the machine does.
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 
@@ -17,11 +17,15 @@ struct Contractor : Rewriter {
       const auto* b = x.as<Binary>();
       return b && b->op == BinaryOp::mul ? b : nullptr;
     };
-    const auto fma = [](Expr a, Expr b, Expr c) { return make::call(Intrinsic::fma, {std::move(a), std::move(b), std::move(c)}); };
+    const auto fma = [](Expr a, Expr b, Expr c) {
+      return make::call(Intrinsic::fma, {std::move(a), std::move(b), std::move(c)});
+    };
     const bool minus = sum->op == BinaryOp::sub;
     // Of two products the right one is contracted: in `X + a*b` the left is the accumulator.
-    if (const auto* p = product(sum->b)) return fma(minus ? make::unary(UnaryOp::neg, p->a) : p->a, p->b, sum->a);
-    if (const auto* p = product(sum->a)) return fma(p->a, p->b, minus ? make::unary(UnaryOp::neg, sum->b) : sum->b);
+    if (const auto* p = product(sum->b))
+      return fma(minus ? make::unary(UnaryOp::neg, p->a) : p->a, p->b, sum->a);
+    if (const auto* p = product(sum->a))
+      return fma(p->a, p->b, minus ? make::unary(UnaryOp::neg, sum->b) : sum->b);
     return out;
   }
 };

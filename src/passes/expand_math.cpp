@@ -1,15 +1,17 @@
-// exp, log, tanh, erf, sigmoid and pow of f32 become arithmetic: range reduction, a polynomial, and the exponent put back by
-// integer operations. Written in IR, they work for scalars and vectors of any width, the interpreter and the machine agree
-// on every bit, and no math library is linked.
+// exp, log, tanh, erf, sigmoid and pow of f32 become arithmetic: range reduction, a polynomial, and the
+// exponent put back by integer operations. Written in IR, they work for scalars and vectors of any width, the
+// interpreter and the machine agree on every bit, and no math library is linked.
 //
-// Largest errors in units of the last place, measured over a third of all floats, denormal arguments and results included:
+// Largest errors in units of the last place, measured over a third of all floats, denormal arguments and
+// results included:
 //
 //   exp 1.03   log 0.94   tanh 1.47   sigmoid 2.41   erf 1.11   pow 0.52
 //
 // Infinities, zeros and NaN come out as in C99's Annex F.
 //
-// The polynomials were fitted to the least largest relative error (Lawson's iteration on Chebyshev nodes), coefficients
-// rounded to f32 one after the other, lowest first, the rest refitted. f64 stays a call of the C library.
+// The polynomials were fitted to the least largest relative error (Lawson's iteration on Chebyshev nodes),
+// coefficients rounded to f32 one after the other, lowest first, the rest refitted. f64 stays a call of the C
+// library.
 #include <cmath>
 #include <limits>
 
@@ -28,7 +30,8 @@ constexpr double kLn2 = 0.6931471805599453;
 // Builds an expansion: operations on vectors of some width, values used twice bound to variables.
 class Expansion {
  public:
-  explicit Expansion(int lanes) : f32_{DType::f32, lanes}, f64_{DType::f64, lanes}, i32_{DType::i32, lanes}, i64_{DType::i64, lanes} {}
+  explicit Expansion(int lanes)
+      : f32_{DType::f32, lanes}, f64_{DType::f64, lanes}, i32_{DType::i32, lanes}, i64_{DType::i64, lanes} {}
 
   Expr finish(Expr e) {
     for (size_t i = lets_.size(); i-- > 0;) e = make::let(lets_[i].first, lets_[i].second, std::move(e));
@@ -51,8 +54,8 @@ class Expansion {
     const Expr x = name("x", x0);
     const auto [m1, exponent] = split_exponent(x);
     const Expr m = name("m", to_f32(m1) - f(1));
-    const Expr p = poly(m, {0x1.5555060p-2, -0x1.fffefap-3, 0x1.99d050p-3, -0x1.559c66p-3, 0x1.1ed562p-3, -0x1.f332b8p-4,
-                            0x1.1e6ccap-3, -0x1.07c48ap-3});
+    const Expr p = poly(m, {0x1.5555060p-2, -0x1.fffefap-3, 0x1.99d050p-3, -0x1.559c66p-3, 0x1.1ed562p-3,
+                            -0x1.f332b8p-4, 0x1.1e6ccap-3, -0x1.07c48ap-3});
     const Expr log_m = fma(fma(p, m, f(-0.5)), m * m, m);
     const Expr regular = fma(make::cast(f32_, exponent), f(kLn2), log_m);
     const Expr special = make::select(eq(x, f(0)), f(-kInf), make::select(lt(x, f(0)), f(NAN), x));
@@ -75,11 +78,12 @@ class Expansion {
 
   Expr erf(const Expr& x0) {
     const Expr x = name("x", x0), ax = name("ax", abs(x)), t = name("t", ax * ax);
-    const Expr p = poly(t, {0x1.06eba6p-3, -0x1.8126eep-2, 0x1.ce1c1ep-4, -0x1.b6a7c6p-6, 0x1.47f6fep-8, -0x1.3d5ffap-11});
+    const Expr p = poly(
+        t, {0x1.06eba6p-3, -0x1.8126eep-2, 0x1.ce1c1ep-4, -0x1.b6a7c6p-6, 0x1.47f6fep-8, -0x1.3d5ffap-11});
     const Expr small = fma(ax, p, ax);
     const Expr axc = name("axc", min(f(4), ax));  // beyond 4 the result is 1
-    const Expr q = name("q", poly(axc, {0x1.62d8aap-13, -0x1.212626p+0, -0x1.444d26p-1, -0x1.bb44d6p-4, 0x1.9aeap-6,
-                                        -0x1.105edcp-8, 0x1.c44a9ep-12, -0x1.5d59dcp-16}));
+    const Expr q = name("q", poly(axc, {0x1.62d8aap-13, -0x1.212626p+0, -0x1.444d26p-1, -0x1.bb44d6p-4,
+                                        0x1.9aeap-6, -0x1.105edcp-8, 0x1.c44a9ep-12, -0x1.5d59dcp-16}));
     const Expr large = f(1) - exp_in_range(q);
     return with_sign_of(make::select(lt(ax, f(0.9)), small, large), x);
   }
@@ -94,9 +98,11 @@ class Expansion {
     const Expr half = y * f(0.5);
     const Expr is_integer = eq(floor(y), y), is_odd = logical_and(is_integer, ne(floor(half), half));
     const Expr negative = lt(make::bitcast(i32_, x), i(0));
-    const Expr is_signed = make::select(logical_and(negative, is_odd), make::unary(UnaryOp::neg, magnitude), magnitude);
+    const Expr is_signed =
+        make::select(logical_and(negative, is_odd), make::unary(UnaryOp::neg, magnitude), magnitude);
     const Expr undefined = logical_and(logical_and(lt(x, f(0)), gt(x, f(-kInf))), logical_not(is_integer));
-    const Expr one = logical_or(logical_or(eq(x, f(1)), eq(y, f(0))), logical_and(eq(x, f(-1)), eq(abs(y), f(kInf))));
+    const Expr one =
+        logical_or(logical_or(eq(x, f(1)), eq(y, f(0))), logical_and(eq(x, f(-1)), eq(abs(y), f(kInf))));
     return make::select(one, f(1), make::select(undefined, f(NAN), is_signed));
   }
 
@@ -105,7 +111,9 @@ class Expansion {
   Expr d(double v) const { return make::imm(v, f64_); }
   Expr i(int64_t v) const { return make::broadcast(make::int_imm(v, {DType::i32, 1}), i32_.lanes); }
   Expr l(int64_t v) const { return make::broadcast(make::int_imm(v, {DType::i64, 1}), i64_.lanes); }
-  static Expr fma(Expr a, Expr b, Expr c) { return make::call(Intrinsic::fma, {std::move(a), std::move(b), std::move(c)}); }
+  static Expr fma(Expr a, Expr b, Expr c) {
+    return make::call(Intrinsic::fma, {std::move(a), std::move(b), std::move(c)});
+  }
   static Expr abs(Expr x) { return make::call(Intrinsic::abs, {std::move(x)}); }
   static Expr floor(Expr x) { return make::call(Intrinsic::floor, {std::move(x)}); }
   static Expr bit(BinaryOp op, Expr a, Expr b) { return make::binary(op, std::move(a), std::move(b)); }
@@ -123,9 +131,9 @@ class Expansion {
     return to_f32(bit(BinaryOp::bit_or, make::bitcast(i32_, std::move(magnitude)), sign));
   }
 
-  // exp of x in [-104, 89] or NaN: x = n ln2 + r, exp(r) = 1 + r + r^2 q(r), times 2^n in two steps, so that neither
-  // denormal results nor those near the largest lose a bit. Adding 1.5*2^23 rounds to an integer and leaves it in the low
-  // bits of the sum.
+  // exp of x in [-104, 89] or NaN: x = n ln2 + r, exp(r) = 1 + r + r^2 q(r), times 2^n in two steps, so that
+  // neither denormal results nor those near the largest lose a bit. Adding 1.5*2^23 rounds to an integer and
+  // leaves it in the low bits of the sum.
   Expr exp_in_range(const Expr& x) {
     constexpr double magic = 0x1.8p23;
     constexpr int64_t magic_bits = 0x4b400000;
@@ -158,7 +166,8 @@ class Expansion {
     const Expr s = name("s", q * q);
     const Expr series = poly(s, {1.0, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13});
     const Expr finite = fma(q * d(2 * kLog2e), series, make::cast(f64_, exponent));
-    const Expr unusual = make::select(eq(x, f(0)), d(-kInf), make::cast(f64_, x));  // infinity and NaN are their own
+    const Expr unusual =
+        make::select(eq(x, f(0)), d(-kInf), make::cast(f64_, x));  // infinity and NaN are their own
     return make::select(logical_and(gt(x, f(0)), lt(x, f(kInf))), finite, unusual);
   }
 
@@ -207,13 +216,20 @@ struct MathExpander : Rewriter {
       if (a.type().lanes == t.lanes && is_float(a.dtype())) args.push_back(make::cast(f32, a));
     const auto done = [&](Expr value) { return make::cast(t, m.finish(std::move(value))); };
     switch (call.fn) {
-      case Intrinsic::exp: return done(m.exp(args[0]));
-      case Intrinsic::log: return done(m.log(args[0]));
-      case Intrinsic::tanh: return done(m.tanh(args[0]));
-      case Intrinsic::sigmoid: return done(m.sigmoid(args[0]));
-      case Intrinsic::erf: return done(m.erf(args[0]));
-      case Intrinsic::pow: return done(m.pow(args[0], args[1]));
-      default: return e;
+      case Intrinsic::exp:
+        return done(m.exp(args[0]));
+      case Intrinsic::log:
+        return done(m.log(args[0]));
+      case Intrinsic::tanh:
+        return done(m.tanh(args[0]));
+      case Intrinsic::sigmoid:
+        return done(m.sigmoid(args[0]));
+      case Intrinsic::erf:
+        return done(m.erf(args[0]));
+      case Intrinsic::pow:
+        return done(m.pow(args[0], args[1]));
+      default:
+        return e;
     }
   }
 };

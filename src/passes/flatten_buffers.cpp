@@ -1,4 +1,5 @@
-// Layouts are applied and every buffer becomes one-dimensional: an index is the physical element's place in memory.
+// Layouts are applied and every buffer becomes one-dimensional: an index is the physical element's place in
+// memory.
 #include "nestor/error.h"
 #include "nestor/layout.h"
 #include "nestor/walk.h"

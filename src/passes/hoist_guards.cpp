@@ -4,8 +4,9 @@
 //   if (c) A; if (c) B            ->  if (c) { A; B }
 //   for i in 14 { if (i < 9) S }  ->  for i in 9 S
 //
-// The last gives the rest of a peeled loop constant extents, so that its register tile keeps constant indices. Where the
-// bound isn't constant only serial and parallel loops are cut. Conditions that read memory stay where they are.
+// The last gives the rest of a peeled loop constant extents, so that its register tile keeps constant
+// indices. Where the bound isn't constant only serial and parallel loops are cut. Conditions that read memory
+// stay where they are.
 #include "src/passes/linear.h"
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
@@ -25,11 +26,20 @@ std::optional<Bound> bound_of(const Expr& condition, const Var& v, const Facts& 
   if (!b || b->a.type() != Type{}) return std::nullopt;
   Expr low = b->a, high = b->b;  // low < high
   switch (b->op) {
-    case BinaryOp::lt: break;
-    case BinaryOp::le: high = high + 1; break;
-    case BinaryOp::gt: std::swap(low, high); break;
-    case BinaryOp::ge: std::swap(low, high); high = high + 1; break;
-    default: return std::nullopt;
+    case BinaryOp::lt:
+      break;
+    case BinaryOp::le:
+      high = high + 1;
+      break;
+    case BinaryOp::gt:
+      std::swap(low, high);
+      break;
+    case BinaryOp::ge:
+      std::swap(low, high);
+      high = high + 1;
+      break;
+    default:
+      return std::nullopt;
   }
   const auto s = strided(low - high, v);  // base + stride * v < 0
   const auto stride = s ? as_int(simplify(s->stride)) : std::nullopt;
@@ -38,7 +48,7 @@ std::optional<Bound> bound_of(const Expr& condition, const Var& v, const Facts& 
   const auto base = as_int(simplify(s->base, facts));
   if (!base) return std::nullopt;
   if (*stride > 0) return Bound{true, Expr(*stride - 1 - *base) / *stride};  // v < ceil(-base / stride)
-  return Bound{false, Expr(*base) / -*stride + 1};                          // v > base / -stride
+  return Bound{false, Expr(*base) / -*stride + 1};                           // v > base / -stride
 }
 
 class Hoister : public ScopedRewriter {
@@ -108,7 +118,8 @@ class Hoister : public ScopedRewriter {
     for (const Stmt& next : seq.stmts) {
       const auto* b = next.as<If>();
       const auto* a = out.empty() ? nullptr : out.back().as<If>();
-      const bool joins = a && b && !a->else_case && !b->else_case && !has_load(a->cond) && same(a->cond, b->cond);
+      const bool joins =
+          a && b && !a->else_case && !b->else_case && !has_load(a->cond) && same(a->cond, b->cond);
       if (joins)
         out.back() = make::if_then(a->cond, make::seq({a->then_case, b->then_case}));
       else

@@ -16,6 +16,7 @@
 #include "nestor/error.h"
 #include "nestor/print.h"
 #include "src/passes/passes.h"
+#include "src/passes/refuse.h"
 #include "src/passes/region.h"
 #include "src/passes/same_thread.h"
 
@@ -158,11 +159,9 @@ class BarrierInserter {
     }
     facts_ = outer;
     if (has_barrier(body) && diverges(loop.extent))
-      throw ScheduleError(Diagnostic{"loop `" + loop.var->name + "` needs a barrier inside, but its extent " +
-                                         print(loop.extent) + " may differ between threads",
-                                     {},
-                                     {},
-                                     "make the extent the same for all threads: use tail=guard"});
+      refuse("loop `" + loop.var->name + "` needs a barrier inside, but its extent " + print(loop.extent) +
+                 " may differ between threads",
+             "make the extent the same for all threads: use tail=guard");
     if (body.same_as(loop.body)) return s;
     return make::loop(loop.var, loop.extent, std::move(body), loop.kind, loop.thread, loop.annotations);
   }
@@ -191,11 +190,8 @@ class BarrierInserter {
   // The condition goes around the parts of the branch, and each part is walked anew.
   Stmt walk_pushed_inward(const If& branch, Past& past) {
     if (has_load(branch.cond))
-      throw ScheduleError(Diagnostic{
-          "a barrier is needed where threads may disagree: inside of `if (" + print(branch.cond) + ")`",
-          {},
-          {},
-          "move the condition into the blocks, or bind the loop to blocks instead of threads"});
+      refuse("a barrier is needed where threads may disagree: inside of `if (" + print(branch.cond) + ")`",
+             "move the condition into the blocks, or bind the loop to blocks instead of threads");
     std::vector<Stmt> parts;
     if (branch.else_case)
       parts = {make::if_then(branch.cond, branch.then_case),

@@ -8,7 +8,8 @@ namespace nestor::passes {
 
 namespace {
 
-// Everything an expression says, as words, in pre-order with the number of children: equal words, equal expressions.
+// Everything an expression says, as words, in pre-order with the number of children: equal words, equal
+// expressions.
 std::vector<uint64_t> words(const Expr& e) {
   std::vector<uint64_t> out;
   for_each_expr(e, [&](const Expr& x) {
@@ -25,15 +26,17 @@ std::vector<uint64_t> words(const Expr& e) {
         },
         [&](const Binary& b) { word(b.op); }, [&](const Unary& u) { word(u.op); },
         [&](const Call& c) { word(c.fn); }, [&](const Let& l) { identity(l.var.get()); },
-        [&](const VectorReduce& r) { word(r.op); }, [](const Select&) {}, [](const Cast&) {}, [](const Ramp&) {},
-        [](const Broadcast&) {});
+        [&](const VectorReduce& r) { word(r.op); }, [](const Select&) {}, [](const Cast&) {},
+        [](const Ramp&) {}, [](const Broadcast&) {});
   });
   return out;
 }
 
 }  // namespace
 
-bool same(const Expr& a, const Expr& b) { return a.same_as(b) || (a && b && words(a) == words(b)); }
+bool same(const Expr& a, const Expr& b) {
+  return a.same_as(b) || (a && b && words(a) == words(b));
+}
 
 size_t HashExpr::operator()(const Expr& e) const {
   uint64_t h = 0xcbf29ce484222325ULL;
@@ -89,13 +92,16 @@ std::optional<Strided> strided(const Expr& e, const Var& v) {
   const auto x = strided(b->a, v), y = strided(b->b, v);
   if (!x || !y) return std::nullopt;
   switch (b->op) {
-    case BinaryOp::add: return Strided{x->base + y->base, x->stride + y->stride};
-    case BinaryOp::sub: return Strided{x->base - y->base, x->stride - y->stride};
+    case BinaryOp::add:
+      return Strided{x->base + y->base, x->stride + y->stride};
+    case BinaryOp::sub:
+      return Strided{x->base - y->base, x->stride - y->stride};
     case BinaryOp::mul:
       if (is_const_int(y->stride, 0)) return Strided{x->base * y->base, x->stride * y->base};
       if (is_const_int(x->stride, 0)) return Strided{x->base * y->base, x->base * y->stride};
       return std::nullopt;
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -1,4 +1,5 @@
-// Integer expressions as sums: constant + Σ coefficient * atom, where an atom is a variable or anything that isn't linear.
+// Integer expressions as sums: constant + Σ coefficient * atom, where an atom is a variable or anything that
+// isn't linear.
 #pragma once
 
 #include <optional>

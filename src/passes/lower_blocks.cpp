@@ -1,5 +1,6 @@
-// Blocks become plain statements: iterators are replaced by their bindings, and what decides whether an instance runs
-// (every binding inside its domain, and `where`) becomes an If unless the ranges of the loops prove it.
+// Blocks become plain statements: iterators are replaced by their bindings, and what decides whether an
+// instance runs (every binding inside its domain, and `where`) becomes an If unless the ranges of the loops
+// prove it.
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
 

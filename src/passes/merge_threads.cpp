@@ -1,14 +1,14 @@
-// A kernel is one program that every thread runs. Schedules bind each block's loops by themselves, so a kernel may hold
-// several loops bound to threadIdx.x, one after the other, of different extents: copying a tile to shared memory, then
-// computing with it. This pass gives each kernel (each statement of the function's top level that binds anything) one nest
-// of block and thread loops around all of it:
+// A kernel is one program that every thread runs. Schedules bind each block's loops by themselves, so a
+// kernel may hold several loops bound to threadIdx.x, one after the other, of different extents: copying a
+// tile to shared memory, then computing with it. This pass gives each kernel (each statement of the
+// function's top level that binds anything) one nest of block and thread loops around all of it:
 //
 //   blockIdx.x b in 8 { for k { threadIdx.x t in 32 {copy}; threadIdx.x u in 64 {compute} } }
 //   ->  blockIdx.x b in 8 { threadIdx.x u in 64 { for k { if (u < 32) {copy}; {compute} } } }
 //
-// Work outside of any loop of a thread tag is done by the tag's first thread alone, except on a thread's own (local)
-// memory. All of a kernel is inside of its block loops, and those are outermost: blocks can't wait for each other.
-// Parallel and vectorized loops that weren't bound, and virtual threads, become serial.
+// Work outside of any loop of a thread tag is done by the tag's first thread alone, except on a thread's own
+// (local) memory. All of a kernel is inside of its block loops, and those are outermost: blocks can't wait
+// for each other. Parallel and vectorized loops that weren't bound, and virtual threads, become serial.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -17,6 +17,7 @@
 #include "nestor/print.h"
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
+#include "src/passes/refuse.h"
 
 namespace nestor::passes {
 
@@ -43,9 +44,9 @@ class Kernel : public Rewriter {
       if (!loop || loop->kind != ForKind::thread || loop->thread == ThreadTag::vthread) return;
       const auto extent = as_int(loop->extent);
       if (!extent)
-        throw ScheduleError(Diagnostic{std::string("loop `") + loop->var->name + "` is bound to " + name_of(loop->thread) +
-                                           ", but its extent " + print(loop->extent) + " isn't constant",
-                                       {}, {}, "split it by a constant and bind the inner loop"});
+        refuse(std::string("loop `") + loop->var->name + "` is bound to " + name_of(loop->thread) +
+                   ", but its extent " + print(loop->extent) + " isn't constant",
+               "split it by a constant and bind the inner loop");
       Dimension& d = dimension(loop->thread);
       if (d.var && is_block(loop->thread)) refuse_blocks(*loop, "in a kernel that has such blocks already");
       if (!d.var || *extent > d.extent) d = {make_var(loop->var->name), *extent};
@@ -75,12 +76,14 @@ class Kernel : public Rewriter {
     std::set<std::string> taken;
     for_each_stmt(s, [&](const Stmt& inner) {
       const auto* loop = inner.as<For>();
-      if (loop && (loop->kind != ForKind::thread || loop->thread == ThreadTag::vthread)) taken.insert(loop->var->name);
+      if (loop && (loop->kind != ForKind::thread || loop->thread == ThreadTag::vthread))
+        taken.insert(loop->var->name);
     });
     for (Dimension& d : dims_) {
       if (!d.var) continue;
       std::string name = d.var->name;
-      for (int i = 0; !taken.insert(name).second; ++i) name = d.var->name + "t" + (i ? std::to_string(i) : "");
+      for (int i = 0; !taken.insert(name).second; ++i)
+        name = d.var->name + "t" + (i ? std::to_string(i) : "");
       if (name != d.var->name) d.var = make_var(name);
     }
   }
@@ -93,9 +96,9 @@ class Kernel : public Rewriter {
 
   // Blocks of one kernel can't wait for each other, so what they do must be one loop nest.
   [[noreturn]] static void refuse_blocks(const For& loop, const std::string& where) {
-    throw ScheduleError(Diagnostic{"loop `" + loop.var->name + "` is bound to " + name_of(loop.thread) + " " + where +
-                                       ", and blocks can't wait for each other",
-                                   {}, {}, "loops bound to blockIdx stand outermost, one per tag: use reorder and compute_at"});
+    refuse("loop `" + loop.var->name + "` is bound to " + name_of(loop.thread) + " " + where +
+               ", and blocks can't wait for each other",
+           "loops bound to blockIdx stand outermost, one per tag: use reorder and compute_at");
   }
   static void require_no_blocks(const For& serial) {
     if (is_const_int(serial.extent, 1)) return;
@@ -110,24 +113,27 @@ class Kernel : public Rewriter {
       require_no_blocks(loop);
       const ForKind kind = loop.kind == ForKind::unrolled ? ForKind::unrolled : ForKind::serial;
       Stmt body = stmt(loop.body);
-      return body ? make::loop(loop.var, loop.extent, std::move(body), kind, ThreadTag::none, loop.annotations) : Stmt();
+      return body
+                 ? make::loop(loop.var, loop.extent, std::move(body), kind, ThreadTag::none, loop.annotations)
+                 : Stmt();
     }
     const Dimension d = dimension(loop.thread);
     inside_.push_back(loop.thread);
     Stmt body = stmt(substitute(loop.body, VarMap{{loop.var, d.var}}));
     inside_.pop_back();
-    return body && *as_int(loop.extent) < d.extent ? make::if_then(lt(d.var, loop.extent), std::move(body)) : body;
+    return body && *as_int(loop.extent) < d.extent ? make::if_then(lt(d.var, loop.extent), std::move(body))
+                                                   : body;
   }
 
-  // The nest will stand around the allocation. Only where all its thread loops did already is this its place; `compact`
-  // finds the others theirs.
+  // The nest will stand around the allocation. Only where all its thread loops did already is this its place;
+  // `compact` finds the others theirs.
   Stmt in_allocation(const Alloc& a) {
     const auto is_thread = [](ThreadTag t) { return t >= ThreadTag::thread_x; };
     const bool by_thread = std::any_of(inside_.begin(), inside_.end(), is_thread);
     const BufferDecl& decl = a.decl;
     if (by_thread && decl.scope == Scope::shared)
-      throw ScheduleError(Diagnostic{"buffer " + decl.buffer->name + " is `shared`, but each thread has one of its own", {}, {},
-                                     "set_scope " + decl.buffer->name + " local"});
+      refuse("buffer " + decl.buffer->name + " is `shared`, but each thread has one of its own",
+             "set_scope " + decl.buffer->name + " local");
     Stmt body = stmt(a.body);
     bool by_all = decl.scope != Scope::shared;
     for (size_t i = 0; i < kOrder.size() && decl.scope == Scope::local; ++i)
@@ -145,9 +151,9 @@ class Kernel : public Rewriter {
     for (size_t i = 0; i < kOrder.size(); ++i) {
       if (dims_[i].extent <= 1 || inside(kOrder[i])) continue;
       if (is_block(kOrder[i]))
-        throw ScheduleError(Diagnostic{"a part of the kernel stands outside of loop `" + dims_[i].var->name + "`, bound to " +
-                                           name_of(kOrder[i]) + ", and its blocks can't wait for it",
-                                       {}, {}, "move it into the loop, or out of the kernel to the function's top level"});
+        refuse("a part of the kernel stands outside of loop `" + dims_[i].var->name + "`, bound to " +
+                   name_of(kOrder[i]) + ", and its blocks can't wait for it",
+               "move it into the loop, or out of the kernel to the function's top level");
       first = logical_and(first, eq(dims_[i].var, 0));
     }
     return is_const_int(first, 1) ? s : make::if_then(first, s);

@@ -1,6 +1,7 @@
-// Loops annotated `tail("peel")` or `tail("balanced")` are cut where their guards begin or stop to hold for all that runs
-// inside: the full part needs no guards, the ragged rest has guards with constants in them, which `hoist_guards` turns into
-// extents. A parallel loop stays one loop and branches inside, so that the parts still run at the same time.
+// Loops annotated `tail("peel")` or `tail("balanced")` are cut where their guards begin or stop to hold for
+// all that runs inside: the full part needs no guards, the ragged rest has guards with constants in them,
+// which `hoist_guards` turns into extents. A parallel loop stays one loop and branches inside, so that the
+// parts still run at the same time.
 //
 //   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
 //   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }
@@ -25,7 +26,8 @@ class Partitioner : public ScopedRewriter {
       return make::loop(loop->var, loop->extent, stmt(loop->body), loop->kind, loop->thread, annotations);
     }
     const std::vector<Interval> parts = {{0, full.lo - 1}, full, {full.hi + 1, *extent - 1}};
-    if (loop->kind == ForKind::parallel || loop->kind == ForKind::thread) return branches(*loop, parts, annotations);
+    if (loop->kind == ForKind::parallel || loop->kind == ForKind::thread)
+      return branches(*loop, parts, annotations);
     std::vector<Stmt> out;
     for (const Interval& part : parts)
       if (part.lo <= part.hi) out.push_back(separate(*loop, part, annotations, !out.empty()));

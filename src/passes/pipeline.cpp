@@ -1,14 +1,14 @@
-// Lowering as a list one reads from top to bottom. Each row says what holds once its pass has run; the order is the
-// argument: regions are analysed while blocks still say what is a reduction, layouts are gone before vectors come, and
-// rounding (fma) is fixed before the math functions are expanded, whose own order of rounding must not be touched.
-#include "nestor/passes.h"
-
+// Lowering as a list one reads from top to bottom. Each row says what holds once its pass has run; the order
+// is the argument: regions are analysed while blocks still say what is a reduction, layouts are gone before
+// vectors come, and rounding (fma) is fixed before the math functions are expanded, whose own order of
+// rounding must not be touched.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
 
 #include "nestor/check.h"
 #include "nestor/error.h"
+#include "nestor/passes.h"
 #include "nestor/print.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
@@ -18,9 +18,13 @@ namespace nestor {
 
 namespace {
 
-PrimFunc run_simplify(const PrimFunc& f, const Target&) { return simplify(f, {.drop_unit_loops = true}); }
+PrimFunc run_simplify(const PrimFunc& f, const Target&) {
+  return simplify(f, {.drop_unit_loops = true});
+}
 
-PrimFunc run_simplify_and_drop(const PrimFunc& f, const Target&) { return simplify(f, {.drop_unit_loops = true}); }
+PrimFunc run_simplify_and_drop(const PrimFunc& f, const Target&) {
+  return simplify(f, {.drop_unit_loops = true});
+}
 
 const char* const kSimplified = "indices and guards are in simplest form";
 
@@ -72,7 +76,9 @@ void check_names(const std::vector<Pass>& passes, const std::vector<std::string>
 
 }  // namespace
 
-const std::vector<Pass>& pipeline(TargetKind kind) { return kind == TargetKind::cuda ? kCuda : kCpu; }
+const std::vector<Pass>& pipeline(TargetKind kind) {
+  return kind == TargetKind::cuda ? kCuda : kCpu;
+}
 
 PrimFunc lower(const PrimFunc& f, const Target& target, const LowerOptions& options) {
   const std::vector<Pass>& list = pipeline(target.kind);

@@ -1,19 +1,20 @@
-// `local` buffers become registers: each vector or scalar that is written or read under one constant index is an element of
-// its own, in a buffer of vector type that has no address. The code generator makes a variable of each element, and an
-// accumulator carried around a loop becomes a phi. Nothing here spills by itself; an index that still varies is an error
-// that names the loop, since memory in the inner loop is exactly what the schedule wanted to avoid.
+// `local` buffers become registers: each vector or scalar that is written or read under one constant index is
+// an element of its own, in a buffer of vector type that has no address. The code generator makes a variable
+// of each element, and an accumulator carried around a loop becomes a phi. Nothing here spills by itself; an
+// index that still varies is an error that names the loop, since memory in the inner loop is exactly what the
+// schedule wanted to avoid.
 //
-// Masks fall away where every access of an element has the same one: lanes outside of it are never looked at. Where masks
-// differ, a masked store keeps the other lanes by a select, and the element starts at 0.
+// Masks fall away where every access of an element has the same one: lanes outside of it are never looked at.
+// Where masks differ, a masked store keeps the other lanes by a select, and the element starts at 0.
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include "nestor/error.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
 #include "src/passes/linear.h"
 #include "src/passes/passes.h"
+#include "src/passes/refuse.h"
 
 namespace nestor::passes {
 
@@ -21,10 +22,10 @@ namespace {
 
 struct Element {
   int lanes = 1;
-  int64_t stride = 1;    // between lanes: registers don't mind
-  Expr mask;             // of all accesses, where they agree
-  bool blends = false;   // they don't
-  int ordinal = 0;       // in the register buffer of its width
+  int64_t stride = 1;   // between lanes: registers don't mind
+  Expr mask;            // of all accesses, where they agree
+  bool blends = false;  // they don't
+  int ordinal = 0;      // in the register buffer of its width
 };
 
 struct Place {
@@ -36,15 +37,16 @@ struct Place {
 [[noreturn]] void fail_varying(const Buffer& b, const Expr& index, const std::set<std::string>& loops) {
   std::string names;
   for (const std::string& n : loops) names += (names.empty() ? "`" : ", `") + n + "`";
-  throw ScheduleError(Diagnostic{"buffer " + b->name + " is `local` (registers), but its index " + print(index) +
-                                     " is not constant: it depends on loop " + names,
-                                 {}, {}, "unroll loop " + names + " or vectorize it, or keep " + b->name + " in memory: set_scope " +
-                                             b->name + " global"});
+  refuse("buffer " + b->name + " is `local` (registers), but its index " + print(index) +
+             " is not constant: it depends on loop " + names,
+         "unroll loop " + names + " or vectorize it, or keep " + b->name + " in memory: set_scope " +
+             b->name + " global");
 }
 
 std::string shape_of(int lanes, int64_t stride) {
   if (lanes == 1) return "single elements";
-  return "vectors of " + std::to_string(lanes) + (stride == 1 ? "" : " elements " + std::to_string(stride) + " apart");
+  return "vectors of " + std::to_string(lanes) +
+         (stride == 1 ? "" : " elements " + std::to_string(stride) + " apart");
 }
 
 Place place_of(const Buffer& b, const Expr& index) {
@@ -57,8 +59,9 @@ Place place_of(const Buffer& b, const Expr& index) {
     if (const auto* v = e.as<VarRef>()) loops.insert(v->var->name);
   });
   if (!loops.empty()) fail_varying(b, index, loops);
-  throw ScheduleError(Diagnostic{"buffer " + b->name + " is `local` (registers), but its lanes are not evenly spaced at " + print(index),
-                                 {}, {}, "vectorize a loop of one of its dimensions"});
+  refuse(
+      "buffer " + b->name + " is `local` (registers), but its lanes are not evenly spaced at " + print(index),
+      "vectorize a loop of one of its dimensions");
 }
 
 // The number of leading lanes that a mask `ramp(0,1) < n` leaves.
@@ -85,15 +88,19 @@ class Promotion : public Rewriter {
     std::map<int, int> counts;
     for (auto& [offset, element] : elements_) element.ordinal = counts[element.lanes]++;
     for (const auto& [lanes, count] : counts) {
-      const std::string name = counts.size() == 1 ? buffer_->name : buffer_->name + "_x" + std::to_string(lanes);
-      registers_[lanes] = {make_buffer(name, buffer_->type.with_lanes(lanes)), {count}, Scope::local, std::nullopt};
+      const std::string name =
+          counts.size() == 1 ? buffer_->name : buffer_->name + "_x" + std::to_string(lanes);
+      registers_[lanes] = {
+          make_buffer(name, buffer_->type.with_lanes(lanes)), {count}, Scope::local, std::nullopt};
     }
   }
 
   Stmt run(const Stmt& body) {
     std::vector<Stmt> out;
     for (const auto& [offset, e] : elements_)
-      if (e.blends) out.push_back(make::store(buffer_of(e), {e.ordinal}, make::imm(0, buffer_->type.with_lanes(e.lanes))));
+      if (e.blends)
+        out.push_back(
+            make::store(buffer_of(e), {e.ordinal}, make::imm(0, buffer_->type.with_lanes(e.lanes))));
     out.push_back(stmt(body));
     Stmt s = make::seq(std::move(out));
     for (const auto& [lanes, decl] : registers_) s = make::alloc(decl, std::move(s));
@@ -121,11 +128,11 @@ class Promotion : public Rewriter {
     const auto [it, is_new] = elements_.try_emplace(p.offset, Element{p.lanes, p.stride, mask, false, 0});
     Element& e = it->second;
     if (e.lanes != p.lanes || e.stride != p.stride)
-      throw ScheduleError(Diagnostic{"buffer " + buffer_->name + " is `local` (registers), but is used in " +
-                                         shape_of(e.lanes, e.stride) + " and in " + shape_of(p.lanes, p.stride),
-                                     {}, {}, "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used"});
-    if (is_new ? mask && depends_on_bound(mask) : static_cast<bool>(e.mask) != static_cast<bool>(mask) ||
-                                                      (mask && !same(e.mask, mask)))
+      refuse("buffer " + buffer_->name + " is `local` (registers), but is used in " +
+                 shape_of(e.lanes, e.stride) + " and in " + shape_of(p.lanes, p.stride),
+             "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used");
+    if (is_new ? mask && depends_on_bound(mask)
+               : static_cast<bool>(e.mask) != static_cast<bool>(mask) || (mask && !same(e.mask, mask)))
       e.blends = true;
   }
   bool depends_on_bound(const Expr& mask) const {
@@ -142,9 +149,9 @@ class Promotion : public Rewriter {
       const auto prefix = e.mask && !e.blends ? prefix_of(e.mask) : std::nullopt;
       for (int64_t lane = 0; lane < prefix.value_or(e.lanes); ++lane)
         if (const int64_t at = offset + lane * e.stride; !taken.insert(at).second)
-          throw ScheduleError(Diagnostic{"buffer " + buffer_->name + " is `local` (registers), but vectors of it overlap at element " +
-                                             std::to_string(at),
-                                         {}, {}, "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used"});
+          refuse("buffer " + buffer_->name +
+                     " is `local` (registers), but vectors of it overlap at element " + std::to_string(at),
+                 "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used");
     }
   }
   const Element& element_at(const Expr& index) const { return elements_.at(place_of(buffer_, index).offset); }
@@ -152,9 +159,9 @@ class Promotion : public Rewriter {
   Expr read(const Element& e) const { return make::load(buffer_of(e), {e.ordinal}); }
 
   Buffer buffer_;
-  std::set<const VarNode*> bound_;          // only asked for membership
-  std::map<int64_t, Element> elements_;     // by offset
-  std::map<int, BufferDecl> registers_;     // by lanes
+  std::set<const VarNode*> bound_;       // only asked for membership
+  std::map<int64_t, Element> elements_;  // by offset
+  std::map<int, BufferDecl> registers_;  // by lanes
 };
 
 struct Promoter : Rewriter {

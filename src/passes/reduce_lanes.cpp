@@ -1,8 +1,9 @@
-// Each lane reduces every L-th value; up to four such vectors run side by side, since one alone would wait for its own last
-// result; at the end the lanes are folded into the element, once.
+// Each lane reduces every L-th value; up to four such vectors run side by side, since one alone would wait
+// for its own last result; at the end the lanes are folded into the element, once.
 //
 //   vectorized k in 128 { X[i] = X[i] + A[k] }
-//   ->  alloc lanes: f32x16[4] local { lanes[0..3] = 0; for k in 2 { lanes[0] += A[...]; ... }; X[i] += fold(lanes) }
+//   ->  alloc lanes: f32x16[4] local { lanes[0..3] = 0; for k in 2 { lanes[0] += A[...]; ... }; X[i] +=
+//   fold(lanes) }
 #include "src/passes/reduce_lanes.h"
 
 #include "nestor/walk.h"
@@ -74,7 +75,12 @@ std::optional<Reduction> find(const For& loop) {
 class Builder {
  public:
   Builder(const Reduction& r, const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes)
-      : r_(r), loop_(loop), lanes_(lanes), facts_(facts), sizes_(sizes), type_(r.buffer->type.with_lanes(lanes)) {}
+      : r_(r),
+        loop_(loop),
+        lanes_(lanes),
+        facts_(facts),
+        sizes_(sizes),
+        type_(r.buffer->type.with_lanes(lanes)) {}
 
   Stmt run(int64_t extent) {
     const int64_t whole = extent / lanes_, rest = extent % lanes_;
@@ -91,7 +97,8 @@ class Builder {
     } else {
       for (int64_t a = 0; a < rounds * width; ++a) out.push_back(take(a, a * lanes_, lanes_));
     }
-    for (int64_t w = rounds * width; w < whole; ++w) out.push_back(take(w - rounds * width, w * lanes_, lanes_));
+    for (int64_t w = rounds * width; w < whole; ++w)
+      out.push_back(take(w - rounds * width, w * lanes_, lanes_));
     if (rest) out.push_back(take(0, whole * lanes_, rest));
     std::vector<Expr> parts;
     for (int64_t a = 0; a < width; ++a) parts.push_back(make::load(partial_, {a}));
@@ -101,8 +108,9 @@ class Builder {
         halves.push_back(i + 1 < parts.size() ? combine(parts[i], parts[i + 1]) : parts[i]);
       parts = std::move(halves);
     }
-    out.push_back(make::store(r_.buffer, {r_.index},
-                              combine(make::load(r_.buffer, {r_.index}), make::vector_reduce(r_.op, parts[0]))));
+    out.push_back(
+        make::store(r_.buffer, {r_.index},
+                    combine(make::load(r_.buffer, {r_.index}), make::vector_reduce(r_.op, parts[0]))));
     return make::alloc({partial_, {width}, Scope::local, std::nullopt}, make::seq(std::move(out)));
   }
 

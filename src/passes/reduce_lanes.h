@@ -5,8 +5,8 @@
 
 namespace nestor::passes {
 
-// The loop as partial results per lane, or nullopt where its body is not one reduction into an element that the loop
-// doesn't move. A step of the schedule asked for it: the order of the operations changes.
+// The loop as partial results per lane, or nullopt where its body is not one reduction into an element that
+// the loop doesn't move. A step of the schedule asked for it: the order of the operations changes.
 std::optional<Stmt> reduce_lanes(const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes);
 
 }  // namespace nestor::passes

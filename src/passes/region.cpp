@@ -16,7 +16,8 @@ class Collector : public Walker {
     if (const auto* loop = s.as<For>()) {
       expr(loop->extent);
       const Interval extent = range_of(loop->extent, here_.facts);
-      here_.facts.set(loop->var, {0, extent.hi >= Interval::kMax ? extent.hi : std::max<int64_t>(extent.hi - 1, 0)});
+      here_.facts.set(loop->var,
+                      {0, extent.hi >= Interval::kMax ? extent.hi : std::max<int64_t>(extent.hi - 1, 0)});
       here_.loops.push_back(loop);
       stmt(loop->body);
       here_.loops.pop_back();

@@ -1,5 +1,5 @@
-// Where and how a function touches a buffer: each access with the loops around it, and the box of elements that a group of
-// accesses reaches while some of those loops run and the others stand still.
+// Where and how a function touches a buffer: each access with the loops around it, and the box of elements
+// that a group of accesses reaches while some of those loops run and the others stand still.
 #pragma once
 
 #include "src/passes/linear.h"
@@ -11,11 +11,11 @@ enum class AccessKind { read, write, init, update };
 
 struct Access {
   AccessKind kind;
-  std::vector<Expr> indices;       // over loop variables: block iterators are replaced by their bindings
-  std::vector<const For*> loops;   // outermost first
-  std::vector<const If*> ifs;      // likewise, those whose body it is in
-  const Block* block = nullptr;    // the block it is in, if any
-  Facts facts;                     // the ranges of the loops, narrowed by the ifs around
+  std::vector<Expr> indices;      // over loop variables: block iterators are replaced by their bindings
+  std::vector<const For*> loops;  // outermost first
+  std::vector<const If*> ifs;     // likewise, those whose body it is in
+  const Block* block = nullptr;   // the block it is in, if any
+  Facts facts;                    // the ranges of the loops, narrowed by the ifs around
 };
 
 // All accesses, in program order (of one statement: reads, then the write), by buffer.

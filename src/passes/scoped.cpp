@@ -13,7 +13,8 @@ Stmt ScopedRewriter::stmt(const Stmt& s) {
     return children(s);
   }
   if (const auto* let = s.as<LetStmt>()) {
-    if (is_int(let->value.dtype()) && !let->value.type().is_vector()) facts_.set(let->var, range_of(let->value, facts_));
+    if (is_int(let->value.dtype()) && !let->value.type().is_vector())
+      facts_.set(let->var, range_of(let->value, facts_));
     return children(s);
   }
   if (const auto* branch = s.as<If>()) {

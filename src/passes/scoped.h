@@ -1,4 +1,5 @@
-// A rewriter that knows, wherever it stands, the ranges of the variables in scope and the conditions that hold.
+// A rewriter that knows, wherever it stands, the ranges of the variables in scope and the conditions that
+// hold.
 #pragma once
 
 #include "nestor/simplify.h"

@@ -1,14 +1,14 @@
 // In straight-line code, what is loaded more than once is loaded once, into a variable.
 //
-// After unrolling, one k step of a register tile is `T[r,c] = fma(A[r,k], B[k,c], T[r,c])` for each row r and column vector
-// c. This pass gives it the order that keeps it in registers: the vectors of B first, since all rows use them, then row by
-// row the broadcast of A and its multiplications. (Machine-code generators find the shared loads by themselves, but place
-// them so that they spill.)
+// After unrolling, one k step of a register tile is `T[r,c] = fma(A[r,k], B[k,c], T[r,c])` for each row r and
+// column vector c. This pass gives it the order that keeps it in registers: the vectors of B first, since all
+// rows use them, then row by row the broadcast of A and its multiplications. (Machine-code generators find
+// the shared loads by themselves, but place them so that they spill.)
 #include <algorithm>
 
+#include "nestor/walk.h"
 #include "src/passes/linear.h"
 #include "src/passes/passes.h"
-#include "nestor/walk.h"
 
 namespace nestor::passes {
 
@@ -122,8 +122,8 @@ class Sharer : public Rewriter {
     return s;
   }
 
-  // Statements [lo, hi) with the variables that they use: those used across more than half of them first, then each
-  // group of statements that share variables by itself.
+  // Statements [lo, hi) with the variables that they use: those used across more than half of them first,
+  // then each group of statements that share variables by itself.
   void emit(size_t lo, size_t hi, const std::vector<Candidate>& values, std::vector<Stmt>& out) {
     std::vector<Candidate> wide, narrow;
     for (const Candidate& c : values) (2 * (c.last - c.first + 1) > hi - lo ? wide : narrow).push_back(c);

@@ -1,14 +1,15 @@
 // Unrolled loops become their iterations, one after the other.
-#include "nestor/error.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
+#include "src/passes/refuse.h"
 
 namespace nestor::passes {
 
 namespace {
 
-constexpr int64_t kMostStatements = 1 << 14;  // beyond it the code no longer fits any cache, and compiling takes seconds
+constexpr int64_t kMostStatements =
+    1 << 14;  // beyond it the code no longer fits any cache, and compiling takes seconds
 
 int64_t count_stores(const Stmt& s) {
   int64_t n = 0;
@@ -24,15 +25,16 @@ struct Unroller : Rewriter {
     const auto extent = as_int(loop->extent);
     const std::string name = loop->var->name;
     if (!extent)
-      throw ScheduleError(Diagnostic{"loop `" + name + "` can't be unrolled: its extent " + print(loop->extent) + " isn't constant",
-                                     {}, {}, "split it by a constant first"});
+      refuse("loop `" + name + "` can't be unrolled: its extent " + print(loop->extent) + " isn't constant",
+             "split it by a constant first");
     if (*extent * count_stores(loop->body) > kMostStatements)
-      throw ScheduleError(Diagnostic{"unrolling loop `" + name + "` makes " +
-                                         std::to_string(*extent * count_stores(loop->body)) + " statements",
-                                     {}, {}, "split it, and unroll the inner part"});
+      refuse("unrolling loop `" + name + "` makes " + std::to_string(*extent * count_stores(loop->body)) +
+                 " statements",
+             "split it, and unroll the inner part");
     std::vector<Stmt> copies;
     for (int64_t i = 0; i < *extent; ++i)
-      copies.push_back(substitute(i == 0 ? loop->body : fresh_copy(loop->body), VarMap{{loop->var, Expr(i)}}));
+      copies.push_back(
+          substitute(i == 0 ? loop->body : fresh_copy(loop->body), VarMap{{loop->var, Expr(i)}}));
     return make::seq(std::move(copies));
   }
 };

@@ -1,6 +1,6 @@
-// The rules, by node. What no lane changes stays scalar as long as it can, so that loads that feed all lanes become one
-// scalar load and a broadcast, and index arithmetic stays out of the vectors. An index that grows evenly with the lane
-// is a ramp; everything else gathers.
+// The rules, by node. What no lane changes stays scalar as long as it can, so that loads that feed all lanes
+// become one scalar load and a broadcast, and index arithmetic stays out of the vectors. An index that grows
+// evenly with the lane is a ramp; everything else gathers.
 #include "src/passes/widen.h"
 
 #include "nestor/error.h"
@@ -74,7 +74,8 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
         Var v = value.type().is_vector() ? widen_var(l.var) : l.var;
         return make::let(v, std::move(value), widen(l.body, mask));
       },
-      [&](const Ramp&) { return e; }, [&](const Broadcast&) { return e; }, [&](const VectorReduce&) { return e; });
+      [&](const Ramp&) { return e; }, [&](const Broadcast&) { return e; },
+      [&](const VectorReduce&) { return e; });
 }
 
 Expr Widener::load(const Load& l, const Expr& mask) {
@@ -109,10 +110,12 @@ Expr Widener::binary(const Binary& b, const Expr& mask) {
 }
 
 Expr Widener::select(const Select& s, const Expr& mask) {
-  // Conditions that are the same for all lanes stay lazy branches around the rest, where the other side is cheap to repeat.
+  // Conditions that are the same for all lanes stay lazy branches around the rest, where the other side is
+  // cheap to repeat.
   const bool repeatable = s.b.as<FloatImm>() || s.b.as<IntImm>() || s.b.as<VarRef>();
   std::vector<Expr> same, differing;
-  for (const Expr& c : conjuncts(s.cond)) (repeatable && !varies(c) && differing.empty() ? same : differing).push_back(c);
+  for (const Expr& c : conjuncts(s.cond))
+    (repeatable && !varies(c) && differing.empty() ? same : differing).push_back(c);
   if (!same.empty() && !differing.empty()) {
     Expr inner = widen_to_vector(make::select(conjunction(differing), s.a, s.b), mask);
     Expr cond = widen(conjunction(same), mask);

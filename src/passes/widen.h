@@ -14,8 +14,8 @@ class Widener {
   Widener(Var lane, int lanes, const Facts& facts, const BufferSizes& sizes)
       : lane_(std::move(lane)), lanes_(lanes), facts_(facts), sizes_(sizes) {}
 
-  // The value of `e` in the lanes where `mask` (null: all) holds: a vector, or the scalar itself where no lane differs.
-  // Loads read nothing, and divisions don't trap, in lanes where `mask` is false.
+  // The value of `e` in the lanes where `mask` (null: all) holds: a vector, or the scalar itself where no
+  // lane differs. Loads read nothing, and divisions don't trap, in lanes where `mask` is false.
   Expr widen(const Expr& e, const Expr& mask);
   Expr widen_to_vector(const Expr& e, const Expr& mask) { return spread(widen(e, mask)); }
   Expr spread(const Expr& e) const { return e.type().is_vector() ? e : make::broadcast(e, lanes_); }

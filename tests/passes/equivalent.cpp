@@ -27,7 +27,8 @@ void check_equivalent(const PrimFunc& before, const PrimFunc& after, double tole
     const Tensor got = after.params[i].decl.layout ? lowered[i] : unpack(lowered[i], decl);
     for (int64_t k = 0; k < got.size(); ++k) {
       const double a = expected[i].get(k), b = got.get(k);
-      const bool same = (std::isnan(a) && std::isnan(b)) || a == b || std::abs(a - b) <= tolerance * std::max(1.0, std::abs(a));
+      const bool same = (std::isnan(a) && std::isnan(b)) || a == b ||
+                        std::abs(a - b) <= tolerance * std::max(1.0, std::abs(a));
       if (!same) {
         CAPTURE(decl.buffer->name, k, a, b);
         REQUIRE(same);

@@ -5,8 +5,8 @@
 
 namespace nestor {
 
-// `after` comes from `before` by lowering: its parameters may be flat and packed. Outputs must agree bit for bit, or, with
-// `tolerance`, to that error, relative above 1 (where lowering contracts or expands).
+// `after` comes from `before` by lowering: its parameters may be flat and packed. Outputs must agree bit for
+// bit, or, with `tolerance`, to that error, relative above 1 (where lowering contracts or expands).
 void check_equivalent(const PrimFunc& before, const PrimFunc& after, double tolerance = 0, uint64_t seed = 1);
 
 }  // namespace nestor

@@ -1,4 +1,5 @@
-// The expanded math functions against the C library in double precision, over floats of every exponent and sign.
+// The expanded math functions against the C library in double precision, over floats of every exponent and
+// sign.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -16,14 +17,18 @@ namespace {
 
 // Y[i] = fn(X[i] ...) on vectors of 16, expanded.
 PrimFunc elementwise(const std::string& fn, int arity, int64_t n) {
-  const std::string size = std::to_string(n), inputs = arity == 2 ? "X[ramp(i*16, 1, 16)], Z[ramp(i*16, 1, 16)]" : "X[ramp(i*16, 1, 16)]";
+  const std::string size = std::to_string(n), inputs = arity == 2
+                                                           ? "X[ramp(i*16, 1, 16)], Z[ramp(i*16, 1, 16)]"
+                                                           : "X[ramp(i*16, 1, 16)]";
   return passes::expand_math(
-      parse_func("func f(in X: f32[" + size + "], in Z: f32[" + size + "], out Y: f32[" + size + "]) {\n  for i in " +
-                 std::to_string(n / 16) + " {\n    Y[ramp(i*16, 1, 16)] = " + fn + "(" + inputs + ")\n  }\n}\n"),
+      parse_func("func f(in X: f32[" + size + "], in Z: f32[" + size + "], out Y: f32[" + size +
+                 "]) {\n  for i in " + std::to_string(n / 16) + " {\n    Y[ramp(i*16, 1, 16)] = " + fn + "(" +
+                 inputs + ")\n  }\n}\n"),
       host_target());
 }
 
-// The error of a result in units of the last place of the exact value (of the smallest denormal below the normal range).
+// The error of a result in units of the last place of the exact value (of the smallest denormal below the
+// normal range).
 double ulp_error(float got, double exact) {
   if (std::isnan(exact)) return std::isnan(got) ? 0 : 1e30;
   const float rounded = static_cast<float>(exact);
@@ -88,7 +93,8 @@ void check_specials(const std::string& fn, const std::vector<std::pair<float, fl
     interpret(f, args);
     const auto got = static_cast<float>(args[2].get(3));
     INFO(fn << "(" << x << ") = " << got << ", not " << expected);
-    CHECK((std::isnan(expected) ? std::isnan(got) : std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected)));
+    CHECK((std::isnan(expected) ? std::isnan(got)
+                                : std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected)));
   }
 }
 
@@ -101,12 +107,8 @@ uint64_t stride() {
 
 TEST_CASE("expanded math functions are within their stated error") {
   // The bounds that the head of expand_math.cpp states.
-  const auto [fn, bound] = GENERATE(table<std::string, double>({{"exp", 1.03},
-                                                                {"log", 0.94},
-                                                                {"tanh", 1.47},
-                                                                {"sigmoid", 2.41},
-                                                                {"erf", 1.11},
-                                                                {"pow", 0.52}}));
+  const auto [fn, bound] = GENERATE(table<std::string, double>(
+      {{"exp", 1.03}, {"log", 0.94}, {"tanh", 1.47}, {"sigmoid", 2.41}, {"erf", 1.11}, {"pow", 0.52}}));
   const Worst w = worst_error(fn, stride());
   INFO(fn << "(" << w.x << ", " << w.y << ") = " << w.got << " is off by " << w.ulp << " ulp");
   if (stride() != 1021) WARN(fn << ": " << w.ulp << " ulp at " << w.x << ", " << w.y);
@@ -115,8 +117,11 @@ TEST_CASE("expanded math functions are within their stated error") {
 
 TEST_CASE("expanded math functions at infinities, zeros and NaN") {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  check_specials("exp", {{inf, inf}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {89.0f, inf}, {-104.0f, 0.0f}});
-  check_specials("log", {{inf, inf}, {-inf, nan}, {nan, nan}, {0.0f, -inf}, {-0.0f, -inf}, {1.0f, 0.0f}, {-1.0f, nan}});
+  check_specials(
+      "exp",
+      {{inf, inf}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {89.0f, inf}, {-104.0f, 0.0f}});
+  check_specials(
+      "log", {{inf, inf}, {-inf, nan}, {nan, nan}, {0.0f, -inf}, {-0.0f, -inf}, {1.0f, 0.0f}, {-1.0f, nan}});
   check_specials("tanh", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
   check_specials("erf", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
   check_specials("sigmoid", {{inf, 1.0f}, {-inf, 0.0f}, {nan, nan}, {0.0f, 0.5f}});
@@ -124,7 +129,8 @@ TEST_CASE("expanded math functions at infinities, zeros and NaN") {
 
 TEST_CASE("expanded pow follows C99's special cases") {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> values = {0.0f, -0.0f, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f, 1e30f, -1e30f, inf, -inf, nan, 1e-40f};
+  const std::vector<float> values = {0.0f, -0.0f, 1.0f,  -1.0f,  2.0f, -2.0f, 3.0f, -3.0f,
+                                     0.5f, -0.5f, 1e30f, -1e30f, inf,  -inf,  nan,  1e-40f};
   PrimFunc f = elementwise("pow", 2, 16);
   for (float x : values)
     for (float y : values) {
@@ -146,7 +152,8 @@ TEST_CASE("expanded pow follows C99's special cases") {
 }
 
 TEST_CASE("pow by a constant 2 is a product") {
-  PrimFunc f = passes::expand_math(parse_func("func f(in X: f64[1], out Y: f64[1]) {\n  Y[0] = pow(X[0], 2.0f64)\n}\n"), host_target());
+  PrimFunc f = passes::expand_math(
+      parse_func("func f(in X: f64[1], out Y: f64[1]) {\n  Y[0] = pow(X[0], 2.0f64)\n}\n"), host_target());
   bool calls = false;
   for_each_expr(f.body, [&](const Expr& e) { calls = calls || e.as<Call>(); });
   CHECK_FALSE(calls);

@@ -1,6 +1,7 @@
-// Golden cases of the passes. A case gives a function, perhaps a schedule, and the passes to run one after the other
-// (`--- pass NAME`), or a whole pipeline (`--- lower TARGET`). Beyond the text, each result is well-formed and computes
-// what its input computes.
+// Golden cases of the passes. A case gives a function, perhaps a schedule, and the passes to run one after
+// the other
+// (`--- pass NAME`), or a whole pipeline (`--- lower TARGET`). Beyond the text, each result is well-formed
+// and computes what its input computes.
 #include "golden.h"
 
 #include <cstring>
@@ -50,7 +51,8 @@ std::string run(const GoldenCase& c) {
     const auto space = s.argument.find(' ');  // "pass vectorize x86-64-v3"
     const Pass p = find_pass(s.argument.substr(0, space));
     const bool cuda = s.argument.find("cuda") != std::string::npos;
-    f = p.run(f, target_of(space == std::string::npos ? cuda ? "cuda" : "x86-64-v4" : s.argument.substr(space + 1)));
+    f = p.run(f, target_of(space == std::string::npos ? cuda ? "cuda" : "x86-64-v4"
+                                                      : s.argument.substr(space + 1)));
     check_well_formed(f);
     if (!std::strcmp(p.name, "contract_fma") || !std::strcmp(p.name, "expand_math")) tolerance = 1e-5;
   }
@@ -62,4 +64,6 @@ std::string run(const GoldenCase& c) {
 
 }  // namespace
 
-TEST_CASE("golden: passes") { run_golden_dir("passes", run); }
+TEST_CASE("golden: passes") {
+  run_golden_dir("passes", run);
+}

@@ -1,7 +1,9 @@
-// Whole pipelines: scheduled functions at sizes around their tiles' boundaries compute what the unscheduled ones do.
+// Whole pipelines: scheduled functions at sizes around their tiles' boundaries compute what the unscheduled
+// ones do.
 #include "catch.h"
 #include "equivalent.h"
 #include "nestor/error.h"
+#include "nestor/interpret.h"
 #include "nestor/parse.h"
 #include "nestor/passes.h"
 #include "nestor/print.h"
@@ -55,7 +57,8 @@ bool only_lowered_forms(const PrimFunc& f) {
   bool ok = true;
   for_each_stmt(f.body, [&](const Stmt& s) {
     const auto* loop = s.as<For>();
-    ok = ok && !s.as<Block>() && !s.as<Update>() && (!loop || loop->kind == ForKind::serial || loop->kind == ForKind::parallel);
+    ok = ok && !s.as<Block>() && !s.as<Update>() &&
+         (!loop || loop->kind == ForKind::serial || loop->kind == ForKind::parallel);
   });
   return ok;
 }
@@ -87,11 +90,43 @@ TEST_CASE("a register-tiled matmul at sizes around its tile") {
   check_equivalent(f, low, 1e-5);
 }
 
+TEST_CASE("symbolic and zero-sized dimensions lower") {
+  PrimFunc f = parse_func(R"(
+func scale[N](in X: f32[N,3], out Y: f32[N,3]) {
+  alloc T: f32[N,3]
+  for i in N, j in 3 {
+    block T(vi: S N = i, vj: S 3 = j) {
+      T[vi,vj] = X[vi,vj] * 2.0f32
+    }
+  }
+  for i in N, j in 3 {
+    block Y(vi: S N = i, vj: S 3 = j) {
+      Y[vi,vj] = T[vi,vj] + 1.0f32
+    }
+  }
+}
+)");
+  PrimFunc low = lowered(f, cpu());
+  CHECK(only_lowered_forms(low));
+  std::vector<Tensor> args = random_args(f, 1, {4});
+  std::vector<Tensor> flat = {args[0].reshaped({12}), Tensor(DType::f32, {12})};
+  InterpretOptions options;
+  options.dims = {4};
+  interpret(low, flat, options);
+  for (int64_t i = 0; i < 12; ++i)
+    CHECK(flat[1].get(i) == static_cast<double>(static_cast<float>(args[0].get(i) * 2 + 1)));
+
+  PrimFunc empty = matmul_relu(0, 4, 3);
+  check_equivalent(empty, lowered(empty, cpu()));
+}
+
 TEST_CASE("dumps and timing name every pass, and say where nothing changed") {
   std::vector<std::string> dumped, ran;
   LowerOptions options;
   options.dump_after = {"lower_blocks", "expand_math"};
-  options.on_dump = [&](const Pass& p, const std::string& text) { dumped.push_back(p.name + (":" + text.substr(0, 5))); };
+  options.on_dump = [&](const Pass& p, const std::string& text) {
+    dumped.push_back(p.name + (":" + text.substr(0, 5)));
+  };
   options.on_pass = [&](const Pass& p, const PrimFunc&, double ms, bool) {
     CHECK(ms >= 0);
     ran.push_back(p.name);

@@ -1,5 +1,6 @@
-// Random schedules, lowered: without contraction and expansion every bit of the scheduled function's outputs is kept, no
-// parallel iterations collide, nothing is read that wasn't written, and every pass leaves a well-formed function.
+// Random schedules, lowered: without contraction and expansion every bit of the scheduled function's outputs
+// is kept, no parallel iterations collide, nothing is read that wasn't written, and every pass leaves a
+// well-formed function.
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -119,18 +120,30 @@ class Scheduler {
     }
     switch (pick(14)) {
       case 0:
-      case 1: return attempt("split " + any() + " [_, " + std::to_string(factors[pick(6)]) + "]" + tails[pick(4)]);
+      case 1:
+        return attempt("split " + any() + " [_, " + std::to_string(factors[pick(6)]) + "]" + tails[pick(4)]);
       case 2:
-      case 3: return reorder(b, loops);
-      case 4: return attempt("vectorize " + (loops.empty() ? "x" : loop(loops.size() - 1)));
-      case 5: return attempt("unroll " + any());
-      case 6: return attempt("parallel " + (loops.empty() ? "x" : loop(0)));
-      case 7: return attempt("compute_at " + block() + " " + any());
-      case 8: return attempt("reverse_compute_at " + block() + " " + any());
-      case 9: return attempt(pick(2) ? "compute_inline " + b : "reverse_compute_inline " + b);
-      case 10: return attempt("decompose_reduction " + any());
-      case 11: return attempt("transform_layout " + b + (pick(2) ? " (i,j) -> (j/4, i, j%4)" : " (c,h,w) -> (h, c/2, w, c%2)"));
-      case 12: return attempt((pick(2) ? "cache_write " : "set_scope ") + b + (pick(2) ? " local" : " global"));
+      case 3:
+        return reorder(b, loops);
+      case 4:
+        return attempt("vectorize " + (loops.empty() ? "x" : loop(loops.size() - 1)));
+      case 5:
+        return attempt("unroll " + any());
+      case 6:
+        return attempt("parallel " + (loops.empty() ? "x" : loop(0)));
+      case 7:
+        return attempt("compute_at " + block() + " " + any());
+      case 8:
+        return attempt("reverse_compute_at " + block() + " " + any());
+      case 9:
+        return attempt(pick(2) ? "compute_inline " + b : "reverse_compute_inline " + b);
+      case 10:
+        return attempt("decompose_reduction " + any());
+      case 11:
+        return attempt("transform_layout " + b +
+                       (pick(2) ? " (i,j) -> (j/4, i, j%4)" : " (c,h,w) -> (h, c/2, w, c%2)"));
+      case 12:
+        return attempt((pick(2) ? "cache_write " : "set_scope ") + b + (pick(2) ? " local" : " global"));
       default:
         if (loops.size() < 2) return;
         const size_t i = pick(loops.size() - 1);
@@ -177,7 +190,8 @@ TEST_CASE("random schedules keep every bit through lowering") {
     Scheduler s(kFunctions[i % 4], kind, static_cast<uint64_t>(seed * 1000003 + i));
     s.steps(4 + static_cast<int>(i % 17));
     target.vector_bits = i % 3 == 0 ? 256 : 512;
-    INFO("NESTOR_SEED=" << seed << " case " << i << "\n" << print(s.schedule.trace()) << print(s.schedule.func()));
+    INFO("NESTOR_SEED=" << seed << " case " << i << "\n"
+                        << print(s.schedule.trace()) << print(s.schedule.func()));
     PrimFunc f = s.schedule.func();
     try {
       for (const Pass& p : pipeline(kind)) {

@@ -1,0 +1,254 @@
+// A temporary sinks into a loop if no iteration of it needs what an earlier one left behind. Two ways to know
+// that:
+//  - iterations touch different elements (`told_apart`): in some dimension all accesses of one iteration lie
+//  within one step;
+//  - each element that is read was written before, in the same iteration (`covered`): some write, whatever
+//  its guards, that
+//    comes first in program order reaches all that the read reaches, without gaps.
+#include "src/passes/placement.h"
+
+#include <algorithm>
+#include <set>
+
+#include "src/passes/refuse.h"
+
+namespace nestor::passes {
+
+namespace {
+
+bool is_thread_index(const For& loop) {
+  return loop.kind == ForKind::thread && loop.thread >= ThreadTag::thread_x &&
+         loop.thread <= ThreadTag::thread_z;
+}
+
+size_t common_loops(const Access& a, const Access& b) {
+  size_t n = 0;
+  while (n < a.loops.size() && n < b.loops.size() && a.loops[n] == b.loops[n]) ++n;
+  return n;
+}
+
+class Placer {
+ public:
+  // `inside` loops are around the allocation already.
+  Placer(const BufferDecl& decl, size_t inside, const std::vector<Access>& accesses, const Facts& loops,
+         bool cuda)
+      : decl_(decl), inside_(inside), accesses_(accesses), loops_(loops), cuda_(cuda) {}
+
+  Placement place() const {
+    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), nullptr, false};
+    if (cuda_ && decl_.scope == Scope::global) {  // device memory is allocated outside of kernels
+      require_elements_of_own();
+      return out;
+    }
+    const std::vector<const For*>& path = accesses_[0].loops;
+    size_t common = path.size();
+    for (const Access& a : accesses_) common = std::min(common, common_loops(accesses_[0], a));
+    // `depth` loops stand still when regions are measured; the allocation lies inside `home` of them.
+    size_t depth = 0, home = 0;
+    bool in_threads = false;
+    for (; depth < common; ++depth) {
+      const For& loop = *path[depth];
+      if (loop.kind == ForKind::vectorized && depth >= inside_) break;
+      const bool all_threads = decl_.scope == Scope::shared && cuda_ && is_thread_index(loop);
+      const bool own = cuda_ && loop.kind == ForKind::thread;
+      // Shared memory never crosses blocks: that is what the schedule promised.
+      if (depth >= inside_ && !(own && decl_.scope == Scope::shared) && carries(depth)) {
+        if (!own) break;
+        refuse("buffer " + decl_.buffer->name + " is `local`, but what one iteration of `" + loop.var->name +
+                   "` (" + name_of(loop.thread) + ") stores, another may read",
+               "set_scope " + decl_.buffer->name +
+                   " shared, or bind the same loops in its producer and its consumers");
+      }
+      out.in_kernel = out.in_kernel || own;
+      in_threads = in_threads || all_threads;
+      if (!in_threads) home = depth + 1;
+    }
+    for (size_t d = 0; d < decl_.shape.size(); ++d) {
+      const auto span = span_at(depth, d);
+      if (!span) continue;
+      const auto full = as_int(decl_.shape[d]);
+      if (full && (span->extent() >= *full || span->extent() <= 0)) continue;
+      const Expr first = simplify(span->first());
+      const Interval range = range_of(first, loops_);
+      if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) continue;
+      out.decl.shape[d] = span->extent();
+      out.offsets[d] = first;
+    }
+    out.loop = home ? path[home - 1] : nullptr;
+    return out;
+  }
+
+ private:
+  // The loops around an access that run while the first `depth` stand still: the inner ones, and for shared
+  // memory all threads of the block.
+  std::vector<Var> running(const Access& a, size_t depth) const {
+    std::vector<Var> vars;
+    for (size_t i = 0; i < a.loops.size(); ++i)
+      if (i >= depth || (cuda_ && decl_.scope == Scope::shared && is_thread_index(*a.loops[i])))
+        vars.push_back(a.loops[i]->var);
+    return vars;
+  }
+
+  std::optional<Span> span_at(size_t depth, size_t dim) const {
+    std::optional<Span> all;
+    for (const Access& a : accesses_) {
+      auto span = span_of(a.indices[dim], running(a, depth), a.facts);
+      if (!span) return std::nullopt;
+      all = all ? join(*all, *span) : span;
+      if (!all) return std::nullopt;
+    }
+    return all;
+  }
+
+  // A buffer allocated in a block or thread, but in device memory: as one buffer it must hold elements for
+  // each of them.
+  void require_elements_of_own() const {
+    for (size_t depth = 0; depth < inside_; ++depth) {
+      const For& loop = *accesses_[0].loops[depth];
+      if (loop.kind == ForKind::thread && !is_const_int(loop.extent, 1) && !told_apart(depth))
+        refuse("each iteration of `" + loop.var->name + "` has a buffer " + decl_.buffer->name +
+                   " of its own, which can't lie in device memory",
+               "set_scope " + decl_.buffer->name + (is_thread_index(loop) ? " local" : " shared"));
+    }
+  }
+
+  // True if iterations of the loop at `depth` touch different elements.
+  bool told_apart(size_t depth) const {
+    const Var& v = accesses_[0].loops[depth]->var;
+    for (size_t d = 0; d < decl_.shape.size(); ++d) {
+      const auto span = span_at(depth + 1, d);
+      if (!span) continue;
+      const auto step = strided(span->base, v);
+      const auto stride = step ? as_int(simplify(step->stride)) : std::nullopt;
+      if (stride && *stride != 0 && span->extent() <= std::abs(*stride)) return true;
+    }
+    return false;
+  }
+
+  // True unless it is clear that iterations of the loop at `depth` pass nothing to each other through the
+  // buffer.
+  bool carries(size_t depth) const {
+    if (told_apart(depth)) return false;
+    for (size_t i = 0; i < accesses_.size(); ++i)
+      if (accesses_[i].kind == AccessKind::read || accesses_[i].kind == AccessKind::update)
+        if (!covered(i, depth + 1)) return true;
+    return false;
+  }
+
+  // True if everything read by access `r` was written before, in the same iteration of the first `depth`
+  // loops.
+  bool covered(size_t r, size_t depth) const {
+    const Access& read = accesses_[r];
+    for (size_t w = 0; w < accesses_.size(); ++w) {
+      const Access& write = accesses_[w];
+      const bool own_init =
+          write.kind == AccessKind::init && read.kind == AccessKind::update && read.block == write.block;
+      if (w >= r || (write.kind != AccessKind::write && write.kind != AccessKind::init)) continue;
+      const size_t shared = own_init ? depth : common_loops(read, write);
+      if (always_runs(write, read, shared) && covers(write, read, shared)) return true;
+    }
+    return false;
+  }
+
+  // True if `write` happens whatever the values of the loops below `depth` make of its guards, wherever
+  // `read` happens.
+  bool always_runs(const Access& write, const Access& read, size_t depth) const {
+    for (const If* guard : write.ifs)
+      if (std::find(read.ifs.begin(), read.ifs.end(), guard) == read.ifs.end() &&
+          !only_narrows(*guard, write, depth))
+        return false;
+    for (size_t i = depth; i < write.loops.size(); ++i)
+      if (!can_prove(gt(write.loops[i]->extent, 0), write.facts)) return false;
+    if (!write.block) return true;
+    if (write.block->where) return false;
+    VarMap start;  // the first iteration of the loops below
+    for (size_t i = depth; i < write.loops.size(); ++i) start.emplace(write.loops[i]->var, 0);
+    for (const IterVar& i : write.block->iters) {
+      if (i.kind == IterKind::reduce && write.kind == AccessKind::init) {
+        if (!is_const_int(simplify(substitute(i.binding, start)), 0)) return false;
+        continue;
+      }
+      if (can_prove(logical_and(le(0, i.binding), lt(i.binding, i.extent)), write.facts)) continue;
+      // A binding outside of its domain would be an element outside of the buffer, which nobody reads.
+      bool is_index = false;
+      for (size_t d = 0; d < write.indices.size(); ++d)
+        is_index = is_index || (same(write.indices[d], simplify(i.binding, write.facts)) &&
+                                same(i.extent, decl_.shape[d]));
+      if (!is_index) return false;
+    }
+    return true;
+  }
+
+  // True for guards such as `t < 32` and `t == 0` on loops that run: the ranges account for them already.
+  bool only_narrows(const If& guard, const Access& write, size_t depth) const {
+    const std::vector<Var> vars = running(write, depth);
+    for (const Expr& c : conjuncts(guard.cond)) {
+      const auto* b = c.as<Binary>();
+      const auto* v = b ? b->a.as<VarRef>() : nullptr;
+      if (!v || !as_int(b->b) || (b->op != BinaryOp::lt && b->op != BinaryOp::le && b->op != BinaryOp::eq))
+        return false;
+      if (std::find(vars.begin(), vars.end(), v->var) == vars.end()) return false;
+    }
+    return !guard.else_case;
+  }
+
+  // True if what `write` reaches while the loops below `depth` run holds what `read` reaches, without gaps.
+  bool covers(const Access& write, const Access& read, size_t depth) const {
+    const std::vector<Var> writing = running(write, depth), reading = running(read, depth);
+    const Facts& facts = read.facts;
+    std::set<const VarNode*> used;
+    for (size_t d = 0; d < decl_.shape.size(); ++d) {
+      if (!dense(write, d, writing, used)) return false;
+      const auto w = span_of(write.indices[d], writing, write.facts),
+                 r = span_of(read.indices[d], reading, facts);
+      if (!w || !r) return false;
+      const Expr end = decl_.shape[d] - 1;
+      const bool from_start = can_prove(le(w->first(), r->first()), facts) ||
+                              can_prove(le(w->first(), 0), facts) ||
+                              can_prove(le(w->first(), max(r->first(), 0)), facts);
+      const bool to_end = can_prove(ge(w->last(), r->last()), facts) ||
+                          can_prove(ge(w->last(), end), facts) ||
+                          can_prove(ge(w->last(), min(r->last(), end)), facts);
+      if (!from_start || !to_end) return false;
+    }
+    return true;
+  }
+
+  // True if the index takes every value of its span, by loops that no other dimension uses.
+  bool dense(const Access& a, size_t dim, const std::vector<Var>& running,
+             std::set<const VarNode*>& used) const {
+    std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, largest value
+    for (const auto& [atom, coefficient] : linear(a.indices[dim]).terms) {
+      const auto* ref = atom.as<VarRef>();
+      const bool runs =
+          std::any_of(running.begin(), running.end(), [&](const Var& v) { return uses_var(atom, v); });
+      if (!runs) continue;
+      if (!ref || !used.insert(ref->var.get()).second) return false;
+      const Interval range = a.facts.range(ref->var);
+      if (range.lo != 0) return false;
+      steps.emplace_back(std::abs(coefficient), range.hi);
+    }
+    std::sort(steps.begin(), steps.end());
+    int64_t reach = 0;
+    for (const auto& [step, highest] : steps) {
+      if (step > reach + 1) return false;
+      reach += step * highest;
+    }
+    return true;
+  }
+
+  const BufferDecl& decl_;
+  const size_t inside_;
+  const std::vector<Access>& accesses_;
+  const Facts& loops_;  // of all loops, without what ifs add
+  const bool cuda_;
+};
+
+}  // namespace
+
+Placement place(const BufferDecl& decl, size_t inside, const std::vector<Access>& accesses,
+                const Facts& loops, bool cuda) {
+  return Placer(decl, inside, accesses, loops, cuda).place();
+}
+
+}  // namespace nestor::passes
