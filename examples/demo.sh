@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# The whole road on real input: called by ./dev demo with the build folder.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$(readlink -f "$1")
+nestor=$build/bin/nestor
+python=build/venv/bin/python
+out=$build/demo
+rm -rf "$out" && mkdir -p "$out"
+digits=examples/digits/digits.json
+
+title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+show() { printf '\033[2m$ %s\033[0m\n' "${*//$build\/bin\//}"; "$@"; }
+field() { $python -c "import json,sys; print(json.loads(sys.stdin.readline())['$1'])"; }
+
+title "1. A trained network, read from ONNX-like JSON, on images it has never seen"
+$python examples/digits/accuracy.py "$nestor"
+show "$nestor" inspect $digits --dim batch=1 --stage fused
+
+title "2. One of its functions before and after its schedule (chosen in milliseconds, not tuned)"
+show "$nestor" inspect $digits --dim batch=1 --stage func --func gemm_bias
+show "$nestor" inspect $digits --dim batch=1 --stage schedule --func gemm_bias
+
+title "3. An illegal step, and what would be legal"
+matmul='MatMul(f32[64,48], const f32[48,80])'
+printf 'parallel Y.k\n' > "$out/illegal.sched"
+show "$nestor" inspect "$matmul" --schedule "$out/illegal.sched" || true
+printf 'j0 j1 = split Y.j [_, 16]\nreorder Y (i j0 k j1)\nvectorize Y.j1\nparallel Y.i\n' > "$out/legal.sched"
+show "$nestor" verify "$matmul" --schedule "$out/legal.sched"
+
+title "4. Twenty seconds of tuning"
+$python examples/mobilenet/layer.py "$out/layer.onnx"
+show "$nestor" tune $digits --dim batch=64 --db "$out/tune.db" --time 10s --threads 1
+show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 10s --threads 1
+
+title "5. Naive, default, tuned and ONNX Runtime: one thread, interleaved in one process"
+peak=$("$nestor" doctor --json | field peak_gflops)
+compare() { # label, nestor's model, ONNX Runtime's model, flags
+  local label=$1 model=$2 onnx=$3 s artifacts=() flops
+  shift 3
+  flops=$("$nestor" bench "$model" "$@" --threads 1 --seconds 0.1 --json |
+    $python -c 'import json,sys; r=json.loads(sys.stdin.readline()); print(r["gflops"]*r["median_ms"]*1e6)')
+  echo "$label: compile time"
+  for s in naive default tuned; do
+    mkdir -p "$out/$s"
+    printf '  %-8s ' $s
+    "$nestor" compile "$model" "$@" --schedule $s --db "$out/tune.db" --threads 1 --name m -o "$out/$s/m.so" | head -1
+    artifacts+=("$s=$out/$s/m.so")
+  done
+  $python bench/peers/side_by_side.py "$onnx" "${artifacts[@]}" "$@" --threads 1 --seconds 1 --peak "$peak" --flops "$flops"
+}
+compare "digits, batch 64" $digits examples/digits/digits.onnx --dim batch=64
+compare "MobileNetV2's 1x1 layer 24 -> 144 at 56x56, batch 1" "$out/layer.onnx" "$out/layer.onnx"
+
+title "6. The artifact: one shared object, one header, a C program that uses it"
+show "$nestor" compile $digits --dim batch=1 --threads 1 -o "$out/digits.so"
+ls -l "$out/digits.so" | awk '{print $5 " bytes"}'
+show ldd "$out/digits.so"
+show cc -I"$out" examples/c/digits.c "$out/digits.so" -Wl,-rpath,"$out" -o "$out/digits"
+$python - <<'PY' > "$out/images.txt"
+import numpy as np
+data = np.load("examples/digits/heldout.npz")
+for image in data["image"][:8]:
+    print(*(int(v) for v in image.reshape(-1) * 16))
+PY
+echo "labels of the first eight held-out images, and what the C program says:"
+$python -c 'import numpy as np; print(*np.load("examples/digits/heldout.npz")["label"][:8])'
+"$out/digits" < "$out/images.txt" | tr '\n' ' '
+echo
+
+title "7. CUDA: the source of one kernel, and its verdict under emulation (no GPU needed)"
+show "$nestor" inspect $digits --dim batch=1 --target cuda:sm_80 --stage cuda --func gemm_bias
+"$build/tests/cuda/test_cuda" "*digits*" | tail -2
+
+title "Now try yours: nestor compile your_model.onnx -o m.so        ($nestor)"
