@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Runs what README.md and docs/*.md show. In a block
+
+    ```console
+    $ nestor inspect ... --stage func
+    func matmul(...
+    ...
+    ```
+
+each line after `$ ` is a command for bash, the lines up to the next one what it must print (stdout and stderr). A line
+that is only `...` stands for any number of lines; `...` inside a line for any text. Commands run in a scratch
+folder with `examples` linked in; `nestor` is on the PATH. Other blocks are not run.
+
+    check.py --bin FOLDER [--update]        --update writes what is printed into the blocks
+"""
+
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def blocks(lines):
+    """(first line, lines) of each console block."""
+    start = None
+    for i, line in enumerate(lines):
+        if start is None and line.strip() == "```console":
+            start = i + 1
+        elif start is not None and line.strip() == "```":
+            yield start, lines[start:i]
+            start = None
+
+
+def steps(block):
+    """(command, expected lines) of each `$ ` line; a trailing backslash continues the command."""
+    result = []
+    continued = False
+    for line in block:
+        if line.startswith("$ "):
+            result.append([line[2:], []])
+        elif continued:
+            result[-1][0] += "\n" + line
+        elif result:
+            result[-1][1].append(line)
+        continued = bool(result) and not result[-1][1] and result[-1][0].endswith("\\")
+    return result
+
+
+def matches(expected, got):
+    """`...` alone skips lines, inside a line it skips text."""
+    pattern = ""
+    for line in expected:
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*".join(re.escape(part) for part in line.rstrip().split("...")) + r"[ \t]*\n"
+    return re.fullmatch(pattern, "".join(line + "\n" for line in got)) is not None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--update", action="store_true")
+    args = parser.parse_args()
+    root = os.getcwd()
+    environment = dict(os.environ, PATH=os.path.abspath(args.bin) + os.pathsep + os.environ["PATH"], NO_COLOR="1")
+    failures = count = 0
+    for path in ["README.md", *sorted(glob.glob("docs/*.md"))]:
+        with open(path) as f:
+            text = f.read()
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.join(root, "examples"), os.path.join(folder, "examples"))
+            for start, block in blocks(text.split("\n")):
+                for command, expected in steps(block):
+                    count += 1
+                    run = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, text=True,
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                    got = run.stdout.rstrip("\n").split("\n") if run.stdout.strip() else []
+                    if matches(expected, got):
+                        continue
+                    if args.update:
+                        old = "\n".join(["$ " + command, *expected])
+                        text = text.replace(old, "\n".join(["$ " + command, *got]), 1)
+                        continue
+                    failures += 1
+                    print(f"{path}:{start + 1}: $ {command}\n--- shown\n" + "\n".join(expected) + "\n--- printed\n" + "\n".join(got))
+        if args.update:
+            with open(path, "w") as f:
+                f.write(text)
+    print(f"{count} commands of the documentation, {failures} of them print something else")
+    sys.exit(1 if failures or not count else 0)
+
+
+if __name__ == "__main__":
+    main()
