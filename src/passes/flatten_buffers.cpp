@@ -44,6 +44,7 @@ class Flattener : public Rewriter {
   }
 
  private:
+  // Row major over the physical extents; the divisions that a layout brings in are left to `simplify`.
   Expr flat_index(const Buffer& b, std::vector<Expr> indices) const {
     const auto it = decls_.find(b);
     NESTOR_CHECK(it != decls_.end()) << "buffer " << b->name << " is not declared";

@@ -1,3 +1,4 @@
+// Sums are kept in order of first appearance, so that what is built from them is the same on every run.
 #include "src/passes/linear.h"
 
 #include <bit>

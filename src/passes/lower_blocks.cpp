@@ -8,6 +8,7 @@ namespace nestor::passes {
 
 namespace {
 
+// Guards are asked for in the order of the iterators, `where` last: it may rely on them.
 class BlockLowering : public ScopedRewriter {
  public:
   Stmt stmt(const Stmt& s) override {

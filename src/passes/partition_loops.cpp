@@ -86,6 +86,7 @@ class Partitioner : public ScopedRewriter {
     return stmt(simplify(body, facts()));
   }
 
+  // A loop of its own for one part, counting from 0.
   Stmt separate(const For& loop, const Interval& part, const Annotations& annotations, bool copy) {
     Stmt body = body_for(loop, part, copy);
     if (part.is_point()) return body;
@@ -94,6 +95,7 @@ class Partitioner : public ScopedRewriter {
     return make::loop(v, part.hi - part.lo + 1, std::move(body), loop.kind, loop.thread, annotations);
   }
 
+  // One loop that chooses its part: `if i < lo {head} else if i < hi {full} else {rest}`.
   Stmt branches(const For& loop, const std::vector<Interval>& parts, const Annotations& annotations) {
     Stmt body = body_for(loop, parts[1], false);
     if (parts[2].lo <= parts[2].hi)

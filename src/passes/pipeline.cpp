@@ -63,6 +63,7 @@ const std::vector<Pass> kCuda = {
     {"simplify", "in simplest form, no loops of one iteration", run_simplify_and_drop},
 };
 
+// A misspelled --dump-after must not pass for a pass that changed nothing.
 void check_names(const std::vector<Pass>& passes, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (name == "all") continue;

@@ -1,3 +1,5 @@
+// Indices are brought to loop variables (block iterators are replaced by their bindings) and simplified with
+// what is known where they stand; a span is then the sum of what stands still and the extremes of what runs.
 #include "src/passes/region.h"
 
 #include <algorithm>

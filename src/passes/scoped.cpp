@@ -1,3 +1,5 @@
+// Ranges never need to be taken back: every variable is bound once in a function, so a range stays true where
+// the variable is out of scope. Conditions do: they hold only under their branch.
 #include "src/passes/scoped.h"
 
 namespace nestor::passes {

@@ -85,6 +85,7 @@ Expr Widener::load(const Load& l, const Expr& mask) {
   return make::load(l.buffer, {std::move(index)}, mask);
 }
 
+// Comparisons and arithmetic by lane; scalars are spread only where they meet a vector.
 Expr Widener::binary(const Binary& b, const Expr& mask) {
   if (b.op == BinaryOp::logical_and || b.op == BinaryOp::logical_or) {
     const bool is_and = b.op == BinaryOp::logical_and;
