@@ -14,7 +14,9 @@ namespace nestor::cli {
 
 namespace {
 
-bool use_color() { return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR"); }
+bool use_color() {
+  return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+}
 
 void show_fused(const CompiledModel& m) {
   for (size_t i = 0; i < m.partition.calls.size(); ++i) {
@@ -25,7 +27,8 @@ void show_fused(const CompiledModel& m) {
       const Value& value = m.graph.values[static_cast<size_t>(a)];
       args += (args.empty() ? "" : ", ") + value.name + ": " + to_string(value.type);
     }
-    fmt::print("{:3}  {}  = {}\n     ({})\n", i, m.partition.funcs[static_cast<size_t>(call.func)].name, ops, args);
+    fmt::print("{:3}  {}  = {}\n     ({})\n", i, m.partition.funcs[static_cast<size_t>(call.func)].name, ops,
+               args);
   }
 }
 
@@ -38,7 +41,8 @@ void show_steps(const CompiledFunction& f) {
     schedule.step(f.choice.trace.steps[i]);
     const std::string after = print(schedule.func());
     fmt::print("# step {}: {}\n", i + 1, print(f.choice.trace.steps[i]));
-    fmt::print("{}\n", before == after ? "  (the loop nest is unchanged)\n" : diff_lines(before, after, use_color()));
+    fmt::print("{}\n",
+               before == after ? "  (the loop nest is unchanged)\n" : diff_lines(before, after, use_color()));
     before = after;
   }
 }
@@ -63,15 +67,29 @@ void show_dumps(const CompiledFunction& f, const Target& target, const std::vect
   }
   options.on_pass = [&](const Pass& pass, const PrimFunc& g, double ms, bool changed) {
     if (!all && std::find(passes.begin(), passes.end(), pass.name) == passes.end()) return;
-    fmt::print("# after {}: {} ({:.2f} ms)\n{}\n", pass.name, pass.summary, ms, changed ? print(g) : "(unchanged)\n");
+    fmt::print("# after {}: {} ({:.2f} ms)\n{}\n", pass.name, pass.summary, ms,
+               changed ? print(g) : "(unchanged)\n");
   };
   lower(f.scheduled, target, options);
+}
+
+// Machine code and CUDA are different roads from `lowered` on.
+void check_stage(const std::string& stage, const Target& target) {
+  const bool cuda = target.kind == TargetKind::cuda;
+  if ((stage == "cuda" || stage == "ptx") && !cuda)
+    throw UserError(Diagnostic{"--stage " + stage + " needs a CUDA target", {}, {}, "--target cuda:sm_80"});
+  if ((stage == "llvm" || stage == "asm") && cuda)
+    throw UserError(Diagnostic{"--stage " + stage + " isn't made for " + target.name,
+                               {},
+                               {},
+                               "--stage cuda or ptx, or --target native"});
 }
 
 }  // namespace
 
 int run(const InspectVerb& v) {
   const CompileOptions options = compile_options(v.common, v.schedule);
+  check_stage(v.stage, options.target);
   if (v.stage == "graph") {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;

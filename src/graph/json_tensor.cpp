@@ -128,7 +128,7 @@ Tensor TensorReader::from_file(const JsonAt& at) const {
   } catch (const UserError& e) {
     at.fail(fmt::format("'{}': {}", location, e.diagnostic().message));
   }
-  return tensor_from_bytes(file_, at.path(), type, shape, bytes);
+  return tensor_from_bytes(file_, fmt::format("{} ('{}')", at.path(), location), type, shape, bytes);
 }
 
 }  // namespace nestor

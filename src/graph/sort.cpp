@@ -12,7 +12,8 @@ namespace {
 
 using Makers = std::map<std::string, int>;  // by value name: the node that makes it
 
-// Follows inputs among the nodes left until one repeats: "`b` needs `a`, `a` needs `b`".
+// Follows inputs among the nodes left until one repeats: "`b` needs `a`, `a` needs `b` (Relu node `y`, Relu
+// node `x`)".
 std::string describe_cycle(const Model& m, const Makers& makers, const std::vector<int>& waiting) {
   const auto stuck = [&](int i) { return waiting[static_cast<size_t>(i)] > 0; };
   int at = 0;
@@ -30,12 +31,15 @@ std::string describe_cycle(const Model& m, const Makers& makers, const std::vect
     }
   }
   const auto first = static_cast<size_t>(std::find(path.begin(), path.end(), at) - path.begin());
-  std::string out;
+  std::string out, nodes;
   for (size_t k = first; k < path.size(); ++k) {
+    const ModelNode& node = m.nodes[static_cast<size_t>(path[k])];
+    nodes += fmt::format("{}{}", k == first ? "" : ", ",
+                         node.name.empty() ? node.op : fmt::format("{} node `{}`", node.op, node.name));
     const std::string& made = k == first ? values.back() : values[k - 1];
     out += fmt::format("{}`{}` needs `{}`", k == first ? "" : ", ", made, values[k]);
   }
-  return out;
+  return fmt::format("{} ({})", out, nodes);
 }
 
 }  // namespace
