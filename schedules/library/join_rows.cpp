@@ -44,6 +44,26 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
 
 }  // namespace
 
+void vectorize_reduction(Schedule& s, const std::string& block) {
+  constexpr int64_t kWidest = 512;  // of one vectorized loop: it is unrolled into whole vectors
+  const std::vector<LoopInfo> loops = loops_of(s.func(), block);
+  if (loops.empty()) return;
+  const LoopInfo last = loops.back();
+  const BlockInfo b = analyze(s.func(), block);
+  const Iter* i = b.iter(last.name);
+  if (!i || !i->reduce || last.extent < 8) return;
+  for (const Access& a : b.accesses)
+    if (!a.write && a.uses(*i) && a.stride(*i) != 1) return;  // gathers cost more than they bring
+  if (last.extent <= kWidest) {
+    s.try_step(fmt::format("vectorize {}.{}", block, last.name));
+    return;
+  }
+  Schedule tried = s;
+  if (tried.try_step(fmt::format("{0}_o {0}_l = split {1}.{0} [_, {2}]", last.name, block, kWidest)) &&
+      tried.try_step(fmt::format("vectorize {}.{}_l", block, last.name)))
+    s = tried;
+}
+
 void join_rows(Schedule& s, const Target& target) {
   std::vector<std::string> names = block_names(s.func());
   const BlockInfo root = analyze(s.func(), names.back());
@@ -69,6 +89,7 @@ void join_rows(Schedule& s, const Target& target) {
     }
     for (const LoopInfo& l : loops_of(s.func(), name))
       if (s.try_step(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, l.name))) break;
+    vectorize_reduction(s, name);
   }
   for (const std::string& r : rows)
     if (extent_of(s, root.name, r) > 1) {

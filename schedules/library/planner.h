@@ -20,6 +20,9 @@ void spread_map(Schedule& s, const std::string& block, const Target& target);
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
 
+// The innermost loop of a decomposed reduction as lanes that keep partial results, where its reads are next to each other.
+void vectorize_reduction(Schedule& s, const std::string& block);
+
 // The loop of `block` named so, or its extent -1.
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop);
 

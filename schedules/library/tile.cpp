@@ -42,6 +42,17 @@ double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
   return (k * per_step + store) / useful;
 }
 
+// The time of as many outputs as there are lanes, one after the other, each by one scalar chain (4 cycles a step), or by
+// lanes along a reduction iterator that all loads are dense in, folded at the end.
+double cost_without_lanes(const BlockInfo& b, int64_t lanes) {
+  constexpr double kFold = 8;
+  const auto k = static_cast<double>(b.reduction_size()), n = static_cast<double>(lanes);
+  const Iter* last = b.reduced().back();
+  bool dense = last->extent >= 8;
+  for (const Access& a : b.accesses) dense &= a.write || !a.uses(*last) || a.stride(*last) == 1;
+  return dense ? n * (0.5 * k / n + kFold) : 4 * k * n;
+}
+
 // Loads that move with v and not with r: each is made once for all rows. Loads that move with neither count a little.
 double sharing(const BlockInfo& b, const Iter& v, const Iter& r) {
   double score = 0;
@@ -70,8 +81,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
     }
   }
   if (!t.vector) return t;
-  // A scalar loop makes `lanes` outputs in k * lanes steps (each waits for the one before: 4 cycles).
-  if (best > 4.0 * static_cast<double>(lanes * b.reduction_size())) {
+  if (best > cost_without_lanes(b, lanes)) {
     t.vector = nullptr;
     return t;
   }

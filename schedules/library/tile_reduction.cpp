@@ -168,6 +168,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("unroll {}.{}", writer, write_rows));
   }
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.front()));
+  if (lanes.empty() && rows.empty()) vectorize_reduction(s, block);
   parallel_outer(s, block, plain, tiles);
 }
 
