@@ -2,7 +2,7 @@
 """Writes MobileNetV2 (Sandler et al. 2018, width 1.0, 224x224) with seeded random weights, as .onnx and as .json with
 external weights, and an input with the outputs that ONNX Runtime gives for it.
 
-    make.py FOLDER [--seed S]
+    make.py FOLDER [--seed S] [--size N]
 """
 
 import argparse
@@ -47,7 +47,7 @@ class Builder:
         return x
 
 
-def mobilenet_v2(seed, classes=1000):
+def mobilenet_v2(seed, size=224, classes=1000):
     b = Builder(seed)
     x = b.conv_bn("image", 3, 32, 3, 2)
     channels = 32
@@ -69,7 +69,7 @@ def mobilenet_v2(seed, classes=1000):
     c = b.weight("classifier.bias", b.rng.uniform(-0.1, 0.1, classes))
     b.nodes.append(helper.make_node("Gemm", [x, w, c], ["logits"], name="classifier", transB=1))
     graph = helper.make_graph(b.nodes, "mobilenetv2",
-                              [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 224, 224])],
+                              [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, size, size])],
                               [helper.make_tensor_value_info("logits", TensorProto.FLOAT, [1, classes])], b.weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
@@ -78,9 +78,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--size", type=int, default=224, help="of the image, a multiple of 32")
     args = parser.parse_args()
-    model = mobilenet_v2(args.seed)
-    feed = {"image": np.random.default_rng(args.seed + 1).standard_normal((1, 3, 224, 224)).astype(np.float32)}
+    model = mobilenet_v2(args.seed, args.size)
+    feed = {"image": np.random.default_rng(args.seed + 1).standard_normal((1, 3, args.size, args.size)).astype(np.float32)}
     onnx_models.calibrate_batchnorm(model, feed)
     expected = onnx_models.write(model, args.folder, "mobilenetv2", feed)
     if expected["logits"].std() < 0.5:

@@ -86,8 +86,8 @@ void add_verbs(CLI::App& app, int& code) {
   add_verb<VerifyVerb>(app, code, "verify", "compare with the oracle, or with given outputs",
                        [](CLI::App* a, VerifyVerb& v) {
                          add_model(a, v.common);
-                         a->add_option("--against", v.against, "oracle (compiled in f64) or interpreter")
-                             ->check(CLI::IsMember({"oracle", "interpreter"}))
+                         a->add_option("--against", v.against, "oracle (compiled in f64), interpreter, or lowered (interpreted, bit for bit)")
+                             ->check(CLI::IsMember({"oracle", "interpreter", "lowered"}))
                              ->capture_default_str();
                          a->add_option("--input", v.inputs, kInputHelp);
                          a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");

@@ -63,7 +63,7 @@ struct BenchVerb {
 
 struct VerifyVerb {
   ModelOptions common;
-  std::string against = "oracle";  // interpreter | oracle
+  std::string against = "oracle";  // interpreter | oracle | lowered
   std::vector<std::string> inputs;
   std::string expect;  // .npz with the wanted outputs
   std::string schedule = "default";

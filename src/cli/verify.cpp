@@ -1,10 +1,12 @@
 // `nestor verify`: is what runs right? Compared with outputs that someone else computed (--expect), or function by function
-// with the oracle: the unscheduled loop nest, in f64 with a bound on rounding, or interpreted.
+// with the oracle: the unscheduled loop nest, in f64 with a bound on rounding, or interpreted; or the lowered function
+// interpreted, which must agree bit for bit.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "nestor/interpret.h"
+#include "nestor/layout.h"
 #include "nestor/npz.h"
 #include "nestor/verify.h"
 #include "src/cli/common.h"
@@ -66,6 +68,20 @@ std::vector<Tensor> interpreted(const PrimFunc& f, std::vector<Tensor> args) {
   return out;
 }
 
+// The lowered function interpreted: the machine must agree with it bit for bit.
+std::vector<Tensor> interpreted_lowered(const CompiledFunction& f, const std::vector<Tensor>& args) {
+  std::vector<Tensor> flat, out;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const BufferDecl& decl = f.scheduled.params[i].decl;
+    const Tensor t = f.func.params[i].role == Role::out ? args[i].clone() : decl.layout ? pack(args[i], decl) : args[i];
+    flat.push_back(t.reshaped({t.size()}));
+  }
+  interpret(f.lowered, flat);
+  for (size_t i = 0; i < flat.size(); ++i)
+    if (f.func.params[i].role == Role::out) out.push_back(flat[i].reshaped(args[i].shape()));
+  return out;
+}
+
 int against_oracle(const VerifyVerb& v) {
   const CompileOptions options = compile_options(v.common, v.schedule);
   const CompiledModel model = compile_model(v.common.model, options);
@@ -81,6 +97,11 @@ int against_oracle(const VerifyVerb& v) {
     const std::vector<Tensor> got = run_function(f, inputs, model.target);
     const auto bounded = with_error_bound(f.func);
     const auto label = [&](size_t i) { return got.size() > 1 ? f.func.name + "#" + std::to_string(i) : f.func.name; };
+    if (v.against == "lowered") {
+      const std::vector<Tensor> want = interpreted_lowered(f, args);
+      for (size_t i = 0; i < got.size(); ++i) report.add(compare(got[i], want[i], Tolerance{0, 0}), label(i), want[i]);
+      continue;
+    }
     if (v.against == "interpreter") {
       const std::vector<Tensor> want = interpreted(f.func, args);
       for (size_t i = 0; i < got.size(); ++i) report.add(compare(got[i], want[i]), label(i), want[i]);

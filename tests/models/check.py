@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whole models through the command line, compared with ONNX Runtime.
 
-    check.py NAME --nestor PATH --work FOLDER        NAME: digits mobilenet light bert
+    check.py NAME --nestor PATH --work FOLDER        NAME: digits mobilenet small light bert
 """
 
 import argparse
@@ -65,6 +65,8 @@ def digits(c):
         got = np.load(c.path("out.npz"))["probability"]
         if not (got.argmax(1) == expected.argmax(1)).all():
             sys.exit("an image is classified otherwise than by ONNX Runtime")
+        c.run("verify", model, "--dim", "batch=1", "--against", "lowered")
+        c.run("verify", model, "--dim", "batch=3", "--against", "lowered")
         accuracy = (got.argmax(1) == labels).mean()
         print(f"digits.{extension}: held-out accuracy {accuracy:.3f}")
         if accuracy < 0.97:
@@ -90,6 +92,13 @@ def mobilenet(c):
     print(c.verify(perturbed(c, "mobilenetv2"), "mobilenetv2", atol, expect=3))
 
 
+def small(c):
+    """Every function at small sizes: the machine agrees with the interpreted lowered function bit for bit."""
+    c.script(os.path.join(ROOT, "examples", "mobilenet", "make.py"), c.work, "--size", "32")
+    print(c.run("verify", c.path("mobilenetv2.onnx"), "--against", "lowered"))
+    print(c.run("verify", c.path("mobilenetv2.onnx")))
+
+
 def light(c):
     c.script(os.path.join(ROOT, "examples", "models", "light.py"), c.work)
     for name in ("squeezenet", "shufflenet", "resnet50"):
@@ -105,7 +114,7 @@ def bert(c):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=["digits", "mobilenet", "light", "bert"])
+    parser.add_argument("name", choices=["digits", "mobilenet", "small", "light", "bert"])
     parser.add_argument("--nestor", required=True)
     parser.add_argument("--work", required=True)
     args = parser.parse_args()
