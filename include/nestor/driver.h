@@ -16,6 +16,7 @@
 #include "nestor/schedule.h"
 #include "nestor/target.h"
 #include "nestor/verify.h"
+#include "nestor/verify.h"
 
 namespace nestor {
 
@@ -133,6 +134,16 @@ struct Oracle {
 };
 Oracle make_oracle(const PrimFunc& f, const std::vector<Tensor>& inputs, const Target& target);
 Comparison compare(const Tensor& got, const Oracle& oracle, size_t output);
+
+// What a function's outputs are compared with: the oracle; the unscheduled nest interpreted; or the lowered function interpreted, which must agree bit for bit.
+enum class Against : uint8_t { oracle, interpreter, lowered };
+struct OutputCheck {
+  std::string name;
+  Comparison comparison;
+  Tensor want;
+};
+// One per output, on random inputs of the seed.
+std::vector<OutputCheck> check_function(const CompiledFunction& f, Against against, const Target& target, uint64_t seed = 1);
 
 // ---- Whole models
 // ----------------------------------------------------------------------------------------------

@@ -1,0 +1,65 @@
+// Is a compiled function right? Its outputs on seeded random inputs beside those of someone it should agree with.
+#include "nestor/driver.h"
+#include "nestor/interpret.h"
+#include "nestor/layout.h"
+
+namespace nestor {
+
+namespace {
+
+bool is_out(const PrimFunc& f, size_t i) { return f.params[i].role == Role::out; }
+
+std::vector<Tensor> inputs_of(const PrimFunc& f, const std::vector<Tensor>& args) {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (!is_out(f, i)) out.push_back(args[i]);
+  return out;
+}
+
+std::vector<Tensor> interpreted(const PrimFunc& f, std::vector<Tensor> args) {
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < args.size(); ++i)
+    if (is_out(f, i)) out.push_back(args[i] = args[i].clone());
+  interpret(f, args);
+  return out;
+}
+
+// Lowered functions take flat, packed parameters.
+std::vector<Tensor> interpreted_lowered(const CompiledFunction& f, const std::vector<Tensor>& args) {
+  std::vector<Tensor> flat, out;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const BufferDecl& decl = f.scheduled.params[i].decl;
+    const Tensor t = is_out(f.func, i) ? args[i].clone() : decl.layout ? pack(args[i], decl) : args[i];
+    flat.push_back(t.reshaped({t.size()}));
+  }
+  interpret(f.lowered, flat);
+  for (size_t i = 0; i < flat.size(); ++i)
+    if (is_out(f.func, i)) out.push_back(flat[i].reshaped(args[i].shape()));
+  return out;
+}
+
+}  // namespace
+
+std::vector<OutputCheck> check_function(const CompiledFunction& f, Against against, const Target& target,
+                                        uint64_t seed) {
+  const std::vector<Tensor> args = random_args(f.func, seed), inputs = inputs_of(f.func, args);
+  const std::vector<Tensor> got = run_function(f, inputs, target);
+  std::optional<Oracle> oracle;
+  std::vector<Tensor> want;
+  if (against == Against::oracle)
+    want = (oracle = make_oracle(f.func, inputs, target))->wanted;
+  else
+    want = against == Against::interpreter ? interpreted(f.func, args) : interpreted_lowered(f, args);
+  std::vector<OutputCheck> out;
+  for (size_t i = 0; i < got.size(); ++i) {
+    OutputCheck c;
+    c.name = got.size() > 1 ? f.func.name + "#" + std::to_string(i) : f.func.name;
+    c.want = want[i];
+    c.comparison = oracle ? compare(got[i], *oracle, i)
+                          : compare(got[i], want[i], against == Against::lowered ? Tolerance{0, 0} : Tolerance{});
+    out.push_back(std::move(c));
+  }
+  return out;
+}
+
+}  // namespace nestor

@@ -1,0 +1,52 @@
+// The analytic defaults over operators and boundary sizes: the machine agrees with the interpreted lowered function bit for
+// bit, and with the f64 oracle within its bound.
+#include "catch.h"
+#include "nestor/driver.h"
+
+using namespace nestor;
+
+namespace {
+
+void check_default(const std::string& spec, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.schedules = default_schedules();
+  options.lowering.check = true;
+  for (const CompiledFunction& f : compile_model(spec, options).funcs)
+    for (const Against against : {Against::lowered, Against::oracle})
+      for (const OutputCheck& c : check_function(f, against, target)) {
+        INFO(spec << " for " << target.name << ": " << describe(c.comparison, c.name, c.want));
+        CHECK(c.comparison.ok());
+      }
+}
+
+std::vector<Target> targets() { return {host_target(), parse_target("x86-64-v3")}; }
+
+}  // namespace
+
+TEST_CASE("default schedules of matrix products at boundary sizes") {
+  for (const Target& target : targets())
+    for (const int m : {1, 13, 15, 29})
+      for (const int n : {1, 16, 33, 65})
+        for (const int k : {1, 7})
+          check_default("MatMul(f32[" + std::to_string(m) + "," + std::to_string(k) + "], const f32[" + std::to_string(k) +
+                            "," + std::to_string(n) + "])",
+                        target);
+}
+
+TEST_CASE("default schedules of operators") {
+  for (const Target& target : targets())
+    for (const char* spec :
+         {"MatMul(f32[3,5,17], f32[3,17,9])", "Gemm(f32[7,20], const f32[33,20], const f32[33]; transB=1)",
+          "Conv(f32[1,3,11,13], const f32[20,3,3,3], const f32[20]; pads=[1,1,1,1], strides=[2,2])",
+          "Conv(f32[2,17,7,7], const f32[35,17,1,1])", "Conv(f32[1,12,9,9], const f32[12,1,3,3]; group=12, pads=[1,1,1,1])",
+          "Conv(f32[1,8,6,6], const f32[12,2,3,3]; group=4, dilations=[2,2], pads=[2,2,2,2])",
+          "Conv(f32[1,5,31], const f32[7,5,4])", "MaxPool(f32[1,5,9,9]; kernel_shape=[3,3], pads=[1,1,1,1])",
+          "AveragePool(f32[1,5,9,9]; kernel_shape=[2,2], strides=[2,2])", "GlobalAveragePool(f32[2,19,5,5])",
+          "Softmax(f32[5,37]; axis=-1)", "Softmax(f32[5,37]; axis=0)", "Softmax(f32[3,1])",
+          "LayerNormalization(f32[7,50], const f32[50], const f32[50])", "ReduceSum@11(f32[13,70]; axes=[1])",
+          "ReduceMax@11(f32[13,70]; axes=[0])", "ReduceMean@11(f32[4,6,21]; axes=[1])", "ReduceSum@11(f32[3,1100]; axes=[1])",
+          "Transpose(f32[9,21]; perm=[1,0])", "Concat(f32[2,3,4], f32[2,5,4]; axis=1)", "Gelu(f32[3,101])",
+          "Sigmoid(f32[7])", "Add(f32[4,1,9], f32[5,1])", "Relu(f32[0,4])", "Exp(f32[1])"})
+      check_default(spec, target);
+}
