@@ -1,6 +1,7 @@
 // Reading a step's words by its table row, and refusing: the parts that all primitives share, so that each of
 // them is only its requirements and its edit.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "nestor/print.h"
@@ -172,6 +173,24 @@ std::string StepContext::resolved(const std::string& word) const {
   return it == decisions_.end() ? word : it->second;
 }
 
+// A sampled name in an expression: o/w, where w is 32. The expression's own variables hide it.
+std::string StepContext::with_decided(const std::string& expr, const std::vector<std::string>& vars) const {
+  const auto in_word = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  std::string out;
+  for (size_t at = 0; at < expr.size();) {
+    size_t end = at;
+    while (end < expr.size() && in_word(expr[end])) ++end;
+    if (end == at) {
+      out += expr[at++];
+      continue;
+    }
+    const std::string word = expr.substr(at, end - at);
+    out += std::find(vars.begin(), vars.end(), word) == vars.end() ? resolved(word) : word;
+    at = end;
+  }
+  return out;
+}
+
 SourceLoc StepContext::loc_of_row_arg(size_t arg) const {
   return loc_of_arg(step_, slots_[arg].first);
 }
@@ -267,7 +286,9 @@ std::vector<std::optional<int64_t>> StepContext::ints(size_t arg) const {
 
 IndexMapText StepContext::map(size_t arg) const {
   const size_t first = slots_[arg].first;
-  return {list_items(step_.args[first]), list_items(step_.args[first + 2])};
+  IndexMapText out{list_items(step_.args[first]), list_items(step_.args[first + 2])};
+  for (std::string& text : out.exprs) text = with_decided(text, out.vars);
+  return out;
 }
 std::string StepContext::word(size_t arg) const {
   return resolved(step_.args[slots_[arg].first]);

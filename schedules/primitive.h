@@ -124,6 +124,7 @@ class StepContext {
   };
   void read_slots();
   void check_options() const;
+  std::string with_decided(const std::string& expr, const std::vector<std::string>& vars) const;
   std::string resolved(const std::string& word) const;  // a decision's value, or the word itself
   Place find_block(const std::string& name, const SourceLoc& at) const;
   LoopRef find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const;

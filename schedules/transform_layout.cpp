@@ -4,7 +4,8 @@
 //
 // Requires
 //  1. the buffers are const parameters or temporaries (an `in` or `out` parameter's layout is the caller's);
-//  2. the map has one variable per dimension, and its expressions are over these with constants;
+//  2. the map has one variable per dimension, and its expressions are over these with constants (sampled ones
+//  too);
 //  3. the shapes are constant, and no two elements get one place, none a negative one;
 //  4. the buffers have no layout yet.
 #include "nestor/parse.h"

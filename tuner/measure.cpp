@@ -2,6 +2,7 @@
 //
 // The oracle is the unscheduled function compiled in f64, with a bound on what rounding may do (verify.h); it is computed
 // once per function and kept, since a worker gets many candidates of the same function in a row.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -183,20 +184,33 @@ Record measure(const Job& job) {
   return r;
 }
 
+// For tests: the database rows of the records that were reported, one id a line, in the file NESTOR_WORKER_LOG.
+void log_reported(int64_t row) {
+  const char* path = std::getenv("NESTOR_WORKER_LOG");
+  if (!path) return;
+  const std::string line = std::to_string(row) + "\n";
+  const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const bool written = fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (!written || fsync(fd) != 0) throw UserError(std::string("NESTOR_WORKER_LOG ") + path + " can't be written");
+  close(fd);
+}
+
 int serve_worker(std::istream& in, std::ostream& out) {
   std::map<std::string, std::unique_ptr<Database>> databases;
   for (std::string line; std::getline(in, line);) {
     if (line.empty()) continue;
     const Job job = job_from_json(line);
     Record r = measure(job);
+    int64_t row = 0;
     // Stored before it is reported: whatever happens to the tuner, a reported measurement is in the database.
     if (!job.db.empty()) {
       std::unique_ptr<Database>& db = databases[job.db];
       if (!db) db = std::make_unique<Database>(job.db, Database::Mode::create);
-      db->insert(r);
+      row = db->insert(r);
       r.stored = true;
     }
     out << to_json_line(r) << std::endl;
+    if (row > 0) log_reported(row);
   }
   return 0;
 }

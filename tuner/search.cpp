@@ -172,11 +172,10 @@ class Search {
     t.result.best_ns = t.result.default_ns;
     if (t.population.empty() || t.population.front().trace == print(t.start)) return;
     const Trace best = parse_trace(t.population.front().trace, "record");
-    if (t.result.default_ns == 0) {  // the default failed or was never reached: nothing to compare with
-      t.result.best = best;
-      t.result.best_ns = t.population.front().median_ns;
-      return;
-    }
+    t.result.best = best;
+    t.result.best_ns = t.population.front().median_ns;
+    // The default failed or was never reached, or the user waits for an end: the single measurements have to do.
+    if (t.result.default_ns == 0 || (options_.stop && options_.stop())) return;
     std::vector<Job> jobs;
     for (int i = 0; i < 2 * kPairs; ++i) {
       jobs.push_back(job_of(t, i % 2 ? best : t.start));
@@ -196,6 +195,7 @@ class Search {
       wins += best_ns.back() < default_ns.back();
     }
     if (best_ns.empty()) return;
+    t.result.compared = true;
     const auto middle = [](std::vector<double> v) {
       std::sort(v.begin(), v.end());
       return v[v.size() / 2];
@@ -205,6 +205,7 @@ class Search {
     const int pairs = static_cast<int>(best_ns.size());
     t.result.gain_beyond_noise = pairs >= 5 && wins >= pairs - 1 && middle(best_ns) < 0.98 * t.result.default_ns;
     if (!t.result.gain_beyond_noise) {
+      t.result.best = t.start;
       t.result.best_ns = t.result.default_ns;
       return;
     }

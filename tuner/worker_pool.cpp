@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ void start(Worker& w) {
   if (w.pid < 0) throw UserError(std::string("can't start a worker: ") + strerror(errno));
   if (w.pid == 0) {
     setpgid(0, 0);  // so that a kill reaches what it started, and Ctrl-C reaches only the tuner
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // one that hangs must not outlive a tuner that was killed
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
     execvp(argv[0], argv.data());

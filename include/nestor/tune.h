@@ -144,7 +144,8 @@ struct TuneProgress {
 struct TuneResult {
   std::string func;
   double default_ns = 0, best_ns = 0;
-  bool gain_beyond_noise = false;  // best against default, measured again side by side
+  bool compared = false;           // best against default, measured again side by side; an interrupted run skips it
+  bool gain_beyond_noise = false;  // by that comparison; without gain, the default is the best
   Trace best;
   std::vector<int64_t> outcomes;
   int64_t measured = 0, resumed = 0;

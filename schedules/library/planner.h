@@ -23,6 +23,10 @@ void join_rows(Schedule& s, const Target& target);
 // The innermost loop of a decomposed reduction as lanes that keep partial results, where its reads are next to each other.
 void vectorize_reduction(Schedule& s, const std::string& block);
 
+// A decision `name` about a tile's size: `size`, or another of `sizes` that is less than the extent.
+std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_t> sizes, int64_t size,
+                        int64_t extent);
+
 // The loop of `block` named so, or its extent -1.
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop);
 

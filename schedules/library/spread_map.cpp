@@ -1,6 +1,8 @@
 // A map: lanes along the dimension that it stores next to each other, everything outside fused and parallel.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "schedules/library/planner.h"
 
 namespace nestor::library {
@@ -38,6 +40,16 @@ int64_t extent_of(const Schedule& s, const std::string& block, const std::string
   return -1;
 }
 
+std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_t> sizes, int64_t size,
+                        int64_t extent) {
+  sizes.push_back(size);
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  sizes.erase(std::remove_if(sizes.begin(), sizes.end(), [&](int64_t n) { return n >= extent; }), sizes.end());
+  s(fmt::format("{} = sample_choice [{}] -> {}", name, fmt::join(sizes, ", "), size));
+  return name;
+}
+
 void spread_map(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Iter* lanes_iter = choose_lanes(b);
@@ -48,7 +60,11 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     lanes = lanes_iter->loop;
     const int64_t width = kVectors * lanes_of(b, target);
     if (lanes_iter->extent > width) {
-      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", lanes, block, width));
+      const int64_t n = lanes_of(b, target);
+      const std::string size =
+          sample_size(s, lanes + "_width", {n, 2 * n, 4 * n, 8 * n, 16 * n}, width, lanes_iter->extent);
+      s(fmt::format("{}_tail = sample_choice [peel, mask] -> peel", lanes));
+      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", lanes, block, size));
       lanes += "1";
     }
     std::string order;

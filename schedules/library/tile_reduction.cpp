@@ -33,8 +33,25 @@ void lanes_last(Schedule& s, const std::string& block, const std::string& lanes)
   s(fmt::format("reorder {} ({})", block, join(order)));
 }
 
+// How wide and how high the tile is stands in the trace as a decision, so that a search can try its neighbours.
+// A tile of the whole extent is left alone: gives the number then, else the decision's name.
+std::string sample_width(Schedule& s, const Tile& t, int64_t lanes) {
+  if (!t.vector || t.width >= t.vector->extent) return std::to_string(t.width);
+  std::vector<int64_t> sizes;
+  for (int64_t size = lanes; size <= 4 * lanes; size += lanes) sizes.push_back(size);
+  return sample_size(s, t.vector->loop + "_width", sizes, t.width, t.vector->extent);
+}
+
+std::string sample_rows(Schedule& s, const Tile& t) {
+  if (!t.row || t.rows >= t.row->extent) return std::to_string(t.rows);
+  std::vector<int64_t> sizes;
+  for (int64_t size = 1; size <= 14; ++size) sizes.push_back(size);
+  return sample_size(s, t.row->loop + "_rows", sizes, t.rows, t.row->extent);
+}
+
 // The layout (a,b,c) -> (b/width, a, c, b%width): tiles of the vector iterator's dimension outermost, its lanes innermost.
-void pack(Schedule& s, const std::string& block, const Buffer& buffer, const std::string& vector_loop, int64_t width) {
+void pack(Schedule& s, const std::string& block, const Buffer& buffer, const std::string& vector_loop,
+          const std::string& width) {
   const BlockInfo b = analyze(s.func(), block);
   const Iter* v = b.iter(vector_loop);
   for (const Access& a : b.accesses) {
@@ -116,7 +133,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const BlockInfo b = analyze(s.func(), block);
   const Tile t = choose_tile(b, target);
   const std::string v = t.vector ? t.vector->loop : "", r = t.row ? t.row->loop : "";
-  for (const Buffer& buffer : t.packed) pack(s, block, buffer, v, t.width);
+  const std::string width = sample_width(s, t, lanes_of(b, target)), height = sample_rows(s, t);
+  for (const Buffer& buffer : t.packed) pack(s, block, buffer, v, width);
 
   std::string writer = epilogue;
   if (writer.empty()) {
@@ -136,13 +154,15 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (i->loop != v && i->loop != r) plain.push_back(i->loop);
   for (const Iter* i : b.reduced()) reduced.push_back(i->loop);
   // Cuts an iterator into tiles; gives the loop inside a tile.
-  const auto cut = [&](const Iter* i, int64_t size) -> std::string {
+  const auto cut = [&](const Iter* i, int64_t size, const std::string& name, const char* tails) -> std::string {
     if (!i || size >= i->extent) return i ? i->loop : "";
-    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", i->loop, block, size));
+    s(fmt::format("{}_tail = sample_choice [{}] -> peel", i->loop, tails));
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", i->loop, block, name));
     tiles.push_back(i->loop + "0");
     return i->loop + "1";
   };
-  const std::string lanes = cut(t.vector, t.width), rows = cut(t.row, t.rows);
+  const std::string lanes = cut(t.vector, t.width, width, "peel, mask"),
+                    rows = cut(t.row, t.rows, height, "peel, balanced");
   std::vector<std::string> order = plain;
   for (const auto& more : {tiles, reduced, std::vector<std::string>{rows, lanes}})
     for (const std::string& l : more)

@@ -63,6 +63,9 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)");
         a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
         a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
+        a->add_option("--job-timeout", v.job_timeout, "seconds that one candidate may take")
+            ->check(CLI::PositiveNumber)
+            ->capture_default_str();
         a->add_option("--workers", v.workers, "a number of local processes, or commands to start");
       });
   add_verb<InspectVerb>(app, code, "inspect", "show any stage", [](CLI::App* a, InspectVerb& v) {

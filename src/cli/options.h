@@ -42,6 +42,7 @@ struct TuneVerb {
   int64_t trials = 0;  // 0: until the time is over
   std::string func = "*";
   uint64_t seed = 0;
+  double job_timeout = 20;           // seconds that a candidate may take, compiling included
   std::vector<std::string> workers;  // "2" local processes, or commands that speak the worker protocol
 };
 

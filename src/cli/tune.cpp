@@ -1,10 +1,11 @@
 // `nestor tune`: a search with a budget that holds, best so far at any moment, resumable.
+#include "nestor/tune.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
-#include "nestor/tune.h"
 #include "src/cli/common.h"
 #include "src/cli/stop.h"
 
@@ -69,12 +70,13 @@ int run(const TuneVerb& v) {
   options.threads = compile.threads;
   options.target = compile.target;
   options.workers = worker_options(v.workers);
+  options.workers.timeout_s = v.job_timeout;
   options.stop = interrupted;
   const bool live = isatty(STDERR_FILENO);
   options.on_progress = [live](const TuneProgress& p) {
     if (live)
-      fmt::print(stderr, "\r{:6.1f} s  {:<30} {:4} measured  default {:.1f} us  best {:.1f} us   ", p.elapsed_s, p.func,
-                 p.measured, p.default_ns / 1e3, p.best_ns / 1e3);
+      fmt::print(stderr, "\r{:6.1f} s  {:<30} {:4} measured  default {:.1f} us  best {:.1f} us   ",
+                 p.elapsed_s, p.func, p.measured, p.default_ns / 1e3, p.best_ns / 1e3);
   };
   const std::vector<TuneResult> results = tune(tasks, db, options);
   if (live) fmt::print(stderr, "\n");
@@ -86,6 +88,7 @@ int run(const TuneVerb& v) {
       fmt::print("{}\n", nlohmann::json{{"func", r.func},
                                         {"default_us", r.default_ns / 1e3},
                                         {"best_us", r.best_ns / 1e3},
+                                        {"compared", r.compared},
                                         {"gain_beyond_noise", r.gain_beyond_noise},
                                         {"measured", r.measured},
                                         {"resumed", r.resumed},
@@ -94,8 +97,10 @@ int run(const TuneVerb& v) {
                              .dump());
       continue;
     }
-    const std::string gain = r.gain_beyond_noise ? fmt::format("{:.2f}x", r.default_ns / std::max(r.best_ns, 1e-9))
-                                                 : "no gain beyond noise";
+    const std::string ratio = fmt::format("{:.2f}x", r.default_ns / std::max(r.best_ns, 1e-9));
+    const std::string gain = !r.compared && r.best_ns < r.default_ns ? ratio + ", not compared again"
+                             : r.gain_beyond_noise                   ? ratio
+                                                                     : "no gain beyond noise";
     fmt::print("{:<32} default {:>10.2f} us  best {:>10.2f} us  {:<20} {} candidates{}: {}\n", r.func,
                r.default_ns / 1e3, r.best_ns / 1e3, gain, r.measured,
                r.resumed ? fmt::format(" (+ {} resumed)", r.resumed) : "", causes(r.outcomes));

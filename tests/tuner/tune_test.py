@@ -1,0 +1,168 @@
+"""The tuner as users meet it: killed, interrupted, with candidates that crash, hang or are wrong.
+
+Usage: tune_test.py NESTOR. Standard library only; works in a temporary folder.
+"""
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+NESTOR = sys.argv[1]
+# Small, but neither side fits one tile: four decisions.
+MATMUL = "MatMul(f32[40,24], const f32[24,70])"
+
+
+def command(db, *flags, model=MATMUL):
+    return [NESTOR, "tune", model, "--db", str(db), "--threads", "1", *flags]
+
+
+def start(db, *flags, env=None):
+    return subprocess.Popen(command(db, *flags), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, **(env or {})})
+
+
+def tune(db, *flags, env=None, limit=60):
+    process = start(db, *flags, "--json", env=env)
+    out, err = process.communicate(timeout=limit)
+    assert process.returncode == 0, f"exit {process.returncode}: {err}"
+    return json.loads(out)
+
+
+def nestor(*args):
+    done = subprocess.run([NESTOR, *map(str, args)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"{args}: exit {done.returncode}: {done.stderr}"
+    return done.stdout
+
+
+def rows(db, columns="*"):
+    with sqlite3.connect(db) as connection:
+        return connection.execute(f"SELECT {columns} FROM records ORDER BY id").fetchall()
+
+
+def test_killed_ten_times(folder):
+    """Nothing that a worker reported is lost, and each run goes on where the last one was killed."""
+    db, log = folder / "tune.db", folder / "reported"
+    moments = random.Random(7)
+    for _ in range(10):
+        process = start(db, "--time", "60s", env={"NESTOR_WORKER_LOG": str(log)})
+        time.sleep(moments.uniform(0.05, 1.6))
+        assert process.poll() is None, "ended before it was killed: " + process.stderr.read()
+        process.kill()
+        process.communicate()
+    reported = [int(line) for line in log.read_text().split("\n")[:-1]]
+    assert len(reported) >= 20, f"only {len(reported)} records were reported: the kills prove little"
+    stored = {row for (row,) in rows(db, "id")}
+    assert set(reported) <= stored, f"lost: {sorted(set(reported) - stored)}"
+    assert len(set(reported)) == len(reported), "a row was reported twice"
+    with sqlite3.connect(db) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    result = tune(db, "--trials", "2", "--time", "20s")
+    assert result["resumed"] == len({trace for (trace,) in rows(db, "trace")}) - result["measured"], result
+
+
+def test_faults_are_counted(folder):
+    """A candidate that crashes, hangs or computes something else costs itself."""
+    for fault, outcome in [("crash", "crash"), ("hang", "timeout"), ("wrong", "wrong_result")]:
+        db = folder / f"{fault}.db"
+        result = tune(db, "--trials", "7", "--time", "20s", "--job-timeout", "1.5", env={"NESTOR_FAULT": f"{fault}:2"})
+        counts = result["outcomes"]
+        assert counts[outcome] >= 1, f"{fault}: {counts}"
+        assert counts["ok"] >= 3, f"{fault}: {counts}"
+        assert sum(counts.values()) == result["measured"] >= 7, f"{fault}: {result}"
+        found = [o for (o,) in rows(db, "outcome")]
+        assert found.count(outcome) == counts[outcome], f"{fault}: stored {found}"
+        assert result["best_us"] > 0
+
+
+def test_interrupt(folder):
+    """Ctrl-C ends the search, not what it found."""
+    db = folder / "tune.db"
+    process = start(db, "--time", "60s", "--json")
+    while not (db.exists() and len(safe_rows(db)) >= 4):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert time.monotonic() - begin < 5, "took long to end"
+    result = json.loads(out)
+    fastest = min(ns for outcome, ns in rows(db, "outcome, median_ns") if outcome == "ok")
+    assert abs(result["best_us"] - fastest / 1e3) < 1e-6 or result["compared"], result
+    assert "split" in result["trace"], result
+
+
+def safe_rows(db):
+    try:
+        return rows(db, "id")
+    except sqlite3.OperationalError:  # the table is being made
+        return []
+
+
+def test_budget_holds(folder):
+    begin = time.monotonic()
+    result = tune(folder / "tune.db", "--time", "4s")
+    took = time.monotonic() - begin
+    assert took < 8, f"4 s took {took:.1f} s"
+    assert result["measured"] >= 5, result
+
+
+def test_seed_gives_the_stream(folder):
+    """The default and the first batch depend on the seed alone; what follows, on timings too."""
+    traces = {}
+    for name, seed in [("a", 5), ("b", 5), ("c", 6)]:
+        db = folder / f"{name}.db"
+        tune(db, "--trials", "9", "--time", "30s", "--seed", str(seed))
+        traces[name] = [trace for (trace,) in rows(db, "trace")][:9]
+    assert len(traces["a"]) == 9
+    assert traces["a"] == traces["b"]
+    assert traces["a"][0] == traces["c"][0], "the default comes first whatever the seed"
+    assert traces["a"] != traces["c"]
+    assert len(set(traces["a"])) == 9, "a candidate was measured twice"
+
+
+def test_database_verb(folder):
+    db, copy, lines = folder / "tune.db", folder / "copy.db", folder / "records.jsonl"
+    tune(db, "--trials", "14", "--time", "30s")
+    kept = "workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, error, seed, version, host"
+    listed = [line for line in nestor("db", db, "list", "--json").splitlines() if line]
+    assert len(listed) == len(rows(db))
+    best = json.loads(nestor("db", db, "best", "--json"))
+    assert best["median_ns"] == min(ns for o, ns in rows(db, "outcome, median_ns") if o == "ok")
+    nestor("db", db, "export", lines)
+    nestor("db", copy, "import", lines)
+    assert rows(copy, kept) == rows(db, kept)
+    nestor("db", copy, "prune")
+    left = rows(copy, "median_ns")
+    assert len(left) == 10 and min(left)[0] == best["median_ns"], left
+    broken = folder / "broken.jsonl"
+    broken.write_text(lines.read_text() + '{"workload": 3}\n')
+    refused = subprocess.run([NESTOR, "db", folder / "none.db", "import", broken], capture_output=True, text=True)
+    assert refused.returncode != 0 and "broken.jsonl" in refused.stderr, refused.stderr
+    assert not (folder / "none.db").exists(), "half an import"
+
+
+def main():
+    failed = 0
+    for name, test in list(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        begin = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                test(Path(folder))
+                print(f"ok      {name}  {time.monotonic() - begin:.1f} s")
+            except Exception as error:  # the next test still says something
+                failed += 1
+                print(f"FAILED  {name}: {type(error).__name__}: {error}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
