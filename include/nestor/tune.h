@@ -149,6 +149,7 @@ struct TuneResult {
   Trace best;
   std::vector<int64_t> outcomes;
   int64_t measured = 0, resumed = 0;
+  std::vector<std::pair<double, double>> improvements;  // best so far: seconds since the start, nanoseconds
 };
 
 // A function to tune, and how many times the model calls it.

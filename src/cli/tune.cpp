@@ -104,6 +104,10 @@ int run(const TuneVerb& v) {
     fmt::print("{:<32} default {:>10.2f} us  best {:>10.2f} us  {:<20} {} candidates{}: {}\n", r.func,
                r.default_ns / 1e3, r.best_ns / 1e3, gain, r.measured,
                r.resumed ? fmt::format(" (+ {} resumed)", r.resumed) : "", causes(r.outcomes));
+    std::string history;
+    for (const auto& [seconds, ns] : r.improvements)
+      history += fmt::format("{}{:.2f} us at {:.1f} s", history.empty() ? "" : ", ", ns / 1e3, seconds);
+    if (!history.empty()) fmt::print("    best so far: {}\n", history);
   }
   return 0;
 }
