@@ -1,7 +1,7 @@
 // One candidate: scheduled, compiled, compared with the oracle, timed. Runs in a worker process.
 //
-// The oracle is the unscheduled function compiled in f64, with a bound on what rounding may do (verify.h); it is computed
-// once per function and kept, since a worker gets many candidates of the same function in a row.
+// The oracle is the unscheduled function compiled in f64, with a bound on what rounding may do (verify.h); it
+// is computed once per function and kept, since a worker gets many candidates of the same function in a row.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -27,14 +27,16 @@ namespace nestor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double ns_since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
+double ns_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
 
 // What a function should compute on its seeded inputs.
 struct Oracle {
-  std::vector<Tensor> args;     // inputs filled, outputs not
-  std::vector<Tensor> wanted;   // one per output
-  std::vector<Tensor> bounds;   // likewise, undefined for exact outputs
-  bool bounded = false;         // else the default tolerance holds
+  std::vector<Tensor> args;    // inputs filled, outputs not
+  std::vector<Tensor> wanted;  // one per output
+  std::vector<Tensor> bounds;  // likewise, undefined for exact outputs
+  bool bounded = false;        // else the default tolerance holds
 };
 
 Oracle make_oracle(const PrimFunc& f, uint64_t seed, const Target& target) {
@@ -51,7 +53,8 @@ Oracle make_oracle(const PrimFunc& f, uint64_t seed, const Target& target) {
   }
   const std::optional<PrimFunc> with_bound = with_error_bound(f);
   o.bounded = with_bound.has_value();
-  o.wanted = run_function(compile_function(with_bound ? *with_bound : to_f64(f), ScheduleChoice{}, target), inputs, target);
+  o.wanted = run_function(compile_function(with_bound ? *with_bound : to_f64(f), ScheduleChoice{}, target),
+                          inputs, target);
   o.bounds.resize(outs);
   for (size_t i = 0, next = outs; i < outs && o.bounded; ++i)
     if (is_float(o.wanted[i].dtype())) o.bounds[i] = o.wanted[next++];
@@ -69,13 +72,15 @@ const Oracle& oracle_of(const PrimFunc& f, uint64_t seed, const Target& target) 
 }
 
 // The largest |difference| over its allowance, and what is wrong if something is.
-double compare_outputs(const PrimFunc& f, const Oracle& o, const std::vector<Tensor>& args, std::string* wrong) {
+double compare_outputs(const PrimFunc& f, const Oracle& o, const std::vector<Tensor>& args,
+                       std::string* wrong) {
   double worst = 0;
   size_t next = 0;
   for (size_t i = 0; i < f.params.size(); ++i) {
     if (f.params[i].role != Role::out) continue;
     const size_t k = next++;
-    const Comparison c = o.bounds[k].defined() ? compare(args[i], o.wanted[k], o.bounds[k]) : compare(args[i], o.wanted[k]);
+    const Comparison c =
+        o.bounds[k].defined() ? compare(args[i], o.wanted[k], o.bounds[k]) : compare(args[i], o.wanted[k]);
     if (c.allowed > 0) worst = std::max(worst, std::abs(c.got - c.want) / c.allowed);
     if (!c.ok() && wrong->empty()) *wrong = describe(c, f.params[i].decl.buffer->name, o.wanted[k]);
   }
@@ -87,7 +92,8 @@ std::vector<double> time_runs(FunctionRunner& runner, double seconds, double cut
   Clock::time_point start = Clock::now();
   runner.run();
   const double once = std::max(ns_since(start), 20.0);
-  if (cutoff_ns > 0 && once > 3 * cutoff_ns) {  // surely slow: three times the best, even if this call was cold
+  if (cutoff_ns > 0 &&
+      once > 3 * cutoff_ns) {  // surely slow: three times the best, even if this call was cold
     start = Clock::now();
     runner.run();
     const double again = ns_since(start);
@@ -114,7 +120,8 @@ bool fault(const char* kind) {
   static const std::string spec = std::getenv("NESTOR_FAULT") ? std::getenv("NESTOR_FAULT") : "";
   static std::map<std::string, int> seen;
   const size_t colon = spec.find(':');
-  return colon != std::string::npos && spec.substr(0, colon) == kind && ++seen[kind] == std::atoi(spec.c_str() + colon + 1);
+  return colon != std::string::npos && spec.substr(0, colon) == kind &&
+         ++seen[kind] == std::atoi(spec.c_str() + colon + 1);
 }
 
 std::string host_name() {
@@ -184,14 +191,16 @@ Record measure(const Job& job) {
   return r;
 }
 
-// For tests: the database rows of the records that were reported, one id a line, in the file NESTOR_WORKER_LOG.
+// For tests: the database rows of the records that were reported, one id a line, in the file
+// NESTOR_WORKER_LOG.
 void log_reported(int64_t row) {
   const char* path = std::getenv("NESTOR_WORKER_LOG");
   if (!path) return;
   const std::string line = std::to_string(row) + "\n";
   const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const bool written = fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  if (!written || fsync(fd) != 0) throw UserError(std::string("NESTOR_WORKER_LOG ") + path + " can't be written");
+  if (!written || fsync(fd) != 0)
+    throw UserError(std::string("NESTOR_WORKER_LOG ") + path + " can't be written");
   close(fd);
 }
 

@@ -1,8 +1,10 @@
-// Evolution over the decisions of a trace, started from the analytic default, so that no trial is needed to be good.
+// Evolution over the decisions of a trace, started from the analytic default, so that no trial is needed to
+// be good.
 //
-// The stream of candidates is a function of the seed and of the results so far in candidate order: batch by batch, each
-// batch's generator is seeded by (seed, function, index of the batch), and ties are broken by age. Timings of a resumed
-// run come from the database, so a kill costs nothing but the batch that was under way.
+// The stream of candidates is a function of the seed and of the results so far in candidate order: batch by
+// batch, each batch's generator is seeded by (seed, function, index of the batch), and ties are broken by
+// age. Timings of a resumed run come from the database, so a kill costs nothing but the batch that was under
+// way.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -37,7 +39,8 @@ struct Task {
   bool exhausted = false;
   TuneResult result;
 
-  double weight() const {  // what there may be to win: its share of the model's time, less with every batch spent
+  double weight()
+      const {  // what there may be to win: its share of the model's time, less with every batch spent
     const double best = population.empty() ? result.default_ns : population.front().median_ns;
     return exhausted ? -1 : calls * std::max(best, 1.0) / (1 + batches);
   }
@@ -46,8 +49,9 @@ struct Task {
 void learn(Task& t, const Record& r) {
   t.result.outcomes[static_cast<size_t>(r.outcome)]++;
   if (r.outcome != Outcome::ok) return;
-  const auto place = std::upper_bound(t.population.begin(), t.population.end(), r,
-                                      [](const Record& a, const Record& b) { return a.median_ns < b.median_ns; });
+  const auto place =
+      std::upper_bound(t.population.begin(), t.population.end(), r,
+                       [](const Record& a, const Record& b) { return a.median_ns < b.median_ns; });
   t.population.insert(place, r);
 }
 
@@ -62,8 +66,8 @@ class Search {
     for (Task& t : tasks_)
       if (!stopped(0)) measure_default(t);
     while (!stopped(reserve)) {
-      const auto next = std::max_element(tasks_.begin(), tasks_.end(),
-                                         [](const Task& a, const Task& b) { return a.weight() < b.weight(); });
+      const auto next = std::max_element(
+          tasks_.begin(), tasks_.end(), [](const Task& a, const Task& b) { return a.weight() < b.weight(); });
       if (next == tasks_.end() || next->weight() < 0) break;
       run_batch(*next, reserve);
     }
@@ -151,7 +155,8 @@ class Search {
                         static_cast<uint64_t>(t.batches)};
     std::mt19937_64 rng(seeds);
     std::vector<Job> jobs;
-    for (int attempt = 0; attempt < 20 * options_.batch && static_cast<int>(jobs.size()) < options_.batch; ++attempt)
+    for (int attempt = 0; attempt < 20 * options_.batch && static_cast<int>(jobs.size()) < options_.batch;
+         ++attempt)
       if (const auto trace = propose(t, rng); trace && t.seen.insert(print(*trace)).second)
         jobs.push_back(job_of(t, *trace));
     ++t.batches;
@@ -177,7 +182,8 @@ class Search {
     const Trace best = parse_trace(t.population.front().trace, "record");
     t.result.best = best;
     t.result.best_ns = t.population.front().median_ns;
-    // The default failed or was never reached, or the user waits for an end: the single measurements have to do.
+    // The default failed or was never reached, or the user waits for an end: the single measurements have to
+    // do.
     if (t.result.default_ns == 0 || (options_.stop && options_.stop())) return;
     std::vector<Job> jobs;
     for (int i = 0; i < 2 * kPairs; ++i) {
@@ -188,7 +194,8 @@ class Search {
     WorkerPoolOptions one = options_.workers;  // side by side means on one worker
     one.local = one.commands.empty() ? 1 : 0;
     if (one.commands.size() > 1) one.commands.resize(1);
-    const auto records = WorkerPool(one).run(jobs, [](Record&) {}, options_.stop ? options_.stop : [] { return false; });
+    const auto records = WorkerPool(one).run(
+        jobs, [](Record&) {}, options_.stop ? options_.stop : [] { return false; });
     std::vector<double> default_ns, best_ns;
     int wins = 0;
     for (size_t i = 0; i + 1 < records.size(); i += 2) {
@@ -206,7 +213,8 @@ class Search {
     t.result.default_ns = middle(default_ns);
     // Faster in all pairs but one, and by 2 %: by luck alone, 8 in 128.
     const int pairs = static_cast<int>(best_ns.size());
-    t.result.gain_beyond_noise = pairs >= 5 && wins >= pairs - 1 && middle(best_ns) < 0.98 * t.result.default_ns;
+    t.result.gain_beyond_noise =
+        pairs >= 5 && wins >= pairs - 1 && middle(best_ns) < 0.98 * t.result.default_ns;
     if (!t.result.gain_beyond_noise) {
       t.result.best = t.start;
       t.result.best_ns = t.result.default_ns;
@@ -247,7 +255,8 @@ ScheduleProvider database_schedules(const std::string& path, int threads) {
   return [db, threads](const PrimFunc& f, const Target& target) -> std::optional<ScheduleChoice> {
     const auto record = db->best(workload_key(f), record_target(target), threads);
     if (!record) return std::nullopt;
-    return ScheduleChoice{parse_trace(record->trace, "record " + std::to_string(record->id) + " of " + db->path()), "database"};
+    return ScheduleChoice{
+        parse_trace(record->trace, "record " + std::to_string(record->id) + " of " + db->path()), "database"};
   };
 }
 

@@ -73,8 +73,8 @@ class Database {
 // "native znver5": what a record's times belong to.
 std::string record_target(const Target& target);
 
-// Schedules from the records of a database: the best one of each function, where it has one for this target and number
-// of threads.
+// Schedules from the records of a database: the best one of each function, where it has one for this target
+// and number of threads.
 ScheduleProvider database_schedules(const std::string& path, int threads);
 
 // ---- Measuring
@@ -108,10 +108,11 @@ class WorkerPool {
  public:
   explicit WorkerPool(WorkerPoolOptions options);
   ~WorkerPool();
-  // Results in job order. `on_result` is called as each arrives and may complete it. Once `stop` is true no further job
-  // is begun: what was not begun has no result.
-  std::vector<Record> run(const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
-                          const std::function<bool()>& stop = [] { return false; });
+  // Results in job order. `on_result` is called as each arrives and may complete it. Once `stop` is true no
+  // further job is begun: what was not begun has no result.
+  std::vector<Record> run(
+      const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
+      const std::function<bool()>& stop = [] { return false; });
 
  private:
   struct Impl;
@@ -144,7 +145,7 @@ struct TuneProgress {
 struct TuneResult {
   std::string func;
   double default_ns = 0, best_ns = 0;
-  bool compared = false;           // best against default, measured again side by side; an interrupted run skips it
+  bool compared = false;  // best against default, measured again side by side; an interrupted run skips it
   bool gain_beyond_noise = false;  // by that comparison; without gain, the default is the best
   Trace best;
   std::vector<int64_t> outcomes;
