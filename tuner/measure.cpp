@@ -31,58 +31,37 @@ double ns_since(Clock::time_point start) {
   return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
 }
 
-// What a function should compute on its seeded inputs.
-struct Oracle {
-  std::vector<Tensor> args;    // inputs filled, outputs not
-  std::vector<Tensor> wanted;  // one per output
-  std::vector<Tensor> bounds;  // likewise, undefined for exact outputs
-  bool bounded = false;        // else the default tolerance holds
+// A function's seeded inputs (outputs not filled) and what it should make of them.
+struct Reference {
+  std::vector<Tensor> args;
+  Oracle oracle;
 };
 
-Oracle make_oracle(const PrimFunc& f, uint64_t seed, const Target& target) {
-  Oracle o;
-  o.args = random_args(f, seed);
-  std::vector<Tensor> inputs;
-  size_t outs = 0;
-  for (size_t i = 0; i < f.params.size(); ++i) {
-    const Tensor& t = o.args[i];
-    if (f.params[i].role == Role::out)
-      ++outs;
-    else
-      inputs.push_back(is_float(t.dtype()) ? t.cast(DType::f64) : t);
-  }
-  const std::optional<PrimFunc> with_bound = with_error_bound(f);
-  o.bounded = with_bound.has_value();
-  o.wanted = run_function(compile_function(with_bound ? *with_bound : to_f64(f), ScheduleChoice{}, target),
-                          inputs, target);
-  o.bounds.resize(outs);
-  for (size_t i = 0, next = outs; i < outs && o.bounded; ++i)
-    if (is_float(o.wanted[i].dtype())) o.bounds[i] = o.wanted[next++];
-  o.wanted.resize(outs);
-  return o;
-}
-
-const Oracle& oracle_of(const PrimFunc& f, uint64_t seed, const Target& target) {
-  static std::map<std::pair<std::string, uint64_t>, Oracle> kept;
+const Reference& reference_of(const PrimFunc& f, uint64_t seed, const Target& target) {
+  static std::map<std::pair<std::string, uint64_t>, Reference> kept;
   if (kept.size() > 4) kept.clear();
   const auto key = std::make_pair(workload_key(f), seed);
-  auto it = kept.find(key);
-  if (it == kept.end()) it = kept.emplace(key, make_oracle(f, seed, target)).first;
-  return it->second;
+  if (const auto it = kept.find(key); it != kept.end()) return it->second;
+  Reference r;
+  r.args = random_args(f, seed);
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < f.params.size(); ++i)
+    if (f.params[i].role != Role::out) inputs.push_back(r.args[i]);
+  r.oracle = make_oracle(f, inputs, target);
+  return kept.emplace(key, std::move(r)).first->second;
 }
 
 // The largest |difference| over its allowance, and what is wrong if something is.
-double compare_outputs(const PrimFunc& f, const Oracle& o, const std::vector<Tensor>& args,
+double compare_outputs(const PrimFunc& f, const Oracle& oracle, const std::vector<Tensor>& args,
                        std::string* wrong) {
   double worst = 0;
   size_t next = 0;
   for (size_t i = 0; i < f.params.size(); ++i) {
     if (f.params[i].role != Role::out) continue;
     const size_t k = next++;
-    const Comparison c =
-        o.bounds[k].defined() ? compare(args[i], o.wanted[k], o.bounds[k]) : compare(args[i], o.wanted[k]);
+    const Comparison c = compare(args[i], oracle, k);
     if (c.allowed > 0) worst = std::max(worst, std::abs(c.got - c.want) / c.allowed);
-    if (!c.ok() && wrong->empty()) *wrong = describe(c, f.params[i].decl.buffer->name, o.wanted[k]);
+    if (!c.ok() && wrong->empty()) *wrong = describe(c, f.params[i].decl.buffer->name, oracle.wanted[k]);
   }
   return worst;
 }
@@ -135,7 +114,7 @@ void measure_into(Record& r, const Job& job) {
   const Target target = parse_target(job.target);
   r.workload = workload_key(f);
   r.target = record_target(target);
-  const Oracle& oracle = oracle_of(f, job.seed, target);
+  const Reference& reference = reference_of(f, job.seed, target);
 
   const Clock::time_point start = Clock::now();
   CompiledFunction compiled;
@@ -149,7 +128,7 @@ void measure_into(Record& r, const Job& job) {
   FunctionRunner runner(compiled, target, job.threads);
   r.compile_ms = ns_since(start) / 1e6;
 
-  std::vector<Tensor> args = oracle.args;
+  std::vector<Tensor> args = reference.args;
   for (size_t i = 0; i < args.size(); ++i)
     if (f.params[i].role == Role::out) args[i] = args[i].clone();
   runner.bind(args);
@@ -160,7 +139,7 @@ void measure_into(Record& r, const Job& job) {
     for (size_t i = 0; i < args.size(); ++i)
       if (f.params[i].role == Role::out && args[i].size() > 0) args[i].set(0, args[i].get(0) + 1e3);
   std::string wrong;
-  r.error = compare_outputs(f, oracle, args, &wrong);
+  r.error = compare_outputs(f, reference.oracle, args, &wrong);
   if (!wrong.empty()) {
     r.outcome = Outcome::wrong_result;
     r.detail = wrong;
