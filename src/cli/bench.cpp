@@ -78,6 +78,7 @@ void print_per_func(Entry& e, double peak, bool json) {
 }  // namespace
 
 int run(const BenchVerb& v) {
+  if (!(v.seconds > 0)) throw UserError("--seconds must be above zero");
   std::vector<std::string> schedules = v.schedules;
   if (schedules.empty()) schedules.push_back(v.common.db.empty() ? "default" : "tuned");
   if (is_artifact(v.common.model)) schedules = {"artifact"};

@@ -109,6 +109,10 @@ int run(const TuneVerb& v) {
       history += fmt::format("{}{:.2f} us at {:.1f} s", history.empty() ? "" : ", ", ns / 1e3, seconds);
     if (!history.empty()) fmt::print("    best so far: {}\n", history);
   }
+  for (const TuneResult& r : results)
+    if (r.measured > 0 && r.default_ns <= 0)
+      throw UserError(Diagnostic{"the default schedule of " + r.func + " could not be measured", {}, {causes(r.outcomes)},
+                                 "`nestor db " + v.common.db + " list` says why for each candidate"});
   return 0;
 }
 

@@ -1,7 +1,9 @@
 // What the command line calls MODEL, read into a graph: a model file, an operator string, or loop nests as
 // text.
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "nestor/driver.h"
@@ -52,9 +54,13 @@ PrimFunc instantiate(const PrimFunc& f, const std::map<std::string, int64_t>& di
 
 TensorType type_of(const BufferDecl& decl, const std::string& where) {
   TensorType type{decl.buffer->type.dtype, {}};
+  int64_t bytes = bytes_of(type.dtype);
   for (const Expr& e : decl.shape) {
     const auto extent = as_int(e);
     if (!extent) throw UserError(where + ": the shape of " + decl.buffer->name + " isn't constant");
+    if (*extent < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(*extent, 1), &bytes))
+      throw UserError(where + ": the shape of " + decl.buffer->name + " is negative or too large at " +
+                      std::to_string(*extent));
     type.shape.push_back(*extent);
   }
   return type;
@@ -70,7 +76,9 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   if (funcs.empty()) throw UserError(path + " holds no function");
   g.name = funcs.front().name;
   uint64_t seed = options.seed;
+  std::set<std::string> names;
   for (const PrimFunc& templ : funcs) {
+    if (!names.insert(templ.name).second) throw UserError(path + ": two functions are named " + templ.name);
     PrimFunc f = instantiate(templ, options.build.dims, path);
     KernelCall call{static_cast<int>(source.partition->funcs.size()), {}, {}};
     for (const Param& p : f.params) {

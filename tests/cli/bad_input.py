@@ -56,6 +56,23 @@ def files():
     t.refuses("empty .nest", ["compile", t.write("empty.nest", ""), "-o", "out.so"], "empty.nest")
 
 
+def functions():
+    def nest(shape="4", index="v", count=1):
+        f = (f"func F(in X: f32[{shape}], out Y: f32[4]) {{\n  for i in 4 {{\n"
+             f"    block B(v: S 4 = i) {{ Y[v] = X[{index}] }}\n  }}\n}}\n")
+        return t.write("f.nest", f * count)
+
+    t.succeeds("a function", "verify", nest())
+    t.refuses("an index out of bounds", ["verify", nest(index="v+1")], "F", "index 4", "X[4]")
+    t.refuses("two functions of one name", ["verify", nest(count=2)], "f.nest", "F")
+    t.refuses("a negative shape", ["verify", nest(shape="-4")], "f.nest", "X", "-4")
+    t.refuses("an overflowing shape", ["verify", nest(shape="4611686018427387904")], "f.nest", "X")
+    t.refuses("an unknown name", ["verify", nest(index="w")], "f.nest:3:", "w")
+    t.refuses("nesting without end", ["verify", nest(index="(" * 100000)], "f.nest:3:", "nested")
+    t.refuses("a bad schedule", ["verify", nest(), "--schedule", t.write("bad.sched", "frob the loops\n")], "bad.sched:1:1",
+              "frob", "F")
+
+
 def graphs():
     for field in ("inputs", "outputs", "nodes"):
         refuse_model(f"missing {field}", changed(lambda m: m.pop(field)), field)
@@ -189,6 +206,8 @@ def databases():
     lock.stdout.readline()
     t.refuses("a locked database", ["tune", "conv.json", "--db", "t.db", "--time", "1s"], "t.db", "lock")
     lock.communicate()
+    p = t.run("tune", "MatMul(f32[8,8], f32[8,8])", "--db", "crash.db", "--time", "2s", "--workers", "/nonexistent/w")
+    t.check(p.returncode == 1 and "matmul" in p.stderr and "crash" in p.stderr, "workers that don't start", p.stdout + p.stderr)
     t.write("bad.jsonl", "{}\n")
     t.refuses("import of a bad line", ["db", "new.db", "import", "bad.jsonl"], "bad.jsonl:1")
 
@@ -204,6 +223,7 @@ def usage():
     t.refuses("no such pass", ["inspect", "conv.json", "--dump-after", "nowhere"], "nowhere")
     t.refuses("no such operator", ["compile", "Frob(f32[4])", "-o", "out.so"], "Frob")
     t.refuses("bad operator string", ["compile", "MatMul(f32[4,", "-o", "out.so"], "MatMul(f32[4,")
+    t.refuses("no time to measure", ["bench", "conv.json", "--seconds", "-1"], "--seconds")
     t.refuses("negative threads", ["run", "conv.json", "--threads", "-1", "--input", "x=zeros"], "--threads")
 
 
@@ -215,6 +235,6 @@ def comparison():
     t.refuses("a comparison that fails", [*expect, "x=random:2"], code=3)
 
 
-for part in (files, graphs, dimensions, weights, inputs, outputs, databases, usage, comparison):
+for part in (files, functions, graphs, dimensions, weights, inputs, outputs, databases, usage, comparison):
     part()
 t.finish()
