@@ -110,8 +110,8 @@ int run(const TuneVerb& v) {
     if (!history.empty()) fmt::print("    best so far: {}\n", history);
   }
   for (const TuneResult& r : results)
-    if (r.measured > 0 && r.default_ns <= 0)
-      throw UserError(Diagnostic{"the default schedule of " + r.func + " could not be measured", {}, {causes(r.outcomes)},
+    if (r.measured > 0 && r.default_ns <= 0 && r.best_ns <= 0)
+      throw UserError(Diagnostic{"no candidate for " + r.func + " could be measured", {}, {causes(r.outcomes)},
                                  "`nestor db " + v.common.db + " list` says why for each candidate"});
   return 0;
 }
