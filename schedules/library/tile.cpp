@@ -23,7 +23,31 @@ constexpr double kStridedLoad = 3, kGather = 12, kScatter = 16;  // of one vecto
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-bool is_dense(const Access& a, const Iter& v) { return a.constant || a.stride(v) == 1; }
+// Whether a packed copy pays: every element is used by many rows, over a long reduction, and all indices are plain iterators,
+// so that the copy is as large as the operand.
+bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
+  constexpr int64_t kRowsToPay = 48, kReduction = 64;
+  if (a.write || a.constant || !a.stride(v) || b.reduction_size() < kReduction) return false;
+  for (const Expr& e : a.indices)
+    if (!e.as<VarRef>()) return false;
+  for (const Iter* i : b.spatial())
+    if (i != &v && !a.uses(*i) && i->extent >= kRowsToPay) return true;
+  return false;
+}
+
+// An operand of the vector iterator that would be gathered, or whose rows lie a multiple of the page apart, so that its
+// panel falls into few sets of the cache.
+bool wants_copy(const BlockInfo& b, const Access& a, const Tile& t) {
+  constexpr int64_t kPage = 4096;
+  if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays(b, a, *t.vector)) return false;
+  if (a.stride(*t.vector) != 1) return true;
+  const int64_t pitch = a.stride(*b.reduced().back()).value_or(0) * bytes_of(a.buffer->type.dtype);
+  return pitch > 0 && pitch % kPage == 0 && t.vector->extent > t.width;
+}
+
+bool is_dense(const BlockInfo& b, const Access& a, const Iter& v) {
+  return a.constant || a.stride(v) == 1 || copy_pays(b, a, v);
+}
 
 // The time of one output vector, in FMA steps.
 double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
@@ -34,7 +58,7 @@ double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
       store = a.stride(v) == 1 ? 1 : kScatter;
       continue;
     }
-    if (!a.uses(v) || is_dense(a, v)) continue;
+    if (!a.uses(v) || is_dense(b, a, v)) continue;
     const auto stride = a.stride(v);
     per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
   }
@@ -117,6 +141,8 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
       const bool whole_tiles = a.stride(*t.vector) == 1 && t.vector->extent <= t.width;
       if (!whole_tiles) t.packed.push_back(a.buffer);
     }
+  for (const Access& a : b.accesses)
+    if (wants_copy(b, a, t)) t.copied.push_back(a.buffer);
   return t;
 }
 

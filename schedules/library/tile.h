@@ -12,6 +12,7 @@ struct Tile {
   int64_t width = 1;             // elements of the vector iterator in a tile: a multiple of the lanes, or its extent
   int64_t rows = 1;
   std::vector<Buffer> packed;    // constant parameters to lay out by (vector / width)
+  std::vector<Buffer> copied;    // activations to copy into such a layout first
 };
 
 // Lanes of the block's output type; 1 where the target has no vectors for it.

@@ -135,6 +135,11 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const std::string v = t.vector ? t.vector->loop : "", r = t.row ? t.row->loop : "";
   const std::string width = sample_width(s, t, lanes_of(b, target)), height = sample_rows(s, t);
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, v, width);
+  for (const Buffer& buffer : t.copied) {
+    const std::string copy = buffer->name + "_packed";
+    s(fmt::format("{} = cache_read {} {} global", copy, block, buffer->name));
+    pack(s, block, analyze(s.func(), copy).output, v, width);
+  }
 
   std::string writer = epilogue;
   if (writer.empty()) {
@@ -190,6 +195,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.front()));
   if (lanes.empty() && rows.empty()) vectorize_reduction(s, block);
   parallel_outer(s, block, plain, tiles);
+  // Last, since a map's decisions may have the names of the tile's.
+  for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }
 
 }  // namespace nestor::library
