@@ -30,8 +30,8 @@ show "$nestor" verify "$matmul" --schedule "$out/legal.sched"
 
 title "4. Twenty seconds of tuning"
 $python examples/mobilenet/layer.py "$out/layer.onnx"
-show "$nestor" tune $digits --dim batch=64 --db "$out/tune.db" --time 10s --threads 1
-show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 10s --threads 1
+show "$nestor" tune $digits --dim batch=64 --db "$out/tune.db" --time 5s --threads 1
+show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 20s --threads 1
 
 title "5. Naive, default, tuned and ONNX Runtime: one thread, interleaved in one process"
 peak=$("$nestor" doctor --json | field peak_gflops)
