@@ -29,6 +29,6 @@ SourceLoc loc_of_option(const Step& step, const std::string& key);
 // The parts of "[a, b]" or "(a b)": split at commas, or at blanks where there is no comma.
 std::vector<std::string> list_items(const std::string& word);
 bool is_identifier(std::string_view s);
-std::string join(const std::vector<std::string>& items, const char* separator);
+std::string join(const std::vector<std::string>& items, const char* separator = " ");
 
 }  // namespace nestor::schedules

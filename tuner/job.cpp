@@ -32,4 +32,15 @@ Job job_from_json(const std::string& line) {
   }
 }
 
+Record record_of(const Job& job) {
+  Record r;
+  r.id = job.id;
+  r.func = job.func;
+  r.target = job.target;
+  r.trace = job.trace;
+  r.threads = job.threads;
+  r.seed = job.seed;
+  return r;
+}
+
 }  // namespace nestor

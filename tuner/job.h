@@ -10,4 +10,7 @@ namespace nestor {
 std::string to_json_line(const Job& job);
 Job job_from_json(const std::string& line);
 
+// The record of a job about which nothing is known yet but what was asked.
+Record record_of(const Job& job);
+
 }  // namespace nestor

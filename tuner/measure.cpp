@@ -152,15 +152,9 @@ void measure_into(Record& r, const Job& job) {
 }  // namespace
 
 Record measure(const Job& job) {
-  Record r;
-  r.id = job.id;
-  r.func = job.func;
-  r.trace = job.trace;
-  r.threads = job.threads;
-  r.seed = job.seed;
+  Record r = record_of(job);
   r.version = NESTOR_VERSION;
   r.host = host_name();
-  r.target = job.target;
   try {
     measure_into(r, job);
   } catch (const std::exception& e) {

@@ -114,12 +114,7 @@ struct WorkerPool::Impl {
   std::vector<Worker> workers;
 
   Record failure(const Job& job, Outcome outcome, const std::string& detail) const {
-    Record r;
-    r.id = job.id;
-    r.func = job.func;
-    r.trace = job.trace;
-    r.threads = job.threads;
-    r.seed = job.seed;
+    Record r = record_of(job);
     r.outcome = outcome;
     r.detail = detail;
     return r;

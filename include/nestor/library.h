@@ -8,7 +8,8 @@
 
 namespace nestor {
 
-// A trace that applies to f without error. Never empty-handed: the least it does is parallel and vectorized loops.
+// A trace that applies to f without error. It is empty for functions with symbolic or zero extents; for others the least it
+// does is parallel and vectorized loops.
 Trace default_schedule(const PrimFunc& f, const Target& target);
 
 }  // namespace nestor

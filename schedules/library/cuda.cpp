@@ -13,6 +13,7 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "schedules/library/cuda_tile.h"
+#include "schedules/words.h"
 
 namespace nestor {
 
@@ -110,11 +111,7 @@ Loops classify(const PrimFunc& f, const std::string& block) {
   return out;
 }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : " ") + w;
-  return out;
-}
+using schedules::join;
 
 int64_t threads_for(int64_t size) {
   int64_t threads = kMostThreads;

@@ -11,6 +11,7 @@
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
+#include "schedules/words.h"
 
 namespace nestor::library {
 
@@ -90,9 +91,7 @@ std::string loop_along(const PrimFunc& f, const std::string& product, const Var&
   return "";
 }
 
-std::string join(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, " "));
-}
+using schedules::join;
 
 std::vector<std::string> loop_names(const PrimFunc& f, const std::string& block) {
   std::vector<std::string> out;

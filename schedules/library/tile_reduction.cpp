@@ -8,16 +8,13 @@
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/words.h"
 
 namespace nestor::library {
 
 namespace {
 
-std::string join(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& w : words) out += (out.empty() ? "" : " ") + w;
-  return out;
-}
+using schedules::join;
 
 // The lanes innermost, so that a row is stored by whole vectors.
 void lanes_last(Schedule& s, const std::string& block, const std::string& lanes) {
