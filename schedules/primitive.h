@@ -45,6 +45,26 @@ struct OptionSpec {
   const char* values;  // "guard|peel|mask|balanced", or "INT", or "VALUE"
 };
 
+// A requirement is semantic where breaking it changes what the function computes: the step could be made, and
+// would be wrong. It is structural where the step has no meaning without it.
+struct Requirement {
+  Requirement(const char* words, bool changes_meaning = false) : text(words), semantic(changes_meaning) {}
+  const char* text;
+  bool semantic;
+};
+inline Requirement semantic(const char* text) {
+  return {text, true};
+}
+
+// Switches semantic requirements off, so that a test can ask whether anything else notices what they keep
+// out. Requirement 0 is D of every step. Not for use outside of tests, nor by several threads at once.
+struct Waiver {
+  std::string primitive;
+  int requirement = 0;
+};
+void waive(const std::vector<Waiver>& waivers);  // replaces those before
+bool is_waived(const std::string& primitive, int requirement);
+
 class StepContext;
 
 struct Primitive {
@@ -53,7 +73,7 @@ struct Primitive {
   std::vector<ArgSpec> args;
   std::vector<OptionSpec> options;
   const char* summary;
-  std::vector<const char*> requirements;  // numbered from 1
+  std::vector<Requirement> requirements;  // numbered from 1
   const char* before;                     // a small picture: IR, or empty
   const char* after;
   PrimFunc (*run)(StepContext&);
@@ -108,12 +128,15 @@ class StepContext {
   void expect_results(size_t most) const;  // refuses more names than things made
 
   // Throws ScheduleError. `at` is an argument's position in the row (or one of the constants), `marked` nodes
-  // of func().
+  // of func(). `refuse` is for structural requirements, `forbid` for semantic ones: it returns where a test
+  // has waived the requirement, so what follows must hold up without it.
   static constexpr int kPrimitive = -1, kResults = -2;
   [[noreturn]] void refuse(int requirement, int at, const std::string& why,
                            const std::vector<Stmt>& marked = {}, const std::string& hint = "") const;
   [[noreturn]] void refuse(int requirement, const SourceLoc& at, const std::string& why,
                            const std::vector<Stmt>& marked = {}, const std::string& hint = "") const;
+  void forbid(int requirement, int at, const std::string& why, const std::vector<Stmt>& marked = {},
+              const std::string& hint = "") const;
   [[noreturn]] void refuse_common(char requirement, const SourceLoc& at, const std::string& why,
                                   const std::string& hint, const std::vector<Stmt>& marked = {}) const;
   SourceLoc loc_of_row_arg(size_t arg) const;
