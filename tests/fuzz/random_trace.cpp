@@ -37,6 +37,7 @@ class Proposer {
     if (primitive == "cache_write") return name("C") + " = cache_write " + any_block() + " " + scope();
     if (primitive == "set_scope") return set_scope();
     if (primitive == "decompose_reduction") return decompose();
+    if (primitive == "rfactor") return rfactor();
     if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
     if (primitive == "transform_layout") return transform_layout();
     if (primitive == "sample_factors") return sample_factors();
@@ -168,6 +169,20 @@ class Proposer {
     return loops.empty() ? "" : name("Z") + " = decompose_reduction " + block + "." + any(loops).name;
   }
 
+  std::string rfactor() {
+    std::vector<std::string> lines;
+    for (const std::string& b : blocks_)
+      for (const IterVar& i : find_block(f_, b)->iters)
+        for (const LoopInfo& l : loops_of(f_, b)) {
+          bool used = false;
+          for_each_expr(i.binding, [&](const Expr& e) {
+            used = used || (e.as<VarRef>() && e.as<VarRef>()->var->name == l.name);
+          });
+          if (used && i.kind == IterKind::reduce) lines.push_back(" = rfactor " + b + "." + l.name);
+        }
+    return lines.empty() ? "" : name("F") + any(lines) + any({"", "", " axis=0"});
+  }
+
   std::string transform_layout() {
     auto decls = temporaries();
     for (const Param& p : f_.params)
@@ -210,16 +225,27 @@ struct Weight {
   const char* primitive;
   bool late;  // gives a loop its kind, after which little else can be done with it
 };
-constexpr Weight kPrimitives[] = {{"split", false},          {"fuse", false},
-                                  {"reorder", false},        {"tile", false},
-                                  {"parallel", true},        {"vectorize", true},
-                                  {"unroll", true},          {"bind", true},
-                                  {"compute_at", false},     {"reverse_compute_at", false},
-                                  {"compute_inline", false}, {"reverse_compute_inline", false},
-                                  {"cache_read", false},     {"cache_write", false},
-                                  {"set_scope", false},      {"decompose_reduction", false},
-                                  {"annotate", false},       {"transform_layout", false},
-                                  {"sample_factors", false}, {"sample_choice", false}};
+constexpr Weight kPrimitives[] = {{"split", false},
+                                  {"fuse", false},
+                                  {"reorder", false},
+                                  {"tile", false},
+                                  {"parallel", true},
+                                  {"vectorize", true},
+                                  {"unroll", true},
+                                  {"bind", true},
+                                  {"compute_at", false},
+                                  {"reverse_compute_at", false},
+                                  {"compute_inline", false},
+                                  {"reverse_compute_inline", false},
+                                  {"cache_read", false},
+                                  {"cache_write", false},
+                                  {"set_scope", false},
+                                  {"decompose_reduction", false},
+                                  {"rfactor", false},
+                                  {"annotate", false},
+                                  {"transform_layout", false},
+                                  {"sample_factors", false},
+                                  {"sample_choice", false}};
 
 const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
   const auto accepted = [&](const Weight& w) {

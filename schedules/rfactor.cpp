@@ -1,0 +1,335 @@
+// rfactor: a reduction is factored over one of its loops (Suriana, Adams, Kamil, CGO 2017). A new block
+// reduces each iteration of that loop into a partial result of its own, in a buffer with one dimension more,
+// where the loop is spatial: it can become lanes, threads or cores. The old block reduces the partial
+// results.
+//
+// An init runs where all R iterators are 0, so an iterator that the loop is only a digit of (vk = k0*4 + k1)
+// can't stay as it is: partial result 1 would never see its init. It is taken apart into the loop's own
+// iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
+// have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension: so each starts
+// from the identity, and none is read that was never written. TVM's rfactor lost the predicate (issue 9598).
+//
+// Requires
+//  1. the block is a reduction by one update, and its `where` says nothing about R iterators;
+//  2. the loop is serial, of constant extent as are the block's other R loops, and serves R iterators only,
+//  as
+//     every loop around the block serves either S or R iterators;
+//  3. each of its partial results has an instance at the beginning of the other R loops;
+//  4. from the outermost R loop on there are only loops, sequences and other buffers' allocations on the way
+//     to the block;
+//  5. there no other block touches its buffer, and no instance runs twice.
+#include <algorithm>
+
+#include "schedules/access.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+struct Factoring {
+  LoopRef loop;
+  Stmt outermost;           // the first R loop
+  std::vector<Stmt> group;  // R loops that iterators tie to the loop, itself included
+  const Update* update = nullptr;
+  int64_t cells = 0;  // partial results
+};
+
+// Instances decided by the group's loops: R iterators taken apart, and guards.
+bool in_group(const Factoring& f, const Expr& binding) {
+  return std::any_of(f.group.begin(), f.group.end(),
+                     [&](const Stmt& l) { return uses_var(binding, as_for(l).var); });
+}
+
+std::string legal_loops(const StepContext& ctx, const Place& p) {
+  std::vector<std::string> lines;
+  for (const Stmt& l : p.loops()) {
+    const LoopUse use = use_of(p.block(), as_for(l).var);
+    if (use.reduce && !use.spatial && as_for(l).kind == ForKind::serial)
+      lines.push_back(ctx.instead(0, p.name() + "." + loop_name(l)));
+  }
+  return join(lines, "\n");
+}
+
+void check_block(const StepContext& ctx, Factoring& f) {
+  const Place& p = f.loop.place;
+  const BlockInfo info = inspect(p.block());
+  if (info.kind != BlockKind::reduction)
+    ctx.refuse(1, 0, info.kind == BlockKind::map ? p.name() + " reduces nothing" : info.why, {p.stmt});
+  f.update = p.block().body.as<Update>();
+  if (!f.update) ctx.refuse(1, 0, p.name() + " does more than one update", {p.stmt});
+  for (const IterVar& i : p.block().iters)
+    if (i.kind == IterKind::reduce && p.block().where && uses_var(p.block().where, i.var))
+      ctx.refuse(1, 0, "its `where` is about " + i.var->name, {p.stmt});
+}
+
+void check_loops(const StepContext& ctx, Factoring& f) {
+  const Place& p = f.loop.place;
+  const LoopUse named = use_of(p.block(), as_for(f.loop.stmt).var);
+  if (!named.reduce || named.spatial)
+    ctx.refuse(2, 0, f.loop.text() + " isn't a loop of R iterators only", {f.loop.stmt, p.stmt},
+               legal_loops(ctx, p));
+  if (as_for(f.loop.stmt).kind != ForKind::serial)
+    ctx.refuse(2, 0, f.loop.text() + " isn't serial", {f.loop.stmt}, legal_loops(ctx, p));
+  for (const Stmt& l : p.loops()) {
+    LoopUse use = use_of(p.block(), as_for(l).var);
+    if (use.reduce && !f.outermost) f.outermost = l;
+    if (use.spatial && use.reduce) ctx.refuse(2, 0, loop_name(l) + " serves S and R iterators", {l, p.stmt});
+    if (use.reduce && extent_of(l) < 0)
+      ctx.refuse(2, 0, "the extent of " + loop_name(l) + " isn't a constant", {l});
+  }
+  for (const IterVar& i : p.block().iters) {
+    if (!is_guard(p.block(), i)) continue;
+    LoopUse both;
+    for (const Var& v : vars_of(i.binding)) {
+      const LoopUse use = use_of(p.block(), v);
+      both = {both.spatial || use.spatial, both.reduce || use.reduce};
+    }
+    if (both.spatial && both.reduce)
+      ctx.refuse(2, 0, "the guard " + i.var->name + " is about S and R loops", {p.stmt});
+  }
+}
+
+void find_group(Factoring& f) {
+  const Place& p = f.loop.place;
+  f.group = {f.loop.stmt};
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const IterVar& i : p.block().iters) {
+      if (!in_group(f, i.binding)) continue;
+      for (const Stmt& l : p.loops())
+        if (uses_var(i.binding, as_for(l).var) &&
+            std::none_of(f.group.begin(), f.group.end(), [&](const Stmt& g) { return g.same_as(l); })) {
+          f.group.push_back(l);
+          grown = true;
+        }
+    }
+  }
+}
+
+// Where the loop stands at `v` and the group's others at 0, or (`whole`) anywhere: do all instances run, or
+// none?
+enum class Runs : uint8_t { all, none, some };
+Runs runs_at(const Factoring& f, int64_t v, bool whole) {
+  Facts facts = facts_at(f.loop.place);
+  for (const Stmt& l : f.group) facts.set(as_for(l).var, {0, whole ? extent_of(l) - 1 : 0});
+  facts.set(as_for(f.loop.stmt).var, {v, v});
+  bool all = true;
+  for (const IterVar& i : f.loop.place.block().iters) {
+    const auto extent = as_int(i.extent);
+    if (!in_group(f, i.binding)) continue;
+    const Interval r = range_of(i.binding, facts);
+    if (extent && (r.lo >= *extent || r.hi < 0)) return Runs::none;
+    all = all && extent && r.lo >= 0 && r.hi < *extent;
+  }
+  return all ? Runs::all : Runs::some;
+}
+
+void count_cells(const StepContext& ctx, Factoring& f) {
+  const int64_t extent = extent_of(f.loop.stmt);
+  while (f.cells < extent && runs_at(f, f.cells, false) == Runs::all) ++f.cells;
+  for (int64_t v = f.cells; v < extent; ++v)
+    if (f.cells == 0 || runs_at(f, v, true) != Runs::none)
+      ctx.forbid(3, 0,
+                 "at " + loop_name(f.loop.stmt) + " = " + std::to_string(v) +
+                     " the first iteration of the other loops isn't seen to run",
+                 {f.loop.stmt, f.loop.place.stmt});
+  if (is_waived("rfactor", 3)) f.cells = extent;
+}
+
+void check_surroundings(const StepContext& ctx, const Factoring& f) {
+  const Place& p = f.loop.place;
+  const Buffer& out = f.update->buffer;
+  for (size_t i = p.depth_of(f.outermost); i < p.path.size(); ++i) {
+    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == out)
+      ctx.refuse(4, 0, out->name + " is allocated inside of its reduction's loops", {p.path[i], f.outermost});
+    if (p.path[i].as<If>() || p.path[i].as<LetStmt>())
+      ctx.refuse(4, 0, "a statement other than a loop stands on the way", {p.path[i], p.stmt});
+  }
+  for (const Place& other : places(ctx.func().body))
+    if (other.under(f.outermost) && !other.stmt.same_as(p.stmt))
+      for (const BlockAccess& a : accesses_of(other.block()))
+        if (a.buffer == out)
+          ctx.forbid(5, 0, "block " + other.name() + " touches " + out->name + " inside of the reduction",
+                     {other.stmt, p.stmt});
+  std::vector<Stmt> below;
+  for (const Stmt& l : p.loops())
+    if (p.depth_of(l) >= p.depth_of(f.outermost)) below.push_back(l);
+  if (!distinct_instances(p, below))
+    ctx.forbid(5, 0, "an instance of " + p.name() + " may run twice", {p.stmt});
+}
+
+std::set<std::string> names_inside(const PrimFunc& f, const Place& p) {
+  std::set<std::string> taken = names_around(f, p.stmt);
+  for (const Stmt& l : p.loops()) taken.insert(loop_name(l));
+  return taken;
+}
+
+// The new block: the loop's iterator is spatial, those of the group's other loops are R.
+Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& name, size_t axis,
+                   std::set<std::string> taken) {
+  const Block& old = f.loop.place.block();
+  Block b;
+  b.id = make_block_id(name, old.id);
+  b.annotations = old.annotations;
+  VarMap of_loop, of_iter;  // loops of the group by their iterators; the old iterators by both
+  Facts facts;
+  const auto add = [&](const Stmt& l, IterKind kind, int64_t extent) {
+    std::string stem = "v" + loop_name(l);
+    for (const IterVar& i : old.iters)  // an iterator that is the loop itself keeps its name
+      if (i.kind == IterKind::reduce && i.binding.as<VarRef>() &&
+          i.binding.as<VarRef>()->var == as_for(l).var)
+        stem = i.var->name;
+    const bool kept = std::any_of(old.iters.begin(), old.iters.end(),
+                                  [&](const IterVar& i) { return i.var->name == stem; });
+    if (!kept) stem = unique_name(stem, taken);
+    taken.insert(stem);
+    const Var v = make_var(stem);
+    facts.set(v, {0, extent - 1});
+    of_loop[as_for(l).var] = Expr(v);
+    b.iters.push_back({v, kind, Expr(extent), Expr(as_for(l).var)});
+  };
+  for (const IterVar& i : old.iters) {
+    if (in_group(f, i.binding)) continue;
+    IterVar copy = i;
+    copy.var = make_var(i.var->name);
+    of_iter[i.var] = Expr(copy.var);
+    b.iters.push_back(copy);
+  }
+  add(f.loop.stmt, IterKind::spatial, f.cells);
+  const Var cell = b.iters.back().var;
+  for (const Stmt& l : f.loop.place.loops())
+    if (!l.same_as(f.loop.stmt) &&
+        std::any_of(f.group.begin(), f.group.end(), [&](const Stmt& g) { return g.same_as(l); }))
+      add(l, IterKind::reduce, extent_of(l));
+  std::stable_sort(b.iters.begin(), b.iters.end(),
+                   [](const IterVar& x, const IterVar& y) { return x.kind < y.kind; });
+  b.where = old.where ? substitute(old.where, of_iter) : Expr();
+  for (const IterVar& i : old.iters) {
+    if (!in_group(f, i.binding)) continue;
+    const Expr value = simplify(substitute(i.binding, of_loop), facts);
+    of_iter[i.var] = value;
+    for (const Expr& condition : {le(0, value), lt(value, i.extent)}) {
+      const Expr c = simplify(condition, facts);
+      if (!is_const_int(c, 1)) b.where = b.where ? logical_and(b.where, c) : c;
+    }
+  }
+  std::vector<Expr> place;
+  for (const Expr& e : f.update->indices) place.push_back(substitute(e, of_iter));
+  place.insert(place.begin() + static_cast<std::ptrdiff_t>(axis), Expr(cell));
+  b.init = make::store(rf.buffer, place, identity_of(f.update->op, rf.buffer->type));
+  b.body = make::update(f.update->op, rf.buffer, place, substitute(f.update->value, of_iter));
+  return make::block(std::move(b));
+}
+
+// The old block with the loop as its only R iterator, under fresh loops: those below the outermost R loop
+// that are the loop itself or serve S iterators.
+Stmt final_nest(const Factoring& f, const BufferDecl& rf, size_t axis) {
+  const Place& p = f.loop.place;
+  Block b = p.block();
+  b.iters.clear();
+  VarMap fresh;
+  std::vector<std::pair<Stmt, Var>> loops;
+  for (const Stmt& l : p.loops()) {
+    if (p.depth_of(l) < p.depth_of(f.outermost)) continue;
+    if (!l.same_as(f.loop.stmt) && !use_of(p.block(), as_for(l).var).spatial) {
+      fresh[as_for(l).var] = Expr(0);
+      continue;
+    }
+    loops.emplace_back(l, make_var(loop_name(l)));
+    fresh[as_for(l).var] = Expr(loops.back().second);
+  }
+  std::set<std::string> taken;
+  for (const Stmt& l : p.loops()) taken.insert(loop_name(l));
+  for (const IterVar& i : p.block().iters) {
+    if (i.kind == IterKind::reduce) continue;
+    IterVar copy = i;
+    copy.binding = simplify(substitute(i.binding, fresh));
+    taken.insert(i.var->name);
+    if (is_guard(p.block(), i) && as_int(copy.binding)) continue;  // a tail of R loops
+    if (is_guard(p.block(), i) && in_group(f, i.binding)) continue;
+    b.iters.push_back(copy);
+  }
+  const Var cell = make_var(unique_name("v" + loop_name(f.loop.stmt), taken));
+  b.iters.push_back({cell, IterKind::reduce, Expr(f.cells), fresh.at(as_for(f.loop.stmt).var)});
+  std::vector<Expr> place = f.update->indices;
+  place.insert(place.begin() + static_cast<std::ptrdiff_t>(axis), Expr(cell));
+  b.body = make::update(f.update->op, f.update->buffer, f.update->indices, make::load(rf.buffer, place));
+  Stmt out = make::block(std::move(b));
+  for (size_t i = loops.size(); i-- > 0;) {
+    const auto& [old, v] = loops[i];
+    const Expr extent = old.same_as(f.loop.stmt) ? Expr(f.cells) : substitute(as_for(old).extent, fresh);
+    out = with_extent(old, v, extent, out);
+  }
+  return out;
+}
+
+// Declares `decl` where b is declared: in the same allocation's body, or for the whole function.
+PrimFunc declare_beside(PrimFunc f, const Buffer& b, const BufferDecl& decl) {
+  Stmt at;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b) at = s;
+  });
+  if (at) return replace(f, at, make::alloc(decl, at));
+  f.allocs.push_back(decl);
+  return f;
+}
+
+PrimFunc run(StepContext& ctx) {
+  Factoring f;
+  f.loop = ctx.loop(0);
+  check_block(ctx, f);
+  check_loops(ctx, f);
+  find_group(f);
+  count_cells(ctx, f);
+  check_surroundings(ctx, f);
+  ctx.expect_results(1);
+
+  const Place& p = f.loop.place;
+  std::set<std::string> names = block_and_buffer_names(ctx.func());
+  const std::string name = ctx.new_name(0, p.name() + "_rf", names);
+  BufferDecl rf = decl_of(ctx.func(), f.update->buffer);
+  const int64_t dims = static_cast<int64_t>(rf.shape.size());
+  const int64_t axis = ctx.int_option("axis").value_or(dims);
+  if (axis < 0 || axis > dims)
+    ctx.refuse_common('A', loc_of_option(ctx.step(), "axis"),
+                      f.update->buffer->name + " has " + std::to_string(dims) + " dimensions",
+                      "axis=0 to axis=" + std::to_string(dims));
+  rf.buffer = make_buffer(name, f.update->buffer->type);
+  rf.layout.reset();
+  rf.shape.insert(rf.shape.begin() + static_cast<std::ptrdiff_t>(axis), Expr(f.cells));
+
+  const Stmt partial = partial_block(f, rf, name, static_cast<size_t>(axis), names_inside(ctx.func(), p));
+  const Stmt main = replace(f.outermost, p.stmt, partial);
+  const Stmt rest = final_nest(f, rf, static_cast<size_t>(axis));
+  const PrimFunc out = replace(ctx.func(), f.outermost, make::seq({main, rest}));
+  return declare_beside(out, f.update->buffer, rf);
+}
+
+}  // namespace
+
+Primitive rfactor_row() {
+  return {
+      "rfactor",
+      "T_rf",
+      {{ArgKind::loop, "T.k"}},
+      {{"axis", "INT"}},
+      "A reduction is factored over a loop: a new block reduces each of its iterations by itself, and the "
+      "block reduces "
+      "their results.",
+      {"the block is a reduction by one update, and its `where` says nothing about R iterators",
+       "the loop is serial and serves R iterators only; the block's R loops are constant and serve no S "
+       "iterators",
+       semantic("each partial result has an instance at the beginning of the other R loops"),
+       "from the outermost R loop on, only loops and sequences are on the way to the block",
+       semantic("there no other block touches the buffer, and no instance runs twice")},
+      "for i in 8, k0 in 4, k1 in 16 {\n  block T(vi: S 8 = i, vk: R 64 = k0 * 16 + k1) {\n    init { "
+      "T[vi] = 0.0f32 }\n    T[vi] += A[vi,vk]",
+      "for i in 8 {\n  for k0 in 4, k1 in 16 {\n    block T_rf(vi: S 8 = i, vk1: S 16 = k1, vk0: R 4 = "
+      "k0) {\n      init { T_rf[vi,vk1] = 0.0f32 }\n      T_rf[vi,vk1] += A[vi,vk0 * 16 + vk1]\n    }\n  "
+      "}\n  for k1 in 16 {\n    block T(vi: S 8 = i, vk1: R 16 = k1) {\n      init { T[vi] = 0.0f32 }\n  "
+      "    T[vi] += T_rf[vi,vk1]",
+      run};
+}
+
+}  // namespace nestor::schedules
