@@ -99,6 +99,9 @@ struct CompiledFunction {
   PrimFunc scheduled, lowered;
 };
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
+ScheduleChoice choose_schedule(const PrimFunc& f, const CompileOptions& options);  // naive where there is nothing
+// The refusal of a step, with the function and where the schedule came from among its notes.
+ScheduleError in_function(const ScheduleError& e, const PrimFunc& f, const ScheduleChoice& choice);
 CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
                                   const LowerOptions& lowering = {});
 
@@ -158,6 +161,8 @@ struct CompiledModel {
   std::vector<PrimFunc> lowered() const;
 };
 
+// The model up to its functions, none of them compiled: `funcs` and `plan` are empty.
+CompiledModel partition_model(Source source, const CompileOptions& options = {});
 CompiledModel compile_model(const std::string& spec, const CompileOptions& options = {});
 CompiledModel compile_model(Source source, const CompileOptions& options = {});
 

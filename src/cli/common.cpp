@@ -121,14 +121,20 @@ NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vecto
 
 bool matches(const std::string& glob, const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }
 
-std::vector<const CompiledFunction*> select(const CompiledModel& model, const std::string& glob) {
-  std::vector<const CompiledFunction*> out;
+std::vector<size_t> select(const std::vector<PrimFunc>& funcs, const std::string& glob) {
+  std::vector<size_t> out;
   std::string names;
-  for (const CompiledFunction& f : model.funcs) {
-    if (matches(glob, f.func.name)) out.push_back(&f);
-    names += (names.empty() ? "" : ", ") + f.func.name;
+  for (size_t i = 0; i < funcs.size(); ++i) {
+    if (matches(glob, funcs[i].name)) out.push_back(i);
+    names += (names.empty() ? "" : ", ") + funcs[i].name;
   }
   if (out.empty()) throw UserError(Diagnostic{"no function matches --func " + glob, {}, {}, "there are " + names});
+  return out;
+}
+
+std::vector<const CompiledFunction*> select(const CompiledModel& model, const std::string& glob) {
+  std::vector<const CompiledFunction*> out;
+  for (const size_t i : select(model.partition.funcs, glob)) out.push_back(&model.funcs[i]);
   return out;
 }
 

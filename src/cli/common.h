@@ -23,7 +23,8 @@ NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vecto
 
 bool matches(const std::string& glob, const std::string& name);
 
-// Functions of the model whose name matches; UserError listing the names where none does.
+// Functions whose name matches, by index or compiled; UserError listing the names where none does.
+std::vector<size_t> select(const std::vector<PrimFunc>& funcs, const std::string& glob);
 std::vector<const CompiledFunction*> select(const CompiledModel& model, const std::string& glob);
 
 std::string read_text(const std::string& path);

@@ -8,7 +8,8 @@
 #include "nestor/cuda.h"
 #include "nestor/print.h"
 #include "src/cli/common.h"
-#include "src/cli/diff.h"
+#include "src/report/diff.h"
+#include "src/report/steps.h"
 
 namespace nestor::cli {
 
@@ -32,19 +33,32 @@ void show_fused(const CompiledModel& m) {
   }
 }
 
-void show_steps(const CompiledFunction& f) {
-  fmt::print("# {}: {} steps ({} schedule)\n{}\n", f.func.name, f.choice.trace.steps.size(), f.choice.origin,
-             print(f.func));
-  std::string before = print(f.func);
-  Schedule schedule(f.func);
-  for (size_t i = 0; i < f.choice.trace.steps.size(); ++i) {
-    schedule.step(f.choice.trace.steps[i]);
-    const std::string after = print(schedule.func());
-    fmt::print("# step {}: {}\n", i + 1, print(f.choice.trace.steps[i]));
-    fmt::print("{}\n",
-               before == after ? "  (the loop nest is unchanged)\n" : diff_lines(before, after, use_color()));
+// Each step, then the loop nest with the lines that it changed marked. A refused one ends the walk as its error.
+void show_steps(const report::Walk& walk) {
+  const bool color = use_color();
+  const char *bold = color ? "\033[1m" : "", *plain = color ? "\033[0m" : "";
+  const std::string start = print(walk.start);
+  fmt::print("{}# {}: {} steps ({} schedule){}\n{}\n", bold, walk.start.name, walk.steps.size(), walk.origin, plain, start);
+  report::Lines before = report::split_lines(start);
+  for (size_t i = 0; i < walk.steps.size(); ++i) {
+    const report::Lines after = report::split_lines(print(walk.steps[i].after));
+    fmt::print("{}# step {}: {}{}\n", bold, i + 1, walk.steps[i].text, plain);
+    fmt::print("{}\n", before == after ? "  (the loop nest is unchanged)\n" : report::show_diff(report::diff(before, after), color));
     before = after;
   }
+  if (!walk.refused) return;
+  fmt::print("{}# step {}: {}{}\n", bold, walk.steps.size() + 1, walk.refused_step, plain);
+  std::fflush(stdout);
+  throw *walk.refused;
+}
+
+int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
+  const CompiledModel model = partition_model(load(v.common.model, options), options);
+  for (const size_t f : select(model.partition.funcs, v.func)) {
+    const PrimFunc& func = model.partition.funcs[f];
+    show_steps(report::walk_trace(func, choose_schedule(func, options)));
+  }
+  return 0;
 }
 
 void show_schedule(const CompiledFunction& f) {
@@ -94,6 +108,7 @@ int run(const InspectVerb& v) {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;
   }
+  if (v.steps) return inspect_steps(v, options);
   const CompiledModel model = compile_model(v.common.model, options);
   if (v.stage == "fused") {
     show_fused(model);
@@ -102,8 +117,6 @@ int run(const InspectVerb& v) {
   for (const CompiledFunction* f : select(model, v.func)) {
     if (!v.dump_after.empty())
       show_dumps(*f, model.target, v.dump_after);
-    else if (v.steps)
-      show_steps(*f);
     else if (v.stage == "func")
       fmt::print("{}\n", print(f->func));
     else if (v.stage == "schedule")

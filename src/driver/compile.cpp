@@ -26,7 +26,7 @@ CompiledModel compile_model(const std::string& spec, const CompileOptions& optio
   return compile_model(load(spec, options), options);
 }
 
-CompiledModel compile_model(Source source, const CompileOptions& options) {
+CompiledModel partition_model(Source source, const CompileOptions& options) {
   if (options.threads < 1) throw UserError("a model runs on at least one thread");
   CompiledModel model;
   model.target = options.target;
@@ -38,6 +38,11 @@ CompiledModel compile_model(Source source, const CompileOptions& options) {
     model.partition = partition(model.graph, {.fuse = options.fuse});
   }
   options.schedules.check(model.partition.funcs);
+  return model;
+}
+
+CompiledModel compile_model(Source source, const CompileOptions& options) {
+  CompiledModel model = partition_model(std::move(source), options);
   for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options));
   if (options.target.kind == TargetKind::cpu)
     model.plan = build_plan(model.graph, model.partition, model.funcs, options.threads);

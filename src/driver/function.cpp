@@ -9,24 +9,32 @@
 
 namespace nestor {
 
+ScheduleError in_function(const ScheduleError& e, const PrimFunc& f, const ScheduleChoice& choice) {
+  Diagnostic d = e.diagnostic();
+  d.notes.push_back("while scheduling function " + f.name + " (" + choice.origin + " schedule)");
+  return ScheduleError(d);
+}
+
+ScheduleChoice choose_schedule(const PrimFunc& f, const CompileOptions& options) {
+  std::optional<ScheduleChoice> choice;
+  if (options.schedules) choice = options.schedules(f, options.target);
+  return choice.value_or(ScheduleChoice{});
+}
+
 CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
                                   const LowerOptions& lowering) {
   PrimFunc scheduled;
   try {
     scheduled = apply(f, choice.trace);
   } catch (const ScheduleError& e) {
-    Diagnostic d = e.diagnostic();
-    d.notes.push_back("while scheduling function " + f.name + " (" + choice.origin + " schedule)");
-    throw ScheduleError(d);
+    throw in_function(e, f, choice);
   }
   PrimFunc lowered = lower(scheduled, target, lowering);
   return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
 }
 
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
-  std::optional<ScheduleChoice> choice;
-  if (options.schedules) choice = options.schedules(f, options.target);
-  return compile_function(f, choice.value_or(ScheduleChoice{}), options.target, options.lowering);
+  return compile_function(f, choose_schedule(f, options), options.target, options.lowering);
 }
 
 struct FunctionRunner::Impl {

@@ -1,7 +1,10 @@
 """`nestor inspect` shows every stage, and what it prints as loop nests is read back and runs; --json prints JSON."""
 
 import json
+import os
+import pty
 import re
+import subprocess
 
 from harness import Harness
 
@@ -77,12 +80,50 @@ def figures():
             t.check(False, f"db {action} --json is JSON lines: {e}", "\n".join(lines))
 
 
+def on_terminal(*args, env=None):
+    """What nestor writes to a terminal: its stdout is a pseudo-terminal."""
+    leader, follower = pty.openpty()
+    p = subprocess.Popen([t.nestor, *args], stdout=follower, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+                         env={**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, **(env or {})})
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # Linux says EIO where the other end is closed
+            part = b""
+        if not part:
+            break
+        shown += part
+    os.close(leader)
+    t.check(p.wait() == 0, "inspect on a terminal")
+    return shown.decode().replace("\r\n", "\n")
+
+
 def steps():
-    shown = t.succeeds("--steps", "inspect", *BATCH, "--steps", "--func", "conv*")
+    call = ["inspect", *BATCH, "--steps", "--func", "conv*"]
+    shown = t.succeeds("--steps", *call)
     t.check("# step 1: " in shown, "--steps shows steps", shown[:500])
-    t.check(re.search(r"^\s*\+", shown, re.M) and re.search(r"^\s*-", shown, re.M), "--steps marks changes", shown[:500])
+    for mark in "+-~":
+        t.check(re.search(rf"^[{mark}] ", shown, re.M), f"--steps marks changes with {mark}", shown[:500])
     t.check(ESCAPE not in shown, "no colour in a file")
-    t.check(ESCAPE not in t.run("inspect", *BATCH, "--steps", env={"NO_COLOR": "1"}).stdout, "no colour with NO_COLOR")
+    colored = on_terminal(*call)
+    for code, mark in (("32", "+"), ("31", "-"), ("33", "~")):
+        t.check(re.search(rf"^\033\[{code}m[{mark}] [^\033]*\033\[0m$", colored, re.M), f"{mark} has a colour on a terminal", colored[:800])
+    t.check(re.sub(r"\033\[\d+m", "", colored) == shown, "a terminal shows the same text")
+    t.check(on_terminal(*call, env={"NO_COLOR": "1"}) == shown, "no colour with NO_COLOR")
+
+
+def refused_step():
+    matmul = "MatMul(f32[60,64], const f32[64,96])"
+    t.write("refused.sched", "j0 j1 = split Y.j [_, 16]\nparallel Y.k\nvectorize Y.j1\n")
+    p = t.run("inspect", matmul, "--steps", "--schedule", "refused.sched")
+    t.check(p.returncode == 1 and "refused.sched:2:10: error" in p.stderr and "hint:" in p.stderr, "a refused step is an error", p.stderr)
+    t.check("# step 1: j0 j1 = split" in p.stdout and p.stdout.rstrip().endswith("# step 2: parallel Y.k"),
+            "--steps walks up to the refused step", p.stdout)
+
+
+def dumps():
     dumps = t.succeeds("--dump-after all", "inspect", *BATCH, "--dump-after", "all", "--func", "conv*")
     passes = re.findall(r"^# after (\w+):", dumps, re.M)
     t.check(len(set(passes)) > 5, "--dump-after all shows the passes", dumps[:500])
@@ -102,6 +143,6 @@ def own_operator():
     t.refuses("a template without", ["verify", op], op, "--dim N=")
 
 
-for part in (stages, round_trip, figures, steps, own_operator):
+for part in (stages, round_trip, figures, steps, refused_step, dumps, own_operator):
     part()
 t.finish()

@@ -1,0 +1,41 @@
+// What each loop of a scheduled function costs, from the text of the loop nest alone: how often it runs, how
+// much it computes, and which bytes it works on. It is what the page shows beside a loop, and what says which
+// cache a loop's body lives in.
+//
+// A footprint is the number of distinct bytes that some loops reach while those around them stand still: for
+// each buffer the union of the boxes of its accesses, cut to the buffer. It is exact for boxes and rows with
+// gaps; what isn't affine (a gather) counts as the whole dimension, and the figure is marked as an upper
+// bound.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nestor/ir.h"
+
+namespace nestor::report {
+
+struct BufferUse {
+  std::string name;
+  Scope scope = Scope::global;
+  int64_t bytes = 0;  // distinct, that one iteration reaches
+};
+
+struct LoopCost {
+  int64_t extent = 1;
+  int64_t trips = 1;  // iterations in the whole function; guards of ragged tails are counted as if they held
+  double flops = 0;   // in the whole function, counted as flops_of does
+  int64_t touched = 0;          // bytes of memory that one run of the loop reaches
+  int64_t footprint = 0;        // ... that one iteration of its body reaches
+  int64_t registers = 0;        // bytes of `local` buffers that one iteration reaches
+  bool exact = true;            // false: the bytes are upper bounds
+  std::vector<BufferUse> body;  // what footprint and registers are made of, in order of first use
+};
+
+// One per loop, in program order. Temporaries count with the place and size that lowering will give them.
+std::vector<LoopCost> loop_costs(const PrimFunc& scheduled);
+
+// All loops of a statement in the same order.
+std::vector<const For*> loops_in(const Stmt& s);
+
+}  // namespace nestor::report

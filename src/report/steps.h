@@ -1,0 +1,29 @@
+// A trace walked step by step: what `inspect --steps` prints and the HTML page shows.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nestor/driver.h"
+
+namespace nestor::report {
+
+struct StepTaken {
+  std::string text;  // as source
+  PrimFunc after;
+};
+
+struct Walk {
+  PrimFunc start;
+  std::string origin;  // of the schedule: "default", "database", a file's name ...
+  std::vector<StepTaken> steps;
+  // Where a step is refused the walk ends before it.
+  std::string refused_step;
+  std::optional<ScheduleError> refused;
+  const PrimFunc& last() const { return steps.empty() ? start : steps.back().after; }
+};
+
+Walk walk_trace(const PrimFunc& f, const ScheduleChoice& choice);
+
+}  // namespace nestor::report
