@@ -90,6 +90,22 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop) {
   return solver.knows(as_for(loop).var);
 }
 
+// Equal indices put a's iteration p at or before b's: with c*p + [lo, hi] on both sides in some dimension, no
+// difference of the rests reaches c.
+bool never_after(const Seen& a, const Seen& b, const Stmt& loop) {
+  if (a.access.indices.size() != b.access.indices.size()) return false;
+  for (size_t d = 0; d < a.access.indices.size(); ++d) {
+    const auto x = parts_of(a.access.indices[d], *a.place, loop),
+               y = parts_of(b.access.indices[d], *b.place, loop);
+    if (!x || !y) continue;
+    if (!is_zero(add(x->outer, y->outer, -1)) || !is_zero(add(x->moved, y->moved, -1))) continue;
+    if (x->moved.terms.size() != 1 || !x->moved.terms[0].atom.as<VarRef>()) continue;
+    const int64_t c = x->moved.terms[0].coefficient;
+    if (c > 0 ? y->hi - x->lo < c : y->lo - x->hi > c) return true;
+  }
+  return false;
+}
+
 std::string text_of(const Seen& s) {
   return std::string(s.access.write ? s.access.read ? "updates " : "writes " : "reads ") +
          s.access.buffer->name;
@@ -138,6 +154,29 @@ std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
       if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
       if (same_function(a, b) ? told_by_one_function(a, loop) : told_by_both(a, b, loop)) continue;
       return a.access.write ? describe(a, b, loop) : describe(b, a, loop);
+    }
+  return std::nullopt;
+}
+
+std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const Stmt& first,
+                                      const Stmt& second) {
+  const std::vector<Place> all = places(f.body);
+  std::vector<Seen> before, behind;
+  for (const Place& p : all)
+    for (BlockAccess& a : accesses_at(p)) {
+      if (declared_inside(loop, a.buffer)) continue;
+      if (p.under(first)) before.push_back({&p, a});
+      if (p.under(second)) behind.push_back({&p, std::move(a)});
+    }
+  for (const Seen& a : before)
+    for (const Seen& b : behind) {
+      if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
+      if (told_by_both(a, b, loop) || never_after(a, b, loop)) continue;
+      return Conflict{"a later iteration of " + loop_name(loop) + " of block " + a.place->name() +
+                          ", which " + text_of(a) + ", may meet an earlier one of block " + b.place->name() +
+                          ", which " + text_of(b),
+                      {a.place->stmt, b.place->stmt},
+                      a.access.buffer};
     }
   return std::nullopt;
 }

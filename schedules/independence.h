@@ -21,6 +21,11 @@ struct Conflict {
 // means proved.
 std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop);
 
+// The first pair of accesses by which an iteration of `loop` of its part `first` meets an earlier iteration
+// of `second`, one of them writing. None means proved.
+std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const Stmt& first,
+                                      const Stmt& second);
+
 // Makes temporaries that clash only because iterations share them the iteration's own, by moving their
 // allocation into the loop; needs that each iteration writes whatever it reads. Gives the conflict that
 // remains, if one does.

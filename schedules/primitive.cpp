@@ -22,6 +22,7 @@ Primitive cache_write_row();
 Primitive set_scope_row();
 Primitive decompose_reduction_row();
 Primitive rfactor_row();
+Primitive fission_row();
 Primitive annotate_row();
 Primitive transform_layout_row();
 Primitive sample_factors_row();
@@ -29,27 +30,17 @@ Primitive sample_choice_row();
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> table = {
-      split_row(),
-      fuse_row(),
-      reorder_row(),
-      tile_row(),
-      parallel_row(),
-      vectorize_row(),
-      unroll_row(),
-      bind_row(),
-      compute_at_row(),
-      reverse_compute_at_row(),
-      compute_inline_row(),
-      reverse_compute_inline_row(),
-      cache_read_row(),
-      cache_write_row(),
-      set_scope_row(),
-      decompose_reduction_row(),
-      rfactor_row(),
-      annotate_row(),
-      transform_layout_row(),
-      sample_factors_row(),
-      sample_choice_row(),
+      split_row(),          fuse_row(),
+      reorder_row(),        tile_row(),
+      parallel_row(),       vectorize_row(),
+      unroll_row(),         bind_row(),
+      compute_at_row(),     reverse_compute_at_row(),
+      compute_inline_row(), reverse_compute_inline_row(),
+      cache_read_row(),     cache_write_row(),
+      set_scope_row(),      decompose_reduction_row(),
+      rfactor_row(),        fission_row(),
+      annotate_row(),       transform_layout_row(),
+      sample_factors_row(), sample_choice_row(),
   };
   return table;
 }

@@ -38,6 +38,7 @@ class Proposer {
     if (primitive == "set_scope") return set_scope();
     if (primitive == "decompose_reduction") return decompose();
     if (primitive == "rfactor") return rfactor();
+    if (primitive == "fission") return fission();
     if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
     if (primitive == "transform_layout") return transform_layout();
     if (primitive == "sample_factors") return sample_factors();
@@ -169,6 +170,24 @@ class Proposer {
     return loops.empty() ? "" : name("Z") + " = decompose_reduction " + block + "." + any(loops).name;
   }
 
+  // Loops around several statements; sometimes cut after one block.
+  std::string fission() {
+    std::vector<std::string> lines;
+    for_each_stmt(f_.body, [&](const Stmt& s) {
+      const auto* l = s.as<For>();
+      Stmt body = l ? l->body : Stmt();
+      while (body && body.as<Alloc>()) body = body.as<Alloc>()->body;
+      if (!body || !body.as<Seq>()) return;
+      std::vector<std::string> inside;
+      for_each_stmt(body, [&](const Stmt& b) {
+        if (b.as<Block>()) inside.push_back(b.as<Block>()->id->name);
+      });
+      if (inside.size() > 1)
+        lines.push_back("fission " + inside[0] + "." + l->var->name + (below(2) ? " at=" + any(inside) : ""));
+    });
+    return lines.empty() ? "" : any(lines);
+  }
+
   std::string rfactor() {
     std::vector<std::string> lines;
     for (const std::string& b : blocks_)
@@ -225,27 +244,17 @@ struct Weight {
   const char* primitive;
   bool late;  // gives a loop its kind, after which little else can be done with it
 };
-constexpr Weight kPrimitives[] = {{"split", false},
-                                  {"fuse", false},
-                                  {"reorder", false},
-                                  {"tile", false},
-                                  {"parallel", true},
-                                  {"vectorize", true},
-                                  {"unroll", true},
-                                  {"bind", true},
-                                  {"compute_at", false},
-                                  {"reverse_compute_at", false},
-                                  {"compute_inline", false},
-                                  {"reverse_compute_inline", false},
-                                  {"cache_read", false},
-                                  {"cache_write", false},
-                                  {"set_scope", false},
-                                  {"decompose_reduction", false},
-                                  {"rfactor", false},
-                                  {"annotate", false},
-                                  {"transform_layout", false},
-                                  {"sample_factors", false},
-                                  {"sample_choice", false}};
+constexpr Weight kPrimitives[] = {{"split", false},          {"fuse", false},
+                                  {"reorder", false},        {"tile", false},
+                                  {"parallel", true},        {"vectorize", true},
+                                  {"unroll", true},          {"bind", true},
+                                  {"compute_at", false},     {"reverse_compute_at", false},
+                                  {"compute_inline", false}, {"reverse_compute_inline", false},
+                                  {"cache_read", false},     {"cache_write", false},
+                                  {"set_scope", false},      {"decompose_reduction", false},
+                                  {"rfactor", false},        {"fission", false},
+                                  {"annotate", false},       {"transform_layout", false},
+                                  {"sample_factors", false}, {"sample_choice", false}};
 
 const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
   const auto accepted = [&](const Weight& w) {
