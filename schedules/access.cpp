@@ -242,24 +242,18 @@ std::optional<Digit> digit_of(const Expr& atom, const Facts& facts) {
 
 }  // namespace
 
-bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing) {
+bool gapless(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing) {
   const Facts facts = facts_at(p);
-  // A guard on loops that run may keep part of the region out; one on R loops only holds at their beginning.
-  const auto moves = [&](const Expr& e, bool guard) {
-    for (const Stmt& l : p.loops()) {
-      if (is_among(standing, l) || extent_of(l) == 1 || !uses_var(e, as_for(l).var)) continue;
-      const LoopUse use = use_of(p.block(), as_for(l).var);
-      if (!guard || use.spatial || !use.reduce) return true;
-    }
+  const auto moves = [&](const Expr& e) {
+    for (const Stmt& l : p.loops())
+      if (!is_among(standing, l) && extent_of(l) != 1 && uses_var(e, as_for(l).var)) return true;
     return false;
   };
-  for (const IterVar& i : p.block().iters)
-    if (is_guard(p.block(), i) && moves(i.binding, true)) return false;
   std::vector<Digit> used;
   for (const Expr& e : write.indices) {
     std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, size
     for (const Term& t : linear_of(e).terms) {
-      if (!moves(t.atom, false)) continue;
+      if (!moves(t.atom)) continue;
       const auto d = digit_of(t.atom, facts);
       if (!d || t.coefficient <= 0) return false;
       for (const Digit& other : used)
@@ -276,6 +270,19 @@ bool fills_region(const Place& p, const BlockAccess& write, const std::vector<St
     }
   }
   return true;
+}
+
+bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing) {
+  // A guard on loops that run may keep part of the region out; one on R loops only holds at their beginning.
+  for (const IterVar& i : p.block().iters) {
+    if (!is_guard(p.block(), i)) continue;
+    for (const Stmt& l : p.loops()) {
+      if (is_among(standing, l) || extent_of(l) == 1 || !uses_var(i.binding, as_for(l).var)) continue;
+      const LoopUse use = use_of(p.block(), as_for(l).var);
+      if (use.spatial || !use.reduce) return false;
+    }
+  }
+  return gapless(p, write, standing);
 }
 
 std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,

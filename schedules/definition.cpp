@@ -65,6 +65,23 @@ bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
   return false;
 }
 
+namespace {
+
+// Do the loops run through the whole domain of each guard? A part of a loop may be nothing but its overhang.
+bool guards_pass(const Place& p) {
+  const Facts facts = facts_at(p);
+  for (const IterVar& i : p.block().iters) {
+    if (!is_guard(p.block(), i) || as_int(i.binding)) continue;
+    const Interval range = range_of(i.binding, facts);
+    const auto extent = as_int(i.extent);
+    if (!extent || range.lo > 0 || range.hi < *extent - 1) return false;
+    if (!gapless(p, {nullptr, {i.binding}}, {})) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, int64_t hi) {
   for (const BlockAccess& a : accesses_at(writer)) {
     if (!a.write || a.buffer != b) continue;
@@ -77,7 +94,8 @@ bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, int64_t
         for (const IterVar& i : writer.block().iters)
           if (logical.indices[d].as<VarRef>() && logical.indices[d].as<VarRef>()->var == i.var)
             last = as_int(i.extent).value_or(0) - 1;
-    return base + bound->lo <= lo && hi <= std::min(base + bound->hi, last);
+    return base + bound->lo <= lo && hi <= std::min(base + bound->hi, last) && gapless(writer, a, {}) &&
+           guards_pass(writer);
   }
   return false;
 }

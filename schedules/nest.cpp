@@ -31,6 +31,28 @@ void collect(const Stmt& s, std::vector<Stmt>& path, std::vector<Place>& out) {
       [](const Store&) {}, [](const Update&) {}, [](const Evaluate&) {});
 }
 
+struct Renamer : Rewriter {
+  const std::function<std::string(const std::string&)>& block_name;
+  std::set<std::string>& taken;
+  Renamer(const std::function<std::string(const std::string&)>& b, std::set<std::string>& t)
+      : block_name(b), taken(t) {}
+  Expr expr(const Expr& e) override { return e; }
+  Stmt stmt(const Stmt& s) override {
+    if (const auto* b = s.as<Block>()) {
+      Block copy = *b;
+      copy.id = make_block_id(block_name(b->id->name), b->id->origin);
+      copy.body = stmt(b->body);
+      return make::block(std::move(copy));
+    }
+    const auto* a = s.as<Alloc>();
+    if (!a) return children(s);
+    BufferDecl decl = a->decl;
+    decl.buffer = make_buffer(unique_name(decl.buffer->name, taken), decl.buffer->type);
+    taken.insert(decl.buffer->name);
+    return make::alloc(decl, substitute(stmt(a->body), BufferMap{{a->decl.buffer, decl.buffer}}));
+  }
+};
+
 struct Replacer : Rewriter {
   Stmt target, with;
   Expr expr(const Expr& e) override { return e; }
@@ -158,6 +180,12 @@ Stmt nest(const std::vector<NewLoop>& loops, Stmt body) {
   for (auto it = loops.rbegin(); it != loops.rend(); ++it)
     body = make::loop(it->var, it->extent, std::move(body));
   return body;
+}
+
+Stmt renamed_copy(const Stmt& s, const std::function<std::string(const std::string&)>& block,
+                  std::set<std::string>& taken) {
+  Renamer r(block, taken);
+  return r.stmt(fresh_copy(s));
 }
 
 std::vector<Var> vars_of(const Expr& e) {

@@ -2,6 +2,7 @@
 // here knows about schedules; statements are found by identity of their handles.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -52,6 +53,11 @@ struct NewLoop {
   Expr extent;
 };
 Stmt nest(const std::vector<NewLoop>& loops, Stmt body);
+
+// fresh_copy with names of its own for the blocks and buffers declared inside: `block` names the blocks, in
+// program order.
+Stmt renamed_copy(const Stmt& s, const std::function<std::string(const std::string&)>& block,
+                  std::set<std::string>& taken);
 
 // Loops are substituted in bindings; where a loop's extent is 1 its variable is 0.
 std::vector<Var> vars_of(const Expr& e);       // each once, in order of appearance

@@ -27,6 +27,8 @@ Primitive annotate_row();
 Primitive transform_layout_row();
 Primitive sample_factors_row();
 Primitive sample_choice_row();
+Primitive loop_partition_row();
+Primitive add_unit_loop_row();
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> table = {
@@ -41,6 +43,7 @@ const std::vector<Primitive>& primitives() {
       rfactor_row(),        fission_row(),
       annotate_row(),       transform_layout_row(),
       sample_factors_row(), sample_choice_row(),
+      loop_partition_row(), add_unit_loop_row(),
   };
   return table;
 }

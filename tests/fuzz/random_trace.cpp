@@ -44,6 +44,10 @@ class Proposer {
     if (primitive == "sample_factors") return sample_factors();
     if (primitive == "sample_choice")
       return name("q") + " = sample_choice [1, 2, 3, 4] -> " + std::to_string(1 + below(4));
+    if (primitive == "loop_partition") return partition();
+    if (primitive == "add_unit_loop")
+      return below(3) ? with_loop("u" + std::to_string(below(99)) + " = add_unit_loop ", below(5))
+                      : "add_unit_loop " + any_block();
     throw InternalError("the fuzzer doesn't know " + primitive);
   }
 
@@ -86,6 +90,16 @@ class Proposer {
     return with_loop(
         "split ", below(7),
         " [" + factors + "]" + any({"", "", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}));
+  }
+
+  std::string partition() {
+    const std::string block = any_block();
+    const auto loops = loops_of(f_, block);
+    if (loops.empty() || blocks_.size() > 8) return "";  // copies of copies of ... grow
+    const LoopInfo& l = loops[static_cast<size_t>(below(static_cast<int>(loops.size())))];
+    const int n = static_cast<int>(std::max<int64_t>(l.extent, 2)), first = 1 + below(n);
+    const std::string second = below(3) ? "" : ", " + std::to_string(first + 1 + below(n));
+    return "loop_partition " + block + "." + l.name + " [" + std::to_string(first) + second + "]";
   }
 
   std::string fuse() {
@@ -254,7 +268,8 @@ constexpr Weight kPrimitives[] = {{"split", false},          {"fuse", false},
                                   {"set_scope", false},      {"decompose_reduction", false},
                                   {"rfactor", false},        {"fission", false},
                                   {"annotate", false},       {"transform_layout", false},
-                                  {"sample_factors", false}, {"sample_choice", false}};
+                                  {"sample_factors", false}, {"sample_choice", false},
+                                  {"loop_partition", false}, {"add_unit_loop", false}};
 
 const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
   const auto accepted = [&](const Weight& w) {
