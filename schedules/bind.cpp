@@ -3,10 +3,9 @@
 // Requires
 //  1. the loop is serial, its extent a constant, and the tag is one of blockIdx.x|y|z, threadIdx.x|y|z,
 //  vthread;
-//  2. no two iterations touch one element, one of them writing it;
+//  2. no two iterations touch one element, one of them writing it (semantic);
 //  3. no loop around it or inside it has the same tag; blocks stand outside of threads; neither is inside a
-//  vectorized
-//     or parallel loop;
+//     vectorized or parallel loop;
 //  4. the threads of one block are 1024 at most.
 #include <array>
 
@@ -80,7 +79,7 @@ PrimFunc run(StepContext& ctx) {
   if (is_thread_tag(tag)) check_thread_count(ctx, loop);
   PrimFunc out = ctx.func();
   if (const auto conflict = make_independent(out, old.var, true))
-    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+    ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
   Stmt now;
   for_each_stmt(out.body, [&](const Stmt& s) {
     if (s.as<For>() && s.as<For>()->var == old.var) now = s;
@@ -99,10 +98,9 @@ Primitive bind_row() {
       {},
       "Iterations of the loop run on the blocks or threads of a GPU.",
       {"the loop is serial, its extent a constant, and the tag is blockIdx.x|y|z, threadIdx.x|y|z or vthread",
-       "no two iterations touch one element, one of them writing it",
+       semantic("no two iterations touch one element, one of them writing it"),
        "no loop around or inside has the same tag, blocks stand outside of threads, and no vectorized or "
-       "parallel "
-       "loop is around",
+       "parallel loop is around",
        "the threads of one block are 1024 at most"},
       "for i in 128 {\n  block T(vi: S 128 = i) { ... }",
       "threadIdx.x i in 128 {\n  block T(vi: S 128 = i) { ... }",

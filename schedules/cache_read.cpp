@@ -5,8 +5,9 @@
 // Requires
 //  1. the block reads the buffer and doesn't write it;
 //  2. the buffer is complete before the loops around the block: a parameter, or written whole by earlier
-//  statements;
-//  3. the scope is global, shared or local.
+//     statements (semantic);
+//  3. the scope is global, shared or local;
+//  4. the buffer isn't allocated inside of those loops.
 #include "schedules/definition.h"
 
 namespace nestor::schedules {
@@ -29,6 +30,9 @@ PrimFunc run(StepContext& ctx) {
   }
   if (writes(p.block(), b)) ctx.refuse(1, 1, p.name() + " writes " + b->name, {p.stmt});
   const Stmt root = root_of(ctx.func(), p);
+  for (size_t i = 0; i < p.path.size(); ++i)
+    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == b && p.depth_of(root) < i)
+      ctx.refuse(4, 1, b->name + " is allocated inside of the loops", {p.path[i]});
   bool whole = find_param(ctx.func(), b) && find_param(ctx.func(), b)->role != Role::out;
   std::vector<Place> before = places(ctx.func().body);
   const size_t mine = [&] {
@@ -40,10 +44,10 @@ PrimFunc run(StepContext& ctx) {
     size_t at = 0;
     while (!before[at].stmt.same_as(w.stmt)) ++at;
     if (at >= mine)
-      ctx.refuse(2, 1, "block " + w.name() + " writes it in or after the same loops", {w.stmt, p.stmt});
+      ctx.forbid(2, 1, "block " + w.name() + " writes it in or after the same loops", {w.stmt, p.stmt});
     whole = whole || writes_whole(ctx.func(), w, b);
   }
-  if (!whole) ctx.refuse(2, 1, "no block is seen to write the whole of " + b->name, {p.stmt});
+  if (!whole) ctx.forbid(2, 1, "no block is seen to write the whole of " + b->name, {p.stmt});
 
   ctx.expect_results(1);
   std::set<std::string> taken = block_and_buffer_names(ctx.func());
@@ -74,8 +78,8 @@ Primitive cache_read_row() {
           {},
           "A block reads a buffer through a copy, made by a new block before it.",
           {"the block reads the buffer and doesn't write it",
-           "the buffer is a parameter, or written whole by statements before the block's loops",
-           "the scope is global, shared or local"},
+           semantic("the buffer is a parameter, or written whole by statements before the block's loops"),
+           "the scope is global, shared or local", "the buffer isn't allocated inside of those loops"},
           "block T(vi: S 8 = i) { T[vi] = X[vi] + 1.0f32 }",
           "block XS(vi: S 8 = i) { XS[vi] = X[vi] }\n...\nblock T(vi: S 8 = i) { T[vi] = XS[vi] + 1.0f32 }",
           run};

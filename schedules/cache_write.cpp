@@ -3,8 +3,9 @@
 //
 // Requires
 //  1. the block writes one buffer, at each S point an element of its own;
-//  2. a block of the nest writes the whole buffer, and all its writers are in the nest;
-//  3. the scope is global, shared or local.
+//  2. a block of the nest writes the whole buffer, and all its writers are in the nest (semantic);
+//  3. the scope is global, shared or local;
+//  4. the buffer isn't allocated inside of the nest.
 #include "schedules/definition.h"
 
 namespace nestor::schedules {
@@ -27,15 +28,15 @@ PrimFunc run(StepContext& ctx) {
   const BlockInfo info = inspect(p.block());
   if (info.kind == BlockKind::other) ctx.refuse(1, 0, info.why, {p.stmt});
   const Stmt root = root_of(ctx.func(), p);
+  for (size_t i = 0; i < p.path.size(); ++i)
+    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == info.out && p.depth_of(root) < i)
+      ctx.refuse(4, 0, info.out->name + " is allocated inside of the loops", {p.path[i]});
   const auto all = writers(ctx.func(), info.out);
   for (const Place& w : all)
     if (!w.under(root))
-      ctx.refuse(2, 0, "block " + w.name() + " writes " + info.out->name + " elsewhere", {w.stmt});
+      ctx.forbid(2, 0, "block " + w.name() + " writes " + info.out->name + " elsewhere", {w.stmt});
   if (!nest_writes_whole(ctx, all, info.out))
-    ctx.refuse(2, 0, "no block is seen to write the whole of " + info.out->name, {p.stmt});
-  for (size_t i = 0; i < p.path.size(); ++i)
-    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == info.out && p.depth_of(root) < i)
-      ctx.refuse(2, 0, info.out->name + " is allocated inside of the loops", {p.path[i]});
+    ctx.forbid(2, 0, "no block is seen to write the whole of " + info.out->name, {p.stmt});
 
   ctx.expect_results(1);
   std::set<std::string> taken = block_and_buffer_names(ctx.func());
@@ -61,8 +62,8 @@ Primitive cache_write_row() {
           {},
           "A block computes into a new buffer, which a new block behind it copies to the old one.",
           {"the block writes one buffer, at each S point an element of its own",
-           "a block of the nest writes the whole buffer, and all its writers are in the nest",
-           "the scope is global, shared or local"},
+           semantic("a block of the nest writes the whole buffer, and all its writers are in the nest"),
+           "the scope is global, shared or local", "the buffer isn't allocated inside of the nest"},
           "block Y(vi: S 8 = i) { Y[vi] = X[vi] + 1.0f32 }",
           "block Y(vi: S 8 = i) { Y_local[vi] = X[vi] + 1.0f32 }\n...\nblock C(vi: S 8 = i) { Y[vi] = "
           "Y_local[vi] }",

@@ -8,13 +8,14 @@
 // a whole reduction can move.
 //
 // Requires
-//  1. the block is a map, or a reduction with its init;
-//  2. it is the only writer of its buffer, a temporary;
+//  1. the block is a map, or a reduction with its init (semantic);
+//  2. it is the only writer of its buffer, a temporary (semantic);
 //  3. it writes each element at plain S iterators;
-//  4. every block that reads the buffer is under the loop, and one is;
-//  5. the block stands before the loop;
-//  6. what it reads is complete where it stands, and can be seen from the loop;
-//  7. the loop is not, nor is it inside, a vectorized loop.
+//  4. every block that reads the buffer is under the loop (semantic);
+//  5. the block stands before the loop, and a block under the loop reads its buffer;
+//  6. what it reads is complete where it stands (semantic);
+//  7. the loop is not, nor is it inside, a vectorized loop;
+//  8. its buffers can be seen from the loop.
 #include <algorithm>
 
 #include "schedules/move.h"
@@ -65,15 +66,16 @@ struct Move {
 
 void check(const StepContext& ctx, const Move& m) {
   const Place& p = m.block;
-  if (m.info.kind == BlockKind::other) ctx.refuse(1, 0, m.info.why, {p.stmt});
+  if (m.info.kind == BlockKind::other) ctx.forbid(1, 0, m.info.why, {p.stmt});
+  if (!m.info.out) ctx.refuse(1, 0, m.info.why, {p.stmt});
   if (m.info.kind == BlockKind::reduction && !p.block().init)
-    ctx.refuse(1, 0, p.name() + " is a reduction without its init", {p.stmt},
+    ctx.forbid(1, 0, p.name() + " is a reduction without its init", {p.stmt},
                "compute_at before decompose_reduction");
   if (const Param* param = find_param(ctx.func(), m.info.out))
-    ctx.refuse(2, 0, m.info.out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
+    ctx.forbid(2, 0, m.info.out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
                "reverse_compute_at moves a consumer");
   if (writers(ctx.func(), m.info.out).size() > 1)
-    ctx.refuse(2, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
+    ctx.forbid(2, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
   const std::vector<Place> all = places(ctx.func().body);
   const size_t mine = order_of(all, p.stmt);
   if (p.under(m.loop.stmt))
@@ -82,20 +84,23 @@ void check(const StepContext& ctx, const Move& m) {
     if (q.under(m.loop.stmt) && order_of(all, q.stmt) < mine)
       ctx.refuse(5, 1, p.name() + " stands after " + m.loop.text(), {m.loop.stmt, p.stmt},
                  legal_loops(ctx, p, m.consumers));
-  if (m.consumers.empty()) ctx.refuse(4, 1, "nothing reads " + m.info.out->name, {p.stmt});
+  if (m.consumers.empty()) ctx.refuse(5, 1, "nothing reads " + m.info.out->name, {p.stmt});
   const std::string hint = legal_loops(ctx, p, m.consumers);
+  const auto under = [&](const Place& c) { return c.under(m.loop.stmt); };
+  if (std::none_of(m.consumers.begin(), m.consumers.end(), under))
+    ctx.refuse(5, 1, "no block under " + m.loop.text() + " reads " + m.info.out->name, {m.loop.stmt}, hint);
   for (const Place& c : m.consumers)
-    if (!c.under(m.loop.stmt))
-      ctx.refuse(4, 1,
+    if (!under(c))
+      ctx.forbid(4, 1,
                  "block " + c.name() + " reads " + m.info.out->name + " and is not under " + m.loop.text(),
                  {c.stmt, m.loop.stmt}, hint.empty() ? "compute_inline " + p.name() : hint);
   for (const Buffer& b : read_buffers(p.block()))
     for (const Place& w : writers(ctx.func(), b))
       if (!w.stmt.same_as(p.stmt) && order_of(all, w.stmt) > mine)
-        ctx.refuse(6, 0,
+        ctx.forbid(6, 0,
                    "block " + w.name() + " writes " + b->name + ", which " + p.name() + " reads, after it",
                    {p.stmt, w.stmt});
-  check_visible(ctx, 6, p, m.loop);
+  check_visible(ctx, 8, p, m.loop);
   for (size_t i = 0; i <= m.loop.depth; ++i)
     if (const auto* l = m.loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
       ctx.refuse(7, 1, l->var->name + " is vectorized", {m.loop.place.path[i]});
@@ -106,6 +111,7 @@ std::vector<std::optional<Bound>> bounds_read(const Move& m) {
   std::vector<std::optional<Bound>> out;
   bool first = true;
   for (const Place& c : m.consumers) {
+    if (!c.under(m.loop.stmt)) continue;
     std::vector<Stmt> standing;
     for (const Stmt& l : c.loops())
       if (c.depth_of(l) <= c.depth_of(m.loop.stmt)) standing.push_back(l);
@@ -158,11 +164,13 @@ Primitive compute_at_row() {
       {{ArgKind::block, "P"}, {ArgKind::loop, "T.i"}},
       {},
       "A producer moves under a loop of its consumers and computes what that iteration reads.",
-      {"the block is a map, or a reduction with its init", "it is the only writer of its buffer, a temporary",
+      {semantic("the block is a map, or a reduction with its init"),
+       semantic("it is the only writer of its buffer, a temporary"),
        "it writes each element at plain S iterators",
-       "every block that reads the buffer is under the loop, and one is", "the block stands before the loop",
-       "what it reads is complete where it stands, and can be seen from the loop",
-       "the loop is not vectorized, nor inside a vectorized loop"},
+       semantic("every block that reads the buffer is under the loop"),
+       "the block stands before the loop, and a block under the loop reads its buffer",
+       semantic("what it reads is complete where it stands"),
+       "the loop is not vectorized, nor inside a vectorized loop", "its buffers can be seen from the loop"},
       "for i in 10 {\n  block P(vi: S 10 = i) { P[vi] = ... }\n}\nfor i in 8, k in 3 {\n  block T(...) { "
       "T[vi] += P[vi + vk]",
       "for i in 8 {\n  for i_1 in 3 {\n    block P(vi: S 10 = i + i_1) { P[vi] = ... }\n  }\n  for k in 3 {\n"

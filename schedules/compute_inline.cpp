@@ -6,9 +6,10 @@
 //
 // Requires
 //  1. the block is one store at distinct plain iterators;
-//  2. it is the only writer of its buffer, a temporary;
+//  2. it is the only writer of its buffer, a temporary (semantic);
 //  3. some block reads the buffer;
-//  4. what it reads isn't written after it, and can be seen wherever its buffer is.
+//  4. what it reads isn't written after it (semantic);
+//  5. what it reads can be seen wherever its buffer is.
 #include "schedules/definition.h"
 
 namespace nestor::schedules {
@@ -39,10 +40,10 @@ PrimFunc run(StepContext& ctx) {
   if (!definition) ctx.refuse(1, 0, why, {p.stmt});
   const Buffer out = definition->store->buffer;
   if (const Param* param = find_param(ctx.func(), out))
-    ctx.refuse(2, 0, out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
+    ctx.forbid(2, 0, out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
                "reverse_compute_inline " + p.name());
   if (writers(ctx.func(), out).size() > 1)
-    ctx.refuse(2, 0, "other blocks write " + out->name + " too", {p.stmt});
+    ctx.forbid(2, 0, "other blocks write " + out->name + " too", {p.stmt});
   const auto consumers = readers(ctx.func(), out);
   if (consumers.empty()) ctx.refuse(3, 0, "nothing reads " + out->name, {p.stmt});
   const std::vector<Place> all = places(ctx.func().body);
@@ -50,12 +51,12 @@ PrimFunc run(StepContext& ctx) {
   for (const Place& q : all) {
     for (const Buffer& b : read_buffers(p.block()))
       if (passed && writes(q.block(), b))
-        ctx.refuse(4, 0, "block " + q.name() + " writes " + b->name + " after it", {p.stmt, q.stmt});
+        ctx.forbid(4, 0, "block " + q.name() + " writes " + b->name + " after it", {p.stmt, q.stmt});
     passed = passed || q.stmt.same_as(p.stmt);
   }
   for (const Buffer& b : read_buffers(p.block()))
     if (declared_at(ctx.func(), p.path, b).value_or(-1) > declared_at(ctx.func(), p.path, out).value_or(-1))
-      ctx.refuse(4, 0, b->name + " doesn't live as long as " + out->name, {p.stmt});
+      ctx.refuse(5, 0, b->name + " doesn't live as long as " + out->name, {p.stmt});
 
   PrimFunc f = replace(ctx.func(), p.stmt, Stmt());
   Inliner inliner;
@@ -63,7 +64,7 @@ PrimFunc run(StepContext& ctx) {
   inliner.producer = &p.block();
   inliner.definition = *definition;
   f.body = inliner.stmt(f.body);
-  return without_decl(f, out);
+  return writers(f, out).empty() ? without_decl(f, out) : f;
 }
 
 }  // namespace
@@ -76,8 +77,8 @@ Primitive compute_inline_row() {
       {},
       "A producer disappears; its readers compute what it would have stored.",
       {"the block is one store at distinct plain iterators",
-       "it is the only writer of its buffer, a temporary", "some block reads the buffer",
-       "what it reads isn't written after it, and can be seen wherever its buffer is"},
+       semantic("it is the only writer of its buffer, a temporary"), "some block reads the buffer",
+       semantic("what it reads isn't written after it"), "what it reads can be seen wherever its buffer is"},
       "block P(vi: S 8 = i) { P[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = P[vi] + 1.0f32 }",
       "block Y(vi: S 8 = i) { Y[vi] = X[vi] * 2.0f32 + 1.0f32 }",
       run};

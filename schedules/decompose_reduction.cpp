@@ -6,12 +6,12 @@
 // Requires
 //  1. the block is a reduction with an init, not yet decomposed;
 //  2. no loop around the named one serves the block's R iterators: its element would be cleared again in
-//  between;
-//  3. in the named loop and below, no instance of the block runs twice, no loop serves both S and R
-//  iterators, and
-//     there are only loops and sequences on the way to the block;
-//  4. the buffer is declared outside of the named loop, and no other block under the loop touches it before
-//  the block.
+//     between (semantic);
+//  3. in the named loop and below, no instance of the block runs twice, and no loop serves both S and R
+//     iterators (semantic);
+//  4. no other block under the loop touches the buffer before the block (semantic);
+//  5. the buffer is declared outside of the named loop, and only loops, sequences and allocations are on the
+//     way to the block.
 #include "schedules/access.h"
 #include "schedules/primitive.h"
 
@@ -41,23 +41,23 @@ void check(const StepContext& ctx, const LoopRef& loop) {
     const LoopUse use = use_of(p.block(), as_for(l).var);
     const bool outside = p.depth_of(l) < loop.depth;
     if (outside && use.reduce)
-      ctx.refuse(2, 0, loop_name(l) + " around it is a reduction loop", {l, loop.stmt}, legal_loop(ctx, p));
+      ctx.forbid(2, 0, loop_name(l) + " around it is a reduction loop", {l, loop.stmt}, legal_loop(ctx, p));
     if (outside) continue;
-    if (use.spatial && use.reduce) ctx.refuse(3, 0, loop_name(l) + " serves S and R iterators", {l, p.stmt});
+    if (use.spatial && use.reduce) ctx.forbid(3, 0, loop_name(l) + " serves S and R iterators", {l, p.stmt});
     below.push_back(l);
   }
   if (!distinct_instances(p, below))
-    ctx.refuse(3, 0, "an instance of " + p.name() + " may run twice below " + loop.text(), {p.stmt});
+    ctx.forbid(3, 0, "an instance of " + p.name() + " may run twice below " + loop.text(), {p.stmt});
   for (size_t i = loop.depth; i < p.path.size(); ++i) {
     if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == info.out)
-      ctx.refuse(4, 0, info.out->name + " is allocated inside of " + loop.text(), {p.path[i]});
+      ctx.refuse(5, 0, info.out->name + " is allocated inside of " + loop.text(), {p.path[i]});
     if (p.path[i].as<If>() || p.path[i].as<LetStmt>())
-      ctx.refuse(3, 0, "a statement other than a loop stands in between", {p.path[i], p.stmt});
+      ctx.refuse(5, 0, "a statement other than a loop stands in between", {p.path[i], p.stmt});
   }
   for (const Place& other : places(loop.stmt)) {
     if (other.stmt.same_as(p.stmt)) break;
     if (writes(other.block(), info.out) || reads(other.block(), info.out))
-      ctx.refuse(4, 0, "block " + other.name() + " touches " + info.out->name + " before it",
+      ctx.forbid(4, 0, "block " + other.name() + " touches " + info.out->name + " before it",
                  {other.stmt, p.stmt});
   }
 }
@@ -126,12 +126,12 @@ Primitive decompose_reduction_row() {
       {{ArgKind::loop, "T.k"}},
       {},
       "The init of a reduction becomes a block of its own, directly before the loop.",
-      {"the block is a reduction with an init", "no loop around the named one serves the block's R iterators",
-       "in that loop and below, no instance runs twice, no loop serves both S and R iterators, and only "
-       "loops and "
-       "sequences are on the way to the block",
-       "the buffer is declared outside of the loop, and no other block there touches it before the block "
-       "does"},
+      {"the block is a reduction with an init",
+       semantic("no loop around the named one serves the block's R iterators"),
+       semantic("in that loop and below, no instance runs twice and no loop serves both S and R iterators"),
+       semantic("no other block under the loop touches the buffer before the block does"),
+       "the buffer is declared outside of the loop, and only loops, sequences and allocations are on the "
+       "way to the block"},
       "for i in 8, k in 4 {\n  block T(vi: S 8 = i, vk: R 4 = k) {\n    init { T[vi] = 0.0f32 }\n    T[vi] "
       "+= A[vi,vk]",
       "for i in 8 {\n  block T0(vi: S 8 = i) { T[vi] = 0.0f32 }\n  for k in 4 {\n    block T(vi: S 8 = i, "

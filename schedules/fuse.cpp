@@ -4,7 +4,8 @@
 //  1. each loop stands directly inside the one before it, with nothing beside it;
 //  2. the loops are serial;
 //  3. inner extents are constants (they become divisors);
-//  4. for no block below does the fused loop mix S and R iterators: its init would lose its place;
+//  4. for no block below does the fused loop mix S and R iterators. The order would be kept and so would the
+//     result: but every step from here on reasons with loops that are either, and none could be taken;
 //  5. no loop has a tail to peel, which the fused loop could not.
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 //
 // Requires
 //  1. the loop is serial;
-//  2. no two iterations touch one element, one of them writing it;
+//  2. no two iterations touch one element, one of them writing it (semantic);
 //  3. the loop isn't inside a vectorized or thread loop.
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -39,7 +39,7 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(3, 0, "it is inside " + l->var->name, {loop.place.path[i], loop.stmt});
   PrimFunc out = ctx.func();
   if (const auto conflict = make_independent(out, old.var, true))
-    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+    ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
   Stmt now;
   for_each_stmt(out.body, [&](const Stmt& s) {
     if (s.as<For>() && s.as<For>()->var == old.var) now = s;
@@ -57,7 +57,7 @@ Primitive parallel_row() {
           {{ArgKind::loop, "T.i"}},
           {},
           "Iterations of the loop run on several threads, in no order.",
-          {"the loop is serial", "no two iterations touch one element, one of them writing it",
+          {"the loop is serial", semantic("no two iterations touch one element, one of them writing it"),
            "the loop isn't inside a vectorized or thread loop"},
           "for i in 8 {\n  block T(vi: S 8 = i) { ... }",
           "parallel i in 8 {\n  block T(vi: S 8 = i) { ... }",

@@ -57,7 +57,8 @@ inline Requirement semantic(const char* text) {
 }
 
 // Switches semantic requirements off, so that a test can ask whether anything else notices what they keep
-// out. Requirement 0 is D of every step. Not for use outside of tests, nor by several threads at once.
+// out. Requirement 0 is D of every step; it is off too where the waived requirement says the same of the loop
+// itself (parallel, vectorize, bind). Not for use outside of tests, nor by several threads at once.
 struct Waiver {
   std::string primitive;
   int requirement = 0;

@@ -30,8 +30,13 @@ void waive(const std::vector<Waiver>& waivers) {
   waivers_in_force = waivers;
 }
 bool is_waived(const std::string& primitive, int requirement) {
+  const auto repeats_d = [](const Waiver& w) {
+    return w.requirement == 2 &&
+           (w.primitive == "parallel" || w.primitive == "vectorize" || w.primitive == "bind");
+  };
   return std::any_of(waivers_in_force.begin(), waivers_in_force.end(), [&](const Waiver& w) {
-    return w.requirement == requirement && (requirement == 0 || w.primitive == primitive);
+    if (requirement == 0) return w.requirement == 0 || repeats_d(w);
+    return w.requirement == requirement && w.primitive == primitive;
   });
 }
 

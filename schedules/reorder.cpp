@@ -6,13 +6,13 @@
 // each element.
 //
 // Requires
-//  1. the loops stand directly inside each other down to the innermost named, and only that one block is
-//  below;
-//  2. the block is a map or a reduction;
+//  1. the loops stand directly inside each other down to the innermost named;
+//  2. the block is a map or a reduction (semantic);
 //  3. for a reduction, no loop serves both S and R iterators, and no instance runs twice in the loops that
-//  move;
+//     move (semantic);
 //  4. extents don't depend on loops that would come to stand inside;
-//  5. the loops are serial or unrolled.
+//  5. the loops are serial or unrolled;
+//  6. only that one block is below the loops (semantic).
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -45,15 +45,15 @@ std::string free_loops(const Place& p, size_t depth) {
 
 void check_block(const StepContext& ctx, const Place& p, const std::vector<Stmt>& moving) {
   const BlockInfo info = inspect(p.block());
-  if (info.kind == BlockKind::other) ctx.refuse(2, 0, info.why, {p.stmt});
-  if (info.kind == BlockKind::map) return;
+  if (info.kind == BlockKind::other) ctx.forbid(2, 0, info.why, {p.stmt});
+  if (info.kind != BlockKind::reduction) return;
   for (const Stmt& l : moving) {
     const LoopUse use = use_of(p.block(), as_for(l).var);
     if (use.spatial && use.reduce)
-      ctx.refuse(3, 0, loop_name(l) + " serves S and R iterators of " + p.name(), {l, p.stmt});
+      ctx.forbid(3, 0, loop_name(l) + " serves S and R iterators of " + p.name(), {l, p.stmt});
   }
   if (!distinct_instances(p, moving))
-    ctx.refuse(3, 0, "an instance of " + p.name() + " may run twice in these loops", {p.stmt});
+    ctx.forbid(3, 0, "an instance of " + p.name() + " may run twice in these loops", {p.stmt});
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -70,7 +70,7 @@ PrimFunc run(StepContext& ctx) {
   }
   for (const Place& other : places(p.path[positions.front()]))
     if (!other.stmt.same_as(p.stmt))
-      ctx.refuse(1, 0, "block " + other.name() + " is below these loops too", {other.stmt},
+      ctx.forbid(6, 0, "block " + other.name() + " is below these loops too", {other.stmt},
                  free_loops(p, positions.back()));
   for (const Stmt& l : *between)
     if (as_for(l).kind != ForKind::serial && as_for(l).kind != ForKind::unrolled)
@@ -98,11 +98,10 @@ Primitive reorder_row() {
           {{ArgKind::loops, "T (j i ...)"}},
           {},
           "Loops around one block change places; those not named keep theirs.",
-          {"the loops stand directly inside each other, with only that one block below",
-           "the block is a map or a reduction",
-           "for a reduction, no loop serves both S and R iterators and no instance runs twice",
+          {"the loops stand directly inside each other", semantic("the block is a map or a reduction"),
+           semantic("for a reduction, no loop serves both S and R iterators and no instance runs twice"),
            "no loop's extent is written with a loop that would come to stand inside it",
-           "the loops are serial or unrolled"},
+           "the loops are serial or unrolled", semantic("no other block is below the loops")},
           "for i in 8, j in 4 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
           "for j in 4, i in 8 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
           run};

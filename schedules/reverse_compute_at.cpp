@@ -7,21 +7,22 @@
 // whole.
 //
 // Requires
-//  1. the block is a map or a reduction with its init, and the only writer of its buffer;
-//  2. the block stands after the loop;
-//  3. a block under the loop writes what it reads, and no loop around or at the loop serves such a block's R
-//  iterators;
+//  1. the block is a map or a reduction with its init, and the only writer of its buffer (semantic);
+//  2. the block stands after the loop (semantic);
+//  3. no loop around or at the loop serves the R iterators of a block under it that writes what this one
+//     reads: nothing would be finished there. (The last of the iterations would set right what the others
+//     did from unfinished elements, so this is no question of the result);
 //  4. it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of
-//  which its
-//     writers have instances;
+//     which its writers have instances (semantic);
 //  5. what those blocks write in one iteration is a box without gaps, the same for each iterator of the
-//  block;
-//  6. for a reduction, that box has the whole range of its R iterators;
+//     block (semantic);
+//  6. for a reduction, that box has the whole range of its R iterators (semantic: what two iterations both
+//     finish would be added twice);
 //  7. no block in between touches what it writes or writes what it reads, and its other inputs aren't made in
-//  loops that
-//     it shares with the loop;
+//     loops that it shares with the loop (semantic);
 //  8. its buffers can be seen from the loop;
-//  9. the loop is not, nor is it inside, a vectorized loop.
+//  9. the loop is not, nor is it inside, a vectorized loop;
+// 10. a block under the loop writes what the block reads, and the block isn't under the loop already.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -74,10 +75,10 @@ void check_between(const StepContext& ctx, const Move& m) {
     reached = reached || inside;
     if (!reached) continue;
     if (writes(q.block(), m.info.out) || reads(q.block(), m.info.out))
-      ctx.refuse(7, 0, "block " + q.name() + " touches " + m.info.out->name, {q.stmt, m.block.stmt});
+      ctx.forbid(7, 0, "block " + q.name() + " touches " + m.info.out->name, {q.stmt, m.block.stmt});
     for (const Buffer& b : inputs)
       if (!inside && writes(q.block(), b))
-        ctx.refuse(7, 0, "block " + q.name() + " writes " + b->name + " between them",
+        ctx.forbid(7, 0, "block " + q.name() + " writes " + b->name + " between them",
                    {q.stmt, m.block.stmt});
   }
   // In loops that both share, an instance may come to run in another iteration than before.
@@ -86,26 +87,27 @@ void check_between(const StepContext& ctx, const Move& m) {
     for (const Buffer& b : inputs)
       for (const Place& q : m.all)
         if (!is_producer(m, b) && writes(q.block(), b) && q.under(l))
-          ctx.refuse(7, 0, "block " + q.name() + " makes " + b->name + " in the shared loop " + loop_name(l),
+          ctx.forbid(7, 0, "block " + q.name() + " makes " + b->name + " in the shared loop " + loop_name(l),
                      {q.stmt});
   }
 }
 
 void check(const StepContext& ctx, const Move& m) {
   const Place& p = m.block;
-  if (m.info.kind == BlockKind::other) ctx.refuse(1, 0, m.info.why, {p.stmt});
+  if (m.info.kind == BlockKind::other) ctx.forbid(1, 0, m.info.why, {p.stmt});
+  if (!m.info.out) ctx.refuse(1, 0, m.info.why, {p.stmt});
   if (m.info.kind == BlockKind::reduction && !p.block().init)
-    ctx.refuse(1, 0, p.name() + " is a reduction without its init", {p.stmt});
+    ctx.forbid(1, 0, p.name() + " is a reduction without its init", {p.stmt});
   if (writers(ctx.func(), m.info.out).size() > 1)
-    ctx.refuse(1, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
+    ctx.forbid(1, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
   if (p.under(m.loop.stmt))
-    ctx.refuse(2, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
+    ctx.refuse(10, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
   for (const Place& q : m.all)
     if (q.under(m.loop.stmt) && order_of(m.all, q.stmt) > order_of(m.all, p.stmt))
-      ctx.refuse(2, 1, p.name() + " stands before " + m.loop.text(), {p.stmt, m.loop.stmt},
+      ctx.forbid(2, 1, p.name() + " stands before " + m.loop.text(), {p.stmt, m.loop.stmt},
                  "compute_at moves a producer");
   if (m.producers.empty())
-    ctx.refuse(3, 1, "no block under " + m.loop.text() + " writes what " + p.name() + " reads",
+    ctx.refuse(10, 1, "no block under " + m.loop.text() + " writes what " + p.name() + " reads",
                {m.loop.stmt, p.stmt}, legal_loops(m));
   for (const Place& q : m.producers)
     for (const Stmt& l : q.loops())
@@ -133,10 +135,10 @@ std::vector<Bound> region_written(const StepContext& ctx, const Move& m, const B
       const auto region = region_of(q, a, standing);
       const bool whole =
           std::all_of(region.begin(), region.end(), [](const auto& d) { return d.has_value(); });
-      if (!whole || q.block().where || !fills_region(q, a, standing))
-        ctx.refuse(5, 1,
-                   "what " + q.name() + " writes of " + b->name + " in one iteration has no plain bounds",
-                   {q.stmt});
+      const std::string why =
+          "what " + q.name() + " writes of " + b->name + " in one iteration has no plain bounds";
+      if (!whole) ctx.refuse(5, 1, why, {q.stmt});
+      if (q.block().where || !fills_region(q, a, standing)) ctx.forbid(5, 1, why, {q.stmt});
       for (size_t d = 0; d < region.size(); ++d) {
         if (first) {
           out.push_back(*region[d]);
@@ -145,7 +147,7 @@ std::vector<Bound> region_written(const StepContext& ctx, const Move& m, const B
         const auto both = unite(out[d], *region[d]);
         if (!both || both->hi - both->lo != out[d].hi - out[d].lo ||
             both->hi - both->lo != region[d]->hi - region[d]->lo)
-          ctx.refuse(5, 1, "the blocks that write " + b->name + " write different parts in one iteration",
+          ctx.forbid(5, 1, "the blocks that write " + b->name + " write different parts in one iteration",
                      {q.stmt});
       }
       first = false;
@@ -165,7 +167,7 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
     std::vector<size_t> used;
     for (size_t d = 0; d < a.indices.size(); ++d) {
       if (seen && !same_expr(a.indices[d], (*seen)[d]))
-        ctx.refuse(4, 0, m.block.name() + " reads " + b->name + " at several places", {m.block.stmt});
+        ctx.forbid(4, 0, m.block.name() + " reads " + b->name + " at several places", {m.block.stmt});
       size_t k = 0;
       while (k < block.iters.size() &&
              !(a.indices[d].as<VarRef>() && a.indices[d].as<VarRef>()->var == block.iters[k].var))
@@ -175,19 +177,21 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
       const bool fixed = index && region[d].base.is_constant() && base + region[d].lo <= *index &&
                          *index <= base + region[d].hi;
       if (k == block.iters.size() && fixed) continue;
-      if (k == block.iters.size() || std::find(used.begin(), used.end(), k) != used.end())
-        ctx.refuse(4, 0, m.block.name() + " reads " + b->name + " at something else than distinct iterators",
+      if (k == block.iters.size() || std::find(used.begin(), used.end(), k) != used.end()) {
+        ctx.forbid(4, 0, m.block.name() + " reads " + b->name + " at something else than distinct iterators",
                    {m.block.stmt});
+        continue;
+      }
       used.push_back(k);
       const auto extent = as_int(block.iters[k].extent);
       for (const Place& q : m.producers)
         if (writes(q.block(), b) && (!extent || !reaches(q, b, d, 0, *extent - 1)))
-          ctx.refuse(4, 0, m.block.name() + " has instances where " + q.name() + " has none",
+          ctx.forbid(4, 0, m.block.name() + " has instances where " + q.name() + " has none",
                      {m.block.stmt, q.stmt});
       if (tied[k]) {
         const Linear difference = add(tied[k]->base, region[d].base, -1);
         if (!is_zero(difference) || tied[k]->lo != region[d].lo || tied[k]->hi != region[d].hi)
-          ctx.refuse(5, 0, "the buffers it reads are finished in different parts", {m.block.stmt});
+          ctx.forbid(5, 0, "the buffers it reads are finished in different parts", {m.block.stmt});
       }
       tied[k] = region[d];
     }
@@ -237,7 +241,7 @@ PrimFunc run(StepContext& ctx) {
     spans.push_back(tied[k] ? exact_span_of(*tied[k], i) : whole(i));
     const bool all = is_const_int(spans[k].base, 0) && same_expr(spans[k].extent, i.extent);
     if (i.kind == IterKind::reduce && !all)
-      ctx.refuse(6, 1, "in one iteration only a part of " + i.var->name + "'s range is there",
+      ctx.forbid(6, 1, "in one iteration only a part of " + i.var->name + "'s range is there",
                  {m.block.stmt, m.loop.stmt}, "a loop further out");
   }
   const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards_of(m));
@@ -257,20 +261,18 @@ Primitive reverse_compute_at_row() {
       {{ArgKind::block, "C"}, {ArgKind::loop, "T.i"}},
       {},
       "A consumer moves under a loop of its producers and consumes what that iteration finished.",
-      {"the block is a map or a reduction with its init, and the only writer of its buffer",
-       "the block stands after the loop",
-       "a block under the loop writes what it reads, and no loop around or at it serves such a block's R "
-       "iterators",
-       "it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole "
-       "of which "
-       "its writers have instances",
-       "what those blocks write in one iteration is a box without gaps, the same for each iterator of the "
-       "block",
-       "for a reduction, that box has the whole range of its R iterators",
-       "no block in between touches what it writes or writes what it reads, and its other inputs aren't made "
-       "in loops "
-       "that it shares with the loop",
-       "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop"},
+      {semantic("the block is a map or a reduction with its init, and the only writer of its buffer"),
+       semantic("the block stands after the loop"),
+       "no loop around or at the loop serves R iterators of a block that writes what it reads",
+       semantic("it reads each such buffer at one place, at plain and distinct iterators or constants, over "
+                "the whole of which its writers have instances"),
+       semantic("what those blocks write in one iteration is a box without gaps, the same for each iterator "
+                "of the block"),
+       semantic("for a reduction, that box has the whole range of its R iterators"),
+       semantic("no block in between touches what it writes or writes what it reads, and its other inputs "
+                "aren't made in loops that it shares with the loop"),
+       "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop",
+       "a block under the loop writes what it reads, and the block isn't under the loop already"},
       "for i in 8, k in 3 {\n  block T(...) { T[vi] += ... }\n}\nfor i in 8 {\n  block Y(vi: S 8 = i) { "
       "Y[vi] = T[vi] + B[vi] }",
       "for i in 8 {\n  for k in 3 {\n    block T(...) { T[vi] += ... }\n  }\n  for i_1 in 1 {\n"

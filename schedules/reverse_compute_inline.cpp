@@ -7,15 +7,16 @@
 //
 // Requires
 //  1. the block is one store, a map, and the only writer of its buffer;
-//  2. the last block that writes what it reads is one store at distinct plain iterators, the only writer of
-//  that
-//     temporary;
-//  3. nothing else reads the temporary;
-//  4. the block reads it at one place, at distinct iterators plus constants that give all its iterators (but
-//  those of
-//     extent 1), and for each of its instances one of the producer's runs (a padding's border has none);
-//  5. no block from there on writes its other inputs or touches its output, and its buffers can be seen
-//  there.
+//  2. the last block that writes what it reads is one store at distinct plain iterators;
+//  3. nothing else reads that temporary, and nothing else writes it (semantic);
+//  4. the block reads it at distinct iterators plus constants that give all its iterators (but those of
+//     extent 1);
+//  5. where other blocks of the loops that both share make its other inputs, it runs in the same iterations
+//     of these as before (semantic). Outside of such loops nothing stands in between: what it reads was
+//     written last by the producer, and nothing else writes its buffer;
+//  6. it reads it at one place, and for each of its instances one of the producer's runs: a padding's border
+//     has none (semantic);
+//  7. its buffers can be seen from the producer.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -42,23 +43,42 @@ Place find_producer(const StepContext& ctx, const Place& consumer) {
   return *last;
 }
 
-void check_order(const StepContext& ctx, const Pair& p) {
+// In a loop that both share, an instance that came to run in another iteration than before would see the
+// other inputs made there in another state. `old` and `renewed` bind the same iterator.
+void check_shared_loops(const StepContext& ctx, const Pair& p, const Expr& old, const Expr& renewed) {
   const Buffer out = inspect(p.consumer.block()).out;
-  bool passed = false;
+  const auto bounds = [&](const Place& of, const Expr& e, const std::vector<Stmt>& shared) {
+    std::unordered_map<Var, Interval> moving;
+    std::unordered_set<Var> fixed;
+    for (const Stmt& l : of.loops()) moving[as_for(l).var] = range_of_loop(l);
+    for (const Stmt& l : shared) {
+      moving.erase(as_for(l).var);
+      fixed.insert(as_for(l).var);
+    }
+    return bound_of(e, moving, fixed);
+  };
   for (const Place& q : places(ctx.func().body)) {
-    if (q.stmt.same_as(p.consumer.stmt)) break;
-    if (passed)
-      for (const BlockAccess& a : accesses_of(q.block()))
-        if (a.buffer == out)
-          ctx.refuse(5, 0, "block " + q.name() + " touches " + out->name, {q.stmt, p.consumer.stmt});
-    passed = passed || q.stmt.same_as(p.producer.stmt);
+    if (q.stmt.same_as(p.consumer.stmt) || q.stmt.same_as(p.producer.stmt)) continue;
+    bool touches = writes(q.block(), out) || reads(q.block(), out);
     for (const Buffer& b : read_buffers(p.consumer.block()))
-      if (passed && b != p.temporary && writes(q.block(), b))
-        ctx.refuse(5, 0, "block " + q.name() + " writes " + b->name, {q.stmt, p.consumer.stmt});
+      touches = touches || (b != p.temporary && writes(q.block(), b));
+    std::vector<Stmt> shared;
+    for (const Stmt& l : q.loops())
+      if (p.consumer.under(l) && p.producer.under(l) && extent_of(l) != 1) shared.push_back(l);
+    if (!touches || shared.empty()) continue;
+    const auto x = bounds(p.consumer, old, shared), y = bounds(p.producer, renewed, shared);
+    if (!x || !y || !is_zero(add(x->base, y->base, -1)) || x->lo != y->lo || x->hi != y->hi)
+      ctx.forbid(5, 0,
+                 "it would run in another iteration of " + loop_name(shared.back()) +
+                     " than now, where block " + q.name() + " works on what it touches",
+                 {q.stmt, p.consumer.stmt});
   }
+}
+
+void check_visible(const StepContext& ctx, const Pair& p) {
   for (const BlockAccess& a : accesses_of(p.consumer.block()))
     if (!declared_at(ctx.func(), p.producer.path, a.buffer))
-      ctx.refuse(5, 0, a.buffer->name + " is not declared around " + p.producer.name(), {p.producer.stmt});
+      ctx.refuse(7, 0, a.buffer->name + " is not declared around " + p.producer.name(), {p.producer.stmt});
 }
 
 Pair read_pair(const StepContext& ctx) {
@@ -79,21 +99,21 @@ Pair read_pair(const StepContext& ctx) {
   p.made = *made;
   p.temporary = made->store->buffer;
   if (!is_temporary(ctx.func(), p.temporary))
-    ctx.refuse(2, 0, p.temporary->name + " is a parameter", {p.producer.stmt});
+    ctx.forbid(3, 0, p.temporary->name + " is a parameter", {p.producer.stmt});
   if (writers(ctx.func(), p.temporary).size() > 1)
-    ctx.refuse(2, 0, "other blocks write " + p.temporary->name + " too", {p.producer.stmt});
+    ctx.forbid(3, 0, "other blocks write " + p.temporary->name + " too", {p.producer.stmt});
   for (const Place& q : readers(ctx.func(), p.temporary))
     if (!q.stmt.same_as(p.consumer.stmt))
-      ctx.refuse(3, 0, "block " + q.name() + " reads " + p.temporary->name + " too", {q.stmt});
+      ctx.forbid(3, 0, "block " + q.name() + " reads " + p.temporary->name + " too", {q.stmt});
   for (const BlockAccess& a : accesses_of(p.consumer.block())) {
     if (a.buffer != p.temporary) continue;
     for (size_t d = 0; d < a.indices.size() && !p.read.empty(); ++d)
       if (!same_expr(a.indices[d], p.read[d]))
-        ctx.refuse(4, 0, p.consumer.name() + " reads " + p.temporary->name + " at several places",
+        ctx.forbid(6, 0, p.consumer.name() + " reads " + p.temporary->name + " at several places",
                    {p.consumer.stmt});
     p.read = a.indices;
   }
-  check_order(ctx, p);
+  check_visible(ctx, p);
   return p;
 }
 
@@ -132,13 +152,14 @@ PrimFunc run(StepContext& ctx) {
     tied[u] = true;
     const auto extent = as_int(to.iters[u].extent);
     if (!extent || !reaches(p.producer, p.temporary, d, index.constant, index.constant + *extent - 1))
-      ctx.refuse(4, 0, to.id->name + " has instances where " + from.id->name + " has none",
+      ctx.forbid(6, 0, to.id->name + " has instances where " + from.id->name + " has none",
                  {p.consumer.stmt, p.producer.stmt}, "compute_inline " + from.id->name);
     IterVar i = v;
     i.var = make_var(v.var->name);
     i.extent = to.iters[u].extent;
     i.binding = v.binding - Expr(index.constant);
     of_producer[v.var] = Expr(i.var) + Expr(index.constant);
+    check_shared_loops(ctx, p, to.iters[u].binding, i.binding);
     of_consumer[to.iters[u].var] = Expr(i.var);
     renewed[static_cast<size_t>(k)] = i;
   }
@@ -162,30 +183,30 @@ PrimFunc run(StepContext& ctx) {
   }
   PrimFunc f = replace(ctx.func(), p.producer.stmt, make::block(std::move(merged)));
   f = replace(f, p.consumer.stmt, Stmt());
-  return without_decl(f, p.temporary);
+  const bool unused = writers(f, p.temporary).empty() && readers(f, p.temporary).empty();
+  return unused && is_temporary(f, p.temporary) ? without_decl(f, p.temporary) : f;
 }
 
 }  // namespace
 
 Primitive reverse_compute_inline_row() {
-  return {"reverse_compute_inline",
-          "",
-          {{ArgKind::block, "C"}},
-          {},
-          "A consumer disappears into the block that computes what it reads.",
-          {"the block is one store, a map, and the only writer of its buffer",
-           "the last block that writes what it reads is one store at distinct plain iterators, the only "
-           "writer of that "
-           "temporary",
-           "nothing else reads the temporary",
-           "the block reads it at one place, at distinct iterators plus constants that give all its "
-           "iterators, and for "
-           "each of its instances one of the producer's runs",
-           "no block from there on writes its other inputs or touches its output, and its buffers can be "
-           "seen there"},
-          "block T(vi: S 10 = i) { T[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = T[vi + 1] }",
-          "block T(vi: S 8 = i - 1) { Y[vi] = X[vi + 1] * 2.0f32 }",
-          run};
+  return {
+      "reverse_compute_inline",
+      "",
+      {{ArgKind::block, "C"}},
+      {},
+      "A consumer disappears into the block that computes what it reads.",
+      {"the block is one store, a map, and the only writer of its buffer",
+       "the last block that writes what it reads is one store at distinct plain iterators",
+       semantic("nothing else reads or writes that block's buffer, a temporary"),
+       "the block reads it at distinct iterators plus constants that give all its iterators",
+       semantic("where others in the loops it shares with that block make its other inputs, it runs in the "
+                "same iterations of these loops as before"),
+       semantic("it reads it at one place, and for each of its instances one of the producer's runs"),
+       "its buffers can be seen from the producer"},
+      "block T(vi: S 10 = i) { T[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = T[vi + 1] }",
+      "block T(vi: S 8 = i - 1) { Y[vi] = X[vi + 1] * 2.0f32 }",
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -9,7 +9,7 @@
 // Requires
 //  1. the loop is serial: a kind is given to the loops that are left at the end;
 //  2. there are at least two factors, all at least 1, and at most one `_`;
-//  3. the factors' product covers the extent;
+//  3. the factors' product covers the extent (semantic);
 //  4. a symbolic extent has its `_` first.
 #include "schedules/access.h"
 #include "schedules/primitive.h"
@@ -66,13 +66,13 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
   if (extent >= 0 && product < extent) {
     std::vector<std::string> legal{"_"};
     for (size_t i = 1; i < factors.size(); ++i) legal.push_back(std::to_string(factors[i]));
-    ctx.refuse(3, 1,
+    ctx.forbid(3, 1,
                "the product is " + std::to_string(product) + ", the extent of " + loop.text() + " is " +
                    std::to_string(extent),
                {loop.stmt}, ctx.instead(1, "[" + join(legal, ", ") + "]"));
   }
   for (int64_t f : factors) out.extents.emplace_back(f);
-  out.overhangs = product != extent;
+  out.overhangs = extent < 0 || product > extent;
   if (extent < 0) out.extents[0] = (as_for(loop.stmt).extent + Expr(product - 1)) / Expr(product);
   return out;
 }
@@ -168,7 +168,7 @@ Primitive split_row() {
       {{"tail", "guard|peel|mask|balanced"}},
       "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
       {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
-       "the factors' product covers the extent", "a symbolic extent has its `_` first"},
+       semantic("the factors' product covers the extent"), "a symbolic extent has its `_` first"},
       "for i in 100 {\n  block T(vi: S 100 = i) { ... }",
       "for i0 in 7, i1 in 16 {\n  block T(vi: S 100 = i0 * 16 + i1) { ... }",
       run};

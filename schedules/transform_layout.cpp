@@ -6,8 +6,9 @@
 //  1. the buffers are const parameters or temporaries (an `in` or `out` parameter's layout is the caller's);
 //  2. the map has one variable per dimension, and its expressions are over these with constants (sampled ones
 //  too);
-//  3. the shapes are constant, and no two elements get one place, none a negative one;
-//  4. the buffers have no layout yet.
+//  3. no two elements get one place (semantic);
+//  4. the buffers have no layout yet;
+//  5. the shapes are constant, and no element gets a negative place.
 #include "nestor/parse.h"
 #include "schedules/access.h"
 #include "schedules/primitive.h"
@@ -43,18 +44,18 @@ void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDe
   Facts facts;
   for (size_t d = 0; d < decl.shape.size(); ++d) {
     const auto extent = as_int(decl.shape[d]);
-    if (!extent) ctx.refuse(3, 0, "the shape of " + decl.buffer->name + " isn't constant");
+    if (!extent) ctx.refuse(5, 0, "the shape of " + decl.buffer->name + " isn't constant");
     solver.range(map.vars[d], {0, *extent - 1});
     facts.set(map.vars[d], {0, *extent - 1});
   }
   for (const Expr& e : map.exprs) {
     solver.know(e);
-    if (range_of(e, facts).lo < 0) ctx.refuse(3, 1, "an index may be negative");
+    if (range_of(e, facts).lo < 0) ctx.refuse(5, 1, "an index may be negative");
   }
   solver.solve();
   for (const Var& v : map.vars)
     if (!solver.knows(v))
-      ctx.refuse(3, 1, "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name,
+      ctx.forbid(3, 1, "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name,
                  {}, "keep every digit: " + v->name + "/16 together with " + v->name + "%16");
 }
 
@@ -100,8 +101,8 @@ Primitive transform_layout_row() {
           "The elements of a const parameter or a temporary lie in memory in another order.",
           {"the buffers are const parameters or temporaries",
            "the map has one variable per dimension, and its expressions are over these with constants",
-           "the shapes are constant, and no two elements get one place, none a negative one",
-           "the buffers have no layout yet"},
+           semantic("no two elements get one place"), "the buffers have no layout yet",
+           "the shapes are constant, and no element gets a negative place"},
           "alloc T: f32[64,56]",
           "alloc T: f32[64,56] layout (o, x) -> (o / 16, x, o % 16)",
           run};

@@ -3,8 +3,10 @@
 //
 // Requires
 //  1. the loop is serial, its extent a constant;
-//  2. no two iterations touch one element, one of them writing it; but a reduction loop around nothing but its block may
-//     be vectorized once the block is decomposed: lanes keep partial results, and the order of operations changes;
+//  2. no two iterations touch one element, one of them writing it; but a reduction loop around nothing but
+//  its block may
+//     be vectorized once the block is decomposed: lanes keep partial results, and the order of operations
+//     changes (semantic);
 //  3. it stands neither inside nor around a vectorized, parallel (inside) or thread loop (inside).
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -31,7 +33,7 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(3, 0, "the loop " + l->var->name + " inside has a kind already", {loop.stmt, s});
   });
   if (const auto conflict = find_conflict(ctx.func(), loop.stmt); conflict && !reduces_lanes(old))
-    ctx.refuse(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+    ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
   return replace(
       ctx.func(), loop.stmt,
       make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations));
@@ -46,8 +48,8 @@ Primitive vectorize_row() {
           {},
           "Iterations of the loop become lanes of vectors.",
           {"the loop is serial and its extent a constant",
-           "no two iterations touch one element, one of them writing it, unless the loop holds nothing but one "
-           "decomposed reduction",
+           semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
+                    "nothing but one decomposed reduction"),
            "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop inside"},
           "for i in 16 {\n  block T(vi: S 16 = i) { ... }",
           "vectorized i in 16 {\n  block T(vi: S 16 = i) { ... }",
