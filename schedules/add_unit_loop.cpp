@@ -5,6 +5,7 @@
 //  1. it is not inside a vectorized loop, nor around a whole kernel (the outermost loop bound to blocks or
 //  threads).
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -47,8 +48,7 @@ Primitive add_unit_loop_row() {
           {},
           "A loop of one iteration stands around a block or a loop.",
           {"it is not inside a vectorized loop, nor around a whole kernel"},
-          "block T(vi: S 8 = i) { ... }",
-          "for u in 1 {\n  block T(vi: S 8 = i) { ... }",
+          {examples::kGrid, "u = add_unit_loop Y.j"},
           run};
 }
 

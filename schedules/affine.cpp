@@ -271,8 +271,8 @@ void Solver::learn(const Expr& atom) {
   learn_digit({outer->a, 1, *c});
 }
 
-// True if the digit is one of `value` too: multiples of lower * size don't change it. (32*a + b) % 7 is written
-// (4*a + b) % 7 by the simplifier.
+// True if the digit is one of `value` too: multiples of lower * size don't change it. (32*a + b) % 7 is
+// written (4*a + b) % 7 by the simplifier.
 bool Solver::is_digit_of(const Digit& d, const Expr& value) {
   if (same_expr(d.of, value)) return true;
   if (d.size == 0 || d.lower > kHuge / d.size) return false;

@@ -5,6 +5,7 @@
 //  1. one KEY=VALUE or more, none of which is `tail` (that is split's to set).
 #include <charconv>
 
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -46,11 +47,10 @@ Primitive annotate_row() {
   return {"annotate",
           "",
           {{ArgKind::target, "T.i | T"}},
-          {{"*", "VALUE"}},
+          {{"*", "VALUE", "an integer, a word or a quoted text"}},
           "A loop or block carries a value under a key, for lowering or the tuner to read.",
           {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
-          "for i in 4 {",
-          "for i in 4 @prefer(2) {",
+          {examples::kGrid, "annotate Y.i prefer=2"},
           run};
 }
 

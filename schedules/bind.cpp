@@ -9,6 +9,7 @@
 //  4. the threads of one block are 1024 at most.
 #include <array>
 
+#include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
 
@@ -102,8 +103,7 @@ Primitive bind_row() {
        "no loop around or inside has the same tag, blocks stand outside of threads, and no vectorized or "
        "parallel loop is around",
        "the threads of one block are 1024 at most"},
-      "for i in 128 {\n  block T(vi: S 128 = i) { ... }",
-      "threadIdx.x i in 128 {\n  block T(vi: S 128 = i) { ... }",
+      {examples::kGrid, "bind Y.j threadIdx.x"},
       run};
 }
 

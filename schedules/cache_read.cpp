@@ -9,6 +9,7 @@
 //  3. the scope is global, shared or local;
 //  4. the buffer isn't allocated inside of those loops.
 #include "schedules/definition.h"
+#include "schedules/examples.h"
 
 namespace nestor::schedules {
 
@@ -80,8 +81,7 @@ Primitive cache_read_row() {
           {"the block reads the buffer and doesn't write it",
            semantic("the buffer is a parameter, or written whole by statements before the block's loops"),
            "the scope is global, shared or local", "the buffer isn't allocated inside of those loops"},
-          "block T(vi: S 8 = i) { T[vi] = X[vi] + 1.0f32 }",
-          "block XS(vi: S 8 = i) { XS[vi] = X[vi] }\n...\nblock T(vi: S 8 = i) { T[vi] = XS[vi] + 1.0f32 }",
+          {examples::kMatmul, "BS = cache_read Y B global"},
           run};
 }
 

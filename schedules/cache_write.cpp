@@ -7,6 +7,7 @@
 //  3. the scope is global, shared or local;
 //  4. the buffer isn't allocated inside of the nest.
 #include "schedules/definition.h"
+#include "schedules/examples.h"
 
 namespace nestor::schedules {
 
@@ -64,9 +65,7 @@ Primitive cache_write_row() {
           {"the block writes one buffer, at each S point an element of its own",
            semantic("a block of the nest writes the whole buffer, and all its writers are in the nest"),
            "the scope is global, shared or local", "the buffer isn't allocated inside of the nest"},
-          "block Y(vi: S 8 = i) { Y[vi] = X[vi] + 1.0f32 }",
-          "block Y(vi: S 8 = i) { Y_local[vi] = X[vi] + 1.0f32 }\n...\nblock C(vi: S 8 = i) { Y[vi] = "
-          "Y_local[vi] }",
+          {examples::kMatmul, "C = cache_write Y local"},
           run};
 }
 

@@ -18,6 +18,7 @@
 //  8. its buffers can be seen from the loop.
 #include <algorithm>
 
+#include "schedules/examples.h"
 #include "schedules/move.h"
 
 namespace nestor::schedules {
@@ -171,10 +172,7 @@ Primitive compute_at_row() {
        "the block stands before the loop, and a block under the loop reads its buffer",
        semantic("what it reads is complete where it stands"),
        "the loop is not vectorized, nor inside a vectorized loop", "its buffers can be seen from the loop"},
-      "for i in 10 {\n  block P(vi: S 10 = i) { P[vi] = ... }\n}\nfor i in 8, k in 3 {\n  block T(...) { "
-      "T[vi] += P[vi + vk]",
-      "for i in 8 {\n  for i_1 in 3 {\n    block P(vi: S 10 = i + i_1) { P[vi] = ... }\n  }\n  for k in 3 {\n"
-      "    block T(...) { T[vi] += P[vi + vk]",
+      {examples::kWindow, "x0 x1 = split Y.x [_, 14]\ni = compute_at P Y.x0"},
       run};
 }
 

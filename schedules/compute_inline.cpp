@@ -11,6 +11,7 @@
 //  4. what it reads isn't written after it (semantic);
 //  5. what it reads can be seen wherever its buffer is.
 #include "schedules/definition.h"
+#include "schedules/examples.h"
 
 namespace nestor::schedules {
 
@@ -79,8 +80,7 @@ Primitive compute_inline_row() {
       {"the block is one store at distinct plain iterators",
        semantic("it is the only writer of its buffer, a temporary"), "some block reads the buffer",
        semantic("what it reads isn't written after it"), "what it reads can be seen wherever its buffer is"},
-      "block P(vi: S 8 = i) { P[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = P[vi] + 1.0f32 }",
-      "block Y(vi: S 8 = i) { Y[vi] = X[vi] * 2.0f32 + 1.0f32 }",
+      {examples::kChain, "compute_inline T"},
       run};
 }
 

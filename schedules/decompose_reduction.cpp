@@ -13,6 +13,7 @@
 //  5. the buffer is declared outside of the named loop, and only loops, sequences and allocations are on the
 //     way to the block.
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -132,11 +133,7 @@ Primitive decompose_reduction_row() {
        semantic("no other block under the loop touches the buffer before the block does"),
        "the buffer is declared outside of the loop, and only loops, sequences and allocations are on the "
        "way to the block"},
-      "for i in 8, k in 4 {\n  block T(vi: S 8 = i, vk: R 4 = k) {\n    init { T[vi] = 0.0f32 }\n    T[vi] "
-      "+= A[vi,vk]",
-      "for i in 8 {\n  block T0(vi: S 8 = i) { T[vi] = 0.0f32 }\n  for k in 4 {\n    block T(vi: S 8 = i, "
-      "vk: R 4 = k) {\n"
-      "      T[vi] += A[vi,vk]",
+      {examples::kSums, "Y0 = decompose_reduction Y.k"},
       run};
 }
 

@@ -16,6 +16,7 @@
 //  writes.
 #include <algorithm>
 
+#include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
 
@@ -139,16 +140,14 @@ Primitive fission_row() {
       "fission",
       "i0 i1 ...",
       {{ArgKind::loop, "T.i"}},
-      {{"at", "BLOCK"}},
+      {{"at", "BLOCK", "the block after which the loop is cut; everywhere where left out"}},
       "A loop around several statements becomes a loop around each, or two loops, cut after the statement "
       "that holds a block.",
       {"the loop's body is several statements, and `at` names a block in one that isn't the last",
        "a buffer that is allocated in the loop is used in one part only",
        semantic("no iteration of a part meets an earlier iteration of a later part in an element that one "
                 "of them writes")},
-      "for i in 8 {\n  block T(vi: S 8 = i) { T[vi] = ... }\n  block Y(vi: S 8 = i) { Y[vi] = T[vi] ... }",
-      "for i in 8 {\n  block T(vi: S 8 = i) { T[vi] = ... }\n}\nfor i in 8 {\n  block Y(vi: S 8 = i) { "
-      "Y[vi] = T[vi] ... }",
+      {examples::kPair, "i0 i1 = fission Y.i at=T"},
       run};
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -104,8 +105,7 @@ Primitive fuse_row() {
           {"each loop stands directly inside the one before it, with nothing beside it",
            "the loops are serial", "the extents of all but the outermost are positive constants",
            "no block below has both S and R iterators over the loops", "no loop has a tail to peel"},
-          "for i in 8, j in 4 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
-          "for g in 32 {\n  block T(vi: S 8 = g / 4, vj: S 4 = g % 4) { ... }",
+          {examples::kGrid, "g = fuse Y (i j)"},
           run};
 }
 

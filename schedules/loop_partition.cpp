@@ -11,6 +11,7 @@
 //  2. its extent is a constant;
 //  3. the cuts ascend, each inside of the range.
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -93,10 +94,7 @@ Primitive loop_partition_row() {
       {},
       "One loop becomes sibling loops over parts of its range, the later ones with copies of the blocks.",
       {"the loop is serial", "its extent is a constant", "the cuts ascend, each inside of the loop's range"},
-      "for i in 100 {\n  block T(vi: S 100 = i) { ... }",
-      "for i in 48 {\n  block T(vi: S 100 = i) { ... }\n}\nfor i in 52 {\n  block T1(vi: S 100 = i + 48) { "
-      "... "
-      "}",
+      {examples::kMap, "Y1 = loop_partition Y.i [48]"},
       run};
 }
 

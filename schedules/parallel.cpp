@@ -7,6 +7,7 @@
 //  1. the loop is serial;
 //  2. no two iterations touch one element, one of them writing it (semantic);
 //  3. the loop isn't inside a vectorized or thread loop.
+#include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
 
@@ -59,8 +60,7 @@ Primitive parallel_row() {
           "Iterations of the loop run on several threads, in no order.",
           {"the loop is serial", semantic("no two iterations touch one element, one of them writing it"),
            "the loop isn't inside a vectorized or thread loop"},
-          "for i in 8 {\n  block T(vi: S 8 = i) { ... }",
-          "parallel i in 8 {\n  block T(vi: S 8 = i) { ... }",
+          {examples::kGrid, "parallel Y.i"},
           run};
 }
 

@@ -43,6 +43,13 @@ struct ArgSpec {
 struct OptionSpec {
   const char* key;     // "*": any key
   const char* values;  // "guard|peel|mask|balanced", or "INT", or "VALUE"
+  const char* meaning;
+};
+
+// A picture of a primitive that can be run: a whole function, and lines of which one is the primitive's.
+struct Example {
+  const char* func;
+  const char* steps;
 };
 
 // A requirement is semantic where breaking it changes what the function computes: the step could be made, and
@@ -75,8 +82,7 @@ struct Primitive {
   std::vector<OptionSpec> options;
   const char* summary;
   std::vector<Requirement> requirements;  // numbered from 1
-  const char* before;                     // a small picture: IR, or empty
-  const char* after;
+  Example example;
   PrimFunc (*run)(StepContext&);
 };
 const std::vector<Primitive>& primitives();

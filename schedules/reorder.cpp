@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -102,8 +103,7 @@ Primitive reorder_row() {
            semantic("for a reduction, no loop serves both S and R iterators and no instance runs twice"),
            "no loop's extent is written with a loop that would come to stand inside it",
            "the loops are serial or unrolled", semantic("no other block is below the loops")},
-          "for i in 8, j in 4 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
-          "for j in 4, i in 8 {\n  block T(vi: S 8 = i, vj: S 4 = j) { ... }",
+          {examples::kMatmul, "reorder Y (i k j)"},
           run};
 }
 

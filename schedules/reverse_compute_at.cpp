@@ -26,6 +26,7 @@
 #include <algorithm>
 
 #include "schedules/definition.h"
+#include "schedules/examples.h"
 #include "schedules/move.h"
 
 namespace nestor::schedules {
@@ -273,10 +274,7 @@ Primitive reverse_compute_at_row() {
                 "aren't made in loops that it shares with the loop"),
        "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop",
        "a block under the loop writes what it reads, and the block isn't under the loop already"},
-      "for i in 8, k in 3 {\n  block T(...) { T[vi] += ... }\n}\nfor i in 8 {\n  block Y(vi: S 8 = i) { "
-      "Y[vi] = T[vi] + B[vi] }",
-      "for i in 8 {\n  for k in 3 {\n    block T(...) { T[vi] += ... }\n  }\n  for i_1 in 1 {\n"
-      "    block Y(vi: S 8 = i + i_1) { Y[vi] = T[vi] + B[vi] }",
+      {examples::kEpilogue, "i0 i1 = split T.i [_, 8]\ni = reverse_compute_at Y T.i0"},
       run};
 }
 

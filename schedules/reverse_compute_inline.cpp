@@ -20,6 +20,7 @@
 #include <algorithm>
 
 #include "schedules/definition.h"
+#include "schedules/examples.h"
 
 namespace nestor::schedules {
 
@@ -204,8 +205,7 @@ Primitive reverse_compute_inline_row() {
                 "same iterations of these loops as before"),
        semantic("it reads it at one place, and for each of its instances one of the producer's runs"),
        "its buffers can be seen from the producer"},
-      "block T(vi: S 10 = i) { T[vi] = X[vi] * 2.0f32 }\n...\nblock Y(vi: S 8 = i) { Y[vi] = T[vi + 1] }",
-      "block T(vi: S 8 = i - 1) { Y[vi] = X[vi + 1] * 2.0f32 }",
+      {examples::kChain, "reverse_compute_inline Y"},
       run};
 }
 

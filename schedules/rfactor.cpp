@@ -21,6 +21,7 @@
 #include <algorithm>
 
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -313,7 +314,7 @@ Primitive rfactor_row() {
       "rfactor",
       "T_rf",
       {{ArgKind::loop, "T.k"}},
-      {{"axis", "INT"}},
+      {{"axis", "INT", "where the new dimension of the partial results stands; last where left out"}},
       "A reduction is factored over a loop: a new block reduces each of its iterations by itself, and the "
       "block reduces "
       "their results.",
@@ -323,12 +324,7 @@ Primitive rfactor_row() {
        semantic("each partial result has an instance at the beginning of the other R loops"),
        "from the outermost R loop on, only loops and sequences are on the way to the block",
        semantic("there no other block touches the buffer, and no instance runs twice")},
-      "for i in 8, k0 in 4, k1 in 16 {\n  block T(vi: S 8 = i, vk: R 64 = k0 * 16 + k1) {\n    init { "
-      "T[vi] = 0.0f32 }\n    T[vi] += A[vi,vk]",
-      "for i in 8 {\n  for k0 in 4, k1 in 16 {\n    block T_rf(vi: S 8 = i, vk1: S 16 = k1, vk0: R 4 = "
-      "k0) {\n      init { T_rf[vi,vk1] = 0.0f32 }\n      T_rf[vi,vk1] += A[vi,vk0 * 16 + vk1]\n    }\n  "
-      "}\n  for k1 in 16 {\n    block T(vi: S 8 = i, vk1: R 16 = k1) {\n      init { T[vi] = 0.0f32 }\n  "
-      "    T[vi] += T_rf[vi,vk1]",
+      {examples::kSums, "k0 k1 = split Y.k [_, 16]\nY_rf = rfactor Y.k1"},
       run};
 }
 

@@ -7,6 +7,7 @@
 //  3. the decision is one of the candidates.
 #include <algorithm>
 
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -36,8 +37,7 @@ Primitive sample_choice_row() {
           {},
           "A name for one of several words that a search may choose.",
           {"there is a candidate", "a decision stands behind `->`", "the decision is one of the candidates"},
-          "t = sample_choice [guard, peel] -> peel",
-          "i0 i1 = split T.i [_, 16] tail=t",
+          {examples::kMap, "w = sample_choice [8, 16, 32] -> 16\ni0 i1 = split Y.i [_, w]"},
           run};
 }
 

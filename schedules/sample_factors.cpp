@@ -8,6 +8,7 @@
 //  extent.
 #include <charconv>
 
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -49,18 +50,19 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive sample_factors_row() {
-  return {"sample_factors",
-          "f0 f1 ...",
-          {{ArgKind::loop, "T.i"}, {ArgKind::decision, "-> [4, 16]"}},
-          {{"parts", "INT"}, {"max", "INT"}},
-          "Names for factors of a loop's extent that a search may choose.",
-          {"the loop's extent is a constant, parts is at least 2 and max at least 1",
-           "a decision stands behind `->`",
-           "the decision has a factor per part, all at least 1, none but the first above max, and covers the "
-           "extent"},
-          "f0 f1 = sample_factors T.i parts=2 max=64 -> [4, 16]",
-          "i0 i1 = split T.i [f0, f1]",
-          run};
+  return {
+      "sample_factors",
+      "f0 f1 ...",
+      {{ArgKind::loop, "T.i"}, {ArgKind::decision, "-> [4, 16]"}},
+      {{"parts", "INT", "how many factors; 2 where left out"},
+       {"max", "INT", "the most that any but the first may be; 64 where left out"}},
+      "Names for factors of a loop's extent that a search may choose.",
+      {"the loop's extent is a constant, parts is at least 2 and max at least 1",
+       "a decision stands behind `->`",
+       "the decision has a factor per part, all at least 1, none but the first above max, and covers the "
+       "extent"},
+      {examples::kMap, "f0 f1 = sample_factors Y.i parts=2 max=64 -> [5, 20]\ni0 i1 = split Y.i [f0, f1]"},
+      run};
 }
 
 }  // namespace nestor::schedules

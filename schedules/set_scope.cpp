@@ -4,6 +4,7 @@
 //  1. the buffer is a temporary;
 //  2. the scope is global, shared or local.
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -54,8 +55,7 @@ Primitive set_scope_row() {
           {},
           "Where a temporary lives: memory, a GPU block's shared memory, or registers.",
           {"the buffer is a temporary", "the scope is global, shared or local"},
-          "alloc T: f32[14,32]",
-          "alloc T: f32[14,32] local",
+          {examples::kEpilogue, "set_scope T local"},
           run};
 }
 

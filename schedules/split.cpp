@@ -12,6 +12,7 @@
 //  3. the factors' product covers the extent (semantic);
 //  4. a symbolic extent has its `_` first.
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -165,12 +166,13 @@ Primitive split_row() {
       "split",
       "i0 i1 ...",
       {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
-      {{"tail", "guard|peel|mask|balanced"}},
+      {{"tail", "guard|peel|mask|balanced",
+        "what becomes of a part that isn't full: `guard` asks in every iteration; `peel` makes it a loop of "
+        "its own; `mask` keeps full vectors, lanes switched off; `balanced` makes tiles of nearly one size"}},
       "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
       {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
        semantic("the factors' product covers the extent"), "a symbolic extent has its `_` first"},
-      "for i in 100 {\n  block T(vi: S 100 = i) { ... }",
-      "for i0 in 7, i1 in 16 {\n  block T(vi: S 100 = i0 * 16 + i1) { ... }",
+      {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
       run};
 }
 

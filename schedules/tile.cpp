@@ -4,6 +4,7 @@
 // Requires
 //  1. as many factors as loops, at least two, none of them `_`;
 //  2. what split and reorder require of these loops.
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -59,17 +60,18 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive tile_row() {
-  return {"tile",
-          "i0 j0 ... i1 j1 ...",
-          {{ArgKind::loops, "T (i j ...)"}, {ArgKind::ints, "[16, 32]"}},
-          {{"tail", "guard|peel|mask|balanced"}},
-          "Several loops are split by one factor each, and the inner ones brought inside.",
-          {"as many factors as loops, at least two, none of them `_`",
-           "what split and reorder require of these loops"},
-          "for i in 32, j in 64 {\n  block T(vi: S 32 = i, vj: S 64 = j) { ... }",
-          "for i0 in 2, j0 in 2, i1 in 16, j1 in 32 {\n  block T(vi: S 32 = i0 * 16 + i1, vj: S 64 = j0 * 32 "
-          "+ j1) { ... }",
-          run};
+  return {
+      "tile",
+      "i0 j0 ... i1 j1 ...",
+      {{ArgKind::loops, "T (i j ...)"}, {ArgKind::ints, "[16, 32]"}},
+      {{"tail", "guard|peel|mask|balanced",
+        "what becomes of a part that isn't full: `guard` asks in every iteration; `peel` makes it a loop of "
+        "its own; `mask` keeps full vectors, lanes switched off; `balanced` makes tiles of nearly one size"}},
+      "Several loops are split by one factor each, and the inner ones brought inside.",
+      {"as many factors as loops, at least two, none of them `_`",
+       "what split and reorder require of these loops"},
+      {examples::kMatmul, "i0 j0 i1 j1 = tile Y (i j) [8, 32]"},
+      run};
 }
 
 }  // namespace nestor::schedules

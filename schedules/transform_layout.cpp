@@ -11,6 +11,7 @@
 //  5. the shapes are constant, and no element gets a negative place.
 #include "nestor/parse.h"
 #include "schedules/access.h"
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -97,14 +98,13 @@ Primitive transform_layout_row() {
   return {"transform_layout",
           "",
           {{ArgKind::buffers, "X ..."}, {ArgKind::map, "(o, c) -> (o/32, c, o%32)"}},
-          {{"pad", "INT"}},
+          {{"pad", "INT", "what stands in places that no element has"}},
           "The elements of a const parameter or a temporary lie in memory in another order.",
           {"the buffers are const parameters or temporaries",
            "the map has one variable per dimension, and its expressions are over these with constants",
            semantic("no two elements get one place"), "the buffers have no layout yet",
            "the shapes are constant, and no element gets a negative place"},
-          "alloc T: f32[64,56]",
-          "alloc T: f32[64,56] layout (o, x) -> (o / 16, x, o % 16)",
+          {examples::kMatmul, "transform_layout B (k, j) -> (j/32, k, j%32)"},
           run};
 }
 

@@ -3,6 +3,7 @@
 // Requires
 //  1. the loops are serial;
 //  2. their extents are constants, at most 1024 each.
+#include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -42,8 +43,7 @@ Primitive unroll_row() {
           {},
           "The iterations' bodies stand one after another.",
           {"the loops are serial", "their extents are constants of at most 1024"},
-          "for i in 4 {\n  block T(vi: S 4 = i) { ... }",
-          "unrolled i in 4 {\n  block T(vi: S 4 = i) { ... }",
+          {examples::kGrid, "unroll Y.i"},
           run};
 }
 

@@ -8,6 +8,7 @@
 //     be vectorized once the block is decomposed: lanes keep partial results, and the order of operations
 //     changes (semantic);
 //  3. it stands neither inside nor around a vectorized, parallel (inside) or thread loop (inside).
+#include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
 
@@ -51,8 +52,7 @@ Primitive vectorize_row() {
            semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
                     "nothing but one decomposed reduction"),
            "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop inside"},
-          "for i in 16 {\n  block T(vi: S 16 = i) { ... }",
-          "vectorized i in 16 {\n  block T(vi: S 16 = i) { ... }",
+          {examples::kGrid, "vectorize Y.j"},
           run};
 }
 

@@ -1,0 +1,83 @@
+// What a reader needs of each row: the sentence, how it is written, what its words mean, what it requires,
+// and what it does to a small function. The pictures are made by running the example, so that they can't grow
+// old.
+#include "schedules/manual.h"
+
+#include "nestor/parse.h"
+#include "nestor/print.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+const char* meaning_of(ArgKind kind) {
+  switch (kind) {
+    case ArgKind::loop:
+      return "a loop, by a block that it stands around";
+    case ArgKind::loops:
+      return "loops around one block";
+    case ArgKind::block:
+      return "a block";
+    case ArgKind::target:
+      return "a loop or a block";
+    case ArgKind::buffer:
+      return "a buffer";
+    case ArgKind::buffers:
+      return "one buffer or more";
+    case ArgKind::ints:
+      return "integers, or names that a `sample_` step gave; `_` is computed";
+    case ArgKind::words:
+      return "words or integers";
+    case ArgKind::map:
+      return "a name for each dimension, and the expressions that take their place";
+    case ArgKind::word:
+      return "one of these words";
+    case ArgKind::decision:
+      return "what has been decided";
+  }
+  return "";
+}
+
+std::string code(const std::string& text) {
+  return "```\n" + text + (text.ends_with('\n') ? "" : "\n") + "```\n";
+}
+
+std::string words_of(const Primitive& p) {
+  std::string out;
+  const auto item = [&](const std::string& word, const std::string& meaning) {
+    out += "- `" + word + "`: " + meaning + "\n";
+  };
+  if (*p.results) item(p.results, "names for what it makes; where none is given, or `_`, one is chosen");
+  for (const ArgSpec& a : p.args) item(a.name, meaning_of(a.kind));
+  for (const OptionSpec& o : p.options)
+    item((*o.key == '*' ? "KEY" : o.key) + std::string("=") + o.values, o.meaning);
+  return out;
+}
+
+std::string section(const Primitive& p) {
+  std::string out = "### " + std::string(p.name) + "\n\n" + p.summary + "\n\n" + code(usage(p)) + "\n";
+  out += words_of(p) + "\nRequires\n\n";
+  for (size_t i = 0; i < p.requirements.size(); ++i)
+    out += std::to_string(i + 1) + ". " + p.requirements[i].text +
+           (p.requirements[i].semantic ? " (semantic)\n" : "\n");
+  const Shown shown = show(p.example);
+  out += "\n" + code(shown.before) + "\n`" + std::string(p.example.steps);
+  for (size_t at = out.rfind("\n`"); (at = out.find('\n', at + 1)) != std::string::npos;)
+    out.replace(at, 1, "`<br>`");
+  return out + "`\n\n" + code(shown.after);
+}
+
+}  // namespace
+
+Shown show(const Example& example) {
+  const PrimFunc before = parse_func(example.func);
+  return {print(before), print(apply(before, parse_trace(example.steps, "example")))};
+}
+
+std::string manual() {
+  std::string out;
+  for (const Primitive& p : primitives()) out += (out.empty() ? "" : "\n") + section(p);
+  return out;
+}
+
+}  // namespace nestor::schedules
