@@ -1,18 +1,41 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [SEED]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|models|compile|all] [ARG ...]
+# ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$(readlink -f "$1")
-seed=${2:-0}
+name=${2:-all}
+shift $(($# < 2 ? $# : 2))
 python=build/venv/bin/python
 out=$build/bench
 mkdir -p "$out"
 
-echo "== untuned matrix products, seed $seed"
-$python bench/matmul_sizes.py "$build/bin/nestor" --seed "$seed"
-echo "== untuned MobileNetV2 beside ONNX Runtime"
-[ -f "$out/mobilenetv2.onnx" ] || $python examples/mobilenet/make.py "$out" > /dev/null
-"$build/bin/nestor" compile "$out/mobilenetv2.onnx" --threads 1 -o "$out/mobilenetv2.so"
-$python bench/peers/side_by_side.py "$out/mobilenetv2.onnx" "default=$out/mobilenetv2.so" --threads 1 --seconds 3
-echo "== compile time"
-"$build/bin/bench_compile_time"
+cpu() {
+  echo "== untuned operators beside oneDNN and OpenBLAS, one thread"
+  cmake --build "$build" --target bench_cpu > "$out/build.log" || { cat "$out/build.log"; exit 1; }
+  "$build/bin/bench_cpu" --benchmark_out="$out/cpu.json" "$@"
+  $python bench/cpu/report.py "$out/cpu.json" "$out/cpu.html"
+}
+
+sizes() {
+  echo "== untuned matrix products of random sizes"
+  $python bench/matmul_sizes.py "$build/bin/nestor" "$@"
+}
+
+models() {
+  echo "== untuned MobileNetV2 beside ONNX Runtime"
+  [ -f "$out/mobilenetv2.onnx" ] || $python examples/mobilenet/make.py "$out" > /dev/null
+  "$build/bin/nestor" compile "$out/mobilenetv2.onnx" --threads 1 -o "$out/mobilenetv2.so"
+  $python bench/peers/side_by_side.py "$out/mobilenetv2.onnx" "default=$out/mobilenetv2.so" --threads 1 --seconds 3 "$@"
+}
+
+compile() {
+  echo "== compile time"
+  "$build/bin/bench_compile_time" "$@"
+}
+
+case $name in
+  cpu | sizes | models | compile) "$name" "$@" ;;
+  all) sizes && cpu && models && compile ;;
+  *) echo "no benchmark is called $name; there are cpu, sizes, models, compile and all" >&2; exit 2 ;;
+esac

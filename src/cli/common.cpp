@@ -1,14 +1,12 @@
 #include "src/cli/common.h"
 
 #include <fnmatch.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "nestor/files.h"
 #include "nestor/library.h"
 #include "nestor/npz.h"
 #include "nestor/ops.h"
@@ -147,22 +145,9 @@ std::string read_text(const std::string& path) {
 }
 
 void write_text(const std::string& path, const std::string& text) {
-  const std::string beside = path + ".part" + std::to_string(getpid());
-  {
-    std::ofstream out(beside, std::ios::binary);
-    out.write(text.data(), static_cast<std::streamsize>(text.size()));
-    out.close();
-    if (!out) {
-      std::remove(beside.c_str());
-      throw UserError("can't write " + path);
-    }
-  }
-  std::error_code failed;
-  std::filesystem::rename(beside, path, failed);
-  if (failed) {
-    std::remove(beside.c_str());
-    throw UserError("can't write " + path + ": " + failed.message());
-  }
+  PendingFiles files;
+  files.write(path, text);
+  files.commit();
 }
 
 }  // namespace nestor::cli

@@ -22,6 +22,7 @@
 
 #include "nestor/codegen.h"
 #include "nestor/error.h"
+#include "nestor/files.h"
 #include "src/codegen/link.h"
 #include "src/codegen/llvm_module.h"
 
@@ -209,44 +210,6 @@ std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered
   }
   return emit_machine_code(*module, *machine, form == ArtifactForm::assembly);
 }
-
-namespace {
-
-// Files under temporary names beside their final ones; what isn't committed is removed.
-class PendingFiles {
- public:
-  ~PendingFiles() {
-    std::error_code ignored;
-    for (const auto& [temporary, final] : files_) std::filesystem::remove(temporary, ignored);
-  }
-  std::string add(const std::string& final) {
-    std::string temporary = final + ".tmp" + std::to_string(getpid());
-    if (std::filesystem::is_directory(final)) throw UserError("can't write " + final + ": it is a directory");
-    std::ofstream probe(temporary, std::ios::binary);
-    if (!probe) throw UserError("can't write " + final + ": " + std::strerror(errno));
-    files_.emplace_back(temporary, final);
-    return temporary;
-  }
-  void write(const std::string& final, std::string_view bytes) {
-    std::ofstream out(add(final), std::ios::binary);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    out.close();
-    if (!out) throw UserError("can't write " + final + ": " + std::strerror(errno));
-  }
-  void commit() {
-    for (const auto& [temporary, final] : files_) {
-      std::error_code error;
-      std::filesystem::rename(temporary, final, error);
-      if (error) throw UserError("can't write " + final + ": " + error.message());
-    }
-    files_.clear();
-  }
-
- private:
-  std::vector<std::pair<std::string, std::string>> files_;
-};
-
-}  // namespace
 
 ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
                              const ArtifactOptions& options) {

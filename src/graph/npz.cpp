@@ -2,12 +2,12 @@
 #include "nestor/npz.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 #include <zip.h>
 
 #include <filesystem>
 #include <memory>
 
+#include "nestor/files.h"
 #include "src/graph/files.h"
 
 namespace nestor {
@@ -73,14 +73,8 @@ std::map<std::string, Tensor> read_npz(const std::string& path) {
 
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& arrays) {
   if (arrays.empty()) file_error(path, "no arrays to write");  // libzip writes no empty archive
-  const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
-  struct Remove {
-    const std::string& file;
-    ~Remove() {
-      std::error_code ec;
-      std::filesystem::remove(file, ec);
-    }
-  } remove{temporary};
+  PendingFiles files;
+  const std::string temporary = files.add(path);
 
   std::vector<std::string> contents;  // libzip reads them at zip_close
   for (const auto& [name, tensor] : arrays) contents.push_back(format_npy(tensor));
@@ -100,9 +94,7 @@ void write_npz(const std::string& path, const std::vector<std::pair<std::string,
   if (zip_close(zip.get()) != 0)
     file_error(path, std::string("can't be written: ") + zip_strerror(zip.get()));
   static_cast<void>(zip.release());  // closed
-  std::error_code ec;
-  std::filesystem::rename(temporary, path, ec);
-  if (ec) file_error(path, "can't be written: " + ec.message());
+  files.commit();
 }
 
 }  // namespace nestor

@@ -29,9 +29,11 @@ const std::map<std::string, Names> kMayInclude = {
      {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "kernel_rt"}},
     {"tuner",
      {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver"}},
+    {"report",
+     {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver"}},
     {"cli",
      {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver",
-      "tuner"}},
+      "tuner", "report"}},
 };
 
 // Public headers by the part that implements them; others belong to the part that has a .cpp of the same name. Headers of
@@ -39,6 +41,7 @@ const std::map<std::string, Names> kMayInclude = {
 const std::map<std::string, std::string> kHeaderPart = {
     {"dtype", ""},
     {"error", ""},
+    {"files", ""},
     {"half", ""},
     {"tensor", ""},
     {"target", ""},

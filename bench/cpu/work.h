@@ -1,0 +1,35 @@
+// A work of the CPU benchmark: one operator, the data all contestants get, and what it must cost.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nestor/graph.h"
+
+namespace nestor::bench {
+
+struct Work {
+  std::string family, name, spec;
+};
+// Lines `family name operator`; `#` begins a comment. Throws UserError with file and line.
+std::vector<Work> read_works(const std::string& path);
+
+// An operator with its tensors. Peers get these very tensors.
+struct Problem {
+  Graph graph;  // one node
+  const Node& node() const { return graph.nodes.at(0); }
+  const Value& value(ValueId v) const { return graph.values.at(static_cast<size_t>(v)); }
+  const std::vector<int64_t>& shape(size_t input) const;
+  bool is_const(size_t input) const { return value(node().inputs.at(input)).constant.defined(); }
+  Tensor input(size_t i) const;  // the constant, or the random data of the run
+  std::vector<int64_t> ints(const std::string& attribute, std::vector<int64_t> otherwise) const;
+  int64_t integer(const std::string& attribute, int64_t otherwise) const;
+
+  std::vector<Tensor> inputs;  // of graph.inputs
+  Tensor output;               // what Nestor's kernel writes
+  double flops = 0;            // multiply-adds count twice
+  double bytes = 0;            // every input read once, every output written once
+};
+Problem make_problem(const std::string& spec);
+
+}  // namespace nestor::bench
