@@ -129,6 +129,11 @@ std::vector<std::optional<Bound>> bounds_read(const Move& m) {
 }
 
 PrimFunc run(StepContext& ctx) {
+  if (const std::string at = ctx.location(1); !at.empty()) {
+    const Place p = ctx.block(0);
+    if (at == "root") return ctx.func();
+    return apply_step(ctx.func(), step_at_location(ctx.step().primitive, p.name(), at), ctx.decisions());
+  }
   Move m;
   m.block = ctx.block(0);
   m.loop = ctx.loop(1);
@@ -162,7 +167,7 @@ Primitive compute_at_row() {
   return {
       "compute_at",
       "n c h w ...",
-      {{ArgKind::block, "P"}, {ArgKind::loop, "T.i"}},
+      {{ArgKind::block, "P"}, {ArgKind::location, "T.i"}},
       {},
       "A producer moves under a loop of its consumers and computes what that iteration reads.",
       {semantic("the block is a map, or a reduction with its init"),

@@ -103,6 +103,11 @@ void StepContext::read_slots() {
       case ArgKind::loop:
         if (!plain || !dotted) bad(a);
         break;
+      case ArgKind::location:
+        if (!plain ||
+            (resolved(w).find('.') == std::string::npos && resolved(w) != "root" && resolved(w) != "inline"))
+          bad(a);
+        break;
       case ArgKind::loops:
         if (!plain) bad(a);
         if (!dotted) {
@@ -125,6 +130,9 @@ void StepContext::read_slots() {
         slot.count = 0;
         while (is_identifier(word_at(at + slot.count))) ++slot.count;
         if (slot.count == 0) bad(a);
+        break;
+      case ArgKind::integer:
+        if (!parse_int(resolved(w))) bad(a);
         break;
       case ArgKind::ints:
       case ArgKind::words:
@@ -231,9 +239,14 @@ Buffer StepContext::find_buffer(const std::string& name, const SourceLoc& at) co
 }
 
 LoopRef StepContext::loop(size_t arg) const {
-  const std::string& w = step_.args[slots_[arg].first];
+  const std::string w = resolved(step_.args[slots_[arg].first]);
   const size_t dot = w.find('.');
   return find_loop(w.substr(0, dot), w.substr(dot + 1), loc_of_row_arg(arg));
+}
+
+std::string StepContext::location(size_t arg) const {
+  const std::string w = word(arg);
+  return w == "root" || w == "inline" ? w : "";
 }
 
 std::vector<LoopRef> StepContext::loops(size_t arg) const {
@@ -282,6 +295,10 @@ std::vector<std::optional<int64_t>> StepContext::ints(size_t arg) const {
     out.push_back(value);
   }
   return out;
+}
+
+int64_t StepContext::integer(size_t arg) const {
+  return *parse_int(word(arg));
 }
 
 IndexMapText StepContext::map(size_t arg) const {

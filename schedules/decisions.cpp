@@ -13,7 +13,8 @@ namespace {
 using schedules::Decisions;
 
 bool is_site(const Step& s) {
-  return s.primitive == "sample_factors" || s.primitive == "sample_choice";
+  return s.primitive == "sample_factors" || s.primitive == "sample_choice" ||
+         s.primitive == "sample_location";
 }
 
 size_t decision_at(const Step& s) {
@@ -44,6 +45,10 @@ DecisionSite site_of(const PrimFunc& f, const Step& step, size_t index, Decision
   if (step.primitive == "sample_choice") {
     site.candidates = ctx.items(0);
     if (site.candidates.empty()) schedules::apply_step(f, step, decisions);  // says what is wrong
+    return site;
+  }
+  if (step.primitive == "sample_location") {
+    site.candidates = schedules::legal_locations(f, ctx.block(0), ctx.choice("by"));
     return site;
   }
   site.extent = schedules::extent_of(ctx.loop(0).stmt);

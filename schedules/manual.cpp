@@ -14,6 +14,10 @@ const char* meaning_of(ArgKind kind) {
   switch (kind) {
     case ArgKind::loop:
       return "a loop, by a block that it stands around";
+    case ArgKind::location:
+      return "a loop, by a block that it stands around; `root` and `inline` are places too";
+    case ArgKind::integer:
+      return "an integer, or a name that a `sample_` step gave";
     case ArgKind::loops:
       return "loops around one block";
     case ArgKind::block:

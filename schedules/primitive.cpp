@@ -29,6 +29,7 @@ Primitive sample_factors_row();
 Primitive sample_choice_row();
 Primitive loop_partition_row();
 Primitive add_unit_loop_row();
+Primitive sample_location_row();
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> table = {
@@ -43,7 +44,7 @@ const std::vector<Primitive>& primitives() {
       rfactor_row(),        fission_row(),
       annotate_row(),       transform_layout_row(),
       sample_factors_row(), sample_choice_row(),
-      loop_partition_row(), add_unit_loop_row(),
+      loop_partition_row(), add_unit_loop_row(), sample_location_row(),
   };
   return table;
 }

@@ -26,11 +26,13 @@ namespace nestor::schedules {
 enum class ArgKind : uint8_t {
   loop,      // T.i
   loops,     // T (i j), or T.i
+  location,  // T.i, root or inline
   block,     // T
   target,    // T or T.i
   buffer,    // X
   buffers,   // X Y ..., one or more
   ints,      // [_, 16]
+  integer,   // 16
   words,     // [peel, guard]
   map,       // (n, c) -> (n, c/16, c%16)
   word,      // threadIdx.x
@@ -114,6 +116,7 @@ class StepContext {
 
   // Arguments by their position in the row.
   LoopRef loop(size_t arg) const;
+  std::string location(size_t arg) const;        // "root", "inline", or "" for a loop, which `loop` gives
   std::vector<LoopRef> loops(size_t arg) const;  // in the order written, all on one block's path
   Place block(size_t arg) const;
   bool names_loop(size_t arg) const;  // of a `target`
@@ -121,6 +124,7 @@ class StepContext {
   std::vector<Buffer> buffers(size_t arg) const;
   std::vector<std::string> items(size_t arg) const;            // of ints and words; decisions already put in
   std::vector<std::optional<int64_t>> ints(size_t arg) const;  // `_` is nullopt
+  int64_t integer(size_t arg) const;
   IndexMapText map(size_t arg) const;
   std::string word(size_t arg) const;
   std::vector<std::string> decision(size_t arg) const;  // empty where there is none yet
@@ -169,6 +173,11 @@ class StepContext {
 
 // One step in a replay: reads it, runs its primitive, and checks D.
 PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions);
+
+// Where a block could be computed now: "root" first, then "inline", then loops as "T.i", outermost first.
+// `mover` is compute_at or reverse_compute_at; step_at_location is the step that brings the block there.
+std::vector<std::string> legal_locations(const PrimFunc& f, const Place& p, const std::string& mover);
+Step step_at_location(const std::string& mover, const std::string& block, const std::string& location);
 
 // "a, b and c" of things spelled like `name`, nearest first, for hints.
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates);

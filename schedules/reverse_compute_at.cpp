@@ -218,6 +218,11 @@ std::vector<IterVar> guards_of(const Move& m) {
 }
 
 PrimFunc run(StepContext& ctx) {
+  if (const std::string at = ctx.location(1); !at.empty()) {
+    const Place p = ctx.block(0);
+    if (at == "root") return ctx.func();
+    return apply_step(ctx.func(), step_at_location(ctx.step().primitive, p.name(), at), ctx.decisions());
+  }
   Move m;
   m.block = ctx.block(0);
   m.loop = ctx.loop(1);
@@ -259,7 +264,7 @@ Primitive reverse_compute_at_row() {
   return {
       "reverse_compute_at",
       "n c h w ...",
-      {{ArgKind::block, "C"}, {ArgKind::loop, "T.i"}},
+      {{ArgKind::block, "C"}, {ArgKind::location, "T.i"}},
       {},
       "A consumer moves under a loop of its producers and consumes what that iteration finished.",
       {semantic("the block is a map or a reduction with its init, and the only writer of its buffer"),

@@ -50,7 +50,7 @@ PrimFunc apply(const PrimFunc& f, const Trace& trace);
 // A sample_* step of a trace, where the trace has come to it.
 struct DecisionSite {
   size_t step = 0;                      // index into Trace::steps
-  std::vector<std::string> candidates;  // sample_choice: the words to choose from
+  std::vector<std::string> candidates;  // sample_choice: the words to choose from; sample_location: places
   int64_t extent = 0;                   // sample_factors: of the loop
   int parts = 0;
   int64_t max = 0;                    // of each factor but the first

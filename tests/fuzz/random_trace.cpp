@@ -48,6 +48,7 @@ class Proposer {
     if (primitive == "add_unit_loop")
       return below(3) ? with_loop("u" + std::to_string(below(99)) + " = add_unit_loop ", below(5))
                       : "add_unit_loop " + any_block();
+    if (primitive == "sample_location") return sample_location();
     throw InternalError("the fuzzer doesn't know " + primitive);
   }
 
@@ -136,6 +137,9 @@ class Proposer {
 
   // A block, and a loop around a block that shares a buffer with it.
   std::string move(const std::string& primitive) {
+    for (const Step& s : s_.trace().steps)
+      if (s.primitive == "sample_location" && s.options[0].second == primitive && below(2))
+        return primitive + " " + s.args[0] + " " + s.results[0];
     const std::string block = any_block();
     const bool forward = primitive == "compute_at";
     std::vector<std::string> partners;
@@ -151,6 +155,15 @@ class Proposer {
     const std::string partner = any(partners);
     const auto loops = loops_of(f_, partner);
     return loops.empty() ? "" : primitive + " " + block + " " + partner + "." + any(loops).name;
+  }
+
+  // A name for a place; move() uses it half of the time where one has been bound.
+  std::string sample_location() {
+    const std::string moved = move(any({"compute_at", "compute_at", "reverse_compute_at"}));
+    if (moved.empty()) return "";
+    const Step s = parse_step(moved);
+    const std::string at = below(4) ? s.args[1] : any({"root", "inline"});
+    return name("l") + " = sample_location " + s.args[0] + " by=" + s.primitive + " -> " + at;
   }
 
   std::string cache_read() {
@@ -269,7 +282,8 @@ constexpr Weight kPrimitives[] = {{"split", false},          {"fuse", false},
                                   {"rfactor", false},        {"fission", false},
                                   {"annotate", false},       {"transform_layout", false},
                                   {"sample_factors", false}, {"sample_choice", false},
-                                  {"loop_partition", false}, {"add_unit_loop", false}};
+                                  {"loop_partition", false}, {"sample_location", false},
+                                  {"add_unit_loop", false}};
 
 const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
   const auto accepted = [&](const Weight& w) {

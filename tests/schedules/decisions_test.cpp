@@ -98,3 +98,30 @@ TEST_CASE("a schedule in C++ records its steps and stays as it was where one is 
   CHECK((accesses[0].write && !accesses[0].read));  // init
   CHECK((accesses[3].write && accesses[3].read));   // the update itself
 }
+
+TEST_CASE("a place to compute a block at is a decision among those that are legal") {
+  const PrimFunc f = parse_func(
+      "func f(in X: f32[12], out Y: f32[12]) {\n  alloc T: f32[12]\n"
+      "  for i in 12 {\n    block T(vi: S 12 = i) {\n      T[vi] = X[vi] * 2.0f32\n    }\n  }\n"
+      "  for i in 12 {\n    block Y(vi: S 12 = i) {\n      Y[vi] = T[vi] + 1.0f32\n    }\n  }\n}\n");
+  const Trace open = parse_trace(
+      "i0 i1 = split Y.i [_, 5]\nl = sample_location T\ncompute_at T l\n"
+      "m = sample_location Y by=reverse_compute_at\n");
+  const std::vector<DecisionSite> sites = decision_sites(f, open);
+  REQUIRE(sites.size() == 2);
+  CHECK(sites[0].candidates == std::vector<std::string>{"root", "inline", "Y.i0", "Y.i1"});
+  CHECK(sites[1].candidates == std::vector<std::string>{"root", "inline", "T.i"});
+  std::set<std::string> drawn, mutated;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    std::mt19937_64 rng(seed);
+    const Trace t = sample_decisions(f, open, rng);
+    CHECK_NOTHROW(apply(f, t));
+    drawn.insert(print(t.steps[1]));
+    const Trace next = mutate_decision(f, t, rng);
+    CHECK_NOTHROW(apply(f, next));
+    if (print(next.steps[1]) != print(t.steps[1])) mutated.insert(print(next.steps[1]));
+  }
+  CHECK(drawn.size() == 4);
+  CHECK(drawn.count("l = sample_location T -> Y.i1"));
+  CHECK(mutated.size() == 4);
+}
