@@ -42,6 +42,14 @@ class JitModule {
 
 std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& target, bool optimized = true);
 std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target);
+// Labels and instructions only, each instruction with the line of print(lowered) that it was made of; 0: of none.
+struct AsmLine {
+  std::string text;
+  int line = 0;
+};
+std::vector<AsmLine> emit_asm_with_lines(const PrimFunc& lowered, const Target& target);
+// The same from the text of an assembler listing; places come from its .loc directives.
+std::vector<AsmLine> parse_asm(const std::string& assembly, const Target& target);
 std::string emit_object(const std::vector<PrimFunc>& lowered,
                         const Target& target);  // bytes of an ELF object
 

@@ -9,6 +9,7 @@
 
 #include "alloc_plan.h"
 #include "llvm_expr.h"
+#include "llvm_lines.h"
 #include "llvm_module.h"
 #include "nestor/error.h"
 #include "nestor/walk.h"
@@ -57,6 +58,7 @@ struct KernelContext {
   const Target& target;
   llvm::Module& module;
   AllocPlan plan;
+  LineTable* lines;  // null: none are wanted
   int tasks = 0;
 };
 
@@ -67,6 +69,7 @@ llvm::Function* new_function(KernelContext& k, const std::string& name, llvm::Ty
   NESTOR_CHECK(!k.module.getFunction(name)) << "two functions are called " << name;
   llvm::Function* f = llvm::Function::Create(type, linkage, name, k.module);
   f->setDoesNotThrow();
+  if (k.lines && !exported && name.ends_with(".body")) k.lines->begin_function(f);
   f->addFnAttr("target-cpu", k.target.cpu);
   f->addFnAttr("target-features", k.target.features);
   // A loop that copies or clears stays the loop that was scheduled.
@@ -99,14 +102,18 @@ class Emitter {
   }
   void allocate(const BufferDecl& d);
   void stmt(const Stmt& s);
+  void stand_at(const Stmt& s) {  // what is emitted now belongs to the line of s
+    if (k_.lines) b_.SetCurrentDebugLocation(k_.lines->at(s, f_));
+  }
   void count(const Var& var, llvm::Value* begin, llvm::Value* end, bool runs, const Stmt& body);
 
  private:
-  void loop(const For& f);
-  void parallel(const For& f);
+  void loop(const Stmt& s, const For& f);
+  void parallel(const Stmt& s, const For& f);
+  void node(const Stmt& s);
   void if_then(const If& i);
   llvm::AllocaInst* in_entry(llvm::Type* type, uint64_t count, const std::string& name);
-  llvm::Function* outline(const For& f, const Captures& captures, llvm::StructType* frame);
+  llvm::Function* outline(const Stmt& s, const For& f, const Captures& captures, llvm::StructType* frame);
 
   KernelContext& k_;
   llvm::Function* f_;
@@ -144,12 +151,19 @@ void Emitter::allocate(const BufferDecl& d) {
 }
 
 void Emitter::stmt(const Stmt& s) {
+  const llvm::DebugLoc around = b_.getCurrentDebugLocation();
+  stand_at(s);
+  node(s);
+  b_.SetCurrentDebugLocation(around);
+}
+
+void Emitter::node(const Stmt& s) {
   match(
       s,
       [&](const Seq& q) {
         for (const Stmt& c : q.stmts) stmt(c);
       },
-      [&](const For& f) { loop(f); }, [&](const Store& st) { expr_.store(st); },
+      [&](const For& f) { loop(s, f); }, [&](const Store& st) { expr_.store(st); },
       [&](const If& i) { if_then(i); },
       [&](const Alloc& a) {
         allocate(a.decl);
@@ -174,7 +188,7 @@ void Emitter::stmt(const Stmt& s) {
       [](const Update&) { throw InternalError("an update in a lowered function"); });
 }
 
-void Emitter::loop(const For& f) {
+void Emitter::loop(const Stmt& s, const For& f) {
   switch (f.kind) {
     case ForKind::thread:
       throw UserError("loop " + f.var->name + " is bound to " + name_of(f.thread) +
@@ -183,7 +197,7 @@ void Emitter::loop(const For& f) {
     case ForKind::unrolled:
       throw InternalError("loop " + f.var->name + " is not lowered");
     case ForKind::parallel:
-      if (!slice_) return parallel(f);
+      if (!slice_) return parallel(s, f);
       break;
     case ForKind::serial:
       break;
@@ -245,7 +259,7 @@ void Emitter::if_then(const If& i) {
   b_.SetInsertPoint(after);
 }
 
-void Emitter::parallel(const For& f) {
+void Emitter::parallel(const Stmt& s, const For& f) {
   llvm::LLVMContext& c = b_.getContext();
   const Captures captures(f, expr_);
   std::vector<llvm::Value*> values = {workspace_};
@@ -258,7 +272,7 @@ void Emitter::parallel(const For& f) {
   for (unsigned i = 0; i < values.size(); ++i)
     b_.CreateStore(values[i], b_.CreateStructGEP(frame, memory, i));
 
-  llvm::Function* task = outline(f, captures, frame);
+  llvm::Function* task = outline(s, f, captures, frame);
   llvm::Type* ptr = b_.getPtrTy();
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, b_.getInt64Ty(), ptr, ptr}, false);
   llvm::FunctionCallee run = k_.module.getOrInsertFunction("nestor_parallel_for", type);
@@ -266,7 +280,7 @@ void Emitter::parallel(const For& f) {
 }
 
 // The task of a parallel loop; returns it. See the head of this file.
-llvm::Function* Emitter::outline(const For& f, const Captures& captures, llvm::StructType* frame) {
+llvm::Function* Emitter::outline(const Stmt& s, const For& f, const Captures& captures, llvm::StructType* frame) {
   const std::string name = kernel_symbol(k_.func.name) + ".par" + std::to_string(k_.tasks++);
   llvm::Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty(), *i32 = b_.getInt32Ty(), *none = b_.getVoidTy();
   std::vector<llvm::Type*> params = {i64, i64, i32};
@@ -292,6 +306,7 @@ llvm::Function* Emitter::outline(const For& f, const Captures& captures, llvm::S
                                     b.getInt64(static_cast<uint64_t>(k_.plan.worker_bytes)));
   llvm::Value* offset = b.CreateAdd(before, b.getInt64(static_cast<uint64_t>(k_.plan.serial_bytes)));
   inner.set_memory(workspace, nullptr, b.CreateInBoundsGEP(b.getInt8Ty(), workspace, offset));
+  inner.stand_at(s);
   inner.count(f.var, body->getArg(0), body->getArg(1), false, f.body);
   b.CreateRetVoid();
 
@@ -307,11 +322,11 @@ llvm::Function* Emitter::outline(const For& f, const Captures& captures, llvm::S
 
 }  // namespace
 
-void emit_function(const PrimFunc& func, const Target& target, llvm::Module& module) {
+void emit_function(const PrimFunc& func, const Target& target, llvm::Module& module, LineTable* lines) {
   if (!func.dims.empty())
     throw UserError("function " + func.name +
                     " has symbolic dimensions; give them values before compiling it");
-  KernelContext k{func, target, module, plan_allocs(func)};
+  KernelContext k{func, target, module, plan_allocs(func), lines};
   llvm::LLVMContext& c = module.getContext();
   llvm::Type *ptr = llvm::PointerType::getUnqual(c), *i32 = llvm::Type::getInt32Ty(c);
 
@@ -341,6 +356,7 @@ void emit_function(const PrimFunc& func, const Target& target, llvm::Module& mod
   emitter.stmt(func.body);
   emitter.builder().CreateRetVoid();
 
+  if (lines) lines->finish();
   std::string text;
   llvm::raw_string_ostream out(text);
   NESTOR_CHECK(!llvm::verifyModule(module, &out)) << "LLVM refuses " << func.name << ": " << text;

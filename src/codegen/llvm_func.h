@@ -8,7 +8,10 @@
 
 namespace nestor {
 
-// Adds the kernel and what it calls to the module. UserError where the function isn't one for a CPU.
-void emit_function(const PrimFunc& lowered, const Target& target, llvm::Module& module);
+class LineTable;
+
+// Adds the kernel and what it calls to the module. UserError where the function isn't one for a CPU. With `lines`,
+// a table of this function, every instruction knows the line it was made of.
+void emit_function(const PrimFunc& lowered, const Target& target, llvm::Module& module, LineTable* lines = nullptr);
 
 }  // namespace nestor

@@ -15,8 +15,11 @@
 #include <mutex>
 
 #include "llvm_func.h"
+#include "llvm_lines.h"
 #include "nestor/codegen.h"
 #include "nestor/error.h"
+#include "nestor/parse.h"
+#include "nestor/print.h"
 
 namespace nestor {
 
@@ -64,12 +67,26 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {
                              llvm::CodeGenOptLevel::Default));
 }
 
-std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered, const Target& target,
-                                           llvm::TargetMachine& machine, llvm::LLVMContext& context) {
+static std::unique_ptr<llvm::Module> empty_module(const Target& target, llvm::TargetMachine& machine,
+                                                  llvm::LLVMContext& context) {
   auto module = std::make_unique<llvm::Module>("nestor", context);
   module->setTargetTriple(target.triple);
   module->setDataLayout(machine.createDataLayout());
   module->setPICLevel(llvm::PICLevel::BigPIC);
+  return module;
+}
+
+std::unique_ptr<llvm::Module> build_module_with_lines(const PrimFunc& lowered, const Target& target,
+                                                      llvm::TargetMachine& machine, llvm::LLVMContext& context) {
+  auto module = empty_module(target, machine, context);
+  LineTable lines(*module, lowered);
+  emit_function(lowered, target, *module, &lines);
+  return module;
+}
+
+std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered, const Target& target,
+                                           llvm::TargetMachine& machine, llvm::LLVMContext& context) {
+  auto module = empty_module(target, machine, context);
   for (const PrimFunc& f : lowered) emit_function(f, target, *module);
   return module;
 }
@@ -128,6 +145,14 @@ std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& tar
 std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target) {
   return emit(lowered, target, true);
 }
+std::vector<AsmLine> emit_asm_with_lines(const PrimFunc& lowered, const Target& target) {
+  const auto machine = make_target_machine(target);
+  llvm::LLVMContext context;
+  const auto module = build_module_with_lines(parse_func(print(lowered)), target, *machine, context);
+  optimize_module(*module, *machine);
+  return parse_asm(emit_machine_code(*module, *machine, true), target);
+}
+
 std::string emit_object(const std::vector<PrimFunc>& lowered, const Target& target) {
   return emit(lowered, target, false);
 }
