@@ -7,6 +7,7 @@
 
 #include "nestor/cuda.h"
 #include "nestor/print.h"
+#include "nestor/report.h"
 #include "src/cli/common.h"
 #include "src/report/diff.h"
 #include "src/report/steps.h"
@@ -33,23 +34,40 @@ void show_fused(const CompiledModel& m) {
   }
 }
 
-// Each step, then the loop nest with the lines that it changed marked. A refused one ends the walk as its error.
+// Each step, then the loop nest with the lines that it changed marked. A refused one ends the walk as its
+// error.
 void show_steps(const report::Walk& walk) {
   const bool color = use_color();
   const char *bold = color ? "\033[1m" : "", *plain = color ? "\033[0m" : "";
   const std::string start = print(walk.start);
-  fmt::print("{}# {}: {} steps ({} schedule){}\n{}\n", bold, walk.start.name, walk.steps.size(), walk.origin, plain, start);
+  fmt::print("{}# {}: {} steps ({} schedule){}\n{}\n", bold, walk.start.name, walk.steps.size(), walk.origin,
+             plain, start);
   report::Lines before = report::split_lines(start);
   for (size_t i = 0; i < walk.steps.size(); ++i) {
     const report::Lines after = report::split_lines(print(walk.steps[i].after));
     fmt::print("{}# step {}: {}{}\n", bold, i + 1, walk.steps[i].text, plain);
-    fmt::print("{}\n", before == after ? "  (the loop nest is unchanged)\n" : report::show_diff(report::diff(before, after), color));
+    fmt::print("{}\n", before == after ? "  (the loop nest is unchanged)\n"
+                                       : report::show_diff(report::diff(before, after), color));
     before = after;
   }
   if (!walk.refused) return;
   fmt::print("{}# step {}: {}{}\n", bold, walk.steps.size() + 1, walk.refused_step, plain);
   std::fflush(stdout);
   throw *walk.refused;
+}
+
+// The page is written even where a schedule is refused: it shows the steps up to there. The refusal is still
+// an error.
+int inspect_html(const InspectVerb& v, const CompileOptions& options) {
+  const CompiledModel model = partition_model(load(v.common.model, options), options);
+  const size_t folder = looks_like_operator(v.common.model) ? std::string::npos : v.common.model.rfind('/');
+  const std::string title = v.common.model.substr(folder == std::string::npos ? 0 : folder + 1);
+  const HtmlReport report = html_report(model, options, title, select(model.partition.funcs, v.func));
+  write_text(v.html, report.html);
+  if (!report.refused.empty()) throw report.refused.front();
+  fmt::print("{}: {:.1f} KiB, {} functions\n", v.html, static_cast<double>(report.html.size()) / 1024,
+             model.partition.funcs.size());
+  return 0;
 }
 
 int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
@@ -108,6 +126,7 @@ int run(const InspectVerb& v) {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;
   }
+  if (!v.html.empty()) return inspect_html(v, options);
   if (v.steps) return inspect_steps(v, options);
   const CompiledModel model = compile_model(v.common.model, options);
   if (v.stage == "fused") {

@@ -77,6 +77,7 @@ void add_verbs(CLI::App& app, int& code) {
     a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
     a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
     a->add_flag("--steps", v.steps, "the IR after each primitive, changed lines marked");
+    a->add_option("--html", v.html, "write a page: the graph, each function's steps, its machine code");
     a->add_option("--dump-after", v.dump_after, "the IR after these lowering passes, or all")->delimiter(',');
   });
   add_verb<BenchVerb>(app, code, "bench", "time a model or an artifact", [](CLI::App* a, BenchVerb& v) {

@@ -52,6 +52,7 @@ struct InspectVerb {
   std::string func = "*";
   std::string schedule = "default";
   bool steps = false;
+  std::string html;  // where to write the page; empty: none
   std::vector<std::string> dump_after;
 };
 

@@ -141,9 +141,7 @@ void add(std::vector<Box>& boxes, Box box) {
 
 class Costs {
  public:
-  explicit Costs(const PrimFunc& f) : decls_(declarations(f)) {
-    touches_ = Collector(f.body).touches;
-  }
+  explicit Costs(const PrimFunc& f) : decls_(declarations(f)) { touches_ = Collector(f.body).touches; }
 
   // The distinct bytes that the loop's accesses reach with the loops at `first` and deeper running.
   std::vector<BufferUse> reach(const For* loop, size_t depth, size_t first, bool& exact) const {

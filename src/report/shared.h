@@ -1,0 +1,31 @@
+// Tables of what a report would say again and again: a line of text, a loop's figures. Each thing is stored
+// once and referred to by its index, which makes a page of a large model a few megabytes.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
+
+namespace nestor::report {
+
+using Json = nlohmann::json;
+
+class Table {
+ public:
+  int add(const Json& row) {
+    const auto [it, fresh] = index_.try_emplace(row.dump(), static_cast<int>(rows_.size()));
+    if (fresh) rows_.push_back(row);
+    return it->second;
+  }
+  const Json& rows() const { return rows_; }
+
+ private:
+  Json rows_ = Json::array();
+  std::unordered_map<std::string, int> index_;
+};
+
+struct Tables {
+  Table strings, costs, loops, links;
+};
+
+}  // namespace nestor::report
