@@ -42,12 +42,15 @@ class Browser:
                 self.session = None
                 answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})
                 self.session = answer["sessionId"]
-                return
+                break
             except (ConnectionError, urllib.error.URLError):
                 if time.monotonic() > deadline:
                     self.close()
                     raise
                 time.sleep(0.1)
+
+        self.call("POST", "/url", {"url": "about:blank"})
+        self.log("performance")  # what the browser's own first page fetched
 
     def call(self, method, path, body=None):
         prefix = f"/session/{self.session}" if self.session else ""
@@ -60,19 +63,31 @@ class Browser:
             raise RuntimeError(json.load(e)["value"]["message"].split("\n")[0]) from e
 
     def open(self, path):
+        """A file, perhaps with #place."""
+        self.call("POST", "/url", {"url": "about:blank"})  # a new place in the same file would not load it anew
         self.call("POST", "/url", {"url": "file://" + os.path.abspath(path)})
 
-    def js(self, code, *args):
-        """The value of an expression, or of the `return` of statements."""
-        if "return " not in code:
-            code = "return " + code
-        return self.call("POST", "/execute/sync", {"script": code, "args": list(args)})
+    def js(self, expression, *args):
+        return self.call("POST", "/execute/sync", {"script": "return " + expression, "args": list(args)})
+
+    def do(self, statements, *args):
+        self.call("POST", "/execute/sync", {"script": statements, "args": list(args)})
 
     def find(self, selector):
         return self.call("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
 
-    def click(self, selector):
+    def click(self, selector, then=None):
+        """Clicks, and waits until an element `then` is there: a link to a place in the page is followed some time later."""
         self.call("POST", f"/element/{self.find(selector)}/click", {})
+        if then:
+            self.wait("document.querySelector(arguments[0])", then)
+
+    def wait(self, expression, *args):
+        deadline = time.monotonic() + 30
+        while not self.js("!!(" + expression + ")", *args):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"never true: {expression} {args}")
+            time.sleep(0.02)
 
     def press(self, key):
         codes = {"ArrowRight": "\ue014", "ArrowLeft": "\ue012", "Home": "\ue011", "End": "\ue010"}
@@ -80,7 +95,7 @@ class Browser:
         self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
     def hover(self, selector):
-        self.js("document.querySelector(arguments[0]).scrollIntoView({block: 'center'}); return 0", selector)
+        self.do("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
         move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: self.find(selector)}}
         self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": [move]}]})
 

@@ -95,7 +95,7 @@ function draw_graph() {
   }
   for (const n of nodes) boxes.append(n.call ? draw_call(n, total ? flops_of(n.call.func) / total : 0) : draw_port(n));
   const pad = 6, w = Math.ceil(width + 2 * pad + right), h = Math.ceil(height + 2 * pad + 8);
-  return svg("svg", { class: "graph", viewBox: `${-pad} ${-pad} ${w} ${h}`, width: w, height: h, role: "img", "aria-label": "The graph" }, lines, labels, boxes);
+  return svg("svg", { class: w > 1500 ? "graph wide" : "graph", viewBox: `${-pad} ${-pad} ${w} ${h}`, width: w, height: h, role: "img", "aria-label": "The graph" }, lines, labels, boxes);
 }
 
 const flops_of = (func) => (data.funcs[func] ? data.funcs[func].flops : 0);

@@ -4,12 +4,17 @@
 // nodes: [{width, height, after: [indices]}], in an order where each comes after what it needs. Sets x, y (middle, top)
 // and layer; gives {width, height, edges: [{from, to, points}]}.
 function lay_out(nodes, gap_x = 28, gap_y = 46) {
-  const layers = [];
+  const layers = [];  // none is empty: each layer but the first has a node that needs one of the layer above
   const put = (item, layer) => {
     item.layer = layer;
     (layers[layer] = layers[layer] || []).push(item);
   };
-  for (const n of nodes) put(Object.assign(n, { up: [], down: [] }), n.after.length ? 1 + Math.max(...n.after.map((a) => nodes[a].layer)) : 0);
+  const level = [];
+  nodes.forEach((n, i) => { level[i] = n.after.length ? 1 + Math.max(...n.after.map((a) => level[a])) : 0; });
+  const first_reader = nodes.map(() => Infinity);
+  nodes.forEach((n, i) => n.after.forEach((a) => { first_reader[a] = Math.min(first_reader[a], level[i]); }));
+  // What needs nothing stands just above the first that needs it.
+  nodes.forEach((n, i) => put(Object.assign(n, { up: [], down: [] }), n.after.length || first_reader[i] === Infinity ? level[i] : first_reader[i] - 1));
   const edges = [];
   nodes.forEach((n, to) => {
     for (const from of n.after) {

@@ -1,0 +1,214 @@
+"""Looks at the HTML report in a real browser: clicks through it, compares it with what the terminal shows, and keeps
+screenshots in the work folder. SKIPPED where there is no Chromium with its driver (./dev browser installs them).
+
+    page_test.py NESTOR SOURCE WORK
+"""
+
+import glob
+import json
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+import browser
+from harness import Harness
+
+if not browser.find():
+    print("SKIPPED: no chromium with chromedriver; ./dev browser installs them")
+    sys.exit(0)
+
+t = Harness()
+MATMUL = ["MatMul(f32[60,64], const f32[64,96])", "--target", "x86-64-v4", "--threads", "1"]
+LINES = """[...document.querySelectorAll(arguments[0] + ' .line')].map(l =>
+    (l.querySelector('.mark') ? l.querySelector('.mark').textContent + ' ' : '') + l.querySelector('.text').textContent)"""
+LINKED = "[...document.querySelectorAll('.pane')].map(p => [...p.querySelectorAll('.line.linked .text')].map(e => e.textContent))"
+
+
+def terminal_steps(*call):
+    """The marked lines of each step as `inspect --steps` prints them, behind the step's text."""
+    shown = t.succeeds("inspect --steps", "inspect", *call, "--steps")
+    parts = re.split(r"^# step \d+: (.*)\n", shown, flags=re.M)[1:]
+    return [(name, [l for l in body.split("\n") if re.match(r"[-+~] ", l)]) for name, body in zip(parts[::2], parts[1::2])]
+
+
+def no_complaints(b, page):
+    errors = [e["message"] for e in b.log("browser")]
+    t.check(not errors, f"{page}: nothing on the console", "\n".join(errors))
+    events = [json.loads(e["message"])["message"] for e in b.log("performance")]
+    urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    outside = [u for u in urls if not u.startswith(("file:", "data:"))]
+    t.check(urls and not outside, f"{page}: nothing is fetched", "\n".join(outside))
+
+
+def graph(b):
+    t.succeeds("the page of digits", "inspect", t.digits, "--dim", "batch=1", "--html", "digits.html")
+    b.open("digits.html")
+    b.screenshot("graph.png")
+    fused = t.run("inspect", t.digits, "--dim", "batch=1", "--stage", "fused").stdout
+    ops = [m.split(" + ") for m in re.findall(r"= (.*)$", fused, re.M)]
+    drawn = b.js("[...document.querySelectorAll('.call')].map(c => [...c.querySelectorAll('.op')].map(o => o.textContent))")
+    t.check(drawn == ops, "the graph has the fused groups in their order", f"{drawn}\n{ops}")
+    shapes = b.js("[...document.querySelectorAll('.shape')].map(e => e.textContent)")
+    t.check("f32[1,1,8,8]" in shapes and "f32[1,10]" in shapes, "edges have shapes", str(shapes))
+    boxes = b.js("[...document.querySelectorAll('.call .box')].map(e => { const r = e.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; })")
+    apart = all(p[2] <= q[0] or q[2] <= p[0] or p[3] <= q[1] or q[3] <= p[1] for i, p in enumerate(boxes) for q in boxes[:i])
+    t.check(len(boxes) == len(ops) and apart, "no two boxes overlap", str(boxes))
+    names = b.js("[...document.querySelectorAll('.function .name')].map(e => e.textContent)")
+    t.check(len(names) == len(set(names)) == 6, "each function is listed once", str(names))
+    b.click("a[href='#f0']", then=".walk")
+    t.check(b.js("document.querySelector('h1').textContent") == "conv2d_bias_relu", "a click on a group shows its function")
+    no_complaints(b, "digits")
+
+
+def walk(b):
+    t.succeeds("the page of a MatMul", "inspect", *MATMUL, "--html", "matmul.html")
+    b.open("matmul.html")
+    b.click(".function", then=".walk")
+    want = terminal_steps(*MATMUL)
+    before = b.js(LINES, ".stage")
+    for i, (name, marked) in enumerate(want):
+        b.press("ArrowRight")
+        got = b.js(LINES, ".stage")
+        title = b.js("document.querySelector('.step-title').textContent")
+        ok = title == name and [l for l in got if l[0] != " "] == marked and (not marked or got != before)
+        t.check(ok, f"step {i + 1} is the terminal's: {name}", "\n".join([title, *got, "---", *marked]))
+        before = got
+    schedule = t.run("inspect", *MATMUL, "--stage", "schedule").stdout
+    last = [l[2:] for l in before if l[0] != "-"]
+    t.check(last == [l for l in schedule.rstrip().split("\n") if l[:1] != "#"], "after the last step it is the scheduled function", "\n".join(last))
+    now = lambda: int(b.js("[...document.querySelectorAll('.trace li')].findIndex(e => e.classList.contains('now'))"))
+    b.press("Home")
+    t.check(now() == 0, "Home goes to the start")
+    b.press("End")
+    t.check(now() == len(want), "End to the end")
+    b.press("ArrowLeft")
+    t.check(now() == len(want) - 1, "the left arrow goes back")
+    b.click("button[aria-label^=Forward]")
+    t.check(now() == len(want), "so do the buttons")
+    b.do("const s = document.querySelector('input[type=range]'); s.value = 9; s.dispatchEvent(new Event('input'))")
+    t.check(now() == 9, "and the slider")
+    b.click(".trace li:nth-child(17) button")
+    t.check(now() == 16 and b.js("location.hash") == "#f0/16", "a click on a step shows it, and the address says so")
+
+
+def costs(b):
+    b.hover(".loop.k-parallel")
+    shown = b.js("document.querySelector('.card').innerText")
+    # One iteration of j0: all 60 x 64 of A, 64 x 32 of B, 60 x 32 of Y; three of them.
+    for needle in ("parallel", "737 kflop", "15.0 KiB", "8.00 KiB", "7.50 KiB", "30.5 KiB", "61.5 KiB", "fits"):
+        t.check(needle in shown, f"the card of j0 says {needle}", shown)
+    b.screenshot("steps.png")
+    colors = b.js("['parallel', 'vectorized', 'unrolled'].map(k => getComputedStyle(document.querySelector('.stage .loop.k-' + k)).color)")
+    legend = b.js("['parallel', 'vectorized', 'unrolled'].map(k => getComputedStyle(document.querySelector('.legend .k-' + k)).backgroundColor)")
+    t.check(len(set(colors)) == 3 and colors == legend, "loops have the colour of their kind, as the legend says", f"{colors} {legend}")
+
+
+def machine(b):
+    b.click(".tabs a:nth-child(2)", then=".machine")
+    lowered = t.run("inspect", *MATMUL, "--stage", "lowered").stdout.rstrip().split("\n")
+    t.check(b.js(LINES, ".pane:nth-child(2)") == lowered, "the lowered text is the terminal's")
+    code = b.js(LINES, ".pane:nth-child(3)")
+    # The vectorized loop of the update: gone in the lowered text, yet linked with all its fmas and nothing of the init.
+    b.do("document.querySelectorAll('.pane .loop.k-vectorized')[1].click()")
+    scheduled, middle, right = b.js(LINKED)
+    fmas = [l for l in code if "vfmadd" in l]
+    t.check("Y_local[vi,vj] += A[vi,vk] * B[vk,vj]" in "\n".join(scheduled), "a clicked loop is marked", "\n".join(scheduled))
+    t.check(len(fmas) == 24 and [l for l in right if "vfmadd" in l] == fmas, "the instructions of its body are marked", "\n".join(right))
+    t.check(sum("fma(" in l for l in middle) == 24 and not any("x16(0.0f32)" in l for l in middle), "so are its lowered lines", "\n".join(middle))
+    t.check(not any("ret" in l or "callq" in l for l in right), "and nothing else", "\n".join(right))
+    b.screenshot("machine.png")
+    at = next(i for i, l in enumerate(code) if "vfmadd" in l)
+    b.do(f"document.querySelectorAll('.pane:nth-child(3) .line')[{at}].click()")
+    exact = b.js("[...document.querySelectorAll('.pane:nth-child(2) .line.exact .text')].map(e => e.textContent)")
+    t.check(len(exact) == 1 and "= fma(" in exact[0], "an instruction leads to its lowered line", str(exact))
+    t.check(b.js("document.querySelector('.loop.chosen').textContent").startswith("vectorized j1"), "and to its loop")
+
+
+def theme(b):
+    background = lambda: b.js("getComputedStyle(document.body).backgroundColor")
+    emulate = lambda scheme: b.call("POST", "/goog/cdp/execute", {
+        "cmd": "Emulation.setEmulatedMedia", "params": {"features": [{"name": "prefers-color-scheme", "value": scheme}]}})
+    emulate("light")
+    light = background()
+    emulate("dark")
+    dark = background()
+    t.check(light != dark, "it follows the system's light and dark", f"{light} {dark}")
+    b.click("#theme")
+    t.check(background() == light, "the button goes the other way")
+    b.click("#theme")
+    t.check(background() == dark, "and back")
+    b.screenshot("dark.png")
+    no_complaints(b, "matmul")
+
+
+def refused(b):
+    t.write("bad.sched", "j0 j1 = split Y.j [_, 16]\nparallel Y.k\n")
+    p = t.run("inspect", *MATMUL, "--schedule", "bad.sched", "--html", "bad.html")
+    t.check(p.returncode == 1 and "requirement" in p.stderr, "a refused schedule is an error, page or no page", p.stderr)
+    b.open("bad.html")
+    t.check("refused" in b.js("document.querySelector('.function').textContent"), "the page says so")
+    b.click(".function", then=".walk")
+    b.press("End")
+    shown = b.js("document.querySelector('.refusal').textContent")
+    t.check(shown.strip() == p.stderr.strip(), "and shows the message in its place", shown)
+    no_complaints(b, "refused")
+
+
+def cuda(b):
+    t.succeeds("the page for a GPU", "inspect", t.digits, "--dim", "batch=1", "--target", "cuda:sm_80", "--html", "cuda.html")
+    b.open("cuda.html")
+    b.click(".function", then=".walk")
+    b.press("End")
+    t.check(b.js("document.querySelectorAll('.loop.k-thread').length") > 1, "thread loops have their colour")
+    b.click(".tabs a:nth-child(2)", then=".machine")
+    t.check("__global__" in b.js("document.querySelector('.pane:nth-child(3)').textContent"), "CUDA source stands beside")
+    no_complaints(b, "cuda")
+
+
+def resnet(b):
+    models = glob.glob(t.source + "/build/venv/lib/python3*/site-packages/onnx/backend/test/data/light/light_resnet50.onnx")
+    if not models:
+        print("(no ResNet-50: ./dev setup brings it)")
+        return
+    t.succeeds("the page of ResNet-50", "inspect", models[0], "--html", "resnet50.html")
+    size = os.path.getsize("resnet50.html")
+    t.check(size < 10e6, f"it is {size / 1e6:.2f} MB")
+    b.open("resnet50.html")
+    ready = b.js("performance.getEntriesByName('nestor-interactive')[0].startTime")
+    b.wait("performance.getEntriesByType('paint').length")
+    painted = b.js("performance.getEntriesByType('paint').map(e => e.startTime)")
+    print(f"     interactive after {ready:.0f} ms, painted after {max(painted, default=0):.0f} ms")
+    # Time isn't asserted, what makes it is: a page that draws only what is looked at.
+    elements = b.js("document.getElementsByTagName('*').length")
+    t.check(elements < 4000, f"and {elements} elements")
+    t.check(b.js("document.querySelectorAll('.call').length") > 50, "all kernels are drawn")
+    b.screenshot("resnet50.png")
+    no_complaints(b, "resnet50")
+
+
+def phone():
+    b = browser.Browser(390, 844, mobile=True)
+    try:
+        for page, where, name in (("digits.html", "", "home"), ("matmul.html", "#f0/16", "steps"), ("matmul.html", "#f0/code", "machine")):
+            b.open(page + where)
+            wide = b.js("document.documentElement.scrollWidth - innerWidth")
+            t.check(wide <= 0, f"on a phone, {name} doesn't scroll sideways", f"{wide} pixels too wide")
+            b.screenshot(f"phone-{name}.png")
+        b.open("matmul.html#f0/15")
+        b.click(".loop")
+        t.check(b.js("getComputedStyle(document.querySelector('.card')).display") == "block", "a tap on a loop shows its card")
+        b.screenshot("phone-card.png")
+        no_complaints(b, "phone")
+    finally:
+        b.close()
+
+
+desktop = browser.Browser()
+try:
+    for part in (graph, walk, costs, machine, theme, refused, cuda, resnet):
+        part(desktop)
+finally:
+    desktop.close()
+phone()
+t.finish()
