@@ -5,6 +5,7 @@
 //   marker func f(...) { ... }
 //   --- schedule
 //   i0 i1 = split T.i [_, 4]
+//   --- after                             what the proof compares the input with
 //   --- pass simplify                     or: --- lower x86-64-v3
 //   --- expect                            what the handler returns ...
 //   func f(...) { ... }
@@ -21,7 +22,7 @@
 namespace nestor {
 
 struct GoldenSection {
-  std::string kind;      // "input", "schedule", "pass", "lower", "expect", "expect error"
+  std::string kind;      // "input", "schedule", "after", "pass", "lower", "expect", "expect error"
   std::string argument;  // of "pass" and "lower"
   std::string text;      // lines with their ends, without blank ones at the end
   int line = 0;          // of the marker, from 1

@@ -1,0 +1,112 @@
+// The proof: outputs first, then what each function does on its own.
+#include "nestor/proof.h"
+
+#include <chrono>
+
+#include "nestor/error.h"
+#include "nestor/walk.h"
+#include "src/passes/passes.h"
+#include "src/verify/proof_checks.h"
+#include "src/verify/proof_match.h"
+
+namespace nestor {
+
+namespace verify {
+
+namespace {
+
+void require_same_parameters(const PrimFunc& before, const PrimFunc& after) {
+  bool same = before.params.size() == after.params.size();
+  for (size_t i = 0; same && i < before.params.size(); ++i) {
+    const Param &b = before.params[i], &a = after.params[i];
+    same = b.role == a.role && b.decl.buffer->type == a.decl.buffer->type &&
+           b.decl.shape.size() == a.decl.shape.size();
+  }
+  if (!same)
+    throw UserError("functions " + before.name + " and " + after.name + " differ in their parameters");
+}
+
+bool has_threads(const PrimFunc& f) {
+  bool found = false;
+  for_each_stmt(
+      f.body, [&](const Stmt& s) { found = found || (s.as<For>() && s.as<For>()->kind == ForKind::thread); });
+  return found;
+}
+
+// Lowering makes temporaries as small as one iteration needs: what is accessed must lie in what is left. What
+// it refuses to lower can't reach outside.
+void check_lowered_bounds(Sets& home, const PrimFunc& f, std::map<std::string, V>& dims) {
+  Target target;
+  target.kind = has_threads(f) ? TargetKind::cuda : TargetKind::cpu;
+  PrimFunc small;
+  try {
+    small = passes::compact(target.kind == TargetKind::cuda ? passes::merge_threads(f, target) : f, target);
+  } catch (const ScheduleError&) {
+    return;
+  }
+  const Model m(home, small, dims);
+  Flow flow(m);
+  check_bounds(flow, " after lowering");
+}
+
+void prove(Sets& home, const PrimFunc& before, const PrimFunc& after, Proof& proof) {
+  std::map<std::string, V> dims;
+  const Model mb(home, before, dims), ma(home, after, dims);
+  Flow fb(mb), fa(ma);
+  Matcher matcher(home, fb, fa);
+  for (size_t i = 0; i < before.params.size(); ++i)
+    if (before.params[i].role == Role::out)
+      matcher.match_output(before.params[i].decl.buffer, after.params[i].decl.buffer);
+  proof.reassociated = matcher.reassociated();
+  check_bounds(fa, "");
+  check_conflicts(fa);
+  check_lowered_bounds(home, after, dims);
+}
+
+}  // namespace
+
+}  // namespace verify
+
+Proof verify_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  verify::require_same_parameters(before, after);
+  Proof proof;
+  try {
+    verify::Sets home(options.seconds);
+    try {
+      verify::prove(home, before, after, proof);
+      proof.verdict = Verdict::proved;
+    } catch (const verify::Failure& f) {
+      proof.verdict = f.verdict;
+      proof.reason = f.reason;
+      proof.witness = f.witness;
+    } catch (const verify::Unmodelled& u) {
+      proof.reason = u.what;
+    }
+  } catch (const verify::OutOfTime&) {
+    std::string seconds = std::to_string(options.seconds);
+    seconds.erase(seconds.find_last_not_of('0') + 1);
+    if (seconds.back() == '.') seconds.pop_back();
+    proof.reason = "it took longer than " + seconds + " s";
+  }
+  proof.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return proof;
+}
+
+std::string describe(const Proof& p) {
+  const std::string ms = std::to_string(static_cast<int64_t>(p.seconds * 1000 + 0.5)) + " ms";
+  std::string out;
+  switch (p.verdict) {
+    case Verdict::proved:
+      return "proved in " + ms + (p.reassociated ? ", up to the order of reductions" : "");
+    case Verdict::wrong:
+      out = "wrong: " + p.reason;
+      break;
+    case Verdict::unproved:
+      out = "unproved: " + p.reason;
+      break;
+  }
+  return out + (p.witness.empty() ? "" : "\n  " + p.witness);
+}
+
+}  // namespace nestor

@@ -1,0 +1,64 @@
+// Accesses and the boxes of their buffers. That an index lies below the box is asked apart from its lying
+// above, for each dimension: each is a search for one point, and far cheaper than a difference of sets.
+#include "src/verify/proof_checks.h"
+
+namespace nestor::verify {
+
+namespace {
+
+class Bounds {
+ public:
+  Bounds(Flow& flow, std::string after) : flow_(flow), m_(flow.model()), after_(std::move(after)) {}
+
+  void check(const Statement& s) {
+    const std::vector<std::optional<Lin>> element(s.element.begin(), s.element.end());
+    check(s, s.buffer, element, flow_.seen_from(s, 0, quotients_in(s, s.element)),
+          s.op ? " updates " : " writes ", true);
+    for (const Read& r : s.reads) {
+      std::vector<Lin> known;
+      for (const auto& i : r.indices)
+        if (i) known.push_back(*i);
+      check(s, r.buffer, r.indices, flow_.seen_from(s, 0, quotients_in(s, known)) & r.guard, " reads ",
+            r.exact);
+    }
+  }
+
+ private:
+  void check(const Statement& s, const Buffer& b, const std::vector<std::optional<Lin>>& indices,
+             const Set& points, const std::string& verb, bool exact) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (!indices[d]) continue;  // depends on data: the same as before, or the outputs would differ
+      const Lin size = m_.shape(b, d);
+      for (const Lin& outside : {*indices[d] * -1 - 1, *indices[d] - size}) {
+        const Set where = points & Set::where(m_.home(), {}, {outside});
+        if (where.empty()) continue;
+        Failure f{exact ? Verdict::wrong : Verdict::unproved,
+                  "block " + s.name + verb + "outside of " + b->name + after_, ""};
+        if (const auto p = (where & s.domain).first(s.loop_vars(s.loops.size())))
+          f.witness = instance_at(s, *p) + verb + element_at(b, indices, *p) + ", and " + b->name + " is " +
+                      shape_of(b, *p);
+        throw f;
+      }
+    }
+  }
+
+  std::string shape_of(const Buffer& b, const Point& p) const {
+    std::string out;
+    for (size_t d = 0; d < m_.decl(b).shape.size(); ++d)
+      out += (d ? "," : "[") + std::to_string(value_at(m_.shape(b, d), p));
+    return out + "]";
+  }
+
+  Flow& flow_;
+  const Model& m_;
+  const std::string after_;
+};
+
+}  // namespace
+
+void check_bounds(Flow& flow, const std::string& after) {
+  Bounds bounds(flow, after);
+  for (const Statement& s : flow.model().statements()) bounds.check(s);
+}
+
+}  // namespace nestor::verify

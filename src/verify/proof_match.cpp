@@ -1,0 +1,302 @@
+// A load of a temporary is replaced by what was stored there, on either side, until both sides are
+// operations, loads of inputs, or reductions (proof_reduce.cpp); so it doesn't matter which temporaries a
+// function has: inlining, copies and other layouts need no rules of their own. Conditions on indices split
+// the relation. A pair of loads that is being compared already, further up, is taken to be equal: what a load
+// sees was computed earlier, so this is induction over time, and recurrences can be proved.
+#include "src/verify/proof_match.h"
+
+#include <algorithm>
+
+#include "nestor/error.h"
+#include "nestor/print.h"
+#include "nestor/walk.h"
+
+namespace nestor::verify {
+
+namespace {
+
+constexpr int kDeepest = 400;  // expressions nested in each other, temporaries unfolded
+
+bool is_bool_op(const Expr& e, BinaryOp op) {
+  const auto* b = e.as<Binary>();
+  return b && b->op == op;
+}
+
+}  // namespace
+
+std::vector<V> Frame::vars() const {
+  std::vector<V> out;
+  for (const V v : statement->vars) out.push_back(model().home().copy(v, copy));
+  return out;
+}
+
+Renaming Frame::names(const std::vector<V>& canonical) const {
+  Renaming out;
+  for (const V v : canonical)
+    if (!model().is_dim(v)) out[v] = model().home().copy(v, copy);
+  return out;
+}
+
+std::vector<V> vars_of(const Frame& b, const Frame& a) {
+  std::vector<V> out = b.vars(), more = a.vars();
+  out.insert(out.end(), more.begin(), more.end());
+  out.insert(out.end(), b.model().dim_vars().begin(), b.model().dim_vars().end());
+  return out;
+}
+
+Set Matcher::condition(const Term& x, const Set& canonical) const {
+  const Set s = x.at.model().define(canonical);
+  return s.renamed(x.at.names(s.vars()));
+}
+
+const Source* Matcher::source_of(const Term& x) const {
+  const auto* load = x.e.as<Load>();
+  if (!load || x.at.model().is_input(load->buffer)) return nullptr;
+  for (const Read& r : x.at.statement->reads)
+    if (r.expr == x.e.get()) return &x.at.flow->source(*x.at.statement, r);
+  throw InternalError("the proof lost a load");
+}
+
+void Matcher::check_troubles(const Term& x, const Source& s, const Set& where) const {
+  for (const Source::Trouble& t : s.troubles)
+    if (!(where & t.readers.renamed(x.at.names(t.readers.vars()))).empty()) throw t.failure;
+}
+
+std::pair<Frame, Set> Matcher::enter(const Term& x, const Source::Piece& piece) {
+  const Frame made{x.at.flow, piece.writer, next_copy_++};
+  Renaming names = x.at.names(x.at.statement->vars);
+  for (const V v : piece.writer->vars) names[home_.copy(v, 1)] = home_.copy(v, made.copy);
+  return {made, piece.relation.renamed(names)};
+}
+
+bool Matcher::reduces(const Term& x, const Source& s, const Set& where) const {
+  for (const Source::Piece& u : s.updates)
+    if (!(where & u.relation.onto(x.at.statement->vars).renamed(x.at.names(x.at.statement->vars))).empty())
+      return true;
+  return false;
+}
+
+void Matcher::match_output(const Buffer& before, const Buffer& after) {
+  const Statement &b = before_.final_reader(before), &a = after_.final_reader(after);
+  const Frame fb{&before_, &b, next_copy_++}, fa{&after_, &a, next_copy_++};
+  Set where = b.domain.renamed(fb.names(b.domain.vars())) & a.domain.renamed(fa.names(a.domain.vars()));
+  std::vector<Lin> same;
+  for (size_t i = 0; i < b.vars.size(); ++i) same.push_back(Lin::of(fb.vars()[i]) - Lin::of(fa.vars()[i]));
+  where = where & Set::where(home_, same, {});
+  match({fb, b.value}, {fa, a.value}, where);
+}
+
+void Matcher::match(const Term& b, const Term& a, const Set& where) {
+  if (where.empty()) return;
+  struct Depth {
+    int& d;
+    ~Depth() { --d; }
+  } depth{++depth_};
+  if (depth_ > kDeepest)
+    throw Failure{Verdict::unproved, "expressions unfold more than " + std::to_string(kDeepest) + " deep",
+                  ""};
+  if (match_indices(b, a, where) || split_select(b, b, a, where) || split_select(a, b, a, where) ||
+      match_temporaries(b, a, where))
+    return;
+  match_nodes(b, a, where);
+}
+
+// Two linear integer expressions.
+bool Matcher::match_indices(const Term& b, const Term& a, const Set& where) {
+  if (!(b.e.type() == a.e.type()) || is_float(b.e.dtype())) return false;
+  const auto x = b.at.model().lower(b.e, b.at.statement->env),
+             y = a.at.model().lower(a.e, a.at.statement->env);
+  if (!x || !y) return false;
+  const Set dx = b.at.model().definitions_of(*x), dy = a.at.model().definitions_of(*y);
+  std::vector<V> vx = dx.vars(), vy = dy.vars();
+  for (const auto& t : x->terms) vx.push_back(t.first);
+  for (const auto& t : y->terms) vy.push_back(t.first);
+  const Renaming nx = b.at.names(vx), ny = a.at.names(vy);
+  const Set all = where & dx.renamed(nx) & dy.renamed(ny);
+  if (all.within(Set::where(home_, {renamed(*x, nx) - renamed(*y, ny)}, {}))) return true;
+  const Set off = all - Set::where(home_, {renamed(*x, nx) - renamed(*y, ny)}, {});
+  differ(b, a, off.onto(vars_of(b.at, a.at)), Verdict::wrong,
+         "the index " + print(a.e) + " is not " + print(b.e));
+}
+
+// x is b or a. A condition that is linear only in part is taken apart first.
+bool Matcher::split_select(const Term& x, const Term& b, const Term& a, const Set& where) {
+  const auto* s = x.e.as<Select>();
+  if (!s) return false;
+  const bool first = &x == &b;
+  const auto with = [&](const Expr& e, const Set& w) {
+    first ? match({b.at, e}, a, w) : match(b, {a.at, e}, w);
+  };
+  const Env& env = x.at.statement->env;
+  const auto yes = x.at.model().condition(s->cond, env, true),
+             no = x.at.model().condition(s->cond, env, false);
+  if (yes && no) {
+    const std::vector<V> keep = vars_of(b.at, a.at);
+    with(s->a, (where & condition(x, *yes)).onto(keep));
+    with(s->b, (where & condition(x, *no)).onto(keep));
+    return true;
+  }
+  const bool both = is_bool_op(s->cond, BinaryOp::logical_and);
+  if (!both && !is_bool_op(s->cond, BinaryOp::logical_or)) return false;
+  const auto* c = s->cond.as<Binary>();
+  if (!x.at.model().condition(c->a, env, true) && !x.at.model().condition(c->b, env, true)) return false;
+  with(both ? make::select(c->a, make::select(c->b, s->a, s->b), s->b)
+            : make::select(c->a, s->a, make::select(c->b, s->a, s->b)),
+       where);
+  return true;
+}
+
+// One of them at least is a load of a temporary.
+bool Matcher::match_temporaries(const Term& b, const Term& a, const Set& where) {
+  const Source *sb = source_of(b), *sa = source_of(a);
+  if (!sb && !sa) return false;
+  Renaming names;  // the claim speaks of copies 2 and 3, whichever frames it was met in
+  for (const V v : b.at.statement->vars) names[home_.copy(v, b.at.copy)] = home_.copy(v, 2);
+  for (const V v : a.at.statement->vars) names[home_.copy(v, a.at.copy)] = home_.copy(v, 3);
+  const Set claim = where.renamed(names);
+  auto& claims = claims_[{b.e.get(), b.at.statement->number, a.e.get(), a.at.statement->number}];
+  for (const Set& known : claims)
+    if (claim.within(known)) return true;
+  claims.push_back(claim);
+  expand_loads(b, a, where);
+  return true;
+}
+
+void Matcher::expand_loads(const Term& b, const Term& a, const Set& where) {
+  const Source *sb = source_of(b), *sa = source_of(a);
+  if (sb) check_troubles(b, *sb, where);
+  if (sa) check_troubles(a, *sa, where);
+  const bool rb = sb && reduces(b, *sb, where), ra = sa && reduces(a, *sa, where);
+  if (sb && !rb) {
+    for (const Source::Piece& p : sb->stores) {
+      const auto [frame, relation] = enter(b, p);
+      match({frame, p.writer->value}, a, (where & relation).onto(vars_of(frame, a.at)));
+    }
+    return;
+  }
+  if (sa && !ra) {
+    for (const Source::Piece& p : sa->stores) {
+      const auto [frame, relation] = enter(a, p);
+      match(b, {frame, p.writer->value}, (where & relation).onto(vars_of(b.at, frame)));
+    }
+    return;
+  }
+  if (rb && ra) return match_reductions(*this, b, a, where);
+  // A reduction on one side only. Where it has no terms it is what was stored at its start.
+  const Term& x = rb ? b : a;
+  const Source& s = rb ? *sb : *sa;
+  Set reduced = Set::none(home_);
+  for (const Source::Piece& u : s.updates)
+    reduced = reduced | u.relation.onto(x.at.statement->vars).renamed(x.at.names(x.at.statement->vars));
+  if (!(where & reduced).empty())
+    differ(b, a, where & reduced, Verdict::unproved,
+           std::string("only the function ") + (rb ? "before" : "after") + " has a reduction here");
+}
+
+// Neither side is a load of a temporary any more.
+void Matcher::match_nodes(const Term& b, const Term& a, const Set& where) {
+  const auto child = [&](const Expr& x, const Expr& y) { match({b.at, x}, {a.at, y}, where); };
+  const auto other = [&] { differ(b, a, where, Verdict::unproved, "the operations differ"); };
+  if (b.e->v.index() != a.e->v.index() || !(b.e.type() == a.e.type())) return other();
+  if (b.e.as<Load>()) return match_inputs(b, a, where);
+  if (b.e.as<IntImm>() || b.e.as<FloatImm>()) {
+    if (!structural_equal(b.e, a.e)) differ(b, a, where, Verdict::wrong, "the constants differ");
+    return;
+  }
+  if (const auto* x = b.e.as<Binary>()) {
+    const auto* y = a.e.as<Binary>();
+    if (x->op != y->op) return other();
+    return match_operands(b, a, where);
+  }
+  if (const auto* x = b.e.as<Unary>()) {
+    if (x->op != a.e.as<Unary>()->op) return other();
+    return child(x->a, a.e.as<Unary>()->a);
+  }
+  if (const auto* x = b.e.as<Cast>()) return child(x->a, a.e.as<Cast>()->a);
+  if (const auto* x = b.e.as<Select>()) {
+    const auto* y = a.e.as<Select>();
+    child(x->cond, y->cond);
+    child(x->a, y->a);
+    return child(x->b, y->b);
+  }
+  if (const auto* x = b.e.as<Call>()) {
+    const auto* y = a.e.as<Call>();
+    if (x->fn != y->fn || x->args.size() != y->args.size()) return other();
+    for (size_t i = 0; i < x->args.size(); ++i) child(x->args[i], y->args[i]);
+    return;
+  }
+  other();
+}
+
+// a + b is b + a to the last bit, and so for the other operations that don't prefer a side.
+void Matcher::match_operands(const Term& b, const Term& a, const Set& where) {
+  const auto *x = b.e.as<Binary>(), *y = a.e.as<Binary>();
+  const auto pair = [&](const Expr& p, const Expr& q, const Expr& r, const Expr& s) {
+    match({b.at, p}, {a.at, q}, where);
+    match({b.at, r}, {a.at, s}, where);
+  };
+  const bool commutes = x->op == BinaryOp::add || x->op == BinaryOp::mul || x->op == BinaryOp::eq ||
+                        x->op == BinaryOp::ne || x->op == BinaryOp::bit_and || x->op == BinaryOp::bit_or ||
+                        x->op == BinaryOp::bit_xor;
+  if (!commutes) return pair(x->a, y->a, x->b, y->b);
+  attempt([&] { pair(x->a, y->a, x->b, y->b); }, [&] { pair(x->a, y->b, x->b, y->a); });
+}
+
+// The second way where the first fails; where both do, the first failure. What was proved on the way to a
+// failure may rest on it, and is forgotten.
+void Matcher::attempt(const std::function<void()>& first, const std::function<void()>& second) {
+  const auto known = claims_;
+  try {
+    return first();
+  } catch (const Failure& failure) {
+    claims_ = known;
+    try {
+      return second();
+    } catch (const Failure&) {
+      claims_ = known;
+    }
+    throw failure;
+  }
+}
+
+// Loads of a parameter that nothing writes.
+void Matcher::match_inputs(const Term& b, const Term& a, const Set& where) {
+  const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
+  if (b.at.model().param_of(x->buffer) != a.at.model().param_of(y->buffer))
+    differ(b, a, where, Verdict::wrong, "they read different parameters");
+  for (size_t d = 0; d < x->indices.size(); ++d) match({b.at, x->indices[d]}, {a.at, y->indices[d]}, where);
+}
+
+namespace {
+
+std::string in_words(const Term& x, const Point& p) {
+  const auto* load = x.e.as<Load>();
+  std::string what = print(x.e);
+  if (load) {
+    std::vector<std::optional<Lin>> indices;
+    Renaming names;
+    for (const Expr& i : load->indices) {
+      indices.push_back(x.at.model().lower(i, x.at.statement->env));
+      if (indices.back())
+        for (const auto& [v, c] : indices.back()->terms) names[v] = x.at.model().home().copy(v, x.at.copy);
+    }
+    what = "reads " + element_at(load->buffer, indices, p, names);
+  } else {
+    what = "computes " + what;
+  }
+  const std::string at = iterators_at(*x.at.statement, p, x.at.copy);
+  return (x.at.statement->block ? "block " : "") + x.at.statement->name + (at.empty() ? "" : " at " + at) +
+         " " + what;
+}
+
+}  // namespace
+
+void Matcher::differ(const Term& b, const Term& a, const Set& where, Verdict verdict,
+                     const std::string& why) {
+  Failure f{verdict, why, ""};
+  if (const auto p = where.first(b.at.vars()))
+    f.witness = "before, " + in_words(b, *p) + "; after, " + in_words(a, *p);
+  throw f;
+}
+
+}  // namespace nestor::verify

@@ -1,0 +1,74 @@
+// Do two functions compute the same values? Expressions are compared from the outputs down, each under a
+// relation between the points of the statement it stands in and those of the other.
+#pragma once
+
+#include <functional>
+
+#include "src/verify/proof_flow.h"
+
+namespace nestor::verify {
+
+// An instance of a statement, its variables in a copy of their own.
+struct Frame {
+  Flow* flow = nullptr;
+  const Statement* statement = nullptr;
+  int copy = 0;
+
+  const Model& model() const { return flow->model(); }
+  std::vector<V> vars() const;
+  Renaming names(const std::vector<V>& canonical) const;
+};
+
+// An expression inside of an instance.
+struct Term {
+  Frame at;
+  Expr e;
+};
+
+class Matcher {
+ public:
+  Matcher(Sets& home, Flow& before, Flow& after) : home_(home), before_(before), after_(after) {}
+
+  // Throws Failure unless the two are equal at all points of `where`, which is over the variables of both
+  // frames.
+  void match(const Term& b, const Term& a, const Set& where);
+  void match_output(const Buffer& before, const Buffer& after);
+  bool reassociated() const { return reassociated_; }
+
+ private:
+  friend class Reductions;
+  using Key = std::tuple<const ExprNode*, int, const ExprNode*, int>;
+
+  bool split_select(const Term& x, const Term& b, const Term& a, const Set& where);
+  bool match_temporaries(const Term& b, const Term& a, const Set& where);
+  void expand_loads(const Term& b, const Term& a, const Set& where);
+  void match_nodes(const Term& b, const Term& a, const Set& where);
+  void match_inputs(const Term& b, const Term& a, const Set& where);
+  void match_operands(const Term& b, const Term& a, const Set& where);
+  void attempt(const std::function<void()>& first, const std::function<void()>& second);
+  bool match_indices(const Term& b, const Term& a, const Set& where);
+  [[noreturn]] void differ(const Term& b, const Term& a, const Set& where, Verdict verdict,
+                           const std::string& why);
+
+  const Source* source_of(const Term& x) const;  // null where x isn't a load of a temporary
+  void check_troubles(const Term& x, const Source& s, const Set& where) const;
+  // The relation with its reader in x's frame and its writer in a new one.
+  std::pair<Frame, Set> enter(const Term& x, const Source::Piece& piece);
+  bool reduces(const Term& x, const Source& s, const Set& where) const;
+  Set condition(const Term& x, const Set& canonical) const;
+
+  Sets& home_;
+  Flow &before_, &after_;
+  int next_copy_ = 10;
+  int depth_ = 0;
+  bool reassociated_ = false;
+  std::map<Key, std::vector<Set>> claims_;  // proved, or being proved
+};
+
+// Sets over both frames' variables only.
+std::vector<V> vars_of(const Frame& b, const Frame& a);
+
+// Two loads of elements that are reduced: the same start and the same terms, in whatever order.
+void match_reductions(Matcher& m, const Term& b, const Term& a, const Set& where);
+
+}  // namespace nestor::verify

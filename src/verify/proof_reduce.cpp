@@ -1,0 +1,267 @@
+// A reduced element is its start and a multiset of terms, in whatever order. Two are equal if the starts are,
+// and if some relation pairs the terms of one with equal terms of the other, each with exactly one. Two
+// relations are tried: iterators of the same name are equal; and whatever makes the terms' loads equal. Terms
+// that are themselves such reductions, of the same operation, count as their own terms, and terms that are
+// the operation's identity don't count, which covers partial sums (rfactor) and sums split into several
+// loops.
+#include <algorithm>
+
+#include "nestor/walk.h"
+#include "src/verify/proof_match.h"
+
+namespace nestor::verify {
+
+namespace {
+
+// Terms of one form: an expression at all points of a set.
+struct Family {
+  Term term;
+  std::vector<V> instance;  // tell the terms of one reading apart
+  Set where;                // over the readers' variables, `instance`, and the term's frame
+};
+
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+bool contains(const std::vector<V>& list, V v) {
+  return std::find(list.begin(), list.end(), v) != list.end();
+}
+
+}  // namespace
+
+class Reductions {
+ public:
+  Reductions(Matcher& m, const Term& b, const Term& a, const Set& where)
+      : m_(m), home_(m.home_), b_(b), a_(a), where_(where), readers_(vars_of(b.at, a.at)) {}
+
+  void run() {
+    const Source &sb = *m_.source_of(b_), &sa = *m_.source_of(a_);
+    op_ = operation(b_, sb);
+    if (operation(a_, sa) != op_)
+      m_.differ(b_, a_, where_, Verdict::wrong, "the reductions are of different kinds");
+    for (const Source::Piece& pb : sb.stores)
+      for (const Source::Piece& pa : sa.stores) match_starts(pb, pa);
+    std::vector<Family> fb, fa;
+    collect(b_, where_, {}, fb);
+    collect(a_, where_, {}, fa);
+    if (fb.size() != 1 || fa.size() != 1) m_.reassociated_ = true;
+    m_.attempt([&] { pair_up(fb, fa, false); }, [&] { pair_up(fb, fa, true); });
+  }
+
+ private:
+  ReduceOp operation(const Term& x, const Source& s) const {
+    for (const Source::Piece& u : s.updates)
+      if (u.writer->op != s.updates[0].writer->op)
+        throw Failure{Verdict::unproved,
+                      "elements of " + x.e.as<Load>()->buffer->name + " are reduced by two operations", ""};
+    return *s.updates[0].writer->op;
+  }
+
+  void match_starts(const Source::Piece& pb, const Source::Piece& pa) {
+    const auto [fb, rb] = m_.enter(b_, pb);
+    const auto [fa, ra] = m_.enter(a_, pa);
+    m_.match({fb, pb.writer->value}, {fa, pa.writer->value}, (where_ & rb & ra).onto(vars_of(fb, fa)));
+  }
+
+  bool is_identity(const Expr& e) const { return structural_equal(e, identity_of(op_, e.type())); }
+
+  // The terms of a load of a reduced element, for the points of `where`.
+  void collect(const Term& x, const Set& where, const std::vector<V>& instance, std::vector<Family>& out) {
+    const Source& s = *m_.source_of(x);
+    m_.check_troubles(x, s, where);
+    for (const Source::Piece& u : s.updates) {
+      const auto [frame, relation] = m_.enter(x, u);
+      std::vector<V> inner = instance;
+      append(inner, frame.vars());
+      flatten({{frame, u.writer->value}, inner, where & relation}, out);
+    }
+  }
+
+  void flatten(Family f, std::vector<Family>& out) {
+    if (f.where.empty()) return;
+    const Model& model = f.term.at.model();
+    if (is_identity(f.term.e)) return;
+    if (const auto* s = f.term.e.as<Select>()) {
+      const auto yes = model.condition(s->cond, f.term.at.statement->env, true),
+                 no = model.condition(s->cond, f.term.at.statement->env, false);
+      if (yes && no) {
+        flatten({{f.term.at, s->a}, f.instance, kept(f, f.where & m_.condition(f.term, *yes))}, out);
+        flatten({{f.term.at, s->b}, f.instance, kept(f, f.where & m_.condition(f.term, *no))}, out);
+        return;
+      }
+    }
+    const Source* s = m_.source_of(f.term);
+    if (!s) return keep(std::move(f), out);
+    m_.check_troubles(f.term, *s, f.where);
+    if (!m_.reduces(f.term, *s, f.where)) {
+      for (const Source::Piece& p : s->stores) {
+        const auto [frame, relation] = m_.enter(f.term, p);
+        flatten({{frame, p.writer->value}, f.instance, f.where & relation}, out);
+      }
+      return;
+    }
+    if (operation(f.term, *s) != op_ || !starts_empty(f.term, *s)) return keep(std::move(f), out);
+    m_.reassociated_ = true;
+    collect(f.term, f.where, f.instance, out);
+  }
+
+  Set kept(const Family& f, const Set& s) const {
+    std::vector<V> keep = readers_;
+    append(keep, f.instance);
+    append(keep, f.term.at.vars());
+    return s.onto(keep);
+  }
+  void keep(Family f, std::vector<Family>& out) const {
+    f.where = kept(f, f.where);
+    out.push_back(std::move(f));
+  }
+
+  bool starts_empty(const Term&, const Source& s) const {
+    return std::all_of(s.stores.begin(), s.stores.end(),
+                       [&](const Source::Piece& p) { return is_identity(p.writer->value); });
+  }
+
+  // ---- Pairs ---------------------------------------------------------------------------------------------
+
+  void pair_up(const std::vector<Family>& before, const std::vector<Family>& after, bool by_loads) {
+    std::vector<Set> rest_b, rest_a;
+    for (const Family& f : before) rest_b.push_back(f.where);
+    for (const Family& f : after) rest_a.push_back(f.where);
+    const bool only = before.size() == 1 && after.size() == 1;
+    for (size_t i = 0; i < before.size(); ++i)
+      for (size_t k = 0; k < after.size(); ++k) {
+        if (rest_b[i].empty() || rest_a[k].empty()) continue;
+        std::vector<Lin> equal =
+            by_loads ? by_equal_loads(before[i], after[k]) : by_names(before[i], after[k]);
+        const Set pairs = rest_b[i] & rest_a[k] & Set::where(home_, equal, {});
+        if (pairs.empty() || !one_to_one(pairs, before[i], after[k], equal)) continue;
+        const auto same = [&] {
+          m_.match(before[i].term, after[k].term, pairs.onto(vars_of(before[i].term.at, after[k].term.at)));
+        };
+        if (only) {
+          same();
+        } else {
+          bool matched = true;
+          m_.attempt(same, [&] { matched = false; });
+          if (!matched) continue;
+        }
+        rest_b[i] = less(rest_b[i], pairs, before[i]);
+        rest_a[k] = less(rest_a[k], pairs, after[k]);
+      }
+    for (size_t i = 0; i < before.size(); ++i)
+      if (!rest_b[i].empty()) lost(before[i], rest_b[i], "is never added", "a term of the original is lost");
+    for (size_t k = 0; k < after.size(); ++k)
+      if (!rest_a[k].empty())
+        lost(after[k], rest_a[k], "has no counterpart before",
+             "a term is added that the original doesn't have");
+  }
+
+  Set less(const Set& from, const Set& pairs, const Family& f) const {
+    const Set gone = kept(f, pairs);
+    return from.within(gone) ? Set::none(home_) : from - gone;
+  }
+
+  [[noreturn]] void lost(const Family& f, const Set& rest, const std::string& what,
+                         const std::string& why) const {
+    Failure failure{Verdict::wrong, why, ""};
+    std::vector<V> order = readers_;
+    append(order, f.instance);
+    if (const auto p = rest.first(order)) {
+      const Statement& s = *f.term.at.statement;
+      failure.witness =
+          "the term of block " + s.name + " at " + iterators_at(s, *p, f.term.at.copy) + " " + what;
+    }
+    throw failure;
+  }
+
+  std::vector<Lin> by_names(const Family& b, const Family& a) const {
+    std::vector<Lin> out;
+    std::vector<V> used;
+    for (const V x : b.instance)
+      for (const V y : a.instance) {
+        if (home_.name(x) != home_.name(y) || contains(used, y)) continue;
+        out.push_back(Lin::of(x) - Lin::of(y));
+        used.push_back(y);
+        break;
+      }
+    return out;
+  }
+
+  // Loads of the same inputs, met in the same places of both expressions, must be of the same elements.
+  std::vector<Lin> by_equal_loads(const Family& b, const Family& a) const {
+    std::vector<Lin> out;
+    unify(b.term, a.term, out);
+    return out;
+  }
+  void unify(const Term& b, const Term& a, std::vector<Lin>& out) const {
+    const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
+    if (x && y) {
+      const Model &mb = b.at.model(), &ma = a.at.model();
+      const bool same = mb.is_input(x->buffer) ? mb.param_of(x->buffer) == ma.param_of(y->buffer)
+                                               : x->buffer->name == y->buffer->name;
+      if (!same || x->indices.size() != y->indices.size()) return;
+      for (size_t d = 0; d < x->indices.size(); ++d) {
+        const auto lx = mb.lower(x->indices[d], b.at.statement->env),
+                   ly = ma.lower(y->indices[d], a.at.statement->env);
+        if (lx && ly && within(*lx, b.at) && within(*ly, a.at))
+          out.push_back(renamed(*lx, b.at.names(b.at.statement->vars)) -
+                        renamed(*ly, a.at.names(a.at.statement->vars)));
+      }
+      return;
+    }
+    if (b.e->v.index() != a.e->v.index()) return;
+    const auto child = [&](const Expr& p, const Expr& q) { unify({b.at, p}, {a.at, q}, out); };
+    if (const auto* p = b.e.as<Binary>(); p && p->op == a.e.as<Binary>()->op)
+      child(p->a, a.e.as<Binary>()->a), child(p->b, a.e.as<Binary>()->b);
+    if (const auto* p = b.e.as<Unary>()) child(p->a, a.e.as<Unary>()->a);
+    if (const auto* p = b.e.as<Cast>()) child(p->a, a.e.as<Cast>()->a);
+    if (const auto* p = b.e.as<Select>()) child(p->a, a.e.as<Select>()->a), child(p->b, a.e.as<Select>()->b);
+    if (const auto* p = b.e.as<Call>(); p && p->args.size() == a.e.as<Call>()->args.size())
+      for (size_t i = 0; i < p->args.size(); ++i) child(p->args[i], a.e.as<Call>()->args[i]);
+  }
+  static bool within(const Lin& l, const Frame& f) {
+    return std::all_of(l.terms.begin(), l.terms.end(), [&](const auto& t) {
+      return contains(f.statement->vars, t.first) || f.model().is_dim(t.first);
+    });
+  }
+
+  bool one_to_one(const Set& pairs, const Family& b, const Family& a, const std::vector<Lin>& equal) {
+    return single(pairs, b.instance, a.instance, equal) && single(pairs, a.instance, b.instance, equal);
+  }
+  // For each value of `from` one value of `to`.
+  bool single(const Set& pairs, const std::vector<V>& from, const std::vector<V>& to,
+              const std::vector<Lin>& equal) {
+    Renaming other;
+    std::vector<V> open;
+    for (const V v : to) {
+      const bool tied = std::any_of(equal.begin(), equal.end(), [&](const Lin& l) {
+        return l.terms.size() == 2 && ((l.terms[0].first == v && contains(from, l.terms[1].first)) ||
+                                       (l.terms[1].first == v && contains(from, l.terms[0].first)));
+      });
+      if (tied) continue;
+      open.push_back(v);
+    }
+    if (open.empty()) return true;
+    for (const V v : pairs.vars())
+      if (!contains(from, v) && !contains(readers_, v)) other[v] = home_.make(home_.name(v));
+    const Set both = pairs & pairs.renamed(other);
+    for (const V v : open)
+      if (!(both & Set::where(home_, {}, {Lin::of(other.at(v)) - Lin::of(v) - 1})).empty()) return false;
+    return true;
+  }
+
+  Matcher& m_;
+  Sets& home_;
+  const Term &b_, &a_;
+  const Set& where_;
+  const std::vector<V> readers_;
+  ReduceOp op_ = ReduceOp::add;
+};
+
+void match_reductions(Matcher& m, const Term& b, const Term& a, const Set& where) {
+  Reductions(m, b, a, where).run();
+}
+
+}  // namespace nestor::verify
