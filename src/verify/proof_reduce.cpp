@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
+#include "src/passes/scoped.h"
 #include "src/verify/proof_match.h"
 
 namespace nestor::verify {
@@ -113,6 +114,14 @@ class Reductions {
     append(keep, f.term.at.vars());
     return s.onto(keep);
   }
+  Set both(const Family& b, const Family& a, const Set& s) const {
+    std::vector<V> keep = readers_;
+    for (const Family* f : {&b, &a}) {
+      append(keep, f->instance);
+      append(keep, f->term.at.vars());
+    }
+    return s.onto(keep);
+  }
   void keep(Family f, std::vector<Family>& out) const {
     f.where = kept(f, f.where);
     out.push_back(std::move(f));
@@ -133,10 +142,10 @@ class Reductions {
     for (size_t i = 0; i < before.size(); ++i)
       for (size_t k = 0; k < after.size(); ++k) {
         if (rest_b[i].empty() || rest_a[k].empty()) continue;
-        std::vector<Lin> equal =
-            by_loads ? by_equal_loads(before[i], after[k]) : by_names(before[i], after[k]);
-        const Set pairs = rest_b[i] & rest_a[k] & Set::where(home_, equal, {});
-        if (pairs.empty() || !one_to_one(pairs, before[i], after[k], equal)) continue;
+        const Guess guess = by_loads ? by_equal_loads(before[i], after[k]) : by_names(before[i], after[k]);
+        const Set pairs = both(before[i], after[k],
+                               rest_b[i] & rest_a[k] & guess.defined & Set::where(home_, guess.equal, {}));
+        if (pairs.empty() || !one_to_one(pairs, before[i], after[k], guess.equal)) continue;
         const auto same = [&] {
           m_.match(before[i].term, after[k].term, pairs.onto(vars_of(before[i].term.at, after[k].term.at)));
         };
@@ -176,13 +185,19 @@ class Reductions {
     throw failure;
   }
 
-  std::vector<Lin> by_names(const Family& b, const Family& a) const {
-    std::vector<Lin> out;
+  // Which terms may be equal: linear equations, between variables that `defined` may add.
+  struct Guess {
+    std::vector<Lin> equal;
+    Set defined;
+  };
+
+  Guess by_names(const Family& b, const Family& a) const {
+    Guess out{{}, Set::all(home_)};
     std::vector<V> used;
     for (const V x : b.instance)
       for (const V y : a.instance) {
         if (home_.name(x) != home_.name(y) || contains(used, y)) continue;
-        out.push_back(Lin::of(x) - Lin::of(y));
+        out.equal.push_back(Lin::of(x) - Lin::of(y));
         used.push_back(y);
         break;
       }
@@ -190,29 +205,18 @@ class Reductions {
   }
 
   // Loads of the same inputs, met in the same places of both expressions, must be of the same elements.
-  std::vector<Lin> by_equal_loads(const Family& b, const Family& a) const {
-    std::vector<Lin> out;
+  Guess by_equal_loads(const Family& b, const Family& a) {
+    Guess out{{}, Set::all(home_)};
     unify(b.term, a.term, out);
     return out;
   }
-  void unify(const Term& b, const Term& a, std::vector<Lin>& out) const {
-    const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
-    if (x && y) {
-      const Model &mb = b.at.model(), &ma = a.at.model();
-      const bool same = mb.is_input(x->buffer) ? mb.param_of(x->buffer) == ma.param_of(y->buffer)
-                                               : x->buffer->name == y->buffer->name;
-      if (!same || x->indices.size() != y->indices.size()) return;
-      for (size_t d = 0; d < x->indices.size(); ++d) {
-        const auto lx = mb.lower(x->indices[d], b.at.statement->env),
-                   ly = ma.lower(y->indices[d], a.at.statement->env);
-        if (lx && ly && within(*lx, b.at) && within(*ly, a.at))
-          out.push_back(renamed(*lx, b.at.names(b.at.statement->vars)) -
-                        renamed(*ly, a.at.names(a.at.statement->vars)));
-      }
-      return;
-    }
+  void unify(Term b, Term a, Guess& out) {
+    if (b.e.as<Load>() && a.e.as<Load>() && same_buffer(b, a)) return equate(b, a, out);
+    b = unfolded(b, out);
+    a = unfolded(a, out);
     if (b.e->v.index() != a.e->v.index()) return;
     const auto child = [&](const Expr& p, const Expr& q) { unify({b.at, p}, {a.at, q}, out); };
+    if (b.e.as<Load>() && same_buffer(b, a)) equate(b, a, out);
     if (const auto* p = b.e.as<Binary>(); p && p->op == a.e.as<Binary>()->op)
       child(p->a, a.e.as<Binary>()->a), child(p->b, a.e.as<Binary>()->b);
     if (const auto* p = b.e.as<Unary>()) child(p->a, a.e.as<Unary>()->a);
@@ -221,10 +225,46 @@ class Reductions {
     if (const auto* p = b.e.as<Call>(); p && p->args.size() == a.e.as<Call>()->args.size())
       for (size_t i = 0; i < p->args.size(); ++i) child(p->args[i], a.e.as<Call>()->args[i]);
   }
-  static bool within(const Lin& l, const Frame& f) {
-    return std::all_of(l.terms.begin(), l.terms.end(), [&](const auto& t) {
-      return contains(f.statement->vars, t.first) || f.model().is_dim(t.first);
-    });
+  static bool same_buffer(const Term& b, const Term& a) {
+    const Buffer &x = b.e.as<Load>()->buffer, &y = a.e.as<Load>()->buffer;
+    const bool inputs = b.at.model().is_input(x);
+    if (inputs != a.at.model().is_input(y) ||
+        b.e.as<Load>()->indices.size() != a.e.as<Load>()->indices.size())
+      return false;
+    return inputs ? b.at.model().param_of(x) == a.at.model().param_of(y) : x->name == y->name;
+  }
+  void equate(const Term& b, const Term& a, Guess& out) const {
+    const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
+    for (size_t d = 0; d < x->indices.size(); ++d) {
+      const auto lx = b.at.model().lower(x->indices[d], b.at.statement->env),
+                 ly = a.at.model().lower(y->indices[d], a.at.statement->env);
+      if (!lx || !ly) continue;
+      const Lin in_b = in_frame(*lx, b.at, out);
+      out.equal.push_back(in_b - in_frame(*ly, a.at, out));
+    }
+  }
+  Lin in_frame(const Lin& l, const Frame& f, Guess& out) const {
+    const Set d = f.model().definitions_of(l);
+    std::vector<V> vars = d.vars();
+    for (const auto& [v, c] : l.terms) vars.push_back(v);
+    const Renaming names = f.names(vars);
+    out.defined = out.defined & d.renamed(names);
+    return renamed(l, names);
+  }
+  // What was stored where x loads from, if one statement stored it; of a padding's two sides that with a
+  // load.
+  Term unfolded(Term x, Guess& out) {
+    for (;;) {
+      if (const auto* s = x.e.as<Select>(); s && x.at.model().condition(s->cond, x.at.statement->env, true)) {
+        x.e = passes::has_load(s->a) ? s->a : s->b;
+        continue;
+      }
+      const Source* s = m_.source_of(x);
+      if (!s || s->stores.size() != 1 || !s->updates.empty()) return x;
+      const auto [frame, relation] = m_.enter(x, s->stores[0]);
+      out.defined = out.defined & relation;
+      x = {frame, s->stores[0].writer->value};
+    }
   }
 
   bool one_to_one(const Set& pairs, const Family& b, const Family& a, const std::vector<Lin>& equal) {
