@@ -15,6 +15,7 @@ struct AccessCollector : Walker {
     children(e);
   }
   void stmt(const Stmt& s) override {
+    if (s.as<Block>()) return;  // has accesses of its own
     children(s);
     if (const auto* st = s.as<Store>()) out.push_back({st->buffer, st->indices, true, false});
     if (const auto* u = s.as<Update>()) out.push_back({u->buffer, u->indices, true, true});
@@ -147,6 +148,7 @@ BlockInfo inspect(const Block& b) {
     info.why = "block " + b.id->name + " " + std::move(why);
     return info;
   };
+  if (holds_blocks(b)) return other("holds a block inside");
   if (has_loops(b.body)) return other("has loops of its own inside");
   const std::vector<BlockAccess> all = accesses_of(b);
   std::vector<const BlockAccess*> stores;
@@ -327,6 +329,13 @@ struct BindingSimplifier : Rewriter {
     if (!s.as<Block>()) return children(s);
     Block copy = *s.as<Block>();
     bool changed = false;
+    if (holds_blocks(copy)) {
+      for (const IterVar& i : copy.iters)
+        if (const auto extent = as_int(i.extent)) facts.set(i.var, {0, *extent - 1});
+      const Stmt body = stmt(copy.body);
+      changed = !body.same_as(copy.body);
+      copy.body = body;
+    }
     for (IterVar& i : copy.iters) {
       const Expr simple = simplify(i.binding, facts);
       changed = changed || !simple.same_as(i.binding);

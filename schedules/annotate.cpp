@@ -35,7 +35,7 @@ PrimFunc run(StepContext& ctx) {
     return replace(ctx.func(), loop.stmt, make::loop(f.var, f.extent, f.body, f.kind, f.thread, added));
   }
   const Place p = ctx.block(0);
-  Block copy = p.block();
+  Block copy = p.own();
   added.insert(copy.annotations.begin(), copy.annotations.end());
   copy.annotations = std::move(added);
   return replace(ctx.func(), p.stmt, make::block(std::move(copy)));
@@ -51,7 +51,8 @@ Primitive annotate_row() {
           "A loop or block carries a value under a key, for lowering or the tuner to read.",
           {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
           {examples::kGrid, "annotate Y.i prefer=2"},
-          run};
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

@@ -49,7 +49,7 @@ int edit_distance(const std::string& a, const std::string& b) {
 
 std::vector<std::string> loop_names(const Place& p) {
   std::vector<std::string> names;
-  for (const Stmt& l : p.loops()) names.push_back(p.name() + "." + loop_name(l));
+  for (const Stmt& l : p.own_loops()) names.push_back(p.name() + "." + loop_name(l));
   return names;
 }
 
@@ -204,7 +204,13 @@ SourceLoc StepContext::loc_of_row_arg(size_t arg) const {
 }
 
 Place StepContext::find_block(const std::string& name, const SourceLoc& at) const {
-  if (auto p = find_place(func_, name)) return *p;
+  if (auto p = find_place(func_, name)) {
+    if (p->enclosed() && !row_.inside_blocks)
+      refuse_common('E', at,
+                    "block " + name + " is inside of block " + p->path[p->inside() - 1].as<Block>()->id->name,
+                    "take this step before blockize", {p->stmt});
+    return *p;
+  }
   refuse_common('B', at, "there is no block `" + name + "`",
                 "the blocks are " + nearest(name, block_names(func_)));
 }
@@ -212,7 +218,7 @@ Place StepContext::find_block(const std::string& name, const SourceLoc& at) cons
 LoopRef StepContext::find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const {
   LoopRef ref;
   ref.place = find_block(block, at);
-  for (size_t i = 0; i < ref.place.path.size(); ++i)
+  for (size_t i = ref.place.inside(); i < ref.place.path.size(); ++i)
     if (ref.place.path[i].as<For>() && loop_name(ref.place.path[i]) == loop) {
       ref.stmt = ref.place.path[i];
       ref.depth = i;

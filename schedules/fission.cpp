@@ -148,7 +148,8 @@ Primitive fission_row() {
        semantic("no iteration of a part meets an earlier iteration of a later part in an element that one "
                 "of them writes")},
       {examples::kPair, "i0 i1 = fission Y.i at=T"},
-      run};
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

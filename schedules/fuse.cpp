@@ -106,7 +106,8 @@ Primitive fuse_row() {
            "the loops are serial", "the extents of all but the outermost are positive constants",
            "no block below has both S and R iterators over the loops", "no loop has a tail to peel"},
           {examples::kGrid, "g = fuse Y (i j)"},
-          run};
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

@@ -2,9 +2,41 @@
 
 #include <algorithm>
 
+#include "nestor/simplify.h"
+
 namespace nestor::schedules {
 
 namespace {
+
+// The block at the end of the path as seen from the loops: each iterator of a block around it that isn't seen
+// to lie in its domain is a guard, and its `where` holds too.
+std::shared_ptr<const Block> seen_from_loops(const Block& b, const std::vector<Stmt>& path) {
+  VarMap over_loops;
+  Facts facts;
+  Block seen = b;
+  std::vector<IterVar> guards;
+  for (const Stmt& s : path) {
+    if (const auto* l = s.as<For>()) {
+      const int64_t extent = extent_of(s);
+      facts.set(l->var, {0, extent < 0 ? Interval::kMax : extent - 1});
+    }
+    const auto* outer = s.as<Block>();
+    if (!outer) continue;
+    for (const IterVar& i : outer->iters) {
+      const Expr binding = simplify(substitute(i.binding, over_loops), facts);
+      const Interval range = range_of(binding, facts);
+      const auto extent = as_int(i.extent);
+      const bool asked = outer->where && uses_var(outer->where, i.var);
+      if (asked || !extent || range.lo < 0 || range.hi >= *extent)
+        guards.push_back({i.var, IterKind::spatial, i.extent, binding});
+      over_loops[i.var] = binding;
+    }
+    if (outer->where) seen.where = seen.where ? logical_and(outer->where, seen.where) : outer->where;
+  }
+  for (IterVar& i : seen.iters) i.binding = simplify(substitute(i.binding, over_loops), facts);
+  seen.iters.insert(seen.iters.end(), guards.begin(), guards.end());
+  return std::make_shared<const Block>(std::move(seen));
+}
 
 void collect(const Stmt& s, std::vector<Stmt>& path, std::vector<Place>& out) {
   const auto inside = [&](std::initializer_list<Stmt> bodies) {
@@ -21,8 +53,11 @@ void collect(const Stmt& s, std::vector<Stmt>& path, std::vector<Place>& out) {
         path.pop_back();
       },
       [&](const For& f) { inside({f.body}); },
-      [&](const Block&) {
-        out.push_back({s, path});
+      [&](const Block& b) {
+        const bool enclosed = std::any_of(path.begin(), path.end(),
+                                          [](const Stmt& outer) { return outer.as<Block>() != nullptr; });
+        out.push_back({s, path, enclosed ? seen_from_loops(b, path) : nullptr});
+        inside({b.body});
       },
       [&](const If& i) {
         inside({i.then_case, i.else_case});
@@ -69,6 +104,25 @@ void add_loop_names(const Stmt& s, std::set<std::string>& names) {
 }
 
 }  // namespace
+
+bool holds_blocks(const Block& b) {
+  bool found = false;
+  for_each_stmt(b.body, [&](const Stmt& s) { found = found || s.as<Block>(); });
+  return found;
+}
+
+size_t Place::inside() const {
+  for (size_t i = path.size(); i > 0; --i)
+    if (path[i - 1].as<Block>()) return i;
+  return 0;
+}
+
+std::vector<Stmt> Place::own_loops() const {
+  std::vector<Stmt> out;
+  for (size_t i = inside(); i < path.size(); ++i)
+    if (path[i].as<For>()) out.push_back(path[i]);
+  return out;
+}
 
 std::vector<Stmt> Place::loops() const {
   std::vector<Stmt> out;
@@ -147,6 +201,8 @@ std::set<std::string> names_around(const PrimFunc& f, const Stmt& where) {
     for (size_t i = 0; i < depth; ++i) {
       if (const auto* loop = p.path[i].as<For>()) names.insert(loop->var->name);
       if (const auto* let = p.path[i].as<LetStmt>()) names.insert(let->var->name);
+      if (const auto* outer = p.path[i].as<Block>())
+        for (const IterVar& v : outer->iters) names.insert(v.var->name);
     }
   }
   add_loop_names(where, names);

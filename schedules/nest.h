@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,18 +14,27 @@
 
 namespace nestor::schedules {
 
-// A block and what stands around it.
+// A block and what stands around it. Where that is another block (blockize), what is asked about the inner
+// one is asked over all loops: `block()` is then the block with its bindings over loop variables and the
+// outer block's guards, `own()` as it stands there.
 struct Place {
-  Stmt stmt;               // the Block
-  std::vector<Stmt> path;  // For, Seq, If, LetStmt, Alloc around it, outermost first
-  const Block& block() const { return *stmt.as<Block>(); }
-  const std::string& name() const { return block().id->name; }
+  Stmt stmt;                          // the Block
+  std::vector<Stmt> path;             // For, Seq, If, LetStmt, Alloc, Block around it, outermost first
+  std::shared_ptr<const Block> seen;  // null where no block is around it
+  const Block& block() const { return seen ? *seen : own(); }
+  const Block& own() const { return *stmt.as<Block>(); }
+  const std::string& name() const { return own().id->name; }
+  bool enclosed() const { return seen != nullptr; }
+  size_t inside() const;                 // the index in the path behind the innermost block around it
   std::vector<Stmt> loops() const;       // the Fors of the path
+  std::vector<Stmt> own_loops() const;   // those inside of the innermost block around it
   bool under(const Stmt& s) const;       // s is on the path, or the block itself
   size_t depth_of(const Stmt& s) const;  // its index in the path; path.size() where absent
 };
 
-std::vector<Place> places(const Stmt& root);  // in program order; paths begin at root
+std::vector<Place> places(
+    const Stmt& root);  // in program order, a block before those inside; paths begin at root
+bool holds_blocks(const Block& b);
 std::optional<Place> find_place(const PrimFunc& f, const std::string& block);
 
 inline const For& as_for(const Stmt& s) {

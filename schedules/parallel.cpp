@@ -61,7 +61,8 @@ Primitive parallel_row() {
           {"the loop is serial", semantic("no two iterations touch one element, one of them writing it"),
            "the loop isn't inside a vectorized or thread loop"},
           {examples::kGrid, "parallel Y.i"},
-          run};
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

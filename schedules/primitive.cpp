@@ -30,21 +30,23 @@ Primitive sample_choice_row();
 Primitive loop_partition_row();
 Primitive add_unit_loop_row();
 Primitive sample_location_row();
+Primitive blockize_row();
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> table = {
-      split_row(),          fuse_row(),
-      reorder_row(),        tile_row(),
-      parallel_row(),       vectorize_row(),
-      unroll_row(),         bind_row(),
-      compute_at_row(),     reverse_compute_at_row(),
-      compute_inline_row(), reverse_compute_inline_row(),
-      cache_read_row(),     cache_write_row(),
-      set_scope_row(),      decompose_reduction_row(),
-      rfactor_row(),        fission_row(),
-      annotate_row(),       transform_layout_row(),
-      sample_factors_row(), sample_choice_row(),
-      loop_partition_row(), add_unit_loop_row(), sample_location_row(),
+      split_row(),           fuse_row(),
+      reorder_row(),         tile_row(),
+      parallel_row(),        vectorize_row(),
+      unroll_row(),          bind_row(),
+      compute_at_row(),      reverse_compute_at_row(),
+      compute_inline_row(),  reverse_compute_inline_row(),
+      cache_read_row(),      cache_write_row(),
+      set_scope_row(),       decompose_reduction_row(),
+      rfactor_row(),         fission_row(),
+      annotate_row(),        transform_layout_row(),
+      sample_factors_row(),  sample_choice_row(),
+      loop_partition_row(),  add_unit_loop_row(),
+      sample_location_row(), blockize_row(),
   };
   return table;
 }
@@ -116,7 +118,7 @@ std::vector<std::string> block_names(const PrimFunc& f) {
 std::vector<LoopInfo> loops_of(const PrimFunc& f, const std::string& block) {
   std::vector<LoopInfo> out;
   if (const auto p = schedules::find_place(f, block))
-    for (const Stmt& l : p->loops())
+    for (const Stmt& l : p->own_loops())
       out.push_back({schedules::loop_name(l), block, schedules::extent_of(l), schedules::as_for(l).kind});
   return out;
 }

@@ -8,7 +8,9 @@
 //   A. the step is written as the row says;
 //   B. the blocks, loops and buffers it names exist;
 //   C. the names it makes are new on every path through the new loops, or in the function for blocks and
-//   buffers; D. iterations of parallel, vectorized and thread loops still don't conflict afterwards.
+//   buffers; D. iterations of parallel, vectorized and thread loops still don't conflict afterwards;
+//   E. a block inside of another one moves with it: only its loops in there can be named (rows with
+//   `inside_blocks`).
 #pragma once
 
 #include <map>
@@ -86,6 +88,7 @@ struct Primitive {
   std::vector<Requirement> requirements;  // numbered from 1
   Example example;
   PrimFunc (*run)(StepContext&);
+  bool inside_blocks = false;  // works on what is inside of a block, too
 };
 const std::vector<Primitive>& primitives();
 const Primitive* find_primitive(const std::string& name);

@@ -67,7 +67,8 @@ void StepContext::refuse_common(char requirement, const SourceLoc& at, const std
       {'A', "a step is written as its primitive's usage says"},
       {'B', "the blocks, loops and buffers that a step names exist"},
       {'C', "the names that a step makes are new"},
-      {'D', "iterations of parallel, vectorized and thread loops don't conflict"}};
+      {'D', "iterations of parallel, vectorized and thread loops don't conflict"},
+      {'E', "a block inside of another one moves with it"}};
   throw_refusal(
       "`" + print(step_) + "` breaks requirement " + requirement + " of every step: " + texts.at(requirement),
       at, func_, why, marked, hint);

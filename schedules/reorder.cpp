@@ -70,14 +70,20 @@ PrimFunc run(StepContext& ctx) {
     ctx.refuse(1, 0, "other statements stand between these loops", marked, free_loops(p, positions.back()));
   }
   for (const Place& other : places(p.path[positions.front()]))
-    if (!other.stmt.same_as(p.stmt))
+    if (!other.under(p.stmt))
       ctx.forbid(6, 0, "block " + other.name() + " is below these loops too", {other.stmt},
                  free_loops(p, positions.back()));
   for (const Stmt& l : *between)
     if (as_for(l).kind != ForKind::serial && as_for(l).kind != ForKind::unrolled)
       ctx.refuse(5, 0, loop_name(l) + " is neither serial nor unrolled", {l},
                  "reorder before the step that gives a kind");
-  check_block(ctx, p, *between);
+  // A block that holds another is that one's tile: its instances may run in another order if the inner one's
+  // may.
+  std::vector<Place> leaves;
+  for (Place& q : places(ctx.func().body))
+    if (q.under(p.stmt) && !holds_blocks(q.own())) leaves.push_back(std::move(q));
+  if (leaves.size() > 1) ctx.forbid(2, 0, p.name() + " holds several blocks", {p.stmt});
+  for (const Place& q : leaves) check_block(ctx, q, *between);
 
   std::vector<Stmt> order = *between;
   for (size_t i = 0; i < loops.size(); ++i) order[positions[i] - positions.front()] = loops[i].stmt;
@@ -104,7 +110,8 @@ Primitive reorder_row() {
            "no loop's extent is written with a loop that would come to stand inside it",
            "the loops are serial or unrolled", semantic("no other block is below the loops")},
           {examples::kMatmul, "reorder Y (i k j)"},
-          run};
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

@@ -93,6 +93,8 @@ Pair read_pair(const StepContext& ctx) {
   if (writers(ctx.func(), info.out).size() > 1)
     ctx.refuse(1, 0, "other blocks write " + info.out->name + " too", {p.consumer.stmt});
   p.producer = find_producer(ctx, p.consumer);
+  if (p.producer.enclosed())
+    ctx.refuse(2, 0, p.producer.name() + " is inside of another block", {p.producer.stmt});
   const auto made = definition_of(p.producer.block(), &why);
   if (!made)
     ctx.refuse(2, 0, why, {p.producer.stmt},

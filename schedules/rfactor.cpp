@@ -36,10 +36,19 @@ struct Factoring {
   int64_t cells = 0;  // partial results
 };
 
-// Instances decided by the group's loops: R iterators taken apart, and guards.
-bool in_group(const Factoring& f, const Expr& binding) {
+// The iterator at the beginning of all loops.
+bool begins_at_zero(const Place& p, const IterVar& i) {
+  VarMap zero;
+  for (const Stmt& l : p.loops()) zero[as_for(l).var] = Expr(0);
+  return is_const_int(simplify(substitute(i.binding, zero)), 0);
+}
+
+// What is taken apart: R iterators and guards that the group's loops serve, and R iterators that are never 0
+// (of a part that loop_partition cut off).
+bool is_apart(const Factoring& f, const IterVar& i) {
+  if (i.kind == IterKind::reduce && !begins_at_zero(f.loop.place, i)) return true;
   return std::any_of(f.group.begin(), f.group.end(),
-                     [&](const Stmt& l) { return uses_var(binding, as_for(l).var); });
+                     [&](const Stmt& l) { return uses_var(i.binding, as_for(l).var); });
 }
 
 std::string legal_loops(const StepContext& ctx, const Place& p) {
@@ -97,7 +106,7 @@ void find_group(Factoring& f) {
   for (bool grown = true; grown;) {
     grown = false;
     for (const IterVar& i : p.block().iters) {
-      if (!in_group(f, i.binding)) continue;
+      if (!is_apart(f, i)) continue;
       for (const Stmt& l : p.loops())
         if (uses_var(i.binding, as_for(l).var) &&
             std::none_of(f.group.begin(), f.group.end(), [&](const Stmt& g) { return g.same_as(l); })) {
@@ -118,7 +127,7 @@ Runs runs_at(const Factoring& f, int64_t v, bool whole) {
   bool all = true;
   for (const IterVar& i : f.loop.place.block().iters) {
     const auto extent = as_int(i.extent);
-    if (!in_group(f, i.binding)) continue;
+    if (!is_apart(f, i)) continue;
     const Interval r = range_of(i.binding, facts);
     if (extent && (r.lo >= *extent || r.hi < 0)) return Runs::none;
     all = all && extent && r.lo >= 0 && r.hi < *extent;
@@ -127,6 +136,10 @@ Runs runs_at(const Factoring& f, int64_t v, bool whole) {
 }
 
 void count_cells(const StepContext& ctx, Factoring& f) {
+  const Place& p = f.loop.place;
+  for (const IterVar& i : p.block().iters)
+    if (p.block().init && i.kind == IterKind::reduce && !begins_at_zero(p, i))
+      ctx.forbid(3, 0, i.var->name + " doesn't begin at 0, where the init runs", {p.stmt});
   const int64_t extent = extent_of(f.loop.stmt);
   while (f.cells < extent && runs_at(f, f.cells, false) == Runs::all) ++f.cells;
   for (int64_t v = f.cells; v < extent; ++v)
@@ -191,7 +204,7 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
     b.iters.push_back({v, kind, Expr(extent), Expr(as_for(l).var)});
   };
   for (const IterVar& i : old.iters) {
-    if (in_group(f, i.binding)) continue;
+    if (is_apart(f, i)) continue;
     IterVar copy = i;
     copy.var = make_var(i.var->name);
     of_iter[i.var] = Expr(copy.var);
@@ -207,7 +220,7 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
                    [](const IterVar& x, const IterVar& y) { return x.kind < y.kind; });
   b.where = old.where ? substitute(old.where, of_iter) : Expr();
   for (const IterVar& i : old.iters) {
-    if (!in_group(f, i.binding)) continue;
+    if (!is_apart(f, i)) continue;
     const Expr value = simplify(substitute(i.binding, of_loop), facts);
     of_iter[i.var] = value;
     for (const Expr& condition : {le(0, value), lt(value, i.extent)}) {
@@ -248,7 +261,7 @@ Stmt final_nest(const Factoring& f, const BufferDecl& rf, size_t axis) {
     copy.binding = simplify(substitute(i.binding, fresh));
     taken.insert(i.var->name);
     if (is_guard(p.block(), i) && as_int(copy.binding)) continue;  // a tail of R loops
-    if (is_guard(p.block(), i) && in_group(f, i.binding)) continue;
+    if (is_guard(p.block(), i) && is_apart(f, i)) continue;
     b.iters.push_back(copy);
   }
   const Var cell = make_var(unique_name("v" + loop_name(f.loop.stmt), taken));

@@ -62,7 +62,8 @@ Primitive sample_factors_row() {
        "the decision has a factor per part, all at least 1, none but the first above max, and covers the "
        "extent"},
       {examples::kMap, "f0 f1 = sample_factors Y.i parts=2 max=64 -> [5, 20]\ni0 i1 = split Y.i [f0, f1]"},
-      run};
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

@@ -130,7 +130,7 @@ PrimFunc run(StepContext& ctx) {
     add.var = old.var;
     add.extent = old.extent;
     for (const Place& p : places(ctx.func().body)) {
-      if (!p.under(loop.stmt)) continue;
+      if (!p.under(loop.stmt) || p.inside() > p.depth_of(loop.stmt)) continue;  // the outer block is guarded
       bool plain = false;  // i bound as it is: its domain ends where the loop did
       for (const IterVar& i : p.block().iters)
         plain = plain || (i.binding.as<VarRef>() && i.binding.as<VarRef>()->var == old.var &&
@@ -173,7 +173,8 @@ Primitive split_row() {
       {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
        semantic("the factors' product covers the extent"), "a symbolic extent has its `_` first"},
       {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
-      run};
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

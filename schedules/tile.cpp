@@ -71,7 +71,8 @@ Primitive tile_row() {
       {"as many factors as loops, at least two, none of them `_`",
        "what split and reorder require of these loops"},
       {examples::kMatmul, "i0 j0 i1 j1 = tile Y (i j) [8, 32]"},
-      run};
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

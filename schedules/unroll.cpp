@@ -44,7 +44,8 @@ Primitive unroll_row() {
           "The iterations' bodies stand one after another.",
           {"the loops are serial", "their extents are constants of at most 1024"},
           {examples::kGrid, "unroll Y.i"},
-          run};
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

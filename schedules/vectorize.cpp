@@ -53,7 +53,8 @@ Primitive vectorize_row() {
                     "nothing but one decomposed reduction"),
            "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop inside"},
           {examples::kGrid, "vectorize Y.j"},
-          run};
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

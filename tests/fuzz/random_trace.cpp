@@ -39,6 +39,7 @@ class Proposer {
     if (primitive == "decompose_reduction") return decompose();
     if (primitive == "rfactor") return rfactor();
     if (primitive == "fission") return fission();
+    if (primitive == "blockize") return with_loop(name("O") + " = blockize ", below(6));
     if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
     if (primitive == "transform_layout") return transform_layout();
     if (primitive == "sample_factors") return sample_factors();
@@ -271,18 +272,31 @@ struct Weight {
   const char* primitive;
   bool late;  // gives a loop its kind, after which little else can be done with it
 };
-constexpr Weight kPrimitives[] = {{"split", false},          {"fuse", false},
-                                  {"reorder", false},        {"tile", false},
-                                  {"parallel", true},        {"vectorize", true},
-                                  {"unroll", true},          {"bind", true},
-                                  {"compute_at", false},     {"reverse_compute_at", false},
-                                  {"compute_inline", false}, {"reverse_compute_inline", false},
-                                  {"cache_read", false},     {"cache_write", false},
-                                  {"set_scope", false},      {"decompose_reduction", false},
-                                  {"rfactor", false},        {"fission", false},
-                                  {"annotate", false},       {"transform_layout", false},
-                                  {"sample_factors", false}, {"sample_choice", false},
-                                  {"loop_partition", false}, {"sample_location", false},
+constexpr Weight kPrimitives[] = {{"split", false},
+                                  {"fuse", false},
+                                  {"reorder", false},
+                                  {"tile", false},
+                                  {"parallel", true},
+                                  {"vectorize", true},
+                                  {"unroll", true},
+                                  {"bind", true},
+                                  {"compute_at", false},
+                                  {"reverse_compute_at", false},
+                                  {"compute_inline", false},
+                                  {"reverse_compute_inline", false},
+                                  {"cache_read", false},
+                                  {"cache_write", false},
+                                  {"set_scope", false},
+                                  {"decompose_reduction", false},
+                                  {"rfactor", false},
+                                  {"fission", false},
+                                  {"blockize", false},
+                                  {"annotate", false},
+                                  {"transform_layout", false},
+                                  {"sample_factors", false},
+                                  {"sample_choice", false},
+                                  {"loop_partition", false},
+                                  {"sample_location", false},
                                   {"add_unit_loop", false}};
 
 const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
