@@ -154,7 +154,8 @@ class Vectorizer : public ScopedRewriter {
            "split it by a constant first");
     if (*extent <= 0) return make::seq({});
     const int64_t lanes = lanes_for(*loop);
-    if (auto reduced = reduce_lanes(*loop, static_cast<int>(lanes), facts(), sizes_)) return *reduced;
+    if (*extent > 1)  // one lane alone always writes one element, but sums nothing up across lanes
+      if (auto reduced = reduce_lanes(*loop, static_cast<int>(lanes), facts(), sizes_)) return *reduced;
     const int64_t whole = *extent / lanes, rest = *extent % lanes;
     if (whole <= kSideBySide) return side_by_side(loop->body, *loop, lanes, whole, rest);
     Var v = make_var(loop->var->name);
