@@ -9,9 +9,13 @@
 //     between (semantic);
 //  3. in the named loop and below, no instance of the block runs twice, and no loop serves both S and R
 //     iterators (semantic);
-//  4. no other block under the loop touches the buffer before the block (semantic);
-//  5. the buffer is declared outside of the named loop, and only loops, sequences and allocations are on the
-//     way to the block.
+//  4. no other block under the loop touches the buffer before the block, writes it after it, or writes what
+//     the init reads (semantic);
+//  5. the buffer, and what the init reads, is declared outside of the named loop, and only loops, sequences
+//     and allocations are on the way to the block;
+//  6. where its R loops start all R iterators are 0: a later part of a loop that was cut has no init to take
+//     out (semantic).
+#include "nestor/print.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -29,6 +33,14 @@ std::string legal_loop(const StepContext& ctx, const Place& p) {
       return print(s);
     }
   return "";
+}
+
+std::vector<Buffer> read_by_init(const Block& b) {
+  std::vector<Buffer> out;
+  for_each_expr(b.init, [&](const Expr& e) {
+    if (const auto* load = e.as<Load>()) out.push_back(load->buffer);
+  });
+  return out;
 }
 
 void check(const StepContext& ctx, const LoopRef& loop) {
@@ -50,17 +62,34 @@ void check(const StepContext& ctx, const LoopRef& loop) {
   if (!distinct_instances(p, below))
     ctx.forbid(3, 0, "an instance of " + p.name() + " may run twice below " + loop.text(), {p.stmt});
   for (size_t i = loop.depth; i < p.path.size(); ++i) {
-    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == info.out)
-      ctx.refuse(5, 0, info.out->name + " is allocated inside of " + loop.text(), {p.path[i]});
+    const auto* a = p.path[i].as<Alloc>();
+    if (a && (a->decl.buffer == info.out || uses_buffer(p.block().init, a->decl.buffer)))
+      ctx.refuse(5, 0, a->decl.buffer->name + " is allocated inside of " + loop.text(), {p.path[i]});
     if (p.path[i].as<If>() || p.path[i].as<LetStmt>())
       ctx.refuse(5, 0, "a statement other than a loop stands in between", {p.path[i], p.stmt});
   }
+  bool before = true;
   for (const Place& other : places(loop.stmt)) {
-    if (other.stmt.same_as(p.stmt)) break;
-    if (writes(other.block(), info.out) || reads(other.block(), info.out))
-      ctx.forbid(4, 0, "block " + other.name() + " touches " + info.out->name + " before it",
-                 {other.stmt, p.stmt});
+    if (other.stmt.same_as(p.stmt)) {
+      before = false;
+      continue;
+    }
+    if (writes(other.block(), info.out) || (before && reads(other.block(), info.out)))
+      ctx.forbid(
+          4, 0,
+          "block " + other.name() + " touches " + info.out->name + (before ? " before it" : " after it"),
+          {other.stmt, p.stmt});
+    for (const Buffer& b : read_by_init(p.block()))
+      if (writes(other.block(), b))
+        ctx.forbid(4, 0, "block " + other.name() + " writes " + b->name + ", which the init reads",
+                   {other.stmt, p.stmt});
   }
+  VarMap start;
+  for (const Stmt& l : p.loops())
+    if (use_of(p.block(), as_for(l).var).reduce) start[as_for(l).var] = Expr(0);
+  for (const IterVar& i : p.block().iters)
+    if (i.kind == IterKind::reduce && !is_const_int(simplify(substitute(i.binding, start)), 0))
+      ctx.forbid(6, 0, i.var->name + " = " + print(i.binding) + " doesn't start at 0", {p.stmt});
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -99,7 +128,9 @@ PrimFunc run(StepContext& ctx) {
     IterVar copy = i;
     copy.var = make_var(i.var->name);
     copy.binding = simplify(substitute(i.binding, map));
-    if (is_guard(old, i) && as_int(copy.binding)) continue;  // a tail of R loops only
+    if (is_guard(old, i) && as_int(copy.binding) && as_int(i.extent) && 0 <= *as_int(copy.binding) &&
+        *as_int(copy.binding) < *as_int(i.extent))
+      continue;  // a tail of R loops only
     copy.extent = i.extent;
     iterators[i.var] = Expr(copy.var);
     init.iters.push_back(copy);
@@ -130,9 +161,11 @@ Primitive decompose_reduction_row() {
       {"the block is a reduction with an init",
        semantic("no loop around the named one serves the block's R iterators"),
        semantic("in that loop and below, no instance runs twice and no loop serves both S and R iterators"),
-       semantic("no other block under the loop touches the buffer before the block does"),
-       "the buffer is declared outside of the loop, and only loops, sequences and allocations are on the "
-       "way to the block"},
+       semantic("no other block under the loop touches the buffer before the block does, writes it after "
+                "that, or writes what the init reads"),
+       "the buffer and what the init reads are declared outside of the loop, and only loops, sequences and "
+       "allocations are on the way to the block",
+       semantic("where its R loops start all R iterators are 0")},
       {examples::kSums, "Y0 = decompose_reduction Y.k"},
       run};
 }

@@ -260,7 +260,9 @@ Stmt final_nest(const Factoring& f, const BufferDecl& rf, size_t axis) {
     IterVar copy = i;
     copy.binding = simplify(substitute(i.binding, fresh));
     taken.insert(i.var->name);
-    if (is_guard(p.block(), i) && as_int(copy.binding)) continue;  // a tail of R loops
+    if (is_guard(p.block(), i) && as_int(copy.binding) && as_int(i.extent) && 0 <= *as_int(copy.binding) &&
+        *as_int(copy.binding) < *as_int(i.extent))
+      continue;  // a tail of R loops
     if (is_guard(p.block(), i) && is_apart(f, i)) continue;
     b.iters.push_back(copy);
   }

@@ -1,23 +1,28 @@
-// Small functions of every structure that schedules meet, at random sizes: half of them ragged (primes and
-// such, which no factor divides), half even.
+// Small functions of every structure that schedules meet, at random sizes: half of them ragged (primes, one,
+// and such, which no factor divides), half even. The sizes are kept, so that a failure can be shrunk.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <random>
 #include <string>
-#include <vector>
 
 #include "nestor/ir.h"
 
 namespace nestor {
 
+using Sizes = std::map<char, int64_t>;  // of the letters in the function's text
+
 struct FuzzFunction {
-  const char* name;
-  double tolerance;  // 0: exact on integers whatever the order of sums
+  int index = 0;
+  std::string name;
+  double tolerance = 0;  // 0: exact on small integers whatever the order of sums
+  Sizes sizes;
   PrimFunc func;
 };
 
 int fuzz_function_count();
-// The i-th kind of function; `ragged` chooses the pool of sizes.
-FuzzFunction fuzz_function(int i, bool ragged, std::mt19937_64& rng);
+Sizes draw_sizes(bool ragged, std::mt19937_64& rng);
+FuzzFunction make_function(int index, const Sizes& sizes);
 
 }  // namespace nestor

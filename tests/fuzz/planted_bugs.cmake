@@ -1,6 +1,5 @@
-# Does the test of random traces catch wrong primitives? Each line plants one bug: a primitive's source with a piece of
-# text replaced, compiled into the random test in place of the true one. The test passes if the bug is reported with a
-# seed that replays it.
+# Does the fuzzer catch wrong primitives? Each line plants one bug: a primitive's source with a piece of text replaced,
+# compiled into the fuzzer in place of the true one. The test passes if the bug is found and shrunk to something small.
 function(planted_bug name source old new)
   set(path ${PROJECT_SOURCE_DIR}/schedules/${source}.cpp)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
@@ -12,12 +11,12 @@ function(planted_bug name source old new)
   string(REPLACE "${old}" "${new}" text "${text}")
   set(planted ${CMAKE_CURRENT_BINARY_DIR}/planted/${name}.cpp)
   file(CONFIGURE OUTPUT ${planted} CONTENT "${text}" @ONLY)
-  add_executable(planted_${name} ${planted} $<TARGET_OBJECTS:nestor_random_test>)
+  add_executable(planted_${name} ${planted} $<TARGET_OBJECTS:nestor_fuzz_main> ${CMAKE_CURRENT_SOURCE_DIR}/no_roads.cpp)
   target_include_directories(planted_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
   target_compile_options(planted_${name} PRIVATE -Wno-error)
-  target_link_libraries(planted_${name} PRIVATE nestor_test_main nestor_fuzz)
-  add_test(NAME "planted bug: ${name}" COMMAND planted_${name})
-  set_tests_properties("planted bug: ${name}" PROPERTIES PASS_REGULAR_EXPRESSION "NESTOR_SEED=[0-9]+ trace [0-9]+ of")
+  target_link_libraries(planted_${name} PRIVATE nestor_fuzz)
+  add_test(NAME "planted bug: ${name}" COMMAND planted_${name} --traces 20000 --failures 1 --out ${CMAKE_CURRENT_BINARY_DIR}/planted)
+  set_tests_properties("planted bug: ${name}" PROPERTIES PASS_REGULAR_EXPRESSION "shrunk to [1-8] steps over [1-4] blocks")
 endfunction()
 
 planted_bug(split_loses_its_guard split "add.blocks.push_back(p.stmt)" "(void)p")

@@ -1,340 +1,156 @@
+// What to propose next, and what became of it. Which primitives meet matters more than how many steps there
+// are: as in swarm testing (Groce et al., ISSTA 2012) each trace has favourites of its own.
 #include "tests/fuzz/random_trace.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "nestor/error.h"
-#include "nestor/walk.h"
+#include "tests/fuzz/proposals.h"
 
 namespace nestor {
 
 namespace {
 
-// Proposes lines; most are plausible, few are sure to be legal.
-class Proposer {
- public:
-  // Half of the steps are about the block `focus`: bugs gather where several primitives met on one nest.
-  Proposer(const Schedule& s, const std::string& focus, std::mt19937_64& rng)
-      : s_(s), f_(s.func()), focus_(focus), rng_(rng), blocks_(block_names(f_)) {}
+// `tries` makes up for proposals that are seldom legal. Late ones give a loop its kind, after which little
+// else can be done with it.
+struct Weight {
+  const char* primitive;
+  int tries = 1;
+  bool late = false, cpu = true, gpu = true;
+};
+// clang-format off
+constexpr Weight kPrimitives[] = {
+    {"split", 4}, {"fuse", 4}, {"reorder", 4}, {"tile", 2}, {"loop_partition", 4}, {"add_unit_loop"},
+    {"parallel", 3, true, true, false}, {"vectorize", 4, true, true, false}, {"unroll", 2, true},
+    {"bind", 4, true, false, true},
+    {"compute_at", 8}, {"reverse_compute_at", 16}, {"compute_inline", 6}, {"reverse_compute_inline", 16},
+    {"cache_read", 3}, {"cache_write", 3}, {"set_scope"}, {"transform_layout", 3},
+    {"decompose_reduction", 4}, {"rfactor", 3}, {"fission", 4}, {"blockize", 3},
+    {"annotate"}, {"sample_factors"}, {"sample_choice"}, {"sample_location", 2}};
+// clang-format on
 
-  // "" where there is nothing to propose.
-  std::string line(const std::string& primitive) {
-    if (blocks_.empty()) return "";
-    if (primitive == "split") return split();
-    if (primitive == "fuse") return fuse();
-    if (primitive == "reorder") return reorder();
-    if (primitive == "tile") return tile();
-    if (primitive == "parallel") return with_loop("parallel ", below(3));
-    if (primitive == "vectorize") return with_loop("vectorize ", -1 - below(3));
-    if (primitive == "unroll") return with_loop("unroll ", -1 - below(4));
-    if (primitive == "bind")
-      return with_loop("bind ", below(4),
-                       " " + any({"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y", "vthread"}));
-    if (primitive == "compute_at" || primitive == "reverse_compute_at") return move(primitive);
-    if (primitive == "compute_inline" || primitive == "reverse_compute_inline")
-      return primitive + " " + any_block();
-    if (primitive == "cache_read") return cache_read();
-    if (primitive == "cache_write") return name("C") + " = cache_write " + any_block() + " " + scope();
-    if (primitive == "set_scope") return set_scope();
-    if (primitive == "decompose_reduction") return decompose();
-    if (primitive == "rfactor") return rfactor();
-    if (primitive == "fission") return fission();
-    if (primitive == "blockize") return with_loop(name("O") + " = blockize ", below(6));
-    if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
-    if (primitive == "transform_layout") return transform_layout();
-    if (primitive == "sample_factors") return sample_factors();
-    if (primitive == "sample_choice")
-      return name("q") + " = sample_choice [1, 2, 3, 4] -> " + std::to_string(1 + below(4));
-    if (primitive == "loop_partition") return partition();
-    if (primitive == "add_unit_loop")
-      return below(3) ? with_loop("u" + std::to_string(below(99)) + " = add_unit_loop ", below(5))
-                      : "add_unit_loop " + any_block();
-    if (primitive == "sample_location") return sample_location();
-    throw InternalError("the fuzzer doesn't know " + primitive);
+class Chooser {
+ public:
+  Chooser(std::mt19937_64& rng, const TraceOptions& o) : rng_(rng) {
+    for (const Weight& w : kPrimitives)
+      if ((o.cpu && w.cpu) || (o.gpu && w.gpu))
+        allowed_.insert(allowed_.end(), static_cast<size_t>(w.tries), &w);
+    for (const Weight*& f : favourites_) f = allowed_[rng_() % allowed_.size()];
+  }
+  const Weight& next() {
+    if (rng_() % 2) return *allowed_[rng_() % allowed_.size()];
+    return *favourites_[rng_() % favourites_.size()];
   }
 
  private:
-  int below(int n) { return static_cast<int>(rng_() % static_cast<uint64_t>(n)); }
-  template <class T>
-  T any(const std::vector<T>& items) {
-    return items[static_cast<size_t>(below(static_cast<int>(items.size())))];
-  }
-  std::string any(std::initializer_list<const char*> items) {
-    return *(items.begin() + below(static_cast<int>(items.size())));
-  }
-  std::string name(const std::string& stem) { return stem + "_" + std::to_string(s_.trace().steps.size()); }
-  std::string any_block() {
-    const bool there = std::find(blocks_.begin(), blocks_.end(), focus_) != blocks_.end();
-    return there && below(2) ? focus_ : any(blocks_);
-  }
-  std::string scope() { return any({"global", "shared", "local"}); }
-
-  // Loop number i of a block, from the inside where negative.
-  std::string with_loop(const std::string& before, int i, const std::string& after = "") {
-    const std::string block = any_block();
-    const auto loops = loops_of(f_, block);
-    if (loops.empty()) return "";
-    const int n = static_cast<int>(loops.size());
-    const int at = std::clamp(i < 0 ? n + i : i, 0, n - 1);
-    return before + block + "." + loops[static_cast<size_t>(at)].name + after;
-  }
-
-  std::string split() {
-    std::string factors =
-        any({"_, 2", "_, 3", "_, 4", "_, 5", "_, 2, 2", "_, 2, 3", "3, _", "2, _, 2", "_, 1", "4, 4"});
-    // A name that sample_* bound may stand for a factor.
-    const auto& steps = s_.trace().steps;
-    for (size_t i = steps.size(); i-- > 0;)
-      if (steps[i].primitive.starts_with("sample_") && below(2)) {
-        factors = "_, " + steps[i].results.back();
-        break;
-      }
-    return with_loop(
-        "split ", below(7),
-        " [" + factors + "]" + any({"", "", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}));
-  }
-
-  std::string partition() {
-    const std::string block = any_block();
-    const auto loops = loops_of(f_, block);
-    if (loops.empty() || blocks_.size() > 8) return "";  // copies of copies of ... grow
-    const LoopInfo& l = loops[static_cast<size_t>(below(static_cast<int>(loops.size())))];
-    const int n = static_cast<int>(std::max<int64_t>(l.extent, 2)), first = 1 + below(n);
-    const std::string second = below(3) ? "" : ", " + std::to_string(first + 1 + below(n));
-    return "loop_partition " + block + "." + l.name + " [" + std::to_string(first) + second + "]";
-  }
-
-  std::string fuse() {
-    const std::string block = any_block();
-    const auto loops = loops_of(f_, block);
-    if (loops.size() < 2) return "";
-    const int n = std::min<int>(2 + below(2), static_cast<int>(loops.size()));
-    const int first = below(static_cast<int>(loops.size()) - n + 1);
-    std::string names;
-    for (int i = 0; i < n; ++i) names += (i ? " " : "") + loops[static_cast<size_t>(first + i)].name;
-    return "fuse " + block + " (" + names + ")";
-  }
-
-  std::string reorder() {
-    const std::string block = any_block();
-    auto loops = loops_of(f_, block);
-    if (loops.size() < 2) return "";
-    if (below(2)) loops.erase(loops.begin() + below(static_cast<int>(loops.size())));
-    for (size_t i = loops.size(); i > 1; --i)
-      std::swap(loops[i - 1], loops[static_cast<size_t>(below(static_cast<int>(i)))]);
-    std::string names;
-    for (const LoopInfo& l : loops) names += (names.empty() ? "" : " ") + l.name;
-    return "reorder " + block + " (" + names + ")";
-  }
-
-  std::string tile() {
-    const std::string block = any_block();
-    const auto loops = loops_of(f_, block);
-    if (loops.size() < 2) return "";
-    const size_t first = static_cast<size_t>(below(static_cast<int>(loops.size()) - 1));
-    return "tile " + block + " (" + loops[first].name + " " + loops[first + 1].name + ") " +
-           any({"[2, 2]", "[2, 3]", "[3, 4]"});
-  }
-
-  // A block, and a loop around a block that shares a buffer with it.
-  std::string move(const std::string& primitive) {
-    for (const Step& s : s_.trace().steps)
-      if (s.primitive == "sample_location" && s.options[0].second == primitive && below(2))
-        return primitive + " " + s.args[0] + " " + s.results[0];
-    const std::string block = any_block();
-    const bool forward = primitive == "compute_at";
-    std::vector<std::string> partners;
-    for (const std::string& other : blocks_) {
-      if (other == block) continue;
-      const Block &producer = *find_block(f_, forward ? block : other),
-                  &consumer = *find_block(f_, forward ? other : block);
-      for (const BlockAccess& w : accesses_of(producer))
-        for (const BlockAccess& r : accesses_of(consumer))
-          if (w.write && r.read && w.buffer == r.buffer) partners.push_back(other);
-    }
-    if (partners.empty()) return "";
-    const std::string partner = any(partners);
-    const auto loops = loops_of(f_, partner);
-    return loops.empty() ? "" : primitive + " " + block + " " + partner + "." + any(loops).name;
-  }
-
-  // A name for a place; move() uses it half of the time where one has been bound.
-  std::string sample_location() {
-    const std::string moved = move(any({"compute_at", "compute_at", "reverse_compute_at"}));
-    if (moved.empty()) return "";
-    const Step s = parse_step(moved);
-    const std::string at = below(4) ? s.args[1] : any({"root", "inline"});
-    return name("l") + " = sample_location " + s.args[0] + " by=" + s.primitive + " -> " + at;
-  }
-
-  std::string cache_read() {
-    const std::string block = any_block();
-    std::vector<std::string> buffers;
-    for (const BlockAccess& a : accesses_of(*find_block(f_, block)))
-      if (a.read) buffers.push_back(a.buffer->name);
-    return buffers.empty() ? "" : name("R") + " = cache_read " + block + " " + any(buffers) + " " + scope();
-  }
-
-  std::vector<BufferDecl> temporaries() {
-    std::vector<BufferDecl> out = f_.allocs;
-    for_each_stmt(f_.body, [&](const Stmt& s) {
-      if (const auto* a = s.as<Alloc>()) out.push_back(a->decl);
-    });
-    return out;
-  }
-
-  std::string set_scope() {
-    const auto temps = temporaries();
-    return temps.empty() ? "" : "set_scope " + any(temps).buffer->name + " " + scope();
-  }
-
-  std::string decompose() {
-    std::vector<std::string> reductions;
-    for (const std::string& b : blocks_)
-      if (find_block(f_, b)->init) reductions.push_back(b);
-    if (reductions.empty()) return "";
-    const std::string block = any(reductions);
-    const auto loops = loops_of(f_, block);
-    return loops.empty() ? "" : name("Z") + " = decompose_reduction " + block + "." + any(loops).name;
-  }
-
-  // Loops around several statements; sometimes cut after one block.
-  std::string fission() {
-    std::vector<std::string> lines;
-    for_each_stmt(f_.body, [&](const Stmt& s) {
-      const auto* l = s.as<For>();
-      Stmt body = l ? l->body : Stmt();
-      while (body && body.as<Alloc>()) body = body.as<Alloc>()->body;
-      if (!body || !body.as<Seq>()) return;
-      std::vector<std::string> inside;
-      for_each_stmt(body, [&](const Stmt& b) {
-        if (b.as<Block>()) inside.push_back(b.as<Block>()->id->name);
-      });
-      if (inside.size() > 1)
-        lines.push_back("fission " + inside[0] + "." + l->var->name + (below(2) ? " at=" + any(inside) : ""));
-    });
-    return lines.empty() ? "" : any(lines);
-  }
-
-  std::string rfactor() {
-    std::vector<std::string> lines;
-    for (const std::string& b : blocks_)
-      for (const IterVar& i : find_block(f_, b)->iters)
-        for (const LoopInfo& l : loops_of(f_, b)) {
-          bool used = false;
-          for_each_expr(i.binding, [&](const Expr& e) {
-            used = used || (e.as<VarRef>() && e.as<VarRef>()->var->name == l.name);
-          });
-          if (used && i.kind == IterKind::reduce) lines.push_back(" = rfactor " + b + "." + l.name);
-        }
-    return lines.empty() ? "" : name("F") + any(lines) + any({"", "", " axis=0"});
-  }
-
-  std::string transform_layout() {
-    auto decls = temporaries();
-    for (const Param& p : f_.params)
-      if (p.role == Role::constant) decls.push_back(p.decl);
-    if (decls.empty()) return "";
-    const BufferDecl d = any(decls);
-    std::string vars, outer, inner;
-    const int split = below(static_cast<int>(d.shape.size()));
-    for (int i = 0; i < static_cast<int>(d.shape.size()); ++i) {
-      const std::string v(1, static_cast<char>('a' + i));
-      vars += (i ? ", " : "") + v;
-      outer += (i ? ", " : "") + v + (i == split ? "/2" : "");
-      if (i == split) inner = v + "%2";
-    }
-    return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + outer + ", " + inner + ")";
-  }
-
-  std::string sample_factors() {
-    const std::string block = any_block();
-    const auto loops = loops_of(f_, block);
-    if (loops.empty()) return "";
-    const LoopInfo l = any(loops);
-    DecisionSite site;
-    site.extent = l.extent;
-    site.parts = 2;
-    site.max = 4;
-    const auto d = draw_decision(site, rng_);
-    return name("f") + " " + name("g") + " = sample_factors " + block + "." + l.name + " parts=2 max=4 -> [" +
-           d[0] + ", " + d[1] + "]";
-  }
-
-  const Schedule& s_;
-  const PrimFunc& f_;
-  const std::string& focus_;
   std::mt19937_64& rng_;
-  std::vector<std::string> blocks_;
+  std::vector<const Weight*> allowed_;
+  std::array<const Weight*, 3> favourites_{};
 };
 
-struct Weight {
-  const char* primitive;
-  bool late;  // gives a loop its kind, after which little else can be done with it
-};
-constexpr Weight kPrimitives[] = {{"split", false},
-                                  {"fuse", false},
-                                  {"reorder", false},
-                                  {"tile", false},
-                                  {"parallel", true},
-                                  {"vectorize", true},
-                                  {"unroll", true},
-                                  {"bind", true},
-                                  {"compute_at", false},
-                                  {"reverse_compute_at", false},
-                                  {"compute_inline", false},
-                                  {"reverse_compute_inline", false},
-                                  {"cache_read", false},
-                                  {"cache_write", false},
-                                  {"set_scope", false},
-                                  {"decompose_reduction", false},
-                                  {"rfactor", false},
-                                  {"fission", false},
-                                  {"blockize", false},
-                                  {"annotate", false},
-                                  {"transform_layout", false},
-                                  {"sample_factors", false},
-                                  {"sample_choice", false},
-                                  {"loop_partition", false},
-                                  {"sample_location", false},
-                                  {"add_unit_loop", false}};
+// One line tried and counted.
+class Trier {
+ public:
+  Trier(Schedule& s, TraceCounts& counts, const TraceOptions& options)
+      : s_(s), counts_(counts), options_(options) {}
+  bool operator()(const std::string& primitive, const std::string& line) {
+    if (line.empty()) return false;
+    if (options_.on_try) options_.on_try(line);
+    TraceCounts::Row& row = counts_.rows[primitive];
+    try {
+      s_(line);
+      ++row.accepted;
+      return true;
+    } catch (const ScheduleError& e) {
+      ++row.refused[broken_requirement(e).second];
+      return false;
+    }
+  }
 
-const Weight& choose(std::mt19937_64& rng, const TraceCounts& counts) {
-  const auto accepted = [&](const Weight& w) {
-    const auto it = counts.rows.find(w.primitive);
-    return it == counts.rows.end() ? 0 : it->second.accepted;
-  };
-  const Weight *a = &kPrimitives[rng() % std::size(kPrimitives)],
-               *b = &kPrimitives[rng() % std::size(kPrimitives)];
-  if (rng() % 3 == 0) return *a;
-  return accepted(*a) <= accepted(*b) ? *a : *b;
+ private:
+  Schedule& s_;
+  TraceCounts& counts_;
+  const TraceOptions& options_;
+};
+
+// Gives every nest a loop over blocks and one over threads, as far as that is legal.
+void bind_all(const Schedule& s, Trier& attempt) {
+  for (const std::string& block : block_names(s.func())) {
+    bool blocks = false, threads = false;
+    for (const LoopInfo& l : loops_of(s.func(), block)) {
+      if (l.kind == ForKind::thread) blocks = threads = true;  // bound by the trace: leave it to it
+    }
+    for (const LoopInfo& l : loops_of(s.func(), block)) {
+      const char* tag = blocks ? " threadIdx.x" : " blockIdx.x";
+      if (threads || !attempt("bind", "bind " + block + "." + l.name + tag)) continue;
+      threads = blocks;
+      blocks = true;
+    }
+  }
 }
 
 }  // namespace
 
+const std::vector<std::string>& proposed_primitives() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out;
+    for (const Weight& w : kPrimitives) out.emplace_back(w.primitive);
+    return out;
+  }();
+  return names;
+}
+
+void TraceCounts::add(const TraceCounts& other) {
+  for (const auto& [name, row] : other.rows) {
+    rows[name].accepted += row.accepted;
+    for (const auto& [requirement, n] : row.refused) rows[name].refused[requirement] += n;
+  }
+}
+
 std::string print(const TraceCounts& counts) {
-  std::string out = "primitive                 accepted   refused\n";
+  std::string out = "primitive                 accepted   refused  by requirement\n";
   for (const auto& [name, row] : counts.rows) {
+    int64_t refused = 0;
+    std::string by;
+    for (const auto& [requirement, n] : row.refused) {
+      refused += n;
+      by += "  " + requirement + ": " + std::to_string(n);
+    }
     char line[96];
-    std::snprintf(line, sizeof line, "%-24s %9lld %9lld\n", name.c_str(),
-                  static_cast<long long>(row.accepted), static_cast<long long>(row.refused));
-    out += line;
+    std::snprintf(line, sizeof line, "%-24s %9lld %9lld", name.c_str(), static_cast<long long>(row.accepted),
+                  static_cast<long long>(refused));
+    out += line + by + "\n";
   }
   return out;
 }
 
-Schedule random_schedule(const PrimFunc& f, int wanted, std::mt19937_64& rng, TraceCounts& counts) {
+std::pair<std::string, std::string> broken_requirement(const ScheduleError& e) {
+  static const std::string words = " breaks requirement ";
+  const std::string& m = e.diagnostic().message;
+  const size_t at = m.find(words);
+  if (at == std::string::npos) return {"", "?"};
+  const size_t number = at + words.size(), space = m.find(' ', number), name = m.find(' ', space + 1) + 1;
+  const std::string primitive = m.substr(name, m.find(':', name) - name);
+  return {primitive == "every step" ? "" : primitive, m.substr(number, space - number)};
+}
+
+Schedule random_schedule(const PrimFunc& f, std::mt19937_64& rng, TraceCounts& counts,
+                         const TraceOptions& options) {
   Schedule s(f);
+  Trier attempt(s, counts, options);
+  Chooser choose(rng, options);
   const std::vector<std::string> blocks = block_names(f);
   const std::string focus = blocks.empty() ? "" : blocks[rng() % blocks.size()];
-  for (int tries = 0; tries < 12 * wanted && static_cast<int>(s.trace().steps.size()) < wanted; ++tries) {
-    const Weight& w = choose(rng, counts);
-    if (w.late && 2 * static_cast<int>(s.trace().steps.size()) < wanted) continue;
-    const std::string line = Proposer(s, focus, rng).line(w.primitive);
-    if (line.empty()) continue;
-    TraceCounts::Row& row = counts.rows[w.primitive];
-    ++(s.try_step(line) ? row.accepted : row.refused);
+  for (int tries = 0; tries < 12 * options.wanted; ++tries) {
+    const int accepted = static_cast<int>(s.trace().steps.size());
+    if (accepted >= options.wanted) break;
+    const Weight& w = choose.next();
+    if (w.late && 2 * accepted < options.wanted) continue;
+    attempt(w.primitive, propose(s, w.primitive, focus, options.gpu, rng));
   }
+  if (!options.cpu) bind_all(s, attempt);
   return s;
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("the example schedule of a convolution keeps its result") {
       check_well_formed(s.func());
     }
     CHECK(print(apply(before, parse_trace(print(s.trace())))) == print(s.func()));
-    const Comparison c = compare_runs(s.func(), run_original(before, 1), 1);
+    const Agreement c = compare_runs(s.func(), run_original(before, 1), 1);
     INFO(c.why << "\n" << print(s.func()));
     CHECK(c.same);
   }

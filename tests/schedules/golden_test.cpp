@@ -24,7 +24,7 @@ TEST_CASE("golden cases of the primitives") {
     const PrimFunc after = apply(before, parse_trace(c.text("schedule"), "steps"));
     check_well_formed(after);
     if (before.dims.empty()) {
-      const Comparison same = compare_runs(after, run_original(before, 7), 7);
+      const Agreement same = compare_runs(after, run_original(before, 7), 7);
       if (!same.same) throw InternalError(same.why);
     }
     return print(after);

@@ -51,7 +51,7 @@ TEST_CASE("the example of each primitive runs, uses it, and keeps the result") {
     }
     CHECK(uses);
     check_well_formed(s.func());
-    const Comparison c = compare_runs(s.func(), run_original(before, 3), 3);
+    const Agreement c = compare_runs(s.func(), run_original(before, 3), 3);
     CHECK(c.why == "");
     for (const schedules::OptionSpec& o : p.options) CHECK(std::string(o.meaning) != "");
   }

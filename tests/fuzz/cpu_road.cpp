@@ -1,0 +1,77 @@
+#include <cstring>
+
+#include "nestor/codegen.h"
+#include "nestor/error.h"
+#include "nestor/interpret.h"
+#include "runtime/kernel_rt.h"
+#include "tests/fuzz/road_common.h"
+#include "tests/fuzz/roads.h"
+
+namespace nestor {
+
+namespace {
+
+class CpuRoad : public Road {
+ public:
+  Entry add(const Subject& subject, const PrimFunc& scheduled, int64_t number) override {
+    Lowered l;
+    Entry entry = lower_for(target_, subject, scheduled, number, "f" + std::to_string(batch_.size()), l);
+    if (!entry.taken) return entry;
+    try {
+      workspace_bytes(l.lowered, 2);
+    } catch (const UserError& e) {
+      return {false, e.diagnostic().message, {}};
+    }
+    batch_.push_back(std::move(l));
+    return entry;
+  }
+
+  std::vector<std::pair<int64_t, Verdict>> run() override {
+    std::vector<PrimFunc> funcs;
+    for (const Lowered& l : batch_) funcs.push_back(l.lowered);
+    std::vector<std::pair<int64_t, Verdict>> out;
+    if (funcs.empty()) return out;
+    std::shared_ptr<JitModule> module;
+    try {
+      module = JitModule::compile(funcs, target_);
+    } catch (const std::exception& e) {
+      if (funcs.size() > 1) throw;
+      return {{batch_[0].number, {"machine", e.what()}}};
+    }
+    nestor_pool* pool = nestor_pool_create(2);
+    for (const Lowered& l : batch_) out.emplace_back(l.number, run_one(l, *module, pool));
+    nestor_pool_destroy(pool);
+    batch_.clear();
+    return out;
+  }
+
+ private:
+  static Verdict run_one(const Lowered& l, const JitModule& module, nestor_pool* pool) {
+    std::vector<Tensor> expected = l.args(), got = l.args();
+    InterpretOptions options;
+    options.check_races = true;
+    try {
+      interpret(l.lowered, expected, options);
+    } catch (const Error& e) {
+      return {"lowered", e.what()};
+    }
+    std::vector<void*> pointers;
+    for (Tensor& t : got) pointers.push_back(t.data());
+    Tensor workspace(DType::u8, {workspace_bytes(l.lowered, 2)});
+    std::memset(workspace.data(), 0xff, static_cast<size_t>(workspace.bytes()));  // NaN everywhere
+    if (module.lookup(l.lowered.name)(pointers.data(), workspace.data(), pool) != 0)
+      return {"machine", "the kernel returned an error"};
+    return agree(l, expected, got, "machine");
+  }
+
+  Target target_ = host_target();
+  std::vector<Lowered> batch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Road> cpu_road() {
+  return std::make_unique<CpuRoad>();
+}
+
+}  // namespace nestor

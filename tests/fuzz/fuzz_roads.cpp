@@ -1,0 +1,9 @@
+#include "tests/fuzz/roads.h"
+
+namespace nestor {
+
+Roads fuzz_roads() {
+  return {{"cpu", cpu_road}, {"cuda", cuda_road}};
+}
+
+}  // namespace nestor

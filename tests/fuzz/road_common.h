@@ -1,0 +1,27 @@
+// What the roads share: lowering, inputs in the form of lowered functions, and who agrees with whom.
+#pragma once
+
+#include "nestor/target.h"
+#include "nestor/tensor.h"
+#include "tests/fuzz/check_trace.h"
+
+namespace nestor {
+
+// A function on a road, its inputs real numbers.
+struct Lowered {
+  Subject subject;
+  PrimFunc scheduled, lowered;
+  int64_t number = 0;
+  std::vector<Tensor> args() const;  // flat and packed, fresh ones at each call
+};
+
+// Lowers, checking after every pass. The lowered function is called `name`.
+Road::Entry lower_for(const Target& target, const Subject& subject, const PrimFunc& scheduled, int64_t number,
+                      const std::string& name, Lowered& out);
+
+// `got`: the arguments after a run. Equal to the lowered function interpreted (`expected`), and within the
+// bounds of rounding of the unscheduled one.
+Verdict agree(const Lowered& l, const std::vector<Tensor>& expected, const std::vector<Tensor>& got,
+              const std::string& who);
+
+}  // namespace nestor
