@@ -20,6 +20,7 @@ show "$nestor" inspect $digits --dim batch=1 --stage fused
 title "2. One of its functions before and after its schedule (chosen in milliseconds, not tuned)"
 show "$nestor" inspect $digits --dim batch=1 --stage func --func gemm_bias
 show "$nestor" inspect $digits --dim batch=1 --stage schedule --func gemm_bias
+show "$nestor" inspect $digits --dim batch=1 --html "$out/digits.html"  # open it in a browser
 
 title "3. An illegal step, and what would be legal"
 matmul='MatMul(f32[64,48], const f32[48,80])'

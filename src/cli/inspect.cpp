@@ -65,8 +65,9 @@ int inspect_html(const InspectVerb& v, const CompileOptions& options) {
   const HtmlReport report = html_report(model, options, title, select(model.partition.funcs, v.func));
   write_text(v.html, report.html);
   if (!report.refused.empty()) throw report.refused.front();
-  fmt::print("{}: {:.1f} KiB, {} functions\n", v.html, static_cast<double>(report.html.size()) / 1024,
-             model.partition.funcs.size());
+  const size_t count = model.partition.funcs.size();
+  fmt::print("{}: {:.1f} KiB, {} function{}\n", v.html, static_cast<double>(report.html.size()) / 1024, count,
+             count == 1 ? "" : "s");
   return 0;
 }
 
