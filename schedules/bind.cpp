@@ -104,7 +104,8 @@ Primitive bind_row() {
        "parallel loop is around",
        "the threads of one block are 1024 at most"},
       {examples::kGrid, "bind Y.j threadIdx.x"},
-      run};
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

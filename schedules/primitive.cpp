@@ -31,6 +31,7 @@ Primitive loop_partition_row();
 Primitive add_unit_loop_row();
 Primitive sample_location_row();
 Primitive blockize_row();
+Primitive pad_einsum_row();
 
 const std::vector<Primitive>& primitives() {
   static const std::vector<Primitive> table = {
@@ -47,6 +48,7 @@ const std::vector<Primitive>& primitives() {
       sample_factors_row(),  sample_choice_row(),
       loop_partition_row(),  add_unit_loop_row(),
       sample_location_row(), blockize_row(),
+      pad_einsum_row(),
   };
   return table;
 }

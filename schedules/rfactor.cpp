@@ -17,7 +17,7 @@
 //  3. each of its partial results has an instance at the beginning of the other R loops;
 //  4. from the outermost R loop on there are only loops, sequences and other buffers' allocations on the way
 //     to the block;
-//  5. there no other block touches its buffer, and no instance runs twice.
+//  5. there no other block touches its buffer or writes what the init reads, and no instance runs twice.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -155,16 +155,20 @@ void check_surroundings(const StepContext& ctx, const Factoring& f) {
   const Place& p = f.loop.place;
   const Buffer& out = f.update->buffer;
   for (size_t i = p.depth_of(f.outermost); i < p.path.size(); ++i) {
-    if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == out)
-      ctx.refuse(4, 0, out->name + " is allocated inside of its reduction's loops", {p.path[i], f.outermost});
+    const auto* a = p.path[i].as<Alloc>();
+    const bool of_init = a && p.block().init && uses_buffer(p.block().init, a->decl.buffer);
+    if (a && (a->decl.buffer == out || of_init))
+      ctx.refuse(4, 0, a->decl.buffer->name + " is allocated inside of its reduction's loops",
+                 {p.path[i], f.outermost});
     if (p.path[i].as<If>() || p.path[i].as<LetStmt>())
       ctx.refuse(4, 0, "a statement other than a loop stands on the way", {p.path[i], p.stmt});
   }
   for (const Place& other : places(ctx.func().body))
     if (other.under(f.outermost) && !other.stmt.same_as(p.stmt))
       for (const BlockAccess& a : accesses_of(other.block()))
-        if (a.buffer == out)
-          ctx.forbid(5, 0, "block " + other.name() + " touches " + out->name + " inside of the reduction",
+        if (a.buffer == out || (a.write && p.block().init && uses_buffer(p.block().init, a.buffer)))
+          ctx.forbid(5, 0,
+                     "block " + other.name() + " touches " + a.buffer->name + " inside of the reduction",
                      {other.stmt, p.stmt});
   std::vector<Stmt> below;
   for (const Stmt& l : p.loops())
@@ -338,7 +342,8 @@ Primitive rfactor_row() {
        "iterators",
        semantic("each partial result has an instance at the beginning of the other R loops"),
        "from the outermost R loop on, only loops and sequences are on the way to the block",
-       semantic("there no other block touches the buffer, and no instance runs twice")},
+       semantic("there no other block touches the buffer or writes what the init reads, and no instance runs "
+                "twice")},
       {examples::kSums, "k0 k1 = split Y.k [_, 16]\nY_rf = rfactor Y.k1"},
       run};
 }

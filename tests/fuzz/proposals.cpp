@@ -38,6 +38,7 @@ class Proposer {
     if (primitive == "decompose_reduction") return decompose();
     if (primitive == "rfactor") return rfactor();
     if (primitive == "fission") return fission();
+    if (primitive == "pad_einsum") return pad_einsum();
     if (primitive == "blockize") return with_loop(name("O") + " = blockize ", below(6));
     if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
     if (primitive == "transform_layout") return transform_layout();
@@ -197,6 +198,14 @@ class Proposer {
     const std::string block = any(reductions);
     const auto loops = loops_of(f_, block);
     return loops.empty() ? "" : name("Z") + " = decompose_reduction " + block + "." + any(loops).name;
+  }
+
+  std::string pad_einsum() {
+    const std::string block = any_block();
+    std::string multiples;
+    for (size_t i = 0; i < find_block(f_, block)->iters.size(); ++i)
+      multiples += (i ? ", " : "") + any({"1", "2", "3", "4"});
+    return "pad_einsum " + block + " [" + multiples + "]";
   }
 
   // Loops around several statements; sometimes cut after one block.
