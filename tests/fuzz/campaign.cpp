@@ -35,7 +35,7 @@ std::vector<std::string> lines_of(const Trace& trace) {
   return out;
 }
 
-void say_failure(const Report& report, int64_t number, const Draft& d, const Verdict& v,
+void say_failure(const Report& report, int64_t number, const Draft& d, const Finding& v,
                  const std::vector<std::string>& steps) {
   std::vector<std::string> fields = {"fail", std::to_string(number), d.road, v.kind, v.what};
   fields.insert(fields.end(), steps.begin(), steps.end());
@@ -83,7 +83,7 @@ class Worker {
     report_.line({"done", std::to_string(number), d.function.name, std::to_string(steps.size()),
                   d.ragged ? "1" : "0"});
     const Subject subject{d.function.func, d.function.tolerance, seed_ + static_cast<uint64_t>(number)};
-    const Verdict v = check_trace(subject, *s);
+    const Finding v = check_trace(subject, *s);
     if (v.failed()) return say_failure(report_, number, d, v, steps);
     const auto maker = makers_.find(d.road);
     if (maker == makers_.end()) return;
@@ -287,7 +287,7 @@ Draft draft_case(uint64_t seed, int64_t number) {
   d.ragged = round % 2 == 0;
   d.function = make_function(static_cast<int>(number % kinds), draw_sizes(d.ragged, d.rng));
   const int64_t part = (number + 3 * round) % 20;
-  d.road = part < 7 ? "cpu" : part < 10 ? "cuda" : "";
+  d.road = part < 7 ? "cpu" : part < 10 ? "cuda" : part < 13 ? "proof" : "";
   d.options.cpu = d.road != "cuda";
   d.options.gpu = d.road != "cpu";
   d.options.wanted = 5 + static_cast<int>(d.rng() % 9);

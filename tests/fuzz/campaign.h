@@ -15,7 +15,7 @@ namespace nestor {
 // One case before its trace is drawn.
 struct Draft {
   FuzzFunction function;
-  std::string road;  // "cpu", "cuda", or empty: the interpreter alone
+  std::string road;  // "cpu", "cuda", "proof", or empty: the interpreter alone
   bool ragged = false;
   std::mt19937_64 rng;
   TraceOptions options;

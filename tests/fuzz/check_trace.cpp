@@ -23,7 +23,7 @@ std::string first_bad_step(const Subject& subject, const Trace& trace, const std
 
 }  // namespace
 
-Verdict check_trace(const Subject& subject, const Schedule& s) {
+Finding check_trace(const Subject& subject, const Schedule& s) {
   try {
     check_well_formed(s.func());
   } catch (const Error& e) {
@@ -37,7 +37,7 @@ Verdict check_trace(const Subject& subject, const Schedule& s) {
   return {};
 }
 
-Verdict replay(const std::vector<std::string>& steps, Schedule& s) {
+Finding replay(const std::vector<std::string>& steps, Schedule& s) {
   for (const std::string& step : steps) {
     try {
       s.try_step(step);
@@ -48,8 +48,8 @@ Verdict replay(const std::vector<std::string>& steps, Schedule& s) {
   return {};
 }
 
-Verdict check_all(const Subject& subject, const Schedule& s, const std::string& road, const Roads& roads) {
-  const Verdict v = check_trace(subject, s);
+Finding check_all(const Subject& subject, const Schedule& s, const std::string& road, const Roads& roads) {
+  const Finding v = check_trace(subject, s);
   const auto it = roads.find(road);
   if (v.failed() || it == roads.end()) return v;
   const auto way = it->second();

@@ -12,7 +12,7 @@
 
 namespace nestor {
 
-struct Verdict {
+struct Finding {
   std::string kind;  // "result", "step", "lowering", ...; empty: nothing is wrong
   std::string what;  // for the reader
   bool failed() const { return !kind.empty(); }
@@ -24,11 +24,11 @@ struct Subject {
   uint64_t seed = 1;  // of the inputs
 };
 
-Verdict check_trace(const Subject& subject, const Schedule& s);
+Finding check_trace(const Subject& subject, const Schedule& s);
 
-// Applies the steps that are legal and leaves out the others. Verdict "step" where one throws what isn't a
+// Applies the steps that are legal and leaves out the others. Finding "step" where one throws what isn't a
 // refusal.
-Verdict replay(const std::vector<std::string>& steps, Schedule& s);
+Finding replay(const std::vector<std::string>& steps, Schedule& s);
 
 // A way on from scheduled functions to something that runs. Many go together: compilers take longer to start
 // than to compile one of them.
@@ -38,15 +38,15 @@ class Road {
   struct Entry {
     bool taken = false;  // else the target can't express the schedule, with `why`
     std::string why;
-    Verdict verdict;  // lowering failed
+    Finding verdict;  // lowering failed
   };
   virtual Entry add(const Subject& subject, const PrimFunc& scheduled, int64_t number) = 0;
   // Runs all that was taken since the last call: number and verdict of each.
-  virtual std::vector<std::pair<int64_t, Verdict>> run() = 0;
+  virtual std::vector<std::pair<int64_t, Finding>> run() = 0;
 };
 using Roads = std::map<std::string, std::function<std::unique_ptr<Road>()>>;  // by name
 
 // check_trace, then the road where its name is known.
-Verdict check_all(const Subject& subject, const Schedule& s, const std::string& road, const Roads& roads);
+Finding check_all(const Subject& subject, const Schedule& s, const std::string& road, const Roads& roads);
 
 }  // namespace nestor

@@ -26,10 +26,10 @@ class CpuRoad : public Road {
     return entry;
   }
 
-  std::vector<std::pair<int64_t, Verdict>> run() override {
+  std::vector<std::pair<int64_t, Finding>> run() override {
     std::vector<PrimFunc> funcs;
     for (const Lowered& l : batch_) funcs.push_back(l.lowered);
-    std::vector<std::pair<int64_t, Verdict>> out;
+    std::vector<std::pair<int64_t, Finding>> out;
     if (funcs.empty()) return out;
     std::shared_ptr<JitModule> module;
     try {
@@ -46,7 +46,7 @@ class CpuRoad : public Road {
   }
 
  private:
-  static Verdict run_one(const Lowered& l, const JitModule& module, nestor_pool* pool) {
+  static Finding run_one(const Lowered& l, const JitModule& module, nestor_pool* pool) {
     std::vector<Tensor> expected = l.args(), got = l.args();
     InterpretOptions options;
     options.check_races = true;

@@ -26,8 +26,8 @@ class CudaRoad : public Road {
     return entry;
   }
 
-  std::vector<std::pair<int64_t, Verdict>> run() override {
-    std::vector<std::pair<int64_t, Verdict>> out;
+  std::vector<std::pair<int64_t, Finding>> run() override {
+    std::vector<std::pair<int64_t, Finding>> out;
     if (batch_.empty()) return out;
     std::optional<testing::Emulator> emulator;
     try {
@@ -43,7 +43,7 @@ class CudaRoad : public Road {
   }
 
  private:
-  Verdict run_one(size_t i, const testing::Emulator& emulator) const {
+  Finding run_one(size_t i, const testing::Emulator& emulator) const {
     const Lowered& l = batch_[i];
     std::vector<Tensor> expected = l.args();
     InterpretOptions options;
@@ -60,7 +60,7 @@ class CudaRoad : public Road {
       } catch (const testing::EmulationError& e) {
         return {"cuda", e.what()};
       }
-      const Verdict v = agree(l, expected, got, "cuda");
+      const Finding v = agree(l, expected, got, "cuda");
       if (v.failed()) return {v.kind, v.what + programs_[i].source};
     }
     return {};

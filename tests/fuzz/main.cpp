@@ -63,7 +63,7 @@ void report(const Failure& failure, const Arguments& a, const Roads& roads) {
 int run(const Arguments& a) {
   const Roads roads = fuzz_roads();
   if (!a.replay.empty()) {
-    const Verdict v = replay_files(a.replay, roads);
+    const Finding v = replay_files(a.replay, roads);
     std::cout << (v.failed() ? v.kind + ": " + v.what : "nothing is wrong") << "\n";
     return v.failed() ? 1 : 0;
   }

@@ -80,7 +80,7 @@ Road::Entry lower_for(const Target& target, const Subject& subject, const PrimFu
   return {true, "", {}};
 }
 
-Verdict agree(const Lowered& l, const std::vector<Tensor>& expected, const std::vector<Tensor>& got,
+Finding agree(const Lowered& l, const std::vector<Tensor>& expected, const std::vector<Tensor>& got,
               const std::string& who) {
   for (size_t i = 0; i < expected.size(); ++i)
     for (int64_t k = 0; k < expected[i].size(); ++k)
@@ -89,7 +89,7 @@ Verdict agree(const Lowered& l, const std::vector<Tensor>& expected, const std::
                          std::to_string(got[i].get(k)) + ", the lowered function interpreted gives " +
                          std::to_string(expected[i].get(k)) + "\n" + print(l.lowered)};
   const std::string beyond = beyond_rounding(l, got);
-  return beyond.empty() ? Verdict{} : Verdict{who + " bound", beyond + "\n" + print(l.lowered)};
+  return beyond.empty() ? Finding{} : Finding{who + " bound", beyond + "\n" + print(l.lowered)};
 }
 
 }  // namespace nestor

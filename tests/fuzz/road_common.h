@@ -21,7 +21,7 @@ Road::Entry lower_for(const Target& target, const Subject& subject, const PrimFu
 
 // `got`: the arguments after a run. Equal to the lowered function interpreted (`expected`), and within the
 // bounds of rounding of the unscheduled one.
-Verdict agree(const Lowered& l, const std::vector<Tensor>& expected, const std::vector<Tensor>& got,
+Finding agree(const Lowered& l, const std::vector<Tensor>& expected, const std::vector<Tensor>& got,
               const std::string& who);
 
 }  // namespace nestor

@@ -1,4 +1,4 @@
-// From scheduled functions to machine code and to emulated CUDA.
+// From scheduled functions to machine code, to emulated CUDA, and to a proof.
 #pragma once
 
 #include "tests/fuzz/check_trace.h"
@@ -11,6 +11,9 @@ std::unique_ptr<Road> cpu_road();
 // "cuda": lowered, emitted, compiled in batches as C++ behind tests/cuda/emulation.h, run in three orders of
 // threads; bit for bit what the lowered function is when interpreted.
 std::unique_ptr<Road> cuda_road();
+
+// "proof": verify_schedule calls none wrong, and proves them all where no data decide what is read.
+std::unique_ptr<Road> proof_road();
 
 Roads fuzz_roads();
 

@@ -20,12 +20,12 @@ namespace {
 
 constexpr double kSilence = 20;  // seconds that one case may take
 
-Verdict in_child(const std::function<Verdict()>& check) {
-  Verdict v;
+Finding in_child(const std::function<Finding()>& check) {
+  Finding v;
   bool said = false;
   const std::string death = run_child(
       [&](const Report& report) {
-        const Verdict found = check();
+        const Finding found = check();
         report.line({"verdict", found.kind, found.what});
       },
       kSilence,
@@ -57,7 +57,7 @@ class Shrinker {
   bool accept(const SmallCase& c) {
     if (std::chrono::steady_clock::now() > until_) return false;
     ++s_.tried;
-    const Verdict v = try_case(c, roads_);
+    const Finding v = try_case(c, roads_);
     if (v.kind != s_.verdict.kind) return false;
     s_.small = c;
     s_.verdict = v;
@@ -145,12 +145,12 @@ SmallCase small_case(const Failure& failure, uint64_t seed) {
           d.function.tolerance};
 }
 
-Verdict try_case(const SmallCase& c, const Roads& roads) {
-  return in_child([&]() -> Verdict {
+Finding try_case(const SmallCase& c, const Roads& roads) {
+  return in_child([&]() -> Finding {
     const Subject subject{c.func(), c.tolerance, c.seed};
     check_well_formed(subject.func);
     Schedule s(subject.func);
-    const Verdict v = replay(c.steps, s);
+    const Finding v = replay(c.steps, s);
     return v.failed() ? v : check_all(subject, s, c.road, roads);
   });
 }
@@ -173,7 +173,7 @@ Shrunk shrink(const Failure& failure, uint64_t seed, const Roads& roads, double 
   return out;
 }
 
-std::vector<std::string> write_case(const SmallCase& c, const Verdict& v, const std::string& dir,
+std::vector<std::string> write_case(const SmallCase& c, const Finding& v, const std::string& dir,
                                     const std::string& stem) {
   std::filesystem::create_directories(dir);
   const std::string base = dir + "/" + stem;
@@ -185,7 +185,7 @@ std::vector<std::string> write_case(const SmallCase& c, const Verdict& v, const 
   return {base + ".nest", base + ".sched"};
 }
 
-Verdict replay_files(const std::string& sched, const Roads& roads) {
+Finding replay_files(const std::string& sched, const Roads& roads) {
   const auto read = [](const std::string& path) {
     std::ifstream in(path);
     if (!in) throw UserError("there is no file " + path);
@@ -203,11 +203,11 @@ Verdict replay_files(const std::string& sched, const Roads& roads) {
   const Subject subject{parse_func(read(nest), nest), std::stod(field("tolerance")),
                         std::stoull(field("seed"))};
   const std::string road = field("road");
-  return in_child([&]() -> Verdict {
+  return in_child([&]() -> Finding {
     Schedule s(subject.func);
     std::vector<std::string> steps;
     for (const Step& step : parse_trace(text, sched).steps) steps.push_back(print(step));
-    const Verdict v = replay(steps, s);
+    const Finding v = replay(steps, s);
     return v.failed() ? v : check_all(subject, s, road, roads);
   });
 }

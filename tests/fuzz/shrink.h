@@ -24,19 +24,19 @@ SmallCase small_case(const Failure& failure, uint64_t seed);
 
 // In a process of its own: what becomes of the case, "crash" included. Nothing where the function itself
 // makes no sense.
-Verdict try_case(const SmallCase& c, const Roads& roads);
+Finding try_case(const SmallCase& c, const Roads& roads);
 
 struct Shrunk {
   SmallCase small;
-  Verdict verdict;
+  Finding verdict;
   int tried = 0;
 };
 Shrunk shrink(const Failure& failure, uint64_t seed, const Roads& roads, double seconds = 60);
 
 // DIR/STEM.nest and DIR/STEM.sched, for `nestor verify STEM.nest --schedule STEM.sched` and for replay_files.
-std::vector<std::string> write_case(const SmallCase& c, const Verdict& v, const std::string& dir,
+std::vector<std::string> write_case(const SmallCase& c, const Finding& v, const std::string& dir,
                                     const std::string& stem);
-Verdict replay_files(const std::string& sched, const Roads& roads);
+Finding replay_files(const std::string& sched, const Roads& roads);
 
 // The function without a block: what it wrote becomes an input, what only it read goes, what is read no more
 // becomes an output.
