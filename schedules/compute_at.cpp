@@ -128,6 +128,24 @@ std::vector<std::optional<Bound>> bounds_read(const Move& m) {
   return out;
 }
 
+// Where none of the consumers runs, what the producer reads need not be there.
+std::vector<IterVar> guards_of(const Move& m) {
+  std::vector<IterVar> out;
+  bool first = true;
+  for (const Place& c : m.consumers) {
+    if (!c.under(m.loop.stmt)) continue;
+    const std::vector<IterVar> guards = standing_guards(c, m.loop.stmt);
+    if (first) out = guards;
+    std::erase_if(out, [&](const IterVar& o) {
+      return std::none_of(guards.begin(), guards.end(), [&](const IterVar& g) {
+        return same_expr(o.binding, g.binding) && same_expr(o.extent, g.extent);
+      });
+    });
+    first = false;
+  }
+  return out;
+}
+
 PrimFunc run(StepContext& ctx) {
   if (const std::string at = ctx.location(1); !at.empty()) {
     const Place p = ctx.block(0);
@@ -152,7 +170,7 @@ PrimFunc run(StepContext& ctx) {
     if (dims[d] >= 0 && bounds[d])
       spans[static_cast<size_t>(dims[d])] =
           span_of(*bounds[d], m.block.block().iters[static_cast<size_t>(dims[d])]);
-  const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt);
+  const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards_of(m));
 
   std::vector<Stmt> consumers;
   for (const Place& c : m.consumers) consumers.push_back(c.stmt);

@@ -92,6 +92,18 @@ void check_visible(const StepContext& ctx, int requirement, const Place& p, cons
   }
 }
 
+std::vector<IterVar> standing_guards(const Place& q, const Stmt& loop) {
+  std::vector<IterVar> out;
+  for (const IterVar& i : q.block().iters) {
+    if (!is_guard(q.block(), i)) continue;
+    bool stands = true;
+    for (const Stmt& l : q.loops())
+      stands = stands && (q.depth_of(l) <= q.depth_of(loop) || !uses_var(i.binding, as_for(l).var));
+    if (stands) out.push_back(i);
+  }
+  return out;
+}
+
 size_t order_of(const std::vector<Place>& all, const Stmt& block) {
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i].stmt.same_as(block)) return i;

@@ -22,6 +22,9 @@ IterSpan span_of(const Bound& b, const IterVar& i);  // the whole domain where t
 Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>& spans, const Stmt& loop,
              const std::vector<IterVar>& guards = {});
 size_t count_spatial(const Block& b);  // without guards
+// The guards of a block below `loop` that only loops down to it decide: where they don't hold nothing of the
+// block runs.
+std::vector<IterVar> standing_guards(const Place& q, const Stmt& loop);
 
 // The block's buffers can be seen from the loop's body, and live there at least as long as `out`.
 void check_visible(const StepContext& ctx, int requirement, const Place& p, const LoopRef& loop);

@@ -204,16 +204,11 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
 std::vector<IterVar> guards_of(const Move& m) {
   std::vector<IterVar> out;
   for (const Place& q : m.producers)
-    for (const IterVar& i : q.block().iters) {
-      if (!is_guard(q.block(), i)) continue;
-      bool stands = true;
-      for (const Stmt& l : q.loops())
-        stands = stands && (q.depth_of(l) <= q.depth_of(m.loop.stmt) || !uses_var(i.binding, as_for(l).var));
-      const bool again = std::any_of(out.begin(), out.end(), [&](const IterVar& o) {
-        return same_expr(o.binding, i.binding) && same_expr(o.extent, i.extent);
-      });
-      if (stands && !again) out.push_back(i);
-    }
+    for (const IterVar& i : standing_guards(q, m.loop.stmt))
+      if (std::none_of(out.begin(), out.end(), [&](const IterVar& o) {
+            return same_expr(o.binding, i.binding) && same_expr(o.extent, i.extent);
+          }))
+        out.push_back(i);
   return out;
 }
 
