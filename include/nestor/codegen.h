@@ -42,14 +42,15 @@ class JitModule {
 
 std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& target, bool optimized = true);
 std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target);
-// Labels and instructions only, each instruction with the line of print(lowered) that it was made of; 0: of none.
-struct AsmLine {
+// A line of machine code or of CUDA source, and the line of print(lowered) that it was made of; 0: of none.
+struct CodeLine {
   std::string text;
   int line = 0;
 };
-std::vector<AsmLine> emit_asm_with_lines(const PrimFunc& lowered, const Target& target);
-// The same from the text of an assembler listing; places come from its .loc directives.
-std::vector<AsmLine> parse_asm(const std::string& assembly, const Target& target);
+std::vector<CodeLine> emit_asm_with_lines(const PrimFunc& lowered, const Target& target);  // labels and instructions only
+std::vector<CodeLine> emit_cuda_with_lines(const PrimFunc& lowered, const Target& target);
+// The first from the text of an assembler listing; places come from its .loc directives.
+std::vector<CodeLine> parse_asm(const std::string& assembly, const Target& target);
 std::string emit_object(const std::vector<PrimFunc>& lowered,
                         const Target& target);  // bytes of an ELF object
 

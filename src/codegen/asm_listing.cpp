@@ -22,9 +22,9 @@ std::string without_comment(const std::string& line, char comment) {
 
 }  // namespace
 
-std::vector<AsmLine> parse_asm(const std::string& assembly, const Target& target) {
+std::vector<CodeLine> parse_asm(const std::string& assembly, const Target& target) {
   const char comment = target.arch() == "aarch64" ? '/' : '#';
-  std::vector<AsmLine> out;
+  std::vector<CodeLine> out;
   int line = 0;
   bool code = true;
   for (size_t from = 0; from < assembly.size();) {

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "nestor/print.h"
 #include "nestor/simplify.h"
 #include "src/codegen/cuda_kernels.h"
 
@@ -29,13 +30,16 @@ struct CudaText {
 
 class CudaWriter {
  public:
-  CudaWriter(const KernelPart& part, CudaHelpers& helpers);
+  // `printed`: the lowered function's text, if one wants to know which line of it each line written comes from.
+  CudaWriter(const KernelPart& part, CudaHelpers& helpers, const Printed* printed);
   std::string write();
+  const std::vector<int>& lines() const { return lines_; }  // of what write() gave; 0: of no line
 
  private:
   // cuda_stmt.cpp
   std::string signature();
   void stmt(const Stmt& s);
+  void node(const Stmt& s);
   void loop(const For& f);
   void thread_loop(const For& f);
   void store(const Store& s);
@@ -71,7 +75,10 @@ class CudaWriter {
 
   const KernelPart& part_;
   CudaHelpers& helpers_;
+  const Printed* printed_;
   std::string out_;
+  std::vector<int> lines_;
+  int here_ = 0;  // the line of the statement that is being written
   int indent_ = 1;
   bool in_index_ = false;
   bool narrow_ = false;  // index arithmetic fits in int

@@ -1,4 +1,4 @@
-// Statements as CUDA C++, and the file around the kernels. A thread loop becomes a constant, its blockIdx or
+// Statements as CUDA C++. A thread loop becomes a constant, its blockIdx or
 // threadIdx; all other loops stay. The names are the IR's, so that the text can be read beside the schedule.
 #include <fmt/format.h>
 
@@ -51,14 +51,10 @@ bool has_barrier(const Stmt& s) {
   return found;
 }
 
-std::string sizes(const std::array<int64_t, 3>& d) {
-  if (d[1] == 1 && d[2] == 1) return std::to_string(d[0]);
-  return fmt::format("({}, {}, {})", d[0], d[1], d[2]);
-}
-
 }  // namespace
 
-CudaWriter::CudaWriter(const KernelPart& part, CudaHelpers& helpers) : part_(part), helpers_(helpers) {}
+CudaWriter::CudaWriter(const KernelPart& part, CudaHelpers& helpers, const Printed* printed)
+    : part_(part), helpers_(helpers), printed_(printed) {}
 
 std::string CudaWriter::write() {
   narrow_ = fits_int();
@@ -70,6 +66,8 @@ std::string CudaWriter::write() {
     if (a && a->decl.scope == Scope::shared) declare_buffer(a->decl, "__shared__ ");
   });
   stmt(part_.body);
+  lines_.insert(lines_.begin(), static_cast<size_t>(std::count(header.begin(), header.end(), '\n')), 0);
+  lines_.push_back(0);
   return header + out_ + "}\n";
 }
 
@@ -118,6 +116,7 @@ bool CudaWriter::fits_int() const {
 
 void CudaWriter::line(const std::string& text) {
   out_ += std::string(static_cast<size_t>(indent_) * 2, ' ') + text + "\n";
+  lines_.push_back(here_);
 }
 
 void CudaWriter::nested(const std::string& open, const std::function<void()>& inside) {
@@ -150,6 +149,14 @@ void CudaWriter::declare_buffer(const BufferDecl& d, const std::string& prefix) 
 }
 
 void CudaWriter::stmt(const Stmt& s) {
+  const int around = here_;
+  if (printed_)
+    if (const auto it = printed_->spans.find(s.get()); it != printed_->spans.end()) here_ = it->second.line;
+  node(s);
+  here_ = around;
+}
+
+void CudaWriter::node(const Stmt& s) {
   match(
       s,
       [&](const Seq& seq) {
@@ -236,34 +243,6 @@ void CudaWriter::require_all_threads(const Buffer& b) const {
           << part_.launch.name << " stores to " << b->name << " outside of its " << name_of(tag)
           << " loop (pass merge_threads)";
     }
-}
-
-CudaProgram make_cuda(const PrimFunc& lowered, const Target& target) {
-  const KernelParts parts = cut_kernels(lowered);
-  CudaProgram out;
-  std::vector<std::string> names;
-  for (const Param& p : lowered.params) names.push_back(p.decl.buffer->name);
-  for (const BufferDecl& d : parts.temporaries) {
-    out.temporary_bytes.push_back(elements_of(d) * bytes_of(d.buffer->type.dtype));
-    names.push_back(d.buffer->name);
-  }
-  out.source = fmt::format("// {}, for {}. Launched in this order, on one stream:\n", lowered.name,
-                           target.sm.empty() ? "CUDA" : target.sm);
-  CudaHelpers helpers;
-  std::string kernels;
-  for (const KernelPart& part : parts.kernels) {
-    std::string args;
-    for (const int a : part.launch.args) args += (args.empty() ? "" : ", ") + names[static_cast<size_t>(a)];
-    out.source += fmt::format("//   {}<<<{}, {}>>>({})\n", part.launch.name, sizes(part.launch.grid),
-                              sizes(part.launch.block), args);
-    kernels += "\n" + CudaWriter(part, helpers).write();
-    out.kernels.push_back(part.launch);
-  }
-  for (size_t t = 0; t < parts.temporaries.size(); ++t)
-    out.source += fmt::format("// {}: a temporary of {} bytes in device memory\n",
-                              names[lowered.params.size() + t], out.temporary_bytes[t]);
-  out.source += helper_text(helpers) + kernels;
-  return out;
 }
 
 }  // namespace nestor

@@ -145,7 +145,7 @@ std::string emit_llvm_ir(const std::vector<PrimFunc>& lowered, const Target& tar
 std::string emit_asm(const std::vector<PrimFunc>& lowered, const Target& target) {
   return emit(lowered, target, true);
 }
-std::vector<AsmLine> emit_asm_with_lines(const PrimFunc& lowered, const Target& target) {
+std::vector<CodeLine> emit_asm_with_lines(const PrimFunc& lowered, const Target& target) {
   const auto machine = make_target_machine(target);
   llvm::LLVMContext context;
   const auto module = build_module_with_lines(parse_func(print(lowered)), target, *machine, context);

@@ -1,6 +1,5 @@
 #include "src/report/function_json.h"
 
-#include "nestor/cuda.h"
 #include "nestor/flops.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
@@ -87,20 +86,17 @@ void add_lowered(Json& out, const PrimFunc& scheduled, const Target& target, Tab
   const std::vector<std::vector<int>> links = link_lines(scheduled, lowered);
   out["lowered"] = lines_json(print(lowered), tables);
   out["links"] = links_json(links, tables);
-  Json code = Json::array(), lines = Json::array(), code_links = Json::array();
-  if (target.kind == TargetKind::cuda) {
-    code = lines_json(emit_cuda(lowered, target), tables);
-  } else {
-    const std::vector<AsmLine> listing = emit_asm_with_lines(lowered, target);
-    for (const AsmLine& l : listing) {
-      code.push_back(tables.strings.add(l.text));
-      lines.push_back(l.line);
-    }
-    code_links = links_json(link_code(listing, links), tables);
+  const bool cuda = target.kind == TargetKind::cuda;
+  const std::vector<CodeLine> listing =
+      cuda ? emit_cuda_with_lines(lowered, target) : emit_asm_with_lines(lowered, target);
+  Json code = Json::array(), lines = Json::array();
+  for (const CodeLine& l : listing) {
+    code.push_back(tables.strings.add(l.text));
+    lines.push_back(l.line);
   }
   out["code"] = std::move(code);
   out["code_lines"] = std::move(lines);
-  out["code_links"] = std::move(code_links);
+  out["code_links"] = links_json(link_code(listing, links), tables);
 }
 
 }  // namespace

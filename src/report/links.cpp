@@ -195,9 +195,12 @@ std::vector<std::vector<int>> link_lines(const PrimFunc& scheduled, const PrimFu
   return lines;
 }
 
-std::vector<std::vector<int>> link_code(const std::vector<AsmLine>& code,
+std::vector<std::vector<int>> link_code(const std::vector<CodeLine>& code,
                                         const std::vector<std::vector<int>>& lines) {
-  const auto begins_function = [](const AsmLine& l) { return l.text[0] != '\t' && l.text[0] != '.'; };
+  // At the margin, and no label inside a function: what CUDA source says around kernels is there too.
+  const auto begins_function = [](const CodeLine& l) {
+    return l.text.empty() || (l.text[0] != '\t' && l.text[0] != ' ' && l.text[0] != '.');
+  };
   std::vector<Loops> out(code.size());
   Loops before;
   for (size_t i = 0; i < code.size();) {

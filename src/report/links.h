@@ -19,7 +19,7 @@ std::vector<std::vector<int>> link_lines(const PrimFunc& scheduled, const PrimFu
 // The loops of machine code whose instructions have lines of the lowered text, by the result of link_lines.
 // What has no line (moved by LLVM, or made by it) belongs to the loops that the code before and after it
 // share.
-std::vector<std::vector<int>> link_code(const std::vector<AsmLine>& code,
+std::vector<std::vector<int>> link_code(const std::vector<CodeLine>& code,
                                         const std::vector<std::vector<int>>& lines);
 
 }  // namespace nestor::report

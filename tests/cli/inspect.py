@@ -123,6 +123,40 @@ def refused_step():
             "--steps walks up to the refused step", p.stdout)
 
 
+def edited(lines, edits, strings):
+    """The lines after a step, as the page makes them of its data."""
+    out, at = [], 0
+    for edit in edits:
+        if isinstance(edit, int):
+            out += lines[at:at + edit] if edit > 0 else []
+            at += abs(edit)
+        else:
+            out += [strings[i] for i in edit[1:]]
+            at += len(edit) - 1 if edit[0] == "~" else 0
+    t.check(at == len(lines), "a step's edits use up the lines before it")
+    return out
+
+
+def page():
+    t.succeeds("--html", "inspect", *BATCH, "--html", "page.html")
+    with open("page.html") as f:
+        text = f.read()
+    t.check(not re.search(r"(src|href)=.?(https?:|//)|@import|url\((?!data:)", text), "the page refers to nothing outside")
+    t.check("{{" not in re.sub(r"<script.*</script>", "", text, flags=re.S), "all of the page's parts are in it")
+    data = json.loads(re.search(r'<script id="data" type="application/json">(.*?)</script>', text, re.S)[1])
+    t.check(len(data["funcs"]) == len(data["names"]) == 6, "it has every function")
+    for i, name in enumerate(data["names"]):
+        func = data["funcs"][str(i)]
+        lines = [data["strings"][s] for s in func["start"]]
+        for step in func["steps"]:
+            lines = edited(lines, step["edits"], data["strings"])
+        schedule = t.run("inspect", *BATCH, "--func", name, "--stage", "schedule").stdout
+        t.check(lines == [l for l in schedule.rstrip().split("\n") if not l.startswith("#")], f"the steps of {name} lead to its schedule")
+    again = t.run("inspect", *BATCH, "--html", "again.html")
+    t.check(again.returncode == 0 and open("again.html").read() == text, "the page is the same twice")
+    t.refuses("--html into nowhere", ["inspect", *BATCH, "--html", "no/such/folder/page.html"], "no/such/folder/page.html")
+
+
 def dumps():
     dumps = t.succeeds("--dump-after all", "inspect", *BATCH, "--dump-after", "all", "--func", "conv*")
     passes = re.findall(r"^# after (\w+):", dumps, re.M)
@@ -143,6 +177,6 @@ def own_operator():
     t.refuses("a template without", ["verify", op], op, "--dim N=")
 
 
-for part in (stages, round_trip, figures, steps, refused_step, dumps, own_operator):
+for part in (stages, round_trip, figures, steps, refused_step, page, dumps, own_operator):
     part()
 t.finish()

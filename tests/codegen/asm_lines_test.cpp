@@ -4,6 +4,7 @@
 
 #include "catch.h"
 #include "nestor/codegen.h"
+#include "nestor/cuda.h"
 #include "nestor/parse.h"
 #include "nestor/print.h"
 
@@ -36,8 +37,8 @@ int line_with(const std::string& text, const std::string& part) {
   return -1;
 }
 
-int line_of(const std::vector<AsmLine>& listing, const std::string& mnemonic) {
-  for (const AsmLine& l : listing)
+int line_of(const std::vector<CodeLine>& listing, const std::string& mnemonic) {
+  for (const CodeLine& l : listing)
     if (l.text.find(mnemonic) != std::string::npos) return l.line;
   return -1;
 }
@@ -57,7 +58,7 @@ TEST_CASE("instructions have the line of their statement") {
     // Every branch back belongs to a loop's header.
     const int i = line_with(text, "for i"), j = line_with(text, "parallel j"), k = line_with(text, "for k");
     std::vector<int> branches;
-    for (const AsmLine& l : listing)
+    for (const CodeLine& l : listing)
       if (l.text.rfind(arm ? "\tb." : "\tj", 0) == 0) branches.push_back(l.line);
     for (const int loop : {i, j, k}) CHECK(std::count(branches.begin(), branches.end(), loop) >= 1);
   }
@@ -67,16 +68,49 @@ TEST_CASE("lines change no instruction, and nothing else is in the listing") {
   const PrimFunc f = sample();
   for (const char* name : {"x86-64-v4", "aarch64"}) {
     const Target target = parse_target(name);
-    const auto texts = [&](const std::vector<AsmLine>& listing) {
+    const auto texts = [&](const std::vector<CodeLine>& listing) {
       std::vector<std::string> out;
-      for (const AsmLine& l : listing) out.push_back(l.text);
+      for (const CodeLine& l : listing) out.push_back(l.text);
       // LLVM's aarch64 orders the set-up of a call differently beside debug locations.
       if (target.arch() == "aarch64") std::sort(out.begin(), out.end());
       return out;
     };
     const auto with = emit_asm_with_lines(f, target), without = parse_asm(emit_asm({f}, target), target);
     CHECK(texts(with) == texts(without));
-    for (const AsmLine& l : without) CHECK(l.line == 0);
-    for (const AsmLine& l : with) CHECK((l.text[0] != '\t' || l.text[1] != '.'));
+    for (const CodeLine& l : without) CHECK(l.line == 0);
+    for (const CodeLine& l : with) CHECK((l.text[0] != '\t' || l.text[1] != '.'));
   }
+}
+
+TEST_CASE("CUDA source knows its lines too, and is the same text") {
+  const PrimFunc f = parse_func(R"(
+func sample(in A: f32[4096], out Y: f32[4096]) {
+  blockIdx.x b in 32 {
+    threadIdx.x t in 128 {
+      if b*128+t < 4000 {
+        Y[b*128+t] = sqrt(A[b*128+t])
+      }
+    }
+  }
+})");
+  const Target target = parse_target("cuda:sm_80");
+  const std::string text = print(f);
+  std::string source;
+  int found = 0;
+  for (const CodeLine& l : emit_cuda_with_lines(f, target)) {
+    source += l.text + "\n";
+    const auto is = [&](const char* here, const char* there) {
+      if (l.text.find(here) == std::string::npos) return;
+      INFO(l.text);
+      CHECK(l.line == line_with(text, there));
+      ++found;
+    };
+    is("= blockIdx.x", "blockIdx.x b");
+    is("= threadIdx.x", "threadIdx.x t");
+    is("if (", "if b");
+    is("sqrt", "sqrt");
+    if (l.text.find("__global__") != std::string::npos) CHECK(l.line == 0);
+  }
+  CHECK(found == 4);
+  CHECK(source == emit_cuda(f, target));
 }

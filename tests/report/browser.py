@@ -1,4 +1,4 @@
-"""A headless Chromium driven through its chromedriver, with nothing but the standard library: WebDriver is JSON over HTTP."""
+"""A headless Chromium driven through its chromedriver. WebDriver is JSON over HTTP: the standard library is enough."""
 
 import base64
 import json
@@ -34,8 +34,10 @@ class Browser:
                      f"--user-data-dir={self.profile}", f"--window-size={width},{height}"]
         options = {"binary": browser, "args": arguments}
         if mobile:
-            options["mobileEmulation"] = {"deviceMetrics": {"width": width, "height": height, "pixelRatio": 2, "touch": True}}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+            metrics = {"width": width, "height": height, "pixelRatio": 2, "touch": True}
+            options["mobileEmulation"] = {"deviceMetrics": metrics}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options,
+                  "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
         deadline = time.monotonic() + 60
         while True:
             try:

@@ -20,7 +20,8 @@ function cost_of(table_row) {
 // the line's number in the step's text; lines that are gone have none.
 function states_of(func) {
   let text = func.start.map(string);
-  const states = [{ step: "", lines: text.map((t, i) => ({ mark: " ", text: t, at: i + 1 })), loops: loops_of(func.loops) }];
+  const first = text.map((t, i) => ({ mark: " ", text: t, at: i + 1 }));
+  const states = [{ step: "", lines: first, loops: loops_of(func.loops) }];
   for (const step of func.steps) {
     const lines = [], next = [];
     let from = 0;

@@ -40,10 +40,12 @@ function draw_call(n, share) {
     svg("text", { class: "name", x: 12, y: 21 }, cut(data.names[call.func], 30)));
   n.rows.forEach((row, r) => {
     for (const chip of row)
-      box.append(svg("rect", { class: "chip", x: 12 + chip.x, y: 31 + 23 * r, width: chip.width, height: 18, rx: 4 }),
+      box.append(
+        svg("rect", { class: "chip", x: 12 + chip.x, y: 31 + 23 * r, width: chip.width, height: 18, rx: 4 }),
         svg("text", { class: "op", x: 12 + chip.x + chip.width / 2, y: 44 + 23 * r }, cut(chip.op, 30)));
   });
-  if (share > 0.002) box.append(svg("rect", { class: "share", x: 9, y: n.height - 2.5, width: Math.max(2, share * (n.width - 18)), height: 2.5 }));
+  const bar = Math.max(2, share * (n.width - 18));
+  if (share > 0.002) box.append(svg("rect", { class: "share", x: 9, y: n.height - 2.5, width: bar, height: 2.5 }));
   box.append(svg("title", {}, `${data.names[call.func]}: ${call.ops.map(string).join(" + ")}` +
     (call.weights ? `, ${call.weights} weights` : "") + `, ${(100 * share).toFixed(1)}% of the arithmetic`));
   return func ? svg("a", { href: `#f${call.func}` }, box) : box;
@@ -65,11 +67,13 @@ function edge_path(points) {
 }
 
 function graph_nodes() {
-  const g = data.graph, port = (label, v, more) => ({ label, width: Math.max(70, label.length * kChar + 26), height: 28, ...more });
+  const g = data.graph;
+  const port_width = (label) => Math.max(70, label.length * kChar + 26);
+  const port = (label, out, needs) => ({ label, width: port_width(label), height: 28, out, needs });
   const nodes = [
-    ...g.inputs.map((v) => port(value_name(v), v, { out: [v], needs: [] })),
+    ...g.inputs.map((v) => port(value_name(v), [v], [])),
     ...g.calls.map(call_node),
-    ...g.outputs.map((v) => port(value_name(v), v, { out: [], needs: [v] })),
+    ...g.outputs.map((v) => port(value_name(v), [], [v])),
   ];
   const producer = new Map();
   nodes.forEach((n, i) => n.out.forEach((v) => producer.set(v, i)));
@@ -95,7 +99,10 @@ function draw_graph() {
   }
   for (const n of nodes) boxes.append(n.call ? draw_call(n, total ? flops_of(n.call.func) / total : 0) : draw_port(n));
   const pad = 6, w = Math.ceil(width + 2 * pad + right), h = Math.ceil(height + 2 * pad + 8);
-  return svg("svg", { class: w > 1500 ? "graph wide" : "graph", viewBox: `${-pad} ${-pad} ${w} ${h}`, width: w, height: h, role: "img", "aria-label": "The graph" }, lines, labels, boxes);
+  return svg("svg", {
+    class: w > 1500 ? "graph wide" : "graph", viewBox: `${-pad} ${-pad} ${w} ${h}`, width: w, height: h,
+    role: "img", "aria-label": "The graph",
+  }, lines, labels, boxes);
 }
 
 const flops_of = (func) => (data.funcs[func] ? data.funcs[func].flops : 0);
@@ -104,18 +111,22 @@ const flops_of = (func) => (data.funcs[func] ? data.funcs[func].flops : 0);
 function function_table() {
   const calls = data.names.map(() => 0);
   for (const c of data.graph.calls) ++calls[c.func];
-  const rows = data.names.map((name, func) => ({ name, func, calls: calls[func], flops: flops_of(func) * Math.max(1, calls[func]) }))
-    .filter((r) => data.funcs[r.func]).sort((a, b) => b.flops - a.flops || a.func - b.func);
+  const rows = data.names
+    .map((name, func) => ({ name, func, calls: calls[func], flops: flops_of(func) * Math.max(1, calls[func]) }))
+    .filter((r) => data.funcs[r.func])
+    .sort((a, b) => b.flops - a.flops || a.func - b.func);
   const most = Math.max(1, ...rows.map((r) => r.flops));
   const list = element("div", { class: "functions" });
   for (const r of rows) {
-    const f = data.funcs[r.func], state = f.refused ? "refused" : f.not_lowered ? "not lowered" : `${f.steps.length} steps, ${f.origin}`;
-    list.append(element("a", { href: `#f${r.func}`, class: f.refused || f.not_lowered ? "function bad" : "function" },
+    const f = data.funcs[r.func], bad = f.refused || f.not_lowered;
+    const state = f.refused ? "refused" : bad ? "not lowered" : `${f.steps.length} steps, ${f.origin}`;
+    const width = `width:${((100 * r.flops) / most).toFixed(2)}%`;
+    list.append(element("a", { href: `#f${r.func}`, class: bad ? "function bad" : "function" },
       element("span", { class: "name" }, r.name),
       element("span", { class: "times" }, r.calls > 1 ? `× ${r.calls}` : ""),
       element("span", { class: "quiet" }, state),
       element("span", { class: "figure" }, r.flops ? flops_text(r.flops) : "–"),
-      element("span", { class: "bar-track" }, element("span", { style: `width:${(100 * r.flops / most).toFixed(2)}%` }))));
+      element("span", { class: "bar-track" }, element("span", { style: width }))));
   }
   return list;
 }

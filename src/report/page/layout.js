@@ -14,7 +14,10 @@ function lay_out(nodes, gap_x = 28, gap_y = 46) {
   const first_reader = nodes.map(() => Infinity);
   nodes.forEach((n, i) => n.after.forEach((a) => { first_reader[a] = Math.min(first_reader[a], level[i]); }));
   // What needs nothing stands just above the first that needs it.
-  nodes.forEach((n, i) => put(Object.assign(n, { up: [], down: [] }), n.after.length || first_reader[i] === Infinity ? level[i] : first_reader[i] - 1));
+  nodes.forEach((n, i) => {
+    const alone = !n.after.length && first_reader[i] < Infinity;
+    put(Object.assign(n, { up: [], down: [] }), alone ? first_reader[i] - 1 : level[i]);
+  });
   const edges = [];
   nodes.forEach((n, to) => {
     for (const from of n.after) {

@@ -1,6 +1,7 @@
 // Loop nests as text: loops in the colour of their kind, and a thin line of that colour down each loop's body.
 
-const kWords = /\b(func|block|init|alloc|let|if|else|then|where|mask|in|out|const|layout|local|shared|for|parallel|vectorized|unrolled)\b/g;
+const kWords = new RegExp("\\b(func|block|init|alloc|let|if|else|then|where|mask|in|out|const|layout|local|shared|for|" +
+  "parallel|vectorized|unrolled)\\b", "g");
 
 function painted(text) {
   const pieces = [];
@@ -27,7 +28,8 @@ function with_loops(text, indent, loops) {
   for (const l of loops) {
     pieces.push(...painted(text.slice(from, l.column - 1)));
     from = l.column - 1 + l.length;
-    pieces.push(element("span", { class: `loop k-${l.kind}`, "data-loop": l.index, tabindex: 0 }, ...painted(text.slice(l.column - 1, from))));
+    pieces.push(element("span", { class: `loop k-${l.kind}`, "data-loop": l.index, tabindex: 0 },
+      ...painted(text.slice(l.column - 1, from))));
   }
   pieces.push(...painted(text.slice(from)));
   return pieces;
@@ -43,7 +45,10 @@ function listing(lines, loops) {
     const indent = line.text.length - line.text.trimStart().length, depth = indent / 2;
     const here = at_line.get(line.at) || [];
     const text = element("span", { class: "text" });
-    for (let d = 0; d < depth; ++d) text.append(element("i", { class: line.at && guides[d] ? `guide k-${guides[d]}` : "guide" }, "  "));
+    for (let d = 0; d < depth; ++d) {
+      const kind = line.at && guides[d];
+      text.append(element("i", { class: kind ? `guide k-${kind}` : "guide" }, "  "));
+    }
     text.append(...with_loops(line.text, indent, here));
     box.append(element("div", { class: `line ${kMarks[line.mark]}`, "data-at": line.at },
       element("span", { class: "mark", "aria-hidden": "true" }, line.mark), text));
@@ -64,7 +69,14 @@ function on_loops(box, loops, show, choose) {
     const e = event.target.closest("[data-loop]");
     return e && box.contains(e) ? loops()[Number(e.dataset.loop)] : null;
   };
-  for (const event of ["pointerover", "focusin"]) box.addEventListener(event, (e) => { const l = loop_at(e); if (l) show(l); });
+  const point = (e) => {
+    const loop = loop_at(e);
+    if (loop) show(loop);
+  };
+  box.addEventListener("pointerover", point);
+  box.addEventListener("focusin", point);
   box.addEventListener("click", (e) => choose(loop_at(e)));
-  box.addEventListener("keydown", (e) => { const l = loop_at(e); if (l && e.key === "Enter") choose(l); });
+  box.addEventListener("keydown", (e) => {
+    if (e.key === "Enter" && loop_at(e)) choose(loop_at(e));
+  });
 }

@@ -7,7 +7,8 @@ function asm_text(line) {
 }
 
 function pane(title, note, body) {
-  return element("section", { class: "pane" }, element("h3", {}, title, element("small", {}, note)), element("div", { class: "code" }, body));
+  return element("section", { class: "pane" },
+    element("h3", {}, title, element("small", {}, note)), element("div", { class: "code" }, body));
 }
 
 // Lines of lowered text or machine code, in the colour of the innermost loop they belong to.
@@ -15,8 +16,9 @@ function linked_lines(texts, loops_of_line, kinds) {
   const box = element("div", { class: "listing" });
   texts.forEach((text, i) => {
     const loops = loops_of_line(i), inner = loops.length ? ` edge-of k-${kinds[loops[loops.length - 1]]}` : "";
-    const label = text && !text.startsWith(" ") && text.endsWith(":") ? " label" : "";
-    box.append(element("div", { class: `line${inner}${label}`, "data-at": i + 1 }, element("span", { class: "text" }, text)));
+    const label = /^\S.*:$/.test(text) ? " label" : "";
+    box.append(element("div", { class: `line${inner}${label}`, "data-at": i + 1 },
+      element("span", { class: "text" }, text)));
   });
   return box;
 }
@@ -36,7 +38,7 @@ function machine_view(id) {
     return element("section", {}, refusal(func.refused ? func.refused.message : func.not_lowered));
   const kinds = state.loops.map((l) => l.kind);
   const lowered_loops = func.links.map((l) => data.links[l]);
-  const code_loops = (i) => (func.code_links.length ? data.links[func.code_links[i]] : []);
+  const code_loops = (i) => data.links[func.code_links[i]];
   const left = listing(scheduled, state.loops);
   const middle = linked_lines(func.lowered.map(string), (i) => lowered_loops[i], kinds);
   const right = linked_lines(func.code.map(string).map(data.target.cuda ? (t) => t : asm_text), code_loops, kinds);
@@ -60,7 +62,8 @@ function machine_view(id) {
     const [begin, end] = loop === null ? [0, -1] : body_range(texts, state.loops[loop].line);
     mark(left, (i) => i + 1 >= begin && i + 1 <= end, () => false, from !== left);
     mark(middle, (i) => loop !== null && lowered_loops[i].includes(loop), (i) => i + 1 === line, from !== middle);
-    mark(right, (i) => loop !== null && code_loops(i).includes(loop), (i) => line > 0 && func.code_lines[i] === line, from !== right);
+    mark(right, (i) => loop !== null && code_loops(i).includes(loop), (i) => line > 0 && func.code_lines[i] === line,
+      from !== right);
     for (const e of left.querySelectorAll(".loop")) e.classList.toggle("chosen", Number(e.dataset.loop) === loop);
     show_card(card, loop === null ? null : state.loops[loop], func.flops);
   }
@@ -71,10 +74,10 @@ function machine_view(id) {
     choose(loops.length ? loops[loops.length - 1] : null, box, i < 0 ? 0 : lowered_line(i));
   });
   on_line(middle, (i) => lowered_loops[i], (i) => i + 1);
-  if (func.code_lines.length) on_line(right, code_loops, (i) => func.code_lines[i]);
+  on_line(right, code_loops, (i) => func.code_lines[i]);
   show_card(card, null);
   return element("section", { class: "machine" },
-    element("p", { class: "note" }, `Click a loop, or a line that came of it: its lines light up in ${data.target.cuda ? "the lowered text" : "all three"}.`, legend()),
+    element("p", { class: "note" }, "Click a loop, or a line that came of it: its lines light up in all three.", legend()),
     element("div", { class: "panes" },
       pane("Scheduled", "the loop nest after its last step", left),
       pane("Lowered", "flat loops, vectors, registers", middle),

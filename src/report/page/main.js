@@ -5,28 +5,34 @@ const main = document.getElementById("main");
 
 function home() {
   document.title = `${data.title} · Nestor`;
-  const total = data.graph.calls.reduce((sum, c) => sum + flops_of(c.func), 0), n = data.names.length;
+  const calls = data.graph.calls, total = calls.reduce((sum, c) => sum + flops_of(c.func), 0);
   return element("section", { class: "home" },
     element("div", { class: "home-graph" },
-      element("h2", {}, "Graph", element("small", {}, `${data.graph.calls.length} kernels, each a group of fused operators`)),
+      element("h2", {}, "Graph", element("small", {}, `${calls.length} kernels, each a group of fused operators`)),
       element("div", { class: "graph-frame" }, draw_graph())),
     element("div", { class: "home-functions" },
-      element("h2", {}, "Functions", element("small", {}, `${n} different, ${flops_text(total)} in all`)),
+      element("h2", {}, "Functions", element("small", {}, `${data.names.length} different, ${flops_text(total)} in all`)),
       function_table()));
 }
 
 function facts(id) {
   const f = data.funcs[id], calls = data.graph.calls.filter((c) => c.func === Number(id));
   const ops = calls.length ? calls[0].ops.map(string).join(" + ") : "";
-  const items = [ops, calls.length > 1 ? `called ${calls.length} times` : "", `${f.steps.length} step${f.steps.length === 1 ? "" : "s"} (${f.origin} schedule)`, f.flops ? flops_text(f.flops) : ""];
+  const items = [
+    ops,
+    calls.length > 1 ? `called ${calls.length} times` : "",
+    `${f.steps.length} step${f.steps.length === 1 ? "" : "s"} (${f.origin} schedule)`,
+    f.flops ? flops_text(f.flops) : "",
+  ];
   return element("p", { class: "facts quiet" }, items.filter(Boolean).join(" · "));
 }
 
 function function_page(id, where) {
   document.title = `${data.names[id]} · ${data.title}`;
-  const tab = (name, href, on) => element("a", { href, class: on ? "on" : "", "aria-current": on ? "page" : null }, name);
-  const code = where === "code";
-  const view = code ? machine_view(id) : steps_view(id, Number(where) || 0, (step) => history.replaceState(null, "", `#f${id}/${step}`));
+  const tab = (name, href, on) =>
+    element("a", { href, class: on ? "on" : "", "aria-current": on ? "page" : null }, name);
+  const code = where === "code", say_step = (step) => history.replaceState(null, "", `#f${id}/${step}`);
+  const view = code ? machine_view(id) : steps_view(id, Number(where) || 0, say_step);
   main.keys = view.keys || {};
   return element("div", { class: "function-page" },
     element("div", { class: "function-head" }, element("h1", {}, data.names[id]), facts(id),

@@ -1,14 +1,19 @@
 // A function's trace, walked step by step: the steps, the loop nest beside them, and what its loops cost.
 
 function steps_view(id, at, on_move) {
-  const func = data.funcs[id], states = states_of(func), last = states.length - 1 + (func.refused ? 1 : 0);
+  const func = data.funcs[id], states = states_of(func);
+  const last = states.length - 1 + (func.refused ? 1 : 0);  // a refused step shows its message
   let now = Math.max(0, Math.min(at, last));
 
-  const button = (label, title, to) => element("button", { title, "aria-label": title, onclick: () => go(to()) }, label);
-  const slider = element("input", { type: "range", min: 0, max: last, value: now, "aria-label": "Step", oninput: () => go(Number(slider.value)) });
+  const button = (label, title, to) =>
+    element("button", { title, "aria-label": title, onclick: () => go(to()) }, label);
+  const slider = element("input", {
+    type: "range", min: 0, max: last, value: now, "aria-label": "Step", oninput: () => go(Number(slider.value)),
+  });
   const count = element("output", { class: "count" });
   const list = element("ol", { class: "trace", start: 0 });
-  const names = ["the loop nest as it came", ...states.slice(1).map((s) => s.step), ...(func.refused ? [func.refused.step] : [])];
+  const names = ["the loop nest as it came", ...states.slice(1).map((s) => s.step)];
+  if (func.refused) names.push(func.refused.step);
   names.forEach((name, i) => list.append(element("li", { class: func.refused && i === last ? "bad" : "" },
     element("button", { onclick: () => go(i) }, name))));
   const title = element("h2", { class: "step-title" });
@@ -24,17 +29,19 @@ function steps_view(id, at, on_move) {
     const item = list.children[now];
     list.scrollTop = item.offsetTop - list.offsetTop - list.clientHeight / 2 + item.clientHeight / 2;
     const state = states[Math.min(now, states.length - 1)];
+    const unchanged = now > 0 && state.lines.every((l) => l.mark === " ");
     if (func.refused && now === last)
       code.replaceChildren(refusal(func.refused.message));
-    else if (now && state.lines.every((l) => l.mark === " "))
-      code.replaceChildren(element("p", { class: "note" }, "This step leaves the loop nest as it is."), listing(state.lines, state.loops));
     else
-      code.replaceChildren(listing(state.lines, state.loops));
+      code.replaceChildren(
+        ...(unchanged ? [element("p", { class: "note" }, "This step leaves the loop nest as it is.")] : []),
+        listing(state.lines, state.loops));
     show_card(card, null);
     on_move(now);
   }
 
-  on_loops(code, () => states[Math.min(now, states.length - 1)].loops, (l) => show_card(card, l, func.flops), (l) => show_card(card, l, func.flops));
+  const show = (loop) => show_card(card, loop, func.flops);
+  on_loops(code, () => states[Math.min(now, states.length - 1)].loops, show, show);
   const controls = element("div", { class: "controls" },
     button("«", "First", () => 0), button("‹", "Back (left arrow)", () => now - 1), slider,
     button("›", "Forward (right arrow)", () => now + 1), button("»", "Last", () => last), count);
