@@ -13,12 +13,34 @@ std::string_view unindented(const std::string& line) {
   return at == std::string::npos ? std::string_view() : std::string_view(line).substr(at);
 }
 
+// What must be equal for two lines to be shown as one: the text without indentation; of a closing brace also
+// that of the line it closes, so that a block that moves takes its brace along.
+struct Key {
+  std::string text;
+  bool brace = false;
+};
+std::vector<Key> keys_of(const Lines& lines) {
+  std::vector<Key> keys;
+  std::vector<std::string> open;
+  for (const std::string& line : lines) {
+    std::string text(unindented(line));
+    const bool brace = !text.empty() && text[0] == '}';
+    std::string key = text;
+    if (brace && !open.empty()) {
+      key += " of " + open.back();
+      open.pop_back();
+    }
+    if (!text.empty() && text.back() == '{') open.push_back(text);
+    keys.push_back({std::move(key), brace});
+  }
+  return keys;
+}
+
 // How much it is worth to show the two as one line; 0: they are different lines. A brace says little, so that
 // it never decides which of the other lines are paired.
-int worth(const std::string& a, const std::string& b) {
-  if (unindented(a) != unindented(b)) return 0;
-  const int line = unindented(a).size() > 1 ? 8 : 2;
-  return a == b ? line + 1 : line;
+int worth(const Key& a, const Key& b, bool same) {
+  if (a.text != b.text) return 0;
+  return (a.brace ? 2 : 8) + (same ? 1 : 0);
 }
 
 }  // namespace
@@ -32,16 +54,17 @@ Lines split_lines(const std::string& text) {
 
 // The classic longest common subsequence, weighted; functions have at most some hundred lines.
 std::vector<Edit> diff(const Lines& a, const Lines& b) {
+  const std::vector<Key> left = keys_of(a), right = keys_of(b);
   std::vector<std::vector<int>> best(a.size() + 1, std::vector<int>(b.size() + 1, 0));
   for (size_t i = a.size(); i-- > 0;)
     for (size_t j = b.size(); j-- > 0;) {
-      const int pair = worth(a[i], b[j]);
+      const int pair = worth(left[i], right[j], a[i] == b[j]);
       best[i][j] = std::max({best[i + 1][j], best[i][j + 1], pair ? pair + best[i + 1][j + 1] : 0});
     }
   std::vector<Edit> out;
   size_t i = 0, j = 0;
   while (i < a.size() || j < b.size()) {
-    const int pair = i < a.size() && j < b.size() ? worth(a[i], b[j]) : 0;
+    const int pair = i < a.size() && j < b.size() ? worth(left[i], right[j], a[i] == b[j]) : 0;
     if (pair && best[i][j] == pair + best[i + 1][j + 1]) {
       out.push_back({a[i] == b[j] ? ' ' : '~', b[j]});
       ++i, ++j;

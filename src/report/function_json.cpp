@@ -104,7 +104,7 @@ void add_lowered(Json& out, const PrimFunc& scheduled, const Target& target, Tab
 Json function_json(const Walk& walk, const Target& target, Tables& tables) {
   std::string text = print(walk.start);
   Json out = {{"name", walk.start.name},
-              {"origin", walk.origin},
+              {"origin", walk.origin.substr(walk.origin.rfind('/') + 1)},  // a file's name without its folder
               {"flops", flops_of(walk.start)},
               {"start", lines_json(text, tables)},
               {"loops", loops_json(walk.start, tables)},

@@ -27,6 +27,12 @@ TEST_CASE("braces don't decide which lines are paired") {
   CHECK(marks({"}", "}", "xy"}, {"xy", "}", "}"}) == "-}|-}| xy|+}|+}|");
 }
 
+TEST_CASE("a block that moves takes its brace along") {
+  CHECK(marks({"for i, j {", "  x {", "    y", "  }", "}"},
+              {"for i {", "  for j {", "    x {", "      y", "    }", "  }", "}"}) ==
+        "-for i, j {|+for i {|+  for j {|~    x {|~      y|~    }|-}|+  }|+}|");
+}
+
 TEST_CASE("applying a diff gives the new text, leaving out what is gone the old one") {
   const Lines a = split_lines("f {\n  p\n  q {\n    r\n  }\n}\n"),
               b = split_lines("f {\n  q {\n    s\n      r\n  }\n  t\n}\n");

@@ -14,6 +14,7 @@ const value_type = (v) => string(data.graph.values[v][1]);
 
 // Rows of operators that fit the box's width.
 function chip_rows(ops) {
+  if (!ops.length) return [];
   const rows = [[]];
   let x = 0;
   for (const op of ops) {

@@ -6,9 +6,10 @@ const main = document.getElementById("main");
 function home() {
   document.title = `${data.title} · Nestor`;
   const calls = data.graph.calls, total = calls.reduce((sum, c) => sum + flops_of(c.func), 0);
+  const kernels = calls.length === 1 ? "one kernel" : `${calls.length} kernels, each a group of fused operators`;
   return element("section", { class: "home" },
     element("div", { class: "home-graph" },
-      element("h2", {}, "Graph", element("small", {}, `${calls.length} kernels, each a group of fused operators`)),
+      element("h2", {}, "Graph", element("small", {}, kernels)),
       element("div", { class: "graph-frame" }, draw_graph())),
     element("div", { class: "home-functions" },
       element("h2", {}, "Functions", element("small", {}, `${data.names.length} different, ${flops_text(total)} in all`)),
