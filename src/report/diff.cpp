@@ -13,8 +13,7 @@ std::string_view unindented(const std::string& line) {
   return at == std::string::npos ? std::string_view() : std::string_view(line).substr(at);
 }
 
-// What must be equal for two lines to be shown as one: the text without indentation; of a closing brace also
-// that of the line it closes, so that a block that moves takes its brace along.
+// The text of a line without its indentation; of a closing brace also that of the line it closes.
 struct Key {
   std::string text;
   bool brace = false;
@@ -36,11 +35,11 @@ std::vector<Key> keys_of(const Lines& lines) {
   return keys;
 }
 
-// How much it is worth to show the two as one line; 0: they are different lines. A brace says little, so that
-// it never decides which of the other lines are paired.
+// How much it is worth to show the two as one line; 0: they are different lines. A block that moves takes its
+// brace along; otherwise a brace stays where one was. Neither decides which of the other lines are paired.
 int worth(const Key& a, const Key& b, bool same) {
-  if (a.text != b.text) return 0;
-  return (a.brace ? 2 : 8) + (same ? 1 : 0);
+  if (a.text == b.text) return (a.brace ? 2 : 8) + (same ? 1 : 0);
+  return a.brace && same ? 1 : 0;
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ TEST_CASE("braces don't decide which lines are paired") {
 TEST_CASE("a block that moves takes its brace along") {
   CHECK(marks({"for i, j {", "  x {", "    y", "  }", "}"},
               {"for i {", "  for j {", "    x {", "      y", "    }", "  }", "}"}) ==
-        "-for i, j {|+for i {|+  for j {|~    x {|~      y|~    }|-}|+  }|+}|");
+        "-for i, j {|+for i {|+  for j {|~    x {|~      y|~    }|+  }| }|");
+  CHECK(marks({"for i {", "  y", "}"}, {"for i0, i1 {", "  y", "}"}) == "-for i {|+for i0, i1 {|   y| }|");
 }
 
 TEST_CASE("applying a diff gives the new text, leaving out what is gone the old one") {
