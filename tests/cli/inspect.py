@@ -154,6 +154,7 @@ def page():
         t.check(lines == [l for l in schedule.rstrip().split("\n") if not l.startswith("#")], f"the steps of {name} lead to its schedule")
     again = t.run("inspect", *BATCH, "--html", "again.html")
     t.check(again.returncode == 0 and open("again.html").read() == text, "the page is the same twice")
+    t.succeeds("--html of a model without functions", "inspect", "Reshape(f32[4], i64[2]{2,2})", "--html", "none.html")
     t.refuses("--html into nowhere", ["inspect", *BATCH, "--html", "no/such/folder/page.html"], "no/such/folder/page.html")
 
 

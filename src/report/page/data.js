@@ -63,6 +63,8 @@ const bytes_text = (n) => amount(n, "B", 1024, ["", "Ki", "Mi", "Gi"]);
 const flops_text = (n) => amount(n, "flop", 1000, ["", "k", "M", "G", "T"]);
 const count_text = (n) => n.toLocaleString("en");
 
+const steps_text = (func) => `${func.steps.length} step${func.steps.length === 1 ? "" : "s"}`;
+
 // ---- Elements ----------------------------------------------------------------------------------------------------
 
 function element(tag, attributes = {}, ...children) {

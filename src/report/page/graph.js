@@ -120,7 +120,7 @@ function function_table() {
   const list = element("div", { class: "functions" });
   for (const r of rows) {
     const f = data.funcs[r.func], bad = f.refused || f.not_lowered;
-    const state = f.refused ? "refused" : bad ? "not lowered" : `${f.steps.length} steps, ${f.origin}`;
+    const state = f.refused ? "refused" : bad ? "not lowered" : `${steps_text(f)}, ${f.origin}`;
     const width = `width:${((100 * r.flops) / most).toFixed(2)}%`;
     list.append(element("a", { href: `#f${r.func}`, class: bad ? "function bad" : "function" },
       element("span", { class: "name" }, r.name),

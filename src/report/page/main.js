@@ -22,7 +22,7 @@ function facts(id) {
   const items = [
     ops,
     calls.length > 1 ? `called ${calls.length} times` : "",
-    `${f.steps.length} step${f.steps.length === 1 ? "" : "s"} (${f.origin} schedule)`,
+    `${steps_text(f)} (${f.origin} schedule)`,
     f.flops ? flops_text(f.flops) : "",
   ];
   return element("p", { class: "facts quiet" }, items.filter(Boolean).join(" · "));
