@@ -364,6 +364,12 @@ bool is_temporary(const PrimFunc& f, const Buffer& b) {
   return find_param(f, b) == nullptr;
 }
 
+bool begins_at_zero(const Place& p, const IterVar& i) {
+  VarMap zero;
+  for (const Stmt& l : p.loops()) zero[as_for(l).var] = Expr(0);
+  return is_const_int(simplify(substitute(i.binding, zero)), 0);
+}
+
 }  // namespace schedules
 
 }  // namespace nestor

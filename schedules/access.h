@@ -75,4 +75,7 @@ Stmt simplify_bindings(const Stmt& s, Facts facts);
 bool is_temporary(const PrimFunc& f, const Buffer& b);
 BufferDecl decl_of(const PrimFunc& f, const Buffer& b);
 
+// The iterator is 0 where all loops around the block are: for R iterators, where the init runs.
+bool begins_at_zero(const Place& p, const IterVar& i);
+
 }  // namespace nestor::schedules

@@ -8,7 +8,7 @@
 // a whole reduction can move.
 //
 // Requires
-//  1. the block is a map, or a reduction with its init (semantic);
+//  1. the block is a map, or a reduction with its init over the whole range of its R iterators (semantic);
 //  2. it is the only writer of its buffer, a temporary (semantic);
 //  3. it writes each element at plain S iterators;
 //  4. every block that reads the buffer is under the loop (semantic);
@@ -19,6 +19,7 @@
 #include <algorithm>
 
 #include "schedules/examples.h"
+#include "schedules/independence.h"
 #include "schedules/move.h"
 
 namespace nestor::schedules {
@@ -72,6 +73,12 @@ void check(const StepContext& ctx, const Move& m) {
   if (m.info.kind == BlockKind::reduction && !p.block().init)
     ctx.forbid(1, 0, p.name() + " is a reduction without its init", {p.stmt},
                "compute_at before decompose_reduction");
+  for (const IterVar& i : p.block().iters) {
+    const auto extent = as_int(i.extent);
+    const Interval there = range_of(i.binding, facts_at(p));
+    if (i.kind == IterKind::reduce && extent && (there.lo > 0 || there.hi < *extent - 1))
+      ctx.forbid(1, 0, p.name() + " reduces over a part of " + i.var->name + "'s range only", {p.stmt});
+  }
   if (const Param* param = find_param(ctx.func(), m.info.out))
     ctx.forbid(2, 0, m.info.out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
                "reverse_compute_at moves a consumer");
@@ -101,6 +108,9 @@ void check(const StepContext& ctx, const Move& m) {
         ctx.forbid(6, 0,
                    "block " + w.name() + " writes " + b->name + ", which " + p.name() + " reads, after it",
                    {p.stmt, w.stmt});
+  Place to = m.loop.place;  // the loop and what is around it
+  to.path.resize(m.loop.depth + 1);
+  if (const auto c = find_overwriting(ctx.func(), p, {to})) ctx.forbid(6, 0, c->why, c->blocks);
   check_visible(ctx, 8, p, m.loop);
   for (size_t i = 0; i <= m.loop.depth; ++i)
     if (const auto* l = m.loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
@@ -188,7 +198,7 @@ Primitive compute_at_row() {
       {{ArgKind::block, "P"}, {ArgKind::location, "T.i"}},
       {},
       "A producer moves under a loop of its consumers and computes what that iteration reads.",
-      {semantic("the block is a map, or a reduction with its init"),
+      {semantic("the block is a map, or a reduction with its init over the whole range of its R iterators"),
        semantic("it is the only writer of its buffer, a temporary"),
        "it writes each element at plain S iterators",
        semantic("every block that reads the buffer is under the loop"),

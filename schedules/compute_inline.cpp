@@ -12,6 +12,7 @@
 //  5. what it reads can be seen wherever its buffer is.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
+#include "schedules/independence.h"
 
 namespace nestor::schedules {
 
@@ -55,6 +56,7 @@ PrimFunc run(StepContext& ctx) {
         ctx.forbid(4, 0, "block " + q.name() + " writes " + b->name + " after it", {p.stmt, q.stmt});
     passed = passed || q.stmt.same_as(p.stmt);
   }
+  if (const auto c = find_overwriting(ctx.func(), p, consumers)) ctx.forbid(4, 0, c->why, c->blocks);
   for (const Buffer& b : read_buffers(p.block()))
     if (declared_at(ctx.func(), p.path, b).value_or(-1) > declared_at(ctx.func(), p.path, out).value_or(-1))
       ctx.refuse(5, 0, b->name + " doesn't live as long as " + out->name, {p.stmt});

@@ -9,8 +9,8 @@
 //     between (semantic);
 //  3. in the named loop and below, no instance of the block runs twice, and no loop serves both S and R
 //     iterators (semantic);
-//  4. no other block under the loop touches the buffer before the block, writes it after it, or writes what
-//     the init reads (semantic);
+//  4. no other block under the loop touches the buffer before the block, writes elements of later iterations
+//     after it, or writes what the init reads (semantic);
 //  5. the buffer, and what the init reads, is declared outside of the named loop, and only loops, sequences
 //     and allocations are on the way to the block;
 //  6. where its R loops start all R iterators are 0: a later part of a loop that was cut has no init to take
@@ -18,6 +18,7 @@
 #include "nestor/print.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
+#include "schedules/independence.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -74,21 +75,23 @@ void check(const StepContext& ctx, const LoopRef& loop) {
       before = false;
       continue;
     }
-    if (writes(other.block(), info.out) || (before && reads(other.block(), info.out)))
-      ctx.forbid(
-          4, 0,
-          "block " + other.name() + " touches " + info.out->name + (before ? " before it" : " after it"),
-          {other.stmt, p.stmt});
+    const bool writes_out = writes(other.block(), info.out);
+    if (before && (writes_out || reads(other.block(), info.out)))
+      ctx.forbid(4, 0, "block " + other.name() + " touches " + info.out->name + " before it",
+                 {other.stmt, p.stmt});
+    // Behind the block its own iteration is done with the init; a later one must not clear what this one
+    // wrote.
+    for (const Stmt& l : p.loops())
+      if (!before && writes_out && p.depth_of(l) >= loop.depth && other.under(l))
+        if (const auto c = find_backward(ctx.func(), l, p.stmt, other.stmt))
+          ctx.forbid(4, 0, c->why, c->blocks);
     for (const Buffer& b : read_by_init(p.block()))
       if (writes(other.block(), b))
         ctx.forbid(4, 0, "block " + other.name() + " writes " + b->name + ", which the init reads",
                    {other.stmt, p.stmt});
   }
-  VarMap start;
-  for (const Stmt& l : p.loops())
-    if (use_of(p.block(), as_for(l).var).reduce) start[as_for(l).var] = Expr(0);
   for (const IterVar& i : p.block().iters)
-    if (i.kind == IterKind::reduce && !is_const_int(simplify(substitute(i.binding, start)), 0))
+    if (i.kind == IterKind::reduce && !begins_at_zero(p, i))
       ctx.forbid(6, 0, i.var->name + " = " + print(i.binding) + " doesn't start at 0", {p.stmt});
 }
 
@@ -161,8 +164,8 @@ Primitive decompose_reduction_row() {
       {"the block is a reduction with an init",
        semantic("no loop around the named one serves the block's R iterators"),
        semantic("in that loop and below, no instance runs twice and no loop serves both S and R iterators"),
-       semantic("no other block under the loop touches the buffer before the block does, writes it after "
-                "that, or writes what the init reads"),
+       semantic("no other block under the loop touches the buffer before the block does, writes elements of "
+                "later iterations after that, or writes what the init reads"),
        "the buffer and what the init reads are declared outside of the loop, and only loops, sequences and "
        "allocations are on the way to the block",
        semantic("where its R loops start all R iterators are 0")},

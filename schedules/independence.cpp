@@ -181,6 +181,17 @@ std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const
   return std::nullopt;
 }
 
+std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, const std::vector<Place>& to) {
+  for (const Buffer& b : read_buffers(p.block()))
+    for (const Place& w : writers(f, b))
+      for (const Stmt& l : p.loops()) {
+        const auto stays = [&](const Place& t) { return t.under(l); };
+        if (w.stmt.same_as(p.stmt) || !w.under(l) || std::all_of(to.begin(), to.end(), stays)) continue;
+        if (auto c = find_backward(f, l, w.stmt, p.stmt)) return c;
+      }
+  return std::nullopt;
+}
+
 namespace {
 
 std::optional<Stmt> loop_of(const PrimFunc& f, const Var& v) {

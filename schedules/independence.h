@@ -26,6 +26,10 @@ std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop);
 std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const Stmt& first,
                                       const Stmt& second);
 
+// A block that leaves loops to stand behind them: the first write to what it reads that a later iteration of
+// one of them makes. `to`: where it goes, which may still be under some of the loops.
+std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, const std::vector<Place>& to);
+
 // Makes temporaries that clash only because iterations share them the iteration's own, by moving their
 // allocation into the loop; needs that each iteration writes whatever it reads. Gives the conflict that
 // remains, if one does.

@@ -211,6 +211,13 @@ void plan_buffers(const StepContext& ctx, Plan& plan, std::set<std::string>& nam
       continue;
     }
     seen.push_back(a);
+    for (size_t k = 0; a.buffer == plan.info.out && k < plan.extents.size(); ++k) {
+      const IterVar& i = plan.place.block().iters[k];
+      if (i.kind == IterKind::spatial && grows(plan, k) &&
+          std::find(iters.begin(), iters.end(), static_cast<int>(k)) == iters.end())
+        ctx.refuse(1, 0, "the output has no dimension for " + i.var->name + " to be padded in",
+                   {plan.place.stmt});
+    }
     if (!is_padded(plan, iters)) continue;
     if (a.buffer == plan.info.out)
       out = a;

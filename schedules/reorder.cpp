@@ -53,6 +53,11 @@ void check_block(const StepContext& ctx, const Place& p, const std::vector<Stmt>
     if (use.spatial && use.reduce)
       ctx.forbid(3, 0, loop_name(l) + " serves S and R iterators of " + p.name(), {l, p.stmt});
   }
+  for (const IterVar& i : p.block().iters)
+    if (p.block().init && i.kind == IterKind::reduce && !begins_at_zero(p, i))
+      ctx.forbid(3, 0,
+                 i.var->name + " isn't 0 where the loops begin: another instance may come before the init",
+                 {p.stmt});
   if (!distinct_instances(p, moving))
     ctx.forbid(3, 0, "an instance of " + p.name() + " may run twice in these loops", {p.stmt});
 }
@@ -100,18 +105,21 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive reorder_row() {
-  return {"reorder",
-          "",
-          {{ArgKind::loops, "T (j i ...)"}},
-          {},
-          "Loops around one block change places; those not named keep theirs.",
-          {"the loops stand directly inside each other", semantic("the block is a map or a reduction"),
-           semantic("for a reduction, no loop serves both S and R iterators and no instance runs twice"),
-           "no loop's extent is written with a loop that would come to stand inside it",
-           "the loops are serial or unrolled", semantic("no other block is below the loops")},
-          {examples::kMatmul, "reorder Y (i k j)"},
-          run,
-          true};
+  return {
+      "reorder",
+      "",
+      {{ArgKind::loops, "T (j i ...)"}},
+      {},
+      "Loops around one block change places; those not named keep theirs.",
+      {"the loops stand directly inside each other", semantic("the block is a map or a reduction"),
+       semantic(
+           "for a reduction, its init comes first in any order, no loop serves both S and R iterators, and "
+           "no instance runs twice"),
+       "no loop's extent is written with a loop that would come to stand inside it",
+       "the loops are serial or unrolled", semantic("no other block is below the loops")},
+      {examples::kMatmul, "reorder Y (i k j)"},
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

@@ -36,13 +36,6 @@ struct Factoring {
   int64_t cells = 0;  // partial results
 };
 
-// The iterator at the beginning of all loops.
-bool begins_at_zero(const Place& p, const IterVar& i) {
-  VarMap zero;
-  for (const Stmt& l : p.loops()) zero[as_for(l).var] = Expr(0);
-  return is_const_int(simplify(substitute(i.binding, zero)), 0);
-}
-
 // What is taken apart: R iterators and guards that the group's loops serve, and R iterators that are never 0
 // (of a part that loop_partition cut off).
 bool is_apart(const Factoring& f, const IterVar& i) {

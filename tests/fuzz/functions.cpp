@@ -13,7 +13,7 @@ namespace nestor {
 const std::vector<FunctionText>& function_texts() {
   static const std::vector<FunctionText> all = [] {
     std::vector<FunctionText> out;
-    for (const auto& family : {product_texts(), reduction_texts(), elementwise_texts()})
+    for (const auto& family : {product_texts(), reduction_texts(), elementwise_texts(), dependence_texts()})
       out.insert(out.end(), family.begin(), family.end());
     return out;
   }();
@@ -98,9 +98,12 @@ std::string block_text(const std::string& line, const Sizes& sizes) {
   }
   for (const std::string& axis : split(axes, ',')) {
     const std::vector<std::string> words = split(axis, ' ');
-    const std::string extent = std::to_string(size_of(words[2], sizes));
-    loops += (loops.empty() ? "" : ", ") + words[1] + " in " + extent;
-    iters += (iters.empty() ? "v" : ", v") + words[1] + ": " + words[0] + " " + extent + " = " + words[1];
+    const size_t bound = words[2].find('=');
+    const std::string extent = std::to_string(size_of(words[2].substr(0, bound), sizes));
+    if (bound == std::string::npos) loops += (loops.empty() ? "" : ", ") + words[1] + " in " + extent;
+    if (words[0] != "L")
+      iters += (iters.empty() ? "v" : ", v") + words[1] + ": " + words[0] + " " + extent + " = " +
+               (bound == std::string::npos ? words[1] : fill(words[2].substr(bound + 1), sizes));
   }
   std::string body = fill(line.substr(second + 3), sizes);
   if (const size_t close = body.find("} "); close != std::string::npos) body.insert(close + 1, "\n");
@@ -109,6 +112,10 @@ std::string block_text(const std::string& line, const Sizes& sizes) {
 }
 
 }  // namespace
+
+int first_dependence_function() {
+  return fuzz_function_count() - static_cast<int>(dependence_texts().size());
+}
 
 int fuzz_function_count() {
   return static_cast<int>(function_texts().size());
@@ -134,6 +141,8 @@ FuzzFunction make_function(int index, const Sizes& sizes) {
     else if (line.starts_with("alloc "))
       for (const std::string& temp : split(line.substr(6), ';'))
         text += "  alloc " + fill(temp, sizes) + "\n";
+    else if (line.starts_with("raw "))
+      text += fill(line.substr(4), sizes) + "\n";
     else
       text += block_text(line, sizes);
   }

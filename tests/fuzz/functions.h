@@ -22,6 +22,7 @@ struct FuzzFunction {
 };
 
 int fuzz_function_count();
+int first_dependence_function();  // from here on they are made to be broken
 Sizes draw_sizes(bool ragged, std::mt19937_64& rng);
 FuzzFunction make_function(int index, const Sizes& sizes);
 

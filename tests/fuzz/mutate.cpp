@@ -55,8 +55,9 @@ class Walker {
   void walk(int64_t number) {
     rng_.seed(seed_ * 1000003 + static_cast<uint64_t>(number) * 7919);
     const int kinds = fuzz_function_count();
-    function_ =
-        make_function(static_cast<int>(rng_() % static_cast<uint64_t>(kinds)), draw_sizes(rng_() % 2, rng_));
+    const int first = rng_() % 3 ? 0 : first_dependence_function();
+    function_ = make_function(first + static_cast<int>(rng_() % static_cast<uint64_t>(kinds - first)),
+                              draw_sizes(rng_() % 2, rng_));
     expected_.clear();
     Schedule s(function_.func);
     const std::vector<std::string> blocks = block_names(s.func()), &all = proposed_primitives();

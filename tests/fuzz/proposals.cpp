@@ -254,7 +254,8 @@ class Proposer {
       outer += (i ? ", " : "") + v + (i == split ? "/2" : "");
       if (i == split) inner = v + "%2";
     }
-    return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + outer + ", " + inner + ")";
+    const std::string places = below(8) ? outer + ", " + inner : outer;  // seldom two elements in one place
+    return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + places + ")";
   }
 
   std::string sample_factors() {
