@@ -12,6 +12,7 @@
 #include "nestor/codegen.h"
 #include "nestor/graph.h"
 #include "nestor/passes.h"
+#include "nestor/proof.h"
 #include "nestor/runtime.h"
 #include "nestor/schedule.h"
 #include "nestor/target.h"
@@ -67,6 +68,8 @@ struct CompileOptions {
   BuildOptions build;          // values of symbolic dimensions
   uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions
   LowerOptions lowering;
+  // Sees each function after its schedule and before lowering; what it throws ends the compilation.
+  std::function<void(const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled)> review;
   // Unfused, unscheduled loop nests through the same LLVM: what `--schedule naive` means.
   static CompileOptions naive(Target target = host_target());
 };
@@ -104,6 +107,15 @@ ScheduleChoice choose_schedule(const PrimFunc& f, const CompileOptions& options)
 ScheduleError in_function(const ScheduleError& e, const PrimFunc& f, const ScheduleChoice& choice);
 CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
                                   const LowerOptions& lowering = {});
+
+// What the proof says of a scheduled function and, where it can't tell, what the interpreter says on random inputs.
+struct ScheduleReview {
+  Proof proof;
+  std::string interpreted;  // one sentence; empty where the proof decided
+  bool wrong = false;       // one of the two says so
+};
+ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options = {});
+std::string describe(const ScheduleReview& review);
 
 // A compiled function with memory around it: what folding, oracles, measuring and tests share.
 class FunctionRunner {

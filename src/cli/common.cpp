@@ -60,6 +60,22 @@ Tensor read_source(const std::string& source, const PlanTensor& wanted) {
 
 }  // namespace
 
+namespace {
+
+// A schedule written by hand is proved where it is applied: one line on stderr, or a refusal.
+auto prove_files(const std::string& path) {
+  return [path](const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled) {
+    if (choice.origin != path) return;
+    const ScheduleReview r = review_schedule(func, scheduled);
+    if (r.wrong)
+      throw UserError(Diagnostic{"the schedule of " + func.name + " in " + path + " is wrong", {}, {describe(r)},
+                                 "--no-proof applies it all the same"});
+    std::fprintf(stderr, "%s: the schedule of %s is %s\n", path.c_str(), func.name.c_str(), describe(r).c_str());
+  };
+}
+
+}  // namespace
+
 Target target_of(const ModelOptions& o) { return parse_target(o.target); }
 
 int threads_of(const ModelOptions& o, const Target& target) {
@@ -84,6 +100,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
   if (!o.db.empty()) providers.push_back(database_schedules(o.db, c.threads));
   providers.push_back(default_schedules());
   c.schedules = first_of(std::move(providers));
+  if (o.proof && ends_with(schedule, ".sched")) c.review = prove_files(schedule);
   return c;
 }
 

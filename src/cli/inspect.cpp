@@ -62,9 +62,16 @@ int inspect_html(const InspectVerb& v, const CompileOptions& options) {
   const CompiledModel model = partition_model(load(v.common.model, options), options);
   const size_t folder = looks_like_operator(v.common.model) ? std::string::npos : v.common.model.rfind('/');
   const std::string title = v.common.model.substr(folder == std::string::npos ? 0 : folder + 1);
-  const HtmlReport report = html_report(model, options, title, select(model.partition.funcs, v.func));
+  const std::vector<size_t> shown = select(model.partition.funcs, v.func);
+  const HtmlReport report = html_report(model, options, title, shown);
   write_text(v.html, report.html);
   if (!report.refused.empty()) throw report.refused.front();
+  if (options.review)
+    for (const size_t f : shown) {
+      const PrimFunc& func = model.partition.funcs[f];
+      const ScheduleChoice choice = choose_schedule(func, options);
+      options.review(func, choice, apply(func, choice.trace));
+    }
   const size_t count = model.partition.funcs.size();
   fmt::print("{}: {:.1f} KiB, {} function{}\n", v.html, static_cast<double>(report.html.size()) / 1024, count,
              count == 1 ? "" : "s");
@@ -75,7 +82,10 @@ int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
   const CompiledModel model = partition_model(load(v.common.model, options), options);
   for (const size_t f : select(model.partition.funcs, v.func)) {
     const PrimFunc& func = model.partition.funcs[f];
-    show_steps(report::walk_trace(func, choose_schedule(func, options)));
+    const ScheduleChoice choice = choose_schedule(func, options);
+    const report::Walk walk = report::walk_trace(func, choice);
+    show_steps(walk);
+    if (options.review) options.review(func, choice, walk.last());
   }
   return 0;
 }

@@ -26,6 +26,15 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_flag("--json", o.json, "figures as one JSON object");
 }
 
+// How loops are scheduled: one choice, or several.
+template <class Choice>
+void add_schedule(CLI::App* app, Choice& choice, ModelOptions& o, const char* help = kScheduleHelp) {
+  CLI::Option* option = app->add_option("--schedule", choice, help);
+  if constexpr (std::is_same_v<Choice, std::string>) option->capture_default_str();
+  app->add_flag_callback(
+      "--no-proof", [&o] { o.proof = false; }, "apply a .sched file without proving that it changes nothing");
+}
+
 // Registers a verb: its options are kept alive by the callback, which stores the exit code.
 template <class Verb, class AddOptions>
 void add_verb(CLI::App& app, int& code, const char* name, const char* help, AddOptions add_options) {
@@ -41,7 +50,7 @@ void add_verbs(CLI::App& app, int& code) {
       [](CLI::App* a, CompileVerb& v) {
         add_model(a, v.common);
         a->add_option("-o,--output", v.output, "where to write, m.so")->required();
-        a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+        add_schedule(a, v.schedule, v.common);
         a->add_option("--emit", v.emit, "so, obj, header, ir, llvm, asm, cuda, ptx")->delimiter(',');
         a->add_option("--weights", v.weights, "inside the object, or beside it")
             ->check(CLI::IsMember({"inside", "beside"}));
@@ -52,7 +61,7 @@ void add_verbs(CLI::App& app, int& code) {
     add_model(a, v.common);
     a->add_option("--input", v.inputs, kInputHelp);
     a->add_option("-o,--output", v.output, "outputs as .npz, keyed by name");
-    a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+    add_schedule(a, v.schedule, v.common);
   });
   add_verb<TuneVerb>(
       app, code, "tune", "search for better schedules; stop it any time, it resumes",
@@ -75,15 +84,14 @@ void add_verbs(CLI::App& app, int& code) {
             CLI::IsMember({"graph", "fused", "func", "schedule", "lowered", "llvm", "asm", "cuda", "ptx"}))
         ->capture_default_str();
     a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
-    a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+    add_schedule(a, v.schedule, v.common);
     a->add_flag("--steps", v.steps, "the IR after each primitive, changed lines marked");
     a->add_option("--html", v.html, "write a page: the graph, each function's steps, its machine code");
     a->add_option("--dump-after", v.dump_after, "the IR after these lowering passes, or all")->delimiter(',');
   });
   add_verb<BenchVerb>(app, code, "bench", "time a model or an artifact", [](CLI::App* a, BenchVerb& v) {
     add_model(a, v.common);
-    a->add_option("--schedule", v.schedules,
-                  "naive, default, tuned or a .sched file; several are interleaved");
+    add_schedule(a, v.schedules, v.common, "naive, default, tuned or a .sched file; several are interleaved");
     a->add_flag("--per-func", v.per_func, "time each function");
     a->add_option("--seconds", v.seconds, "of measuring, per schedule")->capture_default_str();
   });
@@ -95,7 +103,8 @@ void add_verbs(CLI::App& app, int& code) {
                              ->capture_default_str();
                          a->add_option("--input", v.inputs, kInputHelp);
                          a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");
-                         a->add_option("--schedule", v.schedule, kScheduleHelp)->capture_default_str();
+                         add_schedule(a, v.schedule, v.common);
+                         a->add_flag("--prove", v.prove, "prove the schedule of every function, wherever it comes from, and run nothing");
                          a->add_option("--rtol", v.rtol, "relative tolerance");
                          a->add_option("--atol", v.atol, "absolute tolerance");
                        });

@@ -15,6 +15,7 @@ struct ModelOptions {
   std::string target = "native";
   int threads = 0;  // 0: as many as the target has cores
   std::string db;   // tuning records to take schedules from
+  bool proof = true;  // schedules from files are proved
   bool json = false;
 };
 
@@ -70,6 +71,7 @@ struct VerifyVerb {
   std::string expect;  // .npz with the wanted outputs
   std::string schedule = "default";
   double rtol = -1, atol = -1;  // negative: the bound of the design
+  bool prove = false;           // every function's schedule, and run nothing
 };
 
 struct DbVerb {

@@ -19,7 +19,7 @@ namespace {
 struct Report {
   bool json = false;
   int failed = 0;
-  nlohmann::json rows = nlohmann::json::array();
+  nlohmann::json rows = nlohmann::json::array(), proofs = nlohmann::json::array();
 
   void add(const Comparison& c, const std::string& name, const Tensor& want) {
     failed += !c.ok();
@@ -31,8 +31,22 @@ struct Report {
                     {"max_rel", c.max_rel}});
     if (!json) fmt::print("{}  {}\n", c.ok() ? "ok  " : "FAIL", describe(c, name, want));
   }
+  void add(const ScheduleReview& r, const std::string& name) {
+    failed += r.wrong;
+    const Proof& p = r.proof;
+    proofs.push_back({{"name", name},
+                      {"ok", !r.wrong},
+                      {"verdict", p.ok() ? "proved" : p.verdict == Verdict::wrong ? "wrong" : "unproved"},
+                      {"reason", p.reason},
+                      {"witness", p.witness},
+                      {"interpreted", r.interpreted},
+                      {"seconds", p.seconds}});
+    if (!json) fmt::print("{}  {}: the schedule is {}\n", r.wrong ? "FAIL" : "ok  ", name, describe(r));
+  }
   int finish() const {
-    if (json) fmt::print("{}\n", nlohmann::json{{"ok", failed == 0}, {"compared", rows}}.dump());
+    nlohmann::json all{{"ok", failed == 0}, {"compared", rows}};
+    if (!proofs.empty()) all["proofs"] = proofs;
+    if (json) fmt::print("{}\n", all.dump());
     return failed == 0 ? 0 : kExitComparisonFailed;
   }
 };
@@ -62,11 +76,17 @@ int against_expected(const VerifyVerb& v) {
 constexpr double kInterpretedFlops = 5e6;
 
 int against_oracle(const VerifyVerb& v) {
-  const CompiledModel model = compile_model(v.common.model, compile_options(v.common, v.schedule));
+  Report report{v.common.json};
+  CompileOptions options = compile_options(v.common, v.schedule);
+  if (options.review || v.prove)
+    options.review = [&](const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled) {
+      if (v.prove || choice.origin == v.schedule) report.add(review_schedule(func, scheduled), func.name);
+    };
+  const CompiledModel model = compile_model(v.common.model, options);
+  if (report.failed || v.prove) return report.finish();  // what is wrong isn't run
   const Against against = v.against == "lowered"       ? Against::lowered
                           : v.against == "interpreter" ? Against::interpreter
                                                        : Against::oracle;
-  Report report{v.common.json};
   const bool by_hand = std::filesystem::path(v.common.model).extension() == ".nest";
   for (const CompiledFunction& f : model.funcs) {
     if (by_hand && flops_of(f.func) <= kInterpretedFlops) {

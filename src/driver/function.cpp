@@ -21,20 +21,31 @@ ScheduleChoice choose_schedule(const PrimFunc& f, const CompileOptions& options)
   return choice.value_or(ScheduleChoice{});
 }
 
-CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
-                                  const LowerOptions& lowering) {
-  PrimFunc scheduled;
+namespace {
+
+PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice) {
   try {
-    scheduled = apply(f, choice.trace);
+    return apply(f, choice.trace);
   } catch (const ScheduleError& e) {
     throw in_function(e, f, choice);
   }
+}
+
+}  // namespace
+
+CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
+                                  const LowerOptions& lowering) {
+  PrimFunc scheduled = scheduled_by(f, choice);
   PrimFunc lowered = lower(scheduled, target, lowering);
   return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
 }
 
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
-  return compile_function(f, choose_schedule(f, options), options.target, options.lowering);
+  ScheduleChoice choice = choose_schedule(f, options);
+  PrimFunc scheduled = scheduled_by(f, choice);
+  if (options.review) options.review(f, choice, scheduled);
+  PrimFunc lowered = lower(scheduled, options.target, options.lowering);
+  return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
 }
 
 struct FunctionRunner::Impl {

@@ -58,6 +58,7 @@ void prove(Sets& home, const PrimFunc& before, const PrimFunc& after, Proof& pro
     if (before.params[i].role == Role::out)
       matcher.match_output(before.params[i].decl.buffer, after.params[i].decl.buffer);
   proof.reassociated = matcher.reassociated();
+  check_reads(fa);
   check_bounds(fa, "");
   check_conflicts(fa);
   check_lowered_bounds(home, after, dims);

@@ -61,4 +61,13 @@ void check_bounds(Flow& flow, const std::string& after) {
   for (const Statement& s : flow.model().statements()) bounds.check(s);
 }
 
+void check_reads(Flow& flow) {
+  for (const Statement& s : flow.model().statements())
+    for (const Read& r : s.reads) {
+      if (flow.model().is_input(r.buffer)) continue;
+      for (const Source::Trouble& t : flow.source(s, r).troubles)
+        if (t.unwritten) throw t.failure;
+    }
+}
+
 }  // namespace nestor::verify

@@ -10,6 +10,9 @@ namespace nestor::verify {
 // lanes, which lowering gives partial results.
 void check_conflicts(Flow& flow);
 
+// What is read was written before, even where no output depends on it.
+void check_reads(Flow& flow);
+
 // Accesses lie inside of their buffers. `after` says of which form of the function this is: "" or " after
 // lowering".
 void check_bounds(Flow& flow, const std::string& after);

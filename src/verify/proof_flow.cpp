@@ -110,9 +110,10 @@ std::vector<V> quotients_in(const Statement& s, const std::vector<Lin>& indices)
 
 namespace {
 
-std::vector<Lin> known(const Read& read) {
-  std::vector<Lin> out;
-  for (const auto& i : read.indices) out.push_back(*i);
+std::vector<V> quotients_of(const Statement& s, const Read& read) {
+  std::vector<V> out = quotients_in(s, read.points);
+  std::erase_if(out,
+                [&](V v) { return std::find(read.free.begin(), read.free.end(), v) != read.free.end(); });
   return out;
 }
 
@@ -135,8 +136,11 @@ class Flow::Tracer {
         home_(m_.home()),
         r_(reader),
         read_(read),
-        quotients_(quotients_in(reader, known(read))),
-        dims_(m_.dim_vars()) {}
+        quotients_(quotients_of(reader, read)),
+        dims_(m_.dim_vars()),
+        vars_(reader.vars) {
+    append(vars_, read.free);
+  }
 
   Source run() {
     for (const Slot& slot : flow_.slots_of(r_, read_.buffer)) {
@@ -154,7 +158,7 @@ class Flow::Tracer {
     std::vector<V> keep = quotients_;
     append(keep, more);
     std::vector<V> all = r_.loop_vars(shared);
-    append(all, r_.vars);
+    append(all, vars_);
     append(all, keep);
     append(all, dims_);
     return (flow_.seen_from(r_, shared, keep) & read_.guard).onto(all);
@@ -162,7 +166,7 @@ class Flow::Tracer {
 
   std::vector<V> own(size_t shared, bool carried) const {
     std::vector<V> keep = r_.loop_vars(shared + (carried ? 1 : 0));
-    append(keep, r_.vars);
+    append(keep, vars_);
     append(keep, dims_);
     return keep;
   }
@@ -204,7 +208,7 @@ class Flow::Tracer {
     const Renaming names = copy_of(w, seen, 1, shared);
     std::vector<Lin> zero, nonnegative;
     for (size_t d = 0; d < w.element.size(); ++d)
-      zero.push_back(*read_.indices[d] - renamed(w.element[d], names));
+      zero.push_back(read_.points[d] - renamed(w.element[d], names));
     if (slot.carried) {
       const V loop = w.loops[shared]->var;
       nonnegative.push_back(Lin::of(loop) - Lin::of(home_.copy(loop, 1)) - 1);
@@ -215,20 +219,20 @@ class Flow::Tracer {
   }
 
   Set relation_only(const Found& f) const {
-    std::vector<V> keep = r_.vars;
+    std::vector<V> keep = vars_;
     append(keep, dims_);
     for (const V v : f.writer->vars) keep.push_back(home_.copy(v, 1));
     return f.relation.onto(keep);
   }
   Set readers_only(const Set& s) const {
-    std::vector<V> keep = r_.vars;
+    std::vector<V> keep = vars_;
     append(keep, dims_);
     return s.onto(keep);
   }
 
-  void trouble(const Set& readers, Failure f) {
+  void trouble(const Set& readers, Failure f, bool unwritten = false) {
     if (!read_.exact && f.verdict == Verdict::wrong) f.verdict = Verdict::unproved;
-    out_.troubles.push_back({readers_only(readers), std::move(f)});
+    out_.troubles.push_back({readers_only(readers), std::move(f), unwritten});
   }
   std::string reading(const Point& p) const {
     return instance_at(r_, p) + " reads " + element_at(read_.buffer, read_.indices, p);
@@ -237,7 +241,8 @@ class Flow::Tracer {
   // Of several stores into an element the last one counts: where one always follows another, the other is
   // dropped.
   void keep_last(std::vector<Found>& stores) {
-    for (Found& f : stores) unambiguous(f);
+    for (Found& f : stores)
+      if (!unambiguous(f)) only_last(f);
     for (size_t i = 0; i < stores.size(); ++i)
       for (size_t k = 0; k < stores.size(); ++k) {
         if (i == k || stores[i].relation.empty() || stores[k].relation.empty()) continue;
@@ -270,31 +275,46 @@ class Flow::Tracer {
     return s.domain.renamed(copy_of(s, s.domain, n, shared));
   }
 
-  // Instances that differ in what they compute must not store to one element.
-  void unambiguous(const Found& f) {
+  // Do all instances that store to one element store the same, as far as one can see?
+  bool unambiguous(const Found& f) {
     const Statement& w = *f.writer;
     const auto plain = [&](V v) {
-      return std::any_of(w.element.begin(), w.element.end(), [&](const Lin& l) {
-        return std::any_of(l.terms.begin(), l.terms.end(), [&](const auto& t) { return t.first == v; }) &&
-               l.terms.size() == 1;
-      });
+      return std::any_of(w.element.begin(), w.element.end(),
+                         [&](const Lin& l) { return l.terms.size() == 1 && l.terms[0].first == v; });
     };
     std::vector<V> open;
     for (const V v : w.vars)
       if (!plain(v) && used(w, v)) open.push_back(v);
-    if (open.empty()) return;
+    if (open.empty()) return true;
     const Set pair = copy_set(w, 1, f.shared) & copy_set(w, 2, f.shared) & same_element(w, 1, w, 2);
-    for (const V v : open) {
-      const Set differ =
-          pair & Set::where(home_, {}, {Lin::of(home_.copy(v, 2)) - Lin::of(home_.copy(v, 1)) - 1});
-      const auto p = differ.first({});
-      if (!p) continue;
-      trouble(f.relation,
-              {Verdict::unproved,
-               "block " + w.name + " stores to an element of " + w.buffer->name + " more than once",
-               instance_at(w, *p, 1, f.shared) + " and " + loops_at(w, *p, 2, f.shared) + " both write " +
-                   written_at(w, *p, 1)});
-    }
+    return std::all_of(open.begin(), open.end(), [&](V v) {
+      return (pair & Set::where(home_, {}, {Lin::of(home_.copy(v, 2)) - Lin::of(home_.copy(v, 1)) - 1}))
+          .empty();
+    });
+  }
+
+  // Leaves the last of the instances that store to what a reader reads.
+  void only_last(Found& f) {
+    const Statement& w = *f.writer;
+    const Set one = within_slot(f, w.loops.size());
+    Renaming other;
+    for (const V v : one.vars())
+      if (home_.origin(v) != v) other[v] = home_.copy(v, 2);
+    const Set pair = one & one.renamed(other);
+    Set overwritten = Set::none(home_);
+    for (const Set& order : precedes(w, 1, w, 2, f.depth))
+      overwritten = overwritten | (pair & order).onto(one.vars());
+    for (const Set& order : precedes(w, 1, w, 2, f.depth, true))
+      if (const Set unordered = (pair & order) - overwritten; !unordered.empty()) {
+        const auto p = unordered.first({});
+        trouble(f.relation, {Verdict::unproved,
+                             "block " + w.name + " stores to an element of " + w.buffer->name +
+                                 " in iterations of no fixed order",
+                             instance_at(w, *p, 1, f.shared) + " and " + loops_at(w, *p, 2, f.shared) +
+                                 " both write " + written_at(w, *p, 1)});
+        return;
+      }
+    f.relation = (one - overwritten).onto(f.relation.vars());
   }
   static bool used(const Statement& w, V v) {
     bool found = false;
@@ -413,20 +433,20 @@ class Flow::Tracer {
     for (const Statement* w : m_.writers(read_.buffer)) {
       std::vector<Lin> zero;
       for (size_t d = 0; d < w->element.size(); ++d)
-        zero.push_back(*read_.indices[d] - in_copy(*w, w->element[d], 1));
+        zero.push_back(read_.points[d] - in_copy(*w, w->element[d], 1));
       if (w->op) continue;
       const Set late = here & copy_set(*w, 1, 0) & Set::where(home_, zero, {});
       std::vector<V> order = r_.loop_vars(r_.loops.size());
       append(order, order_of(*w, 1, 0));
       if (const auto q = late.first(order)) {
         f.witness = reading(*q) + " before " + instance_at(*w, *q, 1) + " writes it";
-        trouble(*pending_, f);
+        trouble(*pending_, f, true);
         return;
       }
     }
     const auto q = here.first(r_.loop_vars(r_.loops.size()));
     f.witness = (q ? reading(*q) : p ? reading(*p) : r_.name) + ", which nothing writes";
-    trouble(*pending_, f);
+    trouble(*pending_, f, true);
   }
 
   // Each statement's updates as one relation. Which updates a reader sees must depend on its variables alone:
@@ -474,6 +494,7 @@ class Flow::Tracer {
   const Statement& r_;
   const Read& read_;
   std::vector<V> quotients_, dims_;
+  std::vector<V> vars_;  // the reader's, and of indices that depend on data
   std::optional<Set> pending_;
   std::vector<Found> updates_;
   Source out_;
@@ -482,10 +503,6 @@ class Flow::Tracer {
 const Source& Flow::source(const Statement& reader, const Read& read) {
   const auto [it, added] = sources_.try_emplace({reader.number, read.expr});
   if (!added) return it->second;
-  for (const auto& i : read.indices)
-    if (!i)
-      throw Unmodelled{"block " + reader.name + " reads " + read.buffer->name +
-                       ", a temporary, at an index that depends on data"};
   return it->second = Tracer(*this, reader, read).run();
 }
 
@@ -508,6 +525,7 @@ const Statement& Flow::final_reader(const Buffer& out) {
     s.env[var] = Lin::of(v);
     indices.push_back(var);
     r.indices.push_back(Lin::of(v));
+    r.points.push_back(Lin::of(v));
     bounds.push_back(Lin::of(v));
     bounds.push_back(m_.shape(out, d) - Lin::of(v) - 1);
   }

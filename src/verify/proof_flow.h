@@ -19,6 +19,7 @@ struct Source {
   struct Trouble {
     Set readers;
     Failure failure;
+    bool unwritten = false;  // they read what nothing has written
   };
   std::vector<Trouble> troubles;
 };

@@ -17,6 +17,10 @@ namespace {
 
 constexpr int kDeepest = 400;  // expressions nested in each other, temporaries unfolded
 
+bool is_leaf(const Expr& e) {
+  return e.as<Load>() || e.as<IntImm>() || e.as<FloatImm>();
+}
+
 bool is_bool_op(const Expr& e, BinaryOp op) {
   const auto* b = e.as<Binary>();
   return b && b->op == op;
@@ -37,10 +41,15 @@ Renaming Frame::names(const std::vector<V>& canonical) const {
   return out;
 }
 
-std::vector<V> vars_of(const Frame& b, const Frame& a) {
-  std::vector<V> out = b.vars(), more = a.vars();
-  out.insert(out.end(), more.begin(), more.end());
-  out.insert(out.end(), b.model().dim_vars().begin(), b.model().dim_vars().end());
+std::vector<V> Matcher::vars_of(const Frame& b, const Frame& a) const {
+  std::vector<V> out = b.model().dim_vars();
+  const auto add = [&](const std::vector<V>& more) { out.insert(out.end(), more.begin(), more.end()); };
+  add(b.vars());
+  add(a.vars());
+  for (const Data& d : data_) {
+    add(d.term.at.vars());
+    out.push_back(d.value);
+  }
   return out;
 }
 
@@ -49,31 +58,94 @@ Set Matcher::condition(const Term& x, const Set& canonical) const {
   return s.renamed(x.at.names(s.vars()));
 }
 
-const Source* Matcher::source_of(const Term& x) const {
-  const auto* load = x.e.as<Load>();
-  if (!load || x.at.model().is_input(load->buffer)) return nullptr;
+const Read& Matcher::read_of(const Term& x) const {
   for (const Read& r : x.at.statement->reads)
-    if (r.expr == x.e.get()) return &x.at.flow->source(*x.at.statement, r);
+    if (r.expr == x.e.get()) return r;
   throw InternalError("the proof lost a load");
 }
 
-void Matcher::check_troubles(const Term& x, const Source& s, const Set& where) const {
-  for (const Source::Trouble& t : s.troubles)
-    if (!(where & t.readers.renamed(x.at.names(t.readers.vars()))).empty()) throw t.failure;
+const Source* Matcher::source_of(const Term& x) const {
+  const auto* load = x.e.as<Load>();
+  if (!load || x.at.model().is_input(load->buffer)) return nullptr;
+  return &x.at.flow->source(*x.at.statement, read_of(x));
 }
 
-std::pair<Frame, Set> Matcher::enter(const Term& x, const Source::Piece& piece) {
-  const Frame made{x.at.flow, piece.writer, next_copy_++};
+namespace {
+
+Renaming readers(const Term& x, const Renaming& free) {
   Renaming names = x.at.names(x.at.statement->vars);
+  names.insert(free.begin(), free.end());
+  return names;
+}
+
+}  // namespace
+
+void Matcher::check_troubles(const Term& x, const Source& s, const Renaming& free, const Set& where) const {
+  for (const Source::Trouble& t : s.troubles)
+    if (!(where & t.readers.renamed(readers(x, free))).empty()) throw t.failure;
+}
+
+std::pair<Frame, Set> Matcher::enter(const Term& x, const Source::Piece& piece, const Renaming& free) {
+  const Frame made{x.at.flow, piece.writer, next_copy_++};
+  Renaming names = readers(x, free);
   for (const V v : piece.writer->vars) names[home_.copy(v, 1)] = home_.copy(v, made.copy);
   return {made, piece.relation.renamed(names)};
 }
 
-bool Matcher::reduces(const Term& x, const Source& s, const Set& where) const {
-  for (const Source::Piece& u : s.updates)
-    if (!(where & u.relation.onto(x.at.statement->vars).renamed(x.at.names(x.at.statement->vars))).empty())
-      return true;
-  return false;
+Set Matcher::reduced(const Term& x, const Source& s, const Renaming& free) const {
+  const Renaming names = readers(x, free);
+  std::vector<V> keep = x.at.model().dim_vars();
+  for (const auto& [from, to] : names) keep.push_back(from);
+  Set out = Set::none(home_);
+  for (const Source::Piece& u : s.updates) out = out | u.relation.onto(keep).renamed(names);
+  return out;
+}
+
+V Matcher::data(const Term& x, Set& where) {
+  for (const Data& d : data_)
+    if (d.term.e.same_as(x.e) && d.term.at.copy == x.at.copy) return d.value;
+  const Data made{x, home_.make("d")};
+  const std::vector<Data> known = data_;
+  data_.push_back(made);
+  for (const Data& d : known) {
+    if (d.term.at.flow == x.at.flow) continue;
+    const bool before = x.at.flow == &before_;
+    const Term &b = before ? x : d.term, &a = before ? d.term : x;
+    bool same = true;
+    attempt([&] { match(b, a, where.onto(vars_of(b.at, a.at))); }, [&] { same = false; });
+    if (same) where = where & Set::where(home_, {Lin::of(made.value) - Lin::of(d.value)}, {});
+  }
+  return made.value;
+}
+
+Renaming Matcher::data_of(const Term& x, Set& where) {
+  Renaming out;
+  const Read& r = read_of(x);
+  size_t next = 0;
+  for (size_t d = 0; d < r.indices.size(); ++d)
+    if (!r.indices[d]) out[r.free[next++]] = data({x.at, x.e.as<Load>()->indices[d]}, where);
+  return out;
+}
+
+// One is linear, the other depends on data: equal where the data's variable is.
+bool Matcher::match_data(const Term& b, const Term& a, const Set& where) {
+  if (!(b.e.type() == Type{DType::i64, 1}) || !(a.e.type() == b.e.type())) return false;
+  const auto x = b.at.model().lower(b.e, b.at.statement->env),
+             y = a.at.model().lower(a.e, a.at.statement->env);
+  if (!x == !y) return false;
+  const Term &linear = x ? b : a, &other = x ? a : b;
+  const Lin l = x ? *x : *y;
+  const Set defined = linear.at.model().definitions_of(l);
+  std::vector<V> vars = defined.vars();
+  for (const auto& [v, c] : l.terms) vars.push_back(v);
+  const Renaming names = linear.at.names(vars);
+  Set all = where;
+  const V v = data(other, all);
+  all = all & defined.renamed(names);
+  const Set same = Set::where(home_, {renamed(l, names) - Lin::of(v)}, {});
+  if (!all.within(same))
+    differ(b, a, where, Verdict::unproved, "the index " + print(a.e) + " is not seen to be " + print(b.e));
+  return true;
 }
 
 void Matcher::match_output(const Buffer& before, const Buffer& after) {
@@ -90,13 +162,17 @@ void Matcher::match(const Term& b, const Term& a, const Set& where) {
   if (where.empty()) return;
   struct Depth {
     int& d;
-    ~Depth() { --d; }
-  } depth{++depth_};
+    ~Depth() {
+      --d;
+      data.erase(data.begin() + static_cast<long>(scope), data.end());
+    }
+    std::vector<Data>& data;
+    size_t scope;
+  } depth{++depth_, data_, data_.size()};
   if (depth_ > kDeepest)
-    throw Failure{Verdict::unproved, "expressions unfold more than " + std::to_string(kDeepest) + " deep",
-                  ""};
+    throw Failure{Verdict::unproved, "expressions unfold more than " + std::to_string(kDeepest) + " deep", ""};
   if (match_indices(b, a, where) || split_select(b, b, a, where) || split_select(a, b, a, where) ||
-      match_temporaries(b, a, where))
+      match_temporaries(b, a, where) || match_data(b, a, where))
     return;
   match_nodes(b, a, where);
 }
@@ -162,41 +238,42 @@ bool Matcher::match_temporaries(const Term& b, const Term& a, const Set& where) 
   return true;
 }
 
-void Matcher::expand_loads(const Term& b, const Term& a, const Set& where) {
+void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
   const Source *sb = source_of(b), *sa = source_of(a);
-  if (sb) check_troubles(b, *sb, where);
-  if (sa) check_troubles(a, *sa, where);
-  const bool rb = sb && reduces(b, *sb, where), ra = sa && reduces(a, *sa, where);
+  const Renaming db = sb ? data_of(b, where) : Renaming{}, da = sa ? data_of(a, where) : Renaming{};
+  if (sb) check_troubles(b, *sb, db, where);
+  if (sa) check_troubles(a, *sa, da, where);
+  const Set reduced_b = sb ? reduced(b, *sb, db) : Set::none(home_),
+            reduced_a = sa ? reduced(a, *sa, da) : Set::none(home_);
+  const bool rb = !(where & reduced_b).empty(), ra = !(where & reduced_a).empty();
   if (sb && !rb) {
     for (const Source::Piece& p : sb->stores) {
-      const auto [frame, relation] = enter(b, p);
+      const auto [frame, relation] = enter(b, p, db);
       match({frame, p.writer->value}, a, (where & relation).onto(vars_of(frame, a.at)));
     }
     return;
   }
   if (sa && !ra) {
     for (const Source::Piece& p : sa->stores) {
-      const auto [frame, relation] = enter(a, p);
+      const auto [frame, relation] = enter(a, p, da);
       match(b, {frame, p.writer->value}, (where & relation).onto(vars_of(b.at, frame)));
     }
     return;
   }
   if (rb && ra) return match_reductions(*this, b, a, where);
-  // A reduction on one side only. Where it has no terms it is what was stored at its start.
-  const Term& x = rb ? b : a;
-  const Source& s = rb ? *sb : *sa;
-  Set reduced = Set::none(home_);
-  for (const Source::Piece& u : s.updates)
-    reduced = reduced | u.relation.onto(x.at.statement->vars).renamed(x.at.names(x.at.statement->vars));
-  if (!(where & reduced).empty())
-    differ(b, a, where & reduced, Verdict::unproved,
-           std::string("only the function ") + (rb ? "before" : "after") + " has a reduction here");
+  // A reduction against something else: sums that are written out are not looked for.
+  const Term& other = rb ? a : b;
+  differ(b, a, where & (rb ? reduced_b : reduced_a), is_leaf(other.e) ? Verdict::wrong : Verdict::unproved,
+         std::string("only the function ") + (rb ? "before" : "after") + " has a reduction here");
 }
 
 // Neither side is a load of a temporary any more.
 void Matcher::match_nodes(const Term& b, const Term& a, const Set& where) {
   const auto child = [&](const Expr& x, const Expr& y) { match({b.at, x}, {a.at, y}, where); };
-  const auto other = [&] { differ(b, a, where, Verdict::unproved, "the operations differ"); };
+  const auto other = [&] {
+    if (is_leaf(b.e) && is_leaf(a.e)) differ(b, a, where, Verdict::wrong, "the values differ");
+    differ(b, a, where, Verdict::unproved, "the operations differ");
+  };
   if (b.e->v.index() != a.e->v.index() || !(b.e.type() == a.e.type())) return other();
   if (b.e.as<Load>()) return match_inputs(b, a, where);
   if (b.e.as<IntImm>() || b.e.as<FloatImm>()) {

@@ -41,7 +41,7 @@ class Matcher {
 
   bool split_select(const Term& x, const Term& b, const Term& a, const Set& where);
   bool match_temporaries(const Term& b, const Term& a, const Set& where);
-  void expand_loads(const Term& b, const Term& a, const Set& where);
+  void expand_loads(const Term& b, const Term& a, Set where);
   void match_nodes(const Term& b, const Term& a, const Set& where);
   void match_inputs(const Term& b, const Term& a, const Set& where);
   void match_operands(const Term& b, const Term& a, const Set& where);
@@ -51,10 +51,20 @@ class Matcher {
                            const std::string& why);
 
   const Source* source_of(const Term& x) const;  // null where x isn't a load of a temporary
-  void check_troubles(const Term& x, const Source& s, const Set& where) const;
+  // Below, `free` names the variables of x's indices that depend on data: see `data_of`.
+  void check_troubles(const Term& x, const Source& s, const Renaming& free, const Set& where) const;
   // The relation with its reader in x's frame and its writer in a new one.
-  std::pair<Frame, Set> enter(const Term& x, const Source::Piece& piece);
-  bool reduces(const Term& x, const Source& s, const Set& where) const;
+  std::pair<Frame, Set> enter(const Term& x, const Source::Piece& piece, const Renaming& free);
+  // Where x reads an element that has been updated.
+  Set reduced(const Term& x, const Source& s, const Renaming& free) const;
+  // What relations between the frames speak of: their variables, and those that stand for data.
+  std::vector<V> vars_of(const Frame& b, const Frame& a) const;
+  // The variable that stands for an integer expression which depends on data; `where` comes to say that it
+  // equals those of equal expressions on the other side.
+  V data(const Term& x, Set& where);
+  Renaming data_of(const Term& x, Set& where);
+  bool match_data(const Term& b, const Term& a, const Set& where);
+  const Read& read_of(const Term& x) const;
   Set condition(const Term& x, const Set& canonical) const;
 
   Sets& home_;
@@ -63,10 +73,12 @@ class Matcher {
   int depth_ = 0;
   bool reassociated_ = false;
   std::map<Key, std::vector<Set>> claims_;  // proved, or being proved
+  struct Data {
+    Term term;
+    V value;
+  };
+  std::vector<Data> data_;  // in scope
 };
-
-// Sets over both frames' variables only.
-std::vector<V> vars_of(const Frame& b, const Frame& a);
 
 // Two loads of elements that are reduced: the same start and the same terms, in whatever order.
 void match_reductions(Matcher& m, const Term& b, const Term& a, const Set& where);

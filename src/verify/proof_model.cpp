@@ -212,6 +212,29 @@ class ModelBuilder {
     return m_.define(std::move(domain));
   }
 
+  void index(Read& r, const Expr& e) {
+    r.indices.push_back(m_.lower(e, env_));
+    if (r.indices.back()) {
+      r.points.push_back(*r.indices.back());
+      return;
+    }
+    const V v = m_.home_.make("d");
+    r.points.push_back(Lin::of(v));
+    r.free.push_back(v);
+    r.exact = false;
+  }
+
+  // Where the indices that depend on data lie in the buffer.
+  Set inside(const Read& r) const {
+    std::vector<Lin> bounds;
+    for (size_t d = 0; d < r.points.size(); ++d) {
+      if (r.indices[d]) continue;
+      bounds.push_back(r.points[d]);
+      bounds.push_back(m_.shape(r.buffer, d) - r.points[d] - 1);
+    }
+    return Set::where(m_.home_, {}, bounds);
+  }
+
   // The loads in e; those of loads' indices first.
   void read(const Expr& e, const Set& guard, bool exact) {
     const auto under = [&](const Expr& inner, const Expr& cond, bool holds) {
@@ -232,15 +255,15 @@ class ModelBuilder {
     }
     if (const auto* l = e.as<Load>()) {
       for (const Expr& i : l->indices) read(i, guard, exact);
-      Read r{e.get(), l->buffer, {}, guard, exact};
-      for (const Expr& i : l->indices) r.indices.push_back(m_.lower(i, env_));
-      r.guard = m_.define(r.guard);
       for (Read& other : *reads_) {
-        if (other.expr != r.expr) continue;  // one node that stands in two places
-        other.guard = other.guard | r.guard;
-        other.exact = other.exact && r.exact;
+        if (other.expr != e.get()) continue;  // one node that stands in two places
+        other.guard = other.guard | (m_.define(guard) & inside(other));
+        other.exact = other.exact && exact;
         return;
       }
+      Read r{e.get(), l->buffer, {}, {}, {}, m_.define(guard), exact};
+      for (const Expr& i : l->indices) index(r, i);
+      r.guard = r.guard & inside(r);
       reads_->push_back(std::move(r));
       return;
     }

@@ -48,8 +48,11 @@ struct Read {
   const ExprNode* expr = nullptr;  // the Load
   Buffer buffer;
   std::vector<std::optional<Lin>> indices;  // nullopt: depends on data
-  Set guard;                                // of the conditions around it, as far as they are linear
-  bool exact = true;                        // the guard says all of them
+  std::vector<Lin> points;  // the same, with a variable of its own (in `free`) for each that depends on data
+  std::vector<V> free;
+  Set guard;  // of the conditions around it, as far as they are linear; inside of the buffer where it depends
+              // on data
+  bool exact = true;  // the guard says all of them
 };
 
 struct Statement {

@@ -35,7 +35,7 @@ bool contains(const std::vector<V>& list, V v) {
 class Reductions {
  public:
   Reductions(Matcher& m, const Term& b, const Term& a, const Set& where)
-      : m_(m), home_(m.home_), b_(b), a_(a), where_(where), readers_(vars_of(b.at, a.at)) {}
+      : m_(m), home_(m.home_), b_(b), a_(a), where_(where), readers_(m.vars_of(b.at, a.at)) {}
 
   void run() {
     const Source &sb = *m_.source_of(b_), &sa = *m_.source_of(a_);
@@ -61,19 +61,21 @@ class Reductions {
   }
 
   void match_starts(const Source::Piece& pb, const Source::Piece& pa) {
-    const auto [fb, rb] = m_.enter(b_, pb);
-    const auto [fa, ra] = m_.enter(a_, pa);
-    m_.match({fb, pb.writer->value}, {fa, pa.writer->value}, (where_ & rb & ra).onto(vars_of(fb, fa)));
+    Set where = where_;
+    const auto [fb, rb] = m_.enter(b_, pb, m_.data_of(b_, where));
+    const auto [fa, ra] = m_.enter(a_, pa, m_.data_of(a_, where));
+    m_.match({fb, pb.writer->value}, {fa, pa.writer->value}, (where & rb & ra).onto(m_.vars_of(fb, fa)));
   }
 
   bool is_identity(const Expr& e) const { return structural_equal(e, identity_of(op_, e.type())); }
 
   // The terms of a load of a reduced element, for the points of `where`.
-  void collect(const Term& x, const Set& where, const std::vector<V>& instance, std::vector<Family>& out) {
+  void collect(const Term& x, Set where, const std::vector<V>& instance, std::vector<Family>& out) {
     const Source& s = *m_.source_of(x);
-    m_.check_troubles(x, s, where);
+    const Renaming free = m_.data_of(x, where);
+    m_.check_troubles(x, s, free, where);
     for (const Source::Piece& u : s.updates) {
-      const auto [frame, relation] = m_.enter(x, u);
+      const auto [frame, relation] = m_.enter(x, u, free);
       std::vector<V> inner = instance;
       append(inner, frame.vars());
       flatten({{frame, u.writer->value}, inner, where & relation}, out);
@@ -95,10 +97,11 @@ class Reductions {
     }
     const Source* s = m_.source_of(f.term);
     if (!s) return keep(std::move(f), out);
-    m_.check_troubles(f.term, *s, f.where);
-    if (!m_.reduces(f.term, *s, f.where)) {
+    const Renaming free = m_.data_of(f.term, f.where);
+    m_.check_troubles(f.term, *s, free, f.where);
+    if ((f.where & m_.reduced(f.term, *s, free)).empty()) {
       for (const Source::Piece& p : s->stores) {
-        const auto [frame, relation] = m_.enter(f.term, p);
+        const auto [frame, relation] = m_.enter(f.term, p, free);
         flatten({{frame, p.writer->value}, f.instance, f.where & relation}, out);
       }
       return;
@@ -109,13 +112,13 @@ class Reductions {
   }
 
   Set kept(const Family& f, const Set& s) const {
-    std::vector<V> keep = readers_;
+    std::vector<V> keep = m_.vars_of(b_.at, a_.at);
     append(keep, f.instance);
     append(keep, f.term.at.vars());
     return s.onto(keep);
   }
   Set both(const Family& b, const Family& a, const Set& s) const {
-    std::vector<V> keep = readers_;
+    std::vector<V> keep = m_.vars_of(b_.at, a_.at);
     for (const Family* f : {&b, &a}) {
       append(keep, f->instance);
       append(keep, f->term.at.vars());
@@ -147,7 +150,8 @@ class Reductions {
                                rest_b[i] & rest_a[k] & guess.defined & Set::where(home_, guess.equal, {}));
         if (pairs.empty() || !one_to_one(pairs, before[i], after[k], guess.equal)) continue;
         const auto same = [&] {
-          m_.match(before[i].term, after[k].term, pairs.onto(vars_of(before[i].term.at, after[k].term.at)));
+          m_.match(before[i].term, after[k].term,
+                   pairs.onto(m_.vars_of(before[i].term.at, after[k].term.at)));
         };
         if (only) {
           same();
@@ -260,8 +264,8 @@ class Reductions {
         continue;
       }
       const Source* s = m_.source_of(x);
-      if (!s || s->stores.size() != 1 || !s->updates.empty()) return x;
-      const auto [frame, relation] = m_.enter(x, s->stores[0]);
+      if (!s || s->stores.size() != 1 || !s->updates.empty() || !m_.read_of(x).free.empty()) return x;
+      const auto [frame, relation] = m_.enter(x, s->stores[0], {});
       out.defined = out.defined & relation;
       x = {frame, s->stores[0].writer->value};
     }

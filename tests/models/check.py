@@ -39,6 +39,15 @@ class Checker:
                         self.path(name + "_expected.npz"), "--rtol", "0", "--atol", str(atol), expect=expect)
 
 
+def proved(c, model, *more):
+    """The default schedule of every function is proved."""
+    shown = c.run("verify", model, "--prove", *more)
+    left = [line for line in shown.splitlines() if "the schedule is proved in" not in line]
+    if left or not shown:
+        sys.exit(f"{model} is not proved:\n" + "\n".join(left))
+    print(f"{model}: {len(shown.splitlines())} schedules proved")
+
+
 def allowed(checker, name):
     """1e-3 of the standard deviation of the outputs, which must vary for the comparison to mean something."""
     with np.load(checker.path(name + "_expected.npz")) as expected:
@@ -89,6 +98,8 @@ def mobilenet(c):
     atol = allowed(c, "mobilenetv2")
     for extension in ("json", "onnx"):
         print(c.verify(c.path("mobilenetv2." + extension), "mobilenetv2", atol))
+    proved(c, c.path("mobilenetv2.onnx"))
+    proved(c, c.path("mobilenetv2.onnx"), "--target", "cuda:sm_80")
     print(c.verify(perturbed(c, "mobilenetv2"), "mobilenetv2", atol, expect=3))
 
 
@@ -104,12 +115,14 @@ def light(c):
     for name in ("squeezenet", "shufflenet", "resnet50"):
         for extension in ("json", "onnx"):
             print(c.verify(c.path(f"{name}.{extension}"), name, allowed(c, name)))
+        proved(c, c.path(f"{name}.onnx"))
 
 
 def bert(c):
     c.script(os.path.join(ROOT, "examples", "models", "bert_block.py"), c.work)
     for extension in ("json", "onnx"):
         print(c.verify(c.path("bert_block." + extension), "bert_block", allowed(c, "bert_block")))
+    proved(c, c.path("bert_block.onnx"))
 
 
 def main():

@@ -1,0 +1,72 @@
+// A second opinion on a schedule: the proof, and where that can't tell, the interpreter.
+#include <algorithm>
+
+#include "nestor/driver.h"
+#include "nestor/flops.h"
+#include "nestor/interpret.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr double kLargest = 5e6;  // operations that are still interpreted
+constexpr int kRuns = 3;
+
+double work_of(const PrimFunc& f, const std::vector<Tensor>& args) {
+  double elements = 0;
+  for (const Tensor& t : args) elements += static_cast<double>(t.size());
+  return std::max(flops_of(f), elements);
+}
+
+// "" where both functions give the same outputs, else what differs.
+std::string difference(const PrimFunc& before, const PrimFunc& after, uint64_t seed) {
+  std::vector<Tensor> want = random_args(before, seed), got = random_args(after, seed);
+  interpret(before, want);
+  InterpretOptions options;
+  options.check_races = true;
+  options.order = LoopOrder::random;
+  options.seed = seed;
+  try {
+    interpret(after, got, options);
+  } catch (const UserError& e) {
+    return e.diagnostic().message;
+  }
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (before.params[i].role != Role::out) continue;
+    const Comparison c = compare(got[i], want[i]);
+    if (!c.ok()) return describe(c, before.params[i].decl.buffer->name, want[i]);
+  }
+  return "";
+}
+
+}  // namespace
+
+ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options) {
+  ScheduleReview out{verify_schedule(before, after, options), "", false};
+  out.wrong = out.proof.verdict == Verdict::wrong;
+  if (out.proof.verdict != Verdict::unproved) return out;
+  if (!before.dims.empty()) {
+    out.interpreted = "not interpreted: its sizes are symbols";
+    return out;
+  }
+  const double work = work_of(before, random_args(before, 1));
+  if (work > kLargest) {
+    out.interpreted = "not interpreted: " + std::to_string(static_cast<int64_t>(work)) +
+                      " operations are too many, and sizes can't be shrunk under a schedule";
+    return out;
+  }
+  for (uint64_t seed = 1; seed <= kRuns; ++seed)
+    if (const std::string why = difference(before, after, seed); !why.empty()) {
+      out.wrong = true;
+      out.interpreted = "the interpreter on random inputs: " + why;
+      return out;
+    }
+  out.interpreted = "the interpreter gives the same on " + std::to_string(kRuns) + " random inputs";
+  return out;
+}
+
+std::string describe(const ScheduleReview& r) {
+  return describe(r.proof) + (r.interpreted.empty() ? "" : "\n  " + r.interpreted);
+}
+
+}  // namespace nestor

@@ -1,0 +1,31 @@
+"""A schedule written by hand is proved wherever it is applied, and `verify --schedule` shows the proof."""
+
+import json
+
+from harness import Harness
+
+t = Harness()
+MATMUL = "MatMul(f32[37,64], const f32[64,48])"
+path = t.write("mm.sched", """schedule matmul {
+  i0 i1 = split Y.i [_, 14] tail=peel
+  reorder Y (i0 j k i1)
+  parallel Y.i0
+}
+""")
+
+shown = t.succeeds("verify --schedule", "verify", MATMUL, "--schedule", path)
+t.check("ok    matmul: the schedule is proved in " in shown, "the proof is shown", shown)
+t.check("elements agree" in shown, "what it computes is compared too", shown)
+figures = json.loads(t.succeeds("verify --schedule --json", "verify", MATMUL, "--schedule", path, "--json"))
+t.check(figures["ok"] and figures["proofs"][0]["verdict"] == "proved" and figures["compared"], "as JSON", str(figures))
+
+for verb in (["inspect", MATMUL, "--stage", "schedule"], ["inspect", MATMUL, "--steps"], ["inspect", MATMUL, "--html", "p.html"],
+             ["bench", MATMUL, "--seconds", "0.01"], ["compile", MATMUL, "-o", "mm.so"], ["run", MATMUL, "--input", "x0=random:1"]):
+    p = t.run(*verb, "--schedule", path)
+    t.check(p.returncode == 0 and "the schedule of matmul is proved in" in p.stderr, " ".join(verb) + " proves it", p.stderr)
+    p = t.run(*verb, "--schedule", path, "--no-proof")
+    t.check(p.returncode == 0 and "proved" not in p.stderr, " ".join(verb) + " --no-proof doesn't", p.stderr)
+p = t.run("inspect", MATMUL, "--stage", "schedule")
+t.check(p.returncode == 0 and "proved" not in p.stderr, "default schedules are not proved each time", p.stderr)
+
+t.finish()

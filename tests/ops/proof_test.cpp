@@ -1,0 +1,25 @@
+// The default schedule of every operator is proved, for processors and for CUDA.
+#include "nestor/proof.h"
+
+#include "catch.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "tests/ops/catalog.h"
+
+using namespace nestor;
+
+TEST_CASE("Every operator's default schedules are proved") {
+  int proved = 0;
+  for (const char* name : {"x86-64-v4", "x86-64-v3", "cuda:sm_80"}) {
+    const Target target = parse_target(name);
+    for (const CatalogEntry& e : catalog()) {
+      const PrimFunc f = e.node.build();
+      const Trace trace = default_schedule(f, target);
+      const Proof p = verify_schedule(f, apply(f, trace), {.seconds = 60});
+      INFO(e.what << " for " << name << "\n" << print(f) << print(trace) << describe(p));
+      CHECK(p.ok());
+      proved += p.ok();
+    }
+  }
+  CHECK(proved > 100);
+}
