@@ -125,9 +125,51 @@ class Reductions {
     }
     return s.onto(keep);
   }
-  void keep(Family f, std::vector<Family>& out) const {
+  void keep(Family f, std::vector<Family>& out) {
     f.where = kept(f, f.where);
-    out.push_back(std::move(f));
+    if (const Set none = identities(f.term, f.where); !none.empty()) f.where = f.where - none;
+    if (!f.where.empty()) out.push_back(std::move(f));
+  }
+
+  // The points of `where` at which x is seen to be the identity: a padding, or a product of paddings with
+  // zeros.
+  Set identities(const Term& x, const Set& where) {
+    const Set none = Set::none(home_);
+    if (where.empty() || !may_be_identity(x)) return none;
+    if (x.e.as<IntImm>() || x.e.as<FloatImm>()) return where;
+    const std::vector<V> keep = where.vars();
+    if (const auto* b = x.e.as<Binary>()) return identities({x.at, b->b}, identities({x.at, b->a}, where));
+    if (const auto* c = x.e.as<Cast>()) return identities({x.at, c->a}, where);
+    const Env& env = x.at.statement->env;
+    if (const auto* s = x.e.as<Select>()) {
+      const auto yes = x.at.model().condition(s->cond, env, true),
+                 no = x.at.model().condition(s->cond, env, false);
+      if (!yes || !no) return none;
+      return (identities({x.at, s->a}, where & m_.condition(x, *yes)) |
+              identities({x.at, s->b}, where & m_.condition(x, *no)))
+          .onto(keep);
+    }
+    const Source* s = m_.source_of(x);
+    if (!s || !s->updates.empty() || !m_.read_of(x).free.empty()) return none;
+    Set out = none;
+    for (const Source::Piece& p : s->stores) {
+      const auto [frame, relation] = m_.enter(x, p, {});
+      out = out | identities({frame, p.writer->value}, where & relation).onto(keep);
+    }
+    return out;
+  }
+
+  // Before sets are asked: what can't be, most often.
+  bool may_be_identity(const Term& x) const {
+    const auto child = [&](const Expr& e) { return may_be_identity({x.at, e}); };
+    if (x.e.as<IntImm>() || x.e.as<FloatImm>()) return is_identity(x.e);
+    if (const auto* l = x.e.as<Load>()) return !x.at.model().is_input(l->buffer);
+    if (const auto* s = x.e.as<Select>()) return child(s->a) || child(s->b);
+    if (op_ != ReduceOp::add) return false;
+    if (const auto* c = x.e.as<Cast>()) return child(c->a);
+    const auto* b = x.e.as<Binary>();
+    return b && (b->op == BinaryOp::mul || b->op == BinaryOp::add || b->op == BinaryOp::sub) && child(b->a) &&
+           child(b->b);
   }
 
   bool starts_empty(const Term&, const Source& s) const {

@@ -3,7 +3,7 @@
 namespace nestor {
 
 Roads fuzz_roads() {
-  return {{"cpu", cpu_road}, {"cuda", cuda_road}};
+  return {{"cpu", cpu_road}, {"cuda", cuda_road}, {"proof", proof_road}};
 }
 
 }  // namespace nestor
