@@ -90,6 +90,21 @@ raw Z[vi] = Y[vi+1] - 1.0f32
 raw }
 raw }
 )"},
+      {"one_late", 0, R"(
+in X: f32[$M+1], out Y: f32[$M]
+alloc A: f32[$M+1] ; B: f32[$M+1]
+raw for i in $M+1 {
+raw block B(vi: S $M+1 = i) {
+raw B[vi] = X[vi] + 1.0f32
+raw }
+raw block A(vi: S $M+1 = i) {
+raw A[vi] = X[vi] * 2.0f32
+raw }
+raw block Y(vi: S $M = i-1) {
+raw Y[vi] = A[vi] - B[vi+1]
+raw }
+raw }
+)"},
       {"inputs_of_one_loop", 0, R"(
 in X: f32[$M,$N], out Y: f32[$M,$N]
 alloc A: f32[$M,$N] ; B: f32[$M,$N]
