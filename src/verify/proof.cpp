@@ -61,6 +61,7 @@ void prove(Sets& home, const PrimFunc& before, const PrimFunc& after, Proof& pro
   check_reads(fa);
   check_bounds(fa, "");
   check_conflicts(fa);
+  check_layouts(ma);
   check_lowered_bounds(home, after, dims);
 }
 

@@ -13,6 +13,9 @@ void check_conflicts(Flow& flow);
 // What is read was written before, even where no output depends on it.
 void check_reads(Flow& flow);
 
+// A layout gives no two elements one place.
+void check_layouts(const Model& m);
+
 // Accesses lie inside of their buffers. `after` says of which form of the function this is: "" or " after
 // lowering".
 void check_bounds(Flow& flow, const std::string& after);
