@@ -140,7 +140,8 @@ class Walker {
     Lowered l;
     Target target;
     try {
-      if (!lower_for(target, {function_.func, function_.tolerance, seed_}, after, 0, after.name, l).taken) return "";
+      if (!lower_for(target, {function_.func, function_.tolerance, seed_}, after, 0, after.name, l).taken)
+        return "";
       std::vector<Tensor> args = l.args();
       interpret(l.lowered, args);
       return agree(l, args, args, "lowered").what;
