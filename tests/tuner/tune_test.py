@@ -49,13 +49,16 @@ def test_killed_ten_times(folder):
     """Nothing that a worker reported is lost, and each run goes on where the last one was killed."""
     db, log = folder / "tune.db", folder / "reported"
     moments = random.Random(7)
-    for _ in range(10):
+    reported = []
+    for kill in range(60):  # on a busy machine ten kills may come before there is much to lose
+        if kill >= 10 and len(reported) >= 20:
+            break
         process = start(db, "--time", "60s", env={"NESTOR_WORKER_LOG": str(log)})
         time.sleep(moments.uniform(0.05, 1.6))
         assert process.poll() is None, "ended before it was killed: " + process.stderr.read()
         process.kill()
         process.communicate()
-    reported = [int(line) for line in log.read_text().split("\n")[:-1]]
+        reported = [int(line) for line in log.read_text().split("\n")[:-1]] if log.exists() else []
     assert len(reported) >= 20, f"only {len(reported)} records were reported: the kills prove little"
     stored = {row for (row,) in rows(db, "id")}
     assert set(reported) <= stored, f"lost: {sorted(set(reported) - stored)}"
