@@ -248,6 +248,10 @@ Set Set::renamed(const Renaming& names) const {
   return {home_, s};
 }
 
+namespace {
+constexpr int kWide = 1 << 30;
+}
+
 std::optional<Point> Set::first(const std::vector<V>& order) const {
   const std::unordered_set<V> known(order.begin(), order.end());
   std::vector<V> all;
@@ -262,7 +266,10 @@ std::optional<Point> Set::first(const std::vector<V>& order) const {
         isl_space_set_dim_id(space, isl_dim_param, static_cast<unsigned>(i), isl_id_copy(home_->id(all[i])));
   isl_set* s = isl_set_from_params(isl_set_align_params(isl_set_copy(raw_), space));
   const unsigned n = static_cast<unsigned>(all.size());
-  s = isl_set_lexmin(isl_set_move_dims(s, isl_dim_set, 0, isl_dim_param, 0, n));
+  s = isl_set_move_dims(s, isl_dim_set, 0, isl_dim_param, 0, n);
+  // What depends on data may be anything: the smallest point is one within wide bounds.
+  for (unsigned i = 0; i < n; ++i) s = isl_set_lower_bound_si(s, isl_dim_set, i, -kWide);
+  s = isl_set_lexmin(s);
   isl_point* point = isl_set_sample_point(s);
   if (!point) home_->fail();
   if (isl_point_is_void(point)) {
