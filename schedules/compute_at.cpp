@@ -72,7 +72,7 @@ void check(const StepContext& ctx, const Move& m) {
   if (!m.info.out) ctx.refuse(1, 0, m.info.why, {p.stmt});
   if (m.info.kind == BlockKind::reduction && !p.block().init)
     ctx.forbid(1, 0, p.name() + " is a reduction without its init", {p.stmt},
-               "compute_at before decompose_reduction");
+               "a reduction moves before decompose_reduction takes its init");
   for (const IterVar& i : p.block().iters) {
     const auto extent = as_int(i.extent);
     const Interval there = range_of(i.binding, facts_at(p));
@@ -81,7 +81,7 @@ void check(const StepContext& ctx, const Move& m) {
   }
   if (const Param* param = find_param(ctx.func(), m.info.out))
     ctx.forbid(2, 0, m.info.out->name + " is an `" + name_of(param->role) + "` parameter", {p.stmt},
-               "reverse_compute_at moves a consumer");
+               "a consumer is moved by reverse_compute_at");
   if (writers(ctx.func(), m.info.out).size() > 1)
     ctx.forbid(2, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
   const std::vector<Place> all = places(ctx.func().body);

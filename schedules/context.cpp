@@ -32,39 +32,18 @@ std::optional<int64_t> parse_int(const std::string& s) {
   return value;
 }
 
-int edit_distance(const std::string& a, const std::string& b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
-
 std::vector<std::string> loop_names(const Place& p) {
   std::vector<std::string> names;
   for (const Stmt& l : p.own_loops()) names.push_back(p.name() + "." + loop_name(l));
   return names;
 }
 
-}  // namespace
-
-std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
-  std::vector<std::pair<int, std::string>> ranked;
-  for (const std::string& c : candidates) ranked.emplace_back(edit_distance(name, c), c);
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<std::string> names;
-  for (const auto& [distance, c] : ranked)
-    if (names.size() < 8) names.push_back(c);
-  return join(names, ", ");
+std::string with_result(Step s, size_t i, const std::string& name) {
+  s.results[i] = name;
+  return print(s);
 }
+
+}  // namespace
 
 std::string usage(const Primitive& p) {
   std::string out = *p.results ? std::string(p.results) + " = " : "";
@@ -343,7 +322,7 @@ std::string StepContext::new_name(size_t i, const std::string& base, std::set<st
   const std::string name = given ? step_.results[i] : unique_name(base, taken);
   if (taken.count(name))
     refuse_common('C', loc_of_result(step_, i), "the name `" + name + "` is taken here",
-                  "another name, such as `" + unique_name(name, taken) + "`, or `_` to have one chosen");
+                  with_result(step_, i, unique_name(name, taken)));
   taken.insert(name);
   return name;
 }

@@ -67,6 +67,7 @@ std::vector<std::string> first_choice(const DecisionSite& site) {
 
 // Would the step be accepted as it is?
 bool fits(const PrimFunc& f, const Step& step, Decisions decisions) {
+  const QuietRefusals quiet;
   try {
     schedules::apply_step(f, step, decisions);
     return true;

@@ -20,6 +20,7 @@
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
+#include "schedules/witness.h"
 
 namespace nestor::schedules {
 
@@ -61,7 +62,9 @@ void check(const StepContext& ctx, const LoopRef& loop) {
     below.push_back(l);
   }
   if (!distinct_instances(p, below))
-    ctx.forbid(3, 0, "an instance of " + p.name() + " may run twice below " + loop.text(), {p.stmt});
+    ctx.forbid(3, 0,
+               "an instance of " + p.name() + " may run twice below " + loop.text() + repetition_of(p, below),
+               {p.stmt});
   for (size_t i = loop.depth; i < p.path.size(); ++i) {
     const auto* a = p.path[i].as<Alloc>();
     if (a && (a->decl.buffer == info.out || uses_buffer(p.block().init, a->decl.buffer)))

@@ -36,7 +36,7 @@ void check_nested(const StepContext& ctx, const std::vector<LoopRef>& loops) {
                    loop_name(loops[i].stmt),
                {loops[i].stmt, loops[i + 1].stmt},
                inverted ? "fuse " + loops[0].place.name() + " (" + legal_order(loops) + ")"
-                        : "reorder first, or fuse loops that are directly nested");
+                        : "loops are brought together by reorder");
   }
 }
 
@@ -50,7 +50,7 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(3, 0, "the extent of " + l.text() + " isn't a positive constant", {l.stmt});
     if (f.annotations.count("tail"))
       ctx.refuse(5, 0, l.text() + " has a tail to peel", {l.stmt},
-                 "split with tail=guard, or fuse before splitting");
+                 "a split with tail=guard leaves no tail to peel");
   }
   for (const Place& p : places(ctx.func().body)) {
     if (!p.under(loops.back().stmt)) continue;
@@ -61,8 +61,7 @@ PrimFunc run(StepContext& ctx) {
       all.reduce = all.reduce || use.reduce;
     }
     if (all.spatial && all.reduce)
-      ctx.refuse(4, 0, "block " + p.name() + " has S and R iterators over these loops", {p.stmt},
-                 "fuse loops of one kind");
+      ctx.refuse(4, 0, "block " + p.name() + " has S and R iterators over these loops", {p.stmt}, "");
   }
 
   const LoopRef& outer = loops.front();

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "schedules/primitive.h"
+#include "schedules/witness.h"
 
 namespace nestor::schedules {
 
@@ -117,8 +118,11 @@ Conflict describe(const Seen& a, const Seen& b, const Stmt& loop) {
   c.blocks = {a.place->stmt};
   const std::string& name = loop_name(loop);
   if (a.place == b.place && use_of(a.place->block(), as_for(loop).var).reduce) {
+    BlockAccess updated = a.access;  // also where it is the init that was found
+    updated.read = updated.write = true;
     c.why = name + " is a reduction loop of block " + a.place->name() +
-            ": its iterations update the same element of " + a.access.buffer->name;
+            ": its iterations update the same element of " + a.access.buffer->name +
+            meeting_of(loop, *a.place, updated, *b.place, updated);
     return c;
   }
   c.why = "two iterations of " + name + " may meet in an element of " + a.access.buffer->name + ": block " +
@@ -127,6 +131,7 @@ Conflict describe(const Seen& a, const Seen& b, const Stmt& loop) {
     c.blocks.push_back(b.place->stmt);
     c.why += ", block " + b.place->name() + " " + text_of(b);
   }
+  c.why += meeting_of(loop, *a.place, a.access, *b.place, b.access);
   return c;
 }
 
@@ -281,11 +286,14 @@ std::optional<Conflict> make_independent(PrimFunc& f, const Var& var, bool may_p
   for (;;) {
     const auto loop = loop_of(work, var);
     NESTOR_CHECK(loop) << "no loop " << var->name;
-    const auto conflict = find_conflict(work, *loop);
+    auto conflict = [&] {
+      const QuietRefusals quiet;  // most of them will be resolved
+      return find_conflict(work, *loop);
+    }();
     if (!conflict) break;
     if (!may_privatize || !is_private(work, *loop, conflict->buffer)) {
       // The blocks are of `work`; give those of f, which the caller can print.
-      Conflict out = *conflict;
+      Conflict out = *find_conflict(work, *loop);
       for (Stmt& b : out.blocks)
         if (const auto p = find_place(f, b.as<Block>()->id->name)) b = p->stmt;
       return out;

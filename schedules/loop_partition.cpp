@@ -102,7 +102,7 @@ PrimFunc run(StepContext& ctx) {
   const For& old = as_for(loop.stmt);
   if (old.kind != ForKind::serial)
     ctx.refuse(1, 0, loop.text() + " isn't serial any more", {loop.stmt},
-               "loop_partition before the step that gives a kind");
+               "a loop is cut before the step that gives it a kind");
   const std::vector<int64_t> bounds = read_bounds(ctx, loop);
   const size_t blocks = places(old.body).size();
   ctx.expect_results(blocks * (bounds.size() - 2));

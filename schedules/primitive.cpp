@@ -2,6 +2,7 @@
 #include "schedules/primitive.h"
 
 #include "schedules/independence.h"
+#include "schedules/suggest.h"
 
 namespace nestor::schedules {
 
@@ -64,10 +65,17 @@ PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions) {
   if (!row) {
     std::vector<std::string> names;
     for (const Primitive& p : primitives()) names.push_back(p.name);
-    throw ScheduleError(Diagnostic{"there is no primitive `" + step.primitive + "`",
-                                   loc_of_primitive(step),
-                                   {},
-                                   "the nearest are " + nearest(step.primitive, names)});
+    Diagnostic d{"there is no primitive `" + step.primitive + "`", loc_of_primitive(step), {}, ""};
+    if (quiet_refusals()) throw ScheduleError(std::move(d));
+    add_calls(d, step);
+    std::vector<Step> candidates;
+    for (const std::string& name : by_distance(step.primitive, names)) {
+      candidates.push_back(step);
+      candidates.back().primitive = name;
+    }
+    d.hint = join(legal_steps(f, decisions, candidates, 1, 3), "\n");
+    (d.hint.empty() ? d.hint : d.notes.emplace_back()) = "the nearest are " + nearest(step.primitive, names);
+    throw ScheduleError(std::move(d));
   }
   StepContext ctx(f, step, *row, decisions);
   PrimFunc out = row->run(ctx);
@@ -103,6 +111,7 @@ Schedule& Schedule::step(Step s) {
 }
 
 bool Schedule::try_step(std::string_view line) {
+  const QuietRefusals quiet;
   try {
     (*this)(line);
     return true;

@@ -154,11 +154,17 @@ class StepContext {
   [[noreturn]] void refuse_common(char requirement, const SourceLoc& at, const std::string& why,
                                   const std::string& hint, const std::vector<Stmt>& marked = {}) const;
   SourceLoc loc_of_row_arg(size_t arg) const;
+  // Accepted steps that are like this one but for what stands at `fault`, or where that helps nothing, in
+  // something else (suggest.h).
+  std::vector<std::string> alternatives(const SourceLoc& fault) const;
 
  private:
   struct Slot {
     size_t first = 0, count = 0;  // words of step.args
   };
+  [[noreturn]] void throw_refusal(const std::string& message, const SourceLoc& at, const std::string& why,
+                                  const std::vector<Stmt>& marked, const std::string& hint) const;
+  std::vector<Stmt> named_nodes() const;
   void read_slots();
   void check_options() const;
   std::string with_decided(const std::string& expr, const std::vector<std::string>& vars) const;
@@ -182,7 +188,11 @@ PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions);
 std::vector<std::string> legal_locations(const PrimFunc& f, const Place& p, const std::string& mover);
 Step step_at_location(const std::string& mover, const std::string& block, const std::string& location);
 
-// "a, b and c" of things spelled like `name`, nearest first, for hints.
+bool quiet_refusals();  // QuietRefusals is in force
+
+// Things spelled like `name`, nearest first; as they were where there is no name.
+std::vector<std::string> by_distance(const std::string& name, std::vector<std::string> candidates);
+// "a, b, c": the nearest of them, for hints.
 std::string nearest(const std::string& name, const std::vector<std::string>& candidates);
 
 }  // namespace nestor::schedules

@@ -1,8 +1,10 @@
 // Refusals: how a requirement that is broken becomes an error, and how a test switches a requirement off.
 #include <algorithm>
+#include <sstream>
 
 #include "nestor/print.h"
 #include "schedules/primitive.h"
+#include "schedules/suggest.h"
 
 namespace nestor::schedules {
 
@@ -10,21 +12,73 @@ namespace {
 
 std::vector<Waiver> waivers_in_force;
 
-[[noreturn]] void throw_refusal(const std::string& message, const SourceLoc& at, const PrimFunc& f,
-                                const std::string& why, const std::vector<Stmt>& marked,
-                                const std::string& hint) {
+thread_local int quiet_scopes = 0;
+
+// Plain words may begin with a primitive's name: "split so that ...".
+bool is_step(const PrimFunc& f, const Decisions& decisions, const std::string& line) {
+  try {
+    const Step step = parse_step(line);
+    const Primitive* row = find_primitive(step.primitive);
+    Decisions copy = decisions;
+    if (row) StepContext(f, step, *row, copy);
+    return row != nullptr;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool quiet_refusals() {
+  return quiet_scopes > 0;
+}
+
+// What the step names of the function, for want of something better to underline.
+std::vector<Stmt> StepContext::named_nodes() const {
+  std::vector<Stmt> out;
+  for (const std::string& word : step_.args) {
+    const auto p = find_place(func_, word.substr(0, word.find('.')));
+    if (!p) continue;
+    Stmt node = p->stmt;
+    for (const Stmt& l : p->loops())
+      if (word == p->name() + "." + loop_name(l)) node = l;
+    out.push_back(node);
+  }
+  return out;
+}
+
+// `hint` may hold steps and plain words, a line each. A step is shown if it is accepted; where none is,
+// alternatives are looked for; words are the hint only where no step is.
+void StepContext::throw_refusal(const std::string& message, const SourceLoc& at, const std::string& why,
+                                const std::vector<Stmt>& marked, const std::string& hint) const {
   Diagnostic d;
   d.message = message;
   d.loc = at;
   if (!why.empty()) d.notes.push_back(why);
+  if (quiet_refusals()) throw ScheduleError(std::move(d));
+  add_calls(d, step_);
   std::vector<const void*> nodes;
-  for (const Stmt& s : marked) nodes.push_back(s.get());
-  if (!nodes.empty()) d.notes.push_back("here:\n" + print_marked(f, nodes));
-  d.hint = hint;
+  for (const Stmt& s : marked.empty() ? named_nodes() : marked) nodes.push_back(s.get());
+  if (!nodes.empty()) d.notes.push_back("here:\n" + print_marked(func_, nodes));
+  const QuietRefusals quiet;
+  std::vector<Step> given;
+  std::vector<std::string> words;
+  std::istringstream lines(hint);
+  for (std::string line; std::getline(lines, line);)
+    if (is_step(func_, decisions_, line))
+      given.push_back(parse_step(line));
+    else
+      words.push_back(line);
+  std::vector<std::string> steps = legal_steps(func_, decisions_, given);
+  if (steps.empty()) steps = alternatives(at);
+  if (!steps.empty()) {
+    if (!words.empty()) d.notes.push_back(join(words, "\n"));
+    d.hint = join(steps, "\n");
+  } else {
+    d.hint = join(words, "\n");
+  }
   throw ScheduleError(std::move(d));
 }
-
-}  // namespace
 
 void waive(const std::vector<Waiver>& waivers) {
   waivers_in_force = waivers;
@@ -52,7 +106,7 @@ void StepContext::refuse(int requirement, const SourceLoc& at, const std::string
   NESTOR_CHECK(requirement >= 1 && static_cast<size_t>(requirement) <= row_.requirements.size()) << row_.name;
   throw_refusal("`" + print(step_) + "` breaks requirement " + std::to_string(requirement) + " of " +
                     row_.name + ": " + row_.requirements[static_cast<size_t>(requirement) - 1].text,
-                at, func_, why, marked, hint);
+                at, why, marked, hint);
 }
 
 void StepContext::forbid(int requirement, int at, const std::string& why, const std::vector<Stmt>& marked,
@@ -69,9 +123,23 @@ void StepContext::refuse_common(char requirement, const SourceLoc& at, const std
       {'C', "the names that a step makes are new"},
       {'D', "iterations of parallel, vectorized and thread loops don't conflict"},
       {'E', "a block inside of another one moves with it"}};
-  throw_refusal(
-      "`" + print(step_) + "` breaks requirement " + requirement + " of every step: " + texts.at(requirement),
-      at, func_, why, marked, hint);
+  const std::string message =
+      "`" + print(step_) + "` breaks requirement " + requirement + " of every step: " + texts.at(requirement);
+  const std::string written = "it is written: " + usage(row_);
+  if (requirement != 'A') throw_refusal(message, at, why, marked, hint);
+  const bool known = hint.empty() || hint == usage(row_);
+  throw_refusal(message, at, why + "\n" + written, marked, known ? "" : hint);
 }
 
 }  // namespace nestor::schedules
+
+namespace nestor {
+
+QuietRefusals::QuietRefusals() {
+  ++schedules::quiet_scopes;
+}
+QuietRefusals::~QuietRefusals() {
+  --schedules::quiet_scopes;
+}
+
+}  // namespace nestor

@@ -18,6 +18,7 @@
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
+#include "schedules/witness.h"
 
 namespace nestor::schedules {
 
@@ -59,7 +60,9 @@ void check_block(const StepContext& ctx, const Place& p, const std::vector<Stmt>
                  i.var->name + " isn't 0 where the loops begin: another instance may come before the init",
                  {p.stmt});
   if (!distinct_instances(p, moving))
-    ctx.forbid(3, 0, "an instance of " + p.name() + " may run twice in these loops", {p.stmt});
+    ctx.forbid(3, 0,
+               "an instance of " + p.name() + " may run twice in these loops" + repetition_of(p, moving),
+               {p.stmt});
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -81,7 +84,7 @@ PrimFunc run(StepContext& ctx) {
   for (const Stmt& l : *between)
     if (as_for(l).kind != ForKind::serial && as_for(l).kind != ForKind::unrolled)
       ctx.refuse(5, 0, loop_name(l) + " is neither serial nor unrolled", {l},
-                 "reorder before the step that gives a kind");
+                 "loops are reordered before the step that gives them kinds");
   // A block that holds another is that one's tile: its instances may run in another order if the inner one's
   // may.
   std::vector<Place> leaves;

@@ -106,7 +106,7 @@ void check(const StepContext& ctx, const Move& m) {
   for (const Place& q : m.all)
     if (q.under(m.loop.stmt) && order_of(m.all, q.stmt) > order_of(m.all, p.stmt))
       ctx.forbid(2, 1, p.name() + " stands before " + m.loop.text(), {p.stmt, m.loop.stmt},
-                 "compute_at moves a producer");
+                 "compute_at " + p.name() + " " + m.loop.text());
   if (m.producers.empty())
     ctx.refuse(10, 1, "no block under " + m.loop.text() + " writes what " + p.name() + " reads",
                {m.loop.stmt, p.stmt}, legal_loops(m));

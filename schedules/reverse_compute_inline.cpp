@@ -33,6 +33,14 @@ struct Pair {
   std::vector<Expr> read;  // indices at which the consumer reads it
 };
 
+// The consumer can still come to the producer's loops.
+std::string move_instead(const Pair& p) {
+  std::vector<std::string> steps;
+  for (const Stmt& l : p.producer.loops())
+    steps.push_back("reverse_compute_at " + p.consumer.name() + " " + p.producer.name() + "." + loop_name(l));
+  return join(steps, "\n");
+}
+
 Place find_producer(const StepContext& ctx, const Place& consumer) {
   std::optional<Place> last;
   for (const Place& q : places(ctx.func().body)) {
@@ -96,9 +104,7 @@ Pair read_pair(const StepContext& ctx) {
   if (p.producer.enclosed())
     ctx.refuse(2, 0, p.producer.name() + " is inside of another block", {p.producer.stmt});
   const auto made = definition_of(p.producer.block(), &why);
-  if (!made)
-    ctx.refuse(2, 0, why, {p.producer.stmt},
-               "reverse_compute_at " + p.consumer.name() + " " + p.producer.name() + ".LOOP");
+  if (!made) ctx.refuse(2, 0, why, {p.producer.stmt}, move_instead(p));
   p.made = *made;
   p.temporary = made->store->buffer;
   if (!is_temporary(ctx.func(), p.temporary))

@@ -23,6 +23,7 @@
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
+#include "schedules/witness.h"
 
 namespace nestor::schedules {
 
@@ -167,7 +168,7 @@ void check_surroundings(const StepContext& ctx, const Factoring& f) {
   for (const Stmt& l : p.loops())
     if (p.depth_of(l) >= p.depth_of(f.outermost)) below.push_back(l);
   if (!distinct_instances(p, below))
-    ctx.forbid(5, 0, "an instance of " + p.name() + " may run twice", {p.stmt});
+    ctx.forbid(5, 0, "an instance of " + p.name() + " may run twice" + repetition_of(p, below), {p.stmt});
 }
 
 std::set<std::string> names_inside(const PrimFunc& f, const Place& p) {

@@ -18,6 +18,7 @@ namespace nestor::schedules {
 namespace {
 
 bool accepted(const PrimFunc& f, const Step& step) {
+  const QuietRefusals quiet;
   Decisions decisions;
   try {
     apply_step(f, step, decisions);

@@ -31,14 +31,23 @@ PrimFunc with_decl(const PrimFunc& f, const BufferDecl& decl) {
   return replace(f, at, make::alloc(decl, at.as<Alloc>()->body));
 }
 
+// Also used by transform_layout: the steps that give a parameter's elements a place of their own.
+std::string cached_steps(const StepContext& ctx, const Buffer& b, const std::string& scope) {
+  std::vector<std::string> steps;
+  for (const Place& p : writers(ctx.func(), b)) steps.push_back("cache_write " + p.name() + " " + scope);
+  for (const Place& p : readers(ctx.func(), b))
+    if (writers(ctx.func(), b).empty())
+      steps.push_back("cache_read " + p.name() + " " + b->name + " " + scope);
+  return join(steps, "\n");
+}
+
 namespace {
 
 PrimFunc run(StepContext& ctx) {
   const Buffer b = ctx.buffer(0);
   if (const Param* p = find_param(ctx.func(), b))
-    ctx.refuse(
-        1, 0, b->name + " is an `" + name_of(p->role) + "` parameter", {},
-        p->role == Role::out ? "C = cache_write BLOCK local" : "C = cache_read BLOCK " + b->name + " local");
+    ctx.refuse(1, 0, b->name + " is an `" + name_of(p->role) + "` parameter", {},
+               cached_steps(ctx, b, "local"));
   const auto scope = parse_scope(ctx.word(1));
   if (!scope) ctx.refuse(2, 1, "`" + ctx.word(1) + "` is no scope", {}, "set_scope " + b->name + " local");
   BufferDecl decl = decl_of(ctx.func(), b);

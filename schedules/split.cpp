@@ -114,7 +114,7 @@ PrimFunc run(StepContext& ctx) {
   const For& old = as_for(loop.stmt);
   if (old.kind != ForKind::serial)
     ctx.refuse(1, 0, loop.text() + " isn't serial any more", {loop.stmt},
-               "split before the step that gives a kind");
+               "a loop is split before the step that gives it a kind");
   const Factors factors = read_factors(ctx, loop);
   ctx.expect_results(factors.extents.size());
 

@@ -34,6 +34,7 @@ PrimFunc run(StepContext& ctx) {
   Decisions decisions;
   PrimFunc f = ctx.func();
   try {
+    const QuietRefusals quiet;  // the alternatives are tile's own
     for (size_t i = 0; i < n; ++i) {
       if (!factors[i]) ctx.refuse(1, 1, "`_` is no factor of a tile");
       Step split;

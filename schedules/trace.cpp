@@ -10,15 +10,14 @@ namespace nestor {
 
 namespace schedules {
 
-namespace {
-
-[[noreturn]] void fail(const SourceLoc& line, int column, int length, std::string message,
-                       std::string hint = "") {
+void fail(const SourceLoc& line, int column, int length, std::string message, std::string hint) {
   SourceLoc loc = line;
   loc.column = column;
   loc.length = length;
   throw UserError(Diagnostic{std::move(message), std::move(loc), {}, std::move(hint)});
 }
+
+namespace {
 
 bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
@@ -189,12 +188,6 @@ std::string join(const std::vector<std::string>& items, const char* separator) {
   return out;
 }
 
-}  // namespace schedules
-
-namespace {
-
-using schedules::Word;
-
 Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
   Step step;
   step.loc = line;
@@ -205,56 +198,43 @@ Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
   for (size_t k = 0; k < words.size() && equals == words.size(); ++k)
     if (words[k].text == "=") equals = k;
   if (equals < words.size()) {
-    if (equals == 0) schedules::fail(line, words[0].column, 1, "no names stand before `=`");
+    if (equals == 0) fail(line, words[0].column, 1, "no names stand before `=`");
     for (; i < equals; ++i) {
-      if (!schedules::is_identifier(words[i].text))
-        schedules::fail(line, words[i].column, words[i].length,
-                        "`" + words[i].text + "` is no name for a result",
-                        "names are letters, digits and _; a lone _ lets the primitive choose");
+      if (!is_identifier(words[i].text))
+        fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no name for a result",
+             "names are letters, digits and _; a lone _ lets the primitive choose");
       step.results.push_back(words[i].text);
     }
     ++i;
   }
-  if (i == words.size())
-    schedules::fail(line, words.back().column + 1, 1, "a primitive is missing after `=`");
-  if (!schedules::is_identifier(words[i].text))
-    schedules::fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no primitive's name");
+  if (i == words.size()) fail(line, words.back().column + 1, 1, "a primitive is missing after `=`");
+  if (!is_identifier(words[i].text))
+    fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no primitive's name");
   step.primitive = words[i++].text;
   for (; i < words.size(); ++i) {
-    if (!schedules::is_option(words[i].text)) {
+    if (!is_option(words[i].text)) {
       step.args.push_back(words[i].text);
       continue;
     }
     const size_t at = words[i].text.find('=');
     const std::string key = words[i].text.substr(0, at);
     for (const auto& [other, value] : step.options)
-      if (other == key)
-        schedules::fail(line, words[i].column, words[i].length, "`" + key + "` is given twice");
+      if (other == key) fail(line, words[i].column, words[i].length, "`" + key + "` is given twice");
     step.options.emplace_back(key, words[i].text.substr(at + 1));
   }
   return step;
 }
 
-// `schedule NAME [for TARGET] {`, or `schedule {`
-void read_header(const std::vector<Word>& words, const SourceLoc& line, Trace& trace) {
-  const auto bad = [&](const Word& w) {
-    schedules::fail(line, w.column, w.length, "`" + w.text + "` is not expected in a schedule's header",
-                    "schedule NAME for TARGET {");
-  };
-  size_t i = 1;
-  if (i < words.size() && words[i].text != "{" && words[i].text != "for") trace.func = words[i++].text;
-  if (i < words.size() && words[i].text == "for") {
-    if (i + 1 == words.size() || words[i + 1].text == "{") bad(words[i]);
-    trace.target = words[i + 1].text;
-    i += 2;
+void add_calls(Diagnostic& d, const Step& step) {
+  for (const SourceLoc& at : step.calls) {
+    const std::string indent(static_cast<size_t>(at.column) - 1, ' ');
+    d.notes.push_back("applied at " + at.file + ":" + std::to_string(at.line) + ":" +
+                      std::to_string(at.column) + ":\n  " + at.text.substr(indent.size()) + "\n  " + "^" +
+                      std::string(static_cast<size_t>(at.length) - 1, '~'));
   }
-  if (i == words.size())
-    schedules::fail(line, words.back().column + words.back().length, 1, "`{` is missing");
-  if (words[i].text != "{") bad(words[i]);
-  if (i + 1 < words.size()) bad(words[i + 1]);
 }
 
-}  // namespace
+}  // namespace schedules
 
 std::string print(const Step& step) {
   std::vector<std::string> words = step.results;
@@ -281,46 +261,14 @@ std::string print(const Trace& trace) {
   return out + "}\n";
 }
 
-Trace parse_trace(std::string_view text, std::string file) {
-  Trace trace;
-  bool begun = false, open = false, closed = false;
-  SourceLoc line;
-  line.file = std::move(file);
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    line.text = std::string(text.substr(begin, end - begin));
-    if (line.text.ends_with('\r')) line.text.pop_back();
-    ++line.line;
-    begin = end + 1;
-    const std::vector<Word> words = schedules::split_words(line);
-    if (words.empty()) continue;
-    if (closed)
-      schedules::fail(line, words[0].column, words[0].length, "text after the schedule's closing `}`");
-    if (!begun && words[0].text == "schedule") {
-      read_header(words, line, trace);
-      open = true;
-    } else if (words[0].text == "}") {
-      if (!open) schedules::fail(line, words[0].column, 1, "`}` closes nothing");
-      if (words.size() > 1)
-        schedules::fail(line, words[1].column, words[1].length, "text after the schedule's closing `}`");
-      closed = true;
-    } else {
-      trace.steps.push_back(step_from(words, line));
-    }
-    begun = true;
-  }
-  if (open && !closed) schedules::fail(line, 1, 1, "the schedule's closing `}` is missing");
-  return trace;
-}
-
 Step parse_step(std::string_view line) {
   SourceLoc loc;
   loc.file = "<step>";
   loc.line = 1;
   loc.text = std::string(line);
-  const std::vector<Word> words = schedules::split_words(loc);
+  const std::vector<schedules::Word> words = schedules::split_words(loc);
   if (words.empty()) schedules::fail(loc, 1, 1, "a schedule step is empty", "i0 i1 = split T.i [_, 16]");
-  return step_from(words, loc);
+  return schedules::step_from(words, loc);
 }
 
 }  // namespace nestor

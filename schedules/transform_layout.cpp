@@ -17,6 +17,7 @@
 namespace nestor::schedules {
 
 PrimFunc with_decl(const PrimFunc& f, const BufferDecl& decl);
+std::string cached_steps(const StepContext& ctx, const Buffer& b, const std::string& scope);
 
 namespace {
 
@@ -69,10 +70,7 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(1, 0,
                  b->name + " is an `" + name_of(param->role) +
                      "` parameter: whoever calls the function fixed its layout",
-                 {},
-                 param->role == Role::in
-                     ? "C = cache_read T " + b->name + " global, then transform_layout C"
-                     : "C = cache_write T global, then transform_layout " + b->name + "_global");
+                 {}, cached_steps(ctx, b, "global"));
     BufferDecl decl = decl_of(f, b);
     if (decl.layout) ctx.refuse(4, 0, b->name + " has a layout already");
     if (decl.shape.size() != map.vars.size())

@@ -19,6 +19,13 @@ struct Word {
 // Throws UserError where a bracket or quote is left open.
 std::vector<Word> split_words(const SourceLoc& line);
 
+Step step_from(const std::vector<Word>& words, const SourceLoc& line);  // throws UserError
+// Throws UserError at a place of the line.
+[[noreturn]] void fail(const SourceLoc& line, int column, int length, std::string message,
+                       std::string hint = "");
+// A note for each `apply` that the step came by.
+void add_calls(Diagnostic& d, const Step& step);
+
 // Where argument `i` (or with key, the option's value; with neither, the primitive's name) stands in the
 // step's source.
 SourceLoc loc_of_primitive(const Step& step);

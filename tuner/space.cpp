@@ -8,6 +8,7 @@ namespace {
 
 // The trace if every step still applies.
 std::optional<Trace> if_legal(const PrimFunc& f, Trace trace) {
+  const QuietRefusals quiet;
   try {
     apply(f, trace);
     return trace;
@@ -18,10 +19,13 @@ std::optional<Trace> if_legal(const PrimFunc& f, Trace trace) {
 
 }  // namespace
 
-size_t decisions_in(const PrimFunc& f, const Trace& trace) { return decision_sites(f, trace).size(); }
+size_t decisions_in(const PrimFunc& f, const Trace& trace) {
+  return decision_sites(f, trace).size();
+}
 
 std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng) {
   if (decision_sites(f, trace).empty()) return std::nullopt;
+  const QuietRefusals quiet;
   try {
     Trace changed = mutate_decision(f, trace, rng);
     while (rng() % 3 == 0) changed = mutate_decision(f, changed, rng);

@@ -30,6 +30,7 @@ struct Step {
   std::vector<std::string> args;
   std::vector<std::pair<std::string, std::string>> options;  // key=value, in order
   SourceLoc loc;
+  std::vector<SourceLoc> calls;  // where the definitions that it stands in were applied, innermost first
 };
 std::string print(const Step& step);
 
@@ -39,13 +40,26 @@ struct Trace {
   std::vector<Step> steps;
 };
 std::string print(const Trace& trace);
+// The text of a schedule file: definitions, includes and one schedule, or several. Traces hold primitives
+// only: what is applied has been put in.
 Trace parse_trace(std::string_view text, std::string file = "<schedule>");
+std::vector<Trace> parse_schedules(std::string_view text, const std::string& file);
 Step parse_step(std::string_view line);
 
 // Applies one step, or throws ScheduleError: the step as source, the requirement it breaks, the IR
 // underlined, a command that would be legal. The input is untouched.
 PrimFunc apply(const PrimFunc& f, const Step& step);
 PrimFunc apply(const PrimFunc& f, const Trace& trace);
+
+// While one lives, a refusal on this thread says only which requirement is broken and why, without the IR and
+// without alternatives, which take time to find: for searches, where nobody reads them.
+class QuietRefusals {
+ public:
+  QuietRefusals();
+  ~QuietRefusals();
+  QuietRefusals(const QuietRefusals&) = delete;
+  QuietRefusals& operator=(const QuietRefusals&) = delete;
+};
 
 // A sample_* step of a trace, where the trace has come to it.
 struct DecisionSite {

@@ -84,6 +84,7 @@ using Plan = void (*)(Schedule&, const Target&);
 }  // namespace
 
 Trace default_schedule(const PrimFunc& f, const Target& target) {
+  const QuietRefusals quiet;
   if (target.kind == TargetKind::cuda) return default_cuda_schedule(f, target);
   if (has_symbolic_or_empty_extent(f)) return {};
   int reductions = 0;

@@ -3,35 +3,17 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "nestor/driver.h"
 #include "nestor/library.h"
 
 namespace nestor {
 
-namespace {
-
-// One text per `schedule ... {` header, each with empty lines before it, so that errors keep their line
-// numbers.
-std::vector<std::string> split_schedules(std::istream& in) {
-  std::vector<std::string> texts(1);
-  bool any_header = false;
-  int lines = 0;
-  for (std::string line; std::getline(in, line); ++lines) {
-    const size_t start = line.find_first_not_of(" \t");
-    if (start != std::string::npos && line.compare(start, 9, "schedule ") == 0) {
-      if (any_header) texts.emplace_back(static_cast<size_t>(lines), '\n');
-      any_header = true;
-    }
-    texts.back() += line + "\n";
-  }
-  return texts;
-}
-
-}  // namespace
-
 ScheduleProvider default_schedules() {
-  return [](const PrimFunc& f, const Target& target) { return ScheduleChoice{default_schedule(f, target), "default"}; };
+  return [](const PrimFunc& f, const Target& target) {
+    return ScheduleChoice{default_schedule(f, target), "default"};
+  };
 }
 
 ScheduleProvider naive_schedules() {
@@ -52,9 +34,10 @@ ScheduleProvider first_of(std::vector<ScheduleProvider> providers) {
 ScheduleProvider file_schedules(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw UserError("can't read the schedule file " + path);
+  std::ostringstream text;
+  text << file.rdbuf();
   std::map<std::string, Trace> by_func;  // "" is for every function
-  for (const std::string& text : split_schedules(file)) {
-    Trace trace = parse_trace(text, path);
+  for (Trace& trace : parse_schedules(text.str(), path)) {
     const std::string func = trace.func;
     if (!by_func.emplace(func, std::move(trace)).second)
       throw UserError(path + " has two schedules for " +

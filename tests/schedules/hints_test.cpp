@@ -1,0 +1,99 @@
+// What a refusal offers is accepted: every line of every golden error's hint that reads as a step is taken
+// instead of the step that was refused.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "catch.h"
+#include "golden.h"
+#include "nestor/check.h"
+#include "nestor/parse.h"
+#include "nestor/print.h"
+#include "schedules/primitive.h"
+#include "tests/fuzz/equivalence.h"
+
+using namespace nestor;
+
+namespace {
+
+std::vector<GoldenCase> all_cases() {
+  const std::filesystem::path root = std::filesystem::path(NESTOR_SOURCE_DIR) / "tests/golden/schedules";
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(root))
+    if (entry.path().extension() == ".test") files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<GoldenCase> out;
+  for (const auto& path : files) {
+    std::ifstream in(path);
+    std::ostringstream text;
+    text << in.rdbuf();
+    for (GoldenCase& c : parse_golden(text.str(), path.filename().string())) out.push_back(std::move(c));
+  }
+  return out;
+}
+
+// A schedule up to the step that is refused.
+struct Refused {
+  Schedule before;
+  std::string step, hint, message;
+};
+std::optional<Refused> refused(const GoldenCase& c) {
+  Refused r{Schedule(parse_func(c.text("input"))), "", "", ""};
+  for (const Step& step : parse_trace(c.text("schedule"), "steps").steps) {
+    try {
+      r.before.step(step);
+    } catch (const ScheduleError& e) {
+      r.step = print(step);
+      r.hint = e.diagnostic().hint;
+      r.message = e.diagnostic().message;
+      return r;
+    }
+  }
+  return std::nullopt;
+}
+
+// Written as the table says; plain words may begin with a primitive's name too.
+bool is_step(const PrimFunc& f, const std::string& line) {
+  try {
+    const Step step = parse_step(line);
+    const schedules::Primitive* row = schedules::find_primitive(step.primitive);
+    schedules::Decisions decisions;
+    if (row) schedules::StepContext(f, step, *row, decisions);
+    return row != nullptr;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+std::vector<std::string> steps_of(const Refused& r) {
+  std::vector<std::string> out;
+  std::istringstream lines(r.hint);
+  for (std::string line; std::getline(lines, line);)
+    if (is_step(r.before.func(), line)) out.push_back(line);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("every hint that reads as a step is accepted in place of the refused one") {
+  int refusals = 0, with_steps = 0;
+  std::string without;
+  for (const GoldenCase& c : all_cases()) {
+    const auto r = refused(c);
+    if (!r) continue;
+    ++refusals;
+    INFO(c.file << ": " << c.name << "\n" << r->step);
+    const std::vector<std::string> steps = steps_of(*r);
+    with_steps += !steps.empty();
+    if (steps.empty()) without += c.file + ": " + c.name + "\n";
+    for (const std::string& line : steps) {
+      INFO("the hint " << line);
+      CHECK(line != r->step);
+      Schedule s = r->before;
+      CHECK_NOTHROW(s(line));
+      check_well_formed(s.func());
+    }
+  }
+  INFO(with_steps << " of " << refusals << " refusals offer a step; these don't:\n" << without);
+  CHECK(4 * with_steps >= 3 * refusals);
+}
