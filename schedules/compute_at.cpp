@@ -39,6 +39,23 @@ std::string legal_loops(const StepContext& ctx, const Place& p, const std::vecto
   return join(names, "\n");
 }
 
+// What stands between the block and the loop and reads what the block makes, at any remove: it has to come
+// under the loop first, the last one first. As steps to paste.
+std::string readers_first(const StepContext& ctx, const Place& p, const LoopRef& loop) {
+  std::set<std::string> known{inspect(p.block()).out->name};
+  std::vector<std::string> steps;
+  for (const Place& q : places(ctx.func().body)) {
+    if (q.under(loop.stmt)) break;
+    const std::vector<Buffer> read = read_buffers(q.block());
+    if (q.stmt.same_as(p.stmt) ||
+        std::none_of(read.begin(), read.end(), [&](const Buffer& b) { return known.count(b->name) > 0; }))
+      continue;
+    if (const Buffer out = inspect(q.block()).out) known.insert(out->name);
+    steps.insert(steps.begin(), ctx.step().primitive + " " + q.name() + " " + loop.text());
+  }
+  return join(steps, "\n");
+}
+
 // The iterator of each dimension of the written buffer; refuses where an index is something else.
 std::vector<int> iterators_of_dims(const StepContext& ctx, const Place& p) {
   std::vector<int> out;
@@ -96,12 +113,16 @@ void check(const StepContext& ctx, const Move& m) {
   const std::string hint = legal_loops(ctx, p, m.consumers);
   const auto under = [&](const Place& c) { return c.under(m.loop.stmt); };
   if (std::none_of(m.consumers.begin(), m.consumers.end(), under))
-    ctx.refuse(5, 1, "no block under " + m.loop.text() + " reads " + m.info.out->name, {m.loop.stmt}, hint);
+    ctx.refuse(5, 1,
+               "no block under " + m.loop.text() + " reads " + m.info.out->name + ", but " +
+                   m.consumers[0].name() + " does, which would have to come there first",
+               {m.loop.stmt, m.consumers[0].stmt}, readers_first(ctx, p, m.loop) + "\n" + hint);
   for (const Place& c : m.consumers)
     if (!under(c))
       ctx.forbid(4, 1,
                  "block " + c.name() + " reads " + m.info.out->name + " and is not under " + m.loop.text(),
-                 {c.stmt, m.loop.stmt}, hint.empty() ? "compute_inline " + p.name() : hint);
+                 {c.stmt, m.loop.stmt},
+                 readers_first(ctx, p, m.loop) + "\n" + (hint.empty() ? "compute_inline " + p.name() : hint));
   for (const Buffer& b : read_buffers(p.block()))
     for (const Place& w : writers(ctx.func(), b))
       if (!w.stmt.same_as(p.stmt) && order_of(all, w.stmt) > mine)

@@ -65,7 +65,9 @@ void StepContext::throw_refusal(const std::string& message, const SourceLoc& at,
   std::vector<std::string> words;
   std::istringstream lines(hint);
   for (std::string line; std::getline(lines, line);)
-    if (is_step(func_, decisions_, line))
+    if (line.empty())
+      continue;
+    else if (is_step(func_, decisions_, line))
       given.push_back(parse_step(line));
     else
       words.push_back(line);

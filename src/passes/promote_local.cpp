@@ -39,8 +39,9 @@ struct Place {
   for (const std::string& n : loops) names += (names.empty() ? "`" : ", `") + n + "`";
   refuse("buffer " + b->name + " is `local` (registers), but its index " + print(index) +
              " is not constant: it depends on loop " + names,
-         "unroll loop " + names + " or vectorize it, or keep " + b->name + " in memory: set_scope " +
-             b->name + " global");
+         "unroll loop " + names + " or vectorize it, around each block that uses " + b->name +
+             " (an init that was decomposed has loops of its own), or keep " + b->name +
+             " in memory: set_scope " + b->name + " global");
 }
 
 std::string shape_of(int lanes, int64_t stride) {
