@@ -41,6 +41,7 @@ std::string trimmed(const std::string& s) {
   return first == std::string::npos ? "" : s.substr(first, last - first + 1);
 }
 
+// Goes through the steps in order, since what a name means depends on what has been made before.
 class Expander {
  public:
   explicit Expander(const Definitions& definitions) : definitions_(definitions) {}
@@ -74,6 +75,7 @@ class Expander {
     throw UserError(std::move(d));
   }
 
+  // A file's own definitions come before the library's.
   const Definition& find(const Step& s, const std::string& name) const {
     if (const auto it = definitions_.find(name); it != definitions_.end()) return it->second;
     if (const auto it = library_definitions().find(name); it != library_definitions().end())
@@ -86,6 +88,7 @@ class Expander {
     refuse(s, "there is no definition `" + name + "`", "the definitions are " + list);
   }
 
+  // The definition's steps; what it returns is named as the caller wrote.
   void apply(const Step& s, const Names& outside) {
     Call call = read_call(s);
     for (std::string& value : call.positional) value = with_names(value, outside);
@@ -105,6 +108,7 @@ class Expander {
     stack_.pop_back();
   }
 
+  // The definition's first line, for hints.
   static std::string heading(const Definition& d) {
     std::string params, returns;
     for (const auto& [name, value] : d.params)
@@ -113,6 +117,7 @@ class Expander {
     return "define " + d.name + "(" + params + ")" + (returns.empty() ? "" : " ->" + returns);
   }
 
+  // What each parameter stands for: given in order, by name, or by default.
   static Names arguments(const Step& s, const Call& call, const Definition& d) {
     Names names;
     if (call.positional.size() > d.params.size())
@@ -132,6 +137,7 @@ class Expander {
     return names;
   }
 
+  // A name that no step so far has made.
   std::string fresh(const std::string& name) const {
     if (!made_.count(name)) return name;
     for (int i = 2;; ++i)

@@ -24,6 +24,7 @@ struct Reader {
   std::set<std::string> included;  // files, so that each is read once
 
   void read(std::string_view text, const std::string& file, bool only_definitions);
+  void close(Scope scope, Definition& current, const std::vector<Word>& words, const SourceLoc& line);
   void include(const std::vector<Word>& words, const SourceLoc& line);
 };
 
@@ -50,6 +51,7 @@ Trace read_header(const std::vector<Word>& words, const SourceLoc& line) {
   return trace;
 }
 
+// What a definition gives back is made in it.
 void check_returns(const Definition& d) {
   for (const std::string& r : d.returns) {
     const bool made = std::any_of(d.steps.begin(), d.steps.end(), [&](const Step& s) {
@@ -61,6 +63,8 @@ void check_returns(const Definition& d) {
   }
 }
 
+// `include "file.sched"`, relative to the file that says so. Each file is read once, so that they may include
+// each other.
 void Reader::include(const std::vector<Word>& words, const SourceLoc& line) {
   const std::string hint = "include \"file.sched\"";
   if (words.size() != 2 || words[1].text.size() < 3 || words[1].text.front() != '"')
@@ -75,6 +79,24 @@ void Reader::include(const std::vector<Word>& words, const SourceLoc& line) {
   read(text.str(), path.string(), true);
 }
 
+// A `}`: keeps the definition that ends here.
+void Reader::close(Scope scope, Definition& current, const std::vector<Word>& words, const SourceLoc& line) {
+  if (scope == Scope::file) fail_at(line, words[0], "`}` closes nothing");
+  if (words.size() > 1) fail_at(line, words[1], "text behind a closing `}`");
+  if (scope != Scope::definition) return;
+  check_returns(current);
+  const auto before = definitions.find(current.name);
+  if (before != definitions.end())
+    throw UserError(
+        Diagnostic{"`" + current.name + "` is defined twice",
+                   current.loc,
+                   {"first in " + before->second.loc.file + ":" + std::to_string(before->second.loc.line)},
+                   ""});
+  definitions[current.name] = std::move(current);
+}
+
+// Line by line: braces don't nest, and every statement is a line. Steps outside of braces are the file's only
+// schedule; a file that is included has definitions only.
 void Reader::read(std::string_view text, const std::string& file, bool only_definitions) {
   Scope scope = Scope::file;
   bool loose = false;  // steps outside of braces: the file's only schedule
@@ -91,19 +113,7 @@ void Reader::read(std::string_view text, const std::string& file, bool only_defi
     const std::vector<Word> words = split_words(line);
     if (words.empty()) continue;
     if (first(words, "}")) {
-      if (scope == Scope::file) fail_at(line, words[0], "`}` closes nothing");
-      if (words.size() > 1) fail_at(line, words[1], "text behind a closing `}`");
-      if (scope == Scope::definition) {
-        check_returns(current);
-        const std::string name = current.name;
-        const auto [at, added] = definitions.emplace(name, std::move(current));
-        if (!added)
-          throw UserError(
-              Diagnostic{"`" + name + "` is defined twice",
-                         current.loc,
-                         {"first in " + at->second.loc.file + ":" + std::to_string(at->second.loc.line)},
-                         ""});
-      }
+      close(scope, current, words, line);
       scope = Scope::file;
       continue;
     }

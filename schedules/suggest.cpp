@@ -76,6 +76,7 @@ void add_parts(const Words& run, const Words& asked, std::vector<Words>& out) {
   for (auto& [cost, part] : parts) out.push_back(std::move(part));
 }
 
+// The loops are in this order already, so a reorder would change nothing.
 bool stands_so(const Place& p, const Words& order) {
   Words now;
   for (const Stmt& l : p.loops())
@@ -83,6 +84,7 @@ bool stands_so(const Place& p, const Words& order) {
   return now == order;
 }
 
+// For `T (i j)`: lists of T's loops; the nearest block where there is no T.
 std::vector<Words> loop_lists(const PrimFunc& f, const Step& step, const ArgInPlace& arg) {
   std::vector<Words> out;
   if (arg.now.empty()) return out;
@@ -217,6 +219,7 @@ std::vector<Words> one_by_one(std::vector<std::string> words) {
   return out;
 }
 
+// The words that a row allows: "global|shared|local".
 std::vector<std::string> words_of_spec(const std::string& name) {
   if (name == "threadIdx.x")
     return {"threadIdx.x", "threadIdx.y", "threadIdx.z", "blockIdx.x", "blockIdx.y", "blockIdx.z", "vthread"};
@@ -299,63 +302,87 @@ std::vector<std::string> legal_steps(const PrimFunc& f, const Decisions& decisio
   return out;
 }
 
-// The step with one thing changed: first the argument that is at fault, and others only where that helps
-// nothing.
+namespace {
+
+// The step with its words [first, first + count) replaced by each that could stand there.
+void add_with_words(const PrimFunc& f, const Step& step, const ArgInPlace& arg, size_t first, size_t count,
+                    std::vector<Step>& out) {
+  for (const Words& words : other_words(f, step, arg)) {
+    Step s = step;
+    s.loc = SourceLoc();
+    const auto at = s.args.begin() + static_cast<std::ptrdiff_t>(first);
+    s.args.insert(s.args.erase(at, at + static_cast<std::ptrdiff_t>(count)), words.begin(), words.end());
+    if (s.args != step.args) out.push_back(std::move(s));
+  }
+}
+
+// An argument that couldn't be read: it may have been left out (its words belong to the next one), or be
+// written wrongly, such as `T i j` for `T (i j)`.
+std::vector<Step> read_otherwise(const PrimFunc& f, const Step& step, const ArgSpec& spec, size_t first) {
+  ArgInPlace arg{&spec, {step.args.begin() + static_cast<std::ptrdiff_t>(first), step.args.end()}};
+  const size_t rest = arg.now.size();
+  if (spec.kind == ArgKind::loops && rest > 1 && arg.now[1][0] != '(')
+    arg.now = {arg.now[0], "(" + join({arg.now.begin() + 1, arg.now.end()}, " ") + ")"};
+  std::vector<Step> out;
+  for (size_t replaced = rest + 1; replaced-- > 0;) add_with_words(f, step, arg, first, replaced, out);
+  return out;
+}
+
+// The step with another value for an option, or without one, or without the words behind the last argument.
+std::vector<Step> with_other_options(const Step& step, const Primitive& row, size_t words) {
+  std::vector<Step> out;
+  Step bare = step;
+  bare.loc = SourceLoc();
+  for (size_t i = 0; i < step.options.size(); ++i) {
+    Step s = bare;
+    for (const OptionSpec& o : row.options)
+      if (s.options[i].first == o.key)
+        for (const std::string& value : by_distance(s.options[i].second, words_of_spec(o.values))) {
+          s.options[i].second = value;
+          out.push_back(s);
+        }
+    s.options.erase(s.options.begin() + static_cast<std::ptrdiff_t>(i));
+    out.push_back(std::move(s));
+  }
+  if (words < bare.args.size()) {
+    bare.args.resize(words);
+    out.push_back(std::move(bare));
+  }
+  return out;
+}
+
+}  // namespace
+
+// First the argument that is at fault is changed, and others only where that helps nothing; then options,
+// fewer names for what is made, and at last other primitives to the same end.
 std::vector<std::string> StepContext::alternatives(const SourceLoc& fault) const {
   std::vector<std::string> found;
   const auto try_all = [&](const std::vector<Step>& candidates) {
     if (found.empty()) found = legal_steps(func_, decisions_, candidates);
   };
+  const size_t read = slots_.empty() ? 0 : slots_.back().first + slots_.back().count;  // words
+  if (slots_.size() < row_.args.size()) try_all(read_otherwise(func_, step_, row_.args[slots_.size()], read));
   std::vector<size_t> order;
-  for (size_t i = 0; i < row_.args.size() && i <= slots_.size(); ++i) {
-    const bool here = i == slots_.size() || loc_of_row_arg(i).column == fault.column ||
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const bool here = loc_of_row_arg(i).column == fault.column ||
                       (slots_[i].count > 1 && loc_of_arg(step_, slots_[i].first + 1).column == fault.column);
     order.insert(here ? order.begin() : order.end(), i);
   }
   for (size_t i : order) {
-    Slot slot = i < slots_.size() ? slots_[i]
-                                  : Slot{slots_.empty() ? 0 : slots_.back().first + slots_.back().count, 0};
-    const auto from = step_.args.begin() + static_cast<std::ptrdiff_t>(slot.first);
-    ArgInPlace arg{&row_.args[i], {from, from + static_cast<std::ptrdiff_t>(slot.count)}};
-    if (i == slots_.size() && slot.first < step_.args.size()) arg.now = {step_.args[slot.first]};
+    const auto from = step_.args.begin() + static_cast<std::ptrdiff_t>(slots_[i].first);
+    const ArgInPlace arg{&row_.args[i], {from, from + static_cast<std::ptrdiff_t>(slots_[i].count)}};
     std::vector<Step> candidates;
-    // Where the argument couldn't be read its word is replaced, or it was left out.
-    for (size_t replaced = i == slots_.size() ? arg.now.size() + 1 : 1; replaced-- > 0;)
-      for (const std::vector<std::string>& words : other_words(func_, step_, arg)) {
-        Step s = step_;
-        s.loc = SourceLoc();
-        const size_t count = i == slots_.size() ? replaced : slot.count;
-        const auto at = s.args.begin() + static_cast<std::ptrdiff_t>(slot.first);
-        s.args.insert(s.args.erase(at, at + static_cast<std::ptrdiff_t>(count)), words.begin(), words.end());
-        if (s.args != step_.args) candidates.push_back(std::move(s));
-      }
+    if (found.empty()) add_with_words(func_, step_, arg, slots_[i].first, slots_[i].count, candidates);
     try_all(candidates);
   }
-  std::vector<Step> candidates;
-  Step bare = step_;
-  bare.loc = SourceLoc();
-  for (size_t i = 0; i < step_.options.size(); ++i) {
-    Step s = bare;
-    for (const OptionSpec& o : row_.options)
-      if (s.options[i].first == o.key)
-        for (const std::string& value : by_distance(s.options[i].second, words_of_spec(o.values))) {
-          s.options[i].second = value;
-          candidates.push_back(s);
-        }
-    s.options.erase(s.options.begin() + static_cast<std::ptrdiff_t>(i));
-    candidates.push_back(std::move(s));
+  try_all(with_other_options(step_, row_, slots_.size() == row_.args.size() ? read : step_.args.size()));
+  Step fewer = step_;
+  fewer.loc = SourceLoc();
+  while (found.empty() && !fewer.results.empty()) {
+    fewer.results.pop_back();
+    try_all({fewer});
   }
-  if (!bare.args.empty() && slots_.size() == row_.args.size()) {  // a word too many
-    Step s = bare;
-    s.args.resize(slots_.empty() ? 0 : slots_.back().first + slots_.back().count);
-    if (s.args != bare.args) candidates.push_back(std::move(s));
-  }
-  try_all(candidates);
-  while (found.empty() && !bare.results.empty()) {
-    bare.results.pop_back();
-    try_all({bare});
-  }
-  try_all(related_steps(func_, step_));
+  if (found.empty()) try_all(related_steps(func_, step_));
   return found;
 }
 

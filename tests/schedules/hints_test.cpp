@@ -97,3 +97,19 @@ TEST_CASE("every hint that reads as a step is accepted in place of the refused o
   INFO(with_steps << " of " << refusals << " refusals offer a step; these don't:\n" << without);
   CHECK(4 * with_steps >= 3 * refusals);
 }
+
+TEST_CASE("where nobody reads them, refusals are short") {
+  std::optional<Refused> r;
+  for (const GoldenCase& c : all_cases())
+    if (!r) r = refused(c);
+  REQUIRE(r.has_value());
+  const QuietRefusals quiet;
+  try {
+    apply(r->before.func(), parse_step(r->step));
+    FAIL("not refused");
+  } catch (const ScheduleError& e) {
+    CHECK(e.diagnostic().message == r->message);
+    CHECK(e.diagnostic().hint == "");
+    CHECK(std::string(e.what()).find("here:") == std::string::npos);
+  }
+}
