@@ -12,8 +12,9 @@
 //  4. the block reads it at distinct iterators plus constants that give all its iterators (but those of
 //     extent 1);
 //  5. where other blocks of the loops that both share make its other inputs, it runs in the same iterations
-//     of these as before (semantic). Outside of such loops nothing stands in between: what it reads was
-//     written last by the producer, and nothing else writes its buffer;
+//     of these as before (semantic), and no other block makes its inputs in a loop that only the producer
+//     shares with that block. Outside of such loops nothing stands in between: what it reads was written last
+//     by the producer, and nothing else writes its buffer;
 //  6. it reads it at one place, and for each of its instances one of the producer's runs: a padding's border
 //     has none (semantic);
 //  7. its buffers can be seen from the producer.
@@ -84,6 +85,23 @@ void check_shared_loops(const StepContext& ctx, const Pair& p, const Expr& old, 
   }
 }
 
+// In a loop around the producer, but not around the consumer, the other inputs made there are not complete.
+void check_producers_loops(const StepContext& ctx, const Pair& p) {
+  const std::vector<Buffer> inputs = read_buffers(p.consumer.block());
+  for (const Place& q : places(ctx.func().body)) {
+    if (q.stmt.same_as(p.producer.stmt)) continue;
+    const bool makes = std::any_of(inputs.begin(), inputs.end(), [&](const Buffer& b) {
+      return b != p.temporary && writes(q.block(), b);
+    });
+    for (const Stmt& l : q.loops())
+      if (makes && extent_of(l) != 1 && p.producer.under(l) && !p.consumer.under(l))
+        ctx.forbid(5, 0,
+                   "it would run inside of " + loop_name(l) + ", where block " + q.name() +
+                       " has not yet made all that it reads",
+                   {q.stmt, p.consumer.stmt});
+  }
+}
+
 void check_visible(const StepContext& ctx, const Pair& p) {
   for (const BlockAccess& a : accesses_of(p.consumer.block()))
     if (!declared_at(ctx.func(), p.producer.path, a.buffer))
@@ -123,6 +141,7 @@ Pair read_pair(const StepContext& ctx) {
     p.read = a.indices;
   }
   check_visible(ctx, p);
+  check_producers_loops(ctx, p);
   return p;
 }
 
