@@ -3,6 +3,8 @@
 // is concluded from not finding one.
 #include "schedules/witness.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "schedules/primitive.h"
@@ -35,6 +37,24 @@ bool runs(const Block& b, const VarMap& loops, VarMap& iterators) {
   return where && *where != 0;
 }
 
+// How many iterations of each loop are looked at, kMost in all: short loops run whole, and what they leave is
+// shared by the long ones.
+std::vector<int64_t> first_iterations(const std::vector<Stmt>& loops) {
+  std::vector<size_t> order(loops.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return extent_of(loops[a]) < extent_of(loops[b]); });
+  std::vector<int64_t> out(loops.size(), 1);
+  double left = kMost;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const double share = std::pow(left, 1.0 / static_cast<double>(order.size() - i));
+    const int64_t extent = std::max<int64_t>(extent_of(loops[order[i]]), 1);
+    out[order[i]] = std::min(extent, std::max<int64_t>(2, static_cast<int64_t>(share)));
+    left = std::max(left / static_cast<double>(out[order[i]]), 1.0);
+  }
+  return out;
+}
+
 // The instances of p in the order of the loops `moving` (of p's path), the others at 0: what `exprs`, over
 // loops and the block's iterators, are there. Stops where `see` gives true.
 template <class See>
@@ -42,7 +62,8 @@ void run_through(const Place& p, const std::vector<Stmt>& moving, const std::vec
   VarMap at;
   for (const Stmt& l : p.loops()) at[as_for(l).var] = Expr(0);
   std::vector<int64_t> values(moving.size(), 0);
-  for (int seen = 0; seen < kMost; ++seen) {
+  const std::vector<int64_t> ends = first_iterations(moving);
+  for (int seen = 0; seen < 2 * kMost; ++seen) {
     for (size_t i = 0; i < moving.size(); ++i) at[as_for(moving[i]).var] = Expr(values[i]);
     VarMap iterators;
     if (runs(p.block(), at, iterators)) {
@@ -57,7 +78,7 @@ void run_through(const Place& p, const std::vector<Stmt>& moving, const std::vec
       if (known && see(now)) return;
     }
     size_t digit = moving.size();
-    while (digit > 0 && ++values[digit - 1] >= extent_of(moving[digit - 1])) values[--digit] = 0;
+    while (digit > 0 && ++values[digit - 1] >= ends[digit - 1]) values[--digit] = 0;
     if (digit == 0) return;
   }
 }
