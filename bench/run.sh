@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|models|compile|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|sizes|definitions|models|compile|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +22,11 @@ sizes() {
   $python bench/matmul_sizes.py "$build/bin/nestor" "$@"
 }
 
+definitions() {
+  echo "== the library's definitions beside naive nests"
+  $python bench/definitions.py "$build/bin/nestor" "$@"
+}
+
 models() {
   echo "== untuned MobileNetV2 beside ONNX Runtime"
   [ -f "$out/mobilenetv2.onnx" ] || $python examples/mobilenet/make.py "$out" > /dev/null
@@ -35,7 +40,7 @@ compile() {
 }
 
 case $name in
-  cpu | sizes | models | compile) "$name" "$@" ;;
-  all) sizes && cpu && models && compile ;;
-  *) echo "no benchmark is called $name; there are cpu, sizes, models, compile and all" >&2; exit 2 ;;
+  cpu | sizes | definitions | models | compile) "$name" "$@" ;;
+  all) sizes && definitions && cpu && models && compile ;;
+  *) echo "no benchmark is called $name; there are cpu, sizes, definitions, models, compile and all" >&2; exit 2 ;;
 esac

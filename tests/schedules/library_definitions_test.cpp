@@ -62,7 +62,15 @@ const Use kUses[] = {
     }
   }
 })",
-     "lanes = apply elementwise(Y, width=16)", 0},
+     "lanes = apply elementwise_rows(Y, width=16)", 0},
+    {R"(func f(in X: f32[185], out Y: f32[185]) {
+  for ij in 185 {
+    block Y(vij: S 185 = ij) {
+      Y[vij] = max(0.0f32, X[vij])
+    }
+  }
+})",
+     "apply elementwise(Y, width=16)", 0},
     {R"(func f(in X: f32[6,37], out Y: f32[6,37]) {
   alloc Max: f32[6]
   alloc Exp: f32[6,37]
