@@ -83,7 +83,14 @@ Renaming readers(const Term& x, const Renaming& free) {
 
 void Matcher::check_troubles(const Term& x, const Source& s, const Renaming& free, const Set& where) const {
   for (const Source::Trouble& t : s.troubles)
-    if (!(where & t.readers.renamed(readers(x, free))).empty()) throw t.failure;
+    if (!(where & t.readers.renamed(readers(x, free))).empty()) {
+      Failure failure = t.failure;
+      if (x.at.flow == &before_) {  // nobody's step has done this
+        failure.verdict = Verdict::unproved;
+        failure.reason = "before any step: " + failure.reason;
+      }
+      throw failure;
+    }
 }
 
 std::pair<Frame, Set> Matcher::enter(const Term& x, const Source::Piece& piece, const Renaming& free) {

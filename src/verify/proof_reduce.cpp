@@ -96,7 +96,8 @@ class Reductions {
       }
     }
     const Source* s = m_.source_of(f.term);
-    if (!s) return keep(std::move(f), out);
+    // At an index that depends on data the two sides' data are first tied to each other, when they are matched.
+    if (!s || !m_.read_of(f.term).free.empty()) return keep(std::move(f), out);
     const Renaming free = m_.data_of(f.term, f.where);
     m_.check_troubles(f.term, *s, free, f.where);
     if ((f.where & m_.reduced(f.term, *s, free)).empty()) {
