@@ -96,7 +96,8 @@ class Reductions {
       }
     }
     const Source* s = m_.source_of(f.term);
-    // At an index that depends on data the two sides' data are first tied to each other, when they are matched.
+    // At an index that depends on data the two sides' data are first tied to each other, when they are
+    // matched.
     if (!s || !m_.read_of(f.term).free.empty()) return keep(std::move(f), out);
     const Renaming free = m_.data_of(f.term, f.where);
     m_.check_troubles(f.term, *s, free, f.where);
@@ -268,7 +269,11 @@ class Reductions {
       child(p->a, a.e.as<Binary>()->a), child(p->b, a.e.as<Binary>()->b);
     if (const auto* p = b.e.as<Unary>()) child(p->a, a.e.as<Unary>()->a);
     if (const auto* p = b.e.as<Cast>()) child(p->a, a.e.as<Cast>()->a);
-    if (const auto* p = b.e.as<Select>()) child(p->a, a.e.as<Select>()->a), child(p->b, a.e.as<Select>()->b);
+    if (const auto* p = b.e.as<Select>()) {
+      child(p->cond, a.e.as<Select>()->cond);
+      child(p->a, a.e.as<Select>()->a);
+      child(p->b, a.e.as<Select>()->b);
+    }
     if (const auto* p = b.e.as<Call>(); p && p->args.size() == a.e.as<Call>()->args.size())
       for (size_t i = 0; i < p->args.size(); ++i) child(p->args[i], a.e.as<Call>()->args[i]);
   }
@@ -280,12 +285,15 @@ class Reductions {
       return false;
     return inputs ? b.at.model().param_of(x) == a.at.model().param_of(y) : x->name == y->name;
   }
-  void equate(const Term& b, const Term& a, Guess& out) const {
+  void equate(const Term& b, const Term& a, Guess& out) {
     const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
     for (size_t d = 0; d < x->indices.size(); ++d) {
       const auto lx = b.at.model().lower(x->indices[d], b.at.statement->env),
                  ly = a.at.model().lower(y->indices[d], a.at.statement->env);
-      if (!lx || !ly) continue;
+      if (!lx || !ly) {  // an index that depends on data: what that is loaded from
+        unify({b.at, x->indices[d]}, {a.at, y->indices[d]}, out);
+        continue;
+      }
       const Lin in_b = in_frame(*lx, b.at, out);
       out.equal.push_back(in_b - in_frame(*ly, a.at, out));
     }
