@@ -264,7 +264,7 @@ class Reductions {
     a = unfolded(a, out);
     if (b.e->v.index() != a.e->v.index()) return;
     const auto child = [&](const Expr& p, const Expr& q) { unify({b.at, p}, {a.at, q}, out); };
-    if (b.e.as<Load>() && same_buffer(b, a)) equate(b, a, out);
+    if (b.e.as<Load>() && (same_buffer(b, a) || both_reduced(b, a))) equate(b, a, out);
     if (const auto* p = b.e.as<Binary>(); p && p->op == a.e.as<Binary>()->op)
       child(p->a, a.e.as<Binary>()->a), child(p->b, a.e.as<Binary>()->b);
     if (const auto* p = b.e.as<Unary>()) child(p->a, a.e.as<Unary>()->a);
@@ -284,6 +284,12 @@ class Reductions {
         b.e.as<Load>()->indices.size() != a.e.as<Load>()->indices.size())
       return false;
     return inputs ? b.at.model().param_of(x) == a.at.model().param_of(y) : x->name == y->name;
+  }
+  // Of temporaries that can't be unfolded, whatever they are called: most often an element is the same one.
+  static bool both_reduced(const Term& b, const Term& a) {
+    const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
+    return !b.at.model().is_input(x->buffer) && !a.at.model().is_input(y->buffer) &&
+           x->indices.size() == y->indices.size();
   }
   void equate(const Term& b, const Term& a, Guess& out) {
     const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();

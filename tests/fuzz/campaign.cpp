@@ -21,7 +21,7 @@ namespace nestor {
 namespace {
 
 constexpr int64_t kJob = 400;
-constexpr double kSilence = 120;  // seconds
+constexpr double kSilence = 300;  // seconds
 
 struct Job {
   int64_t first = 0, last = 0;

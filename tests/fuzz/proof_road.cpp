@@ -43,7 +43,7 @@ class ProofRoad : public Road {
     if (repeats(subject.func)) return {false, "updates happen more than once each", {}};
     Proof p;
     try {
-      p = verify_schedule(subject.func, scheduled, {.seconds = 30});
+      p = verify_schedule(subject.func, scheduled, {.seconds = 120});
     } catch (const std::exception& e) {
       return {false, "", {"proof", e.what()}};
     }

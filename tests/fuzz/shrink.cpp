@@ -18,7 +18,7 @@ namespace nestor {
 
 namespace {
 
-constexpr double kSilence = 20;  // seconds that one case may take
+constexpr double kSilence = 130;  // seconds that one case may take
 
 Finding in_child(const std::function<Finding()>& check) {
   Finding v;
