@@ -79,8 +79,11 @@ Shown show(const Example& example) {
 }
 
 std::string manual() {
-  std::string out;
-  for (const Primitive& p : primitives()) out += (out.empty() ? "" : "\n") + section(p);
+  std::string out = "Every step, whatever its primitive, requires\n\n";
+  for (const CommonRequirement& c : common_requirements())
+    out += std::string("- ") + c.letter + ". " + c.requirement.text +
+           (c.requirement.semantic ? " (semantic)\n" : "\n");
+  for (const Primitive& p : primitives()) out += "\n" + section(p);
   return out;
 }
 

@@ -67,6 +67,13 @@ inline Requirement semantic(const char* text) {
   return {text, true};
 }
 
+// Those of every step: A to E, as above.
+struct CommonRequirement {
+  char letter;
+  Requirement requirement;
+};
+const std::vector<CommonRequirement>& common_requirements();
+
 // Switches semantic requirements off, so that a test can ask whether anything else notices what they keep
 // out. Requirement 0 is D of every step; it is off too where the waived requirement says the same of the loop
 // itself (parallel, vectorize, bind). Not for use outside of tests, nor by several threads at once.

@@ -29,6 +29,16 @@ bool is_step(const PrimFunc& f, const Decisions& decisions, const std::string& l
 
 }  // namespace
 
+const std::vector<CommonRequirement>& common_requirements() {
+  static const std::vector<CommonRequirement> all = {
+      {'A', "a step is written as its primitive's usage says"},
+      {'B', "the blocks, loops and buffers that a step names exist"},
+      {'C', "the names that a step makes are new"},
+      {'D', semantic("iterations of parallel, vectorized and thread loops don't conflict")},
+      {'E', "a block inside of another one moves with it"}};
+  return all;
+}
+
 bool quiet_refusals() {
   return quiet_scopes > 0;
 }
@@ -119,14 +129,11 @@ void StepContext::forbid(int requirement, int at, const std::string& why, const 
 }
 void StepContext::refuse_common(char requirement, const SourceLoc& at, const std::string& why,
                                 const std::string& hint, const std::vector<Stmt>& marked) const {
-  static const std::map<char, std::string> texts = {
-      {'A', "a step is written as its primitive's usage says"},
-      {'B', "the blocks, loops and buffers that a step names exist"},
-      {'C', "the names that a step makes are new"},
-      {'D', "iterations of parallel, vectorized and thread loops don't conflict"},
-      {'E', "a block inside of another one moves with it"}};
+  std::string text;
+  for (const CommonRequirement& c : common_requirements())
+    if (c.letter == requirement) text = c.requirement.text;
   const std::string message =
-      "`" + print(step_) + "` breaks requirement " + requirement + " of every step: " + texts.at(requirement);
+      "`" + print(step_) + "` breaks requirement " + requirement + " of every step: " + text;
   const std::string written = "it is written: " + usage(row_);
   if (requirement != 'A') throw_refusal(message, at, why, marked, hint);
   const bool known = hint.empty() || hint == usage(row_);

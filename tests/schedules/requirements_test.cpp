@@ -62,6 +62,9 @@ bool computes_something_else(const GoldenCase& c) {
 
 TEST_CASE("the requirements and their kinds are those of the list") {
   std::string list;
+  for (const schedules::CommonRequirement& c : schedules::common_requirements())
+    list += std::string("every step ") + c.letter +
+            (c.requirement.semantic ? " semantic: " : " structural: ") + c.requirement.text + "\n";
   for (const schedules::Primitive& p : schedules::primitives())
     for (size_t i = 0; i < p.requirements.size(); ++i)
       list += std::string(p.name) + " " + std::to_string(i + 1) +
