@@ -183,9 +183,9 @@ class Flow::Tracer {
       Found f{w, slot.depth, shared, slot.carried, relate(slot, shared, *w), *pending_};
       if (!f.relation.empty()) (w->op ? updates : stores).push_back(std::move(f));
     }
-    for (const Found& u : updates) {
+    for (Found& u : updates) {
       check_updates(u, stores);
-      updates_.push_back(u);
+      if (!u.relation.empty()) updates_.push_back(u);
     }
     keep_last(stores);
     if (stores.empty()) return;
@@ -238,27 +238,24 @@ class Flow::Tracer {
     return instance_at(r_, p) + " reads " + element_at(read_.buffer, read_.indices, p);
   }
 
-  // Of several stores into an element the last one counts: where one always follows another, the other is
-  // dropped.
+  // Of several stores into an element the last one counts.
   void keep_last(std::vector<Found>& stores) {
     for (Found& f : stores)
-      if (!unambiguous(f)) only_last(f);
+      if (!unambiguous(f)) without_overwritten(f, {&f});
+    std::vector<std::vector<const Found*>> later(stores.size());
     for (size_t i = 0; i < stores.size(); ++i)
       for (size_t k = 0; k < stores.size(); ++k) {
-        if (i == k || stores[i].relation.empty() || stores[k].relation.empty()) continue;
+        if (i == k) continue;
         const std::vector<V> keep = own(stores[i].shared, stores[i].carried);
-        const Set both = stores[i].relation.onto(keep) & stores[k].relation.onto(keep);
-        if (both.empty()) continue;
-        if (!any_before(stores[k], stores[i])) {
-          stores[i].relation = stores[i].relation - both;
-        } else if (any_before(stores[i], stores[k]) && i < k) {
-          trouble(both, {Verdict::unproved,
-                         "blocks " + stores[i].writer->name + " and " + stores[k].writer->name +
-                             " both write elements of " + read_.buffer->name + " that " + r_.name +
-                             " reads, in no fixed order",
-                         ""});
-        }
+        if ((stores[i].relation.onto(keep) & stores[k].relation.onto(keep)).empty()) continue;
+        if (any_before(stores[i], stores[k])) later[i].push_back(&stores[k]);
       }
+    const std::vector<Found> all = stores;
+    for (size_t i = 0; i < stores.size(); ++i) {
+      std::vector<const Found*> by;
+      for (const Found* f : later[i]) by.push_back(&all[static_cast<size_t>(f - stores.data())]);
+      if (!by.empty()) without_overwritten(stores[i], by);
+    }
     std::erase_if(stores, [](const Found& f) { return f.relation.empty(); });
   }
 
@@ -293,29 +290,72 @@ class Flow::Tracer {
     });
   }
 
-  // Leaves the last of the instances that store to what a reader reads.
-  void only_last(Found& f) {
+  Set second(const Set& first) const {
+    Renaming names;
+    for (const V v : first.vars())
+      if (home_.origin(v) != v) names[v] = home_.copy(v, 2);
+    return first.renamed(names);
+  }
+
+  // The instances of f, with all their loops, after which none of the others stores to what the reader reads;
+  // nullopt, and `unordered` says why, where they have no fixed order.
+  std::optional<Set> last_of(const Found& f, const std::vector<const Found*>& others, Failure& unordered) {
     const Statement& w = *f.writer;
     const Set one = within_slot(f, w.loops.size());
-    Renaming other;
-    for (const V v : one.vars())
-      if (home_.origin(v) != v) other[v] = home_.copy(v, 2);
-    const Set pair = one & one.renamed(other);
     Set overwritten = Set::none(home_);
-    for (const Set& order : precedes(w, 1, w, 2, f.depth))
-      overwritten = overwritten | (pair & order).onto(one.vars());
-    for (const Set& order : precedes(w, 1, w, 2, f.depth, true))
-      if (const Set unordered = (pair & order) - overwritten; !unordered.empty()) {
-        const auto p = unordered.first({});
-        trouble(f.relation, {Verdict::unproved,
-                             "block " + w.name + " stores to an element of " + w.buffer->name +
-                                 " in iterations of no fixed order",
-                             instance_at(w, *p, 1, f.shared) + " and " + loops_at(w, *p, 2, f.shared) +
-                                 " both write " + written_at(w, *p, 1)});
-        return;
+    for (const Found* other : others) {
+      const Statement& x = *other->writer;
+      const Set pair = one & second(within_slot(*other, x.loops.size()));
+      for (const Set& order : precedes(w, 1, x, 2, f.depth))
+        overwritten = overwritten | (pair & order).onto(one.vars());
+      for (const Set& order : precedes(w, 1, x, 2, f.depth, true)) {
+        const auto p = ((pair & order) - overwritten).first({});
+        if (!p) continue;
+        unordered = {Verdict::unproved,
+                     w.name + " stores to elements of " + w.buffer->name + " in iterations of no fixed order",
+                     instance_at(w, *p, 1, f.shared) + " and " + instance_at(x, *p, 2, f.shared) +
+                         " both write " + written_at(w, *p, 1)};
+        return std::nullopt;
       }
-    f.relation = (one - overwritten).onto(f.relation.vars());
+    }
+    return one - overwritten;
   }
+
+  void without_overwritten(Found& f, const std::vector<const Found*>& others) {
+    Failure unordered;
+    if (const auto last = last_of(f, others, unordered))
+      f.relation = last->onto(f.relation.vars());
+    else
+      trouble(f.relation, unordered);
+  }
+
+  // The updates behind the last store to the element; what came before it counts no more. nullopt where one
+  // of them happens twice, or there is no order.
+  std::optional<Set> after_the_last(const Found& u, const std::vector<Found>& stores) {
+    const Statement& w = *u.writer;
+    std::vector<const Found*> others;
+    for (const Found& s : stores) others.push_back(&s);
+    const Set updates = within_slot(u, w.loops.size()), two = second(updates);
+    Set kept = Set::none(home_);
+    Failure unordered;
+    for (const Found& s : stores) {
+      const auto last = last_of(s, others, unordered);
+      if (!last) return std::nullopt;
+      for (const Set& order : precedes(*s.writer, 1, w, 2, u.depth))
+        kept = kept | (*last & two & order).onto(two.vars());
+    }
+    Renaming first;
+    for (const V v : updates.vars())
+      if (home_.origin(v) != v) first[home_.copy(v, 2)] = v;
+    const Set alive = kept.renamed(first);
+    std::vector<Lin> zero;
+    for (const V v : w.vars) zero.push_back(Lin::of(home_.copy(v, 1)) - Lin::of(home_.copy(v, 2)));
+    const Set twice = alive & kept & Set::where(home_, zero, {});
+    for (const Set& order : precedes(w, 1, w, 2, u.depth, true))
+      if (!(twice & order).empty()) return std::nullopt;
+    return alive.onto(u.relation.vars());
+  }
+
   static bool used(const Statement& w, V v) {
     bool found = false;
     const auto look = [&](const Expr& e) {
@@ -335,7 +375,7 @@ class Flow::Tracer {
   };
 
   // Between the store that starts an element and its reading, each update must happen once.
-  void check_updates(const Found& u, const std::vector<Found>& stores) {
+  void check_updates(Found& u, const std::vector<Found>& stores) {
     std::optional<Source::Trouble> first;
     size_t shared = u.shared;
     for (size_t depth = u.depth;; ++depth) {
@@ -355,7 +395,10 @@ class Flow::Tracer {
       if (!found) return;
       if (!first) first = std::move(found);
     }
-    trouble(first->readers, first->failure);
+    const auto alive = stores.empty() ? std::nullopt : after_the_last(u, stores);
+    if (!alive) return trouble(first->readers, first->failure);
+    if (!u.relation.within(*alive)) out_.voided.push_back(first->failure);
+    u.relation = *alive;
   }
 
   // In each iteration of the first `shared` loops that has an update of an element, a store starts it; and
@@ -425,9 +468,12 @@ class Flow::Tracer {
   }
 
   void nothing_written() {
-    const auto p = pending_->first(r_.loop_vars(r_.loops.size()));
+    const bool output = r_.number < 0;
     Failure f{Verdict::wrong,
-              r_.name + " reads elements of " + read_.buffer->name + " that nothing has written before", ""};
+              output
+                  ? "elements of " + read_.buffer->name + " are left unwritten"
+                  : r_.name + " reads elements of " + read_.buffer->name + " that nothing has written before",
+              ""};
     // The whole instance, and who writes that element at another time.
     Set here = r_.domain & read_.guard & *pending_;
     for (const Statement* w : m_.writers(read_.buffer)) {
@@ -444,8 +490,9 @@ class Flow::Tracer {
         return;
       }
     }
-    const auto q = here.first(r_.loop_vars(r_.loops.size()));
-    f.witness = (q ? reading(*q) : p ? reading(*p) : r_.name) + ", which nothing writes";
+    if (const auto q = here.first(r_.loop_vars(r_.loops.size())))
+      f.witness = output ? "nothing writes " + element_at(read_.buffer, read_.indices, *q)
+                         : reading(*q) + ", which nothing writes";
     trouble(*pending_, f, true);
   }
 

@@ -22,6 +22,8 @@ struct Source {
     bool unwritten = false;  // they read what nothing has written
   };
   std::vector<Trouble> troubles;
+  // Updates that a later store made void: why a term may be lost.
+  std::vector<Failure> voided;
 };
 
 class Flow {

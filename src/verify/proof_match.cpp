@@ -6,7 +6,7 @@
 #include "src/verify/proof_match.h"
 
 #include <algorithm>
-#include <random>
+#include <unordered_set>
 
 #include "nestor/error.h"
 #include "nestor/print.h"
@@ -20,6 +20,28 @@ constexpr int kDeepest = 400;  // expressions nested in each other, temporaries 
 
 bool is_leaf(const Expr& e) {
   return e.as<Load>() || e.as<IntImm>() || e.as<FloatImm>();
+}
+
+bool is_constant(const Expr& e) {
+  return e.as<IntImm>() || e.as<FloatImm>();
+}
+
+// Does an input reach the expression, through whatever temporaries?
+bool takes_inputs(const Term& x) {
+  const Model& m = x.at.model();
+  std::vector<Buffer> open;
+  std::unordered_set<Buffer> seen;
+  const auto look = [&](const Expr& e) {
+    if (const auto* l = e.as<Load>(); l && seen.insert(l->buffer).second) open.push_back(l->buffer);
+  };
+  for_each_expr(x.e, look);
+  while (!open.empty()) {
+    const Buffer b = open.back();
+    open.pop_back();
+    if (m.is_input(b)) return true;
+    for (const Statement* w : m.writers(b)) for_each_expr(w->value, look);
+  }
+  return false;
 }
 
 bool is_bool_op(const Expr& e, BinaryOp op) {
@@ -112,18 +134,29 @@ Set Matcher::reduced(const Term& x, const Source& s, const Renaming& free) const
 V Matcher::data(const Term& x, Set& where) {
   for (const Data& d : data_)
     if (d.term.e.same_as(x.e) && d.term.at.copy == x.at.copy) return d.value;
-  const Data made{x, home_.make("d")};
-  const std::vector<Data> known = data_;
-  data_.push_back(made);
+  const V value = home_.make("d");
+  data_.push_back({x, value});
+  link(data_.size() - 1, where);
+  return value;
+}
+
+// Says in `where` which data of the other side data_[i] is equal to.
+void Matcher::link(size_t i, Set& where) {
+  const Data made = data_[i];
+  const std::vector<Data> known(data_.begin(), data_.begin() + static_cast<long>(i));
   for (const Data& d : known) {
-    if (d.term.at.flow == x.at.flow) continue;
-    const bool before = x.at.flow == &before_;
-    const Term &b = before ? x : d.term, &a = before ? d.term : x;
+    if (d.term.at.flow == made.term.at.flow) continue;
+    const bool before = made.term.at.flow == &before_;
+    const Term &b = before ? made.term : d.term, &a = before ? d.term : made.term;
     bool same = true;
     attempt([&] { match(b, a, where.onto(vars_of(b.at, a.at))); }, [&] { same = false; });
     if (same) where = where & Set::where(home_, {Lin::of(made.value) - Lin::of(d.value)}, {});
   }
-  return made.value;
+}
+
+Set Matcher::linked(Set where) {
+  for (size_t i = 0; i < data_.size(); ++i) link(i, where);
+  return where;
 }
 
 Renaming Matcher::data_of(const Term& x, Set& where) {
@@ -186,22 +219,28 @@ void Matcher::match(const Term& b, const Term& a, const Set& where) {
   match_nodes(b, a, where);
 }
 
-// Two linear integer expressions.
-bool Matcher::match_indices(const Term& b, const Term& a, const Set& where) {
-  if (!(b.e.type() == a.e.type()) || is_float(b.e.dtype())) return false;
+// Where two linear integer expressions differ; nullopt where they aren't linear.
+std::optional<Set> Matcher::unequal(const Term& b, const Term& a, const Set& where) const {
+  if (!(b.e.type() == a.e.type()) || is_float(b.e.dtype())) return std::nullopt;
   const auto x = b.at.model().lower(b.e, b.at.statement->env),
              y = a.at.model().lower(a.e, a.at.statement->env);
-  if (!x || !y) return false;
+  if (!x || !y) return std::nullopt;
   const Set dx = b.at.model().definitions_of(*x), dy = a.at.model().definitions_of(*y);
   std::vector<V> vx = dx.vars(), vy = dy.vars();
   for (const auto& t : x->terms) vx.push_back(t.first);
   for (const auto& t : y->terms) vy.push_back(t.first);
   const Renaming nx = b.at.names(vx), ny = a.at.names(vy);
   const Set all = where & dx.renamed(nx) & dy.renamed(ny);
-  if (all.within(Set::where(home_, {renamed(*x, nx) - renamed(*y, ny)}, {}))) return true;
-  const Set off = all - Set::where(home_, {renamed(*x, nx) - renamed(*y, ny)}, {});
-  differ(b, a, off.onto(vars_of(b.at, a.at)), Verdict::wrong,
-         "the index " + print(a.e) + " is not " + print(b.e));
+  const Set equal = Set::where(home_, {renamed(*x, nx) - renamed(*y, ny)}, {});
+  if (all.within(equal)) return Set::none(home_);
+  return (all - equal).onto(vars_of(b.at, a.at));
+}
+
+bool Matcher::match_indices(const Term& b, const Term& a, const Set& where) {
+  const auto off = unequal(b, a, where);
+  if (off && !off->empty())
+    differ(b, a, *off, Verdict::wrong, "the index " + print(a.e) + " is not " + print(b.e));
+  return off.has_value();
 }
 
 // x is b or a. A condition that is linear only in part is taken apart first.
@@ -276,61 +315,13 @@ void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
          std::string("only the function ") + (rb ? "before" : "after") + " has a reduction here");
 }
 
-namespace {
-
-// The value where all elements of an input hold one number, another for each input; nullopt where it isn't
-// arithmetic on inputs.
-std::optional<double> value_for(const Term& x, uint64_t inputs) {
-  const auto of = [&](const Expr& e) { return value_for({x.at, e}, inputs); };
-  if (const auto* c = x.e.as<FloatImm>()) return c->value;
-  if (const auto* c = x.e.as<IntImm>()) return static_cast<double>(c->value);
-  if (const auto* u = x.e.as<Unary>()) {
-    const auto a = of(u->a);
-    return a && u->op == UnaryOp::neg ? std::optional(-*a) : std::nullopt;
-  }
-  if (const auto* load = x.e.as<Load>()) {
-    if (!x.at.model().is_input(load->buffer)) return std::nullopt;
-    std::mt19937_64 rng(inputs * 1000 + static_cast<uint64_t>(x.at.model().param_of(load->buffer)));
-    return static_cast<double>(rng() % 1000) / 64 - 8;
-  }
-  const auto* b = x.e.as<Binary>();
-  if (!b || !is_float(x.e.dtype())) return std::nullopt;
-  const auto p = of(b->a), q = of(b->b);
-  if (!p || !q) return std::nullopt;
-  switch (b->op) {
-    case BinaryOp::add:
-      return *p + *q;
-    case BinaryOp::sub:
-      return *p - *q;
-    case BinaryOp::mul:
-      return *p * *q;
-    case BinaryOp::min:
-      return std::min(*p, *q);
-    case BinaryOp::max:
-      return std::max(*p, *q);
-    default:
-      return std::nullopt;
-  }
-}
-
-// A constant, and something that for some inputs is another number.
-bool surely_differ(const Term& x, const Term& constant) {
-  if (!constant.e.as<FloatImm>() && !constant.e.as<IntImm>()) return false;
-  for (uint64_t inputs = 1; inputs <= 3; ++inputs) {
-    const auto value = value_for(x, inputs);
-    if (value && *value != *value_for(constant, inputs)) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 // Neither side is a load of a temporary any more.
 void Matcher::match_nodes(const Term& b, const Term& a, const Set& where) {
   const auto child = [&](const Expr& x, const Expr& y) { match({b.at, x}, {a.at, y}, where); };
   const auto other = [&] {
-    if ((is_leaf(b.e) && is_leaf(a.e)) || surely_differ(b, a) || surely_differ(a, b))
-      differ(b, a, where, Verdict::wrong, "the values differ");
+    if (is_leaf(b.e) && is_leaf(a.e)) differ(b, a, where, Verdict::wrong, "the values differ");
+    if ((is_constant(b.e) && takes_inputs(a)) || (is_constant(a.e) && takes_inputs(b)))
+      differ(b, a, where, Verdict::wrong, "a constant stands for a computation");
     differ(b, a, where, Verdict::unproved, "the operations differ");
   };
   if (b.e->v.index() != a.e->v.index() || !(b.e.type() == a.e.type())) return other();
@@ -400,7 +391,13 @@ void Matcher::match_inputs(const Term& b, const Term& a, const Set& where) {
   const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
   if (b.at.model().param_of(x->buffer) != a.at.model().param_of(y->buffer))
     differ(b, a, where, Verdict::wrong, "they read different parameters");
-  for (size_t d = 0; d < x->indices.size(); ++d) match({b.at, x->indices[d]}, {a.at, y->indices[d]}, where);
+  for (size_t d = 0; d < x->indices.size(); ++d) {
+    const Term i{b.at, x->indices[d]}, k{a.at, y->indices[d]};
+    const auto off = unequal(i, k, where);
+    if (!off) match(i, k, where);
+    if (off && !off->empty())
+      differ(b, a, *off, Verdict::wrong, "they read different elements of " + x->buffer->name);
+  }
 }
 
 namespace {
@@ -429,6 +426,13 @@ std::string in_words(const Term& x, const Point& p) {
 
 void Matcher::differ(const Term& b, const Term& a, const Set& where, Verdict verdict,
                      const std::string& why) {
+  std::vector<Lin> equal;
+  for (const Data& x : data_)
+    for (const Data& y : data_)
+      if (x.term.at.flow == &before_ && y.term.at.flow == &after_)
+        equal.push_back(Lin::of(x.value) - Lin::of(y.value));
+  // Data that weren't seen to be equal may be all the same.
+  if (!equal.empty() && (where & Set::where(home_, equal, {})).empty()) verdict = Verdict::unproved;
   Failure f{verdict, why, ""};
   if (const auto p = where.first(b.at.vars()))
     f.witness = "before, " + in_words(b, *p) + "; after, " + in_words(a, *p);

@@ -46,6 +46,7 @@ class Matcher {
   void match_inputs(const Term& b, const Term& a, const Set& where);
   void match_operands(const Term& b, const Term& a, const Set& where);
   void attempt(const std::function<void()>& first, const std::function<void()>& second);
+  std::optional<Set> unequal(const Term& b, const Term& a, const Set& where) const;
   bool match_indices(const Term& b, const Term& a, const Set& where);
   [[noreturn]] void differ(const Term& b, const Term& a, const Set& where, Verdict verdict,
                            const std::string& why);
@@ -62,6 +63,8 @@ class Matcher {
   // The variable that stands for an integer expression which depends on data; `where` comes to say that it
   // equals those of equal expressions on the other side.
   V data(const Term& x, Set& where);
+  void link(size_t i, Set& where);
+  Set linked(Set where);  // which data are equal at these points
   Renaming data_of(const Term& x, Set& where);
   bool match_data(const Term& b, const Term& a, const Set& where);
   const Read& read_of(const Term& x) const;

@@ -195,7 +195,7 @@ class Reductions {
         if (pairs.empty() || !one_to_one(pairs, before[i], after[k], guess.equal)) continue;
         const auto same = [&] {
           m_.match(before[i].term, after[k].term,
-                   pairs.onto(m_.vars_of(before[i].term.at, after[k].term.at)));
+                   m_.linked(pairs).onto(m_.vars_of(before[i].term.at, after[k].term.at)));
         };
         if (only) {
           same();
@@ -204,8 +204,8 @@ class Reductions {
           m_.attempt(same, [&] { matched = false; });
           if (!matched) continue;
         }
-        rest_b[i] = less(rest_b[i], pairs, before[i]);
-        rest_a[k] = less(rest_a[k], pairs, after[k]);
+        rest_b[i] = less(rest_b[i], pairs);
+        rest_a[k] = less(rest_a[k], pairs);
       }
     for (size_t i = 0; i < before.size(); ++i)
       if (!rest_b[i].empty()) lost(before[i], rest_b[i], "is never added", "a term of the original is lost");
@@ -215,13 +215,16 @@ class Reductions {
              "a term is added that the original doesn't have");
   }
 
-  Set less(const Set& from, const Set& pairs, const Family& f) const {
-    const Set gone = kept(f, pairs);
+  Set less(const Set& from, const Set& pairs) const {
+    const Set gone = pairs.onto(from.vars());
     return from.within(gone) ? Set::none(home_) : from - gone;
   }
 
   [[noreturn]] void lost(const Family& f, const Set& rest, const std::string& what,
                          const std::string& why) const {
+    for (const Term* x : {&b_, &a_})
+      if (const Source* source = m_.source_of(*x); source && !source->voided.empty())
+        throw source->voided.front();
     Failure failure{Verdict::wrong, why, ""};
     std::vector<V> order = readers_;
     append(order, f.instance);

@@ -102,7 +102,8 @@ class Set {
   Set onto(const std::vector<V>& keep) const;     // the others are projected out
   Set without(const std::vector<V>& drop) const;  // these are projected out
   Set renamed(const Renaming& names) const;       // no two variables may become one
-  // The lexicographically smallest point, the variables of `order` first; nullopt where the set is empty.
+  // The lexicographically smallest point (any, where there is no smallest), the variables of `order` first;
+  // nullopt where the set is empty.
   std::optional<Point> first(const std::vector<V>& order) const;
   std::string text() const;  // for debugging
 
