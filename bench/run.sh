@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|sizes|definitions|models|compile|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|sizes|definitions|models|compile|proof|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -39,8 +39,13 @@ compile() {
   "$build/bin/bench_compile_time" "$@"
 }
 
+proof() {
+  echo "== how long the proof of a schedule takes"
+  "$build/bin/bench_proof_time"
+}
+
 case $name in
-  cpu | sizes | definitions | models | compile) "$name" "$@" ;;
-  all) sizes && definitions && cpu && models && compile ;;
-  *) echo "no benchmark is called $name; there are cpu, sizes, definitions, models, compile and all" >&2; exit 2 ;;
+  cpu | sizes | definitions | models | compile | proof) "$name" "$@" ;;
+  all) sizes && definitions && cpu && models && compile && proof ;;
+  *) echo "no benchmark is called $name; there are cpu, sizes, definitions, models, compile, proof and all" >&2; exit 2 ;;
 esac
