@@ -34,21 +34,7 @@ PrimFunc run(StepContext& ctx) {
   for (size_t i = 0; i < p.path.size(); ++i)
     if (const auto* a = p.path[i].as<Alloc>(); a && a->decl.buffer == b && p.depth_of(root) < i)
       ctx.refuse(4, 1, b->name + " is allocated inside of the loops", {p.path[i]});
-  bool whole = find_param(ctx.func(), b) && find_param(ctx.func(), b)->role != Role::out;
-  std::vector<Place> before = places(ctx.func().body);
-  const size_t mine = [&] {
-    for (size_t i = 0; i < before.size(); ++i)
-      if (before[i].under(root)) return i;
-    return before.size();
-  }();
-  for (const Place& w : writers(ctx.func(), b)) {
-    size_t at = 0;
-    while (!before[at].stmt.same_as(w.stmt)) ++at;
-    if (at >= mine)
-      ctx.forbid(2, 1, "block " + w.name() + " writes it in or after the same loops", {w.stmt, p.stmt});
-    whole = whole || writes_whole(ctx.func(), w, b);
-  }
-  if (!whole) ctx.forbid(2, 1, "no block is seen to write the whole of " + b->name, {p.stmt});
+  forbid_incomplete(ctx, 2, 1, p, b);
 
   ctx.expect_results(1);
   std::set<std::string> taken = block_and_buffer_names(ctx.func());
@@ -58,6 +44,7 @@ PrimFunc run(StepContext& ctx) {
   decl.buffer = make_buffer(name, b->type);
   decl.scope = *scope;
   decl.layout.reset();
+  decl.align.clear();
 
   Block reader = p.block();
   const BufferMap map{{b, decl.buffer}};

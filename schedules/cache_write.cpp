@@ -47,6 +47,7 @@ PrimFunc run(StepContext& ctx) {
   decl.buffer = make_buffer(unique_name(info.out->name + "_" + name_of(*scope), taken), info.out->type);
   decl.scope = *scope;
   decl.layout.reset();
+  decl.align.clear();
   const std::vector<std::string> stems = dim_stems(p.block(), old);
   const Stmt changed = substitute(root, BufferMap{{info.out, decl.buffer}});
   PrimFunc f = replace(ctx.func(), root, make::seq({changed, copy_nest(copy, old, decl.buffer, stems)}));

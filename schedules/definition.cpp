@@ -37,6 +37,8 @@ bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
   const BlockInfo info = inspect(p.block());
   if (info.kind == BlockKind::other || info.out != b || p.block().where) return false;
   if (info.kind == BlockKind::reduction && !p.block().init) return false;
+  for (const IterVar& i : p.block().iters)  // else its init never runs: it goes on with what is there
+    if (i.kind == IterKind::reduce && !begins_at_zero(p, i)) return false;
   const BufferDecl decl = decl_of(f, b);
   for (const BlockAccess& a : accesses_of(p.block())) {
     if (!a.write) continue;
@@ -115,6 +117,26 @@ Stmt root_of(const PrimFunc& f, const Place& p) {
   for (size_t i = 0; i < p.path.size(); ++i)
     if (!p.path[i].as<Seq>() && !p.path[i].as<Alloc>() && !p.path[i].as<LetStmt>()) return p.path[i];
   return p.path.empty() ? f.body : p.stmt;
+}
+
+void forbid_incomplete(const StepContext& ctx, int requirement, int arg, const Place& p, const Buffer& b) {
+  const Stmt root = root_of(ctx.func(), p);
+  bool whole = find_param(ctx.func(), b) && find_param(ctx.func(), b)->role != Role::out;
+  std::vector<Place> before = places(ctx.func().body);
+  const size_t mine = [&] {
+    for (size_t i = 0; i < before.size(); ++i)
+      if (before[i].under(root)) return i;
+    return before.size();
+  }();
+  for (const Place& w : writers(ctx.func(), b)) {
+    size_t at = 0;
+    while (!before[at].stmt.same_as(w.stmt)) ++at;
+    if (at >= mine)
+      ctx.forbid(requirement, arg, "block " + w.name() + " writes it in or after the same loops",
+                 {w.stmt, p.stmt});
+    whole = whole || writes_whole(ctx.func(), w, b);
+  }
+  if (!whole) ctx.forbid(requirement, arg, "no block is seen to write the whole of " + b->name, {p.stmt});
 }
 
 Stmt copy_nest(const std::string& name, const BufferDecl& to, const Buffer& from,

@@ -28,6 +28,9 @@ PrimFunc without_decl(const PrimFunc& f, const Buffer& b);  // of a temporary, w
 
 // The outermost statement of f's body that holds s, below what is no sequence: the root of s's nest.
 Stmt root_of(const PrimFunc& f, const Place& p);
+// Forbids (a semantic requirement) what reads b in p before the loops around it: b must be a parameter, or
+// written whole before them.
+void forbid_incomplete(const StepContext& ctx, int requirement, int arg, const Place& p, const Buffer& b);
 // for d0 ..., block NAME { to[d] = from[d] } over the whole shape; loops are named after `stems`.
 Stmt copy_nest(const std::string& name, const BufferDecl& to, const Buffer& from,
                const std::vector<std::string>& stems);

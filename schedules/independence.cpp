@@ -233,9 +233,9 @@ bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, co
   return true;
 }
 
-// Does each iteration of the loop write every element of b before it reads it, with no other accesses
-// anywhere?
-bool is_private(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
+}  // namespace
+
+bool written_before_read(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
   if (!is_temporary(f, b)) return false;
   const std::vector<Place> all = places(f.body);
   const Place* first = nullptr;
@@ -249,8 +249,10 @@ bool is_private(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
           if (i.kind == IterKind::reduce && uses_var(i.binding, as_for(loop).var)) return false;
       if (!first) {
         // The first writer defines its elements by itself: a store, or an update with an init.
-        const bool defines = a.write && !p.block().where && inspect(p.block()).kind != BlockKind::other &&
-                             (!inspect(p.block()).update || p.block().init);
+        bool defines = a.write && !p.block().where && inspect(p.block()).kind != BlockKind::other &&
+                       (!inspect(p.block()).update || p.block().init);
+        for (const IterVar& i : p.block().iters)
+          defines = defines && (i.kind == IterKind::spatial || begins_at_zero(p, i));
         if (!defines) return false;
         first = &p;
         write = a;
@@ -260,6 +262,8 @@ bool is_private(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
   }
   return first != nullptr;
 }
+
+namespace {
 
 PrimFunc move_allocation(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
   const BufferDecl decl = decl_of(f, b);
@@ -291,7 +295,7 @@ std::optional<Conflict> make_independent(PrimFunc& f, const Var& var, bool may_p
       return find_conflict(work, *loop);
     }();
     if (!conflict) break;
-    if (!may_privatize || !is_private(work, *loop, conflict->buffer)) {
+    if (!may_privatize || !written_before_read(work, *loop, conflict->buffer)) {
       // The blocks are of `work`; give those of f, which the caller can print.
       Conflict out = *find_conflict(work, *loop);
       for (Stmt& b : out.blocks)

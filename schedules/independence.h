@@ -35,6 +35,10 @@ std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, cons
 // remains, if one does.
 std::optional<Conflict> make_independent(PrimFunc& f, const Var& loop, bool may_privatize);
 
+// Does each iteration of the loop write every element of a temporary before it reads it, with no other accesses
+// anywhere?
+bool written_before_read(const PrimFunc& f, const Stmt& loop, const Buffer& b);
+
 // Requirement D: checks every parallel, vectorized and thread loop of `out`, the result of a step.
 PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out);
 

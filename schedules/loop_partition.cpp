@@ -9,9 +9,9 @@
 // Requires
 //  1. the loop is serial: a kind is given to the loops that are left at the end;
 //  2. its extent is a constant;
-//  3. the cuts ascend, each inside of the range;
-//  4. where the loop serves R iterators together with others (it was fused), all of them begin anew at each
-//  cut.
+//  3. the cuts ascend, each inside of the range.
+#include <algorithm>
+
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -42,60 +42,23 @@ std::vector<int64_t> read_bounds(const StepContext& ctx, const LoopRef& loop) {
   return bounds;
 }
 
-// Makes reductions of a later part begin where their R iterators are 0, as every reduction does: an iterator
-// that is never below `lo` there counts from it. Such a part has no init.
-struct BeginAtZero : Rewriter {
+// Takes the init from blocks that never start a reduction: an R iterator is above 0 in all iterations.
+struct DropInits : Rewriter {
   Facts facts;
-  VarMap start;  // all loops at 0
-  Stmt astray;   // a block where they don't come to be 0 together
   Expr expr(const Expr& e) override { return e; }
   Stmt stmt(const Stmt& s) override {
-    if (const auto* l = s.as<For>()) {
-      facts.set(l->var, range_of_loop(s));
-      start[l->var] = Expr(0);
-    }
+    if (s.as<For>()) facts.set(as_for(s).var, range_of_loop(s));
     const auto* b = s.as<Block>();
-    if (!b) return children(s);
+    if (!b || !b->init) return b ? s : children(s);
+    const bool starts = std::none_of(b->iters.begin(), b->iters.end(), [&](const IterVar& i) {
+      return i.kind == IterKind::reduce && range_of(i.binding, facts).lo > 0;
+    });
+    if (starts) return s;
     Block rest = *b;
-    VarMap shifted;
-    for (IterVar& i : rest.iters) {
-      if (i.kind != IterKind::reduce) continue;
-      const auto extent = as_int(i.extent);
-      const int64_t lo = range_of(i.binding, facts).lo;
-      if (lo > 0) rest.init = Stmt();
-      if (lo > 0 && extent && lo < *extent) {
-        i.binding = simplify(i.binding - Expr(lo), facts);
-        i.extent = *extent - lo;
-        shifted[i.var] = Expr(i.var) + Expr(lo);
-      }
-      if (!is_const_int(simplify(substitute(i.binding, start)), 0) && !(extent && lo >= *extent)) astray = s;
-    }
-    rest.body = substitute(rest.body, shifted);
-    if (rest.where) rest.where = substitute(rest.where, shifted);
+    rest.init = Stmt();
     return make::block(std::move(rest));
   }
 };
-
-// A later part, from `lo` on; nothing where its reductions don't begin there.
-std::optional<Stmt> part_of(const LoopRef& loop, const Stmt& body, int64_t lo, int64_t hi) {
-  const Var v = make_var(as_for(loop.stmt).var->name);
-  const Stmt moved = substitute(body, VarMap{{as_for(loop.stmt).var, Expr(lo) + Expr(v)}});
-  BeginAtZero begin;
-  begin.facts = facts_at(loop.place);
-  for (const Stmt& l : loop.place.loops()) begin.start[as_for(l).var] = Expr(0);
-  const Stmt out = begin.stmt(with_extent(loop.stmt, v, hi - lo, moved));
-  return begin.astray ? std::nullopt : std::optional(out);
-}
-
-// The cut nearest to the one refused where all reductions begin.
-std::string legal_cut(const StepContext& ctx, const LoopRef& loop, int64_t refused) {
-  const int64_t extent = extent_of(loop.stmt);
-  for (int64_t away = 1; away < extent; ++away)
-    for (const int64_t cut : {refused - away, refused + away})
-      if (cut > 0 && cut < extent && part_of(loop, as_for(loop.stmt).body, cut, extent))
-        return ctx.instead(1, "[" + std::to_string(cut) + "]");
-  return "";
-}
 
 PrimFunc run(StepContext& ctx) {
   const LoopRef loop = ctx.loop(0);
@@ -113,12 +76,12 @@ PrimFunc run(StepContext& ctx) {
   std::vector<Stmt> parts;
   for (size_t i = 0; i + 1 < bounds.size(); ++i) {
     const Stmt body = i == 0 ? old.body : renamed_copy(old.body, name, taken);
-    const auto part = i == 0 ? std::optional(with_extent(loop.stmt, old.var, bounds[1], body))
-                             : part_of(loop, body, bounds[i], bounds[i + 1]);
-    if (!part)
-      ctx.refuse(4, 1, "at " + std::to_string(bounds[i]) + " not all of them begin", {loop.stmt},
-                 legal_cut(ctx, loop, bounds[i]));
-    parts.push_back(simplify_bindings(*part, facts_at(loop.place)));
+    const Var v = i == 0 ? old.var : make_var(old.var->name);
+    const Stmt moved = i == 0 ? body : substitute(body, VarMap{{old.var, Expr(bounds[i]) + Expr(v)}});
+    DropInits drop;
+    drop.facts = facts_at(loop.place);
+    parts.push_back(simplify_bindings(drop.stmt(with_extent(loop.stmt, v, bounds[i + 1] - bounds[i], moved)),
+                                      facts_at(loop.place)));
   }
   return replace(ctx.func(), loop.stmt, make::seq(std::move(parts)));
 }
@@ -132,8 +95,7 @@ Primitive loop_partition_row() {
       {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[16, 48]"}},
       {},
       "One loop becomes sibling loops over parts of its range, the later ones with copies of the blocks.",
-      {"the loop is serial", "its extent is a constant", "the cuts ascend, each inside of the loop's range",
-       "where the loop serves R iterators together with others, all of them begin anew at each cut"},
+      {"the loop is serial", "its extent is a constant", "the cuts ascend, each inside of the loop's range"},
       {examples::kMap, "Y1 = loop_partition Y.i [48]"},
       run};
 }

@@ -182,6 +182,7 @@ Padded padded_buffer(const StepContext& ctx, const Plan& plan, const BlockAccess
   out.iters = iterators_of(ctx, plan, a);
   out.decl = decl_of(ctx.func(), a.buffer);
   out.decl.layout.reset();
+  out.decl.align.clear();
   out.decl.scope = Scope::global;
   for (const Expr& e : out.decl.shape) out.limits.push_back(as_int(e).value_or(Interval::kMax));
   for (size_t d = 0; d < out.iters.size(); ++d)

@@ -33,24 +33,49 @@ Primitive add_unit_loop_row();
 Primitive sample_location_row();
 Primitive blockize_row();
 Primitive pad_einsum_row();
+Primitive storage_align_row();
+Primitive reindex_row();
+Primitive pack_row();
+Primitive prefetch_row();
+Primitive software_pipeline_row();
 
 const std::vector<Primitive>& primitives() {
+  // clang-format off
   static const std::vector<Primitive> table = {
-      split_row(),           fuse_row(),
-      reorder_row(),         tile_row(),
-      parallel_row(),        vectorize_row(),
-      unroll_row(),          bind_row(),
-      compute_at_row(),      reverse_compute_at_row(),
-      compute_inline_row(),  reverse_compute_inline_row(),
-      cache_read_row(),      cache_write_row(),
-      set_scope_row(),       decompose_reduction_row(),
-      rfactor_row(),         fission_row(),
-      annotate_row(),        transform_layout_row(),
-      sample_factors_row(),  sample_choice_row(),
-      loop_partition_row(),  add_unit_loop_row(),
-      sample_location_row(), blockize_row(),
+      split_row(),
+      fuse_row(),
+      reorder_row(),
+      tile_row(),
+      parallel_row(),
+      vectorize_row(),
+      unroll_row(),
+      bind_row(),
+      compute_at_row(),
+      reverse_compute_at_row(),
+      compute_inline_row(),
+      reverse_compute_inline_row(),
+      cache_read_row(),
+      cache_write_row(),
+      set_scope_row(),
+      decompose_reduction_row(),
+      rfactor_row(),
+      fission_row(),
+      annotate_row(),
+      transform_layout_row(),
+      sample_factors_row(),
+      sample_choice_row(),
+      loop_partition_row(),
+      add_unit_loop_row(),
+      sample_location_row(),
+      blockize_row(),
       pad_einsum_row(),
+      storage_align_row(),
+      reindex_row(),
+      pack_row(),
+      prefetch_row(),
+      software_pipeline_row(),
   };
+  // clang-format on
   return table;
 }
 

@@ -311,6 +311,7 @@ PrimFunc run(StepContext& ctx) {
                       "axis=0 to axis=" + std::to_string(dims));
   rf.buffer = make_buffer(name, f.update->buffer->type);
   rf.layout.reset();
+  rf.align.clear();
   rf.shape.insert(rf.shape.begin() + static_cast<std::ptrdiff_t>(axis), Expr(f.cells));
 
   const Stmt partial = partial_block(f, rf, name, static_cast<size_t>(axis), names_inside(ctx.func(), p));

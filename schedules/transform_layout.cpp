@@ -7,7 +7,7 @@
 //  2. the map has one variable per dimension, and its expressions are over these with constants (sampled ones
 //  too);
 //  3. no two elements get one place (semantic);
-//  4. the buffers have no layout yet;
+//  4. the buffers have no layout and no aligned strides yet;
 //  5. the shapes are constant, and no element gets a negative place.
 #include "nestor/parse.h"
 #include "schedules/access.h"
@@ -73,6 +73,8 @@ PrimFunc run(StepContext& ctx) {
                  {}, cached_steps(ctx, b, "global"));
     BufferDecl decl = decl_of(f, b);
     if (decl.layout) ctx.refuse(4, 0, b->name + " has a layout already");
+    if (!decl.align.empty())
+      ctx.refuse(4, 0, b->name + " has aligned strides, which a layout would change", {});
     if (decl.shape.size() != map.vars.size())
       ctx.refuse(2, 1,
                  b->name + " has " + std::to_string(decl.shape.size()) + " dimensions, the map " +
@@ -100,7 +102,7 @@ Primitive transform_layout_row() {
           "The elements of a const parameter or a temporary lie in memory in another order.",
           {"the buffers are const parameters or temporaries",
            "the map has one variable per dimension, and its expressions are over these with constants",
-           semantic("no two elements get one place"), "the buffers have no layout yet",
+           semantic("no two elements get one place"), "the buffers have no layout and no aligned strides yet",
            "the shapes are constant, and no element gets a negative place"},
           {examples::kMatmul, "transform_layout B (k, j) -> (j/32, k, j%32)"},
           run};

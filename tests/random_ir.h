@@ -134,6 +134,8 @@ class RandomIr {
       map.pad = pick({0.0, -0.0, 1.5, -1e300, std::numeric_limits<double>::infinity(), std::nan("")});
       d.layout = std::move(map);
     }
+    const int physical = static_cast<int>(d.layout ? d.layout->exprs.size() : d.shape.size());
+    if (temporary && physical > 0 && chance(20)) d.align.push_back({below(physical), 32, below(32)});
     return d;
   }
 

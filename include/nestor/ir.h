@@ -209,11 +209,18 @@ struct IndexMap {
   double pad = 0;
 };
 
+// The distance in memory between neighbours in a physical dimension is padded until stride % factor == offset. It
+// holds for the buffer as it is when `flatten_buffers` comes, which may have shrunk it.
+struct StrideAlign {
+  int64_t dim = 0, factor = 1, offset = 0;
+};
+
 struct BufferDecl {
   Buffer buffer;
   std::vector<Expr> shape;  // logical; loads and stores use logical indices until `flatten_buffers`
   Scope scope = Scope::global;
   std::optional<IndexMap> layout;  // absent: row major
+  std::vector<StrideAlign> align = {};  // of a temporary; in order of dimension, each at most once
 };
 
 // ---- Statements ------------------------------------------------------------------------------------------------

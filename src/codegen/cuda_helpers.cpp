@@ -40,6 +40,14 @@ template <class T> __device__ inline T trunc_div(T a, T b) {
     {"abs_of", R"(
 template <class T> __device__ inline T abs_of(T a) { return a < 0 ? (T)(0 - (unsigned long long)a) : a; }
 )"},
+    {"prefetch_l2", R"(
+// Of device memory, into the cache that all multiprocessors share.
+__device__ inline void prefetch_l2(const void* p) {
+#ifdef __CUDA_ARCH__
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+#endif
+}
+)"},
     {"is_nan", R"(
 template <class T> __device__ inline bool is_nan(T a) { return a != a; }
 )"},

@@ -187,7 +187,12 @@ void CudaWriter::node(const Stmt& s) {
       },
       [&](const Evaluate& e) {
         const auto* c = e.call.as<Call>();
-        if (c && c->fn == Intrinsic::sync) line("__syncthreads();");  // a prefetch is left to the hardware
+        if (c && c->fn == Intrinsic::sync) line("__syncthreads();");
+        if (c && c->fn == Intrinsic::prefetch) {
+          const auto* l = c->args[0].as<Load>();
+          helpers_.insert("prefetch_l2");
+          line("prefetch_l2(&" + element(l->buffer, l->indices) + ");");
+        }
       },
       [&](const Block&) { throw InternalError("a block in lowered code"); },
       [&](const Update&) { throw InternalError("an update in lowered code"); });

@@ -25,7 +25,10 @@ class Checker {
   void run() {
     if (!func_.body) fail("the function has no body", {});
     for (const Var& d : func_.dims) bind(d, Kind::dimension, nullptr);
-    for (const Param& p : func_.params) declare(p.decl, nullptr, p.role == Role::out);
+    for (const Param& p : func_.params) {
+      declare(p.decl, nullptr, p.role == Role::out);
+      if (!p.decl.align.empty()) fail("parameter " + quoted(p.decl.buffer->name) + " has an alignment", {});
+    }
     for (const BufferDecl& d : func_.allocs) declare(d, nullptr, true);
     stmt(func_.body);
   }
@@ -67,6 +70,10 @@ class Checker {
         fail("a dimension of " + name + " is negative", {at});
     }
     if (d.layout) layout(d, at);
+    const int64_t physical = static_cast<int64_t>(d.layout ? d.layout->exprs.size() : d.shape.size());
+    for (const StrideAlign& a : d.align)
+      if (a.dim < 0 || a.dim >= physical || a.factor < 1 || a.offset < 0 || a.offset >= a.factor)
+        fail("the alignment of " + name + " is of no dimension, or no remainder of its factor", {at});
     buffers_[d.buffer.get()] = {d.shape.size(), writable, true};
   }
 

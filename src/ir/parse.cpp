@@ -149,7 +149,7 @@ Type Parser::type(std::string_view where) {
   return out;
 }
 
-// T: f32[4,N] local layout (a,b) -> (b,a) pad 1.0
+// T: f32[4,N] local layout (a,b) -> (b,a) pad 1.0 align (0, 32, 8)
 BufferDecl Parser::decl() {
   const Token name = expect_name("a buffer's name");
   if (is_reserved_word(name.text)) fail(name, quoted(name.text) + " is a reserved word");
@@ -166,6 +166,18 @@ BufferDecl Parser::decl() {
     if (d.layout->vars.size() != d.shape.size())
       fail(at, "the layout has " + std::to_string(d.layout->vars.size()) + " indices, the buffer " +
                    std::to_string(d.shape.size()) + " dimensions");
+  }
+  while (accept("align")) {
+    const Token at = peek();
+    std::vector<int64_t> numbers;
+    comma_list("(", ")", "a dimension, a factor and an offset", [&] {
+      const auto value = as_int(typed_expr({}, "an integer"));
+      if (!value) fail(at, "an alignment is of constants", "align (0, 32, 8)");
+      numbers.push_back(*value);
+    });
+    if (numbers.size() != 3)
+      fail(at, "an alignment has a dimension, a factor and an offset", "align (0, 32, 8)");
+    d.align.push_back({numbers[0], numbers[1], numbers[2]});
   }
   buffers_[d.buffer->name] = {d.buffer, d.shape.size(), true};
   return d;

@@ -65,6 +65,9 @@ void Printer::decl(const BufferDecl& d) {
   put("]");
   if (d.scope != Scope::global) put(std::string(" ") + name_of(d.scope));
   if (d.layout) layout(*d.layout);
+  for (const StrideAlign& a : d.align)
+    put(" align (" + std::to_string(a.dim) + "," + std::to_string(a.factor) + "," + std::to_string(a.offset) +
+        ")");
 }
 
 // A layout's variables are its own: only the function's dimensions are in scope with them.

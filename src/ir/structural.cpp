@@ -29,7 +29,12 @@ class Serializer {
     field(d.buffer);
     field(d.shape);
     field(d.scope);
-    word(d.layout.has_value());
+    word(d.layout.has_value() + 2 * d.align.size());
+    for (const StrideAlign& a : d.align) {
+      field(a.dim);
+      field(a.factor);
+      field(a.offset);
+    }
     if (!d.layout) return;
     field(d.layout->vars);
     field(d.layout->exprs);

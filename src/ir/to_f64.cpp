@@ -27,7 +27,7 @@ class Widener {
     if (!out) out = make_buffer(b->name, widen(b->type));
     return out;
   }
-  BufferDecl decl(const BufferDecl& d) { return {buffer(d.buffer), d.shape, d.scope, d.layout}; }
+  BufferDecl decl(const BufferDecl& d) { return {buffer(d.buffer), d.shape, d.scope, d.layout, d.align}; }
 
   Expr expr(const Expr& e) {
     if (!e) return e;

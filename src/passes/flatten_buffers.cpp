@@ -17,13 +17,31 @@ std::vector<Expr> physical_extents(const BufferDecl& decl) {
   return out;
 }
 
+// Row major, where alignments don't ask for more room.
+std::vector<Expr> strides_of(const BufferDecl& decl, const std::vector<Expr>& extents) {
+  std::vector<Expr> strides(extents.size());
+  Expr next = 1;
+  for (size_t d = extents.size(); d-- > 0;) {
+    for (const StrideAlign& a : decl.align) {
+      if (a.dim != static_cast<int64_t>(d)) continue;
+      const auto stride = as_int(next);
+      if (!stride)
+        throw UserError("buffer " + decl.buffer->name + " has aligned strides, but its size is not constant");
+      next = *stride + (a.offset - *stride % a.factor + a.factor) % a.factor;
+    }
+    strides[d] = next;
+    next = next * extents[d];
+  }
+  return strides;
+}
+
 class Flattener : public Rewriter {
  public:
   void declare(const BufferDecl& decl) { decls_[decl.buffer] = decl; }
 
   static BufferDecl flat(const BufferDecl& decl) {
-    Expr size = 1;
-    for (const Expr& n : physical_extents(decl)) size = size * n;
+    const std::vector<Expr> extents = physical_extents(decl), strides = strides_of(decl, extents);
+    const Expr size = extents.empty() ? Expr(1) : extents[0] * strides[0];
     return {decl.buffer, {size}, decl.scope, std::nullopt};
   }
 
@@ -57,7 +75,12 @@ class Flattener : public Rewriter {
     }
     const std::vector<Expr> extents = physical_extents(decl);
     Expr index = 0;
-    for (size_t i = 0; i < indices.size(); ++i) index = index * extents[i] + indices[i];
+    if (decl.align.empty()) {
+      for (size_t i = 0; i < indices.size(); ++i) index = index * extents[i] + indices[i];
+      return index;
+    }
+    const std::vector<Expr> strides = strides_of(decl, extents);
+    for (size_t i = 0; i < indices.size(); ++i) index = index + indices[i] * strides[i];
     return index;
   }
 

@@ -112,10 +112,11 @@ class BarrierInserter {
     if (mine.empty()) return s;
     bool in_front = conflict(past, mine);
     // In a sequence the barrier can wait until the statement that needs it.
-    if (s.as<Seq>()) in_front = false;
+    const bool waits = s.as<Seq>() && in_front;
+    if (waits) in_front = false;
     if (in_front) past.clear();
     Stmt inner = s;
-    if (conflict(mine, mine))
+    if (waits || conflict(mine, mine))
       inner = inside(s, past);
     else
       remember(mine, past);

@@ -10,6 +10,7 @@ PrimFunc compact(const PrimFunc& f, const Target& target);
 PrimFunc lower_init(const PrimFunc& f, const Target& target);
 PrimFunc lower_blocks(const PrimFunc& f, const Target& target);
 PrimFunc lower_updates(const PrimFunc& f, const Target& target);
+PrimFunc insert_prefetches(const PrimFunc& f, const Target& target);
 PrimFunc flatten_buffers(const PrimFunc& f, const Target& target);
 PrimFunc partition_loops(const PrimFunc& f, const Target& target);
 PrimFunc hoist_guards(const PrimFunc& f, const Target& target);

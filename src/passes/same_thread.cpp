@@ -73,8 +73,30 @@ class Meeting {
     return false;
   }
 
+  // k % 2 and (k + 1) % 2, where k stands still and is the same for all threads: the slots of a pipeline.
+  bool in_different_slots(const Expr& x, const Expr& y) const {
+    const auto modulus = [](const Expr& e) {
+      const auto* b = e.as<Binary>();
+      return b && b->op == BinaryOp::mod ? as_int(b->b) : std::nullopt;
+    };
+    const auto m = modulus(x) ? modulus(x) : modulus(y);
+    if (!m || *m < 2) return false;
+    // What is below m anyway is its own remainder.
+    const auto number = [&](const Expr& e, const Facts& facts) -> Expr {
+      if (modulus(e)) return modulus(e) == m ? e.as<Binary>()->a : Expr();
+      const Interval range = range_of(e, facts);
+      return range.lo >= 0 && range.hi < *m ? e : Expr();
+    };
+    const Expr a = number(x, x_.facts), b = number(y, y_.facts);
+    for (const Expr& e : {x, y})
+      if (uses_any(e, running_) || uses_any(e, threads_)) return false;
+    const auto distance = a && b ? as_int(simplify(a - b)) : std::nullopt;
+    return distance && *distance % *m != 0;
+  }
+
   // False where the accesses can't meet at all.
   bool look_at(size_t dim) {
+    if (in_different_slots(x_.indices[dim], y_.indices[dim])) return false;
     const Linear x = linear(x_.indices[dim]), y = linear(y_.indices[dim]);
     std::map<int64_t, Digit, std::greater<>> digits;  // largest coefficient first
     if (!collect(x, y, 1, digits) || !collect(y, x, -1, digits)) return true;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "agree.h"
 #include "catch.h"
 #include "nestor/codegen.h"
 #include "nestor/error.h"
@@ -111,6 +112,16 @@ TEST_CASE("LLVM IR is shown before and after its passes, without fast-math flags
   CHECK(after.find("define i32 @f(") != std::string::npos);
   for (const char* flag : {"fast", "contract", "reassoc", "nnan"})
     CHECK(before.find(flag) == std::string::npos);
+}
+
+TEST_CASE("a prefetch is an instruction, and reads nothing: its address may be outside") {
+  const std::string text =
+      "func f(in X: f32[512], out Y: f32[512]) {\n  for i in 8 {\n    prefetch(X[i*64+128])\n    for j in 64 "
+      "{\n"
+      "      Y[i*64+j] = X[i*64+j] * 2.0f32\n    }\n  }\n}\n";
+  CHECK(emit_llvm_ir({parse_func(text)}, host_target()).find("call void @llvm.prefetch") !=
+        std::string::npos);
+  testing::check_agree(text);
 }
 
 TEST_CASE("a name that isn't there is our fault") {

@@ -50,6 +50,9 @@ class Proposer {
       return below(3) ? with_loop("u" + std::to_string(below(99)) + " = add_unit_loop ", below(5))
                       : "add_unit_loop " + any_block();
     if (primitive == "sample_location") return sample_location();
+    if (primitive == "storage_align") return storage_align();
+    if (primitive == "reindex" || primitive == "pack" || primitive == "prefetch") return of_buffer(primitive);
+    if (primitive == "software_pipeline") return pipeline();
     throw InternalError("the fuzzer doesn't know " + primitive);
   }
 
@@ -167,6 +170,52 @@ class Proposer {
     const Step s = parse_step(moved);
     const std::string at = below(4) ? s.args[1] : any({"root", "inline"});
     return name("l") + " = sample_location " + s.args[0] + " by=" + s.primitive + " -> " + at;
+  }
+
+  std::string storage_align() {
+    const auto temps = temporaries();
+    if (temps.empty()) return "";
+    const BufferDecl d = any(temps);
+    return "storage_align " + d.buffer->name + " " +
+           std::to_string(below(static_cast<int>(d.shape.size()) + 1)) + any({" 8 3", " 4 0", " 2 1"});
+  }
+
+  // Steps about what a block does with a buffer.
+  std::string of_buffer(const std::string& primitive) {
+    const std::string block = any_block();
+    const auto accesses = accesses_of(*find_block(f_, block));
+    const auto loops = loops_of(f_, block);
+    if (accesses.empty() || loops.empty()) return "";
+    const BlockAccess a = any(accesses);
+    const std::string loop = block + "." + any(loops).name;
+    if (primitive == "reindex") return name("I") + " = reindex " + block + " " + a.buffer->name;
+    if (primitive == "prefetch")
+      return "prefetch " + loop + " " + a.buffer->name + " distance=" + std::to_string(1 + below(3));
+    std::string vars, places;
+    for (size_t i = 0; i < a.indices.size(); ++i) {
+      const std::string v(1, static_cast<char>('a' + i));
+      vars += (i ? ", " : "") + v;
+      places += (i ? ", " : "") + v + (i == 0 ? "/2" : "");
+    }
+    return name("K") + " = pack " + (below(3) ? loop : block) + " " + a.buffer->name + " (" + vars +
+           ") -> (" + places + (vars.empty() ? "" : ", a%2") + ")" + any({"", " pad=0", " scope=local"});
+  }
+
+  // A loop whose body is several statements, the first of which copies.
+  std::string pipeline() {
+    std::vector<std::string> found;
+    for_each_stmt(f_.body, [&](const Stmt& s) {
+      const auto* loop = s.as<For>();
+      Stmt body = loop ? loop->body : Stmt();
+      while (body.as<Alloc>()) body = body.as<Alloc>()->body;
+      if (!body.as<Seq>() || is_const_int(loop->extent, 1)) return;
+      const Block* first = nullptr;
+      for_each_stmt(body, [&](const Stmt& inner) { first = first ? first : inner.as<Block>(); });
+      const auto* store = first ? first->body.as<Store>() : nullptr;
+      if (store && (store->value.as<Load>() || below(8) == 0))
+        found.push_back(first->id->name + "." + loop->var->name);
+    });
+    return found.empty() ? "" : "software_pipeline " + any(found) + " stages=" + std::to_string(2 + below(2));
   }
 
   std::string cache_read() {

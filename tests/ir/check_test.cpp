@@ -170,6 +170,16 @@ TEST_CASE("buffers") {
   f = matmul();
   f.allocs[0].layout = IndexMap{{make_var("a")}, {1}, 0};
   CHECK(refuses(f, "the layout of `T` has 1 indices, its shape 2"));
+  f = matmul();
+  f.allocs[0].align = {{1, 8, 3}};
+  CHECK_NOTHROW(check_well_formed(f));
+  for (const StrideAlign& a : {StrideAlign{2, 8, 3}, StrideAlign{1, 0, 0}, StrideAlign{1, 8, 8}}) {
+    f.allocs[0].align = {a};
+    CHECK(refuses(f, "the alignment of `T` is of no dimension, or no remainder of its factor"));
+  }
+  f = matmul();
+  f.params[0].decl.align = {{0, 8, 3}};
+  CHECK(refuses(f, "parameter `A` has an alignment"));
 }
 
 TEST_CASE("types, where a rewriter kept a node's old one") {

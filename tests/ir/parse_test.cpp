@@ -13,7 +13,7 @@ namespace {
 // Every form of the language, lowered ones included.
 constexpr const char* kEverything =
     R"(func everything[N, M](in X: f32[N,M], const W: f32[64,M+1] layout (a,b) -> (a/16,b,a%16) pad -inf, in I: i32[N], out Y: f32[N,M]) {
-  alloc T: f32[N,M] shared
+  alloc T: f32[N,M] shared align (0,32,8)
   alloc S0: f64[] local layout () -> ()
   for n in N, m in M {
     block T(vn: S N = n, vm: R M = m) where vn <= vm @kind("max") @stage(-2) {

@@ -1,0 +1,310 @@
+// software_pipeline: the copies that an iteration of a loop begins with are made `stages - 1` iterations
+// ahead, so that they are under way while earlier iterations compute (Lam, PLDI 1988). Each buffer that is
+// copied into gets one slot per stage: iteration k computes from slot k % stages, and fills the one that
+// iteration k + stages - 1 computes from.
+//
+// Everything stands in the IR: a prologue loop before (copies of the copying blocks), in the loop a guard on
+// those blocks (k + stages - 1 may be past the end), and the slots as a dimension more. A dimension that
+// moved with the loop now counts from the iteration's own tile: slots instead of the whole. What turns the
+// guard into an epilogue is lowering, as with every tail. It is a step for the end: blocks that use slots
+// stay where they are. On CUDA one barrier an iteration is left, since slots differ.
+//
+// Requires
+//  1. the loop is serial and of constant extent; stages is at least 2 and at most the extent;
+//  2. its body is several statements, of which the first ones copy into temporaries;
+//  3. each iteration reads only what it has copied itself, and nothing reads it elsewhere;
+//  4. no other block under the loop writes what the copies read;
+//  5. what an iteration copies has known bounds.
+#include <algorithm>
+
+#include "schedules/examples.h"
+#include "schedules/independence.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+PrimFunc with_decl(const PrimFunc& f, const BufferDecl& decl);
+
+namespace {
+
+// A dimension of a buffer that is copied into: index i becomes i - offset - low.
+struct Moved {
+  Expr offset;           // moves with the loop; 0 where the dimension stays as it is
+  int64_t farthest = 0;  // the largest value of the offset
+  int64_t low = 0, high = 0;
+};
+struct Copied {
+  BufferDecl decl;  // as it will be: slots first
+  std::vector<Moved> dims;
+};
+
+struct Pipeline {
+  LoopRef loop;
+  int64_t stages = 2, extent = 0;
+  std::vector<BufferDecl> inside;  // allocations at the top of the loop's body
+  std::vector<Stmt> copies, rest;
+  std::vector<Copied> buffers;
+
+  const Copied* find(const Buffer& b) const {
+    for (const Copied& c : buffers)
+      if (c.decl.buffer == b) return &c;
+    return nullptr;
+  }
+  const Var& var() const { return as_for(loop.stmt).var; }
+};
+
+// One store of an element read elsewhere, perhaps with a padding around it.
+bool is_copy(const Block& b) {
+  const auto* store = b.body.as<Store>();
+  if (!store || b.init || inspect(b).kind != BlockKind::map) return false;
+  Expr value = store->value;
+  while (const auto* s = value.as<Select>()) value = s->a.as<FloatImm>() || s->a.as<IntImm>() ? s->b : s->a;
+  if (const auto* c = value.as<Cast>()) value = c->a;
+  return value.as<Load>() != nullptr;
+}
+
+std::vector<Place> places_in(const Pipeline& p, const PrimFunc& f, const std::vector<Stmt>& roots) {
+  std::vector<Place> out;
+  for (Place& q : places(f.body))
+    if (q.under(p.loop.stmt) &&
+        std::any_of(roots.begin(), roots.end(), [&](const Stmt& r) { return q.under(r); }))
+      out.push_back(std::move(q));
+  return out;
+}
+
+void read_body(const StepContext& ctx, Pipeline& p) {
+  Stmt body = as_for(p.loop.stmt).body;
+  for (; body.as<Alloc>(); body = body.as<Alloc>()->body) p.inside.push_back(body.as<Alloc>()->decl);
+  const auto* seq = body.as<Seq>();
+  for (const Stmt& s : seq ? seq->stmts : std::vector<Stmt>{body}) {
+    const std::vector<Place> blocks = places_in(p, ctx.func(), {s});
+    const bool copies =
+        p.rest.empty() && !blocks.empty() && std::all_of(blocks.begin(), blocks.end(), [&](const Place& q) {
+          return is_copy(q.block()) && is_temporary(ctx.func(), inspect(q.block()).out);
+        });
+    (copies ? p.copies : p.rest).push_back(s);
+  }
+  if (p.rest.empty()) {  // the last copy is what the others are for
+    p.rest = {p.copies.back()};
+    p.copies.pop_back();
+  }
+  if (p.copies.empty())
+    ctx.refuse(2, 0, "the body of " + p.loop.text() + " doesn't begin with a copy for what follows",
+               {p.loop.stmt});
+}
+
+// The part of a base that moves with the loop.
+Linear moving_part(const Linear& base, const Var& v) {
+  Linear out;
+  for (const Term& t : base.terms)
+    if (uses_var(t.atom, v)) out.terms.push_back(t);
+  return out;
+}
+
+// What one iteration writes in a dimension; nothing where that has no plain bounds.
+std::optional<Moved> moved_by(const Place& q, const Expr& index, const std::optional<Bound>& bound,
+                              const Var& loop) {
+  if (!bound && !uses_var(index, loop)) return Moved{Expr(0)};
+  if (!bound) return std::nullopt;
+  const Linear moving = moving_part(bound->base, loop);
+  if (moving.is_constant()) return Moved{Expr(0)};
+  const Facts facts = facts_at(q);
+  const Interval still = range_of(to_expr(add(bound->base, moving, -1)), facts);
+  const Interval far = range_of(to_expr(moving), facts);
+  if (far.lo < 0 || far.hi >= Interval::kMax || still.lo <= Interval::kMin || still.hi >= Interval::kMax)
+    return std::nullopt;
+  return Moved{to_expr(moving), far.hi, still.lo + bound->lo, still.hi + bound->hi};
+}
+
+void add_buffer(const StepContext& ctx, Pipeline& p, const Buffer& b, const std::vector<Place>& blocks) {
+  Copied c;
+  c.decl = decl_of(ctx.func(), b);
+  bool first = true;
+  for (const Place& q : blocks)
+    for (const BlockAccess& a : accesses_at(q)) {
+      if (!a.write || a.buffer != b) continue;
+      std::vector<Stmt> standing;
+      for (const Stmt& l : q.loops())
+        if (q.depth_of(l) <= q.depth_of(p.loop.stmt)) standing.push_back(l);
+      const auto region = region_of(q, a, standing);
+      for (size_t d = 0; d < region.size(); ++d) {
+        const auto moved = moved_by(q, a.indices[d], region[d], p.var());
+        if (!moved || (!first && !same_expr(moved->offset, c.dims[d].offset)))
+          ctx.refuse(5, 0,
+                     "what " + q.name() + " copies into " + b->name + " in one iteration has no plain bounds",
+                     {q.stmt});
+        if (first) c.dims.push_back(*moved);
+        c.dims[d].low = std::min(c.dims[d].low, moved->low);
+        c.dims[d].high = std::max(c.dims[d].high, moved->high);
+      }
+      first = false;
+    }
+  for (size_t d = 0; d < c.dims.size(); ++d)
+    if (!is_const_int(c.dims[d].offset, 0)) c.decl.shape[d] = c.dims[d].high - c.dims[d].low + 1;
+  c.decl.shape.insert(c.decl.shape.begin(), Expr(p.stages));
+  if (c.decl.layout) {
+    const Var slot = make_var("slot");
+    c.decl.layout->vars.insert(c.decl.layout->vars.begin(), slot);
+    c.decl.layout->exprs.insert(c.decl.layout->exprs.begin(), Expr(slot));
+  }
+  for (StrideAlign& a : c.decl.align) ++a.dim;
+  p.buffers.push_back(std::move(c));
+}
+
+void check(const StepContext& ctx, Pipeline& p) {
+  const For& l = as_for(p.loop.stmt);
+  p.extent = extent_of(p.loop.stmt);
+  p.stages = ctx.int_option("stages").value_or(2);
+  if (l.kind != ForKind::serial || p.extent < 0)
+    ctx.refuse(1, 0, p.loop.text() + (p.extent < 0 ? " has no constant extent" : " isn't serial"),
+               {p.loop.stmt});
+  if (p.stages < 2 || p.stages > p.extent)
+    ctx.refuse(1, 0, std::to_string(p.stages) + " stages for " + std::to_string(p.extent) + " iterations",
+               {p.loop.stmt}, p.extent >= 2 ? "software_pipeline " + p.loop.text() + " stages=2" : "");
+  for (const Place& q : places_in(p, ctx.func(), {p.loop.stmt}))
+    for_each_stmt(q.block().body, [&](const Stmt& s) {
+      if (s.as<Block>()) ctx.refuse(2, 0, "block " + q.name() + " has a block inside", {q.stmt});
+    });
+  read_body(ctx, p);
+  const std::vector<Place> copying = places_in(p, ctx.func(), p.copies);
+  std::vector<Buffer> into;
+  for (const Place& q : copying)
+    if (const Buffer b = inspect(q.block()).out; std::find(into.begin(), into.end(), b) == into.end())
+      into.push_back(b);
+  for (const Buffer& b : into)
+    if (!written_before_read(ctx.func(), p.loop.stmt, b))
+      ctx.forbid(3, 0, "not all that is read of " + b->name + " is seen to be copied in the same iteration",
+                 {p.loop.stmt});
+  for (const Place& q : copying)
+    for (const Buffer& b : read_buffers(q.block()))
+      for (const Place& w : places_in(p, ctx.func(), p.rest))
+        if (writes(w.block(), b))
+          ctx.forbid(4, 0, "block " + w.name() + " writes " + b->name + ", which " + q.name() + " copies",
+                     {w.stmt, q.stmt});
+  for (const Buffer& b : into) add_buffer(ctx, p, b, copying);
+}
+
+// Blocks go to the slot of the iteration `at`: a slot and an offset for each dimension that moves become
+// iterators, since a block speaks of loops by these alone. They hang on the loop, so the block's iterators
+// are no box any more: no later step can move it or give it other loops than those it has.
+class IntoSlots : public Rewriter {
+ public:
+  IntoSlots(const Pipeline& p, Expr at, bool guarded) : p_(p), at_(std::move(at)), guarded_(guarded) {}
+
+  Expr expr(const Expr& e) override {
+    const Expr out = children(e);
+    const auto* l = out.as<Load>();
+    const Copied* c = l ? p_.find(l->buffer) : nullptr;
+    return c ? make::load(l->buffer, in_slot(*c, l->indices), l->mask) : out;
+  }
+  Stmt stmt(const Stmt& s) override {
+    if (s.as<Block>()) return in_block(*s.as<Block>());
+    const Stmt out = children(s);
+    const auto* st = out.as<Store>();
+    const Copied* c = st ? p_.find(st->buffer) : nullptr;
+    return c ? make::store(st->buffer, in_slot(*c, st->indices), st->value, st->mask) : out;
+  }
+
+ private:
+  Stmt in_block(const Block& old) {
+    added_.clear();
+    taken_.clear();
+    for (const IterVar& i : old.iters) taken_.insert(i.var->name);
+    Block b = old;
+    if (b.where) b.where = expr(b.where);
+    if (b.init) b.init = stmt(b.init);
+    b.body = stmt(b.body);
+    b.iters.insert(b.iters.end(), added_.begin(), added_.end());
+    if (guarded_)
+      b.iters.push_back({fresh("t" + p_.var()->name), IterKind::spatial, Expr(p_.extent), p_.var()});
+    for (IterVar& i : b.iters) i.binding = substitute(i.binding, VarMap{{p_.var(), at_}});
+    return make::block(std::move(b));
+  }
+  std::vector<Expr> in_slot(const Copied& c, const std::vector<Expr>& indices) {
+    std::vector<Expr> out{iterator("slot", p_.stages, Expr(p_.var()) % Expr(p_.stages))};
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const Moved& m = c.dims[d];
+      const bool stays = is_const_int(m.offset, 0);
+      out.push_back(stays ? indices[d]
+                          : indices[d] - iterator("at" + std::to_string(d), m.farthest + 1, m.offset) +
+                                Expr(-m.low));
+    }
+    return out;
+  }
+  Expr iterator(const std::string& name, int64_t extent, const Expr& binding) {
+    for (const IterVar& i : added_)
+      if (same_expr(i.binding, binding)) return Expr(i.var);
+    added_.push_back({fresh(name), IterKind::spatial, Expr(extent), binding});
+    return Expr(added_.back().var);
+  }
+  Var fresh(const std::string& name) {
+    const std::string unique = unique_name(name, taken_);
+    taken_.insert(unique);
+    return make_var(unique);
+  }
+
+  const Pipeline& p_;
+  const Expr at_;
+  const bool guarded_;
+  std::vector<IterVar> added_;
+  std::set<std::string> taken_;
+};
+
+Stmt seq_of(const std::vector<Stmt>& stmts) {
+  return make::seq(stmts);
+}
+
+PrimFunc run(StepContext& ctx) {
+  Pipeline p;
+  p.loop = ctx.loop(0);
+  check(ctx, p);
+  ctx.expect_results(places_in(p, ctx.func(), p.copies).size());
+
+  const For& old = as_for(p.loop.stmt);
+  std::set<std::string> taken = block_and_buffer_names(ctx.func());
+  size_t result = 0;
+  const auto name = [&](const std::string& of) { return ctx.new_name(result++, of + "_first", taken); };
+  const Var first = make_var(old.var->name);
+  const Stmt prologue =
+      make::loop(first, p.stages - 1,
+                 IntoSlots(p, Expr(first), false).stmt(renamed_copy(seq_of(p.copies), name, taken)));
+  std::vector<Stmt> body{IntoSlots(p, Expr(old.var) + Expr(p.stages - 1), true).stmt(seq_of(p.copies)),
+                         IntoSlots(p, Expr(old.var), false).stmt(seq_of(p.rest))};
+  Annotations annotations = old.annotations;
+  annotations.emplace("tail", "peel");
+  Stmt steady = make::seq(std::move(body)), out;
+  for (size_t i = p.inside.size(); i-- > 0;)
+    if (!p.find(p.inside[i].buffer)) steady = make::alloc(p.inside[i], steady);
+  steady = make::loop(old.var, old.extent, steady, ForKind::serial, ThreadTag::none, annotations);
+  out = simplify_bindings(make::seq({prologue, steady}), facts_at(p.loop.place));
+  PrimFunc f = ctx.func();
+  for (size_t i = p.inside.size(); i-- > 0;)
+    if (const Copied* c = p.find(p.inside[i].buffer)) out = make::alloc(c->decl, out);
+  f = replace(f, p.loop.stmt, out);
+  for (const Copied& c : p.buffers)
+    if (std::none_of(p.inside.begin(), p.inside.end(),
+                     [&](const BufferDecl& d) { return d.buffer == c.decl.buffer; }))
+      f = with_decl(f, c.decl);
+  return f;
+}
+
+}  // namespace
+
+Primitive software_pipeline_row() {
+  return {"software_pipeline",
+          "X0 ...",
+          {{ArgKind::loop, "T.k"}},
+          {{"stages", "INT", "how many iterations are under way at once; 2 where left out"}},
+          "The copies that an iteration begins with are made while earlier iterations compute.",
+          {"the loop is serial and of constant extent; stages is at least 2 and at most the extent",
+           "its body is several statements, of which the first ones copy into temporaries",
+           semantic("each iteration reads only what it has copied itself, and nothing reads it elsewhere"),
+           semantic("no other block under the loop writes what the copies read"),
+           "what an iteration copies has known bounds"},
+          {examples::kMatmul,
+           "k0 k1 = split Y.k [_, 8]\nreorder Y (k0 i j k1)\nBs = cache_read Y B shared\n"
+           "compute_at Bs Y.k0\nsoftware_pipeline Y.k0 stages=2"},
+          run};
+}
+
+}  // namespace nestor::schedules

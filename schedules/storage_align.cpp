@@ -1,0 +1,79 @@
+// storage_align: a dimension of a temporary gets a padded stride, stride % factor == offset, so that what
+// stands in one column doesn't compete for one place: shared memory's banks (32 words), a cache's sets (4 KiB
+// apart is one set).
+//
+// The buffer's declaration says so, not its layout: after compute_at the buffer shrinks to what an iteration
+// uses, and the padding has to fit the size that it has then. Only `flatten_buffers` reads it; elements stay
+// where they are logically, so no result can change.
+//
+// Requires
+//  1. the buffer is a temporary of constant shape;
+//  2. the dimension is one of its dimensions in memory, and not the innermost, whose elements lie side by
+//  side;
+//  3. factor is at least 1, and offset at least 0 and below factor.
+#include <algorithm>
+
+#include "schedules/access.h"
+#include "schedules/examples.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+PrimFunc with_decl(const PrimFunc& f, const BufferDecl& decl);
+
+namespace {
+
+// The step that makes a temporary of what is there.
+std::string copy_step(const PrimFunc& f, const Param& param) {
+  const Buffer& b = param.decl.buffer;
+  const auto users = param.role == Role::out ? writers(f, b) : readers(f, b);
+  if (users.empty()) return "";
+  return param.role == Role::out ? "cache_write " + users.back().name() + " global"
+                                 : "cache_read " + users[0].name() + " " + b->name + " global";
+}
+
+PrimFunc run(StepContext& ctx) {
+  const Buffer b = ctx.buffer(0);
+  if (const Param* param = find_param(ctx.func(), b))
+    ctx.refuse(1, 0,
+               b->name + " is an `" + name_of(param->role) +
+                   "` parameter: whoever calls the function fixed its place in memory",
+               {}, copy_step(ctx.func(), *param));
+  BufferDecl decl = decl_of(ctx.func(), b);
+  for (const Expr& e : decl.shape)
+    if (!as_int(e)) ctx.refuse(1, 0, "the shape of " + b->name + " isn't constant");
+  const StrideAlign align{ctx.integer(1), ctx.integer(2), ctx.integer(3)};
+  const auto dims = static_cast<int64_t>(decl.layout ? decl.layout->exprs.size() : decl.shape.size());
+  if (align.dim < 0 || align.dim >= dims - 1)
+    ctx.refuse(2, 1, b->name + " has " + std::to_string(dims) + " dimensions in memory", {},
+               dims > 1 ? ctx.instead(1, std::to_string(dims - 2)) : "");
+  if (align.factor < 1 || align.offset < 0 || align.offset >= align.factor)
+    ctx.refuse(3, align.factor < 1 ? 2 : 3,
+               std::to_string(align.offset) + " is no remainder of " + std::to_string(align.factor), {},
+               "storage_align " + b->name + " " + std::to_string(align.dim) + " 32 8");
+  std::erase_if(decl.align, [&](const StrideAlign& a) { return a.dim == align.dim; });
+  const auto at = std::find_if(decl.align.begin(), decl.align.end(),
+                               [&](const StrideAlign& a) { return a.dim > align.dim; });
+  decl.align.insert(at, align);
+  return with_decl(ctx.func(), decl);
+}
+
+}  // namespace
+
+Primitive storage_align_row() {
+  return {"storage_align",
+          "",
+          {{ArgKind::buffer, "T"},
+           {ArgKind::integer, "dim"},
+           {ArgKind::integer, "factor"},
+           {ArgKind::integer, "offset"}},
+          {},
+          "A dimension of a temporary gets a padded stride in memory: stride % factor == offset.",
+          {"the buffer is a temporary of constant shape",
+           "the dimension is one of its dimensions in memory, and not the innermost",
+           "factor is at least 1, and offset at least 0 and below factor"},
+          {examples::kChain, "storage_align T 0 32 8"},
+          run};
+}
+
+}  // namespace nestor::schedules

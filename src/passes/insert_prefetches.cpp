@@ -1,0 +1,152 @@
+// Loops that carry `prefetch X` ask, at the beginning of each iteration, for what the iteration `distance`
+// later reads of X: for each part that is read, the box that it takes while the inner loops run, one prefetch
+// for each cache line along the dimension whose elements lie side by side.
+//
+// Ahead of the last iterations the last one is asked for again, and an index that a padding would take out of
+// the buffer is kept inside: so no address is ever outside. A read whose bounds aren't known, or of a buffer
+// that a later step took out of global memory, has no prefetch.
+//
+// Runs after the barriers, which needn't mind a prefetch, and before `flatten_buffers`: a box needs
+// dimensions.
+#include <algorithm>
+#include <set>
+
+#include "src/passes/passes.h"
+#include "src/passes/region.h"
+
+namespace nestor::passes {
+
+namespace {
+
+constexpr int64_t kLineBytes = 64, kMostUnrolled = 16;
+constexpr std::string_view kKey = "prefetch ";
+
+// The dimension along which neighbours lie side by side, and for how many elements; -1 where there is none.
+std::pair<int, int64_t> dense_dimension(const BufferDecl& decl) {
+  if (!decl.layout) return {static_cast<int>(decl.shape.size()) - 1, Interval::kMax};
+  if (decl.layout->exprs.empty()) return {-1, 1};
+  Expr last = decl.layout->exprs.back();
+  int64_t side_by_side = Interval::kMax;
+  if (const auto* m = last.as<Binary>(); m && m->op == BinaryOp::mod && as_int(m->b)) {
+    side_by_side = *as_int(m->b);
+    last = m->a;
+  }
+  const auto* v = last.as<VarRef>();
+  for (size_t d = 0; v && d < decl.layout->vars.size(); ++d)
+    if (decl.layout->vars[d] == v->var) return {static_cast<int>(d), side_by_side};
+  return {-1, 1};
+}
+
+class Inserter : public ScopedRewriter {
+ public:
+  explicit Inserter(const PrimFunc& f) : decls_(declarations(f)) {
+    for_each_stmt(f.body, [&](const Stmt& s) {
+      if (s.as<For>()) names_.insert(s.as<For>()->var->name);
+    });
+  }
+
+  Stmt stmt(const Stmt& s) override {
+    Stmt out = ScopedRewriter::stmt(s);
+    const auto* loop = out.as<For>();
+    if (!loop) return out;
+    std::vector<Stmt> stmts;
+    Annotations rest;
+    for (const auto& [key, value] : loop->annotations) {
+      const auto* distance = std::get_if<int64_t>(&value);
+      if (key.starts_with(kKey) && distance)
+        add_prefetches(*s.as<For>(), key.substr(kKey.size()), *distance, stmts);
+      else
+        rest.emplace(key, value);
+    }
+    if (rest.size() == loop->annotations.size()) return out;
+    stmts.push_back(loop->body);
+    return make::loop(loop->var, loop->extent, make::seq(std::move(stmts)), loop->kind, loop->thread,
+                      std::move(rest));
+  }
+
+ private:
+  void add_prefetches(const For& loop, const std::string& name, int64_t distance, std::vector<Stmt>& out) {
+    enter(loop);
+    std::set<Buffer> inside;  // of this iteration alone
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      if (const auto* a = s.as<Alloc>()) inside.insert(a->decl.buffer);
+    });
+    const VarMap ahead{{loop.var, min(Expr(loop.var) + Expr(distance), loop.extent - 1)}};
+    for (const auto& [buffer, accesses] : find_accesses(loop.body, facts())) {  // one buffer has the name
+      const BufferDecl& decl = decls_.at(buffer);
+      if (buffer->name != name || decl.scope != Scope::global || inside.count(buffer)) continue;
+      std::vector<std::vector<Span>> boxes;
+      for (const Access& a : accesses) {
+        if (a.kind != AccessKind::read) continue;
+        std::vector<Var> running;
+        for (const For* l : a.loops) running.push_back(l->var);
+        std::vector<Span> box;
+        for (const Expr& i : a.indices)
+          if (const auto span = span_of(i, running, a.facts)) box.push_back(*span);
+        const auto same_box = [&](const std::vector<Span>& other) {
+          for (size_t d = 0; d < box.size(); ++d)
+            if (other[d].lo != box[d].lo || other[d].hi != box[d].hi || !same(other[d].base, box[d].base))
+              return false;
+          return true;
+        };
+        if (box.size() != a.indices.size() || std::any_of(boxes.begin(), boxes.end(), same_box)) continue;
+        boxes.push_back(box);
+        out.push_back(prefetches_of(decl, box, ahead));
+      }
+    }
+  }
+
+  Stmt prefetches_of(const BufferDecl& decl, const std::vector<Span>& box, const VarMap& ahead) {
+    const auto [dense, side_by_side] = dense_dimension(decl);
+    const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of(decl.buffer->type.dtype));
+    std::vector<Expr> indices;
+    std::vector<std::pair<Var, int64_t>> loops;
+    int64_t total = 1;
+    Facts facts = this->facts();
+    for (size_t d = 0; d < box.size(); ++d) {
+      const int64_t step = static_cast<int>(d) == dense ? std::min(line, side_by_side) : 1;
+      const int64_t count = (box[d].extent() + step - 1) / step;
+      Expr index = substitute(box[d].first(), ahead);
+      if (count > 1) {
+        loops.emplace_back(new_loop(), count);
+        facts.set(loops.back().first, {0, count - 1});
+        index = index + Expr(loops.back().first) * Expr(step);
+        total *= count;
+      }
+      if (!can_prove(le(0, index), facts)) index = max(index, 0);
+      if (!can_prove(lt(index, decl.shape[d]), facts)) index = min(index, decl.shape[d] - 1);
+      indices.push_back(simplify(index, facts));
+    }
+    Stmt out = make::evaluate(make::call(Intrinsic::prefetch, {make::load(decl.buffer, indices)}));
+    for (size_t i = loops.size(); i-- > 0;)
+      out = make::loop(loops[i].first, loops[i].second, out,
+                       total <= kMostUnrolled ? ForKind::unrolled : ForKind::serial);
+    return out;
+  }
+
+  Var new_loop() {
+    int n = 0;
+    while (names_.count("p" + std::to_string(n))) ++n;
+    names_.insert("p" + std::to_string(n));
+    return make_var("p" + std::to_string(n));
+  }
+
+  std::unordered_map<Buffer, BufferDecl> decls_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+PrimFunc insert_prefetches(const PrimFunc& f, const Target&) {
+  bool any = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* l = s.as<For>())
+      for (const auto& [key, value] : l->annotations) any = any || key.starts_with(kKey);
+  });
+  if (!any) return f;
+  PrimFunc out = f;
+  out.body = Inserter(f).stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes
