@@ -54,6 +54,7 @@ class Walker {
   }
 
   void walk(int64_t number) {
+    const QuietRefusals quiet;  // nobody reads what could be done instead
     rng_.seed(seed_ * 1000003 + static_cast<uint64_t>(number) * 7919);
     const int kinds = fuzz_function_count();
     const int first = rng_() % 3 ? 0 : first_dependence_function();
@@ -304,6 +305,8 @@ void MutationRow::add(const MutationRow& other) {
 
 std::string print(const MutationResult& r) {
   std::ostringstream out;
+  out << "refused by the requirement; without it refused elsewhere or made; of those made wrong to the\n"
+         "interpreter, of which the proof says wrong, or leaves to the interpreter; missed: called right\n";
   char line[200];
   std::snprintf(line, sizeof line, "%-28s %8s %9s %6s %6s %8s %8s %7s %9s %9s\n", "requirement", "refused",
                 "elsewhere", "made", "wrong", "by proof", "by both", "missed", "harmless", "by proof only");

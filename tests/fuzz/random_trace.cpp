@@ -139,6 +139,7 @@ std::pair<std::string, std::string> broken_requirement(const ScheduleError& e) {
 
 Schedule random_schedule(const PrimFunc& f, std::mt19937_64& rng, TraceCounts& counts,
                          const TraceOptions& options) {
+  const QuietRefusals quiet;  // nobody reads what could be done instead
   Schedule s(f);
   Trier attempt(s, counts, options);
   Chooser choose(rng, options);
