@@ -37,6 +37,16 @@ inline constexpr const char* kSums = R"(func f(in X: f32[8,64], out Y: f32[8]) {
   }
 })";
 
+// A product of bytes, of which the second is stored as an instruction for it reads it.
+inline constexpr const char* kDot = R"(func f(in A: u8[4,8], const B: i8[32,8], out C: i32[4,32]) {
+  for i in 4, j in 32, k in 8 {
+    block C(vi: S 4 = i, vj: S 32 = j, vk: R 8 = k) {
+      init { C[vi,vj] = 0i32 }
+      C[vi,vj] += i32(A[vi,vk]) * i32(B[vj,vk])
+    }
+  }
+})";
+
 // A producer and a consumer of the same shape.
 inline constexpr const char* kChain = R"(func f(in X: f32[8,48], out Y: f32[8,48]) {
   alloc T: f32[8,48]

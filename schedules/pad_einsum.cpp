@@ -21,6 +21,7 @@
 
 #include "schedules/definition.h"
 #include "schedules/examples.h"
+#include "schedules/suggest.h"
 
 namespace nestor::schedules {
 
@@ -43,6 +44,21 @@ struct Plan {
   std::string trim;  // the block that copies from it
 };
 
+// A split by what was asked for: its tail has no instances, where padding would have some.
+std::string split_instead(const StepContext& ctx, const Place& p) {
+  const auto multiples = ctx.ints(1);
+  for (size_t k = p.block().iters.size(); k-- > 0;) {
+    const auto* v = p.block().iters[k].binding.as<VarRef>();
+    if (!v || k >= multiples.size() || multiples[k].value_or(1) < 2) continue;
+    Step s;
+    s.primitive = "split";
+    s.args = {p.name() + "." + v->var->name, "[_, " + std::to_string(*multiples[k]) + "]"};
+    const auto legal = legal_steps(ctx.func(), Decisions{}, {s});
+    if (!legal.empty()) return legal[0];
+  }
+  return "";
+}
+
 bool grows(const Plan& plan, size_t k) {
   return !is_const_int(plan.place.block().iters[k].extent, plan.extents[k]);
 }
@@ -58,7 +74,7 @@ std::vector<int> iterators_of(const StepContext& ctx, const Plan& plan, const Bl
     if (found < 0 ? !as_int(e) : std::count(out.begin(), out.end(), found) > 0)
       ctx.refuse(1, 0,
                  b.id->name + " touches " + a.buffer->name + " at something else than distinct iterators",
-                 {plan.place.stmt});
+                 {plan.place.stmt}, split_instead(ctx, plan.place));
     out.push_back(found);
   }
   return out;
@@ -140,7 +156,7 @@ Expr pad_value(const StepContext& ctx, const Plan& plan, const Type& type) {
     if (b.iters[k].kind == IterKind::reduce && grows(plan, k)) padded.push_back(k);
   if (!u || padded.empty()) return make::imm(0, type);
   const auto bad = [&](const std::string& why) {
-    ctx.forbid(4, 0, why, {plan.place.stmt}, "split with a tail: its instances are only those of the domain");
+    ctx.forbid(4, 0, why, {plan.place.stmt}, split_instead(ctx, plan.place));
   };
   std::vector<const Load*> factors;
   const bool elements = u->value.as<Load>() != nullptr;

@@ -38,6 +38,7 @@ Primitive reindex_row();
 Primitive pack_row();
 Primitive prefetch_row();
 Primitive software_pipeline_row();
+Primitive tensorize_row();
 
 const std::vector<Primitive>& primitives() {
   // clang-format off
@@ -74,6 +75,7 @@ const std::vector<Primitive>& primitives() {
       pack_row(),
       prefetch_row(),
       software_pipeline_row(),
+      tensorize_row(),
   };
   // clang-format on
   return table;

@@ -7,10 +7,11 @@
 // can't stay as it is: partial result 1 would never see its init. It is taken apart into the loop's own
 // iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
 // have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension: so each starts
-// from the identity, and none is read that was never written. TVM's rfactor lost the predicate (issue 9598).
+// from the identity, and none is read that was never written. TVM had that predicate wrong (pull request
+// 9228).
 //
 // Requires
-//  1. the block is a reduction by one update, and its `where` says nothing about R iterators;
+//  1. the block is a reduction by one update;
 //  2. the loop is serial, of constant extent as are the block's other R loops, and serves R iterators only,
 //  as
 //     every loop around the block serves either S or R iterators;
@@ -55,6 +56,26 @@ std::string legal_loops(const StepContext& ctx, const Place& p) {
   return join(lines, "\n");
 }
 
+// The conjuncts of the block's `where` that are about R iterators, or those that aren't.
+std::vector<Expr> conditions(const Block& b, bool about_reduction) {
+  std::vector<Expr> out, open;
+  if (b.where) open.push_back(b.where);
+  while (!open.empty()) {
+    const Expr e = open.back();
+    open.pop_back();
+    if (const auto* both = e.as<Binary>(); both && both->op == BinaryOp::logical_and) {
+      open.push_back(both->b);
+      open.push_back(both->a);
+      continue;
+    }
+    const bool about = std::any_of(b.iters.begin(), b.iters.end(), [&](const IterVar& i) {
+      return i.kind == IterKind::reduce && uses_var(e, i.var);
+    });
+    if (about == about_reduction) out.push_back(e);
+  }
+  return out;
+}
+
 void check_block(const StepContext& ctx, Factoring& f) {
   const Place& p = f.loop.place;
   const BlockInfo info = inspect(p.block());
@@ -62,9 +83,6 @@ void check_block(const StepContext& ctx, Factoring& f) {
     ctx.refuse(1, 0, info.kind == BlockKind::map ? p.name() + " reduces nothing" : info.why, {p.stmt});
   f.update = p.block().body.as<Update>();
   if (!f.update) ctx.refuse(1, 0, p.name() + " does more than one update", {p.stmt});
-  for (const IterVar& i : p.block().iters)
-    if (i.kind == IterKind::reduce && p.block().where && uses_var(p.block().where, i.var))
-      ctx.refuse(1, 0, "its `where` is about " + i.var->name, {p.stmt});
 }
 
 void check_loops(const StepContext& ctx, Factoring& f) {
@@ -111,12 +129,14 @@ void find_group(Factoring& f) {
   }
 }
 
-// Where the loop stands at `v` and the group's others at 0, or (`whole`) anywhere: do all instances run, or
+// Where the loop stands at `v` and the other R loops at 0, or (`whole`) anywhere: do all instances run, or
 // none?
 enum class Runs : uint8_t { all, none, some };
 Runs runs_at(const Factoring& f, int64_t v, bool whole) {
+  const Block& b = f.loop.place.block();
   Facts facts = facts_at(f.loop.place);
-  for (const Stmt& l : f.group) facts.set(as_for(l).var, {0, whole ? extent_of(l) - 1 : 0});
+  for (const Stmt& l : f.loop.place.loops())
+    if (!whole && use_of(b, as_for(l).var).reduce) facts.set(as_for(l).var, {0, 0});
   facts.set(as_for(f.loop.stmt).var, {v, v});
   bool all = true;
   for (const IterVar& i : f.loop.place.block().iters) {
@@ -125,6 +145,11 @@ Runs runs_at(const Factoring& f, int64_t v, bool whole) {
     const Interval r = range_of(i.binding, facts);
     if (extent && (r.lo >= *extent || r.hi < 0)) return Runs::none;
     all = all && extent && r.lo >= 0 && r.hi < *extent;
+  }
+  for (const Expr& e : conditions(b, true)) {
+    const Expr here = substitute(e, bindings_of(b));
+    if (can_prove(logical_not(here), facts)) return Runs::none;
+    all = all && can_prove(here, facts);
   }
   return all ? Runs::all : Runs::some;
 }
@@ -216,15 +241,18 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
       add(l, IterKind::reduce, extent_of(l));
   std::stable_sort(b.iters.begin(), b.iters.end(),
                    [](const IterVar& x, const IterVar& y) { return x.kind < y.kind; });
-  b.where = old.where ? substitute(old.where, of_iter) : Expr();
+  std::vector<Expr> where;
   for (const IterVar& i : old.iters) {
     if (!is_apart(f, i)) continue;
     const Expr value = simplify(substitute(i.binding, of_loop), facts);
     of_iter[i.var] = value;
-    for (const Expr& condition : {le(0, value), lt(value, i.extent)}) {
-      const Expr c = simplify(condition, facts);
-      if (!is_const_int(c, 1)) b.where = b.where ? logical_and(b.where, c) : c;
-    }
+    where.push_back(le(0, value));
+    where.push_back(lt(value, i.extent));
+  }
+  if (old.where) where.insert(where.begin(), substitute(old.where, of_iter));
+  for (const Expr& condition : where) {
+    const Expr c = simplify(condition, facts);
+    if (!is_const_int(c, 1)) b.where = b.where ? logical_and(b.where, c) : c;
   }
   std::vector<Expr> place;
   for (const Expr& e : f.update->indices) place.push_back(substitute(e, of_iter));
@@ -266,6 +294,8 @@ Stmt final_nest(const Factoring& f, const BufferDecl& rf, size_t axis) {
   }
   const Var cell = make_var(unique_name("v" + loop_name(f.loop.stmt), taken));
   b.iters.push_back({cell, IterKind::reduce, Expr(f.cells), fresh.at(as_for(f.loop.stmt).var)});
+  b.where = Expr();
+  for (const Expr& e : conditions(p.block(), false)) b.where = b.where ? logical_and(b.where, e) : e;
   std::vector<Expr> place = f.update->indices;
   place.insert(place.begin() + static_cast<std::ptrdiff_t>(axis), Expr(cell));
   b.body = make::update(f.update->op, f.update->buffer, f.update->indices, make::load(rf.buffer, place));
@@ -332,7 +362,7 @@ Primitive rfactor_row() {
       "A reduction is factored over a loop: a new block reduces each of its iterations by itself, and the "
       "block reduces "
       "their results.",
-      {"the block is a reduction by one update, and its `where` says nothing about R iterators",
+      {"the block is a reduction by one update",
        "the loop is serial and serves R iterators only; the block's R loops are constant and serve no S "
        "iterators",
        semantic("each partial result has an instance at the beginning of the other R loops"),

@@ -117,7 +117,10 @@ enum class Intrinsic : uint8_t {
   bitcast,   // same size in bits; the result type is the node's
   is_nan,    // bool
   sync,      // statement only: all threads of a block wait (CUDA __syncthreads)
-  prefetch   // statement only: prefetch(load)
+  prefetch,  // statement only: prefetch(load)
+  // One machine instruction (lowered functions only, made of `tensorize`): for LLVM an expression over vectors by the name
+  // of LLVM's intrinsic, for CUDA a statement over the first elements of local arrays by the name of a function.
+  instruction
 };
 struct IntrinsicInfo {
   const char* name;
@@ -167,7 +170,8 @@ struct Cast {  // to the node's type; float to int truncates, to bool is != 0
 struct Call {
   Intrinsic fn;
   std::vector<Expr> args;
-  static constexpr auto fields() { return std::make_tuple(&Call::fn, &Call::args); }
+  std::string name = {};  // of an `instruction`
+  static constexpr auto fields() { return std::make_tuple(&Call::fn, &Call::args, &Call::name); }
 };
 struct Let {
   Var var;
@@ -376,6 +380,7 @@ Expr select(Expr cond, Expr a, Expr b);
 Expr cast(Type type, Expr a);  // a itself where the type is already right
 Expr call(Intrinsic fn, std::vector<Expr> args);
 Expr bitcast(Type type, Expr a);
+Expr instruction(std::string name, Type type, std::vector<Expr> args);
 Expr let(Var var, Expr value, Expr body);
 Expr ramp(Expr base, Expr stride, int lanes);
 Expr broadcast(Expr a, int lanes);  // a itself where lanes is 1

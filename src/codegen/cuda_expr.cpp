@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "nestor/error.h"
+#include "nestor/half.h"
+#include "nestor/print.h"
 #include "nestor/walk.h"
 #include "src/codegen/cuda_source.h"
 
@@ -115,6 +117,8 @@ const char* cuda_name(DType t) {
     case DType::boolean:
       return "bool";
     case DType::f16:
+      return "unsigned short";  // its bits: there are loads, stores and casts, and what instructions make of
+                                // them
     case DType::bf16:
       break;
   }
@@ -162,6 +166,7 @@ CudaText CudaWriter::integer(int64_t value, Type t) const {
 
 CudaText CudaWriter::number(double value, Type t) const {
   const bool single = t.dtype == DType::f32;
+  if (t.dtype == DType::f16) return {std::to_string(to_f16(value))};
   if (std::isfinite(value)) {
     std::string text = single ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
@@ -183,6 +188,13 @@ CudaText CudaWriter::number(double value, Type t) const {
 
 CudaText CudaWriter::text_of(const Expr& e) {
   const Type t = e.type();
+  const auto* arithmetic = e.as<Binary>();
+  if ((arithmetic && arithmetic->a.dtype() == DType::f16) || (e.as<Unary>() && t.dtype == DType::f16) ||
+      (e.as<Call>() && t.dtype == DType::f16))
+    throw UserError(Diagnostic{"arithmetic in f16 is not supported in CUDA code: " + print(e),
+                               {},
+                               {},
+                               "compute in f32, and cast what is stored"});
   NESTOR_CHECK(!t.is_vector()) << "vectors don't reach CUDA code";
   return match(
       e, [&](const IntImm& i) { return integer(i.value, t); },
@@ -310,6 +322,18 @@ CudaText CudaWriter::lazy(const Binary& b) {
 
 CudaText CudaWriter::cast(const Cast& c, Type t) {
   const DType from = c.a.dtype();
+  if (from == DType::f16) {
+    if (t.dtype == DType::f32) return helper("half_to_float", {c.a});
+    return text_of(make::cast(t, make::cast({DType::f32, 1}, c.a)));
+  }
+  if (t.dtype == DType::f16) {
+    if (from == DType::f32) return helper("float_to_half", {c.a});
+    throw UserError(
+        Diagnostic{"a cast of " + std::string(name_of(from)) + " to f16 is not supported in CUDA code",
+                   {},
+                   {},
+                   "cast to f32 first"});
+  }
   if (is_bool(t.dtype)) return {operand(c.a, kEqual + 1) + " != 0", kEqual};
   if (is_float(from) && !is_float(t.dtype))
     return helper(std::string("to_") + std::string(name_of(t.dtype)), {c.a});

@@ -1,4 +1,5 @@
 // Functions that CUDA has not, or not with the IR's meaning. Only those that a file uses are written into it.
+#include "nestor/instruction.h"
 #include "src/codegen/cuda_source.h"
 
 namespace nestor {
@@ -54,6 +55,26 @@ template <class T> __device__ inline bool is_nan(T a) { return a != a; }
     {"sigmoid", R"(
 __device__ inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 )"},
+    {"half_to_float", R"(
+// The value of an f16, of which there are the bits.
+__device__ inline float half_to_float(unsigned short h) {
+  const int e = h >> 10 & 31, m = h & 1023;
+  const unsigned s = (unsigned)(h & 0x8000) << 16;
+  if (e == 31) return __int_as_float((int)(s | 0x7f800000 | m << 13));
+  if (e) return __int_as_float((int)(s | (e + 112) << 23 | m << 13));
+  return (s ? -1.0f : 1.0f) * ((float)m * 0x1p-24f);
+}
+)"},
+    {"float_to_half", R"(
+// To nearest, ties to even.
+__device__ inline unsigned short float_to_half(float x) {
+  const unsigned b = (unsigned)__float_as_int(x), s = b >> 16 & 0x8000, a = b & 0x7fffffff;
+  if (a > 0x7f800000) return (unsigned short)(s | 0x7e00);
+  if (a >= 0x477ff000) return (unsigned short)(s | 0x7c00);
+  if (a < 0x38800000) return (unsigned short)(s | (unsigned)rintf(fabsf(x) * 0x1p24f));
+  return (unsigned short)(s | (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13);
+}
+)"},
     {"to_i64", R"(
 // Truncates and saturates; NaN gives 0. So do the next ones.
 __device__ inline long long to_i64(double x) {
@@ -80,8 +101,10 @@ __device__ inline unsigned char to_u8(double x) { return x != x ? 0 : x <= 0 ? 0
 
 std::string helper_text(const CudaHelpers& used) {
   std::string out;
+  CudaHelpers rest = used;
   for (const Row& r : kHelpers)
-    if (used.count(r.name)) out += r.text;
+    if (rest.erase(r.name)) out += r.text;
+  for (const std::string& instruction : rest) out += "\n" + cuda_text_of(instruction);
   return out;
 }
 

@@ -42,6 +42,7 @@ class CudaWriter {
   void node(const Stmt& s);
   void loop(const For& f);
   void thread_loop(const For& f);
+  void instruction(const Call& c);
   void store(const Store& s);
   void require_all_threads(const Buffer& b) const;
   void declare_buffer(const BufferDecl& d, const std::string& prefix);

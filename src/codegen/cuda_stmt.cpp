@@ -14,20 +14,22 @@ namespace {
 
 bool is_reserved(const std::string& name) {
   static const std::unordered_set<std::string> words = {
-      "alignas",  "alignof",   "and",      "asm",     "auto",      "bool",      "break",     "case",
-      "catch",    "char",      "class",    "const",   "constexpr", "continue",  "default",   "delete",
-      "do",       "double",    "else",     "enum",    "explicit",  "export",    "extern",    "false",
-      "float",    "for",       "friend",   "goto",    "if",        "inline",    "int",       "long",
-      "mutable",  "namespace", "new",      "not",     "operator",  "or",        "private",   "protected",
-      "public",   "register",  "return",   "short",   "signed",    "sizeof",    "static",    "struct",
-      "switch",   "template",  "this",     "throw",   "true",      "try",       "typedef",   "typename",
-      "union",    "unsigned",  "using",    "virtual", "void",      "volatile",  "while",     "xor",
-      "blockIdx", "threadIdx", "blockDim", "gridDim", "warpSize",  "exp",       "log",       "sqrt",
-      "tanh",     "erf",       "pow",      "fabs",    "floor",     "ceil",      "rint",      "fma",
-      "expf",     "logf",      "sqrtf",    "tanhf",   "erff",      "powf",      "fabsf",     "floorf",
-      "ceilf",    "rintf",     "fmaf",     "min_of",  "max_of",    "floor_div", "floor_mod", "trunc_div",
-      "abs_of",   "is_nan",    "sigmoid",  "min",     "max",       "to_i64",    "to_i32",    "to_i16",
-      "to_i8",    "to_u8",     "unix",     "linux"};
+      "alignas",  "alignof",  "and",       "asm",           "auto",         "bool",      "break",
+      "case",     "catch",    "char",      "class",         "const",        "constexpr", "continue",
+      "default",  "delete",   "do",        "double",        "else",         "enum",      "explicit",
+      "export",   "extern",   "false",     "float",         "for",          "friend",    "goto",
+      "if",       "inline",   "int",       "long",          "mutable",      "namespace", "new",
+      "not",      "operator", "or",        "private",       "protected",    "public",    "register",
+      "return",   "short",    "signed",    "sizeof",        "static",       "struct",    "switch",
+      "template", "this",     "throw",     "true",          "try",          "typedef",   "typename",
+      "union",    "unsigned", "using",     "virtual",       "void",         "volatile",  "while",
+      "xor",      "blockIdx", "threadIdx", "blockDim",      "gridDim",      "warpSize",  "exp",
+      "log",      "sqrt",     "tanh",      "erf",           "pow",          "fabs",      "floor",
+      "ceil",     "rint",     "fma",       "expf",          "logf",         "sqrtf",     "tanhf",
+      "erff",     "powf",     "fabsf",     "floorf",        "ceilf",        "rintf",     "fmaf",
+      "min_of",   "max_of",   "floor_div", "floor_mod",     "trunc_div",    "abs_of",    "is_nan",
+      "sigmoid",  "min",      "max",       "to_i64",        "to_i32",       "to_i16",    "to_i8",
+      "to_u8",    "unix",     "linux",     "half_to_float", "float_to_half"};
   return words.count(name) > 0;
 }
 
@@ -187,6 +189,7 @@ void CudaWriter::node(const Stmt& s) {
       },
       [&](const Evaluate& e) {
         const auto* c = e.call.as<Call>();
+        if (c && c->fn == Intrinsic::instruction) return instruction(*c);
         if (c && c->fn == Intrinsic::sync) line("__syncthreads();");
         if (c && c->fn == Intrinsic::prefetch) {
           const auto* l = c->args[0].as<Load>();
@@ -196,6 +199,24 @@ void CudaWriter::node(const Stmt& s) {
       },
       [&](const Block&) { throw InternalError("a block in lowered code"); },
       [&](const Update&) { throw InternalError("an update in lowered code"); });
+}
+
+// name(&c[0], &a[0], ...): its threads are those of one warp, all of them.
+void CudaWriter::instruction(const Call& c) {
+  const auto& [x, y, z] = part_.launch.block;
+  if (x % 32 != 0 || x * y * z % 32 != 0)
+    throw UserError(Diagnostic{"kernel " + part_.launch.name + " has " + std::to_string(x) +
+                                   " threads along threadIdx.x, and " + c.name + " needs whole warps of 32",
+                               {},
+                               {},
+                               "bind loops of 32 or a multiple of it to threadIdx.x"});
+  helpers_.insert(c.name);
+  std::string args;
+  for (const Expr& e : c.args) {
+    const auto* l = e.as<Load>();
+    args += (args.empty() ? "" : ", ") + (l ? "&" + element(l->buffer, l->indices) : expr(e));
+  }
+  line(c.name + "(" + args + ");");
 }
 
 void CudaWriter::loop(const For& f) {

@@ -195,6 +195,7 @@ llvm::Value* ExprEmitter::fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Ty
 
 llvm::Value* ExprEmitter::call(const Call& c, Type t) {
   if (c.fn <= Intrinsic::pow && c.fn != Intrinsic::sqrt) return math_library(c, t);
+  if (c.fn == Intrinsic::instruction) return instruction(c, t);
   std::vector<llvm::Value*> a;
   if (c.fn != Intrinsic::prefetch)
     for (const Expr& e : c.args) a.push_back(emit(e));

@@ -69,6 +69,7 @@ class ExprEmitter {
   llvm::Value* narrow_double(llvm::Value* v, DType t);
   llvm::Value* call(const Call& c, Type t);
   llvm::Value* math_library(const Call& c, Type t);
+  llvm::Value* instruction(const Call& c, Type t);
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Type t);
   // llvm_memory.cpp
   llvm::Value* load(const Load& l, Type t);

@@ -68,6 +68,7 @@ std::string binary_problem(const Binary& b, Type type) {
 
 std::string call_problem(const Call& c, Type type) {
   const std::string name = info(c.fn).name;
+  if (c.fn == Intrinsic::instruction) return c.name.empty() ? "an `instruction` without a name" : "";
   if (static_cast<int>(c.args.size()) != info(c.fn).arity)
     return "`" + name + "` takes " + std::to_string(info(c.fn).arity) + " arguments, not " +
            std::to_string(c.args.size());
@@ -77,6 +78,7 @@ std::string call_problem(const Call& c, Type type) {
   switch (c.fn) {
     case Intrinsic::sync:
     case Intrinsic::prefetch:
+    case Intrinsic::instruction:
       return "`" + name + "` is a statement";
     case Intrinsic::bitcast: {
       const bool same = bytes_of(t.dtype) == bytes_of(type.dtype) && t.lanes == type.lanes;
@@ -198,7 +200,8 @@ std::string type_problem(const Stmt& s) {
         if (call && call->fn == Intrinsic::sync && call->args.empty()) return "";
         if (call && call->fn == Intrinsic::prefetch && call->args.size() == 1 && call->args[0].as<Load>())
           return "";
-        return "only sync() and prefetch(X[i]) are statements";
+        if (call && call->fn == Intrinsic::instruction) return "";
+        return "only sync(), prefetch(X[i]) and instruction(...) are statements";
       });
 }
 

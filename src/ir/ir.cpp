@@ -24,8 +24,8 @@ const IntrinsicInfo& info(Intrinsic i) {
   static constexpr IntrinsicInfo table[] = {
       {"exp", 1},  {"log", 1},   {"sqrt", 1}, {"tanh", 1}, {"erf", 1},     {"sigmoid", 1},
       {"pow", 2},  {"abs", 1},   {"floor", 1}, {"ceil", 1}, {"round", 1},  {"fma", 3},
-      {"tdiv", 2}, {"bitcast", 1}, {"is_nan", 1}, {"sync", 0}, {"prefetch", 1}};
-  static_assert(std::size(table) == static_cast<size_t>(Intrinsic::prefetch) + 1);
+      {"tdiv", 2}, {"bitcast", 1}, {"is_nan", 1}, {"sync", 0}, {"prefetch", 1}, {"instruction", -1}};
+  static_assert(std::size(table) == static_cast<size_t>(Intrinsic::instruction) + 1);
   return table[static_cast<size_t>(i)];
 }
 
@@ -127,8 +127,9 @@ Expr cast(Type type, Expr a) {
 }
 
 Expr call(Intrinsic fn, std::vector<Expr> args) {
-  NESTOR_CHECK(static_cast<int>(args.size()) == info(fn).arity) << info(fn).name << " takes " << info(fn).arity;
+  NESTOR_CHECK(fn == Intrinsic::instruction || static_cast<int>(args.size()) == info(fn).arity) << info(fn).name << " takes " << info(fn).arity;
   NESTOR_CHECK(fn != Intrinsic::bitcast) << "use make::bitcast";
+  NESTOR_CHECK(fn != Intrinsic::instruction) << "use make::instruction";
   for (const Expr& a : args)
     NESTOR_CHECK(a.type() == args[0].type()) << "the arguments of " << info(fn).name << " differ in type";
   Type t = args.empty() ? Type{} : args[0].type();
@@ -139,6 +140,10 @@ Expr call(Intrinsic fn, std::vector<Expr> args) {
 Expr bitcast(Type type, Expr a) {
   NESTOR_CHECK(bytes_of(type.dtype) == bytes_of(a.dtype()) && type.lanes == a.type().lanes) << "bitcast changes size";
   return node(type, Call{Intrinsic::bitcast, {std::move(a)}});
+}
+
+Expr instruction(std::string name, Type type, std::vector<Expr> args) {
+  return node(type, Call{Intrinsic::instruction, std::move(args), std::move(name)});
 }
 
 Expr let(Var var, Expr value, Expr body) {

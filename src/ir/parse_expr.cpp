@@ -248,10 +248,11 @@ Expr Parser::call() {
     return make::broadcast(std::move(a), lanes);
   }
   if (name.text == info(Intrinsic::bitcast).name) return call_bitcast(name);
+  if (name.text == info(Intrinsic::instruction).name) return call_instruction(name);
   if (const auto fn = parse_intrinsic(name.text)) return call_intrinsic(name, *fn);
   std::vector<std::string> known = {"min",        "max",        "ramp",      "reduce_add",
                                     "reduce_mul", "reduce_max", "reduce_min"};
-  for (int i = 0; i <= static_cast<int>(Intrinsic::prefetch); ++i)
+  for (int i = 0; i <= static_cast<int>(Intrinsic::instruction); ++i)
     known.push_back(info(static_cast<Intrinsic>(i)).name);
   for (const std::string_view dtype : kDTypeNames) known.emplace_back(dtype);
   const std::string near = nearest_name(name.text, known);
@@ -294,6 +295,25 @@ Expr Parser::call_bitcast(const Token& name) {
     fail(name, "a bitcast of " + describe(a.type()) + " to " + describe(to) + " changes the size");
   grow(name, 1 + height_);
   return make::bitcast(to, std::move(a));
+}
+
+// instruction("name", type, arguments)
+Expr Parser::call_instruction(const Token& name) {
+  expect("(", "after `instruction`");
+  const Token callee = take();
+  if (callee.kind != Token::string) fail(callee, "expected the instruction's name in quotes");
+  expect(",", "after the name");
+  const Type result = type("after the comma");
+  std::vector<Expr> args;
+  int height = 0;
+  while (next_is(",")) {
+    take();
+    args.push_back(expr());
+    height = std::max(height, height_);
+  }
+  expect(")", "after the arguments");
+  grow(name, 1 + height);
+  return make::instruction(unquote(callee.text), result, std::move(args));
 }
 
 // ---- Loads --------------------------------------------------------------------------------------

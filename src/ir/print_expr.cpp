@@ -241,6 +241,8 @@ void Printer::unary(const Unary& u) {
 
 void Printer::call(const Call& c, Type type) {
   put(std::string(info(c.fn).name) + "(");
+  if (c.fn == Intrinsic::instruction)
+    put("\"" + c.name + "\", " + print_type(type) + (c.args.empty() ? "" : ", "));
   list(c.args, ", ");
   if (c.fn == Intrinsic::bitcast) put(", " + print_type(type));
   put(")");

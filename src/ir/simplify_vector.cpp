@@ -104,6 +104,7 @@ Expr Simplifier::vectorize(const Expr& e, int lanes) {
       [&](const Call& c) {
         std::vector<Expr> args;
         for (const Expr& a : c.args) args.push_back(vectorize(a, lanes));
+        NESTOR_CHECK(c.fn != Intrinsic::instruction) << c.name << " in a scalar that becomes a vector";
         if (c.fn == Intrinsic::bitcast) return make::bitcast(e.type().with_lanes(lanes), args[0]);
         return make::call(c.fn, std::move(args));
       },

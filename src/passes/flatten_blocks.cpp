@@ -13,7 +13,7 @@ class Flattening : public ScopedRewriter {
   Stmt stmt(const Stmt& s) override {
     const auto* block = s.as<Block>();
     if (!block) return ScopedRewriter::stmt(s);
-    bool holds_blocks = false;
+    bool holds_blocks = block->annotations.count("tensorize") > 0;  // or the instruction that it has become
     for_each_stmt(block->body, [&](const Stmt& inner) { holds_blocks = holds_blocks || inner.as<Block>(); });
     if (!holds_blocks) return s;
     VarMap bindings;

@@ -26,7 +26,10 @@ std::vector<uint64_t> words(const Expr& e) {
           word(l.indices.size() * 2 + (l.mask ? 1 : 0));
         },
         [&](const Binary& b) { word(b.op); }, [&](const Unary& u) { word(u.op); },
-        [&](const Call& c) { word(c.fn); }, [&](const Let& l) { identity(l.var.get()); },
+        [&](const Call& c) {
+          word(c.fn);
+          for (const char ch : c.name) out.push_back(static_cast<unsigned char>(ch));
+        }, [&](const Let& l) { identity(l.var.get()); },
         [&](const VectorReduce& r) { word(r.op); }, [](const Select&) {}, [](const Cast&) {},
         [](const Ramp&) {}, [](const Broadcast&) {});
   });

@@ -5,6 +5,7 @@
 
 namespace nestor::passes {
 
+PrimFunc lower_instructions(const PrimFunc& f, const Target& target);
 PrimFunc flatten_blocks(const PrimFunc& f, const Target& target);
 PrimFunc compact(const PrimFunc& f, const Target& target);
 PrimFunc lower_init(const PrimFunc& f, const Target& target);

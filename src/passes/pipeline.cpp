@@ -29,6 +29,7 @@ PrimFunc run_simplify_and_drop(const PrimFunc& f, const Target&) {
 const char* const kSimplified = "indices and guards are in simplest form";
 
 const std::vector<Pass> kCpu = {
+    {"lower_instructions", "tensorized blocks are calls of machine instructions", passes::lower_instructions},
     {"flatten_blocks", "no block holds another", passes::flatten_blocks},
     {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},
     {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
@@ -50,6 +51,7 @@ const std::vector<Pass> kCpu = {
 };
 
 const std::vector<Pass> kCuda = {
+    {"lower_instructions", "tensorized blocks are calls of machine instructions", passes::lower_instructions},
     {"flatten_blocks", "no block holds another", passes::flatten_blocks},
     {"merge_threads", "one nest of block and thread loops around each kernel", passes::merge_threads},
     {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},

@@ -64,6 +64,7 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
       [&](const Call& c) {
         std::vector<Expr> args;
         for (const Expr& a : c.args) args.push_back(widen_to_vector(a, mask));
+        NESTOR_CHECK(c.fn != Intrinsic::instruction) << c.name << " in a vectorized loop";
         if (c.fn == Intrinsic::bitcast) return make::bitcast(wide, args[0]);
         if (c.fn == Intrinsic::tdiv && mask && !as_int(args[1]))
           args[1] = make::select(mask, args[1], make::imm(1, args[1].type()));

@@ -226,6 +226,7 @@ Pair Expressions::call(const Expr& e, const Call& c, Lets& lets) {
   }
   if (c.fn == Intrinsic::is_nan) return {make::call(c.fn, values), {}};
   if (c.fn == Intrinsic::bitcast) throw Unbounded{"bitcast"};
+  if (c.fn == Intrinsic::instruction) throw Unbounded{c.name};
   if (!is_float(e.dtype())) return {make::call(c.fn, values), {}};
   const Expr value = name(lets, make::call(c.fn, values), "v");
   const Expr& x = args[0].value;

@@ -348,7 +348,7 @@ void Matcher::match_nodes(const Term& b, const Term& a, const Set& where) {
   }
   if (const auto* x = b.e.as<Call>()) {
     const auto* y = a.e.as<Call>();
-    if (x->fn != y->fn || x->args.size() != y->args.size()) return other();
+    if (x->fn != y->fn || x->name != y->name || x->args.size() != y->args.size()) return other();
     for (size_t i = 0; i < x->args.size(); ++i) child(x->args[i], y->args[i]);
     return;
   }

@@ -124,8 +124,8 @@ func f(in X: f32[8], out Y: f32[4294967296]) {
 
 TEST_CASE("what CUDA can't do is refused by name") {
   CHECK_THROWS_WITH(
-      emitted("func f(in X: f16[8], out Y: f16[8]) {\n  for i in 8 {\n    Y[i] = X[i]\n  }\n}\n"),
-      Catch::Contains("f16 is not supported in CUDA code") && Catch::Contains("f32"));
+      emitted("func f(in X: bf16[8], out Y: bf16[8]) {\n  for i in 8 {\n    Y[i] = X[i]\n  }\n}\n"),
+      Catch::Contains("bf16 is not supported in CUDA code") && Catch::Contains("f32"));
   CHECK_THROWS_WITH(
       emitted("func f(out Y: f32[2048]) {\n  threadIdx.x t in 2048 {\n    Y[t] = 1.0f32\n  }\n}\n"),
       Catch::Contains("f has 2048 threads a block, of at most 1024"));

@@ -211,7 +211,7 @@ TEST_CASE("types, where a rewriter kept a node's old one") {
   };
   CHECK(refuses(store(make::imm(1, {DType::f32, 8})), "the value must be f32, this is f32x8"));
   CHECK(refuses(evaluates(make::evaluate(make::call(Intrinsic::exp, {make::float_imm(1, {DType::f32})}))),
-                "only sync() and prefetch"));
+                "only sync(), prefetch"));
   CHECK_NOTHROW(check_well_formed(evaluates(make::evaluate(make::call(Intrinsic::sync, {})))));
   CHECK(refuses(store(make::cast({DType::f32}, make::call(Intrinsic::sync, {}))), "`sync` is a statement"));
   CHECK(refuses(store(make::cast({DType::f32}, make::call(Intrinsic::exp, {Expr(1)}))),

@@ -1,0 +1,150 @@
+// The table of instructions: the built-in ones, and those of users' files. It only grows, so that what was
+// found stays valid; several threads may look things up while a schedule is replayed in another.
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "nestor/instruction.h"
+#include "nestor/nearest.h"
+#include "nestor/print.h"
+#include "nestor/walk.h"
+#include "src/ir/instruction_texts.h"
+
+namespace nestor {
+
+namespace {
+
+struct Table {
+  std::mutex mutex;
+  std::deque<Instruction> rows;
+};
+
+void add(Table& table, Instruction i) {
+  for (const Instruction& old : table.rows) {
+    if (old.name != i.name) continue;
+    bool same = structural_equal(old.meaning, i.meaning, true) && old.lowerings.size() == i.lowerings.size();
+    for (size_t k = 0; same && k < i.lowerings.size(); ++k)
+      same = old.lowerings[k].callee == i.lowerings[k].callee &&
+             old.lowerings[k].text == i.lowerings[k].text && old.lowerings[k].needs == i.lowerings[k].needs;
+    if (same) return;
+    throw UserError(
+        Diagnostic{"the instruction `" + i.name + "` of " + i.file + " is another than that of " + old.file,
+                   {},
+                   {},
+                   "give it a name of its own"});
+  }
+  table.rows.push_back(std::move(i));
+}
+
+Table& table() {
+  static Table* t = [] {
+    auto* made = new Table;
+    for (const InstructionText& text : builtin_instruction_texts())
+      for (Instruction& i : parse_instructions(text.text, text.file)) add(*made, std::move(i));
+    return made;
+  }();
+  return *t;
+}
+
+bool has_feature(const Target& target, const std::string& need) {
+  if (target.kind == TargetKind::cuda) {
+    const auto number = [](const std::string& sm) {
+      return sm.starts_with("sm_") ? std::atoi(sm.c_str() + 3) : 0;
+    };
+    return number(need) > 0 && number(target.sm) >= number(need);
+  }
+  const std::string all = "," + target.features + ",";
+  return all.find(",+" + need + ",") != std::string::npos;
+}
+
+}  // namespace
+
+const Block& Instruction::block() const {
+  return *loops().back().as<For>()->body.as<Block>();
+}
+
+std::vector<Stmt> Instruction::loops() const {
+  std::vector<Stmt> out;
+  for (Stmt s = meaning.body; s.as<For>(); s = s.as<For>()->body) out.push_back(s);
+  return out;
+}
+
+size_t Instruction::out() const {
+  for (size_t p = 0; p < meaning.params.size(); ++p)
+    if (meaning.params[p].role == Role::out) return p;
+  throw InternalError("an instruction without an output");
+}
+
+void read_instructions(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) throw UserError("can't read the instructions in " + path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  std::vector<Instruction> read = parse_instructions(text.str(), path);
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  for (Instruction& i : read) add(t, std::move(i));
+}
+
+const Instruction* find_instruction(const std::string& name) {
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  for (const Instruction& i : t.rows)
+    if (i.name == name) return &i;
+  return nullptr;
+}
+
+std::vector<std::string> instruction_names() {
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  std::vector<std::string> names;
+  for (const Instruction& i : t.rows) names.push_back(i.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool meets(const Target& target, const InstructionLowering& lowering) {
+  return lowering.kind == target.kind &&
+         std::all_of(lowering.needs.begin(), lowering.needs.end(),
+                     [&](const std::string& n) { return has_feature(target, n); });
+}
+
+const InstructionLowering* lowering_for(const Instruction& instruction, const Target& target) {
+  for (const InstructionLowering& l : instruction.lowerings)
+    if (meets(target, l)) return &l;
+  if (instruction.lowerings.empty()) return nullptr;
+  std::string lacking, legal;
+  for (const InstructionLowering& l : instruction.lowerings) {
+    if (l.kind != target.kind) continue;
+    for (const std::string& n : l.needs)
+      if (!has_feature(target, n)) lacking += (lacking.empty() ? "" : ", ") + n;
+  }
+  for (const std::string& name : instruction_names()) {
+    const Instruction& other = *find_instruction(name);
+    const bool can = other.lowerings.empty() || std::any_of(other.lowerings.begin(), other.lowerings.end(),
+                                                            [&](const auto& l) { return meets(target, l); });
+    if (can) legal += (legal.empty() ? "" : ", ") + name;
+  }
+  const std::string why =
+      lacking.empty() ? std::string(target.kind == TargetKind::cuda ? "it is a CPU's" : "it is a GPU's")
+                      : "it needs " + lacking;
+  throw ScheduleError(
+      Diagnostic{"the instruction `" + instruction.name + "` can't be used for " + target.name + ": " + why,
+                 {},
+                 {},
+                 legal.empty() ? "leave the `tensorize` step out: the block's loops are its meaning"
+                               : "instructions for " + target.name + ": " + legal});
+}
+
+std::string cuda_text_of(const std::string& callee) {
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  for (const Instruction& i : t.rows)
+    for (const InstructionLowering& l : i.lowerings)
+      if (l.kind == TargetKind::cuda && l.callee == callee) return l.text;
+  throw InternalError("no text for the instruction " + callee);
+}
+
+}  // namespace nestor

@@ -1,0 +1,210 @@
+// Tensorized blocks through the machine: they compute what their loops mean, and by the instruction.
+#include <random>
+#include <regex>
+
+#include "catch.h"
+#include "nestor/codegen.h"
+#include "nestor/error.h"
+#include "nestor/instruction.h"
+#include "nestor/interpret.h"
+#include "nestor/parse.h"
+#include "nestor/passes.h"
+#include "nestor/print.h"
+#include "nestor/schedule.h"
+
+using namespace nestor;
+
+namespace {
+
+// Bytes of all values; f32 in small steps, so that sums are exact.
+std::vector<Tensor> arguments(const PrimFunc& f) {
+  std::mt19937_64 rng(11);
+  std::vector<Tensor> args = random_args(f, 3);
+  for (Tensor& t : args)
+    for (int64_t i = 0; i < t.size(); ++i) {
+      const auto v = static_cast<int64_t>(rng() % 256);
+      if (is_float(t.dtype()))
+        t.set(i, static_cast<double>(v - 128) / 8);
+      else
+        t.set_int(i, t.dtype() == DType::u8 ? v : v - 128);
+    }
+  return args;
+}
+
+struct Run {
+  std::string lowered, assembly, difference;
+};
+
+Run run(const std::string& text, const std::string& schedule, const Target& target = host_target()) {
+  const PrimFunc before = parse_func(text), after = apply(before, parse_trace(schedule));
+  LowerOptions options;
+  options.check = true;
+  const PrimFunc lowered = lower(after, target, options);
+  std::vector<Tensor> expected = arguments(before), got;
+  for (size_t p = 0; p < expected.size(); ++p) got.push_back(pack(expected[p].clone(), after.params[p].decl));
+  interpret(before, expected);
+  std::vector<Tensor> meant = arguments(before);
+  interpret(after, meant);  // the schedule's own meaning
+  const auto module = JitModule::compile({lowered}, target);
+  std::vector<void*> pointers;
+  for (Tensor& t : got) pointers.push_back(t.data());
+  Tensor workspace(DType::u8, {workspace_bytes(lowered, 1) + 64});
+  CHECK(module->lookup(lowered.name)(pointers.data(), workspace.data(), nullptr) == 0);
+  Run r{print(lowered), emit_asm({lowered}, target), ""};
+  const size_t out = expected.size() - 1;
+  for (int64_t i = 0; i < expected[out].size() && r.difference.empty(); ++i)
+    if (expected[out].get(i) != got[out].get(i) || expected[out].get(i) != meant[out].get(i))
+      r.difference = "element " + std::to_string(i) + " is " + std::to_string(got[out].get(i)) +
+                     " instead of " + std::to_string(expected[out].get(i));
+  return r;
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+bool has(const std::string& instruction) {
+  for (const InstructionLowering& l : find_instruction(instruction)->lowerings)
+    if (meets(host_target(), l)) return true;
+  WARN("SKIPPED: this machine has no " << instruction);
+  return false;
+}
+
+const char* const kBytes = R"(func mm(in A: u8[64,64], const B: i8[64,64], out T: i32[64,64]) {
+  for i in 64, j in 64, k in 64 {
+    block T(vi: S 64 = i, vj: S 64 = j, vk: R 64 = k) {
+      init { T[vi,vj] = 5i32 }
+      T[vi,vj] += i32(A[vi,vk]) * i32(B[vk,vj])
+    }
+  }
+}
+)";
+
+const char* const kFloats = R"(func mm(in A: f32[12,20], in B: f32[20,32], out T: f32[12,32]) {
+  for i in 12, j in 32, k in 20 {
+    block T(vi: S 12 = i, vj: S 32 = j, vk: R 20 = k) {
+      init { T[vi,vj] = 0.0f32 }
+      T[vi,vj] += A[vi,vk] * B[vk,vj]
+    }
+  }
+}
+)";
+
+const std::string kOwn = std::string("from=\"") + NESTOR_SOURCE_DIR + "/tests/driver/dot4.nest\"";
+
+}  // namespace
+
+TEST_CASE("an int8 product of 64x64x64 by VNNI is bit for bit what its loops mean") {
+  if (!has("vpdpbusd")) return;
+  const Run r = run(kBytes, R"(
+    transform_layout B (k, j) -> (k/4, j/16, j%16, k%4)
+    i0 i1 = split T.i [_, 4]
+    j0 j1 = split T.j [_, 16]
+    k0 k1 = split T.k [_, 4]
+    reorder T (i0 j0 k0 i1 j1 k1)
+    C = cache_write T local
+    reverse_compute_at C T.j0
+    vectorize C.j
+    unroll C.i
+    decompose_reduction T.k0
+    vectorize T_init.j1
+    unroll T_init.i1
+    tensorize T.j1 vpdpbusd
+    unroll T_o.i1
+    parallel T_o.i0)");
+  INFO(r.lowered << r.assembly);
+  CHECK(r.difference == "");
+  CHECK(count(r.assembly, "vpdpbusd") == 4);  // the register tile's rows
+  CHECK(count(r.assembly, "gather") == 0);
+  CHECK_FALSE(
+      std::regex_search(r.assembly, std::regex("vpdpbusd\\S*\\s+[^\\n]*rsp")));  // sums stay in registers
+}
+
+TEST_CASE("operands that don't lie dense are gathered, and still right") {
+  if (!has("vpdpbusd")) return;
+  const Run r = run(kBytes, R"(
+    j0 j1 = split T.j [_, 16]
+    k0 k1 = split T.k [_, 4]
+    reorder T (i j0 k0 j1 k1)
+    decompose_reduction T.k0
+    tensorize T.j1 vpdpbusd)");
+  INFO(r.lowered);
+  CHECK(r.difference == "");
+  CHECK(count(r.assembly, "vpdpbusd") == 1);
+}
+
+TEST_CASE("sizes that don't divide are padded, then tensorized") {
+  if (!has("vpdpbusd")) return;
+  std::string text = kBytes;
+  for (const auto& [from, to] : {std::pair{"[64,64], const", "[5,10], const"},
+                                 {"i8[64,64]", "i8[10,20]"},
+                                 {"i32[64,64]", "i32[5,20]"},
+                                 {"i in 64, j in 64, k in 64", "i in 5, j in 20, k in 10"},
+                                 {"S 64 = i", "S 5 = i"},
+                                 {"S 64 = j", "S 20 = j"},
+                                 {"R 64 = k", "R 10 = k"}})
+    text.replace(text.find(from), std::string(from).size(), to);
+  const Run r = run(text, R"(
+    pad_einsum T [1, 16, 4]
+    transform_layout B_pad (k, j) -> (k/4, j/16, j%16, k%4)
+    j0 j1 = split T.j [_, 16]
+    k0 k1 = split T.k [_, 4]
+    reorder T (i j0 k0 j1 k1)
+    decompose_reduction T.k0
+    tensorize T.j1 vpdpbusd)");
+  INFO(r.lowered);
+  CHECK(r.difference == "");
+  CHECK(count(r.assembly, "vpdpbusd") == 1);
+}
+
+TEST_CASE("an outer product of f32 by rows") {
+  if (!has("fma_row16")) return;
+  const Run r = run(kFloats, R"(
+    j0 j1 = split T.j [_, 16]
+    reorder T (i j0 k j1)
+    decompose_reduction T.k
+    tensorize T.j1 fma_row16)");
+  INFO(r.lowered);
+  CHECK(r.difference == "");
+  CHECK(count(r.assembly, "vfmadd") >= 1);
+}
+
+TEST_CASE("a user's own instructions: an expansion, and LLVM's intrinsic by name") {
+  const Run expanded = run(kFloats, R"(
+    j0 j1 = split T.j [_, 8]
+    k0 k1 = split T.k [_, 4]
+    reorder T (i j0 k0 k1 j1)
+    decompose_reduction T.k0
+    tensorize T.k1 dot4 )" + kOwn);
+  INFO(expanded.lowered);
+  CHECK(expanded.difference == "");
+  CHECK(count(expanded.lowered, "fma(") == 4);  // the four terms, side by side
+  const Run row = run(kFloats, R"(
+    j0 j1 = split T.j [_, 8]
+    reorder T (i j0 k j1)
+    decompose_reduction T.k
+    tensorize T.j1 row8 )" + kOwn);
+  INFO(row.lowered);
+  CHECK(row.difference == "");
+  CHECK(count(row.lowered, "llvm.fma.v8f32") == 1);
+}
+
+TEST_CASE("what a target can't do is said, with what it can") {
+  const PrimFunc f = apply(parse_func(kBytes), parse_trace(R"(
+    j0 j1 = split T.j [_, 16]
+    k0 k1 = split T.k [_, 4]
+    reorder T (i j0 k0 j1 k1)
+    decompose_reduction T.k0
+    tensorize T.j1 vpdpbusd)"));
+  CHECK_THROWS_WITH(lower(f, parse_target("x86-64-v4")),
+                    Catch::Contains("`vpdpbusd` can't be used for x86-64-v4") &&
+                        Catch::Contains("it needs avx512vnni") && Catch::Contains("fma_row16"));
+  CHECK_THROWS_WITH(lower(f, parse_target("cuda:sm_90")),
+                    Catch::Contains("it is a CPU's") && Catch::Contains("mma_m16n8k16"));
+  // What was changed inside afterwards is no longer the instruction.
+  const PrimFunc changed = apply(f, parse_trace("split T.j1 [_, 8]"));
+  CHECK_THROWS_WITH(lower(changed, host_target()),
+                    Catch::Contains("no longer is: the instruction has 2 loops"));
+}
