@@ -52,6 +52,7 @@ const std::map<std::string, std::string> kHeaderPart = {
     {"check", "ir"},
     {"simplify", "ir"},
     {"interpret", "ir"},
+    {"instruction", "ir"},
     {"graph", "ops"},
     {"ops", "ops"},
     {"npz", "graph"},
