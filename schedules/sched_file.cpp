@@ -8,7 +8,7 @@
 #include <set>
 #include <sstream>
 
-#include "schedules/library_sched.h"
+#include "nestor/embedded.h"
 
 namespace nestor {
 
@@ -154,7 +154,7 @@ void Reader::read(std::string_view text, const std::string& file, bool only_defi
 const Definitions& library_definitions() {
   static const Definitions all = [] {
     Reader r;
-    for (const LibrarySched& f : library_sched_files()) r.read(f.text, f.name, true);
+    for (const EmbeddedFile& f : definition_files()) r.read(f.text, "library/" + std::string(f.name), true);
     return r.definitions;
   }();
   return all;

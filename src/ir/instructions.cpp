@@ -6,11 +6,11 @@
 #include <mutex>
 #include <sstream>
 
+#include "nestor/embedded.h"
 #include "nestor/instruction.h"
 #include "nestor/nearest.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
-#include "src/ir/instruction_texts.h"
 
 namespace nestor {
 
@@ -41,8 +41,9 @@ void add(Table& table, Instruction i) {
 Table& table() {
   static Table* t = [] {
     auto* made = new Table;
-    for (const InstructionText& text : builtin_instruction_texts())
-      for (Instruction& i : parse_instructions(text.text, text.file)) add(*made, std::move(i));
+    for (const EmbeddedFile& file : instruction_files())
+      for (Instruction& i : parse_instructions(file.text, "schedules/instructions/" + std::string(file.name)))
+        add(*made, std::move(i));
     return made;
   }();
   return *t;

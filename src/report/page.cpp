@@ -1,10 +1,17 @@
 #include "src/report/page.h"
 
+#include "nestor/embedded.h"
 #include "nestor/error.h"
 
 namespace nestor::report {
 
 namespace {
+
+std::string_view page_file(std::string_view name) {
+  for (const EmbeddedFile& f : page_files())
+    if (f.name == name) return f.text;
+  throw InternalError("the report's page has no file " + std::string(name));
+}
 
 std::string escaped(const std::string& text) {
   std::string out;

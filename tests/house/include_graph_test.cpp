@@ -40,6 +40,7 @@ const std::map<std::string, Names> kMayInclude = {
 // the vocabulary (no part) may be included by all.
 const std::map<std::string, std::string> kHeaderPart = {
     {"dtype", ""},
+    {"embedded", ""},
     {"error", ""},
     {"files", ""},
     {"half", ""},

@@ -1,0 +1,17 @@
+# nestor_embed_files(target function folder pattern): the files of a folder, as they are, in the program. `function` gives
+# them by name (include/nestor/embedded.h); it is declared where it is called.
+function(nestor_embed_files target function folder pattern)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/${pattern})
+  set(blobs "")
+  set(rows "")
+  foreach(file ${files})
+    cmake_path(GET file FILENAME name)
+    string(MAKE_C_IDENTIFIER "${function}_${name}" symbol)
+    string(APPEND blobs "NESTOR_BLOB(${symbol}, \"${file}\")\n")
+    string(APPEND rows "      {\"${name}\", {${symbol}_begin, ${symbol}_end}},\n")
+  endforeach()
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${function}.cpp)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/embed.cpp.in ${source} @ONLY)
+  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${files}")
+  target_sources(${target} PRIVATE ${source})
+endfunction()

@@ -1,0 +1,17 @@
+// Files that the build put into the program (cmake/embed.cmake), in order of name.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace nestor {
+
+struct EmbeddedFile {
+  std::string_view name;  // without its folder
+  std::string_view text;
+};
+const std::vector<EmbeddedFile>& instruction_files();  // schedules/instructions/*.nest
+const std::vector<EmbeddedFile>& definition_files();   // schedules/library/*.sched
+const std::vector<EmbeddedFile>& page_files();         // src/report/page/*
+
+}  // namespace nestor
