@@ -47,7 +47,9 @@ Primitive annotate_row() {
   return {"annotate",
           "",
           {{ArgKind::target, "T.i | T"}},
-          {{"*", "VALUE", "an integer, a word or a quoted text"}},
+          {{"*", "VALUE",
+            "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores of whole "
+            "aligned vectors then bypass the caches"}},
           "A loop or block carries a value under a key, for lowering or the tuner to read.",
           {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
           {examples::kGrid, "annotate Y.i prefer=2"},

@@ -171,6 +171,13 @@ class RandomIr {
 
   Expr vector_only(Type type, int depth) {
     const Type scalar = type.with_lanes(1);
+    if (chance(30)) {
+      const Type from = type.with_lanes(lanes());
+      std::vector<int64_t> picked;
+      for (int i = 0; i < type.lanes; ++i) picked.push_back(below(2 * from.lanes));
+      Expr a = expr(from, depth);
+      return make::shuffle(std::move(a), expr(from, depth), std::move(picked));
+    }
     const bool can_ramp = !is_bool(type.dtype) && chance(50);
     if (can_ramp) return make::ramp(expr(scalar, depth), expr(scalar, depth), type.lanes);
     return make::broadcast(expr(scalar, depth), type.lanes);
@@ -337,7 +344,8 @@ class RandomIr {
       return make::update(op, d.buffer, std::move(at), expr(value, options_.expr_depth));
     }
     Expr mask = value.is_vector() && chance(40) ? condition(value.lanes, 2) : Expr();
-    return make::store(d.buffer, std::move(at), expr(value, options_.expr_depth), std::move(mask));
+    Expr stored = expr(value, options_.expr_depth);
+    return make::store(d.buffer, std::move(at), std::move(stored), std::move(mask), chance(10));
   }
 
   RandomIrOptions options_;

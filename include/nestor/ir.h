@@ -192,9 +192,17 @@ struct VectorReduce {  // the lanes of a folded to one scalar by op, as a balanc
   static constexpr auto fields() { return std::make_tuple(&VectorReduce::op, &VectorReduce::a); }
 };
 
+struct Shuffle {  // lane i is lane `lanes[i]` of a followed by b, two vectors of one type
+  Expr a, b;
+  std::vector<int64_t> lanes;
+  static constexpr auto fields() { return std::make_tuple(&Shuffle::a, &Shuffle::b, &Shuffle::lanes); }
+};
+
 struct ExprNode {
   Type type;
-  std::variant<IntImm, FloatImm, VarRef, Load, Binary, Unary, Select, Cast, Call, Let, Ramp, Broadcast, VectorReduce> v;
+  std::variant<IntImm, FloatImm, VarRef, Load, Binary, Unary, Select, Cast, Call, Let, Ramp, Broadcast, VectorReduce,
+               Shuffle>
+      v;
 };
 
 // ---- Buffers ---------------------------------------------------------------------------------------------------
@@ -275,9 +283,10 @@ struct Store {
   Buffer buffer;
   std::vector<Expr> indices;
   Expr value;
-  Expr mask;  // null: all lanes (lowered, vector)
+  Expr mask;               // null: all lanes (lowered, vector)
+  bool streaming = false;  // lowered: past the caches where the machine can; changes nothing but the time
   static constexpr auto fields() {
-    return std::make_tuple(&Store::buffer, &Store::indices, &Store::value, &Store::mask);
+    return std::make_tuple(&Store::buffer, &Store::indices, &Store::value, &Store::mask, &Store::streaming);
   }
 };
 struct Update {  // buffer[indices] op= value
@@ -385,12 +394,13 @@ Expr let(Var var, Expr value, Expr body);
 Expr ramp(Expr base, Expr stride, int lanes);
 Expr broadcast(Expr a, int lanes);  // a itself where lanes is 1
 Expr vector_reduce(ReduceOp op, Expr a);
+Expr shuffle(Expr a, Expr b, std::vector<int64_t> lanes);
 
 Stmt seq(std::vector<Stmt> stmts);  // flattens; the statement itself where there is only one
 Stmt loop(Var var, Expr extent, Stmt body, ForKind kind = ForKind::serial, ThreadTag thread = ThreadTag::none,
           Annotations annotations = {});
 Stmt block(Block block);
-Stmt store(Buffer b, std::vector<Expr> indices, Expr value, Expr mask = {});
+Stmt store(Buffer b, std::vector<Expr> indices, Expr value, Expr mask = {}, bool streaming = false);
 Stmt update(ReduceOp op, Buffer b, std::vector<Expr> indices, Expr value);
 Stmt if_then(Expr cond, Stmt then_case, Stmt else_case = {});
 Stmt alloc(BufferDecl decl, Stmt body);

@@ -221,7 +221,8 @@ CudaText CudaWriter::text_of(const Expr& e) {
       },
       [&](const Ramp&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); },
       [&](const Broadcast&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); },
-      [&](const VectorReduce&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); });
+      [&](const VectorReduce&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); },
+      [&](const Shuffle&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); });
 }
 
 CudaText CudaWriter::helper(const std::string& name, const std::vector<Expr>& args, const std::string& type) {

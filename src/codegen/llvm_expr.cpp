@@ -107,7 +107,11 @@ llvm::Value* ExprEmitter::emit(const Expr& e) {
         return b_.CreateAdd(splat(emit(r.base), t.lanes), steps);
       },
       [&](const Broadcast& x) { return splat(emit(x.a), t.lanes); },
-      [&](const VectorReduce& r) { return reduce(r); });
+      [&](const VectorReduce& r) { return reduce(r); },
+      [&](const Shuffle& s) -> llvm::Value* {
+        llvm::Value* a = emit(s.a);
+        return b_.CreateShuffleVector(a, emit(s.b), std::vector<int>(s.lanes.begin(), s.lanes.end()));
+      });
 }
 
 llvm::Value* ExprEmitter::splat(llvm::Value* v, int lanes) {

@@ -39,6 +39,10 @@ class ExprEmitter {
   llvm::Value* value_of(const Var& v) const;
   llvm::Value* base_of(const Buffer& b) const;  // InternalError for one in registers
   bool is_bound(const Var& v) const { return vars_.count(v) != 0; }
+  bool has_memory(const Buffer& b) const { return memory_.count(b) != 0; }
+  // From now on streaming stores bypass the caches, if whole vectors lie at multiples of their size from a buffer's
+  // beginning; the caller has seen to it that buffers begin at multiples of 64 bytes.
+  void allow_streaming(bool allowed) { streaming_ = allowed; }
   bool is_nonnegative(const Expr& e) const;  // an i64, provably by its form
 
   llvm::Type* value_type(Type t) const;
@@ -87,6 +91,7 @@ class ExprEmitter {
     Expr let;
   };
   llvm::IRBuilder<>& b_;
+  bool streaming_ = false;
   std::unordered_map<Var, Binding> vars_;
   std::unordered_map<Buffer, llvm::Value*> memory_;
   std::unordered_map<Buffer, std::vector<llvm::AllocaInst*>> registers_;

@@ -2,10 +2,18 @@
 // parameter of its own: that is the one place where LLVM believes `noalias`. A parallel loop is outlined the
 // same way: its task NAME.parN unpacks a struct of captured values and calls NAME.parN.body. The bodies are
 // never inlined, since inlining would trade the parameters for metadata.
+//
+// Stores past the caches must be aligned, and nobody promises that a caller's tensors are: an outermost loop that
+// holds such stores is emitted twice, and which of the two runs is decided by the addresses.
 #include "llvm_func.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "alloc_plan.h"
 #include "llvm_expr.h"
@@ -51,6 +59,15 @@ class Captures : public Walker {
   Var loop_var_;
   std::unordered_set<const void*> seen_;
 };
+
+bool has_parallel(const Stmt& s) {
+  bool found = false;
+  for_each_stmt(s, [&](const Stmt& inner) {
+    const auto* f = inner.as<For>();
+    found = found || (f && f->kind == ForKind::parallel);
+  });
+  return found;
+}
 
 // Shared by the kernel and the tasks made of its parallel loops.
 struct KernelContext {
@@ -106,6 +123,8 @@ class Emitter {
     if (k_.lines) b_.SetCurrentDebugLocation(k_.lines->at(s, f_));
   }
   void count(const Var& var, llvm::Value* begin, llvm::Value* end, bool runs, const Stmt& body);
+  // `emit` emits `body`; twice, where streaming stores in it may or may not be aligned.
+  void by_alignment(const Stmt& body, const std::function<void()>& emit);
 
  private:
   void loop(const Stmt& s, const For& f);
@@ -120,6 +139,7 @@ class Emitter {
   llvm::IRBuilder<> b_;
   ExprEmitter expr_;
   llvm::Value *workspace_ = nullptr, *pool_ = nullptr, *slice_ = nullptr;
+  bool alignment_known_ = false;  // or of no interest
 };
 
 llvm::AllocaInst* Emitter::in_entry(llvm::Type* type, uint64_t count, const std::string& name) {
@@ -204,6 +224,7 @@ void Emitter::loop(const Stmt& s, const For& f) {
   }
   const auto extent = as_int(f.extent);
   if (extent && *extent <= 0) return;
+  if (!alignment_known_ && (slice_ || !has_parallel(f.body))) return by_alignment(f.body, [&] { loop(s, f); });
   if (extent && *extent == 1) {
     expr_.bind(f.var, b_.getInt64(0), true, Expr(0));
     return stmt(f.body);
@@ -240,6 +261,40 @@ void Emitter::count(const Var& var, llvm::Value* begin, llvm::Value* end, bool r
   id->replaceOperandWith(0, id);
   back->setMetadata(llvm::LLVMContext::MD_loop, id);
   b_.SetInsertPoint(after);
+}
+
+void Emitter::by_alignment(const Stmt& body, const std::function<void()>& emit) {
+  std::vector<Buffer> streamed;
+  for_each_stmt(body, [&](const Stmt& s) {
+    const auto* st = s.as<Store>();
+    if (!st || !st->streaming || !expr_.has_memory(st->buffer)) return;
+    if (std::find(streamed.begin(), streamed.end(), st->buffer) == streamed.end()) streamed.push_back(st->buffer);
+  });
+  const bool known = std::exchange(alignment_known_, true);
+  if (streamed.empty()) {
+    emit();
+  } else {
+    llvm::LLVMContext& c = b_.getContext();
+    llvm::Value* bits = b_.getInt64(0);
+    for (const Buffer& b : streamed) bits = b_.CreateOr(bits, b_.CreatePtrToInt(expr_.base_of(b), b_.getInt64Ty()));
+    llvm::Value* aligned = b_.CreateICmpEQ(b_.CreateAnd(bits, b_.getInt64(63)), b_.getInt64(0));
+    llvm::BasicBlock* yes = llvm::BasicBlock::Create(c, "aligned", f_);
+    llvm::BasicBlock* no = llvm::BasicBlock::Create(c, "unaligned", f_);
+    llvm::BasicBlock* after = llvm::BasicBlock::Create(c, "streamed", f_);
+    b_.CreateCondBr(aligned, yes, no);
+    b_.SetInsertPoint(yes);
+    expr_.allow_streaming(true);
+    emit();
+    // What other threads see after the loop includes what has bypassed the caches.
+    if (k_.target.arch() == "x86_64") b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+    b_.CreateBr(after);
+    b_.SetInsertPoint(no);
+    expr_.allow_streaming(false);
+    emit();
+    b_.CreateBr(after);
+    b_.SetInsertPoint(after);
+  }
+  alignment_known_ = known;
 }
 
 void Emitter::if_then(const If& i) {
@@ -307,7 +362,7 @@ llvm::Function* Emitter::outline(const Stmt& s, const For& f, const Captures& ca
   llvm::Value* offset = b.CreateAdd(before, b.getInt64(static_cast<uint64_t>(k_.plan.serial_bytes)));
   inner.set_memory(workspace, nullptr, b.CreateInBoundsGEP(b.getInt8Ty(), workspace, offset));
   inner.stand_at(s);
-  inner.count(f.var, body->getArg(0), body->getArg(1), false, f.body);
+  inner.by_alignment(f.body, [&] { inner.count(f.var, body->getArg(0), body->getArg(1), false, f.body); });
   b.CreateRetVoid();
 
   llvm::Function* task = new_function(k_, name, none, {ptr, i64, i64, i32}, false);

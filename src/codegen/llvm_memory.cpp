@@ -14,6 +14,15 @@ llvm::Align align_of(DType t) {
   return llvm::Align(static_cast<uint64_t>(bytes_of(t)));
 }
 
+// Provably by its form.
+bool is_multiple(const Expr& e, int64_t of) {
+  if (const auto value = as_int(e)) return *value % of == 0;
+  const auto* b = e.as<Binary>();
+  if (!b) return false;
+  if (b->op == BinaryOp::add || b->op == BinaryOp::sub) return is_multiple(b->a, of) && is_multiple(b->b, of);
+  return b->op == BinaryOp::mul && (is_multiple(b->a, of) || is_multiple(b->b, of));
+}
+
 }  // namespace
 
 llvm::Type* ExprEmitter::storage_type(Type t) const {
@@ -169,10 +178,19 @@ void ExprEmitter::store(const Store& s) {
     llvm::Value* p = address(s.buffer, backward ? ramp->base - (t.lanes - 1) : ramp->base, !mask);
     if (backward) value = reverse(value, t.lanes);
     if (backward && mask) mask = reverse(mask, t.lanes);
-    if (mask)
+    if (mask) {
       b_.CreateMaskedStore(value, p, align, mask);
-    else
-      b_.CreateAlignedStore(value, p, align);
+      return;
+    }
+    const auto bytes = static_cast<uint64_t>(t.lanes * bytes_of(t.dtype));
+    const bool whole = bytes == 16 || bytes == 32 || bytes == 64;
+    if (s.streaming && streaming_ && whole && !backward && is_multiple(ramp->base, t.lanes)) {
+      llvm::Metadata* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+      b_.CreateAlignedStore(value, p, llvm::Align(bytes))
+          ->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(b_.getContext(), one));
+      return;
+    }
+    b_.CreateAlignedStore(value, p, align);
     return;
   }
   llvm::Value* at = b_.CreateGEP(storage_type(t.with_lanes(1)), base_of(s.buffer), emit(index));

@@ -164,7 +164,13 @@ std::string type_problem(const Expr& e) {
           return "a broadcast of " + print_type(b.a.type()) + " to " + print_type(type);
         return must("the broadcast", b.a.type().with_lanes(type.lanes), type);
       },
-      [&](const VectorReduce& r) { return must("the result", r.a.type().with_lanes(1), type); });
+      [&](const VectorReduce& r) { return must("the result", r.a.type().with_lanes(1), type); },
+      [&](const Shuffle& s) -> std::string {
+        if (!(s.a.type() == s.b.type()) || !s.a.type().is_vector()) return are("the sides of a shuffle", s.a, s.b);
+        for (const int64_t l : s.lanes)
+          if (l < 0 || l >= 2 * s.a.type().lanes) return "lane " + std::to_string(l) + " of a shuffle";
+        return must("the shuffle", s.a.type().with_lanes(static_cast<int>(s.lanes.size())), type);
+      });
 }
 
 std::string type_problem(const Stmt& s) {

@@ -101,7 +101,8 @@ int32_t Compiler::expr(const Expr& e) {
         out_.code.back().extra = static_cast<int32_t>(v.op);
         out_.code.back().dtype = t.dtype;
         return dst;
-      });
+      },
+      [&](const Shuffle& s) { return shuffle(s, n); });
 }
 
 void Compiler::wrap(Type t, int32_t place) {
@@ -152,6 +153,23 @@ int32_t Compiler::select(const Select& s, int n) {
   land(to_else);
   compute(move_handler(), dst, n, expr(s.b));
   land(to_end);
+  return dst;
+}
+
+// Lanes that stay next to each other move together.
+int32_t Compiler::shuffle(const Shuffle& s, int n) {
+  const int32_t a = expr(s.a), b = expr(s.b), dst = fresh(n);
+  const int64_t from = s.a.type().lanes;
+  for (int begin = 0, end = 0; begin < n; begin = end) {
+    const int64_t first = s.lanes[static_cast<size_t>(begin)];
+    const auto follows = [&](int at) {
+      const int64_t lane = first + (at - begin);
+      return s.lanes[static_cast<size_t>(at)] == lane && lane != from;
+    };
+    for (end = begin + 1; end < n && follows(end);) ++end;
+    const auto place = static_cast<int32_t>(first < from ? a + first : b + first - from);
+    compute(move_handler(), dst + begin, end - begin, place);
+  }
   return dst;
 }
 

@@ -170,6 +170,13 @@ Expr vector_reduce(ReduceOp op, Expr a) {
   return node(t, VectorReduce{op, std::move(a)});
 }
 
+Expr shuffle(Expr a, Expr b, std::vector<int64_t> lanes) {
+  NESTOR_CHECK(a.type() == b.type() && a.type().is_vector() && lanes.size() > 1) << "a shuffle of two kinds of vectors";
+  for (const int64_t l : lanes) NESTOR_CHECK(0 <= l && l < 2 * a.type().lanes) << "a shuffle of lane " << l;
+  const Type t = a.type().with_lanes(static_cast<int>(lanes.size()));
+  return node(t, Shuffle{std::move(a), std::move(b), std::move(lanes)});
+}
+
 Stmt seq(std::vector<Stmt> stmts) {
   std::vector<Stmt> flat;
   for (Stmt& s : stmts) {
@@ -196,11 +203,11 @@ Stmt block(Block b) {
   return node(std::move(b));
 }
 
-Stmt store(Buffer b, std::vector<Expr> indices, Expr value, Expr mask) {
+Stmt store(Buffer b, std::vector<Expr> indices, Expr value, Expr mask, bool streaming) {
   const Type t = value.type();
   NESTOR_CHECK(t.dtype == b->type.dtype) << "a " << name_of(t.dtype) << " stored to " << b->name;
   for (const Expr& i : indices) NESTOR_CHECK(i.dtype() == DType::i64) << "an index of " << b->name << " is not i64";
-  return node(Store{std::move(b), std::move(indices), std::move(value), std::move(mask)});
+  return node(Store{std::move(b), std::move(indices), std::move(value), std::move(mask), streaming});
 }
 
 Stmt update(ReduceOp op, Buffer b, std::vector<Expr> indices, Expr value) {

@@ -233,6 +233,7 @@ Expr Parser::call() {
     if (name.text == std::string("reduce_") + word_of(op))
       return make::vector_reduce(op, arguments(name, 1)[0]);
   if (name.text == "ramp") return call_ramp(name);
+  if (name.text == "shuffle") return call_shuffle(name);
   if (Type type; parse_type(name.text, type)) {
     Expr a = arguments(name, 1)[0];
     if (a.type().lanes != type.lanes)
@@ -250,8 +251,8 @@ Expr Parser::call() {
   if (name.text == info(Intrinsic::bitcast).name) return call_bitcast(name);
   if (name.text == info(Intrinsic::instruction).name) return call_instruction(name);
   if (const auto fn = parse_intrinsic(name.text)) return call_intrinsic(name, *fn);
-  std::vector<std::string> known = {"min",        "max",        "ramp",      "reduce_add",
-                                    "reduce_mul", "reduce_max", "reduce_min"};
+  std::vector<std::string> known = {"min",        "max",        "ramp",       "shuffle",
+                                    "reduce_add", "reduce_mul", "reduce_max", "reduce_min"};
   for (int i = 0; i <= static_cast<int>(Intrinsic::instruction); ++i)
     known.push_back(info(static_cast<Intrinsic>(i)).name);
   for (const std::string_view dtype : kDTypeNames) known.emplace_back(dtype);
@@ -283,6 +284,26 @@ Expr Parser::call_ramp(const Token& name) {
                    describe(stride.type()));
   grow(name, 1 + std::max(height, height_));
   return make::ramp(std::move(base), std::move(stride), lanes);
+}
+
+// shuffle(a, b, [lane,...]): lanes of a, then of b
+Expr Parser::call_shuffle(const Token& name) {
+  expect("(", "after `shuffle`");
+  Expr a = expr();
+  const int height = height_;
+  expect(",", "after the first vector");
+  Expr b = expr();
+  expect(",", "after the second vector");
+  if (!(a.type() == b.type()) || !a.type().is_vector())
+    fail(name, "a shuffle needs two vectors of one type, these are " + describe(a.type()) + " and " +
+                   describe(b.type()));
+  std::vector<int64_t> lanes;
+  comma_list("[", "]", "the lanes", [&] { lanes.push_back(integer("a lane", 0, 2 * a.type().lanes - 1)); });
+  expect(")", "after the lanes");
+  if (lanes.size() < 2 || lanes.size() > static_cast<size_t>(kMaxLanes))
+    fail(name, "a vector has 2 to " + std::to_string(kMaxLanes) + " lanes");
+  grow(name, 1 + std::max(height, height_));
+  return make::shuffle(std::move(a), std::move(b), std::move(lanes));
 }
 
 Expr Parser::call_bitcast(const Token& name) {

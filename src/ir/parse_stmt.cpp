@@ -173,6 +173,7 @@ Stmt Parser::store_or_update() {
   const Declared& d = find_buffer(name);
   std::vector<Expr> at = indices(name, d);
   Expr m = mask(index_lanes(name, d.buffer, at));
+  const bool streaming = accept("streaming");
   const Token op = take();
   std::optional<ReduceOp> reduce;
   if (is(op, "+=")) reduce = ReduceOp::add;
@@ -183,7 +184,7 @@ Stmt Parser::store_or_update() {
     fail(op, "expected `=` after " + quoted(std::string(name.text) + "[...]") + ", found " + quoted(op.text),
          other ? "reductions are += *= max= min=" : "");
   }
-  if (reduce && m) fail(op, "an update has no mask");
+  if (reduce && (m || streaming)) fail(op, m ? "an update has no mask" : "an update can't be streaming");
   const Token value_at = peek();
   Expr value = expr();
   const DType dtype = d.buffer->type.dtype;
@@ -193,7 +194,7 @@ Stmt Parser::store_or_update() {
              describe(value.type()),
          "write " + std::string(name_of(dtype)) + "(...) to convert");
   if (reduce) return make::update(*reduce, d.buffer, std::move(at), std::move(value));
-  return make::store(d.buffer, std::move(at), std::move(value), std::move(m));
+  return make::store(d.buffer, std::move(at), std::move(value), std::move(m), streaming);
 }
 
 Stmt Parser::evaluate() {

@@ -98,6 +98,7 @@ class Parser {
   Expr special_float(bool negative);  // inf_f32, nan_f32; null where the next token is none
   Expr call();
   Expr call_ramp(const Token& name);
+  Expr call_shuffle(const Token& name);
   Expr call_intrinsic(const Token& name, Intrinsic fn);
   Expr call_bitcast(const Token& name);
   Expr call_instruction(const Token& name);

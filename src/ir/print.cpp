@@ -187,7 +187,7 @@ void Printer::statement(const Stmt& s) {
       [&](const If& i) { if_chain(s, i); },
       [&](const Store& st) {
         destination(st.buffer, st.indices, st.mask);
-        put(" = ");
+        put(st.streaming ? " streaming = " : " = ");
         expr(st.value);
         span(s.get(), from);
       },

@@ -137,7 +137,7 @@ int precedence_of(const Expr& e) {
       [](const Select&) -> int { return kOpen; }, [](const Cast&) -> int { return kPrimary; },
       [](const Call&) -> int { return kPrimary; }, [](const Let&) -> int { return kOpen; },
       [](const Ramp&) -> int { return kPrimary; }, [](const Broadcast&) -> int { return kPrimary; },
-      [](const VectorReduce&) -> int { return kPrimary; });
+      [](const VectorReduce&) -> int { return kPrimary; }, [](const Shuffle&) -> int { return kPrimary; });
 }
 
 bool is_literal(const Expr& e) {
@@ -217,6 +217,12 @@ void Printer::node(const Expr& e) {
         put("reduce_" + std::string(word_of(r.op)) + "(");
         expr(r.a);
         put(")");
+      },
+      [&](const Shuffle& s) {
+        put("shuffle(");
+        list({s.a, s.b}, ", ");
+        for (size_t i = 0; i < s.lanes.size(); ++i) put((i ? "," : ", [") + std::to_string(s.lanes[i]));
+        put("])");
       });
 }
 

@@ -64,7 +64,7 @@ Expr Simplifier::scalar_rules(const Expr& e) {
       [&](const Select& s) { return select(e, s); }, [&](const Cast& c) { return cast(e, expr(c.a)); },
       [&](const Call&) { return fold_call(children(e)); }, [&](const Let&) { return let(e); },
       [&](const Ramp&) { return children(e); }, [&](const Broadcast&) { return children(e); },
-      [&](const VectorReduce&) { return children(e); });
+      [&](const VectorReduce&) { return children(e); }, [&](const Shuffle&) { return children(e); });
 }
 
 namespace {

@@ -86,7 +86,7 @@ class StmtSimplifier : public Rewriter {
   Stmt store(const Stmt& s) {
     const auto* st = s.as<Store>();
     if (!st || !st->mask) return s;
-    if (is_const_int(st->mask, 1)) return make::store(st->buffer, st->indices, st->value);
+    if (is_const_int(st->mask, 1)) return make::store(st->buffer, st->indices, st->value, {}, st->streaming);
     if (is_const_int(st->mask, 0)) return {};
     return s;
   }

@@ -53,7 +53,8 @@ class Widener {
         [&](const Let& l) { return make::let(var(l.var), expr(l.value), expr(l.body)); },
         [&](const Ramp& r) { return make::ramp(expr(r.base), expr(r.stride), e.type().lanes); },
         [&](const Broadcast& b) { return make::broadcast(expr(b.a), e.type().lanes); },
-        [&](const VectorReduce& v) { return make::vector_reduce(v.op, expr(v.a)); });
+        [&](const VectorReduce& v) { return make::vector_reduce(v.op, expr(v.a)); },
+        [&](const Shuffle& s) { return make::shuffle(expr(s.a), expr(s.b), s.lanes); });
   }
 
   Stmt stmt(const Stmt& s) {
@@ -80,7 +81,7 @@ class Widener {
           return make::block(std::move(out));
         },
         [&](const Store& st) {
-          return make::store(buffer(st.buffer), all(st.indices), expr(st.value), expr(st.mask));
+          return make::store(buffer(st.buffer), all(st.indices), expr(st.value), expr(st.mask), st.streaming);
         },
         [&](const Update& u) { return make::update(u.op, buffer(u.buffer), all(u.indices), expr(u.value)); },
         [&](const If& i) { return make::if_then(expr(i.cond), stmt(i.then_case), stmt(i.else_case)); },

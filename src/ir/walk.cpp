@@ -12,6 +12,12 @@ template <class F>
 void visit_field(const IterVar& i, F&& f);
 template <class F>
 bool map_field(IterVar& i, F&& f);
+template <class F>
+void visit_field(const int64_t&, F&&) {}
+template <class F>
+bool map_field(int64_t&, F&&) {
+  return false;
+}
 
 // Calls f on every Expr and Stmt directly inside a field.
 template <class F>
@@ -189,7 +195,7 @@ struct Substituter : Rewriter {
     Stmt out = children(s);
     if (!buffers || !out) return out;
     if (const auto* st = out.as<Store>(); st && map(st->buffer) != st->buffer)
-      return make::store(map(st->buffer), st->indices, st->value, st->mask);
+      return make::store(map(st->buffer), st->indices, st->value, st->mask, st->streaming);
     if (const auto* u = out.as<Update>(); u && map(u->buffer) != u->buffer)
       return make::update(u->op, map(u->buffer), u->indices, u->value);
     if (const auto* a = out.as<Alloc>(); a && map(a->decl.buffer) != a->decl.buffer) {
@@ -275,7 +281,7 @@ struct FreshCopier : Rewriter {
           Stmt out = children(s);
           const auto* o = out.as<Store>();
           const auto it = buffers.find(st.buffer);
-          return it == buffers.end() ? out : make::store(it->second, o->indices, o->value, o->mask);
+          return it == buffers.end() ? out : make::store(it->second, o->indices, o->value, o->mask, o->streaming);
         },
         [&](const Update& u) {
           Stmt out = children(s);

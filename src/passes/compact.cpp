@@ -41,7 +41,7 @@ class Mover : public Rewriter {
     if (s.as<Block>()) return in_block(s);
     Stmt out = children(s);
     if (const auto* st = out.as<Store>(); st && placements.count(st->buffer))
-      return make::store(st->buffer, shifted(st->buffer, st->indices), st->value);
+      return make::store(st->buffer, shifted(st->buffer, st->indices), st->value, {}, st->streaming);
     if (const auto* u = out.as<Update>(); u && placements.count(u->buffer))
       return make::update(u->op, u->buffer, shifted(u->buffer, u->indices), u->value);
     if (const auto* loop = s.as<For>()) {

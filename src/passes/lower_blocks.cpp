@@ -1,12 +1,25 @@
 // Blocks become plain statements: iterators are replaced by their bindings, and what decides whether an
 // instance runs (every binding inside its domain, and `where`) becomes an If unless the ranges of the loops
-// prove it.
+// prove it. The stores of a block annotated `streaming` are marked so.
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
 
 namespace nestor::passes {
 
 namespace {
+
+struct Streaming : Rewriter {
+  Stmt stmt(const Stmt& s) override {
+    const auto* st = s.as<Store>();
+    return st ? make::store(st->buffer, st->indices, st->value, st->mask, true) : children(s);
+  }
+};
+
+bool is_streaming(const Block& b) {
+  const auto it = b.annotations.find("streaming");
+  const auto* value = it == b.annotations.end() ? nullptr : std::get_if<int64_t>(&it->second);
+  return value && *value != 0;
+}
 
 // Guards are asked for in the order of the iterators, `where` last: it may rely on them.
 class BlockLowering : public ScopedRewriter {
@@ -28,6 +41,7 @@ class BlockLowering : public ScopedRewriter {
     }
     if (block->where) require(substitute(block->where, bindings));
     Stmt body = substitute(block->body, bindings);
+    if (is_streaming(*block)) body = Streaming().stmt(body);
     if (guards.empty()) return stmt(body);
     Expr guard = conjunction(guards);
     body = assuming(guard, [&] { return stmt(body); });

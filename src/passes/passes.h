@@ -18,6 +18,7 @@ PrimFunc hoist_guards(const PrimFunc& f, const Target& target);
 PrimFunc vectorize(const PrimFunc& f, const Target& target);
 PrimFunc unroll(const PrimFunc& f, const Target& target);
 PrimFunc promote_local(const PrimFunc& f, const Target& target);
+PrimFunc transpose_tiles(const PrimFunc& f, const Target& target);
 PrimFunc contract_fma(const PrimFunc& f, const Target& target);
 PrimFunc share_loads(const PrimFunc& f, const Target& target);
 PrimFunc expand_math(const PrimFunc& f, const Target& target);

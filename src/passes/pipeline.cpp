@@ -44,6 +44,7 @@ const std::vector<Pass> kCpu = {
     {"unroll", "unrolled loops are their iterations", passes::unroll},
     {"simplify", kSimplified, run_simplify},
     {"promote_local", "local buffers are registers", passes::promote_local},
+    {"transpose_tiles", "tiles read or written along their columns are turned in registers", passes::transpose_tiles},
     {"contract_fma", "a*b + c is rounded once", passes::contract_fma},
     {"share_loads", "straight-line code loads each element once", passes::share_loads},
     {"expand_math", "exp and its kin of f32 are polynomials", passes::expand_math},

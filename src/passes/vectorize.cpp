@@ -90,9 +90,9 @@ class Piece : public ScopedRewriter {
       if (mask || value.type().is_vector())
         fail(loop_, "its iterations all write one element of " + st.buffer->name,
              "vectorize a spatial loop, or a loop around nothing but one reduction");
-      return make::store(st.buffer, {index}, value);
+      return make::store(st.buffer, {index}, value, {}, st.streaming);
     }
-    return make::store(st.buffer, {std::move(index)}, widener_.spread(value), mask);
+    return make::store(st.buffer, {std::move(index)}, widener_.spread(value), mask, st.streaming);
   }
 
   // Conjuncts that no lane changes stay a branch, the others join the mask. One that happens to be the same

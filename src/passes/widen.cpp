@@ -76,7 +76,7 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
         return make::let(v, std::move(value), widen(l.body, mask));
       },
       [&](const Ramp&) { return e; }, [&](const Broadcast&) { return e; },
-      [&](const VectorReduce&) { return e; });
+      [&](const VectorReduce&) { return e; }, [&](const Shuffle&) { return e; });
 }
 
 Expr Widener::load(const Load& l, const Expr& mask) {

@@ -92,7 +92,8 @@ Pair Expressions::eval(const Expr& e, Lets& lets) {
       },
       [&](const Ramp&) -> Pair { throw Unbounded{"vector expressions"}; },
       [&](const Broadcast&) -> Pair { throw Unbounded{"vector expressions"}; },
-      [&](const VectorReduce&) -> Pair { throw Unbounded{"vector expressions"}; });
+      [&](const VectorReduce&) -> Pair { throw Unbounded{"vector expressions"}; },
+      [&](const Shuffle&) -> Pair { throw Unbounded{"vector expressions"}; });
   if (!is_float(e.dtype())) return p;
   p.value = name(lets, p.value, "v");
   // An infinite value has no digits to lose, and inf * 0 would spread NaN.

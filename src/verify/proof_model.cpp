@@ -274,7 +274,7 @@ class ModelBuilder {
       for (const Expr& a : c->args) read(a, guard, exact);
       return;
     }
-    if (e.as<Let>() || e.as<Ramp>() || e.as<Broadcast>() || e.as<VectorReduce>())
+    if (e.as<Let>() || e.as<Ramp>() || e.as<Broadcast>() || e.as<VectorReduce>() || e.as<Shuffle>())
       throw Unmodelled{here() + ": " + print(e) + " is of a kind that the proof doesn't know"};
   }
 

@@ -34,6 +34,7 @@ class Grower {
       lets_.pop_back();
       return make::let(v, value, body);
     }
+    if (t.lanes > 1 && below(10) == 0) return shuffle(t, depth - 1);
     if (kinds_.vectors && t.lanes == 1 && below(10) == 0)
       return make::vector_reduce(static_cast<ReduceOp>(is_bool(t.dtype) ? 2 + below(2) : below(4)),
                                  grow(t.with_lanes(static_cast<int>(2 + below(16))), depth - 1));
@@ -45,6 +46,13 @@ class Grower {
  private:
   DType allowed(DType t) const {
     return !kinds_.halves && (t == DType::f16 || t == DType::bf16) ? DType::f32 : t;
+  }
+  Expr shuffle(Type t, int depth) {
+    const Type from = t.with_lanes(static_cast<int>(2 + below(16)));
+    std::vector<int64_t> lanes;
+    for (int i = 0; i < t.lanes; ++i) lanes.push_back(static_cast<int64_t>(below(2 * static_cast<uint64_t>(from.lanes))));
+    Expr a = grow(from, depth);
+    return make::shuffle(a, grow(from, depth), std::move(lanes));
   }
   Expr leaf(Type t) {
     for (const Var& v : lets_)

@@ -1,0 +1,175 @@
+// Tiles that are read along their columns are read along their rows and turned in registers; so are tiles
+// written.
+//
+// Where a block reads next to each other along one loop and writes next to each other along another, a
+// schedule that vectorizes one of the two and unrolls the other leaves here, in straight-line code, one
+// access per unrolled iteration whose lanes lie a whole row apart, each iteration's beside those of the one
+// before:
+//
+//   Y[ramp(0, 1, 16)] = X[ramp(0, 2048, 16)]         16 gathers: 256 cache accesses
+//   Y[ramp(512, 1, 16)] = X[ramp(1, 2048, 16)]
+//   ...                                          ->  16 loads X[ramp(i*2048, 1, 16)], 64 shuffles, 16 stores
+//
+// The same elements are touched, each once. Accesses with a stride of 2 to 4 that leave no gaps are told
+// apart from whole vectors in the same way. A run of stores is one unit: nothing that it stores to is also
+// read in it.
+#include <algorithm>
+
+#include "src/passes/passes.h"
+#include "src/passes/transpose_tile.h"
+
+namespace nestor::passes {
+
+namespace {
+
+// Loads that run whenever the statement does.
+class Finder : public Walker {
+ public:
+  explicit Finder(const std::vector<Buffer>& written) : written_(written) {}
+  std::vector<Item> found;
+
+  void expr(const Expr& e) override {
+    if (const auto* l = e.as<Load>()) {
+      if (std::find(written_.begin(), written_.end(), l->buffer) != written_.end() ||
+          l->buffer->type.is_vector())
+        return;
+      if (auto c = column_of(l->buffer, l->indices[0], l->mask); c && seen_.insert(e).second)
+        found.push_back({std::move(*c), e});
+      return;
+    }
+    if (const auto* s = e.as<Select>(); s && !s->cond.type().is_vector()) return expr(s->cond);
+    if (const auto* b = e.as<Binary>();
+        b && !e.type().is_vector() && (b->op == BinaryOp::logical_and || b->op == BinaryOp::logical_or))
+      return expr(b->a);
+    if (e.as<Let>()) return;
+    children(e);
+  }
+
+ private:
+  const std::vector<Buffer>& written_;
+  std::unordered_set<Expr, HashExpr, SameExpr> seen_;
+};
+
+class Turner : public Rewriter {
+ public:
+  Stmt stmt(const Stmt& s) override {
+    if (s.as<Store>()) {
+      const Stmt turned = turn({s});
+      return turned ? turned : s;
+    }
+    const auto* seq = s.as<Seq>();
+    if (!seq) return children(s);
+    std::vector<Stmt> out, run;
+    bool changed = false;
+    const auto flush = [&] {
+      if (run.empty()) return;
+      if (const Stmt turned = turn(run)) {
+        out.push_back(turned);
+        changed = true;
+      } else {
+        out.insert(out.end(), run.begin(), run.end());
+      }
+      run.clear();
+    };
+    for (const Stmt& inner : seq->stmts) {
+      if (inner.as<Store>()) {
+        run.push_back(inner);
+        continue;
+      }
+      flush();
+      out.push_back(stmt(inner));
+      changed = changed || !out.back().same_as(inner);
+    }
+    flush();
+    return changed ? make::seq(std::move(out)) : s;
+  }
+
+ private:
+  // The run with its tiles turned, or null where there are none.
+  static Stmt turn(const std::vector<Stmt>& run) {
+    std::vector<Buffer> written;
+    for (const Stmt& s : run) written.push_back(s.as<Store>()->buffer);
+    Finder finder(written);
+    for (const Stmt& s : run) finder.stmt(s);
+    const std::vector<Group> loads = groups_of(std::move(finder.found)), stores = stores_of(run);
+    if (loads.empty() && stores.empty()) return {};
+
+    std::vector<Stmt> out;
+    std::vector<BufferDecl> decls;
+    LoadReplacer replacer;
+    for (const Group& g : loads) {
+      Tile tile(g, out);
+      tile.load(replacer);
+      decls.push_back(tile.decl());
+    }
+    std::vector<Tile> tiles;
+    for (const Group& g : stores) tiles.emplace_back(g, out);
+    for (size_t at = 0; at < run.size(); ++at) {
+      const Stmt s = replacer.stmt(run[at]);
+      bool taken = false;
+      for (size_t t = 0; t < tiles.size(); ++t)
+        for (size_t m = 0; m < stores[t].size(); ++m)
+          if (stores[t][m].store == at) {
+            tiles[t].take(m, s.as<Store>()->value);
+            taken = true;
+          }
+      if (!taken) out.push_back(s);
+    }
+    for (size_t t = 0; t < tiles.size(); ++t) {
+      bool streaming = true;
+      for (const Item& i : stores[t]) streaming = streaming && run[i.store].as<Store>()->streaming;
+      tiles[t].store(streaming);
+      decls.push_back(tiles[t].decl());
+    }
+    Stmt s = make::seq(std::move(out));
+    for (size_t i = decls.size(); i-- > 0;) s = make::alloc(decls[i], std::move(s));
+    return s;
+  }
+
+  // Of a buffer that the run doesn't read, if all its stores go to different elements of one family: they can
+  // wait for each other.
+  static std::vector<Group> stores_of(const std::vector<Stmt>& run) {
+    std::vector<Item> items;
+    std::vector<Buffer> others;
+    for (size_t at = 0; at < run.size(); ++at) {
+      const auto* st = run[at].as<Store>();
+      if (st->buffer->type.is_vector()) continue;
+      if (auto c = column_of(st->buffer, st->indices[0], st->mask))
+        items.push_back({std::move(*c), {}, at});
+      else
+        others.push_back(st->buffer);
+    }
+    std::vector<Item> free;
+    for (const Item& i : items) {
+      bool alone = std::find(others.begin(), others.end(), i.column.buffer) == others.end();
+      for (const Stmt& s : run) alone = alone && !uses_value_of(s, i.column.buffer);
+      int64_t lowest = i.column.offset, highest = i.column.offset;
+      for (const Item& o : items) {
+        if (o.column.buffer != i.column.buffer) continue;
+        alone =
+            alone && o.column.joins(i.column) && (o.store == i.store || o.column.offset != i.column.offset);
+        lowest = std::min(lowest, o.column.offset);
+        highest = std::max(highest, o.column.offset);
+      }
+      if (alone && highest - lowest < std::abs(i.column.stride)) free.push_back(i);
+    }
+    return groups_of(std::move(free));
+  }
+
+  static bool uses_value_of(const Stmt& s, const Buffer& b) {
+    const auto* st = s.as<Store>();
+    bool used = uses_buffer(st->value, b) || (st->mask && uses_buffer(st->mask, b));
+    for (const Expr& i : st->indices) used = used || uses_buffer(i, b);
+    return used;
+  }
+};
+
+}  // namespace
+
+PrimFunc transpose_tiles(const PrimFunc& f, const Target&) {
+  PrimFunc out = f;
+  out.body = Turner().stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes
