@@ -12,9 +12,10 @@
 // Requires
 //  1. the loop is serial and of constant extent; stages is at least 2 and at most the extent;
 //  2. its body is several statements, of which the first ones copy into temporaries;
-//  3. each iteration reads only what it has copied itself, and nothing reads it elsewhere;
+//  3. each iteration reads only what it has copied itself;
 //  4. no other block under the loop writes what the copies read;
-//  5. what an iteration copies has known bounds.
+//  5. what an iteration copies has known bounds;
+//  6. the buffers copied into are used under the loop only: elsewhere nothing says which slot is meant.
 #include <algorithm>
 
 #include "schedules/examples.h"
@@ -172,6 +173,11 @@ void check(const StepContext& ctx, Pipeline& p) {
     if (const Buffer b = inspect(q.block()).out; std::find(into.begin(), into.end(), b) == into.end())
       into.push_back(b);
   for (const Buffer& b : into)
+    for (const Place& q : places(ctx.func().body))
+      if (!q.under(p.loop.stmt) && (reads(q.block(), b) || writes(q.block(), b)))
+        ctx.refuse(6, 0, "block " + q.name() + " uses " + b->name + " outside of " + p.loop.text(),
+                   {q.stmt, p.loop.stmt});
+  for (const Buffer& b : into)
     if (!written_before_read(ctx.func(), p.loop.stmt, b))
       ctx.forbid(3, 0, "not all that is read of " + b->name + " is seen to be copied in the same iteration",
                  {p.loop.stmt});
@@ -298,9 +304,10 @@ Primitive software_pipeline_row() {
           "The copies that an iteration begins with are made while earlier iterations compute.",
           {"the loop is serial and of constant extent; stages is at least 2 and at most the extent",
            "its body is several statements, of which the first ones copy into temporaries",
-           semantic("each iteration reads only what it has copied itself, and nothing reads it elsewhere"),
+           semantic("each iteration reads only what it has copied itself"),
            semantic("no other block under the loop writes what the copies read"),
-           "what an iteration copies has known bounds"},
+           "what an iteration copies has known bounds",
+           "the buffers copied into are used under the loop only"},
           {examples::kMatmul,
            "k0 k1 = split Y.k [_, 8]\nreorder Y (k0 i j k1)\nBs = cache_read Y B shared\n"
            "compute_at Bs Y.k0\nsoftware_pipeline Y.k0 stages=2"},

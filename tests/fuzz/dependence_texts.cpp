@@ -126,6 +126,43 @@ raw }
 raw }
 raw }
 )"},
+      {"carried_copy", 0, R"(
+in X: f32[$M+1], out Y: f32[$M]
+alloc P: f32[$M+1] ; S: f32[$M]
+P: S i M+1 : P[vi] = X[vi] + 1.0f32
+raw for i in $M {
+raw block S(vi: S $M = i) {
+raw S[vi] = P[vi]
+raw }
+raw block Y(vi: S $M = i) {
+raw Y[vi] = S[vi] * 2.0f32
+raw }
+raw block N(vi: S $M = i) {
+raw P[vi+1] = S[vi]
+raw }
+raw }
+)"},
+      {"copies_of_rows", 0, R"(
+in X: f32[$M,$N], out Y: f32[$M,$N]
+alloc S: f32[$M,$N] ; K: f32[$N]
+raw for i in $M {
+raw for j in $N {
+raw block S(vi: S $M = i, vj: S $N = j) {
+raw S[vi,vj] = X[vi,vj]
+raw }
+raw }
+raw for j in $N {
+raw block K(vi: S $M = i, vj: S $N = j) where vi%2 == 0 {
+raw K[vj] = X[vi,vj]
+raw }
+raw }
+raw for j in $N {
+raw block Y(vi: S $M = i, vj: S $N = j) {
+raw Y[vi,vj] = K[vj] * 2.0f32 + (if 2 <= vi then S[vi-2,vj] else 0.0f32)
+raw }
+raw }
+raw }
+)"},
   };
 }
 // clang-format on

@@ -33,6 +33,12 @@ constexpr int64_t kMadeEach = 8;  // of one requirement in one job, so that func
 constexpr int kInterpreted = 4;   // seeds
 constexpr double kProofSeconds = 20;
 constexpr double kSilence = 90;
+constexpr double kShare = 0.95;  // of the wrong schedules of each requirement the proof alone sees
+
+// For conflicts in loops that run in no order: steps that make such loops, and those that bring other
+// accesses into them. A vectorized reduction loop is allowed one decomposed reduction, and nothing else.
+const std::vector<std::string> kConcurrent = {
+    "decompose_reduction", "vectorize", "rfactor", "parallel", "bind", "compute_at"};
 
 using Wanted = std::set<RequirementName>;
 
@@ -48,10 +54,7 @@ class Waived {
 class Walker {
  public:
   Walker(uint64_t seed, const Wanted& wanted, const Report& report)
-      : seed_(seed), wanted_(wanted), report_(report) {
-    for (const RequirementName& r : wanted)
-      if (!r.primitive.empty()) primitives_.push_back(r.primitive);
-  }
+      : seed_(seed), wanted_(wanted), report_(report) {}
 
   void walk(int64_t number) {
     const QuietRefusals quiet;  // nobody reads what could be done instead
@@ -65,16 +68,17 @@ class Walker {
     const std::vector<std::string> blocks = block_names(s.func()), &all = proposed_primitives();
     const std::string focus = blocks[rng_() % blocks.size()];
     const size_t wanted = 3 + rng_() % 8;
+    const std::string target =
+        std::next(wanted_.begin(), static_cast<long>(rng_() % wanted_.size()))->primitive;
     for (int tries = 0; tries < 120; ++tries) {
-      const bool aim = !primitives_.empty() && rng_() % 3;
-      const std::string primitive = aim ? primitives_[rng_() % primitives_.size()] : all[rng_() % all.size()];
+      const std::string primitive = rng_() % 3 == 0 ? any(all) : target.empty() ? any(kConcurrent) : target;
       const std::string line = propose(s, primitive, focus, rng_() % 4 == 0, rng_);
       if (line.empty()) continue;
       Schedule next = s;
       try {
         next(line);
         // The walk stays short: most requirements are about few steps together.
-        if (s.trace().steps.size() < wanted && (rng_() % 2 || !aim)) s = next;
+        if (s.trace().steps.size() < wanted && (rng_() % 2 || primitive != target)) s = next;
       } catch (const ScheduleError& e) {
         refused(s, line, e);
       }
@@ -82,6 +86,7 @@ class Walker {
   }
 
  private:
+  const std::string& any(const std::vector<std::string>& of) { return of[rng_() % of.size()]; }
   void refused(const Schedule& s, const std::string& line, const ScheduleError& e) {
     const auto [primitive, number] = broken_requirement(e);
     const RequirementName r{primitive, number == "D" ? 0 : std::atoi(number.c_str())};
@@ -154,7 +159,6 @@ class Walker {
   uint64_t seed_;
   const Wanted& wanted_;
   const Report& report_;
-  std::vector<std::string> primitives_;
   std::mt19937_64 rng_;
   FuzzFunction function_;
   std::vector<std::vector<Tensor>> expected_;
@@ -187,13 +191,12 @@ struct Listener {
     if (verdict == "ill-formed") ++row.ill_formed;
     if (verdict == "same wrong") ++row.wrong_by_proof;
     if (verdict == "same proved" || verdict == "same open") ++row.harmless;
-    if (!verdict.starts_with("differs")) return;
+    if (!verdict.starts_with("differs")) return miss(verdict, what);
     ++row.wrong;
     row.caught_by_proof += verdict == "differs wrong";
     row.open += verdict == "differs open";
     row.missed += verdict == "differs proved";
-    if (verdict == "differs proved") miss("missed", what);
-    if (verdict == "differs open") miss("open", what);
+    miss(verdict == "differs wrong" ? "caught" : verdict == "differs open" ? "open" : "missed", what);
   }
 };
 
@@ -237,6 +240,7 @@ class Mutations {
     }
     if (o_.progress) std::cerr << "\n";
     all_.seconds = seconds();
+    all_.walks = next_;
     return std::move(all_);
   }
 
@@ -274,7 +278,9 @@ class Mutations {
       const std::string death = hung ? "silent" : r.child->death();
       if (!death.empty()) r.listener.miss("crash", death + " " + r.listener.threw);
       for (const auto& [name, row] : r.listener.said.rows) all_.rows[name].add(row);
-      all_.misses.insert(all_.misses.end(), r.listener.said.misses.begin(), r.listener.said.misses.end());
+      for (Miss& m : r.listener.said.misses)
+        if (o_.keep_all || m.kind == "crash" || m.kind == "missed" || m.kind == "open")
+          all_.misses.push_back(std::move(m));
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
@@ -306,26 +312,50 @@ void MutationRow::add(const MutationRow& other) {
 std::string print(const MutationResult& r) {
   std::ostringstream out;
   out << "refused by the requirement; without it refused elsewhere or made; of those made wrong to the\n"
-         "interpreter, of which the proof says wrong, or leaves to the interpreter; missed: called right\n";
+         "interpreter, of which the proof says wrong, or leaves to the interpreter; missed: called right;\n"
+         "not wrong to the interpreter: harmless, wrong to the proof only, or no function at all\n";
   char line[200];
-  std::snprintf(line, sizeof line, "%-28s %8s %9s %6s %6s %8s %8s %7s %9s %9s\n", "requirement", "refused",
-                "elsewhere", "made", "wrong", "by proof", "by both", "missed", "harmless", "by proof only");
+  std::snprintf(line, sizeof line, "%-26s %8s %9s %6s %6s %8s %8s %7s %9s %10s %10s\n", "requirement",
+                "refused", "elsewhere", "made", "wrong", "by proof", "by both", "missed", "harmless",
+                "proof only", "ill-formed");
   out << line;
   MutationRow sum;
   for (const auto& [name, row] : r.rows) {
     sum.add(row);
-    std::snprintf(line, sizeof line, "%-28s %8ld %9ld %6ld %6ld %8ld %8ld %7ld %9ld %9ld\n",
+    std::snprintf(line, sizeof line, "%-26s %8ld %9ld %6ld %6ld %8ld %8ld %7ld %9ld %10ld %10ld\n",
                   text(name).c_str(), row.refused, row.elsewhere, row.made, row.wrong, row.caught_by_proof,
-                  row.caught_by_proof + row.open, row.missed, row.harmless, row.wrong_by_proof);
+                  row.caught_by_proof + row.open, row.missed, row.harmless, row.wrong_by_proof,
+                  row.ill_formed);
     out << line;
   }
   const double share =
       sum.wrong ? 100.0 * static_cast<double>(sum.caught_by_proof) / static_cast<double>(sum.wrong) : 0;
   std::snprintf(line, sizeof line,
-                "%ld wrong schedules, the proof alone catches %.1f%%, proof and interpreter %ld; %d s\n",
-                sum.wrong, share, sum.caught_by_proof + sum.open, static_cast<int>(r.seconds));
+                "%zu semantic requirements, %ld wrong schedules, the proof alone catches %.1f%%, proof and "
+                "interpreter %ld; %ld walks, %d s\n",
+                r.rows.size(), sum.wrong, share, sum.caught_by_proof + sum.open, r.walks,
+                static_cast<int>(r.seconds));
   out << line;
   return out.str();
+}
+
+std::vector<std::string> complaints(const MutationResult& r, int64_t wanted) {
+  std::vector<std::string> out;
+  for (const auto& [name, row] : r.rows) {
+    const std::string let = text(name) + " let ";
+    if (row.wrong < wanted)
+      out.push_back("FEW: " + let + "only " + std::to_string(row.wrong) + " wrong schedules through");
+    if (static_cast<double>(row.caught_by_proof) < kShare * static_cast<double>(row.wrong))
+      out.push_back("UNSEEN: " + let + std::to_string(row.wrong) +
+                    " wrong schedules through, of which the proof sees " +
+                    std::to_string(row.caught_by_proof));
+    if (row.missed > 0)
+      out.push_back("MISSED: " + let + std::to_string(row.missed) +
+                    " wrong schedules through that the proof calls right");
+  }
+  for (const Miss& m : r.misses)
+    if (m.kind == "crash") out.push_back("CRASH: a step without " + text(m.requirement));
+  return out;
 }
 
 }  // namespace nestor

@@ -32,7 +32,9 @@ struct MutationRow {
   void add(const MutationRow& other);
 };
 
-struct Miss {  // what should not be: a step that crashed without the requirement, or a wrong proof
+// What should not be: a step that crashed without the requirement, or a wrong proof. Kinds: "crash",
+// "missed", "open"; "caught", "same ..." and "ill-formed" if asked for.
+struct Miss {
   RequirementName requirement;
   std::string kind, what, function;
   std::vector<std::string> steps;
@@ -45,13 +47,19 @@ struct MutationOptions {
   int64_t wanted = 20;            // wrong schedules for each requirement
   std::vector<std::string> only;  // "reorder 3", ...; empty: all
   bool progress = false;
+  bool keep_all = false;  // among the misses also what is as it should be
 };
 struct MutationResult {
   std::map<RequirementName, MutationRow> rows;  // of every semantic requirement asked for
   std::vector<Miss> misses;
+  int64_t walks = 0;
   double seconds = 0;
 };
 MutationResult run_mutations(const MutationOptions& options);
 std::string print(const MutationResult& result);
+// What speaks against the requirements or the proof, a line each: requirements with fewer wrong schedules
+// than wanted, of whose wrong schedules the proof alone sees too few, or proof and interpreter together not
+// all, and steps that crashed. Empty: all is well.
+std::vector<std::string> complaints(const MutationResult& result, int64_t wanted);
 
 }  // namespace nestor
