@@ -2,6 +2,8 @@
 #include "nestor/proof.h"
 
 #include <chrono>
+#include <functional>
+#include <optional>
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
@@ -49,20 +51,43 @@ void check_lowered_bounds(Sets& home, const PrimFunc& f, std::map<std::string, V
   check_bounds(flow, " after lowering");
 }
 
+// What leaves one part open doesn't keep another one from seeing that the function is wrong.
+class Parts {
+ public:
+  void operator()(const std::function<void()>& part) {
+    try {
+      part();
+    } catch (const Failure& f) {
+      if (f.verdict == Verdict::wrong) throw;
+      if (!open_) open_ = f;
+    }
+  }
+  void end() const {
+    if (open_) throw *open_;
+  }
+
+ private:
+  std::optional<Failure> open_;
+};
+
 void prove(Sets& home, const PrimFunc& before, const PrimFunc& after, Proof& proof) {
   std::map<std::string, V> dims;
   const Model mb(home, before, dims), ma(home, after, dims);
   Flow fb(mb), fa(ma);
-  Matcher matcher(home, fb, fa);
-  for (size_t i = 0; i < before.params.size(); ++i)
-    if (before.params[i].role == Role::out)
-      matcher.match_output(before.params[i].decl.buffer, after.params[i].decl.buffer);
-  proof.reassociated = matcher.reassociated();
-  check_reads(fa);
-  check_bounds(fa, "");
-  check_conflicts(fa);
-  check_layouts(ma);
-  check_lowered_bounds(home, after, dims);
+  Parts part;
+  part([&] {
+    Matcher matcher(home, fb, fa);
+    for (size_t i = 0; i < before.params.size(); ++i)
+      if (before.params[i].role == Role::out)
+        matcher.match_output(before.params[i].decl.buffer, after.params[i].decl.buffer);
+    proof.reassociated = matcher.reassociated();
+  });
+  part([&] { check_reads(fa); });
+  part([&] { check_bounds(fa, ""); });
+  part([&] { check_conflicts(fa); });
+  part([&] { check_layouts(ma); });
+  part([&] { check_lowered_bounds(home, after, dims); });
+  part.end();
 }
 
 }  // namespace

@@ -6,11 +6,13 @@
 #include "src/verify/proof_match.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 #include "nestor/error.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
+#include "src/verify/proof_value.h"
 
 namespace nestor::verify {
 
@@ -373,6 +375,10 @@ void Matcher::match_operands(const Term& b, const Term& a, const Set& where) {
 // failure may rest on it, and is forgotten.
 void Matcher::attempt(const std::function<void()>& first, const std::function<void()>& second) {
   const auto known = claims_;
+  struct Attempt {
+    int& n;
+    ~Attempt() { --n; }
+  } attempt{++attempts_};
   try {
     return first();
   } catch (const Failure& failure) {
@@ -434,9 +440,30 @@ void Matcher::differ(const Term& b, const Term& a, const Set& where, Verdict ver
   // Data that weren't seen to be equal may be all the same.
   if (!equal.empty() && (where & Set::where(home_, equal, {})).empty()) verdict = Verdict::unproved;
   Failure f{verdict, why, ""};
-  if (const auto p = where.first(b.at.vars()))
+  if (const auto p = where.first(b.at.vars())) {
     f.witness = "before, " + in_words(b, *p) + "; after, " + in_words(a, *p);
+    const std::string more = verdict == Verdict::unproved ? other_value(b, a, *p) : "";
+    if (!more.empty()) f.verdict = Verdict::wrong;
+    f.witness += more;
+  }
   throw f;
+}
+
+std::string Matcher::other_value(const Term& b, const Term& a, const Point& p) const {
+  if (attempts_ || !data_.empty()) return "";
+  std::vector<double> values;
+  for (const Term* x : {&b, &a}) {
+    Point own;
+    for (const V v : x->at.statement->vars) {
+      const auto at = p.find(home_.copy(v, x->at.copy));
+      if (at != p.end()) own[v] = at->second;
+    }
+    const auto value = value_at(*x->at.flow, *x->at.statement, x->e, own);
+    if (own.size() != x->at.statement->vars.size() || !value) return "";
+    values.push_back(*value);
+  }
+  if (std::abs(values[0] - values[1]) <= 1e-3 * (1 + std::abs(values[0]))) return "";
+  return ": " + std::to_string(values[0]) + " and " + std::to_string(values[1]) + " for random inputs";
 }
 
 }  // namespace nestor::verify

@@ -51,6 +51,9 @@ class Matcher {
   [[noreturn]] void differ(const Term& b, const Term& a, const Set& where, Verdict verdict,
                            const std::string& why);
 
+  // Do forms that differ have different values at the point? What to say of it; empty where nobody knows.
+  std::string other_value(const Term& b, const Term& a, const Point& p) const;
+
   const Source* source_of(const Term& x) const;  // null where x isn't a load of a temporary
   // Below, `free` names the variables of x's indices that depend on data: see `data_of`.
   void check_troubles(const Term& x, const Source& s, const Renaming& free, const Set& where) const;
@@ -74,6 +77,7 @@ class Matcher {
   Flow &before_, &after_;
   int next_copy_ = 10;
   int depth_ = 0;
+  int attempts_ = 0;  // under way, each with another way to go
   bool reassociated_ = false;
   std::map<Key, std::vector<Set>> claims_;  // proved, or being proved
   struct Data {

@@ -212,6 +212,7 @@ class ModelBuilder {
     return m_.define(std::move(domain));
   }
 
+  // An element of an input may be any number; of what is computed, or of two of them at once, who knows.
   void index(Read& r, const Expr& e) {
     r.indices.push_back(m_.lower(e, env_));
     if (r.indices.back()) {
@@ -221,7 +222,8 @@ class ModelBuilder {
     const V v = m_.home_.make("d");
     r.points.push_back(Lin::of(v));
     r.free.push_back(v);
-    r.exact = false;
+    const auto* load = e.as<Load>();
+    if (r.free.size() > 1 || !load || !m_.is_input(load->buffer)) r.exact = false;
   }
 
   // Where the indices that depend on data lie in the buffer.
