@@ -73,10 +73,11 @@ namespace {
 bool guards_pass(const Place& p) {
   const Facts facts = facts_at(p);
   for (const IterVar& i : p.block().iters) {
-    if (!is_guard(p.block(), i) || as_int(i.binding)) continue;
+    if (!is_guard(p.block(), i)) continue;
     const Interval range = range_of(i.binding, facts);
-    const auto extent = as_int(i.extent);
-    if (!extent || range.lo > 0 || range.hi < *extent - 1) return false;
+    const auto extent = as_int(i.extent), always = as_int(i.binding);
+    if (always && extent && 0 <= *always && *always < *extent) continue;
+    if (always || !extent || range.lo > 0 || range.hi < *extent - 1) return false;
     if (!gapless(p, {nullptr, {i.binding}}, {})) return false;
   }
   return true;

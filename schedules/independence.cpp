@@ -197,6 +197,18 @@ std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, cons
   return std::nullopt;
 }
 
+std::optional<Conflict> find_hurried(const PrimFunc& f, const Place& p, const Place& to) {
+  const std::vector<Place> all = places(f.body);
+  bool behind = false;
+  for (const Place& q : all) {
+    for (const Stmt& l : p.loops())
+      if (behind && q.under(l) && !to.under(l) && extent_of(l) != 1)
+        if (auto c = find_backward(f, l, p.stmt, q.stmt)) return c;
+    behind = behind || q.stmt.same_as(p.stmt);
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 std::optional<Stmt> loop_of(const PrimFunc& f, const Var& v) {

@@ -30,13 +30,17 @@ std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const
 // one of them makes. `to`: where it goes, which may still be under some of the loops.
 std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, const std::vector<Place>& to);
 
+// A block that leaves loops to stand before them, at `to`: the first access by which it meets an earlier
+// iteration of a block behind it in one of them.
+std::optional<Conflict> find_hurried(const PrimFunc& f, const Place& p, const Place& to);
+
 // Makes temporaries that clash only because iterations share them the iteration's own, by moving their
 // allocation into the loop; needs that each iteration writes whatever it reads. Gives the conflict that
 // remains, if one does.
 std::optional<Conflict> make_independent(PrimFunc& f, const Var& loop, bool may_privatize);
 
-// Does each iteration of the loop write every element of a temporary before it reads it, with no other accesses
-// anywhere?
+// Does each iteration of the loop write every element of a temporary before it reads it, with no other
+// accesses anywhere?
 bool written_before_read(const PrimFunc& f, const Stmt& loop, const Buffer& b);
 
 // Requirement D: checks every parallel, vectorized and thread loop of `out`, the result of a step.

@@ -18,8 +18,9 @@
 //     block (semantic);
 //  6. for a reduction, that box has the whole range of its R iterators (semantic: what two iterations both
 //     finish would be added twice);
-//  7. no block in between touches what it writes or writes what it reads, and its other inputs aren't made in
-//     loops that it shares with the loop (semantic);
+//  7. no block in between touches what it writes or writes what it reads, also none behind it in earlier
+//     iterations of the loops that it leaves, and its other inputs aren't made in loops that it shares with
+//     the loop (semantic);
 //  8. its buffers can be seen from the loop;
 //  9. the loop is not, nor is it inside, a vectorized loop;
 // 10. a block under the loop writes what the block reads, and the block isn't under the loop already.
@@ -27,6 +28,7 @@
 
 #include "schedules/definition.h"
 #include "schedules/examples.h"
+#include "schedules/independence.h"
 #include "schedules/move.h"
 
 namespace nestor::schedules {
@@ -82,6 +84,7 @@ void check_between(const StepContext& ctx, const Move& m) {
         ctx.forbid(7, 0, "block " + q.name() + " writes " + b->name + " between them",
                    {q.stmt, m.block.stmt});
   }
+  if (const auto c = find_hurried(ctx.func(), m.block, m.loop.place)) ctx.forbid(7, 0, c->why, c->blocks);
   // In loops that both share, an instance may come to run in another iteration than before.
   for (const Stmt& l : m.block.loops()) {
     if (!m.loop.place.under(l) || extent_of(l) == 1) continue;
@@ -270,8 +273,9 @@ Primitive reverse_compute_at_row() {
        semantic("what those blocks write in one iteration is a box without gaps, the same for each iterator "
                 "of the block"),
        semantic("for a reduction, that box has the whole range of its R iterators"),
-       semantic("no block in between touches what it writes or writes what it reads, and its other inputs "
-                "aren't made in loops that it shares with the loop"),
+       semantic("no block in between, nor one behind it in earlier iterations of loops that it leaves, "
+                "touches what it writes or writes what it reads, and its other inputs aren't made in loops "
+                "that it shares with the loop"),
        "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop",
        "a block under the loop writes what it reads, and the block isn't under the loop already"},
       {examples::kEpilogue, "i0 i1 = split T.i [_, 8]\ni = reverse_compute_at Y T.i0"},

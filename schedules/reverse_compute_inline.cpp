@@ -13,8 +13,9 @@
 //     extent 1);
 //  5. where other blocks of the loops that both share make its other inputs, it runs in the same iterations
 //     of these as before (semantic), and no other block makes its inputs in a loop that only the producer
-//     shares with that block. Outside of such loops nothing stands in between: what it reads was written last
-//     by the producer, and nothing else writes its buffer;
+//     shares with that block; nor does one behind it in earlier iterations of the loops that it leaves. Else
+//     nothing stands in between: what it reads was written last by the producer, and nothing else writes its
+//     buffer;
 //  6. it reads it at one place, and for each of its instances one of the producer's runs: a padding's border
 //     has none (semantic);
 //  7. its buffers can be seen from the producer.
@@ -22,6 +23,7 @@
 
 #include "schedules/definition.h"
 #include "schedules/examples.h"
+#include "schedules/independence.h"
 
 namespace nestor::schedules {
 
@@ -90,9 +92,8 @@ void check_producers_loops(const StepContext& ctx, const Pair& p) {
   const std::vector<Buffer> inputs = read_buffers(p.consumer.block());
   for (const Place& q : places(ctx.func().body)) {
     if (q.stmt.same_as(p.producer.stmt)) continue;
-    const bool makes = std::any_of(inputs.begin(), inputs.end(), [&](const Buffer& b) {
-      return b != p.temporary && writes(q.block(), b);
-    });
+    const bool makes = std::any_of(inputs.begin(), inputs.end(),
+                                   [&](const Buffer& b) { return b != p.temporary && writes(q.block(), b); });
     for (const Stmt& l : q.loops())
       if (makes && extent_of(l) != 1 && p.producer.under(l) && !p.consumer.under(l))
         ctx.forbid(5, 0,
@@ -142,6 +143,7 @@ Pair read_pair(const StepContext& ctx) {
   }
   check_visible(ctx, p);
   check_producers_loops(ctx, p);
+  if (const auto c = find_hurried(ctx.func(), p.consumer, p.producer)) ctx.forbid(5, 0, c->why, c->blocks);
   return p;
 }
 
@@ -218,22 +220,22 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive reverse_compute_inline_row() {
-  return {
-      "reverse_compute_inline",
-      "",
-      {{ArgKind::block, "C"}},
-      {},
-      "A consumer disappears into the block that computes what it reads.",
-      {"the block is one store, a map, and the only writer of its buffer",
-       "the last block that writes what it reads is one store at distinct plain iterators",
-       semantic("nothing else reads or writes that block's buffer, a temporary"),
-       "the block reads it at distinct iterators plus constants that give all its iterators",
-       semantic("where others in the loops it shares with that block make its other inputs, it runs in the "
-                "same iterations of these loops as before"),
-       semantic("it reads it at one place, and for each of its instances one of the producer's runs"),
-       "its buffers can be seen from the producer"},
-      {examples::kChain, "reverse_compute_inline Y"},
-      run};
+  return {"reverse_compute_inline",
+          "",
+          {{ArgKind::block, "C"}},
+          {},
+          "A consumer disappears into the block that computes what it reads.",
+          {"the block is one store, a map, and the only writer of its buffer",
+           "the last block that writes what it reads is one store at distinct plain iterators",
+           semantic("nothing else reads or writes that block's buffer, a temporary"),
+           "the block reads it at distinct iterators plus constants that give all its iterators",
+           semantic("where others in the loops it shares with that block make its other inputs, it runs in "
+                    "the same iterations of these loops as before; none behind it does so in earlier "
+                    "iterations of loops that it leaves"),
+           semantic("it reads it at one place, and for each of its instances one of the producer's runs"),
+           "its buffers can be seen from the producer"},
+          {examples::kChain, "reverse_compute_inline Y"},
+          run};
 }
 
 }  // namespace nestor::schedules

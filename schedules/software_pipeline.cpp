@@ -14,7 +14,7 @@
 //  2. its body is several statements, of which the first ones copy into temporaries;
 //  3. each iteration reads only what it has copied itself;
 //  4. no other block under the loop writes what the copies read;
-//  5. what an iteration copies has known bounds;
+//  5. what an iteration copies moves with the loop, and its place has known bounds;
 //  6. the buffers copied into are used under the loop only: elsewhere nothing says which slot is meant.
 #include <algorithm>
 
@@ -152,6 +152,14 @@ void add_buffer(const StepContext& ctx, Pipeline& p, const Buffer& b, const std:
   p.buffers.push_back(std::move(c));
 }
 
+bool reads_move(const Place& q, const Var& loop) {
+  const auto accesses = accesses_at(q);
+  return std::any_of(accesses.begin(), accesses.end(), [&](const BlockAccess& a) {
+    return a.read && std::any_of(a.indices.begin(), a.indices.end(),
+                                 [&](const Expr& e) { return uses_var(e, loop); });
+  });
+}
+
 void check(const StepContext& ctx, Pipeline& p) {
   const For& l = as_for(p.loop.stmt);
   p.extent = extent_of(p.loop.stmt);
@@ -168,6 +176,10 @@ void check(const StepContext& ctx, Pipeline& p) {
     });
   read_body(ctx, p);
   const std::vector<Place> copying = places_in(p, ctx.func(), p.copies);
+  for (const Place& q : copying)
+    if (!reads_move(q, p.var()))
+      ctx.refuse(5, 0, "each iteration of " + p.loop.text() + " copies the same by " + q.name(), {q.stmt},
+                 "a copy of what stays belongs outside of the loop");
   std::vector<Buffer> into;
   for (const Place& q : copying)
     if (const Buffer b = inspect(q.block()).out; std::find(into.begin(), into.end(), b) == into.end())
@@ -306,7 +318,7 @@ Primitive software_pipeline_row() {
            "its body is several statements, of which the first ones copy into temporaries",
            semantic("each iteration reads only what it has copied itself"),
            semantic("no other block under the loop writes what the copies read"),
-           "what an iteration copies has known bounds",
+           "what an iteration copies moves with the loop, and its place has known bounds",
            "the buffers copied into are used under the loop only"},
           {examples::kMatmul,
            "k0 k1 = split Y.k [_, 8]\nreorder Y (k0 i j k1)\nBs = cache_read Y B shared\n"

@@ -20,4 +20,7 @@ struct ArgInPlace {
 };
 std::vector<std::vector<std::string>> other_words(const PrimFunc& f, const Step& step, const ArgInPlace& arg);
 
+// The words that a row allows: "global|shared|local".
+std::vector<std::string> words_of_spec(const std::string& name);
+
 }  // namespace nestor::schedules

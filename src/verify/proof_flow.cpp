@@ -392,7 +392,8 @@ class Flow::Tracer {
       auto found = once_each(u, {depth, shared});
       for (size_t i = 0; !found && i < stores.size(); ++i)
         found = store_comes_first(stores[i], u, {depth, shared});
-      if (!found) return;
+      if (!found && (root || all_alike(u, shared))) return;
+      if (!found) break;
       if (!first) first = std::move(found);
     }
     const auto alive = stores.empty() ? std::nullopt : after_the_last(u, stores);
@@ -411,6 +412,15 @@ class Flow::Tracer {
     for (const Found& s : stores) started = started | within_slot(s, shared).onto(keep);
     const Set updated = within_slot(u, shared);
     return updated.onto(keep).within(started) && (started & u.relation).within(updated);
+  }
+
+  // Has each iteration of the first `shared` loops the same updates? Not where the writer's iterators tell
+  // the iterations apart.
+  bool all_alike(const Found& u, size_t shared) {
+    const Set all = within_slot(u, shared);
+    std::vector<V> loops = own(u.shared, u.carried);
+    for (const V v : u.writer->loop_vars(shared)) loops.push_back(home_.copy(v, 1));
+    return (u.relation & all.onto(loops)).within(all);
   }
 
   // As f.relation, with the writer's first `shared` loops.

@@ -102,15 +102,27 @@ class Reductions {
     const Renaming free = m_.data_of(f.term, f.where);
     m_.check_troubles(f.term, *s, free, f.where);
     if ((f.where & m_.reduced(f.term, *s, free)).empty()) {
+      std::vector<Family> stored;
       for (const Source::Piece& p : s->stores) {
         const auto [frame, relation] = m_.enter(f.term, p, free);
-        flatten({{frame, p.writer->value}, f.instance, f.where & relation}, out);
+        stored.push_back({{frame, p.writer->value}, f.instance, f.where & relation});
       }
+      if (overlap(f, stored)) return keep(std::move(f), out);
+      for (Family& p : stored) flatten(std::move(p), out);
       return;
     }
-    if (operation(f.term, *s) != op_ || !starts_empty(f.term, *s)) return keep(std::move(f), out);
+    if (operation(f.term, *s) != op_ || !starts_empty(f.term, *s, f.where)) return keep(std::move(f), out);
     m_.reassociated_ = true;
     collect(f.term, f.where, f.instance, out);
+  }
+
+  // May one term come from several of the stores? Iterators don't tell the iterations of all loops apart, and
+  // what is copied ahead comes from the loop before at first. It is one term, whatever it comes from.
+  bool overlap(const Family& f, const std::vector<Family>& stored) const {
+    for (size_t i = 0; i < stored.size(); ++i)
+      for (size_t k = 0; k < i; ++k)
+        if (!(kept(f, stored[i].where) & kept(f, stored[k].where)).empty()) return true;
+    return false;
   }
 
   Set kept(const Family& f, const Set& s) const {
@@ -174,9 +186,13 @@ class Reductions {
            child(b->b);
   }
 
-  bool starts_empty(const Term&, const Source& s) const {
-    return std::all_of(s.stores.begin(), s.stores.end(),
-                       [&](const Source::Piece& p) { return is_identity(p.writer->value); });
+  bool starts_empty(const Term& x, const Source& s, const Set& where) {
+    return std::all_of(s.stores.begin(), s.stores.end(), [&](const Source::Piece& p) {
+      if (is_identity(p.writer->value)) return true;
+      const auto [frame, relation] = m_.enter(x, p, {});
+      const Set at = where & relation;
+      return at.within(identities({frame, p.writer->value}, at));
+    });
   }
 
   // ---- Pairs ---------------------------------------------------------------------------------------------

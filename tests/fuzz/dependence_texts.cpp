@@ -142,6 +142,20 @@ raw P[vi+1] = S[vi]
 raw }
 raw }
 )"},
+      {"fed_back", 0, R"(
+in X: f32[$M+1], out Y: f32[$M]
+alloc P: f32[$M+1] ; T: f32[$M]
+P: S i M+1 : P[vi] = X[vi] + 1.0f32
+T: S i M : T[vi] = X[vi] * 2.0f32
+raw for i in $M {
+raw block Y(vi: S $M = i) {
+raw Y[vi] = T[vi] - P[vi]
+raw }
+raw block N(vi: S $M = i) {
+raw P[vi+1] = X[vi] * 3.0f32
+raw }
+raw }
+)"},
       {"copies_of_rows", 0, R"(
 in X: f32[$M,$N], out Y: f32[$M,$N]
 alloc S: f32[$M,$N] ; K: f32[$N]
