@@ -199,7 +199,7 @@ std::optional<Peer> onednn_peer(const Problem& p) {
       {"Softmax", softmax},      {"LayerNormalization", layer_norm},
       {"ReduceSum", reduce_sum}, {"MaxPool", max_pool},
       {"Transpose", transpose},  {"Concat", concat}};
-  const auto it = makers.find(p.node().op);
+  const auto it = makers.find(p.op());
   if (it == makers.end()) return std::nullopt;
   try {
     return it->second(p);
