@@ -151,8 +151,12 @@ PrimFunc run(StepContext& ctx) {
     value = value * factors.extents[i] + Expr(v);
   }
   body = substitute(body, VarMap{{old.var, value}});
-  Stmt out = nest({loops.begin() + 1, loops.end()}, body);
   Annotations annotations = old.annotations;
+  Annotations inside;  // the tail of an earlier split lies in one iteration of each of the new loops
+  if (const auto tail = annotations.find("tail"); tail != annotations.end()) inside.insert(*tail);
+  Stmt out = body;
+  for (size_t i = loops.size(); i-- > 1;)
+    out = make::loop(loops[i].var, loops[i].extent, out, ForKind::serial, ThreadTag::none, inside);
   if (const std::string tail = ctx.choice("tail"); tail != "guard" && factors.overhangs)
     annotations["tail"] = tail;
   out = make::loop(loops[0].var, loops[0].extent, out, ForKind::serial, ThreadTag::none, annotations);

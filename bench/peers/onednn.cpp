@@ -200,7 +200,7 @@ std::optional<Peer> onednn_peer(const Problem& p) {
       {"ReduceSum", reduce_sum}, {"MaxPool", max_pool},
       {"Transpose", transpose},  {"Concat", concat}};
   const auto it = makers.find(p.op());
-  if (it == makers.end()) return std::nullopt;
+  if (it == makers.end() || p.output.dtype() != DType::f32) return std::nullopt;
   try {
     return it->second(p);
   } catch (const dnnl::error&) {  // no implementation of this form

@@ -17,6 +17,15 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 
+// A map that reads along one dimension and writes along another: tiles turned in registers. False where it isn't one.
+bool turn_map(Schedule& s, const std::string& block, const Target& target);
+
+// Whether the map `b` writes at least `least` bytes, whole vectors of `width` along `lanes` at multiples of their size:
+// then its stores may bypass the caches.
+bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least);
+// From this size on an output doesn't stay in the caches anyway.
+int64_t streaming_size(const Target& target);
+
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
 

@@ -51,6 +51,7 @@ std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_
 }
 
 void spread_map(Schedule& s, const std::string& block, const Target& target) {
+  if (turn_map(s, block, target)) return;
   const BlockInfo b = analyze(s.func(), block);
   const Iter* lanes_iter = choose_lanes(b);
   int64_t elements = 1;

@@ -5,6 +5,8 @@
 //
 //   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
 //   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }
+#include <algorithm>
+
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
 
@@ -25,9 +27,10 @@ class Partitioner : public ScopedRewriter {
       enter(*loop);
       return make::loop(loop->var, loop->extent, stmt(loop->body), loop->kind, loop->thread, annotations);
     }
-    const std::vector<Interval> parts = {{0, full.lo - 1}, full, {full.hi + 1, *extent - 1}};
+    std::vector<Interval> parts = {{0, full.lo - 1}, full, {full.hi + 1, *extent - 1}};
     if (loop->kind == ForKind::parallel || loop->kind == ForKind::thread)
       return branches(*loop, parts, annotations);
+    parts[2].hi = last_that_runs(*loop, *extent);
     std::vector<Stmt> out;
     for (const Interval& part : parts)
       if (part.lo <= part.hi) out.push_back(separate(*loop, part, annotations, !out.empty()));
@@ -40,6 +43,35 @@ class Partitioner : public ScopedRewriter {
     if (it == loop.annotations.end()) return false;
     const auto* how = std::get_if<std::string>(&it->second);
     return how && (*how == "peel" || *how == "balanced");
+  }
+
+  // Behind it a condition around the whole body fails for every iteration.
+  int64_t last_that_runs(const For& loop, int64_t extent) {
+    Facts inner = facts();
+    std::vector<Expr> around;
+    Stmt s = loop.body;
+    for (;;) {
+      if (const auto* f = s.as<For>()) {
+        inner.set(f->var, {0, range_of(f->extent, inner).hi - 1});
+        s = f->body;
+      } else if (const auto* i = s.as<If>(); i && !i->else_case) {
+        for (const Expr& c : conjuncts(i->cond))
+          if (uses_var(c, loop.var) && !has_load(c)) around.push_back(c);
+        s = i->then_case;
+      } else {
+        break;
+      }
+    }
+    const auto fails_from = [&](int64_t first) {
+      inner.set(loop.var, {first, extent - 1});
+      return std::any_of(around.begin(), around.end(), [&](const Expr& c) { return can_prove(logical_not(c), inner); });
+    };
+    int64_t runs = -1, fails = extent;  // runs: perhaps
+    while (fails - runs > 1) {
+      const int64_t mid = (runs + fails) / 2;
+      (fails_from(mid) ? fails : runs) = mid;
+    }
+    return fails - 1;
   }
 
   // The iterations in which every condition of the body that can hold for a whole range of them does hold.

@@ -97,14 +97,17 @@ class Turner : public Rewriter {
     std::vector<Stmt> out;
     std::vector<BufferDecl> decls;
     LoadReplacer replacer;
-    for (const Group& g : loads) {
-      Tile tile(g, out);
-      tile.load(replacer);
-      decls.push_back(tile.decl());
-    }
+    std::vector<bool> loaded(loads.size());
     std::vector<Tile> tiles;
     for (const Group& g : stores) tiles.emplace_back(g, out);
     for (size_t at = 0; at < run.size(); ++at) {
+      for (size_t g = 0; g < loads.size(); ++g) {  // no earlier than needed: they fill registers
+        if (loaded[g] || !uses(run[at], loads[g])) continue;
+        Tile tile(loads[g], out);
+        tile.load(replacer);
+        decls.push_back(tile.decl());
+        loaded[g] = true;
+      }
       const Stmt s = replacer.stmt(run[at]);
       bool taken = false;
       for (size_t t = 0; t < tiles.size(); ++t)
@@ -143,17 +146,28 @@ class Turner : public Rewriter {
     for (const Item& i : items) {
       bool alone = std::find(others.begin(), others.end(), i.column.buffer) == others.end();
       for (const Stmt& s : run) alone = alone && !uses_value_of(s, i.column.buffer);
-      int64_t lowest = i.column.offset, highest = i.column.offset;
-      for (const Item& o : items) {
-        if (o.column.buffer != i.column.buffer) continue;
-        alone =
-            alone && o.column.joins(i.column) && (o.store == i.store || o.column.offset != i.column.offset);
-        lowest = std::min(lowest, o.column.offset);
-        highest = std::max(highest, o.column.offset);
-      }
-      if (alone && highest - lowest < std::abs(i.column.stride)) free.push_back(i);
+      for (const Item& o : items)
+        if (o.column.buffer == i.column.buffer && o.store != i.store)
+          alone = alone && apart(o.column, i.column);
+      if (alone) free.push_back(i);
     }
     return groups_of(std::move(free));
+  }
+
+  // Columns of one family that share no element.
+  static bool apart(const Column& a, const Column& b) {
+    const int64_t distance = std::abs(a.offset - b.offset), stride = std::abs(a.stride);
+    return a.joins(b) && (distance % stride != 0 || distance / stride >= a.lanes);
+  }
+
+  static bool uses(const Stmt& s, const Group& g) {
+    bool found = false;
+    for_each_expr(s, [&](const Expr& e) {
+      const auto* l = e.as<Load>();
+      if (!l || l->buffer != g[0].column.buffer) return;
+      for (const Item& i : g) found = found || same(i.load, e);
+    });
+    return found;
   }
 
   static bool uses_value_of(const Stmt& s, const Buffer& b) {

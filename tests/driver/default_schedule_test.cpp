@@ -50,3 +50,17 @@ TEST_CASE("default schedules of operators") {
           "Sigmoid(f32[7])", "Add(f32[4,1,9], f32[5,1])", "Relu(f32[0,4])", "Exp(f32[1])"})
       check_default(spec, target);
 }
+
+TEST_CASE("default schedules of permutations") {
+  for (const Target& target : targets()) {
+    for (const char* perm : {"0,1,2", "0,2,1", "1,0,2", "1,2,0", "2,0,1", "2,1,0"})
+      for (const char* shape : {"5,33,40", "2,3,50", "50,2,4", "1,64,17"})
+        check_default("Transpose(f32[" + std::string(shape) + "]; perm=[" + perm + "])", target);
+    for (const char* type : {"f64", "i64", "i32", "f16", "bf16", "u8", "bool"})
+      for (const char* shape : {"70,65", "33,3", "4,100"})
+        check_default("Transpose(" + std::string(type) + "[" + shape + "]; perm=[1,0])", target);
+    // Stores past the caches, and panels of lanes with a ragged rest.
+    check_default("Transpose(f32[1024,1040]; perm=[1,0])", target);
+    check_default("Transpose(f32[4099,20]; perm=[1,0])", target);
+  }
+}

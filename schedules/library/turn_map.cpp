@@ -1,0 +1,179 @@
+// A map that reads along one dimension and writes along another. Tiles of a cache line each way are turned in
+// registers (the pass transpose_tiles): lanes along the one, unrolled rows along the other. The loops become
+//
+//   other loops | panels of lanes | row tiles | lane tiles | rows (unrolled) | lanes (vectorized)
+//
+//  - A line each way: every line that is read or written is used whole while it is in a register.
+//  - Two lines of rows where the caches allow: reads then come in pairs of lines, as the prefetcher fetches
+//  them. Stores
+//    to lines a multiple of 4 KB apart meet in few sets of the first-level cache, then one.
+//  - Lane tiles follow each other: each row of the output is written from left to right, so that few pages
+//  are being
+//    written at any time, and a line that two tiles share is still in the cache.
+//  - Panels of 1024 lanes: what is read lies in as many pages, and all of them are read again for the next
+//  row tile.
+//
+// Measured on 2048 x 2048, and around it: 0.54 ms against 0.66 with square blocks of 64, 0.95 with single
+// tiles.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "schedules/library/planner.h"
+
+namespace nestor::library {
+
+namespace {
+
+constexpr int64_t kLine = 64, kPage = 4096, kWays = 12;
+constexpr int64_t kLongestSide = 16;  // of a square in registers
+constexpr int64_t kInterleaved = 4;  // up to this many columns without gaps are told apart from whole vectors
+constexpr int64_t kPanel = 1024;     // rows read in turn: well within the second level of address translation
+constexpr int64_t kSmallestJob = 2048;
+
+int64_t side_of(const BlockInfo& b) {
+  return std::min<int64_t>(kLongestSide, kLine / bytes_of(b.output->type.dtype));
+}
+
+bool leaves_no_gaps(const Access& a, const Iter& l, const Iter& r) {
+  return r.extent <= kInterleaved && a.stride(l) == r.extent;
+}
+
+bool turns(const Access& a, const Iter& l, const Iter& r) {
+  return a.uses(l) && a.stride(l).value_or(0) > 1 && a.stride(r) == 1 &&
+         (r.extent > 2 || leaves_no_gaps(a, l, r));
+}
+
+// Of one vector along l, in the time of a load. r may be null.
+double cost_of_access(const Access& a, const Iter& l, const Iter* r, int64_t lanes, int64_t side) {
+  const auto n = static_cast<double>(lanes);
+  if (!a.uses(l)) return 0.25;
+  if (a.stride(l) == 1) return 1;
+  if (!r || !turns(a, l, *r)) return n + 4;
+  if (leaves_no_gaps(a, l, *r)) return static_cast<double>(r->extent);
+  const auto columns = static_cast<double>(std::min(r->extent, side));
+  const auto width = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(columns)));
+  return (n + width * std::log2(width)) / columns;
+}
+
+struct Turn {
+  const Iter *lanes = nullptr, *rows = nullptr;
+};
+
+// The cheapest pair; rows is null where no pair is cheaper than lanes alone.
+Turn choose(const BlockInfo& b, const Target& target) {
+  Turn best;
+  double least = HUGE_VAL;
+  const int64_t lanes = std::min(lanes_of(b, target), side_of(b));
+  std::vector<const Iter*> rows = {nullptr};
+  for (const Iter* r : b.spatial()) rows.push_back(r);
+  for (const Iter* r : rows)
+    for (const Iter* l : b.spatial()) {
+      if (l == r || l->loop.empty() || l->extent < 2 || (r && (r->loop.empty() || r->extent < 2))) continue;
+      const double vectors = std::ceil(static_cast<double>(l->extent) / static_cast<double>(lanes));
+      double cost = 0;
+      for (const Access& a : b.accesses) cost += cost_of_access(a, *l, r, lanes, side_of(b));
+      cost *= vectors / static_cast<double>(l->extent);
+      if (cost < 0.95 * least) {
+        least = cost;
+        best = {l, r};
+      }
+    }
+  return best;
+}
+
+const Access& output_of(const BlockInfo& b) {
+  return *std::find_if(b.accesses.begin(), b.accesses.end(), [](const Access& a) { return a.write; });
+}
+
+// Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache.
+int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming) {
+  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
+  const int64_t pitch = std::abs(output_of(b).stride(rows).value_or(1)) * bytes;
+  const int64_t lines_a_set = 2 * side * std::gcd(pitch, kPage) / kPage;
+  const int64_t wanted = streaming || 2 * lines_a_set <= kWays ? 2 * side : side;
+  return std::min(wanted, rows.extent);
+}
+
+}  // namespace
+
+bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least) {
+  const Access& out = output_of(b);
+  int64_t bytes = bytes_of(b.output->type.dtype);
+  if (out.stride(lanes) != 1 || !b.output_is_param) return false;
+  for (const Iter& i : b.iters) {
+    bytes *= i.extent;
+    if (&i != &lanes && i.var != lanes.var && i.extent > 1 && out.stride(i).value_or(1) % width != 0)
+      return false;
+  }
+  return bytes >= least;
+}
+
+int64_t streaming_size(const Target& target) {
+  constexpr int64_t kLeast = 16 << 20;
+  return std::max(kLeast, target.l3_bytes / 2);
+}
+
+bool turn_map(Schedule& s, const std::string& block, const Target& target) {
+  const BlockInfo b = analyze(s.func(), block);
+  const Turn t = choose(b, target);
+  if (!t.rows) return false;
+  const Access& out = output_of(b);
+  const bool interleaved = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    return a.uses(*t.lanes) && a.stride(*t.lanes) != 1 && leaves_no_gaps(a, *t.lanes, *t.rows);
+  });
+  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
+  const int64_t lanes = std::min(lanes_of(b, target), side);
+  const bool clashes = std::abs(out.stride(*t.rows).value_or(1)) * bytes % kPage == 0;
+  const bool streaming = wants_streaming(
+      b, *t.lanes, lanes, clashes ? std::max<int64_t>(target.l2_bytes, 1) : streaming_size(target));
+  const std::string l = t.lanes->loop, r = t.rows->loop;
+  std::string outer, panels, row_tiles, lane_tiles, rows = r, columns = l;
+  for (const Iter* i : b.spatial())
+    if (i != t.lanes && i != t.rows) outer += i->loop + " ";
+
+  const int64_t width = interleaved ? 4 * lanes : side;
+  if (t.lanes->extent > width) {
+    const std::string size = sample_size(s, l + "_width", {side, 2 * side, 4 * side}, width, t.lanes->extent);
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, block, size));
+    lane_tiles = l + "0";
+    columns = l + "1";
+    const int64_t tiles = (t.lanes->extent + width - 1) / width, most = kPanel / width;
+    if (!interleaved && tiles >= 2 * most) {
+      s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", l, block, most));
+      panels = l + "p ";
+      lane_tiles = l + "t";
+    }
+  }
+  const int64_t height = interleaved ? t.rows->extent : rows_of(b, *t.rows, streaming);
+  if (t.rows->extent > height) {
+    const std::string size = sample_size(s, r + "_rows", {side, 2 * side}, height, t.rows->extent);
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", r, block, size));
+    row_tiles = r + "0";
+    rows = r + "1";
+  }
+  s(fmt::format("reorder {} ({}{}{} {} {} {})", block, outer, panels, row_tiles, lane_tiles, rows, columns));
+  s(fmt::format("unroll {}.{}", block, rows));
+  s(fmt::format("vectorize {}.{}", block, columns));
+  if (streaming) s(fmt::format("annotate {} streaming=1", block));
+
+  int64_t elements = 1;
+  for (const Iter& i : b.iters) elements *= i.extent;
+  if (elements < kSmallestJob) return true;
+  int64_t outer_iterations = elements / t.lanes->extent / t.rows->extent;
+  std::string loop = row_tiles.empty() ? lane_tiles : row_tiles;
+  if (outer_iterations > 1) {
+    loop = outer.substr(0, outer.size() - 1);
+    if (loop.find(' ') != std::string::npos) {
+      s(fmt::format("g = fuse {} ({})", block, loop));
+      loop = "g";
+    }
+  }
+  if (!loop.empty()) s(fmt::format("parallel {}.{}", block, loop));
+  return true;
+}
+
+}  // namespace nestor::library
