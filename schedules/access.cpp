@@ -238,6 +238,7 @@ std::optional<Digit> digit_of(const Expr& atom, const Facts& facts) {
   const Interval range = facts.range(d.v);
   if (range.lo != 0 || range.hi >= Interval::kMax) return std::nullopt;
   const int64_t extent = range.hi + 1;
+  if (extent < 1) return std::nullopt;
   d.size = modulus.value_or(extent / d.lower);
   return extent % (d.lower * d.size) == 0 ? std::optional(d) : std::nullopt;
 }
@@ -251,6 +252,12 @@ bool gapless(const Place& p, const BlockAccess& write, const std::vector<Stmt>& 
       if (!is_among(standing, l) && extent_of(l) != 1 && uses_var(e, as_for(l).var)) return true;
     return false;
   };
+  for (const Expr& e :
+       write.indices) {  // empty bounds have no gaps: a loop that never runs is the whole index
+    const Linear index = linear_of(e);
+    const auto* only = index.terms.size() == 1 ? index.terms[0].atom.as<VarRef>() : nullptr;
+    if (only && moves(e) && facts.range(only->var).hi < facts.range(only->var).lo) return true;
+  }
   std::vector<Digit> used;
   for (const Expr& e : write.indices) {
     std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, size

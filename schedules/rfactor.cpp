@@ -11,7 +11,8 @@
 // 9228).
 //
 // Requires
-//  1. the block is a reduction by one update;
+//  1. the block is a reduction by one update, of an element that its R iterators don't choose: a partial
+//     result has the coordinates of what it is a part of;
 //  2. the loop is serial, of constant extent as are the block's other R loops, and serves R iterators only,
 //  as
 //     every loop around the block serves either S or R iterators;
@@ -83,6 +84,15 @@ void check_block(const StepContext& ctx, Factoring& f) {
     ctx.refuse(1, 0, info.kind == BlockKind::map ? p.name() + " reduces nothing" : info.why, {p.stmt});
   f.update = p.block().body.as<Update>();
   if (!f.update) ctx.refuse(1, 0, p.name() + " does more than one update", {p.stmt});
+  for (const IterVar& i : p.block().iters)
+    for (const Expr& e : f.update->indices)
+      if (i.kind == IterKind::reduce && uses_var(e, i.var))
+        ctx.refuse(1, 0,
+                   "the R iterator " + i.var->name + " chooses the element of " + f.update->buffer->name,
+                   {p.stmt},
+                   "only a function that has an S iterator for that coordinate, with a `where` for its "
+                   "terms, can be "
+                   "factored");
 }
 
 void check_loops(const StepContext& ctx, Factoring& f) {
@@ -362,7 +372,7 @@ Primitive rfactor_row() {
       "A reduction is factored over a loop: a new block reduces each of its iterations by itself, and the "
       "block reduces "
       "their results.",
-      {"the block is a reduction by one update",
+      {"the block is a reduction by one update, of an element that its R iterators don't choose",
        "the loop is serial and serves R iterators only; the block's R loops are constant and serve no S "
        "iterators",
        semantic("each partial result has an instance at the beginning of the other R loops"),

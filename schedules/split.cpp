@@ -57,7 +57,7 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
     // balanced: as many tiles as before, each as small as that allows
     if (balanced && inner < factors.size()) {
       const int64_t rest = product / factors[inner];
-      const int64_t units = ceil_div(extent, rest);
+      const int64_t units = std::max<int64_t>(1, ceil_div(extent, rest));  // a loop may run never
       factors[inner] = ceil_div(units, ceil_div(units, factors[inner]));
       product = rest * factors[inner];
     }
