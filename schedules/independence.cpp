@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "schedules/exact_region.h"
 #include "schedules/primitive.h"
 #include "schedules/witness.h"
 
@@ -46,29 +47,30 @@ struct Parts {
   int64_t lo = 0, hi = 0;
 };
 
-std::optional<Parts> parts_of(const Expr& index, const Place& p, const Stmt& loop) {
-  std::unordered_map<Var, Interval> moving;
-  std::unordered_set<Var> fixed;
-  const size_t depth = p.depth_of(loop);
-  for (size_t i = 0; i < p.path.size(); ++i) {
-    const auto* l = p.path[i].as<For>();
-    if (!l) continue;
-    if (i <= depth)
-      fixed.insert(l->var);
-    else
-      moving[l->var] = range_of_loop(p.path[i]);
+// Of each dimension; `exact`: by counting, where a guard makes the bounds smaller.
+std::vector<std::optional<Parts>> parts_of(const Seen& s, const Stmt& loop, bool exact) {
+  std::vector<Stmt> standing;
+  for (const Stmt& l : s.place->loops())
+    if (s.place->depth_of(l) <= s.place->depth_of(loop)) standing.push_back(l);
+  std::vector<std::optional<Bound>> bounds;
+  if (const auto counted = exact ? exact_region(*s.place, s.access, standing) : std::nullopt)
+    bounds = counted->dims;
+  else
+    bounds = region_of(*s.place, s.access, standing);
+  std::vector<std::optional<Parts>> out;
+  for (const auto& bound : bounds) {
+    out.emplace_back();
+    if (!bound) continue;
+    Parts& parts = out.back().emplace();
+    parts.lo = bound->lo + bound->base.constant;
+    parts.hi = bound->hi + bound->base.constant;
+    for (const Term& t : bound->base.terms)
+      (uses_var(t.atom, as_for(loop).var) ? parts.moved : parts.outer).terms.push_back(t);
   }
-  const auto bound = bound_of(index, moving, fixed);
-  if (!bound) return std::nullopt;
-  Parts parts;
-  parts.lo = bound->lo + bound->base.constant;
-  parts.hi = bound->hi + bound->base.constant;
-  for (const Term& t : bound->base.terms)
-    (uses_var(t.atom, as_for(loop).var) ? parts.moved : parts.outer).terms.push_back(t);
-  return parts;
+  return out;
 }
 
-bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop) {
+bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
   if (a.access.indices.size() != b.access.indices.size()) return false;
   Solver solver;
   solver.range(as_for(loop).var, range_of_loop(loop));
@@ -78,9 +80,9 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop) {
     solver.range(as_for(s).var, range_of_loop(s));
     solver.know(as_for(s).var);
   }
-  for (size_t d = 0; d < a.access.indices.size(); ++d) {
-    const auto x = parts_of(a.access.indices[d], *a.place, loop),
-               y = parts_of(b.access.indices[d], *b.place, loop);
+  const auto xs = parts_of(a, loop, exact), ys = parts_of(b, loop, exact);
+  for (size_t d = 0; d < xs.size(); ++d) {
+    const auto &x = xs[d], &y = ys[d];
     if (!x || !y) continue;
     if (!is_zero(add(x->outer, y->outer, -1)) || !is_zero(add(x->moved, y->moved, -1))) continue;
     const Var rest = make_var("rest");
@@ -91,13 +93,18 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop) {
   return solver.knows(as_for(loop).var);
 }
 
+bool told_apart(const Seen& a, const Seen& b, const Stmt& loop) {
+  if (same_function(a, b) ? told_by_one_function(a, loop) : told_by_both(a, b, loop, false)) return true;
+  return told_by_both(a, b, loop, true);
+}
+
 // Equal indices put a's iteration p at or before b's: with c*p + [lo, hi] on both sides in some dimension, no
 // difference of the rests reaches c.
 bool never_after(const Seen& a, const Seen& b, const Stmt& loop) {
   if (a.access.indices.size() != b.access.indices.size()) return false;
-  for (size_t d = 0; d < a.access.indices.size(); ++d) {
-    const auto x = parts_of(a.access.indices[d], *a.place, loop),
-               y = parts_of(b.access.indices[d], *b.place, loop);
+  const auto xs = parts_of(a, loop, true), ys = parts_of(b, loop, true);
+  for (size_t d = 0; d < xs.size(); ++d) {
+    const auto &x = xs[d], &y = ys[d];
     if (!x || !y) continue;
     if (!is_zero(add(x->outer, y->outer, -1)) || !is_zero(add(x->moved, y->moved, -1))) continue;
     if (x->moved.terms.size() != 1 || !x->moved.terms[0].atom.as<VarRef>()) continue;
@@ -157,7 +164,7 @@ std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
     for (size_t j = i; j < seen.size(); ++j) {
       const Seen &a = seen[i], &b = seen[j];
       if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
-      if (same_function(a, b) ? told_by_one_function(a, loop) : told_by_both(a, b, loop)) continue;
+      if (told_apart(a, b, loop)) continue;
       return a.access.write ? describe(a, b, loop) : describe(b, a, loop);
     }
   return std::nullopt;
@@ -176,7 +183,7 @@ std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const
   for (const Seen& a : before)
     for (const Seen& b : behind) {
       if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
-      if (told_by_both(a, b, loop) || never_after(a, b, loop)) continue;
+      if (told_by_both(a, b, loop, true) || never_after(a, b, loop)) continue;
       return Conflict{"a later iteration of " + loop_name(loop) + " of block " + a.place->name() +
                           ", which " + text_of(a) + ", may meet an earlier one of block " + b.place->name() +
                           ", which " + text_of(b),
@@ -224,12 +231,21 @@ bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, co
   std::vector<Stmt> standing;  // the loops that both are under
   for (const Stmt& l : writer.loops())
     if (reader.under(l)) standing.push_back(l);
-  if (!fills_region(writer, write, standing)) return false;
-  for (const IterVar& i :
-       writer.block().iters)  // a guard on a standing loop: nothing is written in some iterations
-    if (is_guard(writer.block(), i) && !vars_of(i.binding).empty()) return false;
+  const auto counted = exact_region(writer, write, standing);
+  if (!(counted && counted->full) && !fills_region(writer, write, standing)) return false;
+  for (const IterVar& i : writer.block().iters) {
+    if (!is_guard(writer.block(), i)) continue;
+    for (const Var& v :
+         vars_of(i.binding)) {  // one on a standing loop: nothing is written in some iterations
+      const bool stands =
+          std::any_of(standing.begin(), standing.end(), [&](const Stmt& l) { return as_for(l).var == v; });
+      if (stands || !(counted && counted->full)) return false;
+    }
+  }
   const BufferDecl decl = decl_of(f, write.buffer);
-  const auto w = region_of(writer, write, standing), r = region_of(reader, read, standing);
+  const auto w = counted && counted->full ? counted->dims : region_of(writer, write, standing);
+  const auto counted_reads = exact_region(reader, read, standing);
+  const auto r = counted_reads ? counted_reads->dims : region_of(reader, read, standing);
   for (size_t d = 0; d < w.size(); ++d) {
     if (!w[d]) return false;
     const Bound& x = *w[d];

@@ -272,6 +272,21 @@ Stmt seq_of(const std::vector<Stmt>& stmts) {
   return make::seq(stmts);
 }
 
+// Leaves the statements inside as they are.
+PrimFunc without_allocation(PrimFunc f, const Buffer& b) {
+  const auto at =
+      std::find_if(f.allocs.begin(), f.allocs.end(), [&](const BufferDecl& d) { return d.buffer == b; });
+  if (at != f.allocs.end()) {
+    f.allocs.erase(at);
+    return f;
+  }
+  Stmt old;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b) old = s;
+  });
+  return replace(f, old, old.as<Alloc>()->body);
+}
+
 PrimFunc run(StepContext& ctx) {
   Pipeline p;
   p.loop = ctx.loop(0);
@@ -296,14 +311,20 @@ PrimFunc run(StepContext& ctx) {
   steady = make::loop(old.var, old.extent, steady, ForKind::serial, ThreadTag::none, annotations);
   out = simplify_bindings(make::seq({prologue, steady}), facts_at(p.loop.place));
   PrimFunc f = ctx.func();
-  for (size_t i = p.inside.size(); i-- > 0;)
-    if (const Copied* c = p.find(p.inside[i].buffer)) out = make::alloc(c->decl, out);
-  f = replace(f, p.loop.stmt, out);
-  for (const Copied& c : p.buffers)
-    if (std::none_of(p.inside.begin(), p.inside.end(),
-                     [&](const BufferDecl& d) { return d.buffer == c.decl.buffer; }))
+  // No other statement touches the slots: iterations of a loop around have slots of their own.
+  const std::vector<Stmt> around = p.loop.place.loops();
+  const bool enclosed = !around.front().same_as(p.loop.stmt);
+  for (size_t i = p.buffers.size(); i-- > 0;) {
+    const Copied& c = p.buffers[i];
+    const bool was_inside = std::any_of(p.inside.begin(), p.inside.end(),
+                                        [&](const BufferDecl& d) { return d.buffer == c.decl.buffer; });
+    if (enclosed && !was_inside) f = without_allocation(std::move(f), c.decl.buffer);
+    if (enclosed || was_inside)
+      out = make::alloc(c.decl, out);
+    else
       f = with_decl(f, c.decl);
-  return f;
+  }
+  return replace(f, p.loop.stmt, out);
 }
 
 }  // namespace

@@ -25,4 +25,4 @@ planted_bug(compute_at_sees_one_read compute_at "unite(*out[d], *region[d])" "ou
 planted_bug(reverse_inline_keeps_the_producers_domain reverse_compute_inline "i.extent = to.iters[u].extent;" "")
 planted_bug(decompose_inside_of_a_reduction decompose_reduction "if (outside && use.reduce)" "if (false)")
 planted_bug(reverse_compute_at_leaves_a_guard_behind reverse_compute_at "spans, m.loop.stmt, guards_of(m)" "spans, m.loop.stmt")
-planted_bug(blocks_of_one_loop_never_conflict independence "told_by_both(a, b, loop)) continue" "true) continue")
+planted_bug(blocks_of_one_loop_never_conflict independence "told_apart(a, b, loop)) continue" "a.place != b.place || told_apart(a, b, loop)) continue")
