@@ -26,7 +26,8 @@ std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root) {
   return rows;
 }
 
-// Lanes for one block inside a row: a map's or reduction's S loop that is next to each other in memory.
+}  // namespace
+
 void vectorize_inside(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const std::vector<LoopInfo> loops = loops_of(s.func(), block);
@@ -42,10 +43,7 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
   s.try_step(fmt::format("vectorize {}.{}", block, lanes));
 }
 
-}  // namespace
-
 void vectorize_reduction(Schedule& s, const std::string& block) {
-  constexpr int64_t kWidest = 512;  // of one vectorized loop: it is unrolled into whole vectors
   const std::vector<LoopInfo> loops = loops_of(s.func(), block);
   if (loops.empty()) return;
   const LoopInfo last = loops.back();
@@ -54,14 +52,7 @@ void vectorize_reduction(Schedule& s, const std::string& block) {
   if (!i || !i->reduce || last.extent < 8) return;
   for (const Access& a : b.accesses)
     if (!a.write && a.uses(*i) && a.stride(*i) != 1) return;  // gathers cost more than they bring
-  if (last.extent <= kWidest) {
-    s.try_step(fmt::format("vectorize {}.{}", block, last.name));
-    return;
-  }
-  Schedule tried = s;
-  if (tried.try_step(fmt::format("{0}_o {0}_l = split {1}.{0} [_, {2}]", last.name, block, kWidest)) &&
-      tried.try_step(fmt::format("vectorize {}.{}_l", block, last.name)))
-    s = tried;
+  s.try_step(fmt::format("vectorize {}.{}", block, last.name));
 }
 
 void join_rows(Schedule& s, const Target& target) {

@@ -14,6 +14,13 @@ void inline_producers(Schedule& s);
 // A register tile for the reduction `block` with what follows it elementwise (`epilogue`, may be empty) fused.
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
+// A reduction that reads each element once, with its `epilogue` (may be empty). False where it isn't one, or where a register
+// tile does as well.
+bool fold_once(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
+// Lanes for a map inside some loops: its last loop, in tiles of a few vectors.
+void vectorize_inside(Schedule& s, const std::string& block, const Target& target);
+
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 

@@ -1,8 +1,8 @@
-// Each lane reduces every L-th value; up to four such vectors run side by side, since one alone would wait
+// Each lane reduces every L-th value; up to eight such vectors run side by side, since one alone would wait
 // for its own last result; at the end the lanes are folded into the element, once.
 //
-//   vectorized k in 128 { X[i] = X[i] + A[k] }
-//   ->  alloc lanes: f32x16[4] local { lanes[0..3] = 0; for k in 2 { lanes[0] += A[...]; ... }; X[i] +=
+//   vectorized k in 256 { X[i] = X[i] + A[k] }
+//   ->  alloc lanes: f32x16[8] local { lanes[0..7] = 0; for k in 2 { lanes[0] += A[...]; ... }; X[i] +=
 //   fold(lanes) }
 #include "src/passes/reduce_lanes.h"
 
@@ -13,7 +13,7 @@ namespace nestor::passes {
 
 namespace {
 
-constexpr int64_t kSideBySide = 4;
+constexpr int64_t kSideBySide = 8;
 
 struct Reduction {
   ReduceOp op;

@@ -64,3 +64,18 @@ TEST_CASE("default schedules of permutations") {
     check_default("Transpose(f32[4099,20]; perm=[1,0])", target);
   }
 }
+
+TEST_CASE("default schedules of reductions along any axes") {
+  for (const Target& target : targets()) {
+    for (const char* op : {"ReduceSum", "ReduceMax", "ReduceMean", "ReduceL2"})
+      for (const char* axes : {"0", "1", "2", "0,1", "0,2", "1,2", "0,1,2"})
+        for (const char* shape : {"3,20,70", "9,5,33", "70,2,1", "2,19,130"})
+          check_default(std::string(op) + "@11(f32[" + shape + "]; axes=[" + axes + "])", target);
+    for (const char* type : {"f64", "i32", "i64", "i8", "u8"})
+      for (const char* axes : {"0", "1"})
+        check_default("ReduceMax@12(" + std::string(type) + "[50,40]; axes=[" + axes + "], keepdims=0)", target);
+    // Panels of columns, and many rows across lanes.
+    check_default("ReduceSum@11(f32[11,5000]; axes=[0])", target);
+    check_default("ReduceMean@11(f32[3001,12]; axes=[1])", target);
+  }
+}

@@ -1,0 +1,237 @@
+// Reductions that look at each element once: sums, maxima, norms along some axes. Memory is what binds them,
+// so elements are read in the order in which they lie. It depends on whether the dimension that lies dense is
+// folded or stays.
+//
+//  - It stays: sums of columns. A few rows at a time are added to a panel of results that stays in the
+//  first-level cache:
+//      others | panels | outer R | rows | column tiles | 8 rows (unrolled) | lanes (vectorized)
+//    Each result takes its elements in the old order.
+//  - It is folded and long: lanes keep partial results along each row, several vectors of them side by side.
+//  - It is folded and short: a fold of the lanes for each row would cost more than the row. Lanes go across
+//  16 rows, whose
+//    elements are turned in registers (transpose_tiles); the results stay in registers meanwhile.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nestor/walk.h"
+#include "schedules/library/planner.h"
+#include "schedules/words.h"
+
+namespace nestor::library {
+
+namespace {
+
+using schedules::join;
+
+constexpr int64_t kShortRow = 64;  // elements: below, lanes go across rows
+constexpr int64_t kPanelBytes =
+    8 << 10;  // of results, beside the rows that stream through the first-level cache
+constexpr int64_t kRowsAtOnce = 8;
+constexpr int64_t kUnrolledRow = 16;
+constexpr int64_t kSmallestJob = 2048;
+
+// Every read moves with every iterator, each index with one at most: no element is read twice.
+bool reads_once(const BlockInfo& b) {
+  bool reads = false;
+  for (const Access& a : b.accesses) {
+    if (a.write) continue;
+    reads = true;
+    for (const Iter& i : b.iters)
+      if (i.extent > 1 && (i.loop.empty() || !a.uses(i) || !a.stride(i))) return false;
+    for (const Expr& e : a.indices) {
+      int moved_by = 0;
+      for (const Iter& i : b.iters) moved_by += i.extent > 1 && uses_var(e, i.var);
+      if (moved_by > 1) return false;
+    }
+  }
+  return reads;
+}
+
+// The iterator along which all reads lie dense; null if there is none.
+const Iter* dense_in(const BlockInfo& b) {
+  for (const Iter& i : b.iters) {
+    if (i.extent < 2) continue;
+    bool dense = true;
+    for (const Access& a : b.accesses) dense = dense && (a.write || a.stride(i) == 1);
+    if (dense) return &i;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> names(const std::vector<const Iter*>& iters, const Iter* without = nullptr) {
+  std::vector<std::string> out;
+  for (const Iter* i : iters)
+    if (i != without && !i->loop.empty()) out.push_back(i->loop);
+  return out;
+}
+
+struct Fold {
+  Schedule& s;
+  const BlockInfo& b;
+  const std::string& block;
+  const std::string& epilogue;
+  const Target& target;
+  int64_t lanes;
+
+  bool many() const {
+    int64_t elements = 1;
+    for (const Iter& i : b.iters) elements *= i.extent;
+    return elements >= kSmallestJob;
+  }
+
+  // Loops `outer`, all of them, or else the loop `tiles` run in parallel.
+  void parallel(const std::vector<std::string>& outer, const std::string& tiles) const {
+    if (!many()) return;
+    int64_t iterations = 1;
+    for (const std::string& l : outer) iterations *= extent_of(s, block, l);
+    std::string loop = tiles;
+    if (iterations > 1 || tiles.empty()) {
+      if (iterations < 2) return;
+      loop = outer.front();
+      if (outer.size() > 1) {
+        s(fmt::format("g = fuse {} ({})", block, join(outer)));
+        loop = "g";
+      }
+    }
+    s(fmt::format("parallel {}.{}", block, loop));
+  }
+
+  // The epilogue's loop inside `loop`, vectorized where it is long.
+  void finish_at(const std::string& loop) const {
+    if (epilogue.empty() || loop.empty()) return;
+    std::vector<std::string> inside;
+    for (const Iter& i : analyze(s.func(), epilogue).iters) inside.push_back("w" + i.loop);
+    s(fmt::format("{} = reverse_compute_at {} {}.{}", join(inside), epilogue, block, loop));
+    vectorize_inside(s, epilogue, target);
+  }
+
+  void columns(const Iter& d) const {
+    std::vector<const Iter*> reduced = b.reduced();
+    const Access& read =
+        *std::find_if(b.accesses.begin(), b.accesses.end(), [](const Access& a) { return !a.write; });
+    std::stable_sort(reduced.begin(), reduced.end(),
+                     [&](const Iter* x, const Iter* y) { return *read.stride(*x) > *read.stride(*y); });
+    const std::vector<std::string> others = names(b.spatial(), &d);
+    std::vector<std::string> order = others, outer = others;
+    std::string columns = d.loop, tiles, panels;
+    const int64_t width = 4 * lanes;
+    if (d.extent > width) {
+      const std::string size =
+          sample_size(s, d.loop + "_width", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, width, d.extent);
+      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", d.loop, block, size));
+      columns = d.loop + "1";
+      tiles = d.loop + "0";
+      const int64_t count = (d.extent + width - 1) / width;
+      int64_t panel = std::max<int64_t>(1, kPanelBytes / bytes_of(b.output->type.dtype) / width);
+      if (others.empty()) panel = std::min(panel, (count + target.cores - 1) / target.cores);
+      if (count > panel) {
+        s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", d.loop, block, panel));
+        panels = d.loop + "p";
+        tiles = d.loop + "t";
+        order.push_back(panels);
+      }
+    }
+    std::string rows = reduced.back()->loop, first = reduced.front()->loop;
+    for (const Iter* r : reduced)
+      if (r != reduced.back()) order.push_back(r->loop);
+    if (reduced.back()->extent > kRowsAtOnce) {
+      const std::string size = sample_size(s, rows + "_rows", {2, 4, kRowsAtOnce, 2 * kRowsAtOnce},
+                                           kRowsAtOnce, reduced.back()->extent);
+      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", rows, block, size));
+      order.push_back(rows + "0");
+      if (first == rows) first = rows + "0";
+      rows += "1";
+    }
+    if (!tiles.empty()) order.push_back(tiles);
+    order.insert(order.end(), {rows, columns});
+    s(fmt::format("reorder {} ({})", block, join(order)));
+    finish_at(panels.empty() ? others.empty() ? "" : others.back() : panels);
+    s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block,
+                  first == rows && !tiles.empty() ? tiles : first));
+    s(fmt::format("unroll {}.{}", block, rows));
+    s(fmt::format("vectorize {}.{}", block, columns));
+    vectorize_inside(s, block + "_init", target);
+    parallel(others, panels);
+    if (!epilogue.empty() && panels.empty() && others.empty()) spread_map(s, epilogue, target);
+  }
+
+  void long_rows(const Iter& d) const {
+    const std::vector<std::string> rows = names(b.spatial());
+    std::vector<std::string> order = rows;
+    const std::vector<std::string> reduced = names(b.reduced(), &d);
+    order.insert(order.end(), reduced.begin(), reduced.end());
+    order.push_back(d.loop);
+    if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
+    finish_at(rows.empty() ? "" : rows.back());
+    s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block,
+                  reduced.empty() ? d.loop : reduced.front()));
+    s(fmt::format("vectorize {}.{}", block, d.loop));
+    parallel(rows, "");
+  }
+
+  // False where the results don't lie dense along any iterator.
+  bool short_rows(const Iter& d) const {
+    const Iter* across = nullptr;
+    for (const Iter* i : b.spatial())
+      for (const Access& a : b.accesses)
+        if (a.write && a.stride(*i) == 1 && i->extent >= lanes) across = i;
+    if (!across) return false;
+    std::string writer = epilogue;
+    if (writer.empty()) {
+      writer = block + "_out";
+      s(fmt::format("{} = cache_write {} local", writer, block));
+    } else {
+      s(fmt::format("set_scope {} local", b.output->name));
+    }
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", across->loop, block, lanes));
+    const std::vector<std::string> others = names(b.spatial(), across), reduced = names(b.reduced(), &d);
+    std::vector<std::string> order = others;
+    order.push_back(across->loop + "0");
+    order.insert(order.end(), reduced.begin(), reduced.end());
+    std::string elements = d.loop, first = reduced.empty() ? d.loop : reduced.front();
+    if (d.extent > kUnrolledRow) {
+      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", elements, block, kUnrolledRow));
+      order.push_back(elements + "0");
+      if (first == elements) first += "0";
+      elements += "1";
+    }
+    order.insert(order.end(), {elements, across->loop + "1"});
+    s(fmt::format("reorder {} ({})", block, join(order)));
+    std::vector<std::string> written;
+    for (const Iter& i : analyze(s.func(), writer).iters) written.push_back("w" + i.loop);
+    s(fmt::format("{} = reverse_compute_at {} {}.{}0", join(written), writer, block, across->loop));
+    s(fmt::format("unroll {}.{}", block, elements));
+    s(fmt::format("vectorize {}.{}1", block, across->loop));
+    s(fmt::format("vectorize {}.w{}", writer, across->loop));
+    s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, first));
+    parallel(others, across->loop + "0");
+    return true;
+  }
+};
+
+}  // namespace
+
+bool fold_once(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target) {
+  const BlockInfo b = analyze(s.func(), block);
+  const Iter* d = dense_in(b);
+  if (!d || !reads_once(b)) return false;
+  const Fold fold{s, b, block, epilogue, target, lanes_of(b, target)};
+  const Schedule before = s;
+  if (d->reduce) {
+    if (d->extent < kShortRow) {
+      try {
+        if (fold.short_rows(*d)) return true;
+      } catch (const ScheduleError&) {
+        s = before;
+      }
+    }
+    fold.long_rows(*d);
+    return true;
+  }
+  if (d->extent <= 4 * fold.lanes || b.reduction_size() < 2) return false;
+  fold.columns(*d);
+  return true;
+}
+
+}  // namespace nestor::library
