@@ -28,7 +28,7 @@ struct Problem {
   int64_t integer(const std::string& attribute, int64_t otherwise) const;
 
   std::vector<Tensor> inputs;  // of the graph's inputs
-  Tensor output;               // what Nestor's kernel writes
+  Tensor output;               // row major; what peers are compared with
   double flops = 0;            // multiply-adds count twice
   double bytes = 0;            // what is read of inputs, each element once, and every output written once
 };

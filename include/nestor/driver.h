@@ -17,7 +17,6 @@
 #include "nestor/schedule.h"
 #include "nestor/target.h"
 #include "nestor/verify.h"
-#include "nestor/verify.h"
 
 namespace nestor {
 
@@ -64,6 +63,7 @@ struct CompileOptions {
   Target target = host_target();
   int threads = 1;
   bool fuse = true;
+  bool blocked_io = false;  // inputs and outputs lie in blocks of channels too (PartitionOptions)
   ScheduleProvider schedules;  // null: naive. Where it has nothing for a function, that function stays naive.
   BuildOptions build;          // values of symbolic dimensions
   uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -115,9 +116,16 @@ struct Partition {
   // Values with the bytes of another (reshapes and the like): no kernel makes them. Maps to a value that isn't itself
   // an alias. A graph output may be an alias, an input or a constant: whoever runs the partition copies it.
   std::map<ValueId, ValueId> alias;
+  // Values (n, c, ...) that lie as (n, c/channel_block, ..., c%channel_block); their functions' parameters say so by shape.
+  std::set<ValueId> blocked;
+  int64_t channel_block = 1;
 };
 struct PartitionOptions {
   bool fuse = true;  // false: each node a function of its own
+  // Between functions that work by channels, f32 values lie in blocks of so many of them (NCHW16c): the vector width.
+  // 1: every value is row major. The model's inputs and outputs always are, unless `blocked_io`.
+  int64_t channel_block = 1;
+  bool blocked_io = false;  // for benchmarks: as if other functions stood before and behind the model
 };
 // Fusion by pattern kinds, then each group to a PrimFunc.
 Partition partition(const Graph& g, const PartitionOptions& options = {});

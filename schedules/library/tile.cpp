@@ -9,7 +9,8 @@
 // loads that don't move with it are broadcasts, a constant parameter can be packed so that it is next to each other,
 // anything else is a gather; stores that aren't next to each other are scattered, but only once per reduction. Lanes that
 // hang over the extent are lost. The row iterator is the one that leaves most vector loads standing, so that they are
-// shared by all rows.
+// shared by all rows; of two alike, the one whose neighbours are nearer. A vector iterator of only one vector (channels in
+// blocks) gets a column iterator beside it: one that leaves the broadcasts of the rows standing.
 #include "schedules/library/tile.h"
 
 #include <algorithm>
@@ -85,7 +86,32 @@ double sharing(const BlockInfo& b, const Iter& v, const Iter& r) {
   return score;
 }
 
+// How far apart the loads of neighbouring rows are.
+int64_t distance(const BlockInfo& b, const Iter& r) {
+  int64_t sum = 0;
+  for (const Access& a : b.accesses)
+    if (!a.write) sum += std::abs(a.stride(r).value_or(1 << 20));
+  return sum;
+}
+
+// The loads that are broadcast along the vector and move with the row: a column that leaves them standing shares them.
+const Iter* choose_column(const BlockInfo& b, const Tile& t) {
+  if (!t.row) return nullptr;
+  for (const Iter* i : b.spatial()) {
+    if (i == t.vector || i == t.row || i->loop.empty() || i->extent < 2) continue;
+    for (const Access& a : b.accesses)
+      if (!a.write && !a.uses(*t.vector) && a.uses(*t.row) && !a.uses(*i)) return i;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+bool shares_an_operand(const BlockInfo& b, const Tile& t) {
+  for (const Access& a : b.accesses)
+    if (!a.write && t.vector && !a.uses(*t.vector) && !(t.column && a.uses(*t.column))) return true;
+  return false;
+}
 
 int64_t lanes_of(const BlockInfo& b, const Target& target) {
   const int bytes = bytes_of(b.output->type.dtype);
@@ -110,17 +136,20 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
     return t;
   }
   best = 0.9;  // a row that shares nothing but broadcasts is worth no registers
-  for (const Iter* i : b.spatial())
-    if (i != t.vector && !i->loop.empty() && i->extent > 1 && sharing(b, *t.vector, *i) > best) {
-      t.row = i;
-      best = sharing(b, *t.vector, *i);
-    }
+  for (const Iter* i : b.spatial()) {
+    if (i == t.vector || i->loop.empty() || i->extent < 2) continue;
+    const double score = sharing(b, *t.vector, *i);
+    if (score < best || (t.row && score == best && distance(b, *i) >= distance(b, *t.row))) continue;
+    t.row = i;
+    best = score;
+  }
+  if (t.vector->extent <= lanes) t.column = choose_column(b, t);
 
   const int64_t registers = target.vector_registers, row_extent = t.row ? t.row->extent : 1;
-  const int64_t columns_wanted = ceil_div(t.vector->extent, lanes);
+  const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   double quality = 0;
   for (const int64_t vectors : {1, 2, 3, 4, 6, 8}) {
-    if (vectors > columns_wanted) break;
+    if (vectors > vectors_wanted) break;
     const int64_t most = std::max<int64_t>(1, (registers - 1 - vectors) / vectors);
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
     const int64_t rows = ceil_div(row_extent, panels);
@@ -132,13 +161,13 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
     if (score > quality) {
       quality = score;
       t.rows = rows;
-      t.width = vectors * lanes;
+      (t.column ? t.columns : t.width) = vectors;
     }
   }
-  t.width = std::min(t.width, t.vector->extent);
+  t.width = std::min(t.column ? lanes : t.width * lanes, t.vector->extent);
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {
-      const bool whole_tiles = a.stride(*t.vector) == 1 && t.vector->extent <= t.width;
+      const bool whole_tiles = !t.column && a.stride(*t.vector) == 1 && t.vector->extent <= t.width;
       if (!whole_tiles) t.packed.push_back(a.buffer);
     }
   for (const Access& a : b.accesses)

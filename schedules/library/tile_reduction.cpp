@@ -1,10 +1,12 @@
 // A register tile for a reduction. The loops become
 //
-//   outer S loops | vector tiles | row tiles | R loops | rows (unrolled) | lanes (vectorized)
+//   outer S loops | column or vector tiles | other S loops | row tiles | R loops | rows, columns (unrolled) | lanes (vectorized)
 //
 // with the accumulators in registers, cleared before the R loops and written by the epilogue after them. The vector tile
 // stands outside the row tiles: the panel of the operand that moves with it stays in the cache while all rows pass.
 #include <fmt/format.h>
+
+#include <map>
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
@@ -30,44 +32,70 @@ void lanes_last(Schedule& s, const std::string& block, const std::string& lanes)
   s(fmt::format("reorder {} ({})", block, join(order)));
 }
 
+// The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is the whole extent.
+struct TileWords {
+  std::string vector, row, column, width, rows, columns;
+};
+
 // How wide and how high the tile is stands in the trace as a decision, so that a search can try its neighbours.
-// A tile of the whole extent is left alone: gives the number then, else the decision's name.
-std::string sample_width(Schedule& s, const Tile& t, int64_t lanes) {
-  if (!t.vector || t.width >= t.vector->extent) return std::to_string(t.width);
-  std::vector<int64_t> sizes;
-  for (int64_t size = lanes; size <= 4 * lanes; size += lanes) sizes.push_back(size);
-  return sample_size(s, t.vector->loop + "_width", sizes, t.width, t.vector->extent);
+TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
+  TileWords w;
+  const auto sample = [&](const Iter* i, const char* what, int64_t unit, int64_t most, int64_t size) -> std::string {
+    if (!i || size >= i->extent) return "";
+    std::vector<int64_t> sizes;
+    for (int64_t n = 1; n <= most; ++n) sizes.push_back(n * unit);
+    return sample_size(s, i->loop + what, sizes, size, i->extent);
+  };
+  if (t.vector) w.vector = t.vector->loop;
+  if (t.row) w.row = t.row->loop;
+  if (t.column) w.column = t.column->loop;
+  w.width = sample(t.vector, "_width", lanes, 4, t.width);
+  w.rows = sample(t.row, "_rows", 1, 14, t.rows);
+  w.columns = sample(t.column, "_columns", 1, 4, t.columns);
+  return w;
 }
 
-std::string sample_rows(Schedule& s, const Tile& t) {
-  if (!t.row || t.rows >= t.row->extent) return std::to_string(t.rows);
-  std::vector<int64_t> sizes;
-  for (int64_t size = 1; size <= 14; ++size) sizes.push_back(size);
-  return sample_size(s, t.row->loop + "_rows", sizes, t.rows, t.row->extent);
-}
-
-// The layout (a,b,c) -> (b/width, a, c, b%width): tiles of the vector iterator's dimension outermost, its lanes innermost.
-void pack(Schedule& s, const std::string& block, const Buffer& buffer, const std::string& vector_loop,
-          const std::string& width) {
+// The order in which the tile reads an operand: (o, c) -> (o/width, c, o%width). Tiles of columns or of the vector outermost,
+// then the dimensions that other loops walk, the reduction's in their order, then what one step reads: columns, lanes.
+void pack(Schedule& s, const std::string& block, const Buffer& buffer, const TileWords& w) {
   const BlockInfo b = analyze(s.func(), block);
-  const Iter* v = b.iter(vector_loop);
-  for (const Access& a : b.accesses) {
-    if (a.buffer != buffer || !v) continue;
-    int dim = -1;
-    for (size_t d = 0; d < a.indices.size(); ++d)
-      if (const auto* r = a.indices[d].as<VarRef>(); r && r->var == v->var) dim = static_cast<int>(d);
-    if (dim < 0) return;  // not a plain index: left as it is
-    std::vector<std::string> names, inner;
-    for (size_t d = 0; d < a.indices.size(); ++d) {
-      names.push_back(fmt::format("d{}", d));
-      if (static_cast<int>(d) != dim) inner.push_back(names.back());
-    }
-    const std::string split = fmt::format("d{}", dim);
-    std::string map = fmt::format("({}/{}", split, width);
-    for (const std::string& n : inner) map += ", " + n;
-    s(fmt::format("transform_layout {} ({}) -> {}, {}%{})", buffer->name, fmt::join(names, ", "), map, split, width));
-    return;
+  const Access* access = nullptr;
+  for (const Access& a : b.accesses)
+    if (a.buffer == buffer) access = &a;
+  if (!access) return;
+  std::vector<std::string> names, tiles, walked, step, lanes;
+  std::map<std::string, std::string> dims;  // by loop
+  for (size_t d = 0; d < access->indices.size(); ++d) {
+    names.push_back(fmt::format("d{}", d));
+    for (const Iter& i : b.iters)
+      if (const auto* r = access->indices[d].as<VarRef>(); r && r->var == i.var) dims[i.loop] = names.back();
   }
+  const auto cut = [&](const std::string& loop, const std::string& size, std::vector<std::string>& inner) {
+    const auto dim = dims.find(loop);
+    if (loop.empty() || dim == dims.end()) return;
+    if (size.empty()) {  // a tile of the whole extent
+      inner.push_back(dim->second);
+    } else {
+      tiles.push_back(dim->second + "/" + size);
+      inner.push_back(dim->second + "%" + size);
+    }
+    dims.erase(dim);
+  };
+  if (!dims.count(w.vector)) return;  // not a plain index: left as it is
+  cut(w.column, w.columns, step);
+  cut(w.vector, w.width, lanes);
+  for (const std::string& d : names) {  // in the order of dimensions, but the reduction's
+    bool other = true;
+    for (const auto& [loop, dim] : dims) other &= dim != d || !b.iter(loop)->reduce;
+    for (const auto* part : {&tiles, &step, &lanes})
+      for (const std::string& e : *part) other &= e.substr(0, e.find_first_of("/%")) != d;
+    if (other) walked.push_back(d);
+  }
+  for (const Iter* i : b.reduced())
+    if (const auto dim = dims.find(i->loop); dim != dims.end()) walked.push_back(dim->second);
+  std::vector<std::string> map;
+  for (const auto* part : {&tiles, &walked, &step, &lanes}) map.insert(map.end(), part->begin(), part->end());
+  s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "), fmt::join(map, ", ")));
 }
 
 // Where the reduction's output has the iterator as a plain index.
@@ -103,25 +131,37 @@ std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
   return "";
 }
 
-// The whole-extent loops outside run in parallel as one; where there is nothing to fuse, the first loop of tiles does.
-void parallel_outer(Schedule& s, const std::string& block, const std::vector<std::string>& plain,
-                    const std::vector<std::string>& tiles) {
-  int64_t iterations = 1;
-  for (const std::string& l : plain) iterations *= extent_of(s, block, l);
-  if (iterations > 1) {
-    std::string loop = plain.front();
-    if (plain.size() > 1) {
-      loop = "g";
-      s(fmt::format("g = fuse {} ({})", block, join(plain)));
-    }
-    s(fmt::format("parallel {}.{}", block, loop));
-    return;
-  }
-  for (const std::string& l : tiles)
-    if (extent_of(s, block, l) > 1) {
-      s(fmt::format("parallel {}.{}", block, l));
+// The loops outside run in parallel as one, as many as can be fused (a ragged tile's loop can't) from the outermost that
+// has iterations to share.
+void parallel_outer(Schedule& s, const std::string& block, const std::vector<std::string>& outer) {
+  for (size_t first = 0; first < outer.size(); ++first) {
+    if (extent_of(s, block, outer[first]) <= 1) continue;
+    for (size_t count = outer.size() - first; count > 0; --count) {
+      Schedule tried = s;
+      const std::vector<std::string> run(outer.begin() + static_cast<ptrdiff_t>(first),
+                                         outer.begin() + static_cast<ptrdiff_t>(first + count));
+      if (count > 1 && !tried.try_step(fmt::format("g = fuse {} ({})", block, join(run)))) continue;
+      tried(fmt::format("parallel {}.{}", block, count > 1 ? "g" : run.front()));
+      s = tried;
       return;
     }
+  }
+}
+
+// The S iterators outside the tile, in two parts: those outside its columns, and those between the columns and its rows.
+// What a column shares among all rows is best read again while it is in the cache; the iterators that stand behind the
+// columns in the block (a batch stands before) come inside them.
+std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const BlockInfo& b, const Tile& t) {
+  std::vector<std::string> outside, between;
+  const Iter* wide = t.column ? t.column : t.vector;
+  const bool shared = shares_an_operand(b, t);
+  bool behind = false;
+  for (const Iter* i : b.spatial()) {
+    behind |= i == wide;
+    if (i == t.vector || i == t.row || i == t.column) continue;
+    (behind && shared ? between : outside).push_back(i->loop);
+  }
+  return {outside, between};
 }
 
 }  // namespace
@@ -129,13 +169,12 @@ void parallel_outer(Schedule& s, const std::string& block, const std::vector<std
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Tile t = choose_tile(b, target);
-  const std::string v = t.vector ? t.vector->loop : "", r = t.row ? t.row->loop : "";
-  const std::string width = sample_width(s, t, lanes_of(b, target)), height = sample_rows(s, t);
-  for (const Buffer& buffer : t.packed) pack(s, block, buffer, v, width);
+  const TileWords words = sample_tile(s, t, lanes_of(b, target));
+  for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
   for (const Buffer& buffer : t.copied) {
     const std::string copy = buffer->name + "_packed";
     s(fmt::format("{} = cache_read {} {} global", copy, block, buffer->name));
-    pack(s, block, analyze(s.func(), copy).output, v, width);
+    pack(s, block, analyze(s.func(), copy).output, words);
   }
 
   std::string writer = epilogue;
@@ -148,50 +187,55 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const Buffer accumulator = analyze(s.func(), block).output;
   lanes_adjacent(s, accumulator, dim_of(b, t.vector));
   const BlockInfo e = analyze(s.func(), writer);
-  std::string write_lanes = loop_over(e, accumulator, dim_of(b, t.vector));
-  std::string write_rows = loop_over(e, accumulator, dim_of(b, t.row));
 
-  std::vector<std::string> plain, tiles, reduced;
-  for (const Iter* i : b.spatial())
-    if (i->loop != v && i->loop != r) plain.push_back(i->loop);
-  for (const Iter* i : b.reduced()) reduced.push_back(i->loop);
-  // Cuts an iterator into tiles; gives the loop inside a tile.
-  const auto cut = [&](const Iter* i, int64_t size, const std::string& name, const char* tails) -> std::string {
-    if (!i || size >= i->extent) return i ? i->loop : "";
+  const auto [outside, between] = outer_loops(b, t);
+  // Cuts an iterator into tiles: gives the loop over tiles, if there are several, and the loop inside a tile.
+  const auto cut = [&](const Iter* i, const std::string& size, const char* tails) -> std::pair<std::string, std::string> {
+    if (!i) return {};
+    if (size.empty()) return {"", i->loop};
     s(fmt::format("{}_tail = sample_choice [{}] -> peel", i->loop, tails));
-    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", i->loop, block, name));
-    tiles.push_back(i->loop + "0");
-    return i->loop + "1";
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", i->loop, block, size));
+    return {i->loop + "0", i->loop + "1"};
   };
-  const std::string lanes = cut(t.vector, t.width, width, "peel, mask"),
-                    rows = cut(t.row, t.rows, height, "peel, balanced");
-  std::vector<std::string> order = plain;
-  for (const auto& more : {tiles, reduced, std::vector<std::string>{rows, lanes}})
+  const auto [column_tiles, columns] = cut(t.column, words.columns, "peel, balanced");
+  const auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
+  const auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
+  std::vector<std::string> outer = outside, order, reduced;
+  for (const std::string& l : {column_tiles, vector_tiles})
+    if (!l.empty()) outer.push_back(l);
+  outer.insert(outer.end(), between.begin(), between.end());
+  if (!row_tiles.empty()) outer.push_back(row_tiles);
+  for (const Iter* i : b.reduced()) reduced.push_back(i->loop);
+  for (const auto& more : {outer, reduced, std::vector<std::string>{rows, columns, lanes}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
-  // The epilogue writes a whole tile at a time: its loops under the last outer loop are the rows and the lanes.
-  if (!plain.empty() || !tiles.empty()) {
+  // The epilogue writes a whole tile at a time: its loops under the last outer loop are the tile's.
+  std::string prefix;
+  if (!outer.empty()) {
+    prefix = "w";
     std::vector<std::string> names;
-    for (const Iter& i : e.iters) names.push_back("w" + i.loop);
-    s(fmt::format("{} = reverse_compute_at {} {}.{}", join(names), writer, block,
-                  tiles.empty() ? plain.back() : tiles.back()));
-    if (!write_lanes.empty()) write_lanes = "w" + write_lanes;
-    if (!write_rows.empty()) write_rows = "w" + write_rows;
+    for (const Iter& i : e.iters) names.push_back(prefix + i.loop);
+    s(fmt::format("{} = reverse_compute_at {} {}.{}", join(names), writer, block, outer.back()));
   }
-  if (!lanes.empty()) {
+  const auto written_by = [&](const Iter* i) {
+    const std::string loop = loop_over(e, accumulator, dim_of(b, i));
+    return loop.empty() ? loop : prefix + loop;
+  };
+  if (t.vector) {
     s(fmt::format("vectorize {}.{}", block, lanes));
-    lanes_last(s, writer, write_lanes);
-    s(fmt::format("vectorize {}.{}", writer, write_lanes));
+    lanes_last(s, writer, written_by(t.vector));
+    s(fmt::format("vectorize {}.{}", writer, written_by(t.vector)));
   }
-  if (!rows.empty()) {
-    s(fmt::format("unroll {}.{}", block, rows));
-    s(fmt::format("unroll {}.{}", writer, write_rows));
-  }
+  for (const auto& [iter, loop] : {std::pair{t.row, rows}, std::pair{t.column, columns}})
+    if (iter) {
+      s(fmt::format("unroll {}.{}", block, loop));
+      s(fmt::format("unroll {}.{}", writer, written_by(iter)));
+    }
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.front()));
-  if (lanes.empty() && rows.empty()) vectorize_reduction(s, block);
-  parallel_outer(s, block, plain, tiles);
+  if (!t.vector && !t.row) vectorize_reduction(s, block);
+  parallel_outer(s, block, outer);
   // Last, since a map's decisions may have the names of the tile's.
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }

@@ -26,6 +26,17 @@ CompiledModel compile_model(const std::string& spec, const CompileOptions& optio
   return compile_model(load(spec, options), options);
 }
 
+namespace {
+
+PartitionOptions partition_options(const CompileOptions& options) {
+  const bool blocks = options.fuse && options.target.kind == TargetKind::cpu;
+  return {.fuse = options.fuse,
+          .channel_block = blocks ? options.target.lanes(bytes_of(DType::f32)) : 1,
+          .blocked_io = options.blocked_io};
+}
+
+}  // namespace
+
 CompiledModel partition_model(Source source, const CompileOptions& options) {
   if (options.threads < 1) throw UserError("a model runs on at least one thread");
   CompiledModel model;
@@ -35,7 +46,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
     model.partition = std::move(*source.partition);
   } else {
     optimize(model.graph, constant_evaluator(options.target));
-    model.partition = partition(model.graph, {.fuse = options.fuse});
+    model.partition = partition(model.graph, partition_options(options));
   }
   options.schedules.check(model.partition.funcs);
   return model;

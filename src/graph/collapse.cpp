@@ -9,33 +9,11 @@
 
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
+#include "src/graph/nests.h"
 
 namespace nestor {
 
 namespace {
-
-// One block with its loops, which are its iterators one to one.
-struct Nest {
-  Block block;
-  std::vector<const For*> loops;
-};
-
-std::optional<Nest> read_nest(Stmt s) {
-  Nest nest;
-  while (const auto* loop = s.as<For>()) {
-    if (loop->kind != ForKind::serial || !loop->annotations.empty()) return std::nullopt;
-    nest.loops.push_back(loop);
-    s = loop->body;
-  }
-  const auto* block = s.as<Block>();
-  if (!block || block->iters.size() != nest.loops.size()) return std::nullopt;
-  for (size_t k = 0; k < nest.loops.size(); ++k) {
-    const auto* binding = block->iters[k].binding.as<VarRef>();
-    if (!binding || binding->var != nest.loops[k]->var || !as_int(block->iters[k].extent)) return std::nullopt;
-  }
-  nest.block = *block;
-  return nest;
-}
 
 // Reduction iterators of extent 1 are 0 (a 1x1 convolution's r and s), as long as another one is left.
 void drop_unit_reductions(Nest& nest) {
@@ -59,47 +37,15 @@ void drop_unit_reductions(Nest& nest) {
   if (nest.block.where) nest.block.where = simplify(substitute(nest.block.where, zero));
 }
 
-struct Access {
-  Buffer buffer;
-  const std::vector<Expr>* indices;
-};
-
-// Every access in the statement, and how often each variable occurs at all.
-struct Uses : Walker {
-  std::vector<Access> accesses;
-  std::unordered_map<Var, int> occurrences;
-  std::vector<Expr> kept;  // accesses point into these
-  std::vector<Stmt> kept_stmts;
-
-  void expr(const Expr& e) override {
-    if (const auto* l = e.as<Load>()) {
-      kept.push_back(e);
-      accesses.push_back({l->buffer, &l->indices});
-    }
-    if (const auto* r = e.as<VarRef>()) ++occurrences[r->var];
-    children(e);
-  }
-  void stmt(const Stmt& s) override {
-    kept_stmts.push_back(s);
-    if (const auto* st = s.as<Store>()) accesses.push_back({st->buffer, &st->indices});
-    if (const auto* u = s.as<Update>()) accesses.push_back({u->buffer, &u->indices});
-    children(s);
-  }
-};
-
 class Collapser {
  public:
   explicit Collapser(const PrimFunc& f) : func_(f), decls_(declarations(f)) {}
 
   PrimFunc run() {
-    const auto* seq = func_.body.as<Seq>();
-    const std::vector<Stmt> stmts = seq ? seq->stmts : std::vector<Stmt>{func_.body};
-    for (const Stmt& s : stmts) {
-      auto nest = read_nest(s);
-      if (!nest) return func_;
-      drop_unit_reductions(*nest);
-      nests_.push_back(std::move(*nest));
-    }
+    auto nests = read_nests(func_);
+    if (!nests) return func_;
+    nests_ = std::move(*nests);
+    for (Nest& nest : nests_) drop_unit_reductions(nest);
     uses_.resize(nests_.size());
     for (size_t n = 0; n < nests_.size(); ++n) assume_all(n);
     while (strike_out()) {
@@ -111,7 +57,7 @@ class Collapser {
   const PrimFunc& func_;
   std::unordered_map<Buffer, BufferDecl> decls_;
   std::vector<Nest> nests_;
-  std::vector<Uses> uses_;
+  std::vector<NestUses> uses_;
   std::set<std::pair<const BufferNode*, size_t>> buffer_pairs_;  // never iterated: only membership is asked
   std::set<std::pair<size_t, size_t>> iter_pairs_;               // (nest, k)
   BufferMap renamed_;
@@ -120,11 +66,9 @@ class Collapser {
     const Block& b = nests_[n].block;
     for (size_t k = 0; k + 1 < b.iters.size(); ++k)
       if (b.iters[k].kind == b.iters[k + 1].kind) iter_pairs_.insert({n, k});
-    Uses& u = uses_[n];
-    u.stmt(b.body);
-    if (b.init) u.stmt(b.init);
-    if (b.where) u.expr(b.where);
-    for (const Access& a : u.accesses)
+    NestUses& u = uses_[n];
+    u.block(b);
+    for (const NestAccess& a : u.accesses)
       for (size_t d = 0; d + 1 < a.indices->size(); ++d) buffer_pairs_.insert({a.buffer.get(), d});
   }
 
@@ -142,7 +86,7 @@ class Collapser {
     bool changed = false;
     for (size_t n = 0; n < nests_.size(); ++n) {
       std::map<size_t, int> together;  // iterator pair -> accesses that use it as a whole
-      for (const Access& a : uses_[n].accesses) {
+      for (const NestAccess& a : uses_[n].accesses) {
         const std::vector<Expr>& shape = decls_.at(a.buffer).shape;
         for (size_t d = 0; d + 1 < a.indices->size(); ++d) {
           const auto k = iterator_at(n, (*a.indices)[d], shape[d]);
@@ -249,10 +193,7 @@ class Collapser {
     block.body = reindex.stmt(block.body);
     if (block.init) block.init = reindex.stmt(block.init);
     if (block.where) block.where = reindex.expr(block.where);
-    const std::vector<IterVar> iters = block.iters;
-    Stmt s = make::block(std::move(block));
-    for (size_t k = iters.size(); k-- > 0;) s = make::loop(iters[k].binding.as<VarRef>()->var, iters[k].extent, s);
-    return s;
+    return loops_around(std::move(block));
   }
 
   PrimFunc rebuild() {

@@ -11,6 +11,8 @@
 
 #include "nestor/ops.h"
 #include "nestor/walk.h"
+#include "src/graph/block_channels.h"
+#include "src/graph/blocked_values.h"
 #include "src/graph/collapse.h"
 #include "src/graph/edit.h"
 #include "src/graph/fusion.h"
@@ -168,14 +170,25 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
     const auto root = out.alias.find(n.inputs[0]);
     out.alias[n.outputs[0]] = root == out.alias.end() ? n.inputs[0] : root->second;
   }
-  FunctionTable table(out.funcs);
+  std::vector<PrimFunc> funcs;
   for (const std::vector<int>& group : fusion.groups) {
     KernelCall call;
-    PrimFunc f = GroupBuilder(g, group).build(call.args);
-    if (options.fuse) f = collapse_dims(f);
-    call.func = table.add(std::move(f));
+    funcs.push_back(GroupBuilder(g, group).build(call.args));
     call.nodes = group;
     out.calls.push_back(std::move(call));
+  }
+  out.channel_block = options.channel_block;
+  out.blocked = blocked_values(g, out, funcs, options);
+  FunctionTable table(out.funcs);
+  for (size_t c = 0; c < funcs.size(); ++c) {
+    KernelCall& call = out.calls[c];
+    std::vector<bool> which;
+    for (ValueId v : call.args) which.push_back(out.blocked.count(v) > 0);
+    PrimFunc f = std::find(which.begin(), which.end(), true) == which.end()
+                     ? std::move(funcs[c])
+                     : block_channels(funcs[c], which, options.channel_block).value();
+    if (options.fuse) f = collapse_dims(f);
+    call.func = table.add(std::move(f));
   }
   return out;
 }

@@ -76,6 +76,8 @@ std::string print(const Graph& g, const Partition& p) {
   std::string out = header(g);
   for (const auto& [v, root] : p.alias)
     out += fmt::format("  alias {} of {}\n", typed(g, v), name_of(g, root));
+  for (ValueId v : p.blocked)
+    out += fmt::format("  channels of {} in blocks of {}\n", typed(g, v), p.channel_block);
   for (const KernelCall& c : p.calls) {
     std::vector<std::string> args;
     for (ValueId v : c.args) args.push_back(name_of(g, v));

@@ -84,6 +84,7 @@ void register_conv(Rows& rows) {
                   .min_inputs = 2,
                   .max_inputs = 3,
                   .pattern = Pattern::anchor,
+                  .by_channels = true,
                   .params = "X W B",
                   .infer = infer_conv,
                   .build = build_conv});

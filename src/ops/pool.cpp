@@ -132,6 +132,7 @@ void register_pool(Rows& rows) {
                     .min_inputs = 1,
                     .max_inputs = 1,
                     .pattern = Pattern::reduction,
+                    .by_channels = true,
                     .infer = infer,
                     .build = build});
   };

@@ -1,0 +1,215 @@
+// Vector units want what they compute side by side to lie side by side. The channels of a convolution are what every
+// output pixel computes alike, whatever its stride, padding and kernel, so tensors between convolutions keep a vector's
+// worth of channels together: NCHW16c. This pass gives a function such parameters as plain dimensions of its loop nest,
+// so that everything behind it (schedules, proof, code) sees ordinary loops and strides.
+//
+// What has to follow a blocked parameter is a closure: an iterator that indexes a blocked dimension as a whole is split,
+// and so is every dimension that such an iterator indexes. Where an index is something else (the channel of a group, a
+// concatenation's offset), it is divided, and the simplifier makes of it what it can.
+#include "src/graph/block_channels.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "nestor/simplify.h"
+#include "src/graph/nests.h"
+
+namespace nestor {
+
+namespace {
+
+class ChannelBlocker {
+ public:
+  ChannelBlocker(const PrimFunc& f, int64_t lanes) : func_(f), lanes_(lanes), decls_(declarations(f)) {}
+
+  std::optional<PrimFunc> run(const std::vector<bool>& blocked) {
+    auto nests = read_nests(func_);
+    if (!nests) return std::nullopt;
+    nests_ = std::move(*nests);
+    uses_.resize(nests_.size());
+    for (size_t n = 0; n < nests_.size(); ++n) uses_[n].block(nests_[n].block);
+    for (size_t i = 0; i < func_.params.size(); ++i) {
+      const Param& p = func_.params[i];
+      if (p.role == Role::constant) continue;
+      if (blocked[i])
+        add(p.decl.buffer, 1);
+      else
+        plain_.insert(p.decl.buffer.get());
+    }
+    close();
+    return whole_ ? std::optional<PrimFunc>(rebuild()) : std::nullopt;
+  }
+
+ private:
+  using BufferDim = std::pair<const BufferNode*, size_t>;
+  using NestIter = std::pair<size_t, size_t>;
+
+  void add(const Buffer& b, size_t dim) {
+    if (plain_.count(b.get()) || !dims_.insert({b.get(), dim}).second) return;
+    const auto extent = as_int(decls_.at(b).shape[dim]);
+    whole_ &= extent && *extent % lanes_ == 0;
+    buffers_.push_back({b, dim});
+  }
+
+  // The iterator that e is, if it covers the dimension.
+  std::optional<size_t> iterator_at(size_t n, const Expr& e, const Expr& extent) const {
+    const auto* r = e.as<VarRef>();
+    if (!r) return std::nullopt;
+    const auto& iters = nests_[n].block.iters;
+    for (size_t k = 0; k < iters.size(); ++k)
+      if (iters[k].var == r->var && as_int(extent) == as_int(iters[k].extent)) return k;
+    return std::nullopt;
+  }
+
+  void close() {
+    for (size_t next = 0; next < buffers_.size(); ++next) {  // grows as iterators bring in more dimensions
+      const auto [buffer, dim] = buffers_[next];
+      for (size_t n = 0; n < nests_.size(); ++n)
+        for (const NestAccess& a : uses_[n].accesses)
+          if (a.buffer == buffer)
+            if (const auto k = iterator_at(n, (*a.indices)[dim], decls_.at(buffer).shape[dim]))
+              if (iters_.insert({n, *k}).second) add_dims_of(n, *k);
+    }
+  }
+  void add_dims_of(size_t n, size_t k) {
+    for (const NestAccess& a : uses_[n].accesses)
+      for (size_t d = 0; d < a.indices->size(); ++d)
+        if (iterator_at(n, (*a.indices)[d], decls_.at(a.buffer).shape[d]) == k) add(a.buffer, d);
+  }
+
+  bool split(const Buffer& b, size_t dim) const { return dims_.count({b.get(), dim}) > 0; }
+  bool is_constant(const Buffer& b) const {
+    const Param* p = find_param(func_, b);
+    return p && p->role == Role::constant;
+  }
+
+  // Of a constant the lanes stand behind their block, since its bytes stay; elsewhere behind everything.
+  template <class Quotient, class Remainder>
+  std::vector<Expr> arranged(const Buffer& b, size_t rank, const Quotient& quotient, const Remainder& remainder) const {
+    std::vector<Expr> out, last;
+    for (size_t d = 0; d < rank; ++d) {
+      out.push_back(quotient(d, split(b, d)));
+      if (split(b, d)) (is_constant(b) ? out : last).push_back(remainder(d));
+    }
+    out.insert(out.end(), last.begin(), last.end());
+    return out;
+  }
+
+  BufferDecl blocked(BufferDecl d) {
+    const std::vector<Expr> shape = d.shape;
+    d.shape = arranged(
+        d.buffer, shape.size(),
+        [&](size_t k, bool cut) { return cut ? Expr(*as_int(shape[k]) / lanes_) : shape[k]; },
+        [&](size_t) { return Expr(lanes_); });
+    if (d.shape.size() == shape.size()) return d;
+    Buffer fresh = make_buffer(d.buffer->name, d.buffer->type);
+    renamed_[d.buffer] = fresh;
+    d.buffer = fresh;
+    return d;
+  }
+
+  // Accesses of one nest in the new dimensions. `whole` has the two halves of each iterator that was split.
+  struct Reindex : Rewriter {
+    const ChannelBlocker* owner = nullptr;
+    std::map<const VarNode*, std::pair<Var, Var>> halves;  // only looked up
+    Facts facts;
+
+    std::pair<Expr, Expr> divided(const Expr& e) {
+      if (const auto* r = e.as<VarRef>())
+        if (const auto it = halves.find(r->var.get()); it != halves.end()) return {it->second.first, it->second.second};
+      const Expr index = expr(e), lanes(owner->lanes_);
+      return {simplify(index / lanes, facts), simplify(index % lanes, facts)};
+    }
+    std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) {
+      return owner->arranged(
+          b, from.size(),
+          [&](size_t d, bool cut) { return cut ? divided(from[d]).first : simplify(expr(from[d]), facts); },
+          [&](size_t d) { return divided(from[d]).second; });
+    }
+    Buffer buffer(const Buffer& b) const {
+      const auto it = owner->renamed_.find(b);
+      return it == owner->renamed_.end() ? b : it->second;
+    }
+    Expr expr(const Expr& e) override {
+      if (const auto* l = e.as<Load>()) return make::load(buffer(l->buffer), indices(l->buffer, l->indices));
+      if (const auto* r = e.as<VarRef>()) {
+        const auto it = halves.find(r->var.get());
+        return it == halves.end() ? e : Expr(it->second.first) * Expr(owner->lanes_) + Expr(it->second.second);
+      }
+      return children(e);
+    }
+    Stmt stmt(const Stmt& s) override {
+      if (const auto* st = s.as<Store>())
+        return make::store(buffer(st->buffer), indices(st->buffer, st->indices), expr(st->value));
+      if (const auto* u = s.as<Update>())
+        return make::update(u->op, buffer(u->buffer), indices(u->buffer, u->indices), expr(u->value));
+      return children(s);
+    }
+  };
+
+  // cb stands where c stood, cl behind the other iterators of its kind.
+  Stmt rebuild_nest(size_t n) const {
+    Block block = nests_[n].block;
+    std::vector<IterVar> spatial, spatial_lanes, reduced, reduced_lanes;
+    Reindex reindex;
+    reindex.owner = this;
+    for (size_t k = 0; k < block.iters.size(); ++k) {
+      const IterVar& i = block.iters[k];
+      const bool r = i.kind == IterKind::reduce;
+      const std::string name = i.binding.as<VarRef>()->var->name;
+      const auto half = [&](const char* suffix, int64_t extent) {
+        const Var v = make_var("v" + name + suffix);
+        if (extent > 1) reindex.facts.set(v, {0, extent - 1});
+        return IterVar{v, i.kind, extent, Expr(make_var(name + suffix))};
+      };
+      if (!iters_.count({n, k})) {
+        // Iterators of one value stay in the indices: they are what a schedule finds its way by.
+        if (const int64_t extent = *as_int(i.extent); extent > 1) reindex.facts.set(i.var, {0, extent - 1});
+        (r ? reduced : spatial).push_back(i);
+        continue;
+      }
+      const IterVar block_of = half("b", *as_int(i.extent) / lanes_), lane = half("l", lanes_);
+      reindex.halves[i.var.get()] = {block_of.var, lane.var};
+      (r ? reduced : spatial).push_back(block_of);
+      (r ? reduced_lanes : spatial_lanes).push_back(lane);
+    }
+    block.iters.clear();
+    for (const auto* part : {&spatial, &spatial_lanes, &reduced, &reduced_lanes})
+      block.iters.insert(block.iters.end(), part->begin(), part->end());
+    block.body = simplify(reindex.stmt(block.body), reindex.facts);
+    if (block.init) block.init = simplify(reindex.stmt(block.init), reindex.facts);
+    if (block.where) block.where = simplify(reindex.expr(block.where), reindex.facts);
+    return loops_around(std::move(block));
+  }
+
+  PrimFunc rebuild() {
+    PrimFunc out = func_;
+    for (Param& p : out.params) p.decl = blocked(p.decl);
+    for (BufferDecl& d : out.allocs) d = blocked(d);
+    std::vector<Stmt> stmts;
+    for (size_t n = 0; n < nests_.size(); ++n) stmts.push_back(rebuild_nest(n));
+    out.body = make::seq(std::move(stmts));
+    return out;
+  }
+
+  const PrimFunc& func_;
+  int64_t lanes_;
+  bool whole_ = true;
+  std::unordered_map<Buffer, BufferDecl> decls_;
+  std::vector<Nest> nests_;
+  std::vector<NestUses> uses_;
+  std::vector<std::pair<Buffer, size_t>> buffers_;  // in order of discovery
+  std::set<BufferDim> dims_;                        // never iterated: only membership is asked
+  std::set<const BufferNode*> plain_;
+  std::set<NestIter> iters_;
+  BufferMap renamed_;
+};
+
+}  // namespace
+
+std::optional<PrimFunc> block_channels(const PrimFunc& f, const std::vector<bool>& blocked, int64_t lanes) {
+  return ChannelBlocker(f, lanes).run(blocked);
+}
+
+}  // namespace nestor

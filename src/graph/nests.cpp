@@ -1,0 +1,66 @@
+#include "src/graph/nests.h"
+
+namespace nestor {
+
+namespace {
+
+std::optional<Nest> read_nest(Stmt s) {
+  Nest nest;
+  while (const auto* loop = s.as<For>()) {
+    if (loop->kind != ForKind::serial || !loop->annotations.empty()) return std::nullopt;
+    nest.loops.push_back(loop);
+    s = loop->body;
+  }
+  const auto* block = s.as<Block>();
+  if (!block || block->iters.size() != nest.loops.size()) return std::nullopt;
+  for (size_t k = 0; k < nest.loops.size(); ++k) {
+    const auto* binding = block->iters[k].binding.as<VarRef>();
+    if (!binding || binding->var != nest.loops[k]->var || !as_int(block->iters[k].extent)) return std::nullopt;
+  }
+  nest.block = *block;
+  return nest;
+}
+
+}  // namespace
+
+std::optional<std::vector<Nest>> read_nests(const PrimFunc& f) {
+  const auto* seq = f.body.as<Seq>();
+  std::vector<Nest> nests;
+  for (const Stmt& s : seq ? seq->stmts : std::vector<Stmt>{f.body}) {
+    auto nest = read_nest(s);
+    if (!nest) return std::nullopt;
+    nests.push_back(std::move(*nest));
+  }
+  return nests;
+}
+
+Stmt loops_around(Block block) {
+  const std::vector<IterVar> iters = block.iters;
+  Stmt s = make::block(std::move(block));
+  for (size_t k = iters.size(); k-- > 0;) s = make::loop(iters[k].binding.as<VarRef>()->var, iters[k].extent, s);
+  return s;
+}
+
+void NestUses::block(const Block& b) {
+  stmt(b.body);
+  if (b.init) stmt(b.init);
+  if (b.where) expr(b.where);
+}
+
+void NestUses::expr(const Expr& e) {
+  if (const auto* l = e.as<Load>()) {
+    kept_.push_back(e);
+    accesses.push_back({l->buffer, &l->indices});
+  }
+  if (const auto* r = e.as<VarRef>()) ++occurrences[r->var];
+  children(e);
+}
+
+void NestUses::stmt(const Stmt& s) {
+  kept_stmts_.push_back(s);
+  if (const auto* st = s.as<Store>()) accesses.push_back({st->buffer, &st->indices});
+  if (const auto* u = s.as<Update>()) accesses.push_back({u->buffer, &u->indices});
+  children(s);
+}
+
+}  // namespace nestor

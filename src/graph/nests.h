@@ -1,0 +1,43 @@
+// Functions as FuncBuilder makes them, one nest after another, for passes that change their dimensions: every block is
+// alone in its loops, its iterators bound to them one to one.
+#pragma once
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "nestor/walk.h"
+
+namespace nestor {
+
+// One block with its loops, which are its iterators.
+struct Nest {
+  Block block;
+  std::vector<const For*> loops;
+};
+
+// The nests of f in order; nullopt where some statement of its body isn't one. They refer to f's loops.
+std::optional<std::vector<Nest>> read_nests(const PrimFunc& f);
+// The block in loops over its iterators, each of which is bound to a variable.
+Stmt loops_around(Block block);
+
+struct NestAccess {
+  Buffer buffer;
+  const std::vector<Expr>* indices;
+};
+
+// Every access of a block, and how often each variable occurs in it at all.
+struct NestUses : Walker {
+  std::vector<NestAccess> accesses;
+  std::unordered_map<Var, int> occurrences;
+
+  void block(const Block& b);
+  void expr(const Expr& e) override;
+  void stmt(const Stmt& s) override;
+
+ private:
+  std::vector<Expr> kept_;  // accesses point into these
+  std::vector<Stmt> kept_stmts_;
+};
+
+}  // namespace nestor

@@ -1,0 +1,184 @@
+// Channels in blocks: what a function becomes, and that a network partitioned so computes what it did.
+#include "src/graph/block_channels.h"
+
+#include "catch.h"
+#include "nestor/check.h"
+#include "nestor/interpret.h"
+#include "nestor/layout.h"
+#include "nestor/parse.h"
+#include "nestor/print.h"
+#include "tests/graph/run.h"
+
+using namespace nestor;
+
+namespace {
+
+// (n, c, rest...) as (n, c/lanes, rest..., c%lanes) in memory.
+BufferDecl in_blocks(BufferDecl d, int64_t lanes) {
+  IndexMap map;
+  for (size_t i = 0; i < d.shape.size(); ++i) {
+    map.vars.push_back(make_var("d" + std::to_string(i)));
+    map.exprs.emplace_back(map.vars.back());
+  }
+  map.exprs.push_back(map.exprs[1] % Expr(lanes));
+  map.exprs[1] = map.exprs[1] / Expr(lanes);
+  d.layout = map;
+  return d;
+}
+
+// The expected text, and that both compute the same from the same tensors.
+void check_blocked(const std::string& before, const std::vector<bool>& which, int64_t lanes, const std::string& after) {
+  const PrimFunc f = parse_func(before);
+  const auto g = block_channels(f, which, lanes);
+  REQUIRE(g);
+  check_well_formed(*g);
+  CHECK(print(*g) == print(parse_func(after)));
+  std::vector<Tensor> a = random_args(f, 3), b;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const Tensor packed = which[i] ? pack(a[i], in_blocks(f.params[i].decl, lanes)) : a[i].clone();
+    b.push_back(packed.reshaped(logical_shape(g->params[i].decl)));
+  }
+  interpret(f, a);
+  interpret(*g, b);
+  for (size_t i = 0; i < a.size(); ++i) {
+    Tensor logical = b[i].reshaped(a[i].shape());
+    if (which[i]) {
+      const BufferDecl d = in_blocks(f.params[i].decl, lanes);
+      logical = unpack(b[i].reshaped(physical_shape(d)), d);
+    }
+    for (int64_t k = 0; k < a[i].size(); ++k) REQUIRE(a[i].get(k) == logical.get(k));
+  }
+}
+
+Graph network(const std::string& nodes, std::vector<std::pair<std::string, std::vector<int64_t>>> weights) {
+  Model m = model_of(R"({"opset": 20, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,3,9,7]}],
+                         "outputs": ["y"], "nodes": [)" + nodes + "]}");
+  uint64_t seed = 10;
+  for (const auto& [name, dims] : weights) m.initializers.emplace_back(name, Tensor::random(DType::f32, dims, seed++));
+  return build_graph(m);
+}
+
+std::vector<std::string> blocked_names(const Graph& g, const Partition& p) {
+  std::vector<std::string> out;
+  for (ValueId v : p.blocked) out.push_back(g.values[static_cast<size_t>(v)].name);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("channels that iterators walk are split, with the constants and temporaries beside them") {
+  check_blocked(R"(func f(in X: f32[1,8,5], const B: f32[8], out Y: f32[1,8,5]) {
+  alloc T: f32[1,8,5]
+  for n in 1, c in 8, x in 5 {
+    block T(vn: S 1 = n, vc: S 8 = c, vx: S 5 = x) {
+      T[vn,vc,vx] = X[vn,vc,vx] + B[vc]
+    }
+  }
+  for n in 1, c in 8, x in 5 {
+    block Y(vn: S 1 = n, vc: S 8 = c, vx: S 5 = x) {
+      Y[vn,vc,vx] = max(0.0f32, T[vn,vc,vx])
+    }
+  }
+})",
+                {true, false, false}, 4,
+                R"(func f(in X: f32[1,2,5,4], const B: f32[2,4], out Y: f32[1,8,5]) {
+  alloc T: f32[1,2,5,4]
+  for n in 1, cb in 2, x in 5, cl in 4 {
+    block T(vn: S 1 = n, vcb: S 2 = cb, vx: S 5 = x, vcl: S 4 = cl) {
+      T[vn,vcb,vx,vcl] = X[vn,vcb,vx,vcl] + B[vcb,vcl]
+    }
+  }
+  for n in 1, cb in 2, x in 5, cl in 4 {
+    block Y(vn: S 1 = n, vcb: S 2 = cb, vx: S 5 = x, vcl: S 4 = cl) {
+      Y[vn,vcb*4+vcl,vx] = max(0.0f32, T[vn,vcb,vx,vcl])
+    }
+  }
+})");
+}
+
+TEST_CASE("a reduction over channels goes block by block, lanes last") {
+  check_blocked(R"(func f(in X: f32[1,8,5], const W: f32[3,8], out Y: f32[1,3,5]) {
+  for n in 1, o in 3, x in 5, c in 8 {
+    block Y(vn: S 1 = n, vo: S 3 = o, vx: S 5 = x, vc: R 8 = c) {
+      init { Y[vn,vo,vx] = 0.0f32 }
+      Y[vn,vo,vx] += X[vn,vc,vx] * W[vo,vc]
+    }
+  }
+})",
+                {true, false, false}, 4,
+                R"(func f(in X: f32[1,2,5,4], const W: f32[3,2,4], out Y: f32[1,3,5]) {
+  for n in 1, o in 3, x in 5, cb in 2, cl in 4 {
+    block Y(vn: S 1 = n, vo: S 3 = o, vx: S 5 = x, vcb: R 2 = cb, vcl: R 4 = cl) {
+      init { Y[vn,vo,vx] = 0.0f32 }
+      Y[vn,vo,vx] += X[vn,vcb,vx,vcl] * W[vo,vcb,vcl]
+    }
+  }
+})");
+}
+
+TEST_CASE("an index that is no iterator is divided: the channels of groups") {
+  check_blocked(R"(func f(in X: f32[1,8,5], const W: f32[8,2], out Y: f32[1,8,5]) {
+  for n in 1, o in 8, x in 5, c in 2 {
+    block Y(vn: S 1 = n, vo: S 8 = o, vx: S 5 = x, vc: R 2 = c) {
+      init { Y[vn,vo,vx] = 0.0f32 }
+      Y[vn,vo,vx] += X[vn,vo/2*2+vc,vx] * W[vo,vc]
+    }
+  }
+})",
+                {true, false, true}, 4,
+                R"(func f(in X: f32[1,2,5,4], const W: f32[2,4,2], out Y: f32[1,2,5,4]) {
+  for n in 1, ob in 2, x in 5, ol in 4, c in 2 {
+    block Y(vn: S 1 = n, vob: S 2 = ob, vx: S 5 = x, vol: S 4 = ol, vc: R 2 = c) {
+      init { Y[vn,vob,vx,vol] = 0.0f32 }
+      Y[vn,vob,vx,vol] += X[vn,vob,vx,vol/2*2+vc] * W[vob,vol,vc]
+    }
+  }
+})");
+}
+
+TEST_CASE("channels that don't fill whole blocks can't be blocked") {
+  const PrimFunc f = parse_func(R"(func f(in X: f32[1,6,5], out Y: f32[1,6,5]) {
+  for n in 1, c in 6, x in 5 {
+    block Y(vn: S 1 = n, vc: S 6 = c, vx: S 5 = x) {
+      Y[vn,vc,vx] = X[vn,vc,vx]
+    }
+  }
+})");
+  CHECK(block_channels(f, {true, false}, 3));
+  CHECK_FALSE(block_channels(f, {true, false}, 4));
+}
+
+TEST_CASE("between convolutions and pooling values lie in blocks, at the network's ends and under views they don't") {
+  const Graph g = network(R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"], "attrs": {"pads": [1,1,1,1]}},
+    {"op": "Relu", "inputs": ["c"], "outputs": ["r"]},
+    {"op": "Conv", "inputs": ["r","b"], "outputs": ["d"], "attrs": {"group": 8, "pads": [1,1,1,1], "strides": [2,2]}},
+    {"op": "Conv", "inputs": ["d","e"], "outputs": ["f"]},
+    {"op": "Conv", "inputs": ["f","h"], "outputs": ["i"]},
+    {"op": "Add", "inputs": ["i","d"], "outputs": ["s"]},
+    {"op": "MaxPool", "inputs": ["s"], "outputs": ["p"], "attrs": {"kernel_shape": [2,2]}},
+    {"op": "Flatten", "inputs": ["p"], "outputs": ["l"]},
+    {"op": "MatMul", "inputs": ["l","m"], "outputs": ["y"]})",
+                          {{"a", {8, 3, 3, 3}}, {"b", {8, 1, 3, 3}}, {"e", {6, 8, 1, 1}}, {"h", {8, 6, 1, 1}}, {"m", {96, 4}}});
+  const Values in = random_inputs(g);
+  const Values want = run_unfused(g, in);
+  for (const int64_t block : {1, 2, 4, 8}) {
+    const Partition p = partition(g, {.channel_block = block});
+    check_close(run(g, p, in), want, 1e-6);
+    if (block == 4) CHECK(blocked_names(g, p) == std::vector<std::string>{"r", "d", "s"});
+    if (block == 2) CHECK(blocked_names(g, p) == std::vector<std::string>{"r", "d", "f", "s"});
+    if (block == 1) CHECK(p.blocked.empty());
+  }
+}
+
+TEST_CASE("a softmax over channels takes blocks as they come; matrices have none") {
+  const Graph g = network(R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"]},
+    {"op": "Softmax", "inputs": ["c"], "outputs": ["s"], "attrs": {"axis": 1}},
+    {"op": "Concat", "inputs": ["s","c"], "outputs": ["k"], "attrs": {"axis": 1}},
+    {"op": "Transpose", "inputs": ["k"], "outputs": ["t"], "attrs": {"perm": [0,2,3,1]}},
+    {"op": "MatMul", "inputs": ["t","m"], "outputs": ["y"]})",
+                          {{"a", {8, 3, 3, 3}}, {"m", {16, 4}}});
+  const Values in = random_inputs(g);
+  const Partition p = partition(g, {.channel_block = 4});
+  check_close(run(g, p, in), run_unfused(g, in), 1e-6);
+  CHECK(blocked_names(g, p) == std::vector<std::string>{"c"});
+}
