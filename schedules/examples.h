@@ -91,6 +91,16 @@ inline constexpr const char* kWindow = R"(func f(in X: f32[56], const W: f32[3],
   }
 })";
 
+// The same without the padded copy.
+inline constexpr const char* kPaddedSum = R"(func f(in X: f32[56], const W: f32[3], out Y: f32[56]) {
+  for x in 56, r in 3 {
+    block Y(vx: S 56 = x, vr: R 3 = r) {
+      init { Y[vx] = 0.0f32 }
+      Y[vx] += (if 1 <= vx + vr && vx + vr < 57 then X[vx+vr-1] else 0.0f32) * W[vr]
+    }
+  }
+})";
+
 // A matrix-vector product and an epilogue.
 inline constexpr const char* kEpilogue = R"(func f(in A: f32[64,48], in x: f32[48], out Y: f32[64]) {
   alloc T: f32[64]

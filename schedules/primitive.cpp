@@ -39,6 +39,7 @@ Primitive pack_row();
 Primitive prefetch_row();
 Primitive software_pipeline_row();
 Primitive tensorize_row();
+Primitive skip_zeros_row();
 
 const std::vector<Primitive>& primitives() {
   // clang-format off
@@ -76,6 +77,7 @@ const std::vector<Primitive>& primitives() {
       prefetch_row(),
       software_pipeline_row(),
       tensorize_row(),
+      skip_zeros_row(),
   };
   // clang-format on
   return table;

@@ -90,11 +90,11 @@ Ours make_ours(const Problem& p, const Settings& settings) {
   const auto blocked = [&](ValueId v) { return model.partition.blocked.count(v) > 0; };
   const int64_t block = model.partition.channel_block;
   for (size_t i = 0; i < p.inputs.size(); ++i) {
-    const bool packs = blocked(p.graph.inputs[i]);
+    const bool packs = blocked(p.source.graph.inputs[i]);
     ours.data.push_back(packs ? pack(p.inputs[i], blocked_decl(p.inputs[i], block)) : p.inputs[i]);
     ours.inputs.push_back(ours.data.back().data());
   }
-  if (blocked(p.graph.outputs[0])) ours.blocked_output = blocked_decl(p.output, block);
+  if (blocked(p.source.graph.outputs[0])) ours.blocked_output = blocked_decl(p.output, block);
   ours.data.emplace_back(p.output.dtype(), ours.blocked_output ? physical_shape(*ours.blocked_output) : p.output.shape());
   ours.outputs = {ours.data.back().data()};
   return ours;

@@ -55,7 +55,8 @@ void plan_tiles(Schedule& s, const Target& target) {
     if (!library::fold_once(s, b.name, epilogue, target)) library::tile_reduction(s, b.name, epilogue, target);
   }
   for (const BlockInfo& b : blocks)
-    if (!b.reduction && std::find(epilogues.begin(), epilogues.end(), b.name) == epilogues.end())
+    if (!b.reduction && find_block(s.func(), b.name) &&  // a padding may be gone
+        std::find(epilogues.begin(), epilogues.end(), b.name) == epilogues.end())
       library::spread_map(s, b.name, target);
 }
 

@@ -21,6 +21,9 @@ bool fold_once(Schedule& s, const std::string& block, const std::string& epilogu
 // Lanes for a map inside some loops: its last loop, in tiles of a few vectors.
 void vectorize_inside(Schedule& s, const std::string& block, const Target& target);
 
+// Does without padded copies of what the tile of `block` reads. Gives the loops over taps to unroll.
+std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t);
+
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 

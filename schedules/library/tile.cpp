@@ -20,6 +20,7 @@ namespace nestor::library {
 
 namespace {
 
+constexpr int64_t kToHideLatency = 8;  // accumulators
 constexpr double kStridedLoad = 3, kGather = 12, kScatter = 16;  // of one vector, in the time of a vector load
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -94,6 +95,15 @@ int64_t distance(const BlockInfo& b, const Iter& r) {
   return sum;
 }
 
+// A row that shares nothing, only to have several accumulators in flight: where rows lie next to each other in blocks of
+// a vector each (a pooling).
+const Iter* nearest_row(const BlockInfo& b, const Tile& t) {
+  const Iter* best = nullptr;
+  for (const Iter* i : b.spatial())
+    if (i != t.vector && !i->loop.empty() && i->extent > 1 && (!best || distance(b, *i) < distance(b, *best))) best = i;
+  return best;
+}
+
 // The loads that are broadcast along the vector and move with the row: a column that leaves them standing shares them.
 const Iter* choose_column(const BlockInfo& b, const Tile& t) {
   if (!t.row) return nullptr;
@@ -144,18 +154,20 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
     best = score;
   }
   if (t.vector->extent <= lanes) t.column = choose_column(b, t);
+  const bool shares = t.row != nullptr;
+  if (!shares && t.vector->extent <= lanes) t.row = nearest_row(b, t);
 
   const int64_t registers = target.vector_registers, row_extent = t.row ? t.row->extent : 1;
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   double quality = 0;
   for (const int64_t vectors : {1, 2, 3, 4, 6, 8}) {
     if (vectors > vectors_wanted) break;
-    const int64_t most = std::max<int64_t>(1, (registers - 1 - vectors) / vectors);
+    const int64_t most = shares ? std::max<int64_t>(1, (registers - 1 - vectors) / vectors) : kToHideLatency;
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
     const int64_t rows = ceil_div(row_extent, panels);
     const auto accumulators = static_cast<double>(rows * vectors);
     const double throughput = std::min(1.0, accumulators / static_cast<double>(rows + vectors));  // 2 loads, 2 FMAs a cycle
-    const double latency = std::min(1.0, accumulators / 8);
+    const double latency = std::min(1.0, accumulators / kToHideLatency);
     // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once.
     const double score = throughput * latency - 0.01 * std::abs(static_cast<double>(vectors) - 2);
     if (score > quality) {

@@ -6,6 +6,7 @@
 // stands outside the row tiles: the panel of the operand that moves with it stays in the cache while all rows pass.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "nestor/walk.h"
@@ -35,6 +36,7 @@ void lanes_last(Schedule& s, const std::string& block, const std::string& lanes)
 // The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is the whole extent.
 struct TileWords {
   std::string vector, row, column, width, rows, columns;
+  std::vector<std::string> reduced;  // the reduction's loops in their order
 };
 
 // How wide and how high the tile is stands in the trace as a decision, so that a search can try its neighbours.
@@ -91,8 +93,8 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
       for (const std::string& e : *part) other &= e.substr(0, e.find_first_of("/%")) != d;
     if (other) walked.push_back(d);
   }
-  for (const Iter* i : b.reduced())
-    if (const auto dim = dims.find(i->loop); dim != dims.end()) walked.push_back(dim->second);
+  for (const std::string& loop : w.reduced)
+    if (const auto dim = dims.find(loop); dim != dims.end()) walked.push_back(dim->second);
   std::vector<std::string> map;
   for (const auto* part : {&tiles, &walked, &step, &lanes}) map.insert(map.end(), part->begin(), part->end());
   s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "), fmt::join(map, ", ")));
@@ -131,21 +133,32 @@ std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
   return "";
 }
 
-// The loops outside run in parallel as one, as many as can be fused (a ragged tile's loop can't) from the outermost that
-// has iterations to share.
+// The loops outside run in parallel: the outermost that has iterations to share, fused with those behind it until there
+// are enough to be shared evenly. A ragged tile's loop can't be fused.
 void parallel_outer(Schedule& s, const std::string& block, const std::vector<std::string>& outer) {
-  for (size_t first = 0; first < outer.size(); ++first) {
-    if (extent_of(s, block, outer[first]) <= 1) continue;
-    for (size_t count = outer.size() - first; count > 0; --count) {
-      Schedule tried = s;
-      const std::vector<std::string> run(outer.begin() + static_cast<ptrdiff_t>(first),
-                                         outer.begin() + static_cast<ptrdiff_t>(first + count));
-      if (count > 1 && !tried.try_step(fmt::format("g = fuse {} ({})", block, join(run)))) continue;
-      tried(fmt::format("parallel {}.{}", block, count > 1 ? "g" : run.front()));
-      s = tried;
-      return;
-    }
+  constexpr int64_t kEnough = 8;
+  size_t first = 0;
+  while (first < outer.size() && extent_of(s, block, outer[first]) <= 1) ++first;
+  if (first == outer.size()) return;
+  std::string loop = outer[first];
+  int64_t iterations = extent_of(s, block, loop);
+  std::string fused = loop;
+  for (size_t next = first + 1; next < outer.size() && iterations < kEnough; ++next) {
+    fused += " " + outer[next];
+    iterations *= extent_of(s, block, outer[next]);
   }
+  if (fused != loop && s.try_step(fmt::format("g = fuse {} ({})", block, fused))) loop = "g";
+  s(fmt::format("parallel {}.{}", block, loop));
+}
+
+// As the block has them, but unrolled taps not innermost: the loop around the tile must stay a loop, since several
+// steps of it in straight-line code don't fit the registers.
+std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps) {
+  std::vector<std::string> order;
+  for (const Iter* i : b.reduced()) order.push_back(i->loop);
+  const auto is_tap = [&](const std::string& l) { return std::find(taps.begin(), taps.end(), l) != taps.end(); };
+  if (is_tap(order.back())) std::stable_partition(order.begin(), order.end(), is_tap);
+  return order;
 }
 
 // The S iterators outside the tile, in two parts: those outside its columns, and those between the columns and its rows.
@@ -169,7 +182,9 @@ std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const 
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Tile t = choose_tile(b, target);
-  const TileWords words = sample_tile(s, t, lanes_of(b, target));
+  const std::vector<std::string> taps = skip_padding(s, block, t);
+  TileWords words = sample_tile(s, t, lanes_of(b, target));
+  words.reduced = reduction_order(b, taps);
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
   for (const Buffer& buffer : t.copied) {
     const std::string copy = buffer->name + "_packed";
@@ -200,13 +215,12 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const auto [column_tiles, columns] = cut(t.column, words.columns, "peel, balanced");
   const auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
   const auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
-  std::vector<std::string> outer = outside, order, reduced;
+  std::vector<std::string> outer = outside, order;
   for (const std::string& l : {column_tiles, vector_tiles})
     if (!l.empty()) outer.push_back(l);
   outer.insert(outer.end(), between.begin(), between.end());
   if (!row_tiles.empty()) outer.push_back(row_tiles);
-  for (const Iter* i : b.reduced()) reduced.push_back(i->loop);
-  for (const auto& more : {outer, reduced, std::vector<std::string>{rows, columns, lanes}})
+  for (const auto& more : {outer, words.reduced, std::vector<std::string>{rows, columns, lanes}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
@@ -233,7 +247,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
       s(fmt::format("unroll {}.{}", block, loop));
       s(fmt::format("unroll {}.{}", writer, written_by(iter)));
     }
-  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.front()));
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, words.reduced.front()));
+  for (const std::string& tap : taps) s(fmt::format("unroll {}.{}", block, tap));
   if (!t.vector && !t.row) vectorize_reduction(s, block);
   parallel_outer(s, block, outer);
   // Last, since a map's decisions may have the names of the tile's.

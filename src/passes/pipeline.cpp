@@ -43,6 +43,7 @@ const std::vector<Pass> kCpu = {
     {"vectorize", "vectors of native lanes, masks for lanes that must not run", passes::vectorize},
     {"unroll", "unrolled loops are their iterations", passes::unroll},
     {"simplify", kSimplified, run_simplify},
+    {"unswitch_loops", "innermost loops hold no condition that their iterations agree on", passes::unswitch_loops},
     {"promote_local", "local buffers are registers", passes::promote_local},
     {"transpose_tiles", "tiles read or written along their columns are turned in registers", passes::transpose_tiles},
     {"contract_fma", "a*b + c is rounded once", passes::contract_fma},

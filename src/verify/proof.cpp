@@ -81,6 +81,7 @@ void prove(Sets& home, const PrimFunc& before, const PrimFunc& after, Proof& pro
       if (before.params[i].role == Role::out)
         matcher.match_output(before.params[i].decl.buffer, after.params[i].decl.buffer);
     proof.reassociated = matcher.reassociated();
+    proof.assumes_finite = matcher.assumes_finite();
   });
   part([&] { check_reads(fa); });
   part([&] { check_bounds(fa, ""); });
@@ -125,7 +126,8 @@ std::string describe(const Proof& p) {
   std::string out;
   switch (p.verdict) {
     case Verdict::proved:
-      return "proved in " + ms + (p.reassociated ? ", up to the order of reductions" : "");
+      return "proved in " + ms + (p.reassociated ? ", up to the order of reductions" : "") +
+             (p.assumes_finite ? ", where what is multiplied by 0 is finite" : "");
     case Verdict::wrong:
       out = "wrong: " + p.reason;
       break;

@@ -34,6 +34,7 @@ class Matcher {
   void match(const Term& b, const Term& a, const Set& where);
   void match_output(const Buffer& before, const Buffer& after);
   bool reassociated() const { return reassociated_; }
+  bool assumes_finite() const { return assumes_finite_; }
 
  private:
   friend class Reductions;
@@ -78,7 +79,7 @@ class Matcher {
   int next_copy_ = 10;
   int depth_ = 0;
   int attempts_ = 0;  // under way, each with another way to go
-  bool reassociated_ = false;
+  bool reassociated_ = false, assumes_finite_ = false;
   std::map<Key, std::vector<Set>> claims_;  // proved, or being proved
   struct Data {
     Term term;

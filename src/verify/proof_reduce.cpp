@@ -223,12 +223,30 @@ class Reductions {
         rest_b[i] = less(rest_b[i], pairs);
         rest_a[k] = less(rest_a[k], pairs);
       }
+    leave_out_zeros(before, rest_b);
+    leave_out_zeros(after, rest_a);
     for (size_t i = 0; i < before.size(); ++i)
       if (!rest_b[i].empty()) lost(before[i], rest_b[i], "is never added", "a term of the original is lost");
     for (size_t k = 0; k < after.size(); ++k)
       if (!rest_a[k].empty())
         lost(after[k], rest_a[k], "has no counterpart before",
              "a term is added that the original doesn't have");
+  }
+
+  // Products one of whose factors is 0 need no partner, if the other one is finite.
+  void leave_out_zeros(const std::vector<Family>& families, std::vector<Set>& rest) {
+    for (size_t i = 0; i < families.size(); ++i) {
+      if (rest[i].empty() || op_ != ReduceOp::add) continue;
+      const Set zeros = zero_products(families[i].term, rest[i]);
+      if (zeros.empty()) continue;
+      rest[i] = less(rest[i], zeros);
+      m_.assumes_finite_ = true;
+    }
+  }
+  Set zero_products(const Term& x, const Set& where) {
+    const auto* b = x.e.as<Binary>();
+    if (!b || b->op != BinaryOp::mul) return identities(x, where);
+    return zero_products({x.at, b->a}, where) | zero_products({x.at, b->b}, where);
   }
 
   Set less(const Set& from, const Set& pairs) const {

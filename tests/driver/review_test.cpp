@@ -27,10 +27,10 @@ TEST_CASE("what the proof can't tell the interpreter decides on random inputs") 
   CHECK(same.proof.verdict == Verdict::unproved);
   CHECK(!same.wrong);
   CHECK(same.interpreted == "the interpreter gives the same on 3 random inputs");
-  const ScheduleReview other = review_schedule(copy_of("X[vi] * 2.0f32"), copy_of("X[vi] + 2.0f32"));
+  const ScheduleReview other = review_schedule(copy_of("f32(I[vi] & 3)"), copy_of("f32(I[vi] ^ 3)"));
   CHECK(other.proof.verdict == Verdict::unproved);
   CHECK(other.wrong);
-  CHECK(other.interpreted.find("the interpreter on random inputs: Y: 8 of 8 elements differ") == 0);
+  CHECK(other.interpreted.find("the interpreter on random inputs: Y: ") == 0);
 }
 
 TEST_CASE("what is too large to interpret is said to be so") {

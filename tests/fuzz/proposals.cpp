@@ -32,6 +32,7 @@ class Proposer {
     if (primitive == "compute_at" || primitive == "reverse_compute_at") return move(primitive);
     if (primitive == "compute_inline" || primitive == "reverse_compute_inline")
       return primitive + " " + any_block();
+    if (primitive == "skip_zeros") return zeros();
     if (primitive == "cache_read") return cache_read();
     if (primitive == "cache_write") return name("C") + " = cache_write " + any_block() + " " + scope();
     if (primitive == "set_scope") return set_scope();
@@ -97,6 +98,21 @@ class Proposer {
     return with_loop(
         "split ", below(7),
         " [" + factors + "]" + any({"", "", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}));
+  }
+
+  // Where a sum multiplies by zeros that are chosen; else what brings them there, a padding inlined.
+  std::string zeros() {
+    std::string padding;
+    for (const std::string& name : blocks_) {
+      const Block& b = *find_block(f_, name);
+      const auto* update = b.body.as<Update>();
+      const auto* store = b.body.as<Store>();
+      bool chooses = false;
+      if (update) for_each_expr(update->value, [&](const Expr& e) { chooses = chooses || e.as<Select>(); });
+      if (chooses) return "skip_zeros " + name;
+      if (store && store->value.as<Select>()) padding = name;
+    }
+    return padding.empty() ? "skip_zeros " + any_block() : "compute_inline " + padding;
   }
 
   std::string partition() {

@@ -18,7 +18,9 @@ TEST_CASE("golden cases of the proof") {
   run_golden_dir("proof", [](const GoldenCase& c) {
     const Proof p =
         verify_schedule(parse_func(c.text("input")), parse_func(c.text("after")), {.seconds = 60});
-    if (p.ok()) return std::string(p.reassociated ? "proved, up to the order of reductions\n" : "proved\n");
+    if (p.ok())
+      return std::string("proved") + (p.reassociated ? ", up to the order of reductions" : "") +
+             (p.assumes_finite ? ", where what is multiplied by 0 is finite" : "") + "\n";
     return describe(p) + "\n";
   });
 }
