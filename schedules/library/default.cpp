@@ -52,7 +52,8 @@ void plan_tiles(Schedule& s, const Target& target) {
     if (!b.reduction) continue;
     const std::string epilogue = epilogue_of(s.func(), b);
     if (!epilogue.empty()) epilogues.push_back(epilogue);
-    if (!library::fold_once(s, b.name, epilogue, target)) library::tile_reduction(s, b.name, epilogue, target);
+    if (library::fold_once(s, b.name, epilogue, target) || library::fold_windows(s, b.name, epilogue, target)) continue;
+    library::tile_reduction(s, b.name, epilogue, target);
   }
   for (const BlockInfo& b : blocks)
     if (!b.reduction && find_block(s.func(), b.name) &&  // a padding may be gone

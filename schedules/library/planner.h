@@ -18,6 +18,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
 // tile does as well.
 bool fold_once(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
+// A reduction over windows of one input, pooling, with its `epilogue` (may be empty). False where it isn't one.
+bool fold_windows(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
 // Lanes for a map inside some loops: its last loop, in tiles of a few vectors.
 void vectorize_inside(Schedule& s, const std::string& block, const Target& target);
 

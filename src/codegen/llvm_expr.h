@@ -79,7 +79,7 @@ class ExprEmitter {
   llvm::Value* load(const Load& l, Type t);
   llvm::Value* from_storage(llvm::Value* v, Type t);
   llvm::Value* to_storage(llvm::Value* v, Type t);
-  llvm::Value* strided(llvm::Value* pointer, int64_t stride, Type t);
+  llvm::Value* strided(llvm::Value* pointer, int64_t stride, Type t, llvm::Value* mask);
   std::optional<RampForm> as_ramp(const Expr& index) const;
   llvm::Value* address(const Buffer& b, const Expr& scalar_index, bool inbounds);
   llvm::Value* reverse(llvm::Value* v, int lanes);

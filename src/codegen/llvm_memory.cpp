@@ -101,22 +101,31 @@ llvm::Value* ExprEmitter::reverse(llvm::Value* v, int lanes) {
 }
 
 // Lanes at pointer + stride * lane, 2 <= stride <= 4: `stride` wide loads, the last of them moved back so
-// that it ends at the last lane's element, merged by one two-input shuffle each.
-llvm::Value* ExprEmitter::strided(llvm::Value* pointer, int64_t stride, Type t) {
+// that it ends at the last lane's element, merged by one two-input shuffle each. With a mask (or null) each load reads
+// the elements of the lanes that it leaves.
+llvm::Value* ExprEmitter::strided(llvm::Value* pointer, int64_t stride, Type t, llvm::Value* mask) {
   llvm::Type* scalar = storage_type(t.with_lanes(1));
   llvm::Type* vector = storage_type(t);
   const int64_t span = stride * (t.lanes - 1) + 1;
   llvm::Value* result = nullptr;
   for (int64_t part = 0; part < stride; ++part) {
     const int64_t begin = part == stride - 1 ? span - t.lanes : part * t.lanes;
-    llvm::Value* at = b_.CreateConstInBoundsGEP1_64(scalar, pointer, static_cast<uint64_t>(begin));
-    llvm::Value* v = b_.CreateAlignedLoad(vector, at, align_of(t.dtype));
-    std::vector<int> pick;
+    std::vector<int> pick, lane_of(static_cast<size_t>(t.lanes), t.lanes);  // lanes: of no lane
     for (int lane = 0; lane < t.lanes; ++lane) {
       const int64_t from = stride * lane;
       // Elements of earlier parts stay; what this part covers comes from it.
       const bool here = from >= begin && from < begin + t.lanes && from >= part * t.lanes;
       pick.push_back(here ? static_cast<int>(from - begin) + (result ? t.lanes : 0) : result ? lane : -1);
+      if (here) lane_of[static_cast<size_t>(from - begin)] = lane;
+    }
+    llvm::Value* v = nullptr;
+    if (mask) {
+      llvm::Value* at = b_.CreateConstGEP1_64(scalar, pointer, static_cast<uint64_t>(begin));
+      llvm::Value* wanted = b_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), lane_of);
+      v = b_.CreateMaskedLoad(vector, at, align_of(t.dtype), wanted, llvm::Constant::getNullValue(vector));
+    } else {
+      llvm::Value* at = b_.CreateConstInBoundsGEP1_64(scalar, pointer, static_cast<uint64_t>(begin));
+      v = b_.CreateAlignedLoad(vector, at, align_of(t.dtype));
     }
     result = result ? b_.CreateShuffleVector(result, v, pick) : b_.CreateShuffleVector(v, pick);
   }
@@ -148,8 +157,8 @@ llvm::Value* ExprEmitter::load(const Load& l, Type t) {
     llvm::Value* one =
         b_.CreateAlignedLoad(storage_type(t.with_lanes(1)), address(l.buffer, ramp->base, true), align);
     v = splat(one, t.lanes);
-  } else if (ramp && ramp->stride >= 2 && ramp->stride <= 4 && !mask) {
-    v = strided(address(l.buffer, ramp->base, true), ramp->stride, t);
+  } else if (ramp && ramp->stride >= 2 && ramp->stride <= 4 && (!mask || llvm::isa<llvm::Constant>(mask))) {
+    v = strided(address(l.buffer, ramp->base, !mask), ramp->stride, t, mask);
   } else {
     llvm::Value* at = b_.CreateGEP(storage_type(t.with_lanes(1)), base_of(l.buffer), emit(index));
     v = b_.CreateMaskedGather(type, at, align, mask, zero);

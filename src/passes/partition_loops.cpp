@@ -1,5 +1,5 @@
-// Loops annotated `tail("peel")` or `tail("balanced")` are cut where their guards begin or stop to hold for
-// all that runs inside: the full part needs no guards, the ragged rest has guards with constants in them,
+// Loops annotated `tail("peel")` or `tail("balanced")` by split, or `peel(1)` by whoever knows of conditions inside
+// (a padding's), are cut where their guards begin or stop to hold for all that runs inside: the full part needs no guards, the ragged rest has guards with constants in them,
 // which `hoist_guards` turns into extents. A parallel loop stays one loop and branches inside, so that the
 // parts still run at the same time.
 //
@@ -21,6 +21,7 @@ class Partitioner : public ScopedRewriter {
     if (!loop || !wants_partition(*loop)) return ScopedRewriter::stmt(s);
     Annotations annotations = loop->annotations;
     annotations.erase("tail");
+    annotations.erase("peel");
     const auto extent = as_int(loop->extent);
     const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
     if (full.lo > full.hi || !extent || (full.lo == 0 && full.hi == *extent - 1)) {
@@ -39,6 +40,8 @@ class Partitioner : public ScopedRewriter {
 
  private:
   static bool wants_partition(const For& loop) {
+    const auto peel = loop.annotations.find("peel");
+    if (peel != loop.annotations.end() && peel->second != Annotation(int64_t{0})) return true;
     const auto it = loop.annotations.find("tail");
     if (it == loop.annotations.end()) return false;
     const auto* how = std::get_if<std::string>(&it->second);

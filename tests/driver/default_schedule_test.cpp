@@ -79,3 +79,15 @@ TEST_CASE("default schedules of reductions along any axes") {
     check_default("ReduceMean@11(f32[3001,12]; axes=[1])", target);
   }
 }
+
+TEST_CASE("default schedules of pooling") {
+  for (const Target& target : targets())
+    for (const char* op : {"MaxPool", "AveragePool"})
+      for (const char* window :
+           {"f32[1,3,20,40]; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]",
+            "f32[2,5,9,70]; kernel_shape=[2,2], strides=[2,2]", "f32[1,2,7,7]; kernel_shape=[5,5], pads=[2,2,2,2]",
+            "f32[1,2,30,33]; kernel_shape=[3,4], strides=[1,3], pads=[0,1,2,3]", "f32[1,4,300]; kernel_shape=[3], strides=[3]",
+            "f32[1,2,11,90]; kernel_shape=[7,7], strides=[4,4]", "f32[1,1,6,7,40]; kernel_shape=[2,3,3], strides=[2,1,2]",
+            "f32[1,3,12,13]; kernel_shape=[1,1], strides=[2,2]", "f32[3,1,5,64]; kernel_shape=[5,1]"})
+        check_default(std::string(op) + "(" + window + ")", target);
+}
