@@ -34,16 +34,20 @@ size_t count_spatial(const Block& b) {
 }
 
 Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>& spans, const Stmt& loop,
-             const std::vector<IterVar>& guards) {
+             std::vector<IterVar> guards) {
   const Block& old = p.block();
   std::set<std::string> taken;
+  std::vector<Var> around;  // loops
   const PrimFunc& f = ctx.func();
   // Names on the way to the loop's body; what is beside the new nest doesn't matter.
   for (const Place& q : places(f.body)) {
     const size_t depth = q.depth_of(loop);
     if (depth == q.path.size()) continue;
     for (size_t i = 0; i <= depth; ++i)
-      if (q.path[i].as<For>()) taken.insert(loop_name(q.path[i]));
+      if (q.path[i].as<For>()) {
+        taken.insert(loop_name(q.path[i]));
+        around.push_back(as_for(q.path[i]).var);
+      }
     break;
   }
   for (const Var& d : f.dims) taken.insert(d->name);
@@ -55,7 +59,18 @@ Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>
   size_t result = 0;
   for (size_t k = 0; k < old.iters.size(); ++k) {
     IterVar i = old.iters[k];
-    if (is_guard(old, i)) continue;
+    if (is_guard(old, i)) {
+      // Where it doesn't run because of loops that stay around it, what it reads may not be there.
+      const std::vector<Var> of = vars_of(i.binding);
+      const bool stays = std::all_of(of.begin(), of.end(), [&](const Var& v) {
+        return std::find(around.begin(), around.end(), v) != around.end();
+      });
+      const bool known = std::any_of(guards.begin(), guards.end(), [&](const IterVar& g) {
+        return same_expr(g.binding, i.binding) && same_expr(g.extent, i.extent);
+      });
+      if (stays && !known && !of.empty()) guards.push_back(i);
+      continue;
+    }
     const std::string stem = loop_stem(i.var->name);
     const bool s = i.kind == IterKind::spatial;
     const Var v = make_var(s ? ctx.new_name(result++, stem, taken) : unique_name(stem, taken));

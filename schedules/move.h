@@ -16,11 +16,11 @@ IterSpan whole(const IterVar& i);
 IterSpan exact_span_of(const Bound& b, const IterVar& i);  // runs no other instances
 IterSpan span_of(const Bound& b, const IterVar& i);  // the whole domain where that is no more iterations
 
-// The block with new loops, one per iterator (guards fall away: the loops they guarded are gone), S before R.
-// Loops of S iterators are named by the step's results, or after their iterators. `guards` are added, with
-// fresh variables.
+// The block with new loops, one per iterator, S before R. Guards fall away with the loops that they guarded;
+// those over loops that are around the new place stay. Loops of S iterators are named by the step's results,
+// or after their iterators. `guards` are added, with fresh variables.
 Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>& spans, const Stmt& loop,
-             const std::vector<IterVar>& guards = {});
+             std::vector<IterVar> guards = {});
 size_t count_spatial(const Block& b);  // without guards
 // The guards of a block below `loop` that only loops down to it decide: where they don't hold nothing of the
 // block runs.

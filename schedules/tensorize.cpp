@@ -7,7 +7,9 @@
 //
 // Requires
 //  1. the instruction is known: built in, or in the file `from=FILE`;
-//  2. the loops from the named one on are a block of tiles, or can be made one;
+//  2. the loops from the named one on are a block of tiles, or can be made one, and not inside of a
+//  vectorized
+//     loop;
 //  3. what they compute is what the instruction computes: loops, types, operations, and which loops each
 //  element
 //     depends on;
@@ -76,6 +78,9 @@ PrimFunc run(StepContext& ctx) {
   const Instruction& instruction = read_instruction(ctx);
   const LoopRef loop = ctx.loop(0);
   ctx.expect_results(1);
+  for (size_t i = 0; i < loop.depth; ++i)
+    if (const auto* l = loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
+      ctx.refuse(2, 0, "it is inside the vectorized loop " + l->var->name, {loop.place.path[i], loop.stmt});
   PrimFunc f = ctx.func();
   Stmt tile = block_of(loop);
   if (!tile) {
@@ -117,7 +122,8 @@ Primitive tensorize_row() {
           {{"from", "FILE", "a file that describes the instruction; the built-in ones need none"}},
           "The loops from one on, a tile, are to be a machine instruction.",
           {"the instruction is known: built in, or in the file `from=FILE`",
-           "the loops from the named one on are a block of tiles, or can be made one",
+           "the loops from the named one on are a block of tiles, or can be made one, and not inside of a "
+           "vectorized loop",
            "what they compute is what the instruction computes", "no part of it is tensorized yet"},
           {examples::kDot,
            "j0 j1 = split C.j [_, 16]\nk0 k1 = split C.k [_, 4]\nreorder C (i j0 k0 j1 k1)\n"

@@ -7,7 +7,8 @@
 //  its block may
 //     be vectorized once the block is decomposed: lanes keep partial results, and the order of operations
 //     changes (semantic);
-//  3. it stands neither inside nor around a vectorized, parallel (inside) or thread loop (inside).
+//  3. it stands neither inside of a vectorized loop nor around a vectorized, parallel or thread loop or a
+//     tensorized block.
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -32,6 +33,8 @@ PrimFunc run(StepContext& ctx) {
     const auto* l = s.as<For>();
     if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled)
       ctx.refuse(3, 0, "the loop " + l->var->name + " inside has a kind already", {loop.stmt, s});
+    if (const auto* b = s.as<Block>(); b && b->annotations.count("tensorize"))
+      ctx.refuse(3, 0, "block " + b->id->name + " inside is a machine instruction already", {loop.stmt, s});
   });
   if (const auto conflict = find_conflict(ctx.func(), loop.stmt); conflict && !reduces_lanes(old))
     ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
@@ -43,18 +46,20 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive vectorize_row() {
-  return {"vectorize",
-          "",
-          {{ArgKind::loop, "T.i"}},
-          {},
-          "Iterations of the loop become lanes of vectors.",
-          {"the loop is serial and its extent a constant",
-           semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
-                    "nothing but one decomposed reduction"),
-           "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop inside"},
-          {examples::kGrid, "vectorize Y.j"},
-          run,
-          true};
+  return {
+      "vectorize",
+      "",
+      {{ArgKind::loop, "T.i"}},
+      {},
+      "Iterations of the loop become lanes of vectors.",
+      {"the loop is serial and its extent a constant",
+       semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
+                "nothing but one decomposed reduction"),
+       "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop nor a tensorized "
+       "block inside"},
+      {examples::kGrid, "vectorize Y.j"},
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

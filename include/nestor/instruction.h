@@ -99,4 +99,8 @@ struct InstructionMatch {
 };
 InstructionMatch match_instruction(const Block& outer, const Instruction& instruction);
 
+// Tensorized blocks as the loops that they mean, unrolled: for who can't run machine instructions. To be done
+// before lowering.
+PrimFunc without_instructions(const PrimFunc& f);
+
 }  // namespace nestor

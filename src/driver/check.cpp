@@ -1,7 +1,9 @@
 // Is a compiled function right? Its outputs on seeded random inputs beside those of someone it should agree with.
 #include "nestor/driver.h"
+#include "nestor/instruction.h"
 #include "nestor/interpret.h"
 #include "nestor/layout.h"
+#include "nestor/passes.h"
 
 namespace nestor {
 
@@ -24,15 +26,17 @@ std::vector<Tensor> interpreted(const PrimFunc& f, std::vector<Tensor> args) {
   return out;
 }
 
-// Lowered functions take flat, packed parameters.
-std::vector<Tensor> interpreted_lowered(const CompiledFunction& f, const std::vector<Tensor>& args) {
+// Lowered functions take flat, packed parameters. A machine instruction is what its block says.
+std::vector<Tensor> interpreted_lowered(const CompiledFunction& f, const std::vector<Tensor>& args,
+                                        const Target& target) {
   std::vector<Tensor> flat, out;
   for (size_t i = 0; i < args.size(); ++i) {
     const BufferDecl& decl = f.scheduled.params[i].decl;
     const Tensor t = is_out(f.func, i) ? args[i].clone() : decl.layout ? pack(args[i], decl) : args[i];
     flat.push_back(t.reshaped({t.size()}));
   }
-  interpret(f.lowered, flat);
+  const PrimFunc plain = without_instructions(f.scheduled);
+  interpret(plain.body.same_as(f.scheduled.body) ? f.lowered : lower(plain, target), flat);
   for (size_t i = 0; i < flat.size(); ++i)
     if (is_out(f.func, i)) out.push_back(flat[i].reshaped(args[i].shape()));
   return out;
@@ -49,7 +53,7 @@ std::vector<OutputCheck> check_function(const CompiledFunction& f, Against again
   if (against == Against::oracle)
     want = (oracle = make_oracle(f.func, inputs, target))->wanted;
   else
-    want = against == Against::interpreter ? interpreted(f.func, args) : interpreted_lowered(f, args);
+    want = against == Against::interpreter ? interpreted(f.func, args) : interpreted_lowered(f, args, target);
   std::vector<OutputCheck> out;
   for (size_t i = 0; i < got.size(); ++i) {
     OutputCheck c;

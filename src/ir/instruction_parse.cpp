@@ -129,9 +129,15 @@ void check_meaning(const Instruction& i) {
   const Buffer& out = store ? store->buffer : update->buffer;
   if (out != i.meaning.params[i.out()].decl.buffer) fail("it writes something else than its `out` parameter");
   check_access(i, out, store ? store->indices : update->indices);
+  std::set<const BufferNode*> used{out.get()};
   for_each_expr(b.body, [&](const Expr& e) {
-    if (const auto* l = e.as<Load>()) check_access(i, l->buffer, l->indices);
+    const auto* l = e.as<Load>();
+    if (!l) return;
+    check_access(i, l->buffer, l->indices);
+    used.insert(l->buffer.get());
   });
+  for (const Param& p : i.meaning.params)
+    if (!used.count(p.decl.buffer.get())) fail("nothing reads its parameter " + p.decl.buffer->name);
 }
 
 std::vector<std::string> param_names(const Instruction& i) {

@@ -148,4 +148,33 @@ std::string cuda_text_of(const std::string& callee) {
   throw InternalError("no text for the instruction " + callee);
 }
 
+namespace {
+
+struct ByMeaning : Rewriter {
+  bool tile = false;
+  Stmt stmt(const Stmt& s) override {
+    const bool before = tile;
+    const auto* b = s.as<Block>();
+    if (b && b->annotations.count("tensorize")) tile = true;
+    Stmt out = children(s);
+    if (const auto* l = out.as<For>(); l && tile && l->kind == ForKind::serial)
+      out = make::loop(l->var, l->extent, l->body, ForKind::unrolled, l->thread, l->annotations);
+    if (b && tile && !before) {
+      Block plain = *out.as<Block>();
+      plain.annotations.erase("tensorize");
+      out = make::block(std::move(plain));
+    }
+    tile = before;
+    return out;
+  }
+};
+
+}  // namespace
+
+PrimFunc without_instructions(const PrimFunc& f) {
+  PrimFunc out = f;
+  out.body = ByMeaning().stmt(f.body);
+  return out;
+}
+
 }  // namespace nestor

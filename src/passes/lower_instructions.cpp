@@ -33,7 +33,7 @@ Stmt with_kinds(const Stmt& s, const std::vector<Stmt>& loops, size_t i) {
 class Call {
  public:
   Call(const Instruction& i, const InstructionLowering& l, const InstructionMatch& m, const Target& target)
-      : i_(i), l_(l), m_(m), cuda_(target.kind == TargetKind::cuda), thread_(make_var("lane")) {
+      : i_(i), l_(l), m_(m), cuda_(target.kind == TargetKind::cuda), thread_(make_var(i.name + "_lane")) {
     for (const Fragment& f : l.fragments) {
       const BufferDecl& tile = i.meaning.params[f.param].decl;
       const Type t = tile.buffer->type;
@@ -68,7 +68,7 @@ class Call {
 
   // for r { register[r] = tile[map(r)] }, or back
   Stmt copy(const Fragment& f, bool in) const {
-    const Var r = make_var("r");
+    const Var r = make_var(i_.name + "_place");  // loops of a path have names of their own
     const Expr at = f.places == 1 ? Expr(0) : Expr(r);
     VarMap of_map{{f.map.vars.back(), at}}, of_iterators;
     if (f.map.vars.size() == 2) of_map[f.map.vars[0]] = Expr(thread_);

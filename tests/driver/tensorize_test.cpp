@@ -4,6 +4,7 @@
 
 #include "catch.h"
 #include "nestor/codegen.h"
+#include "nestor/driver.h"
 #include "nestor/error.h"
 #include "nestor/instruction.h"
 #include "nestor/interpret.h"
@@ -189,6 +190,28 @@ TEST_CASE("a user's own instructions: an expansion, and LLVM's intrinsic by name
   INFO(row.lowered);
   CHECK(row.difference == "");
   CHECK(count(row.lowered, "llvm.fma.v8f32") == 1);
+}
+
+TEST_CASE("loops around a tile may have any name") {
+  if (!has("fma_row16")) return;
+  const Run run_r = run(kFloats, R"(
+    r lane = split T.j [_, 16]
+    reorder T (i r k lane)
+    decompose_reduction T.k
+    tensorize T.lane fma_row16)");
+  CHECK(run_r.difference == "");
+}
+
+TEST_CASE("beside the lowered function interpreted, an instruction is what its block says") {
+  if (!has("fma_row16")) return;
+  ScheduleChoice choice;
+  choice.trace = parse_trace(R"(
+    j0 j1 = split T.j [_, 16]
+    reorder T (i j0 k j1)
+    decompose_reduction T.k
+    tensorize T.j1 fma_row16)");
+  const CompiledFunction f = compile_function(parse_func(kFloats), choice, host_target());
+  for (const OutputCheck& c : check_function(f, Against::lowered, host_target(), 1)) CHECK(c.comparison.ok());
 }
 
 TEST_CASE("what a target can't do is said, with what it can") {

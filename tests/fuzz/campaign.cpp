@@ -93,6 +93,8 @@ class Worker {
     if (entry.verdict.failed()) return say_failure(report_, number, d, entry.verdict, steps);
     if (!entry.taken) return report_.line({"refused", d.road, entry.why});
     waiting_[number] = steps;
+    for (const Step& step : s->trace().steps)
+      if (step.primitive == "tensorize") report_.line({"instruction", d.road, step.args[1]});
     if (job_.alone) run_batch(d.road);
   }
 
@@ -139,6 +141,7 @@ struct Running {
     if (f[0] == "end") ended = true;
     if (f[0] == "threw") threw = f[1];
     if (f[0] == "ran") ++said.roads[f[1]].ran;
+    if (f[0] == "instruction") ++said.roads[f[1]].instructions[f[2]];
     if (f[0] == "refused") {
       ++said.roads[f[1]].refused;
       ++said.roads[f[1]].reasons[without_names(f[2])];
@@ -186,6 +189,7 @@ void merge(CampaignResult& all, const CampaignResult& part) {
   for (const auto& [name, r] : part.roads) {
     all.roads[name].ran += r.ran;
     all.roads[name].refused += r.refused;
+    for (const auto& [instruction, n] : r.instructions) all.roads[name].instructions[instruction] += n;
     for (const auto& [why, n] : r.reasons) all.roads[name].reasons[why] += n;
   }
   all.failures.insert(all.failures.end(), part.failures.begin(), part.failures.end());
@@ -305,6 +309,9 @@ std::string print(const CampaignResult& r) {
       << " steps, " << static_cast<int>(r.seconds) << " s\n";
   for (const auto& [name, road] : r.roads) {
     out << road.ran << " went on to " << name << ", " << road.refused << " couldn't\n";
+    if (!road.instructions.empty()) out << "  instructions:";
+    for (const auto& [instruction, n] : road.instructions) out << " " << instruction << " " << n;
+    if (!road.instructions.empty()) out << "\n";
     std::vector<std::pair<int64_t, std::string>> reasons;
     for (const auto& [why, n] : road.reasons) reasons.emplace_back(-n, why);
     std::sort(reasons.begin(), reasons.end());

@@ -42,7 +42,8 @@ struct CampaignResult {
   TraceCounts counts;
   struct RoadCount {
     int64_t ran = 0, refused = 0;
-    std::map<std::string, int64_t> reasons;  // of refusals
+    std::map<std::string, int64_t> instructions;  // in those that ran
+    std::map<std::string, int64_t> reasons;       // of refusals
   };
   std::map<std::string, RoadCount> roads;
   std::map<std::string, int64_t> functions;  // traces of each

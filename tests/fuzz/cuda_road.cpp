@@ -49,7 +49,7 @@ class CudaRoad : public Road {
     InterpretOptions options;
     options.check_races = true;
     try {
-      interpret(l.lowered, expected, options);
+      interpret(l.meant, expected, options);
     } catch (const Error& e) {
       return {"lowered", e.what()};
     }

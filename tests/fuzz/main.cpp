@@ -30,7 +30,6 @@ std::vector<std::string> weaknesses(const CampaignOptions& o, const CampaignResu
   if (r.lengths[r.lengths.size() / 2] < 8) out.push_back("the median trace has fewer than 8 steps");
   if (2 * r.ragged < r.traces) out.push_back("fewer than half of the functions have ragged sizes");
   for (const schedules::Primitive& p : schedules::primitives()) {
-    if (p.name == std::string("tensorize")) continue;  // needs loops of one shape, and changes an annotation only
     const auto row = r.counts.rows.find(p.name);
     if (row == r.counts.rows.end() || row->second.accepted < r.traces / 50)
       out.push_back(std::string(p.name) + " was seldom accepted");

@@ -149,7 +149,7 @@ class Walker {
       if (!lower_for(target, {function_.func, function_.tolerance, seed_}, after, 0, after.name, l).taken)
         return "";
       std::vector<Tensor> args = l.args();
-      interpret(l.lowered, args);
+      interpret(l.meant, args);
       return agree(l, args, args, "lowered").what;
     } catch (const Error& e) {
       return e.what();

@@ -148,6 +148,20 @@ Y: S o O, S y H, S x H : Y[vo,vy,vx] = T[vo,vy,vx] + Z[vo,vy,vx]
 in X: f32[$C,$H], const W: f32[$C,$O,3], out Y: f32[$O,2*$H+1]
 Y: S o O, S x 2*H+1, R c C, R s 3 : init { Y[vo,vx] = 0.0f32 } Y[vo,vx] += if (vx-vs)%2 == 0 && 0 <= vx-vs && vx-vs < 2*$H then X[vc,(vx-vs)/2] * W[vc,vo,vs] else 0.0f32
 )"},
+      {"bytes_matmul", 0, R"(
+in A: u8[$H,4*$C], const B: i8[4*$C,16*$O], out Y: i32[$H,16*$O]
+alloc T: i32[$H,16*$O]
+T: S i H, S j 16*O, R k 4*C : init { T[vi,vj] = 1i32 } T[vi,vj] += i32(A[vi,vk]) * i32(B[vk,vj])
+Y: S i H, S j 16*O : Y[vi,vj] = T[vi,vj] - 3i32
+)"},
+      {"half_matmul", 0, R"(
+in A: f16[16,16*$C], in B: f16[16*$C,16], out T: f32[16,16]
+T: S i 16, S j 16, R k 16*C : init { T[vi,vj] = 1.0f32 } T[vi,vj] += f32(A[vi,vk]) * f32(B[vk,vj])
+)"},
+      {"even_matmul", 0, R"(
+in A: f32[$M,2*$C], in B: f32[2*$C,4*$O], out T: f32[$M,4*$O]
+T: S i M, S j 4*O, R k 2*C : init { T[vi,vj] = 0.0f32 } T[vi,vj] += A[vi,vk] * B[vk,vj]
+)"},
   };
 }
 // clang-format on

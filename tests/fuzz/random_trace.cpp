@@ -8,6 +8,7 @@
 
 #include "nestor/error.h"
 #include "tests/fuzz/proposals.h"
+#include "tests/fuzz/tensorize_plan.h"
 
 namespace nestor {
 
@@ -29,7 +30,7 @@ constexpr Weight kPrimitives[] = {
     {"cache_read", 3}, {"cache_write", 3}, {"set_scope"}, {"transform_layout", 3},
     {"decompose_reduction", 4}, {"rfactor", 3}, {"fission", 4}, {"blockize", 3}, {"pad_einsum", 6},
     {"annotate"}, {"skip_zeros", 2}, {"sample_factors"}, {"sample_choice"}, {"sample_location", 2},
-    {"storage_align"}, {"reindex", 2}, {"pack", 4}, {"prefetch"}, {"software_pipeline", 12}};
+    {"storage_align"}, {"reindex", 2}, {"pack", 4}, {"prefetch"}, {"software_pipeline", 12}, {"tensorize", 8}};
 // clang-format on
 
 class Chooser {
@@ -56,10 +57,10 @@ class Trier {
  public:
   Trier(Schedule& s, TraceCounts& counts, const TraceOptions& options)
       : s_(s), counts_(counts), options_(options) {}
-  bool operator()(const std::string& primitive, const std::string& line) {
+  bool operator()(const std::string& line) {
     if (line.empty()) return false;
     if (options_.on_try) options_.on_try(line);
-    TraceCounts::Row& row = counts_.rows[primitive];
+    TraceCounts::Row& row = counts_.rows[parse_step(line).primitive];
     try {
       s_(line);
       ++row.accepted;
@@ -85,7 +86,7 @@ void bind_all(const Schedule& s, Trier& attempt) {
     }
     for (const LoopInfo& l : loops_of(s.func(), block)) {
       const char* tag = blocks ? " threadIdx.x" : " blockIdx.x";
-      if (threads || !attempt("bind", "bind " + block + "." + l.name + tag)) continue;
+      if (threads || !attempt("bind " + block + "." + l.name + tag)) continue;
       threads = blocks;
       blocks = true;
     }
@@ -97,7 +98,8 @@ void bind_all(const Schedule& s, Trier& attempt) {
 const std::vector<std::string>& proposed_primitives() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> out;
-    for (const Weight& w : kPrimitives) out.emplace_back(w.primitive);
+    for (const Weight& w : kPrimitives)
+      if (std::string(w.primitive) != "tensorize") out.emplace_back(w.primitive);
     return out;
   }();
   return names;
@@ -150,7 +152,12 @@ Schedule random_schedule(const PrimFunc& f, std::mt19937_64& rng, TraceCounts& c
     if (accepted >= options.wanted) break;
     const Weight& w = choose.next();
     if (w.late && 2 * accepted < options.wanted) continue;
-    attempt(w.primitive, propose(s, w.primitive, focus, options.gpu, rng));
+    if (std::string(w.primitive) == "tensorize") {
+      for (const std::string& line : plan_tensorize(s, focus, options.cpu, options.gpu, rng))
+        if (!attempt(line)) break;
+    } else {
+      attempt(propose(s, w.primitive, focus, options.gpu, rng));
+    }
   }
   if (!options.cpu) bind_all(s, attempt);
   return s;

@@ -36,7 +36,7 @@ struct TraceOptions {
 // other than ScheduleError goes through.
 Schedule random_schedule(const PrimFunc& f, std::mt19937_64& rng, TraceCounts& counts,
                          const TraceOptions& options = {});
-// The primitives that are proposed.
+// The primitives that single steps are proposed of; tensorize comes with the steps that lead to it.
 const std::vector<std::string>& proposed_primitives();
 
 }  // namespace nestor

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "nestor/error.h"
+#include "nestor/instruction.h"
 #include "nestor/interpret.h"
 #include "nestor/layout.h"
 #include "nestor/passes.h"
@@ -66,11 +67,13 @@ std::vector<Tensor> Lowered::args() const {
 
 Road::Entry lower_for(const Target& target, const Subject& subject, const PrimFunc& scheduled, int64_t number,
                       const std::string& name, Lowered& out) {
-  out = {subject, scheduled, {}, number};
+  out = {subject, scheduled, {}, {}, number};
   LowerOptions options;
   options.check = true;
   try {
     out.lowered = lower(scheduled, target, options);
+    const PrimFunc plain = without_instructions(scheduled);
+    out.meant = plain.body.same_as(scheduled.body) ? out.lowered : lower(plain, target, options);
   } catch (const ScheduleError& e) {
     return {false, e.diagnostic().message, {}};
   } catch (const std::exception& e) {

@@ -11,6 +11,7 @@ namespace nestor {
 struct Lowered {
   Subject subject;
   PrimFunc scheduled, lowered;
+  PrimFunc meant;  // lowered, but machine instructions are what their blocks say: the interpreter runs it
   int64_t number = 0;
   std::vector<Tensor> args() const;  // flat and packed, fresh ones at each call
 };

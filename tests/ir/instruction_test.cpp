@@ -98,6 +98,8 @@ TEST_CASE("a function that is no tile is no instruction") {
   CHECK_THAT(error(with("A: u8[4]", "A: u8[8]")),
              Catch::Contains("an index of A doesn't run over the whole dimension"));
   CHECK_THAT(error(with("in A", "out A")), Catch::Contains("2 `out` parameters"));
+  CHECK_THAT(error(with("in A", "in Unused: f32[2], in A")),
+             Catch::Contains("nothing reads its parameter Unused"));
   CHECK_THAT(error(with("= k)", "= 3-k)")), Catch::Contains("iterator vk isn't bound to loop k"));
 }
 
