@@ -40,6 +40,12 @@ bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
   for (const IterVar& i : p.block().iters)  // else its init never runs: it goes on with what is there
     if (i.kind == IterKind::reduce && !begins_at_zero(p, i)) return false;
   const BufferDecl decl = decl_of(f, b);
+  const auto never = [](const Stmt& l) { return extent_of(l) == 0; };
+  const auto empty = [](const Expr& e) { return is_const_int(e, 0); };
+  const std::vector<Stmt> loops = p.loops();
+  if (std::any_of(loops.begin(), loops.end(), never) &&
+      std::none_of(decl.shape.begin(), decl.shape.end(), empty))
+    return false;  // it never runs
   for (const BlockAccess& a : accesses_of(p.block())) {
     if (!a.write) continue;
     std::vector<Var> used;

@@ -29,7 +29,7 @@ constexpr Weight kPrimitives[] = {
     {"compute_at", 8}, {"reverse_compute_at", 16}, {"compute_inline", 6}, {"reverse_compute_inline", 16},
     {"cache_read", 3}, {"cache_write", 3}, {"set_scope"}, {"transform_layout", 3},
     {"decompose_reduction", 4}, {"rfactor", 3}, {"fission", 4}, {"blockize", 3}, {"pad_einsum", 6},
-    {"annotate"}, {"skip_zeros", 2}, {"sample_factors"}, {"sample_choice"}, {"sample_location", 2},
+    {"annotate"}, {"skip_zeros", 4}, {"sample_factors"}, {"sample_choice"}, {"sample_location", 2},
     {"storage_align"}, {"reindex", 2}, {"pack", 4}, {"prefetch"}, {"software_pipeline", 12}, {"tensorize", 8}};
 // clang-format on
 
@@ -157,6 +157,8 @@ Schedule random_schedule(const PrimFunc& f, std::mt19937_64& rng, TraceCounts& c
         if (!attempt(line)) break;
     } else {
       attempt(propose(s, w.primitive, focus, options.gpu, rng));
+      // Once a padding is inlined its zeros can be skipped.
+      if (std::string(w.primitive) == "skip_zeros") attempt(propose(s, w.primitive, focus, options.gpu, rng));
     }
   }
   if (!options.cpu) bind_all(s, attempt);
