@@ -21,6 +21,7 @@ PrimFunc unswitch_loops(const PrimFunc& f, const Target& target);
 PrimFunc promote_local(const PrimFunc& f, const Target& target);
 PrimFunc transpose_tiles(const PrimFunc& f, const Target& target);
 PrimFunc contract_fma(const PrimFunc& f, const Target& target);
+PrimFunc near_gathers(const PrimFunc& f, const Target& target);
 PrimFunc share_loads(const PrimFunc& f, const Target& target);
 PrimFunc expand_math(const PrimFunc& f, const Target& target);
 PrimFunc merge_threads(const PrimFunc& f, const Target& target);

@@ -47,6 +47,7 @@ const std::vector<Pass> kCpu = {
     {"promote_local", "local buffers are registers", passes::promote_local},
     {"transpose_tiles", "tiles read or written along their columns are turned in registers", passes::transpose_tiles},
     {"contract_fma", "a*b + c is rounded once", passes::contract_fma},
+    {"near_gathers", "lanes that lie near each other are loaded as a whole and shuffled", passes::near_gathers},
     {"share_loads", "straight-line code loads each element once", passes::share_loads},
     {"expand_math", "exp and its kin of f32 are polynomials", passes::expand_math},
     {"simplify", kSimplified, run_simplify},

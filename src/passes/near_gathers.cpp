@@ -1,0 +1,89 @@
+// A gather whose lanes lie near each other, at distances known now, is a load or two of all that lies there and a shuffle:
+//
+//   X[base + (0 0 0 0 4 4 4 4 ...)]   ->   shuffle(X[base ..], (0 0 0 0 4 4 4 4 ...))
+//
+// So come the channels of a group to the lanes of its outputs, every second pixel of a row, or a row backwards. A machine
+// gathers one element at a time; a shuffle moves all at once.
+#include <algorithm>
+
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+#include "src/passes/passes.h"
+
+namespace nestor::passes {
+
+namespace {
+
+// Lane i of a vector expression over ramps and broadcasts.
+class LaneOf : public Rewriter {
+ public:
+  explicit LaneOf(int64_t lane) : lane_(lane) {}
+  Expr expr(const Expr& e) override {
+    if (const auto* r = e.as<Ramp>()) return r->base + r->stride * Expr(lane_);
+    if (const auto* b = e.as<Broadcast>()) return b->a;
+    if (const auto* b = e.as<Binary>()) {
+      const Expr x = expr(b->a), y = expr(b->b);
+      return known_ ? make::binary(b->op, x, y) : e;
+    }
+    if (const auto imm = as_int(e)) return Expr(*imm);
+    known_ = known_ && !e.type().is_vector();
+    return e;
+  }
+  bool known() const { return known_; }
+
+ private:
+  int64_t lane_;
+  bool known_ = true;
+};
+
+// The lanes as distances from the first; nullopt where these aren't constants.
+std::optional<std::vector<int64_t>> distances(const Expr& index, const Expr& first) {
+  std::vector<int64_t> out;
+  for (int i = 0; i < index.type().lanes; ++i) {
+    LaneOf lane(i);
+    const Expr here = lane.expr(index);
+    const auto d = lane.known() ? as_int(simplify(here - first)) : std::nullopt;
+    if (!d) return std::nullopt;
+    out.push_back(*d);
+  }
+  return out;
+}
+
+class Shuffler : public Rewriter {
+ public:
+  Expr expr(const Expr& e) override {
+    const Expr out = children(e);
+    const auto* load = out.as<Load>();
+    if (!load || load->mask || !out.type().is_vector() || load->buffer->type.is_vector() || load->indices.size() != 1)
+      return out;
+    const Expr& index = load->indices[0];
+    if (const auto* r = index.as<Ramp>(); r && is_const_int(r->stride, 1)) return out;
+    LaneOf zero(0);
+    const Expr first = simplify(zero.expr(index));
+    if (!zero.known()) return out;
+    auto lanes = distances(index, first);
+    if (!lanes) return out;
+    const int64_t n = out.type().lanes, low = *std::min_element(lanes->begin(), lanes->end()),
+                  high = *std::max_element(lanes->begin(), lanes->end());
+    if (high - low >= 2 * n) return out;
+    for (int64_t& d : *lanes) d -= low;
+    const auto part = [&](int64_t begin) {  // lanes behind the last one that is wanted may lie outside of the buffer
+      const int64_t wanted = high - low + 1 - begin;
+      const int count = static_cast<int>(n);
+      const Expr mask = wanted < n ? make::binary(BinaryOp::lt, make::ramp(0, 1, count), make::broadcast(wanted, count)) : Expr();
+      return make::load(load->buffer, {make::ramp(simplify(first + (low + begin)), 1, count)}, mask);
+    };
+    const Expr a = part(0);
+    return make::shuffle(a, high - low < n ? a : part(n), *lanes);
+  }
+};
+
+}  // namespace
+
+PrimFunc near_gathers(const PrimFunc& f, const Target&) {
+  PrimFunc out = f;
+  out.body = Shuffler().stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes
