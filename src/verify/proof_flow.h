@@ -26,6 +26,12 @@ struct Source {
   std::vector<Failure> voided;
 };
 
+// max and min of a term that was taken already change nothing: such updates may happen more than once, in
+// tiles that overlap or loops that no iterator is bound to. Each must still happen, and behind the start.
+inline bool may_repeat(ReduceOp op) {
+  return op == ReduceOp::max || op == ReduceOp::min;
+}
+
 class Flow {
  public:
   explicit Flow(const Model& m) : m_(m) {}

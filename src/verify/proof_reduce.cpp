@@ -1,5 +1,6 @@
 // A reduced element is its start and a multiset of terms, in whatever order. Two are equal if the starts are,
-// and if some relation pairs the terms of one with equal terms of the other, each with exactly one. Two
+// and if some relation pairs the terms of one with equal terms of the other, each with exactly one (with at
+// least one where the operation is max or min, to which a term taken twice is the term). Two
 // relations are tried: iterators of the same name are equal; and whatever makes the terms' loads equal. Terms
 // that are themselves such reductions, of the same operation, count as their own terms, and terms that are
 // the operation's identity don't count, which covers partial sums (rfactor) and sums split into several
@@ -204,11 +205,15 @@ class Reductions {
     const bool only = before.size() == 1 && after.size() == 1;
     for (size_t i = 0; i < before.size(); ++i)
       for (size_t k = 0; k < after.size(); ++k) {
-        if (rest_b[i].empty() || rest_a[k].empty()) continue;
+        const bool repeat = may_repeat(op_);  // then a term may have several counterparts
+        if (repeat ? rest_b[i].empty() && rest_a[k].empty() : rest_b[i].empty() || rest_a[k].empty())
+          continue;
+        const Set& from_b = repeat ? before[i].where : rest_b[i];
+        const Set& from_a = repeat ? after[k].where : rest_a[k];
         const Guess guess = by_loads ? by_equal_loads(before[i], after[k]) : by_names(before[i], after[k]);
-        const Set pairs = both(before[i], after[k],
-                               rest_b[i] & rest_a[k] & guess.defined & Set::where(home_, guess.equal, {}));
-        if (pairs.empty() || !one_to_one(pairs, before[i], after[k], guess.equal)) continue;
+        const Set pairs =
+            both(before[i], after[k], from_b & from_a & guess.defined & Set::where(home_, guess.equal, {}));
+        if (pairs.empty() || (!repeat && !one_to_one(pairs, before[i], after[k], guess.equal))) continue;
         const auto same = [&] {
           m_.match(before[i].term, after[k].term,
                    m_.linked(pairs).onto(m_.vars_of(before[i].term.at, after[k].term.at)));
