@@ -1,5 +1,6 @@
 // Several reductions over the same rows: softmax, norms. The last block is the root. Its outer loops are the rows; all that
-// comes before is computed row by row, so that a row is read from memory once and stays in the cache.
+// comes before is computed row by row, so that a row is read from memory once and stays in the cache. Short rows go in
+// groups of a few: while one's sum is folded to a number, on which all that follows waits, the others' are under way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,7 +59,7 @@ void vectorize_reduction(Schedule& s, const std::string& block) {
 void join_rows(Schedule& s, const Target& target) {
   std::vector<std::string> names = block_names(s.func());
   const BlockInfo root = analyze(s.func(), names.back());
-  const std::vector<std::string> rows = row_loops(s.func(), root);
+  std::vector<std::string> rows = row_loops(s.func(), root);
   if (!rows.empty()) {
     std::string order;
     for (const std::string& r : rows) order += r + " ";
@@ -69,6 +70,16 @@ void join_rows(Schedule& s, const Target& target) {
         others = true;
       }
     if (others && root.iters.size() > 1) s(fmt::format("reorder {} ({})", root.name, order));
+    constexpr int64_t kShortRow = 512, kGroup = 4;  // elements, rows
+    int64_t length = 1;
+    for (const Iter& i : root.iters)
+      if (std::find(rows.begin(), rows.end(), i.loop) == rows.end()) length *= i.extent;
+    std::string& last = rows.back();
+    if (const int64_t count = extent_of(s, root.name, last); length <= kShortRow && count >= 4 * kGroup) {
+      const std::string group = sample_size(s, last + "_rows", {2, kGroup, 2 * kGroup}, kGroup, count);
+      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last, root.name, group));
+      last += "0";
+    }
     for (size_t k = names.size() - 1; k-- > 0;)
       s(fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
   }

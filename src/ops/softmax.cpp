@@ -42,7 +42,9 @@ void build_softmax(const OpContext& ctx, FuncBuilder& b, const Tensors& in, cons
   const BuildTensor sum = b.temp("Sum", {x.dtype(), rows.outer_shape()});
   b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add,
            [&](const Exprs& o, const Exprs& r) { return e.at(rows.merge(o, r)); });
-  b.compute(out[0], rows.all(), [&](const Exprs& i) { return e.at(i) / sum.at(rows.outer_of(i)); });
+  // One quotient a row: an element's would cost as much as its exponential.
+  b.compute(out[0], rows.all(),
+            [&](const Exprs& i) { return e.at(i) * (constant_like(x, 1) / sum.at(rows.outer_of(i))); });
 }
 
 // x - max - log(sum(exp(x - max))): no exponential is kept, and log(0) can't come up, since the sum is at

@@ -43,7 +43,7 @@ TEST_CASE("default schedules of operators") {
           "Conv(f32[1,8,6,6], const f32[12,2,3,3]; group=4, dilations=[2,2], pads=[2,2,2,2])",
           "Conv(f32[1,5,31], const f32[7,5,4])", "MaxPool(f32[1,5,9,9]; kernel_shape=[3,3], pads=[1,1,1,1])",
           "AveragePool(f32[1,5,9,9]; kernel_shape=[2,2], strides=[2,2])", "GlobalAveragePool(f32[2,19,5,5])",
-          "Softmax(f32[5,37]; axis=-1)", "Softmax(f32[5,37]; axis=0)", "Softmax(f32[3,1])",
+          "Softmax(f32[5,37]; axis=-1)", "Softmax(f32[51,37])", "Softmax(f32[3,20,9]; axis=1)", "LayerNormalization(f32[33,50], const f32[50], const f32[50])", "Softmax(f32[5,37]; axis=0)", "Softmax(f32[3,1])",
           "LayerNormalization(f32[7,50], const f32[50], const f32[50])", "ReduceSum@11(f32[13,70]; axes=[1])",
           "ReduceMax@11(f32[13,70]; axes=[0])", "ReduceMean@11(f32[4,6,21]; axes=[1])", "ReduceSum@11(f32[3,1100]; axes=[1])",
           "Transpose(f32[9,21]; perm=[1,0])", "Concat(f32[2,3,4], f32[2,5,4]; axis=1)", "Gelu(f32[3,101])",
