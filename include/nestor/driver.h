@@ -103,6 +103,7 @@ struct CompiledFunction {
 };
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
 ScheduleChoice choose_schedule(const PrimFunc& f, const CompileOptions& options);  // naive where there is nothing
+PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice);           // its refusals name the function
 // The refusal of a step, with the function and where the schedule came from among its notes.
 ScheduleError in_function(const ScheduleError& e, const PrimFunc& f, const ScheduleChoice& choice);
 CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,

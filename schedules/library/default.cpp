@@ -4,8 +4,8 @@
 //  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see join_rows.cpp.
 //  - A map: lanes and a parallel loop, see spread_map.cpp.
 //
-// A plan is tried as a whole. Where one of its steps is refused, the next plan is tried; the last one, which only makes
-// safe steps, always applies.
+// A plan is tried as a whole. Where one of its steps is refused, or lowering would refuse its result, the next plan is
+// tried; the last one, which only makes safe steps, always applies.
 #include "nestor/library.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
     Schedule s(f);
     try {
       plan(s, target);
-      return s.trace();
+      if (library::accumulators_fit(s.func())) return s.trace();
     } catch (const ScheduleError&) {
     }
   }

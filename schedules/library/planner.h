@@ -49,6 +49,9 @@ void vectorize_reduction(Schedule& s, const std::string& block);
 std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_t> sizes, int64_t size,
                         int64_t extent);
 
+// Lowering can keep what is `local` in registers: no index of it moves with a loop that stays a loop.
+bool accumulators_fit(const PrimFunc& f);
+
 // The loop of `block` named so, or its extent -1.
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop);
 

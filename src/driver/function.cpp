@@ -21,8 +21,6 @@ ScheduleChoice choose_schedule(const PrimFunc& f, const CompileOptions& options)
   return choice.value_or(ScheduleChoice{});
 }
 
-namespace {
-
 PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice) {
   try {
     return apply(f, choice.trace);
@@ -30,8 +28,6 @@ PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice) {
     throw in_function(e, f, choice);
   }
 }
-
-}  // namespace
 
 CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
                                   const LowerOptions& lowering) {
