@@ -23,7 +23,7 @@ PrimFunc run(StepContext& ctx) {
   const auto scope = parse_scope(ctx.word(2));
   if (!scope)
     ctx.refuse(3, 2, "`" + ctx.word(2) + "` is no scope", {},
-               "cache_read " + p.name() + " " + b->name + " local");
+               "cache_read " + p.name() + " " + b->name + " global");
   if (!reads(p.block(), b)) {
     std::vector<std::string> names;
     for (const Buffer& r : read_buffers(p.block())) names.push_back(r->name);

@@ -25,7 +25,8 @@ bool nest_writes_whole(const StepContext& ctx, const std::vector<Place>& all, co
 PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
   const auto scope = parse_scope(ctx.word(1));
-  if (!scope) ctx.refuse(3, 1, "`" + ctx.word(1) + "` is no scope", {}, "cache_write " + p.name() + " local");
+  if (!scope)
+    ctx.refuse(3, 1, "`" + ctx.word(1) + "` is no scope", {}, "cache_write " + p.name() + " global");
   const BlockInfo info = inspect(p.block());
   if (info.kind == BlockKind::other) ctx.refuse(1, 0, info.why, {p.stmt});
   const Stmt root = root_of(ctx.func(), p);

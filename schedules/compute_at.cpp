@@ -89,7 +89,7 @@ void check(const StepContext& ctx, const Move& m) {
   if (!m.info.out) ctx.refuse(1, 0, m.info.why, {p.stmt});
   if (m.info.kind == BlockKind::reduction && !p.block().init)
     ctx.forbid(1, 0, p.name() + " is a reduction without its init", {p.stmt},
-               "a reduction moves before decompose_reduction takes its init");
+               "a reduction moves together with its init, before a decompose_reduction");
   for (const IterVar& i : p.block().iters) {
     const auto extent = as_int(i.extent);
     const Interval there = range_of(i.binding, facts_at(p));

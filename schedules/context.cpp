@@ -38,6 +38,26 @@ std::vector<std::string> loop_names(const Place& p) {
   return names;
 }
 
+// `T.i[_, 4]`: a bracket that opens inside of a word begins another one.
+size_t glued_at(const std::string& word) {
+  const size_t open = word.find_first_of("[(");
+  return open == 0 ? std::string::npos : open;
+}
+bool has_glued_words(const Step& s) {
+  return std::any_of(s.args.begin(), s.args.end(),
+                     [](const std::string& w) { return glued_at(w) != std::string::npos; });
+}
+Step with_words_apart(Step s) {
+  std::vector<std::string> words;
+  for (const std::string& w : s.args) {
+    const size_t open = glued_at(w);
+    words.push_back(w.substr(0, open));
+    if (open != std::string::npos) words.push_back(w.substr(open));
+  }
+  s.args = std::move(words);
+  return s;
+}
+
 std::string with_result(Step s, size_t i, const std::string& name) {
   s.results[i] = name;
   return print(s);
@@ -70,7 +90,7 @@ void StepContext::read_slots() {
   const auto bad = [&](const ArgSpec& a) {
     const std::string got = at < words.size() ? "`" + words[at] + "`" : "the end of the step";
     refuse_common('A', loc_of_arg(step_, at), std::string("expected ") + a.name + ", found " + got,
-                  usage(row_));
+                  has_glued_words(step_) ? print(with_words_apart(step_)) : usage(row_));
   };
   for (const ArgSpec& a : row_.args) {
     Slot slot{at, 1};
@@ -321,7 +341,9 @@ std::string StepContext::new_name(size_t i, const std::string& base, std::set<st
   const bool given = i < step_.results.size() && step_.results[i] != "_" && !step_.results[i].empty();
   const std::string name = given ? step_.results[i] : unique_name(base, taken);
   if (taken.count(name))
-    refuse_common('C', loc_of_result(step_, i), "the name `" + name + "` is taken here",
+    refuse_common('C', loc_of_result(step_, i),
+                  "the name `" + name + "` is taken here" +
+                      (step_.calls.empty() ? "" : "; the definition must choose another one"),
                   with_result(step_, i, unique_name(name, taken)));
   taken.insert(name);
   return name;
@@ -338,8 +360,8 @@ std::string StepContext::instead(size_t arg, const std::string& words) const {
 void StepContext::expect_results(size_t most) const {
   if (step_.results.size() > most)
     refuse_common('A', loc_of_result(step_, most),
-                  std::to_string(step_.results.size()) + " names for " + std::to_string(most) + " thing" +
-                      (most == 1 ? "" : "s"),
+                  std::to_string(step_.results.size()) + (step_.results.size() == 1 ? " name" : " names") +
+                      " for " + std::to_string(most) + " thing" + (most == 1 ? "" : "s"),
                   usage(row_));
 }
 

@@ -21,36 +21,6 @@ int64_t floor_div(int64_t a, int64_t b) {
   return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 
-std::optional<int64_t> value_at(const Expr& e, const Values& at) {
-  if (const auto* i = e.as<IntImm>()) return i->value;
-  if (const auto* r = e.as<VarRef>()) {
-    const auto it = at.find(r->var);
-    return it == at.end() ? std::nullopt : std::optional(it->second);
-  }
-  const auto* b = e.as<Binary>();
-  if (!b) return std::nullopt;
-  const auto x = value_at(b->a, at), y = value_at(b->b, at);
-  if (!x || !y) return std::nullopt;
-  switch (b->op) {
-    case BinaryOp::add:
-      return *x + *y;
-    case BinaryOp::sub:
-      return *x - *y;
-    case BinaryOp::mul:
-      return *x * *y;
-    case BinaryOp::min:
-      return std::min(*x, *y);
-    case BinaryOp::max:
-      return std::max(*x, *y);
-    case BinaryOp::div:
-      return *y > 0 ? std::optional(floor_div(*x, *y)) : std::nullopt;
-    case BinaryOp::mod:
-      return *y > 0 ? std::optional(*x - floor_div(*x, *y) * *y) : std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
 // An index as what stands still and what runs; none where one atom does both.
 struct Split {
   Linear still;
@@ -115,6 +85,36 @@ Conditions conditions_of(const Block& b, const std::unordered_set<Var>& running)
 }
 
 }  // namespace
+
+std::optional<int64_t> value_at(const Expr& e, const Values& at) {
+  if (const auto* i = e.as<IntImm>()) return i->value;
+  if (const auto* r = e.as<VarRef>()) {
+    const auto it = at.find(r->var);
+    return it == at.end() ? std::nullopt : std::optional(it->second);
+  }
+  const auto* b = e.as<Binary>();
+  if (!b) return std::nullopt;
+  const auto x = value_at(b->a, at), y = value_at(b->b, at);
+  if (!x || !y) return std::nullopt;
+  switch (b->op) {
+    case BinaryOp::add:
+      return *x + *y;
+    case BinaryOp::sub:
+      return *x - *y;
+    case BinaryOp::mul:
+      return *x * *y;
+    case BinaryOp::min:
+      return std::min(*x, *y);
+    case BinaryOp::max:
+      return std::max(*x, *y);
+    case BinaryOp::div:
+      return *y > 0 ? std::optional(floor_div(*x, *y)) : std::nullopt;
+    case BinaryOp::mod:
+      return *y > 0 ? std::optional(*x - floor_div(*x, *y) * *y) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
 
 std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& access,
                                         const std::vector<Stmt>& standing) {

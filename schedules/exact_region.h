@@ -9,6 +9,10 @@
 
 namespace nestor::schedules {
 
+// An integer expression where its variables have these values; none where it has others, or more than
+// arithmetic.
+std::optional<int64_t> value_at(const Expr& e, const std::unordered_map<Var, int64_t>& at);
+
 struct ExactRegion {
   std::vector<std::optional<Bound>> dims;  // as region_of gives them, tight where the index could be counted
   bool full = false;                       // every element within them is touched

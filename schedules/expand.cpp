@@ -36,6 +36,22 @@ std::string with_names(const std::string& word, const Names& names) {
   return out;
 }
 
+// The variables of a map, `(n, c) -> (c, n)`, hide names of the definition.
+void replace_names(std::vector<std::string>& words, const Names& names) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool map =
+        i + 2 < words.size() && words[i][0] == '(' && words[i + 1] == "->" && words[i + 2][0] == '(';
+    if (!map) {
+      words[i] = with_names(words[i], names);
+      continue;
+    }
+    Names others = names;
+    for (const std::string& v : list_items(words[i])) others.erase(v);
+    words[i + 2] = with_names(words[i + 2], others);
+    i += 2;
+  }
+}
+
 std::string trimmed(const std::string& s) {
   const size_t first = s.find_first_not_of(' '), last = s.find_last_not_of(' ');
   return first == std::string::npos ? "" : s.substr(first, last - first + 1);
@@ -50,8 +66,7 @@ class Expander {
   void expand(const std::vector<Step>& steps, Names names, const std::vector<SourceLoc>& calls) {
     for (const Step& written : steps) {
       Step s = written;
-      if (s.primitive != "apply")  // whose arguments may be `mr=mr`
-        for (std::string& a : s.args) a = with_names(a, names);
+      if (s.primitive != "apply") replace_names(s.args, names);  // its arguments may be `mr=mr`
       for (auto& [key, value] : s.options) value = with_names(value, names);
       for (std::string& r : s.results) {
         if (r == "_") continue;
@@ -60,6 +75,8 @@ class Expander {
         made_.insert(r);
       }
       s.calls = calls;
+      if (out_.size() >= kMostSteps || ++calls_ > kMostSteps)
+        refuse(s, "the definitions come to more than " + std::to_string(kMostSteps) + " steps");
       if (s.primitive == "apply")
         apply(s, names);
       else
@@ -144,7 +161,10 @@ class Expander {
       if (const std::string other = name + "_" + std::to_string(i); !made_.count(other)) return other;
   }
 
+  static constexpr size_t kMostSteps = 100'000;
+
   const Definitions& definitions_;
+  size_t calls_ = 0;
   std::vector<std::string> stack_;
   std::set<std::string> made_;
   std::vector<Step> out_;

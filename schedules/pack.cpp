@@ -106,7 +106,14 @@ PrimFunc run(StepContext& ctx) {
                                                "(" + join(map.exprs, ", ") + ")"});
   const Param* param = find_param(ctx.func(), x);
   if (param && param->role == Role::constant && !at_loop && !ctx.option("scope")) {
-    ctx.expect_results(0);
+    if (!ctx.step().results.empty()) {
+      Step unnamed = ctx.step();
+      unnamed.results.clear();
+      ctx.refuse_common(
+          'A', loc_of_result(ctx.step(), 0),
+          x->name + " is packed at compile time, where it is: there is no copy that could have a name",
+          print(unnamed));
+    }
     if (pad) layout.options.emplace_back("pad", std::to_string(*pad));
     return part(ctx, 3, 2, ctx.func(), layout);
   }

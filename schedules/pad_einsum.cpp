@@ -85,15 +85,16 @@ void check_block(const StepContext& ctx, Plan& plan) {
   plan.info = inspect(p.block());
   if (plan.info.kind == BlockKind::other) ctx.refuse(1, 0, plan.info.why, {p.stmt});
   const bool plain = p.block().body.as<Store>() || p.block().body.as<Update>();
-  if (!plain || p.block().where)
-    ctx.refuse(1, 0, p.name() + " is more than one statement for all points", {p.stmt});
+  if (p.block().where) ctx.refuse(1, 0, p.name() + " has a `where`", {p.stmt});
+  if (!plain) ctx.refuse(1, 0, p.name() + " is more than one statement", {p.stmt});
   for_each_expr(p.block().body, [&](const Expr& e) {
     const auto* b = e.as<Binary>();
     if (b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && !is_float(e.dtype()) && !as_int(b->b))
       ctx.refuse(1, 0, p.name() + " divides by what may be 0 in the padding", {p.stmt});
   });
   if (plan.info.kind == BlockKind::reduction && !p.block().init)
-    ctx.refuse(1, 0, p.name() + " has no init any more", {p.stmt}, "pad_einsum before decompose_reduction");
+    ctx.refuse(1, 0, p.name() + " has no init in it", {p.stmt},
+               "a reduction is padded together with its init, before a decompose_reduction");
 }
 
 void read_multiples(const StepContext& ctx, Plan& plan) {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "nestor/print.h"
+#include "schedules/access.h"
 #include "schedules/primitive.h"
 #include "schedules/suggest.h"
 
@@ -43,9 +44,11 @@ bool quiet_refusals() {
   return quiet_scopes > 0;
 }
 
-// What the step names of the function, for want of something better to underline.
+// What the step names of the function, for want of something better to underline: blocks and loops, else the
+// blocks that use a buffer, else the first blocks there are.
 std::vector<Stmt> StepContext::named_nodes() const {
-  std::vector<Stmt> out;
+  constexpr size_t kMost = 4;
+  std::vector<Stmt> out, users, first;
   for (const std::string& word : step_.args) {
     const auto p = find_place(func_, word.substr(0, word.find('.')));
     if (!p) continue;
@@ -54,7 +57,16 @@ std::vector<Stmt> StepContext::named_nodes() const {
       if (word == p->name() + "." + loop_name(l)) node = l;
     out.push_back(node);
   }
-  return out;
+  if (!out.empty()) return out;
+  for (const Place& p : places(func_.body)) {
+    const auto all = accesses_of(p.block());
+    const bool uses = std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) {
+      return std::count(step_.args.begin(), step_.args.end(), a.buffer->name) > 0;
+    });
+    if (uses && users.size() < kMost) users.push_back(p.stmt);
+    if (first.size() < kMost) first.push_back(p.stmt);
+  }
+  return users.empty() ? first : users;
 }
 
 // `hint` may hold steps and plain words, a line each. A step is shown if it is accepted; where none is,

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "nestor/embedded.h"
 
@@ -72,11 +71,11 @@ void Reader::include(const std::vector<Word>& words, const SourceLoc& line) {
   const std::string name = words[1].text.substr(1, words[1].text.size() - 2);
   const std::filesystem::path path = std::filesystem::path(line.file).parent_path() / name;
   if (!included.insert(path.lexically_normal().string()).second) return;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) fail_at(line, words[1], "can't read the file " + path.string());
-  std::ostringstream text;
-  text << in.rdbuf();
-  read(text.str(), path.string(), true);
+  const auto text = read_text_file(path.string());
+  if (!text)
+    fail_at(line, words[1],
+            "can't read the file " + path.string() + ": a schedule is text of at most 16 MiB");
+  read(*text, path.string(), true);
 }
 
 // A `}`: keeps the definition that ends here.
@@ -103,6 +102,7 @@ void Reader::read(std::string_view text, const std::string& file, bool only_defi
   Definition current;
   SourceLoc line;
   line.file = file;
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark, as some editors write
   const auto first = [&](const std::vector<Word>& words, const char* word) { return words[0].text == word; };
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -161,6 +161,18 @@ const Definitions& library_definitions() {
 }
 
 }  // namespace schedules
+
+std::optional<std::string> read_text_file(const std::string& path) {
+  constexpr size_t kLargest = 16 << 20;
+  if (std::filesystem::is_directory(path)) return std::nullopt;  // opens, and reads as empty
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::string text;
+  char part[1 << 16];
+  while (text.size() <= kLargest && (in.read(part, sizeof part), in.gcount() > 0))
+    text.append(part, static_cast<size_t>(in.gcount()));
+  return text.size() <= kLargest ? std::optional(std::move(text)) : std::nullopt;
+}
 
 std::vector<Trace> parse_schedules(std::string_view text, const std::string& file) {
   schedules::Reader r;

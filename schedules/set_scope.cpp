@@ -47,9 +47,9 @@ PrimFunc run(StepContext& ctx) {
   const Buffer b = ctx.buffer(0);
   if (const Param* p = find_param(ctx.func(), b))
     ctx.refuse(1, 0, b->name + " is an `" + name_of(p->role) + "` parameter", {},
-               cached_steps(ctx, b, "local"));
+               cached_steps(ctx, b, "global"));
   const auto scope = parse_scope(ctx.word(1));
-  if (!scope) ctx.refuse(2, 1, "`" + ctx.word(1) + "` is no scope", {}, "set_scope " + b->name + " local");
+  if (!scope) ctx.refuse(2, 1, "`" + ctx.word(1) + "` is no scope", {}, "set_scope " + b->name + " global");
   BufferDecl decl = decl_of(ctx.func(), b);
   decl.scope = *scope;
   return with_decl(ctx.func(), decl);

@@ -10,7 +10,7 @@
 //  1. the buffer is a temporary of constant shape;
 //  2. the dimension is one of its dimensions in memory, and not the innermost, whose elements lie side by
 //  side;
-//  3. factor is at least 1, and offset at least 0 and below factor.
+//  3. factor is at least 1 and at most 2^20, and offset at least 0 and below factor.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -47,10 +47,13 @@ PrimFunc run(StepContext& ctx) {
   if (align.dim < 0 || align.dim >= dims - 1)
     ctx.refuse(2, 1, b->name + " has " + std::to_string(dims) + " dimensions in memory", {},
                dims > 1 ? ctx.instead(1, std::to_string(dims - 2)) : "");
-  if (align.factor < 1 || align.offset < 0 || align.offset >= align.factor)
-    ctx.refuse(3, align.factor < 1 ? 2 : 3,
-               std::to_string(align.offset) + " is no remainder of " + std::to_string(align.factor), {},
-               "storage_align " + b->name + " " + std::to_string(align.dim) + " 32 8");
+  constexpr int64_t kLargest = 1 << 20;
+  const bool factor = align.factor >= 1 && align.factor <= kLargest;
+  if (!factor || align.offset < 0 || align.offset >= align.factor)
+    ctx.refuse(3, factor ? 3 : 2,
+               factor ? std::to_string(align.offset) + " is no remainder of " + std::to_string(align.factor)
+                      : "the factor is " + std::to_string(align.factor),
+               {}, "storage_align " + b->name + " " + std::to_string(align.dim) + " 32 8");
   std::erase_if(decl.align, [&](const StrideAlign& a) { return a.dim == align.dim; });
   const auto at = std::find_if(decl.align.begin(), decl.align.end(),
                                [&](const StrideAlign& a) { return a.dim > align.dim; });
@@ -71,7 +74,7 @@ Primitive storage_align_row() {
           "A dimension of a temporary gets a padded stride in memory: stride % factor == offset.",
           {"the buffer is a temporary of constant shape",
            "the dimension is one of its dimensions in memory, and not the innermost",
-           "factor is at least 1, and offset at least 0 and below factor"},
+           "factor is at least 1 and at most 2^20, and offset at least 0 and below factor"},
           {examples::kChain, "storage_align T 0 32 8"},
           run};
 }

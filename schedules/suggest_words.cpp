@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "nestor/nearest.h"
 #include "schedules/access.h"
 #include "schedules/suggest.h"
 
@@ -199,6 +200,23 @@ std::vector<Words> maps(const PrimFunc& f, const Step& step) {
 
 }  // namespace
 
+namespace {
+
+// Memory can hold anything. `shared` is for functions with thread loops, and `local` for what is computed
+// under unrolled loops: they are offered where one of them seems to have been meant.
+std::vector<std::string> scopes(const PrimFunc& f, const std::string& now) {
+  bool threads = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    threads = threads || (s.as<For>() && as_for(s).kind == ForKind::thread);
+  });
+  std::vector<std::string> out{"global"};
+  for (const std::string scope : {"shared", "local"})
+    if (edit_distance(now, scope) <= 2 || (threads && scope == "shared")) out.push_back(scope);
+  return by_distance(now, out);
+}
+
+}  // namespace
+
 std::vector<std::string> words_of_spec(const std::string& name) {
   if (name == "threadIdx.x")
     return {"threadIdx.x", "threadIdx.y", "threadIdx.z", "blockIdx.x", "blockIdx.y", "blockIdx.z", "vthread"};
@@ -237,6 +255,7 @@ std::vector<std::vector<std::string>> other_words(const PrimFunc& f, const Step&
     case ArgKind::ints:
       return int_lists(f, step, arg);
     case ArgKind::word:
+      if (std::string(arg.spec->name) == "global|shared|local") return one_by_one(scopes(f, now));
       return one_by_one(by_distance(now, words_of_spec(arg.spec->name)));
     case ArgKind::integer:
       return {{"4"}, {"8"}, {"16"}, {"2"}, {"1"}, {"32"}};

@@ -4,6 +4,8 @@
 // Requires
 //  1. as many factors as loops, at least two, none of them `_`;
 //  2. what split and reorder require of these loops.
+#include <algorithm>
+
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
 
@@ -11,12 +13,21 @@ namespace nestor::schedules {
 
 namespace {
 
+std::string counted(size_t n, const std::string& thing) {
+  return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
+}
+
 PrimFunc run(StepContext& ctx) {
   const std::vector<LoopRef> loops = ctx.loops(0);
   const auto factors = ctx.ints(1);
+  std::vector<std::string> sizes;
+  for (const auto& factor : factors) sizes.push_back(std::to_string(factor.value_or(16)));
+  if (std::count(factors.begin(), factors.end(), std::nullopt))
+    ctx.refuse(1, 1, "`_` is no factor of a tile: each loop has one, and what is left of it is computed",
+               {loops[0].place.stmt}, ctx.instead(1, "[" + join(sizes, ", ") + "]"));
   if (loops.size() < 2 || loops.size() != factors.size())
-    ctx.refuse(1, 1,
-               std::to_string(factors.size()) + " factors for " + std::to_string(loops.size()) + " loops");
+    ctx.refuse(1, 1, counted(factors.size(), "factor") + " for " + counted(loops.size(), "loop"),
+               {loops[0].place.stmt});
   ctx.expect_results(2 * loops.size());
   const std::string block = loops[0].place.name();
   std::set<std::string> taken = names_around(ctx.func(), loops[0].stmt);
@@ -36,7 +47,6 @@ PrimFunc run(StepContext& ctx) {
   try {
     const QuietRefusals quiet;  // the alternatives are tile's own
     for (size_t i = 0; i < n; ++i) {
-      if (!factors[i]) ctx.refuse(1, 1, "`_` is no factor of a tile");
       Step split;
       split.primitive = "split";
       split.results = {outer[i], inner[i]};

@@ -188,6 +188,28 @@ std::string join(const std::vector<std::string>& items, const char* separator) {
   return out;
 }
 
+namespace {
+
+// `split(T.i, 4)` as a step: words without parentheses, factors in brackets.
+std::string without_parentheses(const std::vector<Word>& words, size_t at) {
+  const std::string& text = words[at].text;
+  const size_t open = text.find('(');
+  if (open == std::string::npos || text.back() != ')' || !is_identifier(text.substr(0, open))) return "";
+  std::vector<std::string> out, numbers;
+  for (size_t i = 0; i < at; ++i) out.push_back(words[i].text);
+  out.push_back(text.substr(0, open));
+  for (const std::string& item : list_items(text.substr(open))) {
+    const bool number = item.find_first_not_of("0123456789_") == std::string::npos;
+    (number ? numbers : out).push_back(item);
+  }
+  if (numbers.size() == 1) numbers.insert(numbers.begin(), "_");
+  if (!numbers.empty()) out.push_back("[" + join(numbers, ", ") + "]");
+  for (size_t i = at + 1; i < words.size(); ++i) out.push_back(words[i].text);
+  return join(out, " ");
+}
+
+}  // namespace
+
 Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
   Step step;
   step.loc = line;
@@ -209,7 +231,8 @@ Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
   }
   if (i == words.size()) fail(line, words.back().column + 1, 1, "a primitive is missing after `=`");
   if (!is_identifier(words[i].text))
-    fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no primitive's name");
+    fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no primitive's name",
+         without_parentheses(words, i));
   step.primitive = words[i++].text;
   for (; i < words.size(); ++i) {
     if (!is_option(words[i].text)) {

@@ -8,9 +8,12 @@
 //  too);
 //  3. no two elements get one place (semantic);
 //  4. the buffers have no layout and no aligned strides yet;
-//  5. the shapes are constant, and no element gets a negative place.
+//  5. the shapes are constant, no element gets a negative place, and there are at most 2^40 places.
+#include <map>
+
 #include "nestor/parse.h"
 #include "schedules/access.h"
+#include "schedules/exact_region.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
 
@@ -25,20 +28,54 @@ IndexMap read_map(const StepContext& ctx, size_t arg) {
   const IndexMapText text = ctx.map(arg);
   IndexMap map;
   for (const std::string& v : text.vars) {
-    if (!is_identifier(v))
-      ctx.refuse(2, static_cast<int>(arg), "`" + v + "` is no variable", {}, "(o, c) -> (o/32, c, o%32)");
+    if (!is_identifier(v)) ctx.refuse(2, static_cast<int>(arg), "`" + v + "` is no variable");
     map.vars.push_back(make_var(v));
   }
   for (const std::string& e : text.exprs) {
     try {
       map.exprs.push_back(parse_expr(e, map.vars));
     } catch (const UserError& error) {
-      ctx.refuse(2, static_cast<int>(arg), "`" + e + "`: " + error.diagnostic().message, {},
-                 "(o, c) -> (o/32, c, o%32)");
+      ctx.refuse(2, static_cast<int>(arg), "`" + e + "`: " + error.diagnostic().message);
     }
+    for_each_expr(map.exprs.back(), [&](const Expr& part) {
+      const auto* b = part.as<Binary>();
+      if (b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b).value_or(0) < 1)
+        ctx.refuse(2, static_cast<int>(arg),
+                   "`" + e + "` divides by something else than a positive constant");
+    });
     if (map.exprs.back().type() != Type{}) ctx.refuse(2, static_cast<int>(arg), "`" + e + "` is no index");
   }
   return map;
+}
+
+// ": [0,0] and [1,0] both go to [0,0]", of the first elements that do.
+std::string collision_of(const IndexMap& map, const BufferDecl& decl) {
+  constexpr int64_t kMost = 1 << 14;  // elements looked at
+  std::map<std::vector<int64_t>, std::vector<int64_t>> seen;
+  std::vector<int64_t> element(decl.shape.size(), 0);
+  const auto listed = [](const std::vector<int64_t>& values) {
+    std::vector<std::string> words;
+    for (int64_t v : values) words.push_back(std::to_string(v));
+    return "[" + join(words, ",") + "]";
+  };
+  for (int64_t n = 0; n < kMost; ++n) {
+    std::unordered_map<Var, int64_t> at;
+    for (size_t d = 0; d < element.size(); ++d) at[map.vars[d]] = element[d];
+    std::vector<int64_t> place;
+    for (const Expr& e : map.exprs) {
+      const auto v = value_at(e, at);
+      if (!v) return "";
+      place.push_back(*v);
+    }
+    const auto [other, added] = seen.emplace(place, element);
+    if (!added)
+      return ": " + decl.buffer->name + listed(other->second) + " and " + decl.buffer->name +
+             listed(element) + " both go to " + listed(place);
+    size_t d = element.size();
+    while (d > 0 && ++element[d - 1] >= as_int(decl.shape[d - 1]).value_or(0)) element[--d] = 0;
+    if (d == 0) break;
+  }
+  return "";
 }
 
 void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDecl& decl) {
@@ -50,14 +87,24 @@ void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDe
     solver.range(map.vars[d], {0, *extent - 1});
     facts.set(map.vars[d], {0, *extent - 1});
   }
-  for (const Expr& e : map.exprs) {
-    solver.know(e);
-    if (range_of(e, facts).lo < 0) ctx.refuse(5, 1, "an index may be negative");
+  constexpr int64_t kLargest = int64_t{1} << 40;
+  int64_t places = 1;
+  for (size_t i = 0; i < map.exprs.size(); ++i) {
+    solver.know(map.exprs[i]);
+    const Interval range = range_of(map.exprs[i], facts);
+    const std::string text = "`" + ctx.map(1).exprs[i] + "`";
+    if (range.lo < 0)
+      ctx.refuse(5, 1, text + " may be negative: it goes down to " + std::to_string(range.lo));
+    if (range.hi >= kLargest || (range.hi >= 0 && places > kLargest / (range.hi + 1)))
+      ctx.refuse(5, 1, "with " + text + " there are more than 2^40 places");
+    places *= std::max<int64_t>(range.hi + 1, 1);
   }
   solver.solve();
   for (const Var& v : map.vars)
     if (!solver.knows(v))
-      ctx.forbid(3, 1, "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name,
+      ctx.forbid(3, 1,
+                 "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name +
+                     (quiet_refusals() ? "" : collision_of(map, decl)),
                  {}, "keep every digit: " + v->name + "/16 together with " + v->name + "%16");
 }
 
@@ -103,7 +150,7 @@ Primitive transform_layout_row() {
           {"the buffers are const parameters or temporaries",
            "the map has one variable per dimension, and its expressions are over these with constants",
            semantic("no two elements get one place"), "the buffers have no layout and no aligned strides yet",
-           "the shapes are constant, and no element gets a negative place"},
+           "the shapes are constant, no element gets a negative place, and there are at most 2^40 places"},
           {examples::kMatmul, "transform_layout B (k, j) -> (j/32, k, j%32)"},
           run};
 }

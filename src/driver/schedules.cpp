@@ -1,9 +1,7 @@
 // Where schedules come from. A provider answers for the functions it knows; the first that answers wins.
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "nestor/driver.h"
 #include "nestor/library.h"
@@ -32,12 +30,11 @@ ScheduleProvider first_of(std::vector<ScheduleProvider> providers) {
 }
 
 ScheduleProvider file_schedules(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError("can't read the schedule file " + path);
-  std::ostringstream text;
-  text << file.rdbuf();
+  const auto text = read_text_file(path);
+  if (!text)
+    throw UserError("can't read the schedule file " + path + ": a schedule is text of at most 16 MiB");
   std::map<std::string, Trace> by_func;  // "" is for every function
-  for (Trace& trace : parse_schedules(text.str(), path)) {
+  for (Trace& trace : parse_schedules(*text, path)) {
     const std::string func = trace.func;
     if (!by_func.emplace(func, std::move(trace)).second)
       throw UserError(path + " has two schedules for " +

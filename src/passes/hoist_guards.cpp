@@ -54,7 +54,10 @@ std::optional<Bound> bound_of(const Expr& condition, const Var& v, const Facts& 
 class Hoister : public ScopedRewriter {
  public:
   Stmt stmt(const Stmt& s) override {
+    const auto* lanes = s.as<For>() && s.as<For>()->kind == ForKind::vectorized ? s.as<For>() : nullptr;
+    if (lanes) lanes_.push_back(lanes->var);
     Stmt out = ScopedRewriter::stmt(s);
+    if (lanes) lanes_.pop_back();
     if (const auto* loop = out.as<For>()) return hoist(out, *loop);
     if (const auto* seq = out.as<Seq>()) return merge(out, *seq);
     if (const auto* outer = out.as<If>(); outer && !outer->else_case)
@@ -107,11 +110,14 @@ class Hoister : public ScopedRewriter {
         first = std::min(std::max(first, *value), *full);
       return true;
     }
-    const bool dynamic = loop.kind == ForKind::serial || loop.kind == ForKind::parallel;
+    bool dynamic = loop.kind == ForKind::serial || loop.kind == ForKind::parallel;
+    for (const Var& v : lanes_) dynamic = dynamic && !uses_var(bound->value, v);  // lanes run to one end
     if (!bound->upper || !dynamic || first > 0 || has_load(bound->value)) return false;
     extent = simplify(min(extent, max(bound->value, 0)), facts());
     return true;
   }
+
+  std::vector<Var> lanes_;  // of the vectorized loops around
 
   static Stmt merge(const Stmt& s, const Seq& seq) {
     std::vector<Stmt> out;

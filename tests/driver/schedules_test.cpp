@@ -39,12 +39,17 @@ TEST_CASE("a schedule file answers for the functions it names") {
   CHECK(first_of({p, naive_schedules()})(func("c"), t)->origin == "naive");
   CHECK_NOTHROW(p.check({func("a"), func("b")}));
   CHECK_THROWS_WITH(first_of({p}).check({func("a"), func("c")}),
-                    Catch::Matchers::ContainsSubstring("schedule for 'b', which is no function") && Catch::Matchers::ContainsSubstring("a, c"));
+                    Catch::Matchers::ContainsSubstring("schedule for 'b', which is no function") &&
+                        Catch::Matchers::ContainsSubstring("a, c"));
 }
 
 TEST_CASE("a schedule without a header is for every function") {
   File file("vectorize Y.i\n");
   CHECK(file_schedules(file.path)(func("anything"), host_target())->trace.steps.size() == 1);
+}
+
+TEST_CASE("a folder is no schedule file") {
+  CHECK_THROWS_WITH(file_schedules(NESTOR_SOURCE_DIR "/tests"), Catch::Matchers::Contains("can't read the schedule file"));
 }
 
 TEST_CASE("two schedules for one function, and a missing file, are refused") {

@@ -131,8 +131,29 @@ TEST_CASE("definitions of another file are included, once") {
                     Catch::Matchers::Contains("can't read the file"));
   CHECK_THROWS_WITH(parse_trace("include \"steps.sched\"\n", main),
                     Catch::Matchers::Contains("outside of a definition"));
+  for (const char* no_file : {"..", "/dev/zero"})
+    CHECK_THROWS_WITH(parse_trace("include \"" + std::string(no_file) + "\"\n", main),
+                      Catch::Matchers::Contains("text of at most 16 MiB"));
   CHECK_THROWS_WITH(parse_trace("include tiles.sched\n", main),
                     Catch::Matchers::Contains("an include names one file"));
+}
+
+TEST_CASE("a map's variables hide the parameters of the definition it stands in") {
+  CHECK(expanded("define packed(W, n=4, c=8) {\n  transform_layout W (n, k) -> (k/c, n, k%c)\n}\napply "
+                 "packed(B)\n") == "transform_layout B (n, k) -> (k/8, n, k%8)\n");
+}
+
+TEST_CASE("definitions that come to too many steps are refused") {
+  std::string text = "define d0(T) {\n  annotate T x=1\n}\n";
+  for (int i = 1; i <= 60; ++i) {
+    const std::string inner = "  apply d" + std::to_string(i - 1) + "(T)\n";
+    text += "define d" + std::to_string(i) + "(T) {\n" + inner + inner + "}\n";
+  }
+  CHECK(says(text + "apply d60(Y)\n", "more than 100000 steps"));
+}
+
+TEST_CASE("a byte order mark before a schedule is no part of it") {
+  CHECK(expanded("\xef\xbb\xbfparallel T.i\n") == "parallel T.i\n");
 }
 
 TEST_CASE("a file holds several schedules, which share its definitions") {

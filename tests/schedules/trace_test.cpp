@@ -46,6 +46,20 @@ TEST_CASE("header, blanks and comments are free") {
         "transform_layout W (o, c) -> (o/2, c, o%2) pad=0");
 }
 
+TEST_CASE("a step written as a call is shown as a step") {
+  const auto hint_of = [](const char* line) -> std::string {
+    try {
+      parse_step(line);
+    } catch (const UserError& e) {
+      return e.diagnostic().hint;
+    }
+    return "accepted";
+  };
+  CHECK(hint_of("split(T.i, 4)") == "split T.i [_, 4]");
+  CHECK(hint_of("a b = split(T.i, _, 4) tail=peel") == "a b = split T.i [_, 4] tail=peel");
+  CHECK(hint_of("compute_at(T, Y.i)") == "compute_at T Y.i");
+}
+
 TEST_CASE("errors in a trace name file, line and column") {
   CHECK(error_of("x\nsplit T.i [2, 3\n").find("t.sched:2:11: error: `[` is never closed") == 0);
   CHECK(error_of("split T.i 2)\n").find("t.sched:1:12: error: `)` closes nothing") == 0);
