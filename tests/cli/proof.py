@@ -19,7 +19,7 @@ t.check("elements agree" in shown, "what it computes is compared too", shown)
 figures = json.loads(t.succeeds("verify --schedule --json", "verify", MATMUL, "--schedule", path, "--json"))
 t.check(figures["ok"] and figures["proofs"][0]["verdict"] == "proved" and figures["compared"], "as JSON", str(figures))
 
-shared = t.write("shared.sched", "A = cache_read Y x0 shared\n")
+shared = t.write("shared.sched", "S = cache_read Y A shared\n")
 shown = t.succeeds("verify --prove", "verify", MATMUL, "--schedule", shared, "--prove")
 t.check("is proved in" in shown and "agree" not in shown, "a proof runs and lowers nothing", shown)
 
