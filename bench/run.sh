@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|sizes|definitions|models|compile|proof|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|sizes|definitions|models|compile|proof|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,11 +10,26 @@ python=build/venv/bin/python
 out=$build/bench
 mkdir -p "$out"
 
+beside_libraries() {  # NAME [ARG ...]: the run to NAME.json, NAME.html
+  cmake --build "$build" --target bench_cpu > "$out/build.log" || { cat "$out/build.log"; exit 1; }
+  "$build/bin/bench_cpu" --benchmark_out="$out/$1.json" "${@:2}"
+  $python bench/cpu/report.py "$out/$1.json" "$out/$1.html"
+  $python bench/cpu/summary.py "$out/$1.json"
+}
+
 cpu() {
   echo "== untuned operators beside oneDNN and OpenBLAS, one thread"
-  cmake --build "$build" --target bench_cpu > "$out/build.log" || { cat "$out/build.log"; exit 1; }
-  "$build/bin/bench_cpu" --benchmark_out="$out/cpu.json" "$@"
-  $python bench/cpu/report.py "$out/cpu.json" "$out/cpu.html"
+  beside_libraries cpu "$@"
+}
+
+random() {  # --seed=S and --count=N are the draw's, the rest bench_cpu's
+  local draw=() rest=() arg
+  for arg in "$@"; do
+    case $arg in --seed=* | --count=*) draw+=("$arg") ;; *) rest+=("$arg") ;; esac
+  done
+  echo "== operators of random shapes beside oneDNN and OpenBLAS, one thread"
+  $python bench/cpu/random_works.py "${draw[@]}" > "$out/random.txt"
+  beside_libraries random --works="$out/random.txt" "${rest[@]}"
 }
 
 sizes() {
@@ -45,7 +60,7 @@ proof() {
 }
 
 case $name in
-  cpu | sizes | definitions | models | compile | proof) "$name" "$@" ;;
+  cpu | random | sizes | definitions | models | compile | proof) "$name" "$@" ;;
   all) sizes && definitions && cpu && models && compile && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, sizes, definitions, models, compile, proof and all" >&2; exit 2 ;;
+  *) echo "no benchmark is called $name; there are cpu, random, sizes, definitions, models, compile, proof and all" >&2; exit 2 ;;
 esac

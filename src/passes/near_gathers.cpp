@@ -8,41 +8,18 @@
 
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
+#include "src/passes/lane_of.h"
 #include "src/passes/passes.h"
 
 namespace nestor::passes {
 
 namespace {
 
-// Lane i of a vector expression over ramps and broadcasts.
-class LaneOf : public Rewriter {
- public:
-  explicit LaneOf(int64_t lane) : lane_(lane) {}
-  Expr expr(const Expr& e) override {
-    if (const auto* r = e.as<Ramp>()) return r->base + r->stride * Expr(lane_);
-    if (const auto* b = e.as<Broadcast>()) return b->a;
-    if (const auto* b = e.as<Binary>()) {
-      const Expr x = expr(b->a), y = expr(b->b);
-      return known_ ? make::binary(b->op, x, y) : e;
-    }
-    if (const auto imm = as_int(e)) return Expr(*imm);
-    known_ = known_ && !e.type().is_vector();
-    return e;
-  }
-  bool known() const { return known_; }
-
- private:
-  int64_t lane_;
-  bool known_ = true;
-};
-
 // The lanes as distances from the first; nullopt where these aren't constants.
 std::optional<std::vector<int64_t>> distances(const Expr& index, const Expr& first) {
   std::vector<int64_t> out;
   for (int i = 0; i < index.type().lanes; ++i) {
-    LaneOf lane(i);
-    const Expr here = lane.expr(index);
-    const auto d = lane.known() ? as_int(simplify(here - first)) : std::nullopt;
+    const auto d = as_int(simplify(lane_of(index, i) - first));
     if (!d) return std::nullopt;
     out.push_back(*d);
   }
@@ -58,9 +35,9 @@ class Shuffler : public Rewriter {
       return out;
     const Expr& index = load->indices[0];
     if (const auto* r = index.as<Ramp>(); r && is_const_int(r->stride, 1)) return out;
-    LaneOf zero(0);
-    const Expr first = simplify(zero.expr(index));
-    if (!zero.known()) return out;
+    const Expr zero = lane_of(index, 0);
+    if (!zero) return out;
+    const Expr first = simplify(zero);
     auto lanes = distances(index, first);
     if (!lanes) return out;
     const int64_t n = out.type().lanes, low = *std::min_element(lanes->begin(), lanes->end()),

@@ -5,6 +5,7 @@
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
+#include "src/passes/lane_of.h"
 #include "src/passes/scoped.h"
 
 namespace nestor::passes {
@@ -81,8 +82,12 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
 
 Expr Widener::load(const Load& l, const Expr& mask) {
   Expr index = widen(l.indices[0], mask);
-  // All lanes read one element, but maybe none of them may: the mask decides.
-  if (!index.type().is_vector()) index = make::ramp(index, 0, lanes_);
+  if (!index.type().is_vector()) {
+    // All lanes read one element. Where the first lane may, one load does; maybe none may: then the mask decides.
+    const Expr first = mask ? lane_of(mask, 0) : Expr();
+    if (first && can_prove(first, facts_)) return make::load(l.buffer, {std::move(index)});
+    index = make::ramp(index, 0, lanes_);
+  }
   return make::load(l.buffer, {std::move(index)}, mask);
 }
 
