@@ -112,6 +112,20 @@ Peer softmax(const Problem& p) {
   return peer(dnnl::softmax_forward(pd), args, pd.impl_info_str(), p, p.output.shape());
 }
 
+Peer eltwise(const Problem& p, dnnl::algorithm kind) {
+  const dnnl::eltwise_forward::primitive_desc pd(
+      {dnnl::prop_kind::forward_inference, kind, plain(p.shape(0)), 0.0f, 0.0f}, library().engine);
+  Args args{{DNNL_ARG_SRC, view(plain(p.shape(0)), p.input(0))},
+            {DNNL_ARG_DST, memory(pd.dst_desc(), library().engine)}};
+  return peer(dnnl::eltwise_forward(pd), args, pd.impl_info_str(), p, p.output.shape());
+}
+Peer gelu(const Problem& p) {
+  return eltwise(p, dnnl::algorithm::eltwise_gelu_erf);
+}
+Peer relu(const Problem& p) {
+  return eltwise(p, dnnl::algorithm::eltwise_relu);
+}
+
 Peer layer_norm(const Problem& p) {
   const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
   const dnnl::layer_normalization_forward::primitive_desc pd(
@@ -198,7 +212,8 @@ std::optional<Peer> onednn_peer(const Problem& p) {
       {"MatMul", matmul},        {"Conv", convolution},
       {"Softmax", softmax},      {"LayerNormalization", layer_norm},
       {"ReduceSum", reduce_sum}, {"MaxPool", max_pool},
-      {"Transpose", transpose},  {"Concat", concat}};
+      {"Transpose", transpose},  {"Concat", concat},
+      {"Gelu", gelu},            {"Relu", relu}};
   const auto it = makers.find(p.op());
   if (it == makers.end() || p.output.dtype() != DType::f32) return std::nullopt;
   try {

@@ -73,6 +73,8 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
       if (l.name != lanes) order += l.name + " ";
     if (!order.empty()) s(fmt::format("reorder {} ({}{})", block, order, lanes));
     s(fmt::format("vectorize {}.{}", block, lanes));
+    if (wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target)))
+      s(fmt::format("annotate {} streaming=1", block));
   }
   if (elements < kSmallestJob) return;
   // Outer loops that aren't cut by a ragged tile become one parallel loop.

@@ -2,6 +2,7 @@
 // bit, and with the f64 oracle within its bound.
 #include "catch.h"
 #include "nestor/driver.h"
+#include "nestor/library.h"
 
 using namespace nestor;
 
@@ -95,4 +96,20 @@ TEST_CASE("default schedules of pooling") {
 // Loops that were split before the function came here: a plan that finds them by iterator keeps one too many.
 TEST_CASE("default schedules of a nest whose loops were split by hand") {
   for (const Target& target : targets()) check_default(NESTOR_SOURCE_DIR "/tests/driver/split_before.nest", target);
+}
+
+TEST_CASE("large outputs bypass the caches, where whole vectors are aligned") {
+  Target target = parse_target("x86-64-v4");
+  target.l2_bytes = 1 << 20;
+  target.l3_bytes = 32 << 20;
+  const auto streams = [&](const std::string& spec) {
+    const PrimFunc f = partition(load(spec).graph).funcs.at(0);
+    return print(default_schedule(f, target)).find("streaming=1") != std::string::npos;
+  };
+  CHECK(streams("Add(f32[4096,1024], f32[1024])"));
+  CHECK(streams("Transpose(f32[2048,2048]; perm=[1,0])"));
+  CHECK(streams("Transpose(f32[1024,1024]; perm=[1,0])"));  // rows a page apart clash in the cache
+  CHECK(!streams("Transpose(f32[1008,1024]; perm=[1,0])"));
+  CHECK(!streams("Add(f32[1024,1024], f32[1024])"));
+  CHECK(!streams("Transpose(f32[2047,2049]; perm=[1,0])"));
 }
