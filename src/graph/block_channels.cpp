@@ -109,51 +109,30 @@ class ChannelBlocker {
     return d;
   }
 
-  // Accesses of one nest in the new dimensions. `whole` has the two halves of each iterator that was split.
-  struct Reindex : Rewriter {
-    const ChannelBlocker* owner = nullptr;
-    std::map<const VarNode*, std::pair<Var, Var>> halves;  // only looked up
-    Facts facts;
-
+  struct Reindex : AccessRewriter {
+    explicit Reindex(const ChannelBlocker& b) : AccessRewriter(b.renamed_), owner(b) {}
     std::pair<Expr, Expr> divided(const Expr& e) {
       if (const auto* r = e.as<VarRef>())
         if (const auto it = halves.find(r->var.get()); it != halves.end()) return {it->second.first, it->second.second};
-      const Expr index = expr(e), lanes(owner->lanes_);
+      const Expr index = expr(e), lanes(owner.lanes_);
       return {simplify(index / lanes, facts), simplify(index % lanes, facts)};
     }
-    std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) {
-      return owner->arranged(
+    std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) override {
+      return owner.arranged(
           b, from.size(),
           [&](size_t d, bool cut) { return cut ? divided(from[d]).first : simplify(expr(from[d]), facts); },
           [&](size_t d) { return divided(from[d]).second; });
     }
-    Buffer buffer(const Buffer& b) const {
-      const auto it = owner->renamed_.find(b);
-      return it == owner->renamed_.end() ? b : it->second;
-    }
-    Expr expr(const Expr& e) override {
-      if (const auto* l = e.as<Load>()) return make::load(buffer(l->buffer), indices(l->buffer, l->indices));
-      if (const auto* r = e.as<VarRef>()) {
-        const auto it = halves.find(r->var.get());
-        return it == halves.end() ? e : Expr(it->second.first) * Expr(owner->lanes_) + Expr(it->second.second);
-      }
-      return children(e);
-    }
-    Stmt stmt(const Stmt& s) override {
-      if (const auto* st = s.as<Store>())
-        return make::store(buffer(st->buffer), indices(st->buffer, st->indices), expr(st->value));
-      if (const auto* u = s.as<Update>())
-        return make::update(u->op, buffer(u->buffer), indices(u->buffer, u->indices), expr(u->value));
-      return children(s);
-    }
+    const ChannelBlocker& owner;
+    std::map<const VarNode*, std::pair<Var, Var>> halves;  // of iterators that are split; only looked up
+    Facts facts;
   };
 
   // cb stands where c stood, cl behind the other iterators of its kind.
   Stmt rebuild_nest(size_t n) const {
     Block block = nests_[n].block;
     std::vector<IterVar> spatial, spatial_lanes, reduced, reduced_lanes;
-    Reindex reindex;
-    reindex.owner = this;
+    Reindex reindex(*this);
     for (size_t k = 0; k < block.iters.size(); ++k) {
       const IterVar& i = block.iters[k];
       const bool r = i.kind == IterKind::reduce;
@@ -171,6 +150,7 @@ class ChannelBlocker {
       }
       const IterVar block_of = half("b", *as_int(i.extent) / lanes_), lane = half("l", lanes_);
       reindex.halves[i.var.get()] = {block_of.var, lane.var};
+      reindex.vars[i.var] = Expr(block_of.var) * Expr(lanes_) + Expr(lane.var);
       (r ? reduced : spatial).push_back(block_of);
       (r ? reduced_lanes : spatial_lanes).push_back(lane);
     }

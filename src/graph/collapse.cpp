@@ -134,35 +134,15 @@ class Collapser {
   }
 
   // Replaces the indices of merged dimensions: of a run of iterators, the merged one stands where the first stood.
-  struct Reindex : Rewriter {
-    const Collapser* owner = nullptr;
-    VarMap merged_vars;  // first iterator of a run -> the new one
-
-    std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) {
+  struct Reindex : AccessRewriter {
+    explicit Reindex(const Collapser& c) : AccessRewriter(c.renamed_), owner(c) {}
+    std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) override {
       std::vector<Expr> out;
       for (size_t d = 0; d < from.size(); ++d)
-        if (d == 0 || !owner->buffer_pairs_.count({b.get(), d - 1})) out.push_back(expr(from[d]));
+        if (d == 0 || !owner.buffer_pairs_.count({b.get(), d - 1})) out.push_back(expr(from[d]));
       return out;
     }
-    Buffer buffer(const Buffer& b) const {
-      const auto it = owner->renamed_.find(b);
-      return it == owner->renamed_.end() ? b : it->second;
-    }
-    Expr expr(const Expr& e) override {
-      if (const auto* l = e.as<Load>()) return make::load(buffer(l->buffer), indices(l->buffer, l->indices));
-      if (const auto* r = e.as<VarRef>()) {
-        const auto it = merged_vars.find(r->var);
-        return it == merged_vars.end() ? e : it->second;
-      }
-      return children(e);
-    }
-    Stmt stmt(const Stmt& s) override {
-      if (const auto* st = s.as<Store>())
-        return make::store(buffer(st->buffer), indices(st->buffer, st->indices), expr(st->value));
-      if (const auto* u = s.as<Update>())
-        return make::update(u->op, buffer(u->buffer), indices(u->buffer, u->indices), expr(u->value));
-      return children(s);
-    }
+    const Collapser& owner;
   };
 
   Stmt rebuild_nest(size_t n) const {
@@ -182,12 +162,11 @@ class Collapser {
         firsts.push_back(i.var);
       }
     }
-    Reindex reindex;
-    reindex.owner = this;
+    Reindex reindex(*this);  // its variables: first iterator of a run -> the merged one
     for (size_t k = 0; k < block.iters.size(); ++k) {
       IterVar& i = block.iters[k];
       i.var = make_var("v" + names[k]);
-      reindex.merged_vars[firsts[k]] = Expr(i.var);
+      reindex.vars[firsts[k]] = Expr(i.var);
       i.binding = Expr(make_var(names[k]));
     }
     block.body = reindex.stmt(block.body);

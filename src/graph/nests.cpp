@@ -63,4 +63,26 @@ void NestUses::stmt(const Stmt& s) {
   children(s);
 }
 
+Buffer AccessRewriter::buffer(const Buffer& b) const {
+  const auto it = buffers_.find(b);
+  return it == buffers_.end() ? b : it->second;
+}
+
+Expr AccessRewriter::expr(const Expr& e) {
+  if (const auto* l = e.as<Load>()) return make::load(buffer(l->buffer), indices(l->buffer, l->indices));
+  if (const auto* r = e.as<VarRef>()) {
+    const auto it = vars.find(r->var);
+    return it == vars.end() ? e : it->second;
+  }
+  return children(e);
+}
+
+Stmt AccessRewriter::stmt(const Stmt& s) {
+  if (const auto* st = s.as<Store>())
+    return make::store(buffer(st->buffer), indices(st->buffer, st->indices), expr(st->value));
+  if (const auto* u = s.as<Update>())
+    return make::update(u->op, buffer(u->buffer), indices(u->buffer, u->indices), expr(u->value));
+  return children(s);
+}
+
 }  // namespace nestor

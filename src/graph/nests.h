@@ -40,4 +40,21 @@ struct NestUses : Walker {
   std::vector<Stmt> kept_stmts_;
 };
 
+// The accesses of a nest in other dimensions: buffers and variables are replaced as said, indices by a rule.
+class AccessRewriter : public Rewriter {
+ public:
+  explicit AccessRewriter(const BufferMap& buffers) : buffers_(buffers) {}
+  VarMap vars;
+
+  Expr expr(const Expr& e) override;
+  Stmt stmt(const Stmt& s) override;
+
+ protected:
+  virtual std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) = 0;
+
+ private:
+  Buffer buffer(const Buffer& b) const;
+  const BufferMap& buffers_;
+};
+
 }  // namespace nestor
