@@ -113,6 +113,9 @@ int run(const VerifyVerb& v) {
   if (!v.expect.empty()) return against_expected(v);
   if (is_artifact(v.common.model))
     throw UserError(Diagnostic{"an artifact has no oracle inside", {}, {}, "give --expect outputs.npz, or verify the model"});
+  if (!v.inputs.empty())
+    throw UserError(Diagnostic{"--input is for outputs that are given: the oracle draws its own inputs", {}, {},
+                               "--expect outputs.npz, or run the model with that input"});
   return v.prove ? prove(v) : against_oracle(v);
 }
 

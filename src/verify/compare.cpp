@@ -31,8 +31,8 @@ Comparison compare_by(const Tensor& got, const Tensor& want, Allowed&& allowed_a
     const double difference = std::fabs(g - w);
     const bool equal = exact && !is_float(want.dtype()) ? got.get_int(i) == want.get_int(i)
                                                         : same_value(g, round_to(got.dtype(), w));
-    // A NaN anywhere in the inequality makes it false.
-    const bool right = equal || (std::isfinite(g) && difference <= allowed);
+    // A NaN anywhere in the inequality makes it false; what should be infinite allows nothing else.
+    const bool right = equal || (std::isfinite(difference) && difference <= allowed);
     if (std::isfinite(difference)) {
       c.max_abs = std::max(c.max_abs, difference);
       if (w != 0) c.max_rel = std::max(c.max_rel, difference / std::fabs(w));

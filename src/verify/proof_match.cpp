@@ -433,10 +433,14 @@ std::string in_words(const Term& x, const Point& p) {
 void Matcher::differ(const Term& b, const Term& a, const Set& where, Verdict verdict,
                      const std::string& why) {
   std::vector<Lin> equal;
+  bool alike = false;  // one function of the data on both sides; 8 - I[i] may be what I[i] was
   for (const Data& x : data_)
     for (const Data& y : data_)
-      if (x.term.at.flow == &before_ && y.term.at.flow == &after_)
+      if (x.term.at.flow == &before_ && y.term.at.flow == &after_) {
         equal.push_back(Lin::of(x.value) - Lin::of(y.value));
+        alike = alike || print(x.term.e) == print(y.term.e);
+      }
+  if (!equal.empty() && !alike) verdict = Verdict::unproved;
   // Data that weren't seen to be equal may be all the same.
   if (!equal.empty() && (where & Set::where(home_, equal, {})).empty()) verdict = Verdict::unproved;
   Failure f{verdict, why, ""};

@@ -213,7 +213,11 @@ class Reductions {
         const Guess guess = by_loads ? by_equal_loads(before[i], after[k]) : by_names(before[i], after[k]);
         const Set pairs =
             both(before[i], after[k], from_b & from_a & guess.defined & Set::where(home_, guess.equal, {}));
-        if (pairs.empty() || (!repeat && !one_to_one(pairs, before[i], after[k], guess.equal))) continue;
+        if (pairs.empty()) continue;
+        if (!repeat && !one_to_one(pairs, before[i], after[k], guess.equal)) {
+          doubtful_ = doubtful_ || !only || takes_copies(before[i].term) || takes_copies(after[k].term);
+          continue;
+        }
         const auto same = [&] {
           m_.match(before[i].term, after[k].term,
                    m_.linked(pairs).onto(m_.vars_of(before[i].term.at, after[k].term.at)));
@@ -223,6 +227,7 @@ class Reductions {
         } else {
           bool matched = true;
           m_.attempt(same, [&] { matched = false; });
+          doubtful_ = doubtful_ || !matched;
           if (!matched) continue;
         }
         rest_b[i] = less(rest_b[i], pairs);
@@ -236,6 +241,17 @@ class Reductions {
       if (!rest_a[k].empty())
         lost(after[k], rest_a[k], "has no counterpart before",
              "a term is added that the original doesn't have");
+  }
+
+  // A term that reads what several stores make, each for a part: guesses by names don't tell the parts apart.
+  bool takes_copies(const Term& x) const {
+    bool found = false;
+    for_each_expr(x.e, [&](const Expr& e) {
+      if (!e.as<Load>()) return;
+      const Source* s = m_.source_of({x.at, e});
+      found = found || (s && s->updates.empty() && s->stores.size() > 1);
+    });
+    return found;
   }
 
   // Products one of whose factors is 0 need no partner, if the other one is finite.
@@ -264,13 +280,15 @@ class Reductions {
     for (const Term* x : {&b_, &a_})
       if (const Source* source = m_.source_of(*x); source && !source->voided.empty())
         throw source->voided.front();
-    Failure failure{Verdict::wrong, why, ""};
+    // Where terms that were guessed to be partners weren't, others may be.
+    Failure failure{doubtful_ ? Verdict::unproved : Verdict::wrong, why, ""};
+    if (doubtful_) failure.reason = "terms of reductions couldn't be paired";
     std::vector<V> order = readers_;
     append(order, f.instance);
     if (const auto p = rest.first(order)) {
       const Statement& s = *f.term.at.statement;
-      failure.witness =
-          "the term of block " + s.name + " at " + iterators_at(s, *p, f.term.at.copy) + " " + what;
+      failure.witness = "the term of block " + s.name + " at " + iterators_at(s, *p, f.term.at.copy) + " " +
+                        (doubtful_ ? "found no partner" : what);
     }
     throw failure;
   }
@@ -401,6 +419,7 @@ class Reductions {
   const Set& where_;
   const std::vector<V> readers_;
   ReduceOp op_ = ReduceOp::add;
+  bool doubtful_ = false;  // a guess which terms are equal was wrong
 };
 
 void match_reductions(Matcher& m, const Term& b, const Term& a, const Set& where) {

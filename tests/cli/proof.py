@@ -23,6 +23,9 @@ shared = t.write("shared.sched", "S = cache_read Y A shared\n")
 shown = t.succeeds("verify --prove", "verify", MATMUL, "--schedule", shared, "--prove")
 t.check("is proved in" in shown and "agree" not in shown, "a proof runs and lowers nothing", shown)
 
+p = t.run("verify", MATMUL, "--input", "A=zeros")
+t.check(p.returncode == 1 and "--expect" in p.stderr, "inputs that nobody would look at are refused", p.stderr)
+
 for verb in (["inspect", MATMUL, "--stage", "schedule"], ["inspect", MATMUL, "--steps"], ["inspect", MATMUL, "--html", "p.html"],
              ["bench", MATMUL, "--seconds", "0.01"], ["compile", MATMUL, "-o", "mm.so"], ["run", MATMUL, "--input", "x0=random:1"]):
     p = t.run(*verb, "--schedule", path)
