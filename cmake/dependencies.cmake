@@ -2,7 +2,6 @@
 # out with one line in the summary.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(LLVM 19.1 REQUIRED CONFIG)
 find_package(LLD REQUIRED CONFIG HINTS ${LLVM_DIR}/../lld /usr/lib/llvm-19/lib/cmake/lld)

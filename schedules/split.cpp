@@ -3,8 +3,7 @@
 // Where the factors' product is more than the extent, the overhang must not run. Mostly it already can't: the
 // old variable leaves an iterator's domain there. Where it doesn't (a loop made by an earlier split or by
 // compute_at), the blocks below get an iterator more, with the old loop as its domain: a guard like any
-// other, which no later step loses. TVM adds a predicate only at the block that was named, and lost it (pull
-// request 9228).
+// other, which no later step loses. TVM adds a predicate only at the block that was named, and lost it.
 //
 // Requires
 //  1. the loop is serial: a kind is given to the loops that are left at the end;

@@ -10,8 +10,10 @@
 #include "catch.h"
 #include "nestor/codegen.h"
 #include "nestor/error.h"
+#include "tests/command.h"
 
 using namespace nestor;
+using nestor::testing::output_of;
 namespace fs = std::filesystem;
 
 namespace {
@@ -81,18 +83,6 @@ bool right(Runnable& model, float scale) {
     if (out.at("y/out").get(i) != 3 * (x.get(i) + static_cast<double>(i)) || out.at("int").get(i) != x.get(i))
       return false;
   return true;
-}
-
-// What a command prints; fails the test where it fails.
-std::string output_of(const std::string& command) {
-  std::string text;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  REQUIRE(pipe);
-  std::array<char, 4096> chunk;
-  while (size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), n);
-  INFO(command << "\n" << text);
-  REQUIRE(pclose(pipe) == 0);
-  return text;
 }
 
 }  // namespace

@@ -1,30 +1,15 @@
 // The C program of examples/c, built with the system's compiler against nothing but the artifact, reads real digits.
-#include <array>
-#include <cstdio>
 #include <sstream>
 
 #include "catch.h"
 #include "nestor/artifact.h"
 #include "nestor/driver.h"
 #include "nestor/npz.h"
+#include "tests/command.h"
 #include "tests/graph/files.h"
 
 using namespace nestor;
-
-namespace {
-
-std::string output_of(const std::string& command) {
-  std::string text;
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  REQUIRE(pipe);
-  std::array<char, 4096> chunk;
-  while (size_t n = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), n);
-  INFO(command << "\n" << text);
-  REQUIRE(pclose(pipe) == 0);
-  return text;
-}
-
-}  // namespace
+using nestor::testing::output_of;
 
 TEST_CASE("the C example says what the network says in process, image by image") {
   const std::string source = NESTOR_SOURCE_DIR;

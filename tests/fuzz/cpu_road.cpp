@@ -47,14 +47,8 @@ class CpuRoad : public Road {
 
  private:
   static Finding run_one(const Lowered& l, const JitModule& module, nestor_pool* pool) {
-    std::vector<Tensor> expected = l.args(), got = l.args();
-    InterpretOptions options;
-    options.check_races = true;
-    try {
-      interpret(l.meant, expected, options);
-    } catch (const Error& e) {
-      return {"lowered", e.what()};
-    }
+    std::vector<Tensor> expected, got = l.args();
+    if (const Finding f = interpret_lowered(l, expected); f.failed()) return f;
     std::vector<void*> pointers;
     for (Tensor& t : got) pointers.push_back(t.data());
     Tensor workspace(DType::u8, {workspace_bytes(l.lowered, 2)});

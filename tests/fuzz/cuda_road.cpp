@@ -45,14 +45,8 @@ class CudaRoad : public Road {
  private:
   Finding run_one(size_t i, const testing::Emulator& emulator) const {
     const Lowered& l = batch_[i];
-    std::vector<Tensor> expected = l.args();
-    InterpretOptions options;
-    options.check_races = true;
-    try {
-      interpret(l.meant, expected, options);
-    } catch (const Error& e) {
-      return {"lowered", e.what()};
-    }
+    std::vector<Tensor> expected;
+    if (const Finding f = interpret_lowered(l, expected); f.failed()) return f;
     for (const LoopOrder order : {LoopOrder::forward, LoopOrder::reverse, LoopOrder::random}) {
       std::vector<Tensor> got = l.args();
       try {

@@ -83,6 +83,18 @@ Road::Entry lower_for(const Target& target, const Subject& subject, const PrimFu
   return {true, "", {}};
 }
 
+Finding interpret_lowered(const Lowered& l, std::vector<Tensor>& args) {
+  args = l.args();
+  InterpretOptions options;
+  options.check_races = true;
+  try {
+    interpret(l.meant, args, options);
+  } catch (const Error& e) {
+    return {"lowered", e.what()};
+  }
+  return {};
+}
+
 Finding agree(const Lowered& l, const std::vector<Tensor>& expected, const std::vector<Tensor>& got,
               const std::string& who) {
   for (size_t i = 0; i < expected.size(); ++i)

@@ -20,6 +20,9 @@ struct Lowered {
 Road::Entry lower_for(const Target& target, const Subject& subject, const PrimFunc& scheduled, int64_t number,
                       const std::string& name, Lowered& out);
 
+// Its arguments after it was interpreted, watching for races.
+Finding interpret_lowered(const Lowered& l, std::vector<Tensor>& args);
+
 // `got`: the arguments after a run. Equal to the lowered function interpreted (`expected`), and within the
 // bounds of rounding of the unscheduled one.
 Finding agree(const Lowered& l, const std::vector<Tensor>& expected, const std::vector<Tensor>& got,
