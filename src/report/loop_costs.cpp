@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "nestor/error.h"
-#include "nestor/flops.h"
 #include "nestor/walk.h"
 #include "schedules/affine.h"
 #include "src/passes/passes.h"
@@ -178,12 +177,6 @@ int64_t sum(const std::vector<BufferUse>& uses, bool registers) {
   return total;
 }
 
-double flops_of_stmt(const Stmt& s) {
-  PrimFunc f;
-  f.body = s;
-  return flops_of(f);
-}
-
 class Visitor : public Walker {
  public:
   Visitor(const Costs& costs, const Stmt& body) : costs_(costs) { stmt(body); }
@@ -196,7 +189,6 @@ class Visitor : public Walker {
     LoopCost cost;
     cost.extent = extent_of(*loop);
     cost.trips = trips_ * cost.extent;
-    cost.flops = static_cast<double>(cost.trips) * flops_of_stmt(loop->body);
     cost.exact = as_int(loop->extent).has_value();
     cost.touched = sum(costs_.reach(loop, depth_, depth_, cost.exact), false);
     cost.body = costs_.reach(loop, depth_, depth_ + 1, cost.exact);
@@ -231,6 +223,8 @@ std::vector<LoopCost> loop_costs(const PrimFunc& scheduled) {
   Visitor visitor(costs, f.body);
   NESTOR_CHECK(visitor.out.size() == loops_in(scheduled.body).size())
       << "compact changed the loops of " << f.name;
+  const std::vector<double> flops = flops_of_loops(scheduled);
+  for (size_t i = 0; i < flops.size(); ++i) visitor.out[i].flops = flops[i];
   return visitor.out;
 }
 

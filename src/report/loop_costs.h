@@ -24,7 +24,7 @@ struct BufferUse {
 struct LoopCost {
   int64_t extent = 1;
   int64_t trips = 1;  // iterations in the whole function; guards of ragged tails are counted as if they held
-  double flops = 0;   // in the whole function, counted as flops_of does
+  double flops = 0;   // in the whole function, where the guards hold; counted as flops_of does
   int64_t touched = 0;          // bytes of memory that one run of the loop reaches
   int64_t footprint = 0;        // ... that one iteration of its body reaches
   int64_t registers = 0;        // bytes of `local` buffers that one iteration reaches
@@ -34,6 +34,9 @@ struct LoopCost {
 
 // One per loop, in program order. Temporaries count with the place and size that lowering will give them.
 std::vector<LoopCost> loop_costs(const PrimFunc& scheduled);
+
+// Of what the guards let run: one figure per loop, in program order.
+std::vector<double> flops_of_loops(const PrimFunc& f);
 
 // All loops of a statement in the same order.
 std::vector<const For*> loops_in(const Stmt& s);

@@ -143,3 +143,19 @@ func gather(in X: f32[50,8], in I: i64[4], out Y: f32[4,8]) {
   CHECK(bytes(costs[0], "I") == 8);
   CHECK(costs[1].footprint >= 4 + 4 + 8);
 }
+
+TEST_CASE("what the guards of ragged tiles leave out isn't computed") {
+  const PrimFunc f = parse_func(R"(
+func f(in A: f32[13,17], const B: f32[17,23], out Y: f32[13,23]) {
+  for i in 13, j in 23, k in 17 {
+    block Y(vi: S 13 = i, vj: S 23 = j, vk: R 17 = k) {
+      init { Y[vi,vj] = 0.0f32 }
+      Y[vi,vj] += A[vi,vk] * B[vk,vj]
+    }
+  }
+})");
+  Schedule s(f);
+  s("g = fuse Y (i j)")("g0 g1 = split Y.g [_, 16]")("k0 k1 = split Y.k [_, 5]")("g2 g3 = split Y.g0 [_, 4]");
+  for (const LoopCost& c : loop_costs(s.func())) CHECK(c.flops == 2.0 * 13 * 23 * 17);
+  CHECK(loop_costs(f)[0].flops == 2.0 * 13 * 23 * 17);
+}
