@@ -118,7 +118,6 @@ std::vector<std::string> draw_decision(const DecisionSite& site, std::mt19937_64
   const auto below = [&](size_t n) { return static_cast<size_t>(rng() % n); };  // the same on every platform
   if (!site.candidates.empty()) return {site.candidates[below(site.candidates.size())]};
   const int64_t extent = std::max<int64_t>(site.extent, 1);
-  const auto ceil_div = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
   std::vector<int64_t> factors(static_cast<size_t>(site.parts), 1);
   int64_t product = 1;
   for (size_t i = factors.size() - 1; i > 0; --i) {

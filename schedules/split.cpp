@@ -18,10 +18,6 @@ namespace nestor::schedules {
 
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 struct Factors {
   std::vector<Expr> extents;
   bool overhangs = false;  // the product is more than the extent, or may be

@@ -428,6 +428,8 @@ Expr logical_and(Expr a, Expr b);  // folds true and false
 Expr logical_or(Expr a, Expr b);
 Expr logical_not(Expr a);
 
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }  // of positive numbers
+
 // The identity element of a reduction at a type: 0, 1, lowest (or -inf), highest (or +inf).
 Expr identity_of(ReduceOp op, Type type);
 BinaryOp binary_of(ReduceOp op);
@@ -435,6 +437,7 @@ BinaryOp binary_of(ReduceOp op);
 // Names as they are printed and parsed.
 const char* symbol(BinaryOp op);     // "+", "min", "&&", ...
 const char* symbol(ReduceOp op);     // "+=", "*=", "max=", "min="
+const char* name_of(ForKind kind);    // "serial", ..., "thread"
 const char* name_of(Scope scope);    // "global", ...
 const char* name_of(ThreadTag tag);  // "blockIdx.x", ..., "vthread"
 const char* name_of(Role role);      // "in", "const", "out"

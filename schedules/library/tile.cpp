@@ -23,7 +23,6 @@ namespace {
 constexpr int64_t kToHideLatency = 8;  // accumulators
 constexpr double kStridedLoad = 3, kGather = 12, kScatter = 16;  // of one vector, in the time of a vector load
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Whether a packed copy pays: every element is used by many rows, over a long reduction, and all indices are plain iterators,
 // so that the copy is as large as the operand.

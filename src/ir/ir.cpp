@@ -274,6 +274,10 @@ const char* name_of(Scope scope) {
   static constexpr const char* table[] = {"global", "shared", "local"};
   return table[static_cast<size_t>(scope)];
 }
+const char* name_of(ForKind kind) {
+  static constexpr const char* table[] = {"serial", "parallel", "vectorized", "unrolled", "thread"};
+  return table[static_cast<size_t>(kind)];
+}
 const char* name_of(ThreadTag tag) {
   static constexpr const char* table[] = {"",           "blockIdx.x",  "blockIdx.y",  "blockIdx.z",
                                           "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread"};

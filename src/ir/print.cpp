@@ -10,19 +10,8 @@ namespace nestor {
 namespace {
 
 const char* keyword(const For& f) {
-  switch (f.kind) {
-    case ForKind::serial:
-      return "for";
-    case ForKind::parallel:
-      return "parallel";
-    case ForKind::vectorized:
-      return "vectorized";
-    case ForKind::unrolled:
-      return "unrolled";
-    case ForKind::thread:
-      return name_of(f.thread);
-  }
-  return "";
+  if (f.kind == ForKind::serial) return "for";
+  return f.kind == ForKind::thread ? name_of(f.thread) : name_of(f.kind);
 }
 
 // Loops of one kind with nothing between them share a line; annotated ones stand alone, to be seen.

@@ -33,10 +33,6 @@ Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t 
   return list;
 }
 
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
-
 // Output size and, for SAME, the paddings of one dimension.
 void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string& auto_pad, bool ceil_mode) {
   const int64_t in = w.input[d], stride = w.stride[d];

@@ -11,22 +11,6 @@ namespace nestor::report {
 
 namespace {
 
-const char* kind_of(const For& loop) {
-  switch (loop.kind) {
-    case ForKind::serial:
-      return "serial";
-    case ForKind::parallel:
-      return "parallel";
-    case ForKind::vectorized:
-      return "vectorized";
-    case ForKind::unrolled:
-      return "unrolled";
-    case ForKind::thread:
-      return "thread";
-  }
-  return "";
-}
-
 Json lines_json(const std::string& text, Tables& tables) {
   Json out = Json::array();
   for (const std::string& line : split_lines(text)) out.push_back(tables.strings.add(line));
@@ -68,7 +52,7 @@ int loops_json(const PrimFunc& f, Tables& tables) {
     const auto* loop = s.as<For>();
     if (!loop) return;
     const Span& at = printed.spans.at(s.get());
-    rows.push_back({at.line, at.column, at.length, kind_of(*loop),
+    rows.push_back({at.line, at.column, at.length, name_of(loop->kind),
                     tables.costs.add(cost_json(costs[rows.size()], tables)),
                     tables.strings.add(loop->var->name)});
   });

@@ -97,9 +97,7 @@ class Conflicts {
   Renaming names(const Access& a, int n) const { return copy_of(*a.statement, a.points, n, shared_); }
 
   [[noreturn]] void fail(const Access& x, const Access& y, const Set& both, bool exact) const {
-    const std::string kind = loop_.node->kind == ForKind::parallel     ? "parallel"
-                             : loop_.node->kind == ForKind::vectorized ? "vectorized"
-                                                                       : "thread";
+    const std::string kind = name_of(loop_.node->kind);
     const Statement &sx = *x.statement, &sy = *y.statement;
     Failure f{exact ? Verdict::wrong : Verdict::unproved,
               "two iterations of the " + kind + " loop " + loop_.node->var->name + " touch an element of " +
