@@ -17,7 +17,9 @@ const char* const kSpecs[] = {
     "LayerNormalization(f32[128,768], const f32[768], const f32[768])",
 };
 
-PrimFunc func_of(const char* spec) { return partition(load(spec).graph).funcs.at(0); }
+PrimFunc func_of(const char* spec) {
+  return partition(load(spec).graph).funcs.at(0);
+}
 
 void choose_schedule(benchmark::State& state) {
   const char* spec = kSpecs[state.range(0)];

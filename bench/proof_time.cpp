@@ -19,11 +19,13 @@ struct Case {
 
 std::string matmul_relu(int m, int n, int k) {
   const std::string M = std::to_string(m), N = std::to_string(n), K = std::to_string(k);
-  return "func f(in A: f32[" + M + "," + K + "], const B: f32[" + K + "," + N + "], const C: f32[" + N + "], out Y: f32[" +
-         M + "," + N + "]) {\n  alloc T: f32[" + M + "," + N + "]\n  for i in " + M + ", j in " + N + ", k in " + K +
-         " {\n    block T(vi: S " + M + " = i, vj: S " + N + " = j, vk: R " + K +
-         " = k) {\n      init { T[vi,vj] = 0.0f32 }\n      T[vi,vj] += A[vi,vk] * B[vk,vj]\n    }\n  }\n  for i in " + M +
-         ", j in " + N + " {\n    block Y(vi: S " + M + " = i, vj: S " + N +
+  return "func f(in A: f32[" + M + "," + K + "], const B: f32[" + K + "," + N + "], const C: f32[" + N +
+         "], out Y: f32[" + M + "," + N + "]) {\n  alloc T: f32[" + M + "," + N + "]\n  for i in " + M +
+         ", j in " + N + ", k in " + K + " {\n    block T(vi: S " + M + " = i, vj: S " + N + " = j, vk: R " +
+         K +
+         " = k) {\n      init { T[vi,vj] = 0.0f32 }\n      T[vi,vj] += A[vi,vk] * B[vk,vj]\n    }\n  }\n  "
+         "for i in " +
+         M + ", j in " + N + " {\n    block Y(vi: S " + M + " = i, vj: S " + N +
          " = j) {\n      Y[vi,vj] = max(0.0f32, T[vi,vj] + C[vj])\n    }\n  }\n}\n";
 }
 
@@ -41,19 +43,21 @@ const char* const kMatmul =
 
 std::string conv(int c, int size, int stride) {
   const int out = (size - 1) / stride + 1;
-  const std::string C = std::to_string(c), H = std::to_string(size), P = std::to_string(size + 2), O = std::to_string(out),
-                    S = stride == 1 ? "" : "*" + std::to_string(stride);
-  return "func f(in X: f32[1," + C + "," + H + "," + H + "], const W: f32[" + C + "," + C + ",3,3], const B: f32[" + C +
-         "], out Y: f32[1," + C + "," + O + "," + O + "]) {\n  alloc P: f32[1," + C + "," + P + "," + P +
-         "]\n  alloc T: f32[1," + C + "," + O + "," + O + "]\n  for n in 1, c in " + C + ", h in " + P + ", w in " + P +
-         " {\n    block P(vn: S 1 = n, vc: S " + C + " = c, vh: S " + P + " = h, vw: S " + P +
-         " = w) {\n      P[vn,vc,vh,vw] = if 1 <= vh && vh < " + std::to_string(size + 1) + " && 1 <= vw && vw < " +
-         std::to_string(size + 1) + " then X[vn,vc,vh-1,vw-1] else 0.0f32\n    }\n  }\n  for n in 1, o in " + C +
-         ", y in " + O + ", x in " + O + ", c in " + C + ", r in 3, s in 3 {\n    block T(vn: S 1 = n, vo: S " + C +
+  const std::string C = std::to_string(c), H = std::to_string(size), P = std::to_string(size + 2),
+                    O = std::to_string(out), S = stride == 1 ? "" : "*" + std::to_string(stride);
+  return "func f(in X: f32[1," + C + "," + H + "," + H + "], const W: f32[" + C + "," + C +
+         ",3,3], const B: f32[" + C + "], out Y: f32[1," + C + "," + O + "," + O + "]) {\n  alloc P: f32[1," +
+         C + "," + P + "," + P + "]\n  alloc T: f32[1," + C + "," + O + "," + O + "]\n  for n in 1, c in " +
+         C + ", h in " + P + ", w in " + P + " {\n    block P(vn: S 1 = n, vc: S " + C + " = c, vh: S " + P +
+         " = h, vw: S " + P + " = w) {\n      P[vn,vc,vh,vw] = if 1 <= vh && vh < " +
+         std::to_string(size + 1) + " && 1 <= vw && vw < " + std::to_string(size + 1) +
+         " then X[vn,vc,vh-1,vw-1] else 0.0f32\n    }\n  }\n  for n in 1, o in " + C + ", y in " + O +
+         ", x in " + O + ", c in " + C + ", r in 3, s in 3 {\n    block T(vn: S 1 = n, vo: S " + C +
          " = o, vy: S " + O + " = y, vx: S " + O + " = x, vc: R " + C +
-         " = c, vr: R 3 = r, vs: R 3 = s) {\n      init { T[vn,vo,vy,vx] = 0.0f32 }\n      T[vn,vo,vy,vx] += P[vn,vc,vy" + S +
-         "+vr,vx" + S + "+vs] * W[vo,vc,vr,vs]\n    }\n  }\n  for n in 1, o in " + C + ", y in " + O + ", x in " + O +
-         " {\n    block Y(vn: S 1 = n, vo: S " + C + " = o, vy: S " + O + " = y, vx: S " + O +
+         " = c, vr: R 3 = r, vs: R 3 = s) {\n      init { T[vn,vo,vy,vx] = 0.0f32 }\n      T[vn,vo,vy,vx] += "
+         "P[vn,vc,vy" +
+         S + "+vr,vx" + S + "+vs] * W[vo,vc,vr,vs]\n    }\n  }\n  for n in 1, o in " + C + ", y in " + O +
+         ", x in " + O + " {\n    block Y(vn: S 1 = n, vo: S " + C + " = o, vy: S " + O + " = y, vx: S " + O +
          " = x) {\n      Y[vn,vo,vy,vx] = max(0.0f32, T[vn,vo,vy,vx] + B[vo])\n    }\n  }\n}\n";
 }
 

@@ -25,7 +25,8 @@ std::string render(const Diagnostic& d) {
     std::string padding;
     for (int i = 0; i + 1 < d.loc.column && i < static_cast<int>(d.loc.text.size()); ++i)
       padding += d.loc.text[static_cast<size_t>(i)] == '\t' ? '\t' : ' ';
-    out += "\n  " + d.loc.text + "\n  " + padding + "^" + std::string(d.loc.length > 1 ? d.loc.length - 1 : 0, '~');
+    out += "\n  " + d.loc.text + "\n  " + padding + "^" +
+           std::string(d.loc.length > 1 ? d.loc.length - 1 : 0, '~');
   }
   for (const std::string& note : d.notes) append_indented(out, "note: ", note);
   if (!d.hint.empty()) append_indented(out, "hint: ", d.hint);
@@ -38,7 +39,9 @@ CheckFailure::CheckFailure(const char* condition, const char* file, int line) {
   stream_ << "internal error at " << file << ":" << line << ": `" << condition << "` does not hold: ";
 }
 
-CheckFailure::~CheckFailure() noexcept(false) { throw InternalError(stream_.str()); }
+CheckFailure::~CheckFailure() noexcept(false) {
+  throw InternalError(stream_.str());
+}
 
 }  // namespace detail
 

@@ -7,8 +7,8 @@ namespace nestor {
 
 namespace {
 
-// Rounds a double to a binary format with `mantissa` stored bits and `exponent` exponent bits, by hand, so that the
-// double is rounded once and not first to float.
+// Rounds a double to a binary format with `mantissa` stored bits and `exponent` exponent bits, by hand, so
+// that the double is rounded once and not first to float.
 uint16_t narrow(double value, int mantissa, int exponent) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const uint16_t inf = static_cast<uint16_t>(((1 << exponent) - 1) << mantissa);
@@ -19,7 +19,8 @@ uint16_t narrow(double value, int mantissa, int exponent) {
   int e = 0;
   if (std::isinf(value)) return static_cast<uint16_t>(sign | inf);
   std::frexp(magnitude, &e);
-  const int unbiased = std::max(e - 1, 1 - bias);  // exponent of the result's unit bit, subnormals share 1 - bias
+  const int unbiased =
+      std::max(e - 1, 1 - bias);  // exponent of the result's unit bit, subnormals share 1 - bias
   const double scaled = std::ldexp(magnitude, mantissa - unbiased);
   const auto rounded = static_cast<uint32_t>(std::nearbyint(scaled));  // at most 2^(mantissa+1)
   // Adding lets a carry out of the mantissa step into the exponent.
@@ -44,17 +45,29 @@ double widen(uint16_t bits, int mantissa, int exponent) {
 
 }  // namespace
 
-uint16_t to_f16(double value) { return narrow(value, 10, 5); }
-double from_f16(uint16_t bits) { return widen(bits, 10, 5); }
-uint16_t to_bf16(double value) { return narrow(value, 7, 8); }
-double from_bf16(uint16_t bits) { return widen(bits, 7, 8); }
+uint16_t to_f16(double value) {
+  return narrow(value, 10, 5);
+}
+double from_f16(uint16_t bits) {
+  return widen(bits, 10, 5);
+}
+uint16_t to_bf16(double value) {
+  return narrow(value, 7, 8);
+}
+double from_bf16(uint16_t bits) {
+  return widen(bits, 7, 8);
+}
 
 double round_to(DType type, double value) {
   switch (type) {
-    case DType::f32: return static_cast<float>(value);
-    case DType::f16: return from_f16(to_f16(value));
-    case DType::bf16: return from_bf16(to_bf16(value));
-    default: return value;
+    case DType::f32:
+      return static_cast<float>(value);
+    case DType::f16:
+      return from_f16(to_f16(value));
+    case DType::bf16:
+      return from_bf16(to_bf16(value));
+    default:
+      return value;
   }
 }
 

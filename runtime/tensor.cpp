@@ -12,7 +12,8 @@ namespace nestor {
 int64_t product(std::span<const int64_t> shape) {
   int64_t n = 1;
   for (int64_t d : shape)
-    if (d < 0 || __builtin_mul_overflow(n, d, &n)) throw UserError("a tensor's dimensions are negative or overflow");
+    if (d < 0 || __builtin_mul_overflow(n, d, &n))
+      throw UserError("a tensor's dimensions are negative or overflow");
   return n;
 }
 
@@ -41,15 +42,23 @@ namespace {
 template <class F>
 decltype(auto) with_type(DType t, F&& f) {
   switch (t) {
-    case DType::f64: return f(double{});
-    case DType::f32: return f(float{});
-    case DType::i64: return f(int64_t{});
-    case DType::i32: return f(int32_t{});
-    case DType::i16: return f(int16_t{});
-    case DType::i8: return f(int8_t{});
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::i8:
+      return f(int8_t{});
     case DType::u8:
-    case DType::boolean: return f(uint8_t{});
-    default: return f(uint16_t{});
+    case DType::boolean:
+      return f(uint8_t{});
+    default:
+      return f(uint16_t{});
   }
 }
 
@@ -58,7 +67,8 @@ decltype(auto) with_type(DType t, F&& f) {
 double Tensor::get(int64_t i) const {
   if (dtype_ == DType::f16) return from_f16(as<uint16_t>()[static_cast<size_t>(i)]);
   if (dtype_ == DType::bf16) return from_bf16(as<uint16_t>()[static_cast<size_t>(i)]);
-  return with_type(dtype_, [&](auto t) { return static_cast<double>(as<decltype(t)>()[static_cast<size_t>(i)]); });
+  return with_type(dtype_,
+                   [&](auto t) { return static_cast<double>(as<decltype(t)>()[static_cast<size_t>(i)]); });
 }
 
 void Tensor::set(int64_t i, double value) {
@@ -69,19 +79,22 @@ void Tensor::set(int64_t i, double value) {
   } else if (dtype_ == DType::boolean) {
     as<uint8_t>()[static_cast<size_t>(i)] = value != 0;
   } else {
-    with_type(dtype_, [&](auto t) { as<decltype(t)>()[static_cast<size_t>(i)] = static_cast<decltype(t)>(value); });
+    with_type(dtype_,
+              [&](auto t) { as<decltype(t)>()[static_cast<size_t>(i)] = static_cast<decltype(t)>(value); });
   }
 }
 
 int64_t Tensor::get_int(int64_t i) const {
   if (is_float(dtype_)) return static_cast<int64_t>(get(i));
-  return with_type(dtype_, [&](auto t) { return static_cast<int64_t>(as<decltype(t)>()[static_cast<size_t>(i)]); });
+  return with_type(dtype_,
+                   [&](auto t) { return static_cast<int64_t>(as<decltype(t)>()[static_cast<size_t>(i)]); });
 }
 
 void Tensor::set_int(int64_t i, int64_t value) {
   if (is_float(dtype_)) return set(i, static_cast<double>(value));
   if (dtype_ == DType::boolean) value = value != 0;
-  with_type(dtype_, [&](auto t) { as<decltype(t)>()[static_cast<size_t>(i)] = static_cast<decltype(t)>(value); });
+  with_type(dtype_,
+            [&](auto t) { as<decltype(t)>()[static_cast<size_t>(i)] = static_cast<decltype(t)>(value); });
 }
 
 Tensor Tensor::clone() const {

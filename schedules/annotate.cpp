@@ -48,8 +48,10 @@ Primitive annotate_row() {
           "",
           {{ArgKind::target, "T.i | T"}},
           {{"*", "VALUE",
-            "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores of whole "
-            "aligned vectors then bypass the caches; `peel=1` of a loop, whose first and last iterations become loops of "
+            "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores "
+            "of whole "
+            "aligned vectors then bypass the caches; `peel=1` of a loop, whose first and last iterations "
+            "become loops of "
             "their own where conditions inside hold only between them"}},
           "A loop or block carries a value under a key, for lowering or the tuner to read.",
           {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},

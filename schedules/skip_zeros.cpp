@@ -2,8 +2,8 @@
 //
 //   T += (if c then a else 0) * b   ->   T += if c then a * b else 0
 //
-// which lowering makes `if c then T += a * b`. A zero times the other factor is taken to be zero: it would not be where
-// that one is infinite or not a number.
+// which lowering makes `if c then T += a * b`. A zero times the other factor is taken to be zero: it would
+// not be where that one is infinite or not a number.
 //
 // Requires
 //  1. the block is one update by +=;
@@ -17,7 +17,7 @@ namespace nestor::schedules {
 namespace {
 
 bool is_zero(const Expr& e) {
-  const auto *f = e.as<FloatImm>();
+  const auto* f = e.as<FloatImm>();
   return (f && f->value == 0) || is_const_int(e, 0);
 }
 
@@ -38,14 +38,14 @@ Expr pulled_out(const Expr& e) {
 PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
   const auto* update = p.block().body.as<Update>();
-  if (!update || update->op != ReduceOp::add)
-    ctx.refuse(1, 0, "block " + p.name() + " is no sum", {p.stmt});
+  if (!update || update->op != ReduceOp::add) ctx.refuse(1, 0, "block " + p.name() + " is no sum", {p.stmt});
   const Expr value = pulled_out(update->value);
   if (!value) {
     std::string hint;
     for (const Buffer& b : read_buffers(p.block()))
       for (const Place& w : writers(ctx.func(), b))
-        if (const auto* store = w.block().body.as<Store>(); hint.empty() && store && store->value.as<Select>())
+        if (const auto* store = w.block().body.as<Store>();
+            hint.empty() && store && store->value.as<Select>())
           hint = "compute_inline " + w.name();
     ctx.refuse(2, 0, "no factor of the value is chosen to be 0", {p.stmt}, hint);
   }
@@ -57,15 +57,17 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive skip_zeros_row() {
-  return {"skip_zeros",
-          "",
-          {{ArgKind::block, "T"}},
-          {},
-          "Products with a factor that is `if c then a else 0` are left out of a sum where it is 0; the other factor is taken "
-          "to be finite.",
-          {"the block is one update by +=", "its value is a product, a factor of which is `if c then a else 0`"},
-          {examples::kPaddedSum, "skip_zeros Y"},
-          run};
+  return {
+      "skip_zeros",
+      "",
+      {{ArgKind::block, "T"}},
+      {},
+      "Products with a factor that is `if c then a else 0` are left out of a sum where it is 0; the other "
+      "factor is taken "
+      "to be finite.",
+      {"the block is one update by +=", "its value is a product, a factor of which is `if c then a else 0`"},
+      {examples::kPaddedSum, "skip_zeros Y"},
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -155,8 +155,8 @@ void add_buffer(const StepContext& ctx, Pipeline& p, const Buffer& b, const std:
 bool reads_move(const Place& q, const Var& loop) {
   const auto accesses = accesses_at(q);
   return std::any_of(accesses.begin(), accesses.end(), [&](const BlockAccess& a) {
-    return a.read && std::any_of(a.indices.begin(), a.indices.end(),
-                                 [&](const Expr& e) { return uses_var(e, loop); });
+    return a.read &&
+           std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) { return uses_var(e, loop); });
   });
 }
 

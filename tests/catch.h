@@ -6,6 +6,8 @@
 #else
 #include <catch2/catch.hpp>
 namespace Catch::Matchers {  // the name that version 3 has
-inline auto ContainsSubstring(const std::string& part) { return Catch::Contains(part); }
+inline auto ContainsSubstring(const std::string& part) {
+  return Catch::Contains(part);
+}
 }  // namespace Catch::Matchers
 #endif

@@ -15,7 +15,7 @@ namespace nestor {
 
 namespace {
 
-constexpr std::array<const char*, 7> kKinds = {"input", "schedule", "after",     "pass",
+constexpr std::array<const char*, 7> kKinds = {"input", "schedule",     "after", "pass",
                                                "lower", "expect error", "expect"};
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -1,7 +1,7 @@
-// Random well-formed functions for property tests; a seed gives one function (per compiler, since the order in which
-// arguments are evaluated is its own). They use every node kind, hard literals and names that clash or are no
-// identifiers; they needn't make sense (indices may lie outside their buffers), so they are for what only looks at
-// structure: printing, parsing, checking, rewriting.
+// Random well-formed functions for property tests; a seed gives one function (per compiler, since the order
+// in which arguments are evaluated is its own). They use every node kind, hard literals and names that clash
+// or are no identifiers; they needn't make sense (indices may lie outside their buffers), so they are for
+// what only looks at structure: printing, parsing, checking, rewriting.
 #pragma once
 
 #include <bit>

@@ -135,7 +135,8 @@ class Search {
         [&] { return stopped(reserve); });
     for (const Record& r : records) learn(t, r);
     auto& improvements = t.result.improvements;
-    if (!t.population.empty() && (improvements.empty() || t.population.front().median_ns < improvements.back().second))
+    if (!t.population.empty() &&
+        (improvements.empty() || t.population.front().median_ns < improvements.back().second))
       improvements.emplace_back(elapsed(), t.population.front().median_ns);
     report(t);
   }

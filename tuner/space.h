@@ -1,4 +1,5 @@
-// The space that is searched: a trace with decisions (its sample_* steps). The analytic default is one point in it.
+// The space that is searched: a trace with decisions (its sample_* steps). The analytic default is one point
+// in it.
 #pragma once
 
 #include <random>
@@ -10,7 +11,8 @@ namespace nestor {
 // How many decisions the trace has open.
 size_t decisions_in(const PrimFunc& f, const Trace& trace);
 
-// A neighbour: some decisions drawn again. nullopt where the trace has none, or the drawn values don't apply to f.
+// A neighbour: some decisions drawn again. nullopt where the trace has none, or the drawn values don't apply
+// to f.
 std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng);
 
 // Each decision from one of two parents.

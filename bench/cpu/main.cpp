@@ -6,9 +6,9 @@
 //
 // Contestants are interleaved call by call; `x peer` is the median over the rounds of (best peer's time / our
 // time) with its 95 % interval, above 1 where we are faster. `bound` is the share reached of what the
-// hardware allows: the FMA peak, or, where memory binds, the time in which as many bytes are copied. That copy is a
-// contestant like the others, from the work's own input where that is large enough: it meets the caches in the same
-// state.
+// hardware allows: the FMA peak, or, where memory binds, the time in which as many bytes are copied. That
+// copy is a contestant like the others, from the work's own input where that is large enough: it meets the
+// caches in the same state.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -70,8 +70,8 @@ BufferDecl blocked_decl(const Tensor& t, int64_t block) {
   return d;
 }
 
-// Convolutions and pooling are measured as they stand inside a network, oneDNN's and ours: their tensors in blocks of
-// channels, where a library has such a layout.
+// Convolutions and pooling are measured as they stand inside a network, oneDNN's and ours: their tensors in
+// blocks of channels, where a library has such a layout.
 Ours make_ours(const Problem& p, const Settings& settings) {
   Ours ours;
   CompileOptions options;
@@ -95,7 +95,8 @@ Ours make_ours(const Problem& p, const Settings& settings) {
     ours.inputs.push_back(ours.data.back().data());
   }
   if (blocked(p.source.graph.outputs[0])) ours.blocked_output = blocked_decl(p.output, block);
-  ours.data.emplace_back(p.output.dtype(), ours.blocked_output ? physical_shape(*ours.blocked_output) : p.output.shape());
+  ours.data.emplace_back(p.output.dtype(),
+                         ours.blocked_output ? physical_shape(*ours.blocked_output) : p.output.shape());
   ours.outputs = {ours.data.back().data()};
   return ours;
 }
@@ -115,13 +116,13 @@ double difference(const Tensor& got, const Tensor& want) {
   return worst / largest;
 }
 
-constexpr double kHopeless = 10;  // a peer so much slower gets a few rounds of its own: it would spend all the time
+constexpr double kHopeless =
+    10;  // a peer so much slower gets a few rounds of its own: it would spend all the time
 
 // Moves as many bytes as the work has to.
 class Copy {
  public:
-  explicit Copy(const Problem& p)
-      : bytes_(static_cast<int64_t>(p.bytes / 2)), to_(DType::u8, {bytes_}) {
+  explicit Copy(const Problem& p) : bytes_(static_cast<int64_t>(p.bytes / 2)), to_(DType::u8, {bytes_}) {
     for (const Tensor& t : p.inputs)
       if (t.bytes() >= bytes_) from_ = t;
     if (!from_.defined()) {
@@ -143,7 +144,9 @@ void run_work(benchmark::State& state, const Work& work, const Settings& setting
   for (auto make : {onednn_peer, openblas_peer})
     if (auto peer = make(p)) peers.push_back(std::move(*peer));
 
-  const std::function<void()> our_run = [&] { ours.executor->run_raw(ours.inputs.data(), ours.outputs.data()); };
+  const std::function<void()> our_run = [&] {
+    ours.executor->run_raw(ours.inputs.data(), ours.outputs.data());
+  };
   std::vector<std::function<void()>> contestants{our_run};
   const double peak = measure_fma_peak_gflops() * settings.threads;
   const bool memory_binds = p.bytes / measure_copy_gbs(static_cast<int64_t>(p.bytes / 2)) > p.flops / peak;
@@ -235,12 +238,13 @@ class Table : public benchmark::BenchmarkReporter {
       std::string interval;
       if (r.counters.count("of_bound_low")) {
         char text[32];
-        std::snprintf(text, sizeof text, "[%.0f, %.0f]", 100 * get("of_bound_low"), 100 * get("of_bound_high"));
+        std::snprintf(text, sizeof text, "[%.0f, %.0f]", 100 * get("of_bound_low"),
+                      100 * get("of_bound_high"));
         interval = text;
       }
-      std::printf("%-22s %10.2f %8.1f %6.1f %5.1f%% %-10s %11.2f %11.2f ", r.run_name.function_name.c_str(), get("us"),
-                  get("gflops"), get("gbs"), 100 * get("of_bound"), interval.c_str(), get("oneDNN_us"),
-                  get("OpenBLAS_us"));
+      std::printf("%-22s %10.2f %8.1f %6.1f %5.1f%% %-10s %11.2f %11.2f ", r.run_name.function_name.c_str(),
+                  get("us"), get("gflops"), get("gbs"), 100 * get("of_bound"), interval.c_str(),
+                  get("oneDNN_us"), get("OpenBLAS_us"));
       std::printf(" %5.2f [%5.2f, %5.2f]    %8.2f %8.1f\n", get("x_best"), get("x_best_low"),
                   get("x_best_high"), get("schedule_ms"), get("compile_ms"));
       std::fflush(stdout);

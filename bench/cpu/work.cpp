@@ -62,8 +62,8 @@ std::string Problem::op() const {
 
 namespace {
 
-// How many elements of a parameter the function touches: at most its size, and at most as many as there are values of
-// the iterators that index it.
+// How many elements of a parameter the function touches: at most its size, and at most as many as there are
+// values of the iterators that index it.
 double touched(const PrimFunc& f, const BufferDecl& param) {
   double size = 1, total = 0;
   for (const Expr& e : param.shape) size *= static_cast<double>(as_int(e).value_or(0));

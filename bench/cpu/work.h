@@ -1,5 +1,5 @@
-// A work of the CPU benchmark: an operator, or a file of loop nests; the data all contestants get, and what it must
-// cost.
+// A work of the CPU benchmark: an operator, or a file of loop nests; the data all contestants get, and what
+// it must cost.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ std::vector<Work> read_works(const std::string& path);
 
 // An operator with its tensors. Peers get these very tensors.
 struct Problem {
-  Source source;                   // a graph of one node, or loop nests without any
-  std::string op() const;          // empty for loop nests, which no peer knows
+  Source source;           // a graph of one node, or loop nests without any
+  std::string op() const;  // empty for loop nests, which no peer knows
   const Node& node() const { return source.graph.nodes.at(0); }
   const Value& value(ValueId v) const { return source.graph.values.at(static_cast<size_t>(v)); }
   const std::vector<int64_t>& shape(size_t input) const;

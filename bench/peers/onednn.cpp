@@ -209,11 +209,16 @@ std::string onednn_version() {
 
 std::optional<Peer> onednn_peer(const Problem& p) {
   static const std::unordered_map<std::string, Peer (*)(const Problem&)> makers = {
-      {"MatMul", matmul},        {"Conv", convolution},
-      {"Softmax", softmax},      {"LayerNormalization", layer_norm},
-      {"ReduceSum", reduce_sum}, {"MaxPool", max_pool},
-      {"Transpose", transpose},  {"Concat", concat},
-      {"Gelu", gelu},            {"Relu", relu}};
+      {"MatMul", matmul},
+      {"Conv", convolution},
+      {"Softmax", softmax},
+      {"LayerNormalization", layer_norm},
+      {"ReduceSum", reduce_sum},
+      {"MaxPool", max_pool},
+      {"Transpose", transpose},
+      {"Concat", concat},
+      {"Gelu", gelu},
+      {"Relu", relu}};
   const auto it = makers.find(p.op());
   if (it == makers.end() || p.output.dtype() != DType::f32) return std::nullopt;
   try {

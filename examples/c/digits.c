@@ -3,9 +3,9 @@
  *   nestor compile examples/digits/digits.json --dim batch=1 -o digits.so
  *   cc -I. examples/c/digits.c ./digits.so -o digits
  */
-#include <stdio.h>
-
 #include "digits.h"
+
+#include <stdio.h>
 
 int main(void) {
   float image[64], probability[10];

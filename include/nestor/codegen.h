@@ -1,7 +1,8 @@
 // Machine code from lowered functions: LLVM for CPUs (JIT and objects), CUDA C++ for GPUs.
 //
 // The kernel ABI (CPU): `int32_t NAME(void* const* args, void* workspace, struct nestor_pool* pool)`
-//  - args: one pointer per parameter, in order; aligned to the element (64 bytes are faster); none overlaps another;
+//  - args: one pointer per parameter, in order; aligned to the element (64 bytes are faster); none overlaps
+//  another;
 //    const parameters packed by their layout.
 //  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries, then
 //  one slice per
@@ -47,7 +48,8 @@ struct CodeLine {
   std::string text;
   int line = 0;
 };
-std::vector<CodeLine> emit_asm_with_lines(const PrimFunc& lowered, const Target& target);  // labels and instructions only
+std::vector<CodeLine> emit_asm_with_lines(const PrimFunc& lowered,
+                                          const Target& target);  // labels and instructions only
 std::vector<CodeLine> emit_cuda_with_lines(const PrimFunc& lowered, const Target& target);
 // The first from the text of an assembler listing; places come from its .loc directives.
 std::vector<CodeLine> parse_asm(const std::string& assembly, const Target& target);

@@ -50,7 +50,7 @@ class ScheduleProvider {
 };
 
 ScheduleProvider default_schedules();  // the analytic library's
-ScheduleProvider naive_schedules();  // the loop nest as it is, for every function
+ScheduleProvider naive_schedules();    // the loop nest as it is, for every function
 // The traces of a .sched file, each for the function of its header's name; one without a header for every
 // function.
 ScheduleProvider file_schedules(const std::string& path);
@@ -63,7 +63,7 @@ struct CompileOptions {
   Target target = host_target();
   int threads = 1;
   bool fuse = true;
-  bool blocked_io = false;  // inputs and outputs lie in blocks of channels too (PartitionOptions)
+  bool blocked_io = false;     // inputs and outputs lie in blocks of channels too (PartitionOptions)
   ScheduleProvider schedules;  // null: naive. Where it has nothing for a function, that function stays naive.
   BuildOptions build;          // values of symbolic dimensions
   uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions
@@ -102,20 +102,23 @@ struct CompiledFunction {
   PrimFunc scheduled, lowered;
 };
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
-ScheduleChoice choose_schedule(const PrimFunc& f, const CompileOptions& options);  // naive where there is nothing
-PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice);           // its refusals name the function
+ScheduleChoice choose_schedule(const PrimFunc& f,
+                               const CompileOptions& options);           // naive where there is nothing
+PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice);  // its refusals name the function
 // The refusal of a step, with the function and where the schedule came from among its notes.
 ScheduleError in_function(const ScheduleError& e, const PrimFunc& f, const ScheduleChoice& choice);
 CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
                                   const LowerOptions& lowering = {});
 
-// What the proof says of a scheduled function and, where it can't tell, what the interpreter says on random inputs.
+// What the proof says of a scheduled function and, where it can't tell, what the interpreter says on random
+// inputs.
 struct ScheduleReview {
   Proof proof;
   std::string interpreted;  // one sentence; empty where the proof decided
   bool wrong = false;       // one of the two says so
 };
-ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options = {});
+ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after,
+                               const ProofOptions& options = {});
 std::string describe(const ScheduleReview& review);
 
 // A compiled function with memory around it: what folding, oracles, measuring and tests share.
@@ -151,7 +154,8 @@ struct Oracle {
 Oracle make_oracle(const PrimFunc& f, const std::vector<Tensor>& inputs, const Target& target);
 Comparison compare(const Tensor& got, const Oracle& oracle, size_t output);
 
-// What a function's outputs are compared with: the oracle; the unscheduled nest interpreted; or the lowered function interpreted, which must agree bit for bit.
+// What a function's outputs are compared with: the oracle; the unscheduled nest interpreted; or the lowered
+// function interpreted, which must agree bit for bit.
 enum class Against : uint8_t { oracle, interpreter, lowered };
 struct OutputCheck {
   std::string name;
@@ -159,7 +163,8 @@ struct OutputCheck {
   Tensor want;
 };
 // One per output, on random inputs of the seed.
-std::vector<OutputCheck> check_function(const CompiledFunction& f, Against against, const Target& target, uint64_t seed = 1);
+std::vector<OutputCheck> check_function(const CompiledFunction& f, Against against, const Target& target,
+                                        uint64_t seed = 1);
 
 // ---- Whole models
 // ----------------------------------------------------------------------------------------------

@@ -14,11 +14,21 @@ inline constexpr std::array<std::string_view, 10> kDTypeNames = {"f64", "f32", "
                                                                  "i32", "i16", "i8",  "u8",   "bool"};
 inline constexpr std::array<int, 10> kDTypeBytes = {8, 4, 2, 2, 8, 4, 2, 1, 1, 1};
 
-constexpr std::string_view name_of(DType t) { return kDTypeNames[static_cast<size_t>(t)]; }
-constexpr int bytes_of(DType t) { return kDTypeBytes[static_cast<size_t>(t)]; }
-constexpr bool is_float(DType t) { return t <= DType::bf16; }
-constexpr bool is_int(DType t) { return t >= DType::i64 && t <= DType::u8; }
-constexpr bool is_bool(DType t) { return t == DType::boolean; }
+constexpr std::string_view name_of(DType t) {
+  return kDTypeNames[static_cast<size_t>(t)];
+}
+constexpr int bytes_of(DType t) {
+  return kDTypeBytes[static_cast<size_t>(t)];
+}
+constexpr bool is_float(DType t) {
+  return t <= DType::bf16;
+}
+constexpr bool is_int(DType t) {
+  return t >= DType::i64 && t <= DType::u8;
+}
+constexpr bool is_bool(DType t) {
+  return t == DType::boolean;
+}
 
 constexpr std::optional<DType> parse_dtype(std::string_view s) {
   for (size_t i = 0; i < kDTypeNames.size(); ++i)

@@ -1,5 +1,6 @@
-// One kind of diagnostic for everything that can go wrong, one renderer, and three classes that say whose fault it is:
-// the input's or the request's (UserError), a schedule step's (ScheduleError), or ours (InternalError).
+// One kind of diagnostic for everything that can go wrong, one renderer, and three classes that say whose
+// fault it is: the input's or the request's (UserError), a schedule step's (ScheduleError), or ours
+// (InternalError).
 #pragma once
 
 #include <exception>
@@ -71,7 +72,6 @@ struct Voidify {
 
 // An invariant of ours: `NESTOR_CHECK(x > 0) << "x is " << x;` throws InternalError.
 // The message is built only on failure.
-#define NESTOR_CHECK(cond)                                  \
-  (cond) ? static_cast<void>(0)                             \
-         : ::nestor::detail::Voidify() &                    \
-               ::nestor::detail::CheckFailure(#cond, __FILE__, __LINE__).stream()
+#define NESTOR_CHECK(cond)      \
+  (cond) ? static_cast<void>(0) \
+         : ::nestor::detail::Voidify() & ::nestor::detail::CheckFailure(#cond, __FILE__, __LINE__).stream()

@@ -1,12 +1,14 @@
-// How much arithmetic a function does, for reports: floating-point operations, counted on the loop nest as written.
+// How much arithmetic a function does, for reports: floating-point operations, counted on the loop nest as
+// written.
 #pragma once
 
 #include "nestor/ir.h"
 
 namespace nestor {
 
-// Additions, multiplications, comparisons and math functions on floats, each 1; a `+=` adds 1. Block instances outside
-// their domains and untaken branches are counted as if they ran. Symbolic extents count as 1.
+// Additions, multiplications, comparisons and math functions on floats, each 1; a `+=` adds 1. Block
+// instances outside their domains and untaken branches are counted as if they ran. Symbolic extents count
+// as 1.
 double flops_of(const PrimFunc& f);
 
 }  // namespace nestor

@@ -1,5 +1,6 @@
-// The computation graph: typed values, operators, attributes, constants. Importers fill a Model (untyped, as the file
-// says it); `build_graph` checks it once, whatever it came from, lists every problem in one error, and infers shapes.
+// The computation graph: typed values, operators, attributes, constants. Importers fill a Model (untyped, as
+// the file says it); `build_graph` checks it once, whatever it came from, lists every problem in one error,
+// and infers shapes.
 #pragma once
 
 #include <functional>
@@ -16,8 +17,8 @@
 
 namespace nestor {
 
-using AttrValue = std::variant<int64_t, double, std::string, Tensor, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>>;
+using AttrValue = std::variant<int64_t, double, std::string, Tensor, std::vector<int64_t>,
+                               std::vector<double>, std::vector<std::string>>;
 using Attrs = std::map<std::string, AttrValue>;
 
 struct TensorType {
@@ -25,9 +26,12 @@ struct TensorType {
   std::vector<int64_t> shape;
   bool operator==(const TensorType&) const = default;
 };
-inline std::string to_string(const TensorType& t) { return to_string(t.dtype, t.shape); }
+inline std::string to_string(const TensorType& t) {
+  return to_string(t.dtype, t.shape);
+}
 
-// ---- What a file says ------------------------------------------------------------------------------------------
+// ---- What a file says
+// ------------------------------------------------------------------------------------------
 
 struct ModelDim {
   std::optional<int64_t> value;  // absent: symbolic or unknown
@@ -41,10 +45,11 @@ struct ModelValue {
   bool ranked = true;  // false: the file gives an element type but no shape
 };
 struct ModelNode {
-  std::string op, domain, name;  // name may be empty
+  std::string op, domain, name;              // name may be empty
   std::vector<std::string> inputs, outputs;  // "" marks an omitted optional one
   Attrs attrs;
-  std::map<std::string, std::string> refused_attrs;  // those no AttrValue holds: name to kind ("subgraph", ...)
+  std::map<std::string, std::string>
+      refused_attrs;  // those no AttrValue holds: name to kind ("subgraph", ...)
 };
 struct Model {
   std::string file, name;
@@ -54,18 +59,19 @@ struct Model {
   std::vector<ModelNode> nodes;
 };
 
-// Reads .onnx, or .json (ONNX's protobuf JSON mapping, or the shorthand), by content. External weights are looked up
-// beside the file. Throws UserError naming file, place and cause.
+// Reads .onnx, or .json (ONNX's protobuf JSON mapping, or the shorthand), by content. External weights are
+// looked up beside the file. Throws UserError naming file, place and cause.
 Model read_model(const std::string& path);
 
-// ---- The graph -------------------------------------------------------------------------------------------------
+// ---- The graph
+// -------------------------------------------------------------------------------------------------
 
 using ValueId = int;  // index into Graph::values; -1: an omitted optional input
 struct Value {
   std::string name;
   TensorType type;
-  Tensor constant;   // defined() for constants
-  int producer = -1; // index into Graph::nodes; -1 for inputs and constants
+  Tensor constant;    // defined() for constants
+  int producer = -1;  // index into Graph::nodes; -1 for inputs and constants
 };
 struct Node {
   std::string op, name;
@@ -81,14 +87,14 @@ struct Graph {
   std::vector<ValueId> inputs, outputs;
 };
 
-// Runs one function on tensors, one per `in` or `const` parameter in order, and gives the outs: how constants are folded.
-// The driver passes the JIT; tests may pass the interpreter.
+// Runs one function on tensors, one per `in` or `const` parameter in order, and gives the outs: how constants
+// are folded. The driver passes the JIT; tests may pass the interpreter.
 using EvaluateFn = std::function<std::vector<Tensor>(const PrimFunc&, const std::vector<Tensor>& inputs)>;
 std::vector<Tensor> evaluate_by_interpreter(const PrimFunc& f, const std::vector<Tensor>& inputs);
 
 struct BuildOptions {
   std::map<std::string, int64_t> dims;  // values of symbolic dimensions by name, or by `input.axis`
-  EvaluateFn evaluate;                  // of small constant nodes, which shapes depend on; default: the interpreter
+  EvaluateFn evaluate;  // of small constant nodes, which shapes depend on; default: the interpreter
 };
 // Throws one UserError that lists every problem of the model.
 Graph build_graph(const Model& model, const BuildOptions& options = {});
@@ -99,31 +105,36 @@ struct GraphPass {
   const char* summary;
   void (*run)(Graph&, const EvaluateFn&);
 };
-const std::vector<GraphPass>& graph_pipeline();  // fold constants, fold BatchNormalization, CSE, dead code ...
+const std::vector<GraphPass>&
+graph_pipeline();  // fold constants, fold BatchNormalization, CSE, dead code ...
 void optimize(Graph& g, const EvaluateFn& evaluate);
 
-// ---- Partition -------------------------------------------------------------------------------------------------
+// ---- Partition
+// -------------------------------------------------------------------------------------------------
 
 // One call of a function in the partitioned graph. Arguments are graph values, in parameter order.
 struct KernelCall {
-  int func = 0;                // index into Partition::funcs; calls of structurally equal functions share one
+  int func = 0;  // index into Partition::funcs; calls of structurally equal functions share one
   std::vector<ValueId> args;
-  std::vector<int> nodes;      // the graph nodes fused in it
+  std::vector<int> nodes;  // the graph nodes fused in it
 };
 struct Partition {
   std::vector<PrimFunc> funcs;    // names unique
   std::vector<KernelCall> calls;  // in execution order
-  // Values with the bytes of another (reshapes and the like): no kernel makes them. Maps to a value that isn't itself
-  // an alias. A graph output may be an alias, an input or a constant: whoever runs the partition copies it.
+  // Values with the bytes of another (reshapes and the like): no kernel makes them. Maps to a value that
+  // isn't itself an alias. A graph output may be an alias, an input or a constant: whoever runs the partition
+  // copies it.
   std::map<ValueId, ValueId> alias;
-  // Values (n, c, ...) that lie as (n, c/channel_block, ..., c%channel_block); their functions' parameters say so by shape.
+  // Values (n, c, ...) that lie as (n, c/channel_block, ..., c%channel_block); their functions' parameters
+  // say so by shape.
   std::set<ValueId> blocked;
   int64_t channel_block = 1;
 };
 struct PartitionOptions {
   bool fuse = true;  // false: each node a function of its own
-  // Between functions that work by channels, f32 values lie in blocks of so many of them (NCHW16c): the vector width.
-  // 1: every value is row major. The model's inputs and outputs always are, unless `blocked_io`.
+  // Between functions that work by channels, f32 values lie in blocks of so many of them (NCHW16c): the
+  // vector width. 1: every value is row major. The model's inputs and outputs always are, unless
+  // `blocked_io`.
   int64_t channel_block = 1;
   bool blocked_io = false;  // for benchmarks: as if other functions stood before and behind the model
 };

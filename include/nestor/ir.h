@@ -1,19 +1,23 @@
 // The loop IR: expressions, statements, blocks, buffers, functions.
 //
-// Value semantics over immutable nodes: Expr and Stmt are handles to shared nodes that hold a std::variant of plain
-// structs. Every struct lists its fields once (`fields()`); walking, rewriting, structural equality and hashing
-// (walk.h) all read that list, so a new node kind costs one struct and the places where `match` no longer compiles.
+// Value semantics over immutable nodes: Expr and Stmt are handles to shared nodes that hold a std::variant of
+// plain structs. Every struct lists its fields once (`fields()`); walking, rewriting, structural equality and
+// hashing (walk.h) all read that list, so a new node kind costs one struct and the places where `match` no
+// longer compiles.
 //
-// Identity: Var, Buffer and BlockId are identity objects, compared by pointer. What hangs on them is content: a
-// buffer's shape, scope and layout live in its BufferDecl (a parameter, an allocation), a block's body in the Block.
-// Their pointers order nothing: never iterate a map keyed by them where the order can reach an output.
+// Identity: Var, Buffer and BlockId are identity objects, compared by pointer. What hangs on them is content:
+// a buffer's shape, scope and layout live in its BufferDecl (a parameter, an allocation), a block's body in
+// the Block. Their pointers order nothing: never iterate a map keyed by them where the order can reach an
+// output.
 //
 // Semantics, which the interpreter (interpret.h) defines in full:
-//  - Loops run 0 .. extent-1. Index arithmetic is i64. Integer `/` is floor division and `%` the floor modulus;
+//  - Loops run 0 .. extent-1. Index arithmetic is i64. Integer `/` is floor division and `%` the floor
+//  modulus;
 //    the intrinsic `tdiv` truncates. `max(a,b)` is `a > b ? a : b`, `min(a,b)` is `a < b ? a : b`.
 //  - `Select` is lazy: only the chosen side is evaluated. `&&` and `||` are lazy too.
 //  - A block instance runs if and only if every binding lies in its domain [0, extent) and `where` holds.
-//    Ragged tails follow from that alone. A reduction block's `init` runs before the instance whose R iterators are all 0.
+//    Ragged tails follow from that alone. A reduction block's `init` runs before the instance whose R
+//    iterators are all 0.
 //  - `Update` is the reduction `X[i] op= v`; its identity is the operation's, or what `init` stores.
 #pragma once
 
@@ -32,7 +36,8 @@
 
 namespace nestor {
 
-// ---- Identity objects ------------------------------------------------------------------------------------------
+// ---- Identity objects
+// ------------------------------------------------------------------------------------------
 
 struct VarNode {
   std::string name;
@@ -55,7 +60,8 @@ struct BlockIdNode {
 using BlockId = std::shared_ptr<const BlockIdNode>;
 BlockId make_block_id(std::string name, BlockId origin = nullptr);
 
-// ---- Handles ---------------------------------------------------------------------------------------------------
+// ---- Handles
+// ---------------------------------------------------------------------------------------------------
 
 struct ExprNode;
 struct StmtNode;
@@ -99,27 +105,55 @@ class Stmt {
   std::shared_ptr<const StmtNode> node_;
 };
 
-// ---- Expressions -----------------------------------------------------------------------------------------------
+// ---- Expressions
+// -----------------------------------------------------------------------------------------------
 
 enum class BinaryOp : uint8_t {
-  add, sub, mul, div, mod, min, max,      // both operands and the result of one type
-  eq, ne, lt, le, gt, ge,                 // result bool
-  logical_and, logical_or,                // bool, lazy in the right operand (for scalars)
-  bit_and, bit_or, bit_xor, shl, shr      // integers; shr is arithmetic
+  add,
+  sub,
+  mul,
+  div,
+  mod,
+  min,
+  max,  // both operands and the result of one type
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,  // result bool
+  logical_and,
+  logical_or,  // bool, lazy in the right operand (for scalars)
+  bit_and,
+  bit_or,
+  bit_xor,
+  shl,
+  shr  // integers; shr is arithmetic
 };
 enum class UnaryOp : uint8_t { neg, logical_not };
 
 // Functions of the machine or of the math library. `intrinsics()` has name, arity and typing of each.
 enum class Intrinsic : uint8_t {
-  exp, log, sqrt, tanh, erf, sigmoid, pow, abs, floor, ceil, round,  // round: half to even
+  exp,
+  log,
+  sqrt,
+  tanh,
+  erf,
+  sigmoid,
+  pow,
+  abs,
+  floor,
+  ceil,
+  round,     // round: half to even
   fma,       // fma(a,b,c) = a*b+c rounded once
   tdiv,      // integer division truncated toward zero
   bitcast,   // same size in bits; the result type is the node's
   is_nan,    // bool
   sync,      // statement only: all threads of a block wait (CUDA __syncthreads)
   prefetch,  // statement only: prefetch(load)
-  // One machine instruction (lowered functions only, made of `tensorize`): for LLVM an expression over vectors by the name
-  // of LLVM's intrinsic, for CUDA a statement over the first elements of local arrays by the name of a function.
+  // One machine instruction (lowered functions only, made of `tensorize`): for LLVM an expression over
+  // vectors by the name of LLVM's intrinsic, for CUDA a statement over the first elements of local arrays by
+  // the name of a function.
   instruction
 };
 struct IntrinsicInfo {
@@ -186,7 +220,8 @@ struct Broadcast {  // a scalar in every lane; lanes is the node's
   Expr a;
   static constexpr auto fields() { return std::make_tuple(&Broadcast::a); }
 };
-struct VectorReduce {  // the lanes of a folded to one scalar by op, as a balanced tree: lane i with lane i + n/2, and so on
+struct VectorReduce {  // the lanes of a folded to one scalar by op, as a balanced tree: lane i with lane i +
+                       // n/2, and so on
   ReduceOp op;
   Expr a;
   static constexpr auto fields() { return std::make_tuple(&VectorReduce::op, &VectorReduce::a); }
@@ -200,12 +235,13 @@ struct Shuffle {  // lane i is lane `lanes[i]` of a followed by b, two vectors o
 
 struct ExprNode {
   Type type;
-  std::variant<IntImm, FloatImm, VarRef, Load, Binary, Unary, Select, Cast, Call, Let, Ramp, Broadcast, VectorReduce,
-               Shuffle>
+  std::variant<IntImm, FloatImm, VarRef, Load, Binary, Unary, Select, Cast, Call, Let, Ramp, Broadcast,
+               VectorReduce, Shuffle>
       v;
 };
 
-// ---- Buffers ---------------------------------------------------------------------------------------------------
+// ---- Buffers
+// ---------------------------------------------------------------------------------------------------
 
 enum class Scope : uint8_t {
   global,  // memory; on CUDA device memory
@@ -213,16 +249,16 @@ enum class Scope : uint8_t {
   local,   // CPU: registers after `promote_local`; CUDA: a thread's own
 };
 
-// (vars) -> (exprs). As a buffer's layout it maps logical indices to physical ones; it is injective on the buffer's
-// box, and physical elements that no logical index reaches hold `pad`.
+// (vars) -> (exprs). As a buffer's layout it maps logical indices to physical ones; it is injective on the
+// buffer's box, and physical elements that no logical index reaches hold `pad`.
 struct IndexMap {
   std::vector<Var> vars;
   std::vector<Expr> exprs;
   double pad = 0;
 };
 
-// The distance in memory between neighbours in a physical dimension is padded until stride % factor == offset. It
-// holds for the buffer as it is when `flatten_buffers` comes, which may have shrunk it.
+// The distance in memory between neighbours in a physical dimension is padded until stride % factor ==
+// offset. It holds for the buffer as it is when `flatten_buffers` comes, which may have shrunk it.
 struct StrideAlign {
   int64_t dim = 0, factor = 1, offset = 0;
 };
@@ -231,11 +267,12 @@ struct BufferDecl {
   Buffer buffer;
   std::vector<Expr> shape;  // logical; loads and stores use logical indices until `flatten_buffers`
   Scope scope = Scope::global;
-  std::optional<IndexMap> layout;  // absent: row major
+  std::optional<IndexMap> layout;       // absent: row major
   std::vector<StrideAlign> align = {};  // of a temporary; in order of dimension, each at most once
 };
 
-// ---- Statements ------------------------------------------------------------------------------------------------
+// ---- Statements
+// ------------------------------------------------------------------------------------------------
 
 enum class ForKind : uint8_t { serial, parallel, vectorized, unrolled, thread };
 enum class ThreadTag : uint8_t { none, block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread };
@@ -276,7 +313,8 @@ struct Block {
   Stmt body;
   Annotations annotations;
   static constexpr auto fields() {
-    return std::make_tuple(&Block::id, &Block::iters, &Block::where, &Block::init, &Block::body, &Block::annotations);
+    return std::make_tuple(&Block::id, &Block::iters, &Block::where, &Block::init, &Block::body,
+                           &Block::annotations);
   }
 };
 struct Store {
@@ -323,9 +361,14 @@ struct StmtNode {
   std::variant<Seq, For, Block, Store, Update, If, Alloc, LetStmt, Evaluate> v;
 };
 
-// ---- Functions -------------------------------------------------------------------------------------------------
+// ---- Functions
+// -------------------------------------------------------------------------------------------------
 
-enum class Role : uint8_t { in, constant, out };  // constant: weights, known at compile time, may be given a layout
+enum class Role : uint8_t {
+  in,
+  constant,
+  out
+};  // constant: weights, known at compile time, may be given a layout
 
 struct Param {
   Role role;
@@ -340,7 +383,8 @@ struct PrimFunc {
   Stmt body;
 };
 
-// ---- Access ----------------------------------------------------------------------------------------------------
+// ---- Access
+// ----------------------------------------------------------------------------------------------------
 
 template <class... Fs>
 struct Overloaded : Fs... {
@@ -349,7 +393,8 @@ struct Overloaded : Fs... {
 template <class... Fs>
 Overloaded(Fs...) -> Overloaded<Fs...>;
 
-// Calls the lambda for the node's struct. There is no default case: a new kind must break the build where it matters.
+// Calls the lambda for the node's struct. There is no default case: a new kind must break the build where it
+// matters.
 template <class... Fs>
 decltype(auto) match(const Expr& e, Fs&&... fs) {
   return std::visit(Overloaded{std::forward<Fs>(fs)...}, e->v);
@@ -359,7 +404,9 @@ decltype(auto) match(const Stmt& s, Fs&&... fs) {
   return std::visit(Overloaded{std::forward<Fs>(fs)...}, s->v);
 }
 
-inline Type Expr::type() const { return node_->type; }
+inline Type Expr::type() const {
+  return node_->type;
+}
 template <class T>
 const T* Expr::as() const {
   return node_ ? std::get_if<T>(&node_->v) : nullptr;
@@ -373,13 +420,14 @@ const T* Stmt::as() const {
 std::optional<int64_t> as_int(const Expr& e);
 bool is_const_int(const Expr& e, int64_t value);
 
-// ---- Constructors ----------------------------------------------------------------------------------------------
-// They check types (InternalError) and fold nothing: parse(print(f)) is f.
+// ---- Constructors
+// ---------------------------------------------------------------------------------------------- They check
+// types (InternalError) and fold nothing: parse(print(f)) is f.
 
 namespace make {
 Expr int_imm(int64_t value, Type type);
 Expr float_imm(double value, Type type);  // rounds value to the type
-Expr imm(double value, Type type);        // int, bool or float, whatever the type asks; broadcast if it has lanes
+Expr imm(double value, Type type);  // int, bool or float, whatever the type asks; broadcast if it has lanes
 Expr bool_imm(bool value);
 Expr var(const Var& v);
 Expr load(const Buffer& b, std::vector<Expr> indices, Expr mask = {});
@@ -408,8 +456,8 @@ Stmt let_stmt(Var var, Expr value, Stmt body);
 Stmt evaluate(Expr call);
 }  // namespace make
 
-// Arithmetic for writing IR in C++. These fold integer immediates and neutral elements (x+0, x*1, x*0, x/1, x%1), and
-// give an i64 immediate the type of the other side.
+// Arithmetic for writing IR in C++. These fold integer immediates and neutral elements (x+0, x*1, x*0, x/1,
+// x%1), and give an i64 immediate the type of the other side.
 Expr operator+(Expr a, Expr b);
 Expr operator-(Expr a, Expr b);
 Expr operator*(Expr a, Expr b);
@@ -428,7 +476,9 @@ Expr logical_and(Expr a, Expr b);  // folds true and false
 Expr logical_or(Expr a, Expr b);
 Expr logical_not(Expr a);
 
-inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }  // of positive numbers
+inline int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}  // of positive numbers
 
 // The identity element of a reduction at a type: 0, 1, lowest (or -inf), highest (or +inf).
 Expr identity_of(ReduceOp op, Type type);
@@ -437,7 +487,7 @@ BinaryOp binary_of(ReduceOp op);
 // Names as they are printed and parsed.
 const char* symbol(BinaryOp op);     // "+", "min", "&&", ...
 const char* symbol(ReduceOp op);     // "+=", "*=", "max=", "min="
-const char* name_of(ForKind kind);    // "serial", ..., "thread"
+const char* name_of(ForKind kind);   // "serial", ..., "thread"
 const char* name_of(Scope scope);    // "global", ...
 const char* name_of(ThreadTag tag);  // "blockIdx.x", ..., "vthread"
 const char* name_of(Role role);      // "in", "const", "out"

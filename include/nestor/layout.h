@@ -19,8 +19,8 @@ std::vector<int64_t> logical_shape(const BufferDecl& decl);
 std::vector<int64_t> physical_shape(const BufferDecl& decl);
 int64_t physical_size(const BufferDecl& decl);  // elements, padding included
 
-// A logical tensor in the physical order of `decl`, shaped physical_shape(decl), and back. Elements that no logical index
-// reaches hold the layout's pad.
+// A logical tensor in the physical order of `decl`, shaped physical_shape(decl), and back. Elements that no
+// logical index reaches hold the layout's pad.
 Tensor pack(const Tensor& logical, const BufferDecl& decl);
 Tensor unpack(const Tensor& physical, const BufferDecl& decl);
 

@@ -1,6 +1,6 @@
-// The analytic defaults: a schedule for every function, chosen in milliseconds from its access pattern and the target,
-// made of public primitives only. Where a decision could be searched (tile sizes) the step is a `sample_*` line that
-// holds the analytic choice, so that the same trace is the tuner's starting point.
+// The analytic defaults: a schedule for every function, chosen in milliseconds from its access pattern and
+// the target, made of public primitives only. Where a decision could be searched (tile sizes) the step is a
+// `sample_*` line that holds the analytic choice, so that the same trace is the tuner's starting point.
 #pragma once
 
 #include "nestor/schedule.h"
@@ -8,8 +8,8 @@
 
 namespace nestor {
 
-// A trace that applies to f without error. It is empty for functions with symbolic or zero extents; for others the least it
-// does is parallel and vectorized loops.
+// A trace that applies to f without error. It is empty for functions with symbolic or zero extents; for
+// others the least it does is parallel and vectorized loops.
 Trace default_schedule(const PrimFunc& f, const Target& target);
 
 }  // namespace nestor

@@ -118,7 +118,8 @@ struct OpDef {
   int since = 1, until = 1000;         // opsets whose semantics this row implements, inclusive
   int min_inputs = 0, max_inputs = 0;  // max -1: any number
   Pattern pattern = Pattern::opaque;
-  // Computes each pixel alike for all channels, dimension 1 of its tensors: faster where these lie in blocks of lanes.
+  // Computes each pixel alike for all channels, dimension 1 of its tensors: faster where these lie in blocks
+  // of lanes.
   bool by_channels = false;
   // What inputs are called in the loop IR, "X W B"; further ones repeat the last name.
   std::string params = "X";

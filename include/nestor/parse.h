@@ -8,7 +8,7 @@
 
 namespace nestor {
 
-PrimFunc parse_func(std::string_view text, std::string file = "<text>");             // exactly one function
+PrimFunc parse_func(std::string_view text, std::string file = "<text>");  // exactly one function
 std::vector<PrimFunc> parse_funcs(std::string_view text, std::string file = "<text>");
 Expr parse_expr(std::string_view text, const std::vector<Var>& vars, std::string file = "<text>");
 

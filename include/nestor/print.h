@@ -1,5 +1,6 @@
-// The text form of the IR, the product's face: it prints at every stage, lowered or not, and parses back (parse.h).
-// parse(print(f)) is structurally f, and printing that gives the same bytes. Names that clash get a suffix.
+// The text form of the IR, the product's face: it prints at every stage, lowered or not, and parses back
+// (parse.h). parse(print(f)) is structurally f, and printing that gives the same bytes. Names that clash get
+// a suffix.
 #pragma once
 
 #include <string>
@@ -22,12 +23,12 @@ struct Printed {
 };
 Printed print_with_spans(const PrimFunc& f);
 
-// The function with the given nodes (ExprNode* or StmtNode*) underlined by ^~~~, for error notes; long functions are cut
-// to the lines around what is marked.
+// The function with the given nodes (ExprNode* or StmtNode*) underlined by ^~~~, for error notes; long
+// functions are cut to the lines around what is marked.
 std::string print_marked(const PrimFunc& f, const std::vector<const void*>& marked);
 
-// What the tuning database keys on: 32 hex digits over the text of f without the names of the function, its buffers,
-// iterators and lets (block and loop names count, traces refer to them). The same on every platform.
+// What the tuning database keys on: 32 hex digits over the text of f without the names of the function, its
+// buffers, iterators and lets (block and loop names count, traces refer to them). The same on every platform.
 std::string workload_key(const PrimFunc& f);
 
 }  // namespace nestor

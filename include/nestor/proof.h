@@ -25,7 +25,7 @@ struct Proof {
   std::string reason;   // one sentence; empty where proved
   std::string witness;  // "block Y at i=3,k=0 reads T[3,0] before block T at i=3,k=1 writes it"
   double seconds = 0;
-  bool reassociated = false;  // sums are taken in another order: equal but for rounding
+  bool reassociated = false;    // sums are taken in another order: equal but for rounding
   bool assumes_finite = false;  // 0 times something was taken to be 0
   bool ok() const { return verdict == Verdict::proved; }
 };

@@ -1,4 +1,5 @@
-// A dense host tensor, row major, 64-byte aligned. Shared by the compiler (constants, oracles) and the runtime.
+// A dense host tensor, row major, 64-byte aligned. Shared by the compiler (constants, oracles) and the
+// runtime.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ class Tensor {
   Tensor reshaped(std::vector<int64_t> shape) const;  // shares the data
   Tensor cast(DType dtype) const;
 
-  static Tensor random(DType dtype, std::vector<int64_t> shape, uint64_t seed);  // floats in [-0.5, 0.5), ints in [0, 8)
+  static Tensor random(DType dtype, std::vector<int64_t> shape,
+                       uint64_t seed);  // floats in [-0.5, 0.5), ints in [0, 8)
 
  private:
   DType dtype_ = DType::f32;

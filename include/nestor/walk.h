@@ -21,8 +21,9 @@ class Walker {
   void children(const Stmt& s);
 };
 
-// Rebuilds a tree bottom up. `children` gives back the same handle where no child changed. Hooks get whole nodes;
-// a hook usually begins `Expr e2 = children(e);` and then looks at e2. Store, Load, For ... keep their other fields.
+// Rebuilds a tree bottom up. `children` gives back the same handle where no child changed. Hooks get whole
+// nodes; a hook usually begins `Expr e2 = children(e);` and then looks at e2. Store, Load, For ... keep their
+// other fields.
 class Rewriter {
  public:
   virtual ~Rewriter() = default;
@@ -52,20 +53,22 @@ bool uses_var(const Stmt& s, const Var& v);
 bool uses_buffer(const Stmt& s, const Buffer& b);
 bool uses_buffer(const Expr& e, const Buffer& b);
 
-// A copy in which everything bound inside (loop variables, iterators, lets, allocations, block ids) is fresh, the block
-// ids remembering their origin. Needed before a statement may stand twice in a function.
+// A copy in which everything bound inside (loop variables, iterators, lets, allocations, block ids) is fresh,
+// the block ids remembering their origin. Needed before a statement may stand twice in a function.
 Stmt fresh_copy(const Stmt& s);
 
 // Equality up to a consistent renaming of variables, buffers and blocks: names don't matter, except that with
-// `names` the block and loop names must agree (traces refer to them). Two NaN immediates are equal, -0 and 0 are not.
+// `names` the block and loop names must agree (traces refer to them). Two NaN immediates are equal, -0 and 0
+// are not.
 bool structural_equal(const Expr& a, const Expr& b);
 bool structural_equal(const Stmt& a, const Stmt& b);
 bool structural_equal(const PrimFunc& a, const PrimFunc& b, bool names = false);
 // Agrees with structural_equal; the same on every platform.
 uint64_t structural_hash(const PrimFunc& f, bool names = false);
 
-// True if the loop's body is one reduction block into an element that the loop doesn't move, its start set elsewhere: such a
-// loop may be vectorized, each lane keeping a partial result (the order of the operations is then free).
+// True if the loop's body is one reduction block into an element that the loop doesn't move, its start set
+// elsewhere: such a loop may be vectorized, each lane keeping a partial result (the order of the operations
+// is then free).
 bool reduces_lanes(const For& loop);
 
 // Declarations of a function, parameters first, including those of Alloc statements inside the body.

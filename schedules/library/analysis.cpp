@@ -75,7 +75,8 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     out.constant = p && p->role == Role::constant;
     const std::vector<Expr>& shape = decls.at(a.buffer).shape;
     out.strides.assign(shape.size(), 1);
-    for (size_t d = shape.size(); d-- > 1;) out.strides[d - 1] = out.strides[d] * as_int(shape[d]).value_or(1);
+    for (size_t d = shape.size(); d-- > 1;)
+      out.strides[d - 1] = out.strides[d] * as_int(shape[d]).value_or(1);
     if (a.write) {
       info.output = a.buffer;
       info.output_is_param = p != nullptr;
@@ -104,7 +105,11 @@ std::vector<std::string> touching(const PrimFunc& f, const Buffer& buffer, bool 
 
 }  // namespace
 
-std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b) { return touching(f, b, false); }
-std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b) { return touching(f, b, true); }
+std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b) {
+  return touching(f, b, false);
+}
+std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b) {
+  return touching(f, b, true);
+}
 
 }  // namespace nestor::library

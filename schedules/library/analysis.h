@@ -1,4 +1,5 @@
-// What the analytic schedules look at: a block's iterators, and how each access moves in memory with each of them.
+// What the analytic schedules look at: a block's iterators, and how each access moves in memory with each of
+// them.
 #pragma once
 
 #include <optional>
@@ -35,9 +36,9 @@ struct BlockInfo {
   Buffer output;
   bool output_is_param = false;
   bool reduction = false;
-  bool has_math = false;    // exp, log ...: dear to compute twice
-  bool has_select = false;  // a padding
-  bool affine_loops = true; // every loop is one iterator's
+  bool has_math = false;     // exp, log ...: dear to compute twice
+  bool has_select = false;   // a padding
+  bool affine_loops = true;  // every loop is one iterator's
 
   const Iter* iter(const std::string& loop) const;
   std::vector<const Iter*> spatial() const, reduced() const;

@@ -1,15 +1,17 @@
-// The analytic default, in a few milliseconds: elementwise blocks are inlined; what is left is one of three shapes.
+// The analytic default, in a few milliseconds: elementwise blocks are inlined; what is left is one of three
+// shapes.
 //
-//  - A reduction with an elementwise epilogue (MatMul, Conv, pooling, sums): a register tile, see tile_reduction.cpp.
-//  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see join_rows.cpp.
+//  - A reduction with an elementwise epilogue (MatMul, Conv, pooling, sums): a register tile, see
+//  tile_reduction.cpp.
+//  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see
+//  join_rows.cpp.
 //  - A map: lanes and a parallel loop, see spread_map.cpp.
 //
-// A plan is tried as a whole. Where one of its steps is refused, or lowering would refuse its result, the next plan is
-// tried; the last one, which only makes safe steps, always applies.
-#include "nestor/library.h"
-
+// A plan is tried as a whole. Where one of its steps is refused, or lowering would refuse its result, the
+// next plan is tried; the last one, which only makes safe steps, always applies.
 #include <algorithm>
 
+#include "nestor/library.h"
 #include "nestor/walk.h"
 #include "schedules/library/cuda.h"
 #include "schedules/library/planner.h"
@@ -52,7 +54,8 @@ void plan_tiles(Schedule& s, const Target& target) {
     if (!b.reduction) continue;
     const std::string epilogue = epilogue_of(s.func(), b);
     if (!epilogue.empty()) epilogues.push_back(epilogue);
-    if (library::fold_once(s, b.name, epilogue, target) || library::fold_windows(s, b.name, epilogue, target)) continue;
+    if (library::fold_once(s, b.name, epilogue, target) || library::fold_windows(s, b.name, epilogue, target))
+      continue;
     library::tile_reduction(s, b.name, epilogue, target);
   }
   for (const BlockInfo& b : blocks)

@@ -8,7 +8,8 @@ namespace nestor::library {
 
 namespace {
 
-// How often a consumer reads each element: the product of the iterators that its access doesn't move with, and of taps.
+// How often a consumer reads each element: the product of the iterators that its access doesn't move with,
+// and of taps.
 bool reads_repeatedly(const BlockInfo& consumer, const Buffer& buffer) {
   int count = 0;
   for (const Access& a : consumer.accesses) {

@@ -1,6 +1,7 @@
-// Several reductions over the same rows: softmax, norms. The last block is the root. Its outer loops are the rows; all that
-// comes before is computed row by row, so that a row is read from memory once and stays in the cache. Short rows go in
-// groups of a few: while one's sum is folded to a number, on which all that follows waits, the others' are under way.
+// Several reductions over the same rows: softmax, norms. The last block is the root. Its outer loops are the
+// rows; all that comes before is computed row by row, so that a row is read from memory once and stays in the
+// cache. Short rows go in groups of a few: while one's sum is folded to a number, on which all that follows
+// waits, the others' are under way.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +39,8 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
   const int64_t width = 4 * lanes_of(b, target);
   std::string lanes = last.name;
   if (last.extent > width) {
-    if (!s.try_step(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", last.name, block, width))) return;
+    if (!s.try_step(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", last.name, block, width)))
+      return;
     lanes += "_l";
   }
   s.try_step(fmt::format("vectorize {}.{}", block, lanes));

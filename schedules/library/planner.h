@@ -11,14 +11,16 @@ namespace nestor::library {
 // Elementwise producers move into their consumers where that costs no repeated work that matters.
 void inline_producers(Schedule& s);
 
-// A register tile for the reduction `block` with what follows it elementwise (`epilogue`, may be empty) fused.
+// A register tile for the reduction `block` with what follows it elementwise (`epilogue`, may be empty)
+// fused.
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
-// A reduction that reads each element once, with its `epilogue` (may be empty). False where it isn't one, or where a register
-// tile does as well.
+// A reduction that reads each element once, with its `epilogue` (may be empty). False where it isn't one, or
+// where a register tile does as well.
 bool fold_once(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
-// A reduction over windows of one input, pooling, with its `epilogue` (may be empty). False where it isn't one.
+// A reduction over windows of one input, pooling, with its `epilogue` (may be empty). False where it isn't
+// one.
 bool fold_windows(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
 // Lanes for a map inside some loops: its last loop, in tiles of a few vectors.
@@ -30,11 +32,12 @@ std::vector<std::string> skip_padding(Schedule& s, const std::string& block, con
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 
-// A map that reads along one dimension and writes along another: tiles turned in registers. False where it isn't one.
+// A map that reads along one dimension and writes along another: tiles turned in registers. False where it
+// isn't one.
 bool turn_map(Schedule& s, const std::string& block, const Target& target);
 
-// Whether the map `b` writes at least `least` bytes, whole vectors of `width` along `lanes` at multiples of their size:
-// then its stores may bypass the caches.
+// Whether the map `b` writes at least `least` bytes, whole vectors of `width` along `lanes` at multiples of
+// their size: then its stores may bypass the caches.
 bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least);
 // From this size on an output doesn't stay in the caches anyway.
 int64_t streaming_size(const Target& target);
@@ -42,7 +45,8 @@ int64_t streaming_size(const Target& target);
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
 
-// The innermost loop of a decomposed reduction as lanes that keep partial results, where its reads are next to each other.
+// The innermost loop of a decomposed reduction as lanes that keep partial results, where its reads are next
+// to each other.
 void vectorize_reduction(Schedule& s, const std::string& block);
 
 // A decision `name` about a tile's size: `size`, or another of `sizes` that is less than the extent.

@@ -1,7 +1,7 @@
-// Can accumulators stay in registers? Lowering needs the index of a `local` buffer to be constant once loops are
-// unrolled and vectorized. A plan finds its loops by block and iterator; in a function whose loops were split
-// before, or run in another order, it may leave one between an accumulator and its block, and then must not be
-// chosen.
+// Can accumulators stay in registers? Lowering needs the index of a `local` buffer to be constant once loops
+// are unrolled and vectorized. A plan finds its loops by block and iterator; in a function whose loops were
+// split before, or run in another order, it may leave one between an accumulator and its block, and then must
+// not be chosen.
 #include "schedules/access.h"
 #include "schedules/library/planner.h"
 
@@ -15,7 +15,8 @@ using schedules::Place;
 bool constant_inside(const Place& p, const BlockAccess& access, const std::vector<Place>& users) {
   for (const Stmt& l : p.loops()) {
     const For& loop = schedules::as_for(l);
-    if (loop.kind == ForKind::unrolled || loop.kind == ForKind::vectorized || schedules::extent_of(l) == 1) continue;
+    if (loop.kind == ForKind::unrolled || loop.kind == ForKind::vectorized || schedules::extent_of(l) == 1)
+      continue;
     bool encloses = true, used = false;
     for (const Place& u : users) encloses = encloses && u.under(l);
     for (const Expr& e : access.indices) used = used || uses_var(e, loop.var);

@@ -1,7 +1,8 @@
-// A padded copy of an input costs a pass over memory, and multiplying its zeros costs time: at 7x7 with a 3x3 window almost a
-// fifth of all products. Where the lanes of a tile don't move across the border (they are channels), the copy is inlined
-// and the terms that are zeros are left out: along a tile's rows by unrolling the window, so that each tap knows which
-// rows it doesn't reach, elsewhere by the window's loop starting later or ending sooner.
+// A padded copy of an input costs a pass over memory, and multiplying its zeros costs time: at 7x7 with a 3x3
+// window almost a fifth of all products. Where the lanes of a tile don't move across the border (they are
+// channels), the copy is inlined and the terms that are zeros are left out: along a tile's rows by unrolling
+// the window, so that each tap knows which rows it doesn't reach, elsewhere by the window's loop starting
+// later or ending sooner.
 #include <fmt/format.h>
 
 #include <algorithm>

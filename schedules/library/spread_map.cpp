@@ -9,7 +9,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kVectors = 4;        // of a tile: independent work in flight
+constexpr int64_t kVectors = 4;         // of a tile: independent work in flight
 constexpr int64_t kSmallestJob = 2048;  // elements: below, threads cost more than they bring
 
 // The iterator along which most accesses are next to each other, the store above all.
@@ -45,7 +45,8 @@ std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_
   sizes.push_back(size);
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  sizes.erase(std::remove_if(sizes.begin(), sizes.end(), [&](int64_t n) { return n >= extent; }), sizes.end());
+  sizes.erase(std::remove_if(sizes.begin(), sizes.end(), [&](int64_t n) { return n >= extent; }),
+              sizes.end());
   s(fmt::format("{} = sample_choice [{}] -> {}", name, fmt::join(sizes, ", "), size));
   return name;
 }

@@ -1,16 +1,18 @@
-// A reduction's inner loop is bound by FMA throughput if its accumulators live in registers, there are enough of them to
-// hide the FMA's latency (8 in flight: latency 4, two a cycle), and each loaded value is used several times. So a tile of
-// rows x vectors accumulators is kept in registers over the whole reduction, and each step loads one vector per column and
-// broadcasts one element per row:
+// A reduction's inner loop is bound by FMA throughput if its accumulators live in registers, there are enough
+// of them to hide the FMA's latency (8 in flight: latency 4, two a cycle), and each loaded value is used
+// several times. So a tile of rows x vectors accumulators is kept in registers over the whole reduction, and
+// each step loads one vector per column and broadcasts one element per row:
 //
-//   rows * vectors + vectors + 1 <= registers            (Van Zee and van de Geijn, BLIS, ACM TOMS 41(3), 2015)
+//   rows * vectors + vectors + 1 <= registers            (Van Zee and van de Geijn, BLIS, ACM TOMS 41(3),
+//   2015)
 //
-// The vector iterator is the S iterator that costs least per output: loads next to each other along it are vector loads,
-// loads that don't move with it are broadcasts, a constant parameter can be packed so that it is next to each other,
-// anything else is a gather; stores that aren't next to each other are scattered, but only once per reduction. Lanes that
-// hang over the extent are lost. The row iterator is the one that leaves most vector loads standing, so that they are
-// shared by all rows; of two alike, the one whose neighbours are nearer. A vector iterator of only one vector (channels in
-// blocks) gets a column iterator beside it: one that leaves the broadcasts of the rows standing.
+// The vector iterator is the S iterator that costs least per output: loads next to each other along it are
+// vector loads, loads that don't move with it are broadcasts, a constant parameter can be packed so that it
+// is next to each other, anything else is a gather; stores that aren't next to each other are scattered, but
+// only once per reduction. Lanes that hang over the extent are lost. The row iterator is the one that leaves
+// most vector loads standing, so that they are shared by all rows; of two alike, the one whose neighbours are
+// nearer. A vector iterator of only one vector (channels in blocks) gets a column iterator beside it: one
+// that leaves the broadcasts of the rows standing.
 #include "schedules/library/tile.h"
 
 #include <algorithm>
@@ -21,11 +23,11 @@ namespace nestor::library {
 namespace {
 
 constexpr int64_t kToHideLatency = 8;  // accumulators
-constexpr double kStridedLoad = 3, kGather = 12, kScatter = 16;  // of one vector, in the time of a vector load
+constexpr double kStridedLoad = 3, kGather = 12,
+                 kScatter = 16;  // of one vector, in the time of a vector load
 
-
-// Whether a packed copy pays: every element is used by many rows, over a long reduction, and all indices are plain iterators,
-// so that the copy is as large as the operand.
+// Whether a packed copy pays: every element is used by many rows, over a long reduction, and all indices are
+// plain iterators, so that the copy is as large as the operand.
 bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
   constexpr int64_t kRowsToPay = 48, kReduction = 64;
   if (a.write || a.constant || !a.stride(v) || b.reduction_size() < kReduction) return false;
@@ -36,8 +38,8 @@ bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
   return false;
 }
 
-// An operand of the vector iterator that would be gathered, or whose rows lie a multiple of the page apart, so that its
-// panel falls into few sets of the cache.
+// An operand of the vector iterator that would be gathered, or whose rows lie a multiple of the page apart,
+// so that its panel falls into few sets of the cache.
 bool wants_copy(const BlockInfo& b, const Access& a, const Tile& t) {
   constexpr int64_t kPage = 4096;
   if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays(b, a, *t.vector)) return false;
@@ -63,12 +65,13 @@ double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
     const auto stride = a.stride(v);
     per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
   }
-  const double useful = static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
+  const double useful =
+      static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
   return (k * per_step + store) / useful;
 }
 
-// The time of as many outputs as there are lanes, one after the other, each by one scalar chain (4 cycles a step), or by
-// lanes along a reduction iterator that all loads are dense in, folded at the end.
+// The time of as many outputs as there are lanes, one after the other, each by one scalar chain (4 cycles a
+// step), or by lanes along a reduction iterator that all loads are dense in, folded at the end.
 double cost_without_lanes(const BlockInfo& b, int64_t lanes) {
   constexpr double kFold = 8;
   const auto k = static_cast<double>(b.reduction_size()), n = static_cast<double>(lanes);
@@ -78,7 +81,8 @@ double cost_without_lanes(const BlockInfo& b, int64_t lanes) {
   return dense ? n * (0.5 * k / n + kFold) : 4 * k * n;
 }
 
-// Loads that move with v and not with r: each is made once for all rows. Loads that move with neither count a little.
+// Loads that move with v and not with r: each is made once for all rows. Loads that move with neither count a
+// little.
 double sharing(const BlockInfo& b, const Iter& v, const Iter& r) {
   double score = 0;
   for (const Access& a : b.accesses)
@@ -94,16 +98,18 @@ int64_t distance(const BlockInfo& b, const Iter& r) {
   return sum;
 }
 
-// A row that shares nothing, only to have several accumulators in flight: where rows lie next to each other in blocks of
-// a vector each (a pooling).
+// A row that shares nothing, only to have several accumulators in flight: where rows lie next to each other
+// in blocks of a vector each (a pooling).
 const Iter* nearest_row(const BlockInfo& b, const Tile& t) {
   const Iter* best = nullptr;
   for (const Iter* i : b.spatial())
-    if (i != t.vector && !i->loop.empty() && i->extent > 1 && (!best || distance(b, *i) < distance(b, *best))) best = i;
+    if (i != t.vector && !i->loop.empty() && i->extent > 1 && (!best || distance(b, *i) < distance(b, *best)))
+      best = i;
   return best;
 }
 
-// The loads that are broadcast along the vector and move with the row: a column that leaves them standing shares them.
+// The loads that are broadcast along the vector and move with the row: a column that leaves them standing
+// shares them.
 const Iter* choose_column(const BlockInfo& b, const Tile& t) {
   if (!t.row) return nullptr;
   for (const Iter* i : b.spatial()) {
@@ -165,7 +171,8 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
     const int64_t rows = ceil_div(row_extent, panels);
     const auto accumulators = static_cast<double>(rows * vectors);
-    const double throughput = std::min(1.0, accumulators / static_cast<double>(rows + vectors));  // 2 loads, 2 FMAs a cycle
+    const double throughput =
+        std::min(1.0, accumulators / static_cast<double>(rows + vectors));  // 2 loads, 2 FMAs a cycle
     const double latency = std::min(1.0, accumulators / kToHideLatency);
     // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once.
     const double score = throughput * latency - 0.01 * std::abs(static_cast<double>(vectors) - 2);

@@ -1,4 +1,5 @@
-// The analytic choice of a register tile: which iterator becomes vector lanes, which becomes rows, and how many of each.
+// The analytic choice of a register tile: which iterator becomes vector lanes, which becomes rows, and how
+// many of each.
 #pragma once
 
 #include "nestor/target.h"
@@ -10,13 +11,14 @@ struct Tile {
   const Iter* vector = nullptr;  // null: nothing can be vectorized
   const Iter* row = nullptr;     // null: one row
   const Iter* column = nullptr;  // of several vectors beside each other where `vector` is no longer than one
-  int64_t width = 1;             // elements of the vector iterator in a tile: a multiple of the lanes, or its extent
+  int64_t width = 1;  // elements of the vector iterator in a tile: a multiple of the lanes, or its extent
   int64_t rows = 1, columns = 1;
-  std::vector<Buffer> packed;    // constant parameters to lay out by (vector / width), or (column / columns)
-  std::vector<Buffer> copied;    // activations to copy into such a layout first
+  std::vector<Buffer> packed;  // constant parameters to lay out by (vector / width), or (column / columns)
+  std::vector<Buffer> copied;  // activations to copy into such a layout first
 };
 
-// Whether some operand doesn't move with the tile's vectors (nor its columns): then it is read again for each of them.
+// Whether some operand doesn't move with the tile's vectors (nor its columns): then it is read again for each
+// of them.
 bool shares_an_operand(const BlockInfo& b, const Tile& t);
 
 // Lanes of the block's output type; 1 where the target has no vectors for it.

@@ -1,9 +1,11 @@
 // A register tile for a reduction. The loops become
 //
-//   outer S loops | column or vector tiles | other S loops | row tiles | R loops | rows, columns (unrolled) | lanes (vectorized)
+//   outer S loops | column or vector tiles | other S loops | row tiles | R loops | rows, columns (unrolled) |
+//   lanes (vectorized)
 //
-// with the accumulators in registers, cleared before the R loops and written by the epilogue after them. The vector tile
-// stands outside the row tiles: the panel of the operand that moves with it stays in the cache while all rows pass.
+// with the accumulators in registers, cleared before the R loops and written by the epilogue after them. The
+// vector tile stands outside the row tiles: the panel of the operand that moves with it stays in the cache
+// while all rows pass.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,16 +35,19 @@ void lanes_last(Schedule& s, const std::string& block, const std::string& lanes)
   s(fmt::format("reorder {} ({})", block, join(order)));
 }
 
-// The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is the whole extent.
+// The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is
+// the whole extent.
 struct TileWords {
   std::string vector, row, column, width, rows, columns;
   std::vector<std::string> reduced;  // the reduction's loops in their order
 };
 
-// How wide and how high the tile is stands in the trace as a decision, so that a search can try its neighbours.
+// How wide and how high the tile is stands in the trace as a decision, so that a search can try its
+// neighbours.
 TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
   TileWords w;
-  const auto sample = [&](const Iter* i, const char* what, int64_t unit, int64_t most, int64_t size) -> std::string {
+  const auto sample = [&](const Iter* i, const char* what, int64_t unit, int64_t most,
+                          int64_t size) -> std::string {
     if (!i || size >= i->extent) return "";
     std::vector<int64_t> sizes;
     for (int64_t n = 1; n <= most; ++n) sizes.push_back(n * unit);
@@ -57,8 +62,9 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
   return w;
 }
 
-// The order in which the tile reads an operand: (o, c) -> (o/width, c, o%width). Tiles of columns or of the vector outermost,
-// then the dimensions that other loops walk, the reduction's in their order, then what one step reads: columns, lanes.
+// The order in which the tile reads an operand: (o, c) -> (o/width, c, o%width). Tiles of columns or of the
+// vector outermost, then the dimensions that other loops walk, the reduction's in their order, then what one
+// step reads: columns, lanes.
 void pack(Schedule& s, const std::string& block, const Buffer& buffer, const TileWords& w) {
   const BlockInfo b = analyze(s.func(), block);
   const Access* access = nullptr;
@@ -97,7 +103,8 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
     if (const auto dim = dims.find(loop); dim != dims.end()) walked.push_back(dim->second);
   std::vector<std::string> map;
   for (const auto* part : {&tiles, &walked, &step, &lanes}) map.insert(map.end(), part->begin(), part->end());
-  s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "), fmt::join(map, ", ")));
+  s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
+                fmt::join(map, ", ")));
 }
 
 // Where the reduction's output has the iterator as a plain index.
@@ -120,7 +127,8 @@ void lanes_adjacent(Schedule& s, const Buffer& accumulator, int dim) {
     if (d != dim) order.push_back(names.back());
   }
   order.push_back(fmt::format("d{}", dim));
-  s(fmt::format("transform_layout {} ({}) -> ({})", accumulator->name, fmt::join(names, ", "), fmt::join(order, ", ")));
+  s(fmt::format("transform_layout {} ({}) -> ({})", accumulator->name, fmt::join(names, ", "),
+                fmt::join(order, ", ")));
 }
 
 // The loop of the epilogue that walks dimension `dim` of what it reads.
@@ -129,12 +137,13 @@ std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
   for (const Access& a : epilogue.accesses)
     if (a.buffer == read && !a.write)
       for (const Iter& i : epilogue.iters)
-        if (const auto* r = a.indices[static_cast<size_t>(dim)].as<VarRef>(); r && r->var == i.var) return i.loop;
+        if (const auto* r = a.indices[static_cast<size_t>(dim)].as<VarRef>(); r && r->var == i.var)
+          return i.loop;
   return "";
 }
 
-// The loops outside run in parallel: the outermost that has iterations to share, fused with those behind it until there
-// are enough to be shared evenly. A ragged tile's loop can't be fused.
+// The loops outside run in parallel: the outermost that has iterations to share, fused with those behind it
+// until there are enough to be shared evenly. A ragged tile's loop can't be fused.
 void parallel_outer(Schedule& s, const std::string& block, const std::vector<std::string>& outer) {
   constexpr int64_t kEnough = 8;
   size_t first = 0;
@@ -151,19 +160,21 @@ void parallel_outer(Schedule& s, const std::string& block, const std::vector<std
   s(fmt::format("parallel {}.{}", block, loop));
 }
 
-// As the block has them, but unrolled taps not innermost: the loop around the tile must stay a loop, since several
-// steps of it in straight-line code don't fit the registers.
+// As the block has them, but unrolled taps not innermost: the loop around the tile must stay a loop, since
+// several steps of it in straight-line code don't fit the registers.
 std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps) {
   std::vector<std::string> order;
   for (const Iter* i : b.reduced()) order.push_back(i->loop);
-  const auto is_tap = [&](const std::string& l) { return std::find(taps.begin(), taps.end(), l) != taps.end(); };
+  const auto is_tap = [&](const std::string& l) {
+    return std::find(taps.begin(), taps.end(), l) != taps.end();
+  };
   if (is_tap(order.back())) std::stable_partition(order.begin(), order.end(), is_tap);
   return order;
 }
 
-// The S iterators outside the tile, in two parts: those outside its columns, and those between the columns and its rows.
-// What a column shares among all rows is best read again while it is in the cache; the iterators that stand behind the
-// columns in the block (a batch stands before) come inside them.
+// The S iterators outside the tile, in two parts: those outside its columns, and those between the columns
+// and its rows. What a column shares among all rows is best read again while it is in the cache; the
+// iterators that stand behind the columns in the block (a batch stands before) come inside them.
 std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const BlockInfo& b, const Tile& t) {
   std::vector<std::string> outside, between;
   const Iter* wide = t.column ? t.column : t.vector;
@@ -179,7 +190,8 @@ std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const 
 
 }  // namespace
 
-void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target) {
+void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue,
+                    const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Tile t = choose_tile(b, target);
   const std::vector<std::string> taps = skip_padding(s, block, t);
@@ -205,7 +217,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
 
   const auto [outside, between] = outer_loops(b, t);
   // Cuts an iterator into tiles: gives the loop over tiles, if there are several, and the loop inside a tile.
-  const auto cut = [&](const Iter* i, const std::string& size, const char* tails) -> std::pair<std::string, std::string> {
+  const auto cut = [&](const Iter* i, const std::string& size,
+                       const char* tails) -> std::pair<std::string, std::string> {
     if (!i) return {};
     if (size.empty()) return {"", i->loop};
     s(fmt::format("{}_tail = sample_choice [{}] -> peel", i->loop, tails));

@@ -1,12 +1,12 @@
-// `nestor bench`: run times of a model under several schedules, interleaved in one process, beside the FMA peak measured in
-// that process. Compile time stands apart from run time.
+// `nestor bench`: run times of a model under several schedules, interleaved in one process, beside the FMA
+// peak measured in that process. Compile time stands apart from run time.
 #include <fmt/format.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "nestor/measure.h"
 #include "nestor/flops.h"
+#include "nestor/measure.h"
 #include "src/cli/common.h"
 #include "src/cli/timing.h"
 
@@ -57,7 +57,8 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule) {
 // Time of each kernel, over some runs of the first schedule given.
 void print_per_func(Entry& e, double peak, bool json) {
   auto* executor = dynamic_cast<Executor*>(e.runnable.get());
-  if (!executor) throw UserError(Diagnostic{"--per-func can't look into an artifact", {}, {}, "give the model"});
+  if (!executor)
+    throw UserError(Diagnostic{"--per-func can't look into an artifact", {}, {}, "give the model"});
   executor->set_timing(true);
   const std::vector<int64_t> before = executor->call_ns();
   constexpr int kRuns = 20;
@@ -65,14 +66,18 @@ void print_per_func(Entry& e, double peak, bool json) {
   const Plan& plan = executor->plan();
   nlohmann::json rows = nlohmann::json::array();
   for (size_t i = 0; i < plan.calls.size(); ++i) {
-    const double ns = static_cast<double>(executor->call_ns()[i] - (i < before.size() ? before[i] : 0)) / kRuns;
-    const std::string kernel = plan.calls[i].kernel < 0 ? "copy" : plan.kernels[static_cast<size_t>(plan.calls[i].kernel)];
+    const double ns =
+        static_cast<double>(executor->call_ns()[i] - (i < before.size() ? before[i] : 0)) / kRuns;
+    const std::string kernel =
+        plan.calls[i].kernel < 0 ? "copy" : plan.kernels[static_cast<size_t>(plan.calls[i].kernel)];
     if (json)
       rows.push_back({{"func", kernel}, {"nodes", plan.calls[i].label}, {"mean_us", ns / 1e3}});
     else
       fmt::print("  {:>10.2f} us  {:<36} {}\n", ns / 1e3, kernel, plan.calls[i].label);
   }
-  if (json) fmt::print("{}\n", nlohmann::json{{"schedule", e.schedule}, {"peak_gflops", peak}, {"funcs", rows}}.dump());
+  if (json)
+    fmt::print("{}\n",
+               nlohmann::json{{"schedule", e.schedule}, {"peak_gflops", peak}, {"funcs", rows}}.dump());
 }
 
 }  // namespace
@@ -97,19 +102,24 @@ int run(const BenchVerb& v) {
     const Timing& t = times[i];
     const double gflops = e.flops / 1e6 / t.median();
     if (v.common.json) {
-      fmt::print("{}\n", nlohmann::json{{"model", v.common.model},   {"target", v.common.target},
-                                        {"threads", threads},        {"schedule", e.schedule},
-                                        {"compile_s", e.compile_s},  {"runs", t.samples_ms.size()},
-                                        {"median_ms", t.median()},   {"min_ms", t.quantile(0)},
-                                        {"p90_ms", t.quantile(0.9)}, {"gflops", gflops},
+      fmt::print("{}\n", nlohmann::json{{"model", v.common.model},
+                                        {"target", v.common.target},
+                                        {"threads", threads},
+                                        {"schedule", e.schedule},
+                                        {"compile_s", e.compile_s},
+                                        {"runs", t.samples_ms.size()},
+                                        {"median_ms", t.median()},
+                                        {"min_ms", t.quantile(0)},
+                                        {"p90_ms", t.quantile(0.9)},
+                                        {"gflops", gflops},
                                         {"peak_gflops", peak}}
-                               .dump());
+                             .dump());
       continue;
     }
     if (i == 0)
       fmt::print("{}  {} thread{}, FMA peak {:.0f} GFLOP/s\n{:<24} {:>11} {:>11} {:>11} {:>9} {:>7} {:>10}\n",
-                 v.common.model, threads, threads > 1 ? "s" : "", peak, "schedule", "median ms", "min ms", "p90 ms",
-                 "GFLOP/s", "% peak", "compile s");
+                 v.common.model, threads, threads > 1 ? "s" : "", peak, "schedule", "median ms", "min ms",
+                 "p90 ms", "GFLOP/s", "% peak", "compile s");
     fmt::print("{:<24} {:>11.4f} {:>11.4f} {:>11.4f} {:>9.1f} {:>7.1f} {:>10.3f}\n", e.schedule, t.median(),
                t.quantile(0), t.quantile(0.9), gflops, 100 * gflops / peak, e.compile_s);
   }

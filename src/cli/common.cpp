@@ -22,7 +22,8 @@ bool ends_with(const std::string& s, const std::string& suffix) {
 
 std::pair<std::string, std::string> split_at_equals(const std::string& flag, const std::string& text) {
   const size_t eq = text.find('=');
-  if (eq == std::string::npos || eq == 0) throw UserError(Diagnostic{flag + " " + text + " has no NAME=", {}, {}, ""});
+  if (eq == std::string::npos || eq == 0)
+    throw UserError(Diagnostic{flag + " " + text + " has no NAME=", {}, {}, ""});
   return {text.substr(0, eq), text.substr(eq + 1)};
 }
 
@@ -43,7 +44,9 @@ Tensor read_source(const std::string& source, const PlanTensor& wanted) {
     return Tensor::random(wanted.dtype, wanted.shape,
                           static_cast<uint64_t>(parse_integer("--input " + wanted.name, source.substr(7))));
   if (source.empty() || source[0] != '@')
-    throw UserError(Diagnostic{"--input " + wanted.name + "=" + source + " says nothing that can be read", {}, {},
+    throw UserError(Diagnostic{"--input " + wanted.name + "=" + source + " says nothing that can be read",
+                               {},
+                               {},
                                "@file.npy, @file.npz:KEY, random:SEED or zeros"});
   const std::string path = source.substr(1);
   if (ends_with(path, ".npy")) return read_npy(path);
@@ -55,7 +58,8 @@ Tensor read_source(const std::string& source, const PlanTensor& wanted) {
   if (it != arrays.end()) return it->second;
   std::string keys;
   for (const auto& [name, tensor] : arrays) keys += (keys.empty() ? "" : ", ") + name;
-  throw UserError(Diagnostic{file + " has no array \"" + key + "\"", {}, {"it has " + keys}, "@" + file + ":KEY"});
+  throw UserError(
+      Diagnostic{file + " has no array \"" + key + "\"", {}, {"it has " + keys}, "@" + file + ":KEY"});
 }
 
 }  // namespace
@@ -68,15 +72,20 @@ auto prove_files(const std::string& path) {
     if (choice.origin != path) return;
     const ScheduleReview r = review_schedule(func, scheduled);
     if (r.wrong)
-      throw UserError(Diagnostic{"the schedule of " + func.name + " in " + path + " is wrong", {}, {describe(r)},
+      throw UserError(Diagnostic{"the schedule of " + func.name + " in " + path + " is wrong",
+                                 {},
+                                 {describe(r)},
                                  "--no-proof applies it all the same"});
-    std::fprintf(stderr, "%s: the schedule of %s is %s\n", path.c_str(), func.name.c_str(), describe(r).c_str());
+    std::fprintf(stderr, "%s: the schedule of %s is %s\n", path.c_str(), func.name.c_str(),
+                 describe(r).c_str());
   };
 }
 
 }  // namespace
 
-Target target_of(const ModelOptions& o) { return parse_target(o.target); }
+Target target_of(const ModelOptions& o) {
+  return parse_target(o.target);
+}
 
 int threads_of(const ModelOptions& o, const Target& target) {
   if (o.threads < 0) throw UserError("--threads is negative");
@@ -95,7 +104,9 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
   }
   if (schedule == "naive") return c;
   std::vector<ScheduleProvider> providers;
-  if (schedule == "tuned" && o.db.empty()) throw UserError(Diagnostic{"a tuned schedule needs --db", {}, {}, "nestor tune MODEL --db t.db makes one"});
+  if (schedule == "tuned" && o.db.empty())
+    throw UserError(
+        Diagnostic{"a tuned schedule needs --db", {}, {}, "nestor tune MODEL --db t.db makes one"});
   if (schedule != "default" && schedule != "tuned") providers.push_back(file_schedules(schedule));
   if (!o.db.empty()) providers.push_back(database_schedules(o.db, c.threads));
   providers.push_back(default_schedules());
@@ -104,7 +115,9 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
   return c;
 }
 
-bool is_artifact(const std::string& path) { return ends_with(path, ".so"); }
+bool is_artifact(const std::string& path) {
+  return ends_with(path, ".so");
+}
 
 NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vector<PlanTensor>& expected,
                          int64_t fill_seed) {
@@ -130,11 +143,14 @@ NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vecto
   }
   if (fill_seed >= 0)
     for (const PlanTensor& t : expected)
-      if (!out.count(t.name)) out[t.name] = Tensor::random(t.dtype, t.shape, static_cast<uint64_t>(fill_seed++));
+      if (!out.count(t.name))
+        out[t.name] = Tensor::random(t.dtype, t.shape, static_cast<uint64_t>(fill_seed++));
   return out;
 }
 
-bool matches(const std::string& glob, const std::string& name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; }
+bool matches(const std::string& glob, const std::string& name) {
+  return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+}
 
 std::vector<size_t> select(const std::vector<PrimFunc>& funcs, const std::string& glob) {
   std::vector<size_t> out;
@@ -144,7 +160,8 @@ std::vector<size_t> select(const std::vector<PrimFunc>& funcs, const std::string
     names += (names.empty() ? "" : ", ") + funcs[i].name;
   }
   const bool nothing_asked = funcs.empty() && glob == "*";  // a model may be nothing but reshapes
-  if (out.empty() && !nothing_asked) throw UserError(Diagnostic{"no function matches --func " + glob, {}, {}, "there are " + names});
+  if (out.empty() && !nothing_asked)
+    throw UserError(Diagnostic{"no function matches --func " + glob, {}, {}, "there are " + names});
   return out;
 }
 

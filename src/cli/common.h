@@ -17,7 +17,8 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
 
 bool is_artifact(const std::string& path);  // ends in .so
 
-// Reads --input flags. Inputs that aren't named are random from `fill_seed`, or an error where it is negative.
+// Reads --input flags. Inputs that aren't named are random from `fill_seed`, or an error where it is
+// negative.
 NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vector<PlanTensor>& expected,
                          int64_t fill_seed);
 

@@ -7,8 +7,8 @@
 
 #include "nestor/artifact.h"
 #include "nestor/cuda.h"
-#include "nestor/print.h"
 #include "nestor/flops.h"
+#include "nestor/print.h"
 #include "src/cli/common.h"
 
 namespace nestor::cli {
@@ -24,7 +24,9 @@ std::string with_extension(const std::string& path, const char* extension) {
 void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, bool json) {
   nlohmann::json functions = nlohmann::json::array();
   for (const CompiledFunction& f : m.funcs) {
-    if (!json) fmt::print("  {:<40} {:>9.1f} MFLOP  {} schedule\n", f.func.name, flops_of(f.func) / 1e6, f.choice.origin);
+    if (!json)
+      fmt::print("  {:<40} {:>9.1f} MFLOP  {} schedule\n", f.func.name, flops_of(f.func) / 1e6,
+                 f.choice.origin);
     functions.push_back({{"func", f.func.name}, {"flops", flops_of(f.func)}, {"schedule", f.choice.origin}});
   }
   if (json)
@@ -35,21 +37,28 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
                                       {"arena_bytes", m.plan->arena_bytes},
                                       {"compile_s", seconds},
                                       {"funcs", functions}}
-                             .dump());
+                           .dump());
 }
 
 }  // namespace
 
 int run(const CompileVerb& v) {
   const auto start = std::chrono::steady_clock::now();
-  const auto wants = [&](const char* form) { return std::find(v.emit.begin(), v.emit.end(), form) != v.emit.end(); };
+  const auto wants = [&](const char* form) {
+    return std::find(v.emit.begin(), v.emit.end(), form) != v.emit.end();
+  };
   for (const std::string& form : v.emit)
     if (std::find(std::begin(kForms), std::end(kForms), form) == std::end(kForms))
-      throw UserError(Diagnostic{"--emit " + form + " is nothing that can be made", {}, {}, "so, obj, header, ir, llvm, asm, cuda, ptx"});
+      throw UserError(Diagnostic{"--emit " + form + " is nothing that can be made",
+                                 {},
+                                 {},
+                                 "so, obj, header, ir, llvm, asm, cuda, ptx"});
   const CompiledModel model = compile_model(v.common.model, compile_options(v.common, v.schedule));
   const bool cuda = model.target.kind == TargetKind::cuda;
   if (cuda && (wants("so") || wants("obj") || wants("llvm") || wants("asm")))
-    throw UserError(Diagnostic{"there is no shared object for a CUDA target yet", {}, {},
+    throw UserError(Diagnostic{"there is no shared object for a CUDA target yet",
+                               {},
+                               {},
                                "--emit cuda,ptx gives the kernels; --target native a shared object"});
   if (!cuda && (wants("cuda") || wants("ptx")))
     throw UserError(Diagnostic{"--emit cuda needs a CUDA target", {}, {}, "--target cuda:sm_80"});
@@ -67,7 +76,8 @@ int run(const CompileVerb& v) {
   }
   if (cuda) return 0;
 
-  const std::string name = c_identifier(v.name.empty() ? std::filesystem::path(v.output).stem().string() : v.name);
+  const std::string name =
+      c_identifier(v.name.empty() ? std::filesystem::path(v.output).stem().string() : v.name);
   const bool inside = v.weights == "inside";
   const auto emit = [&](const char* form, const char* extension, ArtifactForm as) {
     if (wants(form))
@@ -90,8 +100,9 @@ int run(const CompileVerb& v) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!v.common.json && !files.object.empty())
-    fmt::print("{}: {} KiB, {} functions, {} threads, compiled in {:.2f} s\n{}: the C interface\n", files.object,
-               files.object_bytes / 1024, model.funcs.size(), model.plan->threads, seconds, files.header);
+    fmt::print("{}: {} KiB, {} functions, {} threads, compiled in {:.2f} s\n{}: the C interface\n",
+               files.object, files.object_bytes / 1024, model.funcs.size(), model.plan->threads, seconds,
+               files.header);
   if (v.report || v.common.json) report(model, files, seconds, v.common.json);
   return 0;
 }

@@ -25,8 +25,8 @@ void print_record(const Record& r, bool json) {
   if (json)
     fmt::print("{}\n", to_json_line(r));
   else
-    fmt::print("{:6}  {:<28} {:<24} {:2} thr  {:<13} {:>12.3f} us  {}\n", r.id, func_name(r), r.target, r.threads,
-               name_of(r.outcome), r.median_ns / 1e3, r.detail);
+    fmt::print("{:6}  {:<28} {:<24} {:2} thr  {:<13} {:>12.3f} us  {}\n", r.id, func_name(r), r.target,
+               r.threads, name_of(r.outcome), r.median_ns / 1e3, r.detail);
 }
 
 }  // namespace

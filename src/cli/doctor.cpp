@@ -27,18 +27,20 @@ int run(const DoctorVerb& v) {
                                       {"copy_gbs", copy},
                                       {"nvrtc", cuda.nvrtc},
                                       {"gpu", cuda.gpu}}
-                             .dump());
+                           .dump());
     return 0;
   }
   fmt::print("nestor      {} with LLVM {}\n", NESTOR_VERSION, NESTOR_LLVM_VERSION);
-  fmt::print("processor   {}, {} cores, {}-bit vectors, {} vector registers\n", host.cpu, host.cores, host.vector_bits,
-             host.vector_registers);
+  fmt::print("processor   {}, {} cores, {}-bit vectors, {} vector registers\n", host.cpu, host.cores,
+             host.vector_bits, host.vector_registers);
   fmt::print("caches      L1d {} KiB, L2 {} KiB, L3 {} KiB\n", host.l1_bytes >> 10, host.l2_bytes >> 10,
              host.l3_bytes >> 10);
   fmt::print("FMA peak    {:.0f} GFLOP/s a core (f32, one thread, best of 50 ms)\n", peak);
   fmt::print("copy        {:.1f} GB/s read + write (one thread, 256 MiB)\n", copy);
-  fmt::print("NVRTC       {}\n", cuda.nvrtc.empty() ? "not found: CUDA source is emitted, not compiled" : cuda.nvrtc);
-  fmt::print("GPU         {}\n", cuda.gpu.empty() ? "none: CUDA kernels run under emulation in tests only" : cuda.gpu);
+  fmt::print("NVRTC       {}\n",
+             cuda.nvrtc.empty() ? "not found: CUDA source is emitted, not compiled" : cuda.nvrtc);
+  fmt::print("GPU         {}\n",
+             cuda.gpu.empty() ? "none: CUDA kernels run under emulation in tests only" : cuda.gpu);
   std::string targets;
   for (const std::string& t : known_targets()) targets += (targets.empty() ? "" : ", ") + t;
   fmt::print("targets     {}\n", targets);

@@ -95,19 +95,21 @@ void add_verbs(CLI::App& app, int& code) {
     a->add_flag("--per-func", v.per_func, "time each function");
     a->add_option("--seconds", v.seconds, "of measuring, per schedule")->capture_default_str();
   });
-  add_verb<VerifyVerb>(app, code, "verify", "compare with the oracle, or with given outputs",
-                       [](CLI::App* a, VerifyVerb& v) {
-                         add_model(a, v.common);
-                         a->add_option("--against", v.against, "oracle (compiled in f64), interpreter, or lowered (interpreted, bit for bit)")
-                             ->check(CLI::IsMember({"oracle", "interpreter", "lowered"}))
-                             ->capture_default_str();
-                         a->add_option("--input", v.inputs, kInputHelp);
-                         a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");
-                         add_schedule(a, v.schedule, v.common);
-                         a->add_flag("--prove", v.prove, "prove the schedule of every function, wherever it comes from, and run nothing");
-                         a->add_option("--rtol", v.rtol, "relative tolerance");
-                         a->add_option("--atol", v.atol, "absolute tolerance");
-                       });
+  add_verb<VerifyVerb>(
+      app, code, "verify", "compare with the oracle, or with given outputs", [](CLI::App* a, VerifyVerb& v) {
+        add_model(a, v.common);
+        a->add_option("--against", v.against,
+                      "oracle (compiled in f64), interpreter, or lowered (interpreted, bit for bit)")
+            ->check(CLI::IsMember({"oracle", "interpreter", "lowered"}))
+            ->capture_default_str();
+        a->add_option("--input", v.inputs, kInputHelp);
+        a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");
+        add_schedule(a, v.schedule, v.common);
+        a->add_flag("--prove", v.prove,
+                    "prove the schedule of every function, wherever it comes from, and run nothing");
+        a->add_option("--rtol", v.rtol, "relative tolerance");
+        a->add_option("--atol", v.atol, "absolute tolerance");
+      });
   add_verb<DbVerb>(app, code, "db", "look into tuning records", [](CLI::App* a, DbVerb& v) {
     a->add_option("DB", v.path, "the database")->required();
     a->add_option("ACTION", v.action, "list, best, export, import or prune")
@@ -117,9 +119,8 @@ void add_verbs(CLI::App& app, int& code) {
     a->add_option("--func", v.func, "only functions whose name matches");
     a->add_flag("--json", v.json, "as JSON");
   });
-  add_verb<WorkerVerb>(
-      app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",
-      [](CLI::App*, WorkerVerb&) {});
+  add_verb<WorkerVerb>(app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",
+                       [](CLI::App*, WorkerVerb&) {});
   add_verb<DoctorVerb>(app, code, "doctor", "what this machine has", [](CLI::App* a, DoctorVerb& v) {
     a->add_flag("--json", v.json, "as one JSON object");
   });

@@ -13,8 +13,8 @@ struct ModelOptions {
   std::vector<std::string> dims;  // "batch=8", values of symbolic dimensions
   std::vector<std::string> ops;   // .nest files with operators to register first
   std::string target = "native";
-  int threads = 0;  // 0: as many as the target has cores
-  std::string db;   // tuning records to take schedules from
+  int threads = 0;    // 0: as many as the target has cores
+  std::string db;     // tuning records to take schedules from
   bool proof = true;  // schedules from files are proved
   bool json = false;
 };

@@ -23,8 +23,8 @@ std::string summary(const Tensor& t) {
     sum += v;
   }
   if (t.size() == 0) return "empty";
-  return fmt::format("[{}{}]  min {:.6g}  max {:.6g}  mean {:.6g}", first, t.size() > 8 ? ", ..." : "", lo, hi,
-                     sum / static_cast<double>(t.size()));
+  return fmt::format("[{}{}]  min {:.6g}  max {:.6g}  mean {:.6g}", first, t.size() > 8 ? ", ..." : "", lo,
+                     hi, sum / static_cast<double>(t.size()));
 }
 
 }  // namespace

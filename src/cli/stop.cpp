@@ -15,7 +15,11 @@ void on_interrupt(int) {
 
 }  // namespace
 
-void watch_interrupt() { std::signal(SIGINT, on_interrupt); }
-bool interrupted() { return g_interrupted != 0; }
+void watch_interrupt() {
+  std::signal(SIGINT, on_interrupt);
+}
+bool interrupted() {
+  return g_interrupted != 0;
+}
 
 }  // namespace nestor::cli

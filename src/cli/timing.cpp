@@ -16,7 +16,9 @@ double Timing::quantile(double q) const {
   return sorted[low] + (at - std::floor(at)) * (sorted[high] - sorted[low]);
 }
 
-double Timing::median() const { return quantile(0.5); }
+double Timing::median() const {
+  return quantile(0.5);
+}
 
 std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& functions, double seconds) {
   using Clock = std::chrono::steady_clock;

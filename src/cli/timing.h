@@ -1,4 +1,5 @@
-// Timing of several things side by side: one call of each in turn, so that drift of the machine hits all alike.
+// Timing of several things side by side: one call of each in turn, so that drift of the machine hits all
+// alike.
 #pragma once
 
 #include <functional>

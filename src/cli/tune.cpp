@@ -111,7 +111,9 @@ int run(const TuneVerb& v) {
   }
   for (const TuneResult& r : results)
     if (r.measured > 0 && r.default_ns <= 0 && r.best_ns <= 0)
-      throw UserError(Diagnostic{"no candidate for " + r.func + " could be measured", {}, {causes(r.outcomes)},
+      throw UserError(Diagnostic{"no candidate for " + r.func + " could be measured",
+                                 {},
+                                 {causes(r.outcomes)},
                                  "`nestor db " + v.common.db + " list` says why for each candidate"});
   return 0;
 }

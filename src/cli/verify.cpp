@@ -1,6 +1,6 @@
-// `nestor verify`: is what runs right? Compared with outputs that someone else computed (--expect), or function by function
-// with the oracle: the unscheduled loop nest, in f64 with a bound on rounding, or interpreted; or the lowered function
-// interpreted, which must agree bit for bit.
+// `nestor verify`: is what runs right? Compared with outputs that someone else computed (--expect), or
+// function by function with the oracle: the unscheduled loop nest, in f64 with a bound on rounding, or
+// interpreted; or the lowered function interpreted, which must agree bit for bit.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -36,7 +36,9 @@ struct Report {
     const Proof& p = r.proof;
     proofs.push_back({{"name", name},
                       {"ok", !r.wrong},
-                      {"verdict", p.ok() ? "proved" : p.verdict == Verdict::wrong ? "wrong" : "unproved"},
+                      {"verdict", p.ok()                        ? "proved"
+                                  : p.verdict == Verdict::wrong ? "wrong"
+                                                                : "unproved"},
                       {"reason", p.reason},
                       {"witness", p.witness},
                       {"interpreted", r.interpreted},
@@ -71,8 +73,8 @@ int against_expected(const VerifyVerb& v) {
   return report.finish();
 }
 
-// Loop nests written by hand may reach outside of a buffer, which compiled code doesn't notice: those with up to this
-// much work are interpreted first.
+// Loop nests written by hand may reach outside of a buffer, which compiled code doesn't notice: those with up
+// to this much work are interpreted first.
 constexpr double kInterpretedFlops = 5e6;
 
 // Schedules are applied and proved; nothing is lowered.
@@ -102,7 +104,8 @@ int against_oracle(const VerifyVerb& v) {
       std::vector<Tensor> args = random_args(f.func, 1);
       interpret(f.func, args);
     }
-    for (const OutputCheck& c : check_function(f, against, model.target)) report.add(c.comparison, c.name, c.want);
+    for (const OutputCheck& c : check_function(f, against, model.target))
+      report.add(c.comparison, c.name, c.want);
   }
   return report.finish();
 }
@@ -112,9 +115,12 @@ int against_oracle(const VerifyVerb& v) {
 int run(const VerifyVerb& v) {
   if (!v.expect.empty()) return against_expected(v);
   if (is_artifact(v.common.model))
-    throw UserError(Diagnostic{"an artifact has no oracle inside", {}, {}, "give --expect outputs.npz, or verify the model"});
+    throw UserError(Diagnostic{
+        "an artifact has no oracle inside", {}, {}, "give --expect outputs.npz, or verify the model"});
   if (!v.inputs.empty())
-    throw UserError(Diagnostic{"--input is for outputs that are given: the oracle draws its own inputs", {}, {},
+    throw UserError(Diagnostic{"--input is for outputs that are given: the oracle draws its own inputs",
+                               {},
+                               {},
                                "--expect outputs.npz, or run the model with that input"});
   return v.prove ? prove(v) : against_oracle(v);
 }

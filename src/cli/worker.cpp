@@ -5,6 +5,8 @@
 
 namespace nestor::cli {
 
-int run(const WorkerVerb&) { return serve_worker(std::cin, std::cout); }
+int run(const WorkerVerb&) {
+  return serve_worker(std::cin, std::cout);
+}
 
 }  // namespace nestor::cli

@@ -30,7 +30,8 @@ struct CudaText {
 
 class CudaWriter {
  public:
-  // `printed`: the lowered function's text, if one wants to know which line of it each line written comes from.
+  // `printed`: the lowered function's text, if one wants to know which line of it each line written comes
+  // from.
   CudaWriter(const KernelPart& part, CudaHelpers& helpers, const Printed* printed);
   std::string write();
   const std::vector<int>& lines() const { return lines_; }  // of what write() gave; 0: of no line

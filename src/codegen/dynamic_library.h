@@ -1,5 +1,5 @@
-// A shared library looked up at run time: the CUDA toolkit's and the driver's, which the build doesn't need. It stays loaded
-// until the process ends: both keep state of their own that unloading would lose or leak.
+// A shared library looked up at run time: the CUDA toolkit's and the driver's, which the build doesn't need.
+// It stays loaded until the process ends: both keep state of their own that unloading would lose or leak.
 #pragma once
 
 #include <string>

@@ -6,7 +6,8 @@
 //
 // Where C leaves a result open, this defines it, and the interpreter agrees:
 //  - float to integer truncates and saturates; NaN becomes 0.
-//  - integer division by zero gives 0, its remainder too (the interpreter reports it); the lowest integer divided by -1
+//  - integer division by zero gives 0, its remainder too (the interpreter reports it); the lowest integer
+//  divided by -1
 //    wraps.
 //  - integer arithmetic wraps. u8 is unsigned in `/ % < min max shr` and casts, every other integer signed.
 #pragma once
@@ -40,8 +41,8 @@ class ExprEmitter {
   llvm::Value* base_of(const Buffer& b) const;  // InternalError for one in registers
   bool is_bound(const Var& v) const { return vars_.count(v) != 0; }
   bool has_memory(const Buffer& b) const { return memory_.count(b) != 0; }
-  // From now on streaming stores bypass the caches, if whole vectors lie at multiples of their size from a buffer's
-  // beginning; the caller has seen to it that buffers begin at multiples of 64 bytes.
+  // From now on streaming stores bypass the caches, if whole vectors lie at multiples of their size from a
+  // buffer's beginning; the caller has seen to it that buffers begin at multiples of 64 bytes.
   void allow_streaming(bool allowed) { streaming_ = allowed; }
   bool is_nonnegative(const Expr& e) const;  // an i64, provably by its form
 

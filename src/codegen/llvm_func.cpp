@@ -3,8 +3,8 @@
 // same way: its task NAME.parN unpacks a struct of captured values and calls NAME.parN.body. The bodies are
 // never inlined, since inlining would trade the parameters for metadata.
 //
-// Stores past the caches must be aligned, and nobody promises that a caller's tensors are: an outermost loop that
-// holds such stores is emitted twice, and which of the two runs is decided by the addresses.
+// Stores past the caches must be aligned, and nobody promises that a caller's tensors are: an outermost loop
+// that holds such stores is emitted twice, and which of the two runs is decided by the addresses.
 #include "llvm_func.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -224,7 +224,8 @@ void Emitter::loop(const Stmt& s, const For& f) {
   }
   const auto extent = as_int(f.extent);
   if (extent && *extent <= 0) return;
-  if (!alignment_known_ && (slice_ || !has_parallel(f.body))) return by_alignment(f.body, [&] { loop(s, f); });
+  if (!alignment_known_ && (slice_ || !has_parallel(f.body)))
+    return by_alignment(f.body, [&] { loop(s, f); });
   if (extent && *extent == 1) {
     expr_.bind(f.var, b_.getInt64(0), true, Expr(0));
     return stmt(f.body);
@@ -268,7 +269,8 @@ void Emitter::by_alignment(const Stmt& body, const std::function<void()>& emit) 
   for_each_stmt(body, [&](const Stmt& s) {
     const auto* st = s.as<Store>();
     if (!st || !st->streaming || !expr_.has_memory(st->buffer)) return;
-    if (std::find(streamed.begin(), streamed.end(), st->buffer) == streamed.end()) streamed.push_back(st->buffer);
+    if (std::find(streamed.begin(), streamed.end(), st->buffer) == streamed.end())
+      streamed.push_back(st->buffer);
   });
   const bool known = std::exchange(alignment_known_, true);
   if (streamed.empty()) {
@@ -276,7 +278,8 @@ void Emitter::by_alignment(const Stmt& body, const std::function<void()>& emit) 
   } else {
     llvm::LLVMContext& c = b_.getContext();
     llvm::Value* bits = b_.getInt64(0);
-    for (const Buffer& b : streamed) bits = b_.CreateOr(bits, b_.CreatePtrToInt(expr_.base_of(b), b_.getInt64Ty()));
+    for (const Buffer& b : streamed)
+      bits = b_.CreateOr(bits, b_.CreatePtrToInt(expr_.base_of(b), b_.getInt64Ty()));
     llvm::Value* aligned = b_.CreateICmpEQ(b_.CreateAnd(bits, b_.getInt64(63)), b_.getInt64(0));
     llvm::BasicBlock* yes = llvm::BasicBlock::Create(c, "aligned", f_);
     llvm::BasicBlock* no = llvm::BasicBlock::Create(c, "unaligned", f_);
@@ -335,7 +338,8 @@ void Emitter::parallel(const Stmt& s, const For& f) {
 }
 
 // The task of a parallel loop; returns it. See the head of this file.
-llvm::Function* Emitter::outline(const Stmt& s, const For& f, const Captures& captures, llvm::StructType* frame) {
+llvm::Function* Emitter::outline(const Stmt& s, const For& f, const Captures& captures,
+                                 llvm::StructType* frame) {
   const std::string name = kernel_symbol(k_.func.name) + ".par" + std::to_string(k_.tasks++);
   llvm::Type *ptr = b_.getPtrTy(), *i64 = b_.getInt64Ty(), *i32 = b_.getInt32Ty(), *none = b_.getVoidTy();
   std::vector<llvm::Type*> params = {i64, i64, i32};

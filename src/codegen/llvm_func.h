@@ -10,8 +10,9 @@ namespace nestor {
 
 class LineTable;
 
-// Adds the kernel and what it calls to the module. UserError where the function isn't one for a CPU. With `lines`,
-// a table of this function, every instruction knows the line it was made of.
-void emit_function(const PrimFunc& lowered, const Target& target, llvm::Module& module, LineTable* lines = nullptr);
+// Adds the kernel and what it calls to the module. UserError where the function isn't one for a CPU. With
+// `lines`, a table of this function, every instruction knows the line it was made of.
+void emit_function(const PrimFunc& lowered, const Target& target, llvm::Module& module,
+                   LineTable* lines = nullptr);
 
 }  // namespace nestor

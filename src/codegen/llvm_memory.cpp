@@ -101,8 +101,8 @@ llvm::Value* ExprEmitter::reverse(llvm::Value* v, int lanes) {
 }
 
 // Lanes at pointer + stride * lane, 2 <= stride <= 4: `stride` wide loads, the last of them moved back so
-// that it ends at the last lane's element, merged by one two-input shuffle each. With a mask (or null) each load reads
-// the elements of the lanes that it leaves.
+// that it ends at the last lane's element, merged by one two-input shuffle each. With a mask (or null) each
+// load reads the elements of the lanes that it leaves.
 llvm::Value* ExprEmitter::strided(llvm::Value* pointer, int64_t stride, Type t, llvm::Value* mask) {
   llvm::Type* scalar = storage_type(t.with_lanes(1));
   llvm::Type* vector = storage_type(t);
@@ -121,7 +121,8 @@ llvm::Value* ExprEmitter::strided(llvm::Value* pointer, int64_t stride, Type t, 
     llvm::Value* v = nullptr;
     if (mask) {
       llvm::Value* at = b_.CreateConstGEP1_64(scalar, pointer, static_cast<uint64_t>(begin));
-      llvm::Value* wanted = b_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), lane_of);
+      llvm::Value* wanted =
+          b_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), lane_of);
       v = b_.CreateMaskedLoad(vector, at, align_of(t.dtype), wanted, llvm::Constant::getNullValue(vector));
     } else {
       llvm::Value* at = b_.CreateConstInBoundsGEP1_64(scalar, pointer, static_cast<uint64_t>(begin));

@@ -77,7 +77,8 @@ static std::unique_ptr<llvm::Module> empty_module(const Target& target, llvm::Ta
 }
 
 std::unique_ptr<llvm::Module> build_module_with_lines(const PrimFunc& lowered, const Target& target,
-                                                      llvm::TargetMachine& machine, llvm::LLVMContext& context) {
+                                                      llvm::TargetMachine& machine,
+                                                      llvm::LLVMContext& context) {
   auto module = empty_module(target, machine, context);
   LineTable lines(*module, lowered);
   emit_function(lowered, target, *module, &lines);

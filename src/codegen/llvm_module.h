@@ -25,7 +25,8 @@ std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered,
                                            llvm::TargetMachine& machine, llvm::LLVMContext& context);
 // One function whose instructions have the lines of its printed text.
 std::unique_ptr<llvm::Module> build_module_with_lines(const PrimFunc& lowered, const Target& target,
-                                                      llvm::TargetMachine& machine, llvm::LLVMContext& context);
+                                                      llvm::TargetMachine& machine,
+                                                      llvm::LLVMContext& context);
 void optimize_module(llvm::Module& module, llvm::TargetMachine& machine);
 std::string emit_machine_code(llvm::Module& module, llvm::TargetMachine& machine, bool assembly);
 

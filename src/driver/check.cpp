@@ -1,4 +1,5 @@
-// Is a compiled function right? Its outputs on seeded random inputs beside those of someone it should agree with.
+// Is a compiled function right? Its outputs on seeded random inputs beside those of someone it should agree
+// with.
 #include "nestor/driver.h"
 #include "nestor/instruction.h"
 #include "nestor/interpret.h"
@@ -9,7 +10,9 @@ namespace nestor {
 
 namespace {
 
-bool is_out(const PrimFunc& f, size_t i) { return f.params[i].role == Role::out; }
+bool is_out(const PrimFunc& f, size_t i) {
+  return f.params[i].role == Role::out;
+}
 
 std::vector<Tensor> inputs_of(const PrimFunc& f, const std::vector<Tensor>& args) {
   std::vector<Tensor> out;
@@ -59,8 +62,9 @@ std::vector<OutputCheck> check_function(const CompiledFunction& f, Against again
     OutputCheck c;
     c.name = got.size() > 1 ? f.func.name + "#" + std::to_string(i) : f.func.name;
     c.want = want[i];
-    c.comparison = oracle ? compare(got[i], *oracle, i)
-                          : compare(got[i], want[i], against == Against::lowered ? Tolerance{0, 0} : Tolerance{});
+    c.comparison =
+        oracle ? compare(got[i], *oracle, i)
+               : compare(got[i], want[i], against == Against::lowered ? Tolerance{0, 0} : Tolerance{});
     out.push_back(std::move(c));
   }
   return out;

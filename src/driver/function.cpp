@@ -138,8 +138,8 @@ double work_of(const Stmt& s) {
   return sum;
 }
 
-// Reductions across lanes as plain loops: text of a scheduled function comes with them, and the oracle's loops, which
-// also sum up error bounds, have more statements than such a reduction may have.
+// Reductions across lanes as plain loops: text of a scheduled function comes with them, and the oracle's
+// loops, which also sum up error bounds, have more statements than such a reduction may have.
 class WithoutLaneSums : public Rewriter {
  public:
   Stmt stmt(const Stmt& s) override {

@@ -1,11 +1,13 @@
-// Vector units want what they compute side by side to lie side by side. The channels of a convolution are what every
-// output pixel computes alike, whatever its stride, padding and kernel, so tensors between convolutions keep a vector's
-// worth of channels together: NCHW16c. This pass gives a function such parameters as plain dimensions of its loop nest,
-// so that everything behind it (schedules, proof, code) sees ordinary loops and strides.
+// Vector units want what they compute side by side to lie side by side. The channels of a convolution are
+// what every output pixel computes alike, whatever its stride, padding and kernel, so tensors between
+// convolutions keep a vector's worth of channels together: NCHW16c. This pass gives a function such
+// parameters as plain dimensions of its loop nest, so that everything behind it (schedules, proof, code) sees
+// ordinary loops and strides.
 //
-// What has to follow a blocked parameter is a closure: an iterator that indexes a blocked dimension as a whole is split,
-// and so is every dimension that such an iterator indexes. Where an index is something else (the channel of a group, a
-// concatenation's offset), it is divided, and the simplifier makes of it what it can.
+// What has to follow a blocked parameter is a closure: an iterator that indexes a blocked dimension as a
+// whole is split, and so is every dimension that such an iterator indexes. Where an index is something else
+// (the channel of a group, a concatenation's offset), it is divided, and the simplifier makes of it what it
+// can.
 #include "src/graph/block_channels.h"
 
 #include <algorithm>
@@ -86,7 +88,8 @@ class ChannelBlocker {
 
   // Of a constant the lanes stand behind their block, since its bytes stay; elsewhere behind everything.
   template <class Quotient, class Remainder>
-  std::vector<Expr> arranged(const Buffer& b, size_t rank, const Quotient& quotient, const Remainder& remainder) const {
+  std::vector<Expr> arranged(const Buffer& b, size_t rank, const Quotient& quotient,
+                             const Remainder& remainder) const {
     std::vector<Expr> out, last;
     for (size_t d = 0; d < rank; ++d) {
       out.push_back(quotient(d, split(b, d)));
@@ -113,7 +116,8 @@ class ChannelBlocker {
     explicit Reindex(const ChannelBlocker& b) : AccessRewriter(b.renamed_), owner(b) {}
     std::pair<Expr, Expr> divided(const Expr& e) {
       if (const auto* r = e.as<VarRef>())
-        if (const auto it = halves.find(r->var.get()); it != halves.end()) return {it->second.first, it->second.second};
+        if (const auto it = halves.find(r->var.get()); it != halves.end())
+          return {it->second.first, it->second.second};
       const Expr index = expr(e), lanes(owner.lanes_);
       return {simplify(index / lanes, facts), simplify(index % lanes, facts)};
     }

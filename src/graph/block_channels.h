@@ -7,11 +7,11 @@
 
 namespace nestor {
 
-// f with the channels, dimension 1, of some tensors in blocks of `lanes`: a parameter (n, c, h, w) for which `blocked` says
-// so (by its index; `in` and `out` only) becomes (n, c/lanes, h, w, lanes), and what is walked together with it follows:
-// iterators c become cb and cl, temporaries get a last dimension of lanes, constants (c, ...) become (c/lanes, lanes, ...),
-// which are the same bytes. f is as FuncBuilder makes it; nullopt where it isn't, or where such a dimension
-// isn't a multiple of lanes.
+// f with the channels, dimension 1, of some tensors in blocks of `lanes`: a parameter (n, c, h, w) for which
+// `blocked` says so (by its index; `in` and `out` only) becomes (n, c/lanes, h, w, lanes), and what is walked
+// together with it follows: iterators c become cb and cl, temporaries get a last dimension of lanes,
+// constants (c, ...) become (c/lanes, lanes, ...), which are the same bytes. f is as FuncBuilder makes it;
+// nullopt where it isn't, or where such a dimension isn't a multiple of lanes.
 std::optional<PrimFunc> block_channels(const PrimFunc& f, const std::vector<bool>& blocked, int64_t lanes);
 
 }  // namespace nestor

@@ -1,7 +1,8 @@
-// A value is kept in blocks of channels where one of the functions that make or read it works by channels, and none of
-// them has to see it row major: the model's inputs and outputs, and values with views of other shapes. No conversion
-// stands anywhere: a function with one row-major and one blocked parameter is its own conversion. Where an image is a
-// single pixel, or the channels don't fill whole blocks, the row-major order is as good.
+// A value is kept in blocks of channels where one of the functions that make or read it works by channels,
+// and none of them has to see it row major: the model's inputs and outputs, and values with views of other
+// shapes. No conversion stands anywhere: a function with one row-major and one blocked parameter is its own
+// conversion. Where an image is a single pixel, or the channels don't fill whole blocks, the row-major order
+// is as good.
 #include "src/graph/blocked_values.h"
 
 #include <algorithm>
@@ -46,7 +47,8 @@ std::set<ValueId> blocked_values(const Graph& g, const Partition& p, const std::
     const bool wants = works_by_channels(g, call);
     for (size_t i = 0; i < call.args.size(); ++i) {
       const ValueId v = call.args[i];
-      if (is_constant(g, v) || row_major.count(v) || !shape_fits(value_of(g, v).type, options.channel_block)) continue;
+      if (is_constant(g, v) || row_major.count(v) || !shape_fits(value_of(g, v).type, options.channel_block))
+        continue;
       std::vector<bool> only(call.args.size(), false);
       only[i] = true;
       if (block_channels(funcs[c], only, options.channel_block))

@@ -1,7 +1,7 @@
-// Which dimensions can be merged is a greatest fixpoint: assume that all adjacent pairs can, of every buffer and of every
-// block's iterators, and strike out pairs until nothing contradicts. A buffer's pair (d, d+1) stands if every access
-// indexes it by a standing pair of iterators that covers both dimensions; a block's pair (k, k+1) stands if its two
-// iterators are used nowhere but in such accesses.
+// Which dimensions can be merged is a greatest fixpoint: assume that all adjacent pairs can, of every buffer
+// and of every block's iterators, and strike out pairs until nothing contradicts. A buffer's pair (d, d+1)
+// stands if every access indexes it by a standing pair of iterators that covers both dimensions; a block's
+// pair (k, k+1) stands if its two iterators are used nowhere but in such accesses.
 #include "src/graph/collapse.h"
 
 #include <map>
@@ -133,7 +133,8 @@ class Collapser {
     return d;
   }
 
-  // Replaces the indices of merged dimensions: of a run of iterators, the merged one stands where the first stood.
+  // Replaces the indices of merged dimensions: of a run of iterators, the merged one stands where the first
+  // stood.
   struct Reindex : AccessRewriter {
     explicit Reindex(const Collapser& c) : AccessRewriter(c.renamed_), owner(c) {}
     std::vector<Expr> indices(const Buffer& b, const std::vector<Expr>& from) override {
@@ -188,6 +189,8 @@ class Collapser {
 
 }  // namespace
 
-PrimFunc collapse_dims(const PrimFunc& f) { return Collapser(f).run(); }
+PrimFunc collapse_dims(const PrimFunc& f) {
+  return Collapser(f).run();
+}
 
 }  // namespace nestor

@@ -15,7 +15,8 @@ std::optional<Nest> read_nest(Stmt s) {
   if (!block || block->iters.size() != nest.loops.size()) return std::nullopt;
   for (size_t k = 0; k < nest.loops.size(); ++k) {
     const auto* binding = block->iters[k].binding.as<VarRef>();
-    if (!binding || binding->var != nest.loops[k]->var || !as_int(block->iters[k].extent)) return std::nullopt;
+    if (!binding || binding->var != nest.loops[k]->var || !as_int(block->iters[k].extent))
+      return std::nullopt;
   }
   nest.block = *block;
   return nest;
@@ -37,7 +38,8 @@ std::optional<std::vector<Nest>> read_nests(const PrimFunc& f) {
 Stmt loops_around(Block block) {
   const std::vector<IterVar> iters = block.iters;
   Stmt s = make::block(std::move(block));
-  for (size_t k = iters.size(); k-- > 0;) s = make::loop(iters[k].binding.as<VarRef>()->var, iters[k].extent, s);
+  for (size_t k = iters.size(); k-- > 0;)
+    s = make::loop(iters[k].binding.as<VarRef>()->var, iters[k].extent, s);
   return s;
 }
 

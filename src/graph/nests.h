@@ -1,5 +1,5 @@
-// Functions as FuncBuilder makes them, one nest after another, for passes that change their dimensions: every block is
-// alone in its loops, its iterators bound to them one to one.
+// Functions as FuncBuilder makes them, one nest after another, for passes that change their dimensions: every
+// block is alone in its loops, its iterators bound to them one to one.
 #pragma once
 
 #include <optional>

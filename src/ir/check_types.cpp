@@ -166,7 +166,8 @@ std::string type_problem(const Expr& e) {
       },
       [&](const VectorReduce& r) { return must("the result", r.a.type().with_lanes(1), type); },
       [&](const Shuffle& s) -> std::string {
-        if (!(s.a.type() == s.b.type()) || !s.a.type().is_vector()) return are("the sides of a shuffle", s.a, s.b);
+        if (!(s.a.type() == s.b.type()) || !s.a.type().is_vector())
+          return are("the sides of a shuffle", s.a, s.b);
         for (const int64_t l : s.lanes)
           if (l < 0 || l >= 2 * s.a.type().lanes) return "lane " + std::to_string(l) + " of a shuffle";
         return must("the shuffle", s.a.type().with_lanes(static_cast<int>(s.lanes.size())), type);

@@ -33,11 +33,14 @@ double flops_of_stmt(const Stmt& s) {
       },
       [](const If& i) { return flops_of_stmt(i.then_case) + (i.else_case ? flops_of_stmt(i.else_case) : 0); },
       [](const Alloc& a) { return flops_of_stmt(a.body); },
-      [](const LetStmt& l) { return flops_of_expr(l.value) + flops_of_stmt(l.body); }, [](const Evaluate&) { return 0.0; });
+      [](const LetStmt& l) { return flops_of_expr(l.value) + flops_of_stmt(l.body); },
+      [](const Evaluate&) { return 0.0; });
 }
 
 }  // namespace
 
-double flops_of(const PrimFunc& f) { return flops_of_stmt(f.body); }
+double flops_of(const PrimFunc& f) {
+  return flops_of_stmt(f.body);
+}
 
 }  // namespace nestor

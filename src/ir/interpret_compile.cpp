@@ -88,7 +88,8 @@ void Compiler::stmt(const Stmt& s) {
 }
 
 void Compiler::loop(const Stmt& s, const For& f) {
-  const bool concurrent = f.kind == ForKind::parallel || (f.kind == ForKind::vectorized && !reduces_lanes(f)) ||
+  const bool concurrent = f.kind == ForKind::parallel ||
+                          (f.kind == ForKind::vectorized && !reduces_lanes(f)) ||
                           (f.kind == ForKind::thread && f.thread != ThreadTag::vthread);
   const bool shuffled = concurrent && f.kind != ForKind::vectorized && options_.order != LoopOrder::forward;
   const int32_t extent = expr(f.extent);

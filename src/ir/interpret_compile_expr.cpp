@@ -175,7 +175,9 @@ int32_t Compiler::shuffle(const Shuffle& s, int n) {
 
 int32_t Compiler::call(const Call& c, Type t) {
   if (c.fn == Intrinsic::instruction)
-    throw UserError(Diagnostic{"the interpreter can't run the machine instruction " + c.name, {}, {},
+    throw UserError(Diagnostic{"the interpreter can't run the machine instruction " + c.name,
+                               {},
+                               {},
                                "interpret the function before lowering: there it is still its meaning"});
   NESTOR_CHECK(!c.args.empty()) << info(c.fn).name << " stands in an expression";
   int32_t places[3] = {-1, -1, -1};

@@ -9,7 +9,9 @@
 
 namespace nestor {
 
-Var make_var(std::string name, Type type) { return std::make_shared<VarNode>(VarNode{std::move(name), type}); }
+Var make_var(std::string name, Type type) {
+  return std::make_shared<VarNode>(VarNode{std::move(name), type});
+}
 Buffer make_buffer(std::string name, Type type) {
   return std::make_shared<BufferNode>(BufferNode{std::move(name), type});
 }
@@ -22,8 +24,8 @@ Expr::Expr(const Var& var) : Expr(make::var(var)) {}
 
 const IntrinsicInfo& info(Intrinsic i) {
   static constexpr IntrinsicInfo table[] = {
-      {"exp", 1},  {"log", 1},   {"sqrt", 1}, {"tanh", 1}, {"erf", 1},     {"sigmoid", 1},
-      {"pow", 2},  {"abs", 1},   {"floor", 1}, {"ceil", 1}, {"round", 1},  {"fma", 3},
+      {"exp", 1},  {"log", 1},     {"sqrt", 1},   {"tanh", 1}, {"erf", 1},      {"sigmoid", 1},
+      {"pow", 2},  {"abs", 1},     {"floor", 1},  {"ceil", 1}, {"round", 1},    {"fma", 3},
       {"tdiv", 2}, {"bitcast", 1}, {"is_nan", 1}, {"sync", 0}, {"prefetch", 1}, {"instruction", -1}};
   static_assert(std::size(table) == static_cast<size_t>(Intrinsic::instruction) + 1);
   return table[static_cast<size_t>(i)];
@@ -40,7 +42,9 @@ std::optional<int64_t> as_int(const Expr& e) {
   if (const auto* i = e.as<IntImm>()) return i->value;
   return std::nullopt;
 }
-bool is_const_int(const Expr& e, int64_t value) { return as_int(e) == value; }
+bool is_const_int(const Expr& e, int64_t value) {
+  return as_int(e) == value;
+}
 
 namespace make {
 
@@ -55,19 +59,27 @@ Stmt node(T value) {
   return Stmt(std::make_shared<const StmtNode>(StmtNode{std::move(value)}));
 }
 
-bool is_comparison(BinaryOp op) { return op >= BinaryOp::eq && op <= BinaryOp::ge; }
-bool is_logical(BinaryOp op) { return op == BinaryOp::logical_and || op == BinaryOp::logical_or; }
-bool is_bitwise(BinaryOp op) { return op >= BinaryOp::bit_and; }
+bool is_comparison(BinaryOp op) {
+  return op >= BinaryOp::eq && op <= BinaryOp::ge;
+}
+bool is_logical(BinaryOp op) {
+  return op == BinaryOp::logical_and || op == BinaryOp::logical_or;
+}
+bool is_bitwise(BinaryOp op) {
+  return op >= BinaryOp::bit_and;
+}
 
 }  // namespace
 
 Expr int_imm(int64_t value, Type type) {
-  NESTOR_CHECK(!is_float(type.dtype) && type.lanes == 1) << "an integer immediate of type " << name_of(type.dtype);
+  NESTOR_CHECK(!is_float(type.dtype) && type.lanes == 1)
+      << "an integer immediate of type " << name_of(type.dtype);
   return node(type, IntImm{value});
 }
 
 Expr float_imm(double value, Type type) {
-  NESTOR_CHECK(is_float(type.dtype) && type.lanes == 1) << "a float immediate of type " << name_of(type.dtype);
+  NESTOR_CHECK(is_float(type.dtype) && type.lanes == 1)
+      << "a float immediate of type " << name_of(type.dtype);
   return node(type, FloatImm{round_to(type.dtype, value)});
 }
 
@@ -77,7 +89,9 @@ Expr imm(double value, Type type) {
   return broadcast(e, type.lanes);
 }
 
-Expr bool_imm(bool value) { return int_imm(value, {DType::boolean, 1}); }
+Expr bool_imm(bool value) {
+  return int_imm(value, {DType::boolean, 1});
+}
 
 Expr var(const Var& v) {
   NESTOR_CHECK(v) << "null variable";
@@ -113,9 +127,11 @@ Expr unary(UnaryOp op, Expr a) {
 
 Expr select(Expr cond, Expr a, Expr b) {
   NESTOR_CHECK(cond && a && b && is_bool(cond.dtype())) << "the condition of a select is not bool";
-  NESTOR_CHECK(a.type() == b.type()) << "the sides of a select are " << name_of(a.dtype()) << "x" << a.type().lanes
-                                     << " and " << name_of(b.dtype()) << "x" << b.type().lanes;
-  NESTOR_CHECK(cond.type().lanes == 1 || cond.type().lanes == a.type().lanes) << "lanes of a select's condition";
+  NESTOR_CHECK(a.type() == b.type()) << "the sides of a select are " << name_of(a.dtype()) << "x"
+                                     << a.type().lanes << " and " << name_of(b.dtype()) << "x"
+                                     << b.type().lanes;
+  NESTOR_CHECK(cond.type().lanes == 1 || cond.type().lanes == a.type().lanes)
+      << "lanes of a select's condition";
   const Type t = a.type();
   return node(t, Select{std::move(cond), std::move(a), std::move(b)});
 }
@@ -127,7 +143,8 @@ Expr cast(Type type, Expr a) {
 }
 
 Expr call(Intrinsic fn, std::vector<Expr> args) {
-  NESTOR_CHECK(fn == Intrinsic::instruction || static_cast<int>(args.size()) == info(fn).arity) << info(fn).name << " takes " << info(fn).arity;
+  NESTOR_CHECK(fn == Intrinsic::instruction || static_cast<int>(args.size()) == info(fn).arity)
+      << info(fn).name << " takes " << info(fn).arity;
   NESTOR_CHECK(fn != Intrinsic::bitcast) << "use make::bitcast";
   NESTOR_CHECK(fn != Intrinsic::instruction) << "use make::instruction";
   for (const Expr& a : args)
@@ -138,7 +155,8 @@ Expr call(Intrinsic fn, std::vector<Expr> args) {
 }
 
 Expr bitcast(Type type, Expr a) {
-  NESTOR_CHECK(bytes_of(type.dtype) == bytes_of(a.dtype()) && type.lanes == a.type().lanes) << "bitcast changes size";
+  NESTOR_CHECK(bytes_of(type.dtype) == bytes_of(a.dtype()) && type.lanes == a.type().lanes)
+      << "bitcast changes size";
   return node(type, Call{Intrinsic::bitcast, {std::move(a)}});
 }
 
@@ -171,7 +189,8 @@ Expr vector_reduce(ReduceOp op, Expr a) {
 }
 
 Expr shuffle(Expr a, Expr b, std::vector<int64_t> lanes) {
-  NESTOR_CHECK(a.type() == b.type() && a.type().is_vector() && lanes.size() > 1) << "a shuffle of two kinds of vectors";
+  NESTOR_CHECK(a.type() == b.type() && a.type().is_vector() && lanes.size() > 1)
+      << "a shuffle of two kinds of vectors";
   for (const int64_t l : lanes) NESTOR_CHECK(0 <= l && l < 2 * a.type().lanes) << "a shuffle of lane " << l;
   const Type t = a.type().with_lanes(static_cast<int>(lanes.size()));
   return node(t, Shuffle{std::move(a), std::move(b), std::move(lanes)});
@@ -192,7 +211,8 @@ Stmt seq(std::vector<Stmt> stmts) {
 
 Stmt loop(Var var, Expr extent, Stmt body, ForKind kind, ThreadTag thread, Annotations annotations) {
   NESTOR_CHECK(body && var->type == Type{} && extent.type() == Type{}) << "loop " << var->name;
-  NESTOR_CHECK((kind == ForKind::thread) == (thread != ThreadTag::none)) << "thread tag of loop " << var->name;
+  NESTOR_CHECK((kind == ForKind::thread) == (thread != ThreadTag::none))
+      << "thread tag of loop " << var->name;
   return node(For{std::move(var), std::move(extent), kind, thread, std::move(annotations), std::move(body)});
 }
 
@@ -206,12 +226,14 @@ Stmt block(Block b) {
 Stmt store(Buffer b, std::vector<Expr> indices, Expr value, Expr mask, bool streaming) {
   const Type t = value.type();
   NESTOR_CHECK(t.dtype == b->type.dtype) << "a " << name_of(t.dtype) << " stored to " << b->name;
-  for (const Expr& i : indices) NESTOR_CHECK(i.dtype() == DType::i64) << "an index of " << b->name << " is not i64";
+  for (const Expr& i : indices)
+    NESTOR_CHECK(i.dtype() == DType::i64) << "an index of " << b->name << " is not i64";
   return node(Store{std::move(b), std::move(indices), std::move(value), std::move(mask), streaming});
 }
 
 Stmt update(ReduceOp op, Buffer b, std::vector<Expr> indices, Expr value) {
-  NESTOR_CHECK(value.dtype() == b->type.dtype) << "a " << name_of(value.dtype()) << " reduced into " << b->name;
+  NESTOR_CHECK(value.dtype() == b->type.dtype)
+      << "a " << name_of(value.dtype()) << " reduced into " << b->name;
   return node(Update{op, std::move(b), std::move(indices), std::move(value)});
 }
 
@@ -220,14 +242,18 @@ Stmt if_then(Expr cond, Stmt then_case, Stmt else_case) {
   return node(If{std::move(cond), std::move(then_case), std::move(else_case)});
 }
 
-Stmt alloc(BufferDecl decl, Stmt body) { return node(Alloc{std::move(decl), std::move(body)}); }
+Stmt alloc(BufferDecl decl, Stmt body) {
+  return node(Alloc{std::move(decl), std::move(body)});
+}
 
 Stmt let_stmt(Var var, Expr value, Stmt body) {
   NESTOR_CHECK(var->type == value.type()) << "let " << var->name;
   return node(LetStmt{std::move(var), std::move(value), std::move(body)});
 }
 
-Stmt evaluate(Expr call) { return node(Evaluate{std::move(call)}); }
+Stmt evaluate(Expr call) {
+  return node(Evaluate{std::move(call)});
+}
 
 }  // namespace make
 
@@ -240,29 +266,39 @@ Expr identity_of(ReduceOp op, Type type) {
                           : is_unsigned                ? 255
                                                        : static_cast<int64_t>((~0ULL >> 1) >> (64 - bits));
   const int64_t lowest = is_unsigned ? 0 : -highest - 1;
-  const auto broadcast_int = [&](int64_t v) { return make::broadcast(make::int_imm(v, type.with_lanes(1)), type.lanes); };
+  const auto broadcast_int = [&](int64_t v) {
+    return make::broadcast(make::int_imm(v, type.with_lanes(1)), type.lanes);
+  };
   switch (op) {
-    case ReduceOp::add: return make::imm(0, type);
-    case ReduceOp::mul: return make::imm(1, type);
-    case ReduceOp::max: return f ? make::imm(-inf, type) : broadcast_int(lowest);
-    case ReduceOp::min: return f ? make::imm(inf, type) : broadcast_int(highest);
+    case ReduceOp::add:
+      return make::imm(0, type);
+    case ReduceOp::mul:
+      return make::imm(1, type);
+    case ReduceOp::max:
+      return f ? make::imm(-inf, type) : broadcast_int(lowest);
+    case ReduceOp::min:
+      return f ? make::imm(inf, type) : broadcast_int(highest);
   }
   throw InternalError("unknown reduce op");
 }
 
 BinaryOp binary_of(ReduceOp op) {
   switch (op) {
-    case ReduceOp::add: return BinaryOp::add;
-    case ReduceOp::mul: return BinaryOp::mul;
-    case ReduceOp::max: return BinaryOp::max;
-    case ReduceOp::min: return BinaryOp::min;
+    case ReduceOp::add:
+      return BinaryOp::add;
+    case ReduceOp::mul:
+      return BinaryOp::mul;
+    case ReduceOp::max:
+      return BinaryOp::max;
+    case ReduceOp::min:
+      return BinaryOp::min;
   }
   throw InternalError("unknown reduce op");
 }
 
 const char* symbol(BinaryOp op) {
-  static constexpr const char* table[] = {"+",  "-", "*",  "/", "%",  "min", "max", "==", "!=", "<", "<=",
-                                          ">", ">=", "&&", "||", "&", "|",   "^",   "<<", ">>"};
+  static constexpr const char* table[] = {"+",  "-", "*",  "/",  "%",  "min", "max", "==", "!=", "<",
+                                          "<=", ">", ">=", "&&", "||", "&",   "|",   "^",  "<<", ">>"};
   static_assert(std::size(table) == static_cast<size_t>(BinaryOp::shr) + 1);
   return table[static_cast<size_t>(op)];
 }
@@ -279,8 +315,8 @@ const char* name_of(ForKind kind) {
   return table[static_cast<size_t>(kind)];
 }
 const char* name_of(ThreadTag tag) {
-  static constexpr const char* table[] = {"",           "blockIdx.x",  "blockIdx.y",  "blockIdx.z",
-                                          "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread"};
+  static constexpr const char* table[] = {
+      "", "blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread"};
   return table[static_cast<size_t>(tag)];
 }
 const char* name_of(Role role) {

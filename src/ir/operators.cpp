@@ -1,4 +1,5 @@
-// Arithmetic for writing IR in C++, with the folding that keeps hand-built IR readable. Everything deeper is simplify.
+// Arithmetic for writing IR in C++, with the folding that keeps hand-built IR readable. Everything deeper is
+// simplify.
 #include "nestor/error.h"
 #include "nestor/ir.h"
 
@@ -20,7 +21,9 @@ void unify(Expr& a, Expr& b) {
   if (b.type().is_vector() && !a.type().is_vector()) a = make::broadcast(a, b.type().lanes);
 }
 
-bool is_i64(const Expr& e) { return e.type() == Type{}; }
+bool is_i64(const Expr& e) {
+  return e.type() == Type{};
+}
 
 Expr arithmetic(BinaryOp op, Expr a, Expr b, int64_t (*fold)(int64_t, int64_t)) {
   unify(a, b);
@@ -30,8 +33,12 @@ Expr arithmetic(BinaryOp op, Expr a, Expr b, int64_t (*fold)(int64_t, int64_t)) 
   return make::binary(op, std::move(a), std::move(b));
 }
 
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a % b < 0) != (b < 0))); }
-int64_t wrap(uint64_t v) { return static_cast<int64_t>(v); }
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && ((a % b < 0) != (b < 0)));
+}
+int64_t wrap(uint64_t v) {
+  return static_cast<int64_t>(v);
+}
 
 Expr compare(BinaryOp op, Expr a, Expr b, bool (*fold)(int64_t, int64_t)) {
   unify(a, b);
@@ -48,14 +55,16 @@ Expr operator+(Expr a, Expr b) {
     if (is_const_int(a, 0)) return b;
     if (is_const_int(b, 0)) return a;
   }
-  return arithmetic(BinaryOp::add, std::move(a), std::move(b),
-                    [](int64_t x, int64_t y) { return wrap(static_cast<uint64_t>(x) + static_cast<uint64_t>(y)); });
+  return arithmetic(BinaryOp::add, std::move(a), std::move(b), [](int64_t x, int64_t y) {
+    return wrap(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+  });
 }
 
 Expr operator-(Expr a, Expr b) {
   if (is_i64(a) && is_i64(b) && is_const_int(b, 0)) return a;
-  return arithmetic(BinaryOp::sub, std::move(a), std::move(b),
-                    [](int64_t x, int64_t y) { return wrap(static_cast<uint64_t>(x) - static_cast<uint64_t>(y)); });
+  return arithmetic(BinaryOp::sub, std::move(a), std::move(b), [](int64_t x, int64_t y) {
+    return wrap(static_cast<uint64_t>(x) - static_cast<uint64_t>(y));
+  });
 }
 
 Expr operator*(Expr a, Expr b) {
@@ -64,8 +73,9 @@ Expr operator*(Expr a, Expr b) {
     if (is_const_int(b, 1)) return a;
     if (is_const_int(a, 0) || is_const_int(b, 0)) return 0;
   }
-  return arithmetic(BinaryOp::mul, std::move(a), std::move(b),
-                    [](int64_t x, int64_t y) { return wrap(static_cast<uint64_t>(x) * static_cast<uint64_t>(y)); });
+  return arithmetic(BinaryOp::mul, std::move(a), std::move(b), [](int64_t x, int64_t y) {
+    return wrap(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+  });
 }
 
 Expr operator/(Expr a, Expr b) {
@@ -87,10 +97,12 @@ Expr operator-(Expr a) {
 }
 
 Expr min(Expr a, Expr b) {
-  return arithmetic(BinaryOp::min, std::move(a), std::move(b), [](int64_t x, int64_t y) { return x < y ? x : y; });
+  return arithmetic(BinaryOp::min, std::move(a), std::move(b),
+                    [](int64_t x, int64_t y) { return x < y ? x : y; });
 }
 Expr max(Expr a, Expr b) {
-  return arithmetic(BinaryOp::max, std::move(a), std::move(b), [](int64_t x, int64_t y) { return x > y ? x : y; });
+  return arithmetic(BinaryOp::max, std::move(a), std::move(b),
+                    [](int64_t x, int64_t y) { return x > y ? x : y; });
 }
 
 Expr eq(Expr a, Expr b) {

@@ -1,5 +1,6 @@
-// Structural equality and hashing up to renaming. Variables, buffers and blocks are numbered in the order in which a
-// walk meets them: two functions are equal if and only if their walks give the same numbers and the same contents.
+// Structural equality and hashing up to renaming. Variables, buffers and blocks are numbered in the order in
+// which a walk meets them: two functions are equal if and only if their walks give the same numbers and the
+// same contents.
 #include <bit>
 #include <cmath>
 
@@ -9,7 +10,8 @@ namespace nestor {
 
 namespace {
 
-// Turns a tree into a stream of words; the sink compares or hashes. One walk defines both, so they can't disagree.
+// Turns a tree into a stream of words; the sink compares or hashes. One walk defines both, so they can't
+// disagree.
 class Serializer {
  public:
   Serializer(std::vector<uint64_t>& out, bool names) : out_(out), names_(names) {}
@@ -72,10 +74,8 @@ class Serializer {
   }
   void field(const Type& t) { word(static_cast<uint64_t>(t.dtype) * 65536 + static_cast<uint64_t>(t.lanes)); }
   template <class E>
-    requires std::is_enum_v<E>
-  void field(E e) {
-    word(static_cast<uint64_t>(e));
-  }
+  requires std::is_enum_v<E>
+  void field(E e) { word(static_cast<uint64_t>(e)); }
   template <class T>
   void field(const std::vector<T>& items) {
     word(items.size());
@@ -120,8 +120,12 @@ std::vector<uint64_t> serialize(const PrimFunc& f, bool names) {
 
 }  // namespace
 
-bool structural_equal(const Expr& a, const Expr& b) { return a.same_as(b) || serialize(a) == serialize(b); }
-bool structural_equal(const Stmt& a, const Stmt& b) { return a.same_as(b) || serialize(a) == serialize(b); }
+bool structural_equal(const Expr& a, const Expr& b) {
+  return a.same_as(b) || serialize(a) == serialize(b);
+}
+bool structural_equal(const Stmt& a, const Stmt& b) {
+  return a.same_as(b) || serialize(a) == serialize(b);
+}
 bool structural_equal(const PrimFunc& a, const PrimFunc& b, bool names) {
   return serialize(a, names) == serialize(b, names);
 }

@@ -42,7 +42,8 @@ class Widener {
         [&](const Cast& c) { return make::cast(widen(e.type()), expr(c.a)); },
         [&](const Call& c) {
           if (c.fn == Intrinsic::instruction)
-            throw UserError("a function that holds machine instructions has no f64 form; take it before lowering");
+            throw UserError(
+                "a function that holds machine instructions has no f64 form; take it before lowering");
           if (c.fn != Intrinsic::bitcast) return make::call(c.fn, all(c.args));
           if (is_float(e.dtype()) || is_float(c.args[0].dtype()))
             throw UserError(

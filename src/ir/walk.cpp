@@ -1,4 +1,5 @@
-// Walking and rewriting driven by the nodes' field lists: each field type is handled once here, no node kind is.
+// Walking and rewriting driven by the nodes' field lists: each field type is handled once here, no node kind
+// is.
 #include "nestor/walk.h"
 
 #include "nestor/error.h"
@@ -117,7 +118,8 @@ void Walker::children(const Expr& e) {
 }
 
 void Walker::children(const Stmt& s) {
-  visit_children(*s, Overloaded{[this](const Expr& child) { expr(child); }, [this](const Stmt& child) { stmt(child); }});
+  visit_children(
+      *s, Overloaded{[this](const Expr& child) { expr(child); }, [this](const Stmt& child) { stmt(child); }});
 }
 
 Expr Rewriter::children(const Expr& e) {
@@ -241,7 +243,8 @@ struct FreshCopier : Rewriter {
     }
     Expr out = children(e);
     if (const auto* l = out.as<Load>())
-      if (const auto it = buffers.find(l->buffer); it != buffers.end()) return make::load(it->second, l->indices, l->mask);
+      if (const auto it = buffers.find(l->buffer); it != buffers.end())
+        return make::load(it->second, l->indices, l->mask);
     return out;
   }
   Stmt stmt(const Stmt& s) override {
@@ -281,7 +284,8 @@ struct FreshCopier : Rewriter {
           Stmt out = children(s);
           const auto* o = out.as<Store>();
           const auto it = buffers.find(st.buffer);
-          return it == buffers.end() ? out : make::store(it->second, o->indices, o->value, o->mask, o->streaming);
+          return it == buffers.end() ? out
+                                     : make::store(it->second, o->indices, o->value, o->mask, o->streaming);
         },
         [&](const Update& u) {
           Stmt out = children(s);
@@ -296,12 +300,22 @@ struct FreshCopier : Rewriter {
 
 }  // namespace
 
-Expr substitute(const Expr& e, const VarMap& map) { return run_substitution(e, &map, nullptr); }
-Stmt substitute(const Stmt& s, const VarMap& map) { return run_substitution(s, &map, nullptr); }
-Stmt substitute(const Stmt& s, const BufferMap& map) { return run_substitution(s, nullptr, &map); }
-Expr substitute(const Expr& e, const BufferMap& map) { return run_substitution(e, nullptr, &map); }
+Expr substitute(const Expr& e, const VarMap& map) {
+  return run_substitution(e, &map, nullptr);
+}
+Stmt substitute(const Stmt& s, const VarMap& map) {
+  return run_substitution(s, &map, nullptr);
+}
+Stmt substitute(const Stmt& s, const BufferMap& map) {
+  return run_substitution(s, nullptr, &map);
+}
+Expr substitute(const Expr& e, const BufferMap& map) {
+  return run_substitution(e, nullptr, &map);
+}
 
-Stmt fresh_copy(const Stmt& s) { return FreshCopier().stmt(s); }
+Stmt fresh_copy(const Stmt& s) {
+  return FreshCopier().stmt(s);
+}
 
 namespace {
 
@@ -320,9 +334,15 @@ auto loads(const Buffer& b) {
 
 }  // namespace
 
-bool uses_var(const Expr& e, const Var& v) { return any_expr(e, is_var(v)); }
-bool uses_var(const Stmt& s, const Var& v) { return any_expr(s, is_var(v)); }
-bool uses_buffer(const Expr& e, const Buffer& b) { return any_expr(e, loads(b)); }
+bool uses_var(const Expr& e, const Var& v) {
+  return any_expr(e, is_var(v));
+}
+bool uses_var(const Stmt& s, const Var& v) {
+  return any_expr(s, is_var(v));
+}
+bool uses_buffer(const Expr& e, const Buffer& b) {
+  return any_expr(e, loads(b));
+}
 bool uses_buffer(const Stmt& s, const Buffer& b) {
   bool found = any_expr(s, loads(b));
   for_each_stmt(s, [&](const Stmt& inner) {

@@ -58,7 +58,9 @@ class Flattener : public Rewriter {
     }
     Stmt out = children(s);
     const auto* st = out.as<Store>();
-    return st ? make::store(st->buffer, {flat_index(st->buffer, st->indices)}, st->value, st->mask, st->streaming) : out;
+    return st ? make::store(st->buffer, {flat_index(st->buffer, st->indices)}, st->value, st->mask,
+                            st->streaming)
+              : out;
   }
 
  private:

@@ -29,13 +29,12 @@ std::vector<uint64_t> words(const Expr& e) {
         [&](const Call& c) {
           word(c.fn);
           for (const char ch : c.name) out.push_back(static_cast<unsigned char>(ch));
-        }, [&](const Let& l) { identity(l.var.get()); },
-        [&](const VectorReduce& r) { word(r.op); },
+        },
+        [&](const Let& l) { identity(l.var.get()); }, [&](const VectorReduce& r) { word(r.op); },
         [&](const Shuffle& s) {
           for (const int64_t l : s.lanes) word(l);
         },
-        [](const Select&) {}, [](const Cast&) {},
-        [](const Ramp&) {}, [](const Broadcast&) {});
+        [](const Select&) {}, [](const Cast&) {}, [](const Ramp&) {}, [](const Broadcast&) {});
   });
   return out;
 }

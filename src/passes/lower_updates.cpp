@@ -1,5 +1,6 @@
-// `X[i] op= v` becomes `X[i] = X[i] op v`, the accumulator on the left. Where v is `if c then a else e` and e changes
-// nothing, only an update by a is left, behind `if c`: unless c tells lanes of a vector apart, which keep to one path.
+// `X[i] op= v` becomes `X[i] = X[i] op v`, the accumulator on the left. Where v is `if c then a else e` and e
+// changes nothing, only an update by a is left, behind `if c`: unless c tells lanes of a vector apart, which
+// keep to one path.
 #include <algorithm>
 
 #include "nestor/walk.h"

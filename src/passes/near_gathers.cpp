@@ -1,9 +1,10 @@
-// A gather whose lanes lie near each other, at distances known now, is a load or two of all that lies there and a shuffle:
+// A gather whose lanes lie near each other, at distances known now, is a load or two of all that lies there
+// and a shuffle:
 //
 //   X[base + (0 0 0 0 4 4 4 4 ...)]   ->   shuffle(X[base ..], (0 0 0 0 4 4 4 4 ...))
 //
-// So come the channels of a group to the lanes of its outputs, every second pixel of a row, or a row backwards. A machine
-// gathers one element at a time; a shuffle moves all at once.
+// So come the channels of a group to the lanes of its outputs, every second pixel of a row, or a row
+// backwards. A machine gathers one element at a time; a shuffle moves all at once.
 #include <algorithm>
 
 #include "nestor/simplify.h"
@@ -31,7 +32,8 @@ class Shuffler : public Rewriter {
   Expr expr(const Expr& e) override {
     const Expr out = children(e);
     const auto* load = out.as<Load>();
-    if (!load || load->mask || !out.type().is_vector() || load->buffer->type.is_vector() || load->indices.size() != 1)
+    if (!load || load->mask || !out.type().is_vector() || load->buffer->type.is_vector() ||
+        load->indices.size() != 1)
       return out;
     const Expr& index = load->indices[0];
     if (const auto* r = index.as<Ramp>(); r && is_const_int(r->stride, 1)) return out;
@@ -44,12 +46,15 @@ class Shuffler : public Rewriter {
                   high = *std::max_element(lanes->begin(), lanes->end());
     if (high - low >= 2 * n) return out;
     for (int64_t& d : *lanes) d -= low;
-    const auto part = [&](int64_t begin) {  // lanes behind the last one that is wanted may lie outside of the buffer
-      const int64_t wanted = high - low + 1 - begin;
-      const int count = static_cast<int>(n);
-      const Expr mask = wanted < n ? make::binary(BinaryOp::lt, make::ramp(0, 1, count), make::broadcast(wanted, count)) : Expr();
-      return make::load(load->buffer, {make::ramp(simplify(first + (low + begin)), 1, count)}, mask);
-    };
+    const auto part =
+        [&](int64_t begin) {  // lanes behind the last one that is wanted may lie outside of the buffer
+          const int64_t wanted = high - low + 1 - begin;
+          const int count = static_cast<int>(n);
+          const Expr mask =
+              wanted < n ? make::binary(BinaryOp::lt, make::ramp(0, 1, count), make::broadcast(wanted, count))
+                         : Expr();
+          return make::load(load->buffer, {make::ramp(simplify(first + (low + begin)), 1, count)}, mask);
+        };
     const Expr a = part(0);
     return make::shuffle(a, high - low < n ? a : part(n), *lanes);
   }

@@ -1,7 +1,7 @@
-// Loops annotated `tail("peel")` or `tail("balanced")` by split, or `peel(1)` by whoever knows of conditions inside
-// (a padding's), are cut where their guards begin or stop to hold for all that runs inside: the full part needs no guards, the ragged rest has guards with constants in them,
-// which `hoist_guards` turns into extents. A parallel loop stays one loop and branches inside, so that the
-// parts still run at the same time.
+// Loops annotated `tail("peel")` or `tail("balanced")` by split, or `peel(1)` by whoever knows of conditions
+// inside (a padding's), are cut where their guards begin or stop to hold for all that runs inside: the full
+// part needs no guards, the ragged rest has guards with constants in them, which `hoist_guards` turns into
+// extents. A parallel loop stays one loop and branches inside, so that the parts still run at the same time.
 //
 //   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
 //   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }
@@ -67,7 +67,8 @@ class Partitioner : public ScopedRewriter {
     }
     const auto fails_from = [&](int64_t first) {
       inner.set(loop.var, {first, extent - 1});
-      return std::any_of(around.begin(), around.end(), [&](const Expr& c) { return can_prove(logical_not(c), inner); });
+      return std::any_of(around.begin(), around.end(),
+                         [&](const Expr& c) { return can_prove(logical_not(c), inner); });
     };
     int64_t runs = -1, fails = extent;  // runs: perhaps
     while (fails - runs > 1) {

@@ -2,8 +2,9 @@
 //
 //   for i { A; if (c) B }   ->   if (c) { for i { A; B } } else { for i { A } }
 //
-// Left inside, it would be a branch in every iteration of a register tile: the taps of a convolution that fall outside of
-// the image at its borders. Only comparisons of indices are asked so, and a loop gets few versions.
+// Left inside, it would be a branch in every iteration of a register tile: the taps of a convolution that
+// fall outside of the image at its borders. Only comparisons of indices are asked so, and a loop gets few
+// versions.
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
 
@@ -11,16 +12,21 @@ namespace nestor::passes {
 
 namespace {
 
-constexpr int kDeepest = 2;             // conditions: up to four versions of a loop
+constexpr int kDeepest = 2;            // conditions: up to four versions of a loop
 constexpr int64_t kMostStores = 1024;  // of one version
 
 std::optional<BinaryOp> opposite(BinaryOp op) {
   switch (op) {
-    case BinaryOp::lt: return BinaryOp::ge;
-    case BinaryOp::le: return BinaryOp::gt;
-    case BinaryOp::gt: return BinaryOp::le;
-    case BinaryOp::ge: return BinaryOp::lt;
-    default: return std::nullopt;
+    case BinaryOp::lt:
+      return BinaryOp::ge;
+    case BinaryOp::le:
+      return BinaryOp::gt;
+    case BinaryOp::gt:
+      return BinaryOp::le;
+    case BinaryOp::ge:
+      return BinaryOp::lt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -72,7 +78,8 @@ class Unswitcher : public ScopedRewriter {
     };
     const Stmt yes = version(condition), no = version(negation);
     const auto* nothing = no ? no.as<Seq>() : nullptr;
-    return make::if_then(condition, yes, !no || (nothing && nothing->stmts.empty()) ? Stmt() : fresh_copy(no));
+    return make::if_then(condition, yes,
+                         !no || (nothing && nothing->stmts.empty()) ? Stmt() : fresh_copy(no));
   }
 };
 

@@ -85,7 +85,8 @@ class Piece : public ScopedRewriter {
 
   Stmt store(const Store& st, const Expr& mask) {
     Expr index = widener_.widen(simple(st.indices[0]), mask);
-    // Where the mask leaves one lane, what holds in it says which: the index is then one number, yet one lane's.
+    // Where the mask leaves one lane, what holds in it says which: the index is then one number, yet one
+    // lane's.
     if (mask && !index.type().is_vector()) index = widener_.widen(st.indices[0], mask);
     Expr value = widener_.widen(simple(st.value), mask);
     if (!index.type().is_vector()) {

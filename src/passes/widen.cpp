@@ -83,7 +83,8 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
 Expr Widener::load(const Load& l, const Expr& mask) {
   Expr index = widen(l.indices[0], mask);
   if (!index.type().is_vector()) {
-    // All lanes read one element. Where the first lane may, one load does; maybe none may: then the mask decides.
+    // All lanes read one element. Where the first lane may, one load does; maybe none may: then the mask
+    // decides.
     const Expr first = mask ? lane_of(mask, 0) : Expr();
     if (first && can_prove(first, facts_)) return make::load(l.buffer, {std::move(index)});
     index = make::ramp(index, 0, lanes_);

@@ -13,7 +13,8 @@ using Json = nlohmann::json;
 class Table {
  public:
   int add(const Json& row) {
-    const std::string key = row.dump(-1, ' ', false, Json::error_handler_t::replace);  // names may hold any bytes
+    const std::string key =
+        row.dump(-1, ' ', false, Json::error_handler_t::replace);  // names may hold any bytes
     const auto [it, fresh] = index_.try_emplace(key, static_cast<int>(rows_.size()));
     if (fresh) rows_.push_back(row);
     return it->second;

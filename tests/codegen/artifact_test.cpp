@@ -70,7 +70,8 @@ struct Scratch {
   std::string operator/(const char* file) const { return (dir / file).string(); }
 };
 
-ArtifactFiles write_small(const std::string& path, WeightsPlace weights = WeightsPlace::automatic, int threads = 2) {
+ArtifactFiles write_small(const std::string& path, WeightsPlace weights = WeightsPlace::automatic,
+                          int threads = 2) {
   const auto kernels = two_kernels(kSize);
   return write_artifact(plan_of(kernels, threads), kernels, host_target(), {path, "", weights});
 }
@@ -180,11 +181,13 @@ int main(void) {
 TEST_CASE("a path that can't be written leaves nothing behind") {
   Scratch scratch;
   CHECK_THROWS_WITH(write_small(scratch / "missing/m.so"),
-                    Catch::Matchers::ContainsSubstring("can't write") && Catch::Matchers::ContainsSubstring("missing/m.so"));
+                    Catch::Matchers::ContainsSubstring("can't write") &&
+                        Catch::Matchers::ContainsSubstring("missing/m.so"));
   fs::create_directory(scratch / "m.h");  // the header can't replace a directory
   CHECK_THROWS_AS(write_small(scratch / "m.so"), UserError);
   CHECK(std::distance(fs::directory_iterator(scratch.dir), {}) == 1);
-  CHECK_THROWS_WITH(load_artifact(scratch / "none.so"), Catch::Matchers::ContainsSubstring("there is no such file"));
+  CHECK_THROWS_WITH(load_artifact(scratch / "none.so"),
+                    Catch::Matchers::ContainsSubstring("there is no such file"));
   std::ofstream(scratch / "text.so") << "not an object";
   CHECK_THROWS_AS(load_artifact(scratch / "text.so"), UserError);
 }

@@ -50,7 +50,8 @@ class Grower {
   Expr shuffle(Type t, int depth) {
     const Type from = t.with_lanes(static_cast<int>(2 + below(16)));
     std::vector<int64_t> lanes;
-    for (int i = 0; i < t.lanes; ++i) lanes.push_back(static_cast<int64_t>(below(2 * static_cast<uint64_t>(from.lanes))));
+    for (int i = 0; i < t.lanes; ++i)
+      lanes.push_back(static_cast<int64_t>(below(2 * static_cast<uint64_t>(from.lanes))));
     Expr a = grow(from, depth);
     return make::shuffle(a, grow(from, depth), std::move(lanes));
   }

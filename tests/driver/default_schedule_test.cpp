@@ -1,5 +1,5 @@
-// The analytic defaults over operators and boundary sizes: the machine agrees with the interpreted lowered function bit for
-// bit, and with the f64 oracle within its bound.
+// The analytic defaults over operators and boundary sizes: the machine agrees with the interpreted lowered
+// function bit for bit, and with the f64 oracle within its bound.
 #include "catch.h"
 #include "nestor/driver.h"
 #include "nestor/library.h"
@@ -21,7 +21,9 @@ void check_default(const std::string& spec, const Target& target) {
       }
 }
 
-std::vector<Target> targets() { return {host_target(), parse_target("x86-64-v3")}; }
+std::vector<Target> targets() {
+  return {host_target(), parse_target("x86-64-v3")};
+}
 
 }  // namespace
 
@@ -30,25 +32,42 @@ TEST_CASE("default schedules of matrix products at boundary sizes") {
     for (const int m : {1, 13, 15, 29})
       for (const int n : {1, 16, 33, 65})
         for (const int k : {1, 7})
-          check_default("MatMul(f32[" + std::to_string(m) + "," + std::to_string(k) + "], const f32[" + std::to_string(k) +
-                            "," + std::to_string(n) + "])",
+          check_default("MatMul(f32[" + std::to_string(m) + "," + std::to_string(k) + "], const f32[" +
+                            std::to_string(k) + "," + std::to_string(n) + "])",
                         target);
 }
 
 TEST_CASE("default schedules of operators") {
   for (const Target& target : targets())
     for (const char* spec :
-         {"MatMul(f32[3,5,17], f32[3,17,9])", "Gemm(f32[7,20], const f32[33,20], const f32[33]; transB=1)",
+         {"MatMul(f32[3,5,17], f32[3,17,9])",
+          "Gemm(f32[7,20], const f32[33,20], const f32[33]; transB=1)",
           "Conv(f32[1,3,11,13], const f32[20,3,3,3], const f32[20]; pads=[1,1,1,1], strides=[2,2])",
-          "Conv(f32[2,17,7,7], const f32[35,17,1,1])", "Conv(f32[1,12,9,9], const f32[12,1,3,3]; group=12, pads=[1,1,1,1])",
+          "Conv(f32[2,17,7,7], const f32[35,17,1,1])",
+          "Conv(f32[1,12,9,9], const f32[12,1,3,3]; group=12, pads=[1,1,1,1])",
           "Conv(f32[1,8,6,6], const f32[12,2,3,3]; group=4, dilations=[2,2], pads=[2,2,2,2])",
-          "Conv(f32[1,5,31], const f32[7,5,4])", "MaxPool(f32[1,5,9,9]; kernel_shape=[3,3], pads=[1,1,1,1])",
-          "AveragePool(f32[1,5,9,9]; kernel_shape=[2,2], strides=[2,2])", "GlobalAveragePool(f32[2,19,5,5])",
-          "Softmax(f32[5,37]; axis=-1)", "Softmax(f32[51,37])", "Softmax(f32[3,20,9]; axis=1)", "LayerNormalization(f32[33,50], const f32[50], const f32[50])", "Softmax(f32[5,37]; axis=0)", "Softmax(f32[3,1])",
-          "LayerNormalization(f32[7,50], const f32[50], const f32[50])", "ReduceSum@11(f32[13,70]; axes=[1])",
-          "ReduceMax@11(f32[13,70]; axes=[0])", "ReduceMean@11(f32[4,6,21]; axes=[1])", "ReduceSum@11(f32[3,1100]; axes=[1])",
-          "Transpose(f32[9,21]; perm=[1,0])", "Concat(f32[2,3,4], f32[2,5,4]; axis=1)", "Gelu(f32[3,101])",
-          "Sigmoid(f32[7])", "Add(f32[4,1,9], f32[5,1])", "Relu(f32[0,4])", "Exp(f32[1])"})
+          "Conv(f32[1,5,31], const f32[7,5,4])",
+          "MaxPool(f32[1,5,9,9]; kernel_shape=[3,3], pads=[1,1,1,1])",
+          "AveragePool(f32[1,5,9,9]; kernel_shape=[2,2], strides=[2,2])",
+          "GlobalAveragePool(f32[2,19,5,5])",
+          "Softmax(f32[5,37]; axis=-1)",
+          "Softmax(f32[51,37])",
+          "Softmax(f32[3,20,9]; axis=1)",
+          "LayerNormalization(f32[33,50], const f32[50], const f32[50])",
+          "Softmax(f32[5,37]; axis=0)",
+          "Softmax(f32[3,1])",
+          "LayerNormalization(f32[7,50], const f32[50], const f32[50])",
+          "ReduceSum@11(f32[13,70]; axes=[1])",
+          "ReduceMax@11(f32[13,70]; axes=[0])",
+          "ReduceMean@11(f32[4,6,21]; axes=[1])",
+          "ReduceSum@11(f32[3,1100]; axes=[1])",
+          "Transpose(f32[9,21]; perm=[1,0])",
+          "Concat(f32[2,3,4], f32[2,5,4]; axis=1)",
+          "Gelu(f32[3,101])",
+          "Sigmoid(f32[7])",
+          "Add(f32[4,1,9], f32[5,1])",
+          "Relu(f32[0,4])",
+          "Exp(f32[1])"})
       check_default(spec, target);
 }
 
@@ -74,7 +93,8 @@ TEST_CASE("default schedules of reductions along any axes") {
           check_default(std::string(op) + "@11(f32[" + shape + "]; axes=[" + axes + "])", target);
     for (const char* type : {"f64", "i32", "i64", "i8", "u8"})
       for (const char* axes : {"0", "1"})
-        check_default("ReduceMax@12(" + std::string(type) + "[50,40]; axes=[" + axes + "], keepdims=0)", target);
+        check_default("ReduceMax@12(" + std::string(type) + "[50,40]; axes=[" + axes + "], keepdims=0)",
+                      target);
     // Panels of columns, and many rows across lanes.
     check_default("ReduceSum@11(f32[11,5000]; axes=[0])", target);
     check_default("ReduceMean@11(f32[3001,12]; axes=[1])", target);
@@ -86,16 +106,20 @@ TEST_CASE("default schedules of pooling") {
     for (const char* op : {"MaxPool", "AveragePool"})
       for (const char* window :
            {"f32[1,3,20,40]; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]",
-            "f32[2,5,9,70]; kernel_shape=[2,2], strides=[2,2]", "f32[1,2,7,7]; kernel_shape=[5,5], pads=[2,2,2,2]",
-            "f32[1,2,30,33]; kernel_shape=[3,4], strides=[1,3], pads=[0,1,2,3]", "f32[1,4,300]; kernel_shape=[3], strides=[3]",
-            "f32[1,2,11,90]; kernel_shape=[7,7], strides=[4,4]", "f32[1,1,6,7,40]; kernel_shape=[2,3,3], strides=[2,1,2]",
+            "f32[2,5,9,70]; kernel_shape=[2,2], strides=[2,2]",
+            "f32[1,2,7,7]; kernel_shape=[5,5], pads=[2,2,2,2]",
+            "f32[1,2,30,33]; kernel_shape=[3,4], strides=[1,3], pads=[0,1,2,3]",
+            "f32[1,4,300]; kernel_shape=[3], strides=[3]",
+            "f32[1,2,11,90]; kernel_shape=[7,7], strides=[4,4]",
+            "f32[1,1,6,7,40]; kernel_shape=[2,3,3], strides=[2,1,2]",
             "f32[1,3,12,13]; kernel_shape=[1,1], strides=[2,2]", "f32[3,1,5,64]; kernel_shape=[5,1]"})
         check_default(std::string(op) + "(" + window + ")", target);
 }
 
 // Loops that were split before the function came here: a plan that finds them by iterator keeps one too many.
 TEST_CASE("default schedules of a nest whose loops were split by hand") {
-  for (const Target& target : targets()) check_default(NESTOR_SOURCE_DIR "/tests/driver/split_before.nest", target);
+  for (const Target& target : targets())
+    check_default(NESTOR_SOURCE_DIR "/tests/driver/split_before.nest", target);
 }
 
 TEST_CASE("large outputs bypass the caches, where whole vectors are aligned") {

@@ -1,4 +1,5 @@
-// The C program of examples/c, built with the system's compiler against nothing but the artifact, reads real digits.
+// The C program of examples/c, built with the system's compiler against nothing but the artifact, reads real
+// digits.
 #include <sstream>
 
 #include "catch.h"
@@ -17,8 +18,8 @@ TEST_CASE("the C example says what the network says in process, image by image")
   CompileOptions options;
   options.build.dims["batch"] = 1;
   const CompiledModel model = compile_model(source + "/examples/digits/digits.json", options);
-  const ArtifactFiles files =
-      write_artifact(*model.plan, model.lowered(), model.target, {folder / "digits.so", "", WeightsPlace::automatic});
+  const ArtifactFiles files = write_artifact(*model.plan, model.lowered(), model.target,
+                                             {folder / "digits.so", "", WeightsPlace::automatic});
   CHECK(files.weights.empty());
 
   const auto data = read_npz(source + "/examples/digits/heldout.npz");
@@ -43,8 +44,8 @@ TEST_CASE("the C example says what the network says in process, image by image")
     expected += std::to_string(best) + "\n";
   }
   const std::string program = folder / "program", dir = folder / "";
-  output_of("cc -std=c11 -Wall -Wextra -Werror -I" + dir + " " + source + "/examples/c/digits.c " + files.object +
-            " -Wl,-rpath," + dir + " -o " + program);
+  output_of("cc -std=c11 -Wall -Wextra -Werror -I" + dir + " " + source + "/examples/c/digits.c " +
+            files.object + " -Wl,-rpath," + dir + " -o " + program);
   CHECK(output_of(program + " < " + folder.write("grey.txt", grey.str())) == expected);
 
   std::istringstream needed(output_of("ldd " + program));

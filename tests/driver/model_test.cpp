@@ -35,7 +35,8 @@ NamedTensors interpreted(const CompiledModel& m, const NamedTensors& inputs) {
       const TensorType& t = g.values[static_cast<size_t>(v)].type;
       if (f.params[i].role == Role::out) values[v] = Tensor(t.dtype, t.shape);
       // Partition may have merged dimensions: the same bytes in the shape that the function sees.
-      args.push_back((f.params[i].role == Role::out ? values[v] : get(v)).reshaped(logical_shape(f.params[i].decl)));
+      args.push_back(
+          (f.params[i].role == Role::out ? values[v] : get(v)).reshaped(logical_shape(f.params[i].decl)));
     }
     interpret(f, args);
   }
@@ -119,15 +120,16 @@ TEST_CASE("a network runs as its loop nests say, fused and naive, on one thread 
 }
 
 TEST_CASE("operators written out run as their loop nests say") {
-  for (const char* spec :
-       {"Conv(f32[1,4,9,9], const f32[8,4,3,3]; pads=[1,1,1,1])", "MatMul(f32[3,17], const f32[17,5])",
-        "Softmax(f32[4,33]; axis=-1)", "Reshape(f32[2,6], i64[2]{3,4})", "Relu(f32[0,3])", "Sigmoid(f32[100])"})
+  for (const char* spec : {"Conv(f32[1,4,9,9], const f32[8,4,3,3]; pads=[1,1,1,1])",
+                           "MatMul(f32[3,17], const f32[17,5])", "Softmax(f32[4,33]; axis=-1)",
+                           "Reshape(f32[2,6], i64[2]{3,4})", "Relu(f32[0,3])", "Sigmoid(f32[100])"})
     check_against_interpreter(spec, CompileOptions::naive());
 }
 
 TEST_CASE("loop nests in a .nest file are a model") {
   const Folder folder;
-  const std::string path = folder.write("f.nest", R"(func scale[N](in X: f32[N,3], const W: f32[3], out Y: f32[N,3]) {
+  const std::string path =
+      folder.write("f.nest", R"(func scale[N](in X: f32[N,3], const W: f32[3], out Y: f32[N,3]) {
   for i in N, j in 3 {
     block Y(vi: S N = i, vj: S 3 = j) {
       Y[vi,vj] = X[vi,vj] * W[vj]
@@ -143,7 +145,8 @@ TEST_CASE("loop nests in a .nest file are a model") {
 
 TEST_CASE("a schedule file's choice is kept with its origin, and an illegal one names function and origin") {
   const Folder folder;
-  const std::string good = folder.write("good.sched", "i0 i1 = split Y.i [_, 8]\nparallel Y.i0\nvectorize Y.i1\n");
+  const std::string good =
+      folder.write("good.sched", "i0 i1 = split Y.i [_, 8]\nparallel Y.i0\nvectorize Y.i1\n");
   const std::string bad = folder.write("bad.sched", "vectorize Y.nothing\n");
   CompileOptions options;
   options.schedules = file_schedules(good);
@@ -161,7 +164,8 @@ TEST_CASE("a schedule file's choice is kept with its origin, and an illegal one 
   check_against_interpreter(path, options);
   options.schedules = file_schedules(bad);
   CHECK_THROWS_WITH(compile_model(path, options),
-                    Catch::Matchers::ContainsSubstring("while scheduling function twice") && Catch::Matchers::ContainsSubstring("bad.sched"));
+                    Catch::Matchers::ContainsSubstring("while scheduling function twice") &&
+                        Catch::Matchers::ContainsSubstring("bad.sched"));
 }
 
 TEST_CASE("each function's result lies within its rounding allowance") {

@@ -52,12 +52,14 @@ TEST_CASE("mistakes in an operator string are underlined") {
                                            Catch::Matchers::ContainsSubstring("\n  Relu(f33[4])\n       ^") &&
                                            Catch::Matchers::ContainsSubstring("f32"));
   CHECK_THAT(error_of("Relu(f32[-4])"), Catch::Matchers::ContainsSubstring("can't be negative"));
-  CHECK_THAT(error_of("Relu(f32[99999999999999999999])"), Catch::Matchers::ContainsSubstring("doesn't fit 64 bits"));
+  CHECK_THAT(error_of("Relu(f32[99999999999999999999])"),
+             Catch::Matchers::ContainsSubstring("doesn't fit 64 bits"));
   CHECK_THAT(error_of("Relu(f32[4]"), Catch::Matchers::ContainsSubstring("expected"));
   CHECK_THAT(error_of("Relu(f32[4]; a=1, a=2)"), Catch::Matchers::ContainsSubstring("given twice"));
   CHECK_THAT(error_of("Relu(f32[4]) junk"), Catch::Matchers::ContainsSubstring("nothing may follow"));
   CHECK_THAT(error_of("Relu(i64[2]{1})"), Catch::Matchers::ContainsSubstring("has 2 elements, given are 1"));
-  CHECK_THAT(error_of("Relu(f32[4]; a=[1,'x'])"), Catch::Matchers::ContainsSubstring("numbers or of strings"));
+  CHECK_THAT(error_of("Relu(f32[4]; a=[1,'x'])"),
+             Catch::Matchers::ContainsSubstring("numbers or of strings"));
 }
 
 TEST_CASE("paths are not taken for operators") {

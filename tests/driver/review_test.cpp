@@ -45,13 +45,15 @@ TEST_CASE("schedules that the proof doesn't follow aren't called wrong") {
       "func f(in A: f32[3,24], const B: f32[24,4], out Y: f32[3,4]) {\n  for i in 3, j in 4, k in 24 {\n"
       "    block Y(vi: S 3 = i, vj: S 4 = j, vk: R 24 = k) {\n      init { Y[vi,vj] = 0.0f32 }\n"
       "      Y[vi,vj] += A[vi,vk] * B[vk,vj]\n    }\n  }\n}\n";
-  const ScheduleReview two = review(
-      product, {"k0 k1 k2 = split Y.k [_, 2, 3]", "reorder Y (k1 k0 i j k2)", "R = rfactor Y.k1", "K = cache_read R A global",
-                "L = cache_read R B global", "compute_at K R.k0", "compute_at L R.k0", "software_pipeline R.k0 stages=2"});
+  const ScheduleReview two =
+      review(product, {"k0 k1 k2 = split Y.k [_, 2, 3]", "reorder Y (k1 k0 i j k2)", "R = rfactor Y.k1",
+                       "K = cache_read R A global", "L = cache_read R B global", "compute_at K R.k0",
+                       "compute_at L R.k0", "software_pipeline R.k0 stages=2"});
   INFO(describe(two));
   CHECK(!two.wrong);
   const ScheduleReview twice = review(
-      "func f(in X: f32[9], out Y: f32[1]) {\n  for i in 1, k in 9 {\n    block Y(vi: S 1 = i, vk: R 9 = k) {\n"
+      "func f(in X: f32[9], out Y: f32[1]) {\n  for i in 1, k in 9 {\n    block Y(vi: S 1 = i, vk: R 9 = k) "
+      "{\n"
       "      init { Y[vi] = 0.0f32 }\n      Y[vi] += X[vk] * X[vk]\n    }\n  }\n}\n",
       {"K = cache_read Y X global", "loop_partition K.k [4]", "a b = split Y.k [3, _]", "rfactor Y.b"});
   INFO(describe(twice));

@@ -49,7 +49,8 @@ TEST_CASE("a schedule without a header is for every function") {
 }
 
 TEST_CASE("a folder is no schedule file") {
-  CHECK_THROWS_WITH(file_schedules(NESTOR_SOURCE_DIR "/tests"), Catch::Matchers::Contains("can't read the schedule file"));
+  CHECK_THROWS_WITH(file_schedules(NESTOR_SOURCE_DIR "/tests"),
+                    Catch::Matchers::Contains("can't read the schedule file"));
 }
 
 TEST_CASE("two schedules for one function, and a missing file, are refused") {

@@ -27,7 +27,8 @@ BufferDecl in_blocks(BufferDecl d, int64_t lanes) {
 }
 
 // The expected text, and that both compute the same from the same tensors.
-void check_blocked(const std::string& before, const std::vector<bool>& which, int64_t lanes, const std::string& after) {
+void check_blocked(const std::string& before, const std::vector<bool>& which, int64_t lanes,
+                   const std::string& after) {
   const PrimFunc f = parse_func(before);
   const auto g = block_channels(f, which, lanes);
   REQUIRE(g);
@@ -52,9 +53,11 @@ void check_blocked(const std::string& before, const std::vector<bool>& which, in
 
 Graph network(const std::string& nodes, std::vector<std::pair<std::string, std::vector<int64_t>>> weights) {
   Model m = model_of(R"({"opset": 20, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,3,9,7]}],
-                         "outputs": ["y"], "nodes": [)" + nodes + "]}");
+                         "outputs": ["y"], "nodes": [)" +
+                     nodes + "]}");
   uint64_t seed = 10;
-  for (const auto& [name, dims] : weights) m.initializers.emplace_back(name, Tensor::random(DType::f32, dims, seed++));
+  for (const auto& [name, dims] : weights)
+    m.initializers.emplace_back(name, Tensor::random(DType::f32, dims, seed++));
   return build_graph(m);
 }
 
@@ -148,8 +151,11 @@ TEST_CASE("channels that don't fill whole blocks can't be blocked") {
   CHECK_FALSE(block_channels(f, {true, false}, 4));
 }
 
-TEST_CASE("between convolutions and pooling values lie in blocks, at the network's ends and under views they don't") {
-  const Graph g = network(R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"], "attrs": {"pads": [1,1,1,1]}},
+TEST_CASE(
+    "between convolutions and pooling values lie in blocks, at the network's ends and under views they "
+    "don't") {
+  const Graph g = network(
+      R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"], "attrs": {"pads": [1,1,1,1]}},
     {"op": "Relu", "inputs": ["c"], "outputs": ["r"]},
     {"op": "Conv", "inputs": ["r","b"], "outputs": ["d"], "attrs": {"group": 8, "pads": [1,1,1,1], "strides": [2,2]}},
     {"op": "Conv", "inputs": ["d","e"], "outputs": ["f"]},
@@ -158,7 +164,7 @@ TEST_CASE("between convolutions and pooling values lie in blocks, at the network
     {"op": "MaxPool", "inputs": ["s"], "outputs": ["p"], "attrs": {"kernel_shape": [2,2]}},
     {"op": "Flatten", "inputs": ["p"], "outputs": ["l"]},
     {"op": "MatMul", "inputs": ["l","m"], "outputs": ["y"]})",
-                          {{"a", {8, 3, 3, 3}}, {"b", {8, 1, 3, 3}}, {"e", {6, 8, 1, 1}}, {"h", {8, 6, 1, 1}}, {"m", {96, 4}}});
+      {{"a", {8, 3, 3, 3}}, {"b", {8, 1, 3, 3}}, {"e", {6, 8, 1, 1}}, {"h", {8, 6, 1, 1}}, {"m", {96, 4}}});
   const Values in = random_inputs(g);
   const Values want = run_unfused(g, in);
   for (const int64_t block : {1, 2, 4, 8}) {

@@ -43,7 +43,8 @@ Values run(const Graph& g, const Partition& p, const Values& inputs) {
     REQUIRE(f.params.size() == c.args.size());
     std::vector<Tensor> in;
     for (size_t i = 0; i < c.args.size(); ++i)
-      if (f.params[i].role != Role::out) in.push_back(get(c.args[i]).reshaped(logical_shape(f.params[i].decl)));
+      if (f.params[i].role != Role::out)
+        in.push_back(get(c.args[i]).reshaped(logical_shape(f.params[i].decl)));
     const std::vector<Tensor> out = evaluate_by_interpreter(f, in);
     for (size_t i = 0; i < out.size(); ++i) tensors[static_cast<size_t>(c.args[in.size() + i])] = out[i];
   }

@@ -30,5 +30,6 @@ int main() {
         return 1;
       }
     }
-  std::printf("Halide %d.%d.%d agrees with plain loops\n", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+  std::printf("Halide %d.%d.%d agrees with plain loops\n", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR,
+              HALIDE_VERSION_PATCH);
 }

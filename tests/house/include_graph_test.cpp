@@ -36,8 +36,8 @@ const std::map<std::string, Names> kMayInclude = {
       "tuner", "report"}},
 };
 
-// Public headers by the part that implements them; others belong to the part that has a .cpp of the same name. Headers of
-// the vocabulary (no part) may be included by all.
+// Public headers by the part that implements them; others belong to the part that has a .cpp of the same
+// name. Headers of the vocabulary (no part) may be included by all.
 const std::map<std::string, std::string> kHeaderPart = {
     {"dtype", ""},
     {"embedded", ""},
@@ -86,7 +86,8 @@ std::string included_part(const std::string& path) {
   if (const auto it = kHeaderPart.find(header); it != kHeaderPart.end()) return it->second;
   for (const char* top : {"src", "schedules", "tuner", "runtime"})
     for (const auto& entry : fs::recursive_directory_iterator(fs::path(NESTOR_SOURCE_DIR) / top))
-      if (entry.path().filename() == header + ".cpp") return part_of(fs::relative(entry.path(), NESTOR_SOURCE_DIR));
+      if (entry.path().filename() == header + ".cpp")
+        return part_of(fs::relative(entry.path(), NESTOR_SOURCE_DIR));
   return "no part has " + header + ".cpp; list it";
 }
 

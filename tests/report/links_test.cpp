@@ -101,7 +101,7 @@ TEST_CASE("machine code belongs to the loop of its statement") {
 TEST_CASE("an instruction without a line belongs to what its neighbours share") {
   const std::vector<std::vector<int>> lines = {{0}, {0, 1}, {0, 1, 2}, {0, 3}};
   const std::vector<CodeLine> code = {{"f:", 0},  {"\ta", 0}, {"\tb", 2}, {"\tc", 0},
-                                     {"\td", 3}, {"\te", 0}, {"\tg", 4}, {"\tret", 0}};
+                                      {"\td", 3}, {"\te", 0}, {"\tg", 4}, {"\tret", 0}};
   const std::vector<std::vector<int>> want = {{}, {}, {0, 1}, {0, 1}, {0, 1, 2}, {0}, {0, 3}, {}};
   CHECK(link_code(code, lines) == want);
 }

@@ -1,5 +1,6 @@
-#include "catch.h"
 #include "src/report/shared.h"
+
+#include "catch.h"
 
 using namespace nestor::report;
 

@@ -78,11 +78,14 @@ TEST_CASE("timing is per call and off by default") {
 
 TEST_CASE("what is fed wrongly is named") {
   Executor e(small_plan(), {add4, twice4}, nullptr);
-  CHECK_THAT(error_of(e, {}), Catch::Matchers::ContainsSubstring("input 'x' is not given") && Catch::Matchers::ContainsSubstring("x: f32[4]"));
-  CHECK_THAT(error_of(e, {{"x", floats({4})}, {"q", floats({4})}}), Catch::Matchers::ContainsSubstring("no input named 'q'"));
+  CHECK_THAT(error_of(e, {}), Catch::Matchers::ContainsSubstring("input 'x' is not given") &&
+                                  Catch::Matchers::ContainsSubstring("x: f32[4]"));
+  CHECK_THAT(error_of(e, {{"x", floats({4})}, {"q", floats({4})}}),
+             Catch::Matchers::ContainsSubstring("no input named 'q'"));
   CHECK_THAT(error_of(e, {{"x", floats({5})}}),
              Catch::Matchers::ContainsSubstring("wrong shape: the model takes f32[4], given is f32[5]"));
-  CHECK_THAT(error_of(e, {{"x", floats({4}).cast(DType::f64)}}), Catch::Matchers::ContainsSubstring("wrong type"));
+  CHECK_THAT(error_of(e, {{"x", floats({4}).cast(DType::f64)}}),
+             Catch::Matchers::ContainsSubstring("wrong type"));
 }
 
 TEST_CASE("a plan that points outside is refused") {

@@ -36,7 +36,8 @@ TEST_CASE("NaN and infinity are compared as what they are") {
   CHECK(compare(tensor(DType::f32, {1}, {inf}), tensor(DType::f64, {1}, {1}), {1e30, 1e30}).mismatches == 1);
   CHECK(compare(tensor(DType::f32, {2}, {5, 5}), tensor(DType::f64, {2}, {inf, nan})).mismatches == 2);
   // A bound that is no number allows nothing.
-  CHECK(compare(tensor(DType::f32, {2}, {5, 2}), tensor(DType::f64, {2}, {nan, 5}), tensor(DType::f64, {2}, {nan, nan}))
+  CHECK(compare(tensor(DType::f32, {2}, {5, 2}), tensor(DType::f64, {2}, {nan, 5}),
+                tensor(DType::f64, {2}, {nan, nan}))
             .mismatches == 2);
 }
 
