@@ -71,7 +71,7 @@ struct Instruction {
   int32_t dst = -1, a = -1, b = -1, c = -1, d = -1;  // places in the frame
   int32_t target = -1;                               // jumps
   int32_t buffer = -1;                               // index, load, store, alloc, release
-  int32_t extra = -1;  // index: the dimension; loops: the loop; reduce: the operation
+  int32_t extra = -1;  // index: the dimension; loops: the loop; reduce: the operation; load: of Code::wanted
   Handler fn = nullptr;
 };
 
@@ -103,6 +103,8 @@ struct Code {
   std::vector<BufferSlot> buffers;
   std::vector<std::pair<int32_t, Word>> constants;
   std::vector<int32_t> dims;  // places of the symbolic dimensions
+  // Lanes that a shuffle takes of what it loads. The others must lie in the buffer, but may hold anything.
+  std::vector<std::vector<bool>> wanted;
   int32_t frame_size = 0;
 };
 

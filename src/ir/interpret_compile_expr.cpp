@@ -156,10 +156,21 @@ int32_t Compiler::select(const Select& s, int n) {
   return dst;
 }
 
+// An operand of a shuffle, whose lanes count from `from` there.
+int32_t Compiler::shuffled(const Expr& e, const Shuffle& s, int64_t from) {
+  const auto* l = e.as<Load>();
+  if (!l) return expr(e);
+  std::vector<bool> wanted(static_cast<size_t>(e.type().lanes), false);
+  for (const int64_t lane : s.lanes)
+    if (lane >= from && lane - from < e.type().lanes) wanted[static_cast<size_t>(lane - from)] = true;
+  out_.wanted.push_back(std::move(wanted));
+  return load(*l, e.type().lanes, static_cast<int32_t>(out_.wanted.size()) - 1);
+}
+
 // Lanes that stay next to each other move together.
 int32_t Compiler::shuffle(const Shuffle& s, int n) {
-  const int32_t a = expr(s.a), b = expr(s.b), dst = fresh(n);
   const int64_t from = s.a.type().lanes;
+  const int32_t a = shuffled(s.a, s, 0), b = shuffled(s.b, s, from), dst = fresh(n);
   for (int begin = 0, end = 0; begin < n; begin = end) {
     const int64_t first = s.lanes[static_cast<size_t>(begin)];
     const auto follows = [&](int at) {
@@ -232,11 +243,12 @@ Instruction Compiler::access(Op op, int32_t buffer, int32_t flat, int lanes, int
   return i;
 }
 
-int32_t Compiler::load(const Load& l, int n) {
+int32_t Compiler::load(const Load& l, int n, int32_t wanted) {
   const int32_t buffer = slot_of(l.buffer);
   const int32_t mask = l.mask ? expr(l.mask) : -1;
   Instruction i = access(Op::load, buffer, flat_index(buffer, l.indices, mask), n, mask);
   i.dst = fresh(n);
+  i.extra = wanted;
   emit(i);
   return i.dst;
 }

@@ -37,7 +37,8 @@ class Compiler {
   int32_t slot_of(const Buffer& b) const;
   int32_t flat_index(int32_t buffer, const std::vector<Expr>& indices, int32_t mask);
   Instruction access(Op op, int32_t buffer, int32_t flat, int lanes, int32_t mask);
-  int32_t load(const Load& l, int n);
+  int32_t load(const Load& l, int n, int32_t wanted = -1);
+  int32_t shuffled(const Expr& e, const Shuffle& s, int64_t from);
   void store(const Buffer& b, const std::vector<Expr>& indices, const Expr& value, const Expr& mask_expr);
   void bind(const BufferDecl& d, int param, Role role);
 

@@ -36,9 +36,10 @@ void Machine::load(Context& c, const Instruction& i) {
       continue;
     }
     const int64_t at = m.lanes == 1 ? r[i.a + l] : r[i.a] * m.lanes + l;
-    if (!m.initialized.empty() && !m.initialized[static_cast<size_t>(at)])
+    const bool wanted = i.extra < 0 || code_.wanted[static_cast<size_t>(i.extra)][static_cast<size_t>(l)];
+    if (wanted && !m.initialized.empty() && !m.initialized[static_cast<size_t>(at)])
       throw Fault{element_name(m, at) + " is read before anything was stored there"};
-    if (options_.check_races) check_race(c, m, at, false);
+    if (wanted && options_.check_races) check_race(c, m, at, false);
     r[i.dst + l] = read_element(m.dtype, m.data, at);
   }
 }

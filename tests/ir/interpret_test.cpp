@@ -275,6 +275,20 @@ TEST_CASE("threads wait at barriers; a missing one is a race") {
   CHECK_THAT(complaint(rounds("")), Contains("S["));
 }
 
+TEST_CASE("lanes that a shuffle doesn't take may hold anything, but must lie in the buffer") {
+  const auto every_other = [](const std::string& size, const std::string& lanes) {
+    return complaint(
+        "func f(in X: f32[4], out Y: f32[2]) {\n  alloc T: f32[" + size +
+        "]\n  T[0] = X[0]\n  T[2] = X[1]\n  Y[ramp(0, 1, 2)] = shuffle(T[ramp(0, 1, 4)], T[ramp(0, 1, 4)], " +
+        lanes + ")\n}");
+  };
+  CHECK(every_other("4", "[0,2]").empty());
+  CHECK(every_other("4", "[0,6]").empty());
+  CHECK_THAT(every_other("4", "[0,1]"), Contains("T[1] is read before anything was stored there"));
+  CHECK_THAT(every_other("4", "[0,7]"), Contains("T[3] is read before anything was stored there"));
+  CHECK_THAT(every_other("3", "[0,2]"), Contains("is outside of T[3]"));
+}
+
 TEST_CASE("the f64 form computes in f64") {
   const PrimFunc f = parse_func(R"(func f(in X: f32[1], out Y: f32[1]) {
     Y[0] = f32(X[0] + f32(f16(0.1f32))) / 3.0f32
