@@ -62,12 +62,21 @@ void check_bounds(Flow& flow, const std::string& after) {
 }
 
 void check_reads(Flow& flow) {
-  for (const Statement& s : flow.model().statements())
-    for (const Read& r : s.reads) {
-      if (flow.model().is_input(r.buffer)) continue;
-      for (const Source::Trouble& t : flow.source(s, r).troubles)
-        if (t.unwritten) throw t.failure;
-    }
+  const auto check = [&](const Statement& s, const Read& r) {
+    if (flow.model().is_input(r.buffer)) return;
+    for (const Source::Trouble& t : flow.source(s, r).troubles)
+      if (t.unwritten) throw t.failure;
+  };
+  for (const Statement& s : flow.model().statements()) {
+    for (const Read& r : s.reads) check(s, r);
+    if (!s.op) continue;
+    Read own;  // an update reads the element that it changes, whether or not anyone reads it afterwards
+    own.buffer = s.buffer;
+    own.indices.assign(s.element.begin(), s.element.end());
+    own.points = s.element;
+    own.guard = Set::all(flow.model().home());
+    check(s, own);
+  }
 }
 
 }  // namespace nestor::verify
