@@ -18,7 +18,7 @@ beside_libraries() {  # NAME [ARG ...]: the run to NAME.json, NAME.html
 }
 
 cpu() {
-  echo "== untuned operators beside oneDNN and OpenBLAS, one thread"
+  echo "== untuned operators beside oneDNN and OpenBLAS"
   beside_libraries cpu "$@"
 }
 
@@ -27,7 +27,7 @@ random() {  # --seed=S and --count=N are the draw's, the rest bench_cpu's
   for arg in "$@"; do
     case $arg in --seed=* | --count=*) draw+=("$arg") ;; *) rest+=("$arg") ;; esac
   done
-  echo "== operators of random shapes beside oneDNN and OpenBLAS, one thread"
+  echo "== operators of random shapes beside oneDNN and OpenBLAS"
   $python bench/cpu/random_works.py "${draw[@]}" > "$out/random.txt"
   beside_libraries random --works="$out/random.txt" "${rest[@]}"
 }

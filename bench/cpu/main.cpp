@@ -1,8 +1,12 @@
 // Are untuned kernels as fast as the libraries'? Every work of a list, on one thread or several, beside
 // oneDNN and OpenBLAS on the same data, with the FMA peak and the copy bandwidth of this very process:
 //
-//   bench_cpu [--works=FILE] [--threads=N] [--seconds=S] [Google Benchmark's flags: --benchmark_filter,
-//   --benchmark_out ...]
+//   bench_cpu [--works=FILE] [--threads=N] [--target=NAME] [--seconds=S] [Google Benchmark's flags:
+//   --benchmark_filter, --benchmark_out ...]
+//
+// With several threads our own code for one thread is a contestant too: `x 1 thread` is what the others
+// bring. With a target that has narrower vectors than this machine the peak is that of its vectors, and the
+// peers are held to the same instructions.
 //
 // Contestants are interleaved call by call; `x peer` is the median over the rounds of (best peer's time / our
 // time) with its 95 % interval, above 1 where we are faster. `bound` is the share reached of what the
@@ -34,6 +38,7 @@ namespace {
 
 struct Settings {
   std::string works = NESTOR_SOURCE_DIR "/bench/cpu/works.txt";
+  std::string target = "native";
   int threads = 1;
   double seconds = 1;
 };
@@ -72,10 +77,11 @@ BufferDecl blocked_decl(const Tensor& t, int64_t block) {
 
 // Convolutions and pooling are measured as they stand inside a network, oneDNN's and ours: their tensors in
 // blocks of channels, where a library has such a layout.
-Ours make_ours(const Problem& p, const Settings& settings) {
+Ours make_ours(const Problem& p, const Settings& settings, int threads) {
   Ours ours;
   CompileOptions options;
-  options.threads = settings.threads;
+  options.target = parse_target(settings.target);
+  options.threads = threads;
   options.schedules = default_schedules();
   options.blocked_io = true;
   const CompiledModel model = compile_model(p.source, options);
@@ -137,81 +143,107 @@ class Copy {
   Tensor from_, to_;
 };
 
+// Every contestant of a work: ours, then those of these that there are: ours on one thread, the copy, and the
+// peers that aren't hopeless.
+class Contest {
+ public:
+  Contest(const Problem& p, const Settings& settings)
+      : problem_(p), seconds_(settings.seconds), ours(make_ours(p, settings, settings.threads)) {
+    for (auto make : {onednn_peer, openblas_peer})
+      if (auto peer = make(p)) peers_.push_back(std::move(*peer));
+    peak = measure_fma_peak_gflops(50, parse_target(settings.target)) * settings.threads;
+    const auto half = static_cast<int64_t>(p.bytes / 2);
+    copy_gbs = measure_copy_gbs(half);
+    our_run_ = runner(ours);
+    contestants_ = {our_run_};
+    if (settings.threads > 1) {
+      one_thread_ = make_ours(p, settings, 1);
+      contestants_.push_back(runner(*one_thread_));
+    }
+    if (p.bytes / copy_gbs > p.flops / peak)
+      contestants_.emplace_back([&copy = copy_.emplace(p)] { copy(); });
+    our_run_();
+    const double once = milliseconds_of(our_run_);
+    for (const Peer& peer : peers_) {
+      peer.run();
+      slow_.push_back(milliseconds_of(peer.run) > kHopeless * once);
+      if (!slow_.back()) contestants_.push_back(peer.run);
+    }
+  }
+
+  // Fills the figures; gives what went wrong, or nothing.
+  std::string run(benchmark::UserCounters& out, std::string& label) {
+    const auto times = time_rounds(contestants_, seconds_ * static_cast<double>(contestants_.size()));
+    const Tensor output = result_of(ours);
+    size_t next = 1;
+    us = median_interval(times[0]).median;
+    if (one_thread_) put(out, "x_one_thread", ratio(times[next++], times[0]));
+    out["copy_gbs"] = copy_gbs;
+    out["of_bound"] = problem_.flops / peak * 1e-3 / us;
+    if (copy_) {
+      out["copy_gbs"] = problem_.bytes / median_interval(times[next]).median * 1e-3;
+      put(out, "of_bound", ratio(times[next++], times[0]));
+    }
+    Interval best;
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      const Peer& peer = peers_[i];
+      const auto pair = slow_[i] ? time_rounds({our_run_, peer.run}, 0, 5)
+                                 : std::vector<std::vector<double>>{times[0], times[next++]};
+      if (const double d = difference(peer.result(), output); d > 1e-3)
+        return peer.name + " computes something else: relative difference " + std::to_string(d);
+      const Interval r = ratio(pair[1], pair[0]);
+      out[peer.name + "_us"] = median_interval(pair[1]).median;
+      out["x_" + peer.name] = r.median;
+      if (i == 0 || r.median < best.median) best = r;
+      label += "; " + peer.name + " " + peer.kernel;
+    }
+    if (!peers_.empty()) put(out, "x_best", best);
+    return "";
+  }
+
+ private:
+  static std::function<void()> runner(const Ours& o) {
+    return [&o] { o.executor->run_raw(o.inputs.data(), o.outputs.data()); };
+  }
+  static void put(benchmark::UserCounters& out, const std::string& name, const Interval& i) {
+    out[name] = i.median;
+    out[name + "_low"] = i.low;
+    out[name + "_high"] = i.high;
+  }
+
+  const Problem& problem_;
+  double seconds_;
+  std::vector<Peer> peers_;
+  std::vector<bool> slow_;
+  std::optional<Ours> one_thread_;
+  std::optional<Copy> copy_;
+  std::function<void()> our_run_;
+  std::vector<std::function<void()>> contestants_;
+
+ public:
+  const Ours ours;
+  double peak = 0, copy_gbs = 0, us = 0;
+};
+
 void run_work(benchmark::State& state, const Work& work, const Settings& settings) {
   const Problem p = make_problem(work.spec);
-  const Ours ours = make_ours(p, settings);
-  std::vector<Peer> peers;
-  for (auto make : {onednn_peer, openblas_peer})
-    if (auto peer = make(p)) peers.push_back(std::move(*peer));
-
-  const std::function<void()> our_run = [&] {
-    ours.executor->run_raw(ours.inputs.data(), ours.outputs.data());
-  };
-  std::vector<std::function<void()>> contestants{our_run};
-  const double peak = measure_fma_peak_gflops() * settings.threads;
-  const bool memory_binds = p.bytes / measure_copy_gbs(static_cast<int64_t>(p.bytes / 2)) > p.flops / peak;
-  std::optional<Copy> copy;
-  if (memory_binds) contestants.emplace_back([&copy = copy.emplace(p)] { copy(); });
-  our_run();
-  const double once = milliseconds_of(our_run);
-  std::vector<bool> slow;
-  for (const Peer& peer : peers) {
-    peer.run();
-    slow.push_back(milliseconds_of(peer.run) > kHopeless * once);
-    if (!slow.back()) contestants.push_back(peer.run);
-  }
+  Contest contest(p, settings);
   for (auto _ : state) {
-    const auto times = time_rounds(contestants, settings.seconds * static_cast<double>(contestants.size()));
-    const Tensor output = result_of(ours);
-    std::vector<std::pair<std::vector<double>, std::vector<double>>> of_peer;  // ours beside theirs
-    size_t next = memory_binds ? 2 : 1;
-    for (size_t i = 0; i < peers.size(); ++i) {
-      if (slow[i]) {
-        const auto pair = time_rounds({our_run, peers[i].run}, 0, 5);
-        of_peer.emplace_back(pair[0], pair[1]);
-      } else {
-        of_peer.emplace_back(times[0], times[next++]);
-      }
-      if (const double d = difference(peers[i].result(), output); d > 1e-3) {
-        state.SkipWithError(
-            (peers[i].name + " computes something else: relative difference " + std::to_string(d)).c_str());
-        return;
-      }
+    std::string label = work.family;
+    if (const std::string wrong = contest.run(state.counters, label); !wrong.empty()) {
+      state.SkipWithError(wrong.c_str());
+      return;
     }
-    const double us = median_interval(times[0]).median;
+    const double us = contest.us;
     state.SetIterationTime(us * 1e-6);
     state.counters["us"] = us;
     state.counters["gflops"] = p.flops / us * 1e-3;
     state.counters["gbs"] = p.bytes / us * 1e-3;
     state.counters["flops"] = p.flops;
     state.counters["bytes"] = p.bytes;
-    state.counters["peak_gflops"] = peak;
-    if (memory_binds) {
-      const Interval of_bound = ratio(times[1], times[0]);
-      state.counters["copy_gbs"] = p.bytes / median_interval(times[1]).median * 1e-3;
-      state.counters["of_bound"] = of_bound.median;
-      state.counters["of_bound_low"] = of_bound.low;
-      state.counters["of_bound_high"] = of_bound.high;
-    } else {
-      state.counters["copy_gbs"] = measure_copy_gbs(static_cast<int64_t>(p.bytes / 2));
-      state.counters["of_bound"] = p.flops / peak * 1e-3 / us;
-    }
-    state.counters["schedule_ms"] = ours.schedule_ms;
-    state.counters["compile_ms"] = ours.compile_ms;
-    std::string label = work.family;
-    Interval best;
-    for (size_t i = 0; i < peers.size(); ++i) {
-      const Interval r = ratio(of_peer[i].second, of_peer[i].first);
-      state.counters[peers[i].name + "_us"] = median_interval(of_peer[i].second).median;
-      state.counters["x_" + peers[i].name] = r.median;
-      if (i == 0 || r.median < best.median) best = r;
-      label += "; " + peers[i].name + " " + peers[i].kernel;
-    }
-    if (!peers.empty()) {
-      state.counters["x_best"] = best.median;
-      state.counters["x_best_low"] = best.low;
-      state.counters["x_best_high"] = best.high;
-    }
+    state.counters["peak_gflops"] = contest.peak;
+    state.counters["schedule_ms"] = contest.ours.schedule_ms;
+    state.counters["compile_ms"] = contest.ours.compile_ms;
     state.SetLabel(label);
   }
 }
@@ -219,10 +251,14 @@ void run_work(benchmark::State& state, const Work& work, const Settings& setting
 // One line a work.
 class Table : public benchmark::BenchmarkReporter {
  public:
+  explicit Table(const Settings& s) : settings_(s) {}
   bool ReportContext(const Context&) override {
+    std::printf("target %s, %d thread%s; ", settings_.target.c_str(), settings_.threads,
+                settings_.threads > 1 ? "s" : "");
     std::printf("oneDNN %s; OpenBLAS %s\n", onednn_version().c_str(), openblas_version().c_str());
-    std::printf("%-22s %10s %8s %6s %-17s %11s %11s  %-22s %8s %8s\n", "work", "us", "GFLOP/s", "GB/s",
-                "bound [95 %]", "oneDNN us", "OpenBLAS us", "x best peer [95 %]", "sched ms", "comp ms");
+    std::printf("%-22s %10s %8s %6s %-17s %11s %11s  %-22s %8s %8s%s\n", "work", "us", "GFLOP/s", "GB/s",
+                "bound [95 %]", "oneDNN us", "OpenBLAS us", "x best peer [95 %]", "sched ms", "comp ms",
+                settings_.threads > 1 ? "  x 1 thread [95 %]" : "");
     return true;
   }
   void ReportRuns(const std::vector<Run>& runs) override {
@@ -245,11 +281,18 @@ class Table : public benchmark::BenchmarkReporter {
       std::printf("%-22s %10.2f %8.1f %6.1f %5.1f%% %-10s %11.2f %11.2f ", r.run_name.function_name.c_str(),
                   get("us"), get("gflops"), get("gbs"), 100 * get("of_bound"), interval.c_str(),
                   get("oneDNN_us"), get("OpenBLAS_us"));
-      std::printf(" %5.2f [%5.2f, %5.2f]    %8.2f %8.1f\n", get("x_best"), get("x_best_low"),
+      std::printf(" %5.2f [%5.2f, %5.2f]    %8.2f %8.1f", get("x_best"), get("x_best_low"),
                   get("x_best_high"), get("schedule_ms"), get("compile_ms"));
+      if (settings_.threads > 1)
+        std::printf("   %5.2f [%5.2f, %5.2f]", get("x_one_thread"), get("x_one_thread_low"),
+                    get("x_one_thread_high"));
+      std::printf("\n");
       std::fflush(stdout);
     }
   }
+
+ private:
+  const Settings& settings_;
 };
 
 // Our own flags are taken out before Google Benchmark sees the rest.
@@ -265,6 +308,8 @@ Settings read_flags(int& argc, char** argv) {
       s.works = v;
     else if (const char* v = value("--threads="))
       s.threads = std::stoi(v);
+    else if (const char* v = value("--target="))
+      s.target = v;
     else if (const char* v = value("--seconds="))
       s.seconds = std::stod(v);
     else
@@ -276,6 +321,7 @@ Settings read_flags(int& argc, char** argv) {
 
 int run_all(int argc, char** argv) try {
   const Settings settings = read_flags(argc, argv);
+  require_runs_here(parse_target(settings.target));
   for (const Work& w : read_works(settings.works))
     benchmark::RegisterBenchmark(w.name.c_str(),
                                  [w, settings](benchmark::State& s) { run_work(s, w, settings); })
@@ -283,7 +329,7 @@ int run_all(int argc, char** argv) try {
         ->Iterations(1);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  Table table;
+  Table table(settings);
   benchmark::RunSpecifiedBenchmarks(&table);
   return 0;
 } catch (const UserError& e) {
@@ -299,10 +345,17 @@ int run_all(int argc, char** argv) try {
 void start_with_environment(int argc, char** argv) {
   int count = argc;
   std::vector<char*> copy(argv, argv + argc + 1);
-  const std::string threads = std::to_string(read_flags(count, copy.data()).threads);
+  const Settings settings = read_flags(count, copy.data());
+  const std::string threads = std::to_string(settings.threads);
   std::vector<std::pair<const char*, std::string>> wanted{{"OMP_NUM_THREADS", threads},
                                                           {"OPENBLAS_NUM_THREADS", threads}};
-  if (__builtin_cpu_supports("avx512f")) wanted.emplace_back("OPENBLAS_CORETYPE", "SKYLAKEX");
+  if (settings.target == "x86-64-v2") {
+    wanted.insert(wanted.end(), {{"OPENBLAS_CORETYPE", "NEHALEM"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}});
+  } else if (settings.target == "x86-64-v3") {
+    wanted.insert(wanted.end(), {{"OPENBLAS_CORETYPE", "HASWELL"}, {"ONEDNN_MAX_CPU_ISA", "AVX2"}});
+  } else if (__builtin_cpu_supports("avx512f")) {
+    wanted.emplace_back("OPENBLAS_CORETYPE", "SKYLAKEX");
+  }
   bool complete = !std::getenv("OPENBLAS_L2_SIZE");
   unsetenv("OPENBLAS_L2_SIZE");
   for (const auto& [name, value] : wanted) {

@@ -87,15 +87,16 @@ int run(const BenchVerb& v) {
   std::vector<std::string> schedules = v.schedules;
   if (schedules.empty()) schedules.push_back(v.common.db.empty() ? "default" : "tuned");
   if (is_artifact(v.common.model)) schedules = {"artifact"};
-  const int threads = threads_of(v.common, target_of(v.common));
+  const Target target = target_of(v.common);
+  const int threads = threads_of(v.common, target);
   std::vector<Entry> entries;
   for (const std::string& s : schedules) entries.push_back(make_entry(v, s));
 
-  const double peak_before = measure_fma_peak_gflops(50);
+  const double peak_before = measure_fma_peak_gflops(50, target);
   std::vector<std::function<void()>> calls;
   for (Entry& e : entries) calls.push_back([&e] { e.runnable->run_raw(e.inputs.data(), e.outputs.data()); });
   const std::vector<Timing> times = time_interleaved(calls, v.seconds);
-  const double peak = std::max(peak_before, measure_fma_peak_gflops(50)) * threads;
+  const double peak = std::max(peak_before, measure_fma_peak_gflops(50, target)) * threads;
 
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& e = entries[i];

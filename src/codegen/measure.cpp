@@ -44,8 +44,7 @@ PrimFunc fma_chains(int chains, int64_t steps, int lanes) {
 
 }  // namespace
 
-double measure_fma_peak_gflops(double ms) {
-  const Target target = host_target();
+double measure_fma_peak_gflops(double ms, const Target& target) {
   const int lanes = target.lanes(4), chains = target.vector_registers >= 32 ? 24 : 12;
   const int64_t steps =
       4000;  // 20 to 50 microseconds: shorter than a scheduler's slice, longer than a clock's tick

@@ -64,9 +64,6 @@ std::unique_ptr<Executor> make_executor(const CompiledModel& model) {
   if (!model.plan)
     throw UserError("a model compiled for " + model.target.name +
                     " can't run in this process: compile it for native");
-  if (model.target.triple != host_target().triple)
-    throw UserError("a model compiled for " + model.target.name + " can't run on this machine (" +
-                    host_target().triple + ")");
   auto code = JitModule::compile(model.lowered(), model.target);
   std::vector<KernelFn> kernels;
   for (const std::string& name : model.plan->kernels) kernels.push_back(code->lookup(name));

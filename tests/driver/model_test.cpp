@@ -126,6 +126,20 @@ TEST_CASE("operators written out run as their loop nests say") {
     check_against_interpreter(spec, CompileOptions::naive());
 }
 
+TEST_CASE("a model for an older instruction set of this architecture runs in this process") {
+  const Target target = parse_target("x86-64-v3");
+  try {
+    require_runs_here(target);
+  } catch (const UserError&) {
+    WARN("SKIPPED: this machine can't run code for x86-64-v3");
+    return;
+  }
+  CompileOptions options;
+  options.target = target;
+  options.schedules = default_schedules();
+  check_against_interpreter("MatMul(f32[7,33], const f32[33,20])", options);
+}
+
 TEST_CASE("loop nests in a .nest file are a model") {
   const Folder folder;
   const std::string path =
