@@ -54,6 +54,37 @@ class Bounds {
   const std::string after_;
 };
 
+// Updates of which no read sees anything, by their variables. Of an update that a read sees it is known that
+// a store came before, unless it may have been done a second time.
+Set unseen(Flow& flow, const Statement& update) {
+  const Model& m = flow.model();
+  std::vector<V> vars = update.vars;
+  vars.insert(vars.end(), m.dim_vars().begin(), m.dim_vars().end());
+  Renaming first;
+  for (const V v : update.vars) first[m.home().copy(v, 1)] = v;
+  Set left = update.domain.onto(vars);
+  const auto seen_by = [&](const Statement& s, const Read& r) {
+    if (r.buffer != update.buffer || left.empty()) return;
+    const Source& source = flow.source(s, r);
+    if (!source.voided.empty()) return;
+    for (const Source::Piece& piece : source.updates)
+      if (piece.writer == &update) {
+        std::vector<V> keep = m.dim_vars();
+        for (const V v : update.vars) keep.push_back(m.home().copy(v, 1));
+        left = left - piece.relation.onto(keep).renamed(first);
+      }
+  };
+  if (may_repeat(*update.op)) return left;
+  for (const Statement& s : m.statements())
+    for (const Read& r : s.reads) seen_by(s, r);
+  for (const Param& p : m.func().params)
+    if (p.role == Role::out && p.decl.buffer == update.buffer) {
+      const Statement& caller = flow.final_reader(p.decl.buffer);
+      seen_by(caller, caller.reads.front());
+    }
+  return left;
+}
+
 }  // namespace
 
 void check_bounds(Flow& flow, const std::string& after) {
@@ -74,8 +105,8 @@ void check_reads(Flow& flow) {
     own.buffer = s.buffer;
     own.indices.assign(s.element.begin(), s.element.end());
     own.points = s.element;
-    own.guard = Set::all(flow.model().home());
-    check(s, own);
+    own.guard = unseen(flow, s);
+    if (!own.guard.empty()) check(s, own);
   }
 }
 
