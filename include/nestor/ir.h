@@ -483,6 +483,8 @@ inline int64_t ceil_div(int64_t a, int64_t b) {
 // The identity element of a reduction at a type: 0, 1, lowest (or -inf), highest (or +inf).
 Expr identity_of(ReduceOp op, Type type);
 BinaryOp binary_of(ReduceOp op);
+bool is_comparison(BinaryOp op);
+BinaryOp opposite(BinaryOp comparison);  // < gives >=: of integers, for NaN is neither
 
 // Names as they are printed and parsed.
 const char* symbol(BinaryOp op);     // "+", "min", "&&", ...

@@ -177,13 +177,7 @@ struct Fold {
       for (const Access& a : b.accesses)
         if (a.write && a.stride(*i) == 1 && i->extent >= lanes) across = i;
     if (!across) return false;
-    std::string writer = epilogue;
-    if (writer.empty()) {
-      writer = block + "_out";
-      s(fmt::format("{} = cache_write {} local", writer, block));
-    } else {
-      s(fmt::format("set_scope {} local", b.output->name));
-    }
+    const std::string writer = accumulate_locally(s, b, epilogue);
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", across->loop, block, lanes));
     const std::vector<std::string> others = names(b.spatial(), across), reduced = names(b.reduced(), &d);
     std::vector<std::string> order = others;

@@ -76,13 +76,7 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
   const std::string padding = padding_of(s.func(), *read);
   if (!padding.empty()) s("compute_inline " + padding);
 
-  std::string writer = epilogue;
-  if (writer.empty()) {
-    writer = block + "_out";
-    s(fmt::format("{} = cache_write {} local", writer, block));
-  } else {
-    s(fmt::format("set_scope {} local", b.output->name));
-  }
+  const std::string writer = accumulate_locally(s, b, epilogue);
   std::string lanes = x->loop;
   order = outer;
   const int64_t width = 4 * lanes_of(b, target);

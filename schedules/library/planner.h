@@ -53,6 +53,10 @@ void vectorize_reduction(Schedule& s, const std::string& block);
 std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_t> sizes, int64_t size,
                         int64_t extent);
 
+// The result of the reduction `b` in registers, from which its `epilogue` (may be empty) writes it out; gives
+// the block that writes.
+std::string accumulate_locally(Schedule& s, const BlockInfo& b, const std::string& epilogue);
+
 // Lowering can keep what is `local` in registers: no index of it moves with a loop that stays a loop.
 bool accumulators_fit(const PrimFunc& f);
 

@@ -2,6 +2,8 @@
 // are unrolled and vectorized. A plan finds its loops by block and iterator; in a function whose loops were
 // split before, or run in another order, it may leave one between an accumulator and its block, and then must
 // not be chosen.
+#include <fmt/format.h>
+
 #include "schedules/access.h"
 #include "schedules/library/planner.h"
 
@@ -26,6 +28,16 @@ bool constant_inside(const Place& p, const BlockAccess& access, const std::vecto
 }
 
 }  // namespace
+
+std::string accumulate_locally(Schedule& s, const BlockInfo& b, const std::string& epilogue) {
+  if (!epilogue.empty()) {
+    s(fmt::format("set_scope {} local", b.output->name));
+    return epilogue;
+  }
+  const std::string writer = b.name + "_out";
+  s(fmt::format("{} = cache_write {} local", writer, b.name));
+  return writer;
+}
 
 bool accumulators_fit(const PrimFunc& f) {
   for (const auto& [buffer, decl] : declarations(f)) {

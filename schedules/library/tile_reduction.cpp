@@ -204,13 +204,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     pack(s, block, analyze(s.func(), copy).output, words);
   }
 
-  std::string writer = epilogue;
-  if (writer.empty()) {
-    writer = block + "_out";
-    s(fmt::format("{} = cache_write {} local", writer, block));
-  } else {
-    s(fmt::format("set_scope {} local", b.output->name));
-  }
+  const std::string writer = accumulate_locally(s, b, epilogue);
   const Buffer accumulator = analyze(s.func(), block).output;
   lanes_adjacent(s, accumulator, dim_of(b, t.vector));
   const BlockInfo e = analyze(s.func(), writer);

@@ -59,9 +59,6 @@ Stmt node(T value) {
   return Stmt(std::make_shared<const StmtNode>(StmtNode{std::move(value)}));
 }
 
-bool is_comparison(BinaryOp op) {
-  return op >= BinaryOp::eq && op <= BinaryOp::ge;
-}
 bool is_logical(BinaryOp op) {
   return op == BinaryOp::logical_and || op == BinaryOp::logical_or;
 }
@@ -294,6 +291,27 @@ BinaryOp binary_of(ReduceOp op) {
       return BinaryOp::min;
   }
   throw InternalError("unknown reduce op");
+}
+
+bool is_comparison(BinaryOp op) {
+  return op >= BinaryOp::eq && op <= BinaryOp::ge;
+}
+
+BinaryOp opposite(BinaryOp op) {
+  switch (op) {
+    case BinaryOp::eq:
+      return BinaryOp::ne;
+    case BinaryOp::ne:
+      return BinaryOp::eq;
+    case BinaryOp::lt:
+      return BinaryOp::ge;
+    case BinaryOp::le:
+      return BinaryOp::gt;
+    case BinaryOp::gt:
+      return BinaryOp::le;
+    default:
+      return BinaryOp::lt;
+  }
 }
 
 const char* symbol(BinaryOp op) {

@@ -10,27 +10,6 @@ namespace nestor::algebra {
 
 namespace {
 
-bool is_comparison(BinaryOp op) {
-  return op >= BinaryOp::eq && op <= BinaryOp::ge;
-}
-
-BinaryOp opposite(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::eq:
-      return BinaryOp::ne;
-    case BinaryOp::ne:
-      return BinaryOp::eq;
-    case BinaryOp::lt:
-      return BinaryOp::ge;
-    case BinaryOp::le:
-      return BinaryOp::gt;
-    case BinaryOp::gt:
-      return BinaryOp::le;
-    default:
-      return BinaryOp::lt;
-  }
-}
-
 // Both sides with positive coefficients, a constant on the right unless it stands alone on the left.
 Expr difference_to_expr(BinaryOp op, const Linear& d) {
   Linear left, right;

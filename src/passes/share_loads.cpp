@@ -9,6 +9,7 @@
 #include "nestor/walk.h"
 #include "src/passes/linear.h"
 #include "src/passes/passes.h"
+#include "src/passes/store_runs.h"
 
 namespace nestor::passes {
 
@@ -62,36 +63,10 @@ struct Replacer : Rewriter {
   }
 };
 
-class Sharer : public Rewriter {
- public:
-  Stmt stmt(const Stmt& s) override {
-    const auto* seq = s.as<Seq>();
-    if (!seq) return children(s);
-    std::vector<Stmt> out, run;
-    bool changed = false;
-    const auto flush = [&] {
-      changed = share(run, out) || changed;
-      run.clear();
-    };
-    for (const Stmt& inner : seq->stmts) {
-      if (inner.as<Store>()) {
-        run.push_back(inner);
-        continue;
-      }
-      flush();
-      out.push_back(stmt(inner));
-      changed = changed || !out.back().same_as(inner);
-    }
-    flush();
-    return changed ? make::seq(std::move(out)) : s;
-  }
-
+class Sharer : public StoreRunRewriter {
  private:
-  bool share(const std::vector<Stmt>& run, std::vector<Stmt>& out) {
-    if (run.size() < 2) {
-      out.insert(out.end(), run.begin(), run.end());
-      return false;
-    }
+  bool rewrite(const std::vector<Stmt>& run, std::vector<Stmt>& out) override {
+    if (run.size() < 2) return false;
     Finder finder;
     for (const Stmt& s : run) finder.written.push_back(s.as<Store>()->buffer);
     for (size_t i = 0; i < run.size(); ++i) {
@@ -99,10 +74,7 @@ class Sharer : public Rewriter {
       finder.stmt(run[i]);
     }
     std::erase_if(finder.found, [](const Candidate& c) { return c.uses < 2; });
-    if (finder.found.empty()) {
-      out.insert(out.end(), run.begin(), run.end());
-      return false;
-    }
+    if (finder.found.empty()) return false;
     Replacer replacer;
     for (Candidate& c : finder.found) {
       const auto* splat = c.value.as<Broadcast>();

@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "src/passes/passes.h"
+#include "src/passes/store_runs.h"
 #include "src/passes/transpose_tile.h"
 
 namespace nestor::passes {
@@ -50,49 +51,15 @@ class Finder : public Walker {
   std::unordered_set<Expr, HashExpr, SameExpr> seen_;
 };
 
-class Turner : public Rewriter {
- public:
-  Stmt stmt(const Stmt& s) override {
-    if (s.as<Store>()) {
-      const Stmt turned = turn({s});
-      return turned ? turned : s;
-    }
-    const auto* seq = s.as<Seq>();
-    if (!seq) return children(s);
-    std::vector<Stmt> out, run;
-    bool changed = false;
-    const auto flush = [&] {
-      if (run.empty()) return;
-      if (const Stmt turned = turn(run)) {
-        out.push_back(turned);
-        changed = true;
-      } else {
-        out.insert(out.end(), run.begin(), run.end());
-      }
-      run.clear();
-    };
-    for (const Stmt& inner : seq->stmts) {
-      if (inner.as<Store>()) {
-        run.push_back(inner);
-        continue;
-      }
-      flush();
-      out.push_back(stmt(inner));
-      changed = changed || !out.back().same_as(inner);
-    }
-    flush();
-    return changed ? make::seq(std::move(out)) : s;
-  }
-
+class Turner : public StoreRunRewriter {
  private:
-  // The run with its tiles turned, or null where there are none.
-  static Stmt turn(const std::vector<Stmt>& run) {
+  bool rewrite(const std::vector<Stmt>& run, std::vector<Stmt>& rewritten) override {
     std::vector<Buffer> written;
     for (const Stmt& s : run) written.push_back(s.as<Store>()->buffer);
     Finder finder(written);
     for (const Stmt& s : run) finder.stmt(s);
     const std::vector<Group> loads = groups_of(std::move(finder.found)), stores = stores_of(run);
-    if (loads.empty() && stores.empty()) return {};
+    if (loads.empty() && stores.empty()) return false;
 
     std::vector<Stmt> out;
     std::vector<BufferDecl> decls;
@@ -126,7 +93,8 @@ class Turner : public Rewriter {
     }
     Stmt s = make::seq(std::move(out));
     for (size_t i = decls.size(); i-- > 0;) s = make::alloc(decls[i], std::move(s));
-    return s;
+    rewritten.push_back(std::move(s));
+    return true;
   }
 
   // Of a buffer that the run doesn't read, if all its stores go to different elements of one family: they can

@@ -15,19 +15,8 @@ namespace {
 constexpr int kDeepest = 2;            // conditions: up to four versions of a loop
 constexpr int64_t kMostStores = 1024;  // of one version
 
-std::optional<BinaryOp> opposite(BinaryOp op) {
-  switch (op) {
-    case BinaryOp::lt:
-      return BinaryOp::ge;
-    case BinaryOp::le:
-      return BinaryOp::gt;
-    case BinaryOp::gt:
-      return BinaryOp::le;
-    case BinaryOp::ge:
-      return BinaryOp::lt;
-    default:
-      return std::nullopt;
-  }
+bool is_order(BinaryOp op) {
+  return is_comparison(op) && op != BinaryOp::eq && op != BinaryOp::ne;
 }
 
 // What is bound in the loop, and the conditions in it that don't depend on that.
@@ -48,7 +37,7 @@ struct Conditions : Walker {
     if (const auto* branch = s.as<If>())
       for (const Expr& c : conjuncts(branch->cond)) {
         const auto* b = c.as<Binary>();
-        bool free = b && opposite(b->op) && b->a.type() == Type{} && !has_load(c);
+        bool free = b && is_order(b->op) && b->a.type() == Type{} && !has_load(c);
         for (const Var& v : bound) free = free && !uses_var(c, v);
         if (free) found.push_back(c);
       }
@@ -72,7 +61,7 @@ class Unswitcher : public ScopedRewriter {
     if (c.found.empty() || !c.innermost || c.stores > kMostStores) return loop;
     const Expr condition = c.found.front();
     const auto* b = condition.as<Binary>();
-    const Expr negation = make::binary(*opposite(b->op), b->a, b->b);
+    const Expr negation = make::binary(opposite(b->op), b->a, b->b);
     const auto version = [&](const Expr& holds) {
       return assuming(holds, [&] { return versions(simplify(loop, facts()), depth - 1); });
     };

@@ -1,0 +1,47 @@
+// Rewrites straight-line code: the stores that stand next to each other in a sequence, run by run.
+#pragma once
+
+#include <vector>
+
+#include "nestor/walk.h"
+
+namespace nestor::passes {
+
+class StoreRunRewriter : public Rewriter {
+ public:
+  Stmt stmt(const Stmt& s) override {
+    if (s.as<Store>()) {
+      std::vector<Stmt> out;
+      return rewrite({s}, out) ? make::seq(std::move(out)) : s;
+    }
+    const auto* seq = s.as<Seq>();
+    if (!seq) return children(s);
+    std::vector<Stmt> out, run;
+    bool changed = false;
+    const auto flush = [&] {
+      if (run.empty()) return;
+      if (rewrite(run, out))
+        changed = true;
+      else
+        out.insert(out.end(), run.begin(), run.end());
+      run.clear();
+    };
+    for (const Stmt& inner : seq->stmts) {
+      if (inner.as<Store>()) {
+        run.push_back(inner);
+        continue;
+      }
+      flush();
+      out.push_back(stmt(inner));
+      changed = changed || !out.back().same_as(inner);
+    }
+    flush();
+    return changed ? make::seq(std::move(out)) : s;
+  }
+
+ protected:
+  // Appends what stands for the run; false, and `out` as it was, where it stays as it is.
+  virtual bool rewrite(const std::vector<Stmt>& run, std::vector<Stmt>& out) = 0;
+};
+
+}  // namespace nestor::passes
