@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|sizes|definitions|models|compile|proof|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|sizes|definitions|models|compile|pool|proof|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -59,8 +59,14 @@ proof() {
   "$build/bin/bench_proof_time"
 }
 
+pool() {  # [THREADS] [none|compact|spread]
+  cmake --build "$build" --target bench_pool > "$out/build.log" || { cat "$out/build.log"; exit 1; }
+  echo "== what a parallel loop costs"
+  "$build/bin/bench_pool" "$@"
+}
+
 case $name in
-  cpu | random | sizes | definitions | models | compile | proof) "$name" "$@" ;;
-  all) sizes && definitions && cpu && models && compile && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, sizes, definitions, models, compile, proof and all" >&2; exit 2 ;;
+  cpu | random | sizes | definitions | models | compile | pool | proof) "$name" "$@" ;;
+  all) sizes && definitions && cpu && models && compile && pool && proof ;;
+  *) echo "no benchmark is called $name; there are cpu, random, sizes, definitions, models, compile, pool, proof and all" >&2; exit 2 ;;
 esac

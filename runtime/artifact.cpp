@@ -35,7 +35,7 @@ struct Closer {
 
 class Artifact : public Runnable {
  public:
-  Artifact(const std::string& path, int threads) : path_(path) {
+  Artifact(const std::string& path, int threads, const std::vector<int32_t>& cpus) : path_(path) {
     // A name without a slash would be looked up in the system's directories.
     handle_.reset(dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL));
     if (!handle_) throw UserError("can't load " + path + ": " + dlerror());
@@ -48,6 +48,9 @@ class Artifact : public Runnable {
     destroy_ = symbol<decltype(destroy_)>("_destroy");
     nestor_options options{};
     options.threads = threads;
+    std::vector<int32_t> of_threads;
+    for (size_t i = 0; !cpus.empty() && i < threads_; ++i) of_threads.push_back(cpus[i % cpus.size()]);
+    options.cpus = of_threads.empty() ? nullptr : of_threads.data();
     instance_ = create(&options);
     if (!instance_) throw UserError(path + ": can't get its memory, its threads, or the weights beside it");
   }
@@ -71,6 +74,7 @@ class Artifact : public Runnable {
       name_ = json.at("name").get<std::string>();
       inputs_ = tensors_of(json.at("inputs"));
       outputs_ = tensors_of(json.at("outputs"));
+      threads_ = json.at("threads").get<size_t>();
     } catch (const nlohmann::json::exception& e) {
       throw UserError(path_ + ": its description can't be read: " + e.what());
     }
@@ -83,6 +87,7 @@ class Artifact : public Runnable {
   }
 
   std::string path_, name_;
+  size_t threads_ = 1;  // that it was compiled for
   std::unique_ptr<void, Closer> handle_;
   std::vector<PlanTensor> inputs_, outputs_;
   int32_t (*run_)(nestor_instance*, const void* const*, void* const*) = nullptr;
@@ -92,9 +97,10 @@ class Artifact : public Runnable {
 
 }  // namespace
 
-std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads) {
+std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads,
+                                        const std::vector<int32_t>& cpus) {
   if (!std::filesystem::exists(path)) throw UserError("can't load " + path + ": there is no such file");
-  return std::make_unique<Artifact>(path, threads);
+  return std::make_unique<Artifact>(path, threads, cpus);
 }
 
 }  // namespace nestor

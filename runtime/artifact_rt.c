@@ -65,6 +65,7 @@ static int start_threads(struct nestor_instance* instance, const struct nestor_o
   instance->pool = options->parallel_for
                        ? nestor_pool_from_host(threads, options->parallel_for, options->host)
                        : nestor_pool_create(threads);
+  if (options->cpus && !options->parallel_for) nestor_pool_pin(instance->pool, options->cpus);
   return instance->pool != NULL;
 }
 

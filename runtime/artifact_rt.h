@@ -20,6 +20,7 @@ struct nestor_options {
   void* host;                            /* its first argument */
   const char*
       weights_path; /* of weights beside the object; null: the name it was compiled with, beside the object */
+  const int32_t* cpus; /* where each of the threads stays; null: wherever the system puts it */
 };
 
 /* The emitted <name>_run reads these four by position. */

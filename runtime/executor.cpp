@@ -48,6 +48,11 @@ Executor::~Executor() {
   if (pool_) nestor_pool_destroy(pool_);
 }
 
+void Executor::pin(const std::vector<int32_t>& cpus) {
+  NESTOR_CHECK(static_cast<int>(cpus.size()) >= plan_->threads) << cpus.size() << " CPUs";
+  nestor_pool_pin(pool_, cpus.data());
+}
+
 void Executor::set_timing(bool on) {
   timing_ = on;
   call_ns_.assign(on ? plan_->calls.size() : 0, 0);

@@ -9,6 +9,10 @@
  * it saw and its swap fails. For that order the fields are atomic too: whoever sees a new field sees the
  * closed ticket that was stored before it.
  *
+ * A static split needs no ticket, which stays closed: each worker has a flag that says its part is there to
+ * be taken, by itself or, where it is late, by the caller. Whoever clears the flag runs the part, and the
+ * loop can't end before.
+ *
  * This file is compiled to bitcode for other architectures without their system headers. So it declares the
  * few C library functions it needs, and sleeps on futexes rather than on pthread's mutexes, whose sizes
  * differ by architecture. */
@@ -24,12 +28,12 @@ extern int pthread_create(unsigned long* thread, const void* attributes, void* (
 extern int pthread_join(unsigned long thread, void** result);
 
 #if defined(__x86_64__)
-enum { FUTEX_CALL = 202 };
+enum { FUTEX_CALL = 202, SET_AFFINITY_CALL = 203 };
 static void relax(void) {
   __builtin_ia32_pause();
 }
 #elif defined(__aarch64__)
-enum { FUTEX_CALL = 98 };
+enum { FUTEX_CALL = 98, SET_AFFINITY_CALL = 122 };
 static void relax(void) {
   __asm__ volatile("yield");
 }
@@ -42,13 +46,16 @@ enum {
   FUTEX_WAKE_PRIVATE = 129,
   SPINS = 200,           /* of relax(): 3 to 8 microseconds */
   CHUNKS_PER_THREAD = 4, /* evens out threads that are slowed by others */
-  MAX_THREADS = 1024
+  MAX_THREADS = 1024,
+  MAX_CPUS = 4096
 };
 
 struct worker {
   struct nestor_pool* pool;
   unsigned long thread;
   int32_t id;
+  int32_t cpu;           /* where it stays, or -1 */
+  _Atomic uint32_t part; /* of a static split: 1 until someone takes it */
 };
 
 struct nestor_pool {
@@ -95,33 +102,52 @@ static void release(_Atomic uint32_t* lock) {
   if (atomic_exchange(lock, 0) == 2) wake(lock, 1);
 }
 
-/* Takes chunks of the current loop until there are none. */
+static void run_chunk(struct nestor_pool* p, uint32_t chunk, int32_t worker) {
+  const uint32_t chunks = atomic_load_explicit(&p->chunks, memory_order_acquire);
+  const int64_t n = atomic_load_explicit(&p->n, memory_order_acquire);
+  const nestor_task fn = atomic_load_explicit(&p->fn, memory_order_acquire);
+  void* const ctx = atomic_load_explicit(&p->ctx, memory_order_acquire);
+  const int64_t share = n / chunks, extra = n % chunks; /* the first `extra` chunks have one more */
+  const int64_t begin = chunk * share + (chunk < extra ? chunk : extra);
+  const int64_t end = begin + share + (chunk < extra);
+  fn(ctx, begin, end, worker);
+  if (atomic_fetch_sub(&p->unfinished, 1) == 1 && atomic_load(&p->caller_sleeps)) wake(&p->unfinished, 1);
+}
+
+/* Takes chunks of the current loop until there are none. Once a chunk is ours the loop can't end, so its
+ * fields stay. */
 static void work(struct nestor_pool* p, int32_t id) {
   uint64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
   for (;;) {
     const uint32_t chunk = (uint32_t)ticket;
-    const uint32_t chunks = atomic_load_explicit(&p->chunks, memory_order_acquire);
-    const int64_t n = atomic_load_explicit(&p->n, memory_order_acquire);
-    const nestor_task fn = atomic_load_explicit(&p->fn, memory_order_acquire);
-    void* const ctx = atomic_load_explicit(&p->ctx, memory_order_acquire);
-    if (chunk >= chunks) return;
+    if (chunk >= atomic_load_explicit(&p->chunks, memory_order_acquire)) return;
     if (!atomic_compare_exchange_strong(&p->ticket, &ticket, ticket + 1)) continue;
     ++ticket;
-    const int64_t share = n / chunks, extra = n % chunks; /* the first `extra` chunks have one more */
-    const int64_t begin = chunk * share + (chunk < extra ? chunk : extra);
-    const int64_t end = begin + share + (chunk < extra);
-    fn(ctx, begin, end, id);
-    if (atomic_fetch_sub(&p->unfinished, 1) == 1 && atomic_load(&p->caller_sleeps)) wake(&p->unfinished, 1);
+    run_chunk(p, chunk, id);
   }
 }
 
+static void take_part(struct nestor_pool* p, int32_t part, int32_t worker) {
+  if (atomic_exchange(&p->workers[part - 1].part, 0)) run_chunk(p, (uint32_t)part, worker);
+}
+
+int nestor_pin_thread(int32_t cpu) {
+  unsigned long mask[MAX_CPUS / (8 * sizeof(unsigned long))] = {0};
+  const unsigned long bits = 8 * sizeof(unsigned long);
+  if (cpu < 0 || cpu >= MAX_CPUS) return -1;
+  mask[(unsigned long)cpu / bits] = 1ul << (unsigned long)cpu % bits;
+  return syscall(SET_AFFINITY_CALL, 0, sizeof mask, mask) < 0 ? -1 : 0;
+}
+
 static void* run_worker(void* arg) {
-  const struct worker* self = arg;
+  struct worker* self = arg;
   struct nestor_pool* p = self->pool;
   inside_loop = 1;
+  if (self->cpu >= 0) nestor_pin_thread(self->cpu); /* where it can't be, the system goes on choosing */
   for (;;) {
     const uint32_t seen = atomic_load(&p->bell);
     if (atomic_load(&p->stop)) return NULL;
+    take_part(p, self->id, self->id);
     work(p, self->id);
     for (int i = 0; i < SPINS && atomic_load_explicit(&p->bell, memory_order_relaxed) == seen; ++i) relax();
     if (atomic_load(&p->bell) != seen) continue;
@@ -163,7 +189,16 @@ struct nestor_pool* nestor_pool_create(int32_t threads) {
   atomic_init(&p->bell, 0);
   atomic_init(&p->sleepers, 0);
   atomic_init(&p->stop, 0);
+  for (int32_t i = 0; i < threads - 1; ++i) {
+    p->workers[i].cpu = -1;
+    atomic_init(&p->workers[i].part, 0);
+  }
   return p;
+}
+
+void nestor_pool_pin(struct nestor_pool* p, const int32_t* cpus) {
+  if (!p) return;
+  for (int32_t i = 1; i < p->threads; ++i) p->workers[i - 1].cpu = cpus[i];
 }
 
 struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_for run, void* host) {
@@ -212,39 +247,70 @@ static void run_for_host(void* arg, int64_t begin, int64_t end, int32_t worker) 
   inside_loop = before;
 }
 
-void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
-  if (n <= 0) return;
+/* Where no thread of ours is to share the loop: 1, and it has run. */
+static int run_elsewhere(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
+  if (n <= 0) return 1;
   if (!p || p->threads == 1 || n == 1 || inside_loop) {
     fn(ctx, 0, n, 0);
-    return;
+    return 1;
   }
-  if (p->host_run) {
-    struct host_call call = {fn, ctx};
-    p->host_run(p->host, n, run_for_host, &call);
-    return;
-  }
-  acquire(&p->lock);
-  if (!p->tried) start_workers(p);
-  const int64_t most = (int64_t)p->threads * CHUNKS_PER_THREAD;
-  const uint32_t chunks = (uint32_t)(n < most ? n : most);
+  if (!p->host_run) return 0;
+  struct host_call call = {fn, ctx};
+  p->host_run(p->host, n, run_for_host, &call);
+  return 1;
+}
+
+/* The loop's fields, its ticket closed: no chunk has this number. Gives the loop's number. */
+static uint64_t announce(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx, uint32_t chunks) {
   const uint64_t loop = (atomic_load_explicit(&p->ticket, memory_order_relaxed) >> 32) + 1;
-  atomic_store(&p->ticket, loop << 32 | UINT32_MAX); /* closed: no chunk has this number */
+  atomic_store(&p->ticket, loop << 32 | UINT32_MAX);
   atomic_store_explicit(&p->chunks, chunks, memory_order_release);
   atomic_store_explicit(&p->n, n, memory_order_release);
   atomic_store_explicit(&p->fn, fn, memory_order_release);
   atomic_store_explicit(&p->ctx, ctx, memory_order_release);
   atomic_store(&p->unfinished, chunks);
-  atomic_store(&p->ticket, (loop + 1) << 32);
-  ring(p, (int)(chunks - 1));
+  return loop;
+}
 
-  inside_loop = 1;
-  work(p, 0);
-  inside_loop = 0;
+static void wait_for_all(struct nestor_pool* p) {
   for (int i = 0; i < SPINS && atomic_load_explicit(&p->unfinished, memory_order_acquire); ++i) relax();
   for (uint32_t left = atomic_load(&p->unfinished); left; left = atomic_load(&p->unfinished)) {
     atomic_store(&p->caller_sleeps, 1);
     sleep_on(&p->unfinished, left);
     atomic_store(&p->caller_sleeps, 0);
   }
+}
+
+void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
+  if (run_elsewhere(p, n, fn, ctx)) return;
+  acquire(&p->lock);
+  if (!p->tried) start_workers(p);
+  const int64_t most = (int64_t)p->threads * CHUNKS_PER_THREAD;
+  const uint32_t chunks = (uint32_t)(n < most ? n : most);
+  const uint64_t loop = announce(p, n, fn, ctx, chunks);
+  atomic_store(&p->ticket, (loop + 1) << 32);
+  ring(p, (int)(chunks - 1));
+
+  inside_loop = 1;
+  work(p, 0);
+  inside_loop = 0;
+  wait_for_all(p);
+  release(&p->lock);
+}
+
+void nestor_parallel_static(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
+  if (run_elsewhere(p, n, fn, ctx)) return;
+  acquire(&p->lock);
+  if (!p->tried) start_workers(p);
+  const int32_t threads = p->started + 1, parts = n < threads ? (int32_t)n : threads;
+  announce(p, n, fn, ctx, (uint32_t)parts);
+  for (int32_t i = 1; i < parts; ++i) atomic_store(&p->workers[i - 1].part, 1);
+  ring(p, p->started);
+
+  inside_loop = 1;
+  run_chunk(p, 0, 0);
+  for (int32_t i = 1; i < parts; ++i) take_part(p, i, 0);
+  inside_loop = 0;
+  wait_for_all(p);
   release(&p->lock);
 }

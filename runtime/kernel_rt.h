@@ -26,9 +26,20 @@ struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_
 void nestor_pool_destroy(struct nestor_pool* pool);          /* null is fine; no loop may be running */
 int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
 
+/* Worker i stays on CPU cpus[i] of the system's numbering, for i in 1 .. threads-1; cpus[0] is for the
+ * caller, which isn't touched (nestor_pin_thread). Before the pool's first loop; nothing for a host's. */
+void nestor_pool_pin(struct nestor_pool* pool, const int32_t* cpus);
+int nestor_pin_thread(int32_t cpu); /* the calling thread; 0, or -1 where that can't be */
+
 /* Returns when all of [0, n) has run. A null pool runs fn(ctx, 0, n, 0), and so does a call from inside a
- * loop. Two threads may use one pool: their loops run one after the other. */
+ * loop. Two threads may use one pool: their loops run one after the other. Whoever is free takes the next few
+ * iterations. */
 void nestor_parallel_for(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx);
+
+/* The same, in as many equal parts as there are threads, the i-th for worker i: from loop to loop a thread
+ * meets the data that lie in its caches, or in its memory. A part whose worker is late is done by the caller.
+ */
+void nestor_parallel_static(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx);
 
 #ifdef __cplusplus
 }

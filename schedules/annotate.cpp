@@ -44,20 +44,23 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive annotate_row() {
-  return {"annotate",
-          "",
-          {{ArgKind::target, "T.i | T"}},
-          {{"*", "VALUE",
-            "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores "
-            "of whole "
-            "aligned vectors then bypass the caches; `peel=1` of a loop, whose first and last iterations "
-            "become loops of "
-            "their own where conditions inside hold only between them"}},
-          "A loop or block carries a value under a key, for lowering or the tuner to read.",
-          {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
-          {examples::kGrid, "annotate Y.i prefer=2"},
-          run,
-          true};
+  return {
+      "annotate",
+      "",
+      {{ArgKind::target, "T.i | T"}},
+      {{"*", "VALUE",
+        "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores "
+        "of whole "
+        "aligned vectors then bypass the caches; `peel=1` of a loop, whose first and last iterations "
+        "become loops of "
+        "their own where conditions inside hold only between them; `split=static` of a parallel loop, of "
+        "which "
+        "each thread then runs one part, the same in every run, where otherwise whoever is free takes some"}},
+      "A loop or block carries a value under a key, for lowering or the tuner to read.",
+      {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
+      {examples::kGrid, "annotate Y.i prefer=2"},
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

@@ -1,8 +1,8 @@
 // Are untuned kernels as fast as the libraries'? Every work of a list, on one thread or several, beside
 // oneDNN and OpenBLAS on the same data, with the FMA peak and the copy bandwidth of this very process:
 //
-//   bench_cpu [--works=FILE] [--threads=N] [--target=NAME] [--seconds=S] [Google Benchmark's flags:
-//   --benchmark_filter, --benchmark_out ...]
+//   bench_cpu [--works=FILE] [--threads=N] [--target=NAME] [--pin=compact|spread] [--seconds=S]
+//   [Google Benchmark's flags: --benchmark_filter, --benchmark_out ...]
 //
 // With several threads our own code for one thread is a contestant too: `x 1 thread` is what the others
 // bring. With a target that has narrower vectors than this machine the peak is that of its vectors, and the
@@ -31,6 +31,7 @@
 #include "nestor/layout.h"
 #include "nestor/library.h"
 #include "nestor/measure.h"
+#include "nestor/pinning.h"
 
 namespace nestor::bench {
 
@@ -38,7 +39,7 @@ namespace {
 
 struct Settings {
   std::string works = NESTOR_SOURCE_DIR "/bench/cpu/works.txt";
-  std::string target = "native";
+  std::string target = "native", pin = "none";
   int threads = 1;
   double seconds = 1;
 };
@@ -93,6 +94,8 @@ Ours make_ours(const Problem& p, const Settings& settings, int threads) {
     });
   }
   ours.executor = make_executor(model);
+  if (const auto cpus = cpus_for(threads, parse_pinning(settings.pin)); !cpus.empty())
+    ours.executor->pin(cpus);
   const auto blocked = [&](ValueId v) { return model.partition.blocked.count(v) > 0; };
   const int64_t block = model.partition.channel_block;
   for (size_t i = 0; i < p.inputs.size(); ++i) {
@@ -310,6 +313,8 @@ Settings read_flags(int& argc, char** argv) {
       s.threads = std::stoi(v);
     else if (const char* v = value("--target="))
       s.target = v;
+    else if (const char* v = value("--pin="))
+      s.pin = v;
     else if (const char* v = value("--seconds="))
       s.seconds = std::stod(v);
     else
@@ -322,6 +327,7 @@ Settings read_flags(int& argc, char** argv) {
 int run_all(int argc, char** argv) try {
   const Settings settings = read_flags(argc, argv);
   require_runs_here(parse_target(settings.target));
+  if (const auto cpus = cpus_for(1, parse_pinning(settings.pin)); !cpus.empty()) pin_thread(cpus[0]);
   for (const Work& w : read_works(settings.works))
     benchmark::RegisterBenchmark(w.name.c_str(),
                                  [w, settings](benchmark::State& s) { run_work(s, w, settings); })

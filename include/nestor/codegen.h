@@ -7,7 +7,8 @@
 //  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries, then
 //  one slice per
 //    worker for temporaries inside parallel loops.
-//  - pool: for parallel loops, `nestor_parallel_for` of runtime/kernel_rt.h; null runs serially.
+//  - pool: for parallel loops, `nestor_parallel_for` and `_static` of runtime/kernel_rt.h; null runs
+//  serially.
 //  - returns 0.
 #pragma once
 

@@ -121,6 +121,10 @@ class Executor : public Runnable {
   const std::vector<PlanTensor>& outputs() const override { return plan_->outputs; }
   void run_raw(const void* const* inputs, void* const* outputs) override;
 
+  // Threads stay on these CPUs, one for each; the first is the caller's, which isn't touched. Before the
+  // first run.
+  void pin(const std::vector<int32_t>& cpus);
+
   const Plan& plan() const { return *plan_; }
   // With timing on, run_raw adds each call's nanoseconds to call_ns() (one entry per plan call).
   void set_timing(bool on);
@@ -137,7 +141,9 @@ class Executor : public Runnable {
 };
 
 // A shared object made by `nestor compile`. threads: 0 for as many as it was compiled for, and never more
-// than that. Throws UserError where the file is missing, no artifact, or made by another version.
-std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads = 0);
+// than that. cpus: as for Executor::pin, in turn where there are more threads; may be empty. Throws UserError
+// where the file is missing, no artifact, or made by another version.
+std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads = 0,
+                                        const std::vector<int32_t>& cpus = {});
 
 }  // namespace nestor

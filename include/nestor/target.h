@@ -12,7 +12,8 @@ enum class TargetKind : uint8_t { cpu, cuda };
 
 struct Target {
   TargetKind kind = TargetKind::cpu;
-  std::string name;           // as given: "native", "x86-64-v3", "x86-64-v4", "aarch64", "cuda:sm_80", ...
+  std::string
+      name;  // as given: "native", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "cuda:sm_80", ...
   std::string triple;         // LLVM target triple (cpu)
   std::string cpu;            // LLVM CPU name, "znver5"
   std::string features;       // LLVM feature string; names every feature that code for it may use
@@ -20,8 +21,13 @@ struct Target {
   int vector_registers = 32;  // count of them
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   int cores = 1;
-  std::string sm;  // "sm_80" (cuda)
+  double parallel_us = 20;  // work from which on default schedules share it among threads
+  std::string sm;           // "sm_80" (cuda)
 
+  bool has_feature(const std::string& feature) const {  // "fma": whether `features` has +fma
+    return ("," + features + ",").find(",+" + feature + ",") != std::string::npos;
+  }
+  bool has_fma() const { return arch() != "x86_64" || has_feature("fma"); }
   int lanes(int bytes_per_element) const { return vector_bits / 8 / bytes_per_element; }
   std::string arch() const { return triple.substr(0, triple.find('-')); }  // "x86_64", "aarch64" (cpu)
 };

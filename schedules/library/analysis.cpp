@@ -77,6 +77,8 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     out.strides.assign(shape.size(), 1);
     for (size_t d = shape.size(); d-- > 1;)
       out.strides[d - 1] = out.strides[d] * as_int(shape[d]).value_or(1);
+    out.elements = 1;
+    for (const Expr& e : shape) out.elements *= as_int(e).value_or(1);
     if (a.write) {
       info.output = a.buffer;
       info.output_is_param = p != nullptr;

@@ -23,6 +23,7 @@ struct Access {
   bool write = false, read = false, constant = false;  // constant: a `const` parameter, free to be laid out
   std::vector<Expr> indices;
   std::vector<int64_t> strides;  // row major, of the buffer
+  int64_t elements = 0;          // of the buffer
 
   bool uses(const Iter& i) const;
   // Elements between neighbours along i; nullopt where that isn't constant.

@@ -78,7 +78,7 @@ void plan_safe(Schedule& s, const Target& target) {
       s = tried;
     } catch (const ScheduleError&) {
     }
-    if (b.reduction)
+    if (b.reduction && library::microseconds_of(b, target) >= target.parallel_us)
       for (const library::Iter* i : b.spatial())
         if (i->extent > 1 && !i->loop.empty() && s.try_step("parallel " + b.name + "." + i->loop)) break;
   }

@@ -29,7 +29,6 @@ constexpr int64_t kPanelBytes =
     8 << 10;  // of results, beside the rows that stream through the first-level cache
 constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kUnrolledRow = 16;
-constexpr int64_t kSmallestJob = 2048;
 
 // Every read moves with every iterator, each index with one at most: no element is read twice.
 bool reads_once(const BlockInfo& b) {
@@ -74,27 +73,10 @@ struct Fold {
   const Target& target;
   int64_t lanes;
 
-  bool many() const {
-    int64_t elements = 1;
-    for (const Iter& i : b.iters) elements *= i.extent;
-    return elements >= kSmallestJob;
-  }
-
-  // Loops `outer`, all of them, or else the loop `tiles` run in parallel.
-  void parallel(const std::vector<std::string>& outer, const std::string& tiles) const {
-    if (!many()) return;
-    int64_t iterations = 1;
-    for (const std::string& l : outer) iterations *= extent_of(s, block, l);
-    std::string loop = tiles;
-    if (iterations > 1 || tiles.empty()) {
-      if (iterations < 2) return;
-      loop = outer.front();
-      if (outer.size() > 1) {
-        s(fmt::format("g = fuse {} ({})", block, join(outer)));
-        loop = "g";
-      }
-    }
-    s(fmt::format("parallel {}.{}", block, loop));
+  // Some of the loops `outer`, or of the loop `tiles` inside of them.
+  void parallel(std::vector<std::string> outer, const std::string& tiles) const {
+    if (!tiles.empty()) outer.push_back(tiles);
+    share_loops(s, block, outer, microseconds_of(b, target), target);
   }
 
   // The epilogue's loop inside `loop`, vectorized where it is long.

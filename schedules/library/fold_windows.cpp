@@ -22,7 +22,6 @@ using schedules::join;
 
 constexpr int64_t kMostTaps = 32;   // that are unrolled
 constexpr int64_t kWidestStep = 4;  // between windows, in elements: beyond, lanes are gathered
-constexpr int64_t kSmallestJob = 2048;
 
 // The only read of the block, if its indices slide: an S and an R iterator in one of them.
 const Access* window_of(const BlockInfo& b) {
@@ -61,7 +60,7 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
       *std::find_if(b.accesses.begin(), b.accesses.end(), [](const Access& a) { return a.write; });
   const Iter* x = nullptr;
   std::vector<std::string> outer, order;
-  int64_t outside = 1, taps = 1;
+  int64_t taps = 1;
   for (const Iter& i : b.iters) {
     if (i.loop.empty()) return false;
     const int64_t step = read->stride(i).value_or(0);
@@ -69,10 +68,7 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
   }
   if (!x) return false;
   for (const Iter* i : b.spatial())
-    if (i != x) {
-      outer.push_back(i->loop);
-      outside *= i->extent;
-    }
+    if (i != x) outer.push_back(i->loop);
   const std::string padding = padding_of(s.func(), *read);
   if (!padding.empty()) s("compute_inline " + padding);
 
@@ -114,13 +110,8 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
   for (const Iter* i : b.spatial())
     if (i != x && !padding.empty() && i->loop == outer.back() && outer.size() > 1)
       s(fmt::format("annotate {}.{} peel=1", block, i->loop));
-  if (outside * x->extent * taps < kSmallestJob || outside < 2) return true;
-  std::string loop = outer.front();
-  if (outer.size() > 1 && padding.empty() && extent_of(s, block, loop) < 4 * target.cores) {
-    s(fmt::format("g = fuse {} ({})", block, join(outer)));
-    loop = "g";
-  }
-  s(fmt::format("parallel {}.{}", block, loop));
+  if (!padding.empty() && outer.size() > 1) outer.pop_back();  // peeled: it stays a loop of its own
+  share_loops(s, block, outer, microseconds_of(b, target), target);
   return true;
 }
 

@@ -62,6 +62,8 @@ void join_rows(Schedule& s, const Target& target) {
   std::vector<std::string> names = block_names(s.func());
   const BlockInfo root = analyze(s.func(), names.back());
   std::vector<std::string> rows = row_loops(s.func(), root);
+  double microseconds = 0;
+  for (const std::string& name : names) microseconds += microseconds_of(analyze(s.func(), name), target);
   if (!rows.empty()) {
     std::string order;
     for (const std::string& r : rows) order += r + " ";
@@ -95,11 +97,7 @@ void join_rows(Schedule& s, const Target& target) {
       if (s.try_step(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, l.name))) break;
     vectorize_reduction(s, name);
   }
-  for (const std::string& r : rows)
-    if (extent_of(s, root.name, r) > 1) {
-      s.try_step(fmt::format("parallel {}.{}", root.name, r));
-      break;
-    }
+  share_loops(s, root.name, rows, microseconds, target);
 }
 
 }  // namespace nestor::library

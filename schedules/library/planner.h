@@ -60,6 +60,14 @@ std::string accumulate_locally(Schedule& s, const BlockInfo& b, const std::strin
 // Lowering can keep what is `local` in registers: no index of it moves with a loop that stays a loop.
 bool accumulators_fit(const PrimFunc& f);
 
+// The least that the block takes on one core of the target, whatever its schedule.
+double microseconds_of(const BlockInfo& b, const Target& target);
+
+// Some of `loops`, spatial ones of the block that stand directly inside each other, become one parallel loop,
+// where the work of `microseconds` is worth it.
+void share_loops(Schedule& s, const std::string& block, std::vector<std::string> loops, double microseconds,
+                 const Target& target);
+
 // The loop of `block` named so, or its extent -1.
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop);
 

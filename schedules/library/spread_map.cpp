@@ -9,8 +9,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kVectors = 4;         // of a tile: independent work in flight
-constexpr int64_t kSmallestJob = 2048;  // elements: below, threads cost more than they bring
+constexpr int64_t kVectors = 4;  // of a tile: independent work in flight
 
 // The iterator along which most accesses are next to each other, the store above all.
 const Iter* choose_lanes(const BlockInfo& b) {
@@ -55,8 +54,6 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   if (turn_map(s, block, target)) return;
   const BlockInfo b = analyze(s.func(), block);
   const Iter* lanes_iter = choose_lanes(b);
-  int64_t elements = 1;
-  for (const Iter& i : b.iters) elements *= i.extent;
   std::string lanes;
   if (lanes_iter) {
     lanes = lanes_iter->loop;
@@ -77,23 +74,10 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     if (wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target)))
       s(fmt::format("annotate {} streaming=1", block));
   }
-  if (elements < kSmallestJob) return;
-  // Outer loops that aren't cut by a ragged tile become one parallel loop.
-  std::string fused;
-  int count = 0;
-  int64_t iterations = 1;
-  for (const LoopInfo& l : loops_of(s.func(), block)) {
-    if (l.name == lanes || (lanes_iter && l.name == lanes_iter->loop + "0")) break;
-    fused += (count++ ? " " : "") + l.name;
-    iterations *= l.extent;
-  }
-  if (iterations > 1) {
-    const std::string loop = count > 1 ? "g" : fused;
-    if (count > 1) s(fmt::format("g = fuse {} ({})", block, fused));
-    s(fmt::format("parallel {}.{}", block, loop));
-  } else if (lanes_iter && extent_of(s, block, lanes_iter->loop + "0") > 1) {
-    s(fmt::format("parallel {}.{}0", block, lanes_iter->loop));
-  }
+  std::vector<std::string> outer;
+  for (const LoopInfo& l : loops_of(s.func(), block))
+    if (l.name != lanes) outer.push_back(l.name);
+  share_loops(s, block, outer, microseconds_of(b, target), target);
 }
 
 }  // namespace nestor::library

@@ -142,24 +142,6 @@ std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
   return "";
 }
 
-// The loops outside run in parallel: the outermost that has iterations to share, fused with those behind it
-// until there are enough to be shared evenly. A ragged tile's loop can't be fused.
-void parallel_outer(Schedule& s, const std::string& block, const std::vector<std::string>& outer) {
-  constexpr int64_t kEnough = 8;
-  size_t first = 0;
-  while (first < outer.size() && extent_of(s, block, outer[first]) <= 1) ++first;
-  if (first == outer.size()) return;
-  std::string loop = outer[first];
-  int64_t iterations = extent_of(s, block, loop);
-  std::string fused = loop;
-  for (size_t next = first + 1; next < outer.size() && iterations < kEnough; ++next) {
-    fused += " " + outer[next];
-    iterations *= extent_of(s, block, outer[next]);
-  }
-  if (fused != loop && s.try_step(fmt::format("g = fuse {} ({})", block, fused))) loop = "g";
-  s(fmt::format("parallel {}.{}", block, loop));
-}
-
 // As the block has them, but unrolled taps not innermost: the loop around the tile must stay a loop, since
 // several steps of it in straight-line code don't fit the registers.
 std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps) {
@@ -257,7 +239,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, words.reduced.front()));
   for (const std::string& tap : taps) s(fmt::format("unroll {}.{}", block, tap));
   if (!t.vector && !t.row) vectorize_reduction(s, block);
-  parallel_outer(s, block, outer);
+  share_loops(s, block, outer, microseconds_of(b, target), target);
   // Last, since a map's decisions may have the names of the tile's.
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }

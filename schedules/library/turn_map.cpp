@@ -32,7 +32,6 @@ constexpr int64_t kLine = 64, kPage = 4096, kWays = 12;
 constexpr int64_t kLongestSide = 16;  // of a square in registers
 constexpr int64_t kInterleaved = 4;  // up to this many columns without gaps are told apart from whole vectors
 constexpr int64_t kPanel = 1024;     // rows read in turn: well within the second level of address translation
-constexpr int64_t kSmallestJob = 2048;
 
 int64_t side_of(const BlockInfo& b) {
   return std::min<int64_t>(kLongestSide, kLine / bytes_of(b.output->type.dtype));
@@ -160,19 +159,10 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   s(fmt::format("vectorize {}.{}", block, columns));
   if (streaming) s(fmt::format("annotate {} streaming=1", block));
 
-  int64_t elements = 1;
-  for (const Iter& i : b.iters) elements *= i.extent;
-  if (elements < kSmallestJob) return true;
-  int64_t outer_iterations = elements / t.lanes->extent / t.rows->extent;
-  std::string loop = row_tiles.empty() ? lane_tiles : row_tiles;
-  if (outer_iterations > 1) {
-    loop = outer.substr(0, outer.size() - 1);
-    if (loop.find(' ') != std::string::npos) {
-      s(fmt::format("g = fuse {} ({})", block, loop));
-      loop = "g";
-    }
-  }
-  if (!loop.empty()) s(fmt::format("parallel {}.{}", block, loop));
+  std::vector<std::string> outside;
+  for (const LoopInfo& loop : loops_of(s.func(), block))
+    if (loop.name != rows && loop.name != columns) outside.push_back(loop.name);
+  share_loops(s, block, outside, microseconds_of(b, target), target);
   return true;
 }
 

@@ -7,6 +7,7 @@
 
 #include "nestor/flops.h"
 #include "nestor/measure.h"
+#include "nestor/pinning.h"
 #include "src/cli/common.h"
 #include "src/cli/timing.h"
 
@@ -36,18 +37,20 @@ void bind(Entry& e) {
   }
 }
 
-Entry make_entry(const BenchVerb& v, const std::string& schedule) {
+Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vector<int32_t>& cpus) {
   Entry e;
   e.schedule = schedule;
   const auto start = std::chrono::steady_clock::now();
   if (is_artifact(v.common.model)) {
-    e.runnable = load_artifact(v.common.model, v.common.threads);
+    e.runnable = load_artifact(v.common.model, v.common.threads, cpus);
   } else {
     const CompiledModel model = compile_model(v.common.model, compile_options(v.common, schedule));
     for (const KernelCall& c : model.partition.calls) {
       e.flops += flops_of(model.partition.funcs[static_cast<size_t>(c.func)]);
     }
-    e.runnable = make_executor(model);
+    auto executor = make_executor(model);
+    if (!cpus.empty()) executor->pin(cpus);
+    e.runnable = std::move(executor);
   }
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bind(e);
@@ -90,7 +93,9 @@ int run(const BenchVerb& v) {
   const Target target = target_of(v.common);
   const int threads = threads_of(v.common, target);
   std::vector<Entry> entries;
-  for (const std::string& s : schedules) entries.push_back(make_entry(v, s));
+  const std::vector<int32_t> cpus = cpus_for(threads, parse_pinning(v.pin));
+  if (!cpus.empty()) pin_thread(cpus[0]);
+  for (const std::string& s : schedules) entries.push_back(make_entry(v, s, cpus));
 
   const double peak_before = measure_fma_peak_gflops(50, target);
   std::vector<std::function<void()>> calls;

@@ -19,7 +19,7 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("MODEL", o.model, help)->required();
   app->add_option("--dim", o.dims, "value of a symbolic dimension, NAME=VALUE");
   app->add_option("--op", o.ops, "a .nest file with operators of your own");
-  app->add_option("--target", o.target, "native, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...")
+  app->add_option("--target", o.target, "native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...")
       ->capture_default_str();
   app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
@@ -94,6 +94,10 @@ void add_verbs(CLI::App& app, int& code) {
     add_schedule(a, v.schedules, v.common, "naive, default, tuned or a .sched file; several are interleaved");
     a->add_flag("--per-func", v.per_func, "time each function");
     a->add_option("--seconds", v.seconds, "of measuring, per schedule")->capture_default_str();
+    a->add_option("--pin", v.pin,
+                  "threads stay on a core each: compact (neighbours) or spread (memory nodes in turn)")
+        ->check(CLI::IsMember({"none", "compact", "spread"}))
+        ->capture_default_str();
   });
   add_verb<VerifyVerb>(
       app, code, "verify", "compare with the oracle, or with given outputs", [](CLI::App* a, VerifyVerb& v) {

@@ -61,7 +61,8 @@ struct BenchVerb {
   ModelOptions common;
   std::vector<std::string> schedules;  // naive | default | tuned | FILE.sched, interleaved in one run
   bool per_func = false;
-  double seconds = 1.0;  // of measuring per schedule
+  double seconds = 1.0;      // of measuring per schedule
+  std::string pin = "none";  // where threads stay: none, compact, spread
 };
 
 struct VerifyVerb {

@@ -113,6 +113,8 @@ struct {name}_options {{
   void (*parallel_for)(void* host, int64_t n, {name}_task task, void* ctx);
   void* host;               /* parallel_for's first argument */
   const char* weights_path; /* where weights lie beside the object: their file; NULL: in the object's directory */
+  /* A CPU for each thread, where it stays; the first is the caller's, which isn't touched. NULL: the system chooses. */
+  const int32_t* cpus;
 }};
 
 struct {name}* {name}_create(const struct {name}_options* options); /* NULL for defaults; returns NULL on failure */

@@ -333,7 +333,10 @@ void Emitter::parallel(const Stmt& s, const For& f) {
   llvm::Function* task = outline(s, f, captures, frame);
   llvm::Type* ptr = b_.getPtrTy();
   auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, b_.getInt64Ty(), ptr, ptr}, false);
-  llvm::FunctionCallee run = k_.module.getOrInsertFunction("nestor_parallel_for", type);
+  const auto split = f.annotations.find("split");
+  const bool is_static = split != f.annotations.end() && split->second == Annotation("static");
+  llvm::FunctionCallee run =
+      k_.module.getOrInsertFunction(is_static ? "nestor_parallel_static" : "nestor_parallel_for", type);
   b_.CreateCall(run, {pool_, expr_.emit(f.extent), task, memory});
 }
 
@@ -381,7 +384,22 @@ llvm::Function* Emitter::outline(const Stmt& s, const For& f, const Captures& ca
 
 }  // namespace
 
+// LLVM would call functions that no library here has.
+void require_half(const PrimFunc& func, const Target& target) {
+  if (target.arch() != "x86_64" || target.has_feature("f16c")) return;
+  bool used = false;
+  for (const auto& [buffer, decl] : declarations(func)) used = used || buffer->type.dtype == DType::f16;
+  for_each_expr(func.body, [&](const Expr& e) { used = used || e.dtype() == DType::f16; });
+  if (used)
+    throw UserError(Diagnostic{"function " + func.name + " computes with f16, for which " + target.name +
+                                   " has no conversions (F16C)",
+                               {},
+                               {},
+                               "use f32 or bf16, or --target x86-64-v3"});
+}
+
 void emit_function(const PrimFunc& func, const Target& target, llvm::Module& module, LineTable* lines) {
+  require_half(func, target);
   if (!func.dims.empty())
     throw UserError("function " + func.name +
                     " has symbolic dimensions; give them values before compiling it");

@@ -20,7 +20,7 @@ double seconds_since(Clock::time_point start) {
 }
 
 // out[chain] = x * y added up `steps` times, starting from x.
-PrimFunc fma_chains(int chains, int64_t steps, int lanes) {
+PrimFunc fma_chains(int chains, int64_t steps, int lanes, bool fma) {
   const Type vector{DType::f32, lanes};
   const Buffer x = make_buffer("X", {DType::f32}), out = make_buffer("Y", {DType::f32});
   const Buffer acc = make_buffer("A", vector);
@@ -28,8 +28,9 @@ PrimFunc fma_chains(int chains, int64_t steps, int lanes) {
   std::vector<Stmt> begin, step, end;
   for (int c = 0; c < chains; ++c) {
     begin.push_back(make::store(acc, {c}, at(x, c)));
+    const Expr sum = make::load(acc, {c}), factor = at(x, 0), term = at(x, lanes);
     step.push_back(
-        make::store(acc, {c}, make::call(Intrinsic::fma, {make::load(acc, {c}), at(x, 0), at(x, lanes)})));
+        make::store(acc, {c}, fma ? make::call(Intrinsic::fma, {sum, factor, term}) : sum * factor + term));
     end.push_back(make::store(out, {make::ramp(c * lanes, 1, lanes)}, make::load(acc, {c})));
   }
   const Stmt body =
@@ -48,7 +49,7 @@ double measure_fma_peak_gflops(double ms, const Target& target) {
   const int lanes = target.lanes(4), chains = target.vector_registers >= 32 ? 24 : 12;
   const int64_t steps =
       4000;  // 20 to 50 microseconds: shorter than a scheduler's slice, longer than a clock's tick
-  const auto module = JitModule::compile({fma_chains(chains, steps, lanes)}, target);
+  const auto module = JitModule::compile({fma_chains(chains, steps, lanes, target.has_fma())}, target);
   const KernelFn run = module->lookup("fma_chains");
   Tensor x(DType::f32, {chains * lanes}), y(DType::f32, {chains * lanes});
   for (int64_t i = 0; i < x.size(); ++i) x.set(i, 0.5);  // a fixed point: a*0.5 + 0.5 stays normal

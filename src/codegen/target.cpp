@@ -17,10 +17,9 @@ namespace nestor {
 
 namespace {
 
-constexpr const char* kV3 =
-    "+cmov,+cx8,+cx16,+fxsr,+mmx,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+sahf,+avx,+avx2,+bmi,+bmi2,"
-    "+f16c,"
-    "+fma,+lzcnt,+movbe,+xsave";
+constexpr const char* kV2 =
+    "+cmov,+cx8,+cx16,+fxsr,+mmx,+sse,+sse2,+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+sahf";
+constexpr const char* kV3 = ",+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave";
 constexpr const char* kV4 = ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl";
 
 // Shader counts are those of the data-centre part of each generation; `cores` only sizes default grids.
@@ -66,14 +65,13 @@ const Topology& topology() {
   return t;
 }
 
-Target x86(const std::string& name, bool avx512) {
+Target x86(const std::string& name, int level) {
   Target t;
-  t.name = name;
+  t.name = t.cpu = name;
   t.triple = "x86_64-unknown-linux-gnu";
-  t.cpu = avx512 ? "x86-64-v4" : "x86-64-v3";
-  t.features = std::string(kV3) + (avx512 ? kV4 : "");
-  t.vector_bits = avx512 ? 512 : 256;
-  t.vector_registers = avx512 ? 32 : 16;
+  t.features = std::string(kV2) + (level >= 3 ? kV3 : "") + (level >= 4 ? kV4 : "");
+  t.vector_bits = level >= 4 ? 512 : level == 3 ? 256 : 128;
+  t.vector_registers = level >= 4 ? 32 : 16;
   // Caches and cores of a portable target are unknown; those of this machine are the best guess for its own
   // kind.
   t.l1_bytes = topology().l1;
@@ -143,15 +141,15 @@ Target host_target() {
 }
 
 std::vector<std::string> known_targets() {
-  std::vector<std::string> names = {"native", "x86-64-v3", "x86-64-v4", "aarch64"};
+  std::vector<std::string> names = {"native", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64"};
   for (const Sm& sm : kSms) names.push_back(std::string("cuda:") + sm.name);
   return names;
 }
 
 Target parse_target(const std::string& name) {
   if (name == "native") return host_target();
-  if (name == "x86-64-v3") return x86(name, false);
-  if (name == "x86-64-v4") return x86(name, true);
+  for (const int level : {2, 3, 4})
+    if (name == "x86-64-v" + std::to_string(level)) return x86(name, level);
   if (name == "aarch64") return aarch64(name);
   for (const Sm& sm : kSms)
     if (name == std::string("cuda:") + sm.name) return cuda(sm);

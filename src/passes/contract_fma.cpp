@@ -1,5 +1,6 @@
 // a*b + c becomes fma(a, b, c), rounded once, in f32 and f64. It happens here and not in the machine-code
-// generator, so that the interpreter of lowered functions rounds where the machine does.
+// generator, so that the interpreter of lowered functions rounds where the machine does. A target without the
+// instruction keeps both roundings.
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 
@@ -32,7 +33,8 @@ struct Contractor : Rewriter {
 
 }  // namespace
 
-PrimFunc contract_fma(const PrimFunc& f, const Target&) {
+PrimFunc contract_fma(const PrimFunc& f, const Target& target) {
+  if (!target.has_fma()) return f;
   PrimFunc out = f;
   out.body = Contractor().stmt(f.body);
   return out;

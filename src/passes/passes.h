@@ -24,6 +24,7 @@ PrimFunc contract_fma(const PrimFunc& f, const Target& target);
 PrimFunc near_gathers(const PrimFunc& f, const Target& target);
 PrimFunc share_loads(const PrimFunc& f, const Target& target);
 PrimFunc expand_math(const PrimFunc& f, const Target& target);
+PrimFunc replace_fma(const PrimFunc& f, const Target& target);
 PrimFunc merge_threads(const PrimFunc& f, const Target& target);
 PrimFunc insert_barriers(const PrimFunc& f, const Target& target);
 

@@ -53,6 +53,7 @@ const std::vector<Pass> kCpu = {
      passes::near_gathers},
     {"share_loads", "straight-line code loads each element once", passes::share_loads},
     {"expand_math", "exp and its kin of f32 are polynomials", passes::expand_math},
+    {"replace_fma", "where the target has no fma, those of f32 are arithmetic in f64", passes::replace_fma},
     {"simplify", kSimplified, run_simplify},
 };
 

@@ -148,3 +148,29 @@ TEST_CASE("a kernel may have the name of a library function, and call that") {
     CHECK(out == std::vector<double>{0, std::tanh(0.5)});
   }
 }
+
+TEST_CASE("f16 is refused by name where the target can't convert it") {
+  const PrimFunc f = parse_func("func f(in X: f16[4], out Y: f16[4]) { for i in 4 { Y[i] = X[i] } }");
+  CHECK_NOTHROW(emit_object({f}, parse_target("x86-64-v3")));
+  try {
+    emit_object({f}, parse_target("x86-64-v2"));
+    FAIL("accepted");
+  } catch (const UserError& e) {
+    CHECK(std::string(e.what()).find("x86-64-v2 has no conversions (F16C)") != std::string::npos);
+  }
+}
+
+TEST_CASE("a parallel loop says how it is split") {
+  const char* text = R"(
+func f(in X: f32[40], out Y: f32[40]) {
+  parallel p in 10 @split("static") {
+    for i in 4 {
+      Y[p * 4 + i] = X[p * 4 + i] + 1.0f32
+    }
+  }
+}
+)";
+  const PrimFunc f = parse_func(text);
+  CHECK(emit_llvm_ir({f}, host_target()).find("@nestor_parallel_static") != std::string::npos);
+  testing::check_agree(f, 3);
+}

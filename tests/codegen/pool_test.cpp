@@ -1,4 +1,6 @@
 // The kernels' thread pool under pressure: every iteration runs once, whatever else goes on.
+#include <sched.h>
+
 #include <atomic>
 #include <memory>
 #include <set>
@@ -6,6 +8,8 @@
 #include <vector>
 
 #include "catch.h"
+#include "nestor/error.h"
+#include "nestor/pinning.h"
 #include "runtime/kernel_rt.h"
 
 namespace {
@@ -181,4 +185,102 @@ TEST_CASE("a loop inside a host's loop runs serially and doesn't ask the host ag
   CHECK(host_loops == 1);
   CHECK(state.inner == 15);
   CHECK(state.inner_workers == 0);
+}
+
+TEST_CASE("a static split gives each worker one part, the same in every loop, unless it is late") {
+  for (const int threads : {1, 2, 3, 7}) {
+    Pool pool = make_pool(threads);
+    for (const int64_t n : {0, 1, 2, 3, 7, 29, 1000}) {
+      for (int round = 0; round < 20; ++round) {
+        Counts c(n);
+        nestor_parallel_static(pool.get(), n, count, &c);
+        CHECK(all_once(c));
+        nestor_parallel_for(pool.get(), n, count, &c);  // the two kinds may follow each other
+        for (const auto& ran : c.ran) CHECK(ran == 2);
+      }
+    }
+  }
+  struct Parts {
+    std::atomic<int> strange{0}, calls{0};
+  } parts;
+  Pool pool = make_pool(3);
+  for (int round = 0; round < 200; ++round)
+    nestor_parallel_static(
+        pool.get(), 10,
+        [](void* ctx, int64_t begin, int64_t end, int32_t worker) {
+          auto& p = *static_cast<Parts*>(ctx);
+          ++p.calls;
+          const int64_t part = begin == 0 ? 0 : begin == 4 ? 1 : 2;
+          const bool equal = end == (part == 0 ? 4 : part == 1 ? 7 : 10);
+          if (!equal || (worker != part && worker != 0)) ++p.strange;
+        },
+        &parts);
+  CHECK(parts.calls == 600);
+  CHECK(parts.strange == 0);
+}
+
+TEST_CASE("a static loop inside a loop runs serially, and asks a host for its own") {
+  int host_loops = 0;
+  const auto run = [](void* host, int64_t n, nestor_task fn, void* ctx) {
+    ++*static_cast<int*>(host);
+    fn(ctx, 0, n, 1);
+  };
+  Pool host{nestor_pool_from_host(2, run, &host_loops), nestor_pool_destroy}, own = make_pool(2);
+  for (nestor_pool* pool : {host.get(), own.get()}) {
+    struct Nested {
+      nestor_pool* pool;
+      std::atomic<int> split{0}, ran{0};
+    } nested{pool};
+    nestor_parallel_static(
+        pool, 2,
+        [](void* ctx, int64_t begin, int64_t end, int32_t) {
+          auto& n = *static_cast<Nested*>(ctx);
+          for (int64_t i = begin; i < end; ++i)
+            nestor_parallel_static(
+                n.pool, 5,
+                [](void* inner, int64_t b, int64_t e, int32_t worker) {
+                  static_cast<Nested*>(inner)->split += b != 0 || e != 5 || worker != 0;
+                  static_cast<Nested*>(inner)->ran += static_cast<int>(e - b);
+                },
+                ctx);
+        },
+        &nested);
+    CHECK(nested.split == 0);
+    CHECK(nested.ran == 10);
+  }
+  CHECK(host_loops == 1);
+}
+
+TEST_CASE("workers stay where they are pinned, the caller isn't touched") {
+  const std::vector<int32_t> cpus = nestor::cpus_for(3, nestor::Pinning::compact);
+  REQUIRE(cpus.size() == 3);
+  const std::set<int32_t> different(cpus.begin(), cpus.end());
+  CHECK(different.size() == std::min<size_t>(3, std::thread::hardware_concurrency()));
+  CHECK(nestor::cpus_for(3, nestor::Pinning::none).empty());
+  const auto allowed = [] {
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    return set;
+  };
+  const cpu_set_t before = allowed();
+  Pool pool = make_pool(3);
+  nestor_pool_pin(pool.get(), cpus.data());
+  struct Seen {
+    const std::vector<int32_t>& cpus;
+    std::atomic<int> elsewhere{0};
+  } seen{cpus};
+  for (int round = 0; round < 50; ++round)
+    nestor_parallel_static(
+        pool.get(), 3,
+        [](void* ctx, int64_t, int64_t, int32_t worker) {
+          auto& s = *static_cast<Seen*>(ctx);
+          if (worker > 0 && sched_getcpu() != s.cpus[static_cast<size_t>(worker)]) ++s.elsewhere;
+        },
+        &seen);
+  CHECK(seen.elsewhere == 0);
+  const cpu_set_t after = allowed();
+  CHECK(CPU_EQUAL(&before, &after));
+  CHECK(nestor_pin_thread(-1) == -1);
+  CHECK(nestor_pin_thread(1 << 20) == -1);
+  CHECK_THROWS_AS(nestor::parse_pinning("scatter"), nestor::UserError);
 }

@@ -1,8 +1,12 @@
 // The analytic defaults over operators and boundary sizes: the machine agrees with the interpreted lowered
 // function bit for bit, and with the f64 oracle within its bound.
+#include <sstream>
+
 #include "catch.h"
+#include "nestor/codegen.h"
 #include "nestor/driver.h"
 #include "nestor/library.h"
+#include "nestor/walk.h"
 
 using namespace nestor;
 
@@ -22,7 +26,24 @@ void check_default(const std::string& spec, const Target& target) {
 }
 
 std::vector<Target> targets() {
-  return {host_target(), parse_target("x86-64-v3")};
+  Target shares_all = host_target();
+  shares_all.parallel_us = 0;
+  return {shares_all, parse_target("x86-64-v3")};
+}
+
+// The iterations of each parallel loop that the default makes for two cores.
+std::vector<int64_t> shared_by_two(const std::string& spec) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.target.cores = 2;
+  options.schedules = default_schedules();
+  std::vector<int64_t> out;
+  for (const CompiledFunction& f : compile_model(spec, options).funcs)
+    for_each_stmt(f.scheduled.body, [&](const Stmt& s) {
+      const auto* loop = s.as<For>();
+      if (loop && loop->kind == ForKind::parallel) out.push_back(as_int(loop->extent).value_or(0));
+    });
+  return out;
 }
 
 }  // namespace
@@ -136,4 +157,62 @@ TEST_CASE("large outputs bypass the caches, where whole vectors are aligned") {
   CHECK(!streams("Transpose(f32[1008,1024]; perm=[1,0])"));
   CHECK(!streams("Add(f32[1024,1024], f32[1024])"));
   CHECK(!streams("Transpose(f32[2047,2049]; perm=[1,0])"));
+}
+
+TEST_CASE("default schedules for 128-bit vectors without fma") {
+  for (const char* spec : {"MatMul(f32[13,17], const f32[17,33])", "Softmax(f32[5,37])", "Gelu(f32[9,30])",
+                           "Conv(f32[1,3,11,13], const f32[20,3,3,3]; pads=[1,1,1,1], strides=[2,2])",
+                           "Conv(f32[1,12,9,9], const f32[12,1,3,3]; group=12, pads=[1,1,1,1])",
+                           "Log(f32[77])", "Pow(f32[40], f32[40])"})
+    check_default(spec, parse_target("x86-64-v2"));
+}
+
+TEST_CASE("default tiles of AVX2 keep their accumulators in registers") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v3");
+  options.schedules = default_schedules();
+  for (const char* spec :
+       {"MatMul(f32[1024,1024], const f32[1024,1024])", "MatMul(f32[1009,1009], const f32[1009,1009])",
+        "Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
+        "Conv(f32[1,64,56,56], const f32[256,64,1,1])"}) {
+    INFO(spec);
+    const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
+    std::istringstream lines(assembly);
+    int fmas = 0;
+    for (std::string line; std::getline(lines, line);) {
+      fmas += line.find("vfmadd") != std::string::npos;
+      const bool spills = line.find("%ymm") != std::string::npos && line.find("(%rsp)") != std::string::npos;
+      CHECK(!spills);
+    }
+    CHECK(fmas >= 12);
+  }
+}
+
+TEST_CASE("work too small for threads stays with the caller") {
+  for (const char* spec :
+       {"MatMul(f32[64,64], const f32[64,64])", "Transpose(f32[1,128,12,64]; perm=[0,2,1,3])",
+        "LayerNormalization(f32[128,768], const f32[768], const f32[768])",
+        "Conv(f32[1,240,14,14], const f32[240,1,5,5]; group=240, pads=[2,2,2,2])",
+        "AveragePool(f32[1,64,56,56]; kernel_shape=[2,2], strides=[2,2])",
+        "ReduceSum@11(f32[64,70]; axes=[1])"}) {
+    INFO(spec);
+    CHECK(shared_by_two(spec).empty());
+  }
+}
+
+TEST_CASE("two threads get shares alike") {
+  for (const char* spec :
+       {"MatMul(f32[512,512], const f32[512,288])", "MatMul(f32[1009,1009], const f32[1009,1009])",
+        "MatMul(f32[3,512,512], f32[3,512,96])", "Softmax(f32[9,50257])",
+        "Conv(f32[1,96,27,27], const f32[96,96,3,3]; pads=[1,1,1,1])",
+        "Transpose(f32[3,1000,500]; perm=[0,2,1])", "ReduceSum@11(f32[4096,1000]; axes=[1])",
+        "MaxPool(f32[3,64,112,112]; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1])"}) {
+    INFO(spec);
+    const std::vector<int64_t> shared = shared_by_two(spec);
+    CHECK(!shared.empty());
+    for (const int64_t n : shared) {
+      INFO(n << " iterations");
+      CHECK(static_cast<double>(n) / static_cast<double>((n + 1) / 2 * 2) >= 0.9);
+    }
+  }
 }
