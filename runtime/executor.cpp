@@ -30,7 +30,7 @@ void check_plan(const Plan& plan) {
   }
 }
 
-Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<KernelFn> kernels,
+Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels,
                    std::shared_ptr<const void> code)
     : plan_(std::move(plan)), kernels_(std::move(kernels)), code_(std::move(code)) {
   check_plan(*plan_);

@@ -152,11 +152,11 @@ struct Oracle {
   std::string unbounded;  // why with_error_bound has none; then the default tolerance holds
 };
 Oracle make_oracle(const PrimFunc& f, const std::vector<Tensor>& inputs, const Target& target);
-Comparison compare(const Tensor& got, const Oracle& oracle, size_t output);
+Comparison compare(const Tensor& got, const Oracle& oracle, size_t output, double factor = 1);
 
-// What a function's outputs are compared with: the oracle; the unscheduled nest interpreted; or the lowered
-// function interpreted, which must agree bit for bit.
-enum class Against : uint8_t { oracle, interpreter, lowered };
+// What a function's outputs are compared with: the oracle; the unscheduled nest interpreted; the lowered
+// function interpreted, which must agree bit for bit; or what Halide computes.
+enum class Against : uint8_t { oracle, interpreter, lowered, halide };
 struct OutputCheck {
   std::string name;
   Comparison comparison;
@@ -186,6 +186,9 @@ CompiledModel compile_model(Source source, const CompileOptions& options = {});
 
 // Machine code in this process. UserError where the target is not this machine's kind.
 std::unique_ptr<Executor> make_executor(const CompiledModel& model);
+// The same model by Halide and one of its autoschedulers (halide.h); its functions must be as partition made
+// them.
+std::unique_ptr<Executor> make_halide_executor(const CompiledModel& model, const std::string& scheduler);
 
 // The execution plan: where each value lives, weights packed by the layouts of the scheduled functions.
 std::shared_ptr<const Plan> build_plan(const Graph& g, const Partition& p,

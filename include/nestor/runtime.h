@@ -28,6 +28,9 @@ constexpr int64_t align_up(int64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// What an executor calls: such a kernel, or what stands for one.
+using Kernel = std::function<int32_t(void* const* args, void* workspace, void* pool)>;
+
 // ---- Plan
 // ------------------------------------------------------------------------------------------------------
 
@@ -113,7 +116,7 @@ class Runnable {
 class Executor : public Runnable {
  public:
   // kernels: one per plan.kernels. `code` is kept alive with the executor (the module the kernels live in).
-  Executor(std::shared_ptr<const Plan> plan, std::vector<KernelFn> kernels, std::shared_ptr<const void> code);
+  Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels, std::shared_ptr<const void> code);
   ~Executor() override;
 
   const std::string& name() const override { return plan_->name; }
@@ -132,7 +135,7 @@ class Executor : public Runnable {
 
  private:
   std::shared_ptr<const Plan> plan_;
-  std::vector<KernelFn> kernels_;
+  std::vector<Kernel> kernels_;
   std::shared_ptr<const void> code_;
   Tensor arena_, workspace_;
   nestor_pool* pool_ = nullptr;  // null: serial

@@ -57,6 +57,25 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
   return e;
 }
 
+// Functions fused as for ours, each in Halide's hands.
+Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
+  Entry e;
+  e.schedule = backend == "halide" ? "halide:mullapudi2016" : backend;
+  if (is_artifact(v.common.model))
+    throw UserError(Diagnostic{
+        "an artifact is machine code already: " + backend + " can't compile it", {}, {}, "give the model"});
+  const auto start = std::chrono::steady_clock::now();
+  CompileOptions options = compile_options(v.common, "default");
+  options.schedules = nullptr;
+  const CompiledModel model = compile_model(v.common.model, options);
+  for (const KernelCall& c : model.partition.calls)
+    e.flops += flops_of(model.partition.funcs[static_cast<size_t>(c.func)]);
+  e.runnable = make_halide_executor(model, e.schedule.substr(e.schedule.find(':') + 1));
+  e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  bind(e);
+  return e;
+}
+
 // Time of each kernel, over some runs of the first schedule given.
 void print_per_func(Entry& e, double peak, bool json) {
   auto* executor = dynamic_cast<Executor*>(e.runnable.get());
@@ -95,7 +114,17 @@ int run(const BenchVerb& v) {
   std::vector<Entry> entries;
   const std::vector<int32_t> cpus = cpus_for(threads, parse_pinning(v.pin));
   if (!cpus.empty()) pin_thread(cpus[0]);
-  for (const std::string& s : schedules) entries.push_back(make_entry(v, s, cpus));
+  for (const std::string& backend : v.backends.empty() ? std::vector<std::string>{"llvm"} : v.backends) {
+    if (backend == "llvm")
+      for (const std::string& s : schedules) entries.push_back(make_entry(v, s, cpus));
+    else if (backend == "halide" || backend.starts_with("halide:"))
+      entries.push_back(make_halide_entry(v, backend));
+    else
+      throw UserError(Diagnostic{"there is no back end '" + backend + "'",
+                                 {},
+                                 {},
+                                 "llvm, halide, halide:mullapudi2016, halide:adams2019, halide:none"});
+  }
 
   const double peak_before = measure_fma_peak_gflops(50, target);
   std::vector<std::function<void()>> calls;

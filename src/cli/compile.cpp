@@ -43,6 +43,12 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
 }  // namespace
 
 int run(const CompileVerb& v) {
+  if (v.backend != "llvm")
+    throw UserError(Diagnostic{"an artifact can't be made by '" + v.backend +
+                                   "': Halide's code needs Halide at run time, and artifacts need nothing",
+                               {},
+                               {},
+                               "nestor bench --backend " + v.backend + ", or compile --backend llvm"});
   const auto start = std::chrono::steady_clock::now();
   const auto wants = [&](const char* form) {
     return std::find(v.emit.begin(), v.emit.end(), form) != v.emit.end();

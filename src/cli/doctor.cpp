@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nestor/cuda.h"
+#include "nestor/halide.h"
 #include "nestor/measure.h"
 #include "src/cli/common.h"
 
@@ -25,6 +26,7 @@ int run(const DoctorVerb& v) {
                                       {"l3_bytes", host.l3_bytes},
                                       {"peak_gflops", peak},
                                       {"copy_gbs", copy},
+                                      {"halide", halide_version()},
                                       {"nvrtc", cuda.nvrtc},
                                       {"gpu", cuda.gpu}}
                            .dump());
@@ -37,6 +39,8 @@ int run(const DoctorVerb& v) {
              host.l3_bytes >> 10);
   fmt::print("FMA peak    {:.0f} GFLOP/s a core (f32, one thread, best of 50 ms)\n", peak);
   fmt::print("copy        {:.1f} GB/s read + write (one thread, 256 MiB)\n", copy);
+  fmt::print("Halide      {}\n",
+             halide_version().empty() ? "not found: bench and verify do without it" : halide_version());
   fmt::print("NVRTC       {}\n",
              cuda.nvrtc.empty() ? "not found: CUDA source is emitted, not compiled" : cuda.nvrtc);
   fmt::print("GPU         {}\n",

@@ -55,6 +55,8 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--weights", v.weights, "inside the object, or beside it")
             ->check(CLI::IsMember({"inside", "beside"}));
         a->add_option("--name", v.name, "prefix of the C functions");
+        a->add_option("--backend", v.backend, "llvm; Halide compiles for bench and verify only")
+            ->capture_default_str();
         a->add_flag("--report", v.report, "what was made of each function");
       });
   add_verb<RunVerb>(app, code, "run", "run a model or an artifact", [](CLI::App* a, RunVerb& v) {
@@ -93,6 +95,7 @@ void add_verbs(CLI::App& app, int& code) {
     add_model(a, v.common);
     add_schedule(a, v.schedules, v.common, "naive, default, tuned or a .sched file; several are interleaved");
     a->add_flag("--per-func", v.per_func, "time each function");
+    a->add_option("--backend", v.backends, "llvm, halide or halide:SCHEDULER; several are interleaved");
     a->add_option("--seconds", v.seconds, "of measuring, per schedule")->capture_default_str();
     a->add_option("--pin", v.pin,
                   "threads stay on a core each: compact (neighbours) or spread (memory nodes in turn)")
@@ -103,8 +106,8 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "verify", "compare with the oracle, or with given outputs", [](CLI::App* a, VerifyVerb& v) {
         add_model(a, v.common);
         a->add_option("--against", v.against,
-                      "oracle (compiled in f64), interpreter, or lowered (interpreted, bit for bit)")
-            ->check(CLI::IsMember({"oracle", "interpreter", "lowered"}))
+                      "oracle (compiled in f64), interpreter, lowered (interpreted, bit for bit), or halide")
+            ->check(CLI::IsMember({"oracle", "interpreter", "lowered", "halide"}))
             ->capture_default_str();
         a->add_option("--input", v.inputs, kInputHelp);
         a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");

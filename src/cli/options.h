@@ -27,6 +27,7 @@ struct CompileVerb {
   std::string weights = "inside";  // inside | beside
   std::string name;                // prefix of the C functions; empty: the output's stem
   bool report = false;
+  std::string backend = "llvm";
 };
 
 struct RunVerb {
@@ -61,13 +62,14 @@ struct BenchVerb {
   ModelOptions common;
   std::vector<std::string> schedules;  // naive | default | tuned | FILE.sched, interleaved in one run
   bool per_func = false;
-  double seconds = 1.0;      // of measuring per schedule
-  std::string pin = "none";  // where threads stay: none, compact, spread
+  double seconds = 1.0;               // of measuring per schedule
+  std::vector<std::string> backends;  // llvm, halide, halide:SCHEDULER, interleaved in one run
+  std::string pin = "none";           // where threads stay: none, compact, spread
 };
 
 struct VerifyVerb {
   ModelOptions common;
-  std::string against = "oracle";  // interpreter | oracle | lowered
+  std::string against = "oracle";  // interpreter | oracle | lowered | halide
   std::vector<std::string> inputs;
   std::string expect;  // .npz with the wanted outputs
   std::string schedule = "default";

@@ -97,6 +97,7 @@ int against_oracle(const VerifyVerb& v) {
   if (report.failed) return report.finish();  // what is wrong isn't run
   const Against against = v.against == "lowered"       ? Against::lowered
                           : v.against == "interpreter" ? Against::interpreter
+                          : v.against == "halide"      ? Against::halide
                                                        : Against::oracle;
   const bool by_hand = std::filesystem::path(v.common.model).extension() == ".nest";
   for (const CompiledFunction& f : model.funcs) {

@@ -65,7 +65,7 @@ std::unique_ptr<Executor> make_executor(const CompiledModel& model) {
     throw UserError("a model compiled for " + model.target.name +
                     " can't run in this process: compile it for native");
   auto code = JitModule::compile(model.lowered(), model.target);
-  std::vector<KernelFn> kernels;
+  std::vector<Kernel> kernels;
   for (const std::string& name : model.plan->kernels) kernels.push_back(code->lookup(name));
   return std::make_unique<Executor>(model.plan, std::move(kernels), code);
 }

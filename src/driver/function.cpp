@@ -179,9 +179,10 @@ Oracle make_oracle(const PrimFunc& func, const std::vector<Tensor>& inputs, cons
   return oracle;
 }
 
-Comparison compare(const Tensor& got, const Oracle& oracle, size_t output) {
+Comparison compare(const Tensor& got, const Oracle& oracle, size_t output, double factor) {
   const Tensor& bound = oracle.bounds.at(output);
-  return bound.defined() ? compare(got, oracle.wanted[output], bound) : compare(got, oracle.wanted[output]);
+  return bound.defined() ? compare(got, oracle.wanted[output], bound, factor)
+                         : compare(got, oracle.wanted[output]);
 }
 
 EvaluateFn constant_evaluator(const Target& target) {
