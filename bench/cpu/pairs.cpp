@@ -27,13 +27,13 @@ Interval median_interval(std::vector<double> samples) {
 }
 
 std::vector<std::vector<double>> time_rounds(const std::vector<std::function<void()>>& contestants,
-                                             double seconds, int least_rounds) {
+                                             double seconds, int least_rounds, double group) {
   std::vector<int> calls;
   for (const auto& f : contestants) {
     f();
     const auto start = Clock::now();
     f();
-    calls.push_back(std::clamp(static_cast<int>(50 / std::max(microseconds(start), 0.01)), 1, 1000));
+    calls.push_back(std::clamp(static_cast<int>(group / std::max(microseconds(start), 0.01)), 1, 1000));
   }
   std::vector<std::vector<double>> out(contestants.size());
   const auto begin = Clock::now();

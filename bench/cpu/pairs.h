@@ -13,10 +13,10 @@ struct Interval {  // of a median, with the bounds between which it lies with 95
 // By order statistics: nothing is assumed of the distribution.
 Interval median_interval(std::vector<double> samples);
 
-// Microseconds of each contestant in each round. Calls shorter than about 50 us are timed in groups.
-// At least `least_rounds` rounds, then until `seconds` have passed.
+// Microseconds of each contestant in each round. Calls shorter than `group` microseconds are timed in groups
+// of about that. At least `least_rounds` rounds, then until `seconds` have passed.
 std::vector<std::vector<double>> time_rounds(const std::vector<std::function<void()>>& contestants,
-                                             double seconds, int least_rounds = 11);
+                                             double seconds, int least_rounds = 11, double group = 50);
 
 // Of a[i] / b[i], round by round.
 Interval ratio(const std::vector<double>& a, const std::vector<double>& b);

@@ -36,6 +36,16 @@ def main():
         line(family, [w for w in long if w["label"].split(";")[0] == family])
     line("all", long)
     line(f"under {SHORT} us", [w for w in beside if w["us"] < SHORT])
+    beside_one = [w for w in works if "x_one_thread" in w]
+    if beside_one:
+        print("  beside one thread of ours (its time / ours):")
+        one_us = lambda w: w["us"] * w["x_one_thread"]
+        for name, some in ("200 us and more", [w for w in beside_one if one_us(w) >= 200]), (
+                "shorter", [w for w in beside_one if one_us(w) < 200]):
+            if some:
+                least = min(some, key=lambda w: w["x_one_thread"])
+                print(f"  {name:20} {len(some):4} works   geomean {geomean([w['x_one_thread'] for w in some]):5.2f}   "
+                      f"least {least['x_one_thread']:5.2f} ({least['name'].split('/iterations')[0]})")
     print("  furthest behind:")
     for w in sorted(long, key=lambda w: w["x_best"])[:5]:
         print(f"    {w['x_best']:5.2f}  {w['name'].split('/iterations')[0]}")
