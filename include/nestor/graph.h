@@ -125,11 +125,17 @@ struct Partition {
   // isn't itself an alias. A graph output may be an alias, an input or a constant: whoever runs the partition
   // copies it.
   std::map<ValueId, ValueId> alias;
-  // Values (n, c, ...) that lie as (n, c/channel_block, ..., c%channel_block); their functions' parameters
-  // say so by shape.
+  // Values (n, c, ...) that lie as (n, c/channel_block, ..., c%channel_block), the last block filled up with
+  // lanes that nobody reads; their functions' parameters say so by shape.
   std::set<ValueId> blocked;
   int64_t channel_block = 1;
 };
+// The shape in which a value lies in memory.
+std::vector<int64_t> stored_shape(const Graph& g, const Partition& p, ValueId v);
+// A constant (or a view of it) as the parameter `decl` has it: the same bytes in its shape, zeros behind them
+// where its channels are filled up to whole blocks.
+Tensor constant_argument(const Tensor& constant, const BufferDecl& decl);
+
 struct PartitionOptions {
   bool fuse = true;  // false: each node a function of its own
   // Between functions that work by channels, f32 values lie in blocks of so many of them (NCHW16c): the

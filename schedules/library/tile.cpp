@@ -8,23 +8,27 @@
 //
 // The vector iterator is the S iterator that costs least per output: loads next to each other along it are
 // vector loads, loads that don't move with it are broadcasts, a constant parameter can be packed so that it
-// is next to each other, anything else is a gather; stores that aren't next to each other are scattered, but
-// only once per reduction. Lanes that hang over the extent are lost. The row iterator is the one that leaves
-// most vector loads standing, so that they are shared by all rows; of two alike, the one whose neighbours are
-// nearer. A vector iterator of only one vector (channels in blocks) gets a column iterator beside it: one
-// that leaves the broadcasts of the rows standing.
+// is next to each other, what is next to each other along the reduction is turned in registers, a block of as
+// many rows as steps at a time (a product of a tall matrix and a narrow one); anything else is a gather;
+// stores that aren't next to each other are scattered, but only once per reduction. Lanes that hang over the
+// extent are lost. The row iterator is the one that leaves most vector loads standing, so that they are
+// shared by all rows; of two alike, the one whose neighbours are nearer. A vector iterator of only one vector
+// (channels in blocks) gets a column iterator beside it: one that leaves the broadcasts of the rows standing.
 #include "schedules/library/tile.h"
 
 #include <algorithm>
 #include <cmath>
+
+#include "nestor/walk.h"
 
 namespace nestor::library {
 
 namespace {
 
 constexpr int64_t kToHideLatency = 8;  // accumulators
-constexpr double kStridedLoad = 3, kGather = 12,
-                 kScatter = 16;  // of one vector, in the time of a vector load
+constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
+                 kScatter = 16;            // of one vector, in the time of a vector load
+constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
 
 // Whether a packed copy pays: every element is used by many rows, over a long reduction, and all indices are
 // plain iterators, so that the copy is as large as the operand.
@@ -52,6 +56,30 @@ bool is_dense(const BlockInfo& b, const Access& a, const Iter& v) {
   return a.constant || a.stride(v) == 1 || copy_pays(b, a, v);
 }
 
+// The reduction's iterator along which all operands lie dense that would be gathered by the lanes of v; null
+// if there is none.
+const Iter* turned_along(const BlockInfo& b, const Iter& v, int64_t lanes) {
+  const Iter* last = b.reduced().back();
+  if (last->loop.empty() || last->extent < lanes / 2 || bytes_of(b.output->type.dtype) != 4) return nullptr;
+  bool any = false;
+  for (const Access& a : b.accesses) {
+    if (a.write || !a.uses(v) || is_dense(b, a, v)) continue;
+    if (a.stride(*last) != 1 || !a.stride(v) || bytes_of(a.buffer->type.dtype) != 4) return nullptr;
+    any = true;
+  }
+  return any ? last : nullptr;
+}
+
+// Outputs beside each other that share the loads along v, at most.
+int64_t sharing_rows(const BlockInfo& b, const Iter& v) {
+  int64_t most = 1;
+  for (const Access& a : b.accesses)
+    for (const Iter* i : b.spatial())
+      if (!a.write && a.uses(v) && i != &v && !a.uses(*i) && !i->loop.empty())
+        most = std::max(most, i->extent);
+  return std::min(most, kRowsBesideTurned);
+}
+
 // The time of one output vector, in FMA steps.
 double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
   const auto k = static_cast<double>(b.reduction_size());
@@ -63,7 +91,10 @@ double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
     }
     if (!a.uses(v) || is_dense(b, a, v)) continue;
     const auto stride = a.stride(v);
-    per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
+    if (turned_along(b, v, lanes))
+      per_step += kTurned / 4 / static_cast<double>(sharing_rows(b, v));
+    else
+      per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
   }
   const double useful =
       static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
@@ -120,6 +151,20 @@ const Iter* choose_column(const BlockInfo& b, const Tile& t) {
   return nullptr;
 }
 
+// An operand whose lanes come from here and there (the channels of a group), and that windows of neighbouring
+// rows share: the reduction's iterator within such a window; null if there is none.
+const Iter* shared_taps(const BlockInfo& b, const Tile& t) {
+  constexpr int64_t kWidestWindow = 7;
+  if (!t.row || b.reduced().size() < 2) return nullptr;
+  for (const Access& a : b.accesses)
+    for (const Expr& e : a.indices)
+      for (const Iter* r : b.reduced())
+        if (!a.write && a.uses(*t.vector) && !a.stride(*t.vector) && uses_var(e, t.row->var) &&
+            uses_var(e, r->var) && r->extent > 1 && r->extent <= kWidestWindow && !r->loop.empty())
+          return r;
+  return nullptr;
+}
+
 }  // namespace
 
 bool shares_an_operand(const BlockInfo& b, const Tile& t) {
@@ -162,12 +207,17 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
   const bool shares = t.row != nullptr;
   if (!shares && t.vector->extent <= lanes) t.row = nearest_row(b, t);
 
+  t.turned = turned_along(b, *t.vector, lanes);
+  t.taps = t.column ? nullptr : shared_taps(b, t);
   const int64_t registers = target.vector_registers, row_extent = t.row ? t.row->extent : 1;
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   double quality = 0;
   for (const int64_t vectors : {1, 2, 3, 4, 6, 8}) {
-    if (vectors > vectors_wanted) break;
-    const int64_t most = shares ? std::max<int64_t>(1, (registers - 1 - vectors) / vectors) : kToHideLatency;
+    if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
+    int64_t fit = (registers - 1 - vectors) / vectors;
+    if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
+    if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
+    const int64_t most = shares ? std::max<int64_t>(1, fit) : kToHideLatency;
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
     const int64_t rows = ceil_div(row_extent, panels);
     const auto accumulators = static_cast<double>(rows * vectors);
@@ -175,7 +225,9 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
         std::min(1.0, accumulators / static_cast<double>(rows + vectors));  // 2 loads, 2 FMAs a cycle
     const double latency = std::min(1.0, accumulators / kToHideLatency);
     // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once.
-    const double score = throughput * latency - 0.01 * std::abs(static_cast<double>(vectors) - 2);
+    // Columns of blocks that are left over read all rows once more for themselves.
+    const double left_over = t.column && vectors_wanted % vectors != 0 ? 0.02 : 0;
+    const double score = throughput * latency - 0.01 * std::abs(static_cast<double>(vectors) - 2) - left_over;
     if (score > quality) {
       quality = score;
       t.rows = rows;

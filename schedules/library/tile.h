@@ -13,6 +13,11 @@ struct Tile {
   const Iter* column = nullptr;  // of several vectors beside each other where `vector` is no longer than one
   int64_t width = 1;  // elements of the vector iterator in a tile: a multiple of the lanes, or its extent
   int64_t rows = 1, columns = 1;
+  // Of the reduction, along which an operand lies dense that moves with the lanes from row to row: so many of
+  // its steps are unrolled, and blocks of that operand turned in registers. Null: none.
+  const Iter* turned = nullptr;
+  // Of the reduction: a window's taps, walked row by row, since neighbouring rows share what is dear to load.
+  const Iter* taps = nullptr;
   std::vector<Buffer> packed;  // constant parameters to lay out by (vector / width), or (column / columns)
   std::vector<Buffer> copied;  // activations to copy into such a layout first
 };

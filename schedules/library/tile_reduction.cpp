@@ -40,6 +40,9 @@ void lanes_last(Schedule& s, const std::string& block, const std::string& lanes)
 struct TileWords {
   std::string vector, row, column, width, rows, columns;
   std::vector<std::string> reduced;  // the reduction's loops in their order
+  // Loops of the reduction that are cut, since an operand has what they walk in blocks of so many: channels
+  // that don't fill whole blocks, with loops l0 and l1.
+  std::map<std::string, int64_t> blocks;
 };
 
 // How wide and how high the tile is stands in the trace as a decision, so that a search can try its
@@ -99,6 +102,11 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
       for (const std::string& e : *part) other &= e.substr(0, e.find_first_of("/%")) != d;
     if (other) walked.push_back(d);
   }
+  for (const auto& [loop, size] : w.blocks)
+    if (const auto dim = dims.find(loop); dim != dims.end()) {
+      dims[loop + "0"] = fmt::format("{}/{}", dim->second, size);
+      dims[loop + "1"] = fmt::format("{}%{}", dim->second, size);
+    }
   for (const std::string& loop : w.reduced)
     if (const auto dim = dims.find(loop); dim != dims.end()) walked.push_back(dim->second);
   std::vector<std::string> map;
@@ -142,11 +150,32 @@ std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
   return "";
 }
 
-// As the block has them, but unrolled taps not innermost: the loop around the tile must stay a loop, since
-// several steps of it in straight-line code don't fit the registers.
-std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps) {
-  std::vector<std::string> order;
-  for (const Iter* i : b.reduced()) order.push_back(i->loop);
+// By loop, the divisor of an index that is a quotient of a reduction's iterator.
+std::map<std::string, int64_t> reduced_in_blocks(const BlockInfo& b) {
+  std::map<std::string, int64_t> out;
+  for (const Access& a : b.accesses)
+    for (const Expr& e : a.indices)
+      for (const Iter* i : b.reduced()) {
+        const auto* quotient = e.as<Binary>();
+        const auto* r = quotient && quotient->op == BinaryOp::div ? quotient->a.as<VarRef>() : nullptr;
+        const int64_t size = r && r->var == i->var ? as_int(quotient->b).value_or(0) : 0;
+        if (size > 1 && size < i->extent) out[i->loop] = size;
+      }
+  return out;
+}
+
+// As the block has them, but what is inside of blocks comes last, and unrolled taps are not innermost: the
+// loop around the tile must stay a loop, since several steps of it in straight-line code don't fit the
+// registers.
+std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps,
+                                         const std::map<std::string, int64_t>& blocks) {
+  std::vector<std::string> order, inside;
+  for (const Iter* i : b.reduced()) {
+    const bool cut = blocks.count(i->loop) > 0;
+    order.push_back(cut ? i->loop + "0" : i->loop);
+    if (cut) inside.push_back(i->loop + "1");
+  }
+  order.insert(order.end(), inside.begin(), inside.end());
   const auto is_tap = [&](const std::string& l) {
     return std::find(taps.begin(), taps.end(), l) != taps.end();
   };
@@ -176,15 +205,25 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
                     const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Tile t = choose_tile(b, target);
-  const std::vector<std::string> taps = skip_padding(s, block, t);
+  std::vector<std::string> taps = skip_padding(s, block, t);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
-  words.reduced = reduction_order(b, taps);
+  words.blocks = reduced_in_blocks(b);
+  const int64_t block_of_turned = lanes_of(b, target);
+  if (t.turned && t.turned->extent > block_of_turned) words.blocks[t.turned->loop] = block_of_turned;
+  words.reduced = reduction_order(b, taps, words.blocks);
+  const std::string tap = t.taps ? t.taps->loop : "";
+  if (t.taps) {  // innermost, also where constants are packed
+    std::erase(words.reduced, tap);
+    words.reduced.push_back(tap);
+  }
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
   for (const Buffer& buffer : t.copied) {
     const std::string copy = buffer->name + "_packed";
     s(fmt::format("{} = cache_read {} {} global", copy, block, buffer->name));
     pack(s, block, analyze(s.func(), copy).output, words);
   }
+
+  std::erase(words.reduced, tap);
 
   const std::string writer = accumulate_locally(s, b, epilogue);
   const Buffer accumulator = analyze(s.func(), block).output;
@@ -204,12 +243,14 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const auto [column_tiles, columns] = cut(t.column, words.columns, "peel, balanced");
   const auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
   const auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
+  for (const auto& [loop, size] : words.blocks)
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));
   std::vector<std::string> outer = outside, order;
   for (const std::string& l : {column_tiles, vector_tiles})
     if (!l.empty()) outer.push_back(l);
   outer.insert(outer.end(), between.begin(), between.end());
   if (!row_tiles.empty()) outer.push_back(row_tiles);
-  for (const auto& more : {outer, words.reduced, std::vector<std::string>{rows, columns, lanes}})
+  for (const auto& more : {outer, words.reduced, std::vector<std::string>{rows, columns, tap, lanes}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
@@ -237,7 +278,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
       s(fmt::format("unroll {}.{}", writer, written_by(iter)));
     }
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, words.reduced.front()));
-  for (const std::string& tap : taps) s(fmt::format("unroll {}.{}", block, tap));
+  if (t.turned) s(fmt::format("unroll {}.{}", block, words.reduced.back()));
+  if (t.taps && std::find(taps.begin(), taps.end(), tap) == taps.end()) taps.push_back(tap);
+  for (const std::string& l : taps) s(fmt::format("unroll {}.{}", block, l));
   if (!t.vector && !t.row) vectorize_reduction(s, block);
   share_loops(s, block, outer, microseconds_of(b, target), target);
   // Last, since a map's decisions may have the names of the tile's.

@@ -94,7 +94,8 @@ class PlanBuilder {
           if (places_.count(v)) continue;
           index[v] = values.size();
           values.push_back(v);
-          lives.push_back({bytes(v), static_cast<int>(step), static_cast<int>(step)});
+          const PlanTensor stored{"", value(v).type.dtype, stored_shape(graph_, partition_, v)};
+          lives.push_back({stored.bytes(), static_cast<int>(step), static_cast<int>(step)});
         } else if (auto it = index.find(v); it != index.end()) {
           lives[it->second].last = static_cast<int>(step);
         }
@@ -107,10 +108,12 @@ class PlanBuilder {
 
   // Packed once for each layout that someone asks for. v may be a view of the constant r.
   Place constant(ValueId r, ValueId v, const BufferDecl* decl) {
+    const Tensor& bytes = value(r).constant;
+    const Tensor logical = decl ? constant_argument(bytes, *decl) : bytes.reshaped(value(v).type.shape);
     const bool packs = decl && decl->layout;
-    const Tensor logical = value(r).constant.reshaped(packs ? logical_shape(*decl) : value(v).type.shape);
-    const auto key =
-        std::make_pair(r, packs ? to_string(logical.dtype(), logical.shape()) + layout_key(*decl) : "");
+    const std::string shape = to_string(logical.dtype(), logical.shape());
+    const std::string filled = logical.size() > bytes.size() ? shape : "";
+    const auto key = std::make_pair(r, packs ? shape + layout_key(*decl) : filled);
     auto it = weights_.find(key);
     if (it == weights_.end()) {
       Tensor packed = packs ? pack(logical, *decl) : logical;

@@ -8,6 +8,11 @@
 // whole is split, and so is every dimension that such an iterator indexes. Where an index is something else
 // (the channel of a group, a concatenation's offset), it is divided, and the simplifier makes of it what it
 // can.
+//
+// Channels that don't fill their last block: the iterators of what is written go over the whole block, so
+// that every lane is defined and no code asks where the channels end; constants get zeros there. Reductions
+// stay away from those lanes, whatever they hold (an infinity times a zero is no zero): their iterator isn't
+// split, its index is divided.
 #include "src/graph/block_channels.h"
 
 #include <algorithm>
@@ -29,6 +34,7 @@ class ChannelBlocker {
     auto nests = read_nests(func_);
     if (!nests) return std::nullopt;
     nests_ = std::move(*nests);
+    for (Nest& nest : nests_) drop_unit_reductions(nest);
     uses_.resize(nests_.size());
     for (size_t n = 0; n < nests_.size(); ++n) uses_[n].block(nests_[n].block);
     for (size_t i = 0; i < func_.params.size(); ++i) {
@@ -40,7 +46,8 @@ class ChannelBlocker {
         plain_.insert(p.decl.buffer.get());
     }
     close();
-    return whole_ ? std::optional<PrimFunc>(rebuild()) : std::nullopt;
+    return possible_ && lanes_are_defined() && lanes_are_alike() ? std::optional<PrimFunc>(rebuild())
+                                                                 : std::nullopt;
   }
 
  private:
@@ -49,10 +56,18 @@ class ChannelBlocker {
 
   void add(const Buffer& b, size_t dim) {
     if (plain_.count(b.get()) || !dims_.insert({b.get(), dim}).second) return;
-    const auto extent = as_int(decls_.at(b).shape[dim]);
-    whole_ &= extent && *extent % lanes_ == 0;
+    const std::vector<Expr>& shape = decls_.at(b).shape;
+    const auto extent = as_int(shape[dim]);
+    possible_ &= extent.has_value();
+    if (extent && *extent % lanes_ != 0) {
+      padded_.insert({b.get(), dim});
+      // Its zeros stand behind its elements.
+      for (size_t d = 0; is_constant(b) && d < dim; ++d) possible_ &= is_const_int(shape[d], 1);
+    }
     buffers_.push_back({b, dim});
   }
+
+  bool fills_blocks(const IterVar& i) const { return *as_int(i.extent) % lanes_ == 0; }
 
   // The iterator that e is, if it covers the dimension.
   std::optional<size_t> iterator_at(size_t n, const Expr& e, const Expr& extent) const {
@@ -71,8 +86,73 @@ class ChannelBlocker {
         for (const NestAccess& a : uses_[n].accesses)
           if (a.buffer == buffer)
             if (const auto k = iterator_at(n, (*a.indices)[dim], decls_.at(buffer).shape[dim]))
-              if (iters_.insert({n, *k}).second) add_dims_of(n, *k);
+              if (const IterVar& i = nests_[n].block.iters[*k];
+                  i.kind == IterKind::spatial || fills_blocks(i))
+                if (iters_.insert({n, *k}).second) add_dims_of(n, *k);
     }
+  }
+
+  // Who goes past the channels does so wherever it is: an iterator indexes nothing but dimensions that go as
+  // far, and such a dimension is indexed by nothing else, or by a reduction that stays within the channels.
+  // The lanes beyond may read what lies beyond.
+  bool lanes_are_defined() const {
+    for (size_t n = 0; n < nests_.size(); ++n) {
+      const std::vector<IterVar>& iters = nests_[n].block.iters;
+      std::unordered_map<Var, int> followed;
+      for (const NestAccess& a : uses_[n].accesses)
+        for (size_t d = 0; d < a.indices->size(); ++d) {
+          const Expr& index = (*a.indices)[d];
+          const auto k = iterator_at(n, index, decls_.at(a.buffer).shape[d]);
+          const bool padded = padded_.count({a.buffer.get(), d}) > 0;
+          if (k && iters_.count({n, *k}) && split(a.buffer, d)) {
+            ++followed[iters[*k].var];
+          } else if (padded && !a.write && stays_inside(n, a.buffer, d, index)) {
+            NestUses uses;
+            uses.expr(index);
+            for (const auto& [var, count] : uses.occurrences) followed[var] += count;
+          } else if (padded && !(k && iters[*k].kind == IterKind::reduce)) {
+            return false;
+          }
+        }
+      for (size_t k = 0; k < iters.size(); ++k)
+        if (iters_.count({n, k}) && !fills_blocks(iters[k]) &&
+            followed[iters[k].var] != uses_[n].occurrences.at(iters[k].var))
+          return false;
+    }
+    return true;
+  }
+  // An index that moves with an iterator that goes past its channels (the channel of a group, of an output).
+  bool stays_inside(size_t n, const Buffer& b, size_t dim, const Expr& index) const {
+    const std::vector<IterVar>& iters = nests_[n].block.iters;
+    const auto padded = [&](const Expr& extent) { return ceil_div(*as_int(extent), lanes_) * lanes_; };
+    Facts facts;
+    bool moves = false;
+    for (size_t k = 0; k < iters.size(); ++k) {
+      const bool split = iters_.count({n, k}) > 0;
+      moves |= split && uses_var(index, iters[k].var);
+      facts.set(iters[k].var, {0, (split ? padded(iters[k].extent) : *as_int(iters[k].extent)) - 1});
+    }
+    const Interval reached = range_of(index, facts);
+    return moves && reached.lo >= 0 && reached.hi < padded(decls_.at(b).shape[dim]);
+  }
+  // What the lanes of a block read lies at the same distances in every block, so that it is shuffled and not
+  // gathered: groups of channels fill blocks, or blocks fill groups.
+  bool lanes_are_alike() const {
+    bool alike = true;
+    for (size_t n = 0; n < nests_.size(); ++n)
+      for (const NestAccess& a : uses_[n].accesses)
+        for (size_t d = 0; d < a.indices->size(); ++d)
+          for_each_expr((*a.indices)[d], [&](const Expr& e) {
+            const auto* cut = e.as<Binary>();
+            const bool divides = cut && (cut->op == BinaryOp::div || cut->op == BinaryOp::mod);
+            if (!divides || !split(a.buffer, d)) return;
+            const auto* r = cut->a.as<VarRef>();
+            const int64_t by = as_int(cut->b).value_or(lanes_);
+            for (size_t k = 0; r && k < nests_[n].block.iters.size(); ++k)
+              if (nests_[n].block.iters[k].var == r->var && iters_.count({n, k}))
+                alike &= by % lanes_ == 0 || lanes_ % by == 0;
+          });
+    return alike;
   }
   void add_dims_of(size_t n, size_t k) {
     for (const NestAccess& a : uses_[n].accesses)
@@ -103,7 +183,7 @@ class ChannelBlocker {
     const std::vector<Expr> shape = d.shape;
     d.shape = arranged(
         d.buffer, shape.size(),
-        [&](size_t k, bool cut) { return cut ? Expr(*as_int(shape[k]) / lanes_) : shape[k]; },
+        [&](size_t k, bool cut) { return cut ? Expr(ceil_div(*as_int(shape[k]), lanes_)) : shape[k]; },
         [&](size_t) { return Expr(lanes_); });
     if (d.shape.size() == shape.size()) return d;
     Buffer fresh = make_buffer(d.buffer->name, d.buffer->type);
@@ -152,7 +232,7 @@ class ChannelBlocker {
         (r ? reduced : spatial).push_back(i);
         continue;
       }
-      const IterVar block_of = half("b", *as_int(i.extent) / lanes_), lane = half("l", lanes_);
+      const IterVar block_of = half("b", ceil_div(*as_int(i.extent), lanes_)), lane = half("l", lanes_);
       reindex.halves[i.var.get()] = {block_of.var, lane.var};
       reindex.vars[i.var] = Expr(block_of.var) * Expr(lanes_) + Expr(lane.var);
       (r ? reduced : spatial).push_back(block_of);
@@ -179,12 +259,12 @@ class ChannelBlocker {
 
   const PrimFunc& func_;
   int64_t lanes_;
-  bool whole_ = true;
+  bool possible_ = true;
   std::unordered_map<Buffer, BufferDecl> decls_;
   std::vector<Nest> nests_;
   std::vector<NestUses> uses_;
   std::vector<std::pair<Buffer, size_t>> buffers_;  // in order of discovery
-  std::set<BufferDim> dims_;                        // never iterated: only membership is asked
+  std::set<BufferDim> dims_, padded_;               // never iterated: only membership is asked
   std::set<const BufferNode*> plain_;
   std::set<NestIter> iters_;
   BufferMap renamed_;

@@ -1,26 +1,71 @@
 // A value is kept in blocks of channels where one of the functions that make or read it works by channels,
 // and none of them has to see it row major: the model's inputs and outputs, and values with views of other
 // shapes. No conversion stands anywhere: a function with one row-major and one blocked parameter is its own
-// conversion. Where an image is a single pixel, or the channels don't fill whole blocks, the row-major order
-// is as good.
+// conversion. Where an image is a single pixel, or the channels would fill the last block with too little,
+// the row-major order is as good.
 #include "src/graph/blocked_values.h"
 
 #include <algorithm>
 #include <map>
 
 #include "nestor/ops.h"
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
 #include "src/graph/block_channels.h"
 #include "src/graph/edit.h"
+#include "src/graph/nests.h"
 
 namespace nestor {
 
 namespace {
 
-bool shape_fits(const TensorType& t, int64_t lanes) {
-  if (t.dtype != DType::f32 || t.shape.size() < 3 || t.shape[1] == 0 || t.shape[1] % lanes != 0) return false;
+bool has_channels(const TensorType& t) {
+  if (t.dtype != DType::f32 || t.shape.size() < 3 || t.shape[1] == 0) return false;
   int64_t pixels = 1;
   for (size_t d = 2; d < t.shape.size(); ++d) pixels *= t.shape[d];
   return pixels > 1;
+}
+
+// What functions by channels do, and how much of the last blocks' lanes must be channels for the rest to be
+// worth computing.
+struct Kind {
+  // Several channels are computed from the same elements, as in a matrix product: lanes could as well lie
+  // along the image. Else channels stream through memory lane by lane, which row major is gathered and
+  // shifted about.
+  bool product = false;
+  bool strided = false;  // along the image, so that lanes there would be gathered
+  double least() const { return product && !strided ? 0.75 : 0.5; }
+};
+
+Kind kind_of(const PrimFunc& f) {
+  Kind kind;
+  for (const Nest& nest : read_nests(f).value_or(std::vector<Nest>())) {
+    const std::vector<IterVar>& iters = nest.block.iters;
+    if (std::none_of(iters.begin(), iters.end(), [](const IterVar& i) { return i.kind == IterKind::reduce; }))
+      continue;
+    NestUses uses;
+    uses.block(nest.block);
+    const VarRef *channel = nullptr, *pixel = nullptr;
+    for (const NestAccess& a : uses.accesses)
+      if (a.write && a.indices->size() > 2) {
+        channel = (*a.indices)[1].as<VarRef>();
+        pixel = a.indices->back().as<VarRef>();
+      }
+    for (const NestAccess& a : uses.accesses) {
+      if (a.write) continue;
+      const bool moves = channel && std::any_of(a.indices->begin(), a.indices->end(),
+                                                [&](const Expr& e) { return uses_var(e, channel->var); });
+      kind.product |= !moves;
+      const auto last = as_affine(a.indices->back());
+      kind.strided |= !moves && pixel && last && coefficient(*last, pixel->var) > 1;
+    }
+  }
+  return kind;
+}
+
+bool worth_blocks(int64_t channels, int64_t lanes, double least) {
+  const int64_t padded = ceil_div(channels, lanes) * lanes;
+  return channels == padded || static_cast<double>(channels) >= least * static_cast<double>(padded);
 }
 
 bool works_by_channels(const Graph& g, const KernelCall& call) {
@@ -28,6 +73,65 @@ bool works_by_channels(const Graph& g, const KernelCall& call) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
     return find_op(n.domain, n.op, n.opset)->by_channels;
   });
+}
+
+// The values that some function works faster with. A product takes its operand as it comes, but for rows that
+// it shall make blocks of.
+std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::vector<PrimFunc>& funcs,
+                                int64_t lanes) {
+  std::set<ValueId> out;
+  std::map<ValueId, double> least;
+  const auto want = [&](ValueId v) {
+    const TensorType& t = value_of(g, v).type;
+    const auto found = least.find(v);
+    if (is_constant(g, v) || !has_channels(t)) return false;
+    if (!worth_blocks(t.shape[1], lanes, found == least.end() ? Kind().least() : found->second)) return false;
+    out.insert(v);
+    return true;
+  };
+  for (size_t c = 0; c < funcs.size(); ++c) {
+    const KernelCall& call = p.calls[c];
+    const Kind kind = kind_of(funcs[c]);
+    bool made = false;
+    for (size_t i = 0; i < call.args.size(); ++i)
+      if (funcs[c].params[i].role == Role::out) {
+        least[call.args[i]] = kind.least();
+        made |= works_by_channels(g, call) && want(call.args[i]);
+      }
+    for (const ValueId v : call.args)
+      if (works_by_channels(g, call) && (made || !kind.product)) want(v);
+  }
+  return out;
+}
+
+bool takes(const PrimFunc& f, const KernelCall& call, const std::set<ValueId>& blocked, int64_t lanes) {
+  std::vector<bool> which;
+  for (const ValueId v : call.args) which.push_back(blocked.count(v) > 0);
+  return block_channels(f, which, lanes).has_value();
+}
+
+// Strikes out what some function can't take: one value if that is enough, else all of that function's.
+// Whether anything was struck out.
+bool drop_refused(const Graph& g, const Partition& p, const std::vector<PrimFunc>& funcs, int64_t lanes,
+                  std::set<ValueId>& blocked) {
+  bool dropped = false;
+  for (size_t c = 0; c < funcs.size(); ++c) {
+    const KernelCall& call = p.calls[c];
+    if (takes(funcs[c], call, blocked, lanes)) continue;
+    dropped = true;
+    bool enough = false;
+    for (size_t i = 0; i < call.args.size() && !enough; ++i) {
+      std::set<ValueId> fewer = blocked;
+      if (fewer.erase(call.args[i]) && (enough = takes(funcs[c], call, fewer, lanes))) blocked = fewer;
+    }
+    if (enough) continue;
+    const size_t before = blocked.size();
+    for (const ValueId v : call.args)
+      if (blocked.count(v) && value_of(g, v).type.shape[1] % lanes != 0) blocked.erase(v);
+    for (const ValueId v : call.args)
+      if (blocked.size() == before || !takes(funcs[c], call, blocked, lanes)) blocked.erase(v);
+  }
+  return dropped;
 }
 
 }  // namespace
@@ -41,25 +145,10 @@ std::set<ValueId> blocked_values(const Graph& g, const Partition& p, const std::
     row_major.insert(g.inputs.begin(), g.inputs.end());
     row_major.insert(g.outputs.begin(), g.outputs.end());
   }
-  std::map<ValueId, bool> wanted;  // by what makes it or reads it
-  for (size_t c = 0; c < funcs.size(); ++c) {
-    const KernelCall& call = p.calls[c];
-    const bool wants = works_by_channels(g, call);
-    for (size_t i = 0; i < call.args.size(); ++i) {
-      const ValueId v = call.args[i];
-      if (is_constant(g, v) || row_major.count(v) || !shape_fits(value_of(g, v).type, options.channel_block))
-        continue;
-      std::vector<bool> only(call.args.size(), false);
-      only[i] = true;
-      if (block_channels(funcs[c], only, options.channel_block))
-        wanted[v] |= wants;
-      else
-        row_major.insert(v);
-    }
+  std::set<ValueId> out = wanted_blocks(g, p, funcs, options.channel_block);
+  for (const ValueId v : row_major) out.erase(v);
+  while (drop_refused(g, p, funcs, options.channel_block, out)) {
   }
-  std::set<ValueId> out;
-  for (const auto& [v, wants] : wanted)
-    if (wants && !row_major.count(v)) out.insert(v);
   return out;
 }
 

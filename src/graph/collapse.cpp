@@ -15,28 +15,6 @@ namespace nestor {
 
 namespace {
 
-// Reduction iterators of extent 1 are 0 (a 1x1 convolution's r and s), as long as another one is left.
-void drop_unit_reductions(Nest& nest) {
-  size_t reductions = 0;
-  for (const IterVar& i : nest.block.iters) reductions += i.kind == IterKind::reduce;
-  VarMap zero;
-  for (size_t k = 0; k < nest.block.iters.size();) {
-    const IterVar& i = nest.block.iters[k];
-    if (i.kind == IterKind::reduce && is_const_int(i.extent, 1) && reductions > 1) {
-      zero[i.var] = Expr(0);
-      --reductions;
-      nest.block.iters.erase(nest.block.iters.begin() + static_cast<std::ptrdiff_t>(k));
-      nest.loops.erase(nest.loops.begin() + static_cast<std::ptrdiff_t>(k));
-    } else {
-      ++k;
-    }
-  }
-  if (zero.empty()) return;
-  nest.block.body = simplify(substitute(nest.block.body, zero));
-  if (nest.block.init) nest.block.init = simplify(substitute(nest.block.init, zero));
-  if (nest.block.where) nest.block.where = simplify(substitute(nest.block.where, zero));
-}
-
 class Collapser {
  public:
   explicit Collapser(const PrimFunc& f) : func_(f), decls_(declarations(f)) {}

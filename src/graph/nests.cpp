@@ -1,5 +1,7 @@
 #include "src/graph/nests.h"
 
+#include "nestor/simplify.h"
+
 namespace nestor {
 
 namespace {
@@ -35,6 +37,27 @@ std::optional<std::vector<Nest>> read_nests(const PrimFunc& f) {
   return nests;
 }
 
+void drop_unit_reductions(Nest& nest) {
+  size_t reductions = 0;
+  for (const IterVar& i : nest.block.iters) reductions += i.kind == IterKind::reduce;
+  VarMap zero;
+  for (size_t k = 0; k < nest.block.iters.size();) {
+    const IterVar& i = nest.block.iters[k];
+    if (i.kind == IterKind::reduce && is_const_int(i.extent, 1) && reductions > 1) {
+      zero[i.var] = Expr(0);
+      --reductions;
+      nest.block.iters.erase(nest.block.iters.begin() + static_cast<std::ptrdiff_t>(k));
+      nest.loops.erase(nest.loops.begin() + static_cast<std::ptrdiff_t>(k));
+    } else {
+      ++k;
+    }
+  }
+  if (zero.empty()) return;
+  nest.block.body = simplify(substitute(nest.block.body, zero));
+  if (nest.block.init) nest.block.init = simplify(substitute(nest.block.init, zero));
+  if (nest.block.where) nest.block.where = simplify(substitute(nest.block.where, zero));
+}
+
 Stmt loops_around(Block block) {
   const std::vector<IterVar> iters = block.iters;
   Stmt s = make::block(std::move(block));
@@ -60,8 +83,8 @@ void NestUses::expr(const Expr& e) {
 
 void NestUses::stmt(const Stmt& s) {
   kept_stmts_.push_back(s);
-  if (const auto* st = s.as<Store>()) accesses.push_back({st->buffer, &st->indices});
-  if (const auto* u = s.as<Update>()) accesses.push_back({u->buffer, &u->indices});
+  if (const auto* st = s.as<Store>()) accesses.push_back({st->buffer, &st->indices, true});
+  if (const auto* u = s.as<Update>()) accesses.push_back({u->buffer, &u->indices, true});
   children(s);
 }
 

@@ -18,12 +18,16 @@ struct Nest {
 
 // The nests of f in order; nullopt where some statement of its body isn't one. They refer to f's loops.
 std::optional<std::vector<Nest>> read_nests(const PrimFunc& f);
+// Reduction iterators of one value are that value (a 1x1 convolution's r and s), as long as another one is
+// left.
+void drop_unit_reductions(Nest& nest);
 // The block in loops over its iterators, each of which is bound to a variable.
 Stmt loops_around(Block block);
 
 struct NestAccess {
   Buffer buffer;
   const std::vector<Expr>* indices;
+  bool write = false;
 };
 
 // Every access of a block, and how often each variable occurs in it at all.

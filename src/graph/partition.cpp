@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <set>
 #include <unordered_map>
 
+#include "nestor/layout.h"
 #include "nestor/ops.h"
 #include "nestor/walk.h"
 #include "src/graph/block_channels.h"
@@ -161,6 +163,24 @@ class FunctionTable {
 };
 
 }  // namespace
+
+std::vector<int64_t> stored_shape(const Graph& g, const Partition& p, ValueId v) {
+  std::vector<int64_t> shape = value_of(g, v).type.shape;
+  if (p.blocked.count(v)) {
+    shape[1] = ceil_div(shape[1], p.channel_block);
+    shape.push_back(p.channel_block);
+  }
+  return shape;
+}
+
+Tensor constant_argument(const Tensor& constant, const BufferDecl& decl) {
+  const std::vector<int64_t> shape = logical_shape(decl);
+  Tensor filled(constant.dtype(), shape);
+  if (filled.size() == constant.size()) return constant.reshaped(shape);
+  NESTOR_CHECK(filled.size() > constant.size()) << decl.buffer->name << " is less than its constant";
+  std::memcpy(filled.data(), constant.data(), static_cast<size_t>(constant.bytes()));
+  return filled;
+}
 
 Partition partition(const Graph& g, const PartitionOptions& options) {
   const Fusion fusion = fuse(g, options.fuse);

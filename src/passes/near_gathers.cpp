@@ -4,7 +4,8 @@
 //   X[base + (0 0 0 0 4 4 4 4 ...)]   ->   shuffle(X[base ..], (0 0 0 0 4 4 4 4 ...))
 //
 // So come the channels of a group to the lanes of its outputs, every second pixel of a row, or a row
-// backwards. A machine gathers one element at a time; a shuffle moves all at once.
+// backwards. A machine gathers one element at a time; a shuffle moves all at once. Two elements, one for each
+// half of the lanes, are broadcast as they are loaded, and blended.
 #include <algorithm>
 
 #include "nestor/simplify.h"
@@ -27,6 +28,19 @@ std::optional<std::vector<int64_t>> distances(const Expr& index, const Expr& fir
   return out;
 }
 
+// Two elements, each to half of the lanes, go there as they are loaded; null where it isn't so.
+Expr of_two(const Load& load, const Expr& first, const std::vector<int64_t>& lanes) {
+  const auto n = static_cast<int>(lanes.size()), half = n / 2;
+  for (int i = 0; i < n; ++i)
+    if (lanes[static_cast<size_t>(i)] != lanes[i < half ? 0 : static_cast<size_t>(half)]) return {};
+  const auto element = [&](int lane) {
+    const Expr at = simplify(first + lanes[static_cast<size_t>(lane)]);
+    return make::broadcast(make::load(load.buffer, {at}), n);
+  };
+  const Expr lower = make::binary(BinaryOp::lt, make::ramp(0, 1, n), make::broadcast(half, n));
+  return make::select(lower, element(0), element(half));
+}
+
 class Shuffler : public Rewriter {
  public:
   Expr expr(const Expr& e) override {
@@ -45,6 +59,7 @@ class Shuffler : public Rewriter {
     const int64_t n = out.type().lanes, low = *std::min_element(lanes->begin(), lanes->end()),
                   high = *std::max_element(lanes->begin(), lanes->end());
     if (high - low >= 2 * n) return out;
+    if (Expr halves = of_two(*load, first, *lanes)) return halves;
     for (int64_t& d : *lanes) d -= low;
     const auto part =
         [&](int64_t begin) {  // lanes behind the last one that is wanted may lie outside of the buffer

@@ -6,23 +6,28 @@
 #include "nestor/codegen.h"
 #include "nestor/driver.h"
 #include "nestor/library.h"
+#include "nestor/print.h"
+#include "nestor/proof.h"
 #include "nestor/walk.h"
 
 using namespace nestor;
 
 namespace {
 
-void check_default(const std::string& spec, const Target& target) {
+void check_default(const std::string& spec, const Target& target, bool blocked_io = false) {
   CompileOptions options;
+  options.blocked_io = blocked_io;
   options.target = target;
   options.schedules = default_schedules();
   options.lowering.check = true;
-  for (const CompiledFunction& f : compile_model(spec, options).funcs)
+  for (const CompiledFunction& f : compile_model(spec, options).funcs) {
+    if (blocked_io) CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
     for (const Against against : {Against::lowered, Against::oracle})
       for (const OutputCheck& c : check_function(f, against, target)) {
         INFO(spec << " for " << target.name << ": " << describe(c.comparison, c.name, c.want));
         CHECK(c.comparison.ok());
       }
+  }
 }
 
 std::vector<Target> targets() {
@@ -90,6 +95,31 @@ TEST_CASE("default schedules of operators") {
           "Relu(f32[0,4])",
           "Exp(f32[1])"})
       check_default(spec, target);
+}
+
+TEST_CASE("narrow products turn blocks of the tall operand") {
+  for (const Target& target : targets()) {
+    for (const char* spec : {"MatMul(f32[35,37], const f32[37,4])", "MatMul(f32[2,40,16], f32[2,16,2])",
+                             "MatMul(f32[16,61], f32[61,6])"})
+      check_default(spec, target, true);
+    CompileOptions options;
+    options.target = target;
+    const CompiledModel m = partition_model(load("MatMul(f32[160,96], const f32[96,2])"), options);
+    CHECK(print(default_schedule(m.partition.funcs[0], target)).find("unroll Y.k1") != std::string::npos);
+  }
+}
+
+TEST_CASE("default schedules with channels in blocks, full and not") {
+  for (const Target& target : targets())
+    for (const char* spec :
+         {"Conv(f32[1,23,9,9], const f32[45,23,1,1], const f32[45]; strides=[2,2])",
+          "Conv(f32[1,13,8,8], const f32[29,13,3,3]; pads=[1,1,1,1])",
+          "Conv(f32[1,9,10,10], const f32[9,1,3,3]; group=9, pads=[1,1,1,1], strides=[2,2])",
+          "Conv(f32[1,32,6,6], const f32[32,8,3,3]; group=4, pads=[1,1,1,1])",
+          "Conv(f32[1,40,9,31], const f32[40,8,3,3]; group=5, pads=[1,1,1,1])",
+          "Conv(f32[1,20,7,9], const f32[20,4,3,5]; group=5, strides=[1,2])",
+          "MaxPool(f32[1,13,9,9]; kernel_shape=[3,3], pads=[1,1,1,1])"})
+      check_default(spec, target, true);
 }
 
 TEST_CASE("default schedules of permutations") {

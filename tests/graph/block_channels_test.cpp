@@ -3,6 +3,7 @@
 
 #include "catch.h"
 #include "nestor/check.h"
+#include "nestor/graph.h"
 #include "nestor/interpret.h"
 #include "nestor/layout.h"
 #include "nestor/parse.h"
@@ -36,13 +37,16 @@ void check_blocked(const std::string& before, const std::vector<bool>& which, in
   CHECK(print(*g) == print(parse_func(after)));
   std::vector<Tensor> a = random_args(f, 3), b;
   for (size_t i = 0; i < a.size(); ++i) {
-    const Tensor packed = which[i] ? pack(a[i], in_blocks(f.params[i].decl, lanes)) : a[i].clone();
-    b.push_back(packed.reshaped(logical_shape(g->params[i].decl)));
+    const BufferDecl& decl = g->params[i].decl;
+    b.push_back(f.params[i].role == Role::constant ? constant_argument(a[i], decl)
+                : which[i] ? pack(a[i], in_blocks(f.params[i].decl, lanes)).reshaped(logical_shape(decl))
+                           : a[i].clone());
   }
   interpret(f, a);
   interpret(*g, b);
   for (size_t i = 0; i < a.size(); ++i) {
-    Tensor logical = b[i].reshaped(a[i].shape());
+    if (f.params[i].role == Role::constant) continue;
+    Tensor logical = b[i];
     if (which[i]) {
       const BufferDecl d = in_blocks(f.params[i].decl, lanes);
       logical = unpack(b[i].reshaped(physical_shape(d)), d);
@@ -139,16 +143,88 @@ TEST_CASE("an index that is no iterator is divided: the channels of groups") {
 })");
 }
 
-TEST_CASE("channels that don't fill whole blocks can't be blocked") {
-  const PrimFunc f = parse_func(R"(func f(in X: f32[1,6,5], out Y: f32[1,6,5]) {
+TEST_CASE("channels that don't fill whole blocks: all lanes are computed, no reduction reads them") {
+  check_blocked(R"(func f(in X: f32[1,5,3], const W: f32[6,5], const D: f32[6,1], out Y: f32[1,6,2]) {
+  alloc T: f32[1,6,3]
+  for n in 1, o in 6, x in 3, c in 5 {
+    block T(vn: S 1 = n, vo: S 6 = o, vx: S 3 = x, vc: R 5 = c) {
+      init { T[vn,vo,vx] = 0.0f32 }
+      T[vn,vo,vx] += X[vn,vc,vx] * W[vo,vc]
+    }
+  }
+  for n in 1, o in 6, x in 2, c in 1, r in 2 {
+    block Y(vn: S 1 = n, vo: S 6 = o, vx: S 2 = x, vc: R 1 = c, vr: R 2 = r) {
+      init { Y[vn,vo,vx] = 0.0f32 }
+      Y[vn,vo,vx] += T[vn,vo+vc,vx+vr] * D[vo,vc]
+    }
+  }
+})",
+                {true, false, false, true}, 4,
+                R"(func f(in X: f32[1,2,3,4], const W: f32[2,4,5], const D: f32[2,4,1], out Y: f32[1,2,2,4]) {
+  alloc T: f32[1,2,3,4]
+  for n in 1, ob in 2, x in 3, ol in 4, c in 5 {
+    block T(vn: S 1 = n, vob: S 2 = ob, vx: S 3 = x, vol: S 4 = ol, vc: R 5 = c) {
+      init { T[vn,vob,vx,vol] = 0.0f32 }
+      T[vn,vob,vx,vol] += X[vn,vc/4,vx,vc%4] * W[vob,vol,vc]
+    }
+  }
+  for n in 1, ob in 2, x in 2, ol in 4, r in 2 {
+    block Y(vn: S 1 = n, vob: S 2 = ob, vx: S 2 = x, vol: S 4 = ol, vr: R 2 = r) {
+      init { Y[vn,vob,vx,vol] = 0.0f32 }
+      Y[vn,vob,vx,vol] += T[vn,vob,vx+vr,vol] * D[vob,vol,0]
+    }
+  }
+})");
+}
+
+TEST_CASE("lanes beyond the channels belong to blocks only") {
+  const auto refused = [](const std::string& nest, const std::vector<bool>& which) {
+    return !block_channels(parse_func(nest), which, 4);
+  };
+  const std::string copy = R"(func f(in X: f32[1,6,5], out Y: f32[1,6,5]) {
   for n in 1, c in 6, x in 5 {
     block Y(vn: S 1 = n, vc: S 6 = c, vx: S 5 = x) {
       Y[vn,vc,vx] = X[vn,vc,vx]
     }
   }
-})");
-  CHECK(block_channels(f, {true, false}, 3));
-  CHECK_FALSE(block_channels(f, {true, false}, 4));
+})";
+  CHECK_FALSE(refused(copy, {true, true}));
+  CHECK(refused(copy, {true, false}));  // to and from a row-major tensor
+  CHECK(refused(copy, {false, true}));
+  const auto grouped = [&](const std::string& channels, const std::string& per, int64_t lanes) {
+    std::string nest = R"(func f(in X: f32[1,C,5], const W: f32[C,G], out Y: f32[1,C,5]) {
+  for n in 1, o in C, x in 5, c in G {
+    block Y(vn: S 1 = n, vo: S C = o, vx: S 5 = x, vc: R G = c) {
+      init { Y[vn,vo,vx] = 0.0f32 }
+      Y[vn,vo,vx] += X[vn,vo/G*G+vc,vx] * W[vo,vc]
+    }
+  }
+})";
+    for (const auto& [name, value] : {std::pair{'C', channels}, std::pair{'G', per}})
+      for (size_t at; (at = nest.find(name)) != std::string::npos;) nest.replace(at, 1, value);
+    return block_channels(parse_func(nest), {true, false, true}, lanes).has_value();
+  };
+  CHECK(grouped("6", "2", 4));  // the lanes beyond read lanes beyond
+  CHECK(grouped("24", "8", 16));
+  CHECK(grouped("12", "12", 4));
+  CHECK_FALSE(grouped("12", "3", 4));  // groups straddle blocks
+  CHECK_FALSE(grouped("12", "6", 4));
+  const std::string part = R"(func f(in X: f32[1,6,5], out Y: f32[1,3,5]) {
+  for n in 1, c in 3, x in 5 {
+    block Y(vn: S 1 = n, vc: S 3 = c, vx: S 5 = x) {
+      Y[vn,vc,vx] = X[vn,vc+2,vx]
+    }
+  }
+})";
+  CHECK(refused(part, {true, false}));
+  const std::string weighted = R"(func f(in X: f32[2,6,5], const W: f32[2,6], out Y: f32[2,6,5]) {
+  for n in 2, c in 6, x in 5 {
+    block Y(vn: S 2 = n, vc: S 6 = c, vx: S 5 = x) {
+      Y[vn,vc,vx] = X[vn,vc,vx] * W[vn,vc]
+    }
+  }
+})";
+  CHECK(refused(weighted, {true, false, true}));  // zeros would stand among W's elements
 }
 
 TEST_CASE(
@@ -170,10 +246,39 @@ TEST_CASE(
   for (const int64_t block : {1, 2, 4, 8}) {
     const Partition p = partition(g, {.channel_block = block});
     check_close(run(g, p, in), want, 1e-6);
-    if (block == 4) CHECK(blocked_names(g, p) == std::vector<std::string>{"r", "d", "s"});
-    if (block == 2) CHECK(blocked_names(g, p) == std::vector<std::string>{"r", "d", "f", "s"});
+    if (block == 2 || block == 4) CHECK(blocked_names(g, p) == std::vector<std::string>{"r", "d", "f", "s"});
     if (block == 1) CHECK(p.blocked.empty());
   }
+}
+
+TEST_CASE("what stands beyond the channels reaches no result: 1/0 there, while all channels are finite") {
+  const Graph g =
+      network(R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"]},
+    {"op": "Reciprocal", "inputs": ["c"], "outputs": ["r"]},
+    {"op": "Conv", "inputs": ["r","b"], "outputs": ["d"], "attrs": {"group": 7, "pads": [1,1,1,1]}},
+    {"op": "Conv", "inputs": ["d","e"], "outputs": ["f"], "attrs": {"pads": [1,1,1,1]}},
+    {"op": "Softmax", "inputs": ["f"], "outputs": ["s"], "attrs": {"axis": 1}},
+    {"op": "Conv", "inputs": ["s","h"], "outputs": ["y"]})",
+              {{"a", {7, 3, 3, 3}}, {"b", {7, 1, 3, 3}}, {"e", {15, 7, 3, 3}}, {"h", {3, 15, 1, 1}}});
+  const Values in = random_inputs(g);
+  const Partition p = partition(g, {.channel_block = 4});
+  CHECK(blocked_names(g, p) == std::vector<std::string>{"r", "d", "f", "s"});
+  CHECK(stored_shape(g, p, *p.blocked.begin()) == std::vector<int64_t>{1, 2, 7, 5, 4});
+  check_close(run(g, p, in), run_unfused(g, in), 1e-6);
+}
+
+TEST_CASE("a concatenation of channels that don't fill blocks is row major, and so is what it reads") {
+  const Graph g =
+      network(R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"]},
+    {"op": "Conv", "inputs": ["c","b"], "outputs": ["d"]},
+    {"op": "Concat", "inputs": ["c","d"], "outputs": ["k"], "attrs": {"axis": 1}},
+    {"op": "Conv", "inputs": ["k","e"], "outputs": ["f"]},
+    {"op": "Conv", "inputs": ["f","h"], "outputs": ["y"]})",
+              {{"a", {7, 3, 1, 1}}, {"b", {8, 7, 1, 1}}, {"e", {8, 15, 1, 1}}, {"h", {3, 8, 1, 1}}});
+  const Values in = random_inputs(g);
+  const Partition p = partition(g, {.channel_block = 4});
+  CHECK(blocked_names(g, p) == std::vector<std::string>{"d", "f"});
+  check_close(run(g, p, in), run_unfused(g, in), 1e-6);
 }
 
 TEST_CASE("a softmax over channels takes blocks as they come; matrices have none") {

@@ -35,7 +35,7 @@ Values run(const Graph& g, const Partition& p, const Values& inputs) {
     const auto root = p.alias.find(v);
     const Tensor& t = tensors[static_cast<size_t>(root == p.alias.end() ? v : root->second)];
     REQUIRE(t.defined());
-    return t.reshaped(g.values[static_cast<size_t>(v)].type.shape);
+    return t;
   };
   for (const KernelCall& c : p.calls) {
     const PrimFunc& f = p.funcs[static_cast<size_t>(c.func)];
@@ -44,12 +44,15 @@ Values run(const Graph& g, const Partition& p, const Values& inputs) {
     std::vector<Tensor> in;
     for (size_t i = 0; i < c.args.size(); ++i)
       if (f.params[i].role != Role::out)
-        in.push_back(get(c.args[i]).reshaped(logical_shape(f.params[i].decl)));
+        in.push_back(f.params[i].role == Role::constant
+                         ? constant_argument(get(c.args[i]), f.params[i].decl)
+                         : get(c.args[i]).reshaped(logical_shape(f.params[i].decl)));
     const std::vector<Tensor> out = evaluate_by_interpreter(f, in);
     for (size_t i = 0; i < out.size(); ++i) tensors[static_cast<size_t>(c.args[in.size() + i])] = out[i];
   }
   Values out;
-  for (ValueId v : g.outputs) out[g.values[static_cast<size_t>(v)].name] = get(v);
+  for (ValueId v : g.outputs)
+    out[g.values[static_cast<size_t>(v)].name] = get(v).reshaped(g.values[static_cast<size_t>(v)].type.shape);
   return out;
 }
 
