@@ -133,9 +133,15 @@ Schedule& Schedule::operator()(std::string_view line) {
 
 Schedule& Schedule::step(Step s) {
   schedules::Decisions decisions = decisions_;
+  if (!why_.empty()) s.why = std::exchange(why_, {});
   func_ = schedules::apply_step(func_, s, decisions);
   decisions_ = std::move(decisions);
   trace_.steps.push_back(std::move(s));
+  return *this;
+}
+
+Schedule& Schedule::because(std::string why) {
+  why_ = std::move(why);
   return *this;
 }
 

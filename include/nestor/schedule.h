@@ -32,6 +32,7 @@ struct Step {
   std::vector<std::pair<std::string, std::string>> options;  // key=value, in order
   SourceLoc loc;
   std::vector<SourceLoc> calls;  // where the definitions that it stands in were applied, innermost first
+  std::string why;               // of an analytic schedule's step: how its numbers came about; not its text
 };
 std::string print(const Step& step);
 
@@ -99,11 +100,14 @@ class Schedule {
   Schedule& operator()(std::string_view line);
   Schedule& step(Step step);
   bool try_step(std::string_view line);  // false where the step is refused
+  // The reason for the next step.
+  Schedule& because(std::string why);
 
  private:
   PrimFunc func_;
   Trace trace_;
   std::map<std::string, std::string> decisions_;  // names bound by sample_* steps
+  std::string why_;
 };
 
 // What schedulers ask about a function.

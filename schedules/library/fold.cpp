@@ -99,6 +99,7 @@ struct Fold {
     std::string columns = d.loop, tiles, panels;
     const int64_t width = 4 * lanes;
     if (d.extent > width) {
+      s.because(fmt::format("4 vectors of {} in flight", lanes));
       const std::string size =
           sample_size(s, d.loop + "_width", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, width, d.extent);
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", d.loop, block, size));
@@ -108,6 +109,7 @@ struct Fold {
       int64_t panel = std::max<int64_t>(1, kPanelBytes / bytes_of(b.output->type.dtype) / width);
       if (others.empty()) panel = std::min(panel, (count + target.cores - 1) / target.cores);
       if (count > panel) {
+        s.because(fmt::format("{} results stay in the first-level cache while the rows pass", panel * width));
         s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", d.loop, block, panel));
         panels = d.loop + "p";
         tiles = d.loop + "t";
@@ -118,6 +120,7 @@ struct Fold {
     for (const Iter* r : reduced)
       if (r != reduced.back()) order.push_back(r->loop);
     if (reduced.back()->extent > kRowsAtOnce) {
+      s.because(fmt::format("a result is read and written once for {} rows", kRowsAtOnce));
       const std::string size = sample_size(s, rows + "_rows", {2, 4, kRowsAtOnce, 2 * kRowsAtOnce},
                                            kRowsAtOnce, reduced.back()->extent);
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", rows, block, size));

@@ -78,6 +78,7 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
   const int64_t width = 4 * lanes_of(b, target);
   if (x->extent > width) {
     const int64_t n = lanes_of(b, target);
+    s.because(fmt::format("4 vectors of {} in flight", n));
     const std::string size = sample_size(s, lanes + "_width", {n, 2 * n, 4 * n}, width, x->extent);
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", lanes, block, size));
     order.push_back(lanes + "0");
@@ -104,7 +105,9 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
   }
   s(fmt::format("vectorize {}.{}", block, lanes));
   s(fmt::format("vectorize {}.{}", writer, write_lanes));
-  for (const std::string& l : unrolled) s(fmt::format("unroll {}.{}", block, l));
+  for (const std::string& l : unrolled)
+    s.because(fmt::format("up to {} taps in one straight line", kMostTaps))(
+        fmt::format("unroll {}.{}", block, l));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.front()->loop));
   // Between the borders no row of a window is asked whether it is there.
   for (const Iter* i : b.spatial())

@@ -80,12 +80,16 @@ void join_rows(Schedule& s, const Target& target) {
       if (std::find(rows.begin(), rows.end(), i.loop) == rows.end()) length *= i.extent;
     std::string& last = rows.back();
     if (const int64_t count = extent_of(s, root.name, last); length <= kShortRow && count >= 4 * kGroup) {
+      s.because(fmt::format(
+          "while one row's sum is folded, {} others are under way: rows of {} are too short to hide it",
+          kGroup - 1, length));
       const std::string group = sample_size(s, last + "_rows", {2, kGroup, 2 * kGroup}, kGroup, count);
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last, root.name, group));
       last += "0";
     }
     for (size_t k = names.size() - 1; k-- > 0;)
-      s(fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
+      s.because(fmt::format("a row is read from memory once: its {} elements stay in the cache", length))(
+          fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
   }
   for (const std::string& name : names) {
     const BlockInfo b = analyze(s.func(), name);

@@ -48,6 +48,7 @@ std::vector<std::string> skip_padding(Schedule& s, const std::string& block, con
           if (r->extent <= kWidestWindow && uses_var(a.indices[d], r->var)) taps.push_back(r->loop);
     }
     if (crosses || !s.try_step("compute_inline " + padding->id->name)) continue;
+    s.because("terms of the padding are zeros");
     s.try_step("skip_zeros " + block);
     unrolled.insert(unrolled.end(), taps.begin(), taps.end());
   }

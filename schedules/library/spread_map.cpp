@@ -60,6 +60,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     const int64_t width = kVectors * lanes_of(b, target);
     if (lanes_iter->extent > width) {
       const int64_t n = lanes_of(b, target);
+      s.because(fmt::format("{} vectors of {} in flight", kVectors, n));
       const std::string size =
           sample_size(s, lanes + "_width", {n, 2 * n, 4 * n, 8 * n, 16 * n}, width, lanes_iter->extent);
       s(fmt::format("{}_tail = sample_choice [peel, mask] -> peel", lanes));
@@ -70,9 +71,14 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     for (const LoopInfo& l : loops_of(s.func(), block))
       if (l.name != lanes) order += l.name + " ";
     if (!order.empty()) s(fmt::format("reorder {} ({}{})", block, order, lanes));
+    s.because(fmt::format("most accesses are next to each other along {}", lanes_iter->loop));
     s(fmt::format("vectorize {}.{}", block, lanes));
-    if (wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target)))
+    if (wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target))) {
+      s.because(
+          fmt::format("the output doesn't stay in the caches ({} KiB at the last level): stores go past them",
+                      target.l3_bytes / 1024));
       s(fmt::format("annotate {} streaming=1", block));
+    }
   }
   std::vector<std::string> outer;
   for (const LoopInfo& l : loops_of(s.func(), block))

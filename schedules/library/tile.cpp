@@ -16,6 +16,8 @@
 // (channels in blocks) gets a column iterator beside it: one that leaves the broadcasts of the rows standing.
 #include "schedules/library/tile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -182,15 +184,18 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
   Tile t;
   const int64_t lanes = lanes_of(b, target);
   double best = 0;
+  std::string costs;
   for (const Iter* i : b.spatial()) {
     if (i->loop.empty() || i->extent < 2) continue;
     const double cost = cost_of(b, *i, lanes);
+    costs += fmt::format("{}along {} {:.0f}", costs.empty() ? "" : ", ", i->loop, cost);
     if (!t.vector || cost < best) {
       t.vector = i;
       best = cost;
     }
   }
   if (!t.vector) return t;
+  t.why_vector = fmt::format("a vector of {} results costs the time of so many FMAs: {}", lanes, costs);
   if (best > cost_without_lanes(b, lanes)) {
     t.vector = nullptr;
     return t;
@@ -234,6 +239,13 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
       (t.column ? t.columns : t.width) = vectors;
     }
   }
+  const int64_t vectors = t.column ? t.columns : t.width;
+  t.why_size = fmt::format(
+      "{} x {} accumulators take, with a step's {} vectors and a broadcast, {} of {} registers; a step makes "
+      "{} "
+      "loads for {} FMAs; {} in flight hide an FMA's latency; {} rows go in {} tiles",
+      t.rows, vectors, vectors, t.rows * vectors + vectors + 1, registers, t.rows + vectors, t.rows * vectors,
+      kToHideLatency, row_extent, ceil_div(row_extent, t.rows));
   t.width = std::min(t.column ? lanes : t.width * lanes, t.vector->extent);
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {

@@ -20,6 +20,7 @@ struct Tile {
   const Iter* taps = nullptr;
   std::vector<Buffer> packed;  // constant parameters to lay out by (vector / width), or (column / columns)
   std::vector<Buffer> copied;  // activations to copy into such a layout first
+  std::string why_vector, why_size;  // in numbers
 };
 
 // Whether some operand doesn't move with the tile's vectors (nor its columns): then it is read again for each

@@ -54,6 +54,7 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
     if (!i || size >= i->extent) return "";
     std::vector<int64_t> sizes;
     for (int64_t n = 1; n <= most; ++n) sizes.push_back(n * unit);
+    s.because(t.why_size);
     return sample_size(s, i->loop + what, sizes, size, i->extent);
   };
   if (t.vector) w.vector = t.vector->loop;
@@ -111,6 +112,7 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
     if (const auto dim = dims.find(loop); dim != dims.end()) walked.push_back(dim->second);
   std::vector<std::string> map;
   for (const auto* part : {&tiles, &walked, &step, &lanes}) map.insert(map.end(), part->begin(), part->end());
+  s.because("the tile then reads " + buffer->name + " from front to back, and each line of it whole");
   s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                 fmt::join(map, ", ")));
 }
@@ -261,6 +263,21 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     if (size > target.l2_bytes)
       s.try_step(fmt::format("prefetch {}.{} {} distance=1", block, *loop, a.buffer->name));
   }
+std::string tail_of(const Iter& i, int64_t size) {
+  const int64_t left = i.extent % size;
+  return left == 0
+             ? fmt::format("{} are whole tiles of {}", i.extent, size)
+             : fmt::format("{} are {} tiles of {} and {} left over", i.extent, i.extent / size, size, left);
+}
+
+// What stays in which cache.
+std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles) {
+  if (row_tiles.empty() || !t.vector)
+    return "accumulators are written once, so all reduction loops run inside";
+  const int64_t bytes = bytes_of(b.output->type.dtype);
+  const double panel = static_cast<double>(b.reduction_size() * t.width * t.columns * bytes) / 1024;
+  return fmt::format("the {:.1f} KiB that move with {} stay in the cache while all tiles of rows pass", panel,
+                     t.column ? t.column->loop : t.vector->loop);
 }
 
 }  // namespace
@@ -283,6 +300,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
   for (const Buffer& buffer : t.copied) {
     const std::string copy = buffer->name + "_packed";
+    s.because(fmt::format(
+        "{} would be gathered, or its rows meet in few sets of the cache; over {} rows a copy pays",
+        buffer->name, t.row->extent));
     s(fmt::format("{} = cache_read {} {} global", copy, block, buffer->name));
     pack(s, block, analyze(s.func(), copy).output, words);
   }
@@ -301,6 +321,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (!i) return {};
     if (size.empty()) return {"", i->loop};
     s(fmt::format("{}_tail = sample_choice [{}] -> peel", i->loop, tails));
+    s.because(tail_of(*i, i == t.vector ? t.width : i == t.row ? t.rows : t.columns));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", i->loop, block, size));
     return {i->loop + "0", i->loop + "1"};
   };
@@ -317,6 +338,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const auto& more : {outer, words.reduced, std::vector<std::string>{rows, columns, tap, lanes}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
+  s.because(why_order(b, t, row_tiles));
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
   // The epilogue writes a whole tile at a time: its loops under the last outer loop are the tile's.
@@ -332,19 +354,24 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     return loop.empty() ? loop : prefix + loop;
   };
   if (t.vector) {
+    s.because(t.why_vector);
     s(fmt::format("vectorize {}.{}", block, lanes));
     lanes_last(s, writer, written_by(t.vector));
     s(fmt::format("vectorize {}.{}", writer, written_by(t.vector)));
   }
   for (const auto& [iter, loop] : {std::pair{t.row, rows}, std::pair{t.column, columns}})
     if (iter) {
+      s.because("registers have no index: each accumulator gets a name");
       s(fmt::format("unroll {}.{}", block, loop));
       s(fmt::format("unroll {}.{}", writer, written_by(iter)));
     }
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, words.reduced.front()));
   if (t.turned) s(fmt::format("unroll {}.{}", block, words.reduced.back()));
   if (t.taps && std::find(taps.begin(), taps.end(), tap) == taps.end()) taps.push_back(tap);
-  for (const std::string& l : taps) s(fmt::format("unroll {}.{}", block, l));
+  for (const std::string& l : taps) {
+    s.because("each tap knows which rows of the tile it reaches");
+    s(fmt::format("unroll {}.{}", block, l));
+  }
   if (!t.vector && !t.row) vectorize_reduction(s, block);
   prefetch_windows(s, block, b, t, words.reduced, taps, target);
   share_loops(s, block, outer, microseconds_of(b, target), target);

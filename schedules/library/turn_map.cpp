@@ -136,12 +136,15 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
 
   const int64_t width = interleaved ? 4 * lanes : side;
   if (t.lanes->extent > width) {
+    s.because(fmt::format("{} elements are {} bytes, a line of the cache", side, side * bytes));
     const std::string size = sample_size(s, l + "_width", {side, 2 * side, 4 * side}, width, t.lanes->extent);
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, block, size));
     lane_tiles = l + "0";
     columns = l + "1";
     const int64_t tiles = (t.lanes->extent + width - 1) / width, most = kPanel / width;
     if (!interleaved && tiles >= 2 * most) {
+      s.because(fmt::format("{} rows lie in as many pages, few enough for their addresses to stay translated",
+                            kPanel));
       s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", l, block, most));
       panels = l + "p ";
       lane_tiles = l + "t";
@@ -149,6 +152,8 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   }
   const int64_t height = interleaved ? t.rows->extent : rows_of(b, *t.rows, streaming);
   if (t.rows->extent > height) {
+    s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
+                          ceil_div(height, side)));
     const std::string size = sample_size(s, r + "_rows", {side, 2 * side}, height, t.rows->extent);
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", r, block, size));
     row_tiles = r + "0";

@@ -36,7 +36,7 @@ void show_fused(const CompiledModel& m) {
 
 // Each step, then the loop nest with the lines that it changed marked. A refused one ends the walk as its
 // error.
-void show_steps(const report::Walk& walk) {
+void show_steps(const report::Walk& walk, bool why) {
   const bool color = use_color();
   const char *bold = color ? "\033[1m" : "", *plain = color ? "\033[0m" : "";
   const std::string start = print(walk.start);
@@ -46,6 +46,7 @@ void show_steps(const report::Walk& walk) {
   for (size_t i = 0; i < walk.steps.size(); ++i) {
     const report::Lines after = report::split_lines(print(walk.steps[i].after));
     fmt::print("{}# step {}: {}{}\n", bold, i + 1, walk.steps[i].text, plain);
+    if (why && !walk.steps[i].why.empty()) fmt::print("#   because {}\n", walk.steps[i].why);
     fmt::print("{}\n", before == after ? "  (the loop nest is unchanged)\n"
                                        : report::show_diff(report::diff(before, after), color));
     before = after;
@@ -84,15 +85,18 @@ int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
     const PrimFunc& func = model.partition.funcs[f];
     const ScheduleChoice choice = choose_schedule(func, options);
     const report::Walk walk = report::walk_trace(func, choice);
-    show_steps(walk);
+    show_steps(walk, v.why);
     if (options.review) options.review(func, choice, walk.last());
   }
   return 0;
 }
 
-void show_schedule(const CompiledFunction& f) {
+void show_schedule(const CompiledFunction& f, bool why) {
   fmt::print("# {} schedule of {}\n", f.choice.origin, f.func.name);
-  for (const Step& step : f.choice.trace.steps) fmt::print("#   {}\n", print(step));
+  for (const Step& step : f.choice.trace.steps) {
+    fmt::print("#   {}\n", print(step));
+    if (why && !step.why.empty()) fmt::print("#     because {}\n", step.why);
+  }
   fmt::print("{}\n", print(f.scheduled));
 }
 
@@ -133,6 +137,11 @@ void check_stage(const std::string& stage, const Target& target) {
 int run(const InspectVerb& v) {
   const CompileOptions options = compile_options(v.common, v.schedule);
   check_stage(v.stage, options.target);
+  if (v.why && v.stage != "schedule")
+    throw UserError(Diagnostic{"--why has reasons for schedules only, not for --stage " + v.stage,
+                               {},
+                               {},
+                               "--stage schedule, or --steps"});
   if (v.stage == "graph") {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;
@@ -150,7 +159,7 @@ int run(const InspectVerb& v) {
     else if (v.stage == "func")
       fmt::print("{}\n", print(f->func));
     else if (v.stage == "schedule")
-      show_schedule(*f);
+      show_schedule(*f, v.why);
     else if (v.stage == "lowered")
       fmt::print("{}\n", print(f->lowered));
     else if (v.stage == "llvm")

@@ -54,6 +54,7 @@ struct InspectVerb {
   std::string func = "*";
   std::string schedule = "default";
   bool steps = false;
+  bool why = false;  // each step of an analytic schedule with its reason
   std::string html;  // where to write the page; empty: none
   std::vector<std::string> dump_after;
 };

@@ -98,6 +98,7 @@ Json function_json(const Walk& walk, const Target& target, Tables& tables) {
     out["steps"].push_back({{"text", tables.strings.add(step.text)},
                             {"edits", edits_json(text, after, tables)},
                             {"loops", loops_json(step.after, tables)}});
+    if (!step.why.empty()) out["steps"].back()["why"] = tables.strings.add(step.why);
     text = after;
   }
   if (walk.refused) {

@@ -13,7 +13,7 @@ Walk walk_trace(const PrimFunc& f, const ScheduleChoice& choice) {
       walk.refused = in_function(e, f, choice);
       return walk;
     }
-    walk.steps.push_back({print(step), schedule.func()});
+    walk.steps.push_back({print(step), step.why, schedule.func()});
   }
   return walk;
 }

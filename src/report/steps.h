@@ -11,6 +11,7 @@ namespace nestor::report {
 
 struct StepTaken {
   std::string text;  // as source
+  std::string why;   // empty where the schedule doesn't say
   PrimFunc after;
 };
 

@@ -34,6 +34,25 @@ def stages():
         t.refuses(f"stage {stage} for {target}", ["inspect", *BATCH, "--stage", stage, "--target", target], "--target")
 
 
+def reasons():
+    matmul = ["MatMul(f32[60,64], const f32[64,288])", "--target", "x86-64-v4"]
+    shown = t.succeeds("--why", "inspect", *matmul, "--why")
+    plain = t.run("inspect", *matmul).stdout
+    kept = [line for line in shown.splitlines() if not line.startswith("#     because ")]
+    t.check(kept == plain.splitlines(), "--why only adds reasons", shown)
+    rows, vectors, taken, of = map(int, re.search(
+        r"because (\d+) x (\d+) accumulators take, with .* (\d+) of (\d+) registers", shown).groups())
+    t.check(rows * vectors + vectors + 1 == taken <= of == 32, "the registers add up", shown)
+    t.check("j_width = sample_choice" in shown and f"-> {16 * vectors}" in shown, "and the tile is that wide", shown)
+    for spec in ("Softmax(f32[64,128])", "Transpose(f32[700,900])", "ReduceSum@11(f32[512,512]; axes=[0])",
+                 "MaxPool(f32[1,8,64,64]; kernel_shape=[3,3])", "Gelu(f32[64,512])"):
+        shown = t.succeeds(f"--why {spec}", "inspect", spec, "--why")
+        t.check("#     because " in shown, f"a reason in the schedule of {spec}", shown)
+    steps = t.succeeds("--steps --why", "inspect", *matmul, "--steps", "--why")
+    t.check("#   because " in steps, "reasons between steps", steps[:2000])
+    t.refuses("--why of machine code", ["inspect", *matmul, "--stage", "asm", "--why"], "--stage schedule")
+
+
 def parameters(text):
     """Of the functions in a .nest text: (qualified name, is an input) each."""
     funcs = re.findall(r"^func (\w+)\((.*?)\)\s*(?:@.*)?\{", text, re.M | re.S)
@@ -184,6 +203,6 @@ def own_operator():
     t.refuses("a template without", ["verify", op], op, "--dim N=")
 
 
-for part in (stages, round_trip, figures, steps, refused_step, page, dumps, own_operator):
+for part in (stages, reasons, round_trip, figures, steps, refused_step, page, dumps, own_operator):
     part()
 t.finish()

@@ -42,7 +42,7 @@ function states_of(func) {
         if (edit[0] === "~") ++from;
       }
     }
-    states.push({ step: string(step.text), lines, loops: loops_of(step.loops) });
+    states.push({ step: string(step.text), why: step.why ? string(step.why) : "", lines, loops: loops_of(step.loops) });
     text = next;
   }
   return states;

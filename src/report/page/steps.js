@@ -34,6 +34,7 @@ function steps_view(id, at, on_move) {
       code.replaceChildren(refusal(func.refused.message));
     else
       code.replaceChildren(
+        ...(state.why && now ? [element("p", { class: "note why" }, `Because ${state.why}.`)] : []),
         ...(unchanged ? [element("p", { class: "note" }, "This step leaves the loop nest as it is.")] : []),
         listing(state.lines, state.loops));
     show_card(card, null);
