@@ -43,10 +43,15 @@ definitions() {
 }
 
 models() {
-  echo "== untuned MobileNetV2 beside ONNX Runtime"
+  echo "== untuned networks beside ONNX Runtime and OpenVINO"
+  $python -c 'import openvino' 2> /dev/null || build/venv/bin/pip install --quiet --disable-pip-version-check openvino
   [ -f "$out/mobilenetv2.onnx" ] || $python examples/mobilenet/make.py "$out" > /dev/null
-  "$build/bin/nestor" compile "$out/mobilenetv2.onnx" --threads 1 -o "$out/mobilenetv2.so"
-  $python bench/peers/side_by_side.py "$out/mobilenetv2.onnx" "default=$out/mobilenetv2.so" --threads 1 --seconds 3 "$@"
+  [ -f "$out/resnet50.onnx" ] || $python examples/models/light.py "$out" resnet50 > /dev/null
+  local model
+  for model in mobilenetv2 resnet50; do
+    "$build/bin/nestor" compile "$out/$model.onnx" --threads 1 -o "$out/$model.so"
+    $python bench/peers/side_by_side.py "$out/$model.onnx" "default=$out/$model.so" --threads 1 --seconds 5 "$@"
+  done
 }
 
 compile() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Times artifacts of one model and ONNX Runtime in one process, one call of each in turn, so that drift of the machine
-hits all alike. Prints a table, or with --json one object.
+"""Times artifacts of one model, ONNX Runtime and, where it is installed, OpenVINO in one process, one call of each in
+turn, so that drift of the machine hits all alike. Ratios are of calls that follow each other: their median, and the 95 %
+interval of that median. Prints a table, or with --json one object.
 
     side_by_side.py MODEL.onnx LABEL=m.so ... [--threads T] [--seconds S] [--peak GFLOPS] [--flops F] [--dim NAME=V]
 
@@ -10,12 +11,18 @@ Artifacts are made by `nestor compile MODEL -o m.so`. Shapes and names come from
 import argparse
 import ctypes
 import json
+import math
 import os
 import statistics
 import time
 
 import numpy as np
 import onnxruntime as ort
+
+try:
+    import openvino
+except ImportError:
+    openvino = None
 
 
 class Artifact:
@@ -27,11 +34,11 @@ class Artifact:
 
         class Options(ctypes.Structure):
             _fields_ = [("threads", ctypes.c_int32), ("reserved", ctypes.c_int32), ("parallel_for", ctypes.c_void_p),
-                        ("host", ctypes.c_void_p), ("weights_path", ctypes.c_char_p)]
+                        ("host", ctypes.c_void_p), ("weights_path", ctypes.c_char_p), ("cpus", ctypes.c_void_p)]
 
         self.run_function = getattr(self.library, name + "_run")
         self.run_function.restype, self.run_function.argtypes = ctypes.c_int32, [ctypes.c_void_p] * 3
-        self.instance = create(ctypes.byref(Options(threads, 0, None, None, None)))
+        self.instance = create(ctypes.byref(Options(threads, 0, None, None, None, None)))
         self.outputs = [np.empty(o.shape, o.dtype) for o in outputs]
         self.input_struct = (ctypes.c_void_p * len(inputs))(*[i.ctypes.data for i in inputs])
         self.output_struct = (ctypes.c_void_p * len(outputs))(*[o.ctypes.data for o in self.outputs])
@@ -48,6 +55,24 @@ def aligned(array):
     copy = raw[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
+
+
+def openvino_runner(model, feed, threads):
+    compiled = openvino.Core().compile_model(
+        openvino.Core().read_model(model), "CPU",
+        {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32",
+         "NUM_STREAMS": 1})
+    request = compiled.create_infer_request()
+    request.set_tensors({name: openvino.Tensor(array, shared_memory=True) for name, array in feed.items()})
+    return request.infer
+
+
+def paired(times, others):
+    """Median of others/times, call by call, and its 95 % interval (of order statistics)."""
+    ratios = sorted(o / t for t, o in zip(times, others))
+    n = len(ratios)
+    reach = math.ceil(0.98 * math.sqrt(n))  # 1.96 standard deviations of a count at p = 1/2
+    return statistics.median(ratios), ratios[max(0, n // 2 - reach)], ratios[min(n - 1, n // 2 + reach)]
 
 
 def main():
@@ -86,7 +111,11 @@ def main():
             scale = max(float(np.abs(want).max()), 1e-6)
             if not np.allclose(got, want, rtol=0, atol=2e-3 * scale):
                 raise SystemExit(f"{label}: the outputs differ from ONNX Runtime's by {np.abs(got - want).max()}")
-    runners[f"ONNX Runtime {ort.__version__}"] = lambda: session.run(names, feed)
+    peers = [f"ONNX Runtime {ort.__version__}"]
+    runners[peers[0]] = lambda: session.run(names, feed)
+    if openvino:
+        peers.append("OpenVINO " + openvino.__version__.split("-")[0])
+        runners[peers[1]] = openvino_runner(args.model, feed, args.threads)
 
     samples = {label: [] for label in runners}
     deadline = time.perf_counter() + args.seconds * len(runners)
@@ -97,21 +126,24 @@ def main():
             begin = time.perf_counter()
             run()
             samples[label].append(time.perf_counter() - begin)
+    best = min(peers, key=lambda p: statistics.median(samples[p]))
     rows = []
-    reference = statistics.median(list(samples.values())[-1])
     for label, times in samples.items():
         median = statistics.median(times)
-        rows.append({"schedule": label, "median_ms": 1e3 * median, "min_ms": 1e3 * min(times), "runs": len(times),
-                     "ratio_to_ort": median / reference,
-                     "percent_of_peak": 100 * args.flops / median / 1e9 / args.peak if args.peak and args.flops else None})
+        row = {"schedule": label, "median_ms": 1e3 * median, "min_ms": 1e3 * min(times), "runs": len(times)}
+        row["x_best"], row["x_low"], row["x_high"] = paired(times, samples[best])
+        row["percent_of_peak"] = 100 * args.flops / median / 1e9 / args.peak if args.peak and args.flops else None
+        rows.append(row)
     if args.json:
-        print(json.dumps({"model": args.model, "threads": args.threads, "ort_load_s": ort_load, "rows": rows}))
+        print(json.dumps({"model": args.model, "threads": args.threads, "ort_load_s": ort_load, "best": best,
+                          "rows": rows}))
         return
-    print(f"{os.path.basename(args.model)}, {args.threads} thread(s), interleaved, {rounds} rounds")
+    print(f"{os.path.basename(args.model)}, {args.threads} thread(s), interleaved, {rounds} rounds, "
+          f"beside {best}, the fastest peer")
     for r in rows:
         peak = f"{r['percent_of_peak']:6.1f} % of peak" if r["percent_of_peak"] is not None else ""
         print(f"  {r['schedule']:<24} median {r['median_ms']:10.4f} ms  min {r['min_ms']:10.4f} ms  "
-              f"{r['ratio_to_ort']:7.2f} x ONNX Runtime's time {peak}")
+              f"{r['x_best']:6.2f} x its speed ({r['x_low']:.2f} to {r['x_high']:.2f}) {peak}")
 
 
 if __name__ == "__main__":
