@@ -195,7 +195,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
     }
   }
   if (!t.vector) return t;
-  t.why_vector = fmt::format("a vector of {} results costs the time of so many FMAs: {}", lanes, costs);
+  t.why_vector = fmt::format("in FMAs, a vector of {} results costs: {}", lanes, costs);
   if (best > cost_without_lanes(b, lanes)) {
     t.vector = nullptr;
     return t;
@@ -242,10 +242,9 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
   const int64_t vectors = t.column ? t.columns : t.width;
   t.why_size = fmt::format(
       "{} x {} accumulators take, with a step's {} vectors and a broadcast, {} of {} registers; a step makes "
-      "{} "
-      "loads for {} FMAs; {} in flight hide an FMA's latency; {} rows go in {} tiles",
+      "{} loads for {} FMAs; {} in flight hide an FMA's latency",
       t.rows, vectors, vectors, t.rows * vectors + vectors + 1, registers, t.rows + vectors, t.rows * vectors,
-      kToHideLatency, row_extent, ceil_div(row_extent, t.rows));
+      kToHideLatency);
   t.width = std::min(t.column ? lanes : t.width * lanes, t.vector->extent);
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {
