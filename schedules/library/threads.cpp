@@ -91,9 +91,9 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
     shared(fmt::format("g = fuse {} ({})", block, schedules::join(fused)));
     loop = "g";
   }
-  shared.because(fmt::format(
-      "about {:.0f} us are worth threads, {:.0f} us would be, and {} iterations share evenly among {}",
-      microseconds, target.parallel_us, extent_of(shared, block, loop), threads));
+  shared.because(
+      fmt::format("about {:.0f} us are worth threads, {:.0f} us would be, and {} iterations for {} threads",
+                  microseconds, target.parallel_us, extent_of(shared, block, loop), threads));
   if (shared.try_step(fmt::format("parallel {}.{}", block, loop))) s = shared;
 }
 

@@ -55,9 +55,10 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
     if (!i || size >= i->extent) return "";
     std::vector<int64_t> sizes;
     for (int64_t n = 1; n <= most; ++n) sizes.push_back(n * unit);
-    s.because(std::exchange(told, true) ? fmt::format("of these accumulators; {} {}s go into {} tiles",
-                                                      i->extent, i->loop, ceil_div(i->extent, size))
-                                        : t.why_size);
+    s.because(std::exchange(told, true)
+                  ? fmt::format("of these accumulators; the {} iterations of {} go into {} tiles", i->extent,
+                                i->loop, ceil_div(i->extent, size))
+                  : t.why_size);
     return sample_size(s, i->loop + what, sizes, size, i->extent);
   };
   if (t.vector) w.vector = t.vector->loop;

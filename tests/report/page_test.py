@@ -19,7 +19,7 @@ if not browser.find():
     sys.exit(0)
 
 t = Harness()
-MATMUL = ["MatMul(f32[60,64], const f32[64,288])", "--target", "x86-64-v4", "--threads", "1"]
+MATMUL = ["MatMul(f32[60,640], const f32[640,3200])", "--target", "x86-64-v4", "--threads", "1"]
 LINES = """[...document.querySelectorAll(arguments[0] + ' .line')].map(l =>
     (l.querySelector('.mark') ? l.querySelector('.mark').textContent + ' ' : '') + l.querySelector('.text').textContent)"""
 LINKED = "[...document.querySelectorAll('.pane')].map(p => [...p.querySelectorAll('.line.linked .text')].map(e => e.textContent))"
@@ -99,8 +99,8 @@ def walk(b):
 def costs(b):
     b.hover(".loop.k-parallel")
     shown = b.js("document.querySelector('.card').innerText")
-    # One iteration of j0: all 60 x 64 of A, 64 x 32 of B, 60 x 32 of Y; nine of them.
-    for needle in ("parallel", "2.21 Mflop", "15.0 KiB", "8.00 KiB", "7.50 KiB", "30.5 KiB", "155 KiB", "fits"):
+    # One iteration of j0: all 60 x 640 of A, 640 x 32 of B, 60 x 32 of Y; a hundred of them.
+    for needle in ("parallel", "246 Mflop", "150 KiB", "80.0 KiB", "7.50 KiB", "238 KiB", "8.69 MiB", "fits"):
         t.check(needle in shown, f"the card of j0 says {needle}", shown)
     b.screenshot("steps.png")
     style = "['parallel', 'vectorized', 'unrolled'].map(k => getComputedStyle(document.querySelector('%s' + k)).%s)"
