@@ -267,6 +267,8 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     if (size > target.l2_bytes)
       s.try_step(fmt::format("prefetch {}.{} {} distance=1", block, *loop, a.buffer->name));
   }
+}
+
 std::string tail_of(const Iter& i, int64_t size) {
   const int64_t left = i.extent % size;
   return left == 0
