@@ -217,8 +217,9 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
   const int64_t registers = target.vector_registers, row_extent = t.row ? t.row->extent : 1;
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   double quality = 0;
-  for (const int64_t vectors : {1, 2, 3, 4, 6, 8}) {
+  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
+    if (t.column && vectors > 4) break;  // more rows share more of a window
     int64_t fit = (registers - 1 - vectors) / vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
@@ -230,8 +231,9 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
         std::min(1.0, accumulators / static_cast<double>(rows + vectors));  // 2 loads, 2 FMAs a cycle
     const double latency = std::min(1.0, accumulators / kToHideLatency);
     // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once.
-    // Columns of blocks that are left over read all rows once more for themselves.
-    const double left_over = t.column && vectors_wanted % vectors != 0 ? 0.02 : 0;
+    // A column that is left over passes all rows once more, with few accumulators.
+    const double left_over =
+        0.16 * static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
     const double score = throughput * latency - 0.01 * std::abs(static_cast<double>(vectors) - 2) - left_over;
     if (score > quality) {
       quality = score;
