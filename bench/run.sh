@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|sizes|definitions|models|compile|pool|proof|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|verify|sizes|definitions|models|compile|pool|proof|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,14 +22,38 @@ cpu() {
   beside_libraries cpu "$@"
 }
 
-random() {  # --seed=S and --count=N are the draw's, the rest bench_cpu's
-  local draw=() rest=() arg
+# --seed=S and --count=N draw works of random shapes; otherwise they are those of works.txt. The rest goes to the benchmark.
+choose_works() {
+  local draw=() arg
+  rest=() works=bench/cpu/works.txt
   for arg in "$@"; do
     case $arg in --seed=* | --count=*) draw+=("$arg") ;; *) rest+=("$arg") ;; esac
   done
+  [ ${#draw[@]} -gt 0 ] || return 0
+  works=$out/random.txt
+  $python bench/cpu/random_works.py "${draw[@]}" > "$works"
+}
+
+random() {
+  choose_works --count=100 "$@"
   echo "== operators of random shapes beside oneDNN and OpenBLAS"
-  $python bench/cpu/random_works.py "${draw[@]}" > "$out/random.txt"
-  beside_libraries random --works="$out/random.txt" "${rest[@]}"
+  beside_libraries random --works="$works" "${rest[@]}"
+}
+
+torch() {
+  choose_works "$@"
+  if ! [ -x build/torch/bin/python ]; then
+    echo "installing PyTorch in build/torch, some 5 GB"
+    python3 -m venv build/torch && build/torch/bin/pip install --quiet --disable-pip-version-check numpy torch onnxruntime
+  fi
+  echo "== untuned operators beside PyTorch"
+  build/torch/bin/python bench/peers/beside_torch.py "$build/bin/nestor" "$works" --json "$out/torch.json" "${rest[@]}"
+}
+
+verify() {
+  choose_works "$@"
+  echo "== kernels within their error bounds, schedules proved"
+  $python bench/cpu/verify_works.py "$build/bin/nestor" "$works" "${rest[@]}"
 }
 
 sizes() {
@@ -71,7 +95,7 @@ pool() {  # [THREADS] [none|compact|spread]
 }
 
 case $name in
-  cpu | random | sizes | definitions | models | compile | pool | proof) "$name" "$@" ;;
+  cpu | random | torch | verify | sizes | definitions | models | compile | pool | proof) "$name" "$@" ;;
   all) sizes && definitions && cpu && models && compile && pool && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, sizes, definitions, models, compile, pool, proof and all" >&2; exit 2 ;;
+  *) echo "no benchmark is called $name; there are cpu, random, torch, verify, sizes, definitions, models, compile, pool, proof and all" >&2; exit 2 ;;
 esac

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Every work of a list is right: `nestor verify` holds its default kernel to the error bound of its operator, and
+`nestor verify --prove` its schedule to the proof.
+
+    verify_works.py NESTOR WORKS.txt [--only GLOB] [--target T]
+"""
+
+import argparse
+import fnmatch
+import os
+import subprocess
+import sys
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nestor")
+    parser.add_argument("works")
+    parser.add_argument("--only", default="*", metavar="GLOB")
+    parser.add_argument("--target", default="native")
+    args = parser.parse_args()
+    failed = count = 0
+    for line in open(args.works):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        _, name, spec = line.split(None, 2)
+        if not fnmatch.fnmatch(name, args.only):
+            continue
+        count += 1
+        if spec.endswith(".nest"):
+            spec = os.path.join(os.path.dirname(args.works), spec)
+        for how in ([], ["--prove"]):
+            ran = subprocess.run([args.nestor, "verify", spec, "--target", args.target, *how],
+                                 capture_output=True, text=True)
+            if ran.returncode != 0:
+                failed += 1
+                print(f"FAILED {name}: nestor verify '{spec}' {' '.join(how)}\n{ran.stdout}{ran.stderr}", flush=True)
+    print(f"{count} works, each within its error bound and with a proved schedule" if not failed else
+          f"{failed} failures in {count} works")
+    sys.exit(1 if failed or not count else 0)
+
+
+if __name__ == "__main__":
+    main()
