@@ -146,6 +146,8 @@ enum class Intrinsic : uint8_t {
   ceil,
   round,     // round: half to even
   fma,       // fma(a,b,c) = a*b+c rounded once
+  scalef,    // scalef(x,n) = x times 2 to the floor of n, rounded once (f32); nestor/scalef.h has all cases
+  lookup,    // lookup(x,t0,t1,...), 2 to some power of t's: the one that the lowest bits of x number (f32)
   tdiv,      // integer division truncated toward zero
   bitcast,   // same size in bits; the result type is the node's
   is_nan,    // bool
@@ -158,7 +160,7 @@ enum class Intrinsic : uint8_t {
 };
 struct IntrinsicInfo {
   const char* name;
-  int arity;
+  int arity;  // -1: any
 };
 const IntrinsicInfo& info(Intrinsic i);
 std::optional<Intrinsic> parse_intrinsic(std::string_view name);

@@ -359,11 +359,27 @@ CudaText CudaWriter::bitcast(const Expr& a, DType to) {
                   " are not supported in CUDA code");
 }
 
+// By halves, the highest bit first.
+CudaText CudaWriter::lookup(const Call& c) {
+  const Expr bits = make::bitcast({DType::i32, 1}, c.args[0]);
+  std::vector<Expr> left(c.args.begin() + 1, c.args.end());
+  for (int64_t bit = 1; left.size() > 1; bit *= 2) {
+    const auto number = [](int64_t v) { return make::int_imm(v, {DType::i32, 1}); };
+    const Expr odd = ne(make::binary(BinaryOp::bit_and, bits, number(bit)), number(0));
+    std::vector<Expr> pairs;
+    for (size_t i = 0; i < left.size(); i += 2) pairs.push_back(make::select(odd, left[i + 1], left[i]));
+    left = pairs;
+  }
+  return text_of(left[0]);
+}
+
 CudaText CudaWriter::call(const Call& c, Type t) {
   const bool f = is_float(t.dtype);
   if (c.fn == Intrinsic::bitcast) return bitcast(c.args[0], t.dtype);
   if (c.fn == Intrinsic::is_nan)
     return is_float(c.args[0].dtype()) ? helper("is_nan", c.args) : CudaText{"false"};
+  if (c.fn == Intrinsic::lookup) return lookup(c);
+  if (c.fn == Intrinsic::scalef) return helper("scalef", c.args);
   if (c.fn == Intrinsic::tdiv) {
     if (!f) return helper("trunc_div", c.args, cuda_name(t.dtype));
     return {operand(c.args[0], kMul) + " / " + operand(c.args[1], kMul + 1), kMul};

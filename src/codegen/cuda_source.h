@@ -67,6 +67,7 @@ class CudaWriter {
   CudaText lazy(const Binary& b);
   CudaText cast(const Cast& c, Type t);
   CudaText call(const Call& c, Type t);
+  CudaText lookup(const Call& c);
   CudaText bitcast(const Expr& a, DType to);
   CudaText helper(const std::string& name, const std::vector<Expr>& args, const std::string& type = "");
   std::string element(const Buffer& b, const std::vector<Expr>& indices);

@@ -28,7 +28,7 @@ bool is_reserved(const std::string& name) {
       "ceil",     "rint",     "fma",       "expf",          "logf",         "sqrtf",     "tanhf",
       "erff",     "powf",     "fabsf",     "floorf",        "ceilf",        "rintf",     "fmaf",
       "min_of",   "max_of",   "floor_div", "floor_mod",     "trunc_div",    "abs_of",    "is_nan",
-      "sigmoid",  "min",      "max",       "to_i64",        "to_i32",       "to_i16",    "to_i8",
+      "sigmoid",  "scalef",  "min",      "max",       "to_i64",        "to_i32",       "to_i16",    "to_i8",
       "to_u8",    "unix",     "linux",     "half_to_float", "float_to_half"};
   return words.count(name) > 0;
 }

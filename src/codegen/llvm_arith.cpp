@@ -219,6 +219,10 @@ llvm::Value* ExprEmitter::call(const Call& c, Type t) {
       return unary(llvm::Intrinsic::roundeven);
     case Intrinsic::fma:
       return fma(a[0], a[1], a[2], t);
+    case Intrinsic::lookup:
+      return lookup(a);
+    case Intrinsic::scalef:
+      return scalef(a[0], a[1]);
     case Intrinsic::tdiv:
       return f ? combine(BinaryOp::div, a[0], a[1], t) : safe_divide(false, true, a[0], a[1], t);
     case Intrinsic::bitcast: {

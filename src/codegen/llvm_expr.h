@@ -76,6 +76,9 @@ class ExprEmitter {
   llvm::Value* math_library(const Call& c, Type t);
   llvm::Value* instruction(const Call& c, Type t);
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Type t);
+  // llvm_machine.cpp
+  llvm::Value* lookup(const std::vector<llvm::Value*>& args);
+  llvm::Value* scalef(llvm::Value* x, llvm::Value* n);
   // llvm_memory.cpp
   llvm::Value* load(const Load& l, Type t);
   llvm::Value* from_storage(llvm::Value* v, Type t);

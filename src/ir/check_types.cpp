@@ -1,6 +1,7 @@
 // The constructors refuse ill-typed nodes, but a rewriter rebuilds nodes without them and keeps the old type:
 // what they demand must still hold here. Each rule gives a sentence, so that the text can say it beside the
 // underlined node.
+#include <bit>
 #include <cmath>
 
 #include "nestor/half.h"
@@ -69,7 +70,7 @@ std::string binary_problem(const Binary& b, Type type) {
 std::string call_problem(const Call& c, Type type) {
   const std::string name = info(c.fn).name;
   if (c.fn == Intrinsic::instruction) return c.name.empty() ? "an `instruction` without a name" : "";
-  if (static_cast<int>(c.args.size()) != info(c.fn).arity)
+  if (info(c.fn).arity >= 0 && static_cast<int>(c.args.size()) != info(c.fn).arity)
     return "`" + name + "` takes " + std::to_string(info(c.fn).arity) + " arguments, not " +
            std::to_string(c.args.size());
   for (const Expr& a : c.args)
@@ -86,6 +87,14 @@ std::string call_problem(const Call& c, Type type) {
     }
     case Intrinsic::tdiv:
       if (!is_int(t.dtype)) return "`tdiv` needs integers, this is " + print_type(t);
+      break;
+    case Intrinsic::scalef:
+      if (t.dtype != DType::f32) return "`scalef` needs f32, this is " + print_type(t);
+      break;
+    case Intrinsic::lookup:
+      if (t.dtype != DType::f32) return "`lookup` needs f32, this is " + print_type(t);
+      if (c.args.size() < 3 || !std::has_single_bit(c.args.size() - 1))
+        return "`lookup` takes 2, 4, 8 ... values to choose from, not " + std::to_string(c.args.size() - 1);
       break;
     case Intrinsic::abs:
       if (is_bool(t.dtype)) return "`abs` of bool";

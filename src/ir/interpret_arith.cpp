@@ -1,11 +1,13 @@
 // The interpreter's arithmetic. Each operation is computed in the type's own representation (f64, f32, or i64
 // for all integers) and rounded or wrapped once; f16 and bf16 compute in f32 and round the result, as
 // hardware without native half arithmetic does.
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "nestor/half.h"
+#include "nestor/scalef.h"
 #include "src/ir/interpret_maps.h"
 
 namespace nestor::interpreter {
@@ -147,6 +149,11 @@ Handler float_call(Intrinsic fn) {
       return map1<T, T, [](T x) { return std::nearbyint(x); }>;
     case Intrinsic::fma:
       return fused_multiply_add<T>;
+    case Intrinsic::scalef:
+      if constexpr (std::is_same_v<T, float>)
+        return map2<T, T, nestor::scalef>;
+      else
+        return nullptr;
     case Intrinsic::is_nan:
       return map1<T, int64_t, [](T x) { return std::isnan(x); }>;
     default:
@@ -237,6 +244,14 @@ Handler select_handler() {
 }
 Handler move_handler() {
   return [](Word* r, const Instruction& i) { std::memmove(r + i.dst, r + i.a, sizeof(Word) * i.lanes); };
+}
+Handler lookup_handler() {
+  return [](Word* r, const Instruction& i) {
+    for (int l = 0; l < i.lanes; ++l) {
+      const uint32_t which = std::bit_cast<uint32_t>(get<float>(r[i.a + l])) & (u(r[i.c]) - 1);
+      r[i.dst + l] = r[i.b + static_cast<int32_t>(which) * i.lanes + l];
+    }
+  };
 }
 Handler broadcast_handler() {
   return [](Word* r, const Instruction& i) {

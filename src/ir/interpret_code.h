@@ -124,6 +124,7 @@ Handler bitcast_handler(DType from, DType to);
 Handler reduce_handler();  // by ReduceOp `extra`; b: n words of scratch
 Handler select_handler();  // by lane: dst = c ? a : b
 Handler move_handler();
+Handler lookup_handler();  // of the c values (of dst's lanes) at b, the one that the bits of a number
 Handler broadcast_handler();
 Handler ramp_handler();         // dst = a + lane * b
 Handler wrap_handler(DType t);  // to the width of t; nullptr where a result can't need it

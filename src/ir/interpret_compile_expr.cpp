@@ -184,6 +184,16 @@ int32_t Compiler::shuffle(const Shuffle& s, int n) {
   return dst;
 }
 
+// The values to choose from lie side by side in the frame.
+int32_t Compiler::lookup(const Call& c, Type t) {
+  const auto count = static_cast<int32_t>(c.args.size() - 1);
+  const int32_t index = expr(c.args[0]), table = fresh(count * t.lanes), dst = fresh(t.lanes);
+  for (int32_t k = 0; k < count; ++k)
+    compute(move_handler(), table + k * t.lanes, t.lanes, expr(c.args[static_cast<size_t>(k) + 1]));
+  compute(lookup_handler(), dst, t.lanes, index, table, constant(count, 1));
+  return dst;
+}
+
 int32_t Compiler::call(const Call& c, Type t) {
   if (c.fn == Intrinsic::instruction)
     throw UserError(Diagnostic{"the interpreter can't run the machine instruction " + c.name,
@@ -191,6 +201,7 @@ int32_t Compiler::call(const Call& c, Type t) {
                                {},
                                "interpret the function before lowering: there it is still its meaning"});
   NESTOR_CHECK(!c.args.empty()) << info(c.fn).name << " stands in an expression";
+  if (c.fn == Intrinsic::lookup) return lookup(c, t);
   int32_t places[3] = {-1, -1, -1};
   for (size_t i = 0; i < c.args.size(); ++i) places[i] = expr(c.args[i]);
   const int32_t dst = fresh(t.lanes);

@@ -32,6 +32,7 @@ class Compiler {
   int32_t select(const Select& s, int n);
   int32_t call(const Call& c, Type t);
   int32_t shuffle(const Shuffle& s, int n);
+  int32_t lookup(const Call& c, Type t);
 
   // Memory
   int32_t slot_of(const Buffer& b) const;

@@ -24,9 +24,10 @@ Expr::Expr(const Var& var) : Expr(make::var(var)) {}
 
 const IntrinsicInfo& info(Intrinsic i) {
   static constexpr IntrinsicInfo table[] = {
-      {"exp", 1},  {"log", 1},     {"sqrt", 1},   {"tanh", 1}, {"erf", 1},      {"sigmoid", 1},
-      {"pow", 2},  {"abs", 1},     {"floor", 1},  {"ceil", 1}, {"round", 1},    {"fma", 3},
-      {"tdiv", 2}, {"bitcast", 1}, {"is_nan", 1}, {"sync", 0}, {"prefetch", 1}, {"instruction", -1}};
+      {"exp", 1},     {"log", 1},    {"sqrt", 1},   {"tanh", 1},     {"erf", 1},
+      {"sigmoid", 1}, {"pow", 2},    {"abs", 1},    {"floor", 1},    {"ceil", 1},
+      {"round", 1},   {"fma", 3},    {"scalef", 2}, {"lookup", -1},  {"tdiv", 2},
+      {"bitcast", 1}, {"is_nan", 1}, {"sync", 0},   {"prefetch", 1}, {"instruction", -1}};
   static_assert(std::size(table) == static_cast<size_t>(Intrinsic::instruction) + 1);
   return table[static_cast<size_t>(i)];
 }
@@ -140,7 +141,7 @@ Expr cast(Type type, Expr a) {
 }
 
 Expr call(Intrinsic fn, std::vector<Expr> args) {
-  NESTOR_CHECK(fn == Intrinsic::instruction || static_cast<int>(args.size()) == info(fn).arity)
+  NESTOR_CHECK(info(fn).arity < 0 || static_cast<int>(args.size()) == info(fn).arity)
       << info(fn).name << " takes " << info(fn).arity;
   NESTOR_CHECK(fn != Intrinsic::bitcast) << "use make::bitcast";
   NESTOR_CHECK(fn != Intrinsic::instruction) << "use make::instruction";

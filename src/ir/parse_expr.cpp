@@ -210,7 +210,7 @@ std::vector<Expr> Parser::arguments(const Token& name, size_t count) {
     args.push_back(expr());
     height = std::max(height, height_);
   });
-  if (args.size() != count)
+  if (count != kAnyCount && args.size() != count)
     fail(name, quoted(name.text) + " takes " + std::to_string(count) +
                    (count == 1 ? " argument" : " arguments") + ", not " + std::to_string(args.size()));
   grow(name, height + 1);
@@ -262,7 +262,8 @@ Expr Parser::call() {
 }
 
 Expr Parser::call_intrinsic(const Token& name, Intrinsic fn) {
-  auto args = arguments(name, static_cast<size_t>(info(fn).arity));
+  auto args = arguments(name, info(fn).arity < 0 ? kAnyCount : static_cast<size_t>(info(fn).arity));
+  if (args.empty()) fail(name, quoted(name.text) + " of nothing");
   for (const Expr& a : args)
     if (!(a.type() == args[0].type()))
       fail(name, "the arguments of " + quoted(name.text) + " are " + describe(args[0].type()) + " and " +

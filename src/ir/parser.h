@@ -102,6 +102,7 @@ class Parser {
   Expr call_intrinsic(const Token& name, Intrinsic fn);
   Expr call_bitcast(const Token& name);
   Expr call_instruction(const Token& name);
+  static constexpr size_t kAnyCount = static_cast<size_t>(-1);
   std::vector<Expr> arguments(const Token& name, size_t count);
   Expr load();
   std::vector<Expr> indices(const Token& name, const Declared& d);

@@ -108,8 +108,8 @@ Expr Simplifier::fold_call(const Expr& e) {
     return expr(make::binary(BinaryOp::div, c->args[0], c->args[1]));
   // The math library's functions are left to the run: its values are not ours to promise.
   const bool exact = c->fn == Intrinsic::abs || c->fn == Intrinsic::floor || c->fn == Intrinsic::ceil ||
-                     c->fn == Intrinsic::round || c->fn == Intrinsic::fma || c->fn == Intrinsic::tdiv ||
-                     c->fn == Intrinsic::bitcast || c->fn == Intrinsic::is_nan;
+                     c->fn == Intrinsic::round || c->fn == Intrinsic::fma || c->fn == Intrinsic::scalef ||
+                     c->fn == Intrinsic::tdiv || c->fn == Intrinsic::bitcast || c->fn == Intrinsic::is_nan;
   if (!exact) return e;
   std::vector<Word> words;
   for (const Expr& a : c->args) {

@@ -95,7 +95,10 @@ class Grower {
                                       Intrinsic::round};
     static const BinaryOp binary[] = {BinaryOp::add, BinaryOp::sub, BinaryOp::mul,
                                       BinaryOp::div, BinaryOp::min, BinaryOp::max};
-    switch (below(5)) {
+    switch (below(6)) {
+      case 5:
+        if (t.dtype == DType::f32) return make::call(Intrinsic::scalef, {grow(t, depth), grow(t, depth)});
+        [[fallthrough]];
       case 0:
         return make::call(unary[below(5)], {grow(t, depth)});
       case 1:

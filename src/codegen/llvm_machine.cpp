@@ -1,0 +1,132 @@
+// What is one instruction of AVX-512, on as many lanes as it takes, and elsewhere arithmetic that gives the
+// same bits: scalef (nestor/scalef.h), and lookup in a table that fits a register.
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "llvm_expr.h"
+
+namespace nestor {
+
+namespace {
+
+using llvm::Value;
+
+Value* machine_scalef(llvm::IRBuilder<>& b, Value* x, Value* n, unsigned lanes) {
+  const auto id = lanes == 4   ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_128
+                  : lanes == 8 ? llvm::Intrinsic::x86_avx512_mask_scalef_ps_256
+                               : llvm::Intrinsic::x86_avx512_mask_scalef_ps_512;
+  llvm::Type* mask = lanes == 16 ? b.getInt16Ty() : b.getInt8Ty();
+  std::vector<Value*> args = {x, n, llvm::PoisonValue::get(x->getType()),
+                              llvm::Constant::getAllOnesValue(mask)};
+  if (lanes == 16) args.push_back(b.getInt32(4));  // the rounding that is set
+  return b.CreateIntrinsic(id, {}, args);
+}
+
+// Lanes from..from+count-1 of v; those that it doesn't have are anything.
+Value* part(llvm::IRBuilder<>& b, Value* v, unsigned from, unsigned count) {
+  auto* type = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
+  if (!type)
+    return b.CreateInsertElement(llvm::PoisonValue::get(llvm::FixedVectorType::get(v->getType(), count)), v,
+                                 uint64_t{0});
+  const unsigned lanes = type->getNumElements();
+  if (from == 0 && count == lanes) return v;
+  std::vector<int> which(count, -1);
+  for (unsigned i = 0; i < count && from + i < lanes; ++i) which[i] = static_cast<int>(from + i);
+  return b.CreateShuffleVector(v, which);
+}
+
+// An operation on `native` lanes done on as many as there are.
+template <class F>
+Value* in_parts(llvm::IRBuilder<>& b, llvm::Type* type, unsigned native, const F& operation) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
+  if (!vector) return b.CreateExtractElement(operation(0), uint64_t{0});
+  const unsigned lanes = vector->getNumElements();
+  Value* all = operation(0);
+  for (unsigned from = native; from < lanes; from += native) {
+    std::vector<int> which(from + native);
+    std::iota(which.begin(), which.end(), 0);
+    all = b.CreateShuffleVector(all, part(b, operation(from), 0, from), which);
+  }
+  return part(b, all, 0, lanes);
+}
+
+unsigned lanes_of(llvm::Type* t) {
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(t);
+  return vector ? vector->getNumElements() : 1;
+}
+
+bool has_avx512(const llvm::IRBuilder<>& b) {
+  const llvm::Function* f = b.GetInsertBlock()->getParent();
+  const llvm::StringRef features = f->getFnAttribute("target-features").getValueAsString();
+  return features.contains("+avx512f") && features.contains("+avx512vl");
+}
+
+// The exponent leaves in steps that are exact, those downward 24 short of it, so that only the last one
+// rounds.
+Value* by_arithmetic(llvm::IRBuilder<>& b, Value* x, Value* n) {
+  llvm::Type* f = x->getType();
+  llvm::Type* i = f->getWithNewType(b.getInt32Ty());
+  const auto real = [&](double v) { return llvm::ConstantFP::get(f, v); };
+  const auto number = [&](int v) { return llvm::ConstantInt::getSigned(i, v); };
+  const auto clamped = [&](Value* v) {
+    v = b.CreateSelect(b.CreateFCmpOLT(v, real(-400)), real(-400), v);
+    return b.CreateSelect(b.CreateFCmpOGT(v, real(400)), real(400), v);
+  };
+  Value* down = b.CreateUnaryIntrinsic(llvm::Intrinsic::floor, clamped(n));
+  Value* k = b.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {i, f}, {down});
+  Value* y = x;
+  const auto step = [&](llvm::Value* wanted, double power, int taken) {
+    y = b.CreateSelect(wanted, b.CreateFMul(y, real(power)), y);
+    k = b.CreateSelect(wanted, b.CreateSub(k, number(taken)), k);
+  };
+  for (int times = 0; times < 3; ++times) step(b.CreateICmpSGT(k, number(127)), 0x1p127, 127);
+  for (int times = 0; times < 3; ++times) step(b.CreateICmpSLT(k, number(-126)), 0x1p-102, -102);
+  y = b.CreateFMul(y, b.CreateBitCast(b.CreateShl(b.CreateAdd(k, number(127)), number(23)), f));
+  llvm::Constant* infinity = llvm::ConstantFP::getInfinity(f);
+  Value* power = b.CreateSelect(b.CreateFCmpOGT(n, real(0)), infinity, real(0));
+  Value* extreme = b.CreateSelect(b.CreateFCmpUNO(x, x), power, b.CreateFMul(x, power));
+  Value* infinite = b.CreateFCmpOEQ(b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, n), infinity);
+  return b.CreateSelect(b.CreateFCmpUNO(n, n), n, b.CreateSelect(infinite, extreme, y));
+}
+
+}  // namespace
+
+Value* ExprEmitter::scalef(Value* x, Value* n) {
+  if (!has_avx512(b_)) return by_arithmetic(b_, x, n);
+  const unsigned lanes = lanes_of(x->getType()), native = lanes <= 4 ? 4 : lanes <= 8 ? 8 : 16;
+  return in_parts(b_, x->getType(), native, [&](unsigned from) {
+    return machine_scalef(b_, part(b_, x, from, native), part(b_, n, from, native), native);
+  });
+}
+
+Value* ExprEmitter::lookup(const std::vector<Value*>& args) {
+  llvm::Type* type = args[0]->getType();
+  llvm::Type* ints = type->getWithNewType(b_.getInt32Ty());
+  const size_t count = args.size() - 1;
+  Value* index = b_.CreateAnd(b_.CreateBitCast(args[0], ints), llvm::ConstantInt::get(ints, count - 1));
+  std::vector<llvm::Constant*> table;
+  for (size_t k = 0; k < count; ++k) {
+    auto* value = llvm::dyn_cast<llvm::Constant>(args[k + 1]);
+    if (value && type->isVectorTy()) value = value->getSplatValue();
+    if (value) table.push_back(value);
+  }
+  if (table.size() == count && count <= 16 && has_avx512(b_)) {
+    while (table.size() < 16) table.push_back(table[table.size() - count]);
+    Value* values = llvm::ConstantVector::get(table);
+    // The instruction takes the lowest four bits by itself.
+    Value* bits = count == 16 ? b_.CreateBitCast(args[0], ints) : index;
+    return in_parts(b_, type, 16, [&](unsigned from) {
+      return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {},
+                                {values, part(b_, bits, from, 16)});
+    });
+  }
+  Value* chosen = args[1];
+  for (size_t k = 1; k < count; ++k)
+    chosen = b_.CreateSelect(b_.CreateICmpEQ(index, llvm::ConstantInt::get(ints, k)), args[k + 1], chosen);
+  return chosen;
+}
+
+}  // namespace nestor
