@@ -143,6 +143,8 @@ struct PartitionOptions {
   // `blocked_io`.
   int64_t channel_block = 1;
   bool blocked_io = false;  // for benchmarks: as if other functions stood before and behind the model
+  // MatMul, Softmax and MatMul are one function: attention, whose scores need not go through memory.
+  bool join_products = false;
 };
 // Fusion by pattern kinds, then each group to a PrimFunc.
 Partition partition(const Graph& g, const PartitionOptions& options = {});

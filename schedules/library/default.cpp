@@ -1,10 +1,11 @@
-// The analytic default, in a few milliseconds: elementwise blocks are inlined; what is left is one of three
+// The analytic default, in a few milliseconds: elementwise blocks are inlined; what is left is one of four
 // shapes.
 //
 //  - A reduction with an elementwise epilogue (MatMul, Conv, pooling, sums): a register tile, see
 //  tile_reduction.cpp.
 //  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see
 //  join_rows.cpp.
+//  - Two products with rows between them (attention): all by tiles of rows, see join_products.cpp.
 //  - A map: lanes and a parallel loop, see spread_map.cpp.
 //
 // A plan is tried as a whole. Where one of its steps is refused, or lowering would refuse its result, the
@@ -64,6 +65,17 @@ void plan_tiles(Schedule& s, const Target& target) {
       library::spread_map(s, b.name, target);
 }
 
+// Two products or more: their operands are read again and again, so rows are not all there is to them.
+bool holds_products(const PrimFunc& f) {
+  int products = 0;
+  for (const BlockInfo& b : blocks_of(f)) products += library::is_product(b);
+  return products > 1;
+}
+
+void plan_products(Schedule& s, const Target& target) {
+  if (!library::join_products(s, target)) plan_tiles(s, target);
+}
+
 void plan_rows(Schedule& s, const Target& target) {
   library::inline_producers(s);
   library::join_rows(s, target);
@@ -94,8 +106,10 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   if (has_symbolic_or_empty_extent(f)) return {};
   int reductions = 0;
   for (const BlockInfo& b : blocks_of(f)) reductions += b.reduction;
-  const std::vector<Plan> plans = reductions > 1 ? std::vector<Plan>{plan_rows, plan_tiles, plan_safe}
-                                                 : std::vector<Plan>{plan_tiles, plan_rows, plan_safe};
+  const std::vector<Plan> plans = holds_products(f)
+                                      ? std::vector<Plan>{plan_products, plan_tiles, plan_rows, plan_safe}
+                                  : reductions > 1 ? std::vector<Plan>{plan_rows, plan_tiles, plan_safe}
+                                                   : std::vector<Plan>{plan_tiles, plan_rows, plan_safe};
   for (const Plan plan : plans) {
     Schedule s(f);
     try {

@@ -45,6 +45,13 @@ int64_t streaming_size(const Target& target);
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
 
+// A sum of products of two operands, neither of which moves with all S iterators.
+bool is_product(const BlockInfo& b);
+
+// Two products with rows between them that the first makes and the second uses up, attention: all of it by
+// tiles of rows. False where the function isn't of that form.
+bool join_products(Schedule& s, const Target& target);
+
 // The innermost loop of a decomposed reduction as lanes that keep partial results, where its reads are next
 // to each other.
 void vectorize_reduction(Schedule& s, const std::string& block);

@@ -56,7 +56,7 @@ template <class T> __device__ inline bool is_nan(T a) { return a != a; }
 // x times 2 to the floor of n; an infinite n decides where x is no number.
 __device__ inline float scalef(float x, float n) {
   if (n != n) return n;
-  if (fabsf(n) > 3.5e38f) return x != x ? (n > 0 ? n : 0.0f) : x * (n > 0 ? n : 0.0f);
+  if (fabsf(n) > 3.402823466e+38f) return x != x ? (n > 0 ? n : 0.0f) : x * (n > 0 ? n : 0.0f);
   return ldexpf(x, (int)floorf(n < -400 ? -400.0f : n > 400 ? 400.0f : n));
 }
 )"},

@@ -29,10 +29,11 @@ CompiledModel compile_model(const std::string& spec, const CompileOptions& optio
 namespace {
 
 PartitionOptions partition_options(const CompileOptions& options) {
-  const bool blocks = options.fuse && options.target.kind == TargetKind::cpu;
+  const bool cpu = options.target.kind == TargetKind::cpu, blocks = options.fuse && cpu;
   return {.fuse = options.fuse,
           .channel_block = blocks ? options.target.lanes(bytes_of(DType::f32)) : 1,
-          .blocked_io = options.blocked_io};
+          .blocked_io = options.blocked_io,
+          .join_products = cpu};
 }
 
 }  // namespace

@@ -14,6 +14,9 @@
 //    chain), or an epilogue of the same shape; but not where the reader would compute them more often, by
 //    broadcasting.
 //  - behind a reduction: element-wise nodes of its shape.
+//  - a Softmax of scores between two MatMuls, of which the one makes them and the other uses them up: all
+//  three
+//    groups become one (attention), where a target's schedules know what to do with it.
 //  - opaque nodes stand alone.
 #include "src/graph/fusion.h"
 
@@ -29,6 +32,7 @@ namespace nestor {
 namespace {
 
 constexpr size_t kLargestGroup = 64;
+constexpr int64_t kLongestRow = 8192;  // scores, of which a few rows fit the second-level cache
 
 class Fuser {
  public:
@@ -53,6 +57,16 @@ class Fuser {
     for (const bool anchors : {true, false})
       for (int i = 0; i < count_; ++i)
         if ((pattern_[at(i)] == Pattern::anchor) == anchors) grow(i);
+  }
+
+  void join_products() {
+    for (int i = 0; i < count_; ++i) {
+      const int first = scores_of(i);
+      if (first < 0) continue;
+      const int sink = find(i);
+      merge(first, sink);
+      merge(sink, find(dominator_[at(sink)]));
+    }
   }
 
   Fusion result() {
@@ -184,6 +198,48 @@ class Fuser {
     return joins(kind, sink, d);
   }
 
+  bool is_matmul(int i) const {
+    const Node& n = g_.nodes[at(i)];
+    const auto matrix = [&](ValueId v) { return value_of(g_, v).type.shape.size() >= 2; };
+    return n.domain.empty() && n.op == "MatMul" && matrix(n.inputs[0]) && matrix(n.inputs[1]);
+  }
+
+  // Node i is a Softmax along rows, its input the result of a MatMul's group and of use to nobody else, its
+  // result the left operand of a MatMul: gives the sink of the first group, else -1.
+  int scores_of(int i) {
+    const Node& n = g_.nodes[at(i)];
+    if (!n.domain.empty() || n.op != "Softmax" || value_of(g_, n.inputs[0]).type.dtype != DType::f32)
+      return -1;
+    const auto rank = static_cast<int64_t>(shape(i).size());
+    const auto axis = n.attrs.find("axis");
+    const int64_t along = axis != n.attrs.end() ? std::get<int64_t>(axis->second) : n.opset < 13 ? 1 : -1;
+    if (rank < 2 || (along != -1 && along != rank - 1) || shape(i).back() > kLongestRow) return -1;
+    const int sink = find(i), second = dominator_[at(sink)];
+    if (kind_[at(sink)] != Pattern::reduction || second == count_ || !is_matmul(second)) return -1;
+    const Node& product = g_.nodes[at(second)];
+    if (value_of(g_, product.inputs[0]).producer != sink || product.inputs[0] == product.inputs[1] ||
+        readers_[at(sink)] != std::vector<int>{second})
+      return -1;
+    int first = -1;
+    for (int m = 0; m <= sink; ++m) {
+      if (find(m) != sink) continue;
+      for (ValueId v : g_.nodes[at(m)].inputs) {
+        const int p = v < 0 ? -1 : value_of(g_, v).producer;
+        if (p < 0 || find(p) == sink || kind_[at(find(p))] != Pattern::anchor) continue;
+        if (first >= 0 && first != find(p)) return -1;
+        first = find(p);
+      }
+    }
+    if (first < 0 || shape(first) != shape(i) || dominator_[at(first)] == count_) return -1;
+    bool multiplies = false;
+    for (int m = 0; m <= first; ++m)
+      if (find(m) == first && pattern_[at(m)] == Pattern::anchor) multiplies = is_matmul(m);
+    for (int r : readers_[at(first)])
+      if (find(r) != sink) return -1;
+    const size_t total = at(size_[at(first)]) + at(size_[at(sink)]) + at(size_[at(find(second))]);
+    return multiplies && !escapes_[at(first)] && total <= kLargestGroup ? first : -1;
+  }
+
   // Whether n may compute with the sink's elements as they come.
   bool joins(Pattern kind, int sink, int n) const {
     if (kind >= Pattern::reduction) return element_wise(n) && shape(n) == shape(sink);
@@ -201,9 +257,10 @@ class Fuser {
 
 }  // namespace
 
-Fusion fuse(const Graph& g, bool together) {
+Fusion fuse(const Graph& g, bool together, bool products) {
   Fuser fuser(g);
   if (together) fuser.run();
+  if (together && products) fuser.join_products();
   return fuser.result();
 }
 

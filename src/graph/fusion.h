@@ -12,6 +12,7 @@ struct Fusion {
       groups;              // node indices, ascending; ordered by their last node, which is what runs last
   std::vector<int> views;  // nodes that need no code: their output is their input (views.h)
 };
-Fusion fuse(const Graph& g, bool together = true);  // not together: each node alone
+// Not together: each node alone. With `products`, two of them and the Softmax between share a function.
+Fusion fuse(const Graph& g, bool together = true, bool products = false);
 
 }  // namespace nestor

@@ -53,14 +53,16 @@ std::string short_name(const Graph& g, const Node& n) {
   return name;
 }
 
-// "conv2d_bias_relu": an anchor first, then in order; long chains are cut.
+// "conv2d_bias_relu": the first anchor, then in order; long chains are cut.
 std::string group_name(const Graph& g, const std::vector<int>& nodes) {
   constexpr size_t kMost = 6;
   std::vector<std::string> parts;
+  bool anchored = false;
   for (int i : nodes) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
     const bool anchor = find_op(n.domain, n.op, n.opset)->pattern == Pattern::anchor;
-    parts.insert(anchor ? parts.begin() : parts.end(), short_name(g, n));
+    parts.insert(anchor && !anchored ? parts.begin() : parts.end(), short_name(g, n));
+    anchored = anchored || anchor;
   }
   if (parts.size() > kMost) {
     const std::string rest = fmt::format("and_{}_more", parts.size() - kMost + 1);
@@ -183,7 +185,7 @@ Tensor constant_argument(const Tensor& constant, const BufferDecl& decl) {
 }
 
 Partition partition(const Graph& g, const PartitionOptions& options) {
-  const Fusion fusion = fuse(g, options.fuse);
+  const Fusion fusion = fuse(g, options.fuse, options.join_products);
   Partition out;
   for (int i : fusion.views) {
     const Node& n = g.nodes[static_cast<size_t>(i)];

@@ -263,7 +263,7 @@ Expr Parser::call() {
 
 Expr Parser::call_intrinsic(const Token& name, Intrinsic fn) {
   auto args = arguments(name, info(fn).arity < 0 ? kAnyCount : static_cast<size_t>(info(fn).arity));
-  if (args.empty()) fail(name, quoted(name.text) + " of nothing");
+  if (args.empty() && info(fn).arity != 0) fail(name, quoted(name.text) + " of nothing");
   for (const Expr& a : args)
     if (!(a.type() == args[0].type()))
       fail(name, "the arguments of " + quoted(name.text) + " are " + describe(args[0].type()) + " and " +

@@ -1,0 +1,102 @@
+// Attention: found in the graph, scheduled by tiles of rows, the same as its operators one by one. Sizes that
+// fill no tile, masks of every shape, several queries to a key.
+#include <fmt/format.h>
+
+#include "catch.h"
+#include "nestor/driver.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "nestor/proof.h"
+#include "tests/graph/files.h"
+
+using namespace nestor;
+
+namespace {
+
+struct Shape {
+  std::string batch;  // "2,3," or nothing
+  int64_t queries, keys, depth, width;
+};
+
+// Scores scaled, masked where `mask` is a shape, K transposed by a node of its own.
+std::string model(const Shape& s, const std::string& mask) {
+  const std::string perm = s.batch.empty() ? "[1,0]" : s.batch == "4," ? "[0,2,1]" : "[0,1,3,2]";
+  std::string inputs, nodes, scores = "t";
+  const auto input = [&](const char* name, const std::string& shape) {
+    inputs += fmt::format(R"({}{{"name": "{}", "dtype": "f32", "shape": [{}]}})", inputs.empty() ? "" : ", ",
+                          name, shape);
+  };
+  input("q", fmt::format("{}{},{}", s.batch, s.queries, s.depth));
+  input("k", fmt::format("{}{},{}", s.batch, s.keys, s.depth));
+  input("v", fmt::format("{}{},{}", s.batch, s.keys, s.width));
+  nodes = fmt::format(R"({{"op": "Transpose", "inputs": ["k"], "outputs": ["kt"], "attrs": {{"perm": {}}}}},
+    {{"op": "MatMul", "inputs": ["q", "kt"], "outputs": ["s"]}},
+    {{"op": "Mul", "inputs": ["s", "scale"], "outputs": ["t"]}},)",
+                      perm);
+  if (!mask.empty()) {
+    input("m", mask);
+    nodes += R"({"op": "Add", "inputs": ["t", "m"], "outputs": ["u"]},)";
+    scores = "u";
+  }
+  nodes += fmt::format(R"({{"op": "Softmax", "inputs": ["{}"], "outputs": ["p"]}},
+    {{"op": "MatMul", "inputs": ["p", "v"], "outputs": ["y"]}})",
+                       scores);
+  return fmt::format(R"({{"name": "attention", "opset": 17, "inputs": [{}], "outputs": ["y"], "nodes": [{}],
+    "weights": {{"scale": {{"dtype": "f32", "shape": [], "data": [0.25]}}}}}})",
+                     inputs, nodes);
+}
+
+CompiledModel compiled(const std::string& spec, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.schedules = default_schedules();
+  options.lowering.check = true;
+  return compile_model(spec, options);
+}
+
+}  // namespace
+
+TEST_CASE("attention is one function by tiles of rows, proved, and agrees with interpreter and oracle") {
+  const Folder folder;
+  const std::vector<std::pair<Shape, std::string>> cases = {
+      {{"2,3,", 16, 40, 8, 64}, ""},       {{"2,3,", 30, 33, 5, 20}, "2,1,1,33"},
+      {{"1,2,", 15, 70, 16, 65}, "15,70"}, {{"4,", 29, 17, 3, 33}, "29,17"},
+      {{"", 50, 64, 16, 32}, ""},          {{"1,1,", 27, 130, 4, 16}, "1,1,27,130"}};
+  for (const auto& [shape, mask] : cases)
+    for (const char* name : {"native", "x86-64-v3"}) {
+      const Target target = parse_target(name);
+      const CompiledModel m = compiled(folder.write("a.json", model(shape, mask)), target);
+      INFO(name << " " << shape.batch << " " << shape.queries << " " << shape.keys);
+      REQUIRE(m.funcs.size() == 2);
+      const CompiledFunction& f = m.funcs[1];
+      CHECK(f.func.name == (mask.empty() ? "matmul_mul_softmax_matmul" : "matmul_mul_add_softmax_matmul"));
+      const std::string steps = print(default_schedule(f.func, target));
+      INFO(steps);
+      CHECK(steps.find("compute_at Max Y_out.") != std::string::npos);
+      for (const Against against : {Against::lowered, Against::oracle})
+        for (const OutputCheck& c : check_function(f, against, target)) {
+          INFO(describe(c.comparison, c.name, c.want));
+          CHECK(c.comparison.ok());
+        }
+      const Proof proof = verify_schedule(f.func, f.scheduled);
+      INFO(proof.reason);
+      CHECK(proof.ok());
+    }
+}
+
+TEST_CASE("scores that something else reads, or that aren't rows of a product, stay by themselves") {
+  const Folder folder;
+  const auto functions = [&](const char* outputs, const char* softmax) {
+    const std::string text = fmt::format(R"({{"name": "a", "opset": 17,
+      "inputs": [{{"name": "q", "dtype": "f32", "shape": [6, 20]}}, {{"name": "v", "dtype": "f32", "shape": [20, 20]}}],
+      "outputs": [{}], "nodes": [{{"op": "MatMul", "inputs": ["q", "v"], "outputs": ["s"]}},
+      {{"op": "Softmax", "inputs": ["s"], "outputs": ["p"] {}}},
+      {{"op": "MatMul", "inputs": ["p", "v"], "outputs": ["y"]}}]}})",
+                                         outputs, softmax);
+    return compiled(folder.write("b.json", text), host_target()).partition.calls.size();
+  };
+  CHECK(functions(R"("y")", "") == 1);
+  CHECK(functions(R"("y", "s")", "") == 3);
+  CHECK(functions(R"("y", "p")", "") == 3);
+  CHECK(functions(R"("y")", R"(, "attrs": {"axis": 0})") == 3);
+}
