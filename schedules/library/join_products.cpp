@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
@@ -27,13 +28,29 @@ using schedules::join;
 struct Chain {
   std::string first, second, epilogue;
   std::vector<std::string> between;  // in program order
+  std::vector<std::string> moved;    // maps of parameters that only a product reads: transposed operands
   Buffer scores;                     // of the second's operands the one made here
 };
+
+bool moves_operand(const PrimFunc& f, const BlockInfo& b) {
+  if (b.reduction || b.output_is_param) return false;
+  for (const Access& a : b.accesses)
+    if (!a.write && !writers_of(f, a.buffer).empty()) return false;
+  const std::vector<std::string> readers = readers_of(f, b.output);
+  return readers.size() == 1 && is_product(analyze(f, readers[0]));
+}
 
 std::optional<Chain> find_chain(const PrimFunc& f) {
   Chain c;
   std::vector<BlockInfo> blocks;
-  for (const std::string& name : block_names(f)) blocks.push_back(analyze(f, name));
+  std::set<Buffer> moved;
+  for (const std::string& name : block_names(f)) {
+    blocks.push_back(analyze(f, name));
+    if (!moves_operand(f, blocks.back())) continue;
+    moved.insert(blocks.back().output);
+    c.moved.push_back(name);
+    blocks.pop_back();
+  }
   if (blocks.size() < 4 || !is_product(blocks.front())) return std::nullopt;
   size_t last = blocks.size() - 1;
   if (!blocks[last].reduction) c.epilogue = blocks[last--].name;
@@ -45,7 +62,7 @@ std::optional<Chain> find_chain(const PrimFunc& f) {
   c.first = blocks.front().name;
   c.second = blocks[last].name;
   for (const Access& a : blocks[last].accesses) {
-    if (a.write || writers_of(f, a.buffer).empty()) continue;
+    if (a.write || moved.count(a.buffer) || writers_of(f, a.buffer).empty()) continue;
     if (c.scores) return std::nullopt;
     c.scores = a.buffer;
   }
@@ -134,6 +151,8 @@ class Joiner {
     const Iter *lanes = lanes_in(second), *first_lanes = lanes_in(first);
     if (!first_rows || !lanes || !first_lanes || scores.uses(*lanes) || first_lanes == first_rows)
       return false;
+    inline_by_rows(chain->moved, first, *first_rows);
+    inline_by_rows(chain->moved, second, *rows);
     width_ = kVectors * lanes_of(second, target_);
     rows_ = rows_of(rows->extent, target_);
     std::vector<std::string> between = chain->between;
@@ -147,6 +166,8 @@ class Joiner {
     place_first(scored);
     for (const std::string& b : between)
       if (b != scored.writer) finish(b);
+    for (const std::string& b : chain->moved)
+      if (find_block(s_.func(), b)) place_operand(b, summed.writer);
     parallel(summed.writer);
     return true;
   }
@@ -158,6 +179,44 @@ class Joiner {
   static int64_t rows_of(int64_t extent, const Target& target) {
     const int64_t most = std::max<int64_t>(1, (target.vector_registers - kVectors - 1) / kVectors);
     return ceil_div(extent, ceil_div(extent, most));
+  }
+
+  // An operand of which each row tile reads rows of its own is read where it lies.
+  void inline_by_rows(const std::vector<std::string>& moved, const BlockInfo& product, const Iter& rows) {
+    for (const std::string& m : moved) {
+      if (!find_block(s_.func(), m)) continue;
+      const Buffer out = analyze(s_.func(), m).output;
+      for (const Access& a : product.accesses)
+        if (a.buffer == out && a.uses(rows)) s_.try_step("compute_inline " + m);
+    }
+  }
+
+  // One that all row tiles read is copied once for them all: turned in registers where it must be.
+  void place_operand(const std::string& block, const std::string& writer) {
+    if (batch_.empty()) {
+      spread_map(s_, block, target_);
+      return;
+    }
+    const BlockInfo b = analyze(s_.func(), block);
+    const int64_t side = lanes_of(b, target_);
+    std::string lanes, rows;
+    for (const Iter& i : b.iters)
+      for (const Access& a : b.accesses)
+        if (i.extent > 1 && a.stride(i) == 1) (a.write ? lanes : rows) = "m" + i.loop;
+    bring(block, "m", writer + "." + batch_);
+    if (rows.empty() || lanes.empty() || rows == lanes) {
+      vectorize_inside(s_, block, target_);
+      return;
+    }
+    std::vector<std::string> order = brought_[block];
+    std::erase_if(order, [&](const std::string& l) { return l == rows || l == lanes; });
+    const auto [row_tiles, row] = cut(block, rows, side);
+    const auto [lane_tiles, lane] = cut(block, lanes, side);
+    for (const std::string& l : {row_tiles, lane_tiles, row, lane})
+      if (!l.empty()) order.push_back(l);
+    s_(fmt::format("reorder {} ({})", block, join(order)));
+    s_(fmt::format("unroll {}.{}", block, row));
+    s_(fmt::format("vectorize {}.{}", block, lane));
   }
 
   Tiled tiled(const BlockInfo& b, const Iter& rows, const Iter& lanes, const std::string& writer) {
@@ -209,6 +268,7 @@ class Joiner {
     const auto [row_tiles, rows] = cut(t.writer, t.writer_rows, rows_);
     const auto [lane_tiles, lanes] = cut(t.writer, t.writer_lanes, width_);
     outer_ = order;
+    if (!order.empty()) batch_ = order.back();
     if (!row_tiles.empty()) order.push_back(row_tiles);
     if (order.empty()) throw ScheduleError(Diagnostic{"one tile of rows", {}, {}, ""});
     at_ = t.writer + "." + order.back();
@@ -260,6 +320,7 @@ class Joiner {
   const Target& target_;
   int64_t width_ = 0, rows_ = 0;
   std::vector<std::string> outer_;  // loops of the second product's writer outside of the row tiles
+  std::string batch_;               // the innermost of these
   std::string at_;                  // the loop over row tiles
   std::map<std::string, std::vector<std::string>> brought_;  // by block, its loops where it came to
 };

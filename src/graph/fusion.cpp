@@ -63,9 +63,11 @@ class Fuser {
     for (int i = 0; i < count_; ++i) {
       const int first = scores_of(i);
       if (first < 0) continue;
-      const int sink = find(i);
+      const int sink = find(i), second = dominator_[at(sink)];
+      join_operands(anchor_of(first));
+      join_operands(second);
       merge(first, sink);
-      merge(sink, find(dominator_[at(sink)]));
+      merge(sink, find(second));
     }
   }
 
@@ -198,6 +200,23 @@ class Fuser {
     return joins(kind, sink, d);
   }
 
+  int anchor_of(int sink) {
+    int found = -1;
+    for (int m = 0; m <= sink; ++m)
+      if (find(m) == sink && pattern_[at(m)] == Pattern::anchor) found = m;
+    return found;
+  }
+
+  // Operands that are transposed for this product alone: its schedule turns what it needs when it needs it.
+  void join_operands(int product) {
+    for (ValueId v : g_.nodes[at(product)].inputs) {
+      const int p = value_of(g_, v).producer;
+      if (p < 0 || g_.nodes[at(p)].op != "Transpose" || !g_.nodes[at(p)].domain.empty()) continue;
+      if (view_[at(p)] || escapes_[at(p)] || size_[at(find(p))] != 1) continue;
+      if (readers_[at(p)] == std::vector<int>{product}) merge(p, find(product));
+    }
+  }
+
   bool is_matmul(int i) const {
     const Node& n = g_.nodes[at(i)];
     const auto matrix = [&](ValueId v) { return value_of(g_, v).type.shape.size() >= 2; };
@@ -231,13 +250,10 @@ class Fuser {
       }
     }
     if (first < 0 || shape(first) != shape(i) || dominator_[at(first)] == count_) return -1;
-    bool multiplies = false;
-    for (int m = 0; m <= first; ++m)
-      if (find(m) == first && pattern_[at(m)] == Pattern::anchor) multiplies = is_matmul(m);
     for (int r : readers_[at(first)])
       if (find(r) != sink) return -1;
     const size_t total = at(size_[at(first)]) + at(size_[at(sink)]) + at(size_[at(find(second))]);
-    return multiplies && !escapes_[at(first)] && total <= kLargestGroup ? first : -1;
+    return is_matmul(anchor_of(first)) && !escapes_[at(first)] && total <= kLargestGroup ? first : -1;
   }
 
   // Whether n may compute with the sink's elements as they come.
