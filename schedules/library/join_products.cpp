@@ -153,6 +153,7 @@ class Joiner {
       return false;
     inline_by_rows(chain->moved, first, *first_rows);
     inline_by_rows(chain->moved, second, *rows);
+    const double microseconds = microseconds_of(first, target_) + microseconds_of(second, target_);
     width_ = kVectors * lanes_of(second, target_);
     rows_ = rows_of(rows->extent, target_);
     std::vector<std::string> between = chain->between;
@@ -168,7 +169,7 @@ class Joiner {
       if (b != scored.writer) finish(b);
     for (const std::string& b : chain->moved)
       if (find_block(s_.func(), b)) place_operand(b, summed.writer);
-    parallel(summed.writer);
+    parallel(summed.writer, microseconds);
     return true;
   }
 
@@ -307,13 +308,11 @@ class Joiner {
     vectorize_reduction(s_, block);
   }
 
-  void parallel(const std::string& writer) {
-    std::string loop = at_.substr(at_.find('.') + 1);
-    if (outer_.size() > 1 && s_.try_step(fmt::format("g = fuse {} ({})", writer, join(outer_))))
-      loop = "g";
-    else if (!outer_.empty() && extent_of(s_, writer, outer_.front()) > 1)
-      loop = outer_.front();
-    s_(fmt::format("parallel {}.{}", writer, loop));
+  void parallel(const std::string& writer, double microseconds) {
+    int64_t batches = 1;
+    for (const std::string& l : outer_) batches *= extent_of(s_, writer, l);
+    const std::string tiles = at_.substr(at_.find('.') + 1);
+    share_loops(s_, writer, batches > 1 ? outer_ : std::vector<std::string>{tiles}, microseconds, target_);
   }
 
   Schedule& s_;

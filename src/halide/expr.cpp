@@ -171,6 +171,8 @@ Halide::Expr ExprTranslator::call(const Call& c, Type type) {
       return Halide::reinterpret(type_of(type.dtype), a[0]);
     case Intrinsic::is_nan:
       return Halide::is_nan(a[0]);
+    case Intrinsic::scalef:
+    case Intrinsic::lookup:
     case Intrinsic::sync:
     case Intrinsic::prefetch:
     case Intrinsic::instruction:
