@@ -29,6 +29,13 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
 // Does without padded copies of what the tile of `block` reads. Gives the loops over taps to unroll.
 std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t);
 
+// Asks ahead for windows of an input that leave the cache before they come back. `reduced` are the loops of
+// the reduction of `block`, `taps` those of them that are unrolled; `b` is the block as it was when t was
+// chosen.
+void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                      const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
+                      const Target& target);
+
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 
