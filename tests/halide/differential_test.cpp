@@ -15,6 +15,13 @@
 
 using namespace nestor;
 
+#ifdef __SANITIZE_THREAD__
+// Halide and its autoschedulers have threads of their own and weren't built for the sanitizer.
+extern "C" const char* __tsan_default_suppressions() {
+  return "race:libautoschedule_\nrace:libHalide.so\n";
+}
+#endif
+
 namespace {
 
 std::vector<void*> pointers(std::vector<Tensor>& args) {
