@@ -14,7 +14,9 @@ extern "C" {
 
 /* <name>_options of the header. All zero is the default. */
 struct nestor_options {
-  int32_t threads;                       /* 0: as compiled; more than compiled is taken as that */
+  /* More than compiled is taken as that; 0: as compiled, but of the artifact's own no more than CPUs it may
+   * run on. */
+  int32_t threads;
   int32_t reserved;                      /* 0 */
   nestor_host_parallel_for parallel_for; /* the host's own; null: threads of the artifact */
   void* host;                            /* its first argument */

@@ -28,12 +28,12 @@ extern int pthread_create(unsigned long* thread, const void* attributes, void* (
 extern int pthread_join(unsigned long thread, void** result);
 
 #if defined(__x86_64__)
-enum { FUTEX_CALL = 202, SET_AFFINITY_CALL = 203 };
+enum { FUTEX_CALL = 202, SET_AFFINITY_CALL = 203, GET_AFFINITY_CALL = 204 };
 static void relax(void) {
   __builtin_ia32_pause();
 }
 #elif defined(__aarch64__)
-enum { FUTEX_CALL = 98, SET_AFFINITY_CALL = 122 };
+enum { FUTEX_CALL = 98, SET_AFFINITY_CALL = 122, GET_AFFINITY_CALL = 123 };
 static void relax(void) {
   __asm__ volatile("yield");
 }
@@ -137,6 +137,14 @@ int nestor_pin_thread(int32_t cpu) {
   if (cpu < 0 || cpu >= MAX_CPUS) return -1;
   mask[(unsigned long)cpu / bits] = 1ul << (unsigned long)cpu % bits;
   return syscall(SET_AFFINITY_CALL, 0, sizeof mask, mask) < 0 ? -1 : 0;
+}
+
+int32_t nestor_allowed_cpus(void) {
+  unsigned long mask[MAX_CPUS / (8 * sizeof(unsigned long))] = {0};
+  int32_t count = 0;
+  if (syscall(GET_AFFINITY_CALL, 0, sizeof mask, mask) < 0) return 1;
+  for (unsigned long i = 0; i < sizeof mask / sizeof *mask; ++i) count += __builtin_popcountl(mask[i]);
+  return count > 0 ? count : 1;
 }
 
 static void* run_worker(void* arg) {

@@ -30,6 +30,8 @@ int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null poo
  * caller, which isn't touched (nestor_pin_thread). Before the pool's first loop; nothing for a host's. */
 void nestor_pool_pin(struct nestor_pool* pool, const int32_t* cpus);
 int nestor_pin_thread(int32_t cpu); /* the calling thread; 0, or -1 where that can't be */
+int32_t nestor_allowed_cpus(
+    void); /* that the calling thread may run on: more threads would only wait for each other */
 
 /* Returns when all of [0, n) has run. A null pool runs fn(ctx, 0, n, 0), and so does a call from inside a
  * loop. Two threads may use one pool: their loops run one after the other. Whoever is free takes the next few

@@ -107,7 +107,8 @@ struct {name}_outputs {{
 typedef void (*{name}_task)(void* ctx, int64_t begin, int64_t end, int32_t worker);
 
 struct {name}_options {{
-  int32_t threads;  /* 0, or more than {guard}_THREADS: {guard}_THREADS */
+  /* More than {guard}_THREADS is taken as that. 0: that, or as many as there are CPUs to run on. */
+  int32_t threads;
   int32_t reserved; /* 0 */
   /* The host's own loop: calls task over all of [0, n), returns when done. NULL: threads of the instance. */
   void (*parallel_for)(void* host, int64_t n, {name}_task task, void* ctx);

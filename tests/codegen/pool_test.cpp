@@ -280,6 +280,11 @@ TEST_CASE("workers stay where they are pinned, the caller isn't touched") {
   CHECK(seen.elsewhere == 0);
   const cpu_set_t after = allowed();
   CHECK(CPU_EQUAL(&before, &after));
+  CHECK(nestor_allowed_cpus() == CPU_COUNT(&before));
+  std::thread([&] {
+    CHECK(nestor_pin_thread(cpus[0]) == 0);
+    CHECK(nestor_allowed_cpus() == 1);
+  }).join();
   CHECK(nestor_pin_thread(-1) == -1);
   CHECK(nestor_pin_thread(1 << 20) == -1);
   CHECK_THROWS_AS(nestor::parse_pinning("scatter"), nestor::UserError);
