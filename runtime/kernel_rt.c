@@ -1,7 +1,9 @@
 /* The kernels' thread pool (kernel_rt.h). A loop in a kernel takes microseconds, so starting one must cost
- * less than two: workers spin for a few microseconds after a loop before they sleep, and the caller never
- * waits for a worker that has nothing to do; it works on the loop itself, and whoever comes late finds no
- * work left.
+ * less than two: workers spin for some microseconds after a loop before they sleep, since waking one takes
+ * ten to thirty, longer than the short serial work that stands between loops. After the first few they spin
+ * by yielding: on a machine with more to do than processors that lets the thread run for which they wait. The
+ * caller never waits for a worker that has nothing to do; it works on the loop itself, and whoever comes late
+ * finds no work left.
  *
  * A loop is cut into chunks. `ticket` holds the loop's number (high half) and the next chunk (low half); a
  * chunk is taken by one compare-and-swap. The number keeps a late worker off: it has read the loop's fields,
@@ -26,14 +28,15 @@ extern void free(void* memory);
 extern long syscall(long number, ...);
 extern int pthread_create(unsigned long* thread, const void* attributes, void* (*start)(void*), void* arg);
 extern int pthread_join(unsigned long thread, void** result);
+extern int pthread_setaffinity_np(unsigned long thread, size_t size, const void* mask);
 
 #if defined(__x86_64__)
-enum { FUTEX_CALL = 202, SET_AFFINITY_CALL = 203, GET_AFFINITY_CALL = 204 };
+enum { FUTEX_CALL = 202, SET_AFFINITY_CALL = 203, GET_AFFINITY_CALL = 204, YIELD_CALL = 24 };
 static void relax(void) {
   __builtin_ia32_pause();
 }
 #elif defined(__aarch64__)
-enum { FUTEX_CALL = 98, SET_AFFINITY_CALL = 122, GET_AFFINITY_CALL = 123 };
+enum { FUTEX_CALL = 98, SET_AFFINITY_CALL = 122, GET_AFFINITY_CALL = 123, YIELD_CALL = 124 };
 static void relax(void) {
   __asm__ volatile("yield");
 }
@@ -44,7 +47,8 @@ static void relax(void) {
 enum {
   FUTEX_WAIT_PRIVATE = 128,
   FUTEX_WAKE_PRIVATE = 129,
-  SPINS = 200,           /* of relax(): 3 to 8 microseconds */
+  SPINS = 200,           /* of relax(): 2 to 8 microseconds */
+  YIELDS = 100,          /* of the processor after that: 15 to 30 microseconds */
   CHUNKS_PER_THREAD = 4, /* evens out threads that are slowed by others */
   MAX_THREADS = 1024,
   MAX_CPUS = 4096
@@ -92,6 +96,13 @@ static void wake(_Atomic uint32_t* word, int count) {
   syscall(FUTEX_CALL, (uint32_t*)word, FUTEX_WAKE_PRIVATE, count, (void*)0, (void*)0, 0);
 }
 
+/* Gives the time in which it may change; whether it did the caller asks. */
+static void linger_on(_Atomic uint32_t* word, uint32_t seen) {
+  for (int i = 0; i < SPINS && atomic_load_explicit(word, memory_order_acquire) == seen; ++i) relax();
+  for (int i = 0; i < YIELDS && atomic_load_explicit(word, memory_order_acquire) == seen; ++i)
+    syscall(YIELD_CALL);
+}
+
 static void acquire(_Atomic uint32_t* lock) {
   uint32_t seen = 0;
   if (atomic_compare_exchange_strong(lock, &seen, 1)) return;
@@ -131,19 +142,29 @@ static void take_part(struct nestor_pool* p, int32_t part, int32_t worker) {
   if (atomic_exchange(&p->workers[part - 1].part, 0)) run_chunk(p, (uint32_t)part, worker);
 }
 
+enum { LONG_BITS = 8 * sizeof(unsigned long), MASK_LONGS = MAX_CPUS / LONG_BITS };
+
 int nestor_pin_thread(int32_t cpu) {
-  unsigned long mask[MAX_CPUS / (8 * sizeof(unsigned long))] = {0};
-  const unsigned long bits = 8 * sizeof(unsigned long);
+  unsigned long mask[MASK_LONGS] = {0};
   if (cpu < 0 || cpu >= MAX_CPUS) return -1;
-  mask[(unsigned long)cpu / bits] = 1ul << (unsigned long)cpu % bits;
+  mask[cpu / LONG_BITS] = 1ul << cpu % LONG_BITS;
   return syscall(SET_AFFINITY_CALL, 0, sizeof mask, mask) < 0 ? -1 : 0;
 }
 
+/* By whoever created it: a thread begins where its creator may run, and there it may have to wait for a
+ * creator that never pauses. Where it can't be, the system goes on choosing. */
+static void pin_worker(const struct worker* w) {
+  unsigned long mask[MASK_LONGS] = {0};
+  if (w->cpu < 0 || w->cpu >= MAX_CPUS) return;
+  mask[w->cpu / LONG_BITS] = 1ul << w->cpu % LONG_BITS;
+  pthread_setaffinity_np(w->thread, sizeof mask, mask);
+}
+
 int32_t nestor_allowed_cpus(void) {
-  unsigned long mask[MAX_CPUS / (8 * sizeof(unsigned long))] = {0};
+  unsigned long mask[MASK_LONGS] = {0};
   int32_t count = 0;
   if (syscall(GET_AFFINITY_CALL, 0, sizeof mask, mask) < 0) return 1;
-  for (unsigned long i = 0; i < sizeof mask / sizeof *mask; ++i) count += __builtin_popcountl(mask[i]);
+  for (int i = 0; i < MASK_LONGS; ++i) count += __builtin_popcountl(mask[i]);
   return count > 0 ? count : 1;
 }
 
@@ -151,13 +172,12 @@ static void* run_worker(void* arg) {
   struct worker* self = arg;
   struct nestor_pool* p = self->pool;
   inside_loop = 1;
-  if (self->cpu >= 0) nestor_pin_thread(self->cpu); /* where it can't be, the system goes on choosing */
   for (;;) {
     const uint32_t seen = atomic_load(&p->bell);
     if (atomic_load(&p->stop)) return NULL;
     take_part(p, self->id, self->id);
     work(p, self->id);
-    for (int i = 0; i < SPINS && atomic_load_explicit(&p->bell, memory_order_relaxed) == seen; ++i) relax();
+    linger_on(&p->bell, seen);
     if (atomic_load(&p->bell) != seen) continue;
     atomic_fetch_add(&p->sleepers, 1);
     sleep_on(&p->bell, seen); /* returns at once if the bell has been rung meanwhile */
@@ -236,6 +256,7 @@ static void start_workers(struct nestor_pool* p) {
     w->pool = p;
     w->id = p->started + 1;
     if (pthread_create(&w->thread, NULL, run_worker, w) != 0) return;
+    pin_worker(w);
     ++p->started;
   }
 }
@@ -281,7 +302,12 @@ static uint64_t announce(struct nestor_pool* p, int64_t n, nestor_task fn, void*
 }
 
 static void wait_for_all(struct nestor_pool* p) {
-  for (int i = 0; i < SPINS && atomic_load_explicit(&p->unfinished, memory_order_acquire); ++i) relax();
+  for (uint32_t left = atomic_load(&p->unfinished), before = 0; left != before;) {
+    before = left;
+    linger_on(&p->unfinished, left);
+    left = atomic_load(&p->unfinished);
+    if (!left) return;
+  }
   for (uint32_t left = atomic_load(&p->unfinished); left; left = atomic_load(&p->unfinished)) {
     atomic_store(&p->caller_sleeps, 1);
     sleep_on(&p->unfinished, left);

@@ -261,3 +261,23 @@ TEST_CASE("two threads get shares alike") {
     }
   }
 }
+
+TEST_CASE("short loops are split statically, long ones dynamically") {
+  const auto split = [](const std::string& spec) {
+    CompileOptions options;
+    options.target = parse_target("x86-64-v4");
+    options.target.cores = 2;
+    options.schedules = default_schedules();
+    std::string out;
+    for (const CompiledFunction& f : compile_model(spec, options).funcs)
+      for_each_stmt(f.lowered.body, [&](const Stmt& s) {
+        const auto* loop = s.as<For>();
+        if (!loop || loop->kind != ForKind::parallel) return;
+        const auto it = loop->annotations.find("split");
+        out += it == loop->annotations.end() ? "dynamic" : std::get<std::string>(it->second);
+      });
+    return out;
+  };
+  CHECK(split("Softmax(f32[1536,128])") == "static");
+  CHECK(split("MatMul(f32[512,512], const f32[512,512])") == "dynamic");
+}
