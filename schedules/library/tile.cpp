@@ -30,6 +30,7 @@ namespace {
 constexpr int64_t kToHideLatency = 8;  // accumulators
 constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
                  kScatter = 16;            // of one vector, in the time of a vector load
+constexpr double kCopied = 17;             // a vector turned and stored once, for all rows that share it
 constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
 
 // Whether a packed copy pays: every element is used by many rows, over a long reduction, and all indices are
@@ -91,8 +92,15 @@ double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
       store = a.stride(v) == 1 ? 1 : kScatter;
       continue;
     }
-    if (!a.uses(v) || is_dense(b, a, v)) continue;
     const auto stride = a.stride(v);
+    if (!a.uses(v) || a.constant || stride == 1) continue;
+    if (copy_pays(b, a, v)) {
+      double shared = 1;
+      for (const Iter* i : b.spatial())
+        if (i != &v && !a.uses(*i)) shared *= static_cast<double>(i->extent);
+      per_step += kCopied / shared;
+      continue;
+    }
     if (turned_along(b, v, lanes))
       per_step += kTurned / 4 / static_cast<double>(sharing_rows(b, v));
     else

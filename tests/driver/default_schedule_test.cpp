@@ -112,6 +112,16 @@ TEST_CASE("windows that leave the cache before they come back are asked for ahea
   CHECK_FALSE(asks("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"));  // a small input
 }
 
+TEST_CASE("no operand is copied only to fill the last vector of another") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  const auto schedule = [&](const std::string& spec) {
+    return print(default_schedule(partition_model(load(spec), options).partition.funcs[0], options.target));
+  };
+  CHECK(schedule("MatMul(f32[32,1664], f32[1664,54])").find("A_packed") == std::string::npos);
+  CHECK(schedule("Gemm(f32[64,512], f32[96,512]; transB=1)").find("_packed") != std::string::npos);
+}
+
 TEST_CASE("narrow products turn blocks of the tall operand") {
   for (const Target& target : targets()) {
     for (const char* spec : {"MatMul(f32[35,37], const f32[37,4])", "MatMul(f32[2,40,16], f32[2,16,2])",
