@@ -60,22 +60,6 @@ struct Ours {
   double schedule_ms = 0, compile_ms = 0;
 };
 
-// A value whose channels lie in blocks, as a declaration that packs and unpacks it.
-BufferDecl blocked_decl(const Tensor& t, int64_t block) {
-  BufferDecl d;
-  d.buffer = make_buffer("x", {t.dtype(), 1});
-  IndexMap map;
-  for (const int64_t extent : t.shape()) {
-    d.shape.emplace_back(extent);
-    map.vars.push_back(make_var("d" + std::to_string(map.vars.size())));
-    map.exprs.emplace_back(map.vars.back());
-  }
-  map.exprs.push_back(map.exprs[1] % Expr(block));
-  map.exprs[1] = map.exprs[1] / Expr(block);
-  d.layout = map;
-  return d;
-}
-
 // Convolutions and pooling are measured as they stand inside a network, oneDNN's and ours: their tensors in
 // blocks of channels, where a library has such a layout.
 Ours make_ours(const Problem& p, const Settings& settings, int threads) {
@@ -97,13 +81,15 @@ Ours make_ours(const Problem& p, const Settings& settings, int threads) {
   if (const auto cpus = cpus_for(threads, parse_pinning(settings.pin)); !cpus.empty())
     ours.executor->pin(cpus);
   const auto blocked = [&](ValueId v) { return model.partition.blocked.count(v) > 0; };
-  const int64_t block = model.partition.channel_block;
+  const auto decl = [&](const Tensor& t) {
+    return in_channel_blocks(t.dtype(), t.shape(), model.partition.channel_block);
+  };
   for (size_t i = 0; i < p.inputs.size(); ++i) {
     const bool packs = blocked(p.source.graph.inputs[i]);
-    ours.data.push_back(packs ? pack(p.inputs[i], blocked_decl(p.inputs[i], block)) : p.inputs[i]);
+    ours.data.push_back(packs ? pack(p.inputs[i], decl(p.inputs[i])) : p.inputs[i]);
     ours.inputs.push_back(ours.data.back().data());
   }
-  if (blocked(p.source.graph.outputs[0])) ours.blocked_output = blocked_decl(p.output, block);
+  if (blocked(p.source.graph.outputs[0])) ours.blocked_output = decl(p.output);
   ours.data.emplace_back(p.output.dtype(),
                          ours.blocked_output ? physical_shape(*ours.blocked_output) : p.output.shape());
   ours.outputs = {ours.data.back().data()};

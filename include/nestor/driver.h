@@ -63,7 +63,8 @@ struct CompileOptions {
   Target target = host_target();
   int threads = 1;
   bool fuse = true;
-  bool blocked_io = false;     // inputs and outputs lie in blocks of channels too (PartitionOptions)
+  bool exact_conv = false;  // no convolution by Winograd's algorithm, which rounds more than the direct sum
+  bool blocked_io = false;  // inputs and outputs lie in blocks of channels too (PartitionOptions)
   ScheduleProvider schedules;  // null: naive. Where it has nothing for a function, that function stays naive.
   BuildOptions build;          // values of symbolic dimensions
   uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions
@@ -178,6 +179,11 @@ struct CompiledModel {
 
   std::vector<PrimFunc> lowered() const;
 };
+
+// A call whose algorithm isn't what its operators say (Winograd's): on random inputs, its outputs beside
+// those of the definition, the direct sum in f64, within the bound on the rounding of all that was computed,
+// the transformed weights included. Empty for other calls.
+std::vector<OutputCheck> check_algorithm(const CompiledModel& m, size_t call, uint64_t seed = 1);
 
 // The model up to its functions, none of them compiled: `funcs` and `plan` are empty.
 CompiledModel partition_model(Source source, const CompileOptions& options = {});

@@ -146,6 +146,21 @@ struct PartitionOptions {
   // MatMul, Softmax and MatMul are one function: attention, whose scores need not go through memory.
   bool join_products = false;
 };
+// A group of nodes, in order, as one function: the last one's outputs are its results.
+PrimFunc build_function(const Graph& g, const std::vector<int>& nodes, std::vector<ValueId>* args = nullptr);
+
+// What the choice between a direct convolution and Winograd's looks at.
+struct WinogradOptions {
+  int64_t lanes = 1;  // f32 in a vector
+  int threads = 1;
+  int64_t l2_bytes = 1 << 20, l3_bytes = 32 << 20;
+  int64_t tile = 0;  // 0: as the model says; 2 or 4: wherever the algorithm applies, for tests
+};
+// Convolutions become Winograd's where a model of their cost says that it is faster: 3x3 windows, stride 1,
+// one group, constant weights, and all that they read and write in blocks of channels, as `p`, the partition
+// of the graph as it is, says. True where one did: then the graph is to be partitioned again.
+bool use_winograd(Graph& g, const Partition& p, const WinogradOptions& options, const EvaluateFn& evaluate);
+
 // Fusion by pattern kinds, then each group to a PrimFunc.
 Partition partition(const Graph& g, const PartitionOptions& options = {});
 std::string print(const Graph& g, const Partition& p);

@@ -24,4 +24,7 @@ int64_t physical_size(const BufferDecl& decl);  // elements, padding included
 Tensor pack(const Tensor& logical, const BufferDecl& decl);
 Tensor unpack(const Tensor& physical, const BufferDecl& decl);
 
+// A tensor whose channels, dimension 1, lie in blocks: (n, c, ...) as (n, c/block, ..., c%block).
+BufferDecl in_channel_blocks(DType dtype, const std::vector<int64_t>& shape, int64_t block);
+
 }  // namespace nestor

@@ -49,6 +49,7 @@ std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
 // Every reduction on its own with its epilogue, every other map on its own.
 void plan_tiles(Schedule& s, const Target& target) {
   library::inline_producers(s);
+  if (library::transformed_products(s, target)) return;
   std::vector<std::string> epilogues;
   const std::vector<BlockInfo> blocks = blocks_of(s.func());
   for (const BlockInfo& b : blocks) {

@@ -1,6 +1,8 @@
 // The pieces of which the analytic schedules are made. Each appends steps to a schedule.
 #pragma once
 
+#include <map>
+
 #include "nestor/schedule.h"
 #include "nestor/target.h"
 #include "schedules/library/analysis.h"
@@ -14,6 +16,29 @@ void inline_producers(Schedule& s);
 // A register tile for the reduction `block` with what follows it elementwise (`epilogue`, may be empty)
 // fused.
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
+// The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is
+// the whole extent.
+struct TileWords {
+  std::string vector, row, column, width, rows, columns;
+  std::vector<std::string> reduced;  // the reduction's loops in their order
+  std::vector<std::string> outside;  // loops that stand around those over tiles
+  // Loops of the reduction that are cut, since an operand has what they walk in blocks of so many: channels
+  // that don't fill whole blocks, with loops l0 and l1.
+  std::map<std::string, int64_t> blocks;
+};
+
+// How wide and how high the tile is stands in the trace as a decision, so that a search can try its
+// neighbours.
+TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes);
+
+// The order in which the tile reads an operand: (o, c) -> (o/width, c, o%width). What loops outside walk,
+// tiles of columns or of the vector outermost, then the dimensions that other loops walk, the reduction's in
+// their order, then what one step reads: columns, lanes.
+void pack(Schedule& s, const std::string& block, const Buffer& buffer, const TileWords& w);
+
+// Products of transformed data, Winograd's convolutions. False where the function isn't that.
+bool transformed_products(Schedule& s, const Target& target);
 
 // A reduction that reads each element once, with its `epilogue` (may be empty). False where it isn't one, or
 // where a register tile does as well.

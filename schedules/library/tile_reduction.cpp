@@ -35,18 +35,8 @@ void lanes_last(Schedule& s, const std::string& block, const std::string& lanes)
   s(fmt::format("reorder {} ({})", block, join(order)));
 }
 
-// The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is
-// the whole extent.
-struct TileWords {
-  std::string vector, row, column, width, rows, columns;
-  std::vector<std::string> reduced;  // the reduction's loops in their order
-  // Loops of the reduction that are cut, since an operand has what they walk in blocks of so many: channels
-  // that don't fill whole blocks, with loops l0 and l1.
-  std::map<std::string, int64_t> blocks;
-};
+}  // namespace
 
-// How wide and how high the tile is stands in the trace as a decision, so that a search can try its
-// neighbours.
 TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
   TileWords w;
   bool told = false;
@@ -70,16 +60,13 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
   return w;
 }
 
-// The order in which the tile reads an operand: (o, c) -> (o/width, c, o%width). Tiles of columns or of the
-// vector outermost, then the dimensions that other loops walk, the reduction's in their order, then what one
-// step reads: columns, lanes.
 void pack(Schedule& s, const std::string& block, const Buffer& buffer, const TileWords& w) {
   const BlockInfo b = analyze(s.func(), block);
   const Access* access = nullptr;
   for (const Access& a : b.accesses)
     if (a.buffer == buffer) access = &a;
   if (!access) return;
-  std::vector<std::string> names, tiles, walked, step, lanes;
+  std::vector<std::string> names, outside, tiles, walked, step, lanes;
   std::map<std::string, std::string> dims;  // by loop
   for (size_t d = 0; d < access->indices.size(); ++d) {
     names.push_back(fmt::format("d{}", d));
@@ -100,10 +87,15 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   if (!dims.count(w.vector)) return;  // not a plain index: left as it is
   cut(w.column, w.columns, step);
   cut(w.vector, w.width, lanes);
+  for (const std::string& loop : w.outside)
+    if (const auto dim = dims.find(loop); dim != dims.end()) {
+      outside.push_back(dim->second);
+      dims.erase(dim);
+    }
   for (const std::string& d : names) {  // in the order of dimensions, but the reduction's
     bool other = true;
     for (const auto& [loop, dim] : dims) other &= dim != d || !b.iter(loop)->reduce;
-    for (const auto* part : {&tiles, &step, &lanes})
+    for (const auto* part : {&outside, &tiles, &step, &lanes})
       for (const std::string& e : *part) other &= e.substr(0, e.find_first_of("/%")) != d;
     if (other) walked.push_back(d);
   }
@@ -115,11 +107,14 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   for (const std::string& loop : w.reduced)
     if (const auto dim = dims.find(loop); dim != dims.end()) walked.push_back(dim->second);
   std::vector<std::string> map;
-  for (const auto* part : {&tiles, &walked, &step, &lanes}) map.insert(map.end(), part->begin(), part->end());
+  for (const auto* part : {&outside, &tiles, &walked, &step, &lanes})
+    map.insert(map.end(), part->begin(), part->end());
   s.because("the tile then reads " + buffer->name + " from front to back, and each line of it whole");
   s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                 fmt::join(map, ", ")));
 }
+
+namespace {
 
 // Where the reduction's output has the iterator as a plain index.
 int dim_of(const BlockInfo& b, const Iter* i) {

@@ -13,9 +13,10 @@ struct ModelOptions {
   std::vector<std::string> dims;  // "batch=8", values of symbolic dimensions
   std::vector<std::string> ops;   // .nest files with operators to register first
   std::string target = "native";
-  int threads = 0;    // 0: as many as the target has cores
-  std::string db;     // tuning records to take schedules from
-  bool proof = true;  // schedules from files are proved
+  int threads = 0;          // 0: as many as the target has cores
+  std::string db;           // tuning records to take schedules from
+  bool exact_conv = false;  // no convolution by Winograd's algorithm
+  bool proof = true;        // schedules from files are proved
   bool json = false;
 };
 

@@ -108,6 +108,9 @@ int against_oracle(const VerifyVerb& v) {
     for (const OutputCheck& c : check_function(f, against, model.target))
       report.add(c.comparison, c.name, c.want);
   }
+  if (against == Against::oracle)
+    for (size_t i = 0; i < model.partition.calls.size(); ++i)
+      for (const OutputCheck& c : check_algorithm(model, i)) report.add(c.comparison, c.name, c.want);
   return report.finish();
 }
 

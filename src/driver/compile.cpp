@@ -36,6 +36,11 @@ PartitionOptions partition_options(const CompileOptions& options) {
           .join_products = cpu};
 }
 
+WinogradOptions winograd_options(const CompileOptions& options) {
+  const Target& t = options.target;
+  return {t.lanes(bytes_of(DType::f32)), options.threads, t.l2_bytes, t.l3_bytes};
+}
+
 }  // namespace
 
 CompiledModel partition_model(Source source, const CompileOptions& options) {
@@ -47,7 +52,12 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
     model.partition = std::move(*source.partition);
   } else {
     optimize(model.graph, constant_evaluator(options.target));
-    model.partition = partition(model.graph, partition_options(options));
+    const PartitionOptions how = partition_options(options);
+    model.partition = partition(model.graph, how);
+    if (!options.exact_conv && how.channel_block > 1 &&
+        use_winograd(model.graph, model.partition, winograd_options(options),
+                     constant_evaluator(options.target)))
+      model.partition = partition(model.graph, how);
   }
   options.schedules.check(model.partition.funcs);
   return model;

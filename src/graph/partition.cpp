@@ -44,6 +44,8 @@ std::string short_name(const Graph& g, const Node& n) {
     return fmt::format("{}{}{}d{}", depthwise ? "depthwise_" : "", snake(n.op), x.shape.size() - 2,
                        bias ? "_bias" : "");
   }
+  if (n.domain == "nestor" && n.op == "WinogradConv")
+    return bias ? "winograd_conv2d_bias" : "winograd_conv2d";
   if (n.domain.empty() && n.op == "Gemm") return bias ? "gemm_bias" : "gemm";
   std::string name;
   for (char c : snake(n.op)) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
@@ -182,6 +184,11 @@ Tensor constant_argument(const Tensor& constant, const BufferDecl& decl) {
   NESTOR_CHECK(filled.size() > constant.size()) << decl.buffer->name << " is less than its constant";
   std::memcpy(filled.data(), constant.data(), static_cast<size_t>(constant.bytes()));
   return filled;
+}
+
+PrimFunc build_function(const Graph& g, const std::vector<int>& nodes, std::vector<ValueId>* args) {
+  std::vector<ValueId> unused;
+  return GroupBuilder(g, nodes).build(args ? *args : unused);
 }
 
 Partition partition(const Graph& g, const PartitionOptions& options) {

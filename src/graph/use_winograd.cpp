@@ -1,0 +1,146 @@
+// Which convolutions are worth Winograd's algorithm. F(4x4, 3x3) needs a quarter of the products, F(2x2, 3x3)
+// 4 of 9; against that stand the transforms of tiles, tiles that hang over the border, and weights that are 4
+// (or 16/9) times as many bytes, and have to come from somewhere. The model counts cycles of one core:
+//
+//   arithmetic: two vector FMAs a cycle
+//   transforms: what the loops of src/ops/winograd.cpp come to, for each tile and vector of channels
+//   weights:    once through the caches in a call, half hidden behind the arithmetic; from L3, or from
+//               memory where all weights of the model together are more than L3 holds
+//
+// Rounding is worse than the direct sum's, so that a tenth less time is the least that is asked for.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "nestor/ops.h"
+#include "src/graph/edit.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9;
+constexpr double kShownOfWeights = 0.5, kLeastGain = 0.9;
+
+struct Layer {
+  int64_t n, channels, filters, height, width;  // of the output
+  double taps;                                  // of all outputs of an image, those in the padding left out
+};
+
+// How often one of three taps meets an element of the input, over all outputs along a dimension.
+int64_t taps_inside(int64_t input, int64_t output, int64_t pad) {
+  int64_t taps = 0;
+  for (int64_t r = 0; r < 3; ++r)
+    taps += std::max<int64_t>(0, std::min(output, input + pad - r) - std::max<int64_t>(0, pad - r));
+  return taps;
+}
+
+// A convolution that the algorithm applies to.
+std::optional<Layer> layer_of(const Graph& g, const Node& n) {
+  if (n.op != "Conv" || !n.domain.empty() || !is_constant(g, n.inputs[1])) return std::nullopt;
+  const OpContext ctx(g, n);
+  const std::vector<int64_t>&w = ctx.input(1).shape, ones{1, 1};
+  if (ctx.input(0).dtype != DType::f32 || w.size() != 4 || w[2] != 3 || w[3] != 3) return std::nullopt;
+  if (ctx.get_ints("strides", ones) != ones || ctx.get_ints("dilations", ones) != ones ||
+      ctx.get_int("group", 1) != 1)
+    return std::nullopt;
+  const std::vector<int64_t>&x = ctx.input(0).shape, &y = ctx.output(0).shape;
+  if (product(y) == 0) return std::nullopt;
+  // What auto_pad adds is split evenly, or almost so.
+  const auto pads = ctx.get_ints("pads", {(y[2] - x[2] + 2) / 2, (y[3] - x[3] + 2) / 2});
+  const int64_t taps = taps_inside(x[2], y[2], pads[0]) * taps_inside(x[3], y[3], pads[1]);
+  return Layer{y[0], w[1], w[0], y[2], y[3], static_cast<double>(taps)};
+}
+
+class Costs {
+ public:
+  Costs(const Layer& l, const WinogradOptions& o, bool from_memory)
+      : l_(l), o_(o), from_memory_(from_memory) {}
+
+  double direct() const {
+    const double products = real(l_.n) * l_.taps * vectors(l_.channels) * real(l_.filters);
+    return products / kFmasPerCycle / o_.threads + weights(9);
+  }
+  double winograd(int64_t tile) const {
+    const double reads = real(tile + 2), rows = real(ceil_div(l_.height, tile));
+    const double tiles = real(l_.n) * rows * real(ceil_div(l_.width, tile));
+    const double products = reads * reads * tiles * vectors(l_.channels) * real(l_.filters);
+    // Stores bind: tile columns of the first pass over the input are shared, the others are whole tiles.
+    const double in = reads * (real(tile) + 0.2) + reads * reads, out = real(tile) * (reads + real(tile));
+    const double transforms = 1.3 * tiles * (in * vectors(l_.channels) + out * vectors(l_.filters));
+    return (products / kFmasPerCycle + transforms) / o_.threads + weights(reads * reads);
+  }
+
+ private:
+  static double real(int64_t n) { return static_cast<double>(n); }
+  double vectors(int64_t channels) const { return real(channels) / real(o_.lanes); }
+
+  double weights(double of_each_pair) const {
+    const double bytes = 4 * of_each_pair * real(l_.channels) * real(l_.filters);
+    if (!from_memory_ && bytes <= real(o_.l2_bytes)) return 0;
+    const bool far = from_memory_ || bytes > real(o_.l3_bytes);
+    return kShownOfWeights * bytes / (far ? kBytesFromMemory : kBytesFromL3);
+  }
+
+  Layer l_;
+  WinogradOptions o_;
+  bool from_memory_;
+};
+
+// The tile, or 0 for the direct sum.
+int64_t choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory) {
+  const Costs costs(l, options, from_memory);
+  const double direct = costs.direct(), four = costs.winograd(4), two = costs.winograd(2);
+  if (std::min(two, four) > kLeastGain * direct) return 0;
+  return four < two ? 4 : 2;
+}
+
+// Layers may share weights: `transformed` has those that were transformed before.
+using Transformed = std::map<std::pair<ValueId, int64_t>, ValueId>;
+
+ValueId transform(Graph& g, const Node& conv, int64_t tile, const EvaluateFn& evaluate,
+                  Transformed& transformed) {
+  const auto known = transformed.find({conv.inputs[1], tile});
+  if (known != transformed.end()) return known->second;
+  Node weights{"WinogradWeights", conv.name, 1, {conv.inputs[1]}, {}, {{"tile", tile}}, "nestor"};
+  const TensorType type = find_op("nestor", "WinogradWeights", 1)->infer(OpContext(g, weights))[0];
+  const std::string name = value_of(g, conv.inputs[1]).name + ".winograd";
+  weights.outputs = {add_value(g, name, type)};
+  NESTOR_CHECK(evaluate_node(g, weights, evaluate)) << "the weights of " << conv.name;
+  return transformed[{conv.inputs[1], tile}] = weights.outputs[0];
+}
+
+Node winograd_node(const Node& conv, int64_t tile, ValueId weights) {
+  Node out = conv;
+  out.op = "WinogradConv";
+  out.domain = "nestor";
+  out.opset = 1;
+  out.inputs.resize(3, -1);
+  out.inputs = {conv.inputs[0], weights, out.inputs[2], conv.inputs[1]};
+  out.attrs["tile"] = tile;
+  return out;
+}
+
+}  // namespace
+
+bool use_winograd(Graph& g, const Partition& p, const WinogradOptions& options, const EvaluateFn& evaluate) {
+  int64_t bytes = 0;
+  for (const Value& v : g.values)
+    if (v.constant.defined()) bytes += v.constant.bytes();
+  const bool from_memory = bytes > options.l3_bytes;
+  Transformed transformed;
+  bool changed = false;
+  for (const KernelCall& call : p.calls)
+    for (const int i : call.nodes) {
+      const Node n = g.nodes[static_cast<size_t>(i)];
+      const auto layer = layer_of(g, n);
+      if (!layer || !p.blocked.count(n.inputs[0]) || !p.blocked.count(call.args.back())) continue;
+      const int64_t tile = options.tile ? options.tile : choose_tile(*layer, options, from_memory);
+      if (tile == 0) continue;
+      g.nodes[static_cast<size_t>(i)] = winograd_node(n, tile, transform(g, n, tile, evaluate, transformed));
+      changed = true;
+    }
+  return changed;
+}
+
+}  // namespace nestor

@@ -1,0 +1,225 @@
+// Winograd's convolution as two operators of our own, which only the graph pass `use_winograd` makes:
+//
+//  - WinogradWeights(W) is U[i,j,o,c] = G W G^T, computed in f64 and rounded once; it folds into a constant.
+//  - WinogradConv(X, U, B, W): V[i,j,c,t] = B^T d B of the input under each tile t, M[i,j,o,t] the products,
+//    summed over c, and A^T M A the output. W is there for whoever wants to know what it computes (verify).
+//
+// Each transform is two one-dimensional ones in blocks of their own, so that elements that neighbouring tiles
+// share along y are transformed once. Which row of a matrix an element needs is a choice by its index; a
+// schedule unrolls that index, and what is left is a few additions. Rows of a pair of points p, -p are
+// written as even part plus and minus odd part, which are then common.
+//
+//   Q[c,r,i,w]     r: rows of tiles of all images     from X, padded
+//   V[i,j,c,t]     t: tiles of all images
+//   M[i,j,o,t]     += V * U over c
+//   R[n,o,y,tx,j]  rows of the output, each tile's columns still transformed
+//   T[n,o,y,x]
+#include <cmath>
+
+#include "src/ops/registry.h"
+#include "src/ops/window.h"
+#include "src/ops/winograd_transform.h"
+
+namespace nestor::ops {
+
+namespace {
+
+using Row = std::vector<double>;
+using At = std::function<Expr(int64_t)>;  // element k of what is transformed
+
+// The sum of coefficient * element; zeros vanish. `order` spares a negation at the front.
+Expr combined(const Row& row, const At& at) {
+  Expr sum;
+  for (size_t k = row.size(); k-- > 0;) {
+    if (row[k] == 0) continue;
+    const Expr element = at(static_cast<int64_t>(k));
+    const double size = std::abs(row[k]);
+    const Expr term = size == 1 ? element : make::imm(size, element.type()) * element;
+    if (!sum)
+      sum = row[k] > 0 ? term : make::imm(row[k], element.type()) * element;
+    else
+      sum = row[k] > 0 ? sum + term : sum - term;
+  }
+  return sum;
+}
+
+Row half(const Row& a, const Row& b, double sign) {
+  Row out;
+  for (size_t k = 0; k < a.size(); ++k) out.push_back((a[k] + sign * b[k]) / 2);
+  return out;
+}
+
+// Row i of a matrix whose rows come in pairs, as B^T's and G's do.
+Expr paired_row(const Winograd::Matrix& m, size_t i, const At& at) {
+  if (i == 0 || i + 1 == m.size()) return combined(m[i], at);
+  const size_t plus = i % 2 == 1 ? i : i - 1;
+  const Expr even = combined(half(m[plus], m[plus + 1], 1), at);
+  const Expr odd = combined(half(m[plus], m[plus + 1], -1), at);
+  return i == plus ? even + odd : even - odd;
+}
+
+// Row i of A^T, whose columns come in pairs.
+Expr output_row(const Winograd::Matrix& m, size_t i, const At& at) {
+  const Row& row = m[i];
+  Row folded{row[0]};
+  std::vector<Expr> elements{at(0)};
+  for (size_t k = 1; k + 1 < row.size(); k += 2) {
+    const Expr a = at(static_cast<int64_t>(k)), b = at(static_cast<int64_t>(k) + 1);
+    elements.push_back(row[k] == row[k + 1] ? a + b : a - b);
+    folded.push_back(row[k]);
+  }
+  elements.push_back(at(static_cast<int64_t>(row.size()) - 1));
+  folded.push_back(row.back());
+  return combined(folded, [&](int64_t k) { return elements[static_cast<size_t>(k)]; });
+}
+
+Expr chosen(const Expr& index, const std::vector<Expr>& cases) {
+  Expr out = cases.back();
+  for (size_t k = cases.size() - 1; k-- > 0;)
+    out = make::select(eq(index, static_cast<int64_t>(k)), cases[k], out);
+  return out;
+}
+
+Expr paired_rows(const Winograd::Matrix& m, const Expr& index, const At& at) {
+  std::vector<Expr> cases;
+  for (size_t i = 0; i < m.size(); ++i) cases.push_back(paired_row(m, i, at));
+  return chosen(index, cases);
+}
+
+Expr output_rows(const Winograd::Matrix& m, const Expr& index, const At& at) {
+  std::vector<Expr> cases;
+  for (size_t i = 0; i < m.size(); ++i) cases.push_back(output_row(m, i, at));
+  return chosen(index, cases);
+}
+
+const Winograd& tile_of(const OpContext& ctx) {
+  const int64_t tile = ctx.get_int("tile", 4);
+  if (tile != 2 && tile != 4) ctx.fail("`tile` is " + std::to_string(tile) + ", 2 or 4 are known");
+  return winograd(tile);
+}
+
+std::vector<TensorType> infer_weights(const OpContext& ctx) {
+  require_type(ctx, 0, {DType::f32});
+  require_rank(ctx, 0, 4);
+  const Dims& w = ctx.input(0).shape;
+  if (w[2] != 3 || w[3] != 3) ctx.fail("the weight is " + to_string(ctx.input(0)) + ", not 3x3");
+  const int64_t reads = tile_of(ctx).reads;
+  return {{DType::f32, {reads, reads, w[0], w[1]}}};
+}
+
+void build_weights(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Winograd& wino = tile_of(ctx);
+  const Dims& w = ctx.input(0).shape;
+  const Type f64{DType::f64, 1};
+  const BuildTensor rows = b.temp("H", {DType::f64, {wino.reads, w[0], w[1], 3}});
+  b.compute(rows, {{"i", wino.reads}, {"o", w[0]}, {"c", w[1]}, {"s", 3}}, [&](const Exprs& v) {
+    return paired_rows(wino.weight, v[0],
+                       [&](int64_t r) { return make::cast(f64, in[0](v[1], v[2], r, v[3])); });
+  });
+  b.compute(out[0], {{"i", wino.reads}, {"j", wino.reads}, {"o", w[0]}, {"c", w[1]}}, [&](const Exprs& v) {
+    const Expr value = paired_rows(wino.weight, v[1], [&](int64_t s) { return rows(v[0], v[2], v[3], s); });
+    return make::cast(Type{DType::f32, 1}, value);
+  });
+}
+
+// The window that a tile is: m + 2 rows of the input, m apart, as many tiles as cover the output.
+struct TiledConv {
+  Window direct, tiles;
+  int64_t n, channels, filters;
+};
+
+TiledConv tiled_conv(const OpContext& ctx, const Winograd& wino) {
+  const Dims &x = ctx.input(0).shape, &u = ctx.input(1).shape;
+  if (x.size() != 4 || u.size() != 4 || u[0] != wino.reads || u[1] != wino.reads || u[3] != x[1])
+    ctx.fail("an input " + to_string(ctx.input(0)) + " and transformed weights " + to_string(ctx.input(1)));
+  TiledConv c{read_window(ctx, {3, 3}), {}, x[0], x[1], u[2]};
+  c.tiles = c.direct;
+  for (size_t d = 0; d < 2; ++d) {
+    c.tiles.kernel[d] = wino.reads;
+    c.tiles.stride[d] = wino.tile;
+    c.tiles.output[d] = (c.direct.output[d] + wino.tile - 1) / wino.tile;
+  }
+  return c;
+}
+
+std::vector<TensorType> infer_conv(const OpContext& ctx) {
+  const TiledConv c = tiled_conv(ctx, tile_of(ctx));
+  return {{ctx.input(0).dtype, {c.n, c.filters, c.direct.output[0], c.direct.output[1]}}};
+}
+
+// a / b and a % b where one of them is known to be a itself.
+Expr quotient(const Expr& a, int64_t b, int64_t extent) {
+  return extent <= b ? Expr(0) : a / Expr(b);
+}
+Expr remainder(const Expr& a, int64_t b, int64_t extent) {
+  return extent <= b ? a : a % Expr(b);
+}
+
+void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Winograd& wino = tile_of(ctx);
+  const TiledConv c = tiled_conv(ctx, wino);
+  const bool has_bias = in.size() > 2 && in[2];
+  const int64_t m = wino.tile, ty = c.tiles.output[0], tx = c.tiles.output[1];
+  const int64_t width = (tx - 1) * m + wino.reads, rows = c.n * ty, tiles = rows * tx;
+  const DType type = in[0].dtype();
+  const BuildTensor x = padded_input(b, c.tiles, in[0], constant_like(in[0], 0));
+  const BuildTensor q = b.temp("Q", {type, {c.channels, rows, wino.reads, width}});
+  const BuildTensor v = b.temp("V", {type, {wino.reads, wino.reads, c.channels, tiles}});
+  const BuildTensor products = b.temp("M", {type, {wino.reads, wino.reads, c.filters, tiles}});
+  const BuildTensor r = b.temp("R", {type, {c.n, c.filters, c.direct.output[0], tx, wino.reads}});
+  const BuildTensor t = has_bias ? b.temp("T", {type, out[0].shape}) : out[0];
+
+  const Axis i{"i", wino.reads}, j{"j", wino.reads};
+  b.compute(q, {{"c", c.channels}, {"r", rows}, i, {"w", width}}, [&](const Exprs& e) {
+    return paired_rows(wino.input, e[2], [&](int64_t k) {
+      return x(quotient(e[1], ty, rows), e[0], remainder(e[1], ty, rows) * Expr(m) + Expr(k), e[3]);
+    });
+  });
+  b.compute(v, {i, j, {"c", c.channels}, {"t", tiles}}, [&](const Exprs& e) {
+    return paired_rows(wino.input, e[1], [&](int64_t k) {
+      return q(e[2], quotient(e[3], tx, tiles), e[0], remainder(e[3], tx, tiles) * Expr(m) + Expr(k));
+    });
+  });
+  b.reduce(products, {i, j, {"o", c.filters}, {"t", tiles}}, {{"c", c.channels}}, ReduceOp::add,
+           [&](const Exprs& e, const Exprs& k) {
+             return v(e[0], e[1], k[0], e[3]) * in[1](e[0], e[1], e[2], k[0]);
+           });
+  const std::vector<Axis> pixels = {
+      {"n", c.n}, {"o", c.filters}, {"y", c.direct.output[0]}, {"x", c.direct.output[1]}};
+  b.compute(r, {pixels[0], pixels[1], pixels[2], {"tx", tx}, j}, [&](const Exprs& e) {
+    const Expr row = e[2] / Expr(m), first = c.n > 1 ? e[0] * Expr(ty) + row : row;
+    return output_rows(wino.output, e[2] % Expr(m),
+                       [&](int64_t k) { return products(k, e[4], e[1], first * Expr(tx) + e[3]); });
+  });
+  b.compute(t, pixels, [&](const Exprs& e) {
+    return output_rows(wino.output, e[3] % Expr(m),
+                       [&](int64_t k) { return r(e[0], e[1], e[2], e[3] / Expr(m), k); });
+  });
+  if (has_bias) b.compute(out[0], pixels, [&](const Exprs& e) { return t.at(e) + in[2](e[1]); });
+}
+
+}  // namespace
+
+void register_winograd(Rows& rows) {
+  rows.push_back({.name = "WinogradWeights",
+                  .domain = "nestor",
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .params = "W",
+                  .infer = infer_weights,
+                  .build = build_weights});
+  rows.push_back(
+      {.name = "WinogradConv",
+       .domain = "nestor",
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .pattern = Pattern::anchor,
+       .by_channels = true,
+       .params = "X U B W",
+       .infer = infer_conv,
+       .build = build_conv,
+       .static_inputs = {3},
+       .note = "Conv of 3x3 windows by Winograd's algorithm; made by the compiler, not by models."});
+}
+
+}  // namespace nestor::ops

@@ -1,0 +1,173 @@
+// Winograd's convolutions through the whole compiler: what they compute is the direct sum within their bound,
+// which is no wider than it has to be; they are chosen where the model of their cost says so, and nowhere
+// else.
+#include <algorithm>
+
+#include "catch.h"
+#include "nestor/driver.h"
+#include "nestor/library.h"
+
+using namespace nestor;
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+struct Layer {
+  int64_t n = 1, channels = 16, filters = 16, height = 8, width = 8;
+  Ints pads = {1, 1, 1, 1};
+  std::string tail = "Relu";  // what follows: "", "Relu", or "Add" of what the convolution reads
+  bool constant_weights = true;
+  Attrs more = {};
+};
+
+// A 3x3 convolution between two of 1x1, so that what it reads and writes lies in blocks of channels.
+Graph graph_of(const Layer& l) {
+  const auto dims = [](const Ints& shape) {
+    std::vector<ModelDim> out;
+    for (const int64_t n : shape) out.push_back({n, ""});
+    return out;
+  };
+  Model m;
+  m.opsets[""] = 17;
+  m.inputs.push_back({"x", DType::f32, dims({l.n, 3, l.height, l.width})});
+  m.outputs.push_back({"y", DType::f32, {}, false, false});
+  uint64_t seed = 3;
+  const auto weight = [&](const char* name, const Ints& shape) {
+    m.initializers.emplace_back(name, Tensor::random(DType::f32, shape, seed++));
+  };
+  weight("w1", {l.channels, 3, 1, 1});
+  weight("w3", {2, l.filters, 1, 1});
+  weight("b2", {l.filters});
+  const Ints w2{l.filters, l.channels, 3, 3};
+  if (l.constant_weights)
+    weight("w2", w2);
+  else
+    m.inputs.push_back({"w2", DType::f32, dims(w2)});
+  Attrs attrs = l.more;
+  attrs["pads"] = l.pads;
+  m.nodes.push_back({"Conv", "", "", {"x", "w1"}, {"a"}, {}, {}});
+  m.nodes.push_back({"Conv", "", "", {"a", "w2", "b2"}, {"b"}, attrs, {}});
+  std::string last = "b";
+  if (l.tail == "Relu") m.nodes.push_back({"Relu", "", "", {"b"}, {last = "r"}, {}, {}});
+  if (l.tail == "Add") m.nodes.push_back({"Add", "", "", {"b", "a"}, {last = "s"}, {}, {}});
+  m.nodes.push_back({"Conv", "", "", {last, "w3"}, {"y"}, {}, {}});
+  return build_graph(m);
+}
+
+CompileOptions options_for(const Target& target) {
+  CompileOptions o;
+  o.target = target;
+  o.schedules = default_schedules();
+  o.lowering.check = true;
+  return o;
+}
+
+// Compiled with the algorithm wherever it applies, whatever it costs.
+CompiledModel forced(const Layer& l, int64_t tile, const Target& target) {
+  Source source{graph_of(l), std::nullopt};
+  const EvaluateFn evaluate = constant_evaluator(target);
+  optimize(source.graph, evaluate);
+  const PartitionOptions how{.channel_block = target.lanes(4)};
+  source.partition = partition(source.graph, how);
+  if (use_winograd(source.graph, *source.partition, {.lanes = target.lanes(4), .tile = tile}, evaluate))
+    source.partition = partition(source.graph, how);
+  return compile_model(std::move(source), options_for(target));
+}
+
+int count_winograd(const CompiledModel& m) {
+  return static_cast<int>(std::count_if(m.graph.nodes.begin(), m.graph.nodes.end(),
+                                        [](const Node& n) { return n.op == "WinogradConv"; }));
+}
+
+bool chooses_winograd(const Layer& l, bool exact = false, int64_t* tile = nullptr) {
+  CompileOptions o = options_for(parse_target("x86-64-v4"));
+  o.exact_conv = exact;
+  const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
+  for (const Node& n : m.graph.nodes)
+    if (n.op == "WinogradConv" && tile) *tile = std::get<int64_t>(n.attrs.at("tile"));
+  return count_winograd(m) > 0;
+}
+
+}  // namespace
+
+TEST_CASE("Winograd's convolutions are the direct ones within their bound, at all sizes") {
+  const std::vector<Layer> layers = {
+      {.height = 8, .width = 12},
+      {.channels = 32, .filters = 48, .height = 15, .width = 17},
+      {.n = 2, .height = 7, .width = 7, .tail = "Add"},
+      {.n = 3, .channels = 16, .filters = 32, .height = 9, .width = 5, .pads = {0, 0, 0, 0}, .tail = ""},
+      {.height = 14, .width = 14, .pads = {0, 1, 2, 3}},
+      {.height = 6, .width = 6, .pads = {0, 0, 0, 0}},
+      {.height = 2, .width = 1},
+      {.height = 3, .width = 40, .pads = {0, 0, 0, 0}},
+      {.n = 2, .height = 30, .width = 3, .tail = "Add"},
+  };
+  for (const Target& target : {host_target(), parse_target("x86-64-v3")})
+    for (const int64_t tile : {2, 4})
+      for (const Layer& l : layers) {
+        const CompiledModel m = forced(l, tile, target);
+        INFO(target.name << ": tile " << tile << ", " << l.n << "x" << l.channels << "x" << l.height << "x"
+                         << l.width << " to " << l.filters << ", tail " << l.tail);
+        REQUIRE(count_winograd(m) == 1);
+        int checked = 0;
+        for (size_t call = 0; call < m.partition.calls.size(); ++call)
+          for (const OutputCheck& c : check_algorithm(m, call)) {
+            INFO(describe(c.comparison, c.name, c.want));
+            CHECK(c.comparison.ok());
+            ++checked;
+          }
+        CHECK(checked == 1);
+        for (const CompiledFunction& f : m.funcs) {
+          const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
+          INFO(f.func.name << ": " << describe(proof));
+          CHECK(proof.ok());
+          for (const OutputCheck& c : check_function(f, Against::lowered, target)) {
+            INFO(describe(c.comparison, c.name, c.want));
+            CHECK(c.comparison.ok());
+          }
+        }
+      }
+}
+
+TEST_CASE("A Winograd convolution that loses more than its bound is found out") {
+  CompiledModel m = forced({.channels = 64, .filters = 32, .height = 15, .width = 14}, 4, host_target());
+  size_t call = 0;
+  while (check_algorithm(m, call).empty()) ++call;
+  const OutputCheck right = check_algorithm(m, call)[0];
+  CHECK(right.comparison.ok());
+  // The bound holds for every rounding that there could be, so that it is wide; yet 2e-4 of the weights
+  // aren't lost in it.
+  for (const Node& n : m.graph.nodes)
+    if (n.op == "WinogradConv") {
+      Tensor& u = m.graph.values[static_cast<size_t>(n.inputs[1])].constant;
+      u = u.clone();
+      for (int64_t i = 0; i < u.size(); ++i) u.set(i, u.get(i) * (1 + 2e-4));
+    }
+  CHECK_FALSE(check_algorithm(m, call)[0].comparison.ok());
+}
+
+TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may be worse") {
+  const Layer large{.channels = 64, .filters = 64, .height = 28, .width = 28};
+  int64_t tile = 0;
+  CHECK(chooses_winograd(large, false, &tile));
+  CHECK(tile == 4);
+  CHECK_FALSE(chooses_winograd(large, true));
+  const auto with = [&](auto change) {
+    Layer l = large;
+    change(l);
+    return chooses_winograd(l);
+  };
+  CHECK_FALSE(with([](Layer& l) { l.constant_weights = false; }));
+  CHECK_FALSE(with([](Layer& l) { l.more["strides"] = Ints{2, 2}; }));
+  CHECK_FALSE(with([](Layer& l) { l.more["dilations"] = Ints{2, 2}; }));
+  CHECK_FALSE(with([](Layer& l) { l.channels = 60; }));  // not in whole blocks
+  CHECK_FALSE(with([](Layer& l) { l.filters = 60; }));
+  CHECK_FALSE(with([](Layer& l) { l.height = l.width = 2; }));  // a tile hangs over on all sides
+}
+
+TEST_CASE("A naive compilation has no Winograd") {
+  Layer l{.channels = 64, .filters = 64, .height = 28, .width = 28};
+  const CompiledModel m = partition_model({graph_of(l), std::nullopt}, CompileOptions::naive());
+  CHECK(count_winograd(m) == 0);
+}
