@@ -207,7 +207,8 @@ class Planner {
       least = traffic;
       block_rows_ = rows;
     };
-    for (int64_t n = 1; n <= rows_; ++n) try_block(n, ceil_div(rows_, n) * images);
+    for (int64_t n = 1; n <= rows_; ++n)
+      if (rows_ % n == 0) try_block(n, rows_ / n * images);  // ragged blocks of ragged tiles are no gain
     if (images > 1) try_block(rows_ * images, 1);
     whole_ = block_rows_ == rows_ * images;
   }

