@@ -69,6 +69,7 @@ Ours make_ours(const Problem& p, const Settings& settings, int threads) {
   options.threads = threads;
   options.schedules = default_schedules();
   options.blocked_io = true;
+  options.exact_conv = p.exact_conv;
   const CompiledModel model = compile_model(p.source, options);
   for (const PrimFunc& f : model.partition.funcs) {
     ours.schedule_ms += milliseconds_of([&] { default_schedule(f, model.target); });
@@ -220,7 +221,8 @@ class Contest {
 };
 
 void run_work(benchmark::State& state, const Work& work, const Settings& settings) {
-  const Problem p = make_problem(work.spec);
+  Problem p = make_problem(work.spec);
+  p.exact_conv = work.family == "exact";
   Contest contest(p, settings);
   for (auto _ : state) {
     std::string label = work.family;

@@ -27,6 +27,7 @@ struct Problem {
   std::vector<int64_t> ints(const std::string& attribute, std::vector<int64_t> otherwise) const;
   int64_t integer(const std::string& attribute, int64_t otherwise) const;
 
+  bool exact_conv = false;     // no Winograd
   std::vector<Tensor> inputs;  // of the graph's inputs
   Tensor output;               // row major; what peers are compared with
   double flops = 0;            // multiply-adds count twice

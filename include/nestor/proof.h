@@ -17,7 +17,7 @@ enum class Verdict {
 };
 
 struct ProofOptions {
-  double seconds = 5;  // then the verdict is "unproved"
+  double seconds = 5;  // of processor time; then the verdict is "unproved"
 };
 
 struct Proof {

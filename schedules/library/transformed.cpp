@@ -234,7 +234,8 @@ class Planner {
     inner.insert(inner.end(), {y_ + "0", x + "0", y_ + "1", x + "1", lanes_of_block(c_.last)});
     shared_ = whole_ || outer.empty() ? "" : last + "." + outer.back();
     outer_ = outer;
-    channel_ = inner.front();
+    channels_ = inner;
+    channels_.resize(inner.size() - 5);  // without rows, columns and what is inside a tile
     outer.insert(outer.end(), inner.begin(), inner.end());
     s_(fmt::format("reorder {} ({})", last, join(outer)));
     const std::string out = c_.products.name + "_out";
@@ -245,6 +246,18 @@ class Planner {
     s_(fmt::format("vectorize {}.{}", last, lanes_of_block(c_.last)));
   }
 
+  // Whether all tiles as one column are better: where the constant operand comes from behind L2 in each call,
+  // every vector of it is then used by all of them at once; but the transformed data has to stay in L1.
+  bool streams_past(const BlockInfo& b, const Tile& t) const {
+    if (!t.row || !t.column || t.rows >= t.row->extent) return false;
+    int64_t constant = 0;
+    for (const Access& a : b.accesses)
+      if (a.constant) constant += bytes_of(s_.func(), a.buffer);
+    const int64_t panel = b.reduction_size() * t.row->extent * nestor::bytes_of(b.output->type.dtype);
+    return constant > target_.l2_bytes && panel <= target_.l1_bytes / 2 &&
+           t.row->extent <= target_.vector_registers - 4;
+  }
+
   void plan_products() {
     const std::string &name = c_.products.name, out = name + "_out";
     BlockInfo b = analyze(s_.func(), name);
@@ -252,7 +265,11 @@ class Planner {
     tiles_of_row(c_, tiles);
     for (Iter& i : b.iters)
       if (!i.reduce && i.loop == tiles) i.extent = i.extent / all_rows() * block_rows_;
-    const Tile t = choose_tile(b, target_);
+    Tile t = choose_tile(b, target_);
+    if (streams_past(b, t)) {
+      t.rows = t.row->extent;
+      t.columns = 1;
+    }
     TileWords words = sample_tile(s_, t, lanes_of(b, target_));
     for (const Iter* i : b.reduced()) words.reduced.push_back(i->loop);
     for (const Iter* i : b.spatial())
@@ -352,43 +369,25 @@ class Planner {
     return n;
   }
 
-  // Blocks of rows run in parallel where there are enough of them, else the loops inside each phase.
+  // Threads share blocks of rows where there are enough of them, else the loops inside each phase.
   void parallel() {
     constexpr int64_t kEnough = 8;
     int64_t blocks = 1;
     for (const std::string& l : outer_) blocks *= std::max<int64_t>(1, extent_of(s_, c_.last.name, l));
-    if (blocks >= kEnough && !shared_.empty()) {
-      fused_parallel(c_.last.name, outer_);
-      return;
-    }
-    fused_parallel(c_.second.name, {input_.front()});
-    fused_parallel(c_.products.name + "_out", products_);
-    fused_parallel(c_.last.name, {channel_});
-  }
-  // The first loop that has iterations to share, with those behind it until there are enough.
-  void fused_parallel(const std::string& block, const std::vector<std::string>& loops) {
-    constexpr int64_t kEnough = 8;
-    size_t first = 0;
-    while (first < loops.size() && extent_of(s_, block, loops[first]) <= 1) ++first;
-    if (first == loops.size()) return;
-    std::string fused = loops[first], loop = fused;
-    int64_t iterations = extent_of(s_, block, loop);
-    for (size_t next = first + 1; next < loops.size() && iterations < kEnough; ++next) {
-      fused += " " + loops[next];
-      iterations *= extent_of(s_, block, loops[next]);
-    }
-    if (fused != loop) {
-      const std::string name = "g_" + block;
-      if (s_.try_step(fmt::format("{} = fuse {} ({})", name, block, fused))) loop = name;
-    }
-    s_(fmt::format("parallel {}.{}", block, loop));
+    const double products = microseconds_of(c_.products, target_);
+    if (shared_.empty()) blocks = 1;
+    if (blocks >= kEnough) return share_loops(s_, c_.last.name, outer_, products, target_);
+    const auto each = static_cast<double>(blocks);
+    share_loops(s_, c_.second.name, input_, microseconds_of(c_.second, target_) / each, target_);
+    share_loops(s_, c_.products.name + "_out", products_, products / each, target_);
+    share_loops(s_, c_.last.name, channels_, microseconds_of(c_.last, target_) / each, target_);
   }
 
   Schedule& s_;
   const Chain& c_;
   const Target& target_;
-  std::string y_, shared_, channel_;  // shared_: the loop that all phases of a block stand in; empty: none
-  std::vector<std::string> images_, outer_, products_, input_;
+  std::string y_, shared_;  // shared_: the loop that all phases of a block stand in; empty: none
+  std::vector<std::string> images_, outer_, channels_, products_, input_;
   int64_t rows_ = 0, block_rows_ = 0;  // of tiles: in an image, in a block
   bool whole_ = false;
 };

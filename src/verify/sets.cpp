@@ -8,9 +8,11 @@
 #include <isl/set.h>
 #include <isl/space.h>
 #include <isl/val.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <thread>
 #include <unordered_set>
@@ -69,14 +71,20 @@ int64_t value_at(const Lin& l, const Point& p) {
 
 // ---- Sets ------------------------------------------------------------------------------------------------
 
-// A thread that asks isl to stop; isl counts operations too, but those say little about time.
+// A thread that asks isl to stop; isl counts operations too, but those say little about time. What counts is
+// the processor time of the thread that proves, so that a busy machine proves as much as an idle one.
 struct Sets::Clock {
-  Clock(isl_ctx* ctx, double seconds)
-      : thread([this, ctx, seconds] {
-          std::unique_lock lock(mutex);
-          const auto limit = std::chrono::duration<double>(seconds);
-          if (!done.wait_for(lock, limit, [this] { return stop; })) isl_ctx_abort(ctx);
-        }) {}
+  Clock(isl_ctx* ctx, double seconds) {
+    clockid_t clock = CLOCK_MONOTONIC;
+    pthread_getcpuclockid(pthread_self(), &clock);
+    const double end = now(clock) + seconds;
+    thread = std::thread([this, ctx, clock, end] {
+      std::unique_lock lock(mutex);
+      for (double left = end - now(clock); left > 0; left = end - now(clock))
+        if (done.wait_for(lock, std::chrono::duration<double>(left), [this] { return stop; })) return;
+      isl_ctx_abort(ctx);
+    });
+  }
   ~Clock() {
     {
       const std::lock_guard lock(mutex);
@@ -84,6 +92,11 @@ struct Sets::Clock {
     }
     done.notify_all();
     thread.join();
+  }
+  static double now(clockid_t clock) {
+    timespec t{};
+    clock_gettime(clock, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
   }
   std::mutex mutex;
   std::condition_variable done;
