@@ -399,6 +399,8 @@ bool transformed_products(Schedule& s, const Target& target) {
   if (!chain) return false;
   for (const BlockInfo* b : {&chain->first, &chain->second, &chain->products, &chain->third, &chain->last})
     if (b->spatial().back()->extent != lanes_of(*b, target)) return false;
+  const Tile tile = choose_tile(chain->products, target);
+  if (tile.vector != chain->products.spatial().back() || tile.turned || tile.taps) return false;
   if (const std::string padding = sole_producer(s.func(), chain->first); !padding.empty())
     s("compute_inline " + padding);
   Planner(s, *chain, target).run();

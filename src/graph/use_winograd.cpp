@@ -135,6 +135,7 @@ bool use_winograd(Graph& g, const Partition& p, const WinogradOptions& options, 
       const Node n = g.nodes[static_cast<size_t>(i)];
       const auto layer = layer_of(g, n);
       if (!layer || !p.blocked.count(n.inputs[0]) || !p.blocked.count(call.args.back())) continue;
+      if (layer->channels % options.lanes != 0 || layer->filters % options.lanes != 0) continue;
       const int64_t tile = options.tile ? options.tile : choose_tile(*layer, options, from_memory);
       if (tile == 0) continue;
       g.nodes[static_cast<size_t>(i)] = winograd_node(n, tile, transform(g, n, tile, evaluate, transformed));
