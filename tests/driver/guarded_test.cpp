@@ -127,19 +127,36 @@ std::vector<std::string> specs() {
   return out;
 }
 
+void check_kernels(const std::string& spec, const Target& target, bool blocked_io) {
+  CompileOptions options;
+  options.target = target;
+  options.schedules = default_schedules();
+  options.blocked_io = blocked_io;
+  for (const CompiledFunction& f : compile_model(spec, options).funcs) {
+    INFO(spec << ", function " << f.func.name << " for " << target.name << (blocked_io ? ", in blocks" : ""));
+    run_guarded(f, target, Side::behind);
+    run_guarded(f, target, Side::before);
+    watch_races(f);
+  }
+}
+
+std::vector<Target> targets() {
+  return {host_target(), parse_target("x86-64-v3")};
+}
+
 }  // namespace
 
 TEST_CASE("default kernels stay between guard pages and run without races") {
-  for (const Target& target : {host_target(), parse_target("x86-64-v3")})
-    for (const std::string& spec : specs()) {
-      CompileOptions options;
-      options.target = target;
-      options.schedules = default_schedules();
-      for (const CompiledFunction& f : compile_model(spec, options).funcs) {
-        INFO(spec << ", function " << f.func.name << " for " << target.name);
-        run_guarded(f, target, Side::behind);
-        run_guarded(f, target, Side::before);
-        watch_races(f);
-      }
-    }
+  for (const Target& target : targets())
+    for (const std::string& spec : specs()) check_kernels(spec, target, false);
+}
+
+TEST_CASE("so do those that work on channels in blocks, Winograd's too") {
+  for (const Target& target : targets())
+    for (const char* spec : {"Conv(f32[1,64,14,15], const f32[64,64,3,3], const f32[64]; pads=[1,1,1,1])",
+                             "Conv(f32[1,55,9,9], const f32[55,1,3,3]; group=55, pads=[1,1,1,1])",
+                             "Conv(f32[1,64,11,11], const f32[64,8,3,3]; group=8, pads=[1,1,1,1])",
+                             "Conv(f32[1,30,12,12], const f32[91,30,1,1]; strides=[2,2])",
+                             "MaxPool(f32[1,30,13,13]; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1])"})
+      check_kernels(spec, target, true);
 }
