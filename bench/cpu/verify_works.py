@@ -28,7 +28,7 @@ def main():
         if not fnmatch.fnmatch(name, args.only):
             continue
         count += 1
-        if spec.endswith(".nest"):
+        if spec.endswith((".nest", ".json")):
             spec = os.path.join(os.path.dirname(args.works), spec)
         for how in ([], ["--prove"]):
             ran = subprocess.run([args.nestor, "verify", spec, "--target", args.target, *how],

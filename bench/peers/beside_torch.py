@@ -50,7 +50,10 @@ class Spec:
     """`Op@v(const f32[2,3]{...}, ...; a=1, b=[2,3])`"""
 
     def __init__(self, text):
-        self.op, inner = re.fullmatch(r"(\w+)(?:@\d+)?\((.*)\)", text).groups()
+        parsed = re.fullmatch(r"(\w+)(?:@\d+)?\((.*)\)", text)
+        if not parsed:
+            raise KeyError("a file")
+        self.op, inner = parsed.groups()
         inner, _, attributes = inner.partition(";")
         self.operands = re.findall(r"(const )?(\w+)\[([\d,]*)\](?:\{([^}]*)\})?", inner)
         self.attributes = {k: json.loads(v) for k, v in re.findall(r"(\w+)=(\[[^\]]*\]|-?[\d.]+)", attributes)}
