@@ -88,7 +88,7 @@ Halide::Expr ExprTranslator::index(const Expr& e) {
 }
 
 Halide::Expr ExprTranslator::binary(const Binary& b) {
-  const bool compares = b.op >= BinaryOp::eq && b.op <= BinaryOp::ge;
+  const bool compares = is_comparison(b.op);
   const bool indices = compares && b.a.dtype() == DType::i64 && !has_load(b.a) && !has_load(b.b);
   const Halide::Expr x = indices ? index(b.a) : value(b.a), y = indices ? index(b.b) : value(b.b);
   switch (b.op) {

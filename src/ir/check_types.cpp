@@ -58,7 +58,7 @@ std::string binary_problem(const Binary& b, Type type) {
   if (!(b.a.type() == b.b.type()))
     return are(std::string("the operands of `") + symbol(b.op) + "`", b.a, b.b);
   const Type t = b.a.type();
-  const bool compares = b.op >= BinaryOp::eq && b.op <= BinaryOp::ge;
+  const bool compares = is_comparison(b.op);
   const bool logical = b.op == BinaryOp::logical_and || b.op == BinaryOp::logical_or;
   if (logical && !is_bool(t.dtype))
     return std::string("`") + symbol(b.op) + "` needs bool, this is " + print_type(t);

@@ -134,7 +134,7 @@ int32_t Compiler::binary(const Binary& b, Type t) {
     throw UserError(std::string("the interpreter has no `") + symbol(b.op) + "` of " +
                     std::string(name_of(b.a.dtype())));
   compute(fn, dst, n, a, rhs);
-  const bool comparison = b.op >= BinaryOp::eq && b.op <= BinaryOp::ge;
+  const bool comparison = is_comparison(b.op);
   if (!comparison && b.op != BinaryOp::min && b.op != BinaryOp::max) wrap(t, dst);
   return dst;
 }

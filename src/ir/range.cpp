@@ -151,7 +151,7 @@ void Simplifier::assume(const Expr& condition, bool holds) {
     return assume(b->b, holds);
   }
   if (condition.as<IntImm>() || condition.type().is_vector()) return;
-  if (b && b->a.type() == Type{} && b->op >= BinaryOp::eq && b->op <= BinaryOp::ge) {
+  if (b && b->a.type() == Type{} && is_comparison(b->op)) {
     Linear d = parts(b->a);
     d.add(parts(b->b), -1);
     Linear negative = d;

@@ -48,7 +48,7 @@ Expr Simplifier::scalar_rules(const Expr& e) {
       [&](const Load&) { return load(e); },
       [&](const Binary& b) {
         if (is_i64(e) && is_sum_op(b.op)) return to_expr(linear(e));
-        if (b.op >= BinaryOp::eq && b.op <= BinaryOp::ge) return compare(e, b);
+        if (is_comparison(b.op)) return compare(e, b);
         if (b.op == BinaryOp::logical_and || b.op == BinaryOp::logical_or) return logical(e, b);
         if (b.op == BinaryOp::min || b.op == BinaryOp::max) return min_max(e, b);
         return children(e);

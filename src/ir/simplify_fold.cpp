@@ -84,7 +84,7 @@ Expr Simplifier::fold_binary(BinaryOp op, const Expr& a, const Expr& b) {
   }
   const auto u = immediate(a), v = immediate(b);
   if (!u || !v) return {};
-  const bool comparison = op >= BinaryOp::eq && op <= BinaryOp::ge;
+  const bool comparison = is_comparison(op);
   const Type t = comparison ? Type{DType::boolean, 1} : a.type();
   const auto w = run(interpreter::binary_handler(op, a.dtype()), {u->word, v->word}, t.dtype);
   return w ? to_immediate(*w, t) : Expr();
