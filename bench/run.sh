@@ -22,22 +22,39 @@ cpu() {
   beside_libraries cpu "$@"
 }
 
-# --seed=S and --count=N draw works of random shapes; otherwise they are those of works.txt. The rest goes to the benchmark.
+# --seed=S, --count=N and --families=A,B draw works of random shapes; otherwise they are those of works.txt. The rest goes to the benchmark.
 choose_works() {
   local draw=() arg
   rest=() works=bench/cpu/works.txt
   for arg in "$@"; do
-    case $arg in --seed=* | --count=*) draw+=("$arg") ;; *) rest+=("$arg") ;; esac
+    case $arg in --seed=* | --count=* | --families=*) draw+=("$arg") ;; *) rest+=("$arg") ;; esac
   done
   [ ${#draw[@]} -gt 0 ] || return 0
   works=$out/random.txt
   $python bench/cpu/random_works.py "${draw[@]}" > "$works"
 }
 
+# One table over all peers, PyTorch too where it is installed.
 random() {
   choose_works --count=100 "$@"
-  echo "== operators of random shapes beside oneDNN and OpenBLAS"
-  beside_libraries random --works="$works" "${rest[@]}"
+  cmake --build "$build" --target bench_cpu > "$out/build.log" || { cat "$out/build.log"; exit 1; }
+  echo "== operators of random shapes beside oneDNN, OpenBLAS and PyTorch (progress in $out/random.log)"
+  : > "$out/random.log"
+  "$build/bin/bench_cpu" --works="$works" --benchmark_out="$out/random.json" "${rest[@]}" >> "$out/random.log"
+  local torch=() both=() arg
+  for arg in "${rest[@]}"; do
+    case $arg in --threads=* | --seconds=*) both+=("$arg") ;; esac
+  done
+  if [ -x build/torch/bin/python ]; then
+    build/torch/bin/python bench/peers/beside_torch.py "$build/bin/nestor" "$works" --json "$out/random_torch.json" \
+      "${both[@]}" >> "$out/random.log"
+    torch=("$out/random_torch.json")
+  else
+    cat "$out/random.log"
+    echo "PyTorch isn't among the peers: \`./dev bench torch\` installs it in build/torch, some 5 GB"
+  fi
+  $python bench/cpu/report.py "$out/random.json" "$out/random.html"
+  $python bench/cpu/summary.py "$out/random.json" "${torch[@]}"
 }
 
 torch() {

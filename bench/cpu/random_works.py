@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Works of no list: shapes drawn from the families of works.txt, sizes of every kind, for bench_cpu --works.
 
-    random_works.py [--seed S] [--count N]
+    random_works.py [--seed S] [--count N] [--families A,B,...]
 """
 
 import argparse
@@ -23,25 +23,52 @@ def matmul(rng):
             return f"{m}x{k}x{n}", f"MatMul(f32[{m},{k}], {rng.choice(['const ', ''])}f32[{k},{n}])"
 
 
+def conv_spec(batch, channels, filters, image, kernel, strides=None, pads=None, dilations=None, group=1):
+    """An operator string; image and kernel have an entry for each spatial dimension, the attributes may be left out."""
+    dims = lambda *n: ",".join(map(str, n))
+    attributes = [("group", group if group > 1 else None), ("strides", strides), ("pads", pads), ("dilations", dilations)]
+    written = ", ".join(f"{k}={str(v).replace(' ', '')}" for k, v in attributes if v)
+    return (f"Conv(f32[{dims(batch, channels, *image)}], const f32[{dims(filters, channels // group, *kernel)}]"
+            + (f"; {written})" if written else ")"))
+
+
 def conv(rng):
     while True:
         k, s = rng.choice([1, 1, 3, 3, 3, 5, 7]), rng.choice([1, 1, 2])
-        c, o, hw = size(rng, 3, 512), size(rng, 8, 512), rng.randint(7, 128)
+        c, o, hw = size(rng, 1, 512), size(rng, 8, 512), rng.randint(7, 128)
         if 1e6 <= c * o * k * k * (hw // s) ** 2 <= 1e9:
-            p = k // 2
             return (f"{k}x{k}/{s}_{c}-{o}@{hw}",
-                    f"Conv(f32[1,{c},{hw},{hw}], const f32[{o},{c},{k},{k}]; strides=[{s},{s}], pads=[{p},{p},{p},{p}])")
+                    conv_spec(1, c, o, [hw, hw], [k, k], [s, s], [k // 2] * 4))
 
 
 def grouped(rng):
     while True:
-        k, s, per = rng.choice([3, 3, 5]), rng.choice([1, 2]), rng.choice([1, 1, 1, 4, 8, 16])
-        g, hw = size(rng, 8, 512 // per), rng.randint(7, 112)
+        k, s, per = rng.choice([3, 3, 5]), rng.choice([1, 2]), rng.choice([1, 1, 1, 2, 4, 6, 8, 12, 16, 24, 32, 48])
+        g, hw = size(rng, 2, 512 // per), rng.randint(7, 112)
         if 2e5 <= g * per * per * k * k * (hw // s) ** 2 <= 5e8:
-            p, c = k // 2, g * per
+            c = g * per
             return (f"g{g}_{k}x{k}/{s}_{c}@{hw}",
-                    f"Conv(f32[1,{c},{hw},{hw}], const f32[{c},{per},{k},{k}]; group={g}, strides=[{s},{s}], "
-                    f"pads=[{p},{p},{p},{p}])")
+                    conv_spec(1, c, c, [hw, hw], [k, k], [s, s], [k // 2] * 4, group=g))
+
+
+def form(rng):
+    """Convolutions in less usual forms: along one or three dimensions, windows and images that are no squares, steps of 3,
+    dilated windows, padding on one side, batches."""
+    while True:
+        rank = rng.choice([1, 1, 2, 2, 2, 2, 2, 3])
+        image = [size(rng, {1: 64, 2: 7, 3: 5}[rank], {1: 4096, 2: 160, 3: 24}[rank]) for _ in range(rank)]
+        kernel = [rng.choice([1, 2, 3, 3, 5, 7] if rank < 3 else [1, 3]) for _ in range(rank)]
+        strides = [rng.choice([1, 1, 2, 3])] * rank
+        dilations = [rng.choice([1, 1, 2, 4])] * rank
+        pads = [rng.choice([0, d * (k - 1) // 2, d * (k - 1)]) for k, d in zip(kernel * 2, dilations * 2)]
+        batch, c, o = rng.choice([1, 1, 2, 3, 8]), size(rng, 1, 256), size(rng, 1, 256)
+        out = [(n + a + b - d * (k - 1) - 1) // s + 1
+               for n, k, s, d, a, b in zip(image, kernel, strides, dilations, pads, pads[rank:])]
+        if min(out) < 1 or not 1e6 <= batch * c * o * math.prod(kernel) * math.prod(out) <= 5e8:
+            continue
+        by = lambda n: "x".join(map(str, n))
+        name = f"{by(kernel)}/{strides[0]}d{dilations[0]}_{batch}x{c}-{o}@{by(image)}"
+        return name, conv_spec(batch, c, o, image, kernel, strides, pads, dilations)
 
 
 def rows(rng):
@@ -75,13 +102,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--families", default="matmul,conv,conv,grouped,form,rows,memory", help="drawn from in turn")
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    families = [matmul, conv, conv, grouped, rows, memory]
+    known = {f.__name__: f for f in (matmul, conv, grouped, form, rows, memory)}
+    families = args.families.split(",")
+    if unknown := set(families) - set(known):
+        parser.error(f"no family is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     print(f"# {args.count} works, seed {args.seed}")
+    drawn = set()
     for i in range(args.count):
-        family = families[i % len(families)]
+        family = known[families[i % len(families)]]
         name, operator = family(rng)
+        while name in drawn:
+            name, operator = family(rng)
+        drawn.add(name)
         print(f"{family.__name__:8} {name:28} {operator}")
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every work of a list is right: `nestor verify` holds its default kernel to the error bound of its operator, and
-`nestor verify --prove` its schedule to the proof.
+`nestor verify --prove` its schedule to the proof. What the benchmark runs with its tensors in blocks of channels is
+looked at in both layouts.
 
     verify_works.py NESTOR WORKS.txt [--only GLOB] [--target T]
 """
@@ -10,6 +11,8 @@ import fnmatch
 import os
 import subprocess
 import sys
+
+BY_CHANNELS = ("Conv", "MaxPool", "AveragePool")
 
 
 def main():
@@ -30,7 +33,8 @@ def main():
         count += 1
         if spec.endswith((".nest", ".json")):
             spec = os.path.join(os.path.dirname(args.works), spec)
-        for how in ([], ["--prove"]):
+        layouts = [[], ["--blocked-io"]] if spec.startswith(BY_CHANNELS) else [[]]
+        for how in (layout + proof for layout in layouts for proof in ([], ["--prove"])):
             ran = subprocess.run([args.nestor, "verify", spec, "--target", args.target, *how],
                                  capture_output=True, text=True)
             if ran.returncode != 0:

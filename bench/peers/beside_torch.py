@@ -85,10 +85,14 @@ def torch_call(s):
     if s.op == "MatMul":
         return into((*x.shape[:-1], more[0].shape[-1]), lambda out: torch.matmul(x, more[0], out=out))
     if s.op == "Conv":
-        if pads[:2] != pads[2:]:
-            raise KeyError("asymmetric padding")
-        bias = more[1] if len(more) > 1 else None
-        return lambda: F.conv2d(x, more[0], bias, a.get("strides", 1), pads[:2], a.get("dilations", 1), a.get("group", 1))
+        n = rank - 2
+        pads = a.get("pads", [0] * 2 * n)
+        conv, bias = (F.conv1d, F.conv2d, F.conv3d)[n - 1], more[1] if len(more) > 1 else None
+        rest = a.get("dilations", 1), a.get("group", 1)
+        if pads[:n] == pads[n:]:
+            return lambda: conv(x, more[0], bias, a.get("strides", 1), pads[:n], *rest)
+        padded = [p for d in reversed(range(n)) for p in (pads[d], pads[d + n])]  # it has no asymmetric ones itself
+        return lambda: conv(F.pad(x, padded), more[0], bias, a.get("strides", 1), 0, *rest)
     if s.op == "Softmax":
         return into(x.shape, lambda out: torch.softmax(x, a.get("axis", -1), out=out))
     if s.op == "LayerNormalization":
@@ -182,8 +186,9 @@ def main():
                 np.testing.assert_allclose(run.outputs[0], peer().numpy(), rtol=2e-3, atol=2e-3, err_msg=text)
             mine, theirs = measure(run, peer, args.seconds)
             ratio, low, high = paired(mine, theirs)
-            us = 1e6 * sorted(mine)[len(mine) // 2]
-            rows.append({"family": family, "name": name, "us": us, "x_torch": ratio, "low": low, "high": high})
+            us, peer_us = (1e6 * sorted(times)[len(times) // 2] for times in (mine, theirs))
+            rows.append({"family": family, "name": name, "us": us, "peer_us": peer_us, "x_torch": ratio, "low": low,
+                         "high": high})
             print(f"  {family:9} {name:24} {us:10.1f} us  {ratio:6.2f} ({low:.2f} to {high:.2f})", flush=True)
     for what, some in (("all", [r for r in rows if r["us"] >= SHORT]), (f"under {SHORT} us", [r for r in rows if r["us"] < SHORT])):
         if some:

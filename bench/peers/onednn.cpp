@@ -28,7 +28,7 @@ memory::dims dims(const std::vector<int64_t>& shape) {
 }
 
 Tag row_major(size_t rank) {
-  constexpr Tag tags[] = {Tag::a, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde};
+  constexpr Tag tags[] = {Tag::a, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde, Tag::abcdef};
   return tags[rank];
 }
 memory::desc plain(const std::vector<int64_t>& shape) {

@@ -99,6 +99,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
   if (schedule == "naive") c = CompileOptions::naive(c.target);
   c.threads = threads_of(o, c.target);
   c.exact_conv = o.exact_conv;
+  c.blocked_io = o.blocked_io;
   for (const std::string& d : o.dims) {
     const auto [name, value] = split_at_equals("--dim", d);
     c.build.dims[name] = parse_integer("--dim " + name, value);

@@ -27,6 +27,12 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_flag("--json", o.json, "figures as one JSON object");
 }
 
+// For looking at an operator as it stands inside a network; what runs has its tensors row major.
+void add_blocked_io(CLI::App* app, ModelOptions& o) {
+  app->add_flag("--blocked-io", o.blocked_io,
+                "inputs and outputs in blocks of channels, as inside a network");
+}
+
 // How loops are scheduled: one choice, or several.
 template <class Choice>
 void add_schedule(CLI::App* app, Choice& choice, ModelOptions& o, const char* help = kScheduleHelp) {
@@ -82,6 +88,7 @@ void add_verbs(CLI::App& app, int& code) {
       });
   add_verb<InspectVerb>(app, code, "inspect", "show any stage", [](CLI::App* a, InspectVerb& v) {
     add_model(a, v.common);
+    add_blocked_io(a, v.common);
     a->add_option("--stage", v.stage, "graph, fused, func, schedule, lowered, llvm, asm, cuda or ptx")
         ->check(
             CLI::IsMember({"graph", "fused", "func", "schedule", "lowered", "llvm", "asm", "cuda", "ptx"}))
@@ -108,6 +115,7 @@ void add_verbs(CLI::App& app, int& code) {
   add_verb<VerifyVerb>(
       app, code, "verify", "compare with the oracle, or with given outputs", [](CLI::App* a, VerifyVerb& v) {
         add_model(a, v.common);
+        add_blocked_io(a, v.common);
         a->add_option("--against", v.against,
                       "oracle (compiled in f64), interpreter, lowered (interpreted, bit for bit), or halide")
             ->check(CLI::IsMember({"oracle", "interpreter", "lowered", "halide"}))

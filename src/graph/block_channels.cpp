@@ -136,23 +136,29 @@ class ChannelBlocker {
     return moves && reached.lo >= 0 && reached.hi < padded(decls_.at(b).shape[dim]);
   }
   // What the lanes of a block read lies at the same distances in every block, so that it is shuffled and not
-  // gathered: groups of channels fill blocks, or blocks fill groups.
+  // gathered, and a group's channels begin at the same lane in every group: groups of channels fill blocks,
+  // or blocks fill groups, whichever side of a group is in blocks.
   bool lanes_are_alike() const {
+    const auto fits = [&](int64_t size) { return size % lanes_ == 0 || lanes_ % size == 0; };
     bool alike = true;
     for (size_t n = 0; n < nests_.size(); ++n)
       for (const NestAccess& a : uses_[n].accesses)
         for (size_t d = 0; d < a.indices->size(); ++d)
           for_each_expr((*a.indices)[d], [&](const Expr& e) {
             const auto* cut = e.as<Binary>();
+            if (cut && cut->op == BinaryOp::mul && split(a.buffer, d) && is_quotient(cut->a))
+              alike &= fits(as_int(cut->b).value_or(lanes_));
             const bool divides = cut && (cut->op == BinaryOp::div || cut->op == BinaryOp::mod);
-            if (!divides || !split(a.buffer, d)) return;
-            const auto* r = cut->a.as<VarRef>();
-            const int64_t by = as_int(cut->b).value_or(lanes_);
+            const auto* r = divides ? cut->a.as<VarRef>() : nullptr;
             for (size_t k = 0; r && k < nests_[n].block.iters.size(); ++k)
               if (nests_[n].block.iters[k].var == r->var && iters_.count({n, k}))
-                alike &= by % lanes_ == 0 || lanes_ % by == 0;
+                alike &= fits(as_int(cut->b).value_or(lanes_));
           });
     return alike;
+  }
+  static bool is_quotient(const Expr& e) {
+    const auto* b = e.as<Binary>();
+    return b && b->op == BinaryOp::div && b->a.as<VarRef>() && as_int(b->b);
   }
   void add_dims_of(size_t n, size_t k) {
     for (const NestAccess& a : uses_[n].accesses)

@@ -18,6 +18,7 @@
 #include "src/graph/collapse.h"
 #include "src/graph/edit.h"
 #include "src/graph/fusion.h"
+#include "src/graph/split_groups.h"
 
 namespace nestor {
 
@@ -216,7 +217,7 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
     PrimFunc f = std::find(which.begin(), which.end(), true) == which.end()
                      ? std::move(funcs[c])
                      : block_channels(funcs[c], which, options.channel_block).value();
-    if (options.fuse) f = collapse_dims(f);
+    if (options.fuse) f = collapse_dims(split_groups(f));
     call.func = table.add(std::move(f));
   }
   return out;

@@ -191,7 +191,8 @@ TEST_CASE("lanes beyond the channels belong to blocks only") {
   CHECK_FALSE(refused(copy, {true, true}));
   CHECK(refused(copy, {true, false}));  // to and from a row-major tensor
   CHECK(refused(copy, {false, true}));
-  const auto grouped = [&](const std::string& channels, const std::string& per, int64_t lanes) {
+  const auto grouped = [&](const std::string& channels, const std::string& per, int64_t lanes, bool in = true,
+                           bool out = true) {
     std::string nest = R"(func f(in X: f32[1,C,5], const W: f32[C,G], out Y: f32[1,C,5]) {
   for n in 1, o in C, x in 5, c in G {
     block Y(vn: S 1 = n, vo: S C = o, vx: S 5 = x, vc: R G = c) {
@@ -202,13 +203,17 @@ TEST_CASE("lanes beyond the channels belong to blocks only") {
 })";
     for (const auto& [name, value] : {std::pair{'C', channels}, std::pair{'G', per}})
       for (size_t at; (at = nest.find(name)) != std::string::npos;) nest.replace(at, 1, value);
-    return block_channels(parse_func(nest), {true, false, true}, lanes).has_value();
+    return block_channels(parse_func(nest), {in, false, out}, lanes).has_value();
   };
   CHECK(grouped("6", "2", 4));  // the lanes beyond read lanes beyond
   CHECK(grouped("24", "8", 16));
   CHECK(grouped("12", "12", 4));
   CHECK_FALSE(grouped("12", "3", 4));  // groups straddle blocks
   CHECK_FALSE(grouped("12", "6", 4));
+  CHECK(grouped("16", "8", 4, true, false));
+  CHECK(grouped("16", "8", 4, false, true));
+  CHECK_FALSE(grouped("12", "6", 4, true, false));  // nor is one side enough
+  CHECK_FALSE(grouped("12", "6", 4, false, true));
   const std::string part = R"(func f(in X: f32[1,6,5], out Y: f32[1,3,5]) {
   for n in 1, c in 3, x in 5 {
     block Y(vn: S 1 = n, vc: S 3 = c, vx: S 5 = x) {
