@@ -49,6 +49,7 @@ class PlanBuilder {
     for (const auto& [offset, tensor] : packed_)
       std::memcpy(static_cast<uint8_t*>(plan->weights.data()) + offset, tensor.data(),
                   static_cast<size_t>(tensor.bytes()));
+    prefer_large_pages(plan->weights);
     check_plan(*plan);
     return plan;
   }
