@@ -20,6 +20,7 @@ struct Target {
   int vector_bits = 512;      // width of a vector register
   int vector_registers = 32;  // count of them
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
+  int64_t l1_ways = 8, l2_ways = 8;  // lines of a set
   int cores = 1;
   double parallel_us = 20;  // work from which on default schedules share it among threads
   std::string sm;           // "sm_80" (cuda)

@@ -37,6 +37,10 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes);
 // their order, then what one step reads: columns, lanes.
 void pack(Schedule& s, const std::string& block, const Buffer& buffer, const TileWords& w);
 
+// The block `copy`, what `block` reads of an operand, is made under `loop` of it, one panel at a time.
+void copy_panel(Schedule& s, const std::string& block, const std::string& copy, const std::string& loop,
+                const Target& target);
+
 // Products of transformed data, Winograd's convolutions. False where the function isn't that.
 bool transformed_products(Schedule& s, const Target& target);
 

@@ -27,33 +27,9 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kToHideLatency = 8;  // accumulators
 constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
-                 kScatter = 16;            // of one vector, in the time of a vector load
-constexpr double kCopied = 17;             // a vector turned and stored once, for all rows that share it
-constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
-
-// Whether a packed copy pays: every element is used by many rows, over a long reduction, and all indices are
-// plain iterators, so that the copy is as large as the operand.
-bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
-  constexpr int64_t kRowsToPay = 48, kReduction = 64;
-  if (a.write || a.constant || !a.stride(v) || b.reduction_size() < kReduction) return false;
-  for (const Expr& e : a.indices)
-    if (!e.as<VarRef>()) return false;
-  for (const Iter* i : b.spatial())
-    if (i != &v && !a.uses(*i) && i->extent >= kRowsToPay) return true;
-  return false;
-}
-
-// An operand of the vector iterator that would be gathered, or whose rows lie a multiple of the page apart,
-// so that its panel falls into few sets of the cache.
-bool wants_copy(const BlockInfo& b, const Access& a, const Tile& t) {
-  constexpr int64_t kPage = 4096;
-  if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays(b, a, *t.vector)) return false;
-  if (a.stride(*t.vector) != 1) return true;
-  const int64_t pitch = a.stride(*b.reduced().back()).value_or(0) * bytes_of(a.buffer->type.dtype);
-  return pitch > 0 && pitch % kPage == 0 && t.vector->extent > t.width;
-}
+                 kScatter = 16;  // of one vector, in the time of a vector load
+constexpr double kCopied = 17;   // a vector turned and stored once, for all rows that share it
 
 bool is_dense(const BlockInfo& b, const Access& a, const Iter& v) {
   return a.constant || a.stride(v) == 1 || copy_pays(b, a, v);
@@ -222,39 +198,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
 
   t.turned = turned_along(b, *t.vector, lanes);
   t.taps = t.column ? nullptr : shared_taps(b, t);
-  const int64_t registers = target.vector_registers, row_extent = t.row ? t.row->extent : 1;
-  const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
-  double quality = 0;
-  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
-    if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
-    if (t.column && vectors > 4) break;  // more rows share more of a window
-    int64_t fit = (registers - 1 - vectors) / vectors;
-    if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
-    if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
-    const int64_t most = shares ? std::max<int64_t>(1, fit) : kToHideLatency;
-    const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
-    const int64_t rows = ceil_div(row_extent, panels);
-    const auto accumulators = static_cast<double>(rows * vectors);
-    const double throughput =
-        std::min(1.0, accumulators / static_cast<double>(rows + vectors));  // 2 loads, 2 FMAs a cycle
-    const double latency = std::min(1.0, accumulators / kToHideLatency);
-    // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once.
-    // A column that is left over passes all rows once more, with few accumulators.
-    const double left_over =
-        0.16 * static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
-    const double score = throughput * latency - 0.01 * std::abs(static_cast<double>(vectors) - 2) - left_over;
-    if (score > quality) {
-      quality = score;
-      t.rows = rows;
-      (t.column ? t.columns : t.width) = vectors;
-    }
-  }
-  const int64_t vectors = t.column ? t.columns : t.width;
-  t.why_size = fmt::format(
-      "{} x {} accumulators take, with a step's {} vectors and a broadcast, {} of {} registers; a step makes "
-      "{} loads for {} FMAs; {} in flight hide an FMA's latency",
-      t.rows, vectors, vectors, t.rows * vectors + vectors + 1, registers, t.rows + vectors, t.rows * vectors,
-      kToHideLatency);
+  size_tile(b, t, shares, target);
   t.width = std::min(t.column ? lanes : t.width * lanes, t.vector->extent);
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {
@@ -262,7 +206,8 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
       if (!whole_tiles) t.packed.push_back(a.buffer);
     }
   for (const Access& a : b.accesses)
-    if (wants_copy(b, a, t)) t.copied.push_back(a.buffer);
+    if (const OperandCopy copy = copy_of(b, a, t, target); copy != OperandCopy::none)
+      (copy == OperandCopy::whole ? t.copied : t.panels).push_back(a.buffer);
   return t;
 }
 

@@ -20,8 +20,28 @@ struct Tile {
   const Iter* taps = nullptr;
   std::vector<Buffer> packed;  // constant parameters to lay out by (vector / width), or (column / columns)
   std::vector<Buffer> copied;  // activations to copy into such a layout first
+  std::vector<Buffer> panels;  // likewise, what one tile of the vector iterator reads at a time
   std::string why_vector, why_size;  // in numbers
 };
+
+// Accumulators that hide an FMA's latency: 4 cycles, two a cycle.
+constexpr int64_t kToHideLatency = 8;
+constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
+
+// Of rows `pitch` bytes apart, the most whose first lines fall into one of a cache's `sets`.
+int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets);
+
+// Whether a packed copy of an operand that is gathered along v pays: every element is used by many rows, over
+// a long reduction, and all indices are plain iterators, so that the copy is as large as the operand.
+bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v);
+
+// How the operand is copied before the tile t, of known size, reads it; see operand_copy.cpp.
+enum class OperandCopy { none, whole, panels };
+OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target);
+
+// Gives t, whose iterators are chosen, rows, vectors beside each other (as `width` in lanes, or as columns)
+// and the reason. `shares`: its rows share loads.
+void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target);
 
 // Whether some operand doesn't move with the tile's vectors (nor its columns): then it is read again for each
 // of them.

@@ -235,14 +235,16 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     words.reduced.push_back(tap);
   }
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
-  for (const Buffer& buffer : t.copied) {
-    const std::string copy = buffer->name + "_packed";
-    s.because(fmt::format(
-        "{} would be gathered, or its rows meet in few sets of the cache; over {} rows a copy pays",
-        buffer->name, t.row->extent));
-    s(fmt::format("{} = cache_read {} {} global", copy, block, buffer->name));
-    pack(s, block, analyze(s.func(), copy).output, words);
-  }
+  const auto copy = [&](const Buffer& buffer, const std::string& reason) {
+    const std::string name = buffer->name + "_packed";
+    s.because(fmt::format("{}; over {} rows a copy pays", reason, t.row->extent));
+    s(fmt::format("{} = cache_read {} {} global", name, block, buffer->name));
+    pack(s, block, analyze(s.func(), name).output, words);
+  };
+  for (const Buffer& buffer : t.copied)
+    copy(buffer, buffer->name + " would be gathered, or lies badly for the cache");
+  for (const Buffer& buffer : t.panels)
+    copy(buffer, buffer->name + " lies in few sets of the cache, in many pages, or far away");
 
   std::erase(words.reduced, tap);
 
@@ -280,6 +282,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
       if (!l.empty()) order.push_back(l);
   s.because(why_order(b, t, row_tiles));
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
+
+  for (const Buffer& buffer : t.panels) copy_panel(s, block, buffer->name + "_packed", vector_tiles, target);
 
   // The epilogue writes a whole tile at a time: its loops under the last outer loop are the tile's.
   std::string prefix;

@@ -37,7 +37,7 @@ constexpr std::array<Sm, 8> kSms = {{{"sm_75", 40},
                                      {"sm_120", 170}}};
 
 struct Topology {
-  int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 0;
+  int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 0, l1_ways = 8, l2_ways = 8;
   int cores = 1;
 };
 
@@ -51,7 +51,13 @@ Topology read_topology() {
       const hwloc_obj_t o = hwloc_get_obj_by_type(topology, type, 0);
       return o && o->attr->cache.size ? static_cast<int64_t>(o->attr->cache.size) : fallback;
     };
+    const auto ways = [&](hwloc_obj_type_t type, int64_t fallback) {
+      const hwloc_obj_t o = hwloc_get_obj_by_type(topology, type, 0);  // 0: unknown, -1: all lines
+      return o && o->attr->cache.associativity > 0 ? int64_t{o->attr->cache.associativity} : fallback;
+    };
     t.l1 = cache(HWLOC_OBJ_L1CACHE, t.l1);
+    t.l1_ways = ways(HWLOC_OBJ_L1CACHE, t.l1_ways);
+    t.l2_ways = ways(HWLOC_OBJ_L2CACHE, t.l2_ways);
     t.l2 = cache(HWLOC_OBJ_L2CACHE, t.l2);
     t.l3 = cache(HWLOC_OBJ_L3CACHE, t.l3);
     t.cores = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE));
@@ -75,6 +81,8 @@ Target x86(const std::string& name, int level) {
   // Caches and cores of a portable target are unknown; those of this machine are the best guess for its own
   // kind.
   t.l1_bytes = topology().l1;
+  t.l1_ways = topology().l1_ways;
+  t.l2_ways = topology().l2_ways;
   t.l2_bytes = topology().l2;
   t.l3_bytes = topology().l3;
   t.cores = topology().cores;
@@ -89,6 +97,7 @@ Target aarch64(const std::string& name) {
   t.features = "+fp-armv8,+neon";
   t.vector_bits = 128;
   t.l1_bytes = 64 << 10;
+  t.l1_ways = 4;
   t.l2_bytes = 512 << 10;
   t.l3_bytes = 8 << 20;
   t.cores = 4;
@@ -134,6 +143,8 @@ Target host_target() {
     t.vector_bits = 128;
   }
   t.l1_bytes = topology().l1;
+  t.l1_ways = topology().l1_ways;
+  t.l2_ways = topology().l2_ways;
   t.l2_bytes = topology().l2;
   t.l3_bytes = topology().l3;
   t.cores = topology().cores;

@@ -214,6 +214,54 @@ TEST_CASE("large outputs bypass the caches, where whole vectors are aligned") {
   CHECK(!streams("Transpose(f32[2047,2049]; perm=[1,0])"));
 }
 
+std::string steps_of(const std::string& spec, const Target& target) {
+  return print(default_schedule(partition(load(spec).graph).funcs.at(0), target));
+}
+
+TEST_CASE("a tile has no more rows than the cache has ways, where they meet in one set") {
+  Target target = parse_target("x86-64-v4");
+  const auto rows = [&](int k) {
+    const std::string of = std::to_string(k);
+    const std::string steps = steps_of("MatMul(f32[1024," + of + "], const f32[" + of + ",1024])", target);
+    const size_t at = steps.find("] -> ", steps.find("i_rows = "));
+    return std::stoi(steps.substr(at + 5));
+  };
+  target.l1_bytes = 32 << 10;
+  target.l1_ways = 8;
+  for (const int k : {1024, 1025, 3072}) CHECK(rows(k) == 8);
+  for (const int k : {512, 1009, 1040, 1500}) CHECK(rows(k) == 9);
+  target.l1_bytes = 48 << 10;
+  target.l1_ways = 12;
+  CHECK(rows(1024) == 9);
+  target.l1_bytes = 16 << 10;
+  target.l1_ways = 4;
+  CHECK(rows(1024) == 4);
+  CHECK(rows(1040) == 9);
+}
+
+TEST_CASE("an operand that lies badly for the caches is copied by panels, or whole where these are narrow") {
+  const auto copies = [](const std::string& spec, Target target) {
+    target.l2_bytes = 1 << 20;
+    target.l2_ways = 8;
+    const std::string steps = steps_of(spec, target);
+    const bool copied = steps.find("cache_read Y B") != std::string::npos;
+    return steps.find("compute_at B_packed Y.j0") != std::string::npos ? "panels" : copied ? "whole" : "none";
+  };
+  const Target wide = parse_target("x86-64-v4"), narrow = parse_target("x86-64-v3");
+  for (const char* spec : {"MatMul(f32[1024,1024], f32[1024,1024])", "MatMul(f32[100,3000], f32[3000,1000])",
+                           "MatMul(f32[1009,1009], f32[1009,1009])"}) {
+    INFO(spec);
+    CHECK(copies(spec, wide) == std::string("panels"));
+    CHECK(copies(spec, narrow) == std::string("whole"));
+  }
+  for (const char* spec : {"MatMul(f32[256,256], f32[256,256])", "MatMul(f32[40,1024], f32[1024,1024])",
+                           "MatMul(f32[128,640], f32[640,640])"}) {
+    INFO(spec);
+    CHECK(copies(spec, wide) == std::string("none"));
+  }
+  for (const Target& target : targets()) check_default("MatMul(f32[50,80], f32[80,2048])", target);
+}
+
 TEST_CASE("default schedules for 128-bit vectors without fma") {
   for (const char* spec : {"MatMul(f32[13,17], const f32[17,33])", "Softmax(f32[5,37])", "Gelu(f32[9,30])",
                            "Conv(f32[1,3,11,13], const f32[20,3,3,3]; pads=[1,1,1,1], strides=[2,2])",

@@ -1,0 +1,78 @@
+// How many rows and vectors a register tile has, once it is known which iterators they are (tile.cpp): the
+// most that fit the registers and leave little over, or fewer rows where the cache can't hold a line of each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "schedules/library/tile.h"
+
+namespace nestor::library {
+
+namespace {
+
+// Each row of an operand that is broadcast has a line in the first-level cache, of which the reduction uses
+// an element a step. Rows a multiple of 4 KB apart (1024 columns) are all in one set of 8 or 12 ways: more of
+// them than ways push each other out at every step (1024^3, 14 rows in 8 ways: 72 % of the peak; 8 rows: 94).
+int64_t rows_in_cache(const BlockInfo& b, const Tile& t, const Target& target) {
+  constexpr int64_t kLine = 64;
+  int64_t rows = target.vector_registers;
+  const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
+  if (!t.row || !t.vector || sets < 1) return rows;
+  for (const Access& a : b.accesses) {
+    if (a.write || a.uses(*t.vector) || a.stride(*b.reduced().back()) != 1) continue;
+    const int64_t pitch = std::abs(a.stride(*t.row).value_or(0)) * bytes_of(a.buffer->type.dtype);
+    while (rows > 1 && lines_in_a_set(pitch, rows, sets) > target.l1_ways) --rows;
+  }
+  return rows;
+}
+
+}  // namespace
+
+void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
+  const int64_t lanes = lanes_of(b, target), registers = target.vector_registers;
+  const int64_t row_extent = t.row ? t.row->extent : 1, in_cache = rows_in_cache(b, t, target);
+  const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
+  double quality = 0;
+  bool crowded = false;
+  for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
+    if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
+    if (t.column && vectors > 4) break;  // more rows share more of a window
+    int64_t fit = (registers - 1 - vectors) / vectors;
+    if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
+    if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
+    const int64_t most = shares ? std::max<int64_t>(1, std::min(fit, in_cache)) : kToHideLatency;
+    const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
+    const int64_t rows = ceil_div(row_extent, panels);
+    const auto accumulators = static_cast<double>(rows * vectors),
+               loads = static_cast<double>(rows + vectors);
+    const double throughput = std::min(1.0, accumulators / loads);  // 2 loads, 2 FMAs a cycle
+    const double latency = std::min(1.0, accumulators / kToHideLatency);
+    // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once,
+    // which pays where rows are few. A column that is left over passes all rows once more, with few
+    // accumulators.
+    const double traffic =
+        0.01 * std::abs(static_cast<double>(vectors) - 2) + (t.column ? 0 : 0.1 * loads / accumulators);
+    const double left_over =
+        0.16 * static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
+    const double score = throughput * latency - traffic - left_over;
+    if (score > quality) {
+      quality = score;
+      t.rows = rows;
+      (t.column ? t.columns : t.width) = vectors;
+      crowded = most < fit && row_extent > most;
+    }
+  }
+  const int64_t vectors = t.column ? t.columns : t.width;
+  t.why_size = fmt::format(
+      "{} x {} accumulators take, with a step's {} vectors and a broadcast, {} of {} registers; a step makes "
+      "{} loads for {} FMAs; {} in flight hide an FMA's latency",
+      t.rows, vectors, vectors, t.rows * vectors + vectors + 1, registers, t.rows + vectors, t.rows * vectors,
+      kToHideLatency);
+  if (shares && crowded)
+    t.why_size +=
+        fmt::format("; more rows than {} would meet in one set of the first-level cache, of {} lines",
+                    in_cache, target.l1_ways);
+}
+
+}  // namespace nestor::library
