@@ -21,11 +21,28 @@ std::string helper_text(const CudaHelpers& used);
 // The C++ name of a type; UserError for those that CUDA code doesn't have yet.
 const char* cuda_name(DType t);
 
+// Precedences of C++, higher binds tighter.
+enum CudaPrecedence {
+  kTernary = 2,
+  kOr = 3,
+  kAnd = 4,
+  kBitOr = 5,
+  kBitXor = 6,
+  kBitAnd = 7,
+  kEqual = 8,
+  kLess = 9,
+  kShift = 10,
+  kAdd = 11,
+  kMul = 12,
+  kUnary = 14,
+  kPrimary = 16
+};
+
 // A piece of an expression, with the precedence of its outermost operator, so that only needed parentheses
 // are written.
 struct CudaText {
   std::string text;
-  int precedence = 16;
+  int precedence = kPrimary;
 };
 
 class CudaWriter {
@@ -65,16 +82,18 @@ class CudaWriter {
   CudaText wrapped(const char* op, int precedence, const Expr& a, const Expr& b, DType t);
   CudaText select(const Select& s, Type t);
   CudaText lazy(const Binary& b);
-  CudaText cast(const Cast& c, Type t);
-  CudaText call(const Call& c, Type t);
-  CudaText lookup(const Call& c);
-  CudaText bitcast(const Expr& a, DType to);
   CudaText helper(const std::string& name, const std::vector<Expr>& args, const std::string& type = "");
   std::string element(const Buffer& b, const std::vector<Expr>& indices);
   void let(const Var& v, const Expr& value);
   const char* type_name(const Expr& e) const;
   bool is_index(const Expr& e) const;
   bool may_wrap(const Expr& e) const;
+
+  // cuda_call.cpp
+  CudaText cast(const Cast& c, Type t);
+  CudaText bitcast(const Expr& a, DType to);
+  CudaText lookup(const Call& c);
+  CudaText call(const Call& c, Type t);
 
   const KernelPart& part_;
   CudaHelpers& helpers_;

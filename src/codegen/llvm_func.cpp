@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "alloc_plan.h"
+#include "llvm_captures.h"
 #include "llvm_expr.h"
 #include "llvm_lines.h"
 #include "llvm_module.h"
@@ -25,40 +26,6 @@
 namespace nestor {
 
 namespace {
-
-// What a parallel loop's body uses of its surroundings, in the order of first use.
-class Captures : public Walker {
- public:
-  Captures(const For& loop, const ExprEmitter& outside) : outside_(outside), loop_var_(loop.var) {
-    stmt(loop.body);
-  }
-  std::vector<Var> vars;
-  std::vector<Buffer> buffers;
-
- private:
-  void expr(const Expr& e) override {
-    if (const auto* v = e.as<VarRef>())
-      if (outside_.is_bound(v->var) && v->var != loop_var_ && seen_.insert(v->var.get()).second)
-        vars.push_back(v->var);
-    if (const auto* l = e.as<Load>()) buffer(l->buffer);
-    if (const auto* l = e.as<Let>()) seen_.insert(l->var.get());
-    children(e);
-  }
-  void stmt(const Stmt& s) override {
-    if (const auto* st = s.as<Store>()) buffer(st->buffer);
-    if (const auto* l = s.as<For>()) seen_.insert(l->var.get());
-    if (const auto* l = s.as<LetStmt>()) seen_.insert(l->var.get());
-    if (const auto* a = s.as<Alloc>()) seen_.insert(a->decl.buffer.get());
-    children(s);
-  }
-  void buffer(const Buffer& b) {
-    if (seen_.insert(b.get()).second) buffers.push_back(b);
-  }
-
-  const ExprEmitter& outside_;
-  Var loop_var_;
-  std::unordered_set<const void*> seen_;
-};
 
 bool has_parallel(const Stmt& s) {
   bool found = false;
@@ -382,8 +349,6 @@ llvm::Function* Emitter::outline(const Stmt& s, const For& f, const Captures& ca
   return task;
 }
 
-}  // namespace
-
 // LLVM would call functions that no library here has.
 void require_half(const PrimFunc& func, const Target& target) {
   if (target.arch() != "x86_64" || target.has_feature("f16c")) return;
@@ -397,6 +362,8 @@ void require_half(const PrimFunc& func, const Target& target) {
                                {},
                                "use f32 or bf16, or --target x86-64-v3"});
 }
+
+}  // namespace
 
 void emit_function(const PrimFunc& func, const Target& target, llvm::Module& module, LineTable* lines) {
   require_half(func, target);

@@ -133,64 +133,6 @@ Set Matcher::reduced(const Term& x, const Source& s, const Renaming& free) const
   return out;
 }
 
-V Matcher::data(const Term& x, Set& where) {
-  for (const Data& d : data_)
-    if (d.term.e.same_as(x.e) && d.term.at.copy == x.at.copy) return d.value;
-  const V value = home_.make("d");
-  data_.push_back({x, value});
-  link(data_.size() - 1, where);
-  return value;
-}
-
-// Says in `where` which data of the other side data_[i] is equal to.
-void Matcher::link(size_t i, Set& where) {
-  const Data made = data_[i];
-  const std::vector<Data> known(data_.begin(), data_.begin() + static_cast<long>(i));
-  for (const Data& d : known) {
-    if (d.term.at.flow == made.term.at.flow) continue;
-    const bool before = made.term.at.flow == &before_;
-    const Term &b = before ? made.term : d.term, &a = before ? d.term : made.term;
-    bool same = true;
-    attempt([&] { match(b, a, where.onto(vars_of(b.at, a.at))); }, [&] { same = false; });
-    if (same) where = where & Set::where(home_, {Lin::of(made.value) - Lin::of(d.value)}, {});
-  }
-}
-
-Set Matcher::linked(Set where) {
-  for (size_t i = 0; i < data_.size(); ++i) link(i, where);
-  return where;
-}
-
-Renaming Matcher::data_of(const Term& x, Set& where) {
-  Renaming out;
-  const Read& r = read_of(x);
-  size_t next = 0;
-  for (size_t d = 0; d < r.indices.size(); ++d)
-    if (!r.indices[d]) out[r.free[next++]] = data({x.at, x.e.as<Load>()->indices[d]}, where);
-  return out;
-}
-
-// One is linear, the other depends on data: equal where the data's variable is.
-bool Matcher::match_data(const Term& b, const Term& a, const Set& where) {
-  if (!(b.e.type() == Type{DType::i64, 1}) || !(a.e.type() == b.e.type())) return false;
-  const auto x = b.at.model().lower(b.e, b.at.statement->env),
-             y = a.at.model().lower(a.e, a.at.statement->env);
-  if (!x == !y) return false;
-  const Term &linear = x ? b : a, &other = x ? a : b;
-  const Lin l = x ? *x : *y;
-  const Set defined = linear.at.model().definitions_of(l);
-  std::vector<V> vars = defined.vars();
-  for (const auto& [v, c] : l.terms) vars.push_back(v);
-  const Renaming names = linear.at.names(vars);
-  Set all = where;
-  const V v = data(other, all);
-  all = all & defined.renamed(names);
-  const Set same = Set::where(home_, {renamed(l, names) - Lin::of(v)}, {});
-  if (!all.within(same))
-    differ(b, a, where, Verdict::unproved, "the index " + print(a.e) + " is not seen to be " + print(b.e));
-  return true;
-}
-
 void Matcher::match_output(const Buffer& before, const Buffer& after) {
   const Statement &b = before_.final_reader(before), &a = after_.final_reader(after);
   const Frame fb{&before_, &b, next_copy_++}, fa{&after_, &a, next_copy_++};
@@ -404,70 +346,6 @@ void Matcher::match_inputs(const Term& b, const Term& a, const Set& where) {
     if (off && !off->empty())
       differ(b, a, *off, Verdict::wrong, "they read different elements of " + x->buffer->name);
   }
-}
-
-namespace {
-
-std::string in_words(const Term& x, const Point& p) {
-  const auto* load = x.e.as<Load>();
-  std::string what = print(x.e);
-  if (load) {
-    std::vector<std::optional<Lin>> indices;
-    Renaming names;
-    for (const Expr& i : load->indices) {
-      indices.push_back(x.at.model().lower(i, x.at.statement->env));
-      if (indices.back())
-        for (const auto& [v, c] : indices.back()->terms) names[v] = x.at.model().home().copy(v, x.at.copy);
-    }
-    what = "reads " + element_at(load->buffer, indices, p, names);
-  } else {
-    what = "computes " + what;
-  }
-  const std::string at = iterators_at(*x.at.statement, p, x.at.copy);
-  return (x.at.statement->block ? "block " : "") + x.at.statement->name + (at.empty() ? "" : " at " + at) +
-         " " + what;
-}
-
-}  // namespace
-
-void Matcher::differ(const Term& b, const Term& a, const Set& where, Verdict verdict,
-                     const std::string& why) {
-  std::vector<Lin> equal;
-  bool alike = false;  // one function of the data on both sides; 8 - I[i] may be what I[i] was
-  for (const Data& x : data_)
-    for (const Data& y : data_)
-      if (x.term.at.flow == &before_ && y.term.at.flow == &after_) {
-        equal.push_back(Lin::of(x.value) - Lin::of(y.value));
-        alike = alike || print(x.term.e) == print(y.term.e);
-      }
-  if (!equal.empty() && !alike) verdict = Verdict::unproved;
-  // Data that weren't seen to be equal may be all the same.
-  if (!equal.empty() && (where & Set::where(home_, equal, {})).empty()) verdict = Verdict::unproved;
-  Failure f{verdict, why, ""};
-  if (const auto p = where.first(b.at.vars())) {
-    f.witness = "before, " + in_words(b, *p) + "; after, " + in_words(a, *p);
-    const std::string more = verdict == Verdict::unproved ? other_value(b, a, *p) : "";
-    if (!more.empty()) f.verdict = Verdict::wrong;
-    f.witness += more;
-  }
-  throw f;
-}
-
-std::string Matcher::other_value(const Term& b, const Term& a, const Point& p) const {
-  if (attempts_ || !data_.empty()) return "";
-  std::vector<double> values;
-  for (const Term* x : {&b, &a}) {
-    Point own;
-    for (const V v : x->at.statement->vars) {
-      const auto at = p.find(home_.copy(v, x->at.copy));
-      if (at != p.end()) own[v] = at->second;
-    }
-    const auto value = value_at(*x->at.flow, *x->at.statement, x->e, own);
-    if (own.size() != x->at.statement->vars.size() || !value) return "";
-    values.push_back(*value);
-  }
-  if (std::abs(values[0] - values[1]) <= 1e-3 * (1 + std::abs(values[0]))) return "";
-  return ": " + std::to_string(values[0]) + " and " + std::to_string(values[1]) + " for random inputs";
 }
 
 }  // namespace nestor::verify
