@@ -1,6 +1,7 @@
 // What does a parallel loop cost? Two iterations a thread that each take a given time, of which the ideal is
-// known; what lies above it is the pool's. `following` loops find the workers awake, `after rest` ones must
-// wake them.
+// known: what lies above it is the pool's. After a rest the threads may have to be woken; then what a loop
+// takes above the caller's time for all of it alone is shown too, which should be 2 us at most, whatever the
+// rest.
 //
 //   bench_pool [THREADS] [none|compact|spread]
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "nestor/error.h"
@@ -30,14 +32,25 @@ void busy(void* ctx, int64_t begin, int64_t end, int32_t) {
     }
 }
 
-// The median of what a loop takes above `us` an iteration and thread.
-double overhead(nestor_pool* pool, Loop loop, int threads, double us, bool rest) {
+// Microseconds between loops, in which the caller works or sleeps.
+struct Rest {
+  const char* name;
+  double us;
+  bool sleeps;
+};
+constexpr Rest kRests[] = {
+    {"none", 0, false}, {"50 us", 50, false}, {"500 us", 500, false}, {"asleep", 300, true}};
+
+// The median time of a loop of two iterations of `us` a thread.
+double time_of(nestor_pool* pool, Loop loop, int threads, double us, const Rest& rest) {
   std::vector<double> samples;
-  for (int i = 0; i < (rest ? 300 : 2000); ++i) {
-    if (rest) std::this_thread::sleep_for(std::chrono::microseconds(300));
+  for (int i = 0; i < (rest.us > 0 ? 300 : 2000); ++i) {
+    if (rest.sleeps) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(rest.us));
+    for (const auto start = Clock::now(); !rest.sleeps && microseconds_since(start) < rest.us;) {
+    }
     const auto start = Clock::now();
     loop(pool, 2 * threads, busy, &us);
-    samples.push_back(microseconds_since(start) - 2 * us);
+    samples.push_back(microseconds_since(start));
   }
   std::nth_element(samples.begin(), samples.begin() + static_cast<long>(samples.size() / 2), samples.end());
   return samples[samples.size() / 2];
@@ -54,16 +67,18 @@ int main(int argc, char** argv) try {
     nestor::pin_thread(cpus[0]);
     nestor_pool_pin(pool.get(), cpus.data());
   }
-  std::printf("%d threads; microseconds above the ideal, medians\n", threads);
-  std::printf("%-12s %18s %18s %18s %18s\n", "iteration", "dynamic, following", "dynamic, after rest",
-              "static, following", "static, after rest");
-  for (const double us : {1.0, 3.0, 10.0, 100.0}) {
-    std::printf("%9.0f us", us);
-    for (const Loop loop : {nestor_parallel_for, nestor_parallel_static})
-      for (const bool rest : {false, true})
-        std::printf(" %18.2f", overhead(pool.get(), loop, threads, us, rest));
-    std::printf("\n");
-  }
+  std::printf("%d threads; microseconds, medians\n", threads);
+  std::printf("%-8s %-9s %-8s %10s %12s %16s\n", "split", "iteration", "rest", "loop", "above ideal",
+              "above one thread");
+  const std::pair<const char*, Loop> splits[] = {{"dynamic", nestor_parallel_for},
+                                                 {"static", nestor_parallel_static}};
+  for (const auto& [name, loop] : splits)
+    for (const double us : {1.0, 3.0, 10.0, 100.0})
+      for (const Rest& rest : kRests) {
+        const double time = time_of(pool.get(), loop, threads, us, rest);
+        std::printf("%-8s %6.0f us %-8s %10.2f %12.2f %16.2f\n", name, us, rest.name, time, time - 2 * us,
+                    time - 2 * threads * us);
+      }
   return 0;
 } catch (const nestor::UserError& e) {
   std::fprintf(stderr, "%s\n", e.what());

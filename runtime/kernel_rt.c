@@ -1,9 +1,20 @@
-/* The kernels' thread pool (kernel_rt.h). A loop in a kernel takes microseconds, so starting one must cost
- * less than two: workers spin for some microseconds after a loop before they sleep, since waking one takes
- * ten to thirty, longer than the short serial work that stands between loops. After the first few they spin
- * by yielding: on a machine with more to do than processors that lets the thread run for which they wait. The
- * caller never waits for a worker that has nothing to do; it works on the loop itself, and whoever comes late
- * finds no work left.
+/* The kernels' thread pool (kernel_rt.h). A loop in a kernel takes microseconds, and one on several threads
+ * must never cost two more than one on the caller alone.
+ *
+ * The caller never waits for a worker that has nothing to do. It starts on the loop at once, and takes what
+ * nobody else has: whoever comes late finds no work left.
+ *
+ * Waking a thread that sleeps costs the caller 1 to 8 microseconds (a system call, and on a virtual machine
+ * an exit to the host), and the thread begins 3 to 30 later. So
+ *  - workers linger after a loop before they sleep, a few microseconds by spinning, then by yielding: on a
+ *    machine with more to do than processors that lets others run. For how long follows from the rests
+ * between the loops so far: twice the last one, if that is less than LINGER_MOST, and less and less if loops
+ * follow closely. Where rests are longer than that it is LINGER_LEAST: nothing burns more than LINGER_MOST a
+ * loop. A worker whose yield takes long shares its processor, and sleeps at once;
+ *  - the pool remembers how long each loop's work is, and wakes a sleeper for each WAKING_PAYS that there is
+ * of it. A shorter loop is done by those who are awake;
+ *  - the caller wakes one, who wakes two more, and so on;
+ *  - there are no more threads than CPUs that the process gets (nestor_allowed_cpus).
  *
  * A loop is cut into chunks. `ticket` holds the loop's number (high half) and the next chunk (low half); a
  * chunk is taken by one compare-and-swap. The number keeps a late worker off: it has read the loop's fields,
@@ -12,46 +23,30 @@
  * closed ticket that was stored before it.
  *
  * A static split needs no ticket, which stays closed: each worker has a flag that says its part is there to
- * be taken, by itself or, where it is late, by the caller. Whoever clears the flag runs the part, and the
- * loop can't end before.
+ * be taken, by itself or, where it is late, by the caller; where some sleep, by anyone. Whoever clears the
+ * flag runs the part, and the loop can't end before.
  *
  * This file is compiled to bitcode for other architectures without their system headers. So it declares the
  * few C library functions it needs, and sleeps on futexes rather than on pthread's mutexes, whose sizes
  * differ by architecture. */
-#include "kernel_rt.h"
+#include "runtime/kernel_rt.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "runtime/pace_rt.h"
+#include "runtime/wait_rt.h"
+
 extern void* malloc(size_t size);
 extern void free(void* memory);
-extern long syscall(long number, ...);
+extern int sched_getcpu(void);
 extern int pthread_create(unsigned long* thread, const void* attributes, void* (*start)(void*), void* arg);
 extern int pthread_join(unsigned long thread, void** result);
-extern int pthread_setaffinity_np(unsigned long thread, size_t size, const void* mask);
-
-#if defined(__x86_64__)
-enum { FUTEX_CALL = 202, SET_AFFINITY_CALL = 203, GET_AFFINITY_CALL = 204, YIELD_CALL = 24 };
-static void relax(void) {
-  __builtin_ia32_pause();
-}
-#elif defined(__aarch64__)
-enum { FUTEX_CALL = 98, SET_AFFINITY_CALL = 122, GET_AFFINITY_CALL = 123, YIELD_CALL = 124 };
-static void relax(void) {
-  __asm__ volatile("yield");
-}
-#else
-#error "kernel_rt.c knows x86_64 and aarch64 Linux"
-#endif
 
 enum {
-  FUTEX_WAIT_PRIVATE = 128,
-  FUTEX_WAKE_PRIVATE = 129,
-  SPINS = 200,           /* of relax(): 2 to 8 microseconds */
-  YIELDS = 100,          /* of the processor after that: 15 to 30 microseconds */
   CHUNKS_PER_THREAD = 4, /* evens out threads that are slowed by others */
-  MAX_THREADS = 1024,
-  MAX_CPUS = 4096
+  MAX_NEIGHBOURS = 64,   /* among whom a worker looks for room */
+  MAX_THREADS = 1024
 };
 
 struct worker {
@@ -59,13 +54,17 @@ struct worker {
   unsigned long thread;
   int32_t id;
   int32_t cpu;           /* where it stays, or -1 */
+  _Atomic int32_t at;    /* the CPU where it last was */
   _Atomic uint32_t part; /* of a static split: 1 until someone takes it */
 };
 
 struct nestor_pool {
-  int32_t threads;                   /* the caller counts */
-  int32_t started;                   /* workers running; under `lock`, as is: */
-  int32_t tried;                     /* the workers have been started, as far as that was possible */
+  int32_t threads; /* the caller counts */
+  int32_t cpus;    /* that they get */
+  int32_t started; /* workers running; under `lock`, as are: */
+  int32_t tried;   /* the workers have been started, as far as that was possible */
+  struct nestor_cpus allowed;
+  struct pace pace;
   nestor_host_parallel_for host_run; /* null: the workers below */
   void* host;
   _Atomic uint32_t lock; /* of the caller: 0 free, 1 held, 2 held and waited for */
@@ -75,43 +74,24 @@ struct nestor_pool {
   _Atomic int64_t n;
   _Atomic(nestor_task) fn;
   _Atomic(void*) ctx;
+  _Atomic uint32_t anyone; /* of a static split: parts may be taken by any worker */
 
   _Alignas(64) _Atomic uint32_t unfinished; /* chunks; the caller sleeps on it */
   _Atomic uint32_t caller_sleeps;
 
   _Alignas(64) _Atomic uint32_t bell; /* rung for every loop; workers sleep on it */
   _Atomic uint32_t sleepers;
+  _Atomic uint32_t to_wake;  /* of them, by those who wake up */
+  _Atomic uint32_t linger;   /* nanoseconds */
+  _Atomic int64_t rung;      /* when sleepers were last woken, and */
+  _Atomic int64_t late;      /* how much later one of them came, both in nanoseconds; 0: read */
+  _Atomic int32_t caller_at; /* the caller's CPU */
   _Atomic uint32_t stop;
 
   struct worker workers[]; /* threads - 1 */
 };
 
 static _Thread_local int inside_loop;
-
-static void sleep_on(_Atomic uint32_t* word, uint32_t seen) {
-  syscall(FUTEX_CALL, (uint32_t*)word, FUTEX_WAIT_PRIVATE, seen, (void*)0, (void*)0, 0);
-}
-
-static void wake(_Atomic uint32_t* word, int count) {
-  syscall(FUTEX_CALL, (uint32_t*)word, FUTEX_WAKE_PRIVATE, count, (void*)0, (void*)0, 0);
-}
-
-/* Gives the time in which it may change; whether it did the caller asks. */
-static void linger_on(_Atomic uint32_t* word, uint32_t seen) {
-  for (int i = 0; i < SPINS && atomic_load_explicit(word, memory_order_acquire) == seen; ++i) relax();
-  for (int i = 0; i < YIELDS && atomic_load_explicit(word, memory_order_acquire) == seen; ++i)
-    syscall(YIELD_CALL);
-}
-
-static void acquire(_Atomic uint32_t* lock) {
-  uint32_t seen = 0;
-  if (atomic_compare_exchange_strong(lock, &seen, 1)) return;
-  while (atomic_exchange(lock, 2) != 0) sleep_on(lock, 2);
-}
-
-static void release(_Atomic uint32_t* lock) {
-  if (atomic_exchange(lock, 0) == 2) wake(lock, 1);
-}
 
 static void run_chunk(struct nestor_pool* p, uint32_t chunk, int32_t worker) {
   const uint32_t chunks = atomic_load_explicit(&p->chunks, memory_order_acquire);
@@ -125,47 +105,65 @@ static void run_chunk(struct nestor_pool* p, uint32_t chunk, int32_t worker) {
   if (atomic_fetch_sub(&p->unfinished, 1) == 1 && atomic_load(&p->caller_sleeps)) wake(&p->unfinished, 1);
 }
 
-/* Takes chunks of the current loop until there are none. Once a chunk is ours the loop can't end, so its
- * fields stay. */
-static void work(struct nestor_pool* p, int32_t id) {
+/* Takes chunks of the current loop until there are none; gives how many. Once a chunk is ours the loop can't
+ * end, so its fields stay. */
+static uint32_t work(struct nestor_pool* p, int32_t id) {
+  uint32_t taken = 0;
   uint64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
   for (;;) {
     const uint32_t chunk = (uint32_t)ticket;
-    if (chunk >= atomic_load_explicit(&p->chunks, memory_order_acquire)) return;
+    if (chunk >= atomic_load_explicit(&p->chunks, memory_order_acquire)) return taken;
     if (!atomic_compare_exchange_strong(&p->ticket, &ticket, ticket + 1)) continue;
-    ++ticket;
+    ++ticket, ++taken;
     run_chunk(p, chunk, id);
   }
 }
 
-static void take_part(struct nestor_pool* p, int32_t part, int32_t worker) {
-  if (atomic_exchange(&p->workers[part - 1].part, 0)) run_chunk(p, (uint32_t)part, worker);
+/* 1 where it was there to take. */
+static int take_part(struct nestor_pool* p, int32_t part, int32_t worker) {
+  _Atomic uint32_t* there = &p->workers[part - 1].part;
+  if (!atomic_load_explicit(there, memory_order_relaxed) || !atomic_exchange(there, 0)) return 0;
+  run_chunk(p, (uint32_t)part, worker);
+  return 1;
 }
 
-enum { LONG_BITS = 8 * sizeof(unsigned long), MASK_LONGS = MAX_CPUS / LONG_BITS };
-
-int nestor_pin_thread(int32_t cpu) {
-  unsigned long mask[MASK_LONGS] = {0};
-  if (cpu < 0 || cpu >= MAX_CPUS) return -1;
-  mask[cpu / LONG_BITS] = 1ul << cpu % LONG_BITS;
-  return syscall(SET_AFFINITY_CALL, 0, sizeof mask, mask) < 0 ? -1 : 0;
+/* Who has woken up wakes two more, as far as that is still wanted. */
+static void hand_on(struct nestor_pool* p) {
+  uint32_t left = atomic_load(&p->to_wake);
+  while (left) {
+    const uint32_t two = left < 2 ? left : 2;
+    if (!atomic_compare_exchange_strong(&p->to_wake, &left, left - two)) continue;
+    wake(&p->bell, (int)two);
+    return;
+  }
 }
 
-/* By whoever created it: a thread begins where its creator may run, and there it may have to wait for a
- * creator that never pauses. Where it can't be, the system goes on choosing. */
-static void pin_worker(const struct worker* w) {
-  unsigned long mask[MASK_LONGS] = {0};
-  if (w->cpu < 0 || w->cpu >= MAX_CPUS) return;
-  mask[w->cpu / LONG_BITS] = 1ul << w->cpu % LONG_BITS;
-  pthread_setaffinity_np(w->thread, sizeof mask, mask);
+/* Parts of workers that sleep. Those of the last loop are gone, those of the next are as good. */
+static void take_any(struct nestor_pool* p, int32_t self) {
+  if (!atomic_load(&p->anyone)) return;
+  for (int32_t i = 1; i < p->threads; ++i) take_part(p, i, self);
 }
 
-int32_t nestor_allowed_cpus(void) {
-  unsigned long mask[MASK_LONGS] = {0};
-  int32_t count = 0;
-  if (syscall(GET_AFFINITY_CALL, 0, sizeof mask, mask) < 0) return 1;
-  for (int i = 0; i < MASK_LONGS; ++i) count += __builtin_popcountl(mask[i]);
-  return count > 0 ? count : 1;
+/* A worker that shares its CPU with the caller or another worker leaves theirs. */
+static void step_aside(struct nestor_pool* p, const struct worker* self) {
+  const int32_t here = atomic_load_explicit(&self->at, memory_order_relaxed);
+  int32_t taken[MAX_NEIGHBOURS], count = 0, meets = 0;
+  if (self->cpu >= 0 || p->threads > MAX_NEIGHBOURS) return;
+  taken[count++] = atomic_load_explicit(&p->caller_at, memory_order_relaxed);
+  for (int32_t i = 0; i < p->threads - 1; ++i)
+    if (&p->workers[i] != self)
+      taken[count++] = atomic_load_explicit(&p->workers[i].at, memory_order_relaxed);
+  for (int32_t i = 0; i < count; ++i) meets |= taken[i] == here;
+  if (meets) nestor_avoid_cpus(p->allowed, taken, count);
+}
+
+static void sleep_until_rung(struct nestor_pool* p, uint32_t seen) {
+  atomic_fetch_add(&p->sleepers, 1);
+  sleep_on(&p->bell, seen); /* returns at once if the bell has been rung meanwhile */
+  atomic_fetch_sub(&p->sleepers, 1);
+  if (atomic_load(&p->bell) == seen) return;
+  atomic_store(&p->late, now() - atomic_load(&p->rung));
+  hand_on(p);
 }
 
 static void* run_worker(void* arg) {
@@ -176,18 +174,13 @@ static void* run_worker(void* arg) {
     const uint32_t seen = atomic_load(&p->bell);
     if (atomic_load(&p->stop)) return NULL;
     take_part(p, self->id, self->id);
+    take_any(p, self->id);
     work(p, self->id);
-    linger_on(&p->bell, seen);
-    if (atomic_load(&p->bell) != seen) continue;
-    atomic_fetch_add(&p->sleepers, 1);
-    sleep_on(&p->bell, seen); /* returns at once if the bell has been rung meanwhile */
-    atomic_fetch_sub(&p->sleepers, 1);
+    atomic_store_explicit(&self->at, sched_getcpu(), memory_order_relaxed);
+    if (linger_on(&p->bell, seen, atomic_load_explicit(&p->linger, memory_order_relaxed)))
+      step_aside(p, self);
+    if (atomic_load(&p->bell) == seen) sleep_until_rung(p, seen);
   }
-}
-
-static void ring(struct nestor_pool* p, int count) {
-  atomic_fetch_add(&p->bell, 1);
-  if (atomic_load(&p->sleepers)) wake(&p->bell, count);
 }
 
 struct nestor_pool* nestor_pool_create(int32_t threads) {
@@ -203,7 +196,10 @@ struct nestor_pool* nestor_pool_create(int32_t threads) {
   ((void**)aligned)[-1] = block;
   struct nestor_pool* p = (void*)aligned;
   p->threads = threads;
+  p->cpus = nestor_allowed_cpus();
   p->started = p->tried = 0;
+  init_pace(&p->pace);
+  p->allowed = nestor_current_cpus();
   p->host_run = 0;
   p->host = NULL;
   atomic_init(&p->lock, 0);
@@ -216,17 +212,35 @@ struct nestor_pool* nestor_pool_create(int32_t threads) {
   atomic_init(&p->caller_sleeps, 0);
   atomic_init(&p->bell, 0);
   atomic_init(&p->sleepers, 0);
+  atomic_init(&p->anyone, 0);
+  atomic_init(&p->to_wake, 0);
+  atomic_init(&p->linger, LINGER_LEAST);
+  atomic_init(&p->rung, 0);
+  atomic_init(&p->late, 0);
+  atomic_init(&p->caller_at, -1);
   atomic_init(&p->stop, 0);
   for (int32_t i = 0; i < threads - 1; ++i) {
     p->workers[i].cpu = -1;
+    atomic_init(&p->workers[i].at, -1);
     atomic_init(&p->workers[i].part, 0);
   }
   return p;
 }
 
+void nestor_pool_allow(struct nestor_pool* p, int32_t cpus) {
+  if (p) p->cpus = cpus < 1 ? 1 : cpus;
+}
+
 void nestor_pool_pin(struct nestor_pool* p, const int32_t* cpus) {
   if (!p) return;
-  for (int32_t i = 1; i < p->threads; ++i) p->workers[i - 1].cpu = cpus[i];
+  int32_t different = 0;
+  for (int32_t i = 0; i < p->threads; ++i) {
+    int32_t j = 0;
+    while (j < i && cpus[j] != cpus[i]) ++j;
+    different += j == i;
+    if (i > 0) p->workers[i - 1].cpu = cpus[i];
+  }
+  nestor_pool_allow(p, different);
 }
 
 struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_for run, void* host) {
@@ -240,7 +254,8 @@ struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_
 void nestor_pool_destroy(struct nestor_pool* p) {
   if (!p) return;
   atomic_store(&p->stop, 1);
-  ring(p, p->started);
+  atomic_fetch_add(&p->bell, 1);
+  wake(&p->bell, p->started);
   for (int32_t i = 0; i < p->started; ++i) pthread_join(p->workers[i].thread, NULL);
   free(((void**)p)[-1]);
 }
@@ -249,14 +264,16 @@ int32_t nestor_pool_threads(const struct nestor_pool* p) {
   return p ? p->threads : 1;
 }
 
+/* A worker is pinned by whoever creates it: a thread begins where its creator may run, and there it may have
+ * to wait for a creator that never pauses. Where it can't be, the system goes on choosing. */
 static void start_workers(struct nestor_pool* p) {
   p->tried = 1;
-  while (p->started < p->threads - 1) {
+  while (p->started < p->threads - 1 && p->started < p->cpus - 1) {
     struct worker* w = &p->workers[p->started];
     w->pool = p;
     w->id = p->started + 1;
     if (pthread_create(&w->thread, NULL, run_worker, w) != 0) return;
-    pin_worker(w);
+    if (w->cpu >= 0) nestor_pin_pthread(w->thread, w->cpu);
     ++p->started;
   }
 }
@@ -289,6 +306,18 @@ static int run_elsewhere(struct nestor_pool* p, int64_t n, nestor_task fn, void*
   return 1;
 }
 
+/* Holds the lock from here on; 0 where there are no workers, and the loop has run. */
+static int begin_loop(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
+  acquire(&p->lock);
+  if (!p->tried) start_workers(p);
+  if (p->started > 0) return 1;
+  inside_loop = 1;
+  fn(ctx, 0, n, 0);
+  inside_loop = 0;
+  release(&p->lock);
+  return 0;
+}
+
 /* The loop's fields, its ticket closed: no chunk has this number. Gives the loop's number. */
 static uint64_t announce(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx, uint32_t chunks) {
   const uint64_t loop = (atomic_load_explicit(&p->ticket, memory_order_relaxed) >> 32) + 1;
@@ -301,10 +330,30 @@ static uint64_t announce(struct nestor_pool* p, int64_t n, nestor_task fn, void*
   return loop;
 }
 
+/* Tells workers of a loop of so many chunks, at `start`. Gives when that was done. */
+static int64_t ring(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t chunks, int64_t start) {
+  atomic_store(&p->to_wake, 0);
+  atomic_fetch_add(&p->bell, 1);
+  uint32_t count = atomic_load(&p->sleepers);
+  if (!count) return start;
+  const int64_t late = atomic_exchange(&p->late, 0);
+  if (late) learn_waking(&p->pace, late);
+  const uint32_t worth = worth_waking(&p->pace, n, fn);
+  if (count > chunks - 1) count = chunks - 1;
+  if (count > worth) count = worth;
+  if (!count) return start;
+  atomic_store(&p->to_wake, count - 1);
+  atomic_store(&p->rung, start);
+  wake(&p->bell, 1);
+  const int64_t end = now();
+  learn_call(&p->pace, end - start);
+  return end;
+}
+
 static void wait_for_all(struct nestor_pool* p) {
   for (uint32_t left = atomic_load(&p->unfinished), before = 0; left != before;) {
     before = left;
-    linger_on(&p->unfinished, left);
+    linger_on(&p->unfinished, left, LINGER_MOST);
     left = atomic_load(&p->unfinished);
     if (!left) return;
   }
@@ -315,36 +364,43 @@ static void wait_for_all(struct nestor_pool* p) {
   }
 }
 
-void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
-  if (run_elsewhere(p, n, fn, ctx)) return;
-  acquire(&p->lock);
-  if (!p->tried) start_workers(p);
-  const int64_t most = (int64_t)p->threads * CHUNKS_PER_THREAD;
-  const uint32_t chunks = (uint32_t)(n < most ? n : most);
-  const uint64_t loop = announce(p, n, fn, ctx, chunks);
-  atomic_store(&p->ticket, (loop + 1) << 32);
-  ring(p, (int)(chunks - 1));
-
+/* The caller's share of a loop that is announced, and its end. */
+static void share(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t chunks, int is_static) {
+  const int64_t called = now();
+  learn_rest(&p->pace, called);
+  atomic_store_explicit(&p->linger, (uint32_t)p->pace.linger, memory_order_relaxed);
+  atomic_store_explicit(&p->caller_at, sched_getcpu(), memory_order_relaxed);
+  const int64_t start = ring(p, n, fn, chunks, called);
+  uint32_t mine = is_static;
   inside_loop = 1;
-  work(p, 0);
+  if (is_static) {
+    run_chunk(p, 0, 0);
+    for (uint32_t i = 1; i < chunks; ++i) mine += take_part(p, (int32_t)i, 0);
+  } else {
+    mine = work(p, 0);
+  }
   inside_loop = 0;
+  p->pace.rested = now();
+  learn_work(&p->pace, n, fn, p->pace.rested - start, mine, chunks);
   wait_for_all(p);
   release(&p->lock);
 }
 
+void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
+  if (run_elsewhere(p, n, fn, ctx) || !begin_loop(p, n, fn, ctx)) return;
+  const int64_t most = (int64_t)(p->started + 1) * CHUNKS_PER_THREAD;
+  const uint32_t chunks = (uint32_t)(n < most ? n : most);
+  const uint64_t loop = announce(p, n, fn, ctx, chunks);
+  atomic_store(&p->anyone, 0);
+  atomic_store(&p->ticket, (loop + 1) << 32);
+  share(p, n, fn, chunks, 0);
+}
+
 void nestor_parallel_static(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
-  if (run_elsewhere(p, n, fn, ctx)) return;
-  acquire(&p->lock);
-  if (!p->tried) start_workers(p);
+  if (run_elsewhere(p, n, fn, ctx) || !begin_loop(p, n, fn, ctx)) return;
   const int32_t threads = p->started + 1, parts = n < threads ? (int32_t)n : threads;
   announce(p, n, fn, ctx, (uint32_t)parts);
+  atomic_store(&p->anyone, atomic_load(&p->sleepers) > 0);
   for (int32_t i = 1; i < parts; ++i) atomic_store(&p->workers[i - 1].part, 1);
-  ring(p, p->started);
-
-  inside_loop = 1;
-  run_chunk(p, 0, 0);
-  for (int32_t i = 1; i < parts; ++i) take_part(p, i, 0);
-  inside_loop = 0;
-  wait_for_all(p);
-  release(&p->lock);
+  share(p, n, fn, (uint32_t)parts, 1);
 }

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "runtime/cpus_rt.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -20,18 +22,20 @@ typedef void (*nestor_task)(void* ctx, int64_t begin, int64_t end, int32_t worke
 typedef void (*nestor_host_parallel_for)(void* host, int64_t n, nestor_task fn, void* ctx);
 
 /* Null where memory is short. Its threads start with the first loop; where some can't be started, fewer do
- * the work. */
+ * the work. Between loops they sleep, but for up to 0.2 ms after one while loops come that often. */
 struct nestor_pool* nestor_pool_create(int32_t threads);
 struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_for run, void* host);
 void nestor_pool_destroy(struct nestor_pool* pool);          /* null is fine; no loop may be running */
 int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
 
+/* No more threads work than CPUs that the process gets (nestor_allowed_cpus, when the pool is created); or so
+ * many. Before the pool's first loop. */
+void nestor_pool_allow(struct nestor_pool* pool, int32_t cpus);
+
 /* Worker i stays on CPU cpus[i] of the system's numbering, for i in 1 .. threads-1; cpus[0] is for the
- * caller, which isn't touched (nestor_pin_thread). Before the pool's first loop; nothing for a host's. */
+ * caller, which isn't touched (nestor_pin_thread). Those are then the CPUs that the pool gets. Before the
+ * pool's first loop; nothing for a host's. */
 void nestor_pool_pin(struct nestor_pool* pool, const int32_t* cpus);
-int nestor_pin_thread(int32_t cpu); /* the calling thread; 0, or -1 where that can't be */
-int32_t nestor_allowed_cpus(
-    void); /* that the calling thread may run on: more threads would only wait for each other */
 
 /* Returns when all of [0, n) has run. A null pool runs fn(ctx, 0, n, 0), and so does a call from inside a
  * loop. Two threads may use one pool: their loops run one after the other. Whoever is free takes the next few

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "nestor/error.h"
+#include "runtime/kernel_rt.h"
 
 namespace nestor {
 
@@ -61,6 +62,7 @@ Topology read_topology() {
     t.l2 = cache(HWLOC_OBJ_L2CACHE, t.l2);
     t.l3 = cache(HWLOC_OBJ_L3CACHE, t.l3);
     t.cores = std::max(1, hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE));
+    t.cores = std::min(t.cores, nestor_allowed_cpus());
   }
   hwloc_topology_destroy(topology);
   return t;

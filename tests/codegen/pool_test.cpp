@@ -15,8 +15,11 @@
 namespace {
 
 using Pool = std::unique_ptr<nestor_pool, void (*)(nestor_pool*)>;
+// As many threads as that, whatever there are of CPUs.
 Pool make_pool(int threads) {
-  return {nestor_pool_create(threads), nestor_pool_destroy};
+  Pool pool{nestor_pool_create(threads), nestor_pool_destroy};
+  nestor_pool_allow(pool.get(), threads);
+  return pool;
 }
 
 struct Counts {

@@ -37,6 +37,8 @@ const std::map<std::string, Names> kMayInclude = {
       "tuner", "report"}},
 };
 
+const Names kKernelRuntime = {"kernel_rt", "cpus_rt", "pace_rt", "wait_rt"};
+
 // Public headers by the part that implements them; others belong to the part that has a .cpp of the same
 // name. Headers of the vocabulary (no part) may be included by all.
 const std::map<std::string, std::string> kHeaderPart = {
@@ -64,7 +66,7 @@ std::string part_of(const fs::path& relative) {
   const std::string top = it->string();
   if (top == "src") return (++it)->string();
   if (top == "schedules") return std::next(it)->string() == "library" ? "library" : "schedules";
-  if (top == "runtime") return relative.stem() == "kernel_rt" ? "kernel_rt" : "runtime";
+  if (top == "runtime") return kKernelRuntime.count(relative.stem().string()) ? "kernel_rt" : "runtime";
   return top == "tuner" ? "tuner" : "";
 }
 
