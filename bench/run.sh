@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|verify|sizes|definitions|models|compile|pool|proof|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|pool|proof|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -57,14 +57,25 @@ random() {
   $python bench/cpu/summary.py "$out/random.json" "${torch[@]}"
 }
 
-torch() {
-  choose_works "$@"
+need_torch() {
   if ! [ -x build/torch/bin/python ]; then
     echo "installing PyTorch in build/torch, some 5 GB"
-    python3 -m venv build/torch && build/torch/bin/pip install --quiet --disable-pip-version-check numpy torch onnxruntime
+    python3 -m venv build/torch && build/torch/bin/pip install --quiet --disable-pip-version-check numpy torch onnx onnxruntime
   fi
+}
+
+torch() {
+  choose_works "$@"
+  need_torch
   echo "== untuned operators beside PyTorch"
   build/torch/bin/python bench/peers/beside_torch.py "$build/bin/nestor" "$works" --json "$out/torch.json" "${rest[@]}"
+}
+
+attention() {
+  $python bench/cpu/attention_works.py "$out/attention"
+  need_torch
+  echo "== attention beside PyTorch and ONNX Runtime"
+  build/torch/bin/python bench/peers/beside_torch.py "$build/bin/nestor" "$out/attention/works.txt" --json "$out/attention.json" "$@"
 }
 
 verify() {
@@ -112,7 +123,7 @@ pool() {  # [THREADS] [none|compact|spread]
 }
 
 case $name in
-  cpu | random | torch | verify | sizes | definitions | models | compile | pool | proof) "$name" "$@" ;;
+  cpu | random | torch | attention | verify | sizes | definitions | models | compile | pool | proof) "$name" "$@" ;;
   all) sizes && definitions && cpu && models && compile && pool && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, torch, verify, sizes, definitions, models, compile, pool, proof and all" >&2; exit 2 ;;
+  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, pool, proof and all" >&2; exit 2 ;;
 esac

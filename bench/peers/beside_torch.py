@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Untuned operators beside PyTorch on one set of data, in one process, in turn: median ratios and their 95 % intervals.
+Attention, a graph in a file beside the list, is also set beside ONNX Runtime on the same graph.
 
     beside_torch.py NESTOR WORKS.txt [--only GLOB] [--threads T] [--seconds S] [--json FILE]
 
@@ -52,7 +53,7 @@ class Spec:
     def __init__(self, text):
         parsed = re.fullmatch(r"(\w+)(?:@\d+)?\((.*)\)", text)
         if not parsed:
-            raise KeyError("a file")
+            raise KeyError("no operator")
         self.op, inner = parsed.groups()
         inner, _, attributes = inner.partition(";")
         self.operands = re.findall(r"(const )?(\w+)\[([\d,]*)\](?:\{([^}]*)\})?", inner)
@@ -128,14 +129,31 @@ def torch_call(s):
     raise KeyError(s.op)
 
 
-def ours(nestor, text, spec, wanted, folder, threads):
-    path = os.path.join(folder, "work.so")
-    subprocess.run([nestor, "compile", text, "--threads", str(threads), "--name", "work", "-o", path], check=True,
-                   stdout=subprocess.DEVNULL)
-    feeds = [aligned(t.numpy()) for t in spec.inputs()]
-    artifact = Artifact(path, feeds, [aligned(wanted)], threads)
-    artifact.feeds = feeds  # kept alive
-    return artifact
+class Contest:
+    """A work's artifact and its peers, calls by name, on the same data."""
+
+    def __init__(self, nestor, text, folder, threads, beside):
+        if text.endswith(".json"):
+            import attention  # it needs more packages than the rest
+            text = os.path.join(beside, text)
+            graph = attention.read(text)
+            self.feeds = [aligned(np.random.standard_normal(i["shape"]).astype(np.float32)) for i in graph["inputs"]]
+            self.peers = {"PyTorch": attention.torch_call(graph, self.feeds),
+                          "ONNX Runtime": attention.runtime_call(graph, self.feeds, threads)}
+            self.comparable = True
+        else:
+            spec = Spec(text)
+            self.feeds = [aligned(t.numpy()) for t in spec.inputs()]
+            self.peers = {"PyTorch": torch_call(spec)}
+            self.comparable = not any(const and not values for const, _, _, values in spec.operands)
+        path = os.path.join(folder, "work.so")
+        subprocess.run([nestor, "compile", text, "--threads", str(threads), "--name", "work", "-o", path], check=True,
+                       stdout=subprocess.DEVNULL)
+        wanted = self.peers["PyTorch"]().numpy()
+        self.run = Artifact(path, self.feeds, [wanted], threads)
+        self.run()
+        if self.comparable:
+            np.testing.assert_allclose(self.run.outputs[0].reshape(wanted.shape), wanted, rtol=2e-3, atol=2e-3, err_msg=text)
 
 
 def measure(a, b, seconds):
@@ -172,29 +190,27 @@ def main():
         for n, (family, name, text) in enumerate(works_of(args.works)):
             if not fnmatch.fnmatch(name, args.only):
                 continue
+            home = os.path.join(folder, str(n))
+            os.mkdir(home)
             try:
-                spec = Spec(text)
-                peer = torch_call(spec)
+                contest = Contest(args.nestor, text, home, args.threads, os.path.dirname(os.path.abspath(args.works)))
             except (KeyError, AttributeError) as e:
                 skipped.append(f"{name} ({e})")
                 continue
-            home = os.path.join(folder, str(n))
-            os.mkdir(home)
-            run = ours(args.nestor, text, spec, peer().numpy(), home, args.threads)
-            run()
-            if not any(const and not values for const, _, _, values in spec.operands):
-                np.testing.assert_allclose(run.outputs[0], peer().numpy(), rtol=2e-3, atol=2e-3, err_msg=text)
-            mine, theirs = measure(run, peer, args.seconds)
-            ratio, low, high = paired(mine, theirs)
-            us, peer_us = (1e6 * sorted(times)[len(times) // 2] for times in (mine, theirs))
-            rows.append({"family": family, "name": name, "us": us, "peer_us": peer_us, "x_torch": ratio, "low": low,
-                         "high": high})
-            print(f"  {family:9} {name:24} {us:10.1f} us  {ratio:6.2f} ({low:.2f} to {high:.2f})", flush=True)
+            times = {peer: measure(contest.run, call, args.seconds) for peer, call in contest.peers.items()}
+            ratios = {peer: paired(*both) for peer, both in times.items()}
+            us, peer_us = (1e6 * sorted(t)[len(t) // 2] for t in times["PyTorch"])
+            ratio, low, high = min(ratios.values())
+            rows.append({"family": family, "name": name, "us": us, "peer_us": peer_us, "x_torch": ratios["PyTorch"][0],
+                         "x_best": ratio, "low": low, "high": high})
+            others = "".join(f"  {r:.2f} ({a:.2f} to {b:.2f}) {p}" for p, (r, a, b) in ratios.items() if p != "PyTorch")
+            r, a, b = ratios["PyTorch"]
+            print(f"  {family:9} {name:24} {us:10.1f} us  {r:6.2f} ({a:.2f} to {b:.2f}){others}", flush=True)
     for what, some in (("all", [r for r in rows if r["us"] >= SHORT]), (f"under {SHORT} us", [r for r in rows if r["us"] < SHORT])):
         if some:
-            mean = math.exp(sum(math.log(r["x_torch"]) for r in some) / len(some))
-            least = min(some, key=lambda r: r["x_torch"])
-            print(f"  {what}: {len(some)} works, geomean {mean:.2f}, least {least['x_torch']:.2f} ({least['name']})")
+            mean = math.exp(sum(math.log(r["x_best"]) for r in some) / len(some))
+            least = min(some, key=lambda r: r["x_best"])
+            print(f"  {what}: {len(some)} works, geomean {mean:.2f}, least {least['x_best']:.2f} ({least['name']})")
     if skipped:
         print("  not compared: " + ", ".join(skipped))
     if args.json:

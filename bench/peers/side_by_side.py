@@ -39,7 +39,7 @@ class Artifact:
         self.run_function = getattr(self.library, name + "_run")
         self.run_function.restype, self.run_function.argtypes = ctypes.c_int32, [ctypes.c_void_p] * 3
         self.instance = create(ctypes.byref(Options(threads, 0, None, None, None, None)))
-        self.outputs = [np.empty(o.shape, o.dtype) for o in outputs]
+        self.outputs = [aligned(np.empty(o.shape, o.dtype)) for o in outputs]
         self.input_struct = (ctypes.c_void_p * len(inputs))(*[i.ctypes.data for i in inputs])
         self.output_struct = (ctypes.c_void_p * len(outputs))(*[o.ctypes.data for o in self.outputs])
 

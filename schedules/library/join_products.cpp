@@ -5,8 +5,12 @@
 //   other rows | row tiles { columns of T { k | tile }, row blocks, columns of Y { j | tile } }
 //
 // Both products are register tiles over the same rows. Scores of 14 rows of 512 are 28 KB, and each of the
-// blocks between keeps as many: the first two levels of cache hold them. What they are multiplied with is
-// read again for each row tile, from the second level.
+// blocks between keeps as many: the first two levels of cache hold them. Their rows are an odd number of
+// lines apart: the second product reads an element of each in turn, and rows 4 KB apart would meet in one set
+// of the first-level cache. What scores are multiplied with is read again for each row tile, from the second
+// level; a copy of the first product's is in panels as wide as a tile, read from front to back.
+//
+// A few rows (one query that is asked of many keys) aren't worth copies of what they are multiplied with.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,6 +27,9 @@ namespace nestor::library {
 namespace {
 
 using schedules::join;
+
+constexpr int64_t kLine = 64;       // bytes, of the cache
+constexpr int64_t kFewestRows = 4;  // for which an operand is worth a copy, or a tile of registers
 
 // What is between the two products, and what may be behind the second one.
 struct Chain {
@@ -144,7 +151,7 @@ class Joiner {
     const Access& scores = access_to(second, chain->scores, false);
     const Iter* rows = nullptr;
     for (const Iter* i : second.spatial())
-      if (scores.uses(*i) && i->extent > 1) rows = i;
+      if (scores.uses(*i) && i->extent >= kFewestRows && shares(second, *i)) rows = i;
     const Access& made = access_to(first, first.output, true);
     if (!rows || made.indices.size() != scores.indices.size()) return false;
     const Iter* first_rows = iter_at(first, made, dim_of(second, scores, *rows));
@@ -167,6 +174,7 @@ class Joiner {
     place_first(scored);
     for (const std::string& b : between)
       if (b != scored.writer) finish(b);
+    for (const std::string& b : between) align_rows(b, *rows);
     for (const std::string& b : chain->moved)
       if (find_block(s_.func(), b)) place_operand(b, summed.writer);
     parallel(summed.writer, microseconds);
@@ -175,6 +183,12 @@ class Joiner {
 
  private:
   static constexpr int64_t kVectors = 2;  // of a row
+
+  // Whether the operand that isn't the scores is the same for all rows.
+  static bool shares(const BlockInfo& product, const Iter& rows) {
+    return std::any_of(product.accesses.begin(), product.accesses.end(),
+                       [&](const Access& a) { return !a.write && !a.uses(rows); });
+  }
 
   // As many rows as registers allow, all tiles of nearly the same size.
   static int64_t rows_of(int64_t extent, const Target& target) {
@@ -192,6 +206,16 @@ class Joiner {
     }
   }
 
+  // The rows of what `block` makes of the scores, an odd number of lines apart.
+  void align_rows(const std::string& block, const Iter& rows) {
+    const BlockInfo b = analyze(s_.func(), block);
+    const auto dims = static_cast<int64_t>(access_to(b, b.output, true).indices.size());
+    if (b.reduction || dims < 2 || rows.extent < 2) return;
+    const int64_t line = kLine / bytes_of(b.output->type.dtype);
+    s_.because("rows meet in few sets of the first-level cache unless they are an odd number of lines apart");
+    s_(fmt::format("storage_align {} {} {} {}", b.output->name, dims - 2, 2 * line, line));
+  }
+
   // One that all row tiles read is copied once for them all: turned in registers where it must be.
   void place_operand(const std::string& block, const std::string& writer) {
     if (batch_.empty()) {
@@ -205,6 +229,7 @@ class Joiner {
       for (const Access& a : b.accesses)
         if (i.extent > 1 && a.stride(i) == 1) (a.write ? lanes : rows) = "m" + i.loop;
     bring(block, "m", writer + "." + batch_);
+    in_panels(b);
     if (rows.empty() || lanes.empty() || rows == lanes) {
       vectorize_inside(s_, block, target_);
       return;
@@ -218,6 +243,22 @@ class Joiner {
     s_(fmt::format("reorder {} ({})", block, join(order)));
     s_(fmt::format("unroll {}.{}", block, row));
     s_(fmt::format("vectorize {}.{}", block, lane));
+  }
+
+  // A copy of more than one tile's lanes: (.., k, j) -> (.., j/width, k, j%width).
+  void in_panels(const BlockInfo& copy) {
+    const size_t dims = access_to(copy, copy.output, true).indices.size();
+    const int64_t lanes = as_int(declarations(s_.func()).at(copy.output).shape.back()).value_or(0);
+    if (dims < 2 || lanes <= width_) return;
+    std::vector<std::string> names, to;
+    for (size_t d = 0; d < dims; ++d) names.push_back(fmt::format("d{}", d));
+    to.assign(names.begin(), names.end() - 2);
+    const std::string &k = names[dims - 2], &j = names[dims - 1];
+    to.insert(to.end(), {fmt::format("{}/{}", j, width_), k, fmt::format("{}%{}", j, width_)});
+    s_.because(
+        fmt::format("a tile reads its {} columns of {} from front to back", width_, copy.output->name));
+    s_(fmt::format("transform_layout {} ({}) -> ({})", copy.output->name, fmt::join(names, ", "),
+                   fmt::join(to, ", ")));
   }
 
   Tiled tiled(const BlockInfo& b, const Iter& rows, const Iter& lanes, const std::string& writer) {
@@ -326,14 +367,15 @@ class Joiner {
 
 }  // namespace
 
-// A sum of products of two operands, neither of which all S iterators move: each is read again and again.
+// A sum of products of two operands, neither of which all S iterators move: each is read again and again, not
+// just two or three times.
 bool is_product(const BlockInfo& b) {
   int reads = 0;
   for (const Access& a : b.accesses) {
     if (a.write) continue;
     ++reads;
     bool reused = false;
-    for (const Iter* i : b.spatial()) reused = reused || (i->extent > 1 && !a.uses(*i));
+    for (const Iter* i : b.spatial()) reused = reused || (i->extent >= kFewestRows && !a.uses(*i));
     if (!reused) return false;
   }
   return b.reduction && reads == 2 && b.reduced().size() == 1;

@@ -12,6 +12,8 @@ namespace nestor::library {
 
 namespace {
 
+constexpr int64_t kSteps = 8;  // of a reduction in one straight line
+
 // The iterators of the root along which every reduction's result is one row's: those that index it.
 std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root) {
   std::vector<std::string> rows;
@@ -46,16 +48,61 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
   s.try_step(fmt::format("vectorize {}.{}", block, lanes));
 }
 
-void vectorize_reduction(Schedule& s, const std::string& block) {
+bool vectorize_reduction(Schedule& s, const std::string& block) {
   const std::vector<LoopInfo> loops = loops_of(s.func(), block);
-  if (loops.empty()) return;
+  if (loops.empty()) return false;
   const LoopInfo last = loops.back();
   const BlockInfo b = analyze(s.func(), block);
   const Iter* i = b.iter(last.name);
-  if (!i || !i->reduce || last.extent < 8) return;
+  if (!i || !i->reduce || last.extent < 8) return false;
   for (const Access& a : b.accesses)
-    if (!a.write && a.uses(*i) && a.stride(*i) != 1) return;  // gathers cost more than they bring
-  s.try_step(fmt::format("vectorize {}.{}", block, last.name));
+    if (!a.write && a.uses(*i) && a.stride(*i) != 1) return false;  // gathers cost more than they bring
+  return s.try_step(fmt::format("vectorize {}.{}", block, last.name));
+}
+
+// Of the reduction `b`, for one iteration of the loops `rows`, along iterators that are a loop's own.
+int64_t results_a_row(const BlockInfo& b, const std::vector<std::string>& rows) {
+  int64_t n = 1;
+  for (const Iter* i : b.spatial())
+    if (!i->loop.empty() && std::find(rows.begin(), rows.end(), i->loop) == rows.end()) n *= i->extent;
+  return n;
+}
+
+// A reduction over what doesn't lie dense along it (probabilities times values, of one query): lanes across
+// results that do, a few steps in one straight line, so that a result is read and written once for them.
+void vectorize_across(Schedule& s, const std::string& block, const Target& target) {
+  const BlockInfo b = analyze(s.func(), block);
+  const std::vector<const Iter*> reduced = b.reduced();
+  if (reduced.empty() || reduced.back()->loop.empty()) return;
+  const int64_t n = lanes_of(b, target), width = 4 * n;
+  const Iter* across = nullptr;
+  for (const Iter* i : b.spatial()) {
+    bool dense = !i->loop.empty() && i->extent >= n;
+    for (const Access& a : b.accesses) dense = dense && (a.uses(*i) ? a.stride(*i) == 1 : !a.write);
+    if (dense) across = i;
+  }
+  if (!across) return;
+  Schedule tried = s;
+  try {
+    std::string lanes = across->loop, steps = reduced.back()->loop, order;
+    if (reduced.back()->extent > kSteps) {
+      tried.because(fmt::format("a result is read and written once for {} steps", kSteps));
+      tried(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", steps, block, kSteps));
+      order = steps + "0 ";
+      steps += "1";
+    }
+    if (across->extent > width) {
+      tried.because(fmt::format("4 vectors of {} in flight", n));
+      tried(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", lanes, block, width));
+      order += lanes + "0 ";
+      lanes += "1";
+    }
+    tried(fmt::format("reorder {} ({}{} {})", block, order, steps, lanes));
+    tried(fmt::format("unroll {}.{}", block, steps));
+    tried(fmt::format("vectorize {}.{}", block, lanes));
+    s = tried;
+  } catch (const ScheduleError&) {  // as it was
+  }
 }
 
 void join_rows(Schedule& s, const Target& target) {
@@ -97,9 +144,14 @@ void join_rows(Schedule& s, const Target& target) {
       vectorize_inside(s, name, target);
       continue;
     }
-    for (const LoopInfo& l : loops_of(s.func(), name))
-      if (s.try_step(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, l.name))) break;
-    vectorize_reduction(s, name);
+    const bool several = results_a_row(b, rows) >= lanes_of(b, target);
+    for (const LoopInfo& l : loops_of(s.func(), name)) {
+      if (several && std::find(rows.begin(), rows.end(), l.name) != rows.end()) continue;
+      if (!s.try_step(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, l.name))) continue;
+      if (several) vectorize_inside(s, name + "_init", target);
+      break;
+    }
+    if (!vectorize_reduction(s, name)) vectorize_across(s, name, target);
   }
   share_loops(s, root.name, rows, microseconds, target);
 }

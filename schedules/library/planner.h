@@ -81,7 +81,7 @@ int64_t streaming_size(const Target& target);
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
 
-// A sum of products of two operands, neither of which moves with all S iterators.
+// A sum of products of two operands, each of which is read for at least a few results along some S iterator.
 bool is_product(const BlockInfo& b);
 
 // Two products with rows between them that the first makes and the second uses up, attention: all of it by
@@ -89,8 +89,8 @@ bool is_product(const BlockInfo& b);
 bool join_products(Schedule& s, const Target& target);
 
 // The innermost loop of a decomposed reduction as lanes that keep partial results, where its reads are next
-// to each other.
-void vectorize_reduction(Schedule& s, const std::string& block);
+// to each other; false where they aren't.
+bool vectorize_reduction(Schedule& s, const std::string& block);
 
 // A decision `name` about a tile's size: `size`, or another of `sizes` that is less than the extent.
 std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_t> sizes, int64_t size,

@@ -87,6 +87,29 @@ TEST_CASE("attention is one function by tiles of rows, proved, and agrees with i
     }
 }
 
+TEST_CASE("a few queries read keys and values where they lie, by vectors") {
+  const Folder folder;
+  for (const int64_t queries : {1, 2, 3})
+    for (const char* name : {"native", "x86-64-v3"}) {
+      const Target target = parse_target(name);
+      const CompiledModel m =
+          compiled(folder.write("f.json", model({"1,4,", queries, 70, 37, 72}, "")), target);
+      INFO(name << " " << queries);
+      REQUIRE(m.funcs.size() == 1);
+      const CompiledFunction& f = m.funcs[0];
+      const std::string steps = print(default_schedule(f.func, target));
+      INFO(steps);
+      for (const char* step : {"compute_inline transpose", "vectorize T.k", "unroll Y.k1", "vectorize Y.j"})
+        CHECK(steps.find(step) != std::string::npos);
+      for (const Against against : {Against::lowered, Against::oracle})
+        for (const OutputCheck& c : check_function(f, against, target)) {
+          INFO(describe(c.comparison, c.name, c.want));
+          CHECK(c.comparison.ok());
+        }
+      CHECK(verify_schedule(f.func, f.scheduled).ok());
+    }
+}
+
 TEST_CASE("attention turns its own operands, as heads lie between rows and columns") {
   const Folder folder;
   for (const auto& [rows, heads, depth] :
