@@ -4,7 +4,7 @@
 //  - A reduction with an elementwise epilogue (MatMul, Conv, pooling, sums): a register tile, see
 //  tile_reduction.cpp.
 //  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see
-//  join_rows.cpp.
+//  join_rows.cpp, and join_columns.cpp for rows that lie beside each other.
 //  - Two products with rows between them (attention): all by tiles of rows, see join_products.cpp.
 //  - A map: lanes and a parallel loop, see spread_map.cpp.
 //
@@ -79,7 +79,7 @@ void plan_products(Schedule& s, const Target& target) {
 
 void plan_rows(Schedule& s, const Target& target) {
   library::inline_producers(s);
-  library::join_rows(s, target);
+  if (!library::join_columns(s, target)) library::join_rows(s, target);
 }
 
 // Only steps that may be refused singly.

@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t kSteps = 8;  // of a reduction in one straight line
 
+}  // namespace
+
 // The iterators of the root along which every reduction's result is one row's: those that index it.
 std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root) {
   std::vector<std::string> rows;
@@ -29,8 +31,6 @@ std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root) {
   }
   return rows;
 }
-
-}  // namespace
 
 void vectorize_inside(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
@@ -122,9 +122,13 @@ void join_rows(Schedule& s, const Target& target) {
       }
     if (others && root.iters.size() > 1) s(fmt::format("reorder {} ({})", root.name, order));
     constexpr int64_t kShortRow = 512, kGroup = 4;  // elements, rows
-    int64_t length = 1;
-    for (const Iter& i : root.iters)
-      if (std::find(rows.begin(), rows.end(), i.loop) == rows.end()) length *= i.extent;
+    int64_t length = 1, count_of_rows = 1;
+    for (const std::string& r : rows) count_of_rows *= root.iter(r)->extent;
+    for (const std::string& name : names) {
+      int64_t instances = 1;
+      for (const Iter& i : analyze(s.func(), name).iters) instances *= i.extent;
+      length = std::max(length, instances / count_of_rows);
+    }
     std::string& last = rows.back();
     if (const int64_t count = extent_of(s, root.name, last); length <= kShortRow && count >= 4 * kGroup) {
       s.because(fmt::format(

@@ -78,6 +78,13 @@ bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64
 // From this size on an output doesn't stay in the caches anyway.
 int64_t streaming_size(const Target& target);
 
+// The root's loops along which every reduction's result is one row's, outermost first.
+std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root);
+
+// The last block is the root, producers go to its rows, which lie beside each other: softmax over channels.
+// False where they don't.
+bool join_columns(Schedule& s, const Target& target);
+
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
 

@@ -18,6 +18,7 @@ void register_binary(Rows& rows);
 void register_pool(Rows& rows);
 void register_softmax(Rows& rows);
 void register_reduce(Rows& rows);
+void register_arg_extremum(Rows& rows);
 void register_normalization(Rows& rows);
 void register_reshape(Rows& rows);
 void register_movement(Rows& rows);

@@ -111,6 +111,9 @@ void windows_and_rows(std::vector<CatalogEntry>& all) {
     all.push_back({op, OpCase(op).input({2, 3, 4}).ints({1})});
     all.push_back({std::string(op) + " of all", OpCase(op).input({2, 3}).attr("keepdims", int64_t{0})});
   }
+  all.push_back({"ArgMax", OpCase("ArgMax").input({2, 3, 4}).attr("axis", int64_t{1})});
+  all.push_back(
+      {"ArgMin", OpCase("ArgMin").input({3, 5}).attr("axis", int64_t{-1}).attr("keepdims", int64_t{0})});
   const auto channels = [](const char* op, int count) {
     OpCase c(op);
     c.input({2, 3, 4, 5});

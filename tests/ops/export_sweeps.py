@@ -93,6 +93,8 @@ def rows():
             elif axes:
                 attrs["axes"] = list(axes)
             yield run(op, opset, inputs, **attrs)
+    for op, axis, keep, last in itertools.product(("ArgMax", "ArgMin"), (0, 1, -1), (0, 1), (0, 1)):
+        yield run(op, 13, [np.round(floats(3, 4, 5))], axis=axis, keepdims=keep, select_last_index=last)
     for opset in (7, 9, 14, 15):
         yield run("BatchNormalization", opset, [floats(2, 3, 4, 2), floats(3), floats(3), floats(3), abs(floats(3))],
                   epsilon=1e-3)

@@ -241,6 +241,34 @@ TEST_CASE("Casts truncate, and to bool ask for not zero") {
   CHECK(run(OpCase("Cast", 5).input({1}).attr("to", "INT32"), {{3.5}}) == Values{3});
 }
 
+TEST_CASE("ArgMax and ArgMin: ties go to the first or the last, NaN is the extremum") {
+  const auto place = [](const char* op, const Values& row, bool last, DType type = DType::f32) {
+    OpCase c(op, 13);
+    c.input(type, {1, static_cast<int64_t>(row.size())}).attr("axis", int64_t{1});
+    if (last) c.attr("select_last_index", int64_t{1});
+    return run(c, {row}).at(0);
+  };
+  for (const DType type : {DType::f32, DType::i64}) {
+    CHECK(place("ArgMax", {1, 3, 2, 3, 0}, false, type) == 1);
+    CHECK(place("ArgMax", {1, 3, 2, 3, 0}, true, type) == 3);
+    CHECK(place("ArgMin", {5, -1, -1, 2}, false, type) == 1);
+    CHECK(place("ArgMin", {5, -1, -1, 2}, true, type) == 2);
+  }
+  CHECK(place("ArgMax", {-kInf, -kInf}, false) == 0);
+  CHECK(place("ArgMax", {-kInf, -kInf}, true) == 1);
+  CHECK(place("ArgMin", {kInf, kInf, kInf}, false) == 0);
+  CHECK(place("ArgMax", {0.0, -0.0, 0.0}, false) == 0);
+  CHECK(place("ArgMax", {-0.0, 0.0}, false) == 0);  // zeros are equal
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    CHECK(place(op, {1, kInf, kNaN, -kInf, kNaN, 7}, false) == 2);
+    CHECK(place(op, {1, kInf, kNaN, -kInf, kNaN, 7}, true) == 4);
+    CHECK(place(op, {kNaN}, false) == 0);
+    CHECK(place(op, {kNaN, kNaN, kNaN}, true) == 2);
+  }
+  CHECK(OpCase("ArgMax").input({2, 0}).attr("axis", int64_t{1}).error().find("no elements") !=
+        std::string::npos);
+}
+
 TEST_CASE("Constants say their value at import") {
   const auto fold = [](const OpCase& c) {
     const OpDef* op = find_op("", c.node().op, c.node().opset);

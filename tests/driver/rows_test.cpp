@@ -1,0 +1,66 @@
+// Reductions over the same rows, wherever the rows lie: each computed by vectors, proved, and right at sizes
+// that fill no tile.
+#include <algorithm>
+
+#include "catch.h"
+#include "nestor/driver.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "nestor/proof.h"
+
+using namespace nestor;
+
+namespace {
+
+// The default schedule's steps, after a check of everything else about it.
+std::string checked(const std::string& spec, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.schedules = default_schedules();
+  options.lowering.check = true;
+  const CompiledModel m = compile_model(spec, options);
+  INFO(spec);
+  REQUIRE(m.funcs.size() == 1);
+  const CompiledFunction& f = m.funcs[0];
+  const std::string steps = print(default_schedule(f.func, target));
+  INFO(steps);
+  for (const Against against : {Against::lowered, Against::oracle})
+    for (const OutputCheck& c : check_function(f, against, target)) {
+      INFO(describe(c.comparison, c.name, c.want));
+      CHECK(c.comparison.ok());
+    }
+  const Proof proof = verify_schedule(f.func, f.scheduled);
+  INFO(proof.reason);
+  CHECK(proof.ok());
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("rows that lie beside each other are the lanes of every block") {
+  for (const char* name : {"native", "x86-64-v3"})
+    for (const char* spec :
+         {"Softmax(f32[3,21,77]; axis=1)", "LogSoftmax(f32[10,67]; axis=0)", "Softmax(f32[2,5,7,9]; axis=1)",
+          "ReduceLogSumExp(f32[9,130], const i64[1]{0})", "ArgMax(f32[2,21,83]; axis=1)",
+          "ArgMin(f32[19,70]; axis=0, select_last_index=1)"}) {
+      const std::string steps = checked(spec, parse_target(name));
+      INFO(spec << "\n" << steps);
+      const auto count = [&](const char* what) {
+        int n = 0;
+        for (size_t at = 0; (at = steps.find(what, at)) != std::string::npos; ++at) ++n;
+        return n;
+      };
+      // Each block that was moved, the inits, and the root.
+      CHECK(count("vectorize ") == count("compute_at ") + count("decompose_reduction ") + 1);
+    }
+}
+
+TEST_CASE("rows that lie one after the other fold their lanes") {
+  for (const char* name : {"native", "x86-64-v3"})
+    for (const char* spec : {"ArgMax(f32[7,101]; axis=1)", "ArgMin(f32[5,3,33]; axis=-1, keepdims=0)",
+                             "ArgMax(i32[6,50]; axis=1)", "Softmax(f32[5,77])"}) {
+      const std::string steps = checked(spec, parse_target(name));
+      INFO(spec << "\n" << steps);
+      CHECK(steps.find(".j\n") != std::string::npos);
+    }
+}
