@@ -139,6 +139,13 @@ struct OpDef {
   std::string note = {};  // rules worth knowing: NaN, rounding, limits
 };
 
+// The exponentials of a Softmax's rows, with the row's maximum subtracted, and their sums: the result is
+// their quotient. Appends blocks Max, Exp and Sum.
+struct SoftmaxParts {
+  BuildTensor exp, sum;  // like the input; without the axes that are normalized together
+};
+SoftmaxParts build_softmax_parts(const OpContext& ctx, FuncBuilder& b, const BuildTensor& x);
+
 // How input i of a node reaches its loop nest.
 enum class InputKind : uint8_t { none, immediate, parameter };  // none: omitted or static
 InputKind input_kind(const OpDef& op, const OpContext& ctx, int i);

@@ -238,8 +238,9 @@ class Joiner {
     std::erase_if(order, [&](const std::string& l) { return l == rows || l == lanes; });
     const auto [row_tiles, row] = cut(block, rows, side);
     const auto [lane_tiles, lane] = cut(block, lanes, side);
-    for (const std::string& l : {row_tiles, lane_tiles, row, lane})
+    for (const std::string& l : {lane_tiles, row_tiles, row, lane})
       if (!l.empty()) order.push_back(l);
+    s_.because("rows are read from front to back: the first touch of them comes from far away");
     s_(fmt::format("reorder {} ({})", block, join(order)));
     s_(fmt::format("unroll {}.{}", block, row));
     s_(fmt::format("vectorize {}.{}", block, lane));

@@ -118,16 +118,47 @@ class GroupBuilder {
 
   void add_outputs(const Node& n, bool sink, std::vector<ValueId>& args) {
     for (ValueId v : n.outputs) {
-      if (v < 0) continue;
+      if (v < 0 || is_used_up(n)) continue;
       const TensorType& type = value_of(g_, v).type;
       tensors_[v] = sink ? b_.param(Role::out, "Y", type) : b_.temp(temporary_name(g_, n, op_of(n)), type);
       if (sink) args.push_back(v);
     }
   }
 
+  // Whether a product of this group uses up what the node makes, as its left operand: attention.
+  bool is_used_up(const Node& n) const {
+    if (n.op != "Softmax" || !n.domain.empty()) return false;
+    return std::any_of(group_.begin(), group_.end(), [&](int i) {
+      return op_of(node(i)).pattern == Pattern::anchor && node(i).inputs[0] == n.outputs[0];
+    });
+  }
+
+  // (exp / sum) V is (exp V) / sum: one quotient for each result, not for each score. The sum is at least 1,
+  // so the result is no larger than its terms.
+  void divide_product(const Node& n, const BuildTensor& sum, const BuildTensor& product,
+                      const BuildTensor& out) {
+    const std::vector<int64_t>& scores = value_of(g_, n.inputs[0]).type.shape;
+    std::vector<Axis> axes;
+    for (size_t d = 0; d + 2 < out.shape.size(); ++d) axes.push_back({fmt::format("b{}", d), out.shape[d]});
+    axes.push_back({"i", out.shape[out.shape.size() - 2]});
+    axes.push_back({"j", out.shape.back()});
+    b_.compute(out, axes, [&](const std::vector<Expr>& i) {
+      std::vector<Expr> row;  // batch dimensions are aligned at the last
+      for (size_t d = 0; d + 1 < scores.size(); ++d)
+        row.push_back(scores[d] == 1 ? Expr(0) : i[d + out.shape.size() - scores.size()]);
+      return product.at(i) * (make::imm(1, Type{out.dtype(), 1}) / sum.at(row));
+    });
+  }
+
   void add_blocks(const Node& n) {
     const OpDef& op = op_of(n);
     const OpContext ctx(g_, n);
+    if (is_used_up(n)) {
+      const SoftmaxParts parts = build_softmax_parts(ctx, b_, tensors_.at(n.inputs[0]));
+      tensors_[n.outputs[0]] = parts.exp;
+      sums_[n.outputs[0]] = parts.sum;
+      return;
+    }
     std::vector<BuildTensor> inputs, outputs;
     for (int i = 0; i < ctx.num_inputs(); ++i) {
       const InputKind kind = input_kind(op, ctx, i);
@@ -136,13 +167,18 @@ class GroupBuilder {
       if (kind == InputKind::parameter) inputs.back() = tensors_.at(n.inputs[static_cast<size_t>(i)]);
     }
     for (ValueId v : n.outputs) outputs.push_back(v < 0 ? BuildTensor{} : tensors_.at(v));
-    op.build(ctx, b_, inputs, outputs);
+    const auto sum = n.inputs.empty() ? sums_.end() : sums_.find(n.inputs[0]);
+    if (sum == sums_.end()) return op.build(ctx, b_, inputs, outputs);
+    const BuildTensor product = b_.temp("T", value_of(g_, n.outputs[0]).type);
+    op.build(ctx, b_, inputs, {product});
+    divide_product(n, sum->second, product, outputs[0]);
   }
 
   const Graph& g_;
   const std::vector<int>& group_;
   FuncBuilder b_;
   std::map<ValueId, BuildTensor> tensors_;
+  std::map<ValueId, BuildTensor> sums_;  // of rows whose exponentials stand in tensors_, not yet divided
 };
 
 // Functions that were made already, found again by structure.

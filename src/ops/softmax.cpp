@@ -33,18 +33,12 @@ BuildTensor row_maximum(FuncBuilder& b, const RowView& rows, const BuildTensor& 
 }
 
 void build_softmax(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  const BuildTensor& x = in[0];
-  const RowView rows(x.shape, softmax_axes(ctx));
-  const BuildTensor m = row_maximum(b, rows, x);
-  const BuildTensor e = b.temp("Exp", {x.dtype(), x.shape});
-  b.compute(e, rows.all(),
-            [&](const Exprs& i) { return make::call(Intrinsic::exp, {x.at(i) - m.at(rows.outer_of(i))}); });
-  const BuildTensor sum = b.temp("Sum", {x.dtype(), rows.outer_shape()});
-  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add,
-           [&](const Exprs& o, const Exprs& r) { return e.at(rows.merge(o, r)); });
+  const RowView rows(in[0].shape, softmax_axes(ctx));
+  const SoftmaxParts parts = build_softmax_parts(ctx, b, in[0]);
   // One quotient a row: an element's would cost as much as its exponential.
-  b.compute(out[0], rows.all(),
-            [&](const Exprs& i) { return e.at(i) * (constant_like(x, 1) / sum.at(rows.outer_of(i))); });
+  b.compute(out[0], rows.all(), [&](const Exprs& i) {
+    return parts.exp.at(i) * (constant_like(in[0], 1) / parts.sum.at(rows.outer_of(i)));
+  });
 }
 
 // x - max - log(sum(exp(x - max))): no exponential is kept, and log(0) can't come up, since the sum is at
@@ -80,3 +74,21 @@ void register_softmax(Rows& rows) {
 }
 
 }  // namespace nestor::ops
+
+namespace nestor {
+
+SoftmaxParts build_softmax_parts(const OpContext& ctx, FuncBuilder& b, const BuildTensor& x) {
+  const ops::RowView rows(x.shape, ops::softmax_axes(ctx));
+  const BuildTensor m = ops::row_maximum(b, rows, x);
+  SoftmaxParts out;
+  out.exp = b.temp("Exp", {x.dtype(), x.shape});
+  b.compute(out.exp, rows.all(), [&](const ops::Exprs& i) {
+    return make::call(Intrinsic::exp, {x.at(i) - m.at(rows.outer_of(i))});
+  });
+  out.sum = b.temp("Sum", {x.dtype(), rows.outer_shape()});
+  b.reduce(out.sum, rows.outer(), rows.inner(), ReduceOp::add,
+           [&](const ops::Exprs& o, const ops::Exprs& r) { return out.exp.at(rows.merge(o, r)); });
+  return out;
+}
+
+}  // namespace nestor
