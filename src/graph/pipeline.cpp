@@ -2,15 +2,17 @@
 
 namespace nestor {
 
-// The order matters: constants first, since a weight may come out of a Transpose or Cast; norms before equal
-// nodes, so that what folding leaves alike is merged; dead nodes first, so that masks nobody reads stop a
-// Dropout from being nothing no longer, and last, since every pass leaves some.
+// The order matters: products of bytes leave sums of weights to be folded; constants first of what follows,
+// since a weight may come out of a Transpose or Cast; norms before equal nodes, so that what folding leaves
+// alike is merged; dead nodes first, so that masks nobody reads stop a Dropout from being nothing no longer,
+// and last, since every pass leaves some.
 const std::vector<GraphPass>& graph_pipeline() {
   static const std::vector<GraphPass> passes = {
       {"drop_unread", "no node or output that nothing reads", remove_dead_nodes},
       {"remove_identities",
        "no Identity, Dropout, or reshape to the same shape; no two transpositions in a row",
        remove_identities},
+      {"expand_quantized", "products of bytes are sums of u8 times i8 without zero points", expand_quantized},
       {"fold_constants", "no node has constant inputs only", fold_constants},
       {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
        fold_batch_norm},

@@ -1,21 +1,35 @@
-// MatMul and Gemm: one block T[i,j] += A[i,k] * B[k,j] that schedules know, scaling and bias in a block
-// behind it.
-#include "src/ops/common.h"
+// MatMul and Gemm: one block T[i,j] += A[i,k] * B[k,j] that schedules know; scaling, bias, and rounding to 16
+// bits in a block behind it.
+#include "src/ops/products.h"
 #include "src/ops/registry.h"
 
 namespace nestor::ops {
 
-namespace {
+Factor widened(DType to) {
+  return [to](const Expr& e, const Exprs&) { return make::cast({to, 1}, e); };
+}
 
-// The parts of a MatMul's shapes, after 1-D operands were promoted to matrices as NumPy does.
-struct MatMulShape {
-  Dims batch_a, batch_b, batch;
-  int64_t m = 1, n = 1, k = 1;
-  bool vector_a = false, vector_b = false;
-};
+bool is_half(DType t) {
+  return t == DType::f16 || t == DType::bf16;
+}
 
-MatMulShape matmul_shape(const OpContext& ctx) {
-  const Dims &a = ctx.input(0).shape, &b = ctx.input(1).shape;
+Dims MatMulShape::output() const {
+  Dims out = batch;
+  if (!vector_a) out.push_back(m);
+  if (!vector_b) out.push_back(n);
+  return out;
+}
+
+std::vector<Axis> MatMulShape::axes() const {
+  std::vector<Axis> out;
+  for (size_t d = 0; d < batch.size(); ++d) out.push_back({"b" + std::to_string(d), batch[d]});
+  if (!vector_a) out.push_back({"i", m});
+  if (!vector_b) out.push_back({"j", n});
+  return out;
+}
+
+MatMulShape matmul_shape(const OpContext& ctx, int first, int second) {
+  const Dims &a = ctx.input(first).shape, &b = ctx.input(second).shape;
   if (a.empty() || b.empty()) ctx.fail("an operand is a scalar", "use Mul to scale");
   MatMulShape s;
   s.vector_a = a.size() == 1;
@@ -25,29 +39,14 @@ MatMulShape matmul_shape(const OpContext& ctx) {
   if (!s.vector_b) s.n = b.back(), s.batch_b = Dims(b.begin(), b.end() - 2);
   const int64_t k = s.vector_b ? b[0] : b[b.size() - 2];
   if (k != s.k)
-    ctx.fail("the inner dimensions differ: " + to_string(ctx.input(0)) + " has " + std::to_string(s.k) +
-             " columns, " + to_string(ctx.input(1)) + " has " + std::to_string(k) + " rows");
+    ctx.fail("the inner dimensions differ: " + to_string(ctx.input(first)) + " has " + std::to_string(s.k) +
+             " columns, " + to_string(ctx.input(second)) + " has " + std::to_string(k) + " rows");
   s.batch = broadcast_shapes(ctx, s.batch_a, s.batch_b);
   return s;
 }
 
-std::vector<TensorType> infer_matmul(const OpContext& ctx) {
-  require_type(ctx, 0, kNumbers);
-  require_same_type(ctx, 0, 1);
-  const MatMulShape s = matmul_shape(ctx);
-  Dims out = s.batch;
-  if (!s.vector_a) out.push_back(s.m);
-  if (!s.vector_b) out.push_back(s.n);
-  return {{ctx.input(0).dtype, out}};
-}
-
-// out[b..., i, j] += A[b..., i, k] * B[b..., k, j]; a vector operand has no i or no j.
-void build_matmul(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  const MatMulShape s = matmul_shape(ctx);
-  std::vector<Axis> axes;
-  for (size_t d = 0; d < s.batch.size(); ++d) axes.push_back({"b" + std::to_string(d), s.batch[d]});
-  if (!s.vector_a) axes.push_back({"i", s.m});
-  if (!s.vector_b) axes.push_back({"j", s.n});
+void multiply(FuncBuilder& f, const MatMulShape& s, const BuildTensor& a, const BuildTensor& b,
+              const BuildTensor& out, const Factor& left, const Factor& right) {
   // The indices of an operand: its own batch dimensions, aligned at the last, then its matrix.
   const auto element = [&](const BuildTensor& t, const Dims& batch, const Exprs& i, const Exprs& matrix) {
     Exprs at;
@@ -56,12 +55,29 @@ void build_matmul(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
     at.insert(at.end(), matrix.begin(), matrix.end());
     return t.at(at);
   };
-  b.reduce(out[0], axes, {{"k", s.k}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
+  f.reduce(out, s.axes(), {{"k", s.k}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
     const size_t batch = s.batch.size();
     const Exprs row = s.vector_a ? Exprs{r[0]} : Exprs{i[batch], r[0]};
     const Exprs column = s.vector_b ? Exprs{r[0]} : Exprs{r[0], i.back()};
-    return element(in[0], s.batch_a, i, row) * element(in[1], s.batch_b, i, column);
+    return left(element(a, s.batch_a, i, row), i) * right(element(b, s.batch_b, i, column), i);
   });
+}
+
+namespace {
+
+std::vector<TensorType> infer_matmul(const OpContext& ctx) {
+  require_type(ctx, 0, kFactors);
+  require_same_type(ctx, 0, 1);
+  return {{ctx.input(0).dtype, matmul_shape(ctx, 0, 1).output()}};
+}
+
+void build_matmul(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const MatMulShape s = matmul_shape(ctx, 0, 1);
+  const DType type = out[0].dtype(), sums = is_half(type) ? DType::f32 : type;
+  const BuildTensor t = sums == type ? out[0] : b.temp("T", {sums, out[0].shape});
+  multiply(b, s, in[0], in[1], t, widened(sums), widened(sums));
+  if (sums == type) return;
+  b.compute(out[0], s.axes(), [&](const Exprs& i) { return make::cast({type, 1}, t.at(i)); });
 }
 
 struct GemmShape {
@@ -82,7 +98,7 @@ GemmShape gemm_shape(const OpContext& ctx) {
 }
 
 std::vector<TensorType> infer_gemm(const OpContext& ctx) {
-  require_type(ctx, 0, kNumbers);
+  require_type(ctx, 0, kFactors);
   require_same_type(ctx, 0, 1);
   const GemmShape s = gemm_shape(ctx);
   const Dims out = {s.m, s.n};
@@ -98,26 +114,30 @@ std::vector<TensorType> infer_gemm(const OpContext& ctx) {
   return {{ctx.input(0).dtype, out}};
 }
 
-// T = op(A) op(B), then alpha * T + beta * C; where neither scale nor C is there, T is the output. beta = 0
-// means that C isn't read, NaN in it or not.
+// T = op(A) op(B), then alpha * T + beta * C; where neither scale nor C nor rounding is there, T is the
+// output. beta = 0 means that C isn't read, NaN in it or not.
 void build_gemm(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const GemmShape s = gemm_shape(ctx);
   const double alpha = ctx.get_float("alpha", 1), beta = ctx.get_float("beta", 1);
   const bool has_c = in.size() > 2 && in[2] && beta != 0;
-  const bool plain = alpha == 1 && !has_c;
-  const BuildTensor t = plain ? out[0] : b.temp("T", {out[0].dtype(), {s.m, s.n}});
+  const DType type = out[0].dtype(), sums = is_half(type) ? DType::f32 : type;
+  const bool plain = alpha == 1 && !has_c && sums == type;
+  const BuildTensor t = plain ? out[0] : b.temp("T", {sums, {s.m, s.n}});
   const std::vector<Axis> axes = {{"i", s.m}, {"j", s.n}};
+  const auto wide = [&](const Expr& e) { return make::cast({sums, 1}, e); };
   b.reduce(t, axes, {{"k", s.k}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
-    return (s.trans_a ? in[0](r[0], i[0]) : in[0](i[0], r[0])) *
-           (s.trans_b ? in[1](i[1], r[0]) : in[1](r[0], i[1]));
+    return wide(s.trans_a ? in[0](r[0], i[0]) : in[0](i[0], r[0])) *
+           wide(s.trans_b ? in[1](i[1], r[0]) : in[1](r[0], i[1]));
   });
   if (plain) return;
   b.compute(out[0], axes, [&](const Exprs& i) {
     Expr y = t.at(i);
     if (alpha != 1) y = constant_like(t, alpha) * y;
-    if (!has_c) return y;
-    const Expr c = read_broadcast(in[2], i);
-    return y + (beta == 1 ? c : constant_like(t, beta) * c);
+    if (has_c) {
+      const Expr c = wide(read_broadcast(in[2], i));
+      y = y + (beta == 1 ? c : constant_like(t, beta) * c);
+    }
+    return make::cast({type, 1}, y);
   });
 }
 
@@ -131,7 +151,8 @@ void register_matmul(Rows& rows) {
                   .pattern = Pattern::anchor,
                   .params = "A B",
                   .infer = infer_matmul,
-                  .build = build_matmul});
+                  .build = build_matmul,
+                  .note = "f16 and bf16 are added up in f32 and rounded once"});
   rows.push_back({.name = "Gemm",
                   .since = 1,
                   .min_inputs = 2,
@@ -139,7 +160,8 @@ void register_matmul(Rows& rows) {
                   .pattern = Pattern::anchor,
                   .params = "A B C",
                   .infer = infer_gemm,
-                  .build = build_gemm});
+                  .build = build_gemm,
+                  .note = "f16 and bf16 are added up in f32 and rounded once"});
 }
 
 }  // namespace nestor::ops

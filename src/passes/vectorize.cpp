@@ -31,7 +31,10 @@ constexpr int64_t kSideBySide = 8;  // more whole vectors than that become a loo
 class Piece : public ScopedRewriter {
  public:
   Piece(const Facts& facts, const BufferSizes& sizes, const Var& loop, Expr start, int lanes, int64_t count)
-      : loop_(loop), lane_(make_var(loop->name)), widener_(lane_, lanes, this->facts(), sizes) {
+      : loop_(loop),
+        lane_(make_var(loop->name)),
+        count_(count),
+        widener_(lane_, lanes, this->facts(), sizes) {
     set_facts(facts);
     set_range(lane_, {0, count - 1});
     in_lane_ = this->facts();
@@ -101,6 +104,7 @@ class Piece : public ScopedRewriter {
   // Conjuncts that no lane changes stay a branch, the others join the mask. One that happens to be the same
   // for all lanes of this piece joins it too: a branch would cut a register tile's straight line in two.
   Stmt branch(const If& i, const Expr& mask) {
+    if (leaves_one_lane(i, mask)) return lane_by_lane(i);
     const Facts outside = in_lane_;
     std::vector<Expr> same, differing;
     bool never = false;
@@ -137,7 +141,25 @@ class Piece : public ScopedRewriter {
     return make::if_then(outer, inner, otherwise && !differing.empty() ? fresh_copy(otherwise) : otherwise);
   }
 
+  // What lanes write is one element, under a condition about the lane: a condition that leaves one of them,
+  // which a simplifier has put in the index.
+  bool leaves_one_lane(const If& i, const Expr& mask) const {
+    if (!widener_.varies(i.cond) || i.else_case || (mask && (!mask_ || !mask.same_as(mask_)))) return false;
+    bool one = false;
+    for_each_stmt(i.then_case, [&](const Stmt& s) {
+      if (const auto* st = s.as<Store>()) one |= !widener_.varies(st->indices[0]);
+    });
+    return one;
+  }
+  Stmt lane_by_lane(const If& i) const {
+    Var v = make_var(lane_->name);
+    const VarMap at{{lane_, Expr(v)}};
+    return make::loop(v, count_, make::if_then(substitute(i.cond, at), substitute(i.then_case, at)),
+                      ForKind::unrolled);
+  }
+
   Var loop_, lane_;
+  int64_t count_;
   Widener widener_;
   Expr start_, mask_;
   Facts in_lane_;  // what holds in every lane that runs; facts() hold in all
@@ -169,7 +191,7 @@ class Vectorizer : public ScopedRewriter {
   }
 
  private:
-  // By the widest element that is stored or computed with.
+  // By the widest element that is stored or computed with: bytes that are sums brought down are sums first.
   int64_t lanes_for(const For& loop) const {
     int bytes = 1;
     const auto see = [&](const Type& t) { bytes = std::max(bytes, bytes_of(t.dtype)); };
@@ -178,6 +200,8 @@ class Vectorizer : public ScopedRewriter {
     });
     for_each_expr(loop.body, [&](const Expr& e) {
       if (e.as<Load>() && is_float(e.dtype())) see(e.type());
+      if (const auto* c = e.as<Cast>(); c && bytes_of(c->a.dtype()) > bytes_of(e.dtype()) && has_load(c->a))
+        see(c->a.type());
     });
     return std::max(1, target_.lanes(bytes));
   }

@@ -1,5 +1,6 @@
 // The analytic defaults over operators and boundary sizes: the machine agrees with the interpreted lowered
 // function bit for bit, and with the f64 oracle within its bound.
+#include <array>
 #include <sstream>
 
 #include "catch.h"
@@ -63,6 +64,39 @@ TEST_CASE("default schedules of matrix products at boundary sizes") {
                         target);
 }
 
+TEST_CASE("default schedules of products of bytes, and of 16 bits") {
+  const std::string scales = ", const f32[1]{0.02}, const u8[1]{3}, const i8";
+  const std::string result = ", const f32[1]{0.02}, const i8[1]{0}, const f32[1]{0.5}, const u8[1]{7}";
+  std::vector<std::string> specs = {
+      "QLinearMatMul(u8[14,16]" + scales + "[16,32]" + result + ")",
+      "QLinearConv(u8[1,8,9,9]" + scales + "[16,8,3,3]" + result + "; pads=[1,1,1,1])",
+      "ConvInteger(u8[1,8,9,9], const i8[16,8,3,3]; pads=[1,1,1,1])",
+      "ConvInteger(u8[2,3,11,9], const i8[20,3,3,3], const u8[1]{7}; strides=[2,2], pads=[1,1,1,1])",
+      "Conv(bf16[1,12,9,9], const bf16[20,12,3,3], const bf16[20]; pads=[1,1,1,1])",
+      "Conv(f16[1,12,9,9], const f16[20,12,3,3]; strides=[2,2])",
+      "Gemm(bf16[7,20], const bf16[33,20], const bf16[33]; transB=1)"};
+  for (const auto& [m, n, k] : std::vector<std::array<int, 3>>{{1, 16, 4},
+                                                               {14, 64, 64},
+                                                               {13, 1, 3},
+                                                               {5, 8, 9},
+                                                               {29, 33, 7},
+                                                               {3, 65, 18},
+                                                               {30, 13, 6},
+                                                               {2, 40, 1}}) {
+    const auto matrices = [&](const std::string& a, const std::string& b) {
+      return "(" + a + "[" + std::to_string(m) + "," + std::to_string(k) + "], " + b + "[" +
+             std::to_string(k) + "," + std::to_string(n) + "])";
+    };
+    for (const char* a : {"u8", "i8"})
+      for (const char* b : {"const i8", "u8"}) specs.push_back("MatMulInteger" + matrices(a, b));
+    for (const char* t : {"bf16", "f16"})
+      for (const char* weights : {"const ", ""})
+        specs.push_back("MatMul" + matrices(t, weights + std::string(t)));
+  }
+  for (const Target& target : targets())
+    for (const std::string& spec : specs) check_default(spec, target);
+}
+
 TEST_CASE("default schedules of operators") {
   for (const Target& target : targets())
     for (const char* spec :
@@ -76,6 +110,8 @@ TEST_CASE("default schedules of operators") {
           "MaxPool(f32[1,5,9,9]; kernel_shape=[3,3], pads=[1,1,1,1])",
           "AveragePool(f32[1,5,9,9]; kernel_shape=[2,2], strides=[2,2])",
           "GlobalAveragePool(f32[2,19,5,5])",
+          "ReduceSum(f32[18,65], const i64[1]{0})",
+          "ReduceSum(i32[18,33], const i64[1]{0})",
           "Softmax(f32[5,37]; axis=-1)",
           "Softmax(f32[51,37])",
           "Softmax(f32[3,20,9]; axis=1)",

@@ -59,6 +59,66 @@ void anchors(std::vector<CatalogEntry>& all) {
   }
 }
 
+// Bytes, and floats of 16 bits.
+void small_types(std::vector<CatalogEntry>& all) {
+  const auto bytes = [](DType t, Ints shape) {
+    Tensor out(t, std::move(shape));
+    for (int64_t i = 0; i < out.size(); ++i)
+      out.set_int(i, t == DType::u8 ? i * 89 % 256 : i * 89 % 256 - 128);
+    return out;
+  };
+  const auto halves = [](DType t, Ints shape) { return weights(std::move(shape)).cast(t); };
+  for (const DType t : {DType::bf16, DType::f16}) {
+    const std::string of = " of " + std::string(name_of(t));
+    all.push_back({"MatMul" + of, OpCase("MatMul").input(t, {3, 5}).constant(halves(t, {5, 4}))});
+    all.push_back({"Gemm" + of, OpCase("Gemm")
+                                    .input(t, {3, 5})
+                                    .constant(halves(t, {5, 4}))
+                                    .constant(halves(t, {4}))
+                                    .attr("beta", 2.0)});
+    all.push_back({"Conv" + of, OpCase("Conv")
+                                    .input(t, {1, 3, 6, 5})
+                                    .constant(halves(t, {4, 3, 3, 3}))
+                                    .constant(halves(t, {4}))
+                                    .attr("pads", Ints{1, 1, 1, 1})});
+  }
+  const DType u8 = DType::u8, i8 = DType::i8;
+  all.push_back({"MatMulInteger", OpCase("MatMulInteger").input(u8, {3, 5}).constant(bytes(i8, {5, 4}))});
+  all.push_back({"MatMulInteger zero points", OpCase("MatMulInteger")
+                                                  .input(i8, {2, 3, 5})
+                                                  .constant(bytes(u8, {5, 4}))
+                                                  .constant(bytes(i8, {2, 3, 1}))
+                                                  .constant(bytes(u8, {4}))});
+  all.push_back({"QLinearMatMul", OpCase("QLinearMatMul")
+                                      .input(u8, {3, 5})
+                                      .constant(scalar(0.02))
+                                      .constant(scalar(113, u8))
+                                      .constant(bytes(i8, {5, 4}))
+                                      .constant(weights({4}))
+                                      .constant(bytes(i8, {4}))
+                                      .constant(scalar(0.03))
+                                      .constant(scalar(118, u8))});
+  const auto image = [&](OpCase c) { return c.input(u8, {1, 3, 6, 5}); };
+  all.push_back({"ConvInteger", image(OpCase("ConvInteger"))
+                                    .constant(bytes(i8, {4, 3, 3, 3}))
+                                    .constant(scalar(7, u8))
+                                    .attr("pads", Ints{1, 1, 1, 1})});
+  all.push_back({"ConvInteger without zero points", image(OpCase("ConvInteger", 1, "nestor"))
+                                                        .constant(bytes(i8, {4, 3, 3, 3}))
+                                                        .constant(scalar(7, u8))
+                                                        .attr("pads", Ints{1, 0, 0, 1})});
+  all.push_back({"QLinearConv", image(OpCase("QLinearConv"))
+                                    .constant(scalar(0.02))
+                                    .constant(scalar(113, u8))
+                                    .constant(bytes(i8, {4, 3, 3, 3}))
+                                    .constant(weights({4}))
+                                    .constant(bytes(i8, {4}))
+                                    .constant(scalar(0.03))
+                                    .constant(scalar(-5, i8))
+                                    .constant(bytes(i8, {4}).cast(DType::i32))
+                                    .attr("pads", Ints{1, 1, 1, 1})});
+}
+
 void elementwise(std::vector<CatalogEntry>& all) {
   for (const char* op : {"Relu",       "LeakyRelu",   "ThresholdedRelu",
                          "Elu",        "Selu",        "Celu",
@@ -162,6 +222,7 @@ void shapes(std::vector<CatalogEntry>& all) {
 std::vector<CatalogEntry> catalog() {
   std::vector<CatalogEntry> all;
   anchors(all);
+  small_types(all);
   elementwise(all);
   windows_and_rows(all);
   shapes(all);
