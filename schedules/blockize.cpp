@@ -4,14 +4,13 @@
 //
 // Each iterator v of the inner block is taken apart at the loop: v = w*n + r, where n is what the loops
 // inside reach and w the index of the tile, the outer block's iterator of the same kind. That is only so
-// where the inner loops cover r without gaps and the loops outside move by n: a tile that overhangs would be
-// a block that half runs.
+// where the inner loops cover r without gaps and the loops outside move by n. The last tile may hang over:
+// what lies outside of the inner block's domain doesn't run there either.
 //
 // Requires
 //  1. from the loop down to the block there are only loops, of constant extents, and no other block;
-//  2. each iterator is a tile's index times its size, plus the loops inside, and the sizes divide the
-//  domains;
-//     a guard is about loops outside or about loops inside.
+//  2. each iterator is a tile's index times its size, plus the loops inside; a guard is about loops outside
+//  or about loops inside.
 #include <algorithm>
 
 #include "nestor/print.h"
@@ -116,11 +115,11 @@ PrimFunc run(StepContext& ctx) {
     if (!n) bad("isn't covered without gaps by the loops inside");
     const auto index = divided(s.outer, *n);
     const auto domain = as_int(i.extent);
-    if (!index || (*n > 1 && (!domain || *domain % *n)))
+    if (!index || (*n > 1 && !domain))
       bad("isn't the index of a tile of " + std::to_string(*n) + " in " + print(i.extent));
     const Var w = make_var(unique_name(i.var->name + "_o", taken));
     taken.insert(w->name);
-    outer.iters.push_back({w, i.kind, *n > 1 ? Expr(*domain / *n) : i.extent, *index});
+    outer.iters.push_back({w, i.kind, *n > 1 ? Expr(ceil_div(*domain, *n)) : i.extent, *index});
     if (guard) continue;
     i.binding = Expr(w) * Expr(*n) + to_expr(s.inner);
     kept.push_back(i);
@@ -133,18 +132,18 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive blockize_row() {
-  return {"blockize",
-          "T_o",
-          {{ArgKind::loop, "T.i"}},
-          {},
-          "The loops from one on, with the block in them, become a block of tiles that moves as one.",
-          {"from the loop down to the block there are only loops of constant extents",
-           "each iterator is a tile's index times its size plus the loops inside, the sizes divide, and no "
-           "guard is "
-           "about loops outside and inside"},
-          {examples::kMap, "i0 i1 = split Y.i [10, 10]\nO = blockize Y.i1\nparallel O.i0"},
-          run,
-          true};
+  return {
+      "blockize",
+      "T_o",
+      {{ArgKind::loop, "T.i"}},
+      {},
+      "The loops from one on, with the block in them, become a block of tiles that moves as one.",
+      {"from the loop down to the block there are only loops of constant extents",
+       "each iterator is a tile's index times its size plus the loops inside, and no guard is about loops "
+       "outside and inside"},
+      {examples::kMap, "i0 i1 = split Y.i [10, 10]\nO = blockize Y.i1\nparallel O.i0"},
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

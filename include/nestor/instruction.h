@@ -88,14 +88,21 @@ const InstructionLowering* lowering_for(const Instruction& instruction, const Ta
 std::string cuda_text_of(const std::string& callee);
 
 // The body of a block of tiles against an instruction: `indices` of each parameter's buffer, over the
-// iterators of the outer block and those of the instruction.
+// iterators of the outer block and those of the instruction. A tile may hang over the end: its instances are
+// those for which all of `guards` hold, conditions over the same iterators.
 struct InstructionMatch {
   struct Operand {
     Buffer buffer;
     std::vector<Expr> indices;
   };
+  struct Guard {
+    Expr condition;
+    std::vector<Var> about;  // the instruction's iterators in it
+    bool reduce = false;     // those are of a reduction: zeros in the factors' places add nothing
+  };
   std::vector<Operand> operands;  // per parameter of the meaning
-  std::string difference;         // the first one; empty where it matches
+  std::vector<Guard> guards;
+  std::string difference;  // the first one; empty where it matches
 };
 InstructionMatch match_instruction(const Block& outer, const Instruction& instruction);
 

@@ -47,7 +47,7 @@ std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
 }
 
 // Every reduction on its own with its epilogue, every other map on its own.
-void plan_tiles(Schedule& s, const Target& target) {
+void plan_tiles(Schedule& s, const Target& target, bool dots) {
   library::inline_producers(s);
   if (library::transformed_products(s, target)) return;
   std::vector<std::string> epilogues;
@@ -58,12 +58,20 @@ void plan_tiles(Schedule& s, const Target& target) {
     if (!epilogue.empty()) epilogues.push_back(epilogue);
     if (library::fold_once(s, b.name, epilogue, target) || library::fold_windows(s, b.name, epilogue, target))
       continue;
-    library::tile_reduction(s, b.name, epilogue, target);
+    library::tile_reduction(s, b.name, epilogue, target,
+                            dots ? library::find_dot(s.func(), b, target) : std::nullopt);
   }
   for (const BlockInfo& b : blocks)
     if (!b.reduction && find_block(s.func(), b.name) &&  // a padding may be gone
         std::find(epilogues.begin(), epilogues.end(), b.name) == epilogues.end())
       library::spread_map(s, b.name, target);
+}
+
+void plan_dots(Schedule& s, const Target& target) {
+  plan_tiles(s, target, true);
+}
+void plan_plain_tiles(Schedule& s, const Target& target) {
+  plan_tiles(s, target, false);
 }
 
 // Two products or more: their operands are read again and again, so rows are not all there is to them.
@@ -74,7 +82,7 @@ bool holds_products(const PrimFunc& f) {
 }
 
 void plan_products(Schedule& s, const Target& target) {
-  if (!library::join_products(s, target)) plan_tiles(s, target);
+  if (!library::join_products(s, target)) plan_dots(s, target);
 }
 
 void plan_rows(Schedule& s, const Target& target) {
@@ -107,10 +115,10 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   if (has_symbolic_or_empty_extent(f)) return {};
   int reductions = 0;
   for (const BlockInfo& b : blocks_of(f)) reductions += b.reduction;
-  const std::vector<Plan> plans = holds_products(f)
-                                      ? std::vector<Plan>{plan_products, plan_tiles, plan_rows, plan_safe}
-                                  : reductions > 1 ? std::vector<Plan>{plan_rows, plan_tiles, plan_safe}
-                                                   : std::vector<Plan>{plan_tiles, plan_rows, plan_safe};
+  const std::vector<Plan> plans =
+      holds_products(f) ? std::vector<Plan>{plan_products, plan_plain_tiles, plan_rows, plan_safe}
+      : reductions > 1  ? std::vector<Plan>{plan_rows, plan_dots, plan_plain_tiles, plan_safe}
+                        : std::vector<Plan>{plan_dots, plan_plain_tiles, plan_rows, plan_safe};
   for (const Plan plan : plans) {
     Schedule s(f);
     try {

@@ -6,6 +6,7 @@
 #include "nestor/schedule.h"
 #include "nestor/target.h"
 #include "schedules/library/analysis.h"
+#include "schedules/library/dot.h"
 #include "schedules/library/tile.h"
 
 namespace nestor::library {
@@ -14,8 +15,9 @@ namespace nestor::library {
 void inline_producers(Schedule& s);
 
 // A register tile for the reduction `block` with what follows it elementwise (`epilogue`, may be empty)
-// fused.
-void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+// fused; of the instruction `dot`, if one is given.
+void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target,
+                    const std::optional<Dot>& dot = {});
 
 // The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is
 // the whole extent.
@@ -26,6 +28,8 @@ struct TileWords {
   // Loops of the reduction that are cut, since an operand has what they walk in blocks of so many: channels
   // that don't fill whole blocks, with loops l0 and l1.
   std::map<std::string, int64_t> blocks;
+  std::string
+      group;  // the loop in such a block of which an instruction takes all steps at once; may be empty
 };
 
 // How wide and how high the tile is stands in the trace as a decision, so that a search can try its

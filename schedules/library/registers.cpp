@@ -13,9 +13,12 @@ namespace {
 
 using schedules::Place;
 
-// Loops that stay as they are must enclose every access: the buffer is then allocated inside of them.
+// Loops that stay as they are must enclose every access: the buffer is then allocated inside of them. Those
+// of an instruction are gone.
 bool constant_inside(const Place& p, const BlockAccess& access, const std::vector<Place>& users) {
-  for (const Stmt& l : p.loops()) {
+  for (const Stmt& l : p.path) {
+    if (const auto* outer = l.as<Block>(); outer && outer->annotations.count("tensorize")) break;
+    if (!l.as<For>()) continue;
     const For& loop = schedules::as_for(l);
     if (loop.kind == ForKind::unrolled || loop.kind == ForKind::vectorized || schedules::extent_of(l) == 1)
       continue;

@@ -164,13 +164,13 @@ int64_t lanes_of(const BlockInfo& b, const Target& target) {
   return std::max(1, target.lanes(bytes));
 }
 
-Tile choose_tile(const BlockInfo& b, const Target& target) {
+Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector) {
   Tile t;
   const int64_t lanes = lanes_of(b, target);
   double best = 0;
   std::string costs;
   for (const Iter* i : b.spatial()) {
-    if (i->loop.empty() || i->extent < 2) continue;
+    if (i->loop.empty() || i->extent < 2 || (vector && i != vector)) continue;
     const double cost = cost_of(b, *i, lanes);
     costs += fmt::format("{}along {} {:.0f}", costs.empty() ? "" : ", ", i->loop, cost);
     if (!t.vector || cost < best) {
@@ -180,7 +180,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target) {
   }
   if (!t.vector) return t;
   t.why_vector = fmt::format("in FMAs, a vector of {} results costs: {}", lanes, costs);
-  if (best > cost_without_lanes(b, lanes)) {
+  if (!vector && best > cost_without_lanes(b, lanes)) {
     t.vector = nullptr;
     return t;
   }

@@ -50,7 +50,7 @@ bool shares_an_operand(const BlockInfo& b, const Tile& t);
 // Lanes of the block's output type; 1 where the target has no vectors for it.
 int64_t lanes_of(const BlockInfo& b, const Target& target);
 
-// b is a reduction. The reasoning is at the top of tile.cpp.
-Tile choose_tile(const BlockInfo& b, const Target& target);
+// b is a reduction. The reasoning is at the top of tile.cpp. `vector`, if given, is what becomes lanes.
+Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector = nullptr);
 
 }  // namespace nestor::library

@@ -106,6 +106,7 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
     }
   for (const std::string& loop : w.reduced)
     if (const auto dim = dims.find(loop); dim != dims.end()) walked.push_back(dim->second);
+  if (const auto dim = dims.find(w.group); dim != dims.end()) lanes.push_back(dim->second);
   std::vector<std::string> map;
   for (const auto* part : {&outside, &tiles, &walked, &step, &lanes})
     map.insert(map.end(), part->begin(), part->end());
@@ -126,16 +127,20 @@ int dim_of(const BlockInfo& b, const Iter* i) {
   return -1;
 }
 
-// Lanes are next to each other in registers: their dimension goes last.
-void lanes_adjacent(Schedule& s, const Buffer& accumulator, int dim) {
-  const auto rank = static_cast<int>(declarations(s.func()).at(accumulator).shape.size());
-  if (dim < 0 || dim == rank - 1) return;
+// Lanes are next to each other in registers: their dimension goes last, in whole vectors where `vector` isn't
+// 1.
+void lanes_adjacent(Schedule& s, const Buffer& accumulator, int dim, int64_t vector) {
+  const std::vector<Expr> shape = declarations(s.func()).at(accumulator).shape;
+  const auto rank = static_cast<int>(shape.size());
+  const bool whole = dim < 0 || as_int(shape[static_cast<size_t>(dim)]).value_or(0) % vector == 0;
+  if (dim < 0 || (dim == rank - 1 && whole)) return;
   std::vector<std::string> names, order;
   for (int d = 0; d < rank; ++d) {
     names.push_back(fmt::format("d{}", d));
     if (d != dim) order.push_back(names.back());
   }
   order.push_back(fmt::format("d{}", dim));
+  if (!whole) order.back() += fmt::format("/{0}, d{1}%{0}", vector, dim);
   s(fmt::format("transform_layout {} ({}) -> ({})", accumulator->name, fmt::join(names, ", "),
                 fmt::join(order, ", ")));
 }
@@ -219,16 +224,22 @@ std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_
 
 }  // namespace
 
-void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue,
-                    const Target& target) {
+void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target,
+                    const std::optional<Dot>& dot) {
+  if (dot) lay_out_shared(s, block, *dot);
   const BlockInfo b = analyze(s.func(), block);
-  const Tile t = choose_tile(b, target);
-  std::vector<std::string> taps = skip_padding(s, block, t);
+  const Tile t = dot ? choose_tile(b, *dot, target) : choose_tile(b, target);
+  std::vector<std::string> taps = dot ? std::vector<std::string>{} : skip_padding(s, block, t);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.blocks = reduced_in_blocks(b);
+  if (dot) words.blocks[dot->reduced] = dot->group;
   const int64_t block_of_turned = lanes_of(b, target);
   if (t.turned && t.turned->extent > block_of_turned) words.blocks[t.turned->loop] = block_of_turned;
   words.reduced = reduction_order(b, taps, words.blocks);
+  if (dot) {
+    words.group = dot->reduced + "1";
+    std::erase(words.reduced, words.group);
+  }
   const std::string tap = t.taps ? t.taps->loop : "";
   if (t.taps) {  // innermost, also where constants are packed
     std::erase(words.reduced, tap);
@@ -250,7 +261,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
 
   const std::string writer = accumulate_locally(s, b, epilogue);
   const Buffer accumulator = analyze(s.func(), block).output;
-  lanes_adjacent(s, accumulator, dim_of(b, t.vector));
+  lanes_adjacent(s, accumulator, dim_of(b, t.vector), dot ? dot->lanes : 1);
   const BlockInfo e = analyze(s.func(), writer);
 
   const auto [outside, between] = outer_loops(b, t);
@@ -267,9 +278,16 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const auto [column_tiles, columns] = cut(t.column, words.columns, "peel, balanced");
   const auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
   const auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
+  std::string vectors, lane = lanes;  // an instruction's lanes are exactly a vector
+  if (dot && extent_of(s, block, lanes) != dot->lanes) {
+    vectors = lanes + "v";
+    lane = lanes + "l";
+    s(fmt::format("{} {} = split {}.{} [_, {}]", vectors, lane, block, lanes, dot->lanes));
+  }
   for (const auto& [loop, size] : words.blocks) {
-    s.because(t.turned ? fmt::format("blocks of {0} rows and {0} steps are turned in registers", size)
-                       : fmt::format("{} lies in blocks of {}, the last one not full", loop, size));
+    s.because(dot && loop == dot->reduced ? fmt::format("{} takes {} steps at once", dot->instruction, size)
+              : t.turned ? fmt::format("blocks of {0} rows and {0} steps are turned in registers", size)
+                         : fmt::format("{} lies in blocks of {}, the last one not full", loop, size));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));
   }
   std::vector<std::string> outer = outside, order;
@@ -277,7 +295,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (!l.empty()) outer.push_back(l);
   outer.insert(outer.end(), between.begin(), between.end());
   if (!row_tiles.empty()) outer.push_back(row_tiles);
-  for (const auto& more : {outer, words.reduced, std::vector<std::string>{rows, columns, tap, lanes}})
+  for (const auto& more :
+       {outer, words.reduced, std::vector<std::string>{rows, columns, tap, vectors, lane, words.group}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
   s.because(why_order(b, t, row_tiles));
@@ -299,7 +318,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   };
   if (t.vector) {
     s.because(t.why_vector);
-    s(fmt::format("vectorize {}.{}", block, lanes));
+    if (!dot) s(fmt::format("vectorize {}.{}", block, lanes));
     lanes_last(s, writer, written_by(t.vector));
     s(fmt::format("vectorize {}.{}", writer, written_by(t.vector)));
   }
@@ -309,7 +328,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
       s(fmt::format("unroll {}.{}", block, loop));
       s(fmt::format("unroll {}.{}", writer, written_by(iter)));
     }
+  if (!vectors.empty()) s(fmt::format("unroll {}.{}", block, vectors));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, words.reduced.front()));
+  if (dot) s(fmt::format("vectorize {}_init.{}", block, lane));
   if (t.turned) s(fmt::format("unroll {}.{}", block, words.reduced.back()));
   if (t.taps && std::find(taps.begin(), taps.end(), tap) == taps.end()) taps.push_back(tap);
   for (const std::string& l : taps) {
@@ -318,10 +339,17 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("unroll {}.{}", block, l));
   }
   if (!t.vector && !t.row) vectorize_reduction(s, block);
-  prefetch_windows(s, block, b, t, words.reduced, taps, target);
-  share_loops(s, block, outer, microseconds_of(b, target), target);
+  if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
+  const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
+  share_loops(s, block, outer, microseconds_of(b, target) / steps_at_once, target);
+  if (dot) {
+    s.because(t.why_vector);
+    s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));
+  }
   // Last, since a map's decisions may have the names of the tile's.
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
+  if (const std::string copy = dot ? dot->shared->name + "_packed" : ""; find_block(s.func(), copy))
+    spread_map(s, copy, target);
 }
 
 }  // namespace nestor::library

@@ -1,6 +1,6 @@
 // A machine instruction by the name of LLVM's intrinsic. What comes is as the instruction's description laid
 // it out, lane by lane; what the intrinsic takes are registers of perhaps other elements (four u8 are an
-// i32), so bits are only named anew, and an operand that is one element of the register is repeated in it.
+// i32), so bits are only named anew, and an operand that is narrower than the register is repeated in it.
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
@@ -39,12 +39,13 @@ llvm::Value* ExprEmitter::instruction(const Call& c, Type t) {
       continue;
     }
     llvm::Value* v = to_storage(emit(e), e.type());
-    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(wanted);
-    if (bits_of(v->getType()) == bits_of(wanted)) {
+    const uint64_t bits = bits_of(v->getType());
+    if (bits == bits_of(wanted)) {
       args.push_back(b_.CreateBitCast(v, wanted));
-    } else if (vector && bits_of(v->getType()) == bits_of(vector->getElementType())) {
+    } else if (wanted->isVectorTy() && bits_of(wanted) % bits == 0) {
+      llvm::Value* one = b_.CreateBitCast(v, b_.getIntNTy(static_cast<unsigned>(bits)));
       args.push_back(
-          b_.CreateVectorSplat(vector->getElementCount(), b_.CreateBitCast(v, vector->getElementType())));
+          b_.CreateBitCast(b_.CreateVectorSplat(static_cast<unsigned>(bits_of(wanted) / bits), one), wanted));
     } else {
       throw UserError("operand " + std::to_string(i + 1) + " of " + c.name + " has " +
                       std::to_string(bits_of(wanted)) + " bits, and gets " +

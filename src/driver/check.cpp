@@ -30,6 +30,13 @@ std::vector<Tensor> interpreted(const PrimFunc& f, std::vector<Tensor> args) {
   return out;
 }
 
+// What a machine instruction works on is in memory where its block's loops work on it one by one.
+PrimFunc without_registers(PrimFunc f) {
+  for (BufferDecl& d : f.allocs)
+    if (d.scope == Scope::local) d.scope = Scope::global;
+  return f;
+}
+
 // Lowered functions take flat, packed parameters. A machine instruction is what its block says.
 std::vector<Tensor> interpreted_lowered(const CompiledFunction& f, const std::vector<Tensor>& args,
                                         const Target& target) {
@@ -40,7 +47,7 @@ std::vector<Tensor> interpreted_lowered(const CompiledFunction& f, const std::ve
     flat.push_back(t.reshaped({t.size()}));
   }
   const PrimFunc plain = without_instructions(f.scheduled);
-  interpret(plain.body.same_as(f.scheduled.body) ? f.lowered : lower(plain, target), flat);
+  interpret(plain.body.same_as(f.scheduled.body) ? f.lowered : lower(without_registers(plain), target), flat);
   for (size_t i = 0; i < flat.size(); ++i)
     if (is_out(f.func, i)) out.push_back(flat[i].reshaped(args[i].shape()));
   return out;

@@ -174,7 +174,7 @@ Oracle make_oracle(const PrimFunc& func, const std::vector<Tensor>& inputs, cons
   for (const Param& p : f.params) outputs += p.role == Role::out;
   oracle.bounds.resize(outputs);
   for (size_t i = 0, next = outputs; bounded && i < outputs; ++i)
-    if (is_float(oracle.wanted[i].dtype())) oracle.bounds[i] = oracle.wanted[next++];
+    if (!is_bool(oracle.wanted[i].dtype())) oracle.bounds[i] = oracle.wanted[next++];
   oracle.wanted.resize(outputs);
   return oracle;
 }

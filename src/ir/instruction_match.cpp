@@ -36,7 +36,7 @@ class Matcher {
  public:
   Matcher(const Block& outer, const Instruction& instruction) : outer_(outer), instruction_(instruction) {}
 
-  std::vector<InstructionMatch::Operand> run() {
+  void run(InstructionMatch& m) {
     operands_.resize(instruction_.meaning.params.size());
     match_loops();
     match_iterators();
@@ -46,7 +46,9 @@ class Matcher {
       if (p != instruction_.out() && operands_[p].buffer == out)
         throw Differs{"the block reads " + out->name + " as " +
                       instruction_.meaning.params[p].decl.buffer->name + ", and writes it"};
-    return std::move(operands_);
+    check_guards();
+    m.operands = std::move(operands_);
+    m.guards = std::move(guards_);
   }
 
  private:
@@ -88,9 +90,10 @@ class Matcher {
       const Expr value = simplify(substitute(i.binding, to_instruction), facts);
       const Interval range = range_of(value, facts);
       const auto extent = as_int(i.extent);
-      if (!extent || range.lo < 0 || range.hi >= *extent)
+      if (!extent || range.lo < 0)
         throw Differs{"not all instances of the tile lie in the domain of " + i.var->name + " = " +
                       print(i.binding)};
+      if (range.hi >= *extent) guards_.push_back({lt(value, *extent), {}, i.kind == IterKind::reduce});
       iterators_[i.var] = value;
       for (const IterVar& want : instruction_.block().iters) {
         if (!uses_var(value, want.var)) continue;
@@ -98,6 +101,7 @@ class Matcher {
           throw Differs{"iterator " + i.var->name + " = " + print(i.binding) + " isn't " + want.var->name +
                         " of the instruction alone, or not of its kind"};
         used.push_back(want.var);
+        if (range.hi >= *extent) guards_.back().about.push_back(want.var);
       }
     }
     for (const IterVar& want : instruction_.block().iters)
@@ -120,6 +124,31 @@ class Matcher {
                     ", the block's statement isn't"};
     access(stored->buffer, stored->indices, store->buffer, store->indices);
     expr(stored->value, store->value);
+  }
+
+  // What hangs over the end of a reduction must add nothing: it is a sum of products of elements that are
+  // read there, and zeros take their places.
+  void check_guards() const {
+    const auto* u = instruction_.block().body.as<Update>();
+    for (const InstructionMatch::Guard& g : guards_) {
+      if (!g.reduce) continue;
+      const std::string where =
+          "the last tile hangs over the end, where " + print(g.condition) + " fails, and ";
+      if (!u || u->op != ReduceOp::add || !is_product(u->value))
+        throw Differs{where + "the instruction is no sum of products"};
+      for_each_expr(u->value, [&](const Expr& e) {
+        const auto* l = e.as<Load>();
+        for (const Var& v : g.about)
+          if (l && std::none_of(l->indices.begin(), l->indices.end(),
+                                [&](const Expr& i) { return uses_var(i, v); }))
+            throw Differs{where + l->buffer->name + " of the instruction isn't read at " + v->name};
+      });
+    }
+  }
+  static bool is_product(const Expr& e) {
+    if (const auto* c = e.as<Cast>()) return is_product(c->a);
+    const auto* b = e.as<Binary>();
+    return e.as<Load>() || (b && b->op == BinaryOp::mul && is_product(b->a) && is_product(b->b));
   }
 
   void access(const Buffer& param, const std::vector<Expr>& wanted, const Buffer& b,
@@ -200,6 +229,7 @@ class Matcher {
   std::unordered_map<Var, Var> iterator_of_;  // loops of the block to the instruction's iterators
   VarMap iterators_;                          // the inner block's
   std::vector<InstructionMatch::Operand> operands_;
+  std::vector<InstructionMatch::Guard> guards_;
 };
 
 }  // namespace
@@ -207,7 +237,7 @@ class Matcher {
 InstructionMatch match_instruction(const Block& outer, const Instruction& instruction) {
   InstructionMatch m;
   try {
-    m.operands = Matcher(outer, instruction).run();
+    Matcher(outer, instruction).run(m);
   } catch (const Differs& d) {
     m.difference = d.why;
   }

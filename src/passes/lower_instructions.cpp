@@ -4,9 +4,16 @@
 // other code: where the tile lies dense in memory, a register is one load, and where the result is a `local`
 // buffer, none.
 //
+// A tile that hangs over the end reads no element there that isn't: places of a layout's padding, or zeros.
+// Its result is written where there are elements, or whole into registers, which nobody looks at there.
+//
 // An instruction without a lowering is an expansion: the block's loops get the kinds that the description
 // wrote.
+#include <algorithm>
+
 #include "nestor/instruction.h"
+#include "nestor/layout.h"
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 #include "src/passes/refuse.h"
@@ -32,8 +39,16 @@ Stmt with_kinds(const Stmt& s, const std::vector<Stmt>& loops, size_t i) {
 
 class Call {
  public:
-  Call(const Instruction& i, const InstructionLowering& l, const InstructionMatch& m, const Target& target)
-      : i_(i), l_(l), m_(m), cuda_(target.kind == TargetKind::cuda), thread_(make_var(i.name + "_lane")) {
+  // `facts`: the ranges of the outer block's iterators.
+  Call(const PrimFunc& f, const Instruction& i, const InstructionLowering& l, const InstructionMatch& m,
+       const Facts& facts, const Target& target)
+      : f_(f),
+        i_(i),
+        l_(l),
+        m_(m),
+        facts_(facts),
+        cuda_(target.kind == TargetKind::cuda),
+        thread_(make_var(i.name + "_lane")) {
     for (const Fragment& f : l.fragments) {
       const BufferDecl& tile = i.meaning.params[f.param].decl;
       const Type t = tile.buffer->type;
@@ -76,10 +91,54 @@ class Call {
     std::vector<Expr> place;
     for (const Expr& e : m_.operands[f.param].indices) place.push_back(substitute(e, of_iterators));
     const Buffer &tile = m_.operands[f.param].buffer, &reg = registers_[f.param].buffer;
-    Stmt s = in ? make::store(reg, {at}, make::load(tile, place))
-                : make::store(tile, place, make::load(reg, {at}));
+    Facts facts = facts_;
+    facts.set(r, {0, f.places - 1});
+    const Expr inside = guard(f.param, of_iterators, place, facts);
+    Expr value = in ? make::load(tile, place) : make::load(reg, {at});
+    if (in && inside) value = make::select(inside, value, make::imm(0, value.type()));
+    Stmt s = in ? make::store(reg, {at}, value) : make::store(tile, place, value);
+    if (!in && inside) s = make::if_then(inside, s);
     if (f.places == 1) return s;
-    return make::loop(r, f.places, std::move(s), cuda_ ? ForKind::unrolled : ForKind::vectorized);
+    Annotations annotations;
+    if (!in && !m_.guards.empty())
+      annotations["whole"] = int64_t{1};  // as other accesses of these registers must be
+    return make::loop(r, f.places, std::move(s), cuda_ ? ForKind::unrolled : ForKind::vectorized,
+                      ThreadTag::none, annotations);
+  }
+
+  // Under what condition an element of the tile may be touched; null: always.
+  Expr guard(size_t param, const VarMap& of_iterators, const std::vector<Expr>& place,
+             const Facts& facts) const {
+    const Buffer& tile = m_.operands[param].buffer;
+    const BufferDecl decl = declarations(f_).at(tile);
+    const bool registers = param == i_.out() && decl.scope == Scope::local;
+    const Param* p = find_param(f_, tile);
+    const bool zeros = p && p->role == Role::constant && decl.layout && decl.layout->pad == 0;
+    const auto indices = tile_indices(param);
+    Expr out;
+    for (const InstructionMatch::Guard& g : m_.guards) {
+      const bool moves = std::any_of(indices.begin(), indices.end(), [&](const auto& i) {
+        return std::find(g.about.begin(), g.about.end(), i.first) != g.about.end();
+      });
+      if (!moves || registers) continue;
+      if (param != i_.out() && (!g.reduce || zeros) && in_padding(decl, place, facts)) continue;
+      const Expr condition = substitute(g.condition, of_iterators);
+      out = out ? logical_and(out, condition) : condition;
+    }
+    return out;
+  }
+
+  // Whether all these places, in the shape or not, lie in what the layout makes of it.
+  static bool in_padding(const BufferDecl& d, const std::vector<Expr>& place, const Facts& facts) {
+    if (!d.layout) return false;
+    VarMap at;
+    for (size_t k = 0; k < place.size(); ++k) at[d.layout->vars[k]] = place[k];
+    const std::vector<int64_t> shape = physical_shape(d);
+    for (size_t k = 0; k < shape.size(); ++k) {
+      const Interval range = range_of(simplify(substitute(d.layout->exprs[k], at), facts), facts);
+      if (range.lo < 0 || range.hi >= shape[k]) return false;
+    }
+    return true;
   }
 
   // Which dimension of a parameter an iterator of the meaning is.
@@ -121,17 +180,20 @@ class Call {
     return n == 1 ? Expr(0) : make::ramp(Expr(0), Expr(1), static_cast<int>(n));
   }
 
+  const PrimFunc& f_;
   const Instruction& i_;
   const InstructionLowering& l_;
   const InstructionMatch& m_;
+  const Facts& facts_;
   bool cuda_;
   Var thread_;
   std::vector<BufferDecl> registers_;
 };
 
 struct Lowering : Rewriter {
+  const PrimFunc& func;
   const Target& target;
-  explicit Lowering(const Target& t) : target(t) {}
+  Lowering(const PrimFunc& f, const Target& t) : func(f), target(t) {}
   Stmt stmt(const Stmt& s) override {
     const Stmt out = children(s);
     const auto* block = out.as<Block>();
@@ -145,9 +207,12 @@ struct Lowering : Rewriter {
                  "`, but no longer is: " + match.difference,
              "leave the loops inside of a tensorized block as they are");
     const InstructionLowering* lowering = lowering_for(i, target);
+    Facts facts;
+    for (const IterVar& v : block->iters)
+      if (const auto extent = as_int(v.extent)) facts.set(v.var, {0, *extent - 1});
     Block lowered = *block;
-    lowered.body =
-        lowering ? Call(i, *lowering, match, target).emit() : with_kinds(block->body, i.loops(), 0);
+    lowered.body = lowering ? Call(func, i, *lowering, match, facts, target).emit()
+                            : with_kinds(block->body, i.loops(), 0);
     return make::block(std::move(lowered));
   }
 };
@@ -156,7 +221,7 @@ struct Lowering : Rewriter {
 
 PrimFunc lower_instructions(const PrimFunc& f, const Target& target) {
   PrimFunc out = f;
-  out.body = Lowering(target).stmt(f.body);
+  out.body = Lowering(f, target).stmt(f.body);
   return out;
 }
 

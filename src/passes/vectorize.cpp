@@ -5,7 +5,9 @@
 // statement, so that a register tile of 14 rows by 32 columns is 28 statements inside its k loop; many pieces
 // become a loop over vectors. Inside, conditions that depend on the lane turn into masks, all others stay
 // branches.
+#include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
 
 #include "nestor/error.h"
@@ -36,7 +38,8 @@ class Piece : public ScopedRewriter {
         count_(count),
         widener_(lane_, lanes, this->facts(), sizes) {
     set_facts(facts);
-    set_range(lane_, {0, count - 1});
+    // Of one lane alone the number isn't put into indices: what stands there stays a vector.
+    set_range(lane_, {0, count == 1 && lanes > 1 ? 1 : count - 1});
     in_lane_ = this->facts();
     start_ = std::move(start);
     if (count < lanes) mask_ = lt(make::ramp(0, 1, lanes), make::broadcast(count, lanes));
@@ -167,7 +170,8 @@ class Piece : public ScopedRewriter {
 
 class Vectorizer : public ScopedRewriter {
  public:
-  Vectorizer(const Target& target, BufferSizes sizes) : target_(target), sizes_(std::move(sizes)) {}
+  Vectorizer(const Target& target, BufferSizes sizes, std::set<Buffer> whole)
+      : target_(target), sizes_(std::move(sizes)), whole_(std::move(whole)) {}
 
   Stmt stmt(const Stmt& s) override {
     if (const auto* a = s.as<Alloc>()) sizes_[a->decl.buffer] = a->decl.shape[0];
@@ -207,11 +211,13 @@ class Vectorizer : public ScopedRewriter {
   }
 
   Stmt piece(const Stmt& body, const For& loop, Expr start, int64_t lanes, int64_t count) {
-    if (count == 1) return simplify(substitute(body, VarMap{{loop.var, start}}), facts());
+    if (lanes == 1) return simplify(substitute(body, VarMap{{loop.var, start}}), facts());
     return Piece(facts(), sizes_, loop.var, std::move(start), static_cast<int>(lanes), count).run(body);
   }
   Stmt rest_piece(const Stmt& body, const For& loop, int64_t start, int64_t lanes, int64_t rest) {
-    const bool narrow = std::has_single_bit(static_cast<uint64_t>(rest));
+    const bool narrow =
+        std::has_single_bit(static_cast<uint64_t>(rest)) &&
+        std::none_of(whole_.begin(), whole_.end(), [&](const Buffer& b) { return uses_buffer(body, b); });
     return piece(body, loop, start, narrow ? rest : lanes, rest);
   }
 
@@ -241,6 +247,7 @@ class Vectorizer : public ScopedRewriter {
 
   const Target& target_;
   BufferSizes sizes_;
+  std::set<Buffer> whole_;  // registers that are used in whole vectors
 };
 
 }  // namespace
@@ -249,8 +256,17 @@ PrimFunc vectorize(const PrimFunc& f, const Target& target) {
   BufferSizes sizes;
   for (const Param& p : f.params) sizes[p.decl.buffer] = p.decl.shape[0];
   for (const BufferDecl& d : f.allocs) sizes[d.buffer] = d.shape[0];
+  // What an instruction takes and gives, even where its tile hangs over the end.
+  std::set<Buffer> whole;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (!loop || !loop->annotations.count("whole")) return;
+    for_each_stmt(loop->body, [&](const Stmt& inner) {
+      if (const auto* st = inner.as<Store>()) whole.insert(st->buffer);
+    });
+  });
   PrimFunc out = f;
-  out.body = Vectorizer(target, std::move(sizes)).stmt(f.body);
+  out.body = Vectorizer(target, std::move(sizes), std::move(whole)).stmt(f.body);
   return out;
 }
 

@@ -16,8 +16,9 @@ bool same_value(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
+// Integers are compared exactly where nothing is `bounded`.
 template <class Allowed>
-Comparison compare_by(const Tensor& got, const Tensor& want, Allowed&& allowed_at) {
+Comparison compare_by(const Tensor& got, const Tensor& want, bool bounded, Allowed&& allowed_at) {
   if (got.shape() != want.shape())
     throw UserError("can't compare " + to_string(got.dtype(), got.shape()) + " with " +
                     to_string(want.dtype(), want.shape()));
@@ -27,7 +28,7 @@ Comparison compare_by(const Tensor& got, const Tensor& want, Allowed&& allowed_a
   double worst_excess = -1;
   for (int64_t i = 0; i < got.size(); ++i) {
     const double g = got.get(i), w = want.get(i);
-    const double allowed = exact ? 0 : allowed_at(i, w);
+    const double allowed = exact && !bounded ? 0 : allowed_at(i, w);
     const double difference = std::fabs(g - w);
     const bool equal = exact && !is_float(want.dtype()) ? got.get_int(i) == want.get_int(i)
                                                         : same_value(g, round_to(got.dtype(), w));
@@ -63,13 +64,13 @@ std::string index_of(int64_t flat, const std::vector<int64_t>& shape) {
 }  // namespace
 
 Comparison compare(const Tensor& got, const Tensor& want, const Tolerance& t) {
-  return compare_by(got, want, [&](int64_t, double w) { return t.atol + t.rtol * std::fabs(w); });
+  return compare_by(got, want, false, [&](int64_t, double w) { return t.atol + t.rtol * std::fabs(w); });
 }
 
 Comparison compare(const Tensor& got, const Tensor& want, const Tensor& bound, double factor) {
   NESTOR_CHECK(bound.size() == want.size())
       << "a bound of " << bound.size() << " elements for " << want.size();
-  return compare_by(got, want, [&](int64_t i, double) { return bound.get(i) * factor + 1e-38; });
+  return compare_by(got, want, true, [&](int64_t i, double) { return bound.get(i) * factor + 1e-38; });
 }
 
 std::string describe(const Comparison& c, const std::string& name, const Tensor& want) {

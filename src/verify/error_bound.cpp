@@ -35,6 +35,9 @@ class BoundBuilder {
       const Buffer original = p.decl.buffer;
       p.decl = declare(p.decl);
       p.decl.layout.reset();
+      const DType type = original->type.dtype;
+      if (p.role == Role::out && !is_float(type) && !is_bool(type))  // perhaps rounded from a float
+        x_.errors[original] = make_buffer(original->name + "_err", kF64);
       if (p.role != Role::out || !x_.errors.count(original)) continue;
       bounds.push_back({Role::out, {x_.errors.at(original), p.decl.shape, p.decl.scope, std::nullopt}});
     }
@@ -75,7 +78,14 @@ class BoundBuilder {
     std::vector<Expr> at = x_.indices(s.indices, lets);
     const Pair p = x_.eval(s.value, lets);
     auto value = x_.values.find(s.buffer);
-    if (value == x_.values.end()) return with_lets(lets, make::store(s.buffer, at, p.value));
+    if (value == x_.values.end()) {
+      const Stmt itself = make::store(s.buffer, at, p.value);
+      const auto error = x_.errors.find(s.buffer);
+      if (error != x_.errors.end())
+        return with_lets(lets, make::seq({make::store(error->second, at, or_zero(p.err)), itself}));
+      if (p.err) throw Unbounded{"a rounded value kept as " + std::string(name_of(s.buffer->type.dtype))};
+      return with_lets(lets, itself);
+    }
     Expr err = p.err;
     if (start_terms_ > 0)
       err = plus(err, f64(start_terms_ * unit_roundoff(s.buffer->type.dtype)) * abs_of(p.value));
@@ -88,7 +98,10 @@ class BoundBuilder {
     std::vector<Expr> at = x_.indices(up.indices, lets);
     const Pair p = x_.eval(up.value, lets);
     auto found = x_.values.find(up.buffer);
-    if (found == x_.values.end()) return with_lets(lets, make::update(up.op, up.buffer, at, p.value));
+    if (found == x_.values.end()) {
+      if (p.err) throw Unbounded{"a sum of integers that were rounded"};
+      return with_lets(lets, make::update(up.op, up.buffer, at, p.value));
+    }
     const Buffer& value = found->second;
     const Buffer& error = x_.errors.at(up.buffer);
     const double u = unit_roundoff(up.buffer->type.dtype);

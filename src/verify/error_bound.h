@@ -15,8 +15,8 @@ struct Unbounded {
   std::string why;
 };
 
-// Of a float: its f64 value and the bound, both cheap to repeat; a null bound means exact. Of an integer or
-// bool: the value only, exact.
+// Of a float: its f64 value and the bound, both cheap to repeat; a null bound means exact. Of an integer:
+// itself, with a bound where it was rounded from a float; of a bool: the value only.
 struct Pair {
   Expr value, err;
 };
@@ -40,7 +40,12 @@ class Expressions {
   BufferMap values, errors;
 
   Pair eval(const Expr& e, Lets& lets);
-  Expr exact(const Expr& e, Lets& lets) { return eval(e, lets).value; }
+  Expr exact(const Expr& e, Lets& lets) {
+    const Pair p = eval(e, lets);
+    if (p.err && !is_float(e.dtype()))
+      throw Unbounded{"an integer that was rounded, as an index or a choice"};
+    return p.value;
+  }
   std::vector<Expr> indices(const std::vector<Expr>& in, Lets& lets);
 
  private:

@@ -118,7 +118,10 @@ Pair Expressions::binary(const Expr& e, const Binary& b, Lets& lets) {
   }
   const Pair x = eval(b.a, lets), y = eval(b.b, lets);
   const Expr value = make::binary(b.op, x.value, y.value);
-  if (!is_float(b.a.dtype())) return {value, {}};
+  if (!is_float(b.a.dtype())) {
+    if (x.err || y.err) throw Unbounded{"arithmetic on integers that were rounded"};
+    return {value, {}};
+  }
   if (!is_float(e.dtype())) {
     if (x.err || y.err) throw Unbounded{"a comparison of rounded values outside of a select"};
     return {value, {}};
@@ -128,8 +131,14 @@ Pair Expressions::binary(const Expr& e, const Binary& b, Lets& lets) {
   const Expr carried = plus(x.err, y.err);
   switch (b.op) {
     case BinaryOp::add:
-    case BinaryOp::sub:
-      return {value, plus(carried, u * plus(ax + ay, carried))};
+    case BinaryOp::sub: {
+      // Whole numbers that the type has digits for: what was rounded to one and moved is still one.
+      const auto whole = [](const Expr& v) { return eq(make::call(Intrinsic::floor, {v}), v); };
+      Expr exactly = logical_and(logical_and(whole(x.value), whole(y.value)),
+                                 le(ax + ay, f64(0.5 / unit_roundoff(e.dtype()))));
+      if (carried) exactly = logical_and(exactly, eq(carried, f64(0)));
+      return {value, plus(carried, make::select(exactly, f64(0), u * plus(ax + ay, carried)))};
+    }
     case BinaryOp::mul:
       return {value,
               plus(plus(times(ax, y.err), times(ay, x.err)), plus(times(x.err, y.err), u * (ax * ay)))};
@@ -195,6 +204,10 @@ Pair Expressions::select(const Select& s, Lets& lets) {
   const Expr value = make::select(cond, side(s.a, false), side(s.b, false));
   if (!is_float(s.a.dtype())) {
     if (uncertain(s.cond, lets)) throw Unbounded{"an integer chosen by a comparison of rounded values"};
+    for (const Expr& choice : {s.a, s.b}) {
+      Lets inner;
+      exact(choice, inner);
+    }
     return {value, {}};
   }
   Expr err = make::select(cond, side(s.a, true), side(s.b, true));
@@ -208,8 +221,9 @@ Pair Expressions::select(const Select& s, Lets& lets) {
 Pair Expressions::cast(const Expr& e, const Cast& c, Lets& lets) {
   const Pair a = eval(c.a, lets);
   if (!is_float(e.dtype())) {
-    if (a.err) throw Unbounded{"a rounded value cast to " + std::string(name_of(e.dtype()))};
-    return {make::cast(e.type(), a.value), {}};
+    if (a.err && is_bool(e.dtype())) throw Unbounded{"a rounded value cast to bool"};
+    // Between two numbers that far apart lie no more integers than that, rounded up.
+    return {make::cast(e.type(), a.value), a.err ? make::call(Intrinsic::ceil, {a.err}) : Expr()};
   }
   const Expr value = make::cast(kF64, a.value);
   const bool widens = is_float(c.a.dtype()) && unit_roundoff(e.dtype()) <= unit_roundoff(c.a.dtype());
@@ -228,7 +242,11 @@ Pair Expressions::call(const Expr& e, const Call& c, Lets& lets) {
   if (c.fn == Intrinsic::is_nan) return {make::call(c.fn, values), {}};
   if (c.fn == Intrinsic::bitcast) throw Unbounded{"bitcast"};
   if (c.fn == Intrinsic::instruction) throw Unbounded{c.name};
-  if (!is_float(e.dtype())) return {make::call(c.fn, values), {}};
+  if (!is_float(e.dtype())) {
+    for (const Pair& a : args)
+      if (a.err) throw Unbounded{"arithmetic on integers that were rounded"};
+    return {make::call(c.fn, values), {}};
+  }
   const Expr value = name(lets, make::call(c.fn, values), "v");
   const Expr& x = args[0].value;
   const Expr& err = args[0].err;

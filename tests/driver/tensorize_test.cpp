@@ -160,6 +160,51 @@ TEST_CASE("sizes that don't divide are padded, then tensorized") {
   CHECK(count(r.assembly, "vpdpbusd") == 1);
 }
 
+TEST_CASE("a last tile that hangs over reads and writes nothing outside") {
+  if (!has("vpdpbusd")) return;
+  for (const char* step : {"transform_layout B (k, j) -> (k/4, j/16, j%16, k%4)\n", ""})  // padded, or not
+    for (const auto& [j, k] : {std::pair{"20", "10"}, {"33", "5"}, {"24", "7"}, {"13", "8"}}) {
+      std::string text = kBytes;
+      for (const auto& [from, to] : {std::pair{"[64,64], const", "[5,K], const"},
+                                     {"i8[64,64]", "i8[K,J]"},
+                                     {"i32[64,64]", "i32[5,J]"},
+                                     {"i in 64, j in 64, k in 64", "i in 5, j in J, k in K"},
+                                     {"S 64 = i", "S 5 = i"},
+                                     {"S 64 = j", "S J = j"},
+                                     {"R 64 = k", "R K = k"}})
+        text.replace(text.find(from), std::string(from).size(), to);
+      text = std::regex_replace(std::regex_replace(text, std::regex("\\bJ\\b"), j), std::regex("\\bK\\b"), k);
+      const Run r = run(text, step + std::string(R"(j0 j1 = split T.j [_, 16]
+    k0 k1 = split T.k [_, 4] tail=peel
+    reorder T (j0 k0 i j1 k1)
+    decompose_reduction T.k0
+    tensorize T.j1 vpdpbusd)"));
+      INFO(text << r.lowered);
+      CHECK(r.difference == "");
+      CHECK(count(r.assembly, "vpdpbusd") >= 1);
+    }
+}
+
+TEST_CASE("what hangs over the end of a reduction must add nothing") {
+  PrimFunc f = parse_func(R"(func mm(in A: f32[12,18], in B: f32[18,32], out T: f32[12,32]) {
+  for i in 12, j in 32, k in 18 {
+    block T(vi: S 12 = i, vj: S 32 = j, vk: R 18 = k) {
+      init { T[vi,vj] = 0.0f32 }
+      T[vi,vj] += A[vi,vk] + B[vk,vj]
+    }
+  }
+}
+)");
+  f = apply(f, parse_trace(R"(
+    j0 j1 = split T.j [_, 8]
+    k0 k1 = split T.k [_, 4]
+    reorder T (i j0 k0 j1 k1)
+    decompose_reduction T.k0)"));
+  CHECK_THROWS_WITH(apply(f, parse_trace("tensorize T.j1 sums4 " + kOwn)),
+                    Catch::Contains("the last tile hangs over the end") &&
+                        Catch::Contains("the instruction is no sum of products"));
+}
+
 TEST_CASE("an outer product of f32 by rows") {
   if (!has("fma_row16")) return;
   const Run r = run(kFloats, R"(
