@@ -62,6 +62,15 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
 // Does without padded copies of what the tile of `block` reads. Gives the loops over taps to unroll.
 std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t);
 
+// The rows of the tile by blocks that stay in the second-level cache while all tiles of columns pass; see
+// row_blocks.cpp. `between` are the loops that stand between those over columns and over rows.
+struct RowBlocks {
+  int64_t size = 0;  // tiles of rows in a block; 0: no blocks
+  std::string why;
+};
+RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector<std::string>& between,
+                            const Target& target);
+
 // Asks ahead for windows of an input that leave the cache before they come back. `reduced` are the loops of
 // the reduction of `block`, `taps` those of them that are unrolled; `b` is the block as it was when t was
 // chosen.

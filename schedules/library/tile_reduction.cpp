@@ -264,7 +264,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   lanes_adjacent(s, accumulator, dim_of(b, t.vector), dot ? dot->lanes : 1);
   const BlockInfo e = analyze(s.func(), writer);
 
-  const auto [outside, between] = outer_loops(b, t);
+  auto [outside, between] = outer_loops(b, t);
+  const RowBlocks row_blocks = choose_row_blocks(b, t, between, target);
   // Cuts an iterator into tiles: gives the loop over tiles, if there are several, and the loop inside a tile.
   const auto cut = [&](const Iter* i, const std::string& size,
                        const char* tails) -> std::pair<std::string, std::string> {
@@ -277,7 +278,13 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   };
   const auto [column_tiles, columns] = cut(t.column, words.columns, "peel, balanced");
   const auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
-  const auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
+  auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
+  if (row_blocks.size > 0) {
+    s.because(row_blocks.why);
+    s(fmt::format("{0}b {0}t = split {1}.{2} [_, {3}]", t.row->loop, block, row_tiles, row_blocks.size));
+    outside.push_back(t.row->loop + "b");
+    row_tiles = t.row->loop + "t";
+  }
   std::string vectors, lane = lanes;  // an instruction's lanes are exactly a vector
   if (dot && extent_of(s, block, lanes) != dot->lanes) {
     vectors = lanes + "v";

@@ -34,10 +34,25 @@ struct Kind {
   // shifted about.
   bool product = false;
   bool strided = false;  // along the image, so that lanes there would be gathered
+  // Two groups of channels share a block of lanes, and a stride leaves little that neighbouring windows
+  // share: for each product and a half, an element of either group is broadcast and both are blended, which
+  // takes as long again. Along the image lanes are all of one group.
+  bool blends = false;
   double least() const { return product && !strided ? 0.75 : 0.5; }
 };
 
-Kind kind_of(const PrimFunc& f) {
+// An index that moves with the quotient of a variable.
+bool divides(const Expr& index, const Var& v, int64_t by) {
+  bool found = false;
+  for_each_expr(index, [&](const Expr& e) {
+    const auto* b = e.as<Binary>();
+    const auto* r = b && b->op == BinaryOp::div ? b->a.as<VarRef>() : nullptr;
+    found |= r && r->var == v && as_int(b->b) == by;
+  });
+  return found;
+}
+
+Kind kind_of(const PrimFunc& f, int64_t lanes) {
   Kind kind;
   for (const Nest& nest : read_nests(f).value_or(std::vector<Nest>())) {
     const std::vector<IterVar>& iters = nest.block.iters;
@@ -57,11 +72,16 @@ Kind kind_of(const PrimFunc& f) {
                                                 [&](const Expr& e) { return uses_var(e, channel->var); });
       kind.product |= !moves;
       const auto last = as_affine(a.indices->back());
-      kind.strided |= !moves && pixel && last && coefficient(*last, pixel->var) > 1;
+      const bool strided = pixel && last && coefficient(*last, pixel->var) > 1;
+      kind.strided |= !moves && strided;
+      for (const Expr& e : *a.indices)
+        kind.blends |= strided && channel && divides(e, channel->var, lanes / 2);
     }
   }
   return kind;
 }
+
+constexpr double kFilledByImage = 0.75;  // of the lanes, at least, for those along a row of the image
 
 bool worth_blocks(int64_t channels, int64_t lanes, double least) {
   const int64_t padded = ceil_div(channels, lanes) * lanes;
@@ -79,7 +99,7 @@ bool works_by_channels(const Graph& g, const KernelCall& call) {
 // it shall make blocks of.
 std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::vector<PrimFunc>& funcs,
                                 int64_t lanes) {
-  std::set<ValueId> out;
+  std::set<ValueId> out, row_major;
   std::map<ValueId, double> least;
   const auto want = [&](ValueId v) {
     const TensorType& t = value_of(g, v).type;
@@ -91,7 +111,12 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
   };
   for (size_t c = 0; c < funcs.size(); ++c) {
     const KernelCall& call = p.calls[c];
-    const Kind kind = kind_of(funcs[c]);
+    const Kind kind = kind_of(funcs[c], lanes);
+    if (const TensorType& made = value_of(g, call.args.back()).type;
+        kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) {
+      row_major.insert(call.args.begin(), call.args.end());
+      continue;
+    }
     bool made = false;
     for (size_t i = 0; i < call.args.size(); ++i)
       if (funcs[c].params[i].role == Role::out) {
@@ -101,6 +126,7 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     for (const ValueId v : call.args)
       if (works_by_channels(g, call) && (made || !kind.product)) want(v);
   }
+  for (const ValueId v : row_major) out.erase(v);
   return out;
 }
 

@@ -5,6 +5,7 @@
 // a dimension that is indexed by o/k*m + c is split by m.
 #include "src/graph/split_groups.h"
 
+#include <algorithm>
 #include <map>
 
 #include "nestor/simplify.h"
@@ -62,7 +63,12 @@ class GroupSplitter {
     return false;
   }
 
+  // Of a reduction: in a map, tiles of an image that are numbered through come apart likewise (Winograd's),
+  // and nothing is shared.
   void find_groups(size_t n) {
+    if (std::none_of(iters(n).begin(), iters(n).end(),
+                     [](const IterVar& i) { return i.kind == IterKind::reduce; }))
+      return;
     for (const NestAccess& a : uses_[n].accesses)
       for (const Expr& index : *a.indices)
         for_each_expr(index, [&](const Expr& e) {

@@ -186,6 +186,26 @@ TEST_CASE("windows that leave the cache before they come back are asked for ahea
   CHECK_FALSE(asks("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"));  // a small input
 }
 
+TEST_CASE("rows go by blocks that stay in the cache while all tiles of columns pass") {
+  const auto check = [](const std::string& spec, const std::string& loop, int64_t l2, bool blocks) {
+    INFO(spec << " with " << l2 << " bytes of cache");
+    CompileOptions options;
+    options.target = parse_target("x86-64-v3");
+    options.target.l2_bytes = l2;
+    options.exact_conv = true;
+    options.blocked_io = true;
+    options.schedules = default_schedules();
+    const CompiledFunction f = std::move(compile_model(spec, options).funcs.at(0));
+    CHECK((print(f.scheduled).find(" " + loop + " in ") != std::string::npos) == blocks);
+    CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+    for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) CHECK(c.comparison.ok());
+  };
+  check("Conv(f32[1,35,41,41], const f32[70,35,1,1])", "yxt", 128 << 10, true);
+  check("Conv(f32[1,35,41,41], const f32[70,35,1,1])", "yxt", 8 << 20, false);
+  check("Conv(f32[2,64,23,41], const f32[96,64,1,1], const f32[96])", "yxt", 128 << 10, true);
+  check("MatMul(f32[700,70], const f32[70,150])", "it", 128 << 10, false);  // rows that lie dense
+}
+
 TEST_CASE("no operand is copied only to fill the last vector of another") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");

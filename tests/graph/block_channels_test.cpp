@@ -298,3 +298,23 @@ TEST_CASE("a softmax over channels takes blocks as they come; matrices have none
   check_close(run(g, p, in), run_unfused(g, in), 1e-6);
   CHECK(blocked_names(g, p) == std::vector<std::string>{"c"});
 }
+
+TEST_CASE("two groups to a block of lanes: row major where a stride leaves nothing to share") {
+  const auto blocked = [](const std::string& attrs) {
+    const Graph g =
+        network(R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"], "attrs": {"pads": [1,1,1,1]}},
+    {"op": "Conv", "inputs": ["c","b"], "outputs": ["d"], "attrs": {)" +
+                    attrs + R"(, "pads": [1,1,1,1]}},
+    {"op": "Conv", "inputs": ["d","e"], "outputs": ["f"]},
+    {"op": "Conv", "inputs": ["f","h"], "outputs": ["y"]})",
+                {{"a", {8, 3, 3, 3}}, {"b", {8, 2, 3, 3}}, {"e", {8, 8, 1, 1}}, {"h", {3, 8, 1, 1}}});
+    const Values in = random_inputs(g);
+    const Partition p = partition(g, {.channel_block = 4});
+    check_close(run(g, p, in), run_unfused(g, in), 1e-6);
+    return blocked_names(g, p);
+  };
+  CHECK(blocked(R"("group": 4)") == std::vector<std::string>{"c", "d", "f"});
+  CHECK(blocked(R"("group": 4, "strides": [2,2])") == std::vector<std::string>{"f"});
+  CHECK(blocked(R"("group": 4, "strides": [1,2], "dilations": [1,3])") ==
+        std::vector<std::string>{"c", "d", "f"});  // rows of 2 pixels fill no 4 lanes
+}

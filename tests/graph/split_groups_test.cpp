@@ -137,12 +137,30 @@ TEST_CASE("several filters of one channel: the input has nothing to split") {
 })");
 }
 
+TEST_CASE("maps are left alone: tiles of rows that are numbered through, a matrix product of each") {
+  check_kept(R"(func f(in X: f32[2,3,4], const W: f32[2], out Y: f32[6,4]) {
+  alloc V: f32[6,4]
+  for t in 6, l in 4 {
+    block V(vt: S 6 = t, vl: S 4 = l) {
+      V[vt,vl] = X[vt/3,vt%3,vl]
+    }
+  }
+  for t in 6, l in 4, c in 2 {
+    block Y(vt: S 6 = t, vl: S 4 = l, vc: R 2 = c) {
+      init { Y[vt,vl] = 0.0f32 }
+      Y[vt,vl] += V[vt,vl] * W[vc]
+    }
+  }
+})");
+}
+
 TEST_CASE("what can't follow keeps a function as it is") {
   const auto text = [](const std::string& index) {
     return R"(func f(in X: f32[8,5], in Z: f32[9,5], out Y: f32[6,5]) {
-  for o in 6, x in 5 {
-    block Y(vo: S 6 = o, vx: S 5 = x) {
-      Y[vo,vx] = X[vo/3*4,vx] + Z[)" +
+  for o in 6, x in 5, c in 4 {
+    block Y(vo: S 6 = o, vx: S 5 = x, vc: R 4 = c) {
+      init { Y[vo,vx] = 0.0f32 }
+      Y[vo,vx] += X[vo/3*4+vc,vx] * Z[)" +
            index + R"(,vx]
     }
   }
@@ -153,9 +171,10 @@ TEST_CASE("what can't follow keeps a function as it is") {
   CHECK(moved.params[1].decl.shape.size() == 2);  // walked by an offset: it stays, its index is affine
   CHECK(moved.params[2].decl.shape.size() == 3);
   check_kept(R"(func f(in X: f32[4,5], out Y: f32[5], out Z: f32[6,5]) {
-  for o in 6, x in 5 {
-    block Z(vo: S 6 = o, vx: S 5 = x) {
-      Z[vo,vx] = X[vo/3*2,vx]
+  for o in 6, x in 5, c in 2 {
+    block Z(vo: S 6 = o, vx: S 5 = x, vc: R 2 = c) {
+      init { Z[vo,vx] = 0.0f32 }
+      Z[vo,vx] += X[vo/3*2+vc,vx]
     }
   }
   for x in 5, o in 6 {
