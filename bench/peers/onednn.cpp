@@ -31,11 +31,18 @@ Tag row_major(size_t rank) {
   constexpr Tag tags[] = {Tag::a, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde, Tag::abcdef};
   return tags[rank];
 }
-memory::desc plain(const std::vector<int64_t>& shape) {
-  return {dims(shape), memory::data_type::f32, row_major(shape.size())};
+memory::data_type type_of(DType t) {
+  static const std::unordered_map<DType, memory::data_type> types = {
+      {DType::f32, memory::data_type::f32}, {DType::bf16, memory::data_type::bf16},
+      {DType::f16, memory::data_type::f16}, {DType::u8, memory::data_type::u8},
+      {DType::i8, memory::data_type::s8},   {DType::i32, memory::data_type::s32}};
+  return types.at(t);
 }
-memory::desc any(const std::vector<int64_t>& shape) {
-  return {dims(shape), memory::data_type::f32, Tag::any};
+memory::desc plain(const std::vector<int64_t>& shape, DType t = DType::f32) {
+  return {dims(shape), type_of(t), row_major(shape.size())};
+}
+memory::desc any(const std::vector<int64_t>& shape, DType t = DType::f32) {
+  return {dims(shape), type_of(t), Tag::any};
 }
 
 memory view(const memory::desc& desc, const Tensor& t) {
@@ -44,7 +51,7 @@ memory view(const memory::desc& desc, const Tensor& t) {
 
 // A row-major tensor in the layout asked for.
 memory in_layout(const Tensor& t, const std::vector<int64_t>& shape, const memory::desc& wanted) {
-  memory from = view(plain(shape), t), to(wanted, library().engine);
+  memory from = view(plain(shape, t.dtype()), t), to(wanted, library().engine);
   dnnl::reorder(from, to).execute(library().stream, from, to);
   library().stream.wait();
   return to;
@@ -58,9 +65,9 @@ Peer peer(const dnnl::primitive& primitive, Args args, const std::string& kernel
             primitive.execute(library().stream, args);
             library().stream.wait();
           },
-          [dst, shape, out_shape = p.output.shape()] {
-            Tensor out(DType::f32, out_shape);
-            memory from = dst, to = view(plain(shape), out);
+          [dst, shape, type = p.output.dtype(), out_shape = p.output.shape()] {
+            Tensor out(type, out_shape);
+            memory from = dst, to = view(plain(shape, type), out);
             dnnl::reorder(from, to).execute(library().stream, from, to);
             library().stream.wait();
             return out;
@@ -68,10 +75,11 @@ Peer peer(const dnnl::primitive& primitive, Args args, const std::string& kernel
 }
 
 Peer matmul(const Problem& p) {
-  const auto weights = p.is_const(1) ? any(p.shape(1)) : plain(p.shape(1));
-  const dnnl::matmul::primitive_desc pd({plain(p.shape(0)), weights, plain(p.output.shape())},
-                                        library().engine);
-  Args args{{DNNL_ARG_SRC, view(plain(p.shape(0)), p.input(0))},
+  const DType a = p.type(0), b = p.type(1);
+  const auto weights = p.is_const(1) ? any(p.shape(1), b) : plain(p.shape(1), b);
+  const dnnl::matmul::primitive_desc pd(
+      {plain(p.shape(0), a), weights, plain(p.output.shape(), p.output.dtype())}, library().engine);
+  Args args{{DNNL_ARG_SRC, view(plain(p.shape(0), a), p.input(0))},
             {DNNL_ARG_WEIGHTS, in_layout(p.input(1), p.shape(1), pd.weights_desc())},
             {DNNL_ARG_DST, memory(pd.dst_desc(), library().engine)}};
   return peer(dnnl::matmul(pd), args, pd.impl_info_str(), p, p.output.shape());
@@ -91,9 +99,9 @@ Peer convolution(const Problem& p) {
   }
   const auto split = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
   const dnnl::convolution_forward::primitive_desc pd(
-      {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, any(p.shape(0)), any(w),
-       any(p.output.shape()), dims(strides), dims(dilations), dims({pads.begin(), split}),
-       dims({split, pads.end()})},
+      {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, any(p.shape(0), p.type(0)),
+       any(w, p.type(1)), any(p.output.shape(), p.output.dtype()), dims(strides), dims(dilations),
+       dims({pads.begin(), split}), dims({split, pads.end()})},
       library().engine);
   Args args{{DNNL_ARG_SRC, in_layout(p.input(0), p.shape(0), pd.src_desc())},
             {DNNL_ARG_WEIGHTS, in_layout(p.input(1), w, pd.weights_desc())},
@@ -210,7 +218,9 @@ std::string onednn_version() {
 std::optional<Peer> onednn_peer(const Problem& p) {
   static const std::unordered_map<std::string, Peer (*)(const Problem&)> makers = {
       {"MatMul", matmul},
+      {"MatMulInteger", matmul},
       {"Conv", convolution},
+      {"ConvInteger", convolution},
       {"Softmax", softmax},
       {"LayerNormalization", layer_norm},
       {"ReduceSum", reduce_sum},
@@ -220,7 +230,11 @@ std::optional<Peer> onednn_peer(const Problem& p) {
       {"Gelu", gelu},
       {"Relu", relu}};
   const auto it = makers.find(p.op());
-  if (it == makers.end() || p.output.dtype() != DType::f32) return std::nullopt;
+  const DType t = p.output.dtype();
+  if (it == makers.end() || (t != DType::f32 && t != DType::bf16 && t != DType::f16 && t != DType::i32) ||
+      (t == DType::i32 && p.node().inputs.size() > 2))  // with zero points
+    return std::nullopt;
+  if (t != DType::f32 && it->second != matmul && it->second != convolution) return std::nullopt;
   try {
     return it->second(p);
   } catch (const dnnl::error&) {  // no implementation of this form

@@ -10,7 +10,7 @@ std::string openblas_version() {
 }
 
 std::optional<Peer> openblas_peer(const Problem& p) {
-  if (p.op() != "MatMul") return std::nullopt;
+  if (p.op() != "MatMul" || p.output.dtype() != DType::f32) return std::nullopt;
   openblas_set_num_threads(1);
   const std::vector<int64_t>&sa = p.shape(0), &sb = p.shape(1);
   if (sa.size() < 2 || sb.size() != sa.size()) return std::nullopt;

@@ -29,6 +29,9 @@ double flops_of_stmt(const Stmt& s) {
       [](const Block& b) { return flops_of_stmt(b.body); },  // init runs once in a reduction: left out
       [](const Store& st) { return flops_of_expr(st.value); },
       [](const Update& u) {
+        const auto* product = u.value.as<Binary>();  // of small integers: as much work as of floats
+        if (!is_float(u.value.dtype()) && product && product->op == BinaryOp::mul)
+          return 2.0 * u.value.type().lanes;
         return flops_of_expr(u.value) + (is_float(u.value.dtype()) ? u.value.type().lanes : 0);
       },
       [](const If& i) { return flops_of_stmt(i.then_case) + (i.else_case ? flops_of_stmt(i.else_case) : 0); },

@@ -59,3 +59,9 @@ TEST_CASE("every work of the list is one operator") {
     if (w.family == "matmul" || w.family == "conv") CHECK(p.flops > 0);
   }
 }
+
+TEST_CASE("products of small types are counted as those of floats") {
+  for (const char* spec : {"MatMul(f32[3,5], const f32[5,7])", "MatMulInteger(u8[3,5], const i8[5,7])",
+                           "MatMul(bf16[3,5], const bf16[5,7])"})
+    CHECK(make_problem(spec).flops == 2 * 3 * 5 * 7);
+}
