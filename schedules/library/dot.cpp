@@ -92,6 +92,17 @@ bool fills_groups(int64_t extent, int64_t group) {
   return extent * 2 > group && ceil_div(extent, group) * group * 2 <= extent * 3;
 }
 
+// So many vectors beside each other that no single column is left over, which would be no vector; `wanted` if
+// it may be, 0 if there is no such number.
+int64_t vectors_for(int64_t extent, int64_t lanes, int64_t wanted) {
+  constexpr int64_t kMost = 7;
+  const auto good = [&](int64_t n) { return n * lanes >= extent || extent % (n * lanes) != 1; };
+  if (good(wanted)) return wanted;
+  for (const int64_t n : {2, 3, 4, 5, 6})
+    if (good(n)) return n;
+  return good(kMost) ? kMost : 0;
+}
+
 }  // namespace
 
 std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target& target) {
@@ -109,6 +120,7 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
   int64_t best_extent = 0;
   for (const Iter* v : b.spatial()) {
     if (v->loop.empty() || v->extent * 2 < shape->lanes || shared.uses(*v) || !is_plain(own, *v)) continue;
+    if (vectors_for(v->extent, shape->lanes, 1) == 0) continue;
     for (const Iter* r : b.reduced()) {
       if (r->loop.empty() || !fills_groups(r->extent, shape->group) || !is_plain(own, *r)) continue;
       const bool copy = shared.stride(*r) != 1;
@@ -125,6 +137,11 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
 Tile choose_tile(const BlockInfo& b, const Dot& dot, const Target& target) {
   Tile t = choose_tile(b, target, b.iter(dot.vector));
   t.turned = t.taps = nullptr;
+  const int64_t wanted = ceil_div(t.width, dot.lanes);
+  if (const int64_t n = vectors_for(t.vector->extent, dot.lanes, wanted); n != wanted) {
+    t.width = std::min(n * dot.lanes, t.vector->extent);
+    t.rows = std::min(t.rows, (target.vector_registers - 1 - n) / n);
+  }
   t.packed.clear();
   t.copied.clear();
   (access_of(b, dot.own)->constant ? t.packed : t.copied).push_back(dot.own);

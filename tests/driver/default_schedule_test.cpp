@@ -86,7 +86,9 @@ TEST_CASE("default schedules of products of bytes, and of 16 bits") {
                                                                {29, 33, 7},
                                                                {3, 65, 18},
                                                                {30, 13, 6},
-                                                               {2, 40, 1}}) {
+                                                               {2, 40, 1},
+                                                               {20, 97, 8},
+                                                               {3, 193, 6}}) {
     const auto matrices = [&](const std::string& a, const std::string& b) {
       return "(" + a + "[" + std::to_string(m) + "," + std::to_string(k) + "], " + b + "[" +
              std::to_string(k) + "," + std::to_string(n) + "])";
