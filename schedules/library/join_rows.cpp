@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "schedules/library/planner.h"
 
@@ -105,10 +106,31 @@ void vectorize_across(Schedule& s, const std::string& block, const Target& targe
   }
 }
 
+// What all rows read alike, a norm's scale and shift, is loaded once for the `rows` of a group: they come
+// inside the tiles of a row.
+void share_between_rows(Schedule& s, const std::string& root, const std::string& rows) {
+  const BlockInfo b = analyze(s.func(), root);
+  const std::vector<LoopInfo> loops = loops_of(s.func(), root);
+  if (b.reduction || loops.size() < 3 || loops.back().kind != ForKind::vectorized) return;
+  const size_t n = loops.size();
+  const bool shared = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    return !a.write && std::all_of(b.iters.begin(), b.iters.end(), [&](const Iter& i) {
+      return i.extent < 2 || a.uses(i) == (&i == &b.iters.back());
+    });
+  });
+  if (!shared || loops[n - 3].name != rows) return;
+  Schedule tried = s;
+  tried.because("what all rows read alike is loaded once for a group of them");
+  if (tried.try_step(fmt::format("reorder {} ({} {})", root, loops[n - 2].name, rows)) &&
+      tried.try_step(fmt::format("unroll {}.{}", root, rows)))
+    s = tried;
+}
+
 void join_rows(Schedule& s, const Target& target) {
   std::vector<std::string> names = block_names(s.func());
   const BlockInfo root = analyze(s.func(), names.back());
   std::vector<std::string> rows = row_loops(s.func(), root);
+  std::string grouped;  // the loop over a group's rows
   double microseconds = 0;
   for (const std::string& name : names) microseconds += microseconds_of(analyze(s.func(), name), target);
   if (!rows.empty()) {
@@ -121,21 +143,29 @@ void join_rows(Schedule& s, const Target& target) {
         others = true;
       }
     if (others && root.iters.size() > 1) s(fmt::format("reorder {} ({})", root.name, order));
-    constexpr int64_t kShortRow = 512, kGroup = 4;  // elements, rows
-    int64_t length = 1, count_of_rows = 1;
+    constexpr int64_t kGroup = 4;  // rows
+    int64_t length = 1, bytes = 0, count_of_rows = 1;
+    std::set<Buffer> touched;
     for (const std::string& r : rows) count_of_rows *= root.iter(r)->extent;
     for (const std::string& name : names) {
+      const BlockInfo b = analyze(s.func(), name);
       int64_t instances = 1;
-      for (const Iter& i : analyze(s.func(), name).iters) instances *= i.extent;
+      for (const Iter& i : b.iters) instances *= i.extent;
       length = std::max(length, instances / count_of_rows);
+      for (const Access& a : b.accesses)
+        if (touched.insert(a.buffer).second)
+          bytes += a.elements * bytes_of(a.buffer->type.dtype) / count_of_rows;
     }
     std::string& last = rows.back();
-    if (const int64_t count = extent_of(s, root.name, last); length <= kShortRow && count >= 4 * kGroup) {
-      s.because(fmt::format(
-          "while one row's sum is folded, {} others are under way: rows of {} are too short to hide it",
-          kGroup - 1, length));
+    if (const int64_t count = extent_of(s, root.name, last);
+        kGroup * bytes <= target.l1_bytes && count >= 4 * kGroup) {
+      s.because(
+          fmt::format("while one row's sum is folded, {} others are under way: their {:.1f} KiB stay in the "
+                      "first-level cache",
+                      kGroup - 1, static_cast<double>(kGroup * bytes) / 1024));
       const std::string group = sample_size(s, last + "_rows", {2, kGroup, 2 * kGroup}, kGroup, count);
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last, root.name, group));
+      grouped = last + "1";
       last += "0";
     }
     for (size_t k = names.size() - 1; k-- > 0;)
@@ -157,6 +187,7 @@ void join_rows(Schedule& s, const Target& target) {
     }
     if (!vectorize_reduction(s, name)) vectorize_across(s, name, target);
   }
+  if (!grouped.empty()) share_between_rows(s, root.name, grouped);
   share_loops(s, root.name, rows, microseconds, target);
 }
 

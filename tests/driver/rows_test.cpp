@@ -64,3 +64,19 @@ TEST_CASE("rows that lie one after the other fold their lanes") {
       CHECK(steps.find(".j\n") != std::string::npos);
     }
 }
+
+TEST_CASE("rows go in groups as the first-level cache has room for, and share what they read alike") {
+  Target target = parse_target("native");
+  const auto steps_at = [&](int64_t l1, const char* spec) {
+    target.l1_bytes = l1;
+    return checked(spec, target);
+  };
+  const char* norm = "LayerNormalization(f32[130,200], f32[200], f32[200])";
+  const std::string shared = steps_at(32 << 10, norm);
+  CHECK(shared.find("i0 i1 = split Y.i") != std::string::npos);
+  CHECK(shared.find("reorder Y (j_t i1)\n") != std::string::npos);
+  CHECK(steps_at(4 << 10, norm).find("split Y.i ") == std::string::npos);
+  const std::string softmax = steps_at(32 << 10, "Softmax(f32[130,200])");
+  CHECK(softmax.find("split Y.i [_") != std::string::npos);
+  CHECK(softmax.find("reorder Y (j_t i1)\n") == std::string::npos);
+}
