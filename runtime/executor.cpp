@@ -1,6 +1,8 @@
 // The executor: follows a plan with kernels in this process. All memory is taken when it is made; a run only
 // fills argument arrays and calls.
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 
@@ -77,16 +79,22 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
     }
     return nullptr;
   };
-  std::vector<void*> args;
+  // A small kernel takes no longer than an allocation.
+  std::array<void*, 16> few;
+  std::vector<void*> many;
   for (size_t i = 0; i < plan_->calls.size(); ++i) {
     const PlanCall& call = plan_->calls[i];
     const auto start = timing_ ? Clock::now() : Clock::time_point{};
-    args.clear();
-    for (const Place& place : call.args) args.push_back(address(place));
+    void** args = few.data();
+    if (call.args.size() > few.size()) {
+      many.resize(call.args.size());
+      args = many.data();
+    }
+    std::transform(call.args.begin(), call.args.end(), args, address);
     if (call.kernel < 0) {
       if (call.bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(call.bytes));
     } else {
-      const int32_t rc = kernels_[static_cast<size_t>(call.kernel)](args.data(), workspace_.data(), pool_);
+      const int32_t rc = kernels_[static_cast<size_t>(call.kernel)](args, workspace_.data(), pool_);
       NESTOR_CHECK(rc == 0) << "kernel " << plan_->kernels[static_cast<size_t>(call.kernel)] << " returned "
                             << rc;
     }

@@ -53,7 +53,9 @@ Primitive annotate_row() {
         "of whole "
         "aligned vectors then bypass the caches; `peel=1` of a loop, whose first and last iterations "
         "become loops of "
-        "their own where conditions inside hold only between them; `split=static` of a parallel loop, of "
+        "their own where conditions inside hold only between them; `whole=1` of a "
+        "vectorized loop, whose registers stay whole vectors where it is cut short; `split=static` of a "
+        "parallel loop, of "
         "which "
         "each thread then runs one part, the same in every run, where otherwise whoever is free takes some"}},
       "A loop or block carries a value under a key, for lowering or the tuner to read.",

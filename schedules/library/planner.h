@@ -52,6 +52,10 @@ bool transformed_products(Schedule& s, const Target& target);
 // where a register tile does as well.
 bool fold_once(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
+// A product with few columns along whose reduction all operands lie dense, with its `epilogue` (may be
+// empty): dot products by partial sums. False where it isn't one, or where a register tile does as well.
+bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
 // A reduction over windows of one input, pooling, with its `epilogue` (may be empty). False where it isn't
 // one.
 bool fold_windows(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);

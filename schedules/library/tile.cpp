@@ -59,34 +59,6 @@ int64_t sharing_rows(const BlockInfo& b, const Iter& v) {
   return std::min(most, kRowsBesideTurned);
 }
 
-// The time of one output vector, in FMA steps.
-double cost_of(const BlockInfo& b, const Iter& v, int64_t lanes) {
-  const auto k = static_cast<double>(b.reduction_size());
-  double per_step = 0.5, store = 0;
-  for (const Access& a : b.accesses) {
-    if (a.write) {
-      store = a.stride(v) == 1 ? 1 : kScatter;
-      continue;
-    }
-    const auto stride = a.stride(v);
-    if (!a.uses(v) || a.constant || stride == 1) continue;
-    if (copy_pays(b, a, v)) {
-      double shared = 1;
-      for (const Iter* i : b.spatial())
-        if (i != &v && !a.uses(*i)) shared *= static_cast<double>(i->extent);
-      per_step += kCopied / shared;
-      continue;
-    }
-    if (turned_along(b, v, lanes))
-      per_step += kTurned / 4 / static_cast<double>(sharing_rows(b, v));
-    else
-      per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
-  }
-  const double useful =
-      static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
-  return (k * per_step + store) / useful;
-}
-
 // The time of as many outputs as there are lanes, one after the other, each by one scalar chain (4 cycles a
 // step), or by lanes along a reduction iterator that all loads are dense in, folded at the end.
 double cost_without_lanes(const BlockInfo& b, int64_t lanes) {
@@ -153,6 +125,33 @@ const Iter* shared_taps(const BlockInfo& b, const Tile& t) {
 
 }  // namespace
 
+double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes) {
+  const auto k = static_cast<double>(b.reduction_size());
+  double per_step = 0.5, store = 0;
+  for (const Access& a : b.accesses) {
+    if (a.write) {
+      store = a.stride(v) == 1 ? 1 : kScatter;
+      continue;
+    }
+    const auto stride = a.stride(v);
+    if (!a.uses(v) || a.constant || stride == 1) continue;
+    if (copy_pays(b, a, v)) {
+      double shared = 1;
+      for (const Iter* i : b.spatial())
+        if (i != &v && !a.uses(*i)) shared *= static_cast<double>(i->extent);
+      per_step += kCopied / shared;
+      continue;
+    }
+    if (turned_along(b, v, lanes))
+      per_step += kTurned / 4 / static_cast<double>(sharing_rows(b, v));
+    else
+      per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
+  }
+  const double useful =
+      static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
+  return (k * per_step + store) / useful;
+}
+
 bool shares_an_operand(const BlockInfo& b, const Tile& t) {
   for (const Access& a : b.accesses)
     if (!a.write && t.vector && !a.uses(*t.vector) && !(t.column && a.uses(*t.column))) return true;
@@ -171,7 +170,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector) {
   std::string costs;
   for (const Iter* i : b.spatial()) {
     if (i->loop.empty() || i->extent < 2 || (vector && i != vector)) continue;
-    const double cost = cost_of(b, *i, lanes);
+    const double cost = cost_of_lanes(b, *i, lanes);
     costs += fmt::format("{}along {} {:.0f}", costs.empty() ? "" : ", ", i->loop, cost);
     if (!t.vector || cost < best) {
       t.vector = i;
