@@ -5,16 +5,17 @@
  * nobody else has: whoever comes late finds no work left.
  *
  * Waking a thread that sleeps costs the caller 1 to 8 microseconds (a system call, and on a virtual machine
- * an exit to the host), and the thread begins 3 to 30 later. So
- *  - workers linger after a loop before they sleep, a few microseconds by spinning, then by yielding: on a
+ * an exit to the host), and the thread begins 3 to 60 later. So
+ *
+ *  - Workers linger after a loop before they sleep, a few microseconds by spinning, then by yielding: on a
  *    machine with more to do than processors that lets others run. For how long follows from the rests
- * between the loops so far: twice the last one, if that is less than LINGER_MOST, and less and less if loops
- * follow closely. Where rests are longer than that it is LINGER_LEAST: nothing burns more than LINGER_MOST a
- * loop. A worker whose yield takes long shares its processor, and sleeps at once;
- *  - the pool remembers how long each loop's work is, and wakes a sleeper for each WAKING_PAYS that there is
- * of it. A shorter loop is done by those who are awake;
- *  - the caller wakes one, who wakes two more, and so on;
- *  - there are no more threads than CPUs that the process gets (nestor_allowed_cpus).
+ *    between the loops so far (pace_rt.h); nothing burns more than LINGER_MOST a loop.
+ *  - A worker whose yield takes long shares its processor, and sleeps at once. If that is with the caller or
+ *    another worker, it keeps off their processors from then on: some systems would leave them together.
+ *  - The pool remembers how long each loop's work is, and how long waking takes. A loop that the caller does
+ *    sooner alone wakes nobody, a longer one as many as there is work for.
+ *  - The caller wakes one, who wakes two more, and so on.
+ *  - There are no more threads than CPUs that the process gets (nestor_allowed_cpus).
  *
  * A loop is cut into chunks. `ticket` holds the loop's number (high half) and the next chunk (low half); a
  * chunk is taken by one compare-and-swap. The number keeps a late worker off: it has read the loop's fields,
@@ -37,7 +38,7 @@
 #include "runtime/pace_rt.h"
 #include "runtime/wait_rt.h"
 
-extern void* malloc(size_t size);
+extern void* calloc(size_t count, size_t size);
 extern void free(void* memory);
 extern int sched_getcpu(void);
 extern int pthread_create(unsigned long* thread, const void* attributes, void* (*start)(void*), void* arg);
@@ -50,7 +51,7 @@ enum {
 };
 
 struct worker {
-  struct nestor_pool* pool;
+  _Alignas(64) struct nestor_pool* pool;
   unsigned long thread;
   int32_t id;
   int32_t cpu;           /* where it stays, or -1 */
@@ -186,10 +187,10 @@ static void* run_worker(void* arg) {
 struct nestor_pool* nestor_pool_create(int32_t threads) {
   if (threads < 1) threads = 1;
   if (threads > MAX_THREADS) threads = MAX_THREADS;
-  /* malloc aligns to 16 only; the cache lines above matter for speed, so align by hand and keep the block's
+  /* calloc aligns to 16 only; the cache lines above matter for speed, so align by hand and keep the block's
    * address. */
   const size_t size = sizeof(struct nestor_pool) + (size_t)threads * sizeof(struct worker);
-  char* block = malloc(size + 64 + sizeof(void*));
+  char* block = calloc(1, size + 64 + sizeof(void*)); /* all that isn't said below is 0 */
   if (!block) return NULL;
   char* aligned = block + sizeof(void*);
   aligned += 64 - (uintptr_t)aligned % 64;
@@ -197,32 +198,13 @@ struct nestor_pool* nestor_pool_create(int32_t threads) {
   struct nestor_pool* p = (void*)aligned;
   p->threads = threads;
   p->cpus = nestor_allowed_cpus();
-  p->started = p->tried = 0;
   init_pace(&p->pace);
   p->allowed = nestor_current_cpus();
-  p->host_run = 0;
-  p->host = NULL;
-  atomic_init(&p->lock, 0);
-  atomic_init(&p->ticket, 0);
-  atomic_init(&p->chunks, 0);
-  atomic_init(&p->n, 0);
-  atomic_init(&p->fn, (nestor_task)0);
-  atomic_init(&p->ctx, NULL);
-  atomic_init(&p->unfinished, 0);
-  atomic_init(&p->caller_sleeps, 0);
-  atomic_init(&p->bell, 0);
-  atomic_init(&p->sleepers, 0);
-  atomic_init(&p->anyone, 0);
-  atomic_init(&p->to_wake, 0);
   atomic_init(&p->linger, LINGER_LEAST);
-  atomic_init(&p->rung, 0);
-  atomic_init(&p->late, 0);
   atomic_init(&p->caller_at, -1);
-  atomic_init(&p->stop, 0);
   for (int32_t i = 0; i < threads - 1; ++i) {
     p->workers[i].cpu = -1;
     atomic_init(&p->workers[i].at, -1);
-    atomic_init(&p->workers[i].part, 0);
   }
   return p;
 }
@@ -330,8 +312,8 @@ static uint64_t announce(struct nestor_pool* p, int64_t n, nestor_task fn, void*
   return loop;
 }
 
-/* Tells workers of a loop of so many chunks, at `start`. Gives when that was done. */
-static int64_t ring(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t chunks, int64_t start) {
+/* Tells workers of a loop for so many threads, at `start`. Gives when that was done. */
+static int64_t ring(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t threads, int64_t start) {
   atomic_store(&p->to_wake, 0);
   atomic_fetch_add(&p->bell, 1);
   uint32_t count = atomic_load(&p->sleepers);
@@ -339,7 +321,7 @@ static int64_t ring(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t c
   const int64_t late = atomic_exchange(&p->late, 0);
   if (late) learn_waking(&p->pace, late);
   const uint32_t worth = worth_waking(&p->pace, n, fn);
-  if (count > chunks - 1) count = chunks - 1;
+  if (count > threads - 1) count = threads - 1;
   if (count > worth) count = worth;
   if (!count) return start;
   atomic_store(&p->to_wake, count - 1);
@@ -365,12 +347,13 @@ static void wait_for_all(struct nestor_pool* p) {
 }
 
 /* The caller's share of a loop that is announced, and its end. */
-static void share(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t chunks, int is_static) {
+static void share(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t chunks, int32_t threads,
+                  int is_static) {
   const int64_t called = now();
   learn_rest(&p->pace, called);
   atomic_store_explicit(&p->linger, (uint32_t)p->pace.linger, memory_order_relaxed);
   atomic_store_explicit(&p->caller_at, sched_getcpu(), memory_order_relaxed);
-  const int64_t start = ring(p, n, fn, chunks, called);
+  const int64_t start = ring(p, n, fn, chunks < (uint32_t)threads ? chunks : (uint32_t)threads, called);
   uint32_t mine = is_static;
   inside_loop = 1;
   if (is_static) {
@@ -386,21 +369,26 @@ static void share(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t chu
   release(&p->lock);
 }
 
-void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
+void nestor_parallel(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx, int32_t threads,
+                     int32_t is_static) {
   if (run_elsewhere(p, n, fn, ctx) || !begin_loop(p, n, fn, ctx)) return;
-  const int64_t most = (int64_t)(p->started + 1) * CHUNKS_PER_THREAD;
+  if (threads < 1 || threads > p->started + 1) threads = p->started + 1;
+  const int64_t most = is_static ? threads : (int64_t)threads * CHUNKS_PER_THREAD;
   const uint32_t chunks = (uint32_t)(n < most ? n : most);
   const uint64_t loop = announce(p, n, fn, ctx, chunks);
-  atomic_store(&p->anyone, 0);
-  atomic_store(&p->ticket, (loop + 1) << 32);
-  share(p, n, fn, chunks, 0);
+  atomic_store(&p->anyone, is_static && atomic_load(&p->sleepers) > 0);
+  if (is_static) {
+    for (uint32_t i = 1; i < chunks; ++i) atomic_store(&p->workers[i - 1].part, 1);
+  } else {
+    atomic_store(&p->ticket, (loop + 1) << 32);
+  }
+  share(p, n, fn, chunks, threads, is_static);
+}
+
+void nestor_parallel_for(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
+  nestor_parallel(p, n, fn, ctx, 0, 0);
 }
 
 void nestor_parallel_static(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
-  if (run_elsewhere(p, n, fn, ctx) || !begin_loop(p, n, fn, ctx)) return;
-  const int32_t threads = p->started + 1, parts = n < threads ? (int32_t)n : threads;
-  announce(p, n, fn, ctx, (uint32_t)parts);
-  atomic_store(&p->anyone, atomic_load(&p->sleepers) > 0);
-  for (int32_t i = 1; i < parts; ++i) atomic_store(&p->workers[i - 1].part, 1);
-  share(p, n, fn, (uint32_t)parts, 1);
+  nestor_parallel(p, n, fn, ctx, 0, 1);
 }

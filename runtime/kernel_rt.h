@@ -37,15 +37,17 @@ void nestor_pool_allow(struct nestor_pool* pool, int32_t cpus);
  * pool's first loop; nothing for a host's. */
 void nestor_pool_pin(struct nestor_pool* pool, const int32_t* cpus);
 
-/* Returns when all of [0, n) has run. A null pool runs fn(ctx, 0, n, 0), and so does a call from inside a
- * loop. Two threads may use one pool: their loops run one after the other. Whoever is free takes the next few
- * iterations. */
-void nestor_parallel_for(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx);
-
-/* The same, in as many equal parts as there are threads, the i-th for worker i: from loop to loop a thread
- * meets the data that lie in its caches, or in its memory. A part whose worker is late is done by the caller.
- */
-void nestor_parallel_static(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx);
+/* Returns when all of [0, n) has run, on so many threads at most (0: all of the pool's). A null pool runs
+ * fn(ctx, 0, n, 0), and so does a call from inside a loop. Two threads may use one pool: their loops run one
+ * after the other.
+ *
+ * Whoever is free takes the next few iterations; or, if is_static, there are as many equal parts as threads,
+ * the i-th for worker i: from loop to loop a thread meets the data that lie in its caches, or in its memory.
+ * A part whose worker is late is done by another. */
+void nestor_parallel(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx, int32_t threads,
+                     int32_t is_static);
+void nestor_parallel_for(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx); /* all, dynamic */
+void nestor_parallel_static(struct nestor_pool* pool, int64_t n, nestor_task fn, void* ctx); /* all, static */
 
 #ifdef __cplusplus
 }

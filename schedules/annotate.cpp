@@ -57,7 +57,8 @@ Primitive annotate_row() {
         "vectorized loop, whose registers stay whole vectors where it is cut short; `split=static` of a "
         "parallel loop, of "
         "which "
-        "each thread then runs one part, the same in every run, where otherwise whoever is free takes some"}},
+        "each thread then runs one part, the same in every run, where otherwise whoever is free takes some; "
+        "`threads=N` of a parallel loop, for which more threads than that don't pay"}},
       "A loop or block carries a value under a key, for lowering or the tuner to read.",
       {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
       {examples::kGrid, "annotate Y.i prefer=2"},

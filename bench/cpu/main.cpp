@@ -5,8 +5,9 @@
 //   [Google Benchmark's flags: --benchmark_filter, --benchmark_out ...]
 //
 // With several threads our own code for one thread is a contestant too: `x 1 thread` is what the others
-// bring. With a target that has narrower vectors than this machine the peak is that of its vectors, and the
-// peers are held to the same instructions.
+// bring. Where memory binds, the copy is shared by as many threads, and what that brings over a copy by one
+// stands beside it (`copy's`): it is all that there is to have. With a target that has narrower vectors than
+// this machine the peak is that of its vectors, and the peers are held to the same instructions.
 //
 // Contestants are interleaved call by call; `x peer` is the median over the rounds of (best peer's time / our
 // time) with its 95 % interval, above 1 where we are faster. `bound` is the share reached of what the
@@ -24,6 +25,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/cpu/copy.h"
 #include "bench/cpu/pairs.h"
 #include "bench/peers/peer.h"
 #include "nestor/driver.h"
@@ -66,7 +68,7 @@ Ours make_ours(const Problem& p, const Settings& settings, int threads) {
   Ours ours;
   CompileOptions options;
   options.target = parse_target(settings.target);
-  options.threads = threads;
+  options.threads = options.target.cores = threads;
   options.schedules = default_schedules();
   options.blocked_io = true;
   options.exact_conv = p.exact_conv;
@@ -115,24 +117,6 @@ double difference(const Tensor& got, const Tensor& want) {
 constexpr double kHopeless =
     10;  // a peer so much slower gets a few rounds of its own: it would spend all the time
 
-// Moves as many bytes as the work has to.
-class Copy {
- public:
-  explicit Copy(const Problem& p) : bytes_(static_cast<int64_t>(p.bytes / 2)), to_(DType::u8, {bytes_}) {
-    for (const Tensor& t : p.inputs)
-      if (t.bytes() >= bytes_) from_ = t;
-    if (!from_.defined()) {
-      from_ = Tensor(DType::u8, {bytes_});
-      std::memset(from_.data(), 1, static_cast<size_t>(bytes_));
-    }
-  }
-  void operator()() { std::memcpy(to_.data(), from_.data(), static_cast<size_t>(bytes_)); }
-
- private:
-  int64_t bytes_;
-  Tensor from_, to_;
-};
-
 // Every contestant of a work: ours, then those of these that there are: the copy, and the peers that aren't
 // hopeless.
 class Contest {
@@ -146,17 +130,25 @@ class Contest {
     copy_gbs = measure_copy_gbs(half);
     our_run_ = runner(ours);
     contestants_ = {our_run_};
+    if (p.bytes / copy_gbs > p.flops / peak) {
+      copy_.emplace(p, settings.threads, cpus_for(settings.threads, parse_pinning(settings.pin)));
+      contestants_.emplace_back([this] { copy_->by_all(); });
+    }
     if (settings.threads > 1) {
       const Ours one_thread = make_ours(p, settings, 1);
       // On the same tensors: where they lie makes some per cent. By themselves, before a peer's threads spin
       // into their turns. In a network kernels follow each other, while here the first call of a group wakes
       // the threads.
       const auto one = [&] { one_thread.executor->run_raw(ours.inputs.data(), ours.outputs.data()); };
-      const auto times = time_rounds({our_run_, one}, 2 * seconds_, 11, 1000);
+      std::vector<std::function<void()>> alone{our_run_, one};
+      if (copy_) {
+        alone.push_back(contestants_.back());
+        alone.emplace_back([this] { copy_->by_one(); });
+      }
+      const auto times = time_rounds(alone, static_cast<double>(alone.size()) * seconds_, 11, 1000);
       x_one_thread_ = ratio(times[1], times[0]);
+      if (copy_) copy_x_one_thread_ = ratio(times[3], times[2]);
     }
-    if (p.bytes / copy_gbs > p.flops / peak)
-      contestants_.emplace_back([&copy = copy_.emplace(p)] { copy(); });
     our_run_();
     const double once = milliseconds_of(our_run_);
     for (const Peer& peer : peers_) {
@@ -173,6 +165,7 @@ class Contest {
     size_t next = 1;
     us = median_interval(times[0]).median;
     if (x_one_thread_) put(out, "x_one_thread", *x_one_thread_);
+    if (copy_x_one_thread_) put(out, "copy_x_one_thread", *copy_x_one_thread_);
     out["copy_gbs"] = copy_gbs;
     out["of_bound"] = problem_.flops / peak * 1e-3 / us;
     if (copy_) {
@@ -211,7 +204,7 @@ class Contest {
   double seconds_;
   std::vector<Peer> peers_;
   std::vector<bool> slow_;
-  std::optional<Interval> x_one_thread_;
+  std::optional<Interval> x_one_thread_, copy_x_one_thread_;
   std::optional<Copy> copy_;
   std::function<void()> our_run_;
   std::vector<std::function<void()>> contestants_;
@@ -255,7 +248,7 @@ class Table : public benchmark::BenchmarkReporter {
     std::printf("oneDNN %s; OpenBLAS %s\n", onednn_version().c_str(), openblas_version().c_str());
     std::printf("%-22s %10s %8s %6s %-17s %11s %11s  %-22s %8s %8s%s\n", "work", "us", "GFLOP/s", "GB/s",
                 "bound [95 %]", "oneDNN us", "OpenBLAS us", "x best peer [95 %]", "sched ms", "comp ms",
-                settings_.threads > 1 ? "  x 1 thread [95 %]" : "");
+                settings_.threads > 1 ? "  x 1 thread [95 %]    copy's" : "");
     return true;
   }
   void ReportRuns(const std::vector<Run>& runs) override {
@@ -283,6 +276,9 @@ class Table : public benchmark::BenchmarkReporter {
       if (settings_.threads > 1)
         std::printf("   %5.2f [%5.2f, %5.2f]", get("x_one_thread"), get("x_one_thread_low"),
                     get("x_one_thread_high"));
+      if (r.counters.count("copy_x_one_thread"))
+        std::printf("   %5.2f (%.0f %%)", get("copy_x_one_thread"),
+                    100 * get("x_one_thread") / get("copy_x_one_thread"));
       std::printf("\n");
       std::fflush(stdout);
     }

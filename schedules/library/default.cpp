@@ -50,6 +50,8 @@ std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
 void plan_tiles(Schedule& s, const Target& target, bool dots) {
   library::inline_producers(s);
   if (library::transformed_products(s, target)) return;
+  for (const BlockInfo& b : blocks_of(s.func()))
+    if (b.reduction) library::split_reduction(s, b.name, target);
   std::vector<std::string> epilogues;
   const std::vector<BlockInfo> blocks = blocks_of(s.func());
   for (const BlockInfo& b : blocks) {
@@ -100,7 +102,7 @@ void plan_safe(Schedule& s, const Target& target) {
       s = tried;
     } catch (const ScheduleError&) {
     }
-    if (b.reduction && library::microseconds_of(b, target) >= target.parallel_us)
+    if (b.reduction && library::work_of(b, target).microseconds() >= target.parallel_us)
       for (const library::Iter* i : b.spatial())
         if (i->extent > 1 && !i->loop.empty() && s.try_step("parallel " + b.name + "." + i->loop)) break;
   }

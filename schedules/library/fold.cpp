@@ -30,7 +30,21 @@ constexpr int64_t kPanelBytes =
 constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kUnrolledRow = 16;
 
-// Every read moves with every iterator, each index with one at most: no element is read twice.
+// Whether the iterators that move an index are its digits, so that no value of it comes twice: k0*100 + k1
+// with k1 below 100, of which the last is as long as a row.
+bool has_digits(const Expr& index, const BlockInfo& b) {
+  const auto affine = as_affine(index);
+  if (!affine) return false;
+  std::vector<std::pair<int64_t, int64_t>> digits;  // weight, extent
+  for (const Iter& i : b.iters)
+    if (i.extent > 1 && uses_var(index, i.var)) digits.emplace_back(coefficient(*affine, i.var), i.extent);
+  std::sort(digits.begin(), digits.end());
+  for (size_t d = 1; d < digits.size(); ++d)
+    if (digits[d].first < digits[d - 1].first * digits[d - 1].second) return false;
+  return digits.size() < 2 || (digits[0].first > 0 && digits[0].second >= kShortRow);
+}
+
+// Every read moves with every iterator, and no element is read twice.
 bool reads_once(const BlockInfo& b) {
   bool reads = false;
   for (const Access& a : b.accesses) {
@@ -38,11 +52,8 @@ bool reads_once(const BlockInfo& b) {
     reads = true;
     for (const Iter& i : b.iters)
       if (i.extent > 1 && (i.loop.empty() || !a.uses(i) || !a.stride(i))) return false;
-    for (const Expr& e : a.indices) {
-      int moved_by = 0;
-      for (const Iter& i : b.iters) moved_by += i.extent > 1 && uses_var(e, i.var);
-      if (moved_by > 1) return false;
-    }
+    for (const Expr& e : a.indices)
+      if (!has_digits(e, b)) return false;
   }
   return reads;
 }
@@ -76,7 +87,7 @@ struct Fold {
   // Some of the loops `outer`, or of the loop `tiles` inside of them.
   void parallel(std::vector<std::string> outer, const std::string& tiles) const {
     if (!tiles.empty()) outer.push_back(tiles);
-    share_loops(s, block, outer, microseconds_of(b, target), target);
+    share_loops(s, block, outer, work_of(b, target), target);
   }
 
   // The epilogue's loop inside `loop`, vectorized where it is long.
@@ -190,6 +201,16 @@ struct Fold {
 };
 
 }  // namespace
+
+std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target) {
+  const Iter* d = dense_in(b);
+  if (!d || !reads_once(b)) return std::nullopt;
+  int64_t pieces = 1;
+  for (const Iter* i : b.spatial())
+    pieces *=
+        i != d && d->extent < kShortRow && d->reduce ? ceil_div(i->extent, lanes_of(b, target)) : i->extent;
+  return d->reduce ? pieces : ceil_div(pieces, 4 * lanes_of(b, target));
+}
 
 bool fold_once(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);

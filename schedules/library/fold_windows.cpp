@@ -114,7 +114,7 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
     if (i != x && !padding.empty() && i->loop == outer.back() && outer.size() > 1)
       s(fmt::format("annotate {}.{} peel=1", block, i->loop));
   if (!padding.empty() && outer.size() > 1) outer.pop_back();  // peeled: it stays a loop of its own
-  share_loops(s, block, outer, microseconds_of(b, target), target);
+  share_loops(s, block, outer, work_of(b, target), target);
   return true;
 }
 

@@ -69,7 +69,7 @@ bool join_columns(Schedule& s, const Target& target) {
   for (const std::string& name : names) lanes = std::max(lanes, lanes_of(analyze(s.func(), name), target));
   const int64_t width = kVectors * lanes;
   if (across->extent < lanes || (rows.size() == 1 && across->extent <= width)) return false;
-  double microseconds = 0;
+  Work work;
   std::vector<std::string> lane_loops;
   for (const std::string& name : names) {
     const BlockInfo b = analyze(s.func(), name);
@@ -78,7 +78,7 @@ bool join_columns(Schedule& s, const Target& target) {
       if (r->loop.empty()) return false;
     if (!i) return false;
     lane_loops.push_back(i->loop);
-    microseconds += microseconds_of(b, target);
+    work = work + work_of(b, target);
   }
   if (lane_loops.back() != rows.back()) return false;
 
@@ -112,7 +112,7 @@ bool join_columns(Schedule& s, const Target& target) {
     s(fmt::format("vectorize {}.{}", names[k], inside.back()));
   }
   s(fmt::format("vectorize {}.{}", root.name, tile));
-  share_loops(s, root.name, rows, microseconds, target);
+  share_loops(s, root.name, rows, work, target);
   return true;
 }
 

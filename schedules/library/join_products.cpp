@@ -160,7 +160,7 @@ class Joiner {
       return false;
     inline_by_rows(chain->moved, first, *first_rows);
     inline_by_rows(chain->moved, second, *rows);
-    const double microseconds = microseconds_of(first, target_) + microseconds_of(second, target_);
+    const Work work = work_of(first, target_) + work_of(second, target_);
     width_ = kVectors * lanes_of(second, target_);
     rows_ = rows_of(rows->extent, target_);
     std::vector<std::string> between = chain->between;
@@ -177,7 +177,7 @@ class Joiner {
     for (const std::string& b : between) align_rows(b, *rows);
     for (const std::string& b : chain->moved)
       if (find_block(s_.func(), b)) place_operand(b, summed.writer);
-    parallel(summed.writer, microseconds);
+    parallel(summed.writer, work);
     return true;
   }
 
@@ -350,11 +350,11 @@ class Joiner {
     vectorize_reduction(s_, block);
   }
 
-  void parallel(const std::string& writer, double microseconds) {
+  void parallel(const std::string& writer, const Work& work) {
     int64_t batches = 1;
     for (const std::string& l : outer_) batches *= extent_of(s_, writer, l);
     const std::string tiles = at_.substr(at_.find('.') + 1);
-    share_loops(s_, writer, batches > 1 ? outer_ : std::vector<std::string>{tiles}, microseconds, target_);
+    share_loops(s_, writer, batches > 1 ? outer_ : std::vector<std::string>{tiles}, work, target_);
   }
 
   Schedule& s_;

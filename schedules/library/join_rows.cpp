@@ -131,8 +131,8 @@ void join_rows(Schedule& s, const Target& target) {
   const BlockInfo root = analyze(s.func(), names.back());
   std::vector<std::string> rows = row_loops(s.func(), root);
   std::string grouped;  // the loop over a group's rows
-  double microseconds = 0;
-  for (const std::string& name : names) microseconds += microseconds_of(analyze(s.func(), name), target);
+  Work work;
+  for (const std::string& name : names) work = work + work_of(analyze(s.func(), name), target);
   if (!rows.empty()) {
     std::string order;
     for (const std::string& r : rows) order += r + " ";
@@ -188,7 +188,7 @@ void join_rows(Schedule& s, const Target& target) {
     if (!vectorize_reduction(s, name)) vectorize_across(s, name, target);
   }
   if (!grouped.empty()) share_between_rows(s, root.name, grouped);
-  share_loops(s, root.name, rows, microseconds, target);
+  share_loops(s, root.name, rows, work, target);
 }
 
 }  // namespace nestor::library

@@ -1,7 +1,9 @@
 // The pieces of which the analytic schedules are made. Each appends steps to a schedule.
 #pragma once
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "nestor/schedule.h"
 #include "nestor/target.h"
@@ -55,6 +57,13 @@ bool fold_once(Schedule& s, const std::string& block, const std::string& epilogu
 // A product with few columns along whose reduction all operands lie dense, with its `epilogue` (may be
 // empty): dot products by partial sums. False where it isn't one, or where a register tile does as well.
 bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
+// The parallel iterations that fold_once would make for such a reduction; nothing where it isn't one.
+std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target);
+
+// A reduction with few results and much work for several cores is factored into one for each of a few parts,
+// with blocks `block`_parts and `block`; else nothing happens.
+void split_reduction(Schedule& s, const std::string& block, const Target& target);
 
 // A reduction over windows of one input, pooling, with its `epilogue` (may be empty). False where it isn't
 // one.
@@ -127,12 +136,30 @@ std::string accumulate_locally(Schedule& s, const BlockInfo& b, const std::strin
 // Lowering can keep what is `local` in registers: no index of it moves with a loop that stays a loop.
 bool accumulators_fit(const PrimFunc& f);
 
-// The least that the block takes on one core of the target, whatever its schedule.
-double microseconds_of(const BlockInfo& b, const Target& target);
+// The least that work takes on one core of the target, whatever its schedule, in microseconds: with its
+// operands in caches, and for moving them from and to memory (0 where they fit the caches).
+struct Work {
+  double compute = 0, memory = 0;
+  double microseconds() const { return std::max(compute, memory); }
+  Work operator+(const Work& o) const { return {compute + o.compute, memory + o.memory}; }
+  Work operator/(double n) const { return {compute / n, memory / n}; }
+};
+Work work_of(const BlockInfo& b, const Target& target);
+
+// What a parallel loop takes by the model at the head of threads.cpp; INT64_MAX iterations: no thread waits.
+double microseconds_on(const Work& work, int64_t threads, int64_t iterations, const Target& target);
+
+// The number of the target's cores, two at least, on which that is least.
+struct Threads {
+  int64_t count = 1;
+  double microseconds = 0;
+  bool memory_binds = false;
+};
+Threads threads_for(const Work& work, int64_t iterations, const Target& target);
 
 // Some of `loops`, spatial ones of the block that stand directly inside each other, become one parallel loop,
-// where the work of `microseconds` is worth it.
-void share_loops(Schedule& s, const std::string& block, std::vector<std::string> loops, double microseconds,
+// where the work is worth it.
+void share_loops(Schedule& s, const std::string& block, std::vector<std::string> loops, const Work& work,
                  const Target& target);
 
 // The loop of `block` named so, or its extent -1.

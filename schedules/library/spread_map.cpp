@@ -83,7 +83,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   std::vector<std::string> outer;
   for (const LoopInfo& l : loops_of(s.func(), block))
     if (l.name != lanes) outer.push_back(l.name);
-  share_loops(s, block, outer, microseconds_of(b, target), target);
+  share_loops(s, block, outer, work_of(b, target), target);
 }
 
 }  // namespace nestor::library

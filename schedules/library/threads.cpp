@@ -1,17 +1,23 @@
-// Which loops threads share, and whether that pays. On a machine of p cores a parallel loop over work of T
-// microseconds takes about
+// Which loops threads share, and how many threads that pays for. On p cores a parallel loop of n iterations
+// alike takes about
 //
-//   T / p * (ceil(n / p) * p / n) + w + c p
+//   max(C / p, M / min(p, m)) / e(n, p) + c p
 //
-// for n iterations alike: w is what the caller pays to wake threads that fell asleep (a system call, and the
-// time until the first of them runs: 3 to 10 us), c what each further thread adds to waking and to the end
-// (about 0.3 us: they are woken one after the other, and all of them write one counter). From that follow
+//  - C is what the work takes on one core with its operands in caches, which each core has. M is what moving
+//    them from and to memory takes at one core's speed, 0 where they fit the caches.
+//  - m cores use all that the memory gives; more of them don't bring more. A server has a channel of memory
+//    for about eight cores. It gives some 38 GB/s, of which a core alone takes 20 to 30 (40 to 48 lines under
+//    way, each for 100 ns): a fifth of the cores, but four at least, since one too few costs more than one
+//    too many.
+//  - e = n / (p ceil(n / p)) is the share of the time in which no core waits for the last one. Half the loss
+//    is gone whenever n doubles: an even number is as good as a large one for two cores; for 64 it takes 640,
+//    or a multiple of 64. So loops are fused until e is 95 %, or there is no other. Of n < 4 p iterations it
+//    is 0.9 of that: they can't even out what others slow down.
+//  - c is what each further thread adds to waking and to the end (about 0.3 us: all of them write one
+//    counter). Without M the best p is sqrt(C / c): 21 cores for 130 us.
 //
-//  - T below 2 w can't gain: such work stays with the caller (Target::parallel_us).
-//  - The best number of threads is sqrt(T / c). A loop wakes no more threads than it has iterations, so that
-//    many of them, times four for threads that are slowed by others, are enough.
-//  - Half the loss by imbalance is gone whenever n doubles: loops are fused until it is below 5 %. An even
-//    number is as good as a large one for two cores; for 64 it takes 640, or a multiple of 64.
+// From the p on for which that is least more threads would only cost: `threads=p` keeps them out. Work below
+// Target::parallel_us stays with the caller: waking a thread that fell asleep takes as long.
 //
 // Short loops are split statically: what they work on lies in a core's own caches, and is still there when
 // the same thread meets it again (softmax of 38 us on two threads: 1.9 times one thread's speed,
@@ -29,25 +35,58 @@ namespace nestor::library {
 namespace {
 
 constexpr double kGigahertz = 4,
-                 kBytesPerNs = 128;  // a core at its best, its operands in the second-level cache
-constexpr double kMath = 20;         // operations of an exp and its kin
-constexpr double kPerThread = 0.3;   // c above, in microseconds
+                 kBytesPerNs = 128;       // a core at its best, its operands in the second-level cache
+constexpr double kMemoryBytesPerNs = 20;  // a core, from and to memory
+constexpr double kMath = 20;              // operations of an exp and its kin
+constexpr double kPerThread = 0.3;        // c above, in microseconds
 constexpr int64_t kPerThreadIterations = 4;
-constexpr double kBalanced = 0.95;
-constexpr double kShort = 100;  // microseconds
+constexpr double kEven = 0.95;
+constexpr double kShort = 50;  // microseconds on each of the threads
 
 double evenness(int64_t iterations, int64_t threads) {
   return static_cast<double>(iterations) / static_cast<double>(ceil_div(iterations, threads) * threads);
 }
 
-struct Share {  // loops [first, last) fused
+double cores_for_memory(const Target& target) {
+  return std::max(4, target.cores / 5);
+}
+
+struct Share {  // loops [first, last) fused, for so many threads
   size_t first = 0, last = 0;
-  double evenness = 0;
+  int64_t iterations = 0;
+  Threads threads;
+  double score = 0;  // what it would take at best / what it takes
 };
+
+// The work is started `outside` times, as often as loops outside of these run.
+Share share_of(size_t first, size_t last, int64_t iterations, const Work& work, double outside,
+               const Target& target) {
+  Share s{first, last, iterations, threads_for(work / outside, iterations, target), 0};
+  s.score = threads_for(work, INT64_MAX, target).microseconds / (outside * s.threads.microseconds) *
+            (first > 0 ? 0.85 : 1);
+  return s;
+}
+
+std::string why(const Share& s, const Work& work, const Target& target) {
+  const Threads& t = s.threads;
+  const int64_t turns = ceil_div(s.iterations, t.count);
+  std::string text = fmt::format(
+      "about {:.0f} us of work, {:.0f} us would be worth threads; {} iterations keep {} threads busy {:.0f} "
+      "% of "
+      "{} turn{}",
+      work.microseconds(), target.parallel_us, s.iterations, t.count, 100 * evenness(s.iterations, t.count),
+      turns, turns > 1 ? "s" : "");
+  if (t.count < target.cores)
+    text += fmt::format("; of {} cores more would only cost: {:.1f} us a thread, to {:.0f} us in all",
+                        target.cores, kPerThread, t.microseconds);
+  if (t.memory_binds)
+    text += fmt::format("; memory binds, {:.0f} cores use all of it", cores_for_memory(target));
+  return text;
+}
 
 }  // namespace
 
-double microseconds_of(const BlockInfo& b, const Target& target) {
+Work work_of(const BlockInfo& b, const Target& target) {
   double instances = 1, bytes = 0;
   for (const Iter& i : b.iters) instances *= static_cast<double>(i.extent);
   for (const Access& a : b.accesses) {
@@ -58,19 +97,38 @@ double microseconds_of(const BlockInfo& b, const Target& target) {
   }
   const double a_cycle = 2 * static_cast<double>(lanes_of(b, target));
   const double compute = instances * (b.has_math ? kMath : 1) / a_cycle / kGigahertz;
-  return std::max(compute, bytes / kBytesPerNs) * 1e-3;
+  const bool in_caches = bytes <= static_cast<double>(std::max(target.l2_bytes, target.l3_bytes));
+  return {std::max(compute, bytes / kBytesPerNs) * 1e-3, in_caches ? 0 : bytes / kMemoryBytesPerNs * 1e-3};
 }
 
-void share_loops(Schedule& s, const std::string& block, std::vector<std::string> loops, double microseconds,
+double microseconds_on(const Work& work, int64_t threads, int64_t iterations, const Target& target) {
+  const auto p = static_cast<double>(threads);
+  const double of_memory = std::min(p, cores_for_memory(target));
+  double even = 1;
+  if (iterations < INT64_MAX)
+    even = evenness(iterations, threads) * (iterations < kPerThreadIterations * threads ? 0.9 : 1);
+  return std::max(work.compute / p, work.memory / of_memory) / even + (threads > 1 ? kPerThread * p : 0);
+}
+
+Threads threads_for(const Work& work, int64_t iterations, const Target& target) {
+  Threads best;
+  for (int64_t p = 2; p <= std::max(2, target.cores) && (p == 2 || p <= iterations); ++p) {
+    const double us = microseconds_on(work, p, iterations, target);
+    if (best.count == 1 || us < best.microseconds) best = {p, us, false};
+  }
+  const auto p = static_cast<double>(best.count);
+  best.memory_binds = work.memory / std::min(p, cores_for_memory(target)) > work.compute / p;
+  return best;
+}
+
+void share_loops(Schedule& s, const std::string& block, std::vector<std::string> loops, const Work& work,
                  const Target& target) {
+  const double microseconds = work.microseconds();
   if (microseconds < target.parallel_us) return;
   std::erase_if(loops, [&](const std::string& l) { return extent_of(s, block, l) <= 1; });
-  const int64_t threads = std::max(2, target.cores);
-  const auto useful = static_cast<int64_t>(std::ceil(std::sqrt(microseconds / kPerThread)));
-  const int64_t wanted = kPerThreadIterations * std::clamp<int64_t>(useful, 2, threads);
   Share best;
   double outside = 1;  // times that the parallel loop is started
-  for (size_t first = 0; first < loops.size() && best.evenness < kBalanced; ++first) {
+  for (size_t first = 0; first < loops.size() && best.score < kEven; ++first) {
     if (first > 0 && microseconds / outside < std::max(target.parallel_us, 1.0)) break;
     int64_t iterations = 1;
     for (size_t last = first + 1; last <= loops.size(); ++last) {
@@ -80,10 +138,9 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
       Schedule tried = s;  // a ragged tile's loop can't be fused
       if (fused.size() > 1 && !tried.try_step(fmt::format("fuse {} ({})", block, schedules::join(fused))))
         break;
-      const double even =
-          evenness(iterations, threads) * (iterations < wanted ? 0.9 : 1) * (first > 0 ? 0.85 : 1);
-      if (even > best.evenness) best = {first, last, even};
-      if (best.evenness >= kBalanced) break;
+      const Share share = share_of(first, last, iterations, work, outside, target);
+      if (share.score > best.score) best = share;
+      if (best.score >= kEven) break;
     }
     outside *= static_cast<double>(extent_of(s, block, loops[first]));
   }
@@ -96,11 +153,11 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
     shared(fmt::format("g = fuse {} ({})", block, schedules::join(fused)));
     loop = "g";
   }
-  shared.because(
-      fmt::format("about {:.0f} us are worth threads, {:.0f} us would be, and {} iterations for {} threads",
-                  microseconds, target.parallel_us, extent_of(shared, block, loop), threads));
+  shared.because(why(best, work, target));
   if (!shared.try_step(fmt::format("parallel {}.{}", block, loop))) return;
-  if (microseconds < kShort) {
+  const int64_t count = best.threads.count;
+  if (count < target.cores) shared(fmt::format("annotate {}.{} threads={}", block, loop, count));
+  if (microseconds / static_cast<double>(count) < kShort) {
     shared.because("short loops meet their data in the caches of the thread that had them last time");
     shared(fmt::format("annotate {}.{} split=static", block, loop));
   }

@@ -224,11 +224,37 @@ std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_
 
 }  // namespace
 
+namespace {
+
+// Tiles of rows that are ragged can't be shared together with the loops around them. Where those alone don't
+// keep the cores busy, a few rows less that divide the extent do more.
+void even_rows(Tile& t, const BlockInfo& b, const Target& target) {
+  if (!t.row || t.row->extent % t.rows == 0 || work_of(b, target).microseconds() < target.parallel_us) return;
+  int64_t around = 1;
+  for (const Iter* i : b.spatial())
+    if (i != t.row)
+      around *= i == t.vector   ? ceil_div(i->extent, t.width)
+                : i == t.column ? ceil_div(i->extent, t.columns)
+                                : i->extent;
+  if (around < 2 || around >= target.cores) return;
+  for (int64_t rows = t.rows - 1; rows >= (t.rows + 1) / 2; --rows)
+    if (t.row->extent % rows == 0) {
+      t.why_size += fmt::format(
+          "; {} rows instead of {} leave none over: {} tiles around them are too few for {} cores", rows,
+          t.rows, around, target.cores);
+      t.rows = rows;
+      return;
+    }
+}
+
+}  // namespace
+
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target,
                     const std::optional<Dot>& dot) {
   if (dot) lay_out_shared(s, block, *dot);
   const BlockInfo b = analyze(s.func(), block);
-  const Tile t = dot ? choose_tile(b, *dot, target) : choose_tile(b, target);
+  Tile t = dot ? choose_tile(b, *dot, target) : choose_tile(b, target);
+  if (!dot) even_rows(t, b, target);
   std::vector<std::string> taps = dot ? std::vector<std::string>{} : skip_padding(s, block, t);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.blocks = reduced_in_blocks(b);
@@ -348,7 +374,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!t.vector && !t.row) vectorize_reduction(s, block);
   if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
-  share_loops(s, block, outer, microseconds_of(b, target) / steps_at_once, target);
+  share_loops(s, block, outer, work_of(b, target) / steps_at_once, target);
   if (dot) {
     s.because(t.why_vector);
     s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));

@@ -378,13 +378,13 @@ class Planner {
     constexpr int64_t kEnough = 8;
     int64_t blocks = 1;
     for (const std::string& l : outer_) blocks *= std::max<int64_t>(1, extent_of(s_, c_.last.name, l));
-    const double products = microseconds_of(c_.products, target_);
+    const Work products = work_of(c_.products, target_);
     if (shared_.empty()) blocks = 1;
     if (blocks >= kEnough) return share_loops(s_, c_.last.name, outer_, products, target_);
     const auto each = static_cast<double>(blocks);
-    share_loops(s_, c_.second.name, input_, microseconds_of(c_.second, target_) / each, target_);
+    share_loops(s_, c_.second.name, input_, work_of(c_.second, target_) / each, target_);
     share_loops(s_, c_.products.name + "_out", products_, products / each, target_);
-    share_loops(s_, c_.last.name, channels_, microseconds_of(c_.last, target_) / each, target_);
+    share_loops(s_, c_.last.name, channels_, work_of(c_.last, target_) / each, target_);
   }
 
   Schedule& s_;

@@ -167,7 +167,7 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   std::vector<std::string> outside;
   for (const LoopInfo& loop : loops_of(s.func(), block))
     if (loop.name != rows && loop.name != columns) outside.push_back(loop.name);
-  share_loops(s, block, outside, microseconds_of(b, target), target);
+  share_loops(s, block, outside, work_of(b, target), target);
   return true;
 }
 

@@ -98,6 +98,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
   c.target = target_of(o);
   if (schedule == "naive") c = CompileOptions::naive(c.target);
   c.threads = threads_of(o, c.target);
+  if (c.target.kind == TargetKind::cpu) c.target.cores = c.threads;  // which the default schedules are for
   c.exact_conv = o.exact_conv;
   c.blocked_io = o.blocked_io;
   for (const std::string& d : o.dims) {

@@ -298,13 +298,14 @@ void Emitter::parallel(const Stmt& s, const For& f) {
     b_.CreateStore(values[i], b_.CreateStructGEP(frame, memory, i));
 
   llvm::Function* task = outline(s, f, captures, frame);
-  llvm::Type* ptr = b_.getPtrTy();
-  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, b_.getInt64Ty(), ptr, ptr}, false);
-  const auto split = f.annotations.find("split");
+  llvm::Type *ptr = b_.getPtrTy(), *i32 = b_.getInt32Ty();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {ptr, b_.getInt64Ty(), ptr, ptr, i32, i32}, false);
+  const auto split = f.annotations.find("split"), threads = f.annotations.find("threads");
   const bool is_static = split != f.annotations.end() && split->second == Annotation("static");
-  llvm::FunctionCallee run =
-      k_.module.getOrInsertFunction(is_static ? "nestor_parallel_static" : "nestor_parallel_for", type);
-  b_.CreateCall(run, {pool_, expr_.emit(f.extent), task, memory});
+  const auto* most = threads == f.annotations.end() ? nullptr : std::get_if<int64_t>(&threads->second);
+  llvm::FunctionCallee run = k_.module.getOrInsertFunction("nestor_parallel", type);
+  b_.CreateCall(run, {pool_, expr_.emit(f.extent), task, memory,
+                      b_.getInt32(most ? static_cast<uint32_t>(*most) : 0), b_.getInt32(is_static)});
 }
 
 // The task of a parallel loop; returns it. See the head of this file.

@@ -42,8 +42,7 @@ void define_symbols(llvm::orc::LLJIT& jit) {
     symbols[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(address),
                                           llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
   };
-  add("nestor_parallel_for", &nestor_parallel_for);
-  add("nestor_parallel_static", &nestor_parallel_static);
+  add("nestor_parallel", &nestor_parallel);
   add("exp", static_cast<One>(&std::exp));
   add("log", static_cast<One>(&std::log));
   add("tanh", static_cast<One>(&std::tanh));

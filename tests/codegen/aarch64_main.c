@@ -32,8 +32,9 @@ static int64_t read_count(void) {
 }
 
 /* In two halves, the later one first: no order is promised. */
-void nestor_parallel_for(void* pool, int64_t n, void (*fn)(void*, int64_t, int64_t, int32_t), void* ctx) {
-  (void)pool;
+void nestor_parallel(void* pool, int64_t n, void (*fn)(void*, int64_t, int64_t, int32_t), void* ctx,
+                     int32_t threads, int32_t is_static) {
+  (void)pool, (void)threads, (void)is_static;
   if (n > 1) fn(ctx, n / 2, n, 1);
   if (n > 0) fn(ctx, 0, n > 1 ? n / 2 : n, 0);
 }

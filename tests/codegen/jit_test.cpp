@@ -160,7 +160,7 @@ TEST_CASE("f16 is refused by name where the target can't convert it") {
   }
 }
 
-TEST_CASE("a parallel loop says how it is split") {
+TEST_CASE("a parallel loop says how it is split and for how many threads") {
   const char* text = R"(
 func f(in X: f32[40], out Y: f32[40]) {
   parallel p in 10 @split("static") {
@@ -170,7 +170,17 @@ func f(in X: f32[40], out Y: f32[40]) {
   }
 }
 )";
-  const PrimFunc f = parse_func(text);
-  CHECK(emit_llvm_ir({f}, host_target()).find("@nestor_parallel_static") != std::string::npos);
-  testing::check_agree(f, 3);
+  const std::string split = R"(@split("static"))";
+  for (const auto& [annotations, arguments] : {std::pair{split, "i32 0, i32 1)"},
+                                               {split + " @threads(2)", "i32 2, i32 1)"},
+                                               {std::string("@threads(3)"), "i32 3, i32 0)"}}) {
+    std::string annotated = text;
+    annotated.replace(annotated.find(split), split.size(), annotations);
+    const PrimFunc f = parse_func(annotated);
+    const std::string ir = emit_llvm_ir({f}, host_target());
+    const size_t call = ir.find("call void @nestor_parallel(");
+    REQUIRE(call != std::string::npos);
+    CHECK(ir.substr(call, ir.find('\n', call) - call).find(arguments) != std::string::npos);
+    testing::check_agree(f, 4);
+  }
 }

@@ -89,7 +89,7 @@ TEST_CASE("machine code belongs to the loop of its statement") {
       CHECK(names(f, links[i]) == "j0 i0 k i1 j1 ");
       ++fmas;
     }
-    if (code[i].text.find("nestor_parallel_for") != std::string::npos) CHECK(names(f, links[i]) == "j0 ");
+    if (code[i].text.find("nestor_parallel") != std::string::npos) CHECK(names(f, links[i]) == "j0 ");
     loops += names(f, links[i]) == "j0 i0 k ";
     outside += links[i].empty();
   }
