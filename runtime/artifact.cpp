@@ -35,7 +35,8 @@ struct Closer {
 
 class Artifact : public Runnable {
  public:
-  Artifact(const std::string& path, int threads, const std::vector<int32_t>& cpus) : path_(path) {
+  Artifact(const std::string& path, int threads, const std::vector<int32_t>& cpus, Placement placement)
+      : path_(path) {
     // A name without a slash would be looked up in the system's directories.
     handle_.reset(dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL));
     if (!handle_) throw UserError("can't load " + path + ": " + dlerror());
@@ -51,8 +52,13 @@ class Artifact : public Runnable {
     std::vector<int32_t> of_threads;
     for (size_t i = 0; !cpus.empty() && i < threads_; ++i) of_threads.push_back(cpus[i % cpus.size()]);
     options.cpus = of_threads.empty() ? nullptr : of_threads.data();
+    options.placement = placement == Placement::parts        ? NESTOR_PLACE_PARTS
+                        : placement == Placement::interleave ? NESTOR_PLACE_INTERLEAVE
+                                                             : NESTOR_PLACE_ANYWHERE;
     instance_ = create(&options);
-    if (!instance_) throw UserError(path + ": can't get its memory, its threads, or the weights beside it");
+    if (!instance_)
+      throw UserError(path +
+                      ": can't get its memory where it is wanted, its threads, or the weights beside it");
   }
   ~Artifact() override {
     if (instance_) destroy_(instance_);
@@ -98,9 +104,9 @@ class Artifact : public Runnable {
 }  // namespace
 
 std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads,
-                                        const std::vector<int32_t>& cpus) {
+                                        const std::vector<int32_t>& cpus, Placement placement) {
   if (!std::filesystem::exists(path)) throw UserError("can't load " + path + ": there is no such file");
-  return std::make_unique<Artifact>(path, threads, cpus);
+  return std::make_unique<Artifact>(path, threads, cpus, placement);
 }
 
 }  // namespace nestor

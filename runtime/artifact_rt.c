@@ -71,6 +71,25 @@ static int start_threads(struct nestor_instance* instance, const struct nestor_o
   return instance->pool != NULL;
 }
 
+/* Weights, which all threads read, page by page on all nodes: in memory of the instance's own, since the
+ * system doesn't place what belongs to a file. */
+static int place_memory(struct nestor_instance* instance, const struct nestor_options* options,
+                        int64_t memory_bytes, int64_t weights_bytes, int32_t threads) {
+  if (!options->placement) return 1;
+  if (!options->cpus || options->parallel_for) return 0;
+  if (nestor_place(instance->memory, memory_bytes, (enum nestor_placement)options->placement, options->cpus,
+                   threads))
+    return 0;
+  if (options->placement == NESTOR_PLACE_PARTS) nestor_pool_keep_parts(instance->pool);
+  if (weights_bytes <= 0) return 1;
+  instance->placed = malloc((size_t)weights_bytes + 64);
+  if (!instance->placed) return 0;
+  void* aligned = (void*)(((uintptr_t)instance->placed + 63) & ~(uintptr_t)63);
+  memcpy(aligned, instance->weights, (size_t)weights_bytes);
+  instance->weights = aligned;
+  return !nestor_place(aligned, weights_bytes, NESTOR_PLACE_INTERLEAVE, options->cpus, threads);
+}
+
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
                                                int64_t workspace_bytes, int32_t threads, const void* weights,
                                                int64_t weights_bytes, const char* weights_file) {
@@ -85,6 +104,8 @@ struct nestor_instance* nestor_instance_create(const struct nestor_options* opti
     ok = options->weights_path ? map_weights(instance, options->weights_path, weights_bytes)
                                : map_weights_beside(instance, weights_file, weights_bytes);
   ok = ok && start_threads(instance, options, threads);
+  ok = ok && place_memory(instance, options, arena_bytes + workspace_bytes + 64, weights_bytes,
+                          nestor_pool_threads(instance->pool));
   if (!ok) {
     nestor_instance_destroy(instance);
     return NULL;
@@ -99,6 +120,7 @@ void nestor_instance_destroy(struct nestor_instance* instance) {
   if (!instance) return;
   if (instance->pool) nestor_pool_destroy(instance->pool);
   if (instance->mapped) munmap(instance->mapped, (size_t)instance->mapped_bytes);
+  free(instance->placed);
   free(instance->memory);
   free(instance);
 }

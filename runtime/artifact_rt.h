@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "runtime/kernel_rt.h"
+#include "runtime/nodes_rt.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,7 +18,7 @@ struct nestor_options {
   /* More than compiled is taken as that; 0: as compiled, but of the artifact's own no more than CPUs it may
    * run on. */
   int32_t threads;
-  int32_t reserved;                      /* 0 */
+  int32_t placement;                     /* of its memory, enum nestor_placement; other than 0 needs cpus */
   nestor_host_parallel_for parallel_for; /* the host's own; null: threads of the artifact */
   void* host;                            /* its first argument */
   const char*
@@ -32,12 +33,13 @@ struct nestor_instance {
   void* workspace;
   const void* weights;
   void* memory; /* arena and workspace as allocated */
+  void* placed; /* weights of its own, where memory is placed */
   void* mapped; /* weights file, or null */
   int64_t mapped_bytes;
 };
 
 /* weights: in the object, or null with weights_file naming what lies beside it. Null where memory, threads or
- * the weights can't be had. */
+ * the weights can't be had, or memory can't be placed. */
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
                                                int64_t workspace_bytes, int32_t threads, const void* weights,
                                                int64_t weights_bytes, const char* weights_file);

@@ -4,11 +4,10 @@
 
 #include <stddef.h>
 
+#include "runtime/text_rt.h"
+
 extern long syscall(long number, ...);
 extern int pthread_setaffinity_np(unsigned long thread, size_t size, const void* mask);
-extern int open(const char* path, int flags, ...);
-extern long read(int fd, void* to, size_t size);
-extern int close(int fd);
 
 #if defined(__x86_64__)
 enum { SET_AFFINITY_CALL = 203, GET_AFFINITY_CALL = 204 };
@@ -19,11 +18,9 @@ enum { SET_AFFINITY_CALL = 122, GET_AFFINITY_CALL = 123 };
 #endif
 
 enum {
-  O_RDONLY_CLOEXEC = 02000000,
   LONG_BITS = 8 * sizeof(unsigned long),
   MASK_LONGS = sizeof(struct nestor_cpus) / sizeof(unsigned long),
-  MAX_CPUS = MASK_LONGS * LONG_BITS,
-  MAX_PATH = 1024
+  MAX_CPUS = MASK_LONGS * LONG_BITS
 };
 
 static int only(int32_t cpu, struct nestor_cpus* cpus) {
@@ -62,43 +59,18 @@ struct nestor_cpus nestor_current_cpus(void) {
   return cpus;
 }
 
-/* Paths and short texts, without a C library's formatting. */
-static size_t append(char* text, size_t at, const char* more, size_t length) {
-  for (size_t i = 0; i < length && more[i] && at + 1 < MAX_PATH; ++i) text[at++] = more[i];
-  text[at] = 0;
-  return at;
-}
-
-/* The file's beginning, ended by 0; -1 where it can't be read. */
-static long read_text(const char* path, char* to, size_t size) {
-  const int fd = open(path, O_RDONLY_CLOEXEC);
-  if (fd < 0) return -1;
-  const long got = read(fd, to, size - 1);
-  close(fd);
-  to[got > 0 ? got : 0] = 0;
-  return got;
-}
-
-static int64_t number(const char** at) {
-  int64_t n = 0;
-  while (**at == ' ') ++*at;
-  if (**at < '0' || **at > '9') return -1; /* "max", -1 */
-  for (; **at >= '0' && **at <= '9'; ++*at) n = n * 10 + (**at - '0');
-  return n;
-}
-
 /* CPUs of the quota in the directory, 0 where there is none. Version 2 has "QUOTA PERIOD" in one file. */
 static int32_t quota_in(char* directory, size_t length, int version) {
   char text[64], period_text[64];
   const char *at = text, *period_at = period_text;
   int64_t quota = -1, period = -1;
-  append(directory, length, version == 2 ? "/cpu.max" : "/cpu.cfs_quota_us", MAX_PATH);
-  if (read_text(directory, text, sizeof text) > 0) quota = number(&at);
+  append_text(directory, length, version == 2 ? "/cpu.max" : "/cpu.cfs_quota_us", MAX_PATH);
+  if (read_text(directory, text, sizeof text) > 0) quota = read_number(&at);
   if (version == 2) {
-    period = number(&at);
+    period = read_number(&at);
   } else {
-    append(directory, length, "/cpu.cfs_period_us", MAX_PATH);
-    if (read_text(directory, period_text, sizeof period_text) > 0) period = number(&period_at);
+    append_text(directory, length, "/cpu.cfs_period_us", MAX_PATH);
+    if (read_text(directory, period_text, sizeof period_text) > 0) period = read_number(&period_at);
   }
   directory[length] = 0;
   if (quota <= 0 || period <= 0) return 0;
@@ -110,12 +82,12 @@ static int32_t quota_in(char* directory, size_t length, int version) {
 static int32_t quota_of(const char* root, const char* mount, const char* group, size_t group_length,
                         int version) {
   char directory[MAX_PATH + 64];
-  size_t top = append(directory, 0, root, MAX_PATH);
-  top = append(directory, top, mount, MAX_PATH);
+  size_t top = append_text(directory, 0, root, MAX_PATH);
+  top = append_text(directory, top, mount, MAX_PATH);
   int32_t least = quota_in(directory, top, version);
   for (size_t i = 1; i <= group_length; ++i) {
     if (i < group_length && group[i] != '/') continue;
-    const int32_t here = quota_in(directory, append(directory, top, group, i), version);
+    const int32_t here = quota_in(directory, append_text(directory, top, group, i), version);
     if (here && (!least || here < least)) least = here;
   }
   return least;
@@ -134,7 +106,7 @@ static int has_cpu(const char* begin, const char* end) {
 
 int32_t nestor_quota_cpus(const char* root) {
   char path[MAX_PATH + 64], groups[4096];
-  append(path, append(path, 0, root, MAX_PATH), "/proc/self/cgroup", MAX_PATH);
+  append_text(path, append_text(path, 0, root, MAX_PATH), "/proc/self/cgroup", MAX_PATH);
   if (read_text(path, groups, sizeof groups) <= 0) return 0;
   int32_t least = 0;
   for (const char* line = groups; *line;) { /* number:controllers:group */

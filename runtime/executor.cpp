@@ -9,6 +9,7 @@
 #include "nestor/error.h"
 #include "nestor/runtime.h"
 #include "runtime/kernel_rt.h"
+#include "runtime/nodes_rt.h"
 
 namespace nestor {
 
@@ -54,6 +55,20 @@ Executor::~Executor() {
 void Executor::pin(const std::vector<int32_t>& cpus) {
   NESTOR_CHECK(static_cast<int>(cpus.size()) >= plan_->threads) << cpus.size() << " CPUs";
   nestor_pool_pin(pool_, cpus.data());
+}
+
+void Executor::place(const std::vector<int32_t>& cpus, Placement how) {
+  const auto count = static_cast<int32_t>(cpus.size());
+  const auto place_all = [&](const Tensor& t, nestor_placement where) {
+    if (t.defined() && nestor_place(const_cast<void*>(t.data()), t.bytes(), where, cpus.data(), count) != 0)
+      throw UserError("the system doesn't place memory on the nodes of these CPUs");
+  };
+  if (how == Placement::anywhere) return;
+  if (how == Placement::parts) nestor_pool_keep_parts(pool_);
+  const auto where = how == Placement::parts ? NESTOR_PLACE_PARTS : NESTOR_PLACE_INTERLEAVE;
+  place_all(arena_, where);
+  place_all(workspace_, where);
+  place_all(plan_->weights, NESTOR_PLACE_INTERLEAVE);
 }
 
 void Executor::set_timing(bool on) {

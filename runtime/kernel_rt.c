@@ -60,10 +60,11 @@ struct worker {
 };
 
 struct nestor_pool {
-  int32_t threads; /* the caller counts */
-  int32_t cpus;    /* that they get */
-  int32_t started; /* workers running; under `lock`, as are: */
-  int32_t tried;   /* the workers have been started, as far as that was possible */
+  int32_t threads;     /* the caller counts */
+  int32_t cpus;        /* that they get */
+  int32_t keeps_parts; /* every split is static */
+  int32_t started;     /* workers running; under `lock`, as are: */
+  int32_t tried;       /* the workers have been started, as far as that was possible */
   struct nestor_cpus allowed;
   struct pace pace;
   nestor_host_parallel_for host_run; /* null: the workers below */
@@ -211,6 +212,10 @@ struct nestor_pool* nestor_pool_create(int32_t threads) {
 
 void nestor_pool_allow(struct nestor_pool* p, int32_t cpus) {
   if (p) p->cpus = cpus < 1 ? 1 : cpus;
+}
+
+void nestor_pool_keep_parts(struct nestor_pool* p) {
+  if (p) p->keeps_parts = 1;
 }
 
 void nestor_pool_pin(struct nestor_pool* p, const int32_t* cpus) {
@@ -373,6 +378,7 @@ void nestor_parallel(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx
                      int32_t is_static) {
   if (run_elsewhere(p, n, fn, ctx) || !begin_loop(p, n, fn, ctx)) return;
   if (threads < 1 || threads > p->started + 1) threads = p->started + 1;
+  is_static |= p->keeps_parts;
   const int64_t most = is_static ? threads : (int64_t)threads * CHUNKS_PER_THREAD;
   const uint32_t chunks = (uint32_t)(n < most ? n : most);
   const uint64_t loop = announce(p, n, fn, ctx, chunks);

@@ -37,6 +37,9 @@ void nestor_pool_allow(struct nestor_pool* pool, int32_t cpus);
  * pool's first loop; nothing for a host's. */
 void nestor_pool_pin(struct nestor_pool* pool, const int32_t* cpus);
 
+/* All loops are split statically from now on: where memory lies near the thread that used it last. */
+void nestor_pool_keep_parts(struct nestor_pool* pool);
+
 /* Returns when all of [0, n) has run, on so many threads at most (0: all of the pool's). A null pool runs
  * fn(ctx, 0, n, 0), and so does a call from inside a loop. Two threads may use one pool: their loops run one
  * after the other.

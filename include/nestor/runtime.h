@@ -102,6 +102,13 @@ using NamedTensors = std::map<std::string, Tensor>;
 // `expected`'s order.
 std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const NamedTensors& given);
 
+// Of memory among the nodes of a machine that has several (NUMA).
+enum class Placement : uint8_t {
+  anywhere,    // on the node of the thread that touches it first
+  parts,       // in equal parts, the i-th on the node of thread i; loops are split statically
+  interleave,  // page by page, on the nodes of all threads
+};
+
 // Something that can be run: a plan in this process, or an artifact loaded from a file. One run at a time per
 // object.
 class Runnable {
@@ -131,6 +138,9 @@ class Executor : public Runnable {
   // Threads stay on these CPUs, one for each; the first is the caller's, which isn't touched. Before the
   // first run.
   void pin(const std::vector<int32_t>& cpus);
+  // Where values and scratch lie among memory nodes, near those CPUs; weights, which all threads read, go on
+  // all of them. Throws UserError where the system refuses.
+  void place(const std::vector<int32_t>& cpus, Placement how);
 
   const Plan& plan() const { return *plan_; }
   // With timing on, run_raw adds each call's nanoseconds to call_ns() (one entry per plan call).
@@ -148,9 +158,10 @@ class Executor : public Runnable {
 };
 
 // A shared object made by `nestor compile`. threads: 0 for as many as it was compiled for, and never more
-// than that. cpus: as for Executor::pin, in turn where there are more threads; may be empty. Throws UserError
-// where the file is missing, no artifact, or made by another version.
+// than that. cpus: as for Executor::pin, in turn where there are more threads; may be empty, then memory lies
+// anywhere. Throws UserError where the file is missing, no artifact, or made by another version.
 std::unique_ptr<Runnable> load_artifact(const std::string& path, int threads = 0,
-                                        const std::vector<int32_t>& cpus = {});
+                                        const std::vector<int32_t>& cpus = {},
+                                        Placement placement = Placement::anywhere);
 
 }  // namespace nestor

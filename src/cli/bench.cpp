@@ -37,12 +37,13 @@ void bind(Entry& e) {
   }
 }
 
-Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vector<int32_t>& cpus) {
+Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vector<int32_t>& cpus,
+                 Placement placement) {
   Entry e;
   e.schedule = schedule;
   const auto start = std::chrono::steady_clock::now();
   if (is_artifact(v.common.model)) {
-    e.runnable = load_artifact(v.common.model, v.common.threads, cpus);
+    e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
     const CompiledModel model = compile_model(v.common.model, compile_options(v.common, schedule));
     for (const KernelCall& c : model.partition.calls) {
@@ -50,6 +51,7 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
     }
     auto executor = make_executor(model);
     if (!cpus.empty()) executor->pin(cpus);
+    executor->place(cpus, placement);
     e.runnable = std::move(executor);
   }
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -113,10 +115,13 @@ int run(const BenchVerb& v) {
   const int threads = threads_of(v.common, target);
   std::vector<Entry> entries;
   const std::vector<int32_t> cpus = cpus_for(threads, parse_pinning(v.pin));
+  const Placement placement = parse_placement(v.numa, cpus);
+  if (placement != Placement::anywhere && memory_nodes_of(cpus) == 1)
+    fmt::print(stderr, "note: these threads run on one memory node; --numa {} changes nothing\n", v.numa);
   if (!cpus.empty()) pin_thread(cpus[0]);
   for (const std::string& backend : v.backends.empty() ? std::vector<std::string>{"llvm"} : v.backends) {
     if (backend == "llvm")
-      for (const std::string& s : schedules) entries.push_back(make_entry(v, s, cpus));
+      for (const std::string& s : schedules) entries.push_back(make_entry(v, s, cpus, placement));
     else if (backend == "halide" || backend.starts_with("halide:"))
       entries.push_back(make_halide_entry(v, backend));
     else

@@ -111,6 +111,9 @@ void add_verbs(CLI::App& app, int& code) {
                   "threads stay on a core each: compact (neighbours) or spread (memory nodes in turn)")
         ->check(CLI::IsMember({"none", "compact", "spread"}))
         ->capture_default_str();
+    a->add_option("--numa", v.numa,
+                  "memory lies near the threads: parts (the i-th near thread i) or interleave (page by page)")
+        ->capture_default_str();
   });
   add_verb<VerifyVerb>(
       app, code, "verify", "compare with the oracle, or with given outputs", [](CLI::App* a, VerifyVerb& v) {

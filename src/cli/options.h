@@ -68,6 +68,7 @@ struct BenchVerb {
   double seconds = 1.0;               // of measuring per schedule
   std::vector<std::string> backends;  // llvm, halide, halide:SCHEDULER, interleaved in one run
   std::string pin = "none";           // where threads stay: none, compact, spread
+  std::string numa = "none";          // where memory lies: none, parts, interleave
 };
 
 struct VerifyVerb {

@@ -167,7 +167,7 @@ class ArtifactModule {
 
 void link_runtime(llvm::Module& module, llvm::TargetMachine& machine) {
   const std::string arch = machine.getTargetTriple().getArchName().str();
-  for (const char* part_name : {"cpus_rt", "kernel_rt", "artifact_rt"}) {
+  for (const char* part_name : {"cpus_rt", "nodes_rt", "kernel_rt", "artifact_rt"}) {
     const std::string_view bytes = runtime_bitcode(part_name, arch);
     const llvm::MemoryBufferRef buffer(llvm::StringRef(bytes.data(), bytes.size()), part_name);
     auto part = llvm::parseBitcodeFile(buffer, module.getContext());

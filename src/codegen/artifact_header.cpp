@@ -109,7 +109,9 @@ typedef void (*{name}_task)(void* ctx, int64_t begin, int64_t end, int32_t worke
 struct {name}_options {{
   /* More than {guard}_THREADS is taken as that. 0: that, or as many as there are CPUs to run on. */
   int32_t threads;
-  int32_t reserved; /* 0 */
+  /* On a machine with several memory nodes (NUMA): 0: memory lies where it is first touched; 1: in equal parts, the
+     i-th near the i-th of cpus; 2: page by page near all of them. 1 and 2 need cpus. */
+  int32_t placement;
   /* The host's own loop: calls task over all of [0, n), returns when done. NULL: threads of the instance. */
   void (*parallel_for)(void* host, int64_t n, {name}_task task, void* ctx);
   void* host;               /* parallel_for's first argument */

@@ -224,6 +224,10 @@ def usage():
     t.refuses("no such operator", ["compile", "Frob(f32[4])", "-o", "out.so"], "Frob")
     t.refuses("bad operator string", ["compile", "MatMul(f32[4,", "-o", "out.so"], "MatMul(f32[4,")
     t.refuses("no time to measure", ["bench", "conv.json", "--seconds", "-1"], "--seconds")
+    for numa, cause in (("replicate", "one process a node"), ("parts", "--pin spread"), ("far", "unknown placement 'far'")):
+        t.refuses(f"--numa {numa}", ["bench", "conv.json", "--numa", numa], cause)
+    p = t.run("bench", "conv.json", "--pin", "compact", "--threads", "1", "--numa", "interleave", "--seconds", "0.01")
+    t.check(p.returncode == 0 and "one memory node" in p.stderr, "one thread is on one node", p.stdout + p.stderr)
     t.refuses("negative threads", ["run", "conv.json", "--threads", "-1", "--input", "x=zeros"], "--threads")
 
 

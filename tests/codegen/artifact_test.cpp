@@ -10,6 +10,7 @@
 #include "catch.h"
 #include "nestor/codegen.h"
 #include "nestor/error.h"
+#include "nestor/pinning.h"
 #include "tests/command.h"
 
 using namespace nestor;
@@ -144,6 +145,19 @@ TEST_CASE("weights may lie beside the object") {
   CHECK(right(*load_artifact(files.object), 2));
   fs::remove(files.weights);
   CHECK_THROWS_WITH(load_artifact(files.object), Catch::Matchers::ContainsSubstring("the weights beside it"));
+}
+
+TEST_CASE("memory and weights may be placed near threads that stay") {
+  Scratch scratch;
+  const std::vector<int32_t> cpus = cpus_for(2, Pinning::spread);
+  REQUIRE(memory_nodes_of(cpus) >= 1);
+  for (const WeightsPlace weights : {WeightsPlace::inside, WeightsPlace::beside}) {
+    const ArtifactFiles files = write_small(scratch / "m.so", weights);
+    for (const Placement how : {Placement::anywhere, Placement::parts, Placement::interleave})
+      CHECK(right(*load_artifact(files.object, 2, cpus, how), 2));
+    CHECK_THROWS_WITH(load_artifact(files.object, 2, {}, Placement::parts),
+                      Catch::Matchers::ContainsSubstring("memory where it is wanted"));
+  }
 }
 
 TEST_CASE("a C program uses the header, the object, and its own parallel-for") {

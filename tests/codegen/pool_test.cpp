@@ -222,6 +222,20 @@ TEST_CASE("a static split gives each worker one part, the same in every loop, un
   CHECK(parts.strange == 0);
 }
 
+TEST_CASE("a pool that keeps parts splits every loop statically") {
+  Pool pool = make_pool(3);
+  nestor_pool_keep_parts(pool.get());
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 50; ++round)
+    nestor_parallel_for(
+        pool.get(), 10,
+        [](void* ctx, int64_t begin, int64_t end, int32_t) {
+          if (end - begin >= 3) ++*static_cast<std::atomic<int>*>(ctx);  // chunks would be of one iteration
+        },
+        &calls);
+  CHECK(calls == 150);
+}
+
 TEST_CASE("a static loop inside a loop runs serially, and asks a host for its own") {
   int host_loops = 0;
   const auto run = [](void* host, int64_t n, nestor_task fn, void* ctx) {
