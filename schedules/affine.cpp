@@ -171,7 +171,6 @@ std::optional<Bound> bound_of(const Expr& e, const Moving& moving, const Fixed& 
 }
 
 // ---- Solver
-// ----------------------------------------------------------------------------------------------------
 
 void Solver::constrain(const Expr& e, int64_t extent) {
   constraints_.push_back({e, extent});

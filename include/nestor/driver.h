@@ -21,7 +21,6 @@
 namespace nestor {
 
 // ---- Where schedules come from
-// ---------------------------------------------------------------------------------
 
 struct ScheduleChoice {
   Trace trace;
@@ -57,7 +56,6 @@ ScheduleProvider file_schedules(const std::string& path);
 ScheduleProvider first_of(std::vector<ScheduleProvider> providers);
 
 // ---- Models
-// ----------------------------------------------------------------------------------------------------
 
 struct CompileOptions {
   Target target = host_target();
@@ -94,7 +92,6 @@ bool looks_like_operator(const std::string& spec);
 EvaluateFn constant_evaluator(const Target& target);
 
 // ---- Functions
-// -------------------------------------------------------------------------------------------------
 
 // One function on its way down. Errors of its trace name the function.
 struct CompiledFunction {
@@ -168,7 +165,6 @@ std::vector<OutputCheck> check_function(const CompiledFunction& f, Against again
                                         uint64_t seed = 1);
 
 // ---- Whole models
-// ----------------------------------------------------------------------------------------------
 
 struct CompiledModel {
   Graph graph;  // optimized

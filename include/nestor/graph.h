@@ -31,7 +31,6 @@ inline std::string to_string(const TensorType& t) {
 }
 
 // ---- What a file says
-// ------------------------------------------------------------------------------------------
 
 struct ModelDim {
   std::optional<int64_t> value;  // absent: symbolic or unknown
@@ -64,7 +63,6 @@ struct Model {
 Model read_model(const std::string& path);
 
 // ---- The graph
-// -------------------------------------------------------------------------------------------------
 
 using ValueId = int;  // index into Graph::values; -1: an omitted optional input
 struct Value {
@@ -110,7 +108,6 @@ graph_pipeline();  // fold constants, fold BatchNormalization, CSE, dead code ..
 void optimize(Graph& g, const EvaluateFn& evaluate);
 
 // ---- Partition
-// -------------------------------------------------------------------------------------------------
 
 // One call of a function in the partitioned graph. Arguments are graph values, in parameter order.
 struct KernelCall {

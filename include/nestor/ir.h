@@ -37,7 +37,6 @@
 namespace nestor {
 
 // ---- Identity objects
-// ------------------------------------------------------------------------------------------
 
 struct VarNode {
   std::string name;
@@ -61,7 +60,6 @@ using BlockId = std::shared_ptr<const BlockIdNode>;
 BlockId make_block_id(std::string name, BlockId origin = nullptr);
 
 // ---- Handles
-// ---------------------------------------------------------------------------------------------------
 
 struct ExprNode;
 struct StmtNode;
@@ -106,7 +104,6 @@ class Stmt {
 };
 
 // ---- Expressions
-// -----------------------------------------------------------------------------------------------
 
 enum class BinaryOp : uint8_t {
   add,
@@ -243,7 +240,6 @@ struct ExprNode {
 };
 
 // ---- Buffers
-// ---------------------------------------------------------------------------------------------------
 
 enum class Scope : uint8_t {
   global,  // memory; on CUDA device memory
@@ -274,7 +270,6 @@ struct BufferDecl {
 };
 
 // ---- Statements
-// ------------------------------------------------------------------------------------------------
 
 enum class ForKind : uint8_t { serial, parallel, vectorized, unrolled, thread };
 enum class ThreadTag : uint8_t { none, block_x, block_y, block_z, thread_x, thread_y, thread_z, vthread };
@@ -364,7 +359,6 @@ struct StmtNode {
 };
 
 // ---- Functions
-// -------------------------------------------------------------------------------------------------
 
 enum class Role : uint8_t {
   in,
@@ -386,7 +380,6 @@ struct PrimFunc {
 };
 
 // ---- Access
-// ----------------------------------------------------------------------------------------------------
 
 template <class... Fs>
 struct Overloaded : Fs... {
@@ -423,7 +416,7 @@ std::optional<int64_t> as_int(const Expr& e);
 bool is_const_int(const Expr& e, int64_t value);
 
 // ---- Constructors
-// ---------------------------------------------------------------------------------------------- They check
+// They check
 // types (InternalError) and fold nothing: parse(print(f)) is f.
 
 namespace make {

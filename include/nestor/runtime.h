@@ -32,7 +32,6 @@ constexpr int64_t align_up(int64_t bytes) {
 using Kernel = std::function<int32_t(void* const* args, void* workspace, void* pool)>;
 
 // ---- Plan
-// ------------------------------------------------------------------------------------------------------
 
 enum class Region : uint8_t { arena, input, output, weights };
 
@@ -74,7 +73,6 @@ struct Plan {
 void check_plan(const Plan& plan);
 
 // ---- Arena
-// -----------------------------------------------------------------------------------------------------
 
 // A buffer alive from step `first` to step `last`, both included.
 struct Lifetime {
@@ -94,7 +92,6 @@ ArenaLayout plan_arena(const std::vector<Lifetime>& lifetimes);
 void prefer_large_pages(Tensor& memory);
 
 // ---- Execution
-// -------------------------------------------------------------------------------------------------
 
 using NamedTensors = std::map<std::string, Tensor>;
 

@@ -18,7 +18,6 @@
 namespace nestor {
 
 // ---- Records
-// ---------------------------------------------------------------------------------------------------
 
 // How the measurement of one candidate ended.
 enum class Outcome : uint8_t { ok, illegal, compile_error, wrong_result, crash, timeout };
@@ -78,7 +77,6 @@ std::string record_target(const Target& target);
 ScheduleProvider database_schedules(const std::string& path, int threads);
 
 // ---- Measuring
-// -------------------------------------------------------------------------------------------------
 
 // What a worker is asked: schedule this function with this trace, compare it with the oracle, time it.
 struct Job {
@@ -120,7 +118,6 @@ class WorkerPool {
 };
 
 // ---- Search
-// ----------------------------------------------------------------------------------------------------
 
 struct TuneOptions {
   double seconds = 60;

@@ -103,7 +103,6 @@ void Machine::bind_param(Memory& m) {
 }
 
 // ---- Errors
-// ----------------------------------------------------------------------------------------------------
 
 std::string Machine::element_name(const Memory& m, int64_t element) const {
   std::string lane = m.lanes == 1 ? "" : " lane " + std::to_string(element % m.lanes);

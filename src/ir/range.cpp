@@ -86,7 +86,6 @@ Interval Simplifier::bound(const Linear& l) {
 }
 
 // ---- Facts while walking
-// ---------------------------------------------------------------------------------------
 
 void Simplifier::set_range(const Var& v, Interval r) {
   const auto it = ranges_.find(v);

@@ -110,7 +110,6 @@ Expr Simplifier::let(const Expr& e) {
 }
 
 // ---- Sums
-// ------------------------------------------------------------------------------------------------------
 
 Linear Simplifier::linear(const Expr& e) {
   if (e.as<IntImm>()) return parts(e);
@@ -176,7 +175,6 @@ Linear Simplifier::product(const Linear& a, const Linear& b) {
 }
 
 // ---- Errors
-// ----------------------------------------------------------------------------------------------------
 
 bool Simplifier::is_total(const Expr& e) const {
   bool total = true;

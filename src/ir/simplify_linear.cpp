@@ -162,7 +162,6 @@ std::optional<Quotient> as_quotient(const Expr& atom, BinaryOp op) {
 }
 
 // ---- Intervals
-// -------------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -59,7 +59,6 @@ struct Quotient {
 std::optional<Quotient> as_quotient(const Expr& atom, BinaryOp op);
 
 // ---- Intervals
-// -------------------------------------------------------------------------------------------------
 
 Interval point(int64_t v);
 Interval operator+(Interval a, Interval b);
