@@ -133,7 +133,7 @@ void make(Schedule& s, const BlockInfo& b, const Dots& d, const std::string& epi
   s.because("the lanes are folded once for each result");
   s(fmt::format("vectorize {}.{}1", block, k));
   s(fmt::format("unroll {} ({} {})", block, inside, j));
-  share_loops(s, block, {tiles}, microseconds_of(b, target), target);
+  share_loops(s, block, {tiles}, work_of(b, target), target);
 }
 
 }  // namespace
