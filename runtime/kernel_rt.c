@@ -161,10 +161,10 @@ static void step_aside(struct nestor_pool* p, const struct worker* self) {
 
 static void sleep_until_rung(struct nestor_pool* p, uint32_t seen) {
   atomic_fetch_add(&p->sleepers, 1);
-  sleep_on(&p->bell, seen); /* returns at once if the bell has been rung meanwhile */
+  const int woken = sleep_on(&p->bell, seen); /* not where the bell has been rung meanwhile */
   atomic_fetch_sub(&p->sleepers, 1);
   if (atomic_load(&p->bell) == seen) return;
-  atomic_store(&p->late, now() - atomic_load(&p->rung));
+  if (woken) atomic_store(&p->late, now() - atomic_load(&p->rung));
   hand_on(p);
 }
 
@@ -270,8 +270,8 @@ struct host_call {
   void* ctx;
 };
 
-/* The host's threads aren't ours: they are marked for the time of the call, so that nested loops run
- * serially. */
+/* A thread that isn't ours, the caller's or a host's, is marked for the time of the call, so that nested loops
+ * run serially. */
 static void run_for_host(void* arg, int64_t begin, int64_t end, int32_t worker) {
   const struct host_call* call = arg;
   const int before = inside_loop;
@@ -283,12 +283,16 @@ static void run_for_host(void* arg, int64_t begin, int64_t end, int32_t worker) 
 /* Where no thread of ours is to share the loop: 1, and it has run. */
 static int run_elsewhere(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx) {
   if (n <= 0) return 1;
-  if (!p || p->threads == 1 || n == 1 || inside_loop) {
+  if (!p || p->threads == 1 || inside_loop) {
     fn(ctx, 0, n, 0);
     return 1;
   }
-  if (!p->host_run) return 0;
   struct host_call call = {fn, ctx};
+  if (n == 1) {
+    run_for_host(&call, 0, n, 0);
+    return 1;
+  }
+  if (!p->host_run) return 0;
   p->host_run(p->host, n, run_for_host, &call);
   return 1;
 }
@@ -377,7 +381,7 @@ static void share(struct nestor_pool* p, int64_t n, nestor_task fn, uint32_t chu
 void nestor_parallel(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx, int32_t threads,
                      int32_t is_static) {
   if (run_elsewhere(p, n, fn, ctx) || !begin_loop(p, n, fn, ctx)) return;
-  if (threads < 1 || threads > p->started + 1) threads = p->started + 1;
+  if (threads < 1 || threads > p->started + 1 || p->keeps_parts) threads = p->started + 1;
   is_static |= p->keeps_parts;
   const int64_t most = is_static ? threads : (int64_t)threads * CHUNKS_PER_THREAD;
   const uint32_t chunks = (uint32_t)(n < most ? n : most);

@@ -35,9 +35,10 @@ static inline int64_t read_number(const char** at) { /* -1 where there is none *
   return n;
 }
 
-/* The file's beginning, ended by 0; gives its length, -1 where it can't be read. */
+/* The file's beginning, ended by 0; gives its length, -1 (and an empty text) where it can't be read. */
 static inline long read_text(const char* path, char* to, size_t size) {
   const int fd = open(path, READ_ONLY_CLOEXEC);
+  to[0] = 0;
   if (fd < 0) return -1;
   const long got = read(fd, to, size - 1);
   close(fd);

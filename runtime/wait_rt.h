@@ -40,8 +40,8 @@ static inline int64_t now(void) { /* nanoseconds */
   return (int64_t)t.seconds * 1000000000 + t.nanoseconds;
 }
 
-static inline void sleep_on(_Atomic uint32_t* word, uint32_t seen) {
-  syscall(FUTEX_CALL, (uint32_t*)word, FUTEX_WAIT_PRIVATE, seen, (void*)0, (void*)0, 0);
+static inline int sleep_on(_Atomic uint32_t* word, uint32_t seen) {
+  return syscall(FUTEX_CALL, (uint32_t*)word, FUTEX_WAIT_PRIVATE, seen, (void*)0, (void*)0, 0) == 0;
 }
 
 static inline void wake(_Atomic uint32_t* word, int count) {

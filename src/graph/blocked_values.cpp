@@ -67,7 +67,7 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
         pixel = a.indices->back().as<VarRef>();
       }
     for (const NestAccess& a : uses.accesses) {
-      if (a.write) continue;
+      if (a.write || a.indices->empty()) continue;
       const bool moves = channel && std::any_of(a.indices->begin(), a.indices->end(),
                                                 [&](const Expr& e) { return uses_var(e, channel->var); });
       kind.product |= !moves;

@@ -138,7 +138,8 @@ class Expansion {
 
   double sum_length() const {
     const Dims &a = type(n_.inputs[0]).shape, &w = type(weights()).shape;
-    return static_cast<double>(convolution_ ? product(w) / w[0] : a.back());
+    if (!convolution_) return static_cast<double>(a.back());
+    return static_cast<double>(product(Dims(w.begin() + 1, w.end())));
   }
   ValueId weights() const { return n_.inputs[linear_ ? 3 : 1]; }
 

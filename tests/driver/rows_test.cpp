@@ -65,6 +65,13 @@ TEST_CASE("rows that lie one after the other fold their lanes") {
     }
 }
 
+TEST_CASE("one row has results without dimensions") {
+  for (const char* spec :
+       {"LogSoftmax(f32[70]; axis=0)", "ReduceLogSumExp(f32[70])", "ReduceLogSumExp(f32[4,5]; keepdims=0)",
+        "LayerNormalization(f32[70], const f32[70])", "ArgMax(i32[3])", "Softmax(f32[41])"})
+    checked(spec, parse_target("native"));
+}
+
 TEST_CASE("rows go in groups as the first-level cache has room for, and share what they read alike") {
   Target target = parse_target("native");
   const auto steps_at = [&](int64_t l1, const char* spec) {

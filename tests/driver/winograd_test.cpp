@@ -6,6 +6,7 @@
 #include "catch.h"
 #include "nestor/driver.h"
 #include "nestor/library.h"
+#include "nestor/print.h"
 
 using namespace nestor;
 
@@ -166,6 +167,22 @@ TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may 
   CHECK_FALSE(with([](Layer& l) { l.channels = 60; }));  // not in whole blocks
   CHECK_FALSE(with([](Layer& l) { l.filters = 60; }));
   CHECK_FALSE(with([](Layer& l) { l.height = l.width = 2; }));  // a tile hangs over on all sides
+}
+
+TEST_CASE("Winograd's products are register tiles whose weights lie as they read them") {
+  const Target target = parse_target("x86-64-v4");
+  for (const Layer& l : {Layer{.channels = 64, .filters = 64, .height = 28, .width = 28},
+                         Layer{.channels = 128, .filters = 96, .height = 15, .width = 17}}) {
+    int found = 0;
+    for (const CompiledFunction& f : forced(l, 4, target).funcs) {
+      const std::string steps = print(default_schedule(f.func, target));
+      if (steps.find("transform_layout U") == std::string::npos) continue;
+      ++found;
+      CHECK(steps.find("compute_at M ") != std::string::npos);
+      CHECK(steps.find("compute_at R ") != std::string::npos);
+    }
+    CHECK(found == 1);
+  }
 }
 
 TEST_CASE("A naive compilation has no Winograd") {
