@@ -6,6 +6,8 @@
 //
 // How these become sums without zero points, which machines have instructions for, is a graph pass
 // (src/graph/expand_quantized.cpp); `ConvInteger` of domain nestor is what that leaves.
+#include <algorithm>
+
 #include "src/ops/products.h"
 #include "src/ops/registry.h"
 
@@ -72,21 +74,19 @@ size_t column_axis(const MatMulShape& s) {
 // Per row or column they are vectors, or have the operand's dimensions, the one that is summed over being 1.
 void check_matmul_parameters(const OpContext& ctx, const MatMulShape& s, const std::vector<int>& of_a,
                              const std::vector<int>& of_b) {
-  for (const auto& [inputs, count, batch, rows] :
-       {std::tuple{of_a, s.vector_a ? 1 : s.m, s.batch_a, true},
-        std::tuple{of_b, s.vector_b ? 1 : s.n, s.batch_b, false}})
+  for (const auto& [inputs, count, batch, rows] : {std::tuple{of_a, s.vector_a ? 1 : s.m, s.batch_a, true},
+                                                   std::tuple{of_b, s.vector_b ? 1 : s.n, s.batch_b, false}})
     for (const int i : inputs) {
       require_count(ctx, i, {count, count * product(batch)});
-      if (!ctx.has_input(i) || product(ctx.input(i).shape) == 1 || ctx.input(i).shape.size() == 1) continue;
-      Dims each = batch, all(batch.size(), 1);
-      for (Dims* shape : {&each, &all}) {
-        shape->push_back(rows ? count : 1);
-        shape->push_back(rows ? 1 : count);
-      }
-      const Dims &got = ctx.input(i).shape, one(all.end() - 2, all.end());
-      if (got != each && got != all && got != one)
+      if (!ctx.has_input(i)) continue;
+      const Dims &got = ctx.input(i).shape, one_each = rows ? Dims{count, 1} : Dims{1, count};
+      if (product(got) == 1 || got == Dims{count}) continue;
+      const size_t lead = got.size() < 2 ? 0 : got.size() - 2;
+      const Dims before(got.begin(), got.begin() + static_cast<long>(lead)),
+          last(got.begin() + static_cast<long>(lead), got.end());
+      if (last != one_each || got.size() > s.output().size() || (product(before) != 1 && before != batch))
         ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", where one value, [" +
-                 std::to_string(count) + "] or " + to_string(TensorType{ctx.input(i).dtype, each}) +
+                 std::to_string(count) + "] or " + to_string(TensorType{ctx.input(i).dtype, one_each}) +
                  " was expected: one for each " + (rows ? "row" : "column"));
     }
 }
