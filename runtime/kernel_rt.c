@@ -11,7 +11,8 @@
  *    machine with more to do than processors that lets others run. For how long follows from the rests
  *    between the loops so far (pace_rt.h); nothing burns more than LINGER_MOST a loop.
  *  - A worker whose yield takes long shares its processor, and sleeps at once. If that is with the caller or
- *    another worker, it keeps off their processors from then on: some systems would leave them together.
+ *    another worker, it keeps off their processors until it meets a stranger: some systems would leave them
+ *    together.
  *  - The pool remembers how long each loop's work is, and how long waking takes. A loop that the caller does
  *    sooner alone wakes nobody, a longer one as many as there is work for.
  *  - The caller wakes one, who wakes two more, and so on.
@@ -40,6 +41,7 @@
 
 extern void* calloc(size_t count, size_t size);
 extern void free(void* memory);
+extern int getpid(void);
 extern int sched_getcpu(void);
 extern int pthread_create(unsigned long* thread, const void* attributes, void* (*start)(void*), void* arg);
 extern int pthread_join(unsigned long thread, void** result);
@@ -55,6 +57,7 @@ struct worker {
   unsigned long thread;
   int32_t id;
   int32_t cpu;           /* where it stays, or -1 */
+  int32_t keeps_off;     /* some CPUs; only the worker reads it */
   _Atomic int32_t at;    /* the CPU where it last was */
   _Atomic uint32_t part; /* of a static split: 1 until someone takes it */
 };
@@ -65,6 +68,7 @@ struct nestor_pool {
   int32_t keeps_parts; /* every split is static */
   int32_t started;     /* workers running; under `lock`, as are: */
   int32_t tried;       /* the workers have been started, as far as that was possible */
+  int32_t process;     /* by this one: a fork has no threads but its own */
   struct nestor_cpus allowed;
   struct pace pace;
   nestor_host_parallel_for host_run; /* null: the workers below */
@@ -146,8 +150,9 @@ static void take_any(struct nestor_pool* p, int32_t self) {
   for (int32_t i = 1; i < p->threads; ++i) take_part(p, i, self);
 }
 
-/* A worker that shares its CPU with the caller or another worker leaves theirs. */
-static void step_aside(struct nestor_pool* p, const struct worker* self) {
+/* A worker that shares its CPU with the caller or another worker leaves theirs. If it is a stranger's, the
+ * system may choose among all again: those that it kept off may be free by now. */
+static void step_aside(struct nestor_pool* p, struct worker* self) {
   const int32_t here = atomic_load_explicit(&self->at, memory_order_relaxed);
   int32_t taken[MAX_NEIGHBOURS], count = 0, meets = 0;
   if (self->cpu >= 0 || p->threads > MAX_NEIGHBOURS) return;
@@ -156,7 +161,8 @@ static void step_aside(struct nestor_pool* p, const struct worker* self) {
     if (&p->workers[i] != self)
       taken[count++] = atomic_load_explicit(&p->workers[i].at, memory_order_relaxed);
   for (int32_t i = 0; i < count; ++i) meets |= taken[i] == here;
-  if (meets) nestor_avoid_cpus(p->allowed, taken, count);
+  if (meets || self->keeps_off)
+    self->keeps_off = nestor_avoid_cpus(p->allowed, taken, meets ? count : 0) == 0 && meets;
 }
 
 static void sleep_until_rung(struct nestor_pool* p, uint32_t seen) {
@@ -224,8 +230,9 @@ void nestor_pool_pin(struct nestor_pool* p, const int32_t* cpus) {
   for (int32_t i = 0; i < p->threads; ++i) {
     int32_t j = 0;
     while (j < i && cpus[j] != cpus[i]) ++j;
-    different += j == i;
-    if (i > 0) p->workers[i - 1].cpu = cpus[i];
+    if (j < i) continue;
+    if (different > 0) p->workers[different - 1].cpu = cpus[i];
+    ++different;
   }
   nestor_pool_allow(p, different);
 }
@@ -243,7 +250,8 @@ void nestor_pool_destroy(struct nestor_pool* p) {
   atomic_store(&p->stop, 1);
   atomic_fetch_add(&p->bell, 1);
   wake(&p->bell, p->started);
-  for (int32_t i = 0; i < p->started; ++i) pthread_join(p->workers[i].thread, NULL);
+  const int32_t ours = p->process == getpid() ? p->started : 0;
+  for (int32_t i = 0; i < ours; ++i) pthread_join(p->workers[i].thread, NULL);
   free(((void**)p)[-1]);
 }
 
@@ -255,6 +263,7 @@ int32_t nestor_pool_threads(const struct nestor_pool* p) {
  * to wait for a creator that never pauses. Where it can't be, the system goes on choosing. */
 static void start_workers(struct nestor_pool* p) {
   p->tried = 1;
+  p->process = getpid();
   while (p->started < p->threads - 1 && p->started < p->cpus - 1) {
     struct worker* w = &p->workers[p->started];
     w->pool = p;

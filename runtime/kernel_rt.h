@@ -25,7 +25,8 @@ typedef void (*nestor_host_parallel_for)(void* host, int64_t n, nestor_task fn, 
  * the work. Between loops they sleep, but for up to 0.2 ms after one while loops come that often. */
 struct nestor_pool* nestor_pool_create(int32_t threads);
 struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_for run, void* host);
-void nestor_pool_destroy(struct nestor_pool* pool);          /* null is fine; no loop may be running */
+/* Null is fine; no loop may be running. In a forked process the pool has no workers: the caller does all. */
+void nestor_pool_destroy(struct nestor_pool* pool);
 int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
 
 /* No more threads work than CPUs that the process gets (nestor_allowed_cpus, when the pool is created); or so
@@ -33,8 +34,8 @@ int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null poo
 void nestor_pool_allow(struct nestor_pool* pool, int32_t cpus);
 
 /* Worker i stays on CPU cpus[i] of the system's numbering, for i in 1 .. threads-1; cpus[0] is for the
- * caller, which isn't touched (nestor_pin_thread). Those are then the CPUs that the pool gets. Before the
- * pool's first loop; nothing for a host's. */
+ * caller, which isn't touched (nestor_pin_thread). Those are then the CPUs that the pool gets: one named
+ * again is left out, and later workers move up. Before the pool's first loop; nothing for a host's. */
 void nestor_pool_pin(struct nestor_pool* pool, const int32_t* cpus);
 
 /* All loops are split statically from now on: where memory lies near the thread that used it last. */

@@ -1,5 +1,7 @@
 // The kernels' thread pool under pressure: every iteration runs once, whatever else goes on.
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -162,6 +164,28 @@ TEST_CASE("a pool that never ran, and one that just ran, can be destroyed") {
   }
 }
 
+TEST_CASE("a forked process has no workers: it does all by itself, and may destroy the pool") {
+  Pool pool = make_pool(3);
+  Counts before(6);
+  nestor_parallel_for(pool.get(), 6, count, &before);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // rather than wait for ever
+    Counts dynamic(29), of_parts(29);
+    nestor_parallel_for(pool.get(), 29, count, &dynamic);
+    nestor_parallel_static(pool.get(), 29, count, &of_parts);
+    pool.reset();
+    _exit(all_once(dynamic) && all_once(of_parts) ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  Counts after(6);
+  nestor_parallel_for(pool.get(), 6, count, &after);
+  CHECK(all_once(after));
+}
+
 TEST_CASE("a loop inside a host's loop runs serially and doesn't ask the host again") {
   int host_loops = 0;
   const auto run = [](void* host, int64_t n, nestor_task fn, void* ctx) {
@@ -306,4 +330,29 @@ TEST_CASE("workers stay where they are pinned, the caller isn't touched") {
   CHECK(nestor_pin_thread(-1) == -1);
   CHECK(nestor_pin_thread(1 << 20) == -1);
   CHECK_THROWS_AS(nestor::parse_pinning("scatter"), nestor::UserError);
+}
+
+TEST_CASE("where CPUs are named twice, workers stay on the others") {
+  const std::vector<int32_t> different = nestor::cpus_for(2, nestor::Pinning::compact);
+  if (different[0] == different[1]) return;  // of one CPU
+  const std::vector<int32_t> cpus = {different[0], different[0], different[1]};
+  Pool pool{nestor_pool_create(3), nestor_pool_destroy};
+  nestor_pool_pin(pool.get(), cpus.data());
+  struct Seen {
+    int32_t cpu;
+    std::atomic<int> elsewhere{0}, by_worker{0};
+  } seen{different[1]};
+  for (int round = 0; round < 20; ++round)
+    nestor_parallel_static(
+        pool.get(), 2,
+        [](void* ctx, int64_t begin, int64_t, int32_t worker) {
+          auto& s = *static_cast<Seen*>(ctx);
+          s.by_worker += worker > 0;
+          if (worker > 0 && sched_getcpu() != s.cpu) ++s.elsewhere;
+          if (begin == 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the other part is the worker's
+        },
+        &seen);
+  CHECK(seen.by_worker > 0);
+  CHECK(seen.elsewhere == 0);
 }
