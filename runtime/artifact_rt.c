@@ -60,8 +60,9 @@ static int map_weights_beside(struct nestor_instance* instance, const char* file
 
 static int start_threads(struct nestor_instance* instance, const struct nestor_options* options,
                          int32_t compiled) {
-  const int32_t wanted =
-      options->threads > 0 || options->parallel_for || options->cpus ? options->threads : nestor_allowed_cpus();
+  const int32_t wanted = options->threads > 0 || options->parallel_for || options->cpus
+                             ? options->threads
+                             : nestor_allowed_cpus();
   const int32_t threads = wanted > 0 && wanted < compiled ? wanted : compiled;
   if (threads <= 1) return 1;
   instance->pool = options->parallel_for

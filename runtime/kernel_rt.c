@@ -279,8 +279,8 @@ struct host_call {
   void* ctx;
 };
 
-/* A thread that isn't ours, the caller's or a host's, is marked for the time of the call, so that nested loops
- * run serially. */
+/* A thread that isn't ours, the caller's or a host's, is marked for the time of the call, so that nested
+ * loops run serially. */
 static void run_for_host(void* arg, int64_t begin, int64_t end, int32_t worker) {
   const struct host_call* call = arg;
   const int before = inside_loop;

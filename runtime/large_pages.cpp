@@ -13,8 +13,8 @@ void prefer_large_pages(Tensor& memory) {
   constexpr uintptr_t kSmall = 4096, kLarge = 2 << 20;
   if (!memory.defined() || memory.bytes() < int64_t{2 * kLarge}) return;
   const auto begin = (reinterpret_cast<uintptr_t>(memory.data()) + kSmall - 1) / kSmall * kSmall;
-  const auto end = (reinterpret_cast<uintptr_t>(memory.data()) + static_cast<uintptr_t>(memory.bytes())) /
-                   kSmall * kSmall;
+  const auto end =
+      (reinterpret_cast<uintptr_t>(memory.data()) + static_cast<uintptr_t>(memory.bytes())) / kSmall * kSmall;
   auto* at = reinterpret_cast<void*>(begin);
   if (madvise(at, end - begin, MADV_HUGEPAGE) != 0) return;  // a system without: small pages do
 #ifdef MADV_COLLAPSE

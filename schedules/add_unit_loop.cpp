@@ -2,8 +2,8 @@
 // that other steps can name: to be bound to a thread, to be where another block is computed.
 //
 // Requires
-//  1. it is not inside a vectorized loop, nor around a whole kernel (the outermost loop bound to blocks or
-//  threads).
+//  1. it is not inside a vectorized loop, nor around a whole kernel (the outermost loop bound to blocks
+//     or threads).
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"

@@ -2,7 +2,7 @@
 //
 // Requires
 //  1. the loop is serial, its extent a constant, and the tag is one of blockIdx.x|y|z, threadIdx.x|y|z,
-//  vthread;
+//     vthread;
 //  2. no two iterations touch one element, one of them writing it (semantic);
 //  3. no loop around it or inside it has the same tag; blocks stand outside of threads; neither is inside a
 //     vectorized or parallel loop;

@@ -9,8 +9,8 @@
 //
 // Requires
 //  1. from the loop down to the block there are only loops, of constant extents, and no other block;
-//  2. each iterator is a tile's index times its size, plus the loops inside; a guard is about loops outside
-//  or about loops inside.
+//  2. each iterator is a tile's index times its size, plus the loops inside; a guard is about loops
+//     outside or about loops inside.
 #include <algorithm>
 
 #include "nestor/print.h"

@@ -8,12 +8,11 @@
 // `at` cuts at one place only.
 //
 // Requires
-//  1. the loop's body is several statements, with nothing but allocations around them, and `at` names a block
-//  in
-//     one that isn't the last;
+//  1. the loop's body is several statements, with nothing but allocations around them, and `at` names a
+//     block in one that isn't the last;
 //  2. a buffer that is allocated in the loop is used in one part only;
 //  3. no iteration of a part meets an earlier iteration of a later part in an element that one of them
-//  writes.
+//     writes.
 #include <algorithm>
 
 #include "schedules/examples.h"

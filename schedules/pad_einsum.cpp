@@ -8,12 +8,11 @@
 // must be of the elements themselves, and is padded with its own identity (-inf for a maximum).
 //
 // Requires
-//  1. the block is a map or a reduction with its init, without a `where`, that touches buffers at distinct
-//  plain
-//     iterators or constants, each buffer at one place only;
+//  1. the block is a map or a reduction with its init, without a `where`, that touches buffers at
+//     distinct plain iterators or constants, each buffer at one place only;
 //  2. there is a multiple of at least 1 for each iterator;
 //  3. each iterator is bound to a serial loop of its own over its constant domain, and nothing else is in
-//  these loops;
+//     these loops;
 //  4. a padded R iterator adds nothing: the sum is of products of elements read at it, or the reduction is of
 //     elements;
 //  5. its inputs are parameters or written whole before, and no other block writes its output.

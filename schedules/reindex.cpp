@@ -9,11 +9,10 @@
 // Requires
 //  1. the block reads the buffer and doesn't write it, or it writes nothing else;
 //  2. it touches the buffer at one place, by indices of iterators alone, one at least, and not in its
-//  `where`;
+//     `where`;
 //  3. a buffer that is read is a parameter, or written whole before the loops around the block;
-//  4. a buffer that is written has all its elements from instances of this block that run under its loops,
-//  and no other
-//     block there touches it;
+//  4. a buffer that is written has all its elements from instances of this block that run under its
+//     loops, and no other block there touches it;
 //  5. the buffer isn't allocated inside of those loops.
 #include <algorithm>
 

@@ -13,9 +13,8 @@
 // Requires
 //  1. the block is a reduction by one update, of an element that its R iterators don't choose: a partial
 //     result has the coordinates of what it is a part of;
-//  2. the loop is serial, of constant extent as are the block's other R loops, and serves R iterators only,
-//  as
-//     every loop around the block serves either S or R iterators;
+//  2. the loop is serial, of constant extent as are the block's other R loops, and serves R iterators
+//     only, as every loop around the block serves either S or R iterators;
 //  3. each of its partial results has an instance at the beginning of the other R loops;
 //  4. from the outermost R loop on there are only loops, sequences and other buffers' allocations on the way
 //     to the block;

@@ -5,7 +5,7 @@
 //  1. the loop's extent is a constant, parts is at least 2, max (of each but the first part) at least 1;
 //  2. a decision stands behind `->`;
 //  3. the decision has a factor per part, all at least 1, none but the first above max, and covers the
-//  extent.
+//     extent.
 #include <charconv>
 
 #include "schedules/examples.h"

@@ -1,14 +1,12 @@
 // Schedule files: schedules, and definitions that they apply.
 //
 //   include "more.sched"                                 # its definitions; beside this file
-//   define tiled(T, i=i, j=j, mr=4, nr=16) -> i0 j1 {    # parameters, some with defaults; names for the
-//   caller
+//   define tiled(T, i=i, j=j, mr=4, nr=16) -> i0 j1 {    # parameters, some with defaults; names it gives
 //     i0 i1 = split T.i [_, mr]
 //     j0 j1 = split T.j [_, nr]
 //     reorder T (i0 j0 i1 j1)
 //   }
-//   schedule matmul {                                    # header and braces optional where it is the only
-//   one
+//   schedule matmul {                                    # header and braces optional for a single one
 //     a b = apply tiled(Y, mr=8)
 //     vectorize Y.b
 //   }

@@ -9,7 +9,7 @@
 // Requires
 //  1. the buffer is a temporary of constant shape;
 //  2. the dimension is one of its dimensions in memory, and not the innermost, whose elements lie side by
-//  side;
+//     side;
 //  3. factor is at least 1 and at most 2^20, and offset at least 0 and below factor.
 #include <algorithm>
 

@@ -8,11 +8,9 @@
 // Requires
 //  1. the instruction is known: built in, or in the file `from=FILE`;
 //  2. the loops from the named one on are a block of tiles, or can be made one, and not inside of a
-//  vectorized
-//     loop;
+//     vectorized loop;
 //  3. what they compute is what the instruction computes: loops, types, operations, and which loops each
-//  element
-//     depends on;
+//     element depends on;
 //  4. no part of it is tensorized yet.
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 //
 // Requires
 //  1. the buffers are const parameters or temporaries (an `in` or `out` parameter's layout is the caller's);
-//  2. the map has one variable per dimension, and its expressions are over these with constants (sampled ones
-//  too);
+//  2. the map has one variable per dimension, and its expressions are over these with constants (sampled
+//     ones too);
 //  3. no two elements get one place (semantic);
 //  4. the buffers have no layout and no aligned strides yet;
 //  5. the shapes are constant, no element gets a negative place, and there are at most 2^40 places.

@@ -3,10 +3,9 @@
 //
 // Requires
 //  1. the loop is serial, its extent a constant;
-//  2. no two iterations touch one element, one of them writing it; but a reduction loop around nothing but
-//  its block may
-//     be vectorized once the block is decomposed: lanes keep partial results, and the order of operations
-//     changes (semantic);
+//  2. no two iterations touch one element, one of them writing it; but a reduction loop around nothing
+//     but its block may be vectorized once the block is decomposed: lanes keep partial results, and the
+//     order of operations changes (semantic);
 //  3. it stands neither inside of a vectorized loop nor around a vectorized, parallel or thread loop or a
 //     tensorized block.
 #include "schedules/examples.h"

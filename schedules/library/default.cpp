@@ -2,9 +2,9 @@
 // shapes.
 //
 //  - A reduction with an elementwise epilogue (MatMul, Conv, pooling, sums): a register tile, see
-//  tile_reduction.cpp.
+//    tile_reduction.cpp.
 //  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see
-//  join_rows.cpp, and join_columns.cpp for rows that lie beside each other.
+//    join_rows.cpp, and join_columns.cpp for rows that lie beside each other.
 //  - Two products with rows between them (attention): all by tiles of rows, see join_products.cpp.
 //  - A map: lanes and a parallel loop, see spread_map.cpp.
 //

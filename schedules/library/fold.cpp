@@ -7,9 +7,9 @@
 //      others | panels | outer R | rows | column tiles | 8 rows (unrolled) | lanes (vectorized)
 //    Each result takes its elements in the old order.
 //  - It is folded and long: lanes keep partial results along each row, several vectors of them side by side.
-//  - It is folded and short: a fold of the lanes for each row would cost more than the row. Lanes go across
-//  16 rows, whose
-//    elements are turned in registers (transpose_tiles); the results stay in registers meanwhile.
+//  - It is folded and short: a fold of the lanes for each row would cost more than the row. Lanes go
+//    across 16 rows, whose elements are turned in registers (transpose_tiles); the results stay in
+//    registers meanwhile.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -71,9 +71,8 @@ std::string why(const Share& s, const Work& work, const Target& target) {
   const Threads& t = s.threads;
   const int64_t turns = ceil_div(s.iterations, t.count);
   std::string text = fmt::format(
-      "about {:.0f} us of work, {:.0f} us would be worth threads; {} iterations keep {} threads busy {:.0f} "
-      "% of "
-      "{} turn{}",
+      "about {:.0f} us of work, {:.0f} us would be worth threads; {} iterations keep {} threads busy "
+      "{:.0f} % of {} turn{}",
       work.microseconds(), target.parallel_us, s.iterations, t.count, 100 * evenness(s.iterations, t.count),
       turns, turns > 1 ? "s" : "");
   if (t.count < target.cores)

@@ -7,8 +7,7 @@
 // Where C leaves a result open, this defines it, and the interpreter agrees:
 //  - float to integer truncates and saturates; NaN becomes 0.
 //  - integer division by zero gives 0, its remainder too (the interpreter reports it); the lowest integer
-//  divided by -1
-//    wraps.
+//    divided by -1 wraps.
 //  - integer arithmetic wraps. u8 is unsigned in `/ % < min max shr` and casts, every other integer signed.
 #pragma once
 

@@ -6,17 +6,14 @@
 // starts at the sink, no path can leave the group and come back: there are no cycles between groups.
 //
 // Who may join whom, for a group with sink s and its post-dominator d:
-//  - around an anchor (MatMul, Conv): element-wise nodes of the anchor's shape, behind it. They become its
-//  epilogue; their
-//    other operand (a residual) comes from outside. One anchor to a group.
-//  - element-wise and injective chains: join what reads them, an element-wise or injective node, a reduction
-//  (which ends the
-//    chain), or an epilogue of the same shape; but not where the reader would compute them more often, by
-//    broadcasting.
+//  - around an anchor (MatMul, Conv): element-wise nodes of the anchor's shape, behind it. They become
+//    its epilogue; their other operand (a residual) comes from outside. One anchor to a group.
+//  - element-wise and injective chains: join what reads them, an element-wise or injective node, a
+//    reduction (which ends the chain), or an epilogue of the same shape; but not where the reader would
+//    compute them more often, by broadcasting.
 //  - behind a reduction: element-wise nodes of its shape.
 //  - a Softmax of scores between two MatMuls, of which the one makes them and the other uses them up: all
-//  three
-//    groups become one (attention), where a target's schedules know what to do with it.
+//    three groups become one (attention), where a target's schedules know what to do with it.
 //  - opaque nodes stand alone.
 #include "src/graph/fusion.h"
 

@@ -75,9 +75,10 @@ class Translator {
     }
   }
 
-  // Iterators that index one dimension alone, over its whole extent, and which one of Halide's that is. All definitions
-  // of a Func must call its dimensions alike.
-  std::map<Var, size_t> free_iterators(const Block& b, const Buffer& buffer, const std::vector<Expr>& indices) const {
+  // Iterators that index one dimension alone, over its whole extent, and which one of Halide's that is. All
+  // definitions of a Func must call its dimensions alike.
+  std::map<Var, size_t> free_iterators(const Block& b, const Buffer& buffer,
+                                       const std::vector<Expr>& indices) const {
     const std::vector<int>& extents = extents_.at(buffer);
     std::map<Var, size_t> out;
     for (const IterVar& i : b.iters) {

@@ -4,7 +4,7 @@
 //  - `-5` is a literal, `-(5)` the negation of one;
 //  - a right operand that begins with a minus stands in parentheses, x-(-5);
 //  - if-then-else, let-in and masked loads reach as far right as they can, so inside an operator they are
-//  parenthesized.
+//    parenthesized.
 #include <array>
 #include <charconv>
 #include <cmath>

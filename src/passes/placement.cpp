@@ -1,10 +1,10 @@
 // A temporary sinks into a loop if no iteration of it needs what an earlier one left behind. Two ways to know
 // that:
-//  - iterations touch different elements (`told_apart`): in some dimension all accesses of one iteration lie
-//  within one step;
-//  - each element that is read was written before, in the same iteration (`covered`): some write, whatever
-//  its guards, that
-//    comes first in program order reaches all that the read reaches, without gaps.
+//  - iterations touch different elements (`told_apart`): in some dimension all accesses of one iteration
+//    lie within one step;
+//  - each element that is read was written before, in the same iteration (`covered`): some write,
+//    whatever its guards, that comes first in program order reaches all that the read reaches, without
+//    gaps.
 #include "src/passes/placement.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-/* A program for aarch64 that runs an artifact under an emulator, linked with no more than the C library's shared object.
- * Its model is called m: in any artifact, inputs and outputs are structs of pointers. Standard input: the numbers of
- * inputs and of outputs, of each its bytes, then the inputs' data, all counts as int64. Standard output: the outputs. */
+/* A program for aarch64 that runs an artifact under an emulator, linked with no more than the C library's
+ * shared object. Its model is called m: in any artifact, inputs and outputs are structs of pointers. Standard
+ * input: the numbers of inputs and of outputs, of each its bytes, then the inputs' data, all counts as int64.
+ * Standard output: the outputs. */
 #include <stdint.h>
 
 typedef struct m m;

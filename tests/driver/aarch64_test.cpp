@@ -1,5 +1,5 @@
-// An artifact for aarch64, made here, runs under an emulator with its threads and says bit for bit what its lowered
-// functions say when they are interpreted.
+// An artifact for aarch64, made here, runs under an emulator with its threads and says bit for bit what its
+// lowered functions say when they are interpreted.
 #include <unistd.h>
 
 #include <cstring>
@@ -66,10 +66,11 @@ std::vector<Tensor> emulated(const CompiledModel& m, const NamedTensors& inputs)
   for (const PlanTensor& t : m.plan->inputs)
     in.write(static_cast<const char*>(inputs.at(t.name).data()), t.bytes());
   in.close();
-  CHECK(std::system((NESTOR_AARCH64_LINK " -o " + path("program") + " " + path("m.so") + " " NESTOR_AARCH64_LIBC)
-                        .c_str()) == 0);
-  CHECK(std::system((NESTOR_AARCH64_RUN " -E LD_LIBRARY_PATH=" + dir.string() + " " + path("program") + " < " +
-                     path("in") + " > " + path("out"))
+  CHECK(std::system(
+            (NESTOR_AARCH64_LINK " -o " + path("program") + " " + path("m.so") + " " NESTOR_AARCH64_LIBC)
+                .c_str()) == 0);
+  CHECK(std::system((NESTOR_AARCH64_RUN " -E LD_LIBRARY_PATH=" + dir.string() + " " + path("program") +
+                     " < " + path("in") + " > " + path("out"))
                         .c_str()) == 0);
   std::vector<Tensor> out;
   std::ifstream file(path("out"), std::ios::binary);
