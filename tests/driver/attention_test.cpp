@@ -5,10 +5,9 @@
 #include <array>
 
 #include "catch.h"
-#include "nestor/driver.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
-#include "nestor/proof.h"
+#include "tests/driver/compiled.h"
 #include "tests/graph/files.h"
 
 using namespace nestor;
@@ -48,14 +47,6 @@ std::string model(const Shape& s, const std::string& mask) {
                      inputs, nodes);
 }
 
-CompiledModel compiled(const std::string& spec, const Target& target) {
-  CompileOptions options;
-  options.target = target;
-  options.schedules = default_schedules();
-  options.lowering.check = true;
-  return compile_model(spec, options);
-}
-
 }  // namespace
 
 TEST_CASE("attention is one function by tiles of rows, proved, and agrees with interpreter and oracle") {
@@ -76,14 +67,8 @@ TEST_CASE("attention is one function by tiles of rows, proved, and agrees with i
       const std::string steps = print(default_schedule(f.func, target));
       INFO(steps);
       CHECK(steps.find("compute_at Max Y.") != std::string::npos);
-      for (const Against against : {Against::lowered, Against::oracle})
-        for (const OutputCheck& c : check_function(f, against, target)) {
-          INFO(describe(c.comparison, c.name, c.want));
-          CHECK(c.comparison.ok());
-        }
-      const Proof proof = verify_schedule(f.func, f.scheduled);
-      INFO(proof.reason);
-      CHECK(proof.ok());
+      check_results(f, target);
+      check_proof(f);
     }
 }
 
@@ -101,12 +86,8 @@ TEST_CASE("a few queries read keys and values where they lie, by vectors") {
       INFO(steps);
       for (const char* step : {"compute_inline transpose", "vectorize T.k", "unroll T1.k1", "vectorize T1.j"})
         CHECK(steps.find(step) != std::string::npos);
-      for (const Against against : {Against::lowered, Against::oracle})
-        for (const OutputCheck& c : check_function(f, against, target)) {
-          INFO(describe(c.comparison, c.name, c.want));
-          CHECK(c.comparison.ok());
-        }
-      CHECK(verify_schedule(f.func, f.scheduled).ok());
+      check_results(f, target);
+      check_proof(f);
     }
 }
 
@@ -135,12 +116,8 @@ TEST_CASE("attention turns its own operands, as heads lie between rows and colum
       REQUIRE(m.funcs.size() == 1);
       const CompiledFunction& f = m.funcs[0];
       INFO(print(default_schedule(f.func, target)));
-      for (const Against against : {Against::lowered, Against::oracle})
-        for (const OutputCheck& c : check_function(f, against, target)) {
-          INFO(describe(c.comparison, c.name, c.want));
-          CHECK(c.comparison.ok());
-        }
-      CHECK(verify_schedule(f.func, f.scheduled).ok());
+      check_results(f, target);
+      check_proof(f);
     }
 }
 

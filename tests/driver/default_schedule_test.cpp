@@ -1,45 +1,15 @@
 // The analytic defaults over operators and boundary sizes: the machine agrees with the interpreted lowered
 // function bit for bit, and with the f64 oracle within its bound.
-#include <array>
-#include <sstream>
-
 #include "catch.h"
-#include "nestor/codegen.h"
-#include "nestor/driver.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
 #include "nestor/proof.h"
 #include "nestor/walk.h"
+#include "tests/driver/compiled.h"
 
 using namespace nestor;
 
 namespace {
-
-void check_default(const std::string& spec, const Target& target, bool blocked_io = false) {
-  CompileOptions options;
-  options.blocked_io = blocked_io;
-  options.target = target;
-  options.schedules = default_schedules();
-  options.lowering.check = true;
-  for (const CompiledFunction& f : compile_model(spec, options).funcs) {
-    if (blocked_io) CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
-    // An instruction's order of adding up is its own.
-    const bool own_order = print(f.choice.trace).find("vdpbf16ps") != std::string::npos;
-    for (const Against against : {Against::lowered, Against::oracle}) {
-      if (against == Against::lowered && own_order) continue;
-      for (const OutputCheck& c : check_function(f, against, target)) {
-        INFO(spec << " for " << target.name << ": " << describe(c.comparison, c.name, c.want));
-        CHECK(c.comparison.ok());
-      }
-    }
-  }
-}
-
-std::vector<Target> targets() {
-  Target shares_all = host_target();
-  shares_all.parallel_us = 0;
-  return {shares_all, parse_target("x86-64-v3")};
-}
 
 // The iterations of each parallel loop that the default makes for two cores.
 std::vector<int64_t> shared_by_two(const std::string& spec) {
@@ -59,7 +29,7 @@ std::vector<int64_t> shared_by_two(const std::string& spec) {
 }  // namespace
 
 TEST_CASE("default schedules of matrix products at boundary sizes") {
-  for (const Target& target : targets())
+  for (const Target& target : shared_targets())
     for (const int m : {1, 13, 15, 29})
       for (const int n : {1, 16, 33, 65})
         for (const int k : {1, 7})
@@ -68,77 +38,8 @@ TEST_CASE("default schedules of matrix products at boundary sizes") {
                         target);
 }
 
-TEST_CASE("default schedules of products of bytes, and of 16 bits") {
-  const std::string scales = ", const f32[1]{0.02}, const u8[1]{3}, const i8";
-  const std::string result = ", const f32[1]{0.02}, const i8[1]{0}, const f32[1]{0.5}, const u8[1]{7}";
-  std::vector<std::string> specs = {
-      "QLinearMatMul(u8[14,16]" + scales + "[16,32]" + result + ")",
-      "QLinearConv(u8[1,8,9,9]" + scales + "[16,8,3,3]" + result + "; pads=[1,1,1,1])",
-      "ConvInteger(u8[1,8,9,9], const i8[16,8,3,3]; pads=[1,1,1,1])",
-      "ConvInteger(u8[2,3,11,9], const i8[20,3,3,3], const u8[1]{7}; strides=[2,2], pads=[1,1,1,1])",
-      "Conv(bf16[1,12,9,9], const bf16[20,12,3,3], const bf16[20]; pads=[1,1,1,1])",
-      "Conv(f16[1,12,9,9], const f16[20,12,3,3]; strides=[2,2])",
-      "Gemm(bf16[7,20], const bf16[33,20], const bf16[33]; transB=1)"};
-  for (const auto& [m, n, k] : std::vector<std::array<int, 3>>{{1, 16, 4},
-                                                               {14, 64, 64},
-                                                               {13, 1, 3},
-                                                               {5, 8, 9},
-                                                               {29, 33, 7},
-                                                               {3, 65, 18},
-                                                               {30, 13, 6},
-                                                               {2, 40, 1},
-                                                               {20, 97, 8},
-                                                               {3, 193, 6}}) {
-    const auto matrices = [&](const std::string& a, const std::string& b) {
-      return "(" + a + "[" + std::to_string(m) + "," + std::to_string(k) + "], " + b + "[" +
-             std::to_string(k) + "," + std::to_string(n) + "])";
-    };
-    for (const char* a : {"u8", "i8"})
-      for (const char* b : {"const i8", "u8"}) specs.push_back("MatMulInteger" + matrices(a, b));
-    for (const char* t : {"bf16", "f16"})
-      for (const char* weights : {"const ", ""})
-        specs.push_back("MatMul" + matrices(t, weights + std::string(t)));
-  }
-  for (const Target& target : targets())
-    for (const std::string& spec : specs) check_default(spec, target);
-}
-
-TEST_CASE("products of bytes and of bf16 are made of the target's instructions, and proved") {
-  Target vnni = parse_target("x86-64-v4"), half = parse_target("x86-64-v3");
-  vnni.features += ",+avx512vnni,+avx512bf16";
-  half.features += ",+avxvnni";
-  const auto instruction_of = [](const std::string& spec, const Target& target) {
-    CompileOptions options;
-    options.target = target;
-    options.schedules = default_schedules();
-    std::string found;
-    const CompiledModel model = partition_model(load(spec, options), options);
-    for (const PrimFunc& f : model.partition.funcs) {
-      const Trace trace = default_schedule(f, target);
-      const PrimFunc scheduled = apply(f, trace);
-      INFO(print(scheduled));
-      CHECK(verify_schedule(f, scheduled, {.seconds = 60}).ok());
-      lower(scheduled, target);
-      for (const Step& s : trace.steps)
-        if (s.primitive == "tensorize") found = s.args[1];
-    }
-    return found;
-  };
-  const std::string bytes = "MatMulInteger(u8[30,67], const i8[67,50])";
-  CHECK(instruction_of(bytes, vnni) == "vpdpbusd");
-  CHECK(instruction_of(bytes, half) == "vpdpbusd8");
-  CHECK(instruction_of(bytes, parse_target("x86-64-v4")).empty());
-  CHECK(instruction_of("MatMulInteger(i8[2,30,67], const u8[67,50])", vnni) == "vpdpbusd");
-  CHECK(instruction_of("MatMulInteger(u8[300,67], i8[67,50])", vnni) == "vpdpbusd");
-  CHECK(instruction_of("MatMulInteger(u8[3,67], i8[67,50])", vnni).empty());  // a copy wouldn't pay
-  CHECK(instruction_of("ConvInteger(u8[1,3,9,9], const i8[20,3,3,3]; pads=[1,1,1,1])", vnni) == "vpdpbusd");
-  CHECK(instruction_of("MatMul(bf16[30,67], const bf16[67,50])", vnni) == "vdpbf16ps");
-  CHECK(instruction_of("Conv(bf16[1,8,9,9], const bf16[32,8,1,1])", vnni) == "vdpbf16ps");
-  CHECK(instruction_of("MatMul(f32[30,67], const f32[67,50])", vnni).empty());
-}
-
 TEST_CASE("default schedules of operators") {
-  for (const Target& target : targets())
+  for (const Target& target : shared_targets())
     for (const char* spec :
          {"MatMul(f32[3,5,17], f32[3,17,9])",
           "Gemm(f32[7,20], const f32[33,20], const f32[33]; transB=1)",
@@ -219,7 +120,7 @@ TEST_CASE("no operand is copied only to fill the last vector of another") {
 }
 
 TEST_CASE("narrow products turn blocks of the tall operand") {
-  for (const Target& target : targets())
+  for (const Target& target : shared_targets())
     for (const char* spec : {"MatMul(f32[35,37], const f32[37,4])", "MatMul(f32[2,40,16], f32[2,16,2])",
                              "MatMul(f32[16,61], f32[61,6])"})
       check_default(spec, target, true);
@@ -228,7 +129,7 @@ TEST_CASE("narrow products turn blocks of the tall operand") {
 }
 
 TEST_CASE("default schedules with channels in blocks, full and not") {
-  for (const Target& target : targets())
+  for (const Target& target : shared_targets())
     for (const char* spec :
          {"Conv(f32[1,23,9,9], const f32[45,23,1,1], const f32[45]; strides=[2,2])",
           "Conv(f32[1,13,8,8], const f32[29,13,3,3]; pads=[1,1,1,1])",
@@ -241,7 +142,7 @@ TEST_CASE("default schedules with channels in blocks, full and not") {
 }
 
 TEST_CASE("default schedules of permutations") {
-  for (const Target& target : targets()) {
+  for (const Target& target : shared_targets()) {
     for (const char* perm : {"0,1,2", "0,2,1", "1,0,2", "1,2,0", "2,0,1", "2,1,0"})
       for (const char* shape : {"5,33,40", "2,3,50", "50,2,4", "1,64,17"})
         check_default("Transpose(f32[" + std::string(shape) + "]; perm=[" + perm + "])", target);
@@ -255,7 +156,7 @@ TEST_CASE("default schedules of permutations") {
 }
 
 TEST_CASE("default schedules of reductions along any axes") {
-  for (const Target& target : targets()) {
+  for (const Target& target : shared_targets()) {
     for (const char* op : {"ReduceSum", "ReduceMax", "ReduceMean", "ReduceL2"})
       for (const char* axes : {"0", "1", "2", "0,1", "0,2", "1,2", "0,1,2"})
         for (const char* shape : {"3,20,70", "9,5,33", "70,2,1", "2,19,130"})
@@ -271,7 +172,7 @@ TEST_CASE("default schedules of reductions along any axes") {
 }
 
 TEST_CASE("default schedules of pooling") {
-  for (const Target& target : targets())
+  for (const Target& target : shared_targets())
     for (const char* op : {"MaxPool", "AveragePool"})
       for (const char* window :
            {"f32[1,3,20,40]; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]",
@@ -287,7 +188,7 @@ TEST_CASE("default schedules of pooling") {
 
 // Loops that were split before the function came here: a plan that finds them by iterator keeps one too many.
 TEST_CASE("default schedules of a nest whose loops were split by hand") {
-  for (const Target& target : targets())
+  for (const Target& target : shared_targets())
     check_default(NESTOR_SOURCE_DIR "/tests/driver/split_before.nest", target);
 }
 
@@ -352,7 +253,7 @@ TEST_CASE("an operand that lies badly for the caches is copied by panels, or who
     INFO(spec);
     CHECK(copies(spec, wide) == std::string("none"));
   }
-  for (const Target& target : targets()) check_default("MatMul(f32[50,80], f32[80,2048])", target);
+  for (const Target& target : shared_targets()) check_default("MatMul(f32[50,80], f32[80,2048])", target);
 }
 
 TEST_CASE("narrow products are dot products where the reduction is long") {
@@ -364,7 +265,7 @@ TEST_CASE("narrow products are dot products where the reduction is long") {
                            "Gemm(f32[9,200], const f32[3,200], const f32[3]; transB=1)",
                            "Gemm(f32[19,208], f32[3,208]; transB=1)"}) {
     INFO(spec);
-    for (const Target& target : targets()) check_default(spec, target);
+    for (const Target& target : shared_targets()) check_default(spec, target);
     CHECK(steps_of(spec, parse_target("x86-64-v4")).find(" = rfactor ") != std::string::npos);
   }
   for (const char* spec : {"MatMul(f32[1472,80], const f32[80,4])", "MatMul(f32[700,200], const f32[200,12])",
@@ -380,27 +281,6 @@ TEST_CASE("default schedules for 128-bit vectors without fma") {
                            "Conv(f32[1,12,9,9], const f32[12,1,3,3]; group=12, pads=[1,1,1,1])",
                            "Log(f32[77])", "Pow(f32[40], f32[40])"})
     check_default(spec, parse_target("x86-64-v2"));
-}
-
-TEST_CASE("default tiles of AVX2 keep their accumulators in registers") {
-  CompileOptions options;
-  options.target = parse_target("x86-64-v3");
-  options.schedules = default_schedules();
-  for (const char* spec :
-       {"MatMul(f32[1024,1024], const f32[1024,1024])", "MatMul(f32[1009,1009], const f32[1009,1009])",
-        "Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
-        "Conv(f32[1,64,56,56], const f32[256,64,1,1])"}) {
-    INFO(spec);
-    const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
-    std::istringstream lines(assembly);
-    int fmas = 0;
-    for (std::string line; std::getline(lines, line);) {
-      fmas += line.find("vfmadd") != std::string::npos;
-      const bool spills = line.find("%ymm") != std::string::npos && line.find("(%rsp)") != std::string::npos;
-      CHECK(!spills);
-    }
-    CHECK(fmas >= 12);
-  }
 }
 
 TEST_CASE("work too small for threads stays with the caller") {

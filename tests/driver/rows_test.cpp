@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "catch.h"
-#include "nestor/driver.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
-#include "nestor/proof.h"
+#include "tests/driver/compiled.h"
 
 using namespace nestor;
 
@@ -14,24 +13,14 @@ namespace {
 
 // The default schedule's steps, after a check of everything else about it.
 std::string checked(const std::string& spec, const Target& target) {
-  CompileOptions options;
-  options.target = target;
-  options.schedules = default_schedules();
-  options.lowering.check = true;
-  const CompiledModel m = compile_model(spec, options);
+  const CompiledModel m = compiled(spec, target);
   INFO(spec);
   REQUIRE(m.funcs.size() == 1);
   const CompiledFunction& f = m.funcs[0];
   const std::string steps = print(default_schedule(f.func, target));
   INFO(steps);
-  for (const Against against : {Against::lowered, Against::oracle})
-    for (const OutputCheck& c : check_function(f, against, target)) {
-      INFO(describe(c.comparison, c.name, c.want));
-      CHECK(c.comparison.ok());
-    }
-  const Proof proof = verify_schedule(f.func, f.scheduled);
-  INFO(proof.reason);
-  CHECK(proof.ok());
+  check_results(f, target);
+  check_proof(f);
   return steps;
 }
 

@@ -4,12 +4,12 @@
 
 #include "catch.h"
 #include "nestor/codegen.h"
-#include "nestor/driver.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
 #include "nestor/proof.h"
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "tests/driver/compiled.h"
 
 using namespace nestor;
 
@@ -22,14 +22,6 @@ Target with_cores(int cores) {
   return t;
 }
 
-CompileOptions options_for(const Target& target) {
-  CompileOptions options;
-  options.target = target;
-  options.schedules = default_schedules();
-  options.lowering.check = true;
-  return options;
-}
-
 struct Shared {
   int64_t iterations = 0, threads = 0;
   double busy() const {  // share of the time in which no thread waits
@@ -40,7 +32,7 @@ struct Shared {
 // The parallel loops of the default, and the threads that it wants for them.
 std::vector<Shared> shared_by(const Target& target, const std::string& spec) {
   std::vector<Shared> out;
-  for (const CompiledFunction& f : compile_model(spec, options_for(target)).funcs)
+  for (const CompiledFunction& f : compiled(spec, target).funcs)
     for_each_stmt(f.scheduled.body, [&](const Stmt& s) {
       const auto* loop = s.as<For>();
       if (!loop || loop->kind != ForKind::parallel) return;
@@ -53,7 +45,7 @@ std::vector<Shared> shared_by(const Target& target, const std::string& spec) {
 
 bool is_factored(const Target& target, const std::string& spec) {
   bool found = false;
-  for (const CompiledFunction& f : compile_model(spec, options_for(target)).funcs)
+  for (const CompiledFunction& f : compiled(spec, target).funcs)
     found |= print(f.scheduled).find("_parts") != std::string::npos;
   return found;
 }
@@ -137,7 +129,7 @@ TEST_CASE("long reductions with few results are taken apart, others aren't") {
 
 TEST_CASE("reductions taken apart compute what they did") {
   for (const int cores : {2, 8, 192}) {
-    CompileOptions options = options_for(host_target());
+    CompileOptions options = checking_options(host_target());
     options.target.cores = cores;
     options.target.parallel_us = 1;
     options.threads = 3;
@@ -146,17 +138,13 @@ TEST_CASE("reductions taken apart compute what they did") {
           "ReduceMax(f32[32768,5], const i64[1]{0})", "ReduceSum(f32[9,2000,33], const i64[2]{0,1})",
           "MatMul(f32[7,6000], f32[6000,19])", "MatMul(f32[16,4096], const f32[4096,16])",
           "GlobalAveragePool(f32[1,2,300,500])", "ReduceL2(f32[2,131072], const i64[1]{1})"}) {
+      INFO(spec << " on " << cores << " cores");
       int factored = 0;
       for (const CompiledFunction& f : compile_model(spec, options).funcs) {
         factored += print(f.scheduled).find("_parts") != std::string::npos;
-        CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
-        for (const Against against : {Against::lowered, Against::oracle})
-          for (const OutputCheck& c : check_function(f, against, options.target)) {
-            INFO(spec << " on " << cores << " cores: " << describe(c.comparison, c.name, c.want));
-            CHECK(c.comparison.ok());
-          }
+        check_proof(f);
+        check_results(f, options.target);
       }
-      INFO(spec << " on " << cores << " cores");
       if (cores > 2) CHECK(factored == 1);  // two cores have enough with two rows or three
     }
   }

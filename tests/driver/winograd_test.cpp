@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "catch.h"
-#include "nestor/driver.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
+#include "tests/driver/compiled.h"
 
 using namespace nestor;
 
@@ -56,14 +56,6 @@ Graph graph_of(const Layer& l) {
   return build_graph(m);
 }
 
-CompileOptions options_for(const Target& target) {
-  CompileOptions o;
-  o.target = target;
-  o.schedules = default_schedules();
-  o.lowering.check = true;
-  return o;
-}
-
 // Compiled with the algorithm wherever it applies, whatever it costs.
 CompiledModel forced(const Layer& l, int64_t tile, const Target& target) {
   Source source{graph_of(l), std::nullopt};
@@ -73,7 +65,7 @@ CompiledModel forced(const Layer& l, int64_t tile, const Target& target) {
   source.partition = partition(source.graph, how);
   if (use_winograd(source.graph, *source.partition, {.lanes = target.lanes(4), .tile = tile}, evaluate))
     source.partition = partition(source.graph, how);
-  return compile_model(std::move(source), options_for(target));
+  return compile_model(std::move(source), checking_options(target));
 }
 
 int count_winograd(const CompiledModel& m) {
@@ -82,7 +74,7 @@ int count_winograd(const CompiledModel& m) {
 }
 
 bool chooses_winograd(const Layer& l, bool exact = false, int64_t* tile = nullptr) {
-  CompileOptions o = options_for(parse_target("x86-64-v4"));
+  CompileOptions o = checking_options(parse_target("x86-64-v4"));
   o.exact_conv = exact;
   const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
   for (const Node& n : m.graph.nodes)

@@ -1,0 +1,55 @@
+#include "tests/driver/compiled.h"
+
+#include "catch.h"
+#include "nestor/print.h"
+#include "nestor/proof.h"
+
+namespace nestor {
+
+CompileOptions checking_options(const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.schedules = default_schedules();
+  options.lowering.check = true;
+  return options;
+}
+
+CompiledModel compiled(const std::string& spec, const Target& target) {
+  return compile_model(spec, checking_options(target));
+}
+
+void check_results(const CompiledFunction& f, const Target& target) {
+  // An instruction's order of adding up is its own.
+  const bool own_order = print(f.choice.trace).find("vdpbf16ps") != std::string::npos;
+  for (const Against against : {Against::lowered, Against::oracle}) {
+    if (against == Against::lowered && own_order) continue;
+    for (const OutputCheck& c : check_function(f, against, target)) {
+      INFO(f.func.name << " for " << target.name << ": " << describe(c.comparison, c.name, c.want));
+      CHECK(c.comparison.ok());
+    }
+  }
+}
+
+void check_proof(const CompiledFunction& f) {
+  const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
+  INFO(proof.reason);
+  CHECK(proof.ok());
+}
+
+void check_default(const std::string& spec, const Target& target, bool blocked_io) {
+  INFO(spec);
+  CompileOptions options = checking_options(target);
+  options.blocked_io = blocked_io;
+  for (const CompiledFunction& f : compile_model(spec, options).funcs) {
+    if (blocked_io) check_proof(f);
+    check_results(f, target);
+  }
+}
+
+std::vector<Target> shared_targets() {
+  Target shares_all = host_target();
+  shares_all.parallel_us = 0;
+  return {shares_all, parse_target("x86-64-v3")};
+}
+
+}  // namespace nestor
