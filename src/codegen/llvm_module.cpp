@@ -14,6 +14,7 @@
 
 #include <mutex>
 
+#include "llvm_addresses.h"
 #include "llvm_func.h"
 #include "llvm_lines.h"
 #include "nestor/codegen.h"
@@ -106,6 +107,7 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::ModulePassManager passes;
   if (auto error = builder.parsePassPipeline(passes, kPasses))
     throw InternalError("the LLVM pass list: " + llvm::toString(std::move(error)));
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(ShareAddresses()));
   passes.run(module, modules);
 }
 

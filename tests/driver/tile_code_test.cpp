@@ -1,4 +1,7 @@
-// What the machine code of default tiles looks like: accumulators in registers.
+// What the machine code of default tiles looks like: accumulators in registers, rows at offsets from one
+// pointer.
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "catch.h"
@@ -25,5 +28,25 @@ TEST_CASE("default tiles of AVX2 keep their accumulators in registers") {
       CHECK(!spills);
     }
     CHECK(fmas >= 12);
+  }
+}
+
+TEST_CASE("a tile's rows are offsets from one pointer, however many loops stand around it") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.schedules = default_schedules();
+  options.exact_conv = options.blocked_io = true;
+  for (const char* spec :
+       {"Conv(f32[1,64,58,58], const f32[64,64,3,3])", "Conv(f32[2,32,30,16], const f32[32,32,3,3])"}) {
+    INFO(spec);
+    const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
+    const std::regex broadcast(R"(vbroadcastss\s+-?\d*\((%r\w+),)");
+    std::set<std::string> pointers;
+    int rows = 0;
+    for (std::sregex_iterator i(assembly.begin(), assembly.end(), broadcast); i != std::sregex_iterator();
+         ++i, ++rows)
+      pointers.insert((*i)[1]);
+    CHECK(rows >= 12);
+    CHECK(pointers.size() == 1);
   }
 }

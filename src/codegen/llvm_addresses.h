@@ -1,0 +1,13 @@
+// What an innermost loop's addresses take over from the loops around it, as one number.
+#pragma once
+
+#include <llvm/IR/PassManager.h>
+
+namespace nestor {
+
+class ShareAddresses : public llvm::PassInfoMixin<ShareAddresses> {
+ public:
+  llvm::PreservedAnalyses run(llvm::Function& f, llvm::FunctionAnalysisManager& analyses);
+};
+
+}  // namespace nestor
