@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "nestor/instruction.h"
 #include "nestor/walk.h"
@@ -117,7 +118,7 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
   const Access &shared = *access_of(b, first->buffer), &own = *access_of(b, second->buffer);
   if (!all_plain(own) || (!own.constant && uses_of(b, own) < kUsesToPay)) return std::nullopt;
   std::optional<Dot> best;
-  int64_t best_extent = 0;
+  std::tuple<double, bool, int64_t> least;  // steps made for one that counts, whether a copy, columns
   for (const Iter* v : b.spatial()) {
     if (v->loop.empty() || v->extent * 2 < shape->lanes || shared.uses(*v) || !is_plain(own, *v)) continue;
     if (vectors_for(v->extent, shape->lanes, 1) == 0) continue;
@@ -125,10 +126,12 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
       if (r->loop.empty() || !fills_groups(r->extent, shape->group) || !is_plain(own, *r)) continue;
       const bool copy = shared.stride(*r) != 1;
       if (copy && (!is_plain(shared, *r) || uses_of(b, shared) < kUsesToPay)) continue;
-      if (best && (copy > best->copy_shared || v->extent <= best_extent)) continue;
+      const auto made = static_cast<double>(ceil_div(r->extent, shape->group) * shape->group);
+      const std::tuple cost(made / static_cast<double>(r->extent), copy, -v->extent);
+      if (best && cost >= least) continue;
       best =
           Dot{shape->name, shape->lanes, shape->group, v->loop, r->loop, first->buffer, second->buffer, copy};
-      best_extent = v->extent;
+      least = cost;
     }
   }
   return best;

@@ -2,7 +2,8 @@
 // and none of them has to see it row major: the model's inputs and outputs, and values with views of other
 // shapes. No conversion stands anywhere: a function with one row-major and one blocked parameter is its own
 // conversion. Where an image is a single pixel, or the channels would fill the last block with too little,
-// the row-major order is as good.
+// the row-major order is as good. Of other types than f32 every block must be full: several steps of a
+// reduction go at once there, and those that aren't all channels would go one by one.
 #include "src/graph/blocked_values.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ namespace nestor {
 namespace {
 
 bool has_channels(const TensorType& t) {
-  if (t.dtype != DType::f32 || t.shape.size() < 3 || t.shape[1] == 0) return false;
+  if (t.dtype == DType::boolean || bytes_of(t.dtype) > 4 || t.shape.size() < 3 || t.shape[1] == 0)
+    return false;
   int64_t pixels = 1;
   for (size_t d = 2; d < t.shape.size(); ++d) pixels *= t.shape[d];
   return pixels > 1;
@@ -38,6 +40,10 @@ struct Kind {
   // share: for each product and a half, an element of either group is broadcast and both are blended, which
   // takes as long again. Along the image lanes are all of one group.
   bool blends = false;
+  // Of bytes or floats of 16 bits: an instruction takes several steps of the reduction at once, which lie
+  // side by side only in whole blocks of channels.
+  bool narrow = false, whole_blocks = false;
+  bool by_lanes() const { return !narrow || product || whole_blocks; }
   double least() const { return product && !strided ? 0.75 : 0.5; }
 };
 
@@ -71,6 +77,10 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
       const bool moves = channel && std::any_of(a.indices->begin(), a.indices->end(),
                                                 [&](const Expr& e) { return uses_var(e, channel->var); });
       kind.product |= !moves;
+      kind.narrow |= bytes_of(a.buffer->type.dtype) < 4;
+      for (const IterVar& i : iters)
+        kind.whole_blocks |= i.kind == IterKind::reduce && as_int(i.extent).value_or(1) % lanes == 0 &&
+                             a.indices->size() > 2 && uses_var((*a.indices)[1], i.var);
       const auto last = as_affine(a.indices->back());
       const bool strided = pixel && last && coefficient(*last, pixel->var) > 1;
       kind.strided |= !moves && strided;
@@ -88,11 +98,11 @@ bool worth_blocks(int64_t channels, int64_t lanes, double least) {
   return channels == padded || static_cast<double>(channels) >= least * static_cast<double>(padded);
 }
 
-bool works_by_channels(const Graph& g, const KernelCall& call) {
-  return std::any_of(call.nodes.begin(), call.nodes.end(), [&](int i) {
-    const Node& n = g.nodes[static_cast<size_t>(i)];
-    return find_op(n.domain, n.op, n.opset)->by_channels;
-  });
+bool works_by_channels(const Graph& g, const KernelCall& call, const Kind& kind) {
+  return kind.by_lanes() && std::any_of(call.nodes.begin(), call.nodes.end(), [&](int i) {
+           const Node& n = g.nodes[static_cast<size_t>(i)];
+           return find_op(n.domain, n.op, n.opset)->by_channels;
+         });
 }
 
 // The values that some function works faster with. A product takes its operand as it comes, but for rows that
@@ -105,7 +115,8 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     const TensorType& t = value_of(g, v).type;
     const auto found = least.find(v);
     if (is_constant(g, v) || !has_channels(t)) return false;
-    if (!worth_blocks(t.shape[1], lanes, found == least.end() ? Kind().least() : found->second)) return false;
+    const double filled = t.dtype != DType::f32 ? 1 : found == least.end() ? Kind().least() : found->second;
+    if (!worth_blocks(t.shape[1], lanes, filled)) return false;
     out.insert(v);
     return true;
   };
@@ -121,10 +132,10 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     for (size_t i = 0; i < call.args.size(); ++i)
       if (funcs[c].params[i].role == Role::out) {
         least[call.args[i]] = kind.least();
-        made |= works_by_channels(g, call) && want(call.args[i]);
+        made |= works_by_channels(g, call, kind) && want(call.args[i]);
       }
     for (const ValueId v : call.args)
-      if (works_by_channels(g, call) && (made || !kind.product)) want(v);
+      if (works_by_channels(g, call, kind) && (made || !kind.product)) want(v);
   }
   for (const ValueId v : row_major) out.erase(v);
   return out;

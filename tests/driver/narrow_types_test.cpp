@@ -78,3 +78,44 @@ TEST_CASE("products of bytes and of bf16 are made of the target's instructions, 
   CHECK(instruction_of("Conv(bf16[1,8,9,9], const bf16[32,8,1,1])", vnni) == "vdpbf16ps");
   CHECK(instruction_of("MatMul(f32[30,67], const f32[67,50])", vnni).empty());
 }
+
+TEST_CASE("in blocks of channels, an instruction takes its steps from one block, as they lie") {
+  Target target = parse_target("x86-64-v4");
+  target.features += ",+avx512vnni,+avx512bf16";
+  const auto steps = [&](const std::string& spec) {
+    CompileOptions options;
+    options.target = target;
+    options.blocked_io = true;
+    const PrimFunc f = partition_model(load(spec, options), options).partition.funcs.at(0);
+    const Trace trace = default_schedule(f, target);
+    CHECK(verify_schedule(f, apply(f, trace), {.seconds = 60}).ok());
+    return print(trace);
+  };
+  for (const auto& [spec, split] : std::vector<std::array<std::string, 2>>{
+           {"ConvInteger(u8[1,64,9,9], const i8[32,64,3,3]; pads=[1,1,1,1])", "split Y.cl [_, 4]"},
+           {"ConvInteger(u8[1,64,14,14], const i8[48,64,1,1])", "split Y.cl [_, 4]"},
+           {"ConvInteger(u8[1,64,9,9], const i8[64,16,3,3]; group=4)", "split Y.c [_, 4]"},
+           {"Conv(bf16[1,32,14,14], const bf16[32,32,1,1])", "split T.cl [_, 2]"}}) {
+    const std::string made = steps(spec);
+    INFO(spec << "\n" << made);
+    CHECK(made.find(split) != std::string::npos);
+    CHECK(made.find("tensorize") != std::string::npos);
+    CHECK(made.find("X_packed") == std::string::npos);
+  }
+  // Fewer steps are made of 20 channels, turned, than of windows 3 wide.
+  CHECK(steps("Conv(bf16[1,20,30,30], const bf16[24,20,3,3])").find("split T.c [_, 2]") != std::string::npos);
+}
+
+TEST_CASE("default schedules of narrow types with channels in blocks") {
+  const std::string scales = ", const f32[1]{0.02}, const u8[1]{3}, const i8";
+  const std::string result = ", const f32[1]{0.02}, const i8[1]{0}, const f32[1]{0.5}, const u8[1]{7}";
+  for (const Target& target : shared_targets())
+    for (const std::string& spec :
+         {std::string("ConvInteger(u8[1,32,9,9], const i8[48,32,3,3]; pads=[1,1,1,1])"),
+          std::string("ConvInteger(i8[2,16,7,5], const i8[32,16,1,1])"),
+          std::string("ConvInteger(u8[1,64,9,9], const i8[64,16,3,3]; group=4, strides=[2,2])"),
+          std::string("Conv(bf16[1,16,9,9], const bf16[32,16,3,3], const bf16[32]; pads=[1,1,1,1])"),
+          std::string("Conv(f16[1,16,9,9], const f16[16,16,3,3])"),
+          "QLinearConv(u8[1,16,9,9]" + scales + "[32,16,3,3]" + result + "; pads=[1,1,1,1])"})
+      check_default(spec, target, true);
+}

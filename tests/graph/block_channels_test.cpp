@@ -318,3 +318,36 @@ TEST_CASE("two groups to a block of lanes: row major where a stride leaves nothi
   CHECK(blocked(R"("group": 4, "strides": [1,2], "dilations": [1,3])") ==
         std::vector<std::string>{"c", "d", "f"});  // rows of 2 pixels fill no 4 lanes
 }
+
+TEST_CASE("bytes lie in blocks of channels between convolutions, where these fill them") {
+  const auto blocked = [](int64_t channels) {
+    Model m = model_of(R"({"opset": 20, "inputs": [{"name": "x", "dtype": "u8", "shape": [1,3,9,7]}],
+      "outputs": ["y"], "nodes": [
+      {"op": "QLinearConv", "inputs": ["x","s","z","a","s","o","s","z"], "outputs": ["c"]},
+      {"op": "QLinearConv", "inputs": ["c","s","z","b","s","o","s","z"], "outputs": ["d"],
+       "attrs": {"pads": [1,1,1,1]}},
+      {"op": "QLinearConv", "inputs": ["d","s","z","e","s","o","s","z"], "outputs": ["y"]}]})");
+    const auto weights = [&](const char* name, std::vector<int64_t> shape) {
+      m.initializers.emplace_back(name, Tensor::random(DType::i8, shape, 7));
+    };
+    weights("a", {channels, 3, 3, 3});
+    weights("b", {8, channels, 3, 3});
+    weights("e", {5, 8, 1, 1});
+    Tensor scale(DType::f32, {});
+    scale.set(0, 0.1);
+    Tensor zero(DType::u8, {});
+    zero.set_int(0, 3);
+    m.initializers.emplace_back("s", scale);
+    m.initializers.emplace_back("z", zero);
+    m.initializers.emplace_back("o", Tensor(DType::i8, {}));
+    Graph g = build_graph(m);
+    optimize(g, evaluate_by_interpreter);
+    const Values in = random_inputs(g);
+    const Partition p = partition(g, {.channel_block = 4});
+    CHECK(p.funcs.size() == 3);
+    check_close(run(g, p, in), run_unfused(g, in), 0);
+    return blocked_names(g, p);
+  };
+  CHECK(blocked(12) == std::vector<std::string>{"c", "d"});
+  CHECK(blocked(7) == std::vector<std::string>{"d"});
+}
