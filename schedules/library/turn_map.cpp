@@ -5,16 +5,17 @@
 //
 //  - A line each way: every line that is read or written is used whole while it is in a register.
 //  - Two lines of rows where the caches allow: reads then come in pairs of lines, as the prefetcher fetches
-//  them. Stores
-//    to lines a multiple of 4 KB apart meet in few sets of the first-level cache, then one.
+//    them. Stores to lines a multiple of 4 KB apart meet in few sets of the first-level cache, then one.
 //  - Lane tiles follow each other: each row of the output is written from left to right, so that few pages
-//  are being
-//    written at any time, and a line that two tiles share is still in the cache.
+//    are being written at any time, and a line that two tiles share is still in the cache.
 //  - Panels of 1024 lanes: what is read lies in as many pages, and all of them are read again for the next
-//  row tile.
+//    row tile.
 //
 // Measured on 2048 x 2048, and around it: 0.54 ms against 0.66 with square blocks of 64, 0.95 with single
-// tiles.
+// tiles. What was tried for rows that begin at no line (1009 x 2003; a copy 0.18 ms, this 0.26): prefetching
+// reads and writes 0.28, tiles through a panel in the first-level cache 0.39 and more, stores of whole lines
+// that take their lanes from two tiles 0.29. Only with those past the caches does it get 0.23: then lines
+// aren't read before they are written.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLine = 64, kPage = 4096, kWays = 12;
+constexpr int64_t kLine = 64, kPage = 4096;
 constexpr int64_t kLongestSide = 16;  // of a square in registers
 constexpr int64_t kInterleaved = 4;  // up to this many columns without gaps are told apart from whole vectors
 constexpr int64_t kPanel = 1024;     // rows read in turn: well within the second level of address translation
@@ -89,11 +90,11 @@ const Access& output_of(const BlockInfo& b) {
 }
 
 // Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache.
-int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming) {
+int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
   const int64_t pitch = std::abs(output_of(b).stride(rows).value_or(1)) * bytes;
   const int64_t lines_a_set = 2 * side * std::gcd(pitch, kPage) / kPage;
-  const int64_t wanted = streaming || 2 * lines_a_set <= kWays ? 2 * side : side;
+  const int64_t wanted = streaming || 2 * lines_a_set <= target.l1_ways ? 2 * side : side;
   return std::min(wanted, rows.extent);
 }
 
@@ -150,7 +151,7 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
       lane_tiles = l + "t";
     }
   }
-  const int64_t height = interleaved ? t.rows->extent : rows_of(b, *t.rows, streaming);
+  const int64_t height = interleaved ? t.rows->extent : rows_of(b, *t.rows, streaming, target);
   if (t.rows->extent > height) {
     s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
                           ceil_div(height, side)));
