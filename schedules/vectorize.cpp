@@ -7,7 +7,7 @@
 //     but its block may be vectorized once the block is decomposed: lanes keep partial results, and the
 //     order of operations changes (semantic);
 //  3. it stands neither inside of a vectorized loop nor around a vectorized, parallel or thread loop or a
-//     tensorized block.
+//     tensorized block; but all that it holds may be a vectorized reduction, whose rows then fold together.
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -28,8 +28,11 @@ PrimFunc run(StepContext& ctx) {
   for (size_t i = 0; i < loop.depth; ++i)
     if (const auto* l = loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
       ctx.refuse(3, 0, "it is inside the vectorized loop " + l->var->name, {loop.place.path[i], loop.stmt});
+  const auto* row = old.body.as<For>();
+  const bool folds = row && row->kind == ForKind::vectorized && reduces_lanes(*row);
   for_each_stmt(old.body, [&](const Stmt& s) {
     const auto* l = s.as<For>();
+    if (l == row && folds) return;
     if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled)
       ctx.refuse(3, 0, "the loop " + l->var->name + " inside has a kind already", {loop.stmt, s});
     if (const auto* b = s.as<Block>(); b && b->annotations.count("tensorize"))
@@ -55,7 +58,7 @@ Primitive vectorize_row() {
        semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
                 "nothing but one decomposed reduction"),
        "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop nor a tensorized "
-       "block inside"},
+       "block inside, unless all it holds is a vectorized reduction: its rows' lanes then fold together"},
       {examples::kGrid, "vectorize Y.j"},
       run,
       true};

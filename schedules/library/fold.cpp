@@ -7,9 +7,10 @@
 //      others | panels | outer R | rows | column tiles | 8 rows (unrolled) | lanes (vectorized)
 //    Each result takes its elements in the old order.
 //  - It is folded and long: lanes keep partial results along each row, several vectors of them side by side.
-//  - It is folded and short: a fold of the lanes for each row would cost more than the row. Lanes go
-//    across 16 rows, whose elements are turned in registers (transpose_tiles); the results stay in
-//    registers meanwhile.
+//  - It is folded and short: a fold of the lanes for each row would cost more than the row. The lanes of 16
+//    rows are folded together (fold_rows of the passes): 45 operations, where turning 16 x 16 elements takes
+//    64 shuffles. Of rows shorter than half a vector lanes go across the rows, whose elements are turned in
+//    registers (transpose_tiles). The results stay in registers meanwhile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -180,21 +181,34 @@ struct Fold {
     order.push_back(across->loop + "0");
     order.insert(order.end(), reduced.begin(), reduced.end());
     std::string elements = d.loop, first = reduced.empty() ? d.loop : reduced.front();
-    if (d.extent > kUnrolledRow) {
+    const bool folds = 2 * d.extent > lanes;
+    if (!folds && d.extent > kUnrolledRow) {
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", elements, block, kUnrolledRow));
       order.push_back(elements + "0");
       if (first == elements) first += "0";
       elements += "1";
     }
-    order.insert(order.end(), {elements, across->loop + "1"});
+    const std::string rows = across->loop + "1";
+    if (folds)
+      order.insert(order.end(), {rows, elements});
+    else
+      order.insert(order.end(), {elements, rows});
     s(fmt::format("reorder {} ({})", block, join(order)));
     std::vector<std::string> written;
     for (const Iter& i : analyze(s.func(), writer).iters) written.push_back("w" + i.loop);
     s(fmt::format("{} = reverse_compute_at {} {}.{}0", join(written), writer, block, across->loop));
-    s(fmt::format("unroll {}.{}", block, elements));
-    s(fmt::format("vectorize {}.{}1", block, across->loop));
     s(fmt::format("vectorize {}.w{}", writer, across->loop));
-    s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, first));
+    if (folds) {
+      s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.empty() ? rows : first));
+      s(fmt::format("vectorize {}_init.{}", block, rows));
+      s(fmt::format("vectorize {}.{}", block, elements));
+      s.because(fmt::format("the lanes of {} rows are folded together", lanes));
+      s(fmt::format("vectorize {}.{}", block, rows));
+    } else {
+      s(fmt::format("unroll {}.{}", block, elements));
+      s(fmt::format("vectorize {}.{}", block, rows));
+      s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, first));
+    }
     parallel(others, across->loop + "0");
     return true;
   }

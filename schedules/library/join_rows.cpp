@@ -13,7 +13,12 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kSteps = 8;  // of a reduction in one straight line
+constexpr int64_t kSteps = 8;      // of a reduction in one straight line
+constexpr int64_t kGroup = 4;      // rows of a group, of short rows as many as a vector has lanes
+constexpr int64_t kShortRow = 64;  // elements
+// Rows up to so many vectors long fold their lanes together with others'; folding lanes of its own is a small
+// part of a longer one's work, which is done before the next row needs registers.
+constexpr int64_t kFoldedVectors = 2;
 
 }  // namespace
 
@@ -143,7 +148,6 @@ void join_rows(Schedule& s, const Target& target) {
         others = true;
       }
     if (others && root.iters.size() > 1) s(fmt::format("reorder {} ({})", root.name, order));
-    constexpr int64_t kGroup = 4;  // rows
     int64_t length = 1, bytes = 0, count_of_rows = 1;
     std::set<Buffer> touched;
     for (const std::string& r : rows) count_of_rows *= root.iter(r)->extent;
@@ -157,13 +161,15 @@ void join_rows(Schedule& s, const Target& target) {
           bytes += a.elements * bytes_of(a.buffer->type.dtype) / count_of_rows;
     }
     std::string& last = rows.back();
+    const int64_t lanes = lanes_of(root, target), group_size = length <= kShortRow ? lanes : kGroup;
     if (const int64_t count = extent_of(s, root.name, last);
-        kGroup * bytes <= target.l1_bytes && count >= 4 * kGroup) {
+        group_size * bytes <= target.l1_bytes && count >= 4 * group_size) {
       s.because(
           fmt::format("while one row's sum is folded, {} others are under way: their {:.1f} KiB stay in the "
                       "first-level cache",
-                      kGroup - 1, static_cast<double>(kGroup * bytes) / 1024));
-      const std::string group = sample_size(s, last + "_rows", {2, kGroup, 2 * kGroup}, kGroup, count);
+                      group_size - 1, static_cast<double>(group_size * bytes) / 1024));
+      const std::string group =
+          sample_size(s, last + "_rows", {2, kGroup, 2 * kGroup, 4 * kGroup}, group_size, count);
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last, root.name, group));
       grouped = last + "1";
       last += "0";
@@ -172,6 +178,9 @@ void join_rows(Schedule& s, const Target& target) {
       s.because(fmt::format("a row is read from memory once: its {} elements stay in the cache", length))(
           fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
   }
+  const auto is_row = [&](const std::string& loop) {
+    return std::find(rows.begin(), rows.end(), loop) != rows.end();
+  };
   for (const std::string& name : names) {
     const BlockInfo b = analyze(s.func(), name);
     if (!b.reduction) {
@@ -180,12 +189,22 @@ void join_rows(Schedule& s, const Target& target) {
     }
     const bool several = results_a_row(b, rows) >= lanes_of(b, target);
     for (const LoopInfo& l : loops_of(s.func(), name)) {
-      if (several && std::find(rows.begin(), rows.end(), l.name) != rows.end()) continue;
+      if (is_row(l.name)) continue;
       if (!s.try_step(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, l.name))) continue;
-      if (several) vectorize_inside(s, name + "_init", target);
+      if (!is_row(loops_of(s.func(), name + "_init").back().name))
+        vectorize_inside(s, name + "_init", target);
       break;
     }
-    if (!vectorize_reduction(s, name)) vectorize_across(s, name, target);
+    if (!vectorize_reduction(s, name)) {
+      vectorize_across(s, name, target);
+    } else if (!grouped.empty() && !several) {
+      const std::vector<LoopInfo> loops = loops_of(s.func(), name);
+      const LoopInfo &group = loops[loops.size() - 2], &row = loops.back();
+      if (row.extent <= kFoldedVectors * lanes_of(b, target) && !is_row(group.name)) {
+        s.because(fmt::format("the lanes of {} rows are folded together", group.extent));
+        s.try_step(fmt::format("vectorize {}.{}", name, group.name));
+      }
+    }
   }
   if (!grouped.empty()) share_between_rows(s, root.name, grouped);
   share_loops(s, root.name, rows, work, target);

@@ -15,14 +15,6 @@ namespace {
 
 constexpr int64_t kSideBySide = 8;
 
-struct Reduction {
-  ReduceOp op;
-  Buffer buffer;
-  Expr index, value;
-  Expr guard;  // of the lanes; null: none
-  Stmt init;   // what runs in the first iteration, before the rest; null: none
-};
-
 // `if (k == 0) S` as S, or null.
 Stmt at_first_iteration(const Stmt& s, const Var& k) {
   const auto* branch = s.as<If>();
@@ -42,8 +34,10 @@ Stmt at_first_iteration(const Stmt& s, const Var& k) {
   return others.empty() ? branch->then_case : make::if_then(conjunction(others), branch->then_case);
 }
 
-std::optional<Reduction> find(const For& loop) {
-  Reduction r{};
+}  // namespace
+
+std::optional<LaneReduction> find_lane_reduction(const For& loop) {
+  LaneReduction r{};
   Stmt body = loop.body;
   if (const auto* seq = body.as<Seq>()) {
     if (seq->stmts.size() != 2) return std::nullopt;
@@ -72,9 +66,27 @@ std::optional<Reduction> find(const For& loop) {
   return std::nullopt;
 }
 
+Expr values_in_lanes(const LaneReduction& r, const Var& k, const Expr& start, int64_t count, int lanes,
+                     Facts facts, const BufferSizes& sizes) {
+  Var lane = make_var(k->name);
+  facts.set(lane, {0, count - 1});
+  const VarMap at{{k, start + Expr(lane)}};
+  Widener widener(lane, lanes, facts, sizes);
+  Expr mask;
+  if (count < lanes) mask = lt(make::ramp(0, 1, lanes), make::broadcast(count, lanes));
+  if (r.guard) {
+    const Expr guard = simplify(substitute(r.guard, at), facts);
+    if (!is_const_int(guard, 1)) mask = mask_and(mask, widener.widen_to_vector(guard, mask));
+  }
+  Expr value = widener.widen_to_vector(simplify(substitute(r.value, at), facts), mask);
+  return mask ? make::select(mask, value, identity_of(r.op, value.type())) : value;
+}
+
+namespace {
+
 class Builder {
  public:
-  Builder(const Reduction& r, const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes)
+  Builder(const LaneReduction& r, const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes)
       : r_(r),
         loop_(loop),
         lanes_(lanes),
@@ -105,36 +117,23 @@ class Builder {
     while (parts.size() > 1) {  // as a tree
       std::vector<Expr> halves;
       for (size_t i = 0; i < parts.size(); i += 2)
-        halves.push_back(i + 1 < parts.size() ? combine(parts[i], parts[i + 1]) : parts[i]);
+        halves.push_back(i + 1 < parts.size() ? r_.combine(parts[i], parts[i + 1]) : parts[i]);
       parts = std::move(halves);
     }
     out.push_back(
         make::store(r_.buffer, {r_.index},
-                    combine(make::load(r_.buffer, {r_.index}), make::vector_reduce(r_.op, parts[0]))));
+                    r_.combine(make::load(r_.buffer, {r_.index}), make::vector_reduce(r_.op, parts[0]))));
     return make::alloc({partial_, {width}, Scope::local, std::nullopt}, make::seq(std::move(out)));
   }
 
  private:
-  Expr combine(Expr a, Expr b) const { return make::binary(binary_of(r_.op), std::move(a), std::move(b)); }
-
   // partial[a] = partial[a] op the values from `start` on, of which `count` lanes are wanted.
   Stmt take(int64_t a, const Expr& start, int64_t count) {
-    Var lane = make_var(loop_.var->name);
-    facts_.set(lane, {0, count - 1});
-    const VarMap at{{loop_.var, start + Expr(lane)}};
-    Widener widener(lane, lanes_, facts_, sizes_);
-    Expr mask;
-    if (count < lanes_) mask = lt(make::ramp(0, 1, lanes_), make::broadcast(count, lanes_));
-    if (r_.guard) {
-      const Expr guard = simplify(substitute(r_.guard, at), facts_);
-      if (!is_const_int(guard, 1)) mask = mask_and(mask, widener.widen_to_vector(guard, mask));
-    }
-    Expr value = widener.widen_to_vector(simplify(substitute(r_.value, at), facts_), mask);
-    if (mask) value = make::select(mask, value, identity_of(r_.op, type_));
-    return make::store(partial_, {a}, combine(make::load(partial_, {a}), std::move(value)));
+    Expr value = values_in_lanes(r_, loop_.var, start, count, lanes_, facts_, sizes_);
+    return make::store(partial_, {a}, r_.combine(make::load(partial_, {a}), std::move(value)));
   }
 
-  const Reduction& r_;
+  const LaneReduction& r_;
   const For& loop_;
   int lanes_;
   Facts facts_;
@@ -146,7 +145,7 @@ class Builder {
 }  // namespace
 
 std::optional<Stmt> reduce_lanes(const For& loop, int lanes, const Facts& facts, const BufferSizes& sizes) {
-  const auto r = find(loop);
+  const auto r = find_lane_reduction(loop);
   if (!r || lanes < 2) return std::nullopt;
   Stmt s = Builder(*r, loop, lanes, facts, sizes).run(*as_int(loop.extent));
   return r->init ? make::seq({r->init, std::move(s)}) : s;

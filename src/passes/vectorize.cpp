@@ -4,7 +4,7 @@
 // its length is a power of two, else a whole vector under a mask. A few pieces stand side by side at each
 // statement, so that a register tile of 14 rows by 32 columns is 28 statements inside its k loop; many pieces
 // become a loop over vectors. Inside, conditions that depend on the lane turn into masks, all others stay
-// branches.
+// branches. A vectorized loop around a vectorized reduction folds its rows together, see fold_rows.cpp.
 #include <algorithm>
 #include <bit>
 #include <set>
@@ -12,6 +12,7 @@
 
 #include "nestor/error.h"
 #include "nestor/print.h"
+#include "src/passes/fold_rows.h"
 #include "src/passes/passes.h"
 #include "src/passes/reduce_lanes.h"
 #include "src/passes/refuse.h"
@@ -183,6 +184,8 @@ class Vectorizer : public ScopedRewriter {
            "split it by a constant first");
     if (*extent <= 0) return make::seq({});
     const int64_t lanes = lanes_for(*loop);
+    if (const auto* inner = loop->body.as<For>(); inner && inner->kind == ForKind::vectorized)
+      return fold_rows(*loop, static_cast<int>(lanes), facts(), sizes_);
     if (*extent > 1)  // one lane alone always writes one element, but sums nothing up across lanes
       if (auto reduced = reduce_lanes(*loop, static_cast<int>(lanes), facts(), sizes_)) return *reduced;
     const int64_t whole = *extent / lanes, rest = *extent % lanes;

@@ -76,3 +76,28 @@ TEST_CASE("rows go in groups as the first-level cache has room for, and share wh
   CHECK(softmax.find("split Y.i [_") != std::string::npos);
   CHECK(softmax.find("reorder Y (j_t i1)\n") == std::string::npos);
 }
+
+TEST_CASE("short rows fold their lanes together") {
+  for (const char* name : {"native", "x86-64-v3", "x86-64-v2"})
+    for (const char* spec :
+         {"Softmax(f32[69,12])", "ArgMax(f32[131,7]; axis=1)",
+          "LayerNormalization(f32[67,16], const f32[16])", "LogSoftmax(f32[2,70,5])",
+          "ReduceMean(f32[65,12], const i64[1]{1})", "ReduceMax(f32[33,23], const i64[1]{1})",
+          "ReduceProd(f64[37,11], const i64[1]{1})", "ReduceMin(i32[40,50], const i64[1]{1})",
+          "ReduceMean(f32[34,3,20], const i64[2]{1,2})", "ReduceSum(f32[3,49,61], const i64[1]{2})"})
+      checked(spec, parse_target(name));
+  const Target target = parse_target("x86-64-v4");
+  CHECK(checked("Softmax(f32[69,12])", target).find(" vectorize Sum.i\n") != std::string::npos);
+  CHECK(checked("ReduceMean(f32[65,12], const i64[1]{1})", target).find(" vectorize Sum.i1\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("results of a group of rows start right before them, not in a loop over all rows") {
+  const Target target = parse_target("x86-64-v4");
+  for (const char* spec : {"Softmax(f32[69,12])", "Softmax(f32[69,100])", "ArgMax(f32[131,7]; axis=1)"}) {
+    const std::string steps = checked(spec, target);
+    INFO(spec << "\n" << steps);
+    CHECK(steps.find("_init = decompose_reduction ") != std::string::npos);
+    CHECK(steps.find(".i0\n  vectorize") == std::string::npos);
+  }
+}
