@@ -90,7 +90,7 @@ void plan_products(Schedule& s, const Target& target) {
 
 void plan_rows(Schedule& s, const Target& target) {
   library::inline_producers(s);
-  if (!library::join_columns(s, target)) library::join_rows(s, target);
+  if (!library::join_pieces(s, target) && !library::join_columns(s, target)) library::join_rows(s, target);
 }
 
 // Only steps that may be refused singly.

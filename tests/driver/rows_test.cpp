@@ -101,3 +101,14 @@ TEST_CASE("results of a group of rows start right before them, not in a loop ove
     CHECK(steps.find(".i0\n  vectorize") == std::string::npos);
   }
 }
+
+TEST_CASE("rows beyond the second-level cache pass twice, by pieces") {
+  for (const char* name : {"native", "x86-64-v3"})
+    for (const char* spec : {"Softmax(f32[2,270001])", "Softmax(f32[262144])", "Softmax(f64[1,2,262147])"}) {
+      const std::string steps = checked(spec, parse_target(name));
+      INFO(steps);
+      CHECK(steps.find("reverse_compute_at PartSum PartMax.p") != std::string::npos);
+      CHECK(steps.find("vectorize PartSum.l") != std::string::npos);
+      CHECK(steps.find("Exp") == std::string::npos);
+    }
+}

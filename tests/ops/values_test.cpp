@@ -84,6 +84,30 @@ TEST_CASE("Integers: division truncates, powers are exact") {
   CHECK(run(node("Pow"), {{2, -3, 5, 10}, {10, 3, 0, 9}}) == Values{1024, -27, 1, 1e9});
 }
 
+TEST_CASE("rows of softmax that go by pieces treat infinities and NaN as others do") {
+  constexpr int64_t kLong = (1 << 18) + 5;
+  const auto softmax = [](const Values& row) {
+    return run(OpCase("Softmax").input({1, static_cast<int64_t>(row.size())}), {row});
+  };
+  Values row(kLong, -kInf);  // most pieces hold nothing else
+  row[7] = 1;
+  row[kLong - 1] = 1;
+  Values y = softmax(row);
+  CHECK(y[7] == 0.5);
+  CHECK(y[kLong - 1] == 0.5);
+  CHECK(y[8] == 0);
+  row[7] = -3e38;  // far below the last element, by less than overflows
+  y = softmax(row);
+  CHECK(y[7] == 0);
+  CHECK(y[kLong - 1] == 1);
+  row[100000] = kNaN;
+  y = softmax(row);
+  for (const size_t i : {size_t{0}, size_t{7}, size_t{100000}, row.size() - 1}) CHECK(std::isnan(y[i]));
+  row[100000] = kInf;
+  CHECK(std::isnan(softmax(row)[7]));  // inf - inf
+  CHECK(std::isnan(softmax(Values(kLong, -kInf))[0]));
+}
+
 TEST_CASE("NaN: what passes it on, and what doesn't") {
   const auto node = [](const char* op) { return OpCase(op).input({2}); };
   CHECK(same(run(node("Relu"), {{kNaN, -1}}), {kNaN, 0}));
