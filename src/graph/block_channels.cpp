@@ -26,17 +26,12 @@ namespace nestor {
 
 namespace {
 
-class ChannelBlocker {
+class ChannelBlocker : NestChanger {
  public:
-  ChannelBlocker(const PrimFunc& f, int64_t lanes) : func_(f), lanes_(lanes), decls_(declarations(f)) {}
+  ChannelBlocker(const PrimFunc& f, int64_t lanes) : NestChanger(f), lanes_(lanes) {}
 
   std::optional<PrimFunc> run(const std::vector<bool>& blocked) {
-    auto nests = read_nests(func_);
-    if (!nests) return std::nullopt;
-    nests_ = std::move(*nests);
-    for (Nest& nest : nests_) drop_unit_reductions(nest);
-    uses_.resize(nests_.size());
-    for (size_t n = 0; n < nests_.size(); ++n) uses_[n].block(nests_[n].block);
+    if (!read()) return std::nullopt;
     for (size_t i = 0; i < func_.params.size(); ++i) {
       const Param& p = func_.params[i];
       if (p.role == Role::constant) continue;
@@ -68,16 +63,6 @@ class ChannelBlocker {
   }
 
   bool fills_blocks(const IterVar& i) const { return *as_int(i.extent) % lanes_ == 0; }
-
-  // The iterator that e is, if it covers the dimension.
-  std::optional<size_t> iterator_at(size_t n, const Expr& e, const Expr& extent) const {
-    const auto* r = e.as<VarRef>();
-    if (!r) return std::nullopt;
-    const auto& iters = nests_[n].block.iters;
-    for (size_t k = 0; k < iters.size(); ++k)
-      if (iters[k].var == r->var && as_int(extent) == as_int(iters[k].extent)) return k;
-    return std::nullopt;
-  }
 
   void close() {
     for (size_t next = 0; next < buffers_.size(); ++next) {  // grows as iterators bring in more dimensions
@@ -263,12 +248,8 @@ class ChannelBlocker {
     return out;
   }
 
-  const PrimFunc& func_;
   int64_t lanes_;
   bool possible_ = true;
-  std::unordered_map<Buffer, BufferDecl> decls_;
-  std::vector<Nest> nests_;
-  std::vector<NestUses> uses_;
   std::vector<std::pair<Buffer, size_t>> buffers_;  // in order of discovery
   std::set<BufferDim> dims_, padded_;               // never iterated: only membership is asked
   std::set<const BufferNode*> plain_;

@@ -15,16 +15,12 @@ namespace nestor {
 
 namespace {
 
-class Collapser {
+class Collapser : NestChanger {
  public:
-  explicit Collapser(const PrimFunc& f) : func_(f), decls_(declarations(f)) {}
+  explicit Collapser(const PrimFunc& f) : NestChanger(f) {}
 
   PrimFunc run() {
-    auto nests = read_nests(func_);
-    if (!nests) return func_;
-    nests_ = std::move(*nests);
-    for (Nest& nest : nests_) drop_unit_reductions(nest);
-    uses_.resize(nests_.size());
+    if (!read()) return func_;
     for (size_t n = 0; n < nests_.size(); ++n) assume_all(n);
     while (strike_out()) {
     }
@@ -32,10 +28,6 @@ class Collapser {
   }
 
  private:
-  const PrimFunc& func_;
-  std::unordered_map<Buffer, BufferDecl> decls_;
-  std::vector<Nest> nests_;
-  std::vector<NestUses> uses_;
   std::set<std::pair<const BufferNode*, size_t>> buffer_pairs_;  // never iterated: only membership is asked
   std::set<std::pair<size_t, size_t>> iter_pairs_;               // (nest, k)
   BufferMap renamed_;
@@ -44,20 +36,8 @@ class Collapser {
     const Block& b = nests_[n].block;
     for (size_t k = 0; k + 1 < b.iters.size(); ++k)
       if (b.iters[k].kind == b.iters[k + 1].kind) iter_pairs_.insert({n, k});
-    NestUses& u = uses_[n];
-    u.block(b);
-    for (const NestAccess& a : u.accesses)
+    for (const NestAccess& a : uses_[n].accesses)
       for (size_t d = 0; d + 1 < a.indices->size(); ++d) buffer_pairs_.insert({a.buffer.get(), d});
-  }
-
-  // The position of the iterator that e is, if it covers the dimension.
-  std::optional<size_t> iterator_at(size_t n, const Expr& e, const Expr& extent) const {
-    const auto* r = e.as<VarRef>();
-    if (!r) return std::nullopt;
-    const auto& iters = nests_[n].block.iters;
-    for (size_t k = 0; k < iters.size(); ++k)
-      if (iters[k].var == r->var && as_int(extent) && as_int(iters[k].extent) == as_int(extent)) return k;
-    return std::nullopt;
   }
 
   bool strike_out() {

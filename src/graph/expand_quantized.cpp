@@ -92,14 +92,15 @@ class Expansion {
     return zero;
   }
 
+  Dims per_filter(int64_t filters) const {
+    Dims out(type(n_.inputs[0]).shape.size() - 1, 1);
+    out[0] = filters;
+    return out;
+  }
   Dims aligned_shape(ValueId v, bool of_first) const {
     const Dims& shape = type(v).shape;
     if (product(shape) == 1) return {};
-    if (convolution_) {  // one per filter
-      Dims out(type(n_.inputs[0]).shape.size() - 1, 1);
-      out[0] = product(shape);
-      return out;
-    }
+    if (convolution_) return per_filter(product(shape));
     const bool per_row = of_first && shape.size() == 1 && type(weights()).shape.size() > 1;
     return per_row ? Dims{shape[0], 1} : shape;
   }
@@ -156,10 +157,7 @@ class Expansion {
     const bool keep = !convolution_ && shape.size() > 1 && type(n_.inputs[0]).shape.size() > 1;
     const ValueId list = add_constant(g_, name("axes"), axes);
     const ValueId sum = add("ReduceSum", {cast(b, DType::i32), list}, {{"keepdims", int64_t{keep}}});
-    if (!convolution_) return sum;
-    Dims aligned_shape(shape.size() - 1, 1);
-    aligned_shape[0] = shape[0];
-    return reshaped(sum, aligned_shape);
+    return convolution_ ? reshaped(sum, per_filter(shape[0])) : sum;
   }
 
   // Of the first: [M, 1], or [N, 1, H, W], a convolution with ones.

@@ -88,6 +88,26 @@ void NestUses::stmt(const Stmt& s) {
   children(s);
 }
 
+bool NestChanger::read() {
+  auto nests = read_nests(func_);
+  if (!nests) return false;
+  nests_ = std::move(*nests);
+  uses_.resize(nests_.size());
+  for (size_t n = 0; n < nests_.size(); ++n) {
+    drop_unit_reductions(nests_[n]);
+    uses_[n].block(nests_[n].block);
+  }
+  return true;
+}
+
+std::optional<size_t> NestChanger::iterator_at(size_t n, const Expr& e, const Expr& extent) const {
+  const auto* r = e.as<VarRef>();
+  const std::vector<IterVar>& iters = nests_[n].block.iters;
+  for (size_t k = 0; r && k < iters.size(); ++k)
+    if (iters[k].var == r->var && as_int(iters[k].extent) == as_int(extent)) return k;
+  return std::nullopt;
+}
+
 Buffer AccessRewriter::buffer(const Buffer& b) const {
   const auto it = buffers_.find(b);
   return it == buffers_.end() ? b : it->second;

@@ -44,6 +44,21 @@ struct NestUses : Walker {
   std::vector<Stmt> kept_stmts_;
 };
 
+// A function whose dimensions change: its nests, without reductions of one value, and what each uses.
+class NestChanger {
+ protected:
+  explicit NestChanger(const PrimFunc& f) : func_(f), decls_(declarations(f)) {}
+  bool read();  // false where f isn't made of nests
+
+  // The iterator of nest n that e is, if it covers a dimension of that extent.
+  std::optional<size_t> iterator_at(size_t n, const Expr& e, const Expr& extent) const;
+
+  const PrimFunc& func_;
+  std::unordered_map<Buffer, BufferDecl> decls_;
+  std::vector<Nest> nests_;
+  std::vector<NestUses> uses_;  // of each nest
+};
+
 // The accesses of a nest in other dimensions: buffers and variables are replaced as said, indices by a rule.
 class AccessRewriter : public Rewriter {
  public:

@@ -15,20 +15,13 @@ namespace nestor {
 
 namespace {
 
-class GroupSplitter {
+class GroupSplitter : NestChanger {
  public:
-  explicit GroupSplitter(const PrimFunc& f) : func_(f), decls_(declarations(f)) {}
+  explicit GroupSplitter(const PrimFunc& f) : NestChanger(f) {}
 
   PrimFunc run() {
-    auto nests = read_nests(func_);
-    if (!nests) return func_;
-    nests_ = std::move(*nests);
-    for (Nest& nest : nests_) drop_unit_reductions(nest);
-    uses_.resize(nests_.size());
-    for (size_t n = 0; n < nests_.size(); ++n) {
-      uses_[n].block(nests_[n].block);
-      find_groups(n);
-    }
+    if (!read()) return func_;
+    for (size_t n = 0; n < nests_.size(); ++n) find_groups(n);
     while (!iters_.empty() && possible_ && follow()) {
     }
     if (iters_.empty() || !possible_) return func_;
@@ -38,14 +31,6 @@ class GroupSplitter {
 
  private:
   const std::vector<IterVar>& iters(size_t n) const { return nests_[n].block.iters; }
-
-  // The iterator that e is, if it covers the dimension.
-  std::optional<size_t> iterator_at(size_t n, const Expr& e, const Expr& extent) const {
-    const auto* r = e.as<VarRef>();
-    for (size_t k = 0; r && k < iters(n).size(); ++k)
-      if (iters(n)[k].var == r->var && as_int(extent) == as_int(iters(n)[k].extent)) return k;
-    return std::nullopt;
-  }
 
   // e is i/k of one of the nest's iterators that isn't dense in what is written: that iterator.
   std::optional<size_t> grouped(size_t n, const Expr& e, int64_t& size) const {
@@ -216,11 +201,7 @@ class GroupSplitter {
     return out;
   }
 
-  const PrimFunc& func_;
   bool possible_ = true;
-  std::unordered_map<Buffer, BufferDecl> decls_;
-  std::vector<Nest> nests_;
-  std::vector<NestUses> uses_;
   std::map<std::pair<size_t, size_t>, int64_t> iters_;            // (nest, k) -> k's inner extent
   std::map<std::pair<const BufferNode*, size_t>, int64_t> dims_;  // never iterated
   BufferMap renamed_;
