@@ -1,0 +1,37 @@
+// The chain of blocks that Winograd's convolutions are, found by their dependences.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedules/library/analysis.h"
+
+namespace nestor::library {
+
+// Index that a block's value is chosen by: an iterator compared with constants, as it is or modulo something.
+struct Choice {
+  std::string loop;
+  int64_t modulo = 0;  // 0: the iterator itself
+};
+
+// Two maps that transform, a reduction over what they made, and two maps that transform its results.
+struct TransformedChain {
+  BlockInfo first, second, products, third, last;
+  Choice by_first, by_second, by_third, by_last;
+};
+std::optional<TransformedChain> find_transformed_chain(const PrimFunc& f);
+
+// The only block that writes what `b` reads besides parameters, if nobody else reads it; else empty.
+std::string sole_producer(const PrimFunc& f, const BlockInfo& b);
+
+// The loop of `reader` that walks dimension `dim` of the buffer as a plain index; empty where none does.
+std::string loop_over_dim(const BlockInfo& reader, const Buffer& buffer, size_t dim);
+// The loop of the chain's last block that is `loop` of its third.
+std::string in_last(const TransformedChain& c, const std::string& loop);
+// The last block's loops over images: what the products number together with rows and columns of tiles.
+std::vector<std::string> image_loops(const TransformedChain& c);
+// Tiles in a row: how the second block finds rows among the tiles that it numbers through; 0: all are one.
+int64_t tiles_of_row(const TransformedChain& c, std::string& loop);
+
+}  // namespace nestor::library
