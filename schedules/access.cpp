@@ -9,23 +9,36 @@ namespace nestor {
 namespace {
 
 struct AccessCollector : Walker {
+  explicit AccessCollector(const BufferTest& w) : wanted(w) {}
+  const BufferTest& wanted;
   std::vector<BlockAccess> out;
+
+  void add(const Buffer& b, const std::vector<Expr>& indices, bool write, bool read) {
+    if (wanted(b)) out.push_back({b, indices, write, read});
+  }
   void expr(const Expr& e) override {
-    if (const auto* l = e.as<Load>()) out.push_back({l->buffer, l->indices, false, true});
+    if (const auto* l = e.as<Load>()) add(l->buffer, l->indices, false, true);
     children(e);
   }
   void stmt(const Stmt& s) override {
     if (s.as<Block>()) return;  // has accesses of its own
     children(s);
-    if (const auto* st = s.as<Store>()) out.push_back({st->buffer, st->indices, true, false});
-    if (const auto* u = s.as<Update>()) out.push_back({u->buffer, u->indices, true, true});
+    if (const auto* st = s.as<Store>()) add(st->buffer, st->indices, true, false);
+    if (const auto* u = s.as<Update>()) add(u->buffer, u->indices, true, true);
   }
 };
+
+bool any_buffer(const Buffer&) {
+  return true;
+}
 
 }  // namespace
 
 std::vector<BlockAccess> accesses_of(const Block& b) {
-  AccessCollector c;
+  return accesses_of(b, any_buffer);
+}
+std::vector<BlockAccess> accesses_of(const Block& b, const BufferTest& wanted) {
+  AccessCollector c(wanted);
   if (b.where) c.expr(b.where);
   if (b.init) c.stmt(b.init);
   c.stmt(b.body);
@@ -41,8 +54,12 @@ VarMap bindings_of(const Block& b) {
 }
 
 std::vector<BlockAccess> accesses_at(const Place& p) {
+  return accesses_at(p, any_buffer);
+}
+std::vector<BlockAccess> accesses_at(const Place& p, const BufferTest& wanted) {
+  std::vector<BlockAccess> out = accesses_of(p.block(), wanted);
+  if (out.empty()) return out;
   const VarMap map = bindings_of(p.block());
-  std::vector<BlockAccess> out = accesses_of(p.block());
   // Simplified, so that what is equal mostly looks equal: bases of bounds are compared term by term.
   const Facts facts = facts_at(p);
   for (BlockAccess& a : out)
@@ -68,14 +85,12 @@ Facts facts_at(const Place& p) {
 }
 
 bool writes(const Block& b, const Buffer& buffer) {
-  const auto all = accesses_of(b);
-  return std::any_of(all.begin(), all.end(),
-                     [&](const BlockAccess& a) { return a.write && a.buffer == buffer; });
+  const auto all = accesses_of(b, [&](const Buffer& x) { return x == buffer; });
+  return std::any_of(all.begin(), all.end(), [](const BlockAccess& a) { return a.write; });
 }
 bool reads(const Block& b, const Buffer& buffer) {
-  const auto all = accesses_of(b);
-  return std::any_of(all.begin(), all.end(),
-                     [&](const BlockAccess& a) { return a.read && a.buffer == buffer; });
+  const auto all = accesses_of(b, [&](const Buffer& x) { return x == buffer; });
+  return std::any_of(all.begin(), all.end(), [](const BlockAccess& a) { return a.read; });
 }
 
 std::vector<Place> writers(const PrimFunc& f, const Buffer& b) {

@@ -12,6 +12,7 @@ namespace nestor::schedules {
 
 // accesses_of (schedule.h) with the indices over loop variables.
 std::vector<BlockAccess> accesses_at(const Place& p);
+std::vector<BlockAccess> accesses_at(const Place& p, const BufferTest& wanted);
 VarMap bindings_of(const Block& b);
 
 // An S iterator that the block's work doesn't use: it only says which instances run, such as the guard of a

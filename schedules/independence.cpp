@@ -154,12 +154,18 @@ bool declared_inside(const Stmt& loop, const Buffer& b) {
 std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
   const int64_t extent = extent_of(loop);
   if (extent >= 0 && extent <= 1) return std::nullopt;
-  const std::vector<Place> all = places(f.body);
+  std::vector<Place> all = places(f.body);
+  all.erase(std::remove_if(all.begin(), all.end(), [&](const Place& p) { return !p.under(loop); }),
+            all.end());
+  // What nobody writes, or each iteration has for itself, can't clash.
+  std::unordered_set<Buffer> clashing;
+  for (const Place& p : all)
+    for (const BlockAccess& a : accesses_of(p.block()))
+      if (a.write && !clashing.count(a.buffer) && !declared_inside(loop, a.buffer)) clashing.insert(a.buffer);
   std::vector<Seen> seen;
   for (const Place& p : all)
-    if (p.under(loop))
-      for (BlockAccess& a : accesses_at(p))
-        if (!declared_inside(loop, a.buffer)) seen.push_back({&p, std::move(a)});
+    for (BlockAccess& a : accesses_at(p, [&](const Buffer& b) { return clashing.count(b) > 0; }))
+      seen.push_back({&p, std::move(a)});
   for (size_t i = 0; i < seen.size(); ++i)
     for (size_t j = i; j < seen.size(); ++j) {
       const Seen &a = seen[i], &b = seen[j];
@@ -334,25 +340,6 @@ std::optional<Conflict> make_independent(PrimFunc& f, const Var& var, bool may_p
   }
   f = std::move(work);
   return std::nullopt;
-}
-
-PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out) {
-  std::vector<std::pair<Var, ForKind>> loops;
-  for_each_stmt(out.body, [&](const Stmt& s) {
-    if (const auto* l = s.as<For>(); l && l->kind != ForKind::serial && l->kind != ForKind::unrolled)
-      loops.emplace_back(l->var, l->kind);
-  });
-  for (const auto& [var, kind] : loops) {
-    if (kind == ForKind::vectorized && reduces_lanes(as_for(*loop_of(out, var)))) continue;
-    const auto conflict = make_independent(out, var, kind != ForKind::vectorized);
-    if (!conflict || is_waived(ctx.step().primitive, 0)) continue;
-    std::vector<Stmt> marked;  // of the function before the step, where they were there
-    for (const Stmt& b : conflict->blocks)
-      if (const auto p = find_place(ctx.func(), b.as<Block>()->id->name)) marked.push_back(p->stmt);
-    ctx.refuse_common('D', loc_of_primitive(ctx.step()), "afterwards " + conflict->why,
-                      "take this step before the loop " + var->name + " is made parallel", marked);
-  }
-  return out;
 }
 
 }  // namespace nestor::schedules

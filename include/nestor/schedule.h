@@ -127,6 +127,9 @@ struct BlockAccess {
   std::vector<Expr> indices;
   bool write = false, read = false;  // an Update does both
 };
-std::vector<BlockAccess> accesses_of(const Block& b);  // init first, then the body in program order
+// Init first, then the body in program order; of the buffers that are wanted.
+using BufferTest = std::function<bool(const Buffer&)>;
+std::vector<BlockAccess> accesses_of(const Block& b);
+std::vector<BlockAccess> accesses_of(const Block& b, const BufferTest& wanted);
 
 }  // namespace nestor

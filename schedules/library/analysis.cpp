@@ -1,5 +1,7 @@
 #include "schedules/library/analysis.h"
 
+#include <algorithm>
+
 #include "nestor/walk.h"
 
 namespace nestor::library {
@@ -96,12 +98,14 @@ namespace {
 
 std::vector<std::string> touching(const PrimFunc& f, const Buffer& buffer, bool write) {
   std::vector<std::string> out;
-  for (const std::string& name : block_names(f))
-    for (const BlockAccess& a : accesses_of(*find_block(f, name)))
-      if (a.buffer == buffer && (write ? a.write : a.read && !a.write)) {
-        out.push_back(name);
-        break;
-      }
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* b = s.as<Block>();
+    if (!b) return;
+    const auto all = accesses_of(*b, [&](const Buffer& x) { return x == buffer; });
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const BlockAccess& a) { return write ? a.write : a.read && !a.write; }))
+      out.push_back(b->id->name);
+  });
   return out;
 }
 

@@ -319,37 +319,64 @@ Stmt fresh_copy(const Stmt& s) {
 
 namespace {
 
-template <class T>
-bool any_expr(const T& node, const std::function<bool(const Expr&)>& test) {
+// Stops at the first use.
+struct VarFinder : Walker {
+  explicit VarFinder(const Var& v) : var(v) {}
+  void expr(const Expr& e) override {
+    if (found) return;
+    const auto* r = e.as<VarRef>();
+    if (r)
+      found = r->var == var;
+    else
+      children(e);
+  }
+  void stmt(const Stmt& s) override {
+    if (!found) children(s);
+  }
+  const Var& var;
   bool found = false;
-  for_each_expr(node, [&](const Expr& e) { found = found || test(e); });
-  return found;
-}
-auto is_var(const Var& v) {
-  return [v](const Expr& e) { return e.as<VarRef>() && e.as<VarRef>()->var == v; };
-}
-auto loads(const Buffer& b) {
-  return [b](const Expr& e) { return e.as<Load>() && e.as<Load>()->buffer == b; };
-}
+};
+
+struct BufferFinder : Walker {
+  explicit BufferFinder(const Buffer& b) : buffer(b) {}
+  void expr(const Expr& e) override {
+    if (found) return;
+    const auto* l = e.as<Load>();
+    found = l && l->buffer == buffer;
+    if (!found) children(e);
+  }
+  void stmt(const Stmt& s) override {
+    if (found) return;
+    const auto* st = s.as<Store>();
+    const auto* u = s.as<Update>();
+    found = (st && st->buffer == buffer) || (u && u->buffer == buffer);
+    if (!found) children(s);
+  }
+  const Buffer& buffer;
+  bool found = false;
+};
 
 }  // namespace
 
 bool uses_var(const Expr& e, const Var& v) {
-  return any_expr(e, is_var(v));
+  VarFinder f(v);
+  if (e) f.expr(e);
+  return f.found;
 }
 bool uses_var(const Stmt& s, const Var& v) {
-  return any_expr(s, is_var(v));
+  VarFinder f(v);
+  if (s) f.stmt(s);
+  return f.found;
 }
 bool uses_buffer(const Expr& e, const Buffer& b) {
-  return any_expr(e, loads(b));
+  BufferFinder f(b);
+  if (e) f.expr(e);
+  return f.found;
 }
 bool uses_buffer(const Stmt& s, const Buffer& b) {
-  bool found = any_expr(s, loads(b));
-  for_each_stmt(s, [&](const Stmt& inner) {
-    if (const auto* st = inner.as<Store>()) found = found || st->buffer == b;
-    if (const auto* u = inner.as<Update>()) found = found || u->buffer == b;
-  });
-  return found;
+  BufferFinder f(b);
+  if (s) f.stmt(s);
+  return f.found;
 }
 
 bool reduces_lanes(const For& loop) {

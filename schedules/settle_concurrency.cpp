@@ -1,0 +1,70 @@
+// Requirement D, of every step: what it leaves of loops whose iterations run in no order is still proved.
+#include <tuple>
+#include <unordered_map>
+
+#include "schedules/independence.h"
+#include "schedules/move.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+// A loop whose iterations run in no order, and all that says how often it runs and for which values.
+struct Concurrent {
+  Stmt loop;
+  std::vector<const void*> around;
+};
+
+struct ConcurrentLoops : Walker {
+  std::vector<Concurrent> found;
+  std::vector<const void*> around;
+  void expr(const Expr&) override {}
+  void stmt(const Stmt& s) override {
+    const auto* l = s.as<For>();
+    if (!l && !s.as<Block>()) return children(s);
+    if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled) found.push_back({s, around});
+    const size_t outside = around.size();
+    if (l)
+      around.insert(around.end(), {l->var.get(), l->extent.get()});
+    else
+      around.push_back(s.get());
+    children(s);
+    around.resize(outside);
+  }
+};
+
+// Those in `after` that didn't stand in `before`, the same and in the same place: what they hold, and so
+// whether its iterations clash, is as it was.
+std::vector<Concurrent> new_concurrent_loops(const PrimFunc& before, const PrimFunc& after) {
+  ConcurrentLoops old, now;
+  old.stmt(before.body);
+  now.stmt(after.body);
+  std::unordered_map<const StmtNode*, const Concurrent*> stood;
+  for (const Concurrent& c : old.found) stood[c.loop.get()] = &c;
+  std::vector<Concurrent> out;
+  for (Concurrent& c : now.found) {
+    const auto at = stood.find(c.loop.get());
+    if (at == stood.end() || at->second->around != c.around) out.push_back(std::move(c));
+  }
+  return out;
+}
+
+}  // namespace
+
+PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out) {
+  for (const Concurrent& c : new_concurrent_loops(ctx.func(), out)) {
+    const auto& [var, kind] = std::tie(as_for(c.loop).var, as_for(c.loop).kind);
+    if (kind == ForKind::vectorized && reduces_lanes(as_for(loop_with(out, var)))) continue;
+    const auto conflict = make_independent(out, var, kind != ForKind::vectorized);
+    if (!conflict || is_waived(ctx.step().primitive, 0)) continue;
+    std::vector<Stmt> marked;  // of the function before the step, where they were there
+    for (const Stmt& b : conflict->blocks)
+      if (const auto p = find_place(ctx.func(), b.as<Block>()->id->name)) marked.push_back(p->stmt);
+    ctx.refuse_common('D', loc_of_primitive(ctx.step()), "afterwards " + conflict->why,
+                      "take this step before the loop " + var->name + " is made parallel", marked);
+  }
+  return out;
+}
+
+}  // namespace nestor::schedules
