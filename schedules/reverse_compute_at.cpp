@@ -7,7 +7,7 @@
 // whole.
 //
 // Requires
-//  1. the block is a map or a reduction with its init, and the only writer of its buffer (semantic);
+//  1. the block is a map or a reduction with its init, and no other block writes its elements (semantic);
 //  2. the block stands after the loop (semantic);
 //  3. no loop around or at the loop serves the R iterators of a block under it that writes what this one
 //     reads: nothing would be finished there. (The last of the iterations would set right what the others
@@ -27,6 +27,7 @@
 #include <algorithm>
 
 #include "schedules/definition.h"
+#include "schedules/disjoint.h"
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/move.h"
@@ -68,6 +69,14 @@ std::string legal_loops(const Move& m) {
   return join(lines, "\n");
 }
 
+bool never_meets(const Block& a, const Block& b, const Buffer& buffer) {
+  const auto of_buffer = [&](const Buffer& other) { return other == buffer; };
+  for (const BlockAccess& x : accesses_of(a, of_buffer))
+    for (const BlockAccess& y : accesses_of(b, of_buffer))
+      if (x.write && y.write && !never_meet(a, x, b, y)) return false;
+  return true;
+}
+
 void check_between(const StepContext& ctx, const Move& m) {
   const size_t mine = order_of(m.all, m.block.stmt);
   bool reached = false;
@@ -102,8 +111,9 @@ void check(const StepContext& ctx, const Move& m) {
   if (!m.info.out) ctx.refuse(1, 0, m.info.why, {p.stmt});
   if (m.info.kind == BlockKind::reduction && !p.block().init)
     ctx.forbid(1, 0, p.name() + " is a reduction without its init", {p.stmt});
-  if (writers(ctx.func(), m.info.out).size() > 1)
-    ctx.forbid(1, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
+  for (const Place& w : writers(ctx.func(), m.info.out))
+    if (!w.stmt.same_as(p.stmt) && !never_meets(p.block(), w.block(), m.info.out))
+      ctx.forbid(1, 0, "other blocks write " + m.info.out->name + " too", {p.stmt});
   if (p.under(m.loop.stmt))
     ctx.refuse(10, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
   for (const Place& q : m.all)
@@ -265,7 +275,7 @@ Primitive reverse_compute_at_row() {
       {{ArgKind::block, "C"}, {ArgKind::location, "T.i"}},
       {},
       "A consumer moves under a loop of its producers and consumes what that iteration finished.",
-      {semantic("the block is a map or a reduction with its init, and the only writer of its buffer"),
+      {semantic("the block is a map or a reduction with its init, and no other block writes its elements"),
        semantic("the block stands after the loop"),
        "no loop around or at the loop serves R iterators of a block that writes what it reads",
        semantic("it reads each such buffer at one place, at plain and distinct iterators or constants, over "

@@ -1,7 +1,9 @@
-// What steps look at: accesses of the buffers in question, and the parallel loops that they changed.
+// What steps look at: accesses of the buffers in question, the parallel loops that they changed, and whether
+// blocks keep out of each other's way.
 #include "catch.h"
 #include "nestor/parse.h"
 #include "nestor/schedule.h"
+#include "schedules/disjoint.h"
 
 using namespace nestor;
 
@@ -40,4 +42,30 @@ TEST_CASE("a step answers for the parallel loops that it changes") {
 })");
   CHECK_NOTHROW(apply(f, parse_step("parallel Z.k")));
   CHECK_THROWS_AS(apply(f, parse_step("unroll Y.j")), ScheduleError);
+}
+
+TEST_CASE("blocks never meet where ranges or remainders say so") {
+  const auto meet = [](const std::string& a, const std::string& b) {
+    const PrimFunc f = parse_func(
+        "func f(in X: f32[8], out Y: f32[99]) {\n"
+        "  for i in 8 { block A(vi: S 8 = i) { Y[" +
+        a +
+        "] = X[vi] } }\n"
+        "  for i in 8 { block B(vi: S 8 = i) { Y[" +
+        b + "] = X[vi] } }\n}");
+    const Block &x = *find_block(f, "A"), &y = *find_block(f, "B");
+    const auto is_y = [&](const Buffer& buffer) { return buffer == f.params[1].decl.buffer; };
+    return !schedules::never_meet(x, accesses_of(x, is_y)[0], y, accesses_of(y, is_y)[0]);
+  };
+  CHECK_FALSE(meet("vi*2", "vi*2+1"));
+  CHECK_FALSE(meet("vi*2+1", "vi*2"));
+  CHECK_FALSE(meet("vi", "vi+8"));
+  CHECK_FALSE(meet("vi*4+vi%2", "vi*4+2+vi%2"));
+  CHECK_FALSE(meet("vi*4+vi%2", "vi*8+22"));
+  CHECK_FALSE(meet("31-vi*4", "vi*4+1"));
+  CHECK(meet("vi*4+vi%2", "vi*4+1+vi%2"));
+  CHECK(meet("vi*4+3+vi%2", "vi*4"));
+  CHECK(meet("vi*2", "vi*2+4"));
+  CHECK(meet("vi*2", "vi*3+1"));
+  CHECK(meet("vi", "vi+7"));
 }

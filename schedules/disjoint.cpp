@@ -1,0 +1,52 @@
+// An index is a sum of atoms times coefficients. Modulo m, those that m divides are gone, and what is left
+// has a range; two ranges of less than m elements meet if one, moved by a multiple of m, overlaps the other.
+#include "schedules/disjoint.h"
+
+#include <cstdlib>
+
+namespace nestor::schedules {
+
+namespace {
+
+constexpr int64_t kNone = 0;  // no modulus: the ranges as they are
+
+Facts domains_of(const Block& b) {
+  Facts facts;
+  for (const IterVar& i : b.iters)
+    if (const auto extent = as_int(i.extent)) facts.set(i.var, {0, *extent - 1});
+  return facts;
+}
+
+Interval rest_of(Linear l, int64_t modulus, const Facts& facts) {
+  if (modulus != kNone) std::erase_if(l.terms, [&](const Term& t) { return t.coefficient % modulus == 0; });
+  return range_of(to_expr(l), facts);
+}
+
+bool overlap(const Interval& a, const Interval& b, int64_t modulus) {
+  if (modulus == kNone) return a.lo <= b.hi && b.lo <= a.hi;
+  if (a.lo <= Interval::kMin || b.lo <= Interval::kMin || a.hi >= Interval::kMax || b.hi >= Interval::kMax)
+    return true;
+  if (a.hi - a.lo >= modulus - 1 || b.hi - b.lo >= modulus - 1) return true;
+  // The first element at or behind b.lo that is a.lo moved by a multiple, and the range before it.
+  const int64_t moved = b.lo + ((a.lo - b.lo) % modulus + modulus) % modulus;
+  return moved <= b.hi || moved - modulus + (a.hi - a.lo) >= b.lo;
+}
+
+}  // namespace
+
+bool never_meet(const Block& a, const BlockAccess& x, const Block& b, const BlockAccess& y) {
+  if (x.buffer != y.buffer) return true;
+  const Facts of_a = domains_of(a), of_b = domains_of(b);
+  for (size_t d = 0; d < x.indices.size(); ++d) {
+    const Linear p = linear_of(x.indices[d]), q = linear_of(y.indices[d]);
+    std::vector<int64_t> moduli = {kNone};
+    for (const Linear& l : {p, q})
+      for (const Term& t : l.terms)
+        if (std::abs(t.coefficient) > 1) moduli.push_back(std::abs(t.coefficient));
+    for (const int64_t m : moduli)
+      if (!overlap(rest_of(p, m, of_a), rest_of(q, m, of_b), m)) return true;
+  }
+  return false;
+}
+
+}  // namespace nestor::schedules

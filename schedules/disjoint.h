@@ -1,0 +1,12 @@
+// Whether two blocks stay out of each other's elements whatever instances of them run.
+#pragma once
+
+#include "schedules/access.h"
+
+namespace nestor::schedules {
+
+// True if no element is touched by both accesses, over the whole domains of the blocks' iterators: in some
+// dimension their ranges don't meet, or they leave different remainders (2 i and 2 j + 1).
+bool never_meet(const Block& a, const BlockAccess& x, const Block& b, const BlockAccess& y);
+
+}  // namespace nestor::schedules
