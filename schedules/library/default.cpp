@@ -11,6 +11,8 @@
 // A plan is tried as a whole. Where one of its steps is refused, or lowering would refuse its result, the
 // next plan is tried; the last one, which only makes safe steps, always applies.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "nestor/library.h"
 #include "nestor/walk.h"
@@ -84,6 +86,22 @@ bool holds_products(const PrimFunc& f) {
   return products > 1;
 }
 
+// Whether some block works with what several reductions made, or one of another: those are over the same
+// rows.
+bool reductions_meet(const PrimFunc& f) {
+  std::map<const BufferNode*, std::set<std::string>> made_from;  // by buffer; only looked up
+  bool meet = false;
+  for (const BlockInfo& b : blocks_of(f)) {
+    std::set<std::string> from;
+    for (const library::Access& a : b.accesses)
+      if (a.buffer != b.output) from.merge(std::set(made_from[a.buffer.get()]));
+    if (b.reduction) from.insert(b.name);
+    meet |= from.size() > 1;
+    made_from[b.output.get()].merge(from);
+  }
+  return meet;
+}
+
 void plan_products(Schedule& s, const Target& target) {
   if (!library::join_products(s, target)) plan_dots(s, target);
 }
@@ -116,12 +134,10 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   const QuietRefusals quiet;
   if (target.kind == TargetKind::cuda) return default_cuda_schedule(f, target);
   if (has_symbolic_or_empty_extent(f)) return {};
-  int reductions = 0;
-  for (const BlockInfo& b : blocks_of(f)) reductions += b.reduction;
   const std::vector<Plan> plans =
-      holds_products(f) ? std::vector<Plan>{plan_products, plan_plain_tiles, plan_rows, plan_safe}
-      : reductions > 1  ? std::vector<Plan>{plan_rows, plan_dots, plan_plain_tiles, plan_safe}
-                        : std::vector<Plan>{plan_dots, plan_plain_tiles, plan_rows, plan_safe};
+      holds_products(f)    ? std::vector<Plan>{plan_products, plan_plain_tiles, plan_rows, plan_safe}
+      : reductions_meet(f) ? std::vector<Plan>{plan_rows, plan_dots, plan_plain_tiles, plan_safe}
+                           : std::vector<Plan>{plan_dots, plan_plain_tiles, plan_rows, plan_safe};
   for (const Plan plan : plans) {
     Schedule s(f);
     try {

@@ -65,7 +65,7 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   const Access* access = nullptr;
   for (const Access& a : b.accesses)
     if (a.buffer == buffer) access = &a;
-  if (!access) return;
+  if (!access || declarations(s.func()).at(buffer).layout) return;  // another block's tile packed it
   std::vector<std::string> names, outside, tiles, walked, step, lanes;
   std::map<std::string, std::string> dims;  // by loop
   for (size_t d = 0; d < access->indices.size(); ++d) {

@@ -12,6 +12,7 @@ using Rows = std::vector<OpDef>;
 
 void register_matmul(Rows& rows);
 void register_conv(Rows& rows);
+void register_conv_transpose(Rows& rows);
 void register_quantized(Rows& rows);
 void register_winograd(Rows& rows);
 void register_unary(Rows& rows);

@@ -18,9 +18,6 @@ bool Window::is_padded() const {
   return false;
 }
 
-namespace {
-
-// A list attribute with one entry per spatial dimension, each at least `least`.
 Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t fallback, int64_t least) {
   const Dims list = ctx.get_ints(name, Dims(count, fallback));
   if (list.size() != count)
@@ -32,6 +29,24 @@ Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t 
                std::to_string(least) + " is needed");
   return list;
 }
+
+std::string read_auto_pad(const OpContext& ctx) {
+  const std::string auto_pad = ctx.get_string("auto_pad", "NOTSET");
+  if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER")
+    ctx.fail("`auto_pad` is \"" + auto_pad + "\"", "NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  return auto_pad;
+}
+
+void require_kernel(const OpContext& ctx, const Dims& kernel, size_t rank) {
+  if (kernel.size() != rank)
+    ctx.fail("the kernel has " + std::to_string(kernel.size()) + " spatial dimensions, the input has " +
+             std::to_string(rank));
+  for (int64_t k : kernel)
+    if (k < 1 || k > (int64_t{1} << 40))
+      ctx.fail("the kernel has a size of " + std::to_string(k) + ", at least 1 is needed");
+}
+
+namespace {
 
 // Output size and, for SAME, the paddings of one dimension.
 void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string& auto_pad, bool ceil_mode) {
@@ -66,20 +81,13 @@ Window read_window(const OpContext& ctx, const Dims& kernel) {
   w.input = Dims(shape.begin() + 2, shape.end());
   const size_t n = w.rank();
   w.kernel = kernel;
-  if (kernel.size() != n)
-    ctx.fail("the kernel has " + std::to_string(kernel.size()) + " spatial dimensions, the input has " +
-             std::to_string(n));
-  for (int64_t k : kernel)
-    if (k < 1 || k > (int64_t{1} << 40))
-      ctx.fail("the kernel has a size of " + std::to_string(k) + ", at least 1 is needed");
+  require_kernel(ctx, kernel, n);
   w.stride = spatial_list(ctx, "strides", n, 1, 1);
   w.dilation = spatial_list(ctx, "dilations", n, 1, 1);
   const Dims pads = spatial_list(ctx, "pads", 2 * n, 0, 0);
   w.pad_begin = Dims(pads.begin(), pads.begin() + static_cast<int64_t>(n));
   w.pad_end = Dims(pads.begin() + static_cast<int64_t>(n), pads.end());
-  const std::string auto_pad = ctx.get_string("auto_pad", "NOTSET");
-  if (auto_pad != "NOTSET" && auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER")
-    ctx.fail("`auto_pad` is \"" + auto_pad + "\"", "NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  const std::string auto_pad = read_auto_pad(ctx);
   if (auto_pad == "VALID") w.pad_begin = w.pad_end = Dims(n, 0);
   w.output.resize(n);
   for (size_t d = 0; d < n; ++d) fit_dimension(ctx, w, d, auto_pad, ctx.get_int("ceil_mode", 0) != 0);

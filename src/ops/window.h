@@ -21,6 +21,12 @@ struct Window {
 // is [N, C, spatial...]. Fails where one is negative, zero, or of the wrong length.
 Window read_window(const OpContext& ctx, const Dims& kernel);
 
+// Parts of that: a list attribute with one entry per spatial dimension, each at least `least`; the name of a
+// padding; whether the kernel has a size in each dimension.
+Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t fallback, int64_t least);
+std::string read_auto_pad(const OpContext& ctx);
+void require_kernel(const OpContext& ctx, const Dims& kernel, size_t rank);
+
 // X, or a block P that holds X with `fill` around it: P[n,c,h...] with spatial extents reach(d).
 BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill);
 

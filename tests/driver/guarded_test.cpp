@@ -96,6 +96,10 @@ std::vector<std::string> specs() {
       "Conv(f32[1,19,8,8], const f32[19,1,5,5]; group=19, pads=[2,2,2,2])",
       "Conv(f32[1,12,9,9], const f32[24,4,3,3]; group=3, strides=[2,2], pads=[1,1,1,1])",
       "Conv(f32[2,35,7,7], const f32[17,35,1,1])",
+      "ConvTranspose(f32[1,17,7,6], const f32[17,33,4,4], const f32[33]; strides=[2,2], pads=[1,1,1,1])",
+      "ConvTranspose(f32[1,16,7,9], const f32[16,32,3,3]; strides=[2,2], pads=[1,1,1,1], "
+      "output_padding=[1,1])",
+      "ConvTranspose(f32[1,12,9], const f32[12,1,6], const f32[12]; group=12, strides=[3])",
       "Softmax(f32[5,133])",
       "Softmax(f32[40,37])",
       "LayerNormalization(f32[9,77], const f32[77], const f32[77])",

@@ -31,6 +31,7 @@ std::vector<std::string> params(const PrimFunc& f) {
 }
 
 using Strings = std::vector<std::string>;
+using Ints = std::vector<int64_t>;
 
 }  // namespace
 
@@ -53,6 +54,27 @@ TEST_CASE("Conv pads, multiplies, adds its bias") {
   CHECK(nests(f) == Strings{"P: n c h w", "T: n o y x | c r s", "Y: n o y x"});
   CHECK(f.allocs.size() == 2);
   CHECK(nests(OpCase("Conv").input({1, 8, 14}).input({16, 8, 3}).build()) == Strings{"Y: n o x | c s"});
+}
+
+TEST_CASE("ConvTranspose is a convolution for each class of residues") {
+  const auto nests_of = [](Ints x, Ints w, Ints strides, Ints pads) {
+    OpCase c("ConvTranspose");
+    c.input(std::move(x)).constant(Tensor(DType::f32, std::move(w)));
+    return nests(c.attr("strides", std::move(strides)).attr("pads", std::move(pads)).build());
+  };
+  CHECK(nests_of({1, 8, 5}, {8, 32, 2}, {2}, {0, 0}) == Strings{"T: n o px x | s c", "Y: n o px x"});
+  CHECK(nests_of({1, 8, 5}, {8, 32, 4}, {2}, {1, 1}) ==
+        Strings{"P: n c w", "T: n o x | s c", "Y: n o x", "P1: n c w", "T1: n o x | s c", "Y1: n o x"});
+  CHECK(nests_of({1, 8, 5}, {8, 32, 8}, {4}, {2, 2}) ==
+        Strings{"P: n c w", "T: n o px x | s c", "Y: n o px x", "P1: n c w", "T1: n o px x | s c",
+                "Y1: n o px x"});
+  CHECK(nests_of({1, 8, 5}, {8, 32, 1}, {3}, {0, 0}) ==
+        Strings{"T: n o x | s c", "Y: n o x", "T1: n o px x", "Y1: n o px x"});
+  CHECK(nests_of({1, 8, 5, 5}, {8, 32, 2, 2}, {2, 2}, {0, 0, 0, 0}) ==
+        Strings{"T: n o py px y x | r s c", "Y: n o py px y x"});
+  // Few filters and their residues are one iterator.
+  CHECK(nests_of({1, 8, 5, 5}, {8, 4, 2, 2}, {2, 2}, {0, 0, 0, 0}) ==
+        Strings{"T: n o y x | r s c", "Y: n o y x"});
 }
 
 TEST_CASE("A stride leaves padding unread that nothing touches") {

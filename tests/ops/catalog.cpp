@@ -46,6 +46,29 @@ void anchors(std::vector<CatalogEntry>& all) {
                  conv({1, 4, 5, 5}, {6, 2, 3, 3}).attr("group", int64_t{2}).attr("pads", Ints{0, 1, 2, 0})});
   all.push_back({"Conv depthwise",
                  conv({1, 4, 5, 5}, {4, 1, 3, 3}).attr("group", int64_t{4}).attr("strides", Ints{2, 2})});
+  const auto transposed = [](Ints x, Ints w) {
+    return OpCase("ConvTranspose").input(std::move(x)).constant(weights(std::move(w)));
+  };
+  all.push_back({"ConvTranspose", transposed({1, 3, 4, 5}, {3, 4, 3, 3})
+                                      .constant(weights({4}))
+                                      .attr("strides", Ints{2, 2})
+                                      .attr("pads", Ints{1, 1, 1, 1})
+                                      .attr("output_padding", Ints{1, 0})});
+  all.push_back({"nestor.ConvTranspose", OpCase("ConvTranspose", 1, "nestor")
+                                             .input({1, 4, 3, 4})
+                                             .constant(weights({18, 2, 5, 4}))
+                                             .constant(weights({18}))
+                                             .attr("group", int64_t{2})
+                                             .attr("strides", Ints{3, 2})
+                                             .attr("pads", Ints{1, 0, 1, 1})});
+  all.push_back({"ConvTranspose 1-D",
+                 transposed({2, 3, 4}, {3, 2, 2}).attr("strides", Ints{3}).attr("dilations", Ints{3})});
+  all.push_back(
+      {"ConvTranspose 3-D", transposed({1, 2, 2, 3, 2}, {2, 2, 2, 2, 2}).attr("strides", Ints{1, 2, 1})});
+  all.push_back({"ConvTranspose grouped", transposed({1, 4, 3, 3}, {4, 3, 4, 4})
+                                              .attr("group", int64_t{2})
+                                              .attr("strides", Ints{2, 2})
+                                              .attr("auto_pad", "SAME_LOWER")});
   for (const int64_t tile : {2, 4}) {
     all.push_back(
         {"WinogradWeights", OpCase("WinogradWeights", 1, "nestor").input({3, 2, 3, 3}).attr("tile", tile)});

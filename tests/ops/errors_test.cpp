@@ -50,6 +50,28 @@ std::vector<Refusal> windows_and_rows() {
   };
 }
 
+OpCase transposed(Ints w) {
+  return OpCase("ConvTranspose").input({1, 4, 5}).input(std::move(w));
+}
+
+std::vector<Refusal> transposed_convolutions() {
+  return {
+      {OpCase("ConvTranspose").input({4, 5}).input({4, 5}), {"one to three spatial dimensions"}},
+      {transposed({4, 2}), {"f32[4,2]"}},
+      {transposed({3, 2, 3}), {"first dimension must be the 4 input channels"}},
+      {transposed({4, 2, 3}).attr("group", int64_t{3}), {"3 whole groups"}},
+      {transposed({4, 2, 3}).attr("group", int64_t{0}), {"`group` is 0"}},
+      {transposed({4, 2, 3}).attr("kernel_shape", Ints{2}), {"`kernel_shape` differs"}},
+      {transposed({4, 2, 0}), {"the kernel has a size of 0"}},
+      {transposed({4, 2, 3}).attr("strides", Ints{0}), {"`strides` contains 0"}},
+      {transposed({4, 2, 3}).attr("output_padding", Ints{1}), {"less than the stride"}},
+      {transposed({4, 2, 3}).attr("output_shape", Ints{1, 1}), {"`output_shape` has 2 entries"}},
+      {transposed({4, 2, 3}).attr("pads", Ints{4, 4}), {"paddings of 4 and 4 take more than the 7"}},
+      {transposed({4, 2, 3}).attr("auto_pad", "SAME"), {"\"SAME\"", "SAME_UPPER"}},
+      {transposed({4, 2, 3}).input({3}), {"the bias is f32[3], it must be f32[2]"}},
+  };
+}
+
 std::vector<Refusal> shapes() {
   const auto reshape = [](const Ints& to) { return OpCase("Reshape").input({2, 3}).ints(to); };
   return {
@@ -93,6 +115,7 @@ std::vector<Refusal> shapes() {
 
 TEST_CASE("Every malformed node has its message") {
   std::vector<Refusal> all = windows_and_rows();
+  for (Refusal& r : transposed_convolutions()) all.push_back(std::move(r));
   for (Refusal& r : shapes()) all.push_back(std::move(r));
   for (const Refusal& r : all) {
     std::string message;

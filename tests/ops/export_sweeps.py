@@ -68,6 +68,27 @@ def windows():
     yield run("Conv", 11, [floats(1, 2, 4, 3, 5), floats(2, 2, 2, 2, 3)], pads=[1, 0, 0, 0, 1, 1], strides=[2, 1, 2])
 
 
+def transposed():
+    for size, kernel, stride, dilation, pads, more in itertools.product((3, 6), (1, 2, 3, 4), (1, 2, 3), (1, 2, 3),
+                                                                       ((0, 0), (1, 1), (2, 0)), (0, 1)):
+        if more < max(stride, dilation) and (size - 1) * stride + (kernel - 1) * dilation + 1 + more > sum(pads):
+            yield run("ConvTranspose", 11, [floats(1, 2, size, 3), floats(2, 3, kernel, 2), floats(3)],
+                      strides=[stride, 2], dilations=[dilation, 1], pads=[pads[0], 0, pads[1], 1],
+                      output_padding=[more, 0])
+    for auto_pad, size, stride in itertools.product(("SAME_UPPER", "SAME_LOWER", "VALID"), (4, 5), (1, 2, 3)):
+        yield run("ConvTranspose", 11, [floats(1, 2, size), floats(2, 2, 4)], auto_pad=auto_pad, strides=[stride])
+        yield run("ConvTranspose", 11, [floats(1, 2, size), floats(2, 2, 4)], auto_pad=auto_pad, strides=[stride],
+                  output_shape=[size * stride + 1])
+    for wanted in (7, 10, 11, 12, 15):
+        yield run("ConvTranspose", 11, [floats(1, 2, 4, 4), floats(2, 1, 3, 3)], strides=[3, 3],
+                  output_shape=[wanted, 10])
+    for group, per_group, filters in ((2, 1, 2), (3, 2, 1), (4, 1, 1)):
+        yield run("ConvTranspose", 11, [floats(2, group * per_group, 3, 4),
+                                        floats(group * per_group, filters, 3, 2)], group=group, strides=[2, 1])
+    yield run("ConvTranspose", 11, [floats(1, 2, 2, 3, 2), floats(2, 2, 2, 2, 3)], pads=[1, 0, 0, 0, 1, 1],
+              strides=[2, 1, 2])
+
+
 def products():
     for a, b in (((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 2, 3), (3, 4)), ((2, 1, 2, 3), (3, 3, 2)),
                  ((0, 3), (3, 2)), ((2, 0), (0, 2))):
@@ -177,7 +198,7 @@ def elements():
 def main():
     refused = 0
     with open(sys.argv[1], "w") as out:
-        for case in itertools.chain(windows(), products(), rows(), shapes(), elements()):
+        for case in itertools.chain(windows(), transposed(), products(), rows(), shapes(), elements()):
             if case:
                 out.write(json.dumps(case) + "\n")
             else:

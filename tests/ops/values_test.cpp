@@ -219,6 +219,38 @@ TEST_CASE("Convolution against its definition") {
   CHECK(same(run(c, {list(x), list(w), bias}), wanted));
 }
 
+TEST_CASE("ConvTranspose against its definition") {
+  // group 2, strides 3 and 2, dilations 2 and 4 (which leaves every other column without a tap), uneven
+  // paddings
+  OpCase c("ConvTranspose");
+  c.input({2, 4, 3, 4}).input({4, 3, 3, 2}).input({6}).attr("group", int64_t{2}).attr("strides", Ints{3, 2});
+  c.attr("dilations", Ints{2, 4}).attr("pads", Ints{1, 2, 0, 1}).attr("output_padding", Ints{1, 0});
+  REQUIRE(c.infer()[0].shape == Ints{2, 6, 11, 8});
+  const Tensor x = Tensor::random(DType::f32, {2, 4, 3, 4}, 1),
+               w = Tensor::random(DType::f32, {4, 3, 3, 2}, 2);
+  const auto list = [](const Tensor& t) {
+    Values v;
+    for (int64_t i = 0; i < t.size(); ++i) v.push_back(t.get(i));
+    return v;
+  };
+  Values wanted(size_t{2} * 6 * 11 * 8), bias;
+  for (int o = 0; o < 6; ++o) bias.push_back(0.25 * o);
+  for (size_t i = 0; i < wanted.size(); ++i) wanted[i] = bias[i / 88 % 6];
+  for (int n = 0; n < 2; ++n)
+    for (int ch = 0; ch < 4; ++ch)
+      for (int o = 0; o < 3; ++o)
+        for (int y = 0; y < 3; ++y)
+          for (int u = 0; u < 4; ++u)
+            for (int r = 0; r < 3; ++r)
+              for (int s = 0; s < 2; ++s) {
+                const int row = y * 3 + r * 2 - 1, column = u * 2 + s * 4 - 2, filter = ch / 2 * 3 + o;
+                if (row < 0 || row >= 11 || column < 0 || column >= 8) continue;
+                wanted[static_cast<size_t>(((n * 6 + filter) * 11 + row) * 8 + column)] +=
+                    x.get(((n * 4 + ch) * 3 + y) * 4 + u) * w.get(((ch * 3 + o) * 3 + r) * 2 + s);
+              }
+  CHECK(same(run(c, {list(x), list(w), bias}), wanted));
+}
+
 TEST_CASE("Gemm scales, transposes and broadcasts") {
   OpCase c("Gemm");
   c.input({2, 1}).input({2, 2}).input({2}).attr("transA", int64_t{1}).attr("transB", int64_t{1});

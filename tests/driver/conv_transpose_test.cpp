@@ -1,0 +1,81 @@
+// Transposed convolutions by the default schedules: a register tile for each class of residues, the weights
+// packed once for all of them.
+#include "catch.h"
+#include "nestor/codegen.h"
+#include "nestor/driver.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "nestor/proof.h"
+
+using namespace nestor;
+
+namespace {
+
+CompileOptions options_for(const Target& target, bool blocked_io) {
+  CompileOptions options;
+  options.target = target;
+  options.blocked_io = blocked_io;
+  options.schedules = default_schedules();
+  options.lowering.check = true;
+  return options;
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+std::string schedule_of(const std::string& spec, bool blocked_io) {
+  const CompileOptions options = options_for(parse_target("x86-64-v4"), blocked_io);
+  const CompiledModel m = partition_model(load(spec), options);
+  return print(default_schedule(m.partition.funcs.at(0), options.target));
+}
+
+}  // namespace
+
+TEST_CASE("default schedules of transposed convolutions") {
+  Target shares_all = host_target();
+  shares_all.parallel_us = 0;
+  for (const Target& target : {shares_all, parse_target("x86-64-v3")})
+    for (const bool blocked : {false, true})
+      for (const char* spec :
+           {"ConvTranspose(f32[1,20,5,6], const f32[20,35,4,4], const f32[35]; strides=[2,2], "
+            "pads=[1,1,1,1])",
+            "ConvTranspose(f32[1,16,6,5], const f32[16,32,3,3]; strides=[2,2], pads=[1,1,1,1], "
+            "output_padding=[1,1])",
+            "ConvTranspose(f32[2,16,6,5], f32[16,32,2,2]; strides=[2,2])",
+            "ConvTranspose(f32[1,16,9], const f32[16,16,8], const f32[32]; group=2, strides=[4], pads=[2,2])",
+            "ConvTranspose(f32[1,16,4,5], const f32[16,1,2,2]; group=16, strides=[3,2])",
+            "ConvTranspose(f32[1,16,6,6], const f32[16,16,3,3]; pads=[1,1,1,1])",
+            "ConvTranspose(bf16[1,8,6], const bf16[8,16,4]; strides=[2])",
+            "ConvTranspose(f32[1,3,2,4,3], const f32[3,17,3,2,2]; strides=[2,2,1], dilations=[2,1,1])"})
+        for (const CompiledFunction& f : compile_model(spec, options_for(target, blocked)).funcs) {
+          INFO(spec << " for " << target.name << (blocked ? ", in blocks" : ""));
+          CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+          for (const OutputCheck& c : check_function(f, Against::oracle, target)) {
+            INFO(describe(c.comparison, c.name, c.want));
+            CHECK(c.comparison.ok());
+          }
+        }
+}
+
+TEST_CASE("each class of a transposed convolution is a tile in registers, and weights are packed once") {
+  const std::string spec =
+      "ConvTranspose(f32[1,64,14,14], const f32[64,128,4,4]; strides=[2,2], pads=[1,1,1,1])";
+  for (const bool blocked : {false, true}) {
+    const std::string schedule = schedule_of(spec, blocked);
+    INFO(schedule);
+    CHECK(count(schedule, "transform_layout W") == 1);
+    CHECK(count(schedule, "= reverse_compute_at Y") == 4);
+    CHECK(count(schedule, "= decompose_reduction T") == 4);
+    CHECK(count(schedule, "skip_zeros T") == 4);
+  }
+}
+
+TEST_CASE("a transposed convolution whose stride divides its kernel is one nest") {
+  const std::string schedule =
+      schedule_of("ConvTranspose(f32[1,64,14,14], const f32[64,128,2,2]; strides=[2,2])", true);
+  INFO(schedule);
+  CHECK(count(schedule, "= decompose_reduction T") == 1);
+}
