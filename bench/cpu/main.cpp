@@ -88,11 +88,11 @@ Ours make_ours(const Problem& p, const Settings& settings, int threads) {
     return in_channel_blocks(t.dtype(), t.shape(), model.partition.channel_block);
   };
   for (size_t i = 0; i < p.inputs.size(); ++i) {
-    const bool packs = blocked(p.source.graph.inputs[i]);
+    const bool packs = blocked(model.graph.inputs[i]);
     ours.data.push_back(packs ? pack(p.inputs[i], decl(p.inputs[i])) : p.inputs[i]);
     ours.inputs.push_back(ours.data.back().data());
   }
-  if (blocked(p.source.graph.outputs[0])) ours.blocked_output = decl(p.output);
+  if (blocked(model.graph.outputs[0])) ours.blocked_output = decl(p.output);
   ours.data.emplace_back(p.output.dtype(),
                          ours.blocked_output ? physical_shape(*ours.blocked_output) : p.output.shape());
   ours.outputs = {ours.data.back().data()};

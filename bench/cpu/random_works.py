@@ -71,6 +71,30 @@ def form(rng):
         return name, conv_spec(batch, c, o, image, kernel, strides, pads, dilations)
 
 
+def transposed(rng):
+    """Convolutions that enlarge their images: along one, two or three dimensions, windows of any size, groups, and a few
+    that are dilated or keep an image's size."""
+    while True:
+        rank, stride = rng.choice([1, 2, 2, 2, 2, 3]), rng.choice([1, 2, 2, 2, 3, 4])
+        kernel = [rng.choice([stride, stride + 1, 2 * stride, 3, 5])] * rank
+        dilation = rng.choice([1, 1, 1, 1, 2])
+        image = [size(rng, {1: 64, 2: 5, 3: 4}[rank], {1: 4096, 2: 96, 3: 16}[rank]) for _ in range(rank)]
+        group = rng.choice([1, 1, 1, 1, 2, 8])
+        c, o = group * size(rng, 1, 512 // group), group * size(rng, 1, 256 // group)
+        pad = rng.choice([0, (dilation * (kernel[0] - 1) + 1 - stride) // 2])
+        more = rng.choice([0, stride - 1])
+        if pad < 0 or not 1e6 <= c // group * o * math.prod(image) * math.prod(kernel) <= 5e8:
+            continue
+        by = lambda n: "x".join(map(str, n))
+        dims = lambda *n: ",".join(map(str, n))
+        attributes = [("group", group if group > 1 else None), ("strides", [stride] * rank),
+                      ("pads", [pad] * 2 * rank if pad else None), ("output_padding", [more] * rank if more else None),
+                      ("dilations", [dilation] * rank if dilation > 1 else None)]
+        written = ", ".join(f"{k}={str(v).replace(' ', '')}" for k, v in attributes if v)
+        return (f"t{by(kernel)}/{stride}d{dilation}g{group}_{c}-{o}@{by(image)}",
+                f"ConvTranspose(f32[{dims(1, c, *image)}], const f32[{dims(c, o // group, *kernel)}]; {written})")
+
+
 def rows(rng):
     m, n = size(rng, 1, 4096), size(rng, 16, 16384)
     m = max(1, min(m, 2**23 // n))
@@ -102,10 +126,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--families", default="matmul,conv,conv,grouped,form,rows,memory", help="drawn from in turn")
+    parser.add_argument("--families", default="matmul,conv,conv,grouped,form,transposed,rows,memory", help="drawn from in turn")
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    known = {f.__name__: f for f in (matmul, conv, grouped, form, rows, memory)}
+    known = {f.__name__: f for f in (matmul, conv, grouped, form, transposed, rows, memory)}
     families = args.families.split(",")
     if unknown := set(families) - set(known):
         parser.error(f"no family is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")

@@ -94,6 +94,14 @@ def torch_call(s):
             return lambda: conv(x, more[0], bias, a.get("strides", 1), pads[:n], *rest)
         padded = [p for d in reversed(range(n)) for p in (pads[d], pads[d + n])]  # it has no asymmetric ones itself
         return lambda: conv(F.pad(x, padded), more[0], bias, a.get("strides", 1), 0, *rest)
+    if s.op == "ConvTranspose":
+        n = rank - 2
+        pads = a.get("pads", [0] * 2 * n)
+        if pads[:n] != pads[n:] or not {"output_shape", "auto_pad"}.isdisjoint(a):
+            raise KeyError("paddings that PyTorch has not")
+        f, bias = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1], more[1] if len(more) > 1 else None
+        return lambda: f(x, more[0], bias, a.get("strides", 1), pads[:n], a.get("output_padding", 0), a.get("group", 1),
+                         a.get("dilations", 1))
     if s.op == "Softmax":
         return into(x.shape, lambda out: torch.softmax(x, a.get("axis", -1), out=out))
     if s.op == "LayerNormalization":

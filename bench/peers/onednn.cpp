@@ -109,6 +109,46 @@ Peer convolution(const Problem& p) {
   return peer(dnnl::convolution_forward(pd), args, pd.impl_info_str(), p, p.output.shape());
 }
 
+// Its weights are those of ONNX with the channels the other way round.
+Peer deconvolution(const Problem& p) {
+  const std::vector<int64_t>&x = p.shape(0), &y = p.output.shape();
+  const size_t spatial = x.size() - 2;
+  const std::vector<int64_t> ones(spatial, 1), zeros(2 * spatial, 0);
+  const auto strides = p.ints("strides", ones), pads = p.ints("pads", zeros);
+  auto dilations = p.ints("dilations", ones);
+  const int64_t group = p.integer("group", 1);
+  std::vector<int64_t> w = p.shape(1), after;
+  for (size_t d = 0; d < spatial;
+       ++d) {  // as much as the output lacks, which it may have more of (output_padding)
+    const int64_t whole = (x[d + 2] - 1) * strides[d] + (w[d + 2] - 1) * dilations[d] + 1;
+    after.push_back(whole - y[d + 2] - pads[d]);
+    --dilations[d];
+  }
+  memory::dims shape(w.begin(), w.end()), given(w.size());
+  int64_t stride = 1;
+  for (size_t d = w.size(); d-- > 0; stride *= w[d]) given[d] = stride;
+  std::swap(shape[0], shape[1]);
+  std::swap(given[0], given[1]);
+  if (group > 1) {  // [o/g,c,...] -> [g,o/g,c/g,...]
+    shape[1] /= group;
+    shape.insert(shape.begin(), group);
+    given.insert(given.begin(), given[1] * shape[2]);
+  }
+  const auto split = pads.begin() + static_cast<std::ptrdiff_t>(spatial);
+  const dnnl::deconvolution_forward::primitive_desc pd(
+      {dnnl::prop_kind::forward_inference, dnnl::algorithm::deconvolution_direct, any(x),
+       memory::desc(shape, memory::data_type::f32, Tag::any), any(y), dims(strides), dims(dilations),
+       dims({pads.begin(), split}), dims(after)},
+      library().engine);
+  memory from = view({shape, memory::data_type::f32, given}, p.input(1)),
+         to(pd.weights_desc(), library().engine);
+  dnnl::reorder(from, to).execute(library().stream, from, to);
+  Args args{{DNNL_ARG_SRC, in_layout(p.input(0), x, pd.src_desc())},
+            {DNNL_ARG_WEIGHTS, to},
+            {DNNL_ARG_DST, memory(pd.dst_desc(), library().engine)}};
+  return peer(dnnl::deconvolution_forward(pd), args, pd.impl_info_str(), p, y);
+}
+
 Peer softmax(const Problem& p) {
   const auto rank = static_cast<int64_t>(p.shape(0).size());
   const int64_t axis = p.integer("axis", -1);
@@ -221,6 +261,7 @@ std::optional<Peer> onednn_peer(const Problem& p) {
       {"MatMulInteger", matmul},
       {"Conv", convolution},
       {"ConvInteger", convolution},
+      {"ConvTranspose", deconvolution},
       {"Softmax", softmax},
       {"LayerNormalization", layer_norm},
       {"ReduceSum", reduce_sum},

@@ -16,6 +16,8 @@ const std::vector<GraphPass>& graph_pipeline() {
       {"fold_constants", "no node has constant inputs only", fold_constants},
       {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
        fold_batch_norm},
+      {"flip_convolutions", "constant weights of every convolution have their filters first",
+       flip_convolutions},
       {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",
        merge_equal_nodes},
       {"remove_dead_nodes", "every node leads to an output", remove_dead_nodes},

@@ -1,0 +1,91 @@
+// The weights of a ConvTranspose in the order of a Conv's, where they are constant:
+//
+//  - Without strides it is a Conv with its filters turned around:
+//      Y[o, y] = sum X[c, i] W[c, o, r] over i + d r - pad = y   ->   with r' = k - 1 - r,
+//      i = y + d r' - (d (k - 1) - pad)
+//    and all that is known about convolutions (Winograd's algorithm) is of use.
+//  - Else it is nestor.ConvTranspose, whose filters can lie in blocks.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "nestor/ops.h"
+#include "src/graph/edit.h"
+#include "src/graph/passes.h"
+
+namespace nestor {
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+// [group * c, o, spatial...] to [group * o, c, spatial...], the spatial dimensions backwards where `flip`.
+Tensor filters_first(const Tensor& w, int64_t group, bool flip) {
+  const Dims& from = w.shape();
+  const int64_t channels = from[0] / group, filters = from[1],
+                taps = product(Dims(from.begin() + 2, from.end()));
+  Dims shape = from;
+  shape[0] = group * filters;
+  shape[1] = channels;
+  Tensor out(w.dtype(), shape);
+  const int64_t bytes = bytes_of(w.dtype());
+  const auto* source = static_cast<const char*>(w.data());
+  auto* target = static_cast<char*>(out.data());
+  for (int64_t g = 0; g < group; ++g)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t o = 0; o < filters; ++o)
+        for (int64_t t = 0; t < taps; ++t) {
+          const int64_t at = ((g * channels + c) * filters + o) * taps + t;
+          const int64_t to = ((g * filters + o) * channels + c) * taps + (flip ? taps - 1 - t : t);
+          std::memcpy(target + to * bytes, source + at * bytes, static_cast<size_t>(bytes));
+        }
+  return out;
+}
+
+// The paddings of the Conv; nothing where there is none, or it would have to leave out a part of its input.
+std::optional<Dims> paddings(const OpContext& ctx) {
+  const Dims &x = ctx.input(0).shape, &w = ctx.input(1).shape, &y = ctx.output(0).shape;
+  const size_t rank = x.size() - 2;
+  const Dims ones(rank, 1), dilations = ctx.get_ints("dilations", ones);
+  if (ctx.get_ints("strides", ones) != ones) return std::nullopt;
+  const Dims none(2 * rank, 0), given = ctx.get_ints("pads", none);
+  const std::string auto_pad = ctx.get_string("auto_pad", "NOTSET");
+  const bool fitted = auto_pad.starts_with("SAME") || ctx.has_attr("output_shape");
+  Dims out(2 * rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t span = dilations[d] * (w[d + 2] - 1);
+    const int64_t more = ctx.get_ints("output_padding", none)[d];
+    const int64_t total = std::max<int64_t>(x[d + 2] + span + more - y[d + 2], 0);
+    int64_t pad = auto_pad == "VALID" ? 0 : given[d];
+    if (fitted) pad = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    out[d] = span - pad;
+    out[d + rank] = y[d + 2] - x[d + 2] + span - out[d];
+    if (out[d] < 0 || out[d + rank] < 0) return std::nullopt;
+  }
+  return out;
+}
+
+}  // namespace
+
+void flip_convolutions(Graph& g, const EvaluateFn&) {
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    Node& n = g.nodes[i];
+    if (n.op != "ConvTranspose" || !n.domain.empty() || !is_constant(g, n.inputs[1])) continue;
+    const OpContext ctx(g, n);
+    const auto pads = paddings(ctx);
+    const int64_t group = ctx.get_int("group", 1);
+    const ValueId w = n.inputs[1];
+    n.inputs[1] = add_constant(g, value_of(g, w).name + ".filters_first",
+                               filters_first(constant_of(g, w), group, pads.has_value()));
+    if (!pads) {
+      n.domain = "nestor";
+      n.opset = 1;
+      continue;
+    }
+    const auto dilations = ctx.get_ints("dilations", Dims(pads->size() / 2, 1));
+    n.op = "Conv";
+    n.attrs = {{"group", group}, {"dilations", dilations}, {"pads", *pads}};
+  }
+}
+
+}  // namespace nestor
