@@ -87,7 +87,7 @@ int64_t distance(const BlockInfo& b, const Iter& r) {
   return sum;
 }
 
-// A row that shares nothing, only to have several accumulators in flight: where rows lie next to each other
+// A row that shares nothing, only to have enough accumulators in flight: where rows lie next to each other
 // in blocks of a vector each (a pooling).
 const Iter* nearest_row(const BlockInfo& b, const Tile& t) {
   const Iter* best = nullptr;
@@ -193,7 +193,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector) {
   }
   if (t.vector->extent <= lanes) t.column = choose_column(b, t);
   const bool shares = t.row != nullptr;
-  if (!shares && t.vector->extent <= lanes) t.row = nearest_row(b, t);
+  if (!shares && t.vector->extent <= lanes * kToHideLatency / 2) t.row = nearest_row(b, t);
 
   t.turned = turned_along(b, *t.vector, lanes);
   t.taps = t.column ? nullptr : shared_taps(b, t);

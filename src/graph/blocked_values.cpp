@@ -40,6 +40,9 @@ struct Kind {
   // share: for each product and a half, an element of either group is broadcast and both are blended, which
   // takes as long again. Along the image lanes are all of one group.
   bool blends = false;
+  // A sum over channels, be it over those of a group: an operand in blocks is of use to results in blocks
+  // only.
+  bool sums_channels = false;
   // Of bytes or floats of 16 bits: an instruction takes several steps of the reduction at once, which lie
   // side by side only in whole blocks of channels.
   bool narrow = false, whole_blocks = false;
@@ -79,6 +82,9 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
       kind.product |= !moves;
       kind.narrow |= bytes_of(a.buffer->type.dtype) < 4;
       for (const IterVar& i : iters)
+        kind.sums_channels |= i.kind == IterKind::reduce && as_int(i.extent).value_or(2) > 1 &&
+                              a.indices->size() > 2 && uses_var((*a.indices)[1], i.var);
+      for (const IterVar& i : iters)
         kind.whole_blocks |= i.kind == IterKind::reduce && as_int(i.extent).value_or(1) % lanes == 0 &&
                              a.indices->size() > 2 && uses_var((*a.indices)[1], i.var);
       const auto last = as_affine(a.indices->back());
@@ -105,16 +111,18 @@ bool works_by_channels(const Graph& g, const KernelCall& call, const Kind& kind)
          });
 }
 
-// The values that some function works faster with; those that one works much slower with join `row_major`. A
-// product takes its operand as it comes, but for rows that it shall make blocks of.
+// The values that some function works faster with, but for those that are refused; those that one works much
+// slower with join `row_major`. A product takes its operand as it comes, but for rows that it shall make
+// blocks of.
 std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::vector<PrimFunc>& funcs,
-                                int64_t lanes, std::set<ValueId>& row_major) {
+                                int64_t lanes, const std::set<ValueId>& refused,
+                                std::set<ValueId>& row_major) {
   std::set<ValueId> out;
   std::map<ValueId, double> least;
   const auto want = [&](ValueId v) {
     const TensorType& t = value_of(g, v).type;
     const auto found = least.find(v);
-    if (is_constant(g, v) || !has_channels(t)) return false;
+    if (is_constant(g, v) || !has_channels(t) || refused.count(v)) return false;
     const double filled = t.dtype != DType::f32 ? 1 : found == least.end() ? Kind().least() : found->second;
     if (!worth_blocks(t.shape[1], lanes, filled)) return false;
     out.insert(v);
@@ -135,7 +143,7 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
         made |= works_by_channels(g, call, kind) && want(call.args[i]);
       }
     for (const ValueId v : call.args)
-      if (works_by_channels(g, call, kind) && (made || !kind.product)) want(v);
+      if (works_by_channels(g, call, kind) && (made || !(kind.product || kind.sums_channels))) want(v);
   }
   return out;
 }
@@ -181,11 +189,18 @@ std::set<ValueId> blocked_values(const Graph& g, const Partition& p, const std::
     row_major.insert(g.inputs.begin(), g.inputs.end());
     row_major.insert(g.outputs.begin(), g.outputs.end());
   }
-  std::set<ValueId> out = wanted_blocks(g, p, funcs, options.channel_block, row_major);
-  for (const ValueId v : row_major) out.erase(v);
-  while (drop_refused(g, p, funcs, options.channel_block, out)) {
+  // What is refused may have been all that another value was wanted for.
+  std::set<ValueId> refused;
+  for (;;) {
+    std::set<ValueId> out = wanted_blocks(g, p, funcs, options.channel_block, refused, row_major);
+    for (const ValueId v : row_major) out.erase(v);
+    const std::set<ValueId> wanted = out;
+    while (drop_refused(g, p, funcs, options.channel_block, out)) {
+    }
+    if (out == wanted) return out;
+    for (const ValueId v : wanted)
+      if (!out.count(v)) refused.insert(v);
   }
-  return out;
 }
 
 }  // namespace nestor

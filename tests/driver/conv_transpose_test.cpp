@@ -1,5 +1,5 @@
 // Transposed convolutions by the default schedules: a register tile for each class of residues, the weights
-// packed once for all of them.
+// packed once for all of them; and convolutions to few channels, which they share their tiles with.
 #include "catch.h"
 #include "nestor/codegen.h"
 #include "nestor/driver.h"
@@ -78,4 +78,13 @@ TEST_CASE("a transposed convolution whose stride divides its kernel is one nest"
       schedule_of("ConvTranspose(f32[1,64,14,14], const f32[64,128,2,2]; strides=[2,2])", true);
   INFO(schedule);
   CHECK(count(schedule, "= decompose_reduction T") == 1);
+}
+
+TEST_CASE("rows that share nothing keep an FMA's latency busy where a few vectors don't") {
+  // A result a channel: 42 columns are three vectors, too few accumulators.
+  const std::string schedule =
+      schedule_of("Conv(f32[1,128,20,41], const f32[8,16,2,2]; group=8, pads=[0,0,0,1])", true);
+  INFO(schedule);
+  CHECK(count(schedule, "unroll Y.y") == 1);
+  CHECK(count(schedule, "vectorize Y.x") == 1);
 }

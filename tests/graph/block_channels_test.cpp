@@ -351,3 +351,19 @@ TEST_CASE("bytes lie in blocks of channels between convolutions, where these fil
   CHECK(blocked(12) == std::vector<std::string>{"c", "d"});
   CHECK(blocked(7) == std::vector<std::string>{"d"});
 }
+
+TEST_CASE("an operand in blocks is of use to results in blocks only, also where channels are grouped") {
+  const auto blocked = [](const std::string& group, int64_t filters, int64_t channels) {
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,16,9,9]}],
+      "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x","w"], "outputs": ["y"], "attrs": {"group": )" +
+                       group + "}}]}");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {filters, channels, 3, 3}, 3));
+    const Graph g = build_graph(m);
+    return blocked_names(g, partition(g, {.channel_block = 8, .blocked_io = true}));
+  };
+  CHECK(blocked("1", 8, 16) == std::vector<std::string>{"x", "y"});
+  CHECK(blocked("2", 8, 8) == std::vector<std::string>{"x", "y"});
+  CHECK(blocked("16", 16, 1) == std::vector<std::string>{"x", "y"});
+  CHECK(blocked("2", 2, 8).empty());   // two results are no block
+  CHECK(blocked("4", 12, 4).empty());  // groups of three are refused
+}
