@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 
 namespace nestor::library {
@@ -92,6 +93,27 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     if (const auto* c = e.as<Call>()) info.has_math |= c->fn <= Intrinsic::pow && c->fn != Intrinsic::sqrt;
   });
   return info;
+}
+
+const Iter* walked_by(const BlockInfo& b, const std::string& loop) {
+  for (const Iter& i : b.iters)
+    for (const char* of_tiles : {"", "0", "b", "t"})
+      if (loop == i.loop + of_tiles) return &i;
+  return nullptr;
+}
+
+int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extents, const BlockInfo& b) {
+  Facts facts;
+  for (const Iter& i : b.iters) {
+    const auto it = extents.find(&i);
+    facts.set(i.var, {0, it == extents.end() ? 0 : it->second - 1});
+  }
+  int64_t n = 1;
+  for (const Expr& e : a.indices) {
+    const Interval reached = range_of(e, facts);
+    n *= reached.hi - reached.lo + 1;
+  }
+  return std::min(n, a.elements) * bytes_of(a.buffer->type.dtype);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,12 @@ struct BlockInfo {
   std::vector<const Iter*> spatial() const, reduced() const;
   int64_t reduction_size() const;
 };
+
+// The iterator that `loop` walks, or tiles of it; null where none does.
+const Iter* walked_by(const BlockInfo& b, const std::string& loop);
+
+// Bytes of an operand that are read while the iterators go as far as `extents` says, others staying.
+int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extents, const BlockInfo& b);
 
 BlockInfo analyze(const PrimFunc& f, const std::string& block);
 // The blocks that read the buffer, in program order.

@@ -67,7 +67,8 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
                             dots ? library::find_dot(s.func(), b, target) : std::nullopt);
   }
   for (const BlockInfo& b : blocks)
-    if (!b.reduction && find_block(s.func(), b.name) &&  // a padding may be gone
+    if (!b.reduction && find_block(s.func(), b.name) &&  // a padding may be gone, or under a loop
+        loops_of(s.func(), b.name).size() == b.iters.size() &&
         std::find(epilogues.begin(), epilogues.end(), b.name) == epilogues.end())
       library::spread_map(s, b.name, target);
 }

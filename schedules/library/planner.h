@@ -75,6 +75,10 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
 // Does without padded copies of what the tile of `block` reads. Gives the loops over taps to unroll.
 std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t);
 
+// A padded copy of an operand that the second-level cache doesn't hold is made a panel at a time, under one
+// of the loops `outer` around the tile of b.
+void pad_panels(Schedule& s, const BlockInfo& b, const std::vector<std::string>& outer, const Target& target);
+
 // The rows of the tile by blocks that stay in the second-level cache while all tiles of columns pass; see
 // row_blocks.cpp. `between` are the loops that stand between those over columns and over rows.
 struct RowBlocks {
@@ -84,9 +88,8 @@ struct RowBlocks {
 RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector<std::string>& between,
                             const Target& target);
 
-// Asks ahead for windows of an input that leave the cache before they come back. `reduced` are the loops of
-// the reduction of `block`, `taps` those of them that are unrolled; `b` is the block as it was when t was
-// chosen.
+// Asks ahead for an input that the cache doesn't hold. `reduced` are the loops of the reduction of `block`,
+// `taps` those of them that are unrolled; `b` is the block as it was when t was chosen.
 void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target);

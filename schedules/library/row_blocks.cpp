@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <map>
 
-#include "nestor/simplify.h"
 #include "schedules/library/planner.h"
 
 namespace nestor::library {
@@ -26,21 +25,6 @@ namespace {
 
 constexpr int64_t kLeastTiles = 4;  // of rows in a block: a panel of columns is fetched again for each block
 constexpr double kLeastSaved = 0.25;  // of what passes
-
-// Bytes of an operand that are read while the iterators go as far as `extents` says, others staying.
-int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extents, const BlockInfo& b) {
-  Facts facts;
-  for (const Iter& i : b.iters) {
-    const auto it = extents.find(&i);
-    facts.set(i.var, {0, it == extents.end() ? 0 : it->second - 1});
-  }
-  int64_t n = 1;
-  for (const Expr& e : a.indices) {
-    const Interval reached = range_of(e, facts);
-    n *= reached.hi - reached.lo + 1;
-  }
-  return std::min(n, a.elements) * bytes_of(a.buffer->type.dtype);
-}
 
 bool moves_with_columns(const Access& a, const Tile& t) {
   return a.uses(*t.vector) || (t.column && a.uses(*t.column));

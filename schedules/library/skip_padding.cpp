@@ -6,9 +6,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/words.h"
 
 namespace nestor::library {
 
@@ -53,6 +55,40 @@ std::vector<std::string> skip_padding(Schedule& s, const std::string& block, con
     unrolled.insert(unrolled.end(), taps.begin(), taps.end());
   }
   return unrolled;
+}
+
+void pad_panels(Schedule& s, const BlockInfo& b, const std::vector<std::string>& outer,
+                const Target& target) {
+  // What windows share is copied again for each panel, in a fourth of the time that it takes through memory.
+  constexpr int64_t kMostRepeated = 3;
+  for (const Access& a : b.accesses) {
+    const Block* padding = a.write ? nullptr : padding_of(s.func(), a.buffer);
+    const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
+    if (!padding || size <= target.l2_bytes) continue;
+    std::map<const Iter*, int64_t> extents;
+    for (const Iter& i : b.iters) extents[&i] = i.extent;
+    int64_t panels = 1;
+    for (const std::string& loop : outer) {
+      const Iter* i = walked_by(b, loop);
+      const int64_t count = extent_of(s, b.name, loop);
+      if (count == 1) continue;
+      if (!i || !a.uses(*i)) break;  // else it would be made for each of its iterations
+      extents[i] = ceil_div(extents[i], count);
+      panels *= count;
+      const int64_t panel = bytes_read(a, extents, b);
+      if (panel > target.l2_bytes / 2) continue;
+      if (panels * panel > kMostRepeated * size) break;
+      const std::string name = padding->id->name;
+      std::vector<std::string> names;
+      for (const Iter& p : analyze(s.func(), name).iters) names.push_back("p" + p.loop);
+      s.because(
+          fmt::format("of the padded copy {:.0f} KiB are used at a time; all of it would go through memory",
+                      static_cast<double>(panel) / 1024));
+      if (s.try_step(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), name, b.name, loop)))
+        vectorize_inside(s, name, target);
+      break;
+    }
+  }
 }
 
 }  // namespace nestor::library

@@ -335,6 +335,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   s.because(why_order(b, t, row_tiles));
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
+  pad_panels(s, b, outer, target);
   for (const Buffer& buffer : t.panels) copy_panel(s, block, buffer->name + "_packed", vector_tiles, target);
 
   // The epilogue writes a whole tile at a time: its loops under the last outer loop are the tile's.

@@ -41,7 +41,8 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     int64_t fit = (registers - 1 - vectors) / vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
-    const int64_t most = shares ? std::max<int64_t>(1, std::min(fit, in_cache)) : ceil_div(kToHideLatency, vectors);
+    const int64_t most =
+        shares ? std::max<int64_t>(1, std::min(fit, in_cache)) : ceil_div(kToHideLatency, vectors);
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
     const int64_t rows = ceil_div(row_extent, panels);
     const auto accumulators = static_cast<double>(rows * vectors),

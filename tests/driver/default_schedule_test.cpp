@@ -74,21 +74,6 @@ TEST_CASE("default schedules of operators") {
       check_default(spec, target);
 }
 
-TEST_CASE("windows that leave the cache before they come back are asked for ahead") {
-  const Target target = parse_target("x86-64-v4");
-  const auto asks = [&](const std::string& spec) {
-    CompileOptions options;
-    options.target = target;
-    options.blocked_io = true;
-    const CompiledModel m = partition_model(load(spec), options);
-    return print(default_schedule(m.partition.funcs[0], target)).find("prefetch Y.cb X") != std::string::npos;
-  };
-  CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,3,3]; strides=[2,2], pads=[1,1,1,1])"));
-  CHECK_FALSE(asks("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));
-  CHECK_FALSE(asks("Conv(f32[1,320,57,57], const f32[48,320,1,1])"));                 // no windows
-  CHECK_FALSE(asks("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"));  // a small input
-}
-
 TEST_CASE("rows go by blocks that stay in the cache while all tiles of columns pass") {
   const auto check = [](const std::string& spec, const std::string& loop, int64_t l2, bool blocks) {
     INFO(spec << " with " << l2 << " bytes of cache");

@@ -1,0 +1,70 @@
+// Images that the second-level cache doesn't hold: asked for ahead, padded a panel at a time.
+#include "catch.h"
+#include "nestor/codegen.h"
+#include "nestor/driver.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "nestor/proof.h"
+
+using namespace nestor;
+
+namespace {
+
+std::string schedule_of(const std::string& spec, bool blocked_io) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.blocked_io = blocked_io;
+  const CompiledModel m = partition_model(load(spec), options);
+  return print(default_schedule(m.partition.funcs[0], options.target));
+}
+
+}  // namespace
+
+TEST_CASE("what comes from behind the second-level cache in pieces is asked for ahead") {
+  const auto asks = [](const std::string& spec) {
+    return schedule_of(spec, true).find("prefetch Y.cb X") != std::string::npos;
+  };
+  CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,3,3]; strides=[2,2], pads=[1,1,1,1])"));
+  CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,1,1])"));
+  CHECK_FALSE(asks("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));
+  CHECK_FALSE(asks("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"));
+}
+
+TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
+  for (const char* spec : {"Conv(f32[8,254,128,64], const f32[2,254,3,2]; strides=[2,2], dilations=[4,4])",
+                           "MatMul(f32[2048,2048], const f32[2048,2048])",
+                           "Conv(f32[1,96,224,224], const f32[96,1,3,3]; group=96)"})
+    CHECK(schedule_of(spec, true).find("prefetch ") == std::string::npos);
+}
+
+TEST_CASE("a padded copy beyond the cache is made a panel at a time, unless windows share too much") {
+  const auto panels = [](const std::string& spec) {
+    return schedule_of(spec, false).find("= compute_at P Y.") != std::string::npos;
+  };
+  CHECK(panels("Conv(f32[1,64,256,256], const f32[3,64,3,3]; pads=[1,1,1,1])"));
+  CHECK(panels(
+      "Conv(f32[3,192,139,128], const f32[2,192,1,3]; strides=[3,3], pads=[0,0,0,8], dilations=[4,4])"));
+  CHECK_FALSE(panels("Conv(f32[1,64,40,40], const f32[3,64,3,3]; pads=[1,1,1,1])"));    // it fits
+  CHECK_FALSE(panels("Conv(f32[1,64,200,200], const f32[1,64,9,9]; pads=[4,4,4,4])"));  // nine times
+}
+
+TEST_CASE("panels of a padding are right at their ends") {
+  CompileOptions options;
+  options.target = host_target();
+  options.target.l2_bytes = 6 << 10;
+  options.target.parallel_us = 0;
+  options.schedules = default_schedules();
+  for (const char* spec :
+       {"Conv(f32[2,6,19,21], const f32[3,6,3,3], const f32[3]; pads=[1,1,1,1])",
+        "Conv(f32[1,5,23,37], const f32[2,5,2,3]; strides=[2,1], pads=[0,1,2,1])",
+        "ConvTranspose(f32[1,9,17,18], const f32[9,2,4,4]; strides=[2,2], pads=[1,1,1,1])"})
+    for (const CompiledFunction& f : compile_model(spec, options).funcs) {
+      INFO(spec << "\n" << print(f.choice.trace));
+      CHECK(print(f.choice.trace).find("= compute_at P") != std::string::npos);
+      CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+      for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) {
+        INFO(describe(c.comparison, c.name, c.want));
+        CHECK(c.comparison.ok());
+      }
+    }
+}
