@@ -94,6 +94,15 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target);
 
+// Rows of operands that are asked for ahead while the tile runs along them; see prefetch_rows.cpp.
+struct RowsAhead {
+  std::string loop;                // of the reduction, empty: none; to be cut by `line`
+  int64_t line = 0, distance = 0;  // elements in a line of the cache; lines ahead
+  std::vector<Buffer> buffers;
+  std::string why;
+};
+RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, const Target& target);
+
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 

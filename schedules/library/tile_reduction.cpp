@@ -283,6 +283,11 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const Buffer& buffer : t.panels)
     copy(buffer, buffer->name + " lies in few sets of the cache, in many pages, or far away");
 
+  const RowsAhead ahead = dot || !taps.empty() ? RowsAhead{} : rows_ahead(b, t, words, target);
+  if (!ahead.loop.empty()) {  // after packing, whose layouts needn't know
+    words.blocks[ahead.loop] = ahead.line;
+    words.reduced = reduction_order(b, taps, words.blocks);
+  }
   std::erase(words.reduced, tap);
 
   const std::string writer = accumulate_locally(s, b, epilogue);
@@ -319,6 +324,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   }
   for (const auto& [loop, size] : words.blocks) {
     s.because(dot && loop == dot->reduced ? fmt::format("{} takes {} steps at once", dot->instruction, size)
+              : loop == ahead.loop        ? ahead.why
               : t.turned ? fmt::format("blocks of {0} rows and {0} steps are turned in registers", size)
                          : fmt::format("{} lies in blocks of {}, the last one not full", loop, size));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));
@@ -373,6 +379,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("unroll {}.{}", block, l));
   }
   if (!t.vector && !t.row) vectorize_reduction(s, block);
+  for (const Buffer& buffer : ahead.buffers)
+    s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
   if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
   share_loops(s, block, outer, work_of(b, target) / steps_at_once, target);

@@ -1,0 +1,59 @@
+// Operands that come from behind the second-level cache: what the default schedules ask for ahead.
+#include "catch.h"
+#include "nestor/driver.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+
+using namespace nestor;
+
+namespace {
+
+Target with_l2(const std::string& name, int64_t bytes) {
+  Target t = parse_target(name);
+  t.l2_bytes = bytes;
+  return t;
+}
+
+bool asks(const std::string& spec, const std::string& step, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  const CompiledModel m = partition_model(load(spec), options);
+  const std::string trace = print(default_schedule(m.partition.funcs[0], target));
+  INFO(trace);
+  return trace.find(step) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("rows that leave the cache before the next tile of columns are asked for some lines ahead") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  // 9 x 3 accumulators: a line of each row in 216 cycles.
+  CHECK(asks("MatMul(f32[2048,2048], const f32[2048,2048])", "prefetch Y.k0 A distance=2", target));
+  CHECK(asks("MatMul(f32[2048,2048], f32[2048,2048])", "prefetch Y.k0 A distance=2", target));
+  CHECK(asks("Gemm(f32[700,1000], const f32[1000,900], const f32[900])", "k0 A distance=", target));
+  CHECK_FALSE(asks("MatMul(f32[128,768], const f32[768,768])", "prefetch", target));    // A stays
+  CHECK_FALSE(asks("MatMul(f32[9000,64], const f32[64,256])", "prefetch", target));     // short rows
+  CHECK_FALSE(asks("MatMul(f32[9000,1000], const f32[1000,32])", "prefetch", target));  // A passes once
+  CHECK(asks("MatMul(f32[128,768], const f32[768,768])", "k0 A distance=", with_l2("x86-64-v4", 1 << 18)));
+}
+
+TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
+  for (const char* name : {"x86-64-v3", "x86-64-v4"})
+    for (const std::string spec :
+         {"MatMul(f32[61,301], const f32[301,130])", "MatMul(f32[64,256], f32[256,99])",
+          "Gemm(f32[50,128], const f32[150,128], const f32[150]; transB=1)"}) {
+      const Target target = with_l2(name, 1 << 14);
+      CompileOptions options;
+      options.target = target;
+      options.schedules = default_schedules();
+      options.lowering.check = true;
+      INFO(spec << " for " << name);
+      CHECK(asks(spec, "k0 A distance=", target));
+      for (const CompiledFunction& f : compile_model(spec, options).funcs)
+        for (const Against against : {Against::lowered, Against::oracle})
+          for (const OutputCheck& c : check_function(f, against, host_target())) {
+            INFO(spec << " for " << target.name << ": " << describe(c.comparison, c.name, c.want));
+            CHECK(c.comparison.ok());
+          }
+    }
+}
