@@ -7,7 +7,8 @@
 //  1. the block reads the buffer, which lies in global memory;
 //  2. what it reads moves with the loop, between bounds that are known;
 //  3. the loop is serial, parallel or unrolled;
-//  4. the distance is at least 1.
+//  4. the distance is at least 1;
+//  5. the loop that asks for shares is serial, and stands inside of the loop and around the block.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -29,6 +30,33 @@ std::string legal_loops(const StepContext& ctx, const Place& p, const Buffer& b)
       lines.push_back(ctx.instead(0, p.name() + "." + loop_name(l)));
   }
   return join(lines, "\n");
+}
+
+// The outer loop says what is asked for, the inner one where.
+PrimFunc shared(const StepContext& ctx, const LoopRef& loop, const Buffer& b, int64_t distance,
+                const std::string& name) {
+  const std::vector<Stmt> loops = loop.place.loops();
+  std::vector<std::string> legal;
+  for (const Stmt& inner : loops) {
+    const For& in = as_for(inner);
+    if (loop.place.depth_of(inner) <= loop.depth || in.kind != ForKind::serial) continue;
+    Step other = ctx.step();
+    for (auto& [key, value] : other.options)
+      if (key == "shares") value = loop_name(inner);
+    legal.push_back(print(other));
+    if (loop_name(inner) != name) continue;
+    Annotations annotations = in.annotations;
+    annotations["shares of " + b->name] = int64_t{1};
+    const Stmt outer =
+        replace(loop.stmt, inner, make::loop(in.var, in.extent, in.body, in.kind, in.thread, annotations));
+    const For& out = as_for(outer);
+    annotations = out.annotations;
+    annotations["share " + b->name] = distance;
+    return replace(ctx.func(), loop.stmt,
+                   make::loop(out.var, out.extent, out.body, out.kind, out.thread, std::move(annotations)));
+  }
+  ctx.refuse(5, loc_of_option(ctx.step(), "shares"),
+             "there is no serial loop `" + name + "` in " + loop.text(), {loop.stmt}, join(legal, "\n"));
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -65,6 +93,7 @@ PrimFunc run(StepContext& ctx) {
   const int64_t distance = ctx.int_option("distance").value_or(1);
   if (distance < 1)
     ctx.refuse(4, loc_of_option(ctx.step(), "distance"), "the distance is " + std::to_string(distance));
+  if (const auto shares = ctx.option("shares")) return shared(ctx, loop, b, distance, *shares);
   Annotations annotations = l.annotations;
   annotations["prefetch " + b->name] = distance;
   return replace(ctx.func(), loop.stmt,
@@ -77,11 +106,14 @@ Primitive prefetch_row() {
   return {"prefetch",
           "",
           {{ArgKind::loop, "T.k"}, {ArgKind::buffer, "X"}},
-          {{"distance", "INT", "how many iterations ahead; 1 where left out"}},
+          {{"distance", "INT", "how many iterations ahead; 1 where left out"},
+           {"shares", "LOOP",
+            "a loop inside, each iteration of which asks for a share; all at once where left out"}},
           "While an iteration of a loop runs, what a later one reads of a buffer is asked for.",
           {"the block reads the buffer, which lies in global memory",
            "what it reads moves with the loop, between bounds that are known",
-           "the loop is serial, parallel or unrolled", "the distance is at least 1"},
+           "the loop is serial, parallel or unrolled", "the distance is at least 1",
+           "the loop that asks for shares is serial, and stands inside of the loop and around the block"},
           {examples::kMatmul, "reorder Y (i k j)\nprefetch Y.k B distance=4"},
           run};
 }

@@ -13,6 +13,7 @@ PrimFunc lower_blocks(const PrimFunc& f, const Target& target);
 PrimFunc lower_updates(const PrimFunc& f, const Target& target);
 PrimFunc insert_prefetches(const PrimFunc& f, const Target& target);
 PrimFunc flatten_buffers(const PrimFunc& f, const Target& target);
+PrimFunc share_prefetches(const PrimFunc& f, const Target& target);
 PrimFunc partition_loops(const PrimFunc& f, const Target& target);
 PrimFunc hoist_guards(const PrimFunc& f, const Target& target);
 PrimFunc vectorize(const PrimFunc& f, const Target& target);

@@ -206,7 +206,8 @@ class Proposer {
     const std::string loop = block + "." + any(loops).name;
     if (primitive == "reindex") return name("I") + " = reindex " + block + " " + a.buffer->name;
     if (primitive == "prefetch")
-      return "prefetch " + loop + " " + a.buffer->name + " distance=" + std::to_string(1 + below(3));
+      return "prefetch " + loop + " " + a.buffer->name + " distance=" + std::to_string(1 + below(3)) +
+             (below(2) ? " shares=" + any(loops).name : "");
     std::string vars, places;
     for (size_t i = 0; i < a.indices.size(); ++i) {
       const std::string v(1, static_cast<char>('a' + i));

@@ -1,0 +1,134 @@
+// What a later iteration of a loop reads of a buffer is asked for in shares: a few lines in each iteration of
+// a loop further inside. All of it at once would queue for the memory, and the arithmetic behind it; evenly
+// spread it comes while that runs. The outer loop carries `share X`, the distance, the inner one `shares of
+// X`.
+//
+// Runs behind `flatten_buffers`: what an iteration reads is one range of addresses there, if it is dense, so
+// that its lines can be numbered through, whatever the layout. Iterations of the inner loop are numbered
+// through as if all loops around it ran to their bounds; the last line is asked for by those left over.
+//
+// Ahead of the last iterations the last one is asked for again, and no address is beyond the buffer's end. A
+// read whose bounds aren't known, or that leaves out most of the range, has no prefetch.
+#include <algorithm>
+
+#include "src/passes/passes.h"
+#include "src/passes/region.h"
+
+namespace nestor::passes {
+
+namespace {
+
+constexpr int64_t kLineBytes = 64;
+constexpr int64_t kMostLeftOut = 2;  // bytes of the range for each byte that is read, at most
+const std::string kShare = "share ", kShares = "shares of ";
+
+class Sharer : public ScopedRewriter {
+ public:
+  explicit Sharer(const PrimFunc& f) : decls_(declarations(f)) {}
+
+  Stmt stmt(const Stmt& s) override {
+    const auto* loop = s.as<For>();
+    if (!loop) return ScopedRewriter::stmt(s);
+    enter(*loop);
+    path_.push_back(loop);
+    const size_t streams = streams_.size();
+    std::vector<Stmt> stmts;
+    Annotations rest;
+    for (const auto& [key, value] : loop->annotations) {
+      const auto* distance = std::get_if<int64_t>(&value);
+      if (key.starts_with(kShare) && distance)
+        open(*loop, key.substr(kShare.size()), *distance);
+      else if (!key.starts_with(kShares))
+        rest.emplace(key, value);
+    }
+    for (const auto& [key, value] : loop->annotations)
+      if (key.starts_with(kShares)) add_share(key.substr(kShares.size()), stmts);
+    Stmt body = stmt(loop->body);
+    streams_.resize(streams);
+    path_.pop_back();
+    if (!body) return {};
+    stmts.push_back(std::move(body));
+    return make::loop(loop->var, loop->extent, make::seq(std::move(stmts)), loop->kind, loop->thread,
+                      std::move(rest));
+  }
+
+ private:
+  struct Stream {
+    std::string name;
+    BufferDecl decl;
+    Span range;    // ahead already
+    size_t depth;  // of its loop in path_
+  };
+
+  // The range that an iteration of the loop reads, if it is dense, `distance` ahead.
+  void open(const For& loop, const std::string& name, int64_t distance) {
+    for (const auto& [buffer, accesses] : find_accesses(loop.body, facts())) {
+      if (buffer->name != name || decls_.at(buffer).scope != Scope::global) continue;
+      std::optional<Span> range;
+      int64_t most = 0;
+      for (const Access& a : accesses) {
+        if (a.kind != AccessKind::read || a.indices.size() != 1) continue;
+        std::vector<Var> running;
+        int64_t read = 1;
+        for (const For* l : a.loops) {
+          running.push_back(l->var);
+          if (uses_var(a.indices[0], l->var)) read *= range_of(l->extent, a.facts).hi;
+        }
+        const auto here = span_of(a.indices[0], running, a.facts);
+        range = !here ? std::nullopt : range ? join(*range, *here) : here;
+        if (!range) return;
+        most = std::max(most, read);
+      }
+      if (!range || range->extent() > kMostLeftOut * most) return;
+      const VarMap ahead{{loop.var, min(Expr(loop.var) + Expr(distance), loop.extent - 1)}};
+      range->base = substitute(range->base, ahead);
+      streams_.push_back({name, decls_.at(buffer), *range, path_.size()});
+      return;
+    }
+  }
+
+  void add_share(const std::string& name, std::vector<Stmt>& out) {
+    const auto stream =
+        std::find_if(streams_.rbegin(), streams_.rend(), [&](const Stream& s) { return s.name == name; });
+    if (stream == streams_.rend()) return;
+    const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of(stream->decl.buffer->type.dtype));
+    const int64_t lines = (stream->range.extent() + line - 1) / line;
+    Expr number = 0;
+    int64_t iterations = 1;
+    for (size_t d = stream->depth; d < path_.size(); ++d) {
+      const int64_t extent = range_of(path_[d]->extent, facts()).hi;
+      number = number * Expr(extent) + Expr(path_[d]->var);
+      iterations *= extent;
+    }
+    if (iterations > lines) number = number / Expr(iterations / lines);
+    const int64_t each = (lines + iterations - 1) / iterations;
+    for (int64_t i = 0; i < each; ++i) {
+      const Expr at = min((number * Expr(each) + Expr(i)) * Expr(line), stream->range.extent() - 1);
+      Expr index = stream->range.first() + at;
+      if (!can_prove(lt(index, stream->decl.shape[0]), facts()))
+        index = min(index, stream->decl.shape[0] - 1);
+      const Expr ahead = make::load(stream->decl.buffer, {simplify(index, facts())});
+      out.push_back(make::evaluate(make::call(Intrinsic::prefetch, {ahead})));
+    }
+  }
+
+  std::unordered_map<Buffer, BufferDecl> decls_;
+  std::vector<const For*> path_;
+  std::vector<Stream> streams_;
+};
+
+}  // namespace
+
+PrimFunc share_prefetches(const PrimFunc& f, const Target&) {
+  bool any = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* l = s.as<For>())
+      for (const auto& [key, value] : l->annotations) any = any || key.starts_with(kShare);
+  });
+  if (!any) return f;
+  PrimFunc out = f;
+  out.body = Sharer(f).stmt(f.body);
+  return out;
+}
+
+}  // namespace nestor::passes
