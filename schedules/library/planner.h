@@ -103,6 +103,12 @@ struct RowsAhead {
 };
 RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, const Target& target);
 
+// Constant operands that pass in panels, one for each tile of columns, and don't stay in the cache; and their
+// next panel asked for in shares, `panels` being the loop over tiles; see stream_panels.cpp.
+std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& target);
+void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                   const std::string& panels, const Target& target);
+
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 

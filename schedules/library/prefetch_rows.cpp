@@ -29,13 +29,22 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
   for (const Access& a : b.accesses) {
     const int64_t bytes = bytes_of(a.buffer->type.dtype), line = kLine / bytes;
     if (a.write || a.constant || !a.uses(*t.row) || a.uses(*t.vector) || a.uses(wide)) continue;
-    if (a.stride(k) != 1 || k.extent < kLeastLines * line || wide.extent <= t.width * t.columns) continue;
+    if (a.stride(k) != 1 || k.extent < kLeastLines * line || wide.extent <= (t.column ? t.columns : t.width))
+      continue;
     if (a.elements * bytes <= target.l2_bytes / 2 || (ahead.line != 0 && ahead.line != line)) continue;
     ahead.loop = k.loop;
     ahead.line = line;
     ahead.buffers.push_back(a.buffer);
   }
-  if (ahead.buffers.empty()) return none;
+  if (ahead.buffers.empty()) {
+    constexpr int64_t kSteps = 16;  // as many as share what little is asked for of a panel
+    if (b.reduced().size() > 1 || k.extent < 2 * kSteps || streamed(b, t, target).empty()) return none;
+    return {k.loop,
+            kSteps,
+            0,
+            {},
+            fmt::format("once in {} steps is often enough to ask for lines ahead", kSteps)};
+  }
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target)) * t.columns;
   const int64_t cycles = std::max<int64_t>(1, ahead.line * t.rows * vectors / kFmasPerCycle);
   ahead.distance = ceil_div(kFarCycles, cycles);

@@ -384,6 +384,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
   share_loops(s, block, outer, work_of(b, target) / steps_at_once, target);
+  if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
     s.because(t.why_vector);
     s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));

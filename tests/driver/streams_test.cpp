@@ -31,24 +31,38 @@ TEST_CASE("rows that leave the cache before the next tile of columns are asked f
   CHECK(asks("MatMul(f32[2048,2048], const f32[2048,2048])", "prefetch Y.k0 A distance=2", target));
   CHECK(asks("MatMul(f32[2048,2048], f32[2048,2048])", "prefetch Y.k0 A distance=2", target));
   CHECK(asks("Gemm(f32[700,1000], const f32[1000,900], const f32[900])", "k0 A distance=", target));
-  CHECK_FALSE(asks("MatMul(f32[128,768], const f32[768,768])", "prefetch", target));    // A stays
-  CHECK_FALSE(asks("MatMul(f32[9000,64], const f32[64,256])", "prefetch", target));     // short rows
-  CHECK_FALSE(asks("MatMul(f32[9000,1000], const f32[1000,32])", "prefetch", target));  // A passes once
+  CHECK_FALSE(asks("MatMul(f32[128,768], const f32[768,768])", "prefetch Y.k0 A", target));  // A stays
+  CHECK_FALSE(asks("MatMul(f32[9000,64], const f32[64,256])", "prefetch", target));          // short rows
+  CHECK_FALSE(asks("MatMul(f32[9000,1000], const f32[1000,32])", "prefetch", target));       // A passes once
   CHECK(asks("MatMul(f32[128,768], const f32[768,768])", "k0 A distance=", with_l2("x86-64-v4", 1 << 18)));
+}
+
+TEST_CASE("the next panel of weights that don't stay in the cache is asked for in shares") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  CHECK(asks("MatMul(f32[128,768], const f32[768,3072])", "prefetch Y.j0 B distance=1 shares=k0", target));
+  CHECK(asks("Gemm(f32[700,1000], const f32[1000,900], const f32[900])", "B distance=1 shares=k0", target));
+  const std::string conv = "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])";
+  CHECK(asks(conv, "W distance=1 shares=", target));
+  CHECK_FALSE(asks("MatMul(f32[128,768], f32[768,3072])", "shares", target));        // no constant
+  CHECK_FALSE(asks("MatMul(f32[128,256], const f32[256,256])", "shares", target));   // stays in the cache
+  CHECK_FALSE(asks("MatMul(f32[900,9000], const f32[9000,32])", "shares", target));  // one panel
+  CHECK_FALSE(
+      asks("MatMul(f32[128,9000], const f32[9000,768])", "shares", target));  // too long for the cache
 }
 
 TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
     for (const std::string spec :
          {"MatMul(f32[61,301], const f32[301,130])", "MatMul(f32[64,256], f32[256,99])",
-          "Gemm(f32[50,128], const f32[150,128], const f32[150]; transB=1)"}) {
-      const Target target = with_l2(name, 1 << 14);
+          "Gemm(f32[90,128], const f32[300,128], const f32[300]; transB=1)"}) {
+      const Target target = with_l2(name, 80 << 10);
       CompileOptions options;
       options.target = target;
       options.schedules = default_schedules();
       options.lowering.check = true;
       INFO(spec << " for " << name);
       CHECK(asks(spec, "k0 A distance=", target));
+      CHECK(asks(spec, "shares=k0", target) == (spec.find("const") != std::string::npos));
       for (const CompiledFunction& f : compile_model(spec, options).funcs)
         for (const Against against : {Against::lowered, Against::oracle})
           for (const OutputCheck& c : check_function(f, against, host_target())) {

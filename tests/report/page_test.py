@@ -92,8 +92,8 @@ def walk(b):
     t.check(now() == len(want), "so do the buttons")
     b.do("const s = document.querySelector('input[type=range]'); s.value = 9; s.dispatchEvent(new Event('input'))")
     t.check(now() == 9, "and the slider")
-    b.click(".trace li:nth-child(17) button")
-    t.check(now() == 16 and b.js("location.hash") == "#f0/16", "a click on a step shows it, and the address says so")
+    b.click(".trace li:nth-child(18) button")
+    t.check(now() == 17 and b.js("location.hash") == "#f0/17", "a click on a step shows it, and the address says so")
 
 
 def costs(b):
