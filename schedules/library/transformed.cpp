@@ -209,6 +209,20 @@ class Planner {
     s_(fmt::format("vectorize {}.k_{}", name, t.vector->loop));
     s_(fmt::format("vectorize {}.{}", out, loop_of(t.vector)));
     s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, words.reduced.front()));
+    if (t.column) stream_weights(b, t, loop_of(t.column) + "0");
+  }
+
+  // Panels of weights follow each other through all products: as one loop, each has a next one to ask for.
+  void stream_weights(const BlockInfo& b, const Tile& t, const std::string& panels) {
+    const auto last = std::find(products_.begin(), products_.end(), panels);
+    if (last == products_.end() || streamed(b, t, target_).empty()) return;
+    const std::string all = panels + "s";
+    const std::vector<std::string> around(products_.begin(), last + 1);
+    s_.because("panels follow each other through all products");
+    const bool fused = s_.try_step(fmt::format("{} = fuse {}_out ({})", all, b.name, join(around)));
+    if (fused) products_.erase(products_.begin(), last);
+    if (fused) products_.front() = all;
+    stream_panels(s_, b.name, b, t, fused ? all : panels, target_);
   }
 
   void plan_input() {

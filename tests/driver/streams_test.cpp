@@ -17,6 +17,7 @@ Target with_l2(const std::string& name, int64_t bytes) {
 bool asks(const std::string& spec, const std::string& step, const Target& target) {
   CompileOptions options;
   options.target = target;
+  options.blocked_io = true;  // convolutions as inside a network
   const CompiledModel m = partition_model(load(spec), options);
   const std::string trace = print(default_schedule(m.partition.funcs[0], target));
   INFO(trace);
@@ -41,13 +42,22 @@ TEST_CASE("the next panel of weights that don't stay in the cache is asked for i
   const Target target = with_l2("x86-64-v4", 1 << 20);
   CHECK(asks("MatMul(f32[128,768], const f32[768,3072])", "prefetch Y.j0 B distance=1 shares=k0", target));
   CHECK(asks("Gemm(f32[700,1000], const f32[1000,900], const f32[900])", "B distance=1 shares=k0", target));
-  const std::string conv = "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])";
+  const std::string conv = "Conv(f32[1,2048,7,7], const f32[512,2048,1,1])";
   CHECK(asks(conv, "W distance=1 shares=", target));
   CHECK_FALSE(asks("MatMul(f32[128,768], f32[768,3072])", "shares", target));        // no constant
   CHECK_FALSE(asks("MatMul(f32[128,256], const f32[256,256])", "shares", target));   // stays in the cache
   CHECK_FALSE(asks("MatMul(f32[900,9000], const f32[9000,32])", "shares", target));  // one panel
   CHECK_FALSE(
       asks("MatMul(f32[128,9000], const f32[9000,768])", "shares", target));  // too long for the cache
+}
+
+TEST_CASE("panels of transformed weights follow each other through all products, each asked for ahead") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  const std::string conv = "Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])";
+  CHECK(asks(conv, "ob0s = fuse M_out (i j ob0)", target));
+  CHECK(asks(conv, "prefetch M.ob0s U distance=1 shares=cb", target));
+  const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
+  CHECK_FALSE(asks(small, "prefetch", target));
 }
 
 TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
