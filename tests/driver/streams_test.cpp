@@ -60,6 +60,19 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   CHECK_FALSE(asks(small, "prefetch", target));
 }
 
+TEST_CASE("tiles are wider where rows stream, as far as two panels stay in the cache") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  const auto tile = [&](const std::string& spec, const Target& t) {
+    const auto rows = [&](int n) { return asks(spec, "-> " + std::to_string(n) + "\n", t); };
+    return rows(14) ? 14 : rows(9) ? 9 : rows(6) ? 6 : 0;
+  };
+  CHECK(tile("MatMul(f32[512,512], const f32[512,512])", target) == 6);
+  CHECK(tile("MatMul(f32[512,512], const f32[512,512])", with_l2("x86-64-v4", 4 << 20)) == 14);
+  CHECK(tile("MatMul(f32[1024,1024], const f32[1024,1024])", target) == 6);
+  CHECK(tile("MatMul(f32[128,3072], const f32[3072,768])", target) == 9);  // panels of 768 KiB otherwise
+  CHECK(tile("MatMul(f32[1024,1024], const f32[1024,1024])", with_l2("x86-64-v3", 1 << 20)) == 6);
+}
+
 TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
     for (const std::string spec :
