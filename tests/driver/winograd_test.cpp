@@ -73,9 +73,10 @@ int count_winograd(const CompiledModel& m) {
                                         [](const Node& n) { return n.op == "WinogradConv"; }));
 }
 
-bool chooses_winograd(const Layer& l, bool exact = false, int64_t* tile = nullptr) {
+bool chooses_winograd(const Layer& l, bool exact = false, int64_t* tile = nullptr, int threads = 1) {
   CompileOptions o = checking_options(parse_target("x86-64-v4"));
   o.exact_conv = exact;
+  o.threads = threads;
   const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
   for (const Node& n : m.graph.nodes)
     if (n.op == "WinogradConv" && tile) *tile = std::get<int64_t>(n.attrs.at("tile"));
@@ -159,6 +160,8 @@ TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may 
   CHECK_FALSE(with([](Layer& l) { l.channels = 60; }));  // not in whole blocks
   CHECK_FALSE(with([](Layer& l) { l.filters = 60; }));
   CHECK_FALSE(with([](Layer& l) { l.height = l.width = 2; }));  // a tile hangs over on all sides
+  const Layer many{.channels = 256, .filters = 256, .height = 7, .width = 7};  // weights come from behind L2
+  for (const int threads : {1, 2, 8}) CHECK(chooses_winograd(many, false, nullptr, threads));
 }
 
 TEST_CASE("Winograd's products are register tiles whose weights lie as they read them") {
