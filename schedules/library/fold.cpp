@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
@@ -30,6 +31,7 @@ constexpr int64_t kPanelBytes =
     8 << 10;  // of results, beside the rows that stream through the first-level cache
 constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kUnrolledRow = 16;
+constexpr int64_t kInterleaved = 4;  // rows up to that are told apart from whole vectors
 
 // Whether the iterators that move an index are its digits, so that no value of it comes twice: k0*100 + k1
 // with k1 below 100, of which the last is as long as a row.
@@ -167,6 +169,19 @@ struct Fold {
     parallel(rows, "");
   }
 
+  // Rows shorter than a vector that are read under masks aren't foreseen by the machine: measured with data
+  // in the last cache, means of 12 took 1.4 times as long as with what the next tile reads asked for, of 5
+  // and 9 1.5 times. Rows of whole vectors take up to 1.3 times as long with it.
+  void prefetch_parts(const Iter& d, const std::string& tiles) const {
+    if (d.extent >= lanes || d.extent <= kInterleaved || std::has_single_bit(static_cast<uint64_t>(d.extent)))
+      return;
+    for (const Access& a : b.accesses)
+      if (!a.write && a.elements * bytes_of(a.buffer->type.dtype) > target.l1_bytes) {
+        s.because("loads under masks aren't foreseen by the machine");
+        s.try_step(fmt::format("prefetch {}.{} {} distance=2", block, tiles, a.buffer->name));
+      }
+  }
+
   // False where the results don't lie dense along any iterator.
   bool short_rows(const Iter& d) const {
     const Iter* across = nullptr;
@@ -209,6 +224,7 @@ struct Fold {
       s(fmt::format("vectorize {}.{}", block, rows));
       s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, first));
     }
+    prefetch_parts(d, across->loop + "0");
     parallel(others, across->loop + "0");
     return true;
   }

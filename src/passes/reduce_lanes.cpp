@@ -79,7 +79,12 @@ Expr values_in_lanes(const LaneReduction& r, const Var& k, const Expr& start, in
     if (!is_const_int(guard, 1)) mask = mask_and(mask, widener.widen_to_vector(guard, mask));
   }
   Expr value = widener.widen_to_vector(simplify(substitute(r.value, at), facts), mask);
-  return mask ? make::select(mask, value, identity_of(r.op, value.type())) : value;
+  if (!mask) return value;
+  const Expr identity = identity_of(r.op, value.type());
+  const auto* load = value.as<Load>();  // gives 0 where its mask is false
+  if (load && load->mask && same(load->mask, mask) && same(identity, make::imm(0, value.type())))
+    return value;
+  return make::select(mask, value, identity);
 }
 
 namespace {

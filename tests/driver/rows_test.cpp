@@ -112,3 +112,15 @@ TEST_CASE("rows beyond the second-level cache pass twice, by pieces") {
       CHECK(steps.find("Exp") == std::string::npos);
     }
 }
+
+TEST_CASE("rows that are parts of a vector are asked for ahead, beyond the first-level cache") {
+  const Target target = parse_target("x86-64-v4");
+  const auto asks = [&](const char* spec) {
+    return checked(spec, target).find("prefetch Sum.i0 X distance=2") != std::string::npos;
+  };
+  CHECK(asks("ReduceMean(f32[4099,12], const i64[1]{1})"));
+  CHECK(asks("ReduceMean(f32[4099,5], const i64[1]{1})"));
+  CHECK_FALSE(asks("ReduceMean(f32[69,12], const i64[1]{1})"));
+  CHECK_FALSE(asks("ReduceMean(f32[4099,8], const i64[1]{1})"));
+  CHECK_FALSE(asks("ReduceMean(f32[4099,20], const i64[1]{1})"));
+}
