@@ -19,7 +19,6 @@ PrimFunc hoist_guards(const PrimFunc& f, const Target& target);
 PrimFunc vectorize(const PrimFunc& f, const Target& target);
 PrimFunc unroll(const PrimFunc& f, const Target& target);
 PrimFunc unswitch_loops(const PrimFunc& f, const Target& target);
-PrimFunc join_folds(const PrimFunc& f, const Target& target);
 PrimFunc promote_local(const PrimFunc& f, const Target& target);
 PrimFunc transpose_tiles(const PrimFunc& f, const Target& target);
 PrimFunc contract_fma(const PrimFunc& f, const Target& target);

@@ -48,8 +48,6 @@ const std::vector<Pass> kCpu = {
     {"unswitch_loops", "innermost loops hold no condition that their iterations agree on",
      passes::unswitch_loops},
     {"promote_local", "local buffers are registers", passes::promote_local},
-    {"join_folds", "vectors that are folded into neighbouring elements are folded together",
-     passes::join_folds},
     {"transpose_tiles", "tiles read or written along their columns are turned in registers",
      passes::transpose_tiles},
     {"contract_fma", "a*b + c is rounded once", passes::contract_fma},
