@@ -203,6 +203,18 @@ def own_operator():
     t.refuses("a template without", ["verify", op], op, "--dim N=")
 
 
-for part in (stages, reasons, round_trip, figures, steps, refused_step, page, dumps, own_operator):
+def exact_convolutions():
+    conv = ["Conv(f32[1,32,16,16], const f32[32,32,3,3]; pads=[1,1,1,1])", "--target", "x86-64-v3", "--blocked-io"]
+    for flags, name in (([], "winograd_conv2d"), (["--exact-conv"], "conv2d")):
+        what = " ".join(flags) or "without --exact-conv"
+        shown = t.succeeds(f"{what}: the functions", "inspect", *conv, *flags, "--stage", "fused")
+        t.check(re.findall(r"^  0  (\w+)", shown, re.M) == [name], f"{what}: {name}", shown)
+        agreed = t.succeeds(f"{what}: verify", "verify", *conv, *flags)
+        t.check(("beside the direct convolution" in agreed) == (not flags), f"{what}: what it is held against", agreed)
+    bench = ["bench", conv[0], "--exact-conv", "--seconds", "0.01", "--threads", "1", "--json"]
+    t.check('"gflops"' in t.succeeds("--exact-conv and bench", *bench), "--exact-conv and bench: a figure")
+
+
+for part in (stages, reasons, round_trip, figures, steps, refused_step, page, dumps, own_operator, exact_convolutions):
     part()
 t.finish()
