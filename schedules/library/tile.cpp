@@ -31,8 +31,13 @@ constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
                  kScatter = 16;  // of one vector, in the time of a vector load
 constexpr double kCopied = 17;   // a vector turned and stored once, for all rows that share it
 
+// A constant can be packed so that it is dense along v, if v alone is an index of it.
+bool is_packed(const Access& a, const Iter& v) {
+  return a.constant && a.stride(v).has_value();
+}
+
 bool is_dense(const BlockInfo& b, const Access& a, const Iter& v) {
-  return a.constant || a.stride(v) == 1 || copy_pays(b, a, v);
+  return is_packed(a, v) || a.stride(v) == 1 || copy_pays(b, a, v);
 }
 
 // The reduction's iterator along which all operands lie dense that would be gathered by the lanes of v; null
@@ -134,7 +139,7 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes) {
       continue;
     }
     const auto stride = a.stride(v);
-    if (!a.uses(v) || a.constant || stride == 1) continue;
+    if (!a.uses(v) || is_packed(a, v) || stride == 1) continue;
     if (copy_pays(b, a, v)) {
       double shared = 1;
       for (const Iter* i : b.spatial())

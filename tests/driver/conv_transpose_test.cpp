@@ -88,3 +88,11 @@ TEST_CASE("rows that share nothing keep an FMA's latency busy where a few vector
   CHECK(count(schedule, "unroll Y.y") == 1);
   CHECK(count(schedule, "vectorize Y.x") == 1);
 }
+
+TEST_CASE("a constant is packed for lanes only where they alone are an index of it") {
+  const std::string spec =
+      "ConvTranspose(f32[1,64,24,32], const f32[64,8,5,5]; strides=[4,4], output_padding=[3,3])";
+  const std::string schedule = schedule_of(spec, true);
+  INFO(schedule);
+  CHECK(count(schedule, "vectorize T3.x") == 1);  // its filters and residues are one iterator
+}
