@@ -46,7 +46,7 @@ double lost_to_streams(const BlockInfo& b, int64_t vectors, const Target& target
   constexpr double kOfOneVector = 0.1, kOfAPanel = 0.05, kFits = 0.375, kOfTornLines = 0.02;
   const int64_t step = vectors * lanes_of(b, target) * bytes_of(b.output->type.dtype);
   const double panel = static_cast<double>(b.reduction_size() * step) / static_cast<double>(target.l2_bytes);
-  return kOfOneVector / static_cast<double>(vectors) + kOfAPanel * std::max(0.0, panel - kFits) +
+  return kOfOneVector / static_cast<double>(vectors) + kOfAPanel * std::clamp(panel - kFits, 0.0, 1.0) +
          (step % kLine == 0 ? 0 : kOfTornLines);
 }
 

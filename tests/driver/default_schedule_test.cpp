@@ -205,6 +205,7 @@ TEST_CASE("a tile has no more rows than the cache has ways, where they meet in o
     const size_t at = steps.find("] -> ", steps.find("i_rows = "));
     return std::stoi(steps.substr(at + 5));
   };
+  target.l2_bytes = 64 << 20;  // rows that come from behind it would ask for wider tiles
   target.l1_bytes = 32 << 10;
   target.l1_ways = 8;
   for (const int k : {1024, 1025, 3072}) CHECK(rows(k) == 8);
