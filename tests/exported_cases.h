@@ -37,16 +37,18 @@ inline std::string difference(const Tensor& got, const Tensor& wanted, double rt
   return "";
 }
 
-// The JSON lines that a script below tests/ writes, made once per build folder; "" where Python lacks the
-// packages.
+// The JSON lines that a script below tests/ writes, made anew where the script has changed; "" where Python
+// lacks the packages.
 inline std::string exported(const std::string& script, const std::string& arguments = "") {
   const std::string out =
       NESTOR_BINARY_DIR "/" + std::filesystem::path(script).filename().string() + ".jsonl";
-  if (std::filesystem::exists(out)) return out;
+  const std::string source = NESTOR_SOURCE_DIR "/tests/" + script + ".py";
+  if (std::filesystem::exists(out) &&
+      std::filesystem::last_write_time(out) >= std::filesystem::last_write_time(source))
+    return out;
   const std::string python = NESTOR_SOURCE_DIR "/build/venv/bin/python";
   if (!std::filesystem::exists(python)) return "";
-  const std::string command =
-      python + " " NESTOR_SOURCE_DIR "/tests/" + script + ".py " + out + ".tmp " + arguments;
+  const std::string command = python + " " + source + " " + out + ".tmp " + arguments;
   if (std::system((command + " 2>/dev/null").c_str()) != 0) return "";
   std::filesystem::rename(out + ".tmp", out);
   return out;

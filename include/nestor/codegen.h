@@ -1,14 +1,12 @@
 // Machine code from lowered functions: LLVM for CPUs (JIT and objects), CUDA C++ for GPUs.
 //
 // The kernel ABI (CPU): `int32_t NAME(void* const* args, void* workspace, struct nestor_pool* pool)`
-//  - args: one pointer per parameter, in order; aligned to the element (64 bytes are faster); none overlaps
-//  another;
-//    const parameters packed by their layout.
-//  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries, then
-//  one slice per
-//    worker for temporaries inside parallel loops.
+//  - args: one pointer per parameter, in order; aligned to the element (64 bytes are faster); none
+//    overlaps another; const parameters packed by their layout.
+//  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries,
+//    then one slice per worker for temporaries inside parallel loops.
 //  - pool: for parallel loops, `nestor_parallel_for` and `_static` of runtime/kernel_rt.h; null runs
-//  serially.
+//    serially.
 //  - returns 0.
 #pragma once
 

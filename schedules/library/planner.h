@@ -129,8 +129,8 @@ std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root);
 // False where they don't.
 bool join_columns(Schedule& s, const Target& target);
 
-// Two reductions over the same pieces of rows, one after the other for each piece: softmax of long rows. False
-// where there aren't any.
+// Two reductions over the same pieces of rows, one after the other for each piece: softmax of long rows.
+// False where there aren't any.
 bool join_pieces(Schedule& s, const Target& target);
 
 // The last block is the root, producers go to its rows: softmax, norms.

@@ -4,9 +4,9 @@
 //
 //   arithmetic: two vector FMAs a cycle
 //   transforms: what the loops of src/ops/winograd.cpp come to, for each tile and vector of channels
-//   weights:    once through the caches in a call, a fifth hidden behind the arithmetic; from L3, which serves
-//               each thread its part, or from memory where all weights of the model together are more than L3
-//               holds
+//   weights:    once through the caches in a call, a fifth hidden behind the arithmetic; from L3, which
+//               serves each thread its part, or from memory where all weights of the model together are more
+//               than L3 holds
 //
 // Rounding is worse than the direct sum's, so that a tenth less time is the least that is asked for.
 #include <algorithm>

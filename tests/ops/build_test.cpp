@@ -65,9 +65,9 @@ TEST_CASE("ConvTranspose is a convolution for each class of residues") {
   CHECK(nests_of({1, 8, 5}, {8, 32, 2}, {2}, {0, 0}) == Strings{"T: n o px x | s c", "Y: n o px x"});
   CHECK(nests_of({1, 8, 5}, {8, 32, 4}, {2}, {1, 1}) ==
         Strings{"P: n c w", "T: n o x | s c", "Y: n o x", "P1: n c w", "T1: n o x | s c", "Y1: n o x"});
-  CHECK(nests_of({1, 8, 5}, {8, 32, 8}, {4}, {2, 2}) ==
-        Strings{"P: n c w", "T: n o px x | s c", "Y: n o px x", "P1: n c w", "T1: n o px x | s c",
-                "Y1: n o px x"});
+  CHECK(nests_of({1, 8, 5}, {8, 32, 8}, {4}, {2, 2}) == Strings{"P: n c w", "T: n o px x | s c",
+                                                                "Y: n o px x", "P1: n c w",
+                                                                "T1: n o px x | s c", "Y1: n o px x"});
   CHECK(nests_of({1, 8, 5}, {8, 32, 1}, {3}, {0, 0}) ==
         Strings{"T: n o x | s c", "Y: n o x", "T1: n o px x", "Y1: n o px x"});
   CHECK(nests_of({1, 8, 5, 5}, {8, 32, 2, 2}, {2, 2}, {0, 0, 0, 0}) ==
