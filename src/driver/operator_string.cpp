@@ -225,8 +225,9 @@ Model parse_operator(const std::string& text, uint64_t seed) {
     node.domain = node.op.substr(0, dot);
     node.op = node.op.substr(dot + 1);
   }
-  model.opsets[""] = 21;
-  model.opsets[node.domain] = in.take("@") ? in.integer() : node.domain.empty() ? 21 : 1;
+  constexpr int64_t kOpset = 23;
+  model.opsets[""] = kOpset;
+  model.opsets[node.domain] = in.take("@") ? in.integer() : node.domain.empty() ? kOpset : 1;
   in.expect("(");
   arguments(in, model, seed);
   if (in.take(";")) {

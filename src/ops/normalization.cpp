@@ -1,6 +1,6 @@
 // Normalization: by given statistics (BatchNormalization), by those of each row (LayerNormalization,
-// InstanceNormalization), by neighbouring channels (LRN). Statistics take two passes, the mean and then the
-// squared distances from it: the one-pass formula E[x*x] - E[x]^2 cancels.
+// RMSNormalization, InstanceNormalization), by neighbouring channels (LRN). Statistics take two passes, the
+// mean and then the squared distances from it: the one-pass formula E[x*x] - E[x]^2 cancels.
 #include "src/ops/registry.h"
 #include "src/ops/rows.h"
 
@@ -86,7 +86,7 @@ Statistics row_statistics(FuncBuilder& b, const RowView& rows, const BuildTensor
   return {mean, inverse};
 }
 
-// LayerNormalization takes `axis` and all axes behind it for one row.
+// Layer and RMS normalization take `axis` and all axes behind it for one row.
 Dims layer_axes(const OpContext& ctx) {
   const size_t rank = ctx.input(0).shape.size();
   Dims axes;
@@ -95,7 +95,7 @@ Dims layer_axes(const OpContext& ctx) {
   return axes;
 }
 
-std::vector<TensorType> infer_layer(const OpContext& ctx) {
+void require_layer_inputs(const OpContext& ctx) {
   require_type(ctx, 0, kFloats);
   epsilon_of(ctx);
   const Dims& shape = ctx.input(0).shape;
@@ -106,7 +106,11 @@ std::vector<TensorType> infer_layer(const OpContext& ctx) {
       ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) +
                ", it doesn't broadcast to " + to_string(ctx.input(0)));
   }
-  Dims statistics = shape;
+}
+
+std::vector<TensorType> infer_layer(const OpContext& ctx) {
+  require_layer_inputs(ctx);
+  Dims statistics = ctx.input(0).shape;
   for (int64_t a : layer_axes(ctx)) statistics[static_cast<size_t>(a)] = 1;
   return {ctx.input(0), {DType::f32, statistics}, {DType::f32, statistics}};
 }
@@ -132,6 +136,31 @@ void build_layer(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
   };
   emit(1, s.mean);
   emit(2, s.inverse);
+}
+
+std::vector<TensorType> infer_rms(const OpContext& ctx) {
+  require_layer_inputs(ctx);
+  layer_axes(ctx);
+  return {ctx.input(0)};
+}
+
+// y = x / sqrt(mean of x * x + epsilon) * scale
+void build_rms(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  const RowView rows(x.shape, layer_axes(ctx));
+  const TensorType type = {x.dtype(), rows.outer_shape()};
+  const BuildTensor squares = b.temp("Squares", type);
+  b.reduce(squares, rows.outer(), rows.inner(), ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
+    const Expr e = x.at(rows.merge(o, r));
+    return e * e;
+  });
+  const BuildTensor inverse = b.temp("InvRms", type);
+  b.compute(inverse, rows.outer(), [&](const Exprs& o) {
+    return reciprocal_root(divided_by_count(squares.at(o), rows.count()), epsilon_of(ctx));
+  });
+  b.compute(out[0], rows.all(), [&](const Exprs& i) {
+    return x.at(i) * inverse.at(rows.outer_of(i)) * read_broadcast(in[1], i);
+  });
 }
 
 std::vector<TensorType> infer_instance(const OpContext& ctx) {
@@ -206,6 +235,14 @@ void register_normalization(Rows& rows) {
                   .params = "X S B",
                   .infer = infer_layer,
                   .build = build_layer});
+  rows.push_back({.name = "RMSNormalization",
+                  .since = 23,
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .pattern = Pattern::reduction,
+                  .params = "X S",
+                  .infer = infer_rms,
+                  .build = build_rms});
   rows.push_back({.name = "InstanceNormalization",
                   .since = 1,
                   .min_inputs = 3,

@@ -81,7 +81,8 @@ TEST_CASE("short rows fold their lanes together") {
   for (const char* name : {"native", "x86-64-v3", "x86-64-v2"})
     for (const char* spec :
          {"Softmax(f32[69,12])", "ArgMax(f32[131,7]; axis=1)",
-          "LayerNormalization(f32[67,16], const f32[16])", "LogSoftmax(f32[2,70,5])",
+          "LayerNormalization(f32[67,16], const f32[16])", "RMSNormalization(f32[67,16], const f32[16])",
+          "RMSNormalization(f32[9,300], const f32[300])", "LogSoftmax(f32[2,70,5])",
           "ReduceMean(f32[65,12], const i64[1]{1})", "ReduceMax(f32[33,23], const i64[1]{1})",
           "ReduceProd(f64[37,11], const i64[1]{1})", "ReduceMin(i32[40,50], const i64[1]{1})",
           "ReduceMean(f32[34,3,20], const i64[2]{1,2})", "ReduceSum(f32[3,49,61], const i64[1]{2})"})

@@ -206,6 +206,7 @@ void windows_and_rows(std::vector<CatalogEntry>& all) {
   all.push_back({"BatchNormalization", channels("BatchNormalization", 4)});
   all.push_back({"InstanceNormalization", channels("InstanceNormalization", 2)});
   all.push_back({"LayerNormalization", OpCase("LayerNormalization").input({2, 3, 5}).constant(weights({5}))});
+  all.push_back({"RMSNormalization", OpCase("RMSNormalization", 23).input({2, 3, 5}).constant(weights({5}))});
   all.push_back({"LRN", OpCase("LRN").input({1, 5, 2, 2}).attr("size", int64_t{3})});
 }
 

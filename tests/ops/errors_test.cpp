@@ -47,6 +47,7 @@ std::vector<Refusal> windows_and_rows() {
       {OpCase("Gemm").input({2, 3}).input({3, 2}).attr("alpha", Ints{1}), {"`alpha` is a list of integers"}},
       {OpCase("Clip", 6).input({2}).attr("max", "6"), {"`max` is a string"}},
       {OpCase("LayerNormalization").input({2, 3}).input({4}), {"don't broadcast"}},
+      {OpCase("RMSNormalization", 23).input({2, 3}).input({4}), {"don't broadcast"}},
   };
 }
 

@@ -120,6 +120,8 @@ def rows():
         yield run("BatchNormalization", opset, [floats(2, 3, 4, 2), floats(3), floats(3), floats(3), abs(floats(3))],
                   epsilon=1e-3)
     yield run("LayerNormalization", 17, [floats(2, 3, 4), floats(3, 4), floats(3, 4)], 1, axis=1)
+    for axis in (-1, 1, 0):
+        yield run("RMSNormalization", 23, [floats(2, 3, 4), floats(4)], axis=axis, epsilon=1e-3)
     yield run("InstanceNormalization", 6, [floats(2, 3, 4, 2), floats(3), floats(3)])
     yield run("LRN", 1, [floats(1, 6, 2, 2)], size=5, alpha=0.5, beta=0.6, bias=2.0)
 
