@@ -2,7 +2,7 @@
 // rest.
 //
 // Requires
-//  1. the loop is serial, its extent a constant;
+//  1. the loop is serial, its extent a constant, and no iteration asks for data ahead;
 //  2. no two iterations touch one element, one of them writing it; but a reduction loop around nothing
 //     but its block may be vectorized once the block is decomposed: lanes keep partial results, and the
 //     order of operations changes (semantic);
@@ -18,6 +18,22 @@ std::string conflict_hint(const StepContext& ctx, const LoopRef& loop, const Con
 
 namespace {
 
+// Whether lowering leaves a guard that moves with the loop: tails that are masked stay in it.
+bool has_guard(const LoopRef& loop) {
+  const Facts facts = facts_at(loop.place);
+  for (const IterVar& i : loop.place.block().iters) {
+    if (!uses_var(i.binding, as_for(loop.stmt).var) || can_prove(lt(i.binding, i.extent), facts)) continue;
+    bool cut = false;  // into whole tiles and a rest
+    for (const Stmt& l : loop.place.loops()) {
+      const auto tail = as_for(l).annotations.find("tail");
+      cut |= tail != as_for(l).annotations.end() && uses_var(i.binding, as_for(l).var) &&
+             tail->second != Annotation(std::string("mask"));
+    }
+    if (!cut) return true;
+  }
+  return false;
+}
+
 PrimFunc run(StepContext& ctx) {
   const LoopRef loop = ctx.loop(0);
   const For& old = as_for(loop.stmt);
@@ -25,11 +41,17 @@ PrimFunc run(StepContext& ctx) {
   if (extent_of(loop.stmt) < 0)
     ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt},
                loop_name(loop.stmt) + "0 " + loop_name(loop.stmt) + "1 = split " + loop.text() + " [_, 16]");
+  for (const auto& [key, value] : old.annotations)
+    if (key.starts_with("prefetch ") || key.starts_with("share ") || key.starts_with("shares of "))
+      ctx.refuse(1, 0, loop.text() + " asks for data ahead, in each iteration (prefetch)", {loop.stmt});
   for (size_t i = 0; i < loop.depth; ++i)
     if (const auto* l = loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
       ctx.refuse(3, 0, "it is inside the vectorized loop " + l->var->name, {loop.place.path[i], loop.stmt});
   const auto* row = old.body.as<For>();
   const bool folds = row && row->kind == ForKind::vectorized && reduces_lanes(*row);
+  if (folds && has_guard(loop))
+    ctx.refuse(3, 0, "a guard of its iterations stands between it and the vectorized loop " + row->var->name,
+               {loop.stmt});
   for_each_stmt(old.body, [&](const Stmt& s) {
     const auto* l = s.as<For>();
     if (l == row && folds) return;

@@ -96,8 +96,8 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
 }
 
 const Iter* walked_by(const BlockInfo& b, const std::string& loop) {
-  for (const Iter& i : b.iters)
-    for (const char* of_tiles : {"", "0", "b", "t"})
+  for (const char* of_tiles : {"", "0", "b", "t"})  // a loop's own name first
+    for (const Iter& i : b.iters)
       if (loop == i.loop + of_tiles) return &i;
   return nullptr;
 }

@@ -7,7 +7,7 @@
 // that its lines can be numbered through, whatever the layout. Iterations of the inner loop are numbered
 // through as if all loops around it ran to their bounds; the last line is asked for by those left over.
 //
-// Ahead of the last iterations the last one is asked for again, and no address is beyond the buffer's end. A
+// Ahead of the last iterations the last one is asked for again, and no address is outside of the buffer. A
 // read whose bounds aren't known, or that leaves out most of the range, has no prefetch.
 #include <algorithm>
 
@@ -62,8 +62,12 @@ class Sharer : public ScopedRewriter {
 
   // The range that an iteration of the loop reads, if it is dense, `distance` ahead.
   void open(const For& loop, const std::string& name, int64_t distance) {
+    std::unordered_set<Buffer> inside;  // of this iteration alone
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      if (const auto* a = s.as<Alloc>()) inside.insert(a->decl.buffer);
+    });
     for (const auto& [buffer, accesses] : find_accesses(loop.body, facts())) {
-      if (buffer->name != name || decls_.at(buffer).scope != Scope::global) continue;
+      if (buffer->name != name || decls_.at(buffer).scope != Scope::global || inside.count(buffer)) continue;
       std::optional<Span> range;
       int64_t most = 0;
       for (const Access& a : accesses) {
@@ -97,6 +101,7 @@ class Sharer : public ScopedRewriter {
     int64_t iterations = 1;
     for (size_t d = stream->depth; d < path_.size(); ++d) {
       const int64_t extent = range_of(path_[d]->extent, facts()).hi;
+      if (extent < 1 || extent >= Interval::kMax / iterations) return;
       number = number * Expr(extent) + Expr(path_[d]->var);
       iterations *= extent;
     }
@@ -105,6 +110,7 @@ class Sharer : public ScopedRewriter {
     for (int64_t i = 0; i < each; ++i) {
       const Expr at = min((number * Expr(each) + Expr(i)) * Expr(line), stream->range.extent() - 1);
       Expr index = stream->range.first() + at;
+      if (!can_prove(le(0, index), facts())) index = max(index, 0);
       if (!can_prove(lt(index, stream->decl.shape[0]), facts()))
         index = min(index, stream->decl.shape[0] - 1);
       const Expr ahead = make::load(stream->decl.buffer, {simplify(index, facts())});
