@@ -161,8 +161,8 @@ static void step_aside(struct nestor_pool* p, struct worker* self) {
     if (&p->workers[i] != self)
       taken[count++] = atomic_load_explicit(&p->workers[i].at, memory_order_relaxed);
   for (int32_t i = 0; i < count; ++i) meets |= taken[i] == here;
-  if (meets || self->keeps_off)
-    self->keeps_off = nestor_avoid_cpus(p->allowed, taken, meets ? count : 0) == 0 && meets;
+  if ((meets || self->keeps_off) && nestor_avoid_cpus(p->allowed, taken, meets ? count : 0) == 0)
+    self->keeps_off = meets;
 }
 
 static void sleep_until_rung(struct nestor_pool* p, uint32_t seen) {

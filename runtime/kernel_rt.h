@@ -25,7 +25,8 @@ typedef void (*nestor_host_parallel_for)(void* host, int64_t n, nestor_task fn, 
  * the work. Between loops they sleep, but for up to 0.2 ms after one while loops come that often. */
 struct nestor_pool* nestor_pool_create(int32_t threads);
 struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_for run, void* host);
-/* Null is fine; no loop may be running. In a forked process the pool has no workers: the caller does all. */
+/* Null is fine; no loop may be running. In a process forked while none ran the pool has no workers: the
+ * caller does all. */
 void nestor_pool_destroy(struct nestor_pool* pool);
 int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
 

@@ -42,7 +42,8 @@ Tensor filters_first(const Tensor& w, int64_t group, bool flip) {
   return out;
 }
 
-// The paddings of the Conv; nothing where there is none, or it would have to leave out a part of its input.
+// The paddings of the Conv; nothing where there is none, where it would have to leave out a part of its
+// input, or where no window fits.
 std::optional<Dims> paddings(const OpContext& ctx) {
   const Dims &x = ctx.input(0).shape, &w = ctx.input(1).shape, &y = ctx.output(0).shape;
   const size_t rank = x.size() - 2;
@@ -60,7 +61,7 @@ std::optional<Dims> paddings(const OpContext& ctx) {
     if (fitted) pad = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
     out[d] = span - pad;
     out[d + rank] = y[d + 2] - x[d + 2] + span - out[d];
-    if (out[d] < 0 || out[d + rank] < 0) return std::nullopt;
+    if (y[d + 2] == 0 || out[d] < 0 || out[d + rank] < 0) return std::nullopt;
   }
   return out;
 }

@@ -2,7 +2,7 @@
 // stride * i + dilation * r - pad. Written as sums over what an output reads, it is a convolution for each
 // residue of (output + pad) modulo the stride, over the taps that reach such outputs: nothing is multiplied
 // by zeros that a stride leaves out. Neighbouring residues that have as many taps, begin at the same input
-// and run as long share one nest, with an iterator for them, so that a dimension has three classes at most
+// and run as long share one nest, with an iterator for them, so that a dimension has few classes (four, say)
 // where nothing is dilated, and one where the stride divides kernel and padding. Where a group has few
 // filters, one iterator stands for them and the residues: neither alone would fill lanes or rows of a tile.
 //
@@ -21,12 +21,24 @@ namespace {
 
 struct TransposedShape {
   int64_t n, channels, filters, group;
-  bool filters_first;  // weights: [filters, channels of a group, ...], else [channels, filters of a group,
-                       // ...]
+  // Weights: [filters, channels of a group, ...], else [channels, filters of a group, ...].
+  bool filters_first;
   Dims input, kernel, stride, dilation, pad, output;  // by spatial dimension
 };
 
-// Output and the padding at its begin.
+// Elements of a dimension before anything is cut off.
+int64_t whole_output(const OpContext& ctx, const TransposedShape& s, size_t d, int64_t more) {
+  int64_t steps = 0, taps = 0;
+  if (__builtin_mul_overflow(s.input[d] - 1, s.stride[d], &steps) ||
+      __builtin_mul_overflow(s.kernel[d] - 1, s.dilation[d], &taps) || steps > INT64_MAX / 4 ||
+      taps > INT64_MAX / 4)
+    ctx.fail("`strides` of " + std::to_string(s.stride[d]) + " and `dilations` of " +
+             std::to_string(s.dilation[d]) + " make too many elements of spatial dimension " +
+             std::to_string(d));
+  return steps + taps + 1 + more;
+}
+
+// Output and the padding at its begin. An empty image has no outputs.
 void fit_output(const OpContext& ctx, TransposedShape& s) {
   const size_t rank = s.input.size();
   const std::string auto_pad = read_auto_pad(ctx);
@@ -39,9 +51,18 @@ void fit_output(const OpContext& ctx, TransposedShape& s) {
     if (more[d] >= std::max(s.stride[d], s.dilation[d]))
       ctx.fail("`output_padding` is " + std::to_string(more[d]) + " in spatial dimension " +
                std::to_string(d) + ", it must be less than the stride or the dilation");
-    const int64_t whole = (s.input[d] - 1) * s.stride[d] + (s.kernel[d] - 1) * s.dilation[d] + 1 + more[d];
+    const int64_t whole = s.input[d] == 0 ? 0 : whole_output(ctx, s, d, more[d]);
+    if (told && wanted[d] > 0 && wanted[d] >= whole + s.stride[d])
+      ctx.fail("`output_shape` is " + std::to_string(wanted[d]) + " in spatial dimension " +
+               std::to_string(d) + ", strides and kernel reach no further than " +
+               std::to_string(whole + s.stride[d] - 1));
+    if (s.input[d] == 0 && !told) {
+      s.pad.push_back(0);
+      s.output.push_back(0);
+      continue;
+    }
     if (told || auto_pad.starts_with("SAME")) {
-      s.output.push_back(told ? wanted[d] : s.input[d] * s.stride[d]);
+      s.output.push_back(told ? wanted[d] : std::min(whole, s.input[d] * s.stride[d]));
       const int64_t total = std::max<int64_t>(whole - s.output[d], 0);
       s.pad.push_back(auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2);
       continue;
@@ -71,11 +92,14 @@ TransposedShape transposed_shape(const OpContext& ctx) {
   if (s.group < 1) ctx.fail("`group` is " + std::to_string(s.group) + ", at least 1 is needed");
   s.n = x[0];
   s.channels = x[1];
-  s.filters_first = !ctx.node().domain.empty();
+  s.filters_first = ctx.node().domain == "nestor";
   s.filters = s.filters_first ? w[0] : w[1] * s.group;
   if ((s.filters_first ? w[1] * s.group : w[0]) != s.channels || s.channels % s.group != 0)
-    ctx.fail("the weight is " + to_string(ctx.input(1)) + ", its first dimension must be the " +
+    ctx.fail("the weight is " + to_string(ctx.input(1)) + ", its " +
+             (s.filters_first ? "second dimension times the group" : "first dimension") + " must be the " +
              std::to_string(s.channels) + " input channels, in " + std::to_string(s.group) + " whole groups");
+  if (s.filters % s.group != 0)
+    ctx.fail(std::to_string(s.filters) + " filters aren't " + std::to_string(s.group) + " whole groups");
   s.stride = spatial_list(ctx, "strides", rank, 1, 1);
   s.dilation = spatial_list(ctx, "dilations", rank, 1, 1);
   fit_output(ctx, s);
@@ -98,7 +122,8 @@ std::vector<Class> classes_of(const TransposedShape& s, size_t d) {
   const int64_t stride = s.stride[d], dilation = s.dilation[d], pad = s.pad[d], kernel = s.kernel[d];
   const int64_t common = std::gcd(stride, dilation), step = stride / common, input_step = dilation / common;
   std::vector<Class> residues;
-  for (int64_t residue = 0; residue < stride; ++residue) {
+  for (int64_t o = 0; o < std::min(stride, s.output[d]); ++o) {  // the first output of each residue
+    const int64_t residue = (o + pad) % stride;
     const int64_t begin = ceil_div(std::max<int64_t>(pad - residue, 0), stride);
     Class c{stride * begin + residue - pad, 0, 1, 0, 0, input_step, 0, step};
     c.count = ceil_div(std::max<int64_t>(s.output[d] - c.first, 0), stride);

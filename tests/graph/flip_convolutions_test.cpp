@@ -43,6 +43,8 @@ TEST_CASE("A ConvTranspose without strides becomes a Conv, others stay") {
            {R"("auto_pad": "VALID", "dilations": [3], "output_padding": [2])", {1, 2, 7}, {2, 2, 2}},
            {R"("output_shape": [7])", {1, 2, 6}, {2, 2, 5}},
            {R"("pads": [3,0])", {1, 2, 7}, {2, 2, 3}, false},
-           {R"("strides": [2])", {1, 2, 7}, {2, 2, 3}, false}})
+           {R"("strides": [2])", {1, 2, 7}, {2, 2, 3}, false},
+           {R"("pads": [4,4])", {1, 2, 2}, {2, 2, 7}, false},
+           {R"("group": 2, "strides": [2])", {1, 4, 5}, {4, 3, 3}, false}})
     check(c);
 }

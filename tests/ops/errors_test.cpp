@@ -67,6 +67,7 @@ std::vector<Refusal> transposed_convolutions() {
       {transposed({4, 2, 3}).attr("strides", Ints{0}), {"`strides` contains 0"}},
       {transposed({4, 2, 3}).attr("output_padding", Ints{1}), {"less than the stride"}},
       {transposed({4, 2, 3}).attr("output_shape", Ints{1, 1}), {"`output_shape` has 2 entries"}},
+      {transposed({4, 2, 3}).attr("output_shape", Ints{8}), {"`output_shape` is 8", "no further than 7"}},
       {transposed({4, 2, 3}).attr("pads", Ints{4, 4}), {"paddings of 4 and 4 take more than the 7"}},
       {transposed({4, 2, 3}).attr("auto_pad", "SAME"), {"\"SAME\"", "SAME_UPPER"}},
       {transposed({4, 2, 3}).input({3}), {"the bias is f32[3], it must be f32[2]"}},

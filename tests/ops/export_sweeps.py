@@ -76,10 +76,12 @@ def transposed():
                       strides=[stride, 2], dilations=[dilation, 1], pads=[pads[0], 0, pads[1], 1],
                       output_padding=[more, 0])
     for auto_pad, size, stride in itertools.product(("SAME_UPPER", "SAME_LOWER", "VALID"), (4, 5), (1, 2, 3)):
-        yield run("ConvTranspose", 11, [floats(1, 2, size), floats(2, 2, 4)], auto_pad=auto_pad, strides=[stride])
+        for kernel, dilation in ((1, 1), (2, 1), (4, 1), (1, 3), (2, 3)):
+            yield run("ConvTranspose", 11, [floats(1, 2, size), floats(2, 2, kernel)], auto_pad=auto_pad,
+                      strides=[stride], dilations=[dilation])
         yield run("ConvTranspose", 11, [floats(1, 2, size), floats(2, 2, 4)], auto_pad=auto_pad, strides=[stride],
                   output_shape=[size * stride + 1])
-    for wanted in (7, 10, 11, 12, 15):
+    for wanted in (7, 10, 11, 12, 13, 14):
         yield run("ConvTranspose", 11, [floats(1, 2, 4, 4), floats(2, 1, 3, 3)], strides=[3, 3],
                   output_shape=[wanted, 10])
     for group, per_group, filters in ((2, 1, 2), (3, 2, 1), (4, 1, 1)):
