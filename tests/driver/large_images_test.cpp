@@ -26,14 +26,15 @@ TEST_CASE("what comes from behind the second-level cache in pieces is asked for 
   };
   CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,3,3]; strides=[2,2], pads=[1,1,1,1])"));
   CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,1,1])"));
+  CHECK(asks("Conv(f32[2,128,62,128], const f32[64,128,3,3]; strides=[3,3], dilations=[4,4])"));
   CHECK_FALSE(asks("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));
   CHECK_FALSE(asks("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"));
 }
 
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
-  for (const char* spec : {"Conv(f32[8,254,128,64], const f32[2,254,3,2]; strides=[2,2], dilations=[4,4])",
-                           "MatMul(f32[9000,64], const f32[64,256])",
-                           "Conv(f32[1,96,224,224], const f32[96,1,3,3]; group=96)"})
+  for (const char* spec :
+       {"Conv(f32[8,254,128,64], const f32[2,254,3,2]; strides=[2,2], dilations=[4,4])",
+        "MatMul(f32[9000,64], const f32[64,256])", "Conv(f32[1,96,224,224], const f32[96,1,3,3]; group=96)"})
     CHECK(schedule_of(spec, true).find("prefetch ") == std::string::npos);
 }
 
