@@ -45,6 +45,7 @@ TEST_CASE("the next panel of weights that don't stay in the cache is asked for i
   const std::string conv = "Conv(f32[1,2048,7,7], const f32[512,2048,1,1])";
   CHECK(asks(conv, "W distance=1 shares=", target));
   CHECK_FALSE(asks("MatMul(f32[128,768], f32[768,3072])", "shares", target));        // no constant
+  CHECK_FALSE(asks("MatMul(f32[2,1787], const f32[1787,289])", "shares", target));   // used twice
   CHECK_FALSE(asks("MatMul(f32[128,256], const f32[256,256])", "shares", target));   // stays in the cache
   CHECK_FALSE(asks("MatMul(f32[900,9000], const f32[9000,32])", "shares", target));  // one panel
   CHECK_FALSE(
