@@ -118,8 +118,8 @@ Peer deconvolution(const Problem& p) {
   auto dilations = p.ints("dilations", ones);
   const int64_t group = p.integer("group", 1);
   std::vector<int64_t> w = p.shape(1), after;
-  for (size_t d = 0; d < spatial;
-       ++d) {  // as much as the output lacks, which it may have more of (output_padding)
+  for (size_t d = 0; d < spatial; ++d) {
+    // As much as the output lacks; with output_padding it has more, and this is negative.
     const int64_t whole = (x[d + 2] - 1) * strides[d] + (w[d + 2] - 1) * dilations[d] + 1;
     after.push_back(whole - y[d + 2] - pads[d]);
     --dilations[d];

@@ -2,8 +2,7 @@
 // Where they don't stay in the second-level cache meanwhile, they come from behind it each time, from as many
 // places as the tile has rows. The machine foresees some such streams, but not rows that are a multiple of a
 // page apart, and none across the end of a page. So the lines of all rows are asked for a few lines ahead,
-// once for each line (2048^3 on Zen 5: 8 to 15 % less time; 512x512x4096: 10 %; rows that lie well: 0 to 3
-// %).
+// once for each line (Zen 5, 2048^3: 8 to 15 % less time; 512x512x4096: 10 %; rows that lie well: 0 to 3 %).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,9 +48,8 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
   const int64_t cycles = std::max<int64_t>(1, ahead.line * t.rows * vectors / kFmasPerCycle);
   ahead.distance = ceil_div(kFarCycles, cycles);
   ahead.why = fmt::format(
-      "{} steps use a line of each row, in {} cycles; rows come from behind the second-level cache, which "
-      "takes "
-      "{}: {} lines ahead",
+      "{} steps use a line of each row, in {} cycles; rows come from behind the second-level cache, "
+      "which takes {}: {} lines ahead",
       ahead.line, cycles, kFarCycles, ahead.distance);
   return ahead;
 }

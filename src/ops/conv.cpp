@@ -56,20 +56,21 @@ void convolve(FuncBuilder& f, const ConvShape& s, const BuildTensor& p, const Bu
   });
 }
 
-namespace {
+void require_bias(const OpContext& ctx, int64_t filters) {
+  if (!ctx.has_input(2)) return;
+  require_same_type(ctx, 0, 2);
+  if (ctx.input(2).shape != Dims{filters})
+    ctx.fail("the bias is " + to_string(ctx.input(2)) + ", it must be " +
+             to_string(ctx.input(0).dtype, Dims{filters}));
+}
 
-constexpr std::initializer_list<DType> kConvolved = {DType::f32, DType::f64, DType::bf16, DType::f16};
+namespace {
 
 std::vector<TensorType> infer_conv(const OpContext& ctx) {
   require_type(ctx, 0, kConvolved);
   require_same_type(ctx, 0, 1);
   const ConvShape s = conv_shape(ctx, 1);
-  if (ctx.has_input(2)) {
-    require_same_type(ctx, 0, 2);
-    if (ctx.input(2).shape != Dims{s.filters})
-      ctx.fail("the bias is " + to_string(ctx.input(2)) + ", it must be " +
-               to_string(ctx.input(0).dtype, Dims{s.filters}));
-  }
+  require_bias(ctx, s.filters);
   return {{ctx.input(0).dtype, s.output()}};
 }
 

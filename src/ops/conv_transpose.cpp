@@ -256,15 +256,10 @@ class ClassNest {
 };
 
 std::vector<TensorType> infer_conv_transpose(const OpContext& ctx) {
-  require_type(ctx, 0, {DType::f32, DType::f64, DType::bf16, DType::f16});
+  require_type(ctx, 0, kConvolved);
   require_same_type(ctx, 0, 1);
   const TransposedShape s = transposed_shape(ctx);
-  if (ctx.has_input(2)) {
-    require_same_type(ctx, 0, 2);
-    if (ctx.input(2).shape != Dims{s.filters})
-      ctx.fail("the bias is " + to_string(ctx.input(2)) + ", it must be " +
-               to_string(ctx.input(0).dtype, Dims{s.filters}));
-  }
+  require_bias(ctx, s.filters);
   Dims out = {s.n, s.filters};
   out.insert(out.end(), s.output.begin(), s.output.end());
   return {{ctx.input(0).dtype, out}};

@@ -32,6 +32,11 @@ MatMulShape matmul_shape(const OpContext& ctx, int a, int b);
 void multiply(FuncBuilder& f, const MatMulShape& s, const BuildTensor& a, const BuildTensor& b,
               const BuildTensor& out, const Factor& left, const Factor& right);
 
+// Types that are convolved.
+inline constexpr std::initializer_list<DType> kConvolved = {DType::f32, DType::f64, DType::bf16, DType::f16};
+// Input 2 is the bias of a convolution, where there is one: [filters], of the data's type.
+void require_bias(const OpContext& ctx, int64_t filters);
+
 struct ConvShape {
   Window window;
   int64_t n, channels, filters, group;

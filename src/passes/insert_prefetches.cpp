@@ -138,12 +138,7 @@ class Inserter : public ScopedRewriter {
 }  // namespace
 
 PrimFunc insert_prefetches(const PrimFunc& f, const Target&) {
-  bool any = false;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* l = s.as<For>())
-      for (const auto& [key, value] : l->annotations) any = any || key.starts_with(kKey);
-  });
-  if (!any) return f;
+  if (!has_loop_annotation(f, kKey)) return f;
   PrimFunc out = f;
   out.body = Inserter(f).stmt(f.body);
   return out;

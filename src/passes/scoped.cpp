@@ -55,4 +55,13 @@ bool has_load(const Expr& e) {
   return found;
 }
 
+bool has_loop_annotation(const PrimFunc& f, std::string_view prefix) {
+  bool any = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* l = s.as<For>())
+      for (const auto& [key, value] : l->annotations) any = any || key.starts_with(prefix);
+  });
+  return any;
+}
+
 }  // namespace nestor::passes

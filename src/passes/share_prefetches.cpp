@@ -126,12 +126,7 @@ class Sharer : public ScopedRewriter {
 }  // namespace
 
 PrimFunc share_prefetches(const PrimFunc& f, const Target&) {
-  bool any = false;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* l = s.as<For>())
-      for (const auto& [key, value] : l->annotations) any = any || key.starts_with(kShare);
-  });
-  if (!any) return f;
+  if (!has_loop_annotation(f, kShare)) return f;
   PrimFunc out = f;
   out.body = Sharer(f).stmt(f.body);
   return out;
