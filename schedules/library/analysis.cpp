@@ -88,6 +88,8 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     }
     info.accesses.push_back(std::move(out));
   }
+  const auto* store = b->body.as<Store>();
+  info.copies = store && store->value.as<Load>();
   for_each_expr(b->body, [&](const Expr& e) {
     info.has_select |= e.as<Select>() != nullptr;
     if (const auto* c = e.as<Call>()) info.has_math |= c->fn <= Intrinsic::pow && c->fn != Intrinsic::sqrt;

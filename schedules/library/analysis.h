@@ -40,6 +40,7 @@ struct BlockInfo {
   bool reduction = false;
   bool has_math = false;     // exp, log ...: dear to compute twice
   bool has_select = false;   // a padding
+  bool copies = false;       // elements as they are
   bool affine_loops = true;  // every loop is one iterator's
 
   const Iter* iter(const std::string& loop) const;

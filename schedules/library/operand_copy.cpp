@@ -43,12 +43,13 @@ double cost_of_place(const BlockInfo& b, const Access& a, const Target& target) 
 
 }  // namespace
 
-int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets) {
+int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets, int64_t lines) {
   if (pitch < kLine || sets < 1) return 1;
-  std::vector<int64_t> lines(static_cast<size_t>(sets));
+  std::vector<int64_t> found(static_cast<size_t>(sets));
   int64_t most = 0;
   for (int64_t r = 0; r < rows; ++r)
-    most = std::max(most, ++lines[static_cast<size_t>(r * pitch / kLine % sets)]);
+    for (int64_t l = 0; l < lines; ++l)
+      most = std::max(most, ++found[static_cast<size_t>((r * pitch / kLine + l) % sets)]);
   return most;
 }
 

@@ -28,8 +28,8 @@ struct Tile {
 constexpr int64_t kToHideLatency = 8;
 constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
 
-// Of rows `pitch` bytes apart, the most whose first lines fall into one of a cache's `sets`.
-int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets);
+// Of the first `lines` of rows `pitch` bytes apart, the most that fall into one of a cache's `sets`.
+int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets, int64_t lines = 1);
 
 // Whether a packed copy of an operand that is gathered along v pays: every element is used by many rows, over
 // a long reduction, and all indices are plain iterators, so that the copy is as large as the operand.

@@ -204,14 +204,26 @@ class Fuser {
     return found;
   }
 
-  // Operands that are transposed for this product alone: its schedule turns what it needs when it needs it.
+  // Operands that are turned or scaled for this product alone: its schedule makes what it needs when it needs
+  // it. Nothing that the scores go into lies before them, so the groups still have no cycle.
   void join_operands(int product) {
     for (ValueId v : g_.nodes[at(product)].inputs) {
       const int p = value_of(g_, v).producer;
-      if (p < 0 || g_.nodes[at(p)].op != "Transpose" || !g_.nodes[at(p)].domain.empty()) continue;
-      if (view_[at(p)] || escapes_[at(p)] || size_[at(find(p))] != 1) continue;
-      if (readers_[at(p)] == std::vector<int>{product}) merge(p, find(product));
+      if (p < 0 || escapes_[at(p)] || readers_[at(p)] != std::vector<int>{product} || !moves_only(p))
+        continue;
+      if (at(size_[at(find(p))]) + at(size_[at(find(product))]) <= kLargestGroup) merge(p, find(product));
     }
+  }
+
+  // Whether p's group is a few element-wise nodes and transpositions.
+  bool moves_only(int p) {
+    for (int m = 0; m <= p; ++m) {
+      if (find(m) != find(p)) continue;
+      const Node& n = g_.nodes[at(m)];
+      const bool transposes = n.domain.empty() && n.op == "Transpose";
+      if (view_[at(m)] || !(element_wise(m) || transposes)) return false;
+    }
+    return true;
   }
 
   bool is_matmul(int i) const {

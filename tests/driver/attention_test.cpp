@@ -121,6 +121,38 @@ TEST_CASE("attention turns its own operands, as heads lie between rows and colum
     }
 }
 
+TEST_CASE("operands that are scaled apart are made where they are read, values far apart in panels") {
+  const Folder folder;
+  for (const auto& [queries, keys, depth, width] :
+       {std::array{30, 50, 20, 16}, std::array{20, 200, 16, 128}, std::array{3, 40, 16, 48}})
+    for (const char* name : {"native", "x86-64-v3"}) {
+      const std::string text = fmt::format(R"({{"name": "a", "opset": 17, "inputs": [
+        {{"name": "q", "dtype": "f32", "shape": [2,{0},{2}]}}, {{"name": "k", "dtype": "f32", "shape": [2,{1},{2}]}},
+        {{"name": "v", "dtype": "f32", "shape": [2,{1},{3}]}}, {{"name": "b", "dtype": "f32", "shape": [{2}]}}],
+        "outputs": ["y"], "nodes": [
+        {{"op": "Add", "inputs": ["q", "b"], "outputs": ["qb"]}},
+        {{"op": "Mul", "inputs": ["qb", "root"], "outputs": ["qs"]}},
+        {{"op": "Transpose", "inputs": ["k"], "outputs": ["kt"], "attrs": {{"perm": [0,2,1]}}}},
+        {{"op": "Mul", "inputs": ["kt", "root"], "outputs": ["ks"]}},
+        {{"op": "MatMul", "inputs": ["qs", "ks"], "outputs": ["s"]}},
+        {{"op": "Softmax", "inputs": ["s"], "outputs": ["p"]}},
+        {{"op": "MatMul", "inputs": ["p", "v"], "outputs": ["y"]}}],
+        "weights": {{"root": {{"dtype": "f32", "shape": [], "data": [0.5]}}}}}})",
+                                           queries, keys, depth, width);
+      const Target target = parse_target(name);
+      const CompiledModel m = compiled(folder.write("d.json", text), target);
+      INFO(name << " " << queries);
+      REQUIRE(m.funcs.size() == 1);
+      const CompiledFunction& f = m.funcs[0];
+      const std::string steps = print(default_schedule(f.func, target));
+      INFO(steps);
+      CHECK((steps.find("compute_at mul Y.i") != std::string::npos) == (queries > 3));
+      CHECK((steps.find("T1_panels = cache_read T1") != std::string::npos) == (keys == 200));
+      check_results(f, target);
+      check_proof(f);
+    }
+}
+
 TEST_CASE("scores that something else reads, or that aren't rows of a product, stay by themselves") {
   const Folder folder;
   const auto functions = [&](const char* outputs, const char* softmax) {

@@ -1,0 +1,32 @@
+// The chain of blocks that attention is: two products with maps and reductions of rows between them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schedules/library/analysis.h"
+
+namespace nestor::library {
+
+constexpr int64_t kFewestRows = 4;  // for which an operand is worth a copy, or a tile of registers
+
+// What is between the two products, and what may be behind the second one.
+struct ProductChain {
+  std::string first, second, epilogue;
+  std::vector<std::string> between;  // in program order
+  std::vector<std::string> moved;    // maps of parameters that only a product reads: turned, scaled operands
+  Buffer scores;                     // of the second's operands the one made here
+};
+
+std::optional<ProductChain> find_product_chain(const PrimFunc& f);
+
+// The S iterator along which a product's lanes go: all that moves with it lies dense.
+const Iter* lanes_in(const BlockInfo& b);
+// The iterator that indexes dimension `dim` of what is accessed; null where that isn't a plain variable.
+const Iter* iter_at(const BlockInfo& b, const Access& a, size_t dim);
+// The dimension that i indexes.
+size_t dim_of(const BlockInfo& b, const Access& a, const Iter& i);
+const Access& access_to(const BlockInfo& b, const Buffer& buffer, bool write);
+
+}  // namespace nestor::library
