@@ -1,5 +1,6 @@
 // What code is generated for: instruction set, registers, caches. `native` asks the machine (LLVM for the
-// features, hwloc for caches and cores).
+// features, hwloc for caches and cores); every other target is the same on all machines, but for x86-64's
+// cores.
 #pragma once
 
 #include <cstdint>

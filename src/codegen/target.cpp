@@ -73,20 +73,29 @@ const Topology& topology() {
   return t;
 }
 
-Target x86(const std::string& name, int level) {
+// What a portable target stands for: instructions and the smaller caches of the processors that have them, so
+// that it makes the same code on every machine. Its cores are those of this one.
+struct Level {
+  int number;
+  int64_t l1, l2, l3, l2_ways;
+};
+constexpr std::array<Level, 3> kLevels = {{{2, 32 << 10, 256 << 10, 8 << 20, 8},
+                                           {3, 32 << 10, 512 << 10, 16 << 20, 8},
+                                           {4, 32 << 10, 1 << 20, 32 << 20, 16}}};
+
+Target x86(const std::string& name, const Level& l) {
+  const int level = l.number;
   Target t;
   t.name = t.cpu = name;
   t.triple = "x86_64-unknown-linux-gnu";
   t.features = std::string(kV2) + (level >= 3 ? kV3 : "") + (level >= 4 ? kV4 : "");
   t.vector_bits = level >= 4 ? 512 : level == 3 ? 256 : 128;
   t.vector_registers = level >= 4 ? 32 : 16;
-  // Caches and cores of a portable target are unknown; those of this machine are the best guess for its own
-  // kind.
-  t.l1_bytes = topology().l1;
-  t.l1_ways = topology().l1_ways;
-  t.l2_ways = topology().l2_ways;
-  t.l2_bytes = topology().l2;
-  t.l3_bytes = topology().l3;
+  t.l1_bytes = l.l1;
+  t.l1_ways = 8;
+  t.l2_bytes = l.l2;
+  t.l2_ways = l.l2_ways;
+  t.l3_bytes = l.l3;
   t.cores = topology().cores;
   return t;
 }
@@ -161,8 +170,8 @@ std::vector<std::string> known_targets() {
 
 Target parse_target(const std::string& name) {
   if (name == "native") return host_target();
-  for (const int level : {2, 3, 4})
-    if (name == "x86-64-v" + std::to_string(level)) return x86(name, level);
+  for (const Level& l : kLevels)
+    if (name == "x86-64-v" + std::to_string(l.number)) return x86(name, l);
   if (name == "aarch64") return aarch64(name);
   for (const Sm& sm : kSms)
     if (name == std::string("cuda:") + sm.name) return cuda(sm);

@@ -10,6 +10,8 @@ namespace {
 
 Target with_l2(const std::string& name, int64_t bytes) {
   Target t = parse_target(name);
+  t.l1_bytes = 48 << 10;
+  t.l1_ways = 12;
   t.l2_bytes = bytes;
   return t;
 }
