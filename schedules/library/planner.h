@@ -88,6 +88,14 @@ struct RowBlocks {
 RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector<std::string>& between,
                             const Target& target);
 
+// The spatial iterators, outermost first, for an output that is better written from front to back than by
+// columns of tiles; see output_order.cpp.
+struct OutputOrder {
+  std::vector<const Iter*> iters;  // empty: nothing speaks for it
+  std::string why;
+};
+OutputOrder output_order(const BlockInfo& b, const Tile& t, const Target& target);
+
 // Asks ahead for an input that the cache doesn't hold. `reduced` are the loops of the reduction of `block`,
 // `taps` those of them that are unrolled; `b` is the block as it was when t was chosen.
 void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,

@@ -296,7 +296,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const BlockInfo e = analyze(s.func(), writer);
 
   auto [outside, between] = outer_loops(b, t);
-  const RowBlocks row_blocks = choose_row_blocks(b, t, between, target);
+  const OutputOrder by_output = output_order(b, t, target);
+  const RowBlocks row_blocks =
+      by_output.iters.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
   // Cuts an iterator into tiles: gives the loop over tiles, if there are several, and the loop inside a tile.
   const auto cut = [&](const Iter* i, const std::string& size,
                        const char* tails) -> std::pair<std::string, std::string> {
@@ -334,11 +336,14 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (!l.empty()) outer.push_back(l);
   outer.insert(outer.end(), between.begin(), between.end());
   if (!row_tiles.empty()) outer.push_back(row_tiles);
+  if (!by_output.iters.empty()) outer.clear();
+  for (const Iter* i : by_output.iters)
+    outer.push_back(i == t.row ? row_tiles : i == t.vector ? vector_tiles : i->loop);
   for (const auto& more :
        {outer, words.reduced, std::vector<std::string>{rows, columns, tap, vectors, lane, words.group}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
-  s.because(why_order(b, t, row_tiles));
+  s.because(by_output.iters.empty() ? why_order(b, t, row_tiles) : by_output.why);
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
   pad_panels(s, b, outer, target);

@@ -94,6 +94,32 @@ TEST_CASE("rows go by blocks that stay in the cache while all tiles of columns p
   check("MatMul(f32[700,70], const f32[70,150])", "it", 128 << 10, false);  // rows that lie dense
 }
 
+TEST_CASE("an output that the cache doesn't hold is written in its order where what rows share stays there") {
+  const auto check = [](const std::string& spec, const std::string& outer, int64_t l2) {
+    INFO(spec << " with " << l2 << " bytes of cache");
+    CompileOptions options;
+    options.target = parse_target("x86-64-v3");
+    options.target.l2_bytes = l2;
+    options.exact_conv = true;
+    options.schedules = default_schedules();
+    const CompiledFunction f = std::move(compile_model(spec, options).funcs.at(0));
+    std::string loops;  // over tiles, as they stand in each other
+    for_each_stmt(f.scheduled.body, [&](const Stmt& s) {
+      const auto* loop = s.as<For>();
+      const std::string name = loop ? loop->var->name : "";
+      if (name == "y" || name == "x0" || name == "o0" || name == "i0" || name == "j0") loops += name + " ";
+    });
+    CHECK(loops == outer);
+    CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+    for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) CHECK(c.comparison.ok());
+  };
+  const std::string conv = "Conv(f32[2,1,19,37], const f32[45,1,3,3], const f32[45]; pads=[1,1,1,1])";
+  check(conv, "o0 y x0 ", 64 << 10);
+  check(conv, "y x0 o0 ", 1 << 20);  // the cache holds the output
+  check("MatMul(f32[131,7], const f32[7,301])", "i0 j0 ", 64 << 10);
+  check("MatMul(f32[131,150], const f32[150,301])", "j0 i0 ", 64 << 10);  // but not all columns
+}
+
 TEST_CASE("no operand is copied only to fill the last vector of another") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
