@@ -58,7 +58,7 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   const Target target = with_l2("x86-64-v4", 1 << 20);
   const std::string conv = "Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])";
   CHECK(asks(conv, "ob0s = fuse M_out (i j ob0)", target));
-  CHECK(asks(conv, "prefetch M.ob0s U distance=1 shares=cb", target));
+  CHECK(asks(conv, "prefetch M.ob0s U distance=1 shares=cl", target));
   const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(asks(small, "prefetch", target));
 }
