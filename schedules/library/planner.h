@@ -102,6 +102,10 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target);
 
+// Asks for what later steps of a matrix product read of a wide operand; see prefetch_steps.cpp.
+void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                    const Target& target);
+
 // Rows of operands that are asked for ahead while the tile runs along them; see prefetch_rows.cpp.
 struct RowsAhead {
   std::string loop;                // of the reduction, empty: none; to be cut by `line`

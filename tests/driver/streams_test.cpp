@@ -40,6 +40,17 @@ TEST_CASE("rows that leave the cache before the next tile of columns are asked f
   CHECK(asks("MatMul(f32[128,768], const f32[768,768])", "k0 A distance=", with_l2("x86-64-v4", 1 << 18)));
 }
 
+TEST_CASE("steps of a wide operand that few rows use are asked for ahead") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  // 9 x 3 accumulators: 300 cycles are 24 steps of 13.
+  CHECK(asks("MatMul(const f32[25,271], f32[271,3072])", "prefetch Y.k B distance=24", target));
+  CHECK(asks("Conv(f32[1,320,85,85], const f32[8,320,1,1])", "prefetch Y.c X distance=", target));
+  CHECK_FALSE(asks("MatMul(const f32[25,271], f32[271,500])", "prefetch", target));  // stays in the cache
+  CHECK_FALSE(
+      asks("MatMul(const f32[400,271], f32[271,3072])", "prefetch Y.k B", target));  // asked too often
+  CHECK_FALSE(asks("MatMul(const f32[25,16], f32[16,30720])", "prefetch", target));  // few steps
+}
+
 TEST_CASE("the next panel of weights that don't stay in the cache is asked for in shares") {
   const Target target = with_l2("x86-64-v4", 1 << 20);
   CHECK(asks("MatMul(f32[128,768], const f32[768,3072])", "prefetch Y.j0 B distance=1 shares=k0", target));
