@@ -5,13 +5,13 @@
 //      i = y + d r' - (d (k - 1) - pad)
 //    and all that is known about convolutions (Winograd's algorithm) is of use.
 //  - Else it is nestor.ConvTranspose, whose filters can lie in blocks.
-#include <algorithm>
 #include <cstring>
 #include <optional>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 #include "src/graph/passes.h"
+#include "src/ops/transposed.h"
 
 namespace nestor {
 
@@ -44,24 +44,15 @@ Tensor filters_first(const Tensor& w, int64_t group, bool flip) {
 
 // The paddings of the Conv; nothing where there is none, where it would have to leave out a part of its
 // input, or where no window fits.
-std::optional<Dims> paddings(const OpContext& ctx) {
-  const Dims &x = ctx.input(0).shape, &w = ctx.input(1).shape, &y = ctx.output(0).shape;
-  const size_t rank = x.size() - 2;
-  const Dims ones(rank, 1), dilations = ctx.get_ints("dilations", ones);
-  if (ctx.get_ints("strides", ones) != ones) return std::nullopt;
-  const Dims none(2 * rank, 0), given = ctx.get_ints("pads", none);
-  const std::string auto_pad = ctx.get_string("auto_pad", "NOTSET");
-  const bool fitted = auto_pad.starts_with("SAME") || ctx.has_attr("output_shape");
+std::optional<Dims> paddings(const ops::TransposedShape& s) {
+  const size_t rank = s.input.size();
+  if (s.stride != Dims(rank, 1)) return std::nullopt;
   Dims out(2 * rank);
   for (size_t d = 0; d < rank; ++d) {
-    const int64_t span = dilations[d] * (w[d + 2] - 1);
-    const int64_t more = ctx.get_ints("output_padding", none)[d];
-    const int64_t total = std::max<int64_t>(x[d + 2] + span + more - y[d + 2], 0);
-    int64_t pad = auto_pad == "VALID" ? 0 : given[d];
-    if (fitted) pad = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
-    out[d] = span - pad;
-    out[d + rank] = y[d + 2] - x[d + 2] + span - out[d];
-    if (y[d + 2] == 0 || out[d] < 0 || out[d + rank] < 0) return std::nullopt;
+    const int64_t span = s.dilation[d] * (s.kernel[d] - 1);
+    out[d] = span - s.pad[d];
+    out[d + rank] = s.output[d] - s.input[d] + span - out[d];
+    if (s.output[d] == 0 || out[d] < 0 || out[d + rank] < 0) return std::nullopt;
   }
   return out;
 }
@@ -72,20 +63,18 @@ void flip_convolutions(Graph& g, const EvaluateFn&) {
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node& n = g.nodes[i];
     if (n.op != "ConvTranspose" || !n.domain.empty() || !is_constant(g, n.inputs[1])) continue;
-    const OpContext ctx(g, n);
-    const auto pads = paddings(ctx);
-    const int64_t group = ctx.get_int("group", 1);
+    const ops::TransposedShape shape = ops::transposed_shape(OpContext(g, n));
+    const auto pads = paddings(shape);
     const ValueId w = n.inputs[1];
     n.inputs[1] = add_constant(g, value_of(g, w).name + ".filters_first",
-                               filters_first(constant_of(g, w), group, pads.has_value()));
+                               filters_first(constant_of(g, w), shape.group, pads.has_value()));
     if (!pads) {
       n.domain = "nestor";
       n.opset = 1;
       continue;
     }
-    const auto dilations = ctx.get_ints("dilations", Dims(pads->size() / 2, 1));
     n.op = "Conv";
-    n.attrs = {{"group", group}, {"dilations", dilations}, {"pads", *pads}};
+    n.attrs = {{"group", shape.group}, {"dilations", shape.dilation}, {"pads", *pads}};
   }
 }
 
