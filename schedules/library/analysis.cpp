@@ -13,13 +13,27 @@ bool Access::uses(const Iter& i) const {
   return false;
 }
 
+namespace {
+
+// By how much e moves with v, whatever else is in it; nothing where that isn't always the same.
+std::optional<int64_t> slope(const Expr& e, const Var& v) {
+  if (!uses_var(e, v)) return 0;
+  if (const auto affine = as_affine(e)) return coefficient(*affine, v);
+  const auto* b = e.as<Binary>();
+  if (!b || (b->op != BinaryOp::add && b->op != BinaryOp::sub)) return std::nullopt;
+  const auto left = slope(b->a, v), right = slope(b->b, v);
+  if (!left || !right) return std::nullopt;
+  return b->op == BinaryOp::add ? *left + *right : *left - *right;
+}
+
+}  // namespace
+
 std::optional<int64_t> Access::stride(const Iter& i) const {
   int64_t total = 0;
   for (size_t d = 0; d < indices.size(); ++d) {
-    if (!uses_var(indices[d], i.var)) continue;
-    const auto affine = as_affine(indices[d]);
-    if (!affine) return std::nullopt;
-    total += coefficient(*affine, i.var) * strides[d];
+    const auto by = slope(indices[d], i.var);
+    if (!by) return std::nullopt;
+    total += *by * strides[d];
   }
   return total;
 }

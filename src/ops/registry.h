@@ -13,6 +13,7 @@ using Rows = std::vector<OpDef>;
 void register_matmul(Rows& rows);
 void register_conv(Rows& rows);
 void register_conv_transpose(Rows& rows);
+void register_col2im(Rows& rows);
 void register_quantized(Rows& rows);
 void register_winograd(Rows& rows);
 void register_unary(Rows& rows);

@@ -83,7 +83,7 @@ TEST_CASE("a transposed convolution whose stride divides its kernel is one nest"
 TEST_CASE("rows that share nothing keep an FMA's latency busy where a few vectors don't") {
   // A result a channel: 42 columns are three vectors, too few accumulators.
   const std::string schedule =
-      schedule_of("Conv(f32[1,128,20,41], const f32[8,16,2,2]; group=8, pads=[0,0,0,1])", true);
+      schedule_of("Conv(f32[1,128,20,41], f32[8,16,2,2]; group=8, pads=[0,0,0,1])", true);
   INFO(schedule);
   CHECK(count(schedule, "unroll Y.y") == 1);
   CHECK(count(schedule, "vectorize Y.x") == 1);
@@ -91,8 +91,45 @@ TEST_CASE("rows that share nothing keep an FMA's latency busy where a few vector
 
 TEST_CASE("a constant is packed for lanes only where they alone are an index of it") {
   const std::string spec =
-      "ConvTranspose(f32[1,64,24,32], const f32[64,8,5,5]; strides=[4,4], output_padding=[3,3])";
+      "ConvTranspose(f32[1,4,24,32], const f32[4,8,5,5]; strides=[4,4], output_padding=[3,3])";
   const std::string schedule = schedule_of(spec, true);
   INFO(schedule);
   CHECK(count(schedule, "vectorize T3.x") == 1);  // its filters and residues are one iterator
+}
+
+TEST_CASE("convolutions with few filters are products of matrices and a Col2Im, whose schedules are proved") {
+  Target shares_all = host_target();
+  shares_all.parallel_us = 0;
+  for (const Target& target : {shares_all, parse_target("x86-64-v3")})
+    for (const char* spec :
+         {"ConvTranspose(f32[2,128,7,21], const f32[128,3,5,5], const f32[3]; strides=[3,2], "
+          "dilations=[2,1], "
+          "pads=[1,2,0,1], output_padding=[1,1])",
+          "ConvTranspose(f32[1,192,9,20], const f32[192,2,4,4]; group=2, strides=[2,2], pads=[1,1,1,1])",
+          "ConvTranspose(f32[1,96,4,3,18], const f32[96,1,3,3,3]; strides=[2,2,2], output_padding=[1,1,0])",
+          "ConvTranspose(f32[1,96,40], const f32[96,1,5]; strides=[5], dilations=[3])",
+          "Conv(f32[1,96,10,10], const f32[1,96,3,3], const f32[1]; pads=[1,1,1,1])"}) {
+      const CompiledModel model = compile_model(spec, options_for(target, true));
+      INFO(spec << " for " << target.name);
+      CHECK(model.funcs.size() == 2);
+      for (const CompiledFunction& f : model.funcs) {
+        INFO(f.func.name);
+        CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+        for (const OutputCheck& c : check_function(f, Against::oracle, target)) {
+          INFO(describe(c.comparison, c.name, c.want));
+          CHECK(c.comparison.ok());
+        }
+      }
+    }
+}
+
+TEST_CASE("columns are added up by lanes along the image, and written interleaved") {
+  const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
+  const CompiledModel m = partition_model(
+      load("ConvTranspose(f32[1,192,9,40], const f32[192,2,4,4]; strides=[2,2], pads=[1,1,1,1])"), options);
+  REQUIRE(m.partition.funcs.size() == 2);
+  const std::string schedule = print(default_schedule(m.partition.funcs[1], options.target));
+  INFO(schedule);
+  CHECK(count(schedule, "unroll Y.p") == 1);
+  CHECK(count(schedule, "vectorize Y.x") == 1);
 }

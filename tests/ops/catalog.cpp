@@ -69,6 +69,18 @@ void anchors(std::vector<CatalogEntry>& all) {
                                               .attr("group", int64_t{2})
                                               .attr("strides", Ints{2, 2})
                                               .attr("auto_pad", "SAME_LOWER")});
+  const auto columns = [](OpCase c, std::vector<int64_t> x, const Ints& image, const Ints& block) {
+    return c.input(std::move(x)).ints(image).ints(block);
+  };
+  all.push_back({"Col2Im", columns(OpCase("Col2Im"), {2, 12, 20}, {7, 9}, {2, 3})
+                               .attr("strides", Ints{2, 2})
+                               .attr("pads", Ints{0, 1, 1, 1})});
+  all.push_back({"Col2Im of many taps", columns(OpCase("Col2Im"), {1, 81, 2}, {9, 10}, {9, 9})});
+  all.push_back({"nestor.Col2Im", columns(OpCase("Col2Im", 1, "nestor"), {1, 72, 8}, {5, 4, 11}, {2, 3, 4})
+                                      .constant(weights({3}))
+                                      .attr("strides", Ints{2, 3, 4})
+                                      .attr("dilations", Ints{3, 1, 2})
+                                      .attr("pads", Ints{1, 1, 1, 1, 1, 1})});
   for (const int64_t tile : {2, 4}) {
     all.push_back(
         {"WinogradWeights", OpCase("WinogradWeights", 1, "nestor").input({3, 2, 3, 3}).attr("tile", tile)});

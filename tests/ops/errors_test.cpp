@@ -55,6 +55,21 @@ OpCase transposed(Ints w) {
   return OpCase("ConvTranspose").input({1, 4, 5}).input(std::move(w));
 }
 
+std::vector<Refusal> columns() {
+  const auto columns = [](Ints x, const Ints& image, const Ints& block) {
+    return OpCase("Col2Im").input(std::move(x)).ints(image).ints(block);
+  };
+  return {
+      {columns({4, 9}, {4, 4}, {2, 2}), {"it must have 3 dimensions"}},
+      {columns({1, 16, 1}, {4, 4, 4, 4}, {2, 2, 2, 2}), {"one to three are supported"}},
+      {columns({1, 4, 9}, {4, 4}, {2}), {"the kernel has 1 spatial dimensions, the input has 2"}},
+      {columns({1, 4, 9}, {4, 1}, {2, 2}), {"blocks of 2 elements don't fit into the 1 of the padded image"}},
+      {columns({1, 4, 8}, {4, 4}, {2, 2}), {"the image is of 9 blocks"}},
+      {columns({1, 6, 9}, {4, 4}, {2, 2}), {"blocks have 4 elements"}},
+      {columns({1, 4, 9}, {4, 4}, {2, 2}).attr("pads", Ints{0, 0}), {"`pads` has 2 entries"}},
+  };
+}
+
 std::vector<Refusal> transposed_convolutions() {
   return {
       {OpCase("ConvTranspose").input({4, 5}).input({4, 5}), {"one to three spatial dimensions"}},
@@ -118,6 +133,7 @@ std::vector<Refusal> shapes() {
 TEST_CASE("Every malformed node has its message") {
   std::vector<Refusal> all = windows_and_rows();
   for (Refusal& r : transposed_convolutions()) all.push_back(std::move(r));
+  for (Refusal& r : columns()) all.push_back(std::move(r));
   for (Refusal& r : shapes()) all.push_back(std::move(r));
   for (const Refusal& r : all) {
     std::string message;

@@ -1,0 +1,228 @@
+// A convolution with few filters has little to share: neither filters nor the outputs of one residue of a
+// stride fill the rows of a register tile, and each residue reads the whole input again. But its taps are
+// alike: all products of an input element with the weights of all taps and filters are one product of
+// matrices,
+//
+//   T[o r s, y x] = sum over c  W[o, c, r, s] X[c, y x]
+//
+// which reads the input once, and Col2Im adds up what falls on the same output. This holds for a
+// ConvTranspose of any stride, and for a Conv without strides, whose taps lie the other way around. T has to
+// be written and read; how much that is, against what lanes are empty otherwise, is what the choice weighs.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "nestor/ops.h"
+#include "src/graph/edit.h"
+#include "src/graph/passes.h"
+#include "src/ops/products.h"
+#include "src/ops/transposed.h"
+
+namespace nestor {
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+using ops::TransposedShape;
+
+// How many cycles of one core an element of T takes, or what stands for it in the nests of residues or
+// windows. Fitted to 450 works of random shapes on Granite Rapids, f32 in vectors of 16: what it decides is
+// between 0.85 and 20 times as fast.
+class Costs {
+ public:
+  Costs(const TransposedShape& s, DType type) : s_(s) {
+    const auto bytes = static_cast<double>(bytes_of(type));
+    const double pixels = static_cast<double>(product(s.input)),
+                 taps = static_cast<double>(product(s.kernel));
+    constexpr double kNear = 1.5 * (1 << 20), kPage = 4096;
+    far_ = pixels * bytes * static_cast<double>(s.channels) > kNear;
+    clash_ = std::fmod(pixels * bytes, kPage) == 0;  // channels meet in few sets of the caches
+    megabytes_ = static_cast<double>(s.n * s.filters) * taps * pixels * bytes / (1 << 20);
+    steps_ = static_cast<double>(s.channels / s.group) / kProducts;
+  }
+
+  double columns() const {
+    constexpr double kLeast = 1, kOfAMegabyte = 0.3, kFromMemory = 10;
+    return steps_ / (far_ || clash_ ? kReachedFromAfar : kReached) +
+           std::min(kLeast + kOfAMegabyte * megabytes_, kFromMemory);
+  }
+  double direct() const {
+    constexpr double kWritten = 0.5;
+    return steps_ * inside() / reached() + kWritten;
+  }
+
+ private:
+  static constexpr int64_t kLanes = 16;
+  static constexpr double kProducts = 32;  // two vectors of FMAs a cycle
+  static constexpr double kReached = 0.75, kReachedFromAfar = 0.5;
+
+  // The share of all products that reach an output: the others aren't computed.
+  double inside() const {
+    double share = 1;
+    for (size_t d = 0; d < s_.input.size(); ++d) {
+      int64_t pairs = 0;
+      for (int64_t r = 0; r < s_.kernel[d]; ++r) {  // pad <= stride * i + dilation * r < pad + output
+        const int64_t from = s_.pad[d] - s_.dilation[d] * r, to = from + s_.output[d];
+        const auto first = [&](int64_t bound) { return ceil_div(std::max<int64_t>(bound, 0), s_.stride[d]); };
+        pairs += std::max<int64_t>(0, std::min(s_.input[d], first(to)) - first(from));
+      }
+      share *= static_cast<double>(pairs) / static_cast<double>(s_.input[d] * s_.kernel[d]);
+    }
+    return share;
+  }
+
+  // Of the peak, by a register tile: of filters in blocks of lanes; of windows along a row, a vector of the
+  // row and the next few by all filters; of residues, a few filters by what a row of the image is cut into.
+  double reached() const {
+    constexpr int64_t kBlock = 12;  // so many filters are worth a block
+    constexpr double kOfAFilter = 0.05, kOfResidues = 0.4, kInFlight = 16, kWindows = 0.8, kClash = 0.35,
+                     kAfar = 0.55;
+    const int64_t filters = s_.filters / s_.group, whole = ceil_div(filters, kLanes) * kLanes;
+    const auto n = static_cast<double>(filters);
+    if (filters >= kBlock && (s_.group == 1 || filters == whole))
+      return kReached * n / static_cast<double>(whole);
+    if (s_.stride != Dims(s_.stride.size(), 1)) return std::min(kOfResidues, kOfAFilter * n);
+    const int64_t row = s_.output.back(), vectors = ceil_div(row, kLanes);
+    const double filled = static_cast<double>(row) / static_cast<double>(vectors * kLanes);
+    const double in_flight = n * static_cast<double>(std::min<int64_t>(vectors, 8));
+    return kWindows * filled * std::min(1.0, in_flight / kInFlight) * (clash_ ? kClash : far_ ? kAfar : 1);
+  }
+
+  const TransposedShape& s_;
+  double megabytes_, steps_;
+  bool far_, clash_;
+};
+
+bool is_worth(const TransposedShape& s, DType type) {
+  constexpr int64_t kMostTerms = 64;     // of an output: a longer sum is too much code
+  constexpr int64_t kLeastChannels = 8;  // for an element of T to be more than a product or two
+  constexpr double kLeastGain = 0.9;
+  int64_t terms = 1;
+  for (size_t d = 0; d < s.input.size(); ++d) {
+    if (s.output[d] < 1 || s.input[d] < 1 || s.kernel[d] > kMostTerms * s.stride[d]) return false;
+    terms *= ceil_div(s.kernel[d], s.stride[d] / std::gcd(s.stride[d], s.dilation[d]));
+  }
+  if (terms > kMostTerms || product(s.kernel) == 1 || s.channels / s.group < kLeastChannels) return false;
+  const Costs costs(s, type);
+  return costs.columns() < kLeastGain * costs.direct();
+}
+
+// A Conv as the ConvTranspose whose taps lie the other way around; nothing where it isn't one.
+std::optional<TransposedShape> turned(const ops::ConvShape& c) {
+  const ops::Window& w = c.window;
+  TransposedShape s{c.n,      c.channels, c.filters,  c.group, true,    w.input,
+                    w.kernel, w.stride,   w.dilation, {},      w.output};
+  for (size_t d = 0; d < w.rank(); ++d) {
+    s.pad.push_back(w.extent(d) - 1 - w.pad_begin[d]);
+    if (w.stride[d] != 1 || s.pad[d] < 0) return std::nullopt;
+  }
+  return s;
+}
+
+// Paddings with which an image of the output's size has as many blocks as the input has elements; empty where
+// there are none.
+Dims paddings(const TransposedShape& s) {
+  Dims out = s.pad;
+  for (size_t d = 0; d < s.input.size(); ++d) {
+    const int64_t whole = s.stride[d] * (s.input[d] - 1) + s.dilation[d] * (s.kernel[d] - 1) + 1;
+    const int64_t end = whole - s.pad[d] - s.output[d];
+    if (end <= -s.stride[d]) return {};
+    out.push_back(std::max<int64_t>(end, 0));
+  }
+  return out;
+}
+
+// Weights of either order as [group, filters * taps, channels], the taps of a Conv turned around.
+Tensor taps_first(const Tensor& w, const TransposedShape& s) {
+  const int64_t channels = s.channels / s.group, filters = s.filters / s.group, taps = product(s.kernel);
+  Tensor out(w.dtype(), {s.group, filters * taps, channels});
+  const int64_t bytes = bytes_of(w.dtype());
+  const auto* source = static_cast<const char*>(w.data());
+  auto* target = static_cast<char*>(out.data());
+  for (int64_t g = 0; g < s.group; ++g)
+    for (int64_t o = 0; o < filters; ++o)
+      for (int64_t t = 0; t < taps; ++t)
+        for (int64_t c = 0; c < channels; ++c) {
+          const int64_t at = s.filters_first ? ((g * filters + o) * channels + c) * taps + taps - 1 - t
+                                             : ((g * channels + c) * filters + o) * taps + t;
+          std::memcpy(target, source + at * bytes, static_cast<size_t>(bytes));
+          target += bytes;
+        }
+  return s.group == 1 ? out.reshaped({filters * taps, channels}) : out;
+}
+
+Tensor ints(const Dims& values) {
+  Tensor t(DType::i64, {static_cast<int64_t>(values.size())});
+  for (size_t d = 0; d < values.size(); ++d) t.set_int(static_cast<int64_t>(d), values[d]);
+  return t;
+}
+
+// Appends the nodes that stand for n.
+class Expansion {
+ public:
+  Expansion(Graph& g, Node n, std::vector<Node>& nodes) : g_(g), n_(std::move(n)), nodes_(nodes) {}
+
+  void run(const TransposedShape& s, const Dims& pads) {
+    const int64_t pixels = product(s.input), channels = s.channels / s.group;
+    const Dims columns = s.group > 1 ? Dims{s.n, s.group, channels, pixels} : Dims{s.n, channels, pixels};
+    const Tensor w = taps_first(constant_of(g_, n_.inputs[1]), s);
+    const ValueId x = reshaped(n_.inputs[0], columns);
+    ValueId products = add("MatMul", {constant("taps_first", w), x});
+    if (s.group > 1) products = reshaped(products, {s.n, w.size() / channels, pixels});
+    std::vector<ValueId> inputs = {products, constant("image", ints(s.output)),
+                                   constant("block", ints(s.kernel))};
+    if (n_.inputs.size() > 2 && n_.inputs[2] >= 0) inputs.push_back(n_.inputs[2]);
+    add("Col2Im", inputs, {{"strides", s.stride}, {"dilations", s.dilation}, {"pads", pads}}, "nestor");
+    nodes_.back().outputs[0] = n_.outputs[0];
+  }
+
+ private:
+  std::string name(const std::string& part) const { return value_of(g_, n_.outputs[0]).name + "." + part; }
+  ValueId constant(const std::string& part, Tensor t) { return add_constant(g_, name(part), std::move(t)); }
+  ValueId reshaped(ValueId v, const Dims& shape) {
+    return add("Reshape", {v, constant("shape", ints(shape))});
+  }
+  ValueId add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
+              const std::string& domain = "") {
+    constexpr int kOpset = 13;
+    Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
+    const TensorType made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n))[0];
+    n.outputs = {add_value(g_, name(op), made)};
+    nodes_.push_back(std::move(n));
+    return nodes_.back().outputs[0];
+  }
+
+  Graph& g_;
+  const Node n_;
+  std::vector<Node>& nodes_;
+};
+
+std::optional<TransposedShape> shape_of(const Graph& g, const Node& n) {
+  if ((n.op != "ConvTranspose" && n.op != "Conv") || !n.domain.empty() || !is_constant(g, n.inputs[1]))
+    return std::nullopt;
+  const OpContext ctx(g, n);
+  const DType type = ctx.input(0).dtype;
+  if (bytes_of(type) < 4) return std::nullopt;  // rounded once, behind all sums
+  const auto s = n.op == "Conv" ? turned(ops::conv_shape(ctx, 1)) : std::optional(ops::transposed_shape(ctx));
+  return s && is_worth(*s, type) ? s : std::nullopt;
+}
+
+}  // namespace
+
+void use_col2im(Graph& g, const EvaluateFn&) {
+  std::vector<Node> nodes;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const Node n = g.nodes[i];  // a copy: values move when some are added
+    const auto s = shape_of(g, n);
+    if (const Dims pads = s ? paddings(*s) : Dims(); !pads.empty())
+      Expansion(g, n, nodes).run(*s, pads);
+    else
+      nodes.push_back(n);
+  }
+  replace_nodes(g, std::move(nodes));
+  compact(g, std::vector<bool>(g.nodes.size(), true));
+}
+
+}  // namespace nestor

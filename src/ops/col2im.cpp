@@ -1,0 +1,235 @@
+// Col2Im: blocks of an image lie in columns, [N, C * elements of a block, blocks], and are added up where
+// they overlap. Written as sums over what an output reads: output o of a dimension takes tap r of block (o +
+// pad - dilation * r) / stride, where that is a whole number of a block that there is. Along the last
+// dimension outputs are counted by whole strides and residues: for each residue lanes read what lies side by
+// side, and what is written is interleaved. Along the others quotients are scalars, so that one nest serves
+// all residues, however many.
+//
+// nestor.Col2Im adds a bias for each channel: ConvTranspose with few filters is a product of matrices and
+// this (use_col2im).
+#include <functional>
+#include <numeric>
+#include <tuple>
+
+#include "nestor/error.h"
+#include "nestor/simplify.h"
+#include "src/ops/registry.h"
+#include "src/ops/transposed.h"
+#include "src/ops/window.h"
+
+namespace nestor::ops {
+
+namespace {
+
+struct Col2ImShape {
+  int64_t n, channels, taps;         // of a block
+  std::vector<TransposedWindow> at;  // by dimension: `input` blocks in it
+};
+
+Col2ImShape col2im_shape(const OpContext& ctx) {
+  require_rank(ctx, 0, 3);
+  const Dims &x = ctx.input(0).shape, image = ctx.ints_from(1, "image_shape"),
+             block = ctx.ints_from(2, "block_shape");
+  const size_t rank = image.size();
+  if (rank < 1 || rank > 3)
+    ctx.fail("`image_shape` has " + std::to_string(rank) + " dimensions; one to three are supported");
+  require_kernel(ctx, block, rank);
+  const Dims pads = spatial_list(ctx, "pads", 2 * rank, 0, 0),
+             strides = spatial_list(ctx, "strides", rank, 1, 1),
+             dilations = spatial_list(ctx, "dilations", rank, 1, 1);
+  Col2ImShape s{x[0], 0, product(block), {}};
+  int64_t blocks = 1;
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t reach = (block[d] - 1) * dilations[d] + 1, padded = image[d] + pads[d] + pads[d + rank];
+    if (image[d] < 1 || padded < reach)
+      ctx.fail("blocks of " + std::to_string(reach) + " elements don't fit into the " +
+               std::to_string(padded) + " of the padded image (spatial dimension " + std::to_string(d) + ")");
+    const int64_t count = (padded - reach) / strides[d] + 1;
+    blocks *= count;
+    s.at.push_back({count, block[d], strides[d], dilations[d], pads[d], image[d]});
+  }
+  if (x[1] % s.taps != 0 || x[2] != blocks)
+    ctx.fail("the input is " + to_string(ctx.input(0)) + "; blocks have " + std::to_string(s.taps) +
+             " elements, which must divide its second dimension, and the image is of " +
+             std::to_string(blocks) + " blocks, which must be its third");
+  s.channels = x[1] / s.taps;
+  return s;
+}
+
+// What tap t reads of the blocks along a dimension.
+struct Place {
+  Expr row, block;  // element of the block; which block
+  Expr inside;      // whether there are such
+};
+
+// The i with i * d = 1 modulo s, which share no divisor.
+int64_t inverse(int64_t d, int64_t s) {
+  int64_t a = s, b = d % s, of_a = 0, of_b = 1;  // of_a * d = a modulo s
+  while (b > 0) std::tie(a, b, of_a, of_b) = std::tuple(b, a % b, of_b, of_a - a / b * of_b);
+  return (of_a % s + s) % s;
+}
+
+// Of output stride * a + j, tap 0 <= t < taps_of(w). With g the divisor that stride and dilation share, s and
+// d what is left of them, and q = (j + pad) / g: d * r = q modulo s, which r = q / d modulo s solves, and r +
+// s, and so on.
+Place place_of(const TransposedWindow& w, const Expr& a, const Expr& j, const Expr& t) {
+  const int64_t g = std::gcd(w.stride, w.dilation), s = w.stride / g, d = w.dilation / g;
+  const Expr shifted = j + Expr(w.pad), q = g == 1 ? shifted : shifted / Expr(g);
+  const Expr lowest = s == 1 ? Expr(0) : q * Expr(inverse(d, s)) % Expr(s);
+  const Expr first = d == 1 ? q / Expr(s) : (q - lowest * Expr(d)) / Expr(s);
+  Place p{lowest + t * Expr(s), a + first - t * Expr(d), make::bool_imm(true)};
+  if (g > 1) p.inside = eq(shifted % Expr(g), 0);
+  if (w.kernel % s != 0) p.inside = logical_and(p.inside, lt(p.row, w.kernel));
+  p.inside = logical_and(p.inside, logical_and(le(0, p.block), lt(p.block, w.input)));
+  return p;
+}
+
+int64_t taps_of(const TransposedWindow& w) {
+  return ceil_div(w.kernel, w.stride / std::gcd(w.stride, w.dilation));
+}
+
+// n o z y p x | taps: outputs first + stride * x + p of the last dimension, 0 <= x < count, 0 <= p <
+// residues.
+class OutputNest {
+ public:
+  OutputNest(const Col2ImShape& s, int64_t first, int64_t residues, int64_t count)
+      : s_(s), first_(first), rank_(s.at.size()) {
+    static const std::vector<std::vector<const char*>> at = {{}, {"x"}, {"y", "x"}, {"z", "y", "x"}};
+    static const std::vector<std::vector<const char*>> tap = {{}, {"s"}, {"r", "s"}, {"q", "r", "s"}};
+    axes_ = {{"n", s.n}, {"o", s.channels}};
+    for (size_t d = 0; d + 1 < rank_; ++d) axes_.push_back({at[rank_][d], s.at[d].output});
+    axes_.push_back({"p", residues});
+    axes_.push_back({"x", count});
+    for (size_t d = 0; d < rank_; ++d) reduced_.push_back({tap[rank_][d], taps_of(s.at[d])});
+  }
+
+  const std::vector<Axis>& axes() const { return axes_; }
+  const std::vector<Axis>& reduced() const { return reduced_; }
+  static Expr channel(const Exprs& i) { return i[1]; }
+
+  Exprs output(const Exprs& i) const {
+    Exprs out(i.begin(), i.end() - 2);
+    const Expr whole = i[rank_ + 2] * Expr(s_.at.back().stride) + Expr(first_);
+    out.push_back(axes_[rank_ + 1].extent == 1 ? whole : whole + i[rank_ + 1]);
+    return out;
+  }
+
+  // One tap of each dimension, by number.
+  Expr term(const BuildTensor& x, const Exprs& i, const Exprs& r) const {
+    Facts facts;
+    const auto know = [&](const Expr& e, int64_t extent) {
+      if (const auto* v = e.as<VarRef>()) facts.set(v->var, {0, extent - 1});
+    };
+    for (size_t k = 0; k < axes_.size(); ++k) know(i[k], axes_[k].extent);
+    Expr row = channel(i), block(0), inside = make::bool_imm(true);
+    for (size_t d = 0; d < rank_; ++d) {
+      const TransposedWindow& w = s_.at[d];
+      know(r[d], reduced_[d].extent);
+      const Place p = d + 1 < rank_ ? place_of(w, Expr(0), i[d + 2], r[d])
+                                    : place_of(w, i[rank_ + 2], i[rank_ + 1] + Expr(first_), r[d]);
+      row = row * Expr(w.kernel) + p.row;
+      block = block * Expr(w.input) + p.block;
+      inside = logical_and(inside, p.inside);
+    }
+    inside = simplify(inside, facts);
+    const Expr read = x.at({i[0], simplify(row, facts), simplify(block, facts)});
+    return is_const_int(inside, 1) ? read : make::select(inside, read, constant_like(x, 0));
+  }
+
+ private:
+  const Col2ImShape& s_;
+  int64_t first_;
+  size_t rank_;
+  std::vector<Axis> axes_, reduced_;
+};
+
+// Whole strides of the last dimension, and what is left over.
+std::vector<OutputNest> nests_of(const Col2ImShape& s) {
+  const TransposedWindow& w = s.at.back();
+  const int64_t whole = w.output / w.stride, rest = w.output % w.stride;
+  std::vector<OutputNest> out;
+  if (whole > 0) out.emplace_back(s, 0, w.stride, whole);
+  if (rest > 0) out.emplace_back(s, whole * w.stride, rest, 1);
+  return out;
+}
+
+std::vector<TensorType> infer(const OpContext& ctx) {
+  require_type(ctx, 0, kNumbers);
+  const Col2ImShape s = col2im_shape(ctx);
+  if (ctx.has_input(3)) {
+    require_same_type(ctx, 0, 3);
+    if (ctx.input(3).shape != Dims{s.channels})
+      ctx.fail("the bias is " + to_string(ctx.input(3)) + ", the image has " + std::to_string(s.channels) +
+               " channels");
+  }
+  Dims out = {s.n, s.channels};
+  for (const TransposedWindow& w : s.at) out.push_back(w.output);
+  return {{ctx.input(0).dtype, out}};
+}
+
+void for_each_tap(const std::vector<Axis>& reduced, Exprs& chosen, const std::function<void()>& f) {
+  if (chosen.size() == reduced.size()) return f();
+  for (int64_t t = 0; t < reduced[chosen.size()].extent; ++t) {
+    chosen.emplace_back(t);
+    for_each_tap(reduced, chosen, f);
+    chosen.pop_back();
+  }
+}
+
+// Few taps are a sum in one expression, whose result is written once; many are a reduction.
+void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  constexpr int64_t kFew = 64;
+  const Col2ImShape s = col2im_shape(ctx);
+  const BuildTensor &x = in[0], bias = in.size() > 3 ? in[3] : BuildTensor{};
+  for (const OutputNest& nest : nests_of(s)) {
+    const auto start = [&](const Exprs& i) { return bias ? bias(nest.channel(i)) : constant_like(x, 0); };
+    int64_t terms = 1;
+    for (const Axis& r : nest.reduced()) terms *= r.extent;
+    const auto at = [&](const Exprs& i) { return nest.output(i); };
+    if (terms <= kFew) {
+      b.compute(
+          out[0], nest.axes(),
+          [&](const Exprs& i) {
+            Expr sum = bias ? start(i) : Expr{};
+            Exprs taps;
+            for_each_tap(nest.reduced(), taps, [&] {
+              const Expr term = nest.term(x, i, taps);
+              sum = sum ? sum + term : term;
+            });
+            return sum ? sum : start(i);
+          },
+          at);
+      continue;
+    }
+    Dims shape;
+    for (const Axis& a : nest.axes()) shape.push_back(a.extent);
+    const BuildTensor t = b.temp("T", {out[0].dtype(), shape});
+    b.reduce(t, nest.axes(), nest.reduced(), ReduceOp::add,
+             [&](const Exprs& i, const Exprs& r) { return nest.term(x, i, r); });
+    b.compute(
+        out[0], nest.axes(), [&](const Exprs& i) { return bias ? t.at(i) + start(i) : t.at(i); }, at);
+  }
+}
+
+}  // namespace
+
+void register_col2im(Rows& rows) {
+  rows.push_back({.name = "Col2Im",
+                  .since = 18,
+                  .min_inputs = 3,
+                  .max_inputs = 3,
+                  .pattern = Pattern::reduction,
+                  .params = "X Image Block",
+                  .infer = infer,
+                  .build = build,
+                  .static_inputs = {1, 2}});
+  OpDef with_bias = rows.back();
+  with_bias.domain = "nestor";
+  with_bias.since = 1;
+  with_bias.max_inputs = 4;
+  with_bias.params = "X Image Block B";
+  with_bias.note = "Col2Im and a bias for each channel; made by the compiler, not by models.";
+  rows.push_back(std::move(with_bias));
+}
+
+}  // namespace nestor::ops

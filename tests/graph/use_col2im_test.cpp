@@ -1,0 +1,84 @@
+// A convolution with few filters is a product of matrices and a Col2Im, where that is less work.
+#include "catch.h"
+#include "src/graph/passes.h"
+#include "tests/graph/run.h"
+
+using namespace nestor;
+
+namespace {
+
+struct Case {
+  std::string op, attrs;
+  std::vector<int64_t> x, w;
+  int64_t filters = 0;  // of the bias; 0: there is none
+  bool columns = true;
+  std::string type = "f32";
+};
+
+std::string list(const std::vector<int64_t>& shape) {
+  std::string out;
+  for (const int64_t n : shape) out += (out.empty() ? "[" : ",") + std::to_string(n);
+  return out + "]";
+}
+
+void check(const Case& c) {
+  INFO(c.op << " of " << list(c.x) << " with " << list(c.w) << " " << c.attrs);
+  Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": ")" + c.type + R"(", "shape": )" +
+                     list(c.x) + R"(}], "outputs": ["y"], "nodes": [{"op": ")" + c.op +
+                     R"(", "inputs": ["x", "w")" + (c.filters ? R"(, "b")" : "") +
+                     R"(], "outputs": ["y"], "attrs": {)" + c.attrs + "}}]}");
+  const DType type = c.type == "bf16" ? DType::bf16 : DType::f32;
+  m.initializers.emplace_back("w", Tensor::random(type, c.w, 3));
+  if (c.filters) m.initializers.emplace_back("b", Tensor::random(type, {c.filters}, 5));
+  Graph g = build_graph(m);
+  const Values inputs = {{"x", Tensor::random(type, c.x, 4)}}, before = run_unfused(g, inputs);
+  use_col2im(g, evaluate_by_interpreter);
+  CHECK(count(g, "Col2Im") == c.columns);
+  CHECK(count(g, "MatMul") == c.columns);
+  CHECK(count(g, c.op) == !c.columns);
+  check_close(run_unfused(g, inputs), before, 1e-5);
+  check_close(run(g, partition(g), inputs), before, 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("A convolution with few filters is a product of matrices and a Col2Im") {
+  for (const Case& c : std::vector<Case>{
+           {"ConvTranspose", R"("strides": [2,2])", {1, 96, 4, 5}, {96, 2, 3, 3}},
+           {"ConvTranspose",
+            R"("group": 2, "strides": [3,2], "dilations": [2,4], "pads": [1,2,0,1], "output_padding": [1,0])",
+            {2, 192, 3, 4},
+            {192, 1, 3, 2},
+            2},
+           {"ConvTranspose", R"("strides": [2], "auto_pad": "SAME_LOWER")", {1, 96, 7}, {96, 3, 4}, 3},
+           {"ConvTranspose", R"("strides": [3], "output_shape": [19])", {1, 96, 6}, {96, 1, 3}},
+           {"ConvTranspose",
+            R"("strides": [2,1,3], "pads": [0,1,1,1,1,0])",
+            {1, 96, 2, 3, 4},
+            {96, 1, 2, 3, 3}},
+           {"ConvTranspose", R"("dilations": [2])", {1, 96, 5}, {96, 1, 3}},
+           {"Conv", R"("pads": [1,2,1,0], "dilations": [1,2])", {2, 96, 4, 6}, {2, 96, 3, 2}, 2},
+           {"Conv", R"("auto_pad": "SAME_UPPER", "group": 2)", {1, 192, 9}, {2, 96, 4}, 2},
+           {"Conv", "", {1, 96, 3, 4, 5}, {1, 96, 2, 3, 2}}})
+    check(c);
+}
+
+TEST_CASE("A convolution stays where columns are no gain, or none make the image") {
+  const auto kept = [](Case c) {
+    c.columns = false;
+    check(c);
+  };
+  kept({"ConvTranspose", R"("strides": [2,2])", {1, 96, 4, 5}, {96, 32, 3, 3}});  // filters fill lanes
+  kept({"ConvTranspose", R"("strides": [2,2])", {1, 4, 4, 5}, {4, 2, 3, 3}});     // few products an element
+  kept({"ConvTranspose",
+        R"("strides": [2], "dilations": [4], "output_padding": [3])",
+        {1, 96, 6},
+        {96, 1, 3}});
+  kept({"ConvTranspose", R"("strides": [2], "pads": [5,5])", {1, 96, 5}, {96, 1, 2}});  // no outputs
+  kept({"Conv", R"("strides": [2,2])", {1, 96, 4, 5}, {1, 96, 3, 3}});
+  kept({"Conv", R"("pads": [3,3])", {1, 96, 9}, {1, 96, 3}});  // windows in the padding alone
+  kept({"Conv", "", {1, 96, 9}, {1, 96, 1}});
+  Case narrow{"ConvTranspose", R"("strides": [2])", {1, 96, 5}, {96, 1, 3}};
+  narrow.type = "bf16";  // rounded once, behind all sums
+  kept(narrow);
+}
