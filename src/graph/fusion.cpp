@@ -211,6 +211,8 @@ class Fuser {
       const int p = value_of(g_, v).producer;
       if (p < 0 || escapes_[at(p)] || readers_[at(p)] != std::vector<int>{product} || !moves_only(p))
         continue;
+      const bool turned_only = size_[at(find(p))] == 1 && transposes(p);
+      if (!turned_only && !same_batch(shape(p), shape(product))) continue;  // shared by several products
       if (at(size_[at(find(p))]) + at(size_[at(find(product))]) <= kLargestGroup) merge(p, find(product));
     }
   }
@@ -219,11 +221,13 @@ class Fuser {
   bool moves_only(int p) {
     for (int m = 0; m <= p; ++m) {
       if (find(m) != find(p)) continue;
-      const Node& n = g_.nodes[at(m)];
-      const bool transposes = n.domain.empty() && n.op == "Transpose";
-      if (view_[at(m)] || !(element_wise(m) || transposes)) return false;
+      if (view_[at(m)] || !(element_wise(m) || transposes(m))) return false;
     }
     return true;
+  }
+  bool transposes(int i) const { return g_.nodes[at(i)].domain.empty() && g_.nodes[at(i)].op == "Transpose"; }
+  static bool same_batch(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+    return a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin());
   }
 
   bool is_matmul(int i) const {

@@ -153,6 +153,19 @@ TEST_CASE("operands that are scaled apart are made where they are read, values f
     }
 }
 
+TEST_CASE("keys that all heads share are scaled once, not for each head") {
+  const Folder folder;
+  const std::string text = R"({"name": "a", "opset": 17, "inputs": [
+    {"name": "q", "dtype": "f32", "shape": [3,20,8]}, {"name": "k", "dtype": "f32", "shape": [1,8,40]},
+    {"name": "v", "dtype": "f32", "shape": [3,40,16]}], "outputs": ["y"], "nodes": [
+    {"op": "Exp", "inputs": ["k"], "outputs": ["ks"]}, {"op": "MatMul", "inputs": ["q", "ks"], "outputs": ["s"]},
+    {"op": "Softmax", "inputs": ["s"], "outputs": ["p"]},
+    {"op": "MatMul", "inputs": ["p", "v"], "outputs": ["y"]}]})";
+  const CompiledModel m = compiled(folder.write("e.json", text), host_target());
+  REQUIRE(m.funcs.size() == 2);
+  for (const CompiledFunction& f : m.funcs) check_results(f, host_target());
+}
+
 TEST_CASE("scores that something else reads, or that aren't rows of a product, stay by themselves") {
   const Folder folder;
   const auto functions = [&](const char* outputs, const char* softmax) {
