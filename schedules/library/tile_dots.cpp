@@ -1,7 +1,8 @@
-// A product with few columns, all of whose operands lie dense along the reduction (or can be laid out so):
-// each result is a dot product, and the lanes are steps of the reduction. A tile of rows x columns of such
-// partial sums stays in registers, so that each loaded vector is used several times; at the end each is
-// folded to its number. The loops become
+// A product with few columns, all of whose operands lie dense along the reduction or can be laid out so: the
+// columns' operand in blocks of a vector's steps, so that all vectors of a step follow each other at whole
+// lines; a constant one for good, another by a copy, which many rows share. Each result is a dot product, and
+// the lanes are steps of the reduction. A tile of rows x columns of such partial sums stays in registers, so
+// that each loaded vector is used several times; at the end each is folded to its number. The loops become
 //
 //   row tiles { blocks of the reduction | rows, columns (unrolled) | lanes ;  rows, columns: fold together }
 //
@@ -24,7 +25,8 @@ namespace {
 
 constexpr int64_t kMostColumns = 8, kRows = 8;
 constexpr double kFold = 2;  // of one vector of partial sums beside others, where a step of one takes 0.5
-constexpr double kCertain = 0.7;  // of the other way's time, to be worth it
+constexpr double kTurnedElement = 0.2;  // cycles, of an operand that is copied so that it lies dense
+constexpr double kCertain = 0.7;        // of the other way's time, to be worth it
 
 struct Dots {
   const Iter *row = nullptr, *column = nullptr, *k = nullptr;
@@ -53,7 +55,8 @@ Dots find(const BlockInfo& b, int64_t lanes) {
   for (const Access& a : b.accesses) {
     if (a.buffer->type != b.output->type) return {};
     if (a.write) continue;
-    if (a.stride(*d.k) != 1 && !(a.constant && plain(a) && a.uses(*d.k))) return {};
+    const bool movable = plain(a) && a.uses(*d.k) && (a.constant || !a.uses(*d.row));
+    if (a.stride(*d.k) != 1 && !movable) return {};
     if (a.uses(*d.row) == a.uses(*d.column)) return {};
     bool& own = a.uses(*d.row) ? by_row : by_column;
     if (std::exchange(own, true)) return {};
@@ -62,21 +65,38 @@ Dots find(const BlockInfo& b, int64_t lanes) {
   return d;
 }
 
-// The dimension that k walks goes last.
-void lay_along(Schedule& s, const Access& a, const Iter& k) {
+// The operand in blocks of as many steps of k as there are lanes. Gives the copy's name, if it takes one.
+std::string lay_along(Schedule& s, const std::string& block, const Access& a, const Iter& k, int64_t lanes) {
+  std::string copy;
+  Buffer buffer = a.buffer;
+  if (!a.constant) {
+    copy = buffer->name + "_packed";
+    s.because("a copy pays, as all rows share it");
+    s(fmt::format("{} = cache_read {} {} global", copy, block, buffer->name));
+    buffer = analyze(s.func(), copy).output;
+  }
   std::vector<std::string> names, order;
-  std::string last;
+  std::string steps;
   for (size_t d = 0; d < a.indices.size(); ++d) {
     names.push_back(fmt::format("d{}", d));
-    if (uses_var(a.indices[d], k.var))
-      last = names.back();
-    else
-      order.push_back(names.back());
+    (uses_var(a.indices[d], k.var) ? steps : order.emplace_back()) = names.back();
   }
-  order.push_back(last);
-  s.because(fmt::format("{} then lies dense along {}", a.buffer->name, k.loop));
-  s(fmt::format("transform_layout {} ({}) -> ({})", a.buffer->name, fmt::join(names, ", "),
+  order.insert(order.begin(), fmt::format("{}/{}", steps, lanes));
+  order.push_back(fmt::format("{}%{}", steps, lanes));
+  s.because(fmt::format("{} steps of {} then lie next to each other, for one column after the other", lanes,
+                        k.loop));
+  s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                 fmt::join(order, ", ")));
+  return copy;
+}
+
+// Each block of the copy is made column by column.
+void turn_by_blocks(Schedule& s, const std::string& copy, const std::string& k, const std::string& column,
+                    int64_t lanes) {
+  s(fmt::format("{0}p0 {0}p1 = split {1}.{0} [_, {2}] tail=peel", k, copy, lanes));
+  s(fmt::format("reorder {0} ({1}p0 {2} {1}p1)", copy, k, column));
+  s.because(fmt::format("{} steps are next to each other in the copy", lanes));
+  s(fmt::format("vectorize {}.{}p1", copy, k));
 }
 
 // The partial sums of a tile fill whole vectors of results, where they can: as many are folded together.
@@ -120,9 +140,9 @@ void make(Schedule& s, const BlockInfo& b, const Dots& d, const std::string& epi
   const std::string &block = b.name, &i = d.row->loop, &j = d.column->loop, &k = d.k->loop;
   const std::string sums = block + "_lanes";
   const int64_t lanes = lanes_of(b, target), rows = rows_of(d, lanes, target);
+  std::vector<std::string> order, copies;
   for (const Access& a : b.accesses)
-    if (!a.write && a.stride(*d.k) != 1) lay_along(s, a, *d.k);
-  std::vector<std::string> order;
+    if (!a.write && a.stride(*d.k) != 1) copies.push_back(lay_along(s, block, a, *d.k, lanes));
   for (const Iter* o : b.spatial())
     if (o != d.row && o != d.column) order.push_back(o->loop);
   order.insert(order.end(), {i, j, k});
@@ -162,6 +182,8 @@ void make(Schedule& s, const BlockInfo& b, const Dots& d, const std::string& epi
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}0", sums, k));
   fold_results(s, b, d, inside);
   share_loops(s, block, {tiles}, work_of(b, target), target);
+  for (const std::string& copy : copies)
+    if (!copy.empty()) turn_by_blocks(s, copy, k, j, lanes);
 }
 
 }  // namespace
@@ -171,8 +193,11 @@ bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogu
   const int64_t lanes = lanes_of(b, target);
   const Dots d = lanes > 1 ? find(b, lanes) : Dots{};
   if (!d.row) return false;
-  const double dots =
+  double dots =
       0.5 * static_cast<double>(ceil_div(d.k->extent, lanes) * lanes) + kFold * static_cast<double>(lanes);
+  for (const Access& a : b.accesses)
+    if (!a.write && !a.constant && a.stride(*d.k) != 1)
+      dots += kTurnedElement * static_cast<double>(d.k->extent * lanes) / static_cast<double>(d.row->extent);
   if (dots > kCertain * std::min(cost_of_lanes(b, *d.row, lanes), cost_of_lanes(b, *d.column, lanes)))
     return false;
   Schedule tried = s;

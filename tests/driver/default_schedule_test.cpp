@@ -135,7 +135,7 @@ TEST_CASE("narrow products turn blocks of the tall operand") {
     for (const char* spec : {"MatMul(f32[35,37], const f32[37,4])", "MatMul(f32[2,40,16], f32[2,16,2])",
                              "MatMul(f32[16,61], f32[61,6])"})
       check_default(spec, target, true);
-  const PrimFunc f = partition(load("MatMul(f32[160,96], f32[96,4])").graph).funcs.at(0);
+  const PrimFunc f = partition(load("MatMul(f32[160,24], f32[24,4])").graph).funcs.at(0);
   CHECK(print(default_schedule(f, parse_target("x86-64-v4"))).find("unroll Y.k1") != std::string::npos);
 }
 
@@ -270,19 +270,21 @@ TEST_CASE("an operand that lies badly for the caches is copied by panels, or who
 
 TEST_CASE("narrow products are dot products where the reduction is long") {
   // The last block of lanes is full, or holds 12, 4 or 1 of 16; with an epilogue; operands that lie dense
-  // already.
+  // already, or are copied so.
   for (const char* spec :
        {"MatMul(f32[37,128], const f32[128,2])", "MatMul(f32[70,300], const f32[300,3])",
         "MatMul(f32[9,100], const f32[100,2])", "MatMul(f32[5,513], const f32[513,3])",
         "MatMul(f32[35,80], const f32[80,4])", "MatMul(f32[3,20,260], const f32[260,2])",
         "MatMul(f32[2,200], const f32[200,2])", "Gemm(f32[9,200], const f32[3,200], const f32[3]; transB=1)",
-        "Gemm(f32[19,208], f32[3,208]; transB=1)"}) {
+        "Gemm(f32[19,208], f32[3,208]; transB=1)", "MatMul(f32[37,128], f32[128,2])",
+        "MatMul(f32[40,301], f32[301,5])", "MatMul(f32[700,200], f32[200,3])",
+        "MatMul(f32[4,200], f32[200,3])"}) {
     INFO(spec);
     for (const Target& target : shared_targets()) check_default(spec, target);
     CHECK(steps_of(spec, parse_target("x86-64-v4")).find(" = rfactor ") != std::string::npos);
   }
   for (const char* spec : {"MatMul(f32[200,40], const f32[40,3])", "MatMul(f32[700,200], const f32[200,12])",
-                           "MatMul(f32[700,200], f32[200,3])"}) {
+                           "MatMul(f32[700,200], f32[200,12])"}) {
     INFO(spec);
     CHECK(steps_of(spec, parse_target("x86-64-v4")).find(" = rfactor ") == std::string::npos);
   }
