@@ -54,14 +54,14 @@ const Iter* turned_along(const BlockInfo& b, const Iter& v, int64_t lanes) {
   return any ? last : nullptr;
 }
 
-// Outputs beside each other that share the loads along v, at most.
-int64_t sharing_rows(const BlockInfo& b, const Iter& v) {
+// Outputs beside each other that share the loads along v, at most; tiles of them are all alike.
+double sharing_rows(const BlockInfo& b, const Iter& v) {
   int64_t most = 1;
   for (const Access& a : b.accesses)
     for (const Iter* i : b.spatial())
       if (!a.write && a.uses(v) && i != &v && !a.uses(*i) && !i->loop.empty())
         most = std::max(most, i->extent);
-  return std::min(most, kRowsBesideTurned);
+  return static_cast<double>(most) / static_cast<double>(ceil_div(most, kRowsBesideTurned));
 }
 
 // The time of as many outputs as there are lanes, one after the other, each by one scalar chain (4 cycles a
@@ -148,7 +148,7 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes) {
       continue;
     }
     if (turned_along(b, v, lanes))
-      per_step += kTurned / 4 / static_cast<double>(sharing_rows(b, v));
+      per_step += kTurned / 4 / sharing_rows(b, v);
     else
       per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
   }

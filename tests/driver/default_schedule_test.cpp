@@ -137,6 +137,9 @@ TEST_CASE("narrow products turn blocks of the tall operand") {
       check_default(spec, target, true);
   const PrimFunc f = partition(load("MatMul(f32[160,24], f32[24,4])").graph).funcs.at(0);
   CHECK(print(default_schedule(f, parse_target("x86-64-v4"))).find("unroll Y.k1") != std::string::npos);
+  // Two tiles of 9 and 8 columns would turn every block twice.
+  const PrimFunc g = partition(load("MatMul(f32[212,128], const f32[128,17])").graph).funcs.at(0);
+  CHECK(print(default_schedule(g, parse_target("x86-64-v4"))).find("unroll Y.k1") == std::string::npos);
 }
 
 TEST_CASE("default schedules with channels in blocks, full and not") {
