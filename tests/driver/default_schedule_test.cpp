@@ -115,9 +115,11 @@ TEST_CASE("an output that the cache doesn't hold is written in its order where w
   };
   const std::string conv = "Conv(f32[2,1,19,37], const f32[45,1,3,3], const f32[45]; pads=[1,1,1,1])";
   check(conv, "o0 y x0 ", 64 << 10);
-  check(conv, "y x0 o0 ", 1 << 20);  // the cache holds the output
+  check(conv, "y x0 o0 ", 4 << 20);  // little of the cache holds the output
   check("MatMul(f32[131,7], const f32[7,301])", "i0 j0 ", 64 << 10);
+  check("MatMul(f32[131,7], const f32[7,301])", "i0 j0 ", 1 << 20);
   check("MatMul(f32[131,150], const f32[150,301])", "j0 i0 ", 64 << 10);  // but not all columns
+  check("MatMul(f32[131,150], const f32[150,301])", "j0 i0 ", 512 << 10);
 }
 
 TEST_CASE("no operand is copied only to fill the last vector of another") {
