@@ -1,11 +1,11 @@
-// prefetch: while an iteration of a loop runs, what a later one will read of a buffer is asked for. The loop
-// carries the wish as an annotation; lowering (insert_prefetches) makes the instructions of it, from what the
-// blocks under the loop read by then: later steps may still split, copy and move. A prefetch changes nothing
-// but the time, and its addresses stay inside of the buffer.
+// prefetch: while an iteration of a loop runs, what a later one will read of a buffer, or write, is asked
+// for. The loop carries the wish as an annotation; lowering (insert_prefetches) makes the instructions of it,
+// from what the blocks under the loop read by then: later steps may still split, copy and move. A prefetch
+// changes nothing but the time, and its addresses stay inside of the buffer.
 //
 // Requires
-//  1. the block reads the buffer, which lies in global memory;
-//  2. what it reads moves with the loop, between bounds that are known;
+//  1. the block reads the buffer or, without shares, writes it; it lies in global memory;
+//  2. what it reads, or else writes, moves with the loop, between bounds that are known;
 //  3. the loop is serial, parallel or unrolled;
 //  4. the distance is at least 1;
 //  5. the loop that asks for shares is serial, and stands inside of the loop and around the block.
@@ -17,14 +17,22 @@ namespace nestor::schedules {
 
 namespace {
 
+// What is asked for: what the block reads, or else writes, of the buffer.
+std::vector<BlockAccess> wanted(const Place& p, const Buffer& b) {
+  const bool read = reads(p.block(), b);
+  std::vector<BlockAccess> out;
+  for (const BlockAccess& a : accesses_at(p))
+    if (a.buffer == b && (a.read || !read)) out.push_back(a);
+  return out;
+}
+
 // The loops whose iterations read different parts of the buffer, as steps to paste.
 std::string legal_loops(const StepContext& ctx, const Place& p, const Buffer& b) {
   std::vector<std::string> lines;
   for (const Stmt& l : p.loops()) {
     bool moves = false;
-    for (const BlockAccess& a : accesses_at(p))
-      if (a.read && a.buffer == b)
-        for (const Expr& e : a.indices) moves = moves || uses_var(e, as_for(l).var);
+    for (const BlockAccess& a : wanted(p, b))
+      for (const Expr& e : a.indices) moves = moves || uses_var(e, as_for(l).var);
     const ForKind kind = as_for(l).kind;
     if (moves && kind != ForKind::vectorized && kind != ForKind::thread)
       lines.push_back(ctx.instead(0, p.name() + "." + loop_name(l)));
@@ -63,11 +71,12 @@ PrimFunc run(StepContext& ctx) {
   const LoopRef loop = ctx.loop(0);
   const Buffer b = ctx.buffer(1);
   const For& l = as_for(loop.stmt);
-  if (!reads(loop.place.block(), b)) {
+  const bool read = reads(loop.place.block(), b), write = writes(loop.place.block(), b);
+  if (!read && (!write || ctx.option("shares"))) {
     std::vector<std::string> names;
     for (const Buffer& r : read_buffers(loop.place.block())) names.push_back(r->name);
-    ctx.refuse(1, 1, loop.place.name() + " doesn't read " + b->name, {loop.place.stmt},
-               "it reads " + join(names, ", "));
+    ctx.refuse(1, 1, loop.place.name() + " doesn't read " + b->name + (write ? "" : ", or write it"),
+               {loop.place.stmt}, "it reads " + join(names, ", "));
   }
   if (const Scope scope = decl_of(ctx.func(), b).scope; scope != Scope::global)
     ctx.refuse(1, 1, b->name + " is " + name_of(scope));
@@ -78,18 +87,17 @@ PrimFunc run(StepContext& ctx) {
   for (const Stmt& outer : loop.place.loops())
     if (loop.place.depth_of(outer) <= loop.depth) standing.push_back(outer);
   bool moves = false, known = true;
-  for (const BlockAccess& a : accesses_at(loop.place)) {
-    if (!a.read || a.buffer != b) continue;
+  for (const BlockAccess& a : wanted(loop.place, b))
     for (const auto& d : region_of(loop.place, a, standing)) {
       known = known && d;
       moves = moves || (d && uses_var(to_expr(d->base), l.var));
     }
-  }
   if (!moves || !known)
-    ctx.refuse(2, 0,
-               known ? "each iteration of " + loop.text() + " reads the same of " + b->name
-                     : "the bounds of what it reads of " + b->name + " aren't known",
-               {loop.stmt, loop.place.stmt}, known ? legal_loops(ctx, loop.place, b) : "");
+    ctx.refuse(
+        2, 0,
+        known ? "each iteration of " + loop.text() + (read ? " reads" : " writes") + " the same of " + b->name
+              : "the bounds of what it touches of " + b->name + " aren't known",
+        {loop.stmt, loop.place.stmt}, known ? legal_loops(ctx, loop.place, b) : "");
   const int64_t distance = ctx.int_option("distance").value_or(1);
   if (distance < 1)
     ctx.refuse(4, loc_of_option(ctx.step(), "distance"), "the distance is " + std::to_string(distance));
@@ -109,9 +117,9 @@ Primitive prefetch_row() {
           {{"distance", "INT", "how many iterations ahead; 1 where left out"},
            {"shares", "LOOP",
             "a loop inside, each iteration of which asks for a share; all at once where left out"}},
-          "While an iteration of a loop runs, what a later one reads of a buffer is asked for.",
-          {"the block reads the buffer, which lies in global memory",
-           "what it reads moves with the loop, between bounds that are known",
+          "While an iteration of a loop runs, what a later one reads of a buffer, or writes, is asked for.",
+          {"the block reads the buffer or, without shares, writes it; it lies in global memory",
+           "what it reads, or else writes, moves with the loop, between bounds that are known",
            "the loop is serial, parallel or unrolled", "the distance is at least 1",
            "the loop that asks for shares is serial, and stands inside of the loop and around the block"},
           {examples::kMatmul, "reorder Y (i k j)\nprefetch Y.k B distance=4"},

@@ -215,6 +215,15 @@ std::vector<std::string> scopes(const PrimFunc& f, const std::string& now) {
   return by_distance(now, out);
 }
 
+// What a block reads is the likelier wish than what it writes.
+bool read_by(const PrimFunc& f, const Step& step, const std::string& buffer) {
+  for (const Place& p : places(f.body))
+    if (step.args[0].starts_with(p.name() + "."))
+      for (const Buffer& b : read_buffers(p.block()))
+        if (b->name == buffer) return true;
+  return false;
+}
+
 }  // namespace
 
 std::vector<std::string> words_of_spec(const std::string& name) {
@@ -250,8 +259,12 @@ std::vector<std::vector<std::string>> other_words(const PrimFunc& f, const Step&
       return one_by_one(by_distance(now, all));
     }
     case ArgKind::buffer:
-    case ArgKind::buffers:
-      return one_by_one(by_distance(now, buffer_names(f)));
+    case ArgKind::buffers: {
+      std::vector<std::string> all = by_distance(now, buffer_names(f));
+      if (step.primitive == "prefetch")
+        std::erase_if(all, [&](const std::string& b) { return !read_by(f, step, b); });
+      return one_by_one(std::move(all));
+    }
     case ArgKind::ints:
       return int_lists(f, step, arg);
     case ArgKind::word:

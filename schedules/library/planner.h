@@ -106,6 +106,11 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target);
 
+// Asks ahead for what `writer` will write, tile by tile of the loop `tiles`, of the reduction `b`; see
+// prefetch_output.cpp.
+void prefetch_output(Schedule& s, const std::string& writer, const BlockInfo& b, const std::string& tiles,
+                     const Target& target);
+
 // Rows of operands that are asked for ahead while the tile runs along them; see prefetch_rows.cpp.
 struct RowsAhead {
   std::string loop;                // of the reduction, empty: none; to be cut by `line`
@@ -133,6 +138,10 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target);
 bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least);
 // From this size on an output doesn't stay in the caches anyway.
 int64_t streaming_size(const Target& target);
+
+// The last cache is a large chip's, shared over a mesh by dozens of cores: stores to lines that lie there
+// wait for them one after the other, where a small chip's ring hides it.
+bool last_cache_is_far(const Target& target);
 
 // The root's loops along which every reduction's result is one row's, outermost first.
 std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root);

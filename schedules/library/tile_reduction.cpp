@@ -388,6 +388,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
   if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
   if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, target);
+  if (!dot && !outer.empty()) prefetch_output(s, writer, b, outer.back(), target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
   share_loops(s, block, outer, work_of(b, target) / steps_at_once, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);

@@ -28,7 +28,8 @@ class ExprEmitter {
 
   llvm::Value* emit(const Expr& e);
   void store(const Store& s);
-  void prefetch(const Load& l);
+  // The line comes as this core's own where it will be written.
+  void prefetch(const Load& l, bool written);
 
   // What a variable or buffer stands for. `value` of a let allows to see a ramp through it.
   void bind(const Var& v, llvm::Value* value, bool nonnegative, Expr let = {});

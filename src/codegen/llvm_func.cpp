@@ -165,7 +165,8 @@ void Emitter::node(const Stmt& s) {
         if (call && call->fn == Intrinsic::prefetch) {
           const auto* l = call->args[0].as<Load>();
           NESTOR_CHECK(l) << "a prefetch of something that isn't a load";
-          expr_.prefetch(*l);
+          const Param* p = find_param(k_.func, l->buffer);
+          expr_.prefetch(*l, p && p->role == Role::out);
           return;
         }
         if (call && call->fn == Intrinsic::sync) throw UserError("`sync` needs a cuda target");

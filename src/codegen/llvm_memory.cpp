@@ -207,7 +207,7 @@ void ExprEmitter::store(const Store& s) {
   b_.CreateMaskedScatter(value, at, align, mask);
 }
 
-void ExprEmitter::prefetch(const Load& l) {
+void ExprEmitter::prefetch(const Load& l, bool written) {
   if (registers_.count(l.buffer)) return;
   Expr index = l.indices.empty() ? Expr(0) : l.indices[0];
   if (index.type().is_vector()) {
@@ -217,7 +217,7 @@ void ExprEmitter::prefetch(const Load& l) {
   }
   llvm::Value* p = address(l.buffer, index, false);
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {p->getType()},
-                     {p, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+                     {p, b_.getInt32(written ? 1 : 0), b_.getInt32(3), b_.getInt32(1)});
 }
 
 }  // namespace nestor

@@ -1,6 +1,10 @@
 // Loops that carry `prefetch X` ask, at the beginning of each iteration, for what the iteration `distance`
-// later reads of X: for each part that is read, the box that it takes while the inner loops run, one prefetch
-// for each cache line along the dimension whose elements lie side by side.
+// later reads of X, or writes where nothing under the loop reads it: for each part the box that it takes
+// while the inner loops run, one prefetch for each cache line along the dimension whose elements lie side by
+// side.
+//
+// Of what is written, a line's worth is asked for by its last element: where rows begin at no line, the line
+// before was asked for by their neighbour.
 //
 // Ahead of the last iterations the last one is asked for again, and an index that a padding would take out of
 // the buffer is kept inside: so no address is ever outside. A read whose bounds aren't known, or of a buffer
@@ -75,9 +79,11 @@ class Inserter : public ScopedRewriter {
     for (const auto& [buffer, accesses] : find_accesses(loop.body, facts())) {  // one buffer has the name
       const BufferDecl& decl = decls_.at(buffer);
       if (buffer->name != name || decl.scope != Scope::global || inside.count(buffer)) continue;
+      const bool read = std::any_of(accesses.begin(), accesses.end(),
+                                    [](const Access& a) { return a.kind == AccessKind::read; });
       std::vector<std::vector<Span>> boxes;
       for (const Access& a : accesses) {
-        if (a.kind != AccessKind::read) continue;
+        if (read && a.kind != AccessKind::read) continue;
         std::vector<Var> running;
         for (const For* l : a.loops) running.push_back(l->var);
         std::vector<Span> box;
@@ -91,12 +97,12 @@ class Inserter : public ScopedRewriter {
         };
         if (box.size() != a.indices.size() || std::any_of(boxes.begin(), boxes.end(), same_box)) continue;
         boxes.push_back(box);
-        out.push_back(prefetches_of(decl, box, ahead));
+        out.push_back(prefetches_of(decl, box, ahead, !read));
       }
     }
   }
 
-  Stmt prefetches_of(const BufferDecl& decl, const std::vector<Span>& box, const VarMap& ahead) {
+  Stmt prefetches_of(const BufferDecl& decl, const std::vector<Span>& box, const VarMap& ahead, bool write) {
     const auto [dense, side_by_side] = dense_dimension(decl);
     const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of(decl.buffer->type.dtype));
     std::vector<Expr> indices;
@@ -107,6 +113,7 @@ class Inserter : public ScopedRewriter {
       const int64_t step = static_cast<int>(d) == dense ? std::min(line, side_by_side) : 1;
       const int64_t count = (box[d].extent() + step - 1) / step;
       Expr index = substitute(box[d].first(), ahead);
+      if (write) index = index + Expr(std::min(step, box[d].extent()) - 1);
       if (count > 1) {
         loops.emplace_back(new_loop(), count);
         facts.set(loops.back().first, {0, count - 1});

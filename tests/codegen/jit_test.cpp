@@ -124,6 +124,17 @@ TEST_CASE("a prefetch is an instruction, and reads nothing: its address may be o
   testing::check_agree(text);
 }
 
+TEST_CASE("lines that will be written are asked for as this core's own") {
+  const auto ir_of = [](const std::string& buffer) {
+    return emit_llvm_ir(
+        {parse_func("func f(in X: f32[512], out Y: f32[512]) {\n  for i in 512 {\n    prefetch(" + buffer +
+                    "[i])\n    Y[i] = X[i]\n  }\n}\n")},
+        host_target());
+  };
+  CHECK(ir_of("Y").find(", i32 1, i32 3, i32 1)") != std::string::npos);
+  CHECK(ir_of("X").find(", i32 0, i32 3, i32 1)") != std::string::npos);
+}
+
 TEST_CASE("a name that isn't there is our fault") {
   auto module = JitModule::compile({parse_func("func f(out Y: i64[1]) {\n  Y[0] = 1\n}\n")}, host_target());
   CHECK_THROWS_AS(module->lookup("g"), InternalError);

@@ -26,6 +26,20 @@ bool asks(const std::string& spec, const std::string& step, const Target& target
   return trace.find(step) != std::string::npos;
 }
 
+// As its own lowered text and as the unscheduled function say.
+void check_right(const std::string& spec, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.schedules = default_schedules();
+  options.lowering.check = true;
+  for (const CompiledFunction& f : compile_model(spec, options).funcs)
+    for (const Against against : {Against::lowered, Against::oracle})
+      for (const OutputCheck& c : check_function(f, against, host_target())) {
+        INFO(spec << " for " << target.name << ": " << describe(c.comparison, c.name, c.want));
+        CHECK(c.comparison.ok());
+      }
+}
+
 }  // namespace
 
 TEST_CASE("rows that leave the cache before the next tile of columns are asked for some lines ahead") {
@@ -74,6 +88,40 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   CHECK_FALSE(asks(small, "prefetch", target));
 }
 
+TEST_CASE("where the last cache is far away, lines that are written are asked for ahead") {
+  Target near = with_l2("x86-64-v4", 2 << 20), far = near;
+  near.l3_bytes = 32 << 20;
+  far.l3_bytes = int64_t{480} << 20;
+  const std::string turned = "Transpose(f32[1009,2003]; perm=[1,0])";
+  CHECK(asks(turned, "prefetch Y.i0 X distance=2", far));
+  CHECK(asks(turned, "prefetch Y.i0 Y distance=2", far));
+  CHECK(asks(turned, "reorder Y (j0 i0 i1 j1)", far));
+  CHECK(asks("Transpose(f32[8,12,197,256]; perm=[0,1,3,2])", " Y distance=2", far));
+  CHECK_FALSE(asks(turned, "prefetch", near));
+  CHECK_FALSE(asks("Transpose(f32[500,500]; perm=[1,0])", "prefetch", far));           // stays in the cache
+  CHECK_FALSE(asks("Transpose(f32[1,112,112,64]; perm=[0,3,1,2])", "prefetch", far));  // a short side
+  CHECK_FALSE(asks("Transpose(f32[2048,2048]; perm=[1,0])", "prefetch", far));         // goes past the caches
+
+  const std::string ragged = "MatMul(f32[2048,32], const f32[32,1003])";
+  CHECK(asks(ragged, " Y distance=1", far));
+  CHECK_FALSE(asks(ragged, " Y distance", near));
+  CHECK_FALSE(asks("MatMul(f32[2048,32], const f32[32,1024])", " Y distance", far));    // rows begin at lines
+  CHECK_FALSE(asks("MatMul(f32[2048,100], const f32[100,1003])", " Y distance", far));  // a long sum
+  CHECK_FALSE(asks("MatMul(f32[1024,32], const f32[32,1003])", " Y distance", far));    // a few megabytes
+}
+
+TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
+  for (const char* name : {"x86-64-v3", "x86-64-v4"})
+    for (const char* spec : {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
+                             "MatMul(f32[130,5], f32[5,299])"}) {
+      Target target = with_l2(name, 16 << 10);
+      target.l3_bytes = int64_t{480} << 20;
+      INFO(spec);
+      CHECK(asks(spec, " Y distance=", target));
+      check_right(spec, target);
+    }
+}
+
 TEST_CASE("tiles are wider where rows stream, as far as two panels stay in the cache") {
   const Target target = with_l2("x86-64-v4", 1 << 20);
   const auto tile = [&](const std::string& spec, const Target& t) {
@@ -93,18 +141,9 @@ TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
          {"MatMul(f32[61,301], const f32[301,130])", "MatMul(f32[64,256], f32[256,99])",
           "Gemm(f32[90,128], const f32[300,128], const f32[300]; transB=1)"}) {
       const Target target = with_l2(name, 80 << 10);
-      CompileOptions options;
-      options.target = target;
-      options.schedules = default_schedules();
-      options.lowering.check = true;
       INFO(spec << " for " << name);
       CHECK(asks(spec, "k0 A distance=", target));
       CHECK(asks(spec, "shares=k0", target) == (spec.find("const") != std::string::npos));
-      for (const CompiledFunction& f : compile_model(spec, options).funcs)
-        for (const Against against : {Against::lowered, Against::oracle})
-          for (const OutputCheck& c : check_function(f, against, host_target())) {
-            INFO(spec << " for " << target.name << ": " << describe(c.comparison, c.name, c.want));
-            CHECK(c.comparison.ok());
-          }
+      check_right(spec, target);
     }
 }
