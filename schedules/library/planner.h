@@ -21,6 +21,10 @@ void inline_producers(Schedule& s);
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target,
                     const std::optional<Dot>& dot = {});
 
+// A product whose rows are too long for a block of them to stay in the second-level cache, by parts of the
+// reduction; see tile_parts.cpp. False where it isn't one. An epilogue is left as it is.
+bool tile_parts(Schedule& s, const std::string& block, const Target& target);
+
 // The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is
 // the whole extent.
 struct TileWords {
@@ -79,6 +83,12 @@ std::vector<std::string> skip_padding(Schedule& s, const std::string& block, con
 // of the loops `outer` around the tile of b.
 void pad_panels(Schedule& s, const BlockInfo& b, const std::vector<std::string>& outer, const Target& target);
 
+// A third-level cache so large is spread over the whole chip: what comes from it comes late and slowly, a
+// third of what the nearer ones of 32 MB give (480 MB: 28 GB/s to a core).
+inline bool far_third_level(const Target& target) {
+  return target.l3_bytes > (int64_t{64} << 20);
+}
+
 // The rows of the tile by blocks that stay in the second-level cache while all tiles of columns pass; see
 // row_blocks.cpp. `between` are the loops that stand between those over columns and over rows.
 struct RowBlocks {
@@ -118,7 +128,9 @@ struct RowsAhead {
   std::vector<Buffer> buffers;
   std::string why;
 };
-RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, const Target& target);
+// `block`: so many rows stay in the cache while all tiles of columns pass; 0: all of them would have to.
+RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, int64_t block,
+                     const Target& target);
 
 // Constant operands that pass in panels, one for each tile of columns, and don't stay in the cache; and their
 // next panel asked for in shares, `panels` being the loop over tiles; see stream_panels.cpp.

@@ -13,14 +13,13 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLine = 64;
-constexpr int64_t kLeastLines = 8;    // of a row: the first ones nobody asks for
-constexpr int64_t kFarCycles = 400;   // that a line takes from behind the second-level cache
-constexpr int64_t kFmasPerCycle = 2;  // where it is one, lines are only asked for earlier than they need be
+constexpr int64_t kLeastLines = 8;   // of a row: the first ones nobody asks for
+constexpr int64_t kFarCycles = 400;  // that a line takes from behind the second-level cache
 
 }  // namespace
 
-RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, const Target& target) {
+RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, int64_t block,
+                     const Target& target) {
   RowsAhead none, ahead;
   if (!t.vector || !t.row || t.turned || t.taps || b.reduced().empty()) return none;
   const Iter &k = *b.reduced().back(), &wide = t.column ? *t.column : *t.vector;
@@ -30,7 +29,8 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
     if (a.write || a.constant || !a.uses(*t.row) || a.uses(*t.vector) || a.uses(wide)) continue;
     if (a.stride(k) != 1 || k.extent < kLeastLines * line || wide.extent <= (t.column ? t.columns : t.width))
       continue;
-    if (a.elements * bytes <= target.l2_bytes / 2 || (ahead.line != 0 && ahead.line != line)) continue;
+    if (block > 0 || a.elements * bytes <= target.l2_bytes / 2 || (ahead.line != 0 && ahead.line != line))
+      continue;
     ahead.loop = k.loop;
     ahead.line = line;
     ahead.buffers.push_back(a.buffer);

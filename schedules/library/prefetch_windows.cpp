@@ -39,7 +39,7 @@ int64_t in_a_step(const Schedule& s, const std::string& block, const std::string
 void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target) {
-  constexpr int64_t kLine = 64, kLeastWork = 16;  // FMAs for each line that is asked for
+  constexpr int64_t kLeastWork = 16;  // FMAs for each line that is asked for
   if (!t.vector || !t.row || t.turned || reduced.size() < 2) return;
   const auto is_loop = [&](const std::string& l) {
     return std::find(taps.begin(), taps.end(), l) == taps.end();

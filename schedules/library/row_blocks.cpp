@@ -5,8 +5,11 @@
 //
 //   other S loops | blocks of row tiles | column or vector tiles | row tiles | ...
 //
-// That is for rows whose elements lie apart, channels in blocks an image apart: a row that lies dense along
-// the reduction, a matrix's, is foreseen by the machine, and came no faster from blocks when measured.
+// The panel that moves with the columns comes again for every block, and it must be asked for ahead
+// (stream_panels.cpp) or be foreseen. So rows that lie dense along the reduction, a matrix's, which the
+// machine foresees as well, go by blocks only where the panels are asked for, and by blocks that leave most
+// of the cache to what passes: its sets fill unevenly. (A far third level, 2 MB of the second: 1024^3
+// 71 % of the peak, blocks of half the cache 68, none 65; 512^3 69 against 66. Zen 5: no gain.)
 //
 // In return the operand that moves with the columns passes once for every block. With X and W bytes in all,
 // n tiles of columns and m blocks, n X + W become X + m W, or X + W where W stays beside a block.
@@ -24,10 +27,15 @@ namespace nestor::library {
 namespace {
 
 constexpr int64_t kLeastTiles = 4;  // of rows in a block: a panel of columns is fetched again for each block
+constexpr int64_t kLeastRows = 96;  // dense, that use a panel asked for ahead (2048^3 by 60 rows: no gain)
 constexpr double kLeastSaved = 0.25;  // of what passes
 
 bool moves_with_columns(const Access& a, const Tile& t) {
   return a.uses(*t.vector) || (t.column && a.uses(*t.column));
+}
+
+bool dense_rows_by_blocks(const BlockInfo& b, const Tile& t, const Target& target) {
+  return far_third_level(target) && !streamed(b, t, target).empty();
 }
 
 }  // namespace
@@ -49,7 +57,7 @@ RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector
     for (const Iter* r : b.reduced())
       apart |= !a.write && a.uses(*t.row) && a.uses(*r) && !moves_with_columns(a, t) &&
                std::abs(a.stride(*r).value_or(a.elements)) > b.reduction_size();
-  if (tiles < 2 || in_all < 2 * kLeastTiles || !apart) return none;
+  if (tiles < 2 || in_all < 2 * kLeastTiles || (!apart && !dense_rows_by_blocks(b, t, target))) return none;
   const auto rows_read = [&](int64_t row_tiles) {
     extents[t.row] = std::min(row_tiles * t.rows, t.row->extent);
     int64_t n = 0;
@@ -64,14 +72,17 @@ RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector
       if (i) all[i] = i->extent;
     if (!a.write && moves_with_columns(a, t)) columns += bytes_read(a, all, b);
   }
-  const int64_t all = rows_read(in_all), fits = target.l2_bytes / 2;
-  if (all <= target.l2_bytes) return none;
+  const int64_t all = rows_read(in_all), fits = target.l2_bytes / (apart ? 2 : 4);
+  if (all <= (apart ? target.l2_bytes : fits * 3 / 2)) return none;
   int64_t size = in_all;
-  while (size >= kLeastTiles && rows_read(size) > fits) size = ceil_div(size, 2);
+  if (apart)
+    while (size >= kLeastTiles && rows_read(size) > fits) size = ceil_div(size, 2);
+  else
+    size = std::max<int64_t>(1, fits * in_all / all);
   const int64_t blocks = ceil_div(in_all, size);
   size = ceil_div(in_all, blocks);
   const int64_t block = rows_read(size);
-  if (blocks < 2 || size < kLeastTiles || block > fits) return none;
+  if (blocks < 2 || size < kLeastTiles || block > fits || (!apart && size * t.rows < kLeastRows)) return none;
   const bool beside = columns + block <= target.l2_bytes * 3 / 4;
   const auto now = static_cast<double>(tiles * all + columns),
              then = static_cast<double>(blocks * block + (beside ? 1 : blocks) * columns);

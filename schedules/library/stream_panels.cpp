@@ -13,8 +13,6 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLine = 64;
-constexpr int64_t kFmasPerCycle = 2;
 constexpr int64_t kLeastUses = 12;  // of a line: fewer are done before it comes (768x3072, by 8 rows 20 %
                                     // more time, by 12 rows 25 % less)
 // From one share to the next, where not every share has a line: what finds it is paid each time. Where every
@@ -45,7 +43,8 @@ std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& ta
   for (const Access& a : b.accesses) {
     if (a.write || !a.constant || !a.uses(wide) || a.uses(*t.row) || uses_of_line(b, a) < kLeastUses)
       continue;
-    if (a.elements * bytes_of(a.buffer->type.dtype) <= target.l2_bytes / 2) continue;
+    if (a.elements * bytes_of(a.buffer->type.dtype) <= target.l2_bytes / (far_third_level(target) ? 4 : 2))
+      continue;
     if (wide.extent > (t.column ? t.columns : t.width) && panel_bytes(b, a, t) <= target.l2_bytes * 3 / 4)
       out.push_back(a.buffer);
   }

@@ -24,8 +24,10 @@ struct Tile {
   std::string why_vector, why_size;  // in numbers
 };
 
-// Accumulators that hide an FMA's latency: 4 cycles, two a cycle.
-constexpr int64_t kToHideLatency = 8;
+constexpr int64_t kLine = 64;         // bytes, of every cache
+constexpr int64_t kFmasPerCycle = 2;  // of vectors; where it is one, work only takes longer than foreseen
+// Accumulators that hide an FMA's latency of 4 cycles.
+constexpr int64_t kToHideLatency = 4 * kFmasPerCycle;
 constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
 
 // Of the first `lines` of rows `pitch` bytes apart, the most that fall into one of a cache's `sets`.

@@ -283,7 +283,12 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const Buffer& buffer : t.panels)
     copy(buffer, buffer->name + " lies in few sets of the cache, in many pages, or far away");
 
-  const RowsAhead ahead = dot || !taps.empty() ? RowsAhead{} : rows_ahead(b, t, words, target);
+  auto [outside, between] = outer_loops(b, t);
+  const OutputOrder by_output = output_order(b, t, target);
+  const RowBlocks row_blocks =
+      by_output.iters.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
+  const RowsAhead ahead =
+      dot || !taps.empty() ? RowsAhead{} : rows_ahead(b, t, words, row_blocks.size * t.rows, target);
   if (!ahead.loop.empty()) {  // after packing, whose layouts needn't know
     words.blocks[ahead.loop] = ahead.line;
     words.reduced = reduction_order(b, taps, words.blocks);
@@ -295,10 +300,6 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   lanes_adjacent(s, accumulator, dim_of(b, t.vector), dot ? dot->lanes : 1);
   const BlockInfo e = analyze(s.func(), writer);
 
-  auto [outside, between] = outer_loops(b, t);
-  const OutputOrder by_output = output_order(b, t, target);
-  const RowBlocks row_blocks =
-      by_output.iters.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
   // Cuts an iterator into tiles: gives the loop over tiles, if there are several, and the loop inside a tile.
   const auto cut = [&](const Iter* i, const std::string& size,
                        const char* tails) -> std::pair<std::string, std::string> {

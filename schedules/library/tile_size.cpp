@@ -11,8 +11,6 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLine = 64;
-
 // Each row of an operand that is broadcast has a line in the first-level cache, of which the reduction uses
 // an element a step. Rows a multiple of 4 KB apart (1024 columns) are all in one set of 8 or 12 ways: more of
 // them than ways push each other out at every step (1024^3, 14 rows in 8 ways: 72 % of the peak; 8 rows: 94).

@@ -34,7 +34,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLine = 64, kPage = 4096;
+constexpr int64_t kPage = 4096;
 constexpr int64_t kLongestSide = 16;  // of a square in registers
 constexpr int64_t kInterleaved = 4;  // up to this many columns without gaps are told apart from whole vectors
 constexpr int64_t kLongWalk = 8;     // tiles
