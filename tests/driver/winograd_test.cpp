@@ -6,6 +6,8 @@
 #include "catch.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
+#include "nestor/proof.h"
+#include "nestor/walk.h"
 #include "tests/driver/compiled.h"
 
 using namespace nestor;
@@ -178,6 +180,34 @@ TEST_CASE("Winograd's products are register tiles whose weights lie as they read
     }
     CHECK(found == 1);
   }
+}
+
+TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as fill a register tile") {
+  const auto blocks = [](const Layer& l, const Target& target) {
+    std::string found;
+    for (const CompiledFunction& f : forced(l, 4, target).funcs) {
+      const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
+      INFO(f.func.name << ": " << describe(proof));
+      CHECK(proof.ok());
+      for (const OutputCheck& c : check_function(f, Against::lowered, target)) CHECK(c.comparison.ok());
+      for_each_stmt(f.scheduled.body, [&](const Stmt& s) {
+        const auto* loop = s.as<For>();
+        if (!loop || !loop->var->name.ends_with("_b")) return;
+        found += loop->kind == ForKind::parallel ? "parallel " : "serial ";
+        found += print(loop->extent);
+      });
+    }
+    return found;
+  };
+  Target target = parse_target("x86-64-v4");
+  target.cores = 1;
+  target.parallel_us = 0;
+  const Layer wide{.height = 32, .width = 56};  // 8 rows of 14 tiles
+  CHECK(blocks(wide, target) == "parallel 8");
+  const Layer narrow{.height = 48, .width = 16};  // 12 rows of 4
+  CHECK(blocks(narrow, target) == "parallel 3");
+  target.cores = 2;
+  CHECK(blocks(narrow, target) == "parallel 2");
 }
 
 TEST_CASE("A naive compilation has no Winograd") {
