@@ -26,6 +26,35 @@ int count(const std::string& text, const std::string& part) {
   return found;
 }
 
+// Twice as large, normalized by channel, a residual added, clipped below.
+Graph with_epilogue(int64_t group) {
+  const auto dims = [](const std::vector<int64_t>& shape) {
+    std::vector<ModelDim> out;
+    for (const int64_t n : shape) out.push_back({n, ""});
+    return out;
+  };
+  Model m;
+  m.opsets[""] = 17;
+  m.inputs.push_back({"x", DType::f32, dims({1, 16, 5, 6})});
+  m.inputs.push_back({"residual", DType::f32, dims({1, 32, 10, 12})});
+  m.outputs.push_back({"y", DType::f32, {}, false, false});
+  const auto constant = [&](const std::string& name, std::vector<int64_t> shape, double least) {
+    Tensor t(DType::f32, std::move(shape));
+    for (int64_t i = 0; i < t.size(); ++i) t.set(i, least + static_cast<double>(i * 7 % 11) / 11);
+    m.initializers.emplace_back(name, std::move(t));
+  };
+  constant("w", {16, 32 / group, 4, 4}, -0.5);
+  for (const char* name : {"scale", "bias", "mean"}) constant(name, {32}, -0.5);
+  constant("var", {32}, 0.5);
+  const Attrs attrs{
+      {"strides", std::vector<int64_t>{2, 2}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}, {"group", group}};
+  m.nodes.push_back({"ConvTranspose", "", "", {"x", "w"}, {"t"}, attrs, {}});
+  m.nodes.push_back({"BatchNormalization", "", "", {"t", "scale", "bias", "mean", "var"}, {"n"}, {}, {}});
+  m.nodes.push_back({"Add", "", "", {"n", "residual"}, {"s"}, {}, {}});
+  m.nodes.push_back({"Relu", "", "", {"s"}, {"y"}, {}, {}});
+  return build_graph(m);
+}
+
 std::string schedule_of(const std::string& spec, bool blocked_io) {
   const CompileOptions options = options_for(parse_target("x86-64-v4"), blocked_io);
   const CompiledModel m = partition_model(load(spec), options);
@@ -58,6 +87,26 @@ TEST_CASE("default schedules of transposed convolutions") {
             CHECK(c.comparison.ok());
           }
         }
+}
+
+TEST_CASE("what follows a transposed convolution is done where its results are written") {
+  Target shares_all = host_target();
+  shares_all.parallel_us = 0;
+  for (const Target& target : {shares_all, parse_target("x86-64-v3")})
+    for (const bool blocked : {false, true})
+      for (const int64_t group : {1, 2}) {
+        const CompiledModel m =
+            compile_model({with_epilogue(group), std::nullopt}, options_for(target, blocked));
+        INFO("group " << group << " for " << target.name << (blocked ? ", in blocks" : ""));
+        REQUIRE(m.funcs.size() == 1);
+        const CompiledFunction& f = m.funcs[0];
+        CHECK(print(f.func).find("max(") != std::string::npos);
+        CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+        for (const OutputCheck& c : check_function(f, Against::oracle, target)) {
+          INFO(describe(c.comparison, c.name, c.want));
+          CHECK(c.comparison.ok());
+        }
+      }
 }
 
 TEST_CASE("each class of a transposed convolution is a tile in registers, and weights are packed once") {

@@ -140,6 +140,8 @@ TEST_CASE("BatchNormalization goes into the weights before it") {
   folds(node("Conv", "x w", "c"), {{"w", {6, 4, 3, 3}}}, "[2,4,5,5]");
   folds(node("Conv", "x w b", "c", R"("group": 2)"), {{"w", {6, 2, 3, 3}}, {"b", {6}}}, "[2,4,5,5]");
   folds(node("Conv", "x w b", "c"), {{"w", {6, 4, 3}}, {"b", {6}}}, "[2,4,7]");
+  folds(node("ConvTranspose", "x w", "c", R"("strides": [2, 2])"), {{"w", {4, 6, 3, 3}}}, "[2,4,5,5]");
+  folds(node("ConvTranspose", "x w b", "c", R"("group": 2)"), {{"w", {4, 3, 2, 2}}, {"b", {6}}}, "[2,4,5,5]");
   folds(node("Gemm", "x w", "c"), {{"w", {3, 6}}}, "[5,3]");
   folds(node("Gemm", "x w b", "c", R"("transB": 1, "alpha": 0.5, "beta": 2.0)"), {{"w", {6, 3}}, {"b", {6}}},
         "[5,3]");
