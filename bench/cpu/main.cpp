@@ -5,9 +5,10 @@
 //   [Google Benchmark's flags: --benchmark_filter, --benchmark_out ...]
 //
 // With several threads our own code for one thread is a contestant too: `x 1 thread` is what the others
-// bring. Where memory binds, the copy is shared by as many threads, and what that brings over a copy by one
-// stands beside it (`copy's`): it is all that there is to have. With a target that has narrower vectors than
-// this machine the peak is that of its vectors, and the peers are held to the same instructions.
+// bring. Beside it (`machine's`) stands what they bring work that nothing of ours holds up, all that there is
+// to have: where memory binds, a copy that is shared by as many threads over a copy by one; else
+// multiply-adds in registers, likewise. With a target that has narrower vectors than this machine the peak is
+// that of its vectors, and the peers are held to the same instructions.
 //
 // Contestants are interleaved call by call; `x peer` is the median over the rounds of (best peer's time / our
 // time) with its 95 % interval, above 1 where we are faster. `bound` is the share reached of what the
@@ -25,6 +26,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/cpu/arithmetic.h"
 #include "bench/cpu/copy.h"
 #include "bench/cpu/pairs.h"
 #include "bench/peers/peer.h"
@@ -141,13 +143,20 @@ class Contest {
       // the threads.
       const auto one = [&] { one_thread.executor->run_raw(ours.inputs.data(), ours.outputs.data()); };
       std::vector<std::function<void()>> alone{our_run_, one};
+      std::optional<Arithmetic> arithmetic;
       if (copy_) {
         alone.push_back(contestants_.back());
         alone.emplace_back([this] { copy_->by_one(); });
+      } else {
+        const Target target = parse_target(settings.target);
+        arithmetic.emplace(p.flops, target, settings.threads,
+                           cpus_for(settings.threads, parse_pinning(settings.pin)));
+        alone.emplace_back([&] { arithmetic->by_all(); });
+        alone.emplace_back([&] { arithmetic->by_one(); });
       }
       const auto times = time_rounds(alone, static_cast<double>(alone.size()) * seconds_, 11, 1000);
       x_one_thread_ = ratio(times[1], times[0]);
-      if (copy_) copy_x_one_thread_ = ratio(times[3], times[2]);
+      machine_x_one_thread_ = ratio(times[3], times[2]);
     }
     our_run_();
     const double once = milliseconds_of(our_run_);
@@ -165,7 +174,8 @@ class Contest {
     size_t next = 1;
     us = median_interval(times[0]).median;
     if (x_one_thread_) put(out, "x_one_thread", *x_one_thread_);
-    if (copy_x_one_thread_) put(out, "copy_x_one_thread", *copy_x_one_thread_);
+    if (machine_x_one_thread_)
+      put(out, copy_ ? "copy_x_one_thread" : "fma_x_one_thread", *machine_x_one_thread_);
     out["copy_gbs"] = copy_gbs;
     out["of_bound"] = problem_.flops / peak * 1e-3 / us;
     if (copy_) {
@@ -204,7 +214,7 @@ class Contest {
   double seconds_;
   std::vector<Peer> peers_;
   std::vector<bool> slow_;
-  std::optional<Interval> x_one_thread_, copy_x_one_thread_;
+  std::optional<Interval> x_one_thread_, machine_x_one_thread_;
   std::optional<Copy> copy_;
   std::function<void()> our_run_;
   std::vector<std::function<void()>> contestants_;
@@ -248,7 +258,7 @@ class Table : public benchmark::BenchmarkReporter {
     std::printf("oneDNN %s; OpenBLAS %s\n", onednn_version().c_str(), openblas_version().c_str());
     std::printf("%-22s %10s %8s %6s %-17s %11s %11s  %-22s %8s %8s%s\n", "work", "us", "GFLOP/s", "GB/s",
                 "bound [95 %]", "oneDNN us", "OpenBLAS us", "x best peer [95 %]", "sched ms", "comp ms",
-                settings_.threads > 1 ? "  x 1 thread [95 %]    copy's" : "");
+                settings_.threads > 1 ? "  x 1 thread [95 %]    machine's" : "");
     return true;
   }
   void ReportRuns(const std::vector<Run>& runs) override {
@@ -276,9 +286,10 @@ class Table : public benchmark::BenchmarkReporter {
       if (settings_.threads > 1)
         std::printf("   %5.2f [%5.2f, %5.2f]", get("x_one_thread"), get("x_one_thread_low"),
                     get("x_one_thread_high"));
-      if (r.counters.count("copy_x_one_thread"))
-        std::printf("   %5.2f (%.0f %%)", get("copy_x_one_thread"),
-                    100 * get("x_one_thread") / get("copy_x_one_thread"));
+      for (const auto& [what, counter] :
+           {std::pair{"copy", "copy_x_one_thread"}, std::pair{"FMAs", "fma_x_one_thread"}})
+        if (r.counters.count(counter))
+          std::printf("   %s %5.2f (%.0f %%)", what, get(counter), 100 * get("x_one_thread") / get(counter));
       std::printf("\n");
       std::fflush(stdout);
     }

@@ -78,13 +78,14 @@ def main():
                 least = min(some, key=lambda w: w["x_one_thread"])
                 print(f"  {name:20} {len(some):4} works   geomean {geomean([w['x_one_thread'] for w in some]):5.2f}   "
                       f"least {least['x_one_thread']:5.2f} ({name_of(least)})")
-        bound = [w for w in beside_one if "copy_x_one_thread" in w]
-        if bound:
-            share = lambda w: w["x_one_thread"] / w["copy_x_one_thread"]
-            least = min(bound, key=share)
-            print(f"  of them {len(bound)} that memory binds, as a share of what the threads bring a copy: geomean "
-                  f"{geomean(list(map(share, bound))):5.2f}   least {share(least):5.2f} "
-                  f"({name_of(least)})")
+        for counter, what in (("copy_x_one_thread", "that memory binds, as a share of what the threads bring a copy"),
+                              ("fma_x_one_thread", "of arithmetic, as a share of what they bring a loop in registers")):
+            share = lambda w: w["x_one_thread"] / w[counter]
+            some = [w for w in beside_one if counter in w and one_us(w) >= 200]
+            if some:
+                least = min(some, key=share)
+                print(f"  of the long ones {len(some)} {what}: geomean {geomean(list(map(share, some))):5.2f}   "
+                      f"least {share(least):5.2f} ({name_of(least)})")
     print("  furthest behind:")
     for w in sorted(long, key=lambda w: w["x_best"])[:5]:
         print(f"    {w['x_best']:5.2f}  {name_of(w)}")

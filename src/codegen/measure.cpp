@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nestor/codegen.h"
+#include "nestor/error.h"
 #include "nestor/tensor.h"
 
 namespace nestor {
@@ -45,22 +46,53 @@ PrimFunc fma_chains(int chains, int64_t steps, int lanes, bool fma) {
 
 }  // namespace
 
+struct FmaLoop::State {
+  int lanes, chains;
+  std::shared_ptr<JitModule> module;
+  KernelFn kernel;
+  Tensor x;
+};
+
+namespace {
+
+// 20 to 50 microseconds: shorter than a scheduler's slice, longer than a clock's tick
+constexpr int64_t kSteps = 4000;
+constexpr size_t kMostFloats = 32 * 16;  // chains times lanes
+
+}  // namespace
+
+FmaLoop::FmaLoop(const Target& target) : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.lanes = target.lanes(4);
+  s.chains = target.vector_registers >= 32 ? 24 : 12;
+  NESTOR_CHECK(static_cast<size_t>(s.lanes * s.chains) <= kMostFloats) << "longer vectors";
+  s.module = JitModule::compile({fma_chains(s.chains, kSteps, s.lanes, target.has_fma())}, target);
+  s.kernel = s.module->lookup("fma_chains");
+  s.x = Tensor(DType::f32, {s.chains * s.lanes});
+  for (int64_t i = 0; i < s.x.size(); ++i) s.x.set(i, 0.5);  // a fixed point: a*0.5 + 0.5 stays normal
+}
+
+FmaLoop::~FmaLoop() = default;
+
+void FmaLoop::run() const {
+  alignas(64) float y[kMostFloats];
+  void* args[] = {const_cast<void*>(static_cast<const void*>(state_->x.data())), y};
+  state_->kernel(args, nullptr, nullptr);
+}
+
+double FmaLoop::flops() const {
+  return 2.0 * static_cast<double>(state_->chains * state_->lanes * kSteps);
+}
+
 double measure_fma_peak_gflops(double ms, const Target& target) {
-  const int lanes = target.lanes(4), chains = target.vector_registers >= 32 ? 24 : 12;
-  const int64_t steps =
-      4000;  // 20 to 50 microseconds: shorter than a scheduler's slice, longer than a clock's tick
-  const auto module = JitModule::compile({fma_chains(chains, steps, lanes, target.has_fma())}, target);
-  const KernelFn run = module->lookup("fma_chains");
-  Tensor x(DType::f32, {chains * lanes}), y(DType::f32, {chains * lanes});
-  for (int64_t i = 0; i < x.size(); ++i) x.set(i, 0.5);  // a fixed point: a*0.5 + 0.5 stays normal
-  void* args[] = {x.data(), y.data()};
+  const FmaLoop loop(target);
   double best = 1e30;
   for (const auto start = Clock::now(); seconds_since(start) * 1e3 < ms;) {
     const auto begin = Clock::now();
-    run(args, nullptr, nullptr);
+    loop.run();
     best = std::min(best, seconds_since(begin));
   }
-  return 2.0 * static_cast<double>(chains * lanes * steps) / best * 1e-9;
+  return loop.flops() / best * 1e-9;
 }
 
 double measure_copy_gbs(int64_t bytes) {
