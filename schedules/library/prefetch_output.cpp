@@ -12,7 +12,6 @@ namespace nestor::library {
 namespace {
 
 bool rows_begin_at_lines(const BlockInfo& writer) {
-  constexpr int64_t kLine = 64;
   for (const Access& a : writer.accesses)
     for (const Iter& i : writer.iters)
       if (a.write && i.extent > 1 && a.uses(i) && a.stride(i) != 1 &&

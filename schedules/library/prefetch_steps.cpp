@@ -17,7 +17,7 @@ namespace nestor::library {
 
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target) {
-  constexpr int64_t kMostTiles = 8, kFarCycles = 300, kFmasPerCycle = 2, kLeastSteps = 32;
+  constexpr int64_t kMostTiles = 8, kFarCycles = 300, kLeastSteps = 32;
   if (!t.vector || !t.row || t.turned || t.vector->extent <= t.width) return;
   std::vector<const Iter*> steps = b.reduced();
   std::erase_if(steps, [](const Iter* i) { return i->extent == 1; });
