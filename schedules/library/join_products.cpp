@@ -29,7 +29,6 @@ namespace {
 
 using schedules::join;
 
-
 // A product and the map that writes what its tiles hold, with the loops of both that walk the tile.
 struct Tiled {
   std::string product, writer;
