@@ -17,6 +17,7 @@
 #include "src/graph/problems.h"
 #include "src/graph/sort.h"
 #include "src/graph/views.h"
+#include "src/ops/attributes.h"
 
 namespace nestor {
 
@@ -226,7 +227,25 @@ class Builder {
     }
     for (const auto& [name, kind] : mn.refused_attrs)
       problems_.add(fmt::format("{}: attribute `{}` is a {}, which isn't supported", where, name, kind));
-    return mn.refused_attrs.empty() ? op : nullptr;
+    const bool known = knows_attributes(mn, n.opset, where);
+    return mn.refused_attrs.empty() && known ? op : nullptr;
+  }
+
+  // One that ONNX doesn't have would be taken for its default. Those that begin with __ are anyone's own.
+  bool knows_attributes(const ModelNode& mn, int opset, const std::string& where) {
+    const auto known =
+        mn.domain.empty() || mn.domain == "ai.onnx" ? ops::attributes_of(mn.op, opset) : std::nullopt;
+    bool all = true;
+    for (const auto& [name, value] : mn.attrs) {
+      if (!known || name.starts_with("__") || std::find(known->begin(), known->end(), name) != known->end())
+        continue;
+      all = false;
+      const std::string nearest = nearest_name(name, *known);
+      std::string hint = known->empty() ? "it has none" : fmt::format("it has {}", fmt::join(*known, ", "));
+      if (!nearest.empty()) hint = "did you mean `" + nearest + "`?";
+      problems_.add(fmt::format("{}: the operator has no attribute `{}`", where, name), hint);
+    }
+    return all;
   }
 
   bool counts_fit(const ModelNode& mn, const Node& n, const OpDef& op) {

@@ -146,6 +146,12 @@ TEST_CASE("What is wrong with a node is named") {
                                                ContainsSubstring("Conv node that makes `y`") &&
                                                ContainsSubstring("strides"));
   CHECK_THAT(conv(R"("group": "two")"), ContainsSubstring("`group` is a string"));
+  CHECK_THAT(conv(R"("stride": [2, 2])"), ContainsSubstring("the operator has no attribute `stride`") &&
+                                              ContainsSubstring("did you mean `strides`?"));
+  CHECK_THAT(conv(R"("storage_order": 1)"), ContainsSubstring("it has auto_pad, dilations, group"));
+  CHECK(conv(R"("__origin": "layer 3")").empty());
+  CHECK_THAT(error(model(x, node("Relu", R"("x")", R"("y")", R"("alpha": 0.1)"))),
+             ContainsSubstring("no attribute `alpha`") && ContainsSubstring("it has none"));
   CHECK_THAT(error(model(x, node("Conv", R"("x")", R"("y")"))),
              ContainsSubstring("has 1 inputs, it takes 2 to 3"));
   CHECK_THAT(error(model(x, node("Relu", R"("x", "x")", R"("y")"))),

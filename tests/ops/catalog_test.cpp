@@ -1,6 +1,7 @@
 // What holds for every operator.
 #include "tests/ops/catalog.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -9,6 +10,7 @@
 #include "nestor/parse.h"
 #include "nestor/print.h"
 #include "nestor/walk.h"
+#include "src/ops/attributes.h"
 
 using namespace nestor;
 
@@ -18,6 +20,22 @@ TEST_CASE("The catalog has every registered operator") {
   for (const OpDef* op : all_ops()) {
     INFO(op->name);
     CHECK(present.count(op->name) == 1);
+  }
+}
+
+TEST_CASE("ONNX's attributes are known of every operator, and are those that the catalog uses") {
+  constexpr int kNewest = 28;
+  for (const OpDef* op : all_ops()) {
+    INFO(op->name);
+    if (op->domain.empty()) CHECK(ops::attributes_of(op->name, std::min(op->until, kNewest)).has_value());
+  }
+  for (const CatalogEntry& e : catalog()) {
+    const Node& n = e.node.node();
+    INFO(e.what);
+    if (!n.domain.empty()) continue;
+    const auto known = ops::attributes_of(n.op, n.opset);
+    REQUIRE(known);
+    for (const auto& [name, value] : n.attrs) CHECK(std::count(known->begin(), known->end(), name) == 1);
   }
 }
 
