@@ -67,9 +67,7 @@ class ClassNest {
   // P, the input with zeros around it as far as the sums reach, and T: n o p... y x | r s c.
   BuildTensor sum(FuncBuilder& b, const BuildTensor& x, const BuildTensor& w, DType type) const {
     const Window window = input_window();
-    const bool empty =
-        std::any_of(classes_.begin(), classes_.end(), [](const ResidueClass& c) { return c.taps == 0; });
-    const BuildTensor p = empty ? x : padded_input(b, window, x, constant_like(x, 0));
+    const BuildTensor p = padded_input(b, window, x, constant_like(x, 0));
     const int64_t channels = s_.channels / s_.group, filters = s_.filters / s_.group;
     const Factor widen = widened(type);
     Dims shape;
@@ -90,6 +88,10 @@ class ClassNest {
     return t;
   }
 
+  // Whether no tap reaches these outputs.
+  bool empty() const {
+    return std::any_of(classes_.begin(), classes_.end(), [](const ResidueClass& c) { return c.taps == 0; });
+  }
   const std::vector<Axis>& axes() const { return axes_; }
   Expr filter(const Exprs& i) const { return joined_ ? divided(i[1], residues_from(0)) : i[1]; }
 
@@ -137,7 +139,8 @@ std::vector<TensorType> infer_conv_transpose(const OpContext& ctx) {
   return {{ctx.input(0).dtype, out}};
 }
 
-// For each choice of classes the sum and a block that puts it where it belongs, the bias added.
+// For each choice of classes the sum, if taps reach it, and a block that puts it where it belongs, the bias
+// added.
 void build_conv_transpose(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const TransposedShape s = transposed_shape(ctx);
   const bool has_bias = in.size() > 2 && in[2];
@@ -147,11 +150,15 @@ void build_conv_transpose(const OpContext& ctx, FuncBuilder& b, const Tensors& i
   Classes chosen;
   for_each_choice(by_dim, chosen, [&](const Classes& classes) {
     const ClassNest nest(s, classes);
-    const BuildTensor t = nest.sum(b, in[0], in[1], sums);
+    const BuildTensor t = nest.empty() ? BuildTensor{} : nest.sum(b, in[0], in[1], sums);
     b.compute(
         out[0], nest.axes(),
         [&](const Exprs& i) {
-          const Expr y = has_bias ? t.at(i) + make::cast({sums, 1}, in[2](nest.filter(i))) : t.at(i);
+          Expr y = t ? t.at(i) : has_bias ? Expr{} : make::imm(0, Type{sums, 1});
+          if (has_bias) {
+            const Expr bias = make::cast({sums, 1}, in[2](nest.filter(i)));
+            y = y ? y + bias : bias;
+          }
           return make::cast({type, 1}, y);
         },
         [&](const Exprs& i) { return nest.output(i); });

@@ -63,6 +63,15 @@ TEST_CASE("A convolution with few filters is a product of matrices and a Col2Im"
     check(c);
 }
 
+TEST_CASE("Residues of a stride that would be too many nests are a product of matrices and a Col2Im") {
+  // Five residues along each dimension, two of which two taps reach.
+  Case c{"ConvTranspose", R"("strides": [5,5,5], "dilations": [3,3,3])", {1, 2, 2, 1, 2}, {2, 16, 7, 7, 7}};
+  check(c);
+  c = {"ConvTranspose", R"("strides": [5,5], "dilations": [3,3])", {1, 2, 2, 2}, {2, 16, 7, 7}};
+  c.columns = false;  // 25 nests
+  check(c);
+}
+
 TEST_CASE("A convolution stays where columns are no gain, or none make the image") {
   const auto kept = [](Case c) {
     c.columns = false;
