@@ -86,7 +86,7 @@ void pad_panels(Schedule& s, const BlockInfo& b, const std::vector<std::string>&
 // A third-level cache so large is spread over the whole chip: what comes from it comes late and slowly, a
 // third of what the nearer ones of 32 MB give (480 MB: 28 GB/s to a core).
 inline bool far_third_level(const Target& target) {
-  return target.l3_bytes > (int64_t{64} << 20);
+  return target.l3_bytes > (int64_t{96} << 20);
 }
 
 // The rows of the tile by blocks that stay in the second-level cache while all tiles of columns pass; see
@@ -150,10 +150,6 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target);
 bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least);
 // From this size on an output doesn't stay in the caches anyway.
 int64_t streaming_size(const Target& target);
-
-// The last cache is a large chip's, shared over a mesh by dozens of cores: stores to lines that lie there
-// wait for them one after the other, where a small chip's ring hides it.
-bool last_cache_is_far(const Target& target);
 
 // The root's loops along which every reduction's result is one row's, outermost first.
 std::vector<std::string> row_loops(const PrimFunc& f, const BlockInfo& root);

@@ -110,7 +110,7 @@ int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming, const Targ
 bool asks_ahead(const BlockInfo& b, const Turn& t, const Target& target) {
   const Access& out = output_of(b);
   const int64_t least = kLongWalk * side_of(b);
-  return last_cache_is_far(target) && out.elements * bytes_of(out.buffer->type.dtype) > target.l2_bytes &&
+  return far_third_level(target) && out.elements * bytes_of(out.buffer->type.dtype) > target.l2_bytes &&
          t.lanes->extent >= least && t.rows->extent >= least;
 }
 
@@ -139,13 +139,8 @@ bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64
 }
 
 int64_t streaming_size(const Target& target) {
-  constexpr int64_t kLeast = 16 << 20;
-  return std::max(kLeast, target.l3_bytes / 2);
-}
-
-bool last_cache_is_far(const Target& target) {
-  constexpr int64_t kLargestNear = 96 << 20;
-  return target.l3_bytes > kLargestNear;
+  constexpr int64_t kLeast = 16 << 20, kMost = 48 << 20;  // a large last level is shared by many cores
+  return std::clamp(target.l3_bytes / 2, kLeast, kMost);
 }
 
 bool turn_map(Schedule& s, const std::string& block, const Target& target) {
