@@ -120,7 +120,7 @@ void ask_ahead(Schedule& s, const BlockInfo& b, const Turn& t, const std::string
     if (!a.uses(*t.lanes) || !a.uses(*t.rows)) continue;
     s.because(a.write ? "the last cache is far away: stores wait for its lines in turn, unless asked for"
                       : "the last cache is far away");
-    s(fmt::format("prefetch {}.{} {} distance={}", b.name, tiles, a.buffer->name, kTilesAhead));
+    s.try_step(fmt::format("prefetch {}.{} {} distance={}", b.name, tiles, a.buffer->name, kTilesAhead));
   }
 }
 

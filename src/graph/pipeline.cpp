@@ -16,7 +16,7 @@ const std::vector<GraphPass>& graph_pipeline() {
       {"fold_constants", "no node has constant inputs only", fold_constants},
       {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
        fold_batch_norm},
-      {"use_col2im", "a ConvTranspose with few filters is a product of matrices and a Col2Im", use_col2im},
+      {"use_col2im", "a convolution with few filters is a product of matrices and a Col2Im", use_col2im},
       {"flip_convolutions", "constant weights of every convolution have their filters first",
        flip_convolutions},
       {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",

@@ -204,9 +204,28 @@ class Expansion {
   std::vector<Node>& nodes_;
 };
 
+// Whether what makes v, past element-wise nodes, is a convolution that may be Winograd's: that needs its
+// result in blocks of channels, which a product of matrices doesn't read, and would be a direct sum instead,
+// at two or three times the cost.
+bool behind_winograd(const Graph& g, ValueId v) {
+  for (int p = value_of(g, v).producer; p >= 0; p = value_of(g, v).producer) {
+    const Node& n = g.nodes[static_cast<size_t>(p)];
+    if (n.op == "Conv" && n.domain.empty()) {
+      const ops::ConvShape c = ops::conv_shape(OpContext(g, n), 1);
+      return c.group == 1 && c.window.kernel == Dims{3, 3} && c.window.stride == Dims{1, 1} &&
+             c.window.dilation == Dims{1, 1};
+    }
+    const OpDef* op = find_op(n.domain, n.op, n.opset);
+    if (!op || op->pattern > Pattern::broadcast || n.inputs.empty() || n.inputs[0] < 0) return false;
+    v = n.inputs[0];
+  }
+  return false;
+}
+
 std::optional<TransposedShape> shape_of(const Graph& g, const Node& n) {
   if ((n.op != "ConvTranspose" && n.op != "Conv") || !n.domain.empty() || !is_constant(g, n.inputs[1]))
     return std::nullopt;
+  if (behind_winograd(g, n.inputs[0])) return std::nullopt;
   const OpContext ctx(g, n);
   const DType type = ctx.input(0).dtype;
   if (bytes_of(type) < 4) return std::nullopt;  // rounded once, behind all sums

@@ -75,15 +75,18 @@ class Sharer : public StoreRunRewriter {
     }
     std::erase_if(finder.found, [](const Candidate& c) { return c.uses < 2; });
     if (finder.found.empty()) return false;
-    Replacer replacer;
     for (Candidate& c : finder.found) {
       const auto* splat = c.value.as<Broadcast>();
       const std::string& name = (splat ? splat->a : c.value).as<Load>()->buffer->name;
       c.var = make_var("v" + name, c.value.type());
-      replacer.vars.emplace(c.value, c.var);
     }
     stmts_.clear();
-    for (const Stmt& s : run) stmts_.push_back(replacer.stmt(s));
+    for (size_t i = 0; i < run.size(); ++i) {  // outside of [first, last] are loads that weren't counted
+      Replacer replacer;
+      for (const Candidate& c : finder.found)
+        if (c.first <= i && i <= c.last) replacer.vars.emplace(c.value, c.var);
+      stmts_.push_back(replacer.stmt(run[i]));
+    }
     emit(0, run.size(), finder.found, out);
     return true;
   }

@@ -157,6 +157,9 @@ TEST_CASE("convolutions with few filters are products of matrices and a Col2Im, 
           "ConvTranspose(f32[1,192,9,20], const f32[192,2,4,4]; group=2, strides=[2,2], pads=[1,1,1,1])",
           "ConvTranspose(f32[1,96,4,3,18], const f32[96,1,3,3,3]; strides=[2,2,2], output_padding=[1,1,0])",
           "ConvTranspose(f32[1,96,40], const f32[96,1,5]; strides=[5], dilations=[3])",
+          // Columns that no tap reaches have nothing but the bias.
+          "ConvTranspose(f32[1,96,16,1], const f32[96,2,1,2], const f32[2]; dilations=[1,2])",
+          "ConvTranspose(f32[1,200,7,5], const f32[200,3,4,1], const f32[3]; strides=[1,3])",
           "Conv(f32[1,96,10,10], const f32[1,96,3,3], const f32[1]; pads=[1,1,1,1])"}) {
       const CompiledModel model = compile_model(spec, options_for(target, true));
       INFO(spec << " for " << target.name);

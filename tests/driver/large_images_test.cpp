@@ -27,8 +27,8 @@ TEST_CASE("what comes from behind the second-level cache in pieces is asked for 
   CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,3,3]; strides=[2,2], pads=[1,1,1,1])"));
   CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,1,1])"));
   CHECK(asks("Conv(f32[2,128,62,128], const f32[64,128,3,3]; strides=[3,3], dilations=[4,4])"));
-  CHECK(
-      asks("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));  // beside W and Y
+  // Beside W and Y:
+  CHECK(asks("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));
   CHECK_FALSE(asks("Conv(f32[1,64,53,53], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));
   CHECK_FALSE(asks("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"));
 }
