@@ -47,7 +47,7 @@ Tensor filters_first(const Tensor& w, int64_t group, bool flip) {
 // input, or where no window fits.
 std::optional<Dims> paddings(const ops::TransposedShape& s) {
   const size_t rank = s.input.size();
-  if (std::any_of(s.stride.begin(), s.stride.end(), [](int64_t n) { return n != 1; })) return std::nullopt;
+  if (s.strided()) return std::nullopt;
   Dims out(2 * rank);
   for (size_t d = 0; d < rank; ++d) {
     const int64_t span = s.dilation[d] * (s.kernel[d] - 1);

@@ -83,7 +83,7 @@ class Costs {
     const auto n = static_cast<double>(filters);
     if (filters >= kBlock && (s_.group == 1 || filters == whole))
       return kReached * n / static_cast<double>(whole);
-    if (s_.stride != Dims(s_.stride.size(), 1)) return std::min(kOfResidues, kOfAFilter * n);
+    if (s_.strided()) return std::min(kOfResidues, kOfAFilter * n);
     const int64_t row = s_.output.back(), vectors = ceil_div(row, kLanes);
     const double filled = static_cast<double>(row) / static_cast<double>(vectors * kLanes);
     const double in_flight = n * static_cast<double>(std::min<int64_t>(vectors, 8));

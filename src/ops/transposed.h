@@ -2,6 +2,8 @@
 // What ConvTranspose and Col2Im share: sizes, paddings, and which taps reach which outputs.
 #pragma once
 
+#include <algorithm>
+
 #include "src/ops/common.h"
 
 namespace nestor::ops {
@@ -28,6 +30,9 @@ struct TransposedShape {
   // Weights: [filters, channels of a group, ...], else [channels, filters of a group, ...].
   bool filters_first;
   Dims input, kernel, stride, dilation, pad, output;  // by spatial dimension
+  bool strided() const {
+    return std::any_of(stride.begin(), stride.end(), [](int64_t n) { return n > 1; });
+  }
   TransposedWindow window(size_t d) const {
     return {input[d], kernel[d], stride[d], dilation[d], pad[d], output[d]};
   }
