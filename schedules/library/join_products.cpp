@@ -104,8 +104,7 @@ class Joiner {
     for (const std::string& b : between)
       if (b != scored.writer) finish(b);
     for (const std::string& b : between) align_rows(b, *rows);
-    for (const std::string& b : chain->moved)
-      if (find_block(s_.func(), b)) place_operand(b, summed.writer);
+    for (const std::string& b : chain->moved) place_operand(b, summed.writer);
     for (const std::string& b : by_rows_) vectorize_inside(s_, b, target_);
     parallel(summed.writer, work);
     return true;
@@ -133,18 +132,16 @@ class Joiner {
       const BlockInfo b = analyze(s_.func(), m);
       const bool by_rows = std::any_of(product.accesses.begin(), product.accesses.end(),
                                        [&](const Access& a) { return a.buffer == b.output && a.uses(rows); });
-      if (!by_rows) return false;
-      if (b.copies && s_.try_step("compute_inline " + m)) return true;
-      by_rows_.push_back(m);
-      return true;
+      if (by_rows && !(b.copies && s_.try_step("compute_inline " + m))) by_rows_.push_back(m);
+      return by_rows;
     });
   }
 
   // What scores are multiplied with, where it lies in an input: a tile reads two vectors of each of its rows.
   // These meet in few sets of the first-level cache where rows are long, or there are too many of them; then
   // each comes from the second level, at its own address, and a copy in panels costs less than that does for
-  // a few tiles of rows. (Granite Rapids: 12x512x64 3 %, 16x256x128 6 % faster; 12x197x64, where a
-  // set has one line more than ways, 2 % slower.)
+  // a few tiles of rows. (Granite Rapids: 12x512x64 3 %, 16x256x128 6 % faster; 12x197x64, where a set has
+  // one line more than ways, 2 % slower.)
   void copy_values(ProductChain& chain) {
     const BlockInfo b = analyze(s_.func(), chain.second);
     const Iter* lanes = lanes_in(b);

@@ -45,6 +45,10 @@ OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Ta
 // and the reason. `shares`: its rows share loads.
 void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target);
 
+// Tiles of rows that are ragged can't be shared together with the loops around them. Where those alone don't
+// keep the cores busy, a few rows less that divide the extent do more.
+void even_rows(Tile& t, const BlockInfo& b, const Target& target);
+
 // Whether some operand doesn't move with the tile's vectors (nor its columns): then it is read again for each
 // of them.
 bool shares_an_operand(const BlockInfo& b, const Tile& t);

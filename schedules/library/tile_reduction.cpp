@@ -224,31 +224,6 @@ std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_
 
 }  // namespace
 
-namespace {
-
-// Tiles of rows that are ragged can't be shared together with the loops around them. Where those alone don't
-// keep the cores busy, a few rows less that divide the extent do more.
-void even_rows(Tile& t, const BlockInfo& b, const Target& target) {
-  if (!t.row || t.row->extent % t.rows == 0 || work_of(b, target).microseconds() < target.parallel_us) return;
-  int64_t around = 1;
-  for (const Iter* i : b.spatial())
-    if (i != t.row)
-      around *= i == t.vector   ? ceil_div(i->extent, t.width)
-                : i == t.column ? ceil_div(i->extent, t.columns)
-                                : i->extent;
-  if (around < 2 || around >= target.cores) return;
-  for (int64_t rows = t.rows - 1; rows >= (t.rows + 1) / 2; --rows)
-    if (t.row->extent % rows == 0) {
-      t.why_size += fmt::format(
-          "; {} rows instead of {} leave none over: {} tiles around them are too few for {} cores", rows,
-          t.rows, around, target.cores);
-      t.rows = rows;
-      return;
-    }
-}
-
-}  // namespace
-
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target,
                     const std::optional<Dot>& dot) {
   if (dot) lay_out_shared(s, block, *dot);
@@ -332,14 +307,16 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
                          : fmt::format("{} lies in blocks of {}, the last one not full", loop, size));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));
   }
-  std::vector<std::string> outer = outside, order;
-  for (const std::string& l : {column_tiles, vector_tiles})
-    if (!l.empty()) outer.push_back(l);
-  outer.insert(outer.end(), between.begin(), between.end());
-  if (!row_tiles.empty()) outer.push_back(row_tiles);
-  if (!by_output.iters.empty()) outer.clear();
+  std::vector<std::string> outer, order;
   for (const Iter* i : by_output.iters)
     outer.push_back(i == t.row ? row_tiles : i == t.vector ? vector_tiles : i->loop);
+  if (outer.empty()) {
+    outer = outside;
+    for (const std::string& l : {column_tiles, vector_tiles})
+      if (!l.empty()) outer.push_back(l);
+    outer.insert(outer.end(), between.begin(), between.end());
+    if (!row_tiles.empty()) outer.push_back(row_tiles);
+  }
   for (const auto& more :
        {outer, words.reduced, std::vector<std::string>{rows, columns, tap, vectors, lane, words.group}})
     for (const std::string& l : more)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedules/library/planner.h"
 #include "schedules/library/tile.h"
 
 namespace nestor::library {
@@ -99,6 +100,25 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     t.why_size +=
         fmt::format("; more rows than {} would meet in one set of the first-level cache, of {} lines",
                     in_cache, target.l1_ways);
+}
+
+void even_rows(Tile& t, const BlockInfo& b, const Target& target) {
+  if (!t.row || t.row->extent % t.rows == 0 || work_of(b, target).microseconds() < target.parallel_us) return;
+  int64_t around = 1;
+  for (const Iter* i : b.spatial())
+    if (i != t.row)
+      around *= i == t.vector   ? ceil_div(i->extent, t.width)
+                : i == t.column ? ceil_div(i->extent, t.columns)
+                                : i->extent;
+  if (around < 2 || around >= target.cores) return;
+  for (int64_t rows = t.rows - 1; rows >= (t.rows + 1) / 2; --rows)
+    if (t.row->extent % rows == 0) {
+      t.why_size += fmt::format(
+          "; {} rows instead of {} leave none over: {} tiles around them are too few for {} cores", rows,
+          t.rows, around, target.cores);
+      t.rows = rows;
+      return;
+    }
 }
 
 }  // namespace nestor::library

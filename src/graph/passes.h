@@ -14,4 +14,7 @@ void fold_batch_norm(Graph& g, const EvaluateFn&);
 void merge_equal_nodes(Graph& g, const EvaluateFn&);
 void remove_dead_nodes(Graph& g, const EvaluateFn&);
 
+// A convolution over 3 x 3, of constant weights in f32, that Winograd's algorithm applies to.
+bool has_winograd_form(const Graph& g, const Node& n);
+
 }  // namespace nestor

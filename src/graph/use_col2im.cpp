@@ -210,11 +210,7 @@ class Expansion {
 bool behind_winograd(const Graph& g, ValueId v) {
   for (int p = value_of(g, v).producer; p >= 0; p = value_of(g, v).producer) {
     const Node& n = g.nodes[static_cast<size_t>(p)];
-    if (n.op == "Conv" && n.domain.empty()) {
-      const ops::ConvShape c = ops::conv_shape(OpContext(g, n), 1);
-      return c.group == 1 && c.window.kernel == Dims{3, 3} && c.window.stride == Dims{1, 1} &&
-             c.window.dilation == Dims{1, 1};
-    }
+    if (has_winograd_form(g, n)) return true;
     const OpDef* op = find_op(n.domain, n.op, n.opset);
     if (!op || op->pattern > Pattern::broadcast || n.inputs.empty() || n.inputs[0] < 0) return false;
     v = n.inputs[0];

@@ -15,6 +15,7 @@
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/passes.h"
 
 namespace nestor {
 
@@ -38,14 +39,9 @@ int64_t taps_inside(int64_t input, int64_t output, int64_t pad) {
 
 // A convolution that the algorithm applies to.
 std::optional<Layer> layer_of(const Graph& g, const Node& n) {
-  if (n.op != "Conv" || !n.domain.empty() || !is_constant(g, n.inputs[1])) return std::nullopt;
+  if (!has_winograd_form(g, n)) return std::nullopt;
   const OpContext ctx(g, n);
-  const std::vector<int64_t>&w = ctx.input(1).shape, ones{1, 1};
-  if (ctx.input(0).dtype != DType::f32 || w.size() != 4 || w[2] != 3 || w[3] != 3) return std::nullopt;
-  if (ctx.get_ints("strides", ones) != ones || ctx.get_ints("dilations", ones) != ones ||
-      ctx.get_int("group", 1) != 1)
-    return std::nullopt;
-  const std::vector<int64_t>&x = ctx.input(0).shape, &y = ctx.output(0).shape;
+  const std::vector<int64_t>&x = ctx.input(0).shape, &w = ctx.input(1).shape, &y = ctx.output(0).shape;
   if (product(y) == 0) return std::nullopt;
   // What auto_pad adds is split evenly, or almost so.
   const auto pads = ctx.get_ints("pads", {(y[2] - x[2] + 2) / 2, (y[3] - x[3] + 2) / 2});
@@ -123,6 +119,15 @@ Node winograd_node(const Node& conv, int64_t tile, ValueId weights) {
 }
 
 }  // namespace
+
+bool has_winograd_form(const Graph& g, const Node& n) {
+  if (n.op != "Conv" || !n.domain.empty() || !is_constant(g, n.inputs[1])) return false;
+  const OpContext ctx(g, n);
+  const std::vector<int64_t>&w = ctx.input(1).shape, ones{1, 1};
+  return ctx.input(0).dtype == DType::f32 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&
+         ctx.get_ints("strides", ones) == ones && ctx.get_ints("dilations", ones) == ones &&
+         ctx.get_int("group", 1) == 1;
+}
 
 bool use_winograd(Graph& g, const Partition& p, const WinogradOptions& options, const EvaluateFn& evaluate) {
   int64_t bytes = 0;

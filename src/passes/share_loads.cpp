@@ -54,11 +54,15 @@ class Finder : public Walker {
   std::unordered_map<Expr, size_t, HashExpr, SameExpr> index_;
 };
 
+// Outside of the statements that a candidate counts are loads that weren't counted: they stay.
 struct Replacer : Rewriter {
-  std::unordered_map<Expr, Var, HashExpr, SameExpr> vars;
+  std::unordered_map<Expr, const Candidate*, HashExpr, SameExpr> shared;
+  size_t at = 0;
   Expr expr(const Expr& e) override {
     if (e.as<Load>() || e.as<Broadcast>())
-      if (const auto it = vars.find(e); it != vars.end()) return it->second;
+      if (const auto it = shared.find(e);
+          it != shared.end() && it->second->first <= at && at <= it->second->last)
+        return it->second->var;
     return children(e);
   }
 };
@@ -75,18 +79,15 @@ class Sharer : public StoreRunRewriter {
     }
     std::erase_if(finder.found, [](const Candidate& c) { return c.uses < 2; });
     if (finder.found.empty()) return false;
+    Replacer replacer;
     for (Candidate& c : finder.found) {
       const auto* splat = c.value.as<Broadcast>();
       const std::string& name = (splat ? splat->a : c.value).as<Load>()->buffer->name;
       c.var = make_var("v" + name, c.value.type());
+      replacer.shared.emplace(c.value, &c);
     }
     stmts_.clear();
-    for (size_t i = 0; i < run.size(); ++i) {  // outside of [first, last] are loads that weren't counted
-      Replacer replacer;
-      for (const Candidate& c : finder.found)
-        if (c.first <= i && i <= c.last) replacer.vars.emplace(c.value, c.var);
-      stmts_.push_back(replacer.stmt(run[i]));
-    }
+    for (; replacer.at < run.size(); ++replacer.at) stmts_.push_back(replacer.stmt(run[replacer.at]));
     emit(0, run.size(), finder.found, out);
     return true;
   }
