@@ -13,6 +13,7 @@
 
 #include "nestor/error.h"
 #include "nestor/simplify.h"
+#include "src/ops/products.h"
 #include "src/ops/registry.h"
 #include "src/ops/transposed.h"
 #include "src/ops/window.h"
@@ -37,15 +38,19 @@ Col2ImShape col2im_shape(const OpContext& ctx) {
   const Dims pads = spatial_list(ctx, "pads", 2 * rank, 0, 0),
              strides = spatial_list(ctx, "strides", rank, 1, 1),
              dilations = spatial_list(ctx, "dilations", rank, 1, 1);
-  Col2ImShape s{x[0], 0, product(block), {}};
+  Col2ImShape s{x[0], 0, 1, {}};
   int64_t blocks = 1;
   for (size_t d = 0; d < rank; ++d) {
-    const int64_t reach = (block[d] - 1) * dilations[d] + 1, padded = image[d] + pads[d] + pads[d + rank];
+    if (image[d] > kMostElements)
+      ctx.fail("`image_shape` contains " + std::to_string(image[d]) + ", which is too large");
+    const int64_t reach = extent_of(ctx, block[d], dilations[d], d),
+                  padded = image[d] + pads[d] + pads[d + rank];
     if (image[d] < 1 || padded < reach)
       ctx.fail("blocks of " + std::to_string(reach) + " elements don't fit into the " +
                std::to_string(padded) + " of the padded image (spatial dimension " + std::to_string(d) + ")");
     const int64_t count = (padded - reach) / strides[d] + 1;
-    blocks *= count;
+    if (__builtin_mul_overflow(blocks, count, &blocks) || __builtin_mul_overflow(s.taps, block[d], &s.taps))
+      ctx.fail("there are too many blocks, or they have too many elements");
     s.at.push_back({count, block[d], strides[d], dilations[d], pads[d], image[d]});
   }
   if (x[1] % s.taps != 0 || x[2] != blocks)
@@ -92,8 +97,8 @@ int64_t taps_of(const TransposedWindow& w) {
 // residues.
 class OutputNest {
  public:
-  OutputNest(const Col2ImShape& s, int64_t first, int64_t residues, int64_t count)
-      : s_(s), first_(first), rank_(s.at.size()) {
+  OutputNest(const Col2ImShape& s, DType sums, int64_t first, int64_t residues, int64_t count)
+      : s_(s), sums_{sums, 1}, first_(first), rank_(s.at.size()) {
     static const std::vector<std::vector<const char*>> at = {{}, {"x"}, {"y", "x"}, {"z", "y", "x"}};
     static const std::vector<std::vector<const char*>> tap = {{}, {"s"}, {"r", "s"}, {"q", "r", "s"}};
     axes_ = {{"n", s.n}, {"o", s.channels}};
@@ -132,29 +137,30 @@ class OutputNest {
       inside = logical_and(inside, p.inside);
     }
     inside = simplify(inside, facts);
-    const Expr read = x.at({i[0], simplify(row, facts), simplify(block, facts)});
-    return is_const_int(inside, 1) ? read : make::select(inside, read, constant_like(x, 0));
+    const Expr read = make::cast(sums_, x.at({i[0], simplify(row, facts), simplify(block, facts)}));
+    return is_const_int(inside, 1) ? read : make::select(inside, read, make::imm(0, sums_));
   }
 
  private:
   const Col2ImShape& s_;
+  Type sums_;
   int64_t first_;
   size_t rank_;
   std::vector<Axis> axes_, reduced_;
 };
 
 // Whole strides of the last dimension, and what is left over.
-std::vector<OutputNest> nests_of(const Col2ImShape& s) {
+std::vector<OutputNest> nests_of(const Col2ImShape& s, DType sums) {
   const TransposedWindow& w = s.at.back();
   const int64_t whole = w.output / w.stride, rest = w.output % w.stride;
   std::vector<OutputNest> out;
-  if (whole > 0) out.emplace_back(s, 0, w.stride, whole);
-  if (rest > 0) out.emplace_back(s, whole * w.stride, rest, 1);
+  if (whole > 0) out.emplace_back(s, sums, 0, w.stride, whole);
+  if (rest > 0) out.emplace_back(s, sums, whole * w.stride, rest, 1);
   return out;
 }
 
 std::vector<TensorType> infer(const OpContext& ctx) {
-  require_type(ctx, 0, kNumbers);
+  require_type(ctx, 0, kFactors);
   const Col2ImShape s = col2im_shape(ctx);
   if (ctx.has_input(3)) {
     require_same_type(ctx, 0, 3);
@@ -176,13 +182,17 @@ void for_each_tap(const std::vector<Axis>& reduced, Exprs& chosen, const std::fu
   }
 }
 
-// Few taps are a sum in one expression, whose result is written once; many are a reduction.
+// Few taps are a sum in one expression, whose result is written once; many are a reduction. Floats of 16 bits
+// are added up in f32 and rounded once.
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   constexpr int64_t kFew = 64;
   const Col2ImShape s = col2im_shape(ctx);
   const BuildTensor &x = in[0], bias = in.size() > 3 ? in[3] : BuildTensor{};
-  for (const OutputNest& nest : nests_of(s)) {
-    const auto start = [&](const Exprs& i) { return bias ? bias(nest.channel(i)) : constant_like(x, 0); };
+  const Type type{out[0].dtype(), 1}, sums{is_half(type.dtype) ? DType::f32 : type.dtype, 1};
+  for (const OutputNest& nest : nests_of(s, sums.dtype)) {
+    const auto start = [&](const Exprs& i) {
+      return bias ? make::cast(sums, bias(nest.channel(i))) : make::imm(0, sums);
+    };
     int64_t terms = 1;
     for (const Axis& r : nest.reduced()) terms *= r.extent;
     const auto at = [&](const Exprs& i) { return nest.output(i); };
@@ -196,18 +206,19 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
               const Expr term = nest.term(x, i, taps);
               sum = sum ? sum + term : term;
             });
-            return sum ? sum : start(i);
+            return make::cast(type, sum ? sum : start(i));
           },
           at);
       continue;
     }
     Dims shape;
     for (const Axis& a : nest.axes()) shape.push_back(a.extent);
-    const BuildTensor t = b.temp("T", {out[0].dtype(), shape});
+    const BuildTensor t = b.temp("T", {sums.dtype, shape});
     b.reduce(t, nest.axes(), nest.reduced(), ReduceOp::add,
              [&](const Exprs& i, const Exprs& r) { return nest.term(x, i, r); });
     b.compute(
-        out[0], nest.axes(), [&](const Exprs& i) { return bias ? t.at(i) + start(i) : t.at(i); }, at);
+        out[0], nest.axes(),
+        [&](const Exprs& i) { return make::cast(type, bias ? t.at(i) + start(i) : t.at(i)); }, at);
   }
 }
 
@@ -222,7 +233,8 @@ void register_col2im(Rows& rows) {
                   .params = "X Image Block",
                   .infer = infer,
                   .build = build,
-                  .static_inputs = {1, 2}});
+                  .static_inputs = {1, 2},
+                  .note = "f16 and bf16 are added up in f32 and rounded once"});
   OpDef with_bias = rows.back();
   with_bias.domain = "nestor";
   with_bias.since = 1;

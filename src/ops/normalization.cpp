@@ -1,6 +1,8 @@
 // Normalization: by given statistics (BatchNormalization), by those of each row (LayerNormalization,
 // RMSNormalization, InstanceNormalization), by neighbouring channels (LRN). Statistics take two passes, the
 // mean and then the squared distances from it: the one-pass formula E[x*x] - E[x]^2 cancels.
+#include <algorithm>
+
 #include "src/ops/registry.h"
 #include "src/ops/rows.h"
 
@@ -196,13 +198,16 @@ std::vector<TensorType> infer_lrn(const OpContext& ctx) {
   return {ctx.input(0)};
 }
 
+// No channel has more neighbours than there are channels: a longer sum would add zeros.
 // y = x / (bias + alpha / size * (sum of squares over `size` channels around))^beta
 void build_lrn(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor& x = in[0];
-  const int64_t size = ctx.get_int("size", 1), before = (size - 1) / 2, channels = x.shape[1];
+  const int64_t size = ctx.get_int("size", 1), channels = x.shape[1],
+                most = std::max<int64_t>(channels - 1, 0), before = std::min((size - 1) / 2, most),
+                behind = std::min(size / 2, most);
   const std::vector<Axis> axes = axes_of(x.shape);
   const BuildTensor sum = b.temp("Sum", {x.dtype(), x.shape});
-  b.reduce(sum, axes, {{"k", size}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
+  b.reduce(sum, axes, {{"k", before + 1 + behind}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
     Exprs at = i;
     at[1] = i[1] + r[0] - Expr(before);
     return make::select(logical_and(le(0, at[1]), lt(at[1], channels)), x.at(at) * x.at(at),

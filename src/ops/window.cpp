@@ -24,9 +24,9 @@ Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t 
     ctx.fail(std::string("`") + name + "` has " + std::to_string(list.size()) + " entries, the input needs " +
              std::to_string(count));
   for (int64_t v : list)
-    if (v < least || v > (int64_t{1} << 40))
-      ctx.fail(std::string("`") + name + "` contains " + std::to_string(v) + ", at least " +
-               std::to_string(least) + " is needed");
+    if (v < least || v > kMostElements)
+      ctx.fail(std::string("`") + name + "` contains " + std::to_string(v) +
+               (v < least ? ", at least " + std::to_string(least) + " is needed" : ", which is too large"));
   return list;
 }
 
@@ -42,8 +42,16 @@ void require_kernel(const OpContext& ctx, const Dims& kernel, size_t rank) {
     ctx.fail("the kernel has " + std::to_string(kernel.size()) + " spatial dimensions, the input has " +
              std::to_string(rank));
   for (int64_t k : kernel)
-    if (k < 1 || k > (int64_t{1} << 40))
-      ctx.fail("the kernel has a size of " + std::to_string(k) + ", at least 1 is needed");
+    if (k < 1 || k > kMostElements)
+      ctx.fail("the kernel has a size of " + std::to_string(k) +
+               (k < 1 ? ", at least 1 is needed" : ", which is too large"));
+}
+
+int64_t extent_of(const OpContext& ctx, int64_t taps, int64_t apart, size_t d) {
+  if (taps - 1 > kMostElements / apart)
+    ctx.fail("a window of " + std::to_string(taps) + " elements that are " + std::to_string(apart) +
+             " apart is too large (spatial dimension " + std::to_string(d) + ")");
+  return (taps - 1) * apart + 1;
 }
 
 namespace {
@@ -72,6 +80,16 @@ void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string&
   if (ceil_mode && (w.output[d] - 1) * stride >= in + w.pad_begin[d]) --w.output[d];
 }
 
+// The input with its padding becomes a tensor, or a part of one.
+void require_memory(const OpContext& ctx, const Window& w) {
+  Dims padded(ctx.input(0).shape.begin(), ctx.input(0).shape.begin() + 2);
+  for (size_t d = 0; d < w.rank(); ++d) padded.push_back(w.reach(d));
+  int64_t size = 1;
+  for (int64_t n : padded)
+    if (__builtin_mul_overflow(size, std::max<int64_t>(n, 1), &size) || size > kMostElements)
+      ctx.fail("with its padding the input is too large: " + to_string(ctx.input(0).dtype, padded));
+}
+
 }  // namespace
 
 Window read_window(const OpContext& ctx, const Dims& kernel) {
@@ -90,7 +108,9 @@ Window read_window(const OpContext& ctx, const Dims& kernel) {
   const std::string auto_pad = read_auto_pad(ctx);
   if (auto_pad == "VALID") w.pad_begin = w.pad_end = Dims(n, 0);
   w.output.resize(n);
+  for (size_t d = 0; d < n; ++d) extent_of(ctx, w.kernel[d], w.dilation[d], d);
   for (size_t d = 0; d < n; ++d) fit_dimension(ctx, w, d, auto_pad, ctx.get_int("ceil_mode", 0) != 0);
+  require_memory(ctx, w);
   return w;
 }
 

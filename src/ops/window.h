@@ -17,6 +17,10 @@ struct Window {
   bool is_padded() const;  // whether some window touches an element outside of the input
 };
 
+// Sizes, steps and paddings up to here can be added, and multiplied by few, without overflow; a tensor of
+// more elements than that has no memory.
+inline constexpr int64_t kMostElements = int64_t{1} << 40;
+
 // Reads strides, dilations, pads, auto_pad (and ceil_mode where the operator has it) of a node whose input 0
 // is [N, C, spatial...]. Fails where one is negative, zero, or of the wrong length.
 Window read_window(const OpContext& ctx, const Dims& kernel);
@@ -26,6 +30,9 @@ Window read_window(const OpContext& ctx, const Dims& kernel);
 Dims spatial_list(const OpContext& ctx, const char* name, size_t count, int64_t fallback, int64_t least);
 std::string read_auto_pad(const OpContext& ctx);
 void require_kernel(const OpContext& ctx, const Dims& kernel, size_t rank);
+// From the first to the last of `taps` elements that are `apart` from each other; fails where that is no size
+// of an image.
+int64_t extent_of(const OpContext& ctx, int64_t taps, int64_t apart, size_t d);
 
 // X, or a block P that holds X with `fill` around it: P[n,c,h...] with spatial extents reach(d).
 BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill);

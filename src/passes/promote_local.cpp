@@ -4,7 +4,7 @@
 // index that still varies is an error that names the loop, since memory in the inner loop is exactly what the
 // schedule wanted to avoid.
 //
-// Masks fall away where every access of an element has the same one: lanes outside of it are never looked at.
+// Masks fall away where all stores of an element have the same one, and loads look at no lanes outside of it.
 // Where masks differ, a masked store keeps the other lanes by a select, and the element starts at 0.
 #include <algorithm>
 #include <map>
@@ -23,7 +23,7 @@ namespace {
 struct Element {
   int lanes = 1;
   int64_t stride = 1;   // between lanes: registers don't mind
-  Expr mask;            // of all accesses, where they agree
+  Expr mask;            // of the stores, where they agree
   bool blends = false;  // they don't
   int ordinal = 0;      // in the register buffer of its width
 };
@@ -74,16 +74,23 @@ std::optional<int64_t> prefix_of(const Expr& mask) {
   return as_int(b->b);
 }
 
+// Whether lanes that `mask` leaves are among those that `of` leaves: a conditional load has both conditions.
+bool implies(const Expr& mask, const Expr& of) {
+  if (same(mask, of)) return true;
+  const auto* b = mask.as<Binary>();
+  return b && b->op == BinaryOp::logical_and && (implies(b->a, of) || implies(b->b, of));
+}
+
 class Promotion : public Rewriter {
  public:
   explicit Promotion(const Alloc& alloc) : buffer_(alloc.decl.buffer) {
     for_each_stmt(alloc.body, [&](const Stmt& s) {
       if (const auto* f = s.as<For>()) bound_.insert(f->var.get());
       if (const auto* l = s.as<LetStmt>()) bound_.insert(l->var.get());
-      if (const auto* st = s.as<Store>(); st && st->buffer == buffer_) see(st->indices[0], st->mask);
+      if (const auto* st = s.as<Store>(); st && st->buffer == buffer_) see(st->indices[0], st->mask, same);
     });
     for_each_expr(alloc.body, [&](const Expr& e) {
-      if (const auto* l = e.as<Load>(); l && l->buffer == buffer_) see(l->indices[0], l->mask);
+      if (const auto* l = e.as<Load>(); l && l->buffer == buffer_) see(l->indices[0], l->mask, implies);
     });
     check_overlaps();
     std::map<int, int> counts;
@@ -124,7 +131,7 @@ class Promotion : public Rewriter {
   }
 
  private:
-  void see(const Expr& index, const Expr& mask) {
+  void see(const Expr& index, const Expr& mask, bool (*fits)(const Expr&, const Expr&)) {
     const Place p = place_of(buffer_, index);
     const auto [it, is_new] = elements_.try_emplace(p.offset, Element{p.lanes, p.stride, mask, false, 0});
     Element& e = it->second;
@@ -133,7 +140,7 @@ class Promotion : public Rewriter {
                  shape_of(e.lanes, e.stride) + " and in " + shape_of(p.lanes, p.stride),
              "vectorize the same dimension, by the same factor, wherever " + buffer_->name + " is used");
     if (is_new ? mask && depends_on_bound(mask)
-               : static_cast<bool>(e.mask) != static_cast<bool>(mask) || (mask && !same(e.mask, mask)))
+               : static_cast<bool>(e.mask) != static_cast<bool>(mask) || (mask && !fits(mask, e.mask)))
       e.blends = true;
   }
   bool depends_on_bound(const Expr& mask) const {

@@ -111,6 +111,14 @@ void small_types(std::vector<CatalogEntry>& all) {
                                     .constant(halves(t, {5, 4}))
                                     .constant(halves(t, {4}))
                                     .attr("beta", 2.0)});
+    all.push_back({"Col2Im" + of, OpCase("Col2Im")
+                                      .input(t, {1, 12, 20})
+                                      .ints({7, 9})
+                                      .ints({2, 3})
+                                      .attr("strides", Ints{2, 2})
+                                      .attr("pads", Ints{0, 1, 1, 1})});
+    all.push_back(
+        {"Col2Im of many taps" + of, OpCase("Col2Im").input(t, {1, 81, 2}).ints({9, 10}).ints({9, 9})});
     all.push_back({"Conv" + of, OpCase("Conv")
                                     .input(t, {1, 3, 6, 5})
                                     .constant(halves(t, {4, 3, 3, 3}))
@@ -220,6 +228,7 @@ void windows_and_rows(std::vector<CatalogEntry>& all) {
   all.push_back({"LayerNormalization", OpCase("LayerNormalization").input({2, 3, 5}).constant(weights({5}))});
   all.push_back({"RMSNormalization", OpCase("RMSNormalization", 23).input({2, 3, 5}).constant(weights({5}))});
   all.push_back({"LRN", OpCase("LRN").input({1, 5, 2, 2}).attr("size", int64_t{3})});
+  all.push_back({"LRN over all channels", OpCase("LRN").input({1, 5, 2, 2}).attr("size", INT64_MAX)});
 }
 
 void shapes(std::vector<CatalogEntry>& all) {

@@ -7,6 +7,7 @@ using namespace nestor;
 namespace {
 
 using Ints = std::vector<int64_t>;
+constexpr int64_t kHuge = INT64_MAX, kLarge = int64_t{1} << 40;
 
 struct Refusal {
   OpCase node;
@@ -29,6 +30,24 @@ std::vector<Refusal> windows_and_rows() {
        {"the kernel has 1 spatial dimensions, the input has 2"}},
       {pool("MaxPool").attr("kernel_shape", Ints{3, 3}).attr("strides", Ints{1, 0}),
        {"`strides` contains 0"}},
+      {pool("MaxPool").attr("kernel_shape", Ints{3, 3}).attr("strides", Ints{kHuge, 1}),
+       {"`strides` contains 9223372036854775807, which is too large"}},
+      {pool("MaxPool").attr("kernel_shape", Ints{kHuge, 3}),
+       {"a size of 9223372036854775807, which is too large"}},
+      {pool("MaxPool").attr("kernel_shape", Ints{kLarge, 1}).attr("dilations", Ints{kLarge, 1}),
+       {"a window of 1099511627776 elements that are 1099511627776 apart is too large (spatial dimension "
+        "0)"}},
+      {pool("AveragePool")
+           .attr("kernel_shape", Ints{2, 2})
+           .attr("strides", Ints{kLarge, kLarge})
+           .attr("pads", Ints(4, kLarge)),
+       {"with its padding the input is too large: f32[1,2,2199023255554,2199023255554]"}},
+      {OpCase("Conv")
+           .input({1, 2, 5})
+           .input({3, 2, 2})
+           .attr("dilations", Ints{kLarge})
+           .attr("auto_pad", "SAME_UPPER"),
+       {"with its padding the input is too large: f32[1,2,1099511627781]"}},
       {pool("MaxPool").attr("kernel_shape", Ints{3, 3}).attr("auto_pad", "SAME"), {"\"SAME\"", "SAME_UPPER"}},
       {pool("MaxPool").attr("kernel_shape", Ints{3, 3}).outputs(2), {"`Indices`"}},
       {pool("AveragePool").attr("kernel_shape", Ints{3, 7}), {"doesn't fit"}},
@@ -66,6 +85,12 @@ std::vector<Refusal> columns() {
       {columns({1, 4, 9}, {4, 1}, {2, 2}), {"blocks of 2 elements don't fit into the 1 of the padded image"}},
       {columns({1, 4, 8}, {4, 4}, {2, 2}), {"the image is of 9 blocks"}},
       {columns({1, 6, 9}, {4, 4}, {2, 2}), {"blocks have 4 elements"}},
+      {columns({1, 4, 9}, {kHuge, 4}, {2, 2}).attr("pads", Ints(4, kLarge)),
+       {"`image_shape` contains 9223372036854775807, which is too large"}},
+      {columns({1, 4, 9}, {4, 4}, {kLarge, 2}).attr("dilations", Ints{kLarge, 1}),
+       {"a window of 1099511627776 elements that are 1099511627776 apart is too large"}},
+      {columns({1, 4, 9}, {4, 4}, {kLarge, kLarge}).attr("pads", Ints(4, kLarge)), {"too many elements"}},
+      {columns({1, 4, 9}, {4, 4}, {2, 2}).attr("pads", Ints(4, kLarge)), {"there are too many blocks"}},
       {columns({1, 4, 9}, {4, 4}, {2, 2}).attr("pads", Ints{0, 0}), {"`pads` has 2 entries"}},
   };
 }
