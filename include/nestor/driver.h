@@ -24,7 +24,7 @@ namespace nestor {
 
 struct ScheduleChoice {
   Trace trace;
-  std::string origin = "naive";  // "naive", "default", "database", "adapted", or the file's name
+  std::string origin = "naive";  // "naive", "default", "plain", "database", "adapted", or the file's name
 };
 // Answers for the functions it knows; nullopt: nothing for this one, ask the next provider. `check` sees all
 // functions of a model before the first question and throws where the provider names one that isn't there.
@@ -69,6 +69,9 @@ struct CompileOptions {
   LowerOptions lowering;
   // Sees each function after its schedule and before lowering; what it throws ends the compilation.
   std::function<void(const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled)> review;
+  // A default schedule for a CPU that its steps or lowering refuse, which is a mistake of the library's: it
+  // is told here, and a plain schedule takes its place. Null: it ends the compilation.
+  std::function<void(const PrimFunc& func, const ScheduleError& why)> refused;
   // Unfused, unscheduled loop nests through the same LLVM: what `--schedule naive` means.
   static CompileOptions naive(Target target = host_target());
 };

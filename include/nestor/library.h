@@ -11,5 +11,7 @@ namespace nestor {
 // A trace that applies to f without error. It is empty for functions with symbolic or zero extents; for
 // others the least it does is parallel and vectorized loops.
 Trace default_schedule(const PrimFunc& f, const Target& target);
+// For a CPU: lanes and threads for each block by itself, and nothing kept in registers.
+Trace plain_schedule(const PrimFunc& f, const Target& target);
 
 }  // namespace nestor

@@ -150,4 +150,12 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   return {};
 }
 
+Trace plain_schedule(const PrimFunc& f, const Target& target) {
+  const QuietRefusals quiet;
+  if (has_symbolic_or_empty_extent(f)) return {};
+  Schedule s(f);
+  plan_safe(s, target);
+  return s.trace();
+}
+
 }  // namespace nestor

@@ -81,6 +81,13 @@ auto prove_files(const std::string& path) {
   };
 }
 
+void warn_of_refusal(const PrimFunc& func, const ScheduleError& why) {
+  std::fprintf(stderr,
+               "warning: the default schedule of %s is refused, and a plain one, which is slower, takes its "
+               "place:\n%s\nThis is a bug of Nestor's; please report it with the command.\n",
+               func.name.c_str(), why.what());
+}
+
 }  // namespace
 
 Target target_of(const ModelOptions& o) {
@@ -105,6 +112,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
     const auto [name, value] = split_at_equals("--dim", d);
     c.build.dims[name] = parse_integer("--dim " + name, value);
   }
+  c.refused = warn_of_refusal;
   if (schedule == "naive") return c;
   std::vector<ScheduleProvider> providers;
   if (schedule == "tuned" && o.db.empty())

@@ -4,6 +4,7 @@
 
 #include "nestor/driver.h"
 #include "nestor/interpret.h"
+#include "nestor/library.h"
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
 
@@ -29,19 +30,52 @@ PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice) {
   }
 }
 
+namespace {
+
+PrimFunc lowered_by(const PrimFunc& f, const ScheduleChoice& choice, const PrimFunc& scheduled,
+                    const Target& target, const LowerOptions& lowering) {
+  try {
+    return lower(scheduled, target, lowering);
+  } catch (const ScheduleError& e) {
+    throw in_function(e, f, choice);
+  }
+}
+
+}  // namespace
+
 CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, const Target& target,
                                   const LowerOptions& lowering) {
   PrimFunc scheduled = scheduled_by(f, choice);
-  PrimFunc lowered = lower(scheduled, target, lowering);
+  PrimFunc lowered = lowered_by(f, choice, scheduled, target, lowering);
   return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
 }
 
-CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
-  ScheduleChoice choice = choose_schedule(f, options);
+namespace {
+
+CompiledFunction compile_reviewed(const PrimFunc& f, ScheduleChoice choice, const CompileOptions& options) {
   PrimFunc scheduled = scheduled_by(f, choice);
   if (options.review) options.review(f, choice, scheduled);
-  PrimFunc lowered = lower(scheduled, options.target, options.lowering);
+  PrimFunc lowered = lowered_by(f, choice, scheduled, options.target, options.lowering);
   return {f, std::move(choice), std::move(scheduled), std::move(lowered)};
+}
+
+}  // namespace
+
+CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
+  ScheduleChoice choice = choose_schedule(f, options);
+  const bool replaceable =
+      options.refused && choice.origin == "default" && options.target.kind == TargetKind::cpu;
+  if (!replaceable) return compile_reviewed(f, std::move(choice), options);
+  try {
+    return compile_reviewed(f, std::move(choice), options);
+  } catch (const ScheduleError& e) {
+    options.refused(f, e);
+  }
+  try {
+    return compile_reviewed(f, {plain_schedule(f, options.target), "plain"}, options);
+  } catch (const ScheduleError&) {
+    return compile_reviewed(f, {}, options);
+  }
 }
 
 struct FunctionRunner::Impl {

@@ -53,6 +53,34 @@ TEST_CASE("a folder is no schedule file") {
                     Catch::Matchers::Contains("can't read the schedule file"));
 }
 
+TEST_CASE("a default schedule that is refused is told, and a plain one takes its place") {
+  const PrimFunc f = parse_func(R"(func f(in X: f32[64,96], out Y: f32[64]) {
+  for i in 64, k in 96 {
+    block Y(vi: S 64 = i, vk: R 96 = k) {
+      init { Y[vi] = 0.0f32 }
+      Y[vi] += X[vi,vk]
+    }
+  }
+})");
+  std::string steps;
+  CompileOptions options;
+  options.schedules = [&](const PrimFunc&, const Target&) {
+    return ScheduleChoice{parse_trace(steps, "test"), "default"};
+  };
+  for (const char* refused : {"vectorize Y.j", "cache_write Y local"}) {  // by the step, by lowering
+    steps = refused;
+    options.refused = nullptr;
+    CHECK_THROWS_WITH(compile_function(f, options),
+                      Catch::Matchers::ContainsSubstring("function f (default"));
+    std::string told;
+    options.refused = [&](const PrimFunc& func, const ScheduleError& why) { told = func.name + why.what(); };
+    const CompiledFunction c = compile_function(f, options);
+    CHECK_THAT(told, Catch::Matchers::StartsWith("f"));
+    CHECK(c.choice.origin == "plain");
+    CHECK(lower(c.scheduled, options.target).name == "f");
+  }
+}
+
 TEST_CASE("two schedules for one function, and a missing file, are refused") {
   File file("schedule a {\n  vectorize Y.i\n}\nschedule a {\n}\n");
   CHECK_THROWS_WITH(file_schedules(file.path), Catch::Matchers::ContainsSubstring("two schedules for 'a'"));
