@@ -4,7 +4,8 @@
 // side.
 //
 // Of what is written, a line's worth is asked for by its last element: where rows begin at no line, the line
-// before was asked for by their neighbour.
+// before was asked for by their neighbour. No element behind the box is asked for: its line may be one that
+// another thread is writing.
 //
 // Ahead of the last iterations the last one is asked for again, and an index that a padding would take out of
 // the buffer is kept inside: so no address is ever outside. A read whose bounds aren't known, or of a buffer
@@ -113,13 +114,15 @@ class Inserter : public ScopedRewriter {
       const int64_t step = static_cast<int>(d) == dense ? std::min(line, side_by_side) : 1;
       const int64_t count = (box[d].extent() + step - 1) / step;
       Expr index = substitute(box[d].first(), ahead);
-      if (write) index = index + Expr(std::min(step, box[d].extent()) - 1);
+      Expr offset = write ? Expr(std::min(step, box[d].extent()) - 1) : Expr(0);
       if (count > 1) {
         loops.emplace_back(new_loop(), count);
         facts.set(loops.back().first, {0, count - 1});
-        index = index + Expr(loops.back().first) * Expr(step);
+        offset = offset + Expr(loops.back().first) * Expr(step);
+        if (write && box[d].extent() % step != 0) offset = min(offset, box[d].extent() - 1);
         total *= count;
       }
+      index = index + offset;
       if (!can_prove(le(0, index), facts)) index = max(index, 0);
       if (!can_prove(lt(index, decl.shape[d]), facts)) index = min(index, decl.shape[d] - 1);
       indices.push_back(simplify(index, facts));
