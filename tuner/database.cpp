@@ -128,7 +128,11 @@ Record read_row(const Statement& s) {
   r.trace = s.text(5);
   r.outcome = parse_outcome(s.text(6)).value_or(Outcome::crash);
   r.detail = s.text(7);
-  r.samples_ns = nlohmann::json::parse(s.text(8), nullptr, false).get<std::vector<double>>();
+  try {
+    r.samples_ns = nlohmann::json::parse(s.text(8)).get<std::vector<double>>();
+  } catch (const nlohmann::json::exception&) {
+    throw UserError("record " + std::to_string(r.id) + " of the tuning database has garbled samples");
+  }
   r.median_ns = s.real(9);
   r.compile_ms = s.real(10);
   r.error = s.real(11);

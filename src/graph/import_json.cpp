@@ -55,6 +55,10 @@ Json parse_json(const std::string& file, std::string_view text) {
                                locate(file, text, e.byte == 0 ? 0 : e.byte - 1),
                                {},
                                ""});
+  } catch (const Json::out_of_range& e) {
+    // "[...] number overflow parsing '1e999'"
+    const std::string why = e.what();
+    file_error(file, "not valid JSON: " + why.substr(why.find("] ") + 2));
   }
 }
 

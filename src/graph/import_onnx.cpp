@@ -226,10 +226,10 @@ Model read_onnx_json(const std::string& path, std::string_view text) {
   onnx::ModelProto proto;
   const auto status = google::protobuf::util::JsonStringToMessage(
       google::protobuf::StringPiece(text.data(), text.size()), &proto);
-  if (!status.ok())
-    file_error(path,
-               "not ONNX's JSON form: " + std::string(status.message().data(), status.message().size()));
-  return OnnxReader(path, proto).read();
+  if (status.ok()) return OnnxReader(path, proto).read();
+  std::string why(status.message().data(), status.message().size());
+  if (why.size() > 240) why.replace(120, why.size() - 200, " ... ");  // it quotes whole tensors
+  file_error(path, "not ONNX's JSON form: " + why);
 }
 
 }  // namespace nestor

@@ -126,6 +126,8 @@ TEST_CASE("Bad JSON is reported by line and column") {
              ContainsSubstring("m.json:3:19:") && ContainsSubstring("truncated") && ContainsSubstring("^"));
   CHECK_THAT(error("{\"opset\": 17,,}"),
              ContainsSubstring("m.json:1:14:") && ContainsSubstring("not valid JSON"));
+  CHECK_THAT(error("{\"opset\": 1e999}"),
+             ContainsSubstring("m.json") && ContainsSubstring("number overflow parsing '1e999'"));
   CHECK_THAT(error("hello"), ContainsSubstring("m.json:1:1:"));
   CHECK_THAT(error(""), ContainsSubstring("empty"));
   CHECK_THAT(error("[1]"), ContainsSubstring("expected an object at the top"));

@@ -100,6 +100,15 @@ TEST_CASE("bad databases are refused with the cause") {
   CHECK(with_pragma("PRAGMA user_version=99").find("format 99") != std::string::npos);
   CHECK(with_pragma("PRAGMA application_id=7").find("no tuning database of Nestor") != std::string::npos);
 
+  const std::string garbled = folder.file("garbled.db");
+  { Database(garbled, Database::Mode::create).insert(example(1)); }
+  sqlite3* raw = nullptr;
+  sqlite3_open(garbled.c_str(), &raw);
+  sqlite3_exec(raw, "UPDATE records SET samples_ns = '[1, \"x'", nullptr, nullptr, nullptr);
+  sqlite3_close(raw);
+  CHECK(message_of([&] { Database(garbled, Database::Mode::read).records(); }).find("garbled samples") !=
+        std::string::npos);
+
   const std::string cut = folder.file("cut.db");
   {
     Database db(cut, Database::Mode::create);
