@@ -1,7 +1,7 @@
 // Loops that carry `prefetch X` ask, at the beginning of each iteration, for what the iteration `distance`
 // later reads of X, or writes where nothing under the loop reads it: for each part the box that it takes
 // while the inner loops run, one prefetch for each cache line along the dimension whose elements lie side by
-// side.
+// side, and none for what a stride leaves out: a line that nobody reads takes as long to come as another.
 //
 // Of what is written, a line's worth is asked for by its last element: where rows begin at no line, the line
 // before was asked for by their neighbour. No element behind the box is asked for: its line may be one that
@@ -92,7 +92,8 @@ class Inserter : public ScopedRewriter {
           if (const auto span = span_of(i, running, a.facts)) box.push_back(*span);
         const auto same_box = [&](const std::vector<Span>& other) {
           for (size_t d = 0; d < box.size(); ++d)
-            if (other[d].lo != box[d].lo || other[d].hi != box[d].hi || !same(other[d].base, box[d].base))
+            if (other[d].lo != box[d].lo || other[d].hi != box[d].hi || other[d].step != box[d].step ||
+                !same(other[d].base, box[d].base))
               return false;
           return true;
         };
@@ -111,10 +112,11 @@ class Inserter : public ScopedRewriter {
     int64_t total = 1;
     Facts facts = this->facts();
     for (size_t d = 0; d < box.size(); ++d) {
-      const int64_t step = static_cast<int>(d) == dense ? std::min(line, side_by_side) : 1;
+      const int64_t beside = static_cast<int>(d) == dense ? std::min(line, side_by_side) : 1;
+      const int64_t step = std::max(beside, box[d].step);
       const int64_t count = (box[d].extent() + step - 1) / step;
       Expr index = substitute(box[d].first(), ahead);
-      Expr offset = write ? Expr(std::min(step, box[d].extent()) - 1) : Expr(0);
+      Expr offset = write ? Expr(std::min(beside, box[d].extent()) - 1) : Expr(0);
       if (count > 1) {
         loops.emplace_back(new_loop(), count);
         facts.set(loops.back().first, {0, count - 1});

@@ -3,6 +3,7 @@
 #include "src/passes/region.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace nestor::passes {
 
@@ -96,6 +97,7 @@ Accesses find_accesses(const Stmt& s, const Facts& facts) {
 std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, const Facts& facts) {
   Linear fixed;
   Span span;
+  span.step = 0;
   const Linear sum = linear(index);
   for (const auto& [atom, coefficient] : sum.terms) {
     if (!mentions(atom, running)) {
@@ -106,17 +108,22 @@ std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, 
     if (r.lo <= Interval::kMin || r.hi >= Interval::kMax) return std::nullopt;
     span.lo += coefficient * (coefficient > 0 ? r.lo : r.hi);
     span.hi += coefficient * (coefficient > 0 ? r.hi : r.lo);
+    span.step = std::gcd(span.step, coefficient);
   }
   span.lo += sum.constant;
   span.hi += sum.constant;
   span.base = to_expr(fixed);
+  span.step = std::max<int64_t>(span.step, 1);
   return span;
 }
 
 std::optional<Span> join(const Span& a, const Span& b) {
   const auto distance = as_int(simplify(b.base - a.base));
   if (!distance) return std::nullopt;
-  return Span{a.base, std::min(a.lo, b.lo + *distance), std::max(a.hi, b.hi + *distance)};
+  const int64_t lo = std::min(a.lo, b.lo + *distance), hi = std::max(a.hi, b.hi + *distance);
+  // A single element has no step of its own.
+  const int64_t steps = std::gcd(a.extent() > 1 ? a.step : 0, b.extent() > 1 ? b.step : 0);
+  return Span{a.base, lo, hi, std::max<int64_t>(1, std::gcd(steps, b.lo + *distance - a.lo))};
 }
 
 }  // namespace nestor::passes

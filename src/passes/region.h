@@ -22,10 +22,12 @@ struct Access {
 using Accesses = std::unordered_map<Buffer, std::vector<Access>>;
 Accesses find_accesses(const Stmt& s, const Facts& facts = {});
 
-// One dimension of a box: [base + lo, base + hi], base over the loops that stand still.
+// One dimension of a box: [base + lo, base + hi], base over the loops that stand still; of these every
+// `step`th from the first on.
 struct Span {
   Expr base;
   int64_t lo = 0, hi = 0;
+  int64_t step = 1;
   Expr first() const { return base + lo; }
   Expr last() const { return base + hi; }
   int64_t extent() const { return hi - lo + 1; }
