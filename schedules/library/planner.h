@@ -92,7 +92,8 @@ inline bool far_third_level(const Target& target) {
 // The rows of the tile by blocks that stay in the second-level cache while all tiles of columns pass; see
 // row_blocks.cpp. `between` are the loops that stand between those over columns and over rows.
 struct RowBlocks {
-  int64_t size = 0;  // tiles of rows in a block; 0: no blocks
+  int64_t size = 0;  // iterations of `over` in a block, or tiles if it is the tile's row; 0: no blocks
+  const Iter* over = nullptr;
   std::string why;
 };
 RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector<std::string>& between,

@@ -40,7 +40,7 @@ int64_t in_a_step(const Schedule& s, const std::string& block, const std::string
 void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target) {
-  constexpr int64_t kLeastWork = 16;  // FMAs for each line that is asked for
+  constexpr int64_t kLeastWork = 2;  // FMAs for each line that is asked for
   const int64_t stays = target.l2_bytes * 3 / 4;
   if (!t.vector || !t.row || t.turned || reduced.size() < 2) return;
   const auto is_loop = [&](const std::string& l) {

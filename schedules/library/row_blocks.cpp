@@ -5,6 +5,9 @@
 //
 //   other S loops | blocks of row tiles | column or vector tiles | row tiles | ...
 //
+// Where other loops stand between those over columns and over rows, the lines of an image, a block is some
+// iterations of the outermost of these of which any stay.
+//
 // The panel that moves with the columns comes again for every block, and it must be asked for ahead
 // (stream_panels.cpp) or be foreseen. So rows that lie dense along the reduction, a matrix's, which the
 // machine foresees as well, go by blocks only where the panels are asked for, and by blocks that leave most
@@ -38,61 +41,112 @@ bool dense_rows_by_blocks(const BlockInfo& b, const Tile& t, const Target& targe
   return far_third_level(target) && !streamed(b, t, target).empty();
 }
 
+// What all reductions of some tiles read.
+class Passing {
+ public:
+  Passing(const BlockInfo& b, const Tile& t) : b_(b), t_(t) {
+    for (const Iter& i : b.iters)
+      if (i.reduce) extents_[&i] = i.extent;
+  }
+  void reach(const Iter* i, int64_t extent) { extents_[i] = extent; }
+  int64_t rows() const { return bytes(extents_, false); }
+  int64_t columns() const {
+    auto all = extents_;
+    for (const Iter* i : {t_.vector, t_.column})
+      if (i) all[i] = i->extent;
+    return bytes(all, true);
+  }
+
+ private:
+  int64_t bytes(const std::map<const Iter*, int64_t>& extents, bool with_columns) const {
+    int64_t n = 0;
+    for (const Access& a : b_.accesses)
+      if (!a.write && moves_with_columns(a, t_) == with_columns) n += bytes_read(a, extents, b_);
+    return n;
+  }
+
+  const BlockInfo& b_;
+  const Tile& t_;
+  std::map<const Iter*, int64_t> extents_;
+};
+
+// Whether one row's elements lie apart, by more than there are of them.
+bool lie_apart(const BlockInfo& b, const Tile& t) {
+  for (const Access& a : b.accesses)
+    for (const Iter* r : b.reduced())
+      if (!a.write && a.uses(*t.row) && a.uses(*r) && !moves_with_columns(a, t) &&
+          std::abs(a.stride(*r).value_or(a.elements)) > b.reduction_size())
+        return true;
+  return false;
+}
+
 }  // namespace
 
 RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector<std::string>& between,
                             const Target& target) {
   RowBlocks none;
   if (!t.vector || !t.row || t.turned || !t.copied.empty() || !t.panels.empty()) return none;
+  const bool apart = lie_apart(b, t);
+  std::vector<const Iter*> walked;  // from outside; the last one by tiles
   for (const std::string& l : between)
-    if (b.iter(l)->extent > 1) return none;
+    if (const Iter* i = b.iter(l); i->extent > 1) walked.push_back(i);
+  walked.push_back(t.row);
+  const auto steps = [&](const Iter* i) { return i == t.row ? ceil_div(i->extent, t.rows) : i->extent; };
+  Passing passing(b, t);
+  int64_t in_all = 1;
+  for (const Iter* i : walked) {
+    passing.reach(i, i->extent);
+    in_all *= steps(i);
+  }
   const int64_t tiles =
       t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
-  const int64_t in_all = ceil_div(t.row->extent, t.rows);
-  std::map<const Iter*, int64_t> extents;
-  for (const Iter& i : b.iters)
-    if (i.reduce) extents[&i] = i.extent;
-  bool apart = false;  // one row's elements, by more than there are of them
-  for (const Access& a : b.accesses)
-    for (const Iter* r : b.reduced())
-      apart |= !a.write && a.uses(*t.row) && a.uses(*r) && !moves_with_columns(a, t) &&
-               std::abs(a.stride(*r).value_or(a.elements)) > b.reduction_size();
-  if (tiles < 2 || in_all < 2 * kLeastTiles || (!apart && !dense_rows_by_blocks(b, t, target))) return none;
-  const auto rows_read = [&](int64_t row_tiles) {
-    extents[t.row] = std::min(row_tiles * t.rows, t.row->extent);
-    int64_t n = 0;
-    for (const Access& a : b.accesses)
-      if (!a.write && !moves_with_columns(a, t)) n += bytes_read(a, extents, b);
-    return n;
-  };
-  int64_t columns = 0;
-  for (const Access& a : b.accesses) {
-    auto all = extents;
-    for (const Iter* i : {t.vector, t.column})
-      if (i) all[i] = i->extent;
-    if (!a.write && moves_with_columns(a, t)) columns += bytes_read(a, all, b);
-  }
-  const int64_t all = rows_read(in_all), fits = target.l2_bytes / (apart ? 2 : 4);
+  if (tiles < 2 || in_all < 2 * kLeastTiles) return none;
+  if (!apart && (walked.size() > 1 || !dense_rows_by_blocks(b, t, target))) return none;
+  const int64_t all = passing.rows(), columns = passing.columns(), fits = target.l2_bytes / (apart ? 2 : 4);
   if (all <= (apart ? target.l2_bytes : fits * 3 / 2)) return none;
-  int64_t size = in_all;
-  if (apart)
-    while (size >= kLeastTiles && rows_read(size) > fits) size = ceil_div(size, 2);
-  else
-    size = std::max<int64_t>(1, fits * in_all / all);
-  const int64_t blocks = ceil_div(in_all, size);
-  size = ceil_div(in_all, blocks);
-  const int64_t block = rows_read(size);
-  if (blocks < 2 || size < kLeastTiles || block > fits || (!apart && size * t.rows < kLeastRows)) return none;
-  const bool beside = columns + block <= target.l2_bytes * 3 / 4;
-  const auto now = static_cast<double>(tiles * all + columns),
-             then = static_cast<double>(blocks * block + (beside ? 1 : blocks) * columns);
-  if (then > (1 - kLeastSaved) * now) return none;
-  return {size,
-          fmt::format(
-              "{:.0f} KiB that move with {} stay in the second-level cache while all {} tiles of {} pass; "
-              "else {:.0f} KiB would come from behind it each time",
-              static_cast<double>(block) / 1024, t.row->loop, tiles,
-              t.column ? t.column->loop : t.vector->loop, static_cast<double>(all) / 1024)};
+
+  int64_t around = 1;  // blocks, by loops that are outside as a whole
+  for (const Iter* i : walked) {
+    const auto reach = [&](int64_t n) {
+      passing.reach(i, i == t.row ? std::min(n * t.rows, i->extent) : n);
+      return passing.rows();
+    };
+    const int64_t most = steps(i), inside = in_all / around / most;
+    int64_t size = most;
+    if (apart)
+      while (size > 1 && size * inside >= kLeastTiles && reach(size) > fits) size = ceil_div(size, 2);
+    else
+      size = std::max<int64_t>(1, fits * in_all / all);
+    int64_t blocks = ceil_div(most, size);
+    size = ceil_div(most, blocks);
+    if (i != t.row)  // a block that is left over is code of its own
+      for (int64_t n = size; n > size / 2; --n)
+        if (most % n == 0) {
+          size = n;
+          blocks = most / n;
+          break;
+        }
+    const int64_t block = reach(size);
+    if (block > fits && i != t.row) {  // even one step's
+      around *= most;
+      reach(1);
+      continue;
+    }
+    blocks *= around;
+    if (blocks < 2 || size * inside < kLeastTiles || block > fits || (!apart && size * t.rows < kLeastRows))
+      return none;
+    const bool beside = columns + block <= target.l2_bytes * 3 / 4;
+    const auto now = static_cast<double>(tiles * all + columns),
+               then = static_cast<double>(blocks * block + (beside ? 1 : blocks) * columns);
+    if (then > (1 - kLeastSaved) * now) return none;
+    return {size, i,
+            fmt::format(
+                "{:.0f} KiB that move with {} stay in the second-level cache while all {} tiles of {} pass; "
+                "else {:.0f} KiB would come from behind it each time",
+                static_cast<double>(block) / 1024, i->loop, tiles, t.column ? t.column->loop : t.vector->loop,
+                static_cast<double>(all) / 1024)};
+  }
+  return none;
 }
 
 }  // namespace nestor::library

@@ -205,6 +205,15 @@ std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const 
   return {outside, between};
 }
 
+// Whether tiles of rows read again what moves with the vectors, or columns. Otherwise tiles that follow each
+// other along the vector share lines, as windows along a row of an image do, and no others.
+bool rows_share_vectors(const BlockInfo& b, const Tile& t) {
+  if (!t.row || !t.vector) return true;
+  for (const Access& a : b.accesses)
+    if (!a.write && !a.uses(*t.row) && (a.uses(*t.vector) || (t.column && a.uses(*t.column)))) return true;
+  return false;
+}
+
 std::string tail_of(const Iter& i, int64_t size) {
   const int64_t left = i.extent % size;
   return left == 0
@@ -216,6 +225,9 @@ std::string tail_of(const Iter& i, int64_t size) {
 std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles) {
   if (row_tiles.empty() || !t.vector)
     return "accumulators are written once, so all reduction loops run inside";
+  if (!rows_share_vectors(b, t))
+    return fmt::format("tiles beside each other along {} share lines, those of {} read others",
+                       t.vector->loop, t.row->loop);
   const int64_t bytes = bytes_of(b.output->type.dtype);
   const double panel = static_cast<double>(b.reduction_size() * t.width * t.columns * bytes) / 1024;
   return fmt::format("the {:.1f} KiB that move with {} stay in the cache while all tiles of rows pass", panel,
@@ -263,7 +275,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const RowBlocks row_blocks =
       by_output.iters.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
   const RowsAhead ahead =
-      dot || !taps.empty() ? RowsAhead{} : rows_ahead(b, t, words, row_blocks.size * t.rows, target);
+      dot || !taps.empty() || (row_blocks.over && row_blocks.over != t.row)
+          ? RowsAhead{}
+          : rows_ahead(b, t, words, row_blocks.size * t.rows, target);
   if (!ahead.loop.empty()) {  // after packing, whose layouts needn't know
     words.blocks[ahead.loop] = ahead.line;
     words.reduced = reduction_order(b, taps, words.blocks);
@@ -289,10 +303,21 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
   auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
   if (row_blocks.size > 0) {
-    s.because(row_blocks.why);
-    s(fmt::format("{0}b {0}t = split {1}.{2} [_, {3}]", t.row->loop, block, row_tiles, row_blocks.size));
-    outside.push_back(t.row->loop + "b");
-    row_tiles = t.row->loop + "t";
+    const bool by_tiles = row_blocks.over == t.row;
+    const std::string over = row_blocks.over->loop, walked = by_tiles ? row_tiles : over;
+    const auto at = std::find(between.begin(), between.end(), over);
+    outside.insert(outside.end(), between.begin(), at);
+    between.erase(between.begin(), at == between.end() ? at : at + 1);
+    if (row_blocks.size > 1) {
+      s.because(row_blocks.why);
+      s(fmt::format("{0}b {0}t = split {1}.{2} [_, {3}]{4}", over, block, walked, row_blocks.size,
+                    by_tiles || row_blocks.over->extent % row_blocks.size == 0 ? "" : " tail=peel"));
+      if (by_tiles)
+        row_tiles = over + "t";
+      else
+        between.insert(between.begin(), over + "t");
+    }
+    outside.push_back(row_blocks.size > 1 ? over + "b" : walked);
   }
   std::string vectors, lane = lanes;  // an instruction's lanes are exactly a vector
   if (dot && extent_of(s, block, lanes) != dot->lanes) {
@@ -312,10 +337,11 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     outer.push_back(i == t.row ? row_tiles : i == t.vector ? vector_tiles : i->loop);
   if (outer.empty()) {
     outer = outside;
-    for (const std::string& l : {column_tiles, vector_tiles})
-      if (!l.empty()) outer.push_back(l);
-    outer.insert(outer.end(), between.begin(), between.end());
-    if (!row_tiles.empty()) outer.push_back(row_tiles);
+    std::vector<std::string> panels = {column_tiles, vector_tiles}, passing = between;
+    passing.push_back(row_tiles);
+    if (!rows_share_vectors(b, t)) std::swap(panels, passing);
+    for (const auto* part : {&panels, &passing}) outer.insert(outer.end(), part->begin(), part->end());
+    std::erase(outer, "");
   }
   for (const auto& more :
        {outer, words.reduced, std::vector<std::string>{rows, columns, tap, vectors, lane, words.group}})
@@ -368,6 +394,12 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, target);
   if (!dot && !outer.empty()) prefetch_output(s, writer, b, outer.back(), target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
+  if (row_blocks.size > 0 && !streamed(b, t, target).empty()) {
+    // The loop over panels, in which the next is asked for, stays one where blocks are enough for all cores.
+    int64_t blocks = 1;
+    for (const std::string& l : outside) blocks *= extent_of(s, block, l);
+    if (blocks >= 2 * target.cores) outer = outside;
+  }
   share_loops(s, block, outer, work_of(b, target) / steps_at_once, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {

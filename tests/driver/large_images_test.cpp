@@ -35,9 +35,40 @@ TEST_CASE("what comes from behind the second-level cache in pieces is asked for 
 
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
   for (const char* spec :
-       {"Conv(f32[8,254,128,64], const f32[2,254,3,2]; strides=[2,2], dilations=[4,4])",
-        "MatMul(f32[9000,64], const f32[64,256])", "Conv(f32[1,96,224,224], const f32[96,1,3,3]; group=96)"})
+       {"Conv(f32[1,254,1,128,64], const f32[1,254,1,1,1])", "MatMul(f32[9000,64], const f32[64,256])",
+        "Conv(f32[1,96,224,224], const f32[96,1,3,3]; group=96)"})
     CHECK(schedule_of(spec, true).find("prefetch ") == std::string::npos);
+}
+
+TEST_CASE("lines of an image go by blocks that stay in the cache while all filters pass, each to its end") {
+  const auto has = [](const std::string& trace, const char* text) {
+    return trace.find(text) != std::string::npos;
+  };
+  const std::string strided =
+      schedule_of("Conv(f32[1,384,108,108], const f32[384,384,1,1]; strides=[2,2])", true);
+  CHECK(has(strided, "yb yt = split Y.y [_, 3]\n"));  // of 54
+  CHECK(has(strided, "reorder Y (n yb ob0 yt x0 "));
+  const std::string prime =
+      schedule_of("Conv(f32[1,384,106,106], const f32[384,384,1,1]; strides=[2,2])", true);
+  CHECK(has(prime, "yb yt = split Y.y [_, 4] tail=peel\n"));  // of 53
+  // One line of a volume's images.
+  const std::string volume =
+      schedule_of("Conv(f32[1,320,9,99,99], const f32[320,320,1,1,1]; strides=[2,2,2])", true);
+  CHECK(has(volume, "reorder Y (n z yb ob0 yt x0 "));
+  // It stays as it is, and nothing passes it twice.
+  CHECK_FALSE(
+      has(schedule_of("Conv(f32[1,128,40,40], const f32[128,128,3,3]; strides=[2,2], pads=[1,1,1,1])", true),
+          " yb "));
+  CHECK_FALSE(
+      has(schedule_of("Conv(f32[1,384,108,108], const f32[16,384,1,1]; strides=[2,2])", true), " yb "));
+}
+
+TEST_CASE("tiles that share nothing but lines follow each other along the lines, which are asked for ahead") {
+  const std::string trace = schedule_of(
+      "Conv(f32[2,256,128,126], const f32[1,256,3,7]; strides=[2,2], pads=[0,0,4,0], dilations=[2,2])", true);
+  INFO(trace);
+  CHECK(trace.find("reorder Y (n o y0 x0 c ") != std::string::npos);
+  CHECK(trace.find("prefetch Y.c X distance=1") != std::string::npos);
 }
 
 TEST_CASE("a padded copy beyond the cache is made a panel at a time, unless windows share too much") {
@@ -49,6 +80,27 @@ TEST_CASE("a padded copy beyond the cache is made a panel at a time, unless wind
       "Conv(f32[3,192,139,128], const f32[2,192,1,3]; strides=[3,3], pads=[0,0,0,8], dilations=[4,4])"));
   CHECK_FALSE(panels("Conv(f32[1,64,40,40], const f32[3,64,3,3]; pads=[1,1,1,1])"));    // it fits
   CHECK_FALSE(panels("Conv(f32[1,64,200,200], const f32[1,64,9,9]; pads=[4,4,4,4])"));  // nine times
+}
+
+TEST_CASE("blocks of lines are right at their ends") {
+  CompileOptions options;
+  options.target = host_target();
+  options.target.l2_bytes = 32 << 10;
+  options.blocked_io = true;
+  options.schedules = default_schedules();
+  for (const char* spec :
+       {"Conv(f32[1,32,23,87], const f32[64,32,1,1]; strides=[2,2])",
+        "Conv(f32[2,32,24,86], const f32[64,32,1,1], const f32[64]; strides=[2,2], pads=[1,1,0,1])",
+        "Conv(f32[1,32,3,13,87], const f32[64,32,1,1,1]; strides=[2,2,2])"})
+    for (const CompiledFunction& f : compile_model(load(spec, options), options).funcs) {
+      INFO(spec << "\n" << print(f.choice.trace));
+      CHECK(print(f.choice.trace).find("yb yt = split ") != std::string::npos);
+      CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+      for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) {
+        INFO(describe(c.comparison, c.name, c.want));
+        CHECK(c.comparison.ok());
+      }
+    }
 }
 
 TEST_CASE("panels of a padding are right at their ends") {
