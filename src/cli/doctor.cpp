@@ -6,9 +6,36 @@
 #include "nestor/cuda.h"
 #include "nestor/halide.h"
 #include "nestor/measure.h"
+#include "nestor/ops.h"
 #include "src/cli/common.h"
 
 namespace nestor::cli {
+
+namespace {
+
+// ONNX's operators that a model may have, by name.
+std::vector<std::string> operators() {
+  std::vector<std::string> out;
+  for (const OpDef* op : all_ops())
+    if (op->domain.empty() && (out.empty() || out.back() != op->name)) out.push_back(op->name);
+  return out;
+}
+
+// Words in lines of at most 100 columns, the first behind the title.
+void print_list(const std::string& title, const std::vector<std::string>& words) {
+  constexpr size_t kColumn = 12, kWidth = 100;
+  std::string line = fmt::format("{:<{}}", title, kColumn);
+  for (const std::string& w : words) {
+    if (line.size() + w.size() > kWidth) {
+      fmt::print("{}\n", line);
+      line = std::string(kColumn, ' ');
+    }
+    line += (line.size() > kColumn ? " " : "") + w;
+  }
+  fmt::print("{}\n", line);
+}
+
+}  // namespace
 
 int run(const DoctorVerb& v) {
   const Target host = host_target();
@@ -29,6 +56,7 @@ int run(const DoctorVerb& v) {
                                       {"copy_gbs", copy},
                                       {"halide", halide_version()},
                                       {"nvrtc", cuda.nvrtc},
+                                      {"operators", operators()},
                                       {"gpu", cuda.gpu}}
                            .dump());
     return 0;
@@ -49,6 +77,7 @@ int run(const DoctorVerb& v) {
   std::string targets;
   for (const std::string& t : known_targets()) targets += (targets.empty() ? "" : ", ") + t;
   fmt::print("targets     {}\n", targets);
+  print_list("operators", operators());
   return 0;
 }
 

@@ -91,6 +91,8 @@ def figures():
             t.check(isinstance(json.loads(out), dict), f"{call[0]} --json is one object")
         except ValueError as e:
             t.check(False, f"{call[0]} --json is JSON: {e}", out)
+    operators = json.loads(t.succeeds("doctor lists operators", "doctor", "--json"))["operators"]
+    t.check("Conv" in operators and len(set(operators)) == len(operators), "each operator once", str(operators))
     for action in ("list", "best"):
         lines = t.succeeds(f"db {action} --json", "db", "t.db", action, "--json").splitlines()
         try:
