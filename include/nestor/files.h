@@ -1,10 +1,10 @@
 // Writing files so that a reader, a crash or a full disk never meets half of one: the bytes go beside the
-// final place, and are renamed over it once all are there.
+// final place, and are renamed over it once all are there. A link is followed, and a device or a pipe is
+// written to: renaming would put a file in the place of /dev/null.
 #pragma once
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace nestor {
@@ -22,7 +22,11 @@ class PendingFiles {
   void commit();
 
  private:
-  std::vector<std::pair<std::string, std::string>> files_;
+  struct File {
+    std::string temporary, final;
+    bool replaces;  // `final`; else it is something that bytes are written to
+  };
+  std::vector<File> files_;
 };
 
 }  // namespace nestor
