@@ -2,7 +2,7 @@
 # The whole road on real input: called by ./dev demo with the build folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=$(readlink -f "$1")
+build=$(realpath --relative-to=. "$1")
 nestor=$build/bin/nestor
 python=build/venv/bin/python
 out=$build/demo
@@ -10,7 +10,15 @@ rm -rf "$out" && mkdir -p "$out"
 digits=examples/digits/digits.json
 
 title() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-show() { printf '\033[2m$ %s\033[0m\n' "${*//$build\/bin\//}"; "$@"; }
+show() { # the command as one would type it, then what it prints
+  local word line=
+  for word in "${@#"$build/bin/"}"; do
+    case $word in *[!A-Za-z0-9_./=:,@-]*) word="'$word'" ;; esac
+    line+="$word "
+  done
+  printf '\033[2m$ %s\033[0m\n' "$line"
+  "$@"
+}
 field() { $python -c "import json,sys; print(json.loads(sys.stdin.readline())['$1'])"; }
 
 title "1. A trained network, read from ONNX-like JSON, on images it has never seen"
@@ -29,7 +37,7 @@ show "$nestor" inspect "$matmul" --schedule "$out/illegal.sched" || true
 printf 'j0 j1 = split Y.j [_, 16]\nreorder Y (i j0 k j1)\nvectorize Y.j1\nparallel Y.i\n' > "$out/legal.sched"
 show "$nestor" verify "$matmul" --schedule "$out/legal.sched"
 
-title "4. Twenty seconds of tuning"
+title "4. Twenty-five seconds of tuning"
 $python examples/mobilenet/layer.py "$out/layer.onnx"
 show "$nestor" tune $digits --dim batch=64 --db "$out/tune.db" --time 5s --threads 1
 show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 20s --threads 1
@@ -37,7 +45,7 @@ show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 20s --threads 1
 title "5. Naive, default, tuned and ONNX Runtime: one thread, interleaved in one process"
 peak=$("$nestor" doctor --json | field peak_gflops)
 compare() { # label, nestor's model, ONNX Runtime's model, flags
-  local label=$1 model=$2 onnx=$3 s artifacts=() flops
+  local label=$1 model=$2 onnx=$3 s artifacts=() records flops
   shift 3
   flops=$("$nestor" bench "$model" "$@" --threads 1 --seconds 0.1 --json |
     $python -c 'import json,sys; r=json.loads(sys.stdin.readline()); print(r["gflops"]*r["median_ms"]*1e6)')
@@ -45,7 +53,8 @@ compare() { # label, nestor's model, ONNX Runtime's model, flags
   for s in naive default tuned; do
     mkdir -p "$out/$s"
     printf '  %-8s ' $s
-    "$nestor" compile "$model" "$@" --schedule $s --db "$out/tune.db" --threads 1 --name m -o "$out/$s/m.so" | head -1
+    records=() && [ $s = tuned ] && records=(--db "$out/tune.db")
+    "$nestor" compile "$model" "$@" --schedule $s "${records[@]}" --threads 1 --name m -o "$out/$s/m.so" | head -1
     artifacts+=("$s=$out/$s/m.so")
   done
   $python bench/peers/side_by_side.py "$onnx" "${artifacts[@]}" "$@" --threads 1 --seconds 1 --peak "$peak" --flops "$flops"

@@ -156,6 +156,12 @@ NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vecto
     for (const PlanTensor& t : expected)
       if (!out.count(t.name))
         out[t.name] = Tensor::random(t.dtype, t.shape, static_cast<uint64_t>(fill_seed++));
+  for (const PlanTensor& t : expected)
+    if (!out.count(t.name))
+      throw UserError(Diagnostic{"input '" + t.name + "' is not given",
+                                 {},
+                                 {"the model takes " + t.name + ": " + to_string(t.dtype, t.shape)},
+                                 "--input " + t.name + "=@x.npy, or --input " + t.name + "=random:1"});
   return out;
 }
 

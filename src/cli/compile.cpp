@@ -40,6 +40,10 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
                            .dump());
 }
 
+std::string counted(size_t n, const std::string& what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 }  // namespace
 
 int run(const CompileVerb& v) {
@@ -106,9 +110,9 @@ int run(const CompileVerb& v) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!v.common.json && !files.object.empty())
-    fmt::print("{}: {} KiB, {} functions, {} threads, compiled in {:.2f} s\n{}: the C interface\n",
-               files.object, files.object_bytes / 1024, model.funcs.size(), model.plan->threads, seconds,
-               files.header);
+    fmt::print("{}: {} KiB, {}, {}, compiled in {:.2f} s\n{}: the C interface\n", files.object,
+               files.object_bytes / 1024, counted(model.funcs.size(), "function"),
+               counted(static_cast<size_t>(model.plan->threads), "thread"), seconds, files.header);
   if (v.report || v.common.json) report(model, files, seconds, v.common.json);
   return 0;
 }
