@@ -154,9 +154,11 @@ struct WinogradOptions {
   int64_t tile = 0;  // 0: as the model says; 2 or 4: wherever the algorithm applies, for tests
 };
 // Convolutions become Winograd's where a model of their cost says that it is faster: 3x3 windows, stride 1,
-// one group, constant weights, and all that they read and write in blocks of channels, as `p`, the partition
-// of the graph as it is, says. True where one did: then the graph is to be partitioned again.
-bool use_winograd(Graph& g, const Partition& p, const WinogradOptions& options, const EvaluateFn& evaluate);
+// one group, constant weights. What they read and write lies in blocks of channels; where it doesn't in `p`,
+// the graph's partition, nodes that reorder are put in between. True where one did: `p` is then the new
+// graph's, made as `how` says.
+bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const WinogradOptions& options,
+                  const EvaluateFn& evaluate);
 
 // Fusion by pattern kinds, then each group to a PrimFunc.
 Partition partition(const Graph& g, const PartitionOptions& options = {});

@@ -102,7 +102,9 @@ class AlgorithmCheck {
       if (f.params[i].role == Role::out) continue;
       Tensor t = tensor(call_.args[i]);
       if (model_.partition.blocked.count(call_.args[i])) t = pack(t, blocks_of(call_.args[i]));
-      inputs.push_back(t.reshaped(logical_shape(f.params[i].decl)));
+      const bool constant = f.params[i].role == Role::constant;
+      inputs.push_back(constant ? constant_argument(t, f.params[i].decl)
+                                : t.reshaped(logical_shape(f.params[i].decl)));
     }
     std::vector<Tensor> out =
         run_function(model_.funcs[static_cast<size_t>(call_.func)], inputs, model_.target);

@@ -54,10 +54,9 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
     optimize(model.graph, constant_evaluator(options.target));
     const PartitionOptions how = partition_options(options);
     model.partition = partition(model.graph, how);
-    if (!options.exact_conv && how.channel_block > 1 &&
-        use_winograd(model.graph, model.partition, winograd_options(options),
-                     constant_evaluator(options.target)))
-      model.partition = partition(model.graph, how);
+    if (!options.exact_conv)
+      use_winograd(model.graph, model.partition, how, winograd_options(options),
+                   constant_evaluator(options.target));
   }
   options.schedules.check(model.partition.funcs);
   return model;

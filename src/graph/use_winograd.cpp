@@ -7,11 +7,14 @@
 //   weights:    once through the caches in a call, a fifth hidden behind the arithmetic; from L3, which
 //               serves each thread its part, or from memory where all weights of the model together are more
 //               than L3 holds
+//   reorders:   lanes are channels, so that what isn't in blocks of them (a model's inputs and outputs) is
+//               copied: a read and a write of each element
 //
 // Rounding is worse than the direct sum's, so that a tenth less time is the least that is asked for.
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
@@ -21,12 +24,13 @@ namespace nestor {
 
 namespace {
 
-constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9;
+constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9, kBytesReordered = 5;
 constexpr double kShownOfWeights = 0.8, kLeastGain = 0.9;
 
 struct Layer {
   int64_t n, channels, filters, height, width;  // of the output
   double taps;                                  // of all outputs of an image, those in the padding left out
+  int64_t reordered = 0;                        // bytes of operands and results that aren't in blocks
 };
 
 // How often one of three taps meets an element of the input, over all outputs along a dimension.
@@ -55,22 +59,23 @@ class Costs {
       : l_(l), o_(o), from_memory_(from_memory) {}
 
   double direct() const {
-    const double products = real(l_.n) * l_.taps * vectors(l_.channels) * real(l_.filters);
+    const double products = real(l_.n) * l_.taps * real(l_.channels) * vectors(l_.filters);
     return products / kFmasPerCycle / o_.threads + weights(9);
   }
   double winograd(int64_t tile) const {
     const double reads = real(tile + 2), rows = real(ceil_div(l_.height, tile));
     const double tiles = real(l_.n) * rows * real(ceil_div(l_.width, tile));
-    const double products = reads * reads * tiles * vectors(l_.channels) * real(l_.filters);
+    const double products = reads * reads * tiles * real(l_.channels) * vectors(l_.filters);
     // Stores bind: tile columns of the first pass over the input are shared, the others are whole tiles.
     const double in = reads * (real(tile) + 0.2) + reads * reads, out = real(tile) * (reads + real(tile));
     const double transforms = 1.3 * tiles * (in * vectors(l_.channels) + out * vectors(l_.filters));
-    return (products / kFmasPerCycle + transforms) / o_.threads + weights(reads * reads);
+    const double reorders = 2 * real(l_.reordered) / kBytesReordered;
+    return (products / kFmasPerCycle + transforms + reorders) / o_.threads + weights(reads * reads);
   }
 
  private:
   static double real(int64_t n) { return static_cast<double>(n); }
-  double vectors(int64_t channels) const { return real(channels) / real(o_.lanes); }
+  double vectors(int64_t channels) const { return real(ceil_div(channels, o_.lanes)); }
 
   double weights(double of_each_pair) const {
     const double bytes = 4 * of_each_pair * real(l_.channels) * real(l_.filters);
@@ -118,6 +123,70 @@ Node winograd_node(const Node& conv, int64_t tile, ValueId weights) {
   return out;
 }
 
+// By what a convolution makes: the tile of those that become Winograd's.
+using Tiles = std::map<ValueId, int64_t>;
+
+Tiles choose_tiles(const Graph& g, const Partition& p, const WinogradOptions& options,
+                   const std::set<ValueId>& refused) {
+  int64_t bytes = 0;
+  for (const Value& v : g.values)
+    if (v.constant.defined()) bytes += v.constant.bytes();
+  const auto unblocked = [&](ValueId v) {
+    const TensorType& t = value_of(g, v).type;
+    return p.blocked.count(v) ? 0 : product(t.shape) * bytes_of(t.dtype);
+  };
+  Tiles tiles;
+  for (const KernelCall& call : p.calls)
+    for (const int i : call.nodes) {
+      const Node& n = g.nodes[static_cast<size_t>(i)];
+      std::optional<Layer> layer = layer_of(g, n);
+      if (!layer || refused.count(n.outputs[0])) continue;
+      layer->reordered = unblocked(n.inputs[0]) + unblocked(call.args.back());
+      const int64_t tile =
+          options.tile ? options.tile : choose_tile(*layer, options, bytes > options.l3_bytes);
+      if (tile != 0) tiles[n.outputs[0]] = tile;
+    }
+  return tiles;
+}
+
+// The graph with a Reorder before and behind these convolutions where they read or make row-major values:
+// what stands between may then lie in blocks of channels.
+Graph with_reorders(const Graph& g, const Partition& p, const Tiles& tiles) {
+  Graph out = g;
+  std::map<ValueId, ValueId> blocks;        // of row-major values
+  std::map<int, std::vector<Node>> behind;  // by node, -1: before all
+  const auto reorder = [&](ValueId from, ValueId to) {
+    behind[value_of(g, std::min(from, to)).producer].push_back(
+        {"Reorder", value_of(out, to).name, 1, {from}, {to}, {}, "nestor"});
+  };
+  const auto like = [&](ValueId v) {
+    return add_value(out, value_of(g, v).name + ".blocks", value_of(g, v).type);
+  };
+  for (const KernelCall& call : p.calls)
+    for (const int i : call.nodes) {
+      Node& n = out.nodes[static_cast<size_t>(i)];
+      if (!tiles.count(n.outputs[0])) continue;
+      const ValueId read = g.nodes[static_cast<size_t>(i)].inputs[0], made = call.args.back();
+      if (!p.blocked.count(read) && !blocks.count(read)) reorder(read, blocks[read] = like(read));
+      if (!p.blocked.count(made) && !blocks.count(made)) {
+        const ValueId row_major = like(made);  // everyone else reads it, by the name that there was
+        std::swap(value_of(out, made).name, value_of(out, row_major).name);
+        replace_reads(out, made, row_major);
+        std::replace(out.outputs.begin(), out.outputs.end(), made, row_major);
+        reorder(blocks[made] = made, row_major);
+      }
+      if (const auto it = blocks.find(read); it != blocks.end()) n.inputs[0] = it->second;
+    }
+  if (behind.empty()) return out;
+  std::vector<Node> nodes = std::move(behind[-1]);
+  for (size_t i = 0; i < out.nodes.size(); ++i) {
+    nodes.push_back(std::move(out.nodes[i]));
+    for (Node& n : behind[static_cast<int>(i)]) nodes.push_back(std::move(n));
+  }
+  replace_nodes(out, std::move(nodes));
+  return out;
+}
+
 }  // namespace
 
 bool has_winograd_form(const Graph& g, const Node& n) {
@@ -129,25 +198,31 @@ bool has_winograd_form(const Graph& g, const Node& n) {
          ctx.get_int("group", 1) == 1;
 }
 
-bool use_winograd(Graph& g, const Partition& p, const WinogradOptions& options, const EvaluateFn& evaluate) {
-  int64_t bytes = 0;
-  for (const Value& v : g.values)
-    if (v.constant.defined()) bytes += v.constant.bytes();
-  const bool from_memory = bytes > options.l3_bytes;
-  Transformed transformed;
-  bool changed = false;
-  for (const KernelCall& call : p.calls)
-    for (const int i : call.nodes) {
-      const Node n = g.nodes[static_cast<size_t>(i)];
-      const auto layer = layer_of(g, n);
-      if (!layer || !p.blocked.count(n.inputs[0]) || !p.blocked.count(call.args.back())) continue;
-      if (layer->channels % options.lanes != 0 || layer->filters % options.lanes != 0) continue;
-      const int64_t tile = options.tile ? options.tile : choose_tile(*layer, options, from_memory);
-      if (tile == 0) continue;
-      g.nodes[static_cast<size_t>(i)] = winograd_node(n, tile, transform(g, n, tile, evaluate, transformed));
-      changed = true;
-    }
-  return changed;
+bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const WinogradOptions& options,
+                  const EvaluateFn& evaluate) {
+  if (how.channel_block <= 1) return false;
+  std::set<ValueId> refused;
+  for (;;) {
+    const Tiles tiles = choose_tiles(g, p, options, refused);
+    if (tiles.empty()) return false;
+    Graph changed = with_reorders(g, p, tiles);
+    const Partition q = partition(changed, how);
+    const size_t before = refused.size();
+    for (const KernelCall& call : q.calls)
+      for (const int i : call.nodes) {
+        const Node& n = changed.nodes[static_cast<size_t>(i)];
+        if (tiles.count(n.outputs[0]) && !(q.blocked.count(n.inputs[0]) && q.blocked.count(call.args.back())))
+          refused.insert(n.outputs[0]);
+      }
+    if (refused.size() > before) continue;
+    Transformed transformed;
+    for (Node& n : changed.nodes)
+      if (const auto tile = tiles.find(n.outputs[0]); tile != tiles.end())
+        n = winograd_node(n, tile->second, transform(changed, n, tile->second, evaluate, transformed));
+    g = std::move(changed);
+    p = partition(g, how);
+    return true;
+  }
 }
 
 }  // namespace nestor

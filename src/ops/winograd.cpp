@@ -1,6 +1,7 @@
-// Winograd's convolution as two operators of our own, which only the graph pass `use_winograd` makes:
+// Winograd's convolution as operators of our own, which only the graph pass `use_winograd` makes:
 //
-//  - WinogradWeights(W) is U[i,j,o,c] = G W G^T, computed in f64 and rounded once; it folds into a constant.
+//  - Reorder(X) is X, once more: row major on one side, in blocks of channels on the other.
+//  - WinogradWeights(W) is U[o,i,j,c] = G W G^T, computed in f64 and rounded once; it folds into a constant.
 //  - WinogradConv(X, U, B, W): V[i,j,c,t] = B^T d B of the input under each tile t, M[i,j,o,t] the products,
 //    summed over c, and A^T M A the output. W is there for whoever wants to know what it computes (verify).
 //
@@ -104,7 +105,7 @@ std::vector<TensorType> infer_weights(const OpContext& ctx) {
   const Dims& w = ctx.input(0).shape;
   if (w[2] != 3 || w[3] != 3) ctx.fail("the weight is " + to_string(ctx.input(0)) + ", not 3x3");
   const int64_t reads = tile_of(ctx).reads;
-  return {{DType::f32, {reads, reads, w[0], w[1]}}};
+  return {{DType::f32, {w[0], reads, reads, w[1]}}};
 }
 
 void build_weights(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
@@ -116,8 +117,8 @@ void build_weights(const OpContext& ctx, FuncBuilder& b, const Tensors& in, cons
     return paired_rows(wino.weight, v[0],
                        [&](int64_t r) { return make::cast(f64, in[0](v[1], v[2], r, v[3])); });
   });
-  b.compute(out[0], {{"i", wino.reads}, {"j", wino.reads}, {"o", w[0]}, {"c", w[1]}}, [&](const Exprs& v) {
-    const Expr value = paired_rows(wino.weight, v[1], [&](int64_t s) { return rows(v[0], v[2], v[3], s); });
+  b.compute(out[0], {{"o", w[0]}, {"i", wino.reads}, {"j", wino.reads}, {"c", w[1]}}, [&](const Exprs& v) {
+    const Expr value = paired_rows(wino.weight, v[2], [&](int64_t s) { return rows(v[1], v[0], v[3], s); });
     return make::cast(Type{DType::f32, 1}, value);
   });
 }
@@ -130,9 +131,9 @@ struct TiledConv {
 
 TiledConv tiled_conv(const OpContext& ctx, const Winograd& wino) {
   const Dims &x = ctx.input(0).shape, &u = ctx.input(1).shape;
-  if (x.size() != 4 || u.size() != 4 || u[0] != wino.reads || u[1] != wino.reads || u[3] != x[1])
+  if (x.size() != 4 || u.size() != 4 || u[1] != wino.reads || u[2] != wino.reads || u[3] != x[1])
     ctx.fail("an input " + to_string(ctx.input(0)) + " and transformed weights " + to_string(ctx.input(1)));
-  TiledConv c{read_window(ctx, {3, 3}), {}, x[0], x[1], u[2]};
+  TiledConv c{read_window(ctx, {3, 3}), {}, x[0], x[1], u[0]};
   c.tiles = c.direct;
   for (size_t d = 0; d < 2; ++d) {
     c.tiles.kernel[d] = wino.reads;
@@ -182,7 +183,7 @@ void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   });
   b.reduce(products, {i, j, {"o", c.filters}, {"t", tiles}}, {{"c", c.channels}}, ReduceOp::add,
            [&](const Exprs& e, const Exprs& k) {
-             return v(e[0], e[1], k[0], e[3]) * in[1](e[0], e[1], e[2], k[0]);
+             return v(e[0], e[1], k[0], e[3]) * in[1](e[2], e[0], e[1], k[0]);
            });
   const std::vector<Axis> pixels = {
       {"n", c.n}, {"o", c.filters}, {"y", c.direct.output[0]}, {"x", c.direct.output[1]}};
@@ -201,6 +202,17 @@ void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
 }  // namespace
 
 void register_winograd(Rows& rows) {
+  rows.push_back({.name = "Reorder",
+                  .domain = "nestor",
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .pattern = Pattern::opaque,
+                  .params = "X",
+                  .infer = [](const OpContext& ctx) -> std::vector<TensorType> { return {ctx.input(0)}; },
+                  .build =
+                      [](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+                        b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) { return in[0].at(i); });
+                      }});
   rows.push_back({.name = "WinogradWeights",
                   .domain = "nestor",
                   .min_inputs = 1,

@@ -65,8 +65,7 @@ CompiledModel forced(const Layer& l, int64_t tile, const Target& target) {
   optimize(source.graph, evaluate);
   const PartitionOptions how{.channel_block = target.lanes(4)};
   source.partition = partition(source.graph, how);
-  if (use_winograd(source.graph, *source.partition, {.lanes = target.lanes(4), .tile = tile}, evaluate))
-    source.partition = partition(source.graph, how);
+  use_winograd(source.graph, *source.partition, how, {.lanes = target.lanes(4), .tile = tile}, evaluate);
   return compile_model(std::move(source), checking_options(target));
 }
 
@@ -98,6 +97,9 @@ TEST_CASE("Winograd's convolutions are the direct ones within their bound, at al
       {.height = 2, .width = 1},
       {.height = 3, .width = 40, .pads = {0, 0, 0, 0}},
       {.n = 2, .height = 30, .width = 3, .tail = "Add"},
+      {.channels = 13, .filters = 29, .height = 9, .width = 10},  // blocks that aren't full
+      {.n = 2, .channels = 15, .filters = 15, .height = 10, .width = 6, .tail = "Add"},
+      {.channels = 30, .filters = 16, .height = 8, .width = 9, .tail = ""},
   };
   for (const Target& target : {host_target(), parse_target("x86-64-v3")})
     for (const int64_t tile : {2, 4})
@@ -159,8 +161,9 @@ TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may 
   CHECK_FALSE(with([](Layer& l) { l.constant_weights = false; }));
   CHECK_FALSE(with([](Layer& l) { l.more["strides"] = Ints{2, 2}; }));
   CHECK_FALSE(with([](Layer& l) { l.more["dilations"] = Ints{2, 2}; }));
-  CHECK_FALSE(with([](Layer& l) { l.channels = 60; }));  // not in whole blocks
-  CHECK_FALSE(with([](Layer& l) { l.filters = 60; }));
+  CHECK(with([](Layer& l) { l.channels = 60; }));  // the last block is filled up
+  CHECK(with([](Layer& l) { l.filters = 60; }));
+  CHECK_FALSE(with([](Layer& l) { l.channels = 20; }));  // too little of it
   CHECK_FALSE(with([](Layer& l) { l.height = l.width = 2; }));  // a tile hangs over on all sides
   const Layer many{.channels = 256, .filters = 256, .height = 7, .width = 7};  // weights come from behind L2
   for (const int threads : {1, 2, 8}) CHECK(chooses_winograd(many, false, nullptr, threads));

@@ -86,7 +86,7 @@ void anchors(std::vector<CatalogEntry>& all) {
         {"WinogradWeights", OpCase("WinogradWeights", 1, "nestor").input({3, 2, 3, 3}).attr("tile", tile)});
     all.push_back({"WinogradConv", OpCase("WinogradConv", 1, "nestor")
                                        .input({2, 3, 6, 7})
-                                       .constant(weights({tile + 2, tile + 2, 4, 3}))
+                                       .constant(weights({4, tile + 2, tile + 2, 3}))
                                        .constant(weights({4}))
                                        .constant(weights({4, 3, 3, 3}))
                                        .attr("tile", tile)
