@@ -12,7 +12,8 @@
 // Channels that don't fill their last block: the iterators of what is written go over the whole block, so
 // that every lane is defined and no code asks where the channels end; constants get zeros there. Reductions
 // stay away from those lanes, whatever they hold (an infinity times a zero is no zero): their iterator isn't
-// split, its index is divided.
+// split, its index is divided. A copy from or to row-major channels is cut in pieces: whole blocks, the
+// channels of the last one, and zeros behind them.
 #include "src/graph/block_channels.h"
 
 #include <algorithm>
@@ -80,10 +81,11 @@ class ChannelBlocker : NestChanger {
   // Who goes past the channels does so wherever it is: an iterator indexes nothing but dimensions that go as
   // far, and such a dimension is indexed by nothing else, or by a reduction that stays within the channels.
   // The lanes beyond may read what lies beyond.
-  bool lanes_are_defined() const {
+  bool lanes_are_defined() {
     for (size_t n = 0; n < nests_.size(); ++n) {
       const std::vector<IterVar>& iters = nests_[n].block.iters;
       std::unordered_map<Var, int> followed;
+      bool defined = true;
       for (const NestAccess& a : uses_[n].accesses)
         for (size_t d = 0; d < a.indices->size(); ++d) {
           const Expr& index = (*a.indices)[d];
@@ -96,15 +98,25 @@ class ChannelBlocker : NestChanger {
             uses.expr(index);
             for (const auto& [var, count] : uses.occurrences) followed[var] += count;
           } else if (padded && !(k && iters[*k].kind == IterKind::reduce)) {
-            return false;
+            defined = false;
           }
         }
       for (size_t k = 0; k < iters.size(); ++k)
-        if (iters_.count({n, k}) && !fills_blocks(iters[k]) &&
-            followed[iters[k].var] != uses_[n].occurrences.at(iters[k].var))
-          return false;
+        if (iters_.count({n, k}) && !fills_blocks(iters[k]))
+          defined &= followed[iters[k].var] == uses_[n].occurrences.at(iters[k].var);
+      if (!defined && !cut_in_pieces(n)) return false;
     }
     return true;
+  }
+  // A copy in which one iterator walks channels in blocks that aren't full, and row-major ones.
+  bool cut_in_pieces(size_t n) {
+    const Block& b = nests_[n].block;
+    const auto* copy = b.body.as<Store>();
+    size_t ragged = 0;
+    for (size_t k = 0; k < b.iters.size(); ++k) ragged += iters_.count({n, k}) && !fills_blocks(b.iters[k]);
+    const bool possible = copy && copy->value.as<Load>() && !b.init && !b.where && ragged == 1;
+    if (possible) pieces_.insert(n);
+    return possible;
   }
   // An index that moves with an iterator that goes past its channels (the channel of a group, of an output).
   bool stays_inside(size_t n, const Buffer& b, size_t dim, const Expr& index) const {
@@ -187,8 +199,7 @@ class ChannelBlocker : NestChanger {
     explicit Reindex(const ChannelBlocker& b) : AccessRewriter(b.renamed_), owner(b) {}
     std::pair<Expr, Expr> divided(const Expr& e) {
       if (const auto* r = e.as<VarRef>())
-        if (const auto it = halves.find(r->var.get()); it != halves.end())
-          return {it->second.first, it->second.second};
+        if (const auto it = halves.find(r->var.get()); it != halves.end()) return it->second;
       const Expr index = expr(e), lanes(owner.lanes_);
       return {simplify(index / lanes, facts), simplify(index % lanes, facts)};
     }
@@ -199,13 +210,18 @@ class ChannelBlocker : NestChanger {
           [&](size_t d) { return divided(from[d]).second; });
     }
     const ChannelBlocker& owner;
-    std::map<const VarNode*, std::pair<Var, Var>> halves;  // of iterators that are split; only looked up
+    std::map<const VarNode*, std::pair<Expr, Expr>> halves;  // of iterators that are split; only looked up
     Facts facts;
   };
 
-  // cb stands where c stood, cl behind the other iterators of its kind.
-  Stmt rebuild_nest(size_t n) const {
+  enum class Piece { whole, full_blocks, rest, zeros };
+
+  // cb stands where c stood, cl behind the other iterators of its kind. In a piece of the last block, cb is
+  // known, and cl counts that piece's lanes.
+  Stmt rebuild_nest(size_t n, Piece piece = Piece::whole) const {
     Block block = nests_[n].block;
+    if (piece == Piece::rest || piece == Piece::zeros)
+      block.id = make_block_id(block.id->name + (piece == Piece::rest ? "_rest" : "_zeros"));
     std::vector<IterVar> spatial, spatial_lanes, reduced, reduced_lanes;
     Reindex reindex(*this);
     for (size_t k = 0; k < block.iters.size(); ++k) {
@@ -223,8 +239,19 @@ class ChannelBlocker : NestChanger {
         (r ? reduced : spatial).push_back(i);
         continue;
       }
-      const IterVar block_of = half("b", ceil_div(*as_int(i.extent), lanes_)), lane = half("l", lanes_);
-      reindex.halves[i.var.get()] = {block_of.var, lane.var};
+      const int64_t channels = *as_int(i.extent), full = channels / lanes_, rest = channels % lanes_;
+      if (rest != 0 && (piece == Piece::rest || piece == Piece::zeros)) {
+        const bool zeros = piece == Piece::zeros;
+        const IterVar lane = half("l", zeros ? lanes_ - rest : rest);
+        const Expr at = Expr(lane.var) + Expr(zeros ? rest : 0);
+        reindex.halves[i.var.get()] = {Expr(full), at};
+        reindex.vars[i.var] = Expr(full * lanes_) + at;
+        spatial_lanes.push_back(lane);
+        continue;
+      }
+      const IterVar block_of = half("b", piece == Piece::full_blocks ? full : ceil_div(channels, lanes_)),
+                    lane = half("l", lanes_);
+      reindex.halves[i.var.get()] = {Expr(block_of.var), Expr(lane.var)};
       reindex.vars[i.var] = Expr(block_of.var) * Expr(lanes_) + Expr(lane.var);
       (r ? reduced : spatial).push_back(block_of);
       (r ? reduced_lanes : spatial_lanes).push_back(lane);
@@ -232,10 +259,21 @@ class ChannelBlocker : NestChanger {
     block.iters.clear();
     for (const auto* part : {&spatial, &spatial_lanes, &reduced, &reduced_lanes})
       block.iters.insert(block.iters.end(), part->begin(), part->end());
+    if (piece == Piece::zeros) {
+      const auto* copy = block.body.as<Store>();
+      block.body = make::store(copy->buffer, copy->indices, make::imm(0, copy->value.type()));
+    }
     block.body = simplify(reindex.stmt(block.body), reindex.facts);
     if (block.init) block.init = simplify(reindex.stmt(block.init), reindex.facts);
     if (block.where) block.where = simplify(reindex.expr(block.where), reindex.facts);
     return loops_around(std::move(block));
+  }
+
+  bool has_full_blocks(size_t n) const {
+    const std::vector<IterVar>& iters = nests_[n].block.iters;
+    for (size_t k = 0; k < iters.size(); ++k)
+      if (iters_.count({n, k}) && !fills_blocks(iters[k])) return *as_int(iters[k].extent) > lanes_;
+    return true;
   }
 
   PrimFunc rebuild() {
@@ -243,7 +281,16 @@ class ChannelBlocker : NestChanger {
     for (Param& p : out.params) p.decl = blocked(p.decl);
     for (BufferDecl& d : out.allocs) d = blocked(d);
     std::vector<Stmt> stmts;
-    for (size_t n = 0; n < nests_.size(); ++n) stmts.push_back(rebuild_nest(n));
+    for (size_t n = 0; n < nests_.size(); ++n) {
+      if (!pieces_.count(n)) {
+        stmts.push_back(rebuild_nest(n));
+        continue;
+      }
+      const Buffer& made = nests_[n].block.body.as<Store>()->buffer;
+      if (has_full_blocks(n)) stmts.push_back(rebuild_nest(n, Piece::full_blocks));
+      stmts.push_back(rebuild_nest(n, Piece::rest));
+      if (!plain_.count(made.get())) stmts.push_back(rebuild_nest(n, Piece::zeros));
+    }
     out.body = make::seq(std::move(stmts));
     return out;
   }
@@ -254,6 +301,7 @@ class ChannelBlocker : NestChanger {
   std::set<BufferDim> dims_, padded_;               // never iterated: only membership is asked
   std::set<const BufferNode*> plain_;
   std::set<NestIter> iters_;
+  std::set<size_t> pieces_;  // nests that are cut in pieces
   BufferMap renamed_;
 };
 

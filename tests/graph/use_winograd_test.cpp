@@ -42,6 +42,8 @@ int reorders(Graph g, int convolutions) {
 
 TEST_CASE("What a Winograd convolution reads and makes is reordered where it is row major") {
   CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")"), 1) == 2);
+  CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")", 13), 1) == 2);  // blocks that aren't full
+  CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")", 25), 1) == 2);
   const std::string relu = R"(, {"op": "Relu", "inputs": ["a"], "outputs": ["y"]})";
   CHECK(reorders(graph_of(conv("x", "w1", "a") + relu, R"("y")"), 1) == 2);
   const std::string flat = R"(, {"op": "Flatten", "inputs": ["a"], "outputs": ["y"]})";
@@ -59,6 +61,6 @@ TEST_CASE("Between Winograd convolutions nothing is reordered") {
 }
 
 TEST_CASE("Where blocks of channels aren't possible, nothing is reordered and no convolution is Winograd's") {
-  CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")", 24), 0) == 0);
+  CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")", 20), 0) == 0);
   CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")", 5), 0) == 0);
 }
