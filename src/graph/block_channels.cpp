@@ -108,15 +108,17 @@ class ChannelBlocker : NestChanger {
     }
     return true;
   }
-  // A copy in which one iterator walks channels in blocks that aren't full, and row-major ones.
+  // A function that copies channels from or to row-major ones, where blocks of them aren't full.
   bool cut_in_pieces(size_t n) {
-    const Block& b = nests_[n].block;
-    const auto* copy = b.body.as<Store>();
-    size_t ragged = 0;
-    for (size_t k = 0; k < b.iters.size(); ++k) ragged += iters_.count({n, k}) && !fills_blocks(b.iters[k]);
-    const bool possible = copy && copy->value.as<Load>() && !b.init && !b.where && ragged == 1;
-    if (possible) pieces_.insert(n);
-    return possible;
+    const auto* copy = nests_[n].block.body.as<Store>();
+    const auto* from = copy ? copy->value.as<Load>() : nullptr;
+    if (nests_.size() > 1 || !from || from->indices.size() != copy->indices.size()) return false;
+    for (size_t d = 0; d < from->indices.size(); ++d) {
+      const auto *a = from->indices[d].as<VarRef>(), *b = copy->indices[d].as<VarRef>();
+      if (!a || !b || a->var != b->var) return false;
+    }
+    pieces_.insert(n);
+    return true;
   }
   // An index that moves with an iterator that goes past its channels (the channel of a group, of an output).
   bool stays_inside(size_t n, const Buffer& b, size_t dim, const Expr& index) const {
@@ -288,8 +290,8 @@ class ChannelBlocker : NestChanger {
       }
       const Buffer& made = nests_[n].block.body.as<Store>()->buffer;
       if (has_full_blocks(n)) stmts.push_back(rebuild_nest(n, Piece::full_blocks));
-      stmts.push_back(rebuild_nest(n, Piece::rest));
-      if (!plain_.count(made.get())) stmts.push_back(rebuild_nest(n, Piece::zeros));
+      stmts.push_back(fresh_copy(rebuild_nest(n, Piece::rest)));
+      if (!plain_.count(made.get())) stmts.push_back(fresh_copy(rebuild_nest(n, Piece::zeros)));
     }
     out.body = make::seq(std::move(stmts));
     return out;

@@ -14,7 +14,8 @@ namespace nestor {
 // lanes, c/lanes is rounded up: constants then have zeros behind their bytes (constant_argument), other
 // parameters defined lanes that no reduction reads. f is as FuncBuilder makes it; nullopt where it isn't, or
 // where such lanes can't be kept to themselves (a concatenation, a row-major tensor walked by the same
-// iterator).
+// iterator). A function that only copies from or to row-major channels is cut in pieces: whole blocks, the
+// channels of the last one, zeros behind them.
 std::optional<PrimFunc> block_channels(const PrimFunc& f, const std::vector<bool>& blocked, int64_t lanes);
 
 }  // namespace nestor

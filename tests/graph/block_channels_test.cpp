@@ -177,6 +177,34 @@ TEST_CASE("channels that don't fill whole blocks: all lanes are computed, no red
 })");
 }
 
+TEST_CASE("a copy from and to row-major channels is cut in pieces where blocks aren't full") {
+  const std::string copy = R"(func f(in X: f32[2,6,5], out Y: f32[2,6,5]) {
+  for n in 2, c in 6, x in 5 {
+    block Y(vn: S 2 = n, vc: S 6 = c, vx: S 5 = x) {
+      Y[vn,vc,vx] = X[vn,vc,vx]
+    }
+  }
+})";
+  check_blocked(copy, {false, true}, 4, R"(func f(in X: f32[2,6,5], out Y: f32[2,2,5,4]) {
+  for n in 2, cb in 1, x in 5, cl in 4 {
+    block Y(vn: S 2 = n, vcb: S 1 = cb, vx: S 5 = x, vcl: S 4 = cl) {
+      Y[vn,vcb,vx,vcl] = X[vn,vcb*4+vcl,vx]
+    }
+  }
+  for n in 2, x in 5, cl in 2 {
+    block Y_rest(vn: S 2 = n, vx: S 5 = x, vcl: S 2 = cl) {
+      Y[vn,1,vx,vcl] = X[vn,vcl+4,vx]
+    }
+  }
+  for n in 2, x in 5, cl in 2 {
+    block Y_zeros(vn: S 2 = n, vx: S 5 = x, vcl: S 2 = cl) {
+      Y[vn,1,vx,vcl+2] = 0.0f32
+    }
+  }
+}
+)");
+}
+
 TEST_CASE("lanes beyond the channels belong to blocks only") {
   const auto refused = [](const std::string& nest, const std::vector<bool>& which) {
     return !block_channels(parse_func(nest), which, 4);
@@ -189,8 +217,10 @@ TEST_CASE("lanes beyond the channels belong to blocks only") {
   }
 })";
   CHECK_FALSE(refused(copy, {true, true}));
-  CHECK(refused(copy, {true, false}));  // to and from a row-major tensor
-  CHECK(refused(copy, {false, true}));
+  std::string more = copy;  // to and from a row-major tensor: more than a copy
+  more.insert(more.rfind("X[vn,vc,vx]"), "2.0f32 * ");
+  CHECK(refused(more, {true, false}));
+  CHECK(refused(more, {false, true}));
   const auto grouped = [&](const std::string& channels, const std::string& per, int64_t lanes, bool in = true,
                            bool out = true) {
     std::string nest = R"(func f(in X: f32[1,C,5], const W: f32[C,G], out Y: f32[1,C,5]) {
