@@ -48,34 +48,37 @@ class Partitioner : public ScopedRewriter {
     return how && (*how == "peel" || *how == "balanced");
   }
 
-  // Behind it a condition around the whole body fails for every iteration.
+  // Whether the conditions around all that writes something fail.
+  static bool does_nothing(const Stmt& s, Facts& inner) {
+    if (const auto* f = s.as<For>()) {
+      inner.set(f->var, {0, range_of(f->extent, inner).hi - 1});
+      return does_nothing(f->body, inner);
+    }
+    if (const auto* i = s.as<If>()) {
+      for (const Expr& c : conjuncts(i->cond))
+        if (!has_load(c) && can_prove(logical_not(c), inner))
+          return !i->else_case || does_nothing(i->else_case, inner);
+      return does_nothing(i->then_case, inner) && (!i->else_case || does_nothing(i->else_case, inner));
+    }
+    if (const auto* seq = s.as<Seq>())
+      return std::all_of(seq->stmts.begin(), seq->stmts.end(),
+                         [&](const Stmt& part) { return does_nothing(part, inner); });
+    if (const auto* alloc = s.as<Alloc>()) return does_nothing(alloc->body, inner);
+    const auto* effect = s.as<Evaluate>();
+    const auto* call = effect ? effect->call.as<Call>() : nullptr;
+    return call && call->fn == Intrinsic::prefetch;
+  }
+
+  // Behind it nothing happens in any iteration.
   int64_t last_that_runs(const For& loop, int64_t extent) {
     Facts inner = facts();
-    std::vector<Expr> around;
-    Stmt s = loop.body;
-    for (;;) {
-      if (const auto* f = s.as<For>()) {
-        inner.set(f->var, {0, range_of(f->extent, inner).hi - 1});
-        s = f->body;
-      } else if (const auto* i = s.as<If>(); i && !i->else_case) {
-        for (const Expr& c : conjuncts(i->cond))
-          if (uses_var(c, loop.var) && !has_load(c)) around.push_back(c);
-        s = i->then_case;
-      } else {
-        break;
-      }
+    int64_t runs = -1, nothing = extent;  // runs: perhaps
+    while (nothing - runs > 1) {
+      const int64_t mid = (runs + nothing) / 2;
+      inner.set(loop.var, {mid, extent - 1});
+      (does_nothing(loop.body, inner) ? nothing : runs) = mid;
     }
-    const auto fails_from = [&](int64_t first) {
-      inner.set(loop.var, {first, extent - 1});
-      return std::any_of(around.begin(), around.end(),
-                         [&](const Expr& c) { return can_prove(logical_not(c), inner); });
-    };
-    int64_t runs = -1, fails = extent;  // runs: perhaps
-    while (fails - runs > 1) {
-      const int64_t mid = (runs + fails) / 2;
-      (fails_from(mid) ? fails : runs) = mid;
-    }
-    return fails - 1;
+    return nothing - 1;
   }
 
   // The iterations in which every condition of the body that can hold for a whole range of them does hold.
