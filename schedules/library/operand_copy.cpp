@@ -81,12 +81,20 @@ OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Ta
 }
 
 void copy_panel(Schedule& s, const std::string& block, const std::string& copy, const std::string& loop,
-                const Target& target) {
+                const std::string& width, const Target& target) {
   constexpr int64_t kRowsAhead = 8;
   const BlockInfo b = analyze(s.func(), copy);
   s.because("a panel stays in the cache while it is used, the whole copy wouldn't");
   if (!s.try_step(fmt::format("compute_at {} {}.{}", copy, block, loop))) return spread_map(s, copy, target);
   const std::vector<LoopInfo> loops = loops_of(s.func(), copy);
+  if (!width.empty()) {  // long enough rows for the machine to foresee
+    const std::string& columns = loops.back().name;
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", columns, copy, width));
+    s(fmt::format("vectorize {}.{}1", copy, columns));
+    s.because("only the last run's last panel is ragged")(
+        fmt::format("annotate {}.{}0 peel=1", copy, columns));
+    return;
+  }
   vectorize_inside(s, copy, target);
   if (b.iters.size() < 2 || loops.size() < 2) return;
   s.because(fmt::format("its rows lie far apart: they are asked for {} ahead", kRowsAhead));

@@ -47,9 +47,10 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes);
 // their order, then what one step reads: columns, lanes.
 void pack(Schedule& s, const std::string& block, const Buffer& buffer, const TileWords& w);
 
-// The block `copy`, what `block` reads of an operand, is made under `loop` of it, one panel at a time.
+// The block `copy`, what `block` reads of an operand, is made under `loop` of it, one panel at a time, or a
+// run of panels of `width` columns each (a number, or a decision's name; empty: one panel).
 void copy_panel(Schedule& s, const std::string& block, const std::string& copy, const std::string& loop,
-                const Target& target);
+                const std::string& width, const Target& target);
 
 // Products of transformed data, Winograd's convolutions. False where the function isn't that.
 bool transformed_products(Schedule& s, const Target& target);
@@ -106,6 +107,15 @@ struct OutputOrder {
   std::string why;
 };
 OutputOrder output_order(const BlockInfo& b, const Tile& t, const Target& target);
+
+// The tiles of columns by runs, for rows far apart that the second-level cache doesn't hold; see
+// column_runs.cpp.
+struct ColumnRuns {
+  int64_t size = 0;  // tiles of columns in a run, at most; 0: no runs
+  Buffer copied;     // by panels, for each run
+  std::string why;
+};
+ColumnRuns column_runs(const BlockInfo& b, const Tile& t, const Target& target);
 
 // Asks ahead for an input that the cache doesn't hold. `reduced` are the loops of the reduction of `block`,
 // `taps` those of them that are unrolled; `b` is the block as it was when t was chosen.

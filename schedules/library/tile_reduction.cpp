@@ -242,6 +242,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const BlockInfo b = analyze(s.func(), block);
   Tile t = dot ? choose_tile(b, *dot, target) : choose_tile(b, target);
   if (!dot) even_rows(t, b, target);
+  const OutputOrder by_output = output_order(b, t, target);
+  const ColumnRuns runs = dot || !by_output.iters.empty() ? ColumnRuns{} : column_runs(b, t, target);
+  if (runs.size > 0) t.panels = {runs.copied};
   std::vector<std::string> taps = dot ? std::vector<std::string>{} : skip_padding(s, block, t);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.blocks = reduced_in_blocks(b);
@@ -271,13 +274,11 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     copy(buffer, buffer->name + " lies in few sets of the cache, in many pages, or far away");
 
   auto [outside, between] = outer_loops(b, t);
-  const OutputOrder by_output = output_order(b, t, target);
   const RowBlocks row_blocks =
       by_output.iters.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
-  const RowsAhead ahead =
-      dot || !taps.empty() || (row_blocks.over && row_blocks.over != t.row)
-          ? RowsAhead{}
-          : rows_ahead(b, t, words, row_blocks.size * t.rows, target);
+  const RowsAhead ahead = dot || !taps.empty() || (row_blocks.over && row_blocks.over != t.row)
+                              ? RowsAhead{}
+                              : rows_ahead(b, t, words, row_blocks.size * t.rows, target);
   if (!ahead.loop.empty()) {  // after packing, whose layouts needn't know
     words.blocks[ahead.loop] = ahead.line;
     words.reduced = reduction_order(b, taps, words.blocks);
@@ -300,7 +301,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     return {i->loop + "0", i->loop + "1"};
   };
   const auto [column_tiles, columns] = cut(t.column, words.columns, "peel, balanced");
-  const auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
+  auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
   auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
   if (row_blocks.size > 0) {
     const bool by_tiles = row_blocks.over == t.row;
@@ -311,13 +312,23 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (row_blocks.size > 1) {
       s.because(row_blocks.why);
       s(fmt::format("{0}b {0}t = split {1}.{2} [_, {3}]{4}", over, block, walked, row_blocks.size,
-                    by_tiles || row_blocks.over->extent % row_blocks.size == 0 ? "" : " tail=peel"));
+                    by_tiles                                         ? " tail=balanced"
+                    : row_blocks.over->extent % row_blocks.size == 0 ? ""
+                                                                     : " tail=peel"));
       if (by_tiles)
         row_tiles = over + "t";
       else
         between.insert(between.begin(), over + "t");
     }
     outside.push_back(row_blocks.size > 1 ? over + "b" : walked);
+  }
+  std::string run;
+  if (runs.size > 0) {
+    s.because(runs.why);
+    s(fmt::format("{0}b {0}t = split {1}.{2} [_, {3}] tail=balanced", t.vector->loop, block, vector_tiles,
+                  runs.size));
+    vector_tiles = t.vector->loop + "b";
+    run = t.vector->loop + "t";
   }
   std::string vectors, lane = lanes;  // an instruction's lanes are exactly a vector
   if (dot && extent_of(s, block, lanes) != dot->lanes) {
@@ -341,6 +352,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     passing.push_back(row_tiles);
     if (!rows_share_vectors(b, t)) std::swap(panels, passing);
     for (const auto* part : {&panels, &passing}) outer.insert(outer.end(), part->begin(), part->end());
+    outer.push_back(run);
     std::erase(outer, "");
   }
   for (const auto& more :
@@ -351,7 +363,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
   pad_panels(s, b, outer, target);
-  for (const Buffer& buffer : t.panels) copy_panel(s, block, buffer->name + "_packed", vector_tiles, target);
+  for (const Buffer& buffer : t.panels)
+    copy_panel(s, block, buffer->name + "_packed", vector_tiles, runs.size > 0 ? words.width : "", target);
 
   // The epilogue writes a whole tile at a time: its loops under the last outer loop are the tile's.
   std::string prefix;

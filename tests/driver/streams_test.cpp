@@ -210,3 +210,37 @@ TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
       check_right(spec, target);
     }
 }
+
+TEST_CASE("columns go by runs where rows lie far apart, far from the core") {
+  const auto runs = [](const std::string& spec, Target target) {
+    target.cores = 1;
+    CompileOptions options;
+    options.target = target;
+    const CompiledModel m = partition_model(load(spec), options);
+    const std::string trace = print(default_schedule(m.partition.funcs[0], target));
+    INFO(trace);
+    const auto made_for = [&](const std::string& run) {
+      return trace.find("_packed Y." + run) != std::string::npos;
+    };
+    return made_for("yxb") || made_for("jb");
+  };
+  const Target far = with_far_l3("x86-64-v4", 2 << 20);
+  CHECK(runs("Conv(f32[1,32,110,110], const f32[102,32,1,1])", far));    // rows begin at no line
+  CHECK(runs("Conv(f32[1,128,112,112], const f32[128,128,1,1])", far));  // they do, but there is much of them
+  CHECK(!runs("Conv(f32[1,32,110,110], const f32[102,32,1,1])", with_l2("x86-64-v4", 2 << 20)));
+  CHECK(!runs("Conv(f32[1,128,56,56], const f32[128,128,1,1])", far));    // at lines, not much
+  CHECK(!runs("Conv(f32[1,128,110,110], const f32[40,128,1,1])", far));   // too few rows share a copy
+  CHECK(!runs("Conv(f32[1,32,15,15], const f32[102,32,1,1])", far));      // it stays in the cache
+  CHECK(!runs("Conv(f32[1,1000,61,61], const f32[102,1000,1,1])", far));  // a page of its rows doesn't
+  // The last run is ragged, by two vectors and an element; a batch; a whole number of runs.
+  const Target small = with_far_l3("x86-64-v4", 64 << 10);
+  for (const char* spec : {"Conv(f32[1,5,47,63], const f32[65,5,1,1])",
+                           "Conv(f32[2,6,47,50], const f32[70,6,1,1])", "MatMul(f32[67,7], f32[7,3072])"}) {
+    CHECK(runs(spec, small));
+    check_right(spec, small);
+    CompileOptions options;
+    options.target = small;
+    options.schedules = default_schedules();
+    for (const CompiledFunction& f : compile_model(spec, options).funcs) check_proof(f);
+  }
+}
