@@ -51,7 +51,9 @@ Primitive annotate_row() {
       {{"*", "VALUE",
         "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores "
         "of whole "
-        "aligned vectors then bypass the caches; `peel=1` of a loop, whose first and last iterations "
+        "aligned vectors then bypass the caches; `in_place=X` of a block that reads X where it writes an "
+        "output, "
+        "which then holds what X would; `peel=1` of a loop, whose first and last iterations "
         "become loops of "
         "their own where conditions inside hold only between them; `whole=1` of a "
         "vectorized loop, whose registers stay whole vectors where it is cut short; `split=static` of a "

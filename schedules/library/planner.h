@@ -173,6 +173,10 @@ bool join_columns(Schedule& s, const Target& target);
 // False where there aren't any.
 bool join_pieces(Schedule& s, const Target& target);
 
+// What is computed before the block `root`, row by row with it, and read where it writes the output, is kept
+// there.
+void keep_in_output(Schedule& s, const std::string& root);
+
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
 

@@ -31,6 +31,7 @@ const char* const kSimplified = "indices and guards are in simplest form";
 const std::vector<Pass> kCpu = {
     {"lower_instructions", "tensorized blocks are calls of machine instructions", passes::lower_instructions},
     {"flatten_blocks", "no block holds another", passes::flatten_blocks},
+    {"keep_in_output", "temporaries wait in the output where the schedule says so", passes::keep_in_output},
     {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},
     {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
     {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},

@@ -21,12 +21,6 @@ bool is_thread_index(const For& loop) {
          loop.thread <= ThreadTag::thread_z;
 }
 
-size_t common_loops(const Access& a, const Access& b) {
-  size_t n = 0;
-  while (n < a.loops.size() && n < b.loops.size() && a.loops[n] == b.loops[n]) ++n;
-  return n;
-}
-
 class Placer {
  public:
   // `inside` loops are around the allocation already.
@@ -198,7 +192,7 @@ class Placer {
     const Facts& facts = read.facts;
     std::set<const VarNode*> used;
     for (size_t d = 0; d < decl_.shape.size(); ++d) {
-      if (!dense(write, d, writing, used)) return false;
+      if (!is_dense(write, d, writing, used)) return false;
       const auto w = span_of(write.indices[d], writing, write.facts),
                  r = span_of(read.indices[d], reading, facts);
       if (!w || !r) return false;
@@ -210,29 +204,6 @@ class Placer {
                           can_prove(ge(w->last(), end), facts) ||
                           can_prove(ge(w->last(), min(r->last(), end)), facts);
       if (!from_start || !to_end) return false;
-    }
-    return true;
-  }
-
-  // True if the index takes every value of its span, by loops that no other dimension uses.
-  bool dense(const Access& a, size_t dim, const std::vector<Var>& running,
-             std::set<const VarNode*>& used) const {
-    std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, largest value
-    for (const auto& [atom, coefficient] : linear(a.indices[dim]).terms) {
-      const auto* ref = atom.as<VarRef>();
-      const bool runs =
-          std::any_of(running.begin(), running.end(), [&](const Var& v) { return uses_var(atom, v); });
-      if (!runs) continue;
-      if (!ref || !used.insert(ref->var.get()).second) return false;
-      const Interval range = a.facts.range(ref->var);
-      if (range.lo != 0) return false;
-      steps.emplace_back(std::abs(coefficient), range.hi);
-    }
-    std::sort(steps.begin(), steps.end());
-    int64_t reach = 0;
-    for (const auto& [step, highest] : steps) {
-      if (step > reach + 1) return false;
-      reach += step * highest;
     }
     return true;
   }

@@ -126,4 +126,31 @@ std::optional<Span> join(const Span& a, const Span& b) {
   return Span{a.base, lo, hi, std::max<int64_t>(1, std::gcd(steps, b.lo + *distance - a.lo))};
 }
 
+size_t common_loops(const Access& a, const Access& b) {
+  size_t n = 0;
+  while (n < a.loops.size() && n < b.loops.size() && a.loops[n] == b.loops[n]) ++n;
+  return n;
+}
+
+bool is_dense(const Access& a, size_t dim, const std::vector<Var>& running, std::set<const VarNode*>& used) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, largest value
+  for (const auto& [atom, coefficient] : linear(a.indices[dim]).terms) {
+    const auto* ref = atom.as<VarRef>();
+    const bool runs =
+        std::any_of(running.begin(), running.end(), [&](const Var& v) { return uses_var(atom, v); });
+    if (!runs) continue;
+    if (!ref || !used.insert(ref->var.get()).second) return false;
+    const Interval range = a.facts.range(ref->var);
+    if (range.lo != 0) return false;
+    steps.emplace_back(std::abs(coefficient), range.hi);
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t reach = 0;
+  for (const auto& [step, highest] : steps) {
+    if (step > reach + 1) return false;
+    reach += step * highest;
+  }
+  return true;
+}
+
 }  // namespace nestor::passes

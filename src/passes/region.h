@@ -2,6 +2,8 @@
 // that a group of accesses reaches while some of those loops run and the others stand still.
 #pragma once
 
+#include <set>
+
 #include "src/passes/linear.h"
 #include "src/passes/scoped.h"
 
@@ -36,5 +38,10 @@ struct Span {
 std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, const Facts& facts);
 // The smallest span with both; nullopt where their distance isn't constant.
 std::optional<Span> join(const Span& a, const Span& b);
+// How many loops, from the outermost, stand around both.
+size_t common_loops(const Access& a, const Access& b);
+// True if the index takes every value of its span, by loops that no other dimension uses: those of `running`
+// that it uses join `used`.
+bool is_dense(const Access& a, size_t dim, const std::vector<Var>& running, std::set<const VarNode*>& used);
 
 }  // namespace nestor::passes

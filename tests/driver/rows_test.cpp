@@ -103,6 +103,21 @@ TEST_CASE("results of a group of rows start right before them, not in a loop ove
   }
 }
 
+TEST_CASE("exponentials of rows of eight vectors and more wait in the output") {
+  const auto waits = [&](const char* spec, const char* target) {
+    return checked(spec, parse_target(target)).find("annotate Y in_place=Exp\n") != std::string::npos;
+  };
+  for (const char* name : {"native", "x86-64-v3"}) {
+    CHECK(waits("Softmax(f32[9,131])", name));         // groups of rows, a ragged last one
+    CHECK(waits("Softmax(f32[2,12,33,1001])", name));  // threads share a loop fused of several
+    CHECK(waits("Softmax(f64[3,4099])", name));
+    CHECK(waits("Softmax(f32[1,3,1,300])", name));
+    CHECK_FALSE(waits("Softmax(f32[9,31])", name));
+    CHECK_FALSE(waits("Softmax(f32[2,19,1001]; axis=1)", name));
+    CHECK_FALSE(waits("LogSoftmax(f32[9,1001])", name));  // none are kept
+  }
+}
+
 TEST_CASE("rows beyond the second-level cache pass twice, by pieces") {
   for (const char* name : {"native", "x86-64-v3"})
     for (const char* spec : {"Softmax(f32[2,270001])", "Softmax(f32[262144])", "Softmax(f64[1,2,262147])"}) {

@@ -1,0 +1,124 @@
+// A temporary of an output's shape waits in that output: `in_place=T` of the block that writes it.
+//
+// Softmax writes a row's exponentials and reads them again, for their sum and for the quotient. In memory of
+// their own they pass through the caches beside the output, whose lines then come while there is nothing to
+// do but to copy. Where the exponentials are the output's own elements, its lines come while they are
+// computed: on a CPU with 2 MB of second-level cache 235 rows of 3617 take 314 us instead of 382, 400 of 1001
+// 136 instead of 188.
+//
+// The block that writes the output must be all that accesses it, and read T where it writes. All else that
+// accesses T must come before it in an iteration of the loops around all of them, and touch no more of T
+// there than what the block then writes of the output. As each element of an output is written once, an
+// iteration's elements are no other's.
+#include <algorithm>
+#include <set>
+
+#include "src/passes/passes.h"
+#include "src/passes/refuse.h"
+#include "src/passes/region.h"
+
+namespace nestor::passes {
+
+namespace {
+
+std::vector<Var> running(const Access& a, size_t depth) {
+  std::vector<Var> vars;
+  for (size_t i = depth; i < a.loops.size(); ++i) vars.push_back(a.loops[i]->var);
+  return vars;
+}
+
+// Whether all that `a` touches while the loops from `depth` on run, `write` writes, without gaps.
+bool within(const Access& a, const Access& write, size_t depth, const std::vector<Expr>& shape) {
+  std::set<const VarNode*> used;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!is_dense(write, d, running(write, depth), used)) return false;
+    const auto w = span_of(write.indices[d], running(write, depth), write.facts);
+    const auto s = span_of(a.indices[d], running(a, depth), a.facts);
+    const auto distance = w && s ? as_int(simplify(s->base - w->base)) : std::nullopt;
+    if (!distance || s->lo + *distance < w->lo) return false;
+    if (s->hi + *distance > w->hi && !can_prove(ge(w->last(), shape[d] - 1), write.facts)) return false;
+  }
+  return true;
+}
+
+// Whether the block's store goes to its iterators, whose domains are the output's dimensions: guards of
+// theirs leave out what is no element.
+bool writes_whole_box(const Block& block, const BufferDecl& out) {
+  const std::vector<Expr>& indices = block.body.as<Store>()->indices;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (is_const_int(indices[d], 0) && is_const_int(out.shape[d], 1)) continue;
+    const auto* ref = indices[d].as<VarRef>();
+    if (!ref || std::none_of(block.iters.begin(), block.iters.end(), [&](const IterVar& i) {
+          return i.var == ref->var && same(i.extent, out.shape[d]);
+        }))
+      return false;
+  }
+  return true;
+}
+
+// Why T can't wait in what `block` writes, or nothing.
+std::string obstacle(const Block& block, const BufferDecl& t, const BufferDecl& out, const Accesses& all) {
+  const std::vector<Access>&of_t = all.at(t.buffer), &of_out = all.at(out.buffer);
+  const auto same_extent = [](const Expr& a, const Expr& b) { return same(a, b); };
+  if (t.buffer->type != out.buffer->type ||
+      !std::equal(t.shape.begin(), t.shape.end(), out.shape.begin(), out.shape.end(), same_extent))
+    return "differs from it in type or shape";
+  if (t.layout || out.layout || !t.align.empty() || t.scope != Scope::global) return "has a layout or scope";
+  if (of_out.size() != 1 || of_out[0].kind != AccessKind::write)
+    return "isn't alone in it: other statements access the output";
+  const Access& write = of_out[0];
+  if (block.where || !write.ifs.empty() || !writes_whole_box(block, out))
+    return "waits for a block that doesn't write all that its loops reach";
+  size_t depth = write.loops.size();
+  for (const Access& a : of_t) depth = std::min(depth, common_loops(a, write));
+  bool reading = false;  // the block, after which nothing else comes
+  for (const Access& a : of_t) {
+    if (a.block == &block) {
+      reading = true;
+      if (a.kind != AccessKind::read ||
+          !std::equal(a.indices.begin(), a.indices.end(), write.indices.begin(), write.indices.end(), same))
+        return "is read elsewhere than where the block writes";
+    } else if (reading || common_loops(a, write) != depth) {
+      return "is accessed by others after the block has begun";
+    } else if (!within(a, write, depth, t.shape)) {
+      return "has elements that the block writes at another time";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+PrimFunc keep_in_output(const PrimFunc& f, const Target&) {
+  PrimFunc result = f;
+  std::vector<Stmt> blocks;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* b = s.as<Block>(); b && b->annotations.contains("in_place")) blocks.push_back(s);
+  });
+  if (blocks.empty()) return f;
+  const Accesses all = find_accesses(f.body);
+  for (const Stmt& s : blocks) {
+    const Block& block = *s.as<Block>();
+    const auto* name = std::get_if<std::string>(&block.annotations.at("in_place"));
+    const auto* store = block.body.as<Store>();
+    const Param* out = store ? find_param(f, store->buffer) : nullptr;
+    Buffer t;
+    for_each_expr(block.body, [&](const Expr& e) {
+      if (const auto* l = e.as<Load>(); l && name && l->buffer->name == *name) t = l->buffer;
+    });
+    const std::string what = name ? *name : "the value";
+    const auto decl =
+        std::find_if(f.allocs.begin(), f.allocs.end(), [&](const BufferDecl& d) { return d.buffer == t; });
+    const std::string why = !out                     ? "is read by a block that stores to no output"
+                            : decl == f.allocs.end() ? "is no temporary that the block reads"
+                                                     : obstacle(block, *decl, out->decl, all);
+    if (!why.empty())
+      refuse("in_place=" + what + " of " + block.id->name + ": " + what + " " + why,
+             "leave `in_place` out: " + what + " then has memory of its own");
+    result.body = substitute(result.body, BufferMap{{t, store->buffer}});
+    std::erase_if(result.allocs, [&](const BufferDecl& d) { return d.buffer == t; });
+  }
+  return result;
+}
+
+}  // namespace nestor::passes
