@@ -101,11 +101,12 @@ std::string print(const Graph& g);
 struct GraphPass {
   const char* name;
   const char* summary;
-  void (*run)(Graph&, const EvaluateFn&);
+  std::function<void(Graph&, const EvaluateFn&)> run;
 };
-const std::vector<GraphPass>&
-graph_pipeline();  // fold constants, fold BatchNormalization, CSE, dead code ...
-void optimize(Graph& g, const EvaluateFn& evaluate);
+constexpr int64_t kWidestVector = 16;  // f32 lanes
+// Fold constants, fold BatchNormalization, CSE, dead code ... for vectors of so many f32.
+std::vector<GraphPass> graph_pipeline(int64_t lanes = kWidestVector);
+void optimize(Graph& g, const EvaluateFn& evaluate, int64_t lanes = kWidestVector);
 
 // ---- Partition
 

@@ -51,7 +51,9 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
   if (source.partition) {
     model.partition = std::move(*source.partition);
   } else {
-    optimize(model.graph, constant_evaluator(options.target));
+    const bool cpu = options.target.kind == TargetKind::cpu;
+    optimize(model.graph, constant_evaluator(options.target),
+             cpu ? options.target.lanes(bytes_of(DType::f32)) : kWidestVector);
     const PartitionOptions how = partition_options(options);
     model.partition = partition(model.graph, how);
     if (!options.exact_conv)

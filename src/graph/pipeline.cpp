@@ -6,8 +6,8 @@ namespace nestor {
 // since a weight may come out of a Transpose or Cast; norms before equal nodes, so that what folding leaves
 // alike is merged; dead nodes first, so that masks nobody reads stop a Dropout from being nothing no longer,
 // and last, since every pass leaves some.
-const std::vector<GraphPass>& graph_pipeline() {
-  static const std::vector<GraphPass> passes = {
+std::vector<GraphPass> graph_pipeline(int64_t lanes) {
+  return {
       {"drop_unread", "no node or output that nothing reads", remove_dead_nodes},
       {"remove_identities",
        "no Identity, Dropout, or reshape to the same shape; no two transpositions in a row",
@@ -16,18 +16,18 @@ const std::vector<GraphPass>& graph_pipeline() {
       {"fold_constants", "no node has constant inputs only", fold_constants},
       {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
        fold_batch_norm},
-      {"use_col2im", "a convolution with few filters is a product of matrices and a Col2Im", use_col2im},
+      {"use_col2im", "a convolution with few filters is a product of matrices and a Col2Im",
+       [lanes](Graph& g, const EvaluateFn& evaluate) { use_col2im(g, evaluate, lanes); }},
       {"flip_convolutions", "constant weights of every convolution have their filters first",
        flip_convolutions},
       {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",
        merge_equal_nodes},
       {"remove_dead_nodes", "every node leads to an output", remove_dead_nodes},
   };
-  return passes;
 }
 
-void optimize(Graph& g, const EvaluateFn& evaluate) {
-  for (const GraphPass& pass : graph_pipeline()) pass.run(g, evaluate);
+void optimize(Graph& g, const EvaluateFn& evaluate, int64_t lanes) {
+  for (const GraphPass& pass : graph_pipeline(lanes)) pass.run(g, evaluate);
 }
 
 }  // namespace nestor

@@ -29,10 +29,12 @@ using ops::TransposedShape;
 
 // How many cycles of one core an element of T takes, or what stands for it in the nests of residues or
 // windows. Fitted to 450 works of random shapes on Granite Rapids, f32 in vectors of 16, and only there: of
-// these what it decides was between 0.76 and 20 times as fast as the other way.
+// these what it decides was between 0.76 and 20 times as fast as the other way. Arithmetic goes with the
+// target's lanes; what is waited for where channels lie badly, or far away, does not (the model is fitted as
+// if it were arithmetic in vectors of 16).
 class Costs {
  public:
-  Costs(const TransposedShape& s, DType type) : s_(s) {
+  Costs(const TransposedShape& s, DType type, int64_t lanes) : s_(s), lanes_(lanes) {
     const auto bytes = static_cast<double>(bytes_of(type));
     const double pixels = static_cast<double>(product(s.input)),
                  taps = static_cast<double>(product(s.kernel));
@@ -40,23 +42,27 @@ class Costs {
     far_ = pixels * bytes * static_cast<double>(s.channels) > kNear;
     clash_ = std::fmod(pixels * bytes, kPage) == 0;  // channels meet in few sets of the caches
     megabytes_ = static_cast<double>(s.n * s.filters) * taps * pixels * bytes / (1 << 20);
-    steps_ = static_cast<double>(s.channels / s.group) / kProducts;
+    const auto channels = static_cast<double>(s.channels / s.group);
+    steps_ = channels / static_cast<double>(kFmasPerCycle * lanes);
+    widest_steps_ = channels / static_cast<double>(kFmasPerCycle * kWidestVector);
   }
 
   double columns() const {
     constexpr double kLeast = 1, kOfAMegabyte = 0.3, kFromMemory = 10;
-    return steps_ / (far_ || clash_ ? kReachedFromAfar : kReached) +
+    return steps_ / kReached + (far_ || clash_ ? waited(kReached, kReachedFromAfar) : 0) +
            std::min(kLeast + kOfAMegabyte * megabytes_, kFromMemory);
   }
   double direct() const {
     constexpr double kWritten = 0.5;
-    return steps_ * inside() / reached() + kWritten;
+    return inside() * (steps_ / reached() + waiting()) + kWritten;
   }
 
  private:
-  static constexpr int64_t kLanes = 16;
-  static constexpr double kProducts = 32;  // two vectors of FMAs a cycle
+  static constexpr int64_t kFmasPerCycle = 2;  // of vectors
   static constexpr double kReached = 0.75, kReachedFromAfar = 0.5;
+
+  // By which the widest vectors reach one share of their peak instead of the other.
+  double waited(double near, double afar) const { return widest_steps_ * (1 / afar - 1 / near); }
 
   // The share of all products that reach an output: the others aren't computed.
   double inside() const {
@@ -73,29 +79,42 @@ class Costs {
     return share;
   }
 
-  // Of the peak, by a register tile: of filters in blocks of lanes; of windows along a row, a vector of the
-  // row and the next few by all filters; of residues, a few filters by what a row of the image is cut into.
+  // By a register tile of filters in blocks of lanes: so many filters are worth a block.
+  bool by_filters() const {
+    const int64_t filters = s_.filters / s_.group;
+    return 4 * filters >= 3 * lanes_ && (s_.group == 1 || filters % lanes_ == 0);
+  }
+  // Of the peak: of windows along a row, a vector of the row and the next few by all filters; of residues, a
+  // few filters by what a row of the image is cut into.
   double reached() const {
-    constexpr int64_t kBlock = 12;  // so many filters are worth a block
-    constexpr double kOfAFilter = 0.05, kOfResidues = 0.4, kInFlight = 16, kWindows = 0.8, kClash = 0.35,
-                     kAfar = 0.55;
-    const int64_t filters = s_.filters / s_.group, whole = ceil_div(filters, kLanes) * kLanes;
+    constexpr double kOfAFilter = 0.05, kOfResidues = 0.4;
+    const int64_t filters = s_.filters / s_.group, whole = ceil_div(filters, lanes_) * lanes_;
     const auto n = static_cast<double>(filters);
-    if (filters >= kBlock && (s_.group == 1 || filters == whole))
-      return kReached * n / static_cast<double>(whole);
-    if (s_.strided()) return std::min(kOfResidues, kOfAFilter * n);
-    const int64_t row = s_.output.back(), vectors = ceil_div(row, kLanes);
-    const double filled = static_cast<double>(row) / static_cast<double>(vectors * kLanes);
-    const double in_flight = n * static_cast<double>(std::min<int64_t>(vectors, 8));
-    return kWindows * filled * std::min(1.0, in_flight / kInFlight) * (clash_ ? kClash : far_ ? kAfar : 1);
+    if (by_filters()) return kReached * n / static_cast<double>(whole);
+    return s_.strided() ? std::min(kOfResidues, kOfAFilter * n) : windows(lanes_);
+  }
+  double windows(int64_t lanes) const {
+    constexpr double kWindows = 0.8, kInFlight = 16;
+    const int64_t row = s_.output.back(), vectors = ceil_div(row, lanes);
+    const double filled = static_cast<double>(row) / static_cast<double>(vectors * lanes);
+    const double in_flight =
+        static_cast<double>(s_.filters / s_.group) * static_cast<double>(std::min<int64_t>(vectors, 8));
+    return kWindows * filled * std::min(1.0, in_flight / kInFlight);
+  }
+  double waiting() const {
+    constexpr double kClash = 0.35, kAfar = 0.55;
+    if (by_filters() || s_.strided() || !(clash_ || far_)) return 0;
+    const double near = windows(kWidestVector);
+    return waited(near, near * (clash_ ? kClash : kAfar));
   }
 
   const TransposedShape& s_;
-  double megabytes_, steps_;
+  int64_t lanes_;
+  double megabytes_, steps_, widest_steps_;
   bool far_, clash_;
 };
 
-bool is_worth(const TransposedShape& s, DType type) {
+bool is_worth(const TransposedShape& s, DType type, int64_t lanes) {
   constexpr int64_t kMostTerms = 64;     // of an output: a longer sum is too much code
   constexpr int64_t kLeastChannels = 8;  // for an element of T to be more than a product or two
   constexpr double kLeastGain = 0.9;
@@ -110,7 +129,7 @@ bool is_worth(const TransposedShape& s, DType type) {
   if (terms > kMostTerms || product(s.kernel) == 1) return false;
   if (nests > kMostNests) return true;
   if (s.channels / s.group < kLeastChannels) return false;
-  const Costs costs(s, type);
+  const Costs costs(s, type, lanes);
   return costs.columns() < kLeastGain * costs.direct();
 }
 
@@ -218,7 +237,7 @@ bool behind_winograd(const Graph& g, ValueId v) {
   return false;
 }
 
-std::optional<TransposedShape> shape_of(const Graph& g, const Node& n) {
+std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, int64_t lanes) {
   if ((n.op != "ConvTranspose" && n.op != "Conv") || !n.domain.empty() || !is_constant(g, n.inputs[1]))
     return std::nullopt;
   if (behind_winograd(g, n.inputs[0])) return std::nullopt;
@@ -226,16 +245,16 @@ std::optional<TransposedShape> shape_of(const Graph& g, const Node& n) {
   const DType type = ctx.input(0).dtype;
   if (bytes_of(type) < 4) return std::nullopt;  // rounded once, behind all sums
   const auto s = n.op == "Conv" ? turned(ops::conv_shape(ctx, 1)) : std::optional(ops::transposed_shape(ctx));
-  return s && is_worth(*s, type) ? s : std::nullopt;
+  return s && is_worth(*s, type, lanes) ? s : std::nullopt;
 }
 
 }  // namespace
 
-void use_col2im(Graph& g, const EvaluateFn&) {
+void use_col2im(Graph& g, const EvaluateFn&, int64_t lanes) {
   std::vector<Node> nodes;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node n = g.nodes[i];  // a copy: values move when some are added
-    const auto s = shape_of(g, n);
+    const auto s = shape_of(g, n, lanes);
     if (const Dims pads = s ? paddings(*s) : Dims(); !pads.empty())
       Expansion(g, n, nodes).run(*s, pads);
     else

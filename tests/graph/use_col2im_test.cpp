@@ -110,3 +110,18 @@ TEST_CASE(
   CHECK(columns("[1,1]") == 0);
   CHECK(columns("[2,2]") == 1);
 }
+
+TEST_CASE("narrow vectors take longer to multiply, not to wait: fewer convolutions become columns") {
+  const auto columns = [](const std::string& image, int64_t lanes) {
+    Model m =
+        model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,64,)" + image + R"(]}],
+      "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"], "attrs": {"pads": [1,1,1,1]}}]})");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {3, 64, 3, 3}, 3));
+    Graph g = build_graph(m);
+    use_col2im(g, evaluate_by_interpreter, lanes);
+    return count(g, "Col2Im");
+  };
+  CHECK(columns("224,224", 16) == 1);  // channels 49 pages apart meet in few sets of the cache
+  CHECK(columns("224,224", 8) == 0);
+  CHECK(columns("4,5", 8) == 1);  // rows that leave most lanes empty
+}
