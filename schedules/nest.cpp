@@ -38,25 +38,28 @@ std::shared_ptr<const Block> seen_from_loops(const Block& b, const std::vector<S
   return std::make_shared<const Block>(std::move(seen));
 }
 
-void collect(const Stmt& s, std::vector<Stmt>& path, std::vector<Place>& out) {
+// The places of all blocks, or of the first of the name `only`.
+void collect(const Stmt& s, const std::string* only, std::vector<Stmt>& path, std::vector<Place>& out) {
+  if (only && !out.empty()) return;
   const auto inside = [&](std::initializer_list<Stmt> bodies) {
     path.push_back(s);
     for (const Stmt& b : bodies)
-      if (b) collect(b, path, out);
+      if (b) collect(b, only, path, out);
     path.pop_back();
   };
   match(
       s,
       [&](const Seq& q) {
         path.push_back(s);
-        for (const Stmt& child : q.stmts) collect(child, path, out);
+        for (const Stmt& child : q.stmts) collect(child, only, path, out);
         path.pop_back();
       },
       [&](const For& f) { inside({f.body}); },
       [&](const Block& b) {
         const bool enclosed = std::any_of(path.begin(), path.end(),
                                           [](const Stmt& outer) { return outer.as<Block>() != nullptr; });
-        out.push_back({s, path, enclosed ? seen_from_loops(b, path) : nullptr});
+        if (!only || b.id->name == *only)
+          out.push_back({s, path, enclosed ? seen_from_loops(b, path) : nullptr});
         inside({b.body});
       },
       [&](const If& i) {
@@ -144,14 +147,16 @@ size_t Place::depth_of(const Stmt& s) const {
 std::vector<Place> places(const Stmt& root) {
   std::vector<Place> out;
   std::vector<Stmt> path;
-  collect(root, path, out);
+  collect(root, nullptr, path, out);
   return out;
 }
 
 std::optional<Place> find_place(const PrimFunc& f, const std::string& block) {
-  for (Place& p : places(f.body))
-    if (p.name() == block) return std::move(p);
-  return std::nullopt;
+  std::vector<Place> out;
+  std::vector<Stmt> path;
+  collect(f.body, &block, path, out);
+  if (out.empty()) return std::nullopt;
+  return std::move(out.front());
 }
 
 const std::string& loop_name(const Stmt& s) {

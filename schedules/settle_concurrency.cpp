@@ -1,6 +1,7 @@
 // Requirement D, of every step: what it leaves of loops whose iterations run in no order is still proved.
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "schedules/independence.h"
 #include "schedules/move.h"
@@ -16,12 +17,26 @@ struct Concurrent {
   std::vector<const void*> around;
 };
 
+using Nests = std::unordered_set<const StmtNode*>;
+
+// What stands under no loop.
+void add_nests(const Stmt& s, Nests& out) {
+  if (const auto* a = s.as<Alloc>()) return add_nests(a->body, out);
+  if (const auto* q = s.as<Seq>()) {
+    for (const Stmt& child : q->stmts) add_nests(child, out);
+    return;
+  }
+  out.insert(s.get());
+}
+
 struct ConcurrentLoops : Walker {
+  const Nests* known = nullptr;  // not looked into
   std::vector<Concurrent> found;
   std::vector<const void*> around;
   void expr(const Expr&) override {}
   void stmt(const Stmt& s) override {
     const auto* l = s.as<For>();
+    if (around.empty() && known->count(s.get())) return;
     if (!l && !s.as<Block>()) return children(s);
     if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled) found.push_back({s, around});
     const size_t outside = around.size();
@@ -37,7 +52,12 @@ struct ConcurrentLoops : Walker {
 // Those in `after` that didn't stand in `before`, the same and in the same place: what they hold, and so
 // whether its iterations clash, is as it was.
 std::vector<Concurrent> new_concurrent_loops(const PrimFunc& before, const PrimFunc& after) {
+  Nests were, same;  // a step changes one nest of many
+  add_nests(before.body, were);
+  add_nests(after.body, same);
+  std::erase_if(same, [&](const StmtNode* n) { return !were.count(n); });
   ConcurrentLoops old, now;
+  old.known = now.known = &same;
   old.stmt(before.body);
   now.stmt(after.body);
   std::unordered_map<const StmtNode*, const Concurrent*> stood;

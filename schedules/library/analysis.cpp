@@ -65,11 +65,33 @@ int64_t BlockInfo::reduction_size() const {
   return n;
 }
 
+namespace {
+
+// Shapes of what a block touches: mostly parameters and what is allocated for the whole function.
+class Shapes {
+ public:
+  explicit Shapes(const PrimFunc& f) : f_(f) {}
+  const std::vector<Expr>& of(const Buffer& b) {
+    for (const Param& p : f_.params)
+      if (p.decl.buffer == b) return p.decl.shape;
+    for (const BufferDecl& d : f_.allocs)
+      if (d.buffer == b) return d.shape;
+    if (inside_.empty()) inside_ = declarations(f_);
+    return inside_.at(b).shape;
+  }
+
+ private:
+  const PrimFunc& f_;
+  std::unordered_map<Buffer, BufferDecl> inside_;
+};
+
+}  // namespace
+
 BlockInfo analyze(const PrimFunc& f, const std::string& block) {
   BlockInfo info;
   info.name = block;
   const Block* b = find_block(f, block);
-  const auto decls = declarations(f);
+  Shapes shapes(f);
   for (const IterVar& v : b->iters) {
     Iter i;
     i.var = v.var;
@@ -90,7 +112,7 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
     out.indices = a.indices;
     const Param* p = find_param(f, a.buffer);
     out.constant = p && p->role == Role::constant;
-    const std::vector<Expr>& shape = decls.at(a.buffer).shape;
+    const std::vector<Expr>& shape = shapes.of(a.buffer);
     out.strides.assign(shape.size(), 1);
     for (size_t d = shape.size(); d-- > 1;)
       out.strides[d - 1] = out.strides[d] * as_int(shape[d]).value_or(1);
