@@ -84,6 +84,17 @@ std::vector<std::string> skip_padding(Schedule& s, const std::string& block, con
 // of the loops `outer` around the tile of b.
 void pad_panels(Schedule& s, const BlockInfo& b, const std::vector<std::string>& outer, const Target& target);
 
+// A padded copy that goes by lines of an image and some channels of them at a time, under the loops of the
+// reduction; see skip_padding.cpp.
+struct PadLines {
+  std::string padding;  // the block, empty: none
+  std::string loop;     // of the reduction, over channels, to be cut by `channels`
+  int64_t channels = 0;
+  std::vector<std::string> reduced;  // the reduction's loops in their order, `loop` cut
+  std::string why;
+};
+PadLines pad_by_lines(const PrimFunc& f, const BlockInfo& b, const Tile& t, const Target& target);
+
 // A third-level cache so large is spread over the whole chip: what comes from it comes late and slowly, a
 // third of what the nearer ones of 32 MB give (480 MB: 28 GB/s to a core).
 inline bool far_third_level(const Target& target) {

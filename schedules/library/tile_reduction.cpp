@@ -284,6 +284,12 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     words.reduced = reduction_order(b, taps, words.blocks);
   }
   std::erase(words.reduced, tap);
+  const PadLines lines =
+      dot || !ahead.loop.empty() || !words.blocks.empty() ? PadLines{} : pad_by_lines(s.func(), b, t, target);
+  if (!lines.padding.empty()) {
+    words.blocks[lines.loop] = lines.channels;
+    words.reduced = lines.reduced;
+  }
 
   const std::string writer = accumulate_locally(s, b, epilogue);
   const Buffer accumulator = analyze(s.func(), block).output;
@@ -339,6 +345,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const auto& [loop, size] : words.blocks) {
     s.because(dot && loop == dot->reduced ? fmt::format("{} takes {} steps at once", dot->instruction, size)
               : loop == ahead.loop        ? ahead.why
+              : loop == lines.loop        ? lines.why
               : t.turned ? fmt::format("blocks of {0} rows and {0} steps are turned in registers", size)
                          : fmt::format("{} lies in blocks of {}, the last one not full", loop, size));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));
@@ -362,7 +369,14 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   s.because(by_output.iters.empty() ? why_order(b, t, row_tiles) : by_output.why);
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
-  pad_panels(s, b, outer, target);
+  if (lines.padding.empty()) {
+    pad_panels(s, b, outer, target);
+  } else {
+    std::vector<std::string> names;
+    for (const Iter& i : analyze(s.func(), lines.padding).iters) names.push_back("p" + i.loop);
+    s(fmt::format("{} = compute_at {} {}.{}0", join(names), lines.padding, block, lines.loop));
+    vectorize_inside(s, lines.padding, target);
+  }
   for (const Buffer& buffer : t.panels)
     copy_panel(s, block, buffer->name + "_packed", vector_tiles, runs.size > 0 ? words.width : "", target);
 
