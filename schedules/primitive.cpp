@@ -170,11 +170,22 @@ std::vector<LoopInfo> loops_of(const PrimFunc& f, const std::string& block) {
 }
 
 const Block* find_block(const PrimFunc& f, const std::string& name) {
-  const Block* found = nullptr;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* b = s.as<Block>(); b && b->id->name == name) found = b;
-  });
-  return found;
+  struct Finder : Walker {
+    const std::string& name;
+    const Block* found = nullptr;
+    explicit Finder(const std::string& n) : name(n) {}
+    void expr(const Expr&) override {}
+    void stmt(const Stmt& s) override {
+      if (found) return;
+      const auto* b = s.as<Block>();
+      if (b && b->id->name == name)
+        found = b;
+      else
+        children(s);
+    }
+  } finder(name);
+  finder.stmt(f.body);
+  return finder.found;
 }
 
 }  // namespace nestor
