@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "nestor/artifact.h"
 
@@ -12,17 +14,23 @@ namespace nestor {
 
 namespace {
 
-// C and C++ words that can't name a member.
+// C and C++ words, and macros of the headers that ours includes, that can't name a member.
+constexpr const char* kReserved = R"(
+    NULL alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
+    constinit continue decltype default delete do double dynamic_cast else enum explicit export extern
+    false float for friend goto if inline int linux long mutable namespace new noexcept not not_eq
+    nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+    return short signed sizeof static static_assert static_cast struct switch template this thread_local
+    throw true try typedef typeid typename typeof union unix unsigned using virtual void volatile
+    wchar_t while xor xor_eq
+)";
+
 const std::set<std::string>& reserved_words() {
-  static const std::set<std::string> words = {
-      "alignas",   "alignof",  "and",    "asm",      "auto",     "bool",     "break",     "case",
-      "catch",     "char",     "class",  "const",    "continue", "default",  "delete",    "do",
-      "double",    "else",     "enum",   "explicit", "export",   "extern",   "false",     "float",
-      "for",       "friend",   "goto",   "if",       "inline",   "int",      "long",      "mutable",
-      "namespace", "new",      "not",    "operator", "or",       "private",  "protected", "public",
-      "register",  "restrict", "return", "short",    "signed",   "sizeof",   "static",    "struct",
-      "switch",    "template", "this",   "throw",    "true",     "try",      "typedef",   "typename",
-      "union",     "unsigned", "using",  "virtual",  "void",     "volatile", "while",     "xor"};
+  static const std::set<std::string> words = [] {
+    std::istringstream in(kReserved);
+    return std::set<std::string>(std::istream_iterator<std::string>(in), {});
+  }();
   return words;
 }
 
@@ -50,6 +58,17 @@ const char* c_type(DType t) {
   return "void";
 }
 
+// A tensor may have any name: none ends the comment that it stands in, begins another or a line.
+std::string in_comment(const std::string& name) {
+  std::string out;
+  for (char c : name) {
+    const bool marks = !out.empty() && ((out.back() == '*' && c == '/') || (out.back() == '/' && c == '*'));
+    if (marks) out += ' ';
+    out += std::iscntrl(static_cast<unsigned char>(c)) ? '?' : c;
+  }
+  return out;
+}
+
 // Member names, in order: identifiers made of the tensors' names, each once.
 std::string members(const std::vector<PlanTensor>& tensors, const char* qualifier) {
   std::set<std::string> used;
@@ -58,7 +77,7 @@ std::string members(const std::vector<PlanTensor>& tensors, const char* qualifie
     std::string name = c_identifier(t.name);
     for (int n = 2; !used.insert(name).second; ++n) name = c_identifier(t.name) + "_" + std::to_string(n);
     out += fmt::format("  {}{}* {}; /* {}{} */\n", qualifier, c_type(t.dtype), name,
-                       to_string(t.dtype, t.shape), name == t.name ? "" : ", '" + t.name + "'");
+                       to_string(t.dtype, t.shape), name == t.name ? "" : ", '" + in_comment(t.name) + "'");
   }
   return out.empty() ? "  void* none;\n" : out;
 }

@@ -192,6 +192,20 @@ int main(void) {
   output_of("g++ -fsyntax-only -x c++ -Wall -Wextra -Werror " + files.header);
 }
 
+TEST_CASE("a tensor's name is no code in the header, whatever it is") {
+  Scratch scratch;
+  Plan plan = plan_of(two_kernels(kSize), 1);
+  plan.inputs.clear();
+  for (const char* name : {"*/ int injected(void); /*", "/*", "**/", "/", "a\nb", "\\", "class", "nullptr",
+                           "NULL", "noexcept", "1x", "a b", "a.b", ""})
+    plan.inputs.push_back({name, DType::f32, {1}});
+  std::ofstream(scratch / "m.h") << artifact_header(plan, "m", host_target());
+  output_of("cc -fsyntax-only -std=c11 -pedantic -x c -Wall -Wextra -Werror " + scratch / "m.h");
+  output_of("g++ -fsyntax-only -std=c++20 -x c++ -Wall -Wextra -Werror " + scratch / "m.h");
+  std::ofstream(scratch / "main.c") << "#include \"m.h\"\nint injected = 0;\n";
+  output_of("cc -fsyntax-only -Wall -Werror " + scratch / "main.c");
+}
+
 TEST_CASE("a path that can't be written leaves nothing behind") {
   Scratch scratch;
   CHECK_THROWS_WITH(write_small(scratch / "missing/m.so"),
