@@ -62,4 +62,27 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes);
 // b is a reduction. The reasoning is at the top of tile.cpp. `vector`, if given, is what becomes lanes.
 Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector = nullptr);
 
+// ---- The loops around a tile
+
+// By loop, the divisor of an index that is a quotient of a reduction's iterator.
+std::map<std::string, int64_t> reduced_in_blocks(const BlockInfo& b);
+
+// As the block has them, but what is inside of blocks comes last, and unrolled taps are not innermost: the
+// loop around the tile must stay a loop, since several steps of it in straight-line code don't fit the
+// registers.
+std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps,
+                                         const std::map<std::string, int64_t>& blocks);
+
+// The S iterators outside the tile, in two parts: those outside its columns, and those between the columns
+// and its rows. What a column shares among all rows is best read again while it is in the cache; the
+// iterators that stand behind the columns in the block (a batch stands before) come inside them.
+std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const BlockInfo& b, const Tile& t);
+
+// Whether tiles of rows read again what moves with the vectors, or columns. Otherwise tiles that follow each
+// other along the vector share lines, as windows along a row of an image do, and no others.
+bool rows_share_vectors(const BlockInfo& b, const Tile& t);
+
+// What stays in which cache.
+std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles);
+
 }  // namespace nestor::library

@@ -156,82 +156,11 @@ std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
   return "";
 }
 
-// By loop, the divisor of an index that is a quotient of a reduction's iterator.
-std::map<std::string, int64_t> reduced_in_blocks(const BlockInfo& b) {
-  std::map<std::string, int64_t> out;
-  for (const Access& a : b.accesses)
-    for (const Expr& e : a.indices)
-      for (const Iter* i : b.reduced()) {
-        const auto* quotient = e.as<Binary>();
-        const auto* r = quotient && quotient->op == BinaryOp::div ? quotient->a.as<VarRef>() : nullptr;
-        const int64_t size = r && r->var == i->var ? as_int(quotient->b).value_or(0) : 0;
-        if (size > 1 && size < i->extent) out[i->loop] = size;
-      }
-  return out;
-}
-
-// As the block has them, but what is inside of blocks comes last, and unrolled taps are not innermost: the
-// loop around the tile must stay a loop, since several steps of it in straight-line code don't fit the
-// registers.
-std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps,
-                                         const std::map<std::string, int64_t>& blocks) {
-  std::vector<std::string> order, inside;
-  for (const Iter* i : b.reduced()) {
-    const bool cut = blocks.count(i->loop) > 0;
-    order.push_back(cut ? i->loop + "0" : i->loop);
-    if (cut) inside.push_back(i->loop + "1");
-  }
-  order.insert(order.end(), inside.begin(), inside.end());
-  const auto is_tap = [&](const std::string& l) {
-    return std::find(taps.begin(), taps.end(), l) != taps.end();
-  };
-  if (is_tap(order.back())) std::stable_partition(order.begin(), order.end(), is_tap);
-  return order;
-}
-
-// The S iterators outside the tile, in two parts: those outside its columns, and those between the columns
-// and its rows. What a column shares among all rows is best read again while it is in the cache; the
-// iterators that stand behind the columns in the block (a batch stands before) come inside them.
-std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const BlockInfo& b, const Tile& t) {
-  std::vector<std::string> outside, between;
-  const Iter* wide = t.column ? t.column : t.vector;
-  const bool shared = shares_an_operand(b, t);
-  bool behind = false;
-  for (const Iter* i : b.spatial()) {
-    behind |= i == wide;
-    if (i == t.vector || i == t.row || i == t.column) continue;
-    (behind && shared ? between : outside).push_back(i->loop);
-  }
-  return {outside, between};
-}
-
-// Whether tiles of rows read again what moves with the vectors, or columns. Otherwise tiles that follow each
-// other along the vector share lines, as windows along a row of an image do, and no others.
-bool rows_share_vectors(const BlockInfo& b, const Tile& t) {
-  if (!t.row || !t.vector) return true;
-  for (const Access& a : b.accesses)
-    if (!a.write && !a.uses(*t.row) && (a.uses(*t.vector) || (t.column && a.uses(*t.column)))) return true;
-  return false;
-}
-
 std::string tail_of(const Iter& i, int64_t size) {
   const int64_t left = i.extent % size;
   return left == 0
              ? fmt::format("{} are whole tiles of {}", i.extent, size)
              : fmt::format("{} are {} tiles of {} and {} left over", i.extent, i.extent / size, size, left);
-}
-
-// What stays in which cache.
-std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles) {
-  if (row_tiles.empty() || !t.vector)
-    return "accumulators are written once, so all reduction loops run inside";
-  if (!rows_share_vectors(b, t))
-    return fmt::format("tiles beside each other along {} share lines, those of {} read others",
-                       t.vector->loop, t.row->loop);
-  const int64_t bytes = bytes_of(b.output->type.dtype);
-  const double panel = static_cast<double>(b.reduction_size() * t.width * t.columns * bytes) / 1024;
-  return fmt::format("the {:.1f} KiB that move with {} stay in the cache while all tiles of rows pass", panel,
-                     t.column ? t.column->loop : t.vector->loop);
 }
 
 }  // namespace
