@@ -53,7 +53,7 @@ Primitive annotate_row() {
         "of whole "
         "aligned vectors then bypass the caches; `in_place=X` of a block that reads X where it writes an "
         "output, "
-        "which then holds what X would; `peel=1` of a loop, whose first and last iterations "
+        "which then holds what X would (on a CPU); `peel=1` of a loop, whose first and last iterations "
         "become loops of "
         "their own where conditions inside hold only between them; `whole=1` of a "
         "vectorized loop, whose registers stay whole vectors where it is cut short; `split=static` of a "

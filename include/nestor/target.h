@@ -41,5 +41,6 @@ std::vector<std::string> known_targets();
 
 // Throws UserError naming the features that this machine lacks, where it can't run code for the target.
 void require_runs_here(const Target& target);
+bool runs_here(const Target& target);
 
 }  // namespace nestor

@@ -91,7 +91,7 @@ void copy_panel(Schedule& s, const std::string& block, const std::string& copy, 
     const std::string& columns = loops.back().name;
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", columns, copy, width));
     s(fmt::format("vectorize {}.{}1", copy, columns));
-    s.because("only the last run's last panel is ragged")(
+    s.because("only the last run's last panel may be ragged")(
         fmt::format("annotate {}.{}0 peel=1", copy, columns));
     return;
   }

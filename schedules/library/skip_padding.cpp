@@ -114,8 +114,7 @@ PadLines pad_by_lines(const PrimFunc& f, const BlockInfo& b, const Tile& t, cons
     out.reduced.insert(out.reduced.end(), inside.begin(), inside.end());
     out.why = fmt::format(
         "of the padded copy, {} KiB that would go through the second-level cache, the lines of {} channels "
-        "are "
-        "used at a time",
+        "are used at a time",
         size / 1024, out.channels);
     return out;
   }

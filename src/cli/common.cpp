@@ -81,13 +81,6 @@ auto prove_files(const std::string& path) {
   };
 }
 
-void warn_of_refusal(const PrimFunc& func, const ScheduleError& why) {
-  std::fprintf(stderr,
-               "warning: the default schedule of %s is refused, and a plain one, which is slower, takes its "
-               "place:\n%s\nThis is a bug of Nestor's; please report it with the command.\n",
-               func.name.c_str(), why.what());
-}
-
 }  // namespace
 
 Target target_of(const ModelOptions& o) {
@@ -97,6 +90,13 @@ Target target_of(const ModelOptions& o) {
 int threads_of(const ModelOptions& o, const Target& target) {
   if (o.threads < 0) throw UserError("--threads is negative");
   return o.threads > 0 ? o.threads : std::max(1, target.cores);
+}
+
+void warn_of_refusal(const PrimFunc& func, const ScheduleError& why) {
+  std::fprintf(stderr,
+               "warning: the default schedule of %s is refused, and a plain one, which is slower, takes its "
+               "place:\n%s\nThis is a bug of Nestor's; please report it with the command.\n",
+               func.name.c_str(), why.what());
 }
 
 CompileOptions compile_options(const ModelOptions& o, const std::string& schedule) {
@@ -112,7 +112,6 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
     const auto [name, value] = split_at_equals("--dim", d);
     c.build.dims[name] = parse_integer("--dim " + name, value);
   }
-  c.refused = warn_of_refusal;
   if (schedule == "naive") return c;
   std::vector<ScheduleProvider> providers;
   if (schedule == "tuned" && o.db.empty())

@@ -15,6 +15,10 @@ int threads_of(const ModelOptions& o, const Target& target);
 // schedule: naive, default, tuned (needs --db) or a .sched file. Registers --op files, reads --dim.
 CompileOptions compile_options(const ModelOptions& o, const std::string& schedule);
 
+// CompileOptions::refused of the verbs that want a model to run, whatever it takes; those that look for what
+// is wrong take no other schedule.
+void warn_of_refusal(const PrimFunc& func, const ScheduleError& why);
+
 bool is_artifact(const std::string& path);  // ends in .so
 
 // Reads --input flags. Inputs that aren't named are random from `fill_seed`, or an error where it is

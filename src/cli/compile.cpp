@@ -63,7 +63,9 @@ int run(const CompileVerb& v) {
                                  {},
                                  {},
                                  "so, obj, header, ir, llvm, asm, cuda, ptx"});
-  const CompiledModel model = compile_model(v.common.model, compile_options(v.common, v.schedule));
+  CompileOptions options = compile_options(v.common, v.schedule);
+  options.refused = warn_of_refusal;
+  const CompiledModel model = compile_model(v.common.model, options);
   const bool cuda = model.target.kind == TargetKind::cuda;
   if (cuda && (wants("so") || wants("obj") || wants("llvm") || wants("asm")))
     throw UserError(Diagnostic{"there is no shared object for a CUDA target yet",

@@ -31,10 +31,13 @@ std::string summary(const Tensor& t) {
 
 int run(const RunVerb& v) {
   std::unique_ptr<Runnable> runnable;
-  if (is_artifact(v.common.model))
+  if (is_artifact(v.common.model)) {
     runnable = load_artifact(v.common.model, v.common.threads);
-  else
-    runnable = make_executor(compile_model(v.common.model, compile_options(v.common, v.schedule)));
+  } else {
+    CompileOptions options = compile_options(v.common, v.schedule);
+    options.refused = warn_of_refusal;
+    runnable = make_executor(compile_model(v.common.model, options));
+  }
   const NamedTensors outputs = runnable->run(read_inputs(v.inputs, runnable->inputs(), -1));
   nlohmann::json json = nlohmann::json::object();
   std::vector<std::pair<std::string, Tensor>> ordered;

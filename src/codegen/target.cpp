@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -180,12 +181,15 @@ Target parse_target(const std::string& name) {
   throw UserError(Diagnostic{"unknown target '" + name + "'", {}, {}, "the targets are " + list});
 }
 
-void require_runs_here(const Target& target) {
-  if (target.kind != TargetKind::cpu) throw UserError("code for " + target.name + " can't run on a CPU");
+namespace {
+
+std::optional<Diagnostic> why_not_here(const Target& target) {
+  const auto only = [](const std::string& message) { return Diagnostic{message, {}, {}, {}}; };
+  if (target.kind != TargetKind::cpu) return only("code for " + target.name + " can't run on a CPU");
   const Target host = host_target();
   if (target.arch() != host.arch())
-    throw UserError("code for " + target.name + " (" + target.arch() + ") can't run on this machine (" +
-                    host.arch() + ")");
+    return only("code for " + target.name + " (" + target.arch() + ") can't run on this machine (" +
+                host.arch() + ")");
   const std::set<std::string> on = host_features();
   std::string missing;
   std::istringstream wanted(target.features);
@@ -193,12 +197,22 @@ void require_runs_here(const Target& target) {
   for (std::string f; std::getline(wanted, f, ',');)
     if (f.size() > 1 && f[0] == '+' && !on.count(f.substr(1)) && f != "+fp-armv8" && f != "+neon")
       missing += (missing.empty() ? "" : ", ") + f.substr(1);
-  if (missing.empty()) return;
-  throw UserError(Diagnostic{
+  if (missing.empty()) return std::nullopt;
+  return Diagnostic{
       "this machine (" + host.cpu + ") can't run code for " + target.name + ": it lacks " + missing,
       {},
       {},
-      "use --target native"});
+      "use --target native"};
+}
+
+}  // namespace
+
+bool runs_here(const Target& target) {
+  return !why_not_here(target);
+}
+
+void require_runs_here(const Target& target) {
+  if (const auto why = why_not_here(target)) throw UserError(*why);
 }
 
 }  // namespace nestor

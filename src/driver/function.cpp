@@ -73,7 +73,8 @@ CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& optio
   }
   try {
     return compile_reviewed(f, {plain_schedule(f, options.target), "plain"}, options);
-  } catch (const ScheduleError&) {
+  } catch (const ScheduleError& e) {
+    options.refused(f, e);
     return compile_reviewed(f, {}, options);
   }
 }
@@ -223,7 +224,7 @@ EvaluateFn constant_evaluator(const Target& target) {
   // Compiling costs some 30 ms, an interpreted statement well under a microsecond: shape arithmetic is
   // interpreted.
   constexpr double kInterpretUpTo = 3e4;
-  const Target host = target.kind == TargetKind::cpu ? target : host_target();
+  const Target host = runs_here(target) ? target : host_target();
   return [host](const PrimFunc& f, const std::vector<Tensor>& inputs) {
     if (work_of(f.body) > kInterpretUpTo)
       return run_function(compile_function(f, ScheduleChoice{}, host), inputs, host);

@@ -110,9 +110,12 @@ class ChannelBlocker : NestChanger {
   }
   // A function that copies channels from or to row-major ones, where blocks of them aren't full.
   bool cut_in_pieces(size_t n) {
+    const std::vector<IterVar>& iters = nests_[n].block.iters;
+    bool ragged = false;
+    for (size_t k = 0; k < iters.size(); ++k) ragged |= iters_.count({n, k}) && !fills_blocks(iters[k]);
     const auto* copy = nests_[n].block.body.as<Store>();
     const auto* from = copy ? copy->value.as<Load>() : nullptr;
-    if (nests_.size() > 1 || !from || from->indices.size() != copy->indices.size()) return false;
+    if (!ragged || nests_.size() > 1 || !from || from->indices.size() != copy->indices.size()) return false;
     for (size_t d = 0; d < from->indices.size(); ++d) {
       const auto *a = from->indices[d].as<VarRef>(), *b = copy->indices[d].as<VarRef>();
       if (!a || !b || a->var != b->var) return false;

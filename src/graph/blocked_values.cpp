@@ -1,7 +1,7 @@
 // A value is kept in blocks of channels where one of the functions that make or read it works by channels,
 // and none of them has to see it row major: the model's inputs and outputs, and values with views of other
-// shapes. No conversion stands anywhere: a function with one row-major and one blocked parameter is its own
-// conversion. Where an image is a single pixel, or the channels would fill the last block with too little,
+// shapes. No conversion stands between: a function with one row-major and one blocked parameter is its own
+// conversion. (Winograd's convolutions work on blocks only: use_winograd reorders for them.) Where an image is a single pixel, or the channels would fill the last block with too little,
 // the row-major order is as good. Of other types than f32 every block must be full: several steps of a
 // reduction go at once there, and those that aren't all channels would go one by one.
 #include "src/graph/blocked_values.h"

@@ -126,6 +126,18 @@ Node winograd_node(const Node& conv, int64_t tile, ValueId weights) {
 // By what a convolution makes: the tile of those that become Winograd's.
 using Tiles = std::map<ValueId, int64_t>;
 
+// What a function with a convolution reads and makes by channels: the convolution's operand, and what is of
+// its result's shape.
+std::set<ValueId> images_of(const Graph& g, const KernelCall& call) {
+  std::set<ValueId> out;
+  const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
+  for (const ValueId v : call.args)
+    if (!is_constant(g, v) && value_of(g, v).type.shape == made) out.insert(v);
+  for (const int i : call.nodes)
+    if (const Node& n = g.nodes[static_cast<size_t>(i)]; has_winograd_form(g, n)) out.insert(n.inputs[0]);
+  return out;
+}
+
 Tiles choose_tiles(const Graph& g, const Partition& p, const WinogradOptions& options,
                    const std::set<ValueId>& refused) {
   int64_t bytes = 0;
@@ -141,7 +153,7 @@ Tiles choose_tiles(const Graph& g, const Partition& p, const WinogradOptions& op
       const Node& n = g.nodes[static_cast<size_t>(i)];
       std::optional<Layer> layer = layer_of(g, n);
       if (!layer || refused.count(n.outputs[0])) continue;
-      layer->reordered = unblocked(n.inputs[0]) + unblocked(call.args.back());
+      for (const ValueId v : images_of(g, call)) layer->reordered += unblocked(v);
       const int64_t tile =
           options.tile ? options.tile : choose_tile(*layer, options, bytes > options.l3_bytes);
       if (tile != 0) tiles[n.outputs[0]] = tile;
@@ -162,21 +174,24 @@ Graph with_reorders(const Graph& g, const Partition& p, const Tiles& tiles) {
   const auto like = [&](ValueId v) {
     return add_value(out, value_of(g, v).name + ".blocks", value_of(g, v).type);
   };
-  for (const KernelCall& call : p.calls)
-    for (const int i : call.nodes) {
-      Node& n = out.nodes[static_cast<size_t>(i)];
-      if (!tiles.count(n.outputs[0])) continue;
-      const ValueId read = g.nodes[static_cast<size_t>(i)].inputs[0], made = call.args.back();
-      if (!p.blocked.count(read) && !blocks.count(read)) reorder(read, blocks[read] = like(read));
-      if (!p.blocked.count(made) && !blocks.count(made)) {
-        const ValueId row_major = like(made);  // everyone else reads it, by the name that there was
-        std::swap(value_of(out, made).name, value_of(out, row_major).name);
-        replace_reads(out, made, row_major);
-        std::replace(out.outputs.begin(), out.outputs.end(), made, row_major);
-        reorder(blocks[made] = made, row_major);
-      }
-      if (const auto it = blocks.find(read); it != blocks.end()) n.inputs[0] = it->second;
-    }
+  for (const KernelCall& call : p.calls) {
+    const auto is_chosen = [&](int i) { return tiles.count(g.nodes[static_cast<size_t>(i)].outputs[0]) > 0; };
+    if (std::none_of(call.nodes.begin(), call.nodes.end(), is_chosen)) continue;
+    const ValueId made = call.args.back();
+    for (const ValueId read : images_of(g, call))
+      if (read != made && !p.blocked.count(read) && !blocks.count(read))
+        reorder(read, blocks[read] = like(read));
+    for (const int i : call.nodes)
+      for (size_t k = 0; k < out.nodes[static_cast<size_t>(i)].inputs.size(); ++k)
+        if (const auto it = blocks.find(g.nodes[static_cast<size_t>(i)].inputs[k]); it != blocks.end())
+          out.nodes[static_cast<size_t>(i)].inputs[k] = it->second;
+    if (p.blocked.count(made)) continue;
+    const ValueId row_major = like(made);  // everyone else reads it, by the name that there was
+    std::swap(value_of(out, made).name, value_of(out, row_major).name);
+    replace_reads(out, made, row_major);
+    std::replace(out.outputs.begin(), out.outputs.end(), made, row_major);
+    reorder(blocks[made] = made, row_major);
+  }
   if (behind.empty()) return out;
   std::vector<Node> nodes = std::move(behind[-1]);
   for (size_t i = 0; i < out.nodes.size(); ++i) {
@@ -221,6 +236,10 @@ bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const Win
         n = winograd_node(n, tile->second, transform(changed, n, tile->second, evaluate, transformed));
     g = std::move(changed);
     p = partition(g, how);
+    for (const KernelCall& call : p.calls)
+      for (const int i : call.nodes)
+        if (const Node& n = g.nodes[static_cast<size_t>(i)]; n.op == "WinogradConv")
+          NESTOR_CHECK(p.blocked.count(n.inputs[0]) && p.blocked.count(call.args.back())) << n.name;
     return true;
   }
 }

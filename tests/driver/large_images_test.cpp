@@ -84,7 +84,7 @@ TEST_CASE("a padded copy beyond the cache is made a panel at a time, unless wind
 
 TEST_CASE("blocks of lines are right at their ends") {
   CompileOptions options;
-  options.target = host_target();
+  options.target = parse_target("x86-64-v3");
   options.target.l2_bytes = 32 << 10;
   options.blocked_io = true;
   options.schedules = default_schedules();
@@ -115,7 +115,7 @@ TEST_CASE("a padded copy that few lines of outputs share is made by lines, some 
   CHECK_FALSE(lines("Conv(f32[1,64,200,200], const f32[1,64,9,9]; pads=[4,4,4,4])"));       // nine times
 
   CompileOptions options;
-  options.target = host_target();
+  options.target = parse_target("x86-64-v3");
   options.target.l2_bytes = 6 << 10;
   options.schedules = default_schedules();
   for (const char* spec :
@@ -136,7 +136,7 @@ TEST_CASE("a padded copy that few lines of outputs share is made by lines, some 
 
 TEST_CASE("panels of a padding are right at their ends") {
   CompileOptions options;
-  options.target = host_target();
+  options.target = parse_target("x86-64-v3");
   options.target.l2_bytes = 6 << 10;
   options.target.parallel_us = 0;
   options.schedules = default_schedules();

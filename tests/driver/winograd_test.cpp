@@ -163,7 +163,7 @@ TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may 
   CHECK_FALSE(with([](Layer& l) { l.more["dilations"] = Ints{2, 2}; }));
   CHECK(with([](Layer& l) { l.channels = 60; }));  // the last block is filled up
   CHECK(with([](Layer& l) { l.filters = 60; }));
-  CHECK_FALSE(with([](Layer& l) { l.channels = 4; }));  // too little of it
+  CHECK_FALSE(with([](Layer& l) { l.channels = 4; }));          // too little of it
   CHECK_FALSE(with([](Layer& l) { l.height = l.width = 2; }));  // a tile hangs over on all sides
   const Layer many{.channels = 256, .filters = 256, .height = 7, .width = 7};  // weights come from behind L2
   for (const int threads : {1, 2, 8}) CHECK(chooses_winograd(many, false, nullptr, threads));
@@ -211,6 +211,14 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
   CHECK(blocks(narrow, target) == "parallel 3");
   target.cores = 2;
   CHECK(blocks(narrow, target) == "parallel 2");
+}
+
+TEST_CASE("Weights are transformed here for targets that can't run here") {
+  const CompiledModel m = compile_model("Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
+                                        checking_options(parse_target("aarch64")));
+  CHECK(count_winograd(m) == 1);
+  for (const Node& n : m.graph.nodes)
+    if (n.op == "WinogradConv") CHECK(m.graph.values[static_cast<size_t>(n.inputs[1])].constant.defined());
 }
 
 TEST_CASE("A naive compilation has no Winograd") {

@@ -203,6 +203,27 @@ TEST_CASE("a copy from and to row-major channels is cut in pieces where blocks a
   }
 }
 )");
+  check_blocked(copy, {true, false}, 4, R"(func f(in X: f32[2,2,5,4], out Y: f32[2,6,5]) {
+  for n in 2, cb in 1, x in 5, cl in 4 {
+    block Y(vn: S 2 = n, vcb: S 1 = cb, vx: S 5 = x, vcl: S 4 = cl) {
+      Y[vn,vcb*4+vcl,vx] = X[vn,vcb,vx,vcl]
+    }
+  }
+  for n in 2, x in 5, cl in 2 {
+    block Y_rest(vn: S 2 = n, vx: S 5 = x, vcl: S 2 = cl) {
+      Y[vn,vcl+4,vx] = X[vn,1,vx,vcl]
+    }
+  }
+}
+)");
+  const std::string first = R"(func f(in X: f32[2,6,5], out Y: f32[2,4,5]) {
+  for n in 2, c in 4, x in 5 {
+    block Y(vn: S 2 = n, vc: S 4 = c, vx: S 5 = x) {
+      Y[vn,vc,vx] = X[vn,vc,vx]
+    }
+  }
+})";
+  CHECK_FALSE(block_channels(parse_func(first), {true, false}, 4));  // some of the channels
 }
 
 TEST_CASE("lanes beyond the channels belong to blocks only") {

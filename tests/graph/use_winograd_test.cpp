@@ -60,6 +60,17 @@ TEST_CASE("Between Winograd convolutions nothing is reordered") {
   CHECK(reorders(graph_of(two + sum, R"("z")"), 2) == 2);
 }
 
+TEST_CASE("What is added to a Winograd convolution is in blocks like its result") {
+  const std::string residual =
+      conv("x", "w1", "a") + R"(, {"op": "Add", "inputs": ["a", "x"], "outputs": ["y"]})";
+  const std::string two = conv("x", "w1", "a") + ", " + conv("a", "w2", "b") +
+                          R"(, {"op": "Add", "inputs": ["b", "a"], "outputs": ["y"]})";
+  for (const int64_t channels : {32, 25}) {
+    CHECK(reorders(graph_of(residual, R"("y")", channels), 1) == 2);
+    CHECK(reorders(graph_of(two, R"("a", "y")", channels), 2) == 3);
+  }
+}
+
 TEST_CASE("Where blocks of channels aren't possible, nothing is reordered and no convolution is Winograd's") {
   CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")", 20), 0) == 0);
   CHECK(reorders(graph_of(conv("x", "w1", "y"), R"("y")", 5), 0) == 0);
