@@ -213,6 +213,19 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
   CHECK(blocks(narrow, target) == "parallel 2");
 }
 
+TEST_CASE("Products that go behind the second-level cache are no gain where channels are few") {
+  const auto chosen = [](int64_t filters, int64_t l3_bytes) {
+    CompileOptions o = checking_options(parse_target("x86-64-v4"));
+    o.target.l2_bytes = 2 << 20;
+    o.target.l3_bytes = l3_bytes;
+    const Layer l{.channels = 16, .filters = filters, .height = 104, .width = 104};
+    return count_winograd(partition_model({graph_of(l), std::nullopt}, o)) > 0;
+  };
+  CHECK(chosen(192, 480 << 20));
+  CHECK_FALSE(chosen(384, 480 << 20));
+  CHECK(chosen(384, 32 << 20));  // a near third level
+}
+
 TEST_CASE("Weights are transformed here for targets that can't run here") {
   const CompiledModel m = compile_model("Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
                                         checking_options(parse_target("aarch64")));
