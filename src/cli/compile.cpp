@@ -112,9 +112,10 @@ int run(const CompileVerb& v) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!v.common.json && !files.object.empty())
-    fmt::print("{}: {} KiB, {}, {}, compiled in {:.2f} s\n{}: the C interface\n", files.object,
-               files.object_bytes / 1024, counted(model.funcs.size(), "function"),
-               counted(static_cast<size_t>(model.plan->threads), "thread"), seconds, files.header);
+    fmt::print("{}: {} KiB, {}, {}, compiled in {:.2f} s\n{}", files.object, files.object_bytes / 1024,
+               counted(model.funcs.size(), "function"),
+               counted(static_cast<size_t>(model.plan->threads), "thread"), seconds,
+               files.header.empty() ? "" : files.header + ": the C interface\n");
   if (v.report || v.common.json) report(model, files, seconds, v.common.json);
   return 0;
 }

@@ -225,14 +225,18 @@ ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowe
 
   ArtifactFiles files;
   files.object = path.string();
-  files.header = fs::path(path).replace_extension(".h").string();
+  const bool to_device = fs::exists(path) && !fs::is_regular_file(path);  // nothing can lie beside it
+  if (to_device && !inside)
+    throw UserError("weights of " + std::to_string(bytes) + " bytes would lie beside " + files.object +
+                    ", which isn't a file: give a path in a folder");
+  if (!to_device) files.header = fs::path(path).replace_extension(".h").string();
   if (files.header == files.object)
     throw UserError("the artifact " + files.object + " would overwrite its own header");
   if (!inside) files.weights = (path.parent_path() / (name + ".weights")).string();
 
   PendingFiles pending;  // opened before the work, so that a bad path fails at once
   const std::string object = pending.add(files.object);
-  pending.write(files.header, artifact_header(plan, name, target));
+  if (!to_device) pending.write(files.header, artifact_header(plan, name, target));
   if (!inside)
     pending.write(files.weights, {static_cast<const char*>(plan.weights.data()), static_cast<size_t>(bytes)});
   const std::string unlinked = object + ".o";

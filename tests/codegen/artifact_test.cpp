@@ -147,6 +147,18 @@ TEST_CASE("weights may lie beside the object") {
   CHECK_THROWS_WITH(load_artifact(files.object), Catch::Matchers::ContainsSubstring("the weights beside it"));
 }
 
+TEST_CASE("nothing lies beside a device") {
+  Scratch scratch;
+  fs::create_symlink("/dev/null", scratch / "m.so");
+  const ArtifactFiles files = write_small(scratch / "m.so");
+  CHECK(files.header.empty());
+  CHECK(files.object_bytes > 0);
+  CHECK(std::distance(fs::directory_iterator(scratch.dir), {}) == 1);
+  CHECK(fs::is_character_file(scratch / "m.so"));
+  CHECK_THROWS_WITH(write_small(scratch / "m.so", WeightsPlace::beside),
+                    Catch::Matchers::ContainsSubstring("which isn't a file"));
+}
+
 TEST_CASE("memory and weights may be placed near threads that stay") {
   Scratch scratch;
   const std::vector<int32_t> cpus = cpus_for(2, Pinning::spread);

@@ -18,6 +18,28 @@ std::string schedule_of(const std::string& spec, bool blocked_io) {
   return print(default_schedule(m.partition.funcs[0], options.target));
 }
 
+// The default schedule for a small second-level cache has each of `steps`, is proved, and is right.
+void check_right(const std::string& spec, const std::vector<std::string>& steps, CompileOptions options) {
+  options.schedules = default_schedules();
+  for (const CompiledFunction& f : compile_model(load(spec, options), options).funcs) {
+    const std::string trace = print(f.choice.trace);
+    INFO(spec << "\n" << trace);
+    for (const std::string& step : steps) CHECK(trace.find(step) != std::string::npos);
+    CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+    for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) {
+      INFO(describe(c.comparison, c.name, c.want));
+      CHECK(c.comparison.ok());
+    }
+  }
+}
+
+CompileOptions small_cache(int64_t l2_bytes) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v3");
+  options.target.l2_bytes = l2_bytes;
+  return options;
+}
+
 }  // namespace
 
 TEST_CASE("what comes from behind the second-level cache in pieces is asked for ahead") {
@@ -83,24 +105,13 @@ TEST_CASE("a padded copy beyond the cache is made a panel at a time, unless wind
 }
 
 TEST_CASE("blocks of lines are right at their ends") {
-  CompileOptions options;
-  options.target = parse_target("x86-64-v3");
-  options.target.l2_bytes = 32 << 10;
+  CompileOptions options = small_cache(32 << 10);
   options.blocked_io = true;
-  options.schedules = default_schedules();
   for (const char* spec :
        {"Conv(f32[1,32,23,87], const f32[64,32,1,1]; strides=[2,2])",
         "Conv(f32[2,32,24,86], const f32[64,32,1,1], const f32[64]; strides=[2,2], pads=[1,1,0,1])",
         "Conv(f32[1,32,3,13,87], const f32[64,32,1,1,1]; strides=[2,2,2])"})
-    for (const CompiledFunction& f : compile_model(load(spec, options), options).funcs) {
-      INFO(spec << "\n" << print(f.choice.trace));
-      CHECK(print(f.choice.trace).find("yb yt = split ") != std::string::npos);
-      CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
-      for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) {
-        INFO(describe(c.comparison, c.name, c.want));
-        CHECK(c.comparison.ok());
-      }
-    }
+    check_right(spec, {"yb yt = split "}, options);
 }
 
 TEST_CASE("a padded copy that few lines of outputs share is made by lines, some channels at a time") {
@@ -114,43 +125,19 @@ TEST_CASE("a padded copy that few lines of outputs share is made by lines, some 
       lines("Conv(f32[1,92,16,16], const f32[4,92,3,2]; strides=[2,2], pads=[1,1,1,1])"));  // it is near
   CHECK_FALSE(lines("Conv(f32[1,64,200,200], const f32[1,64,9,9]; pads=[4,4,4,4])"));       // nine times
 
-  CompileOptions options;
-  options.target = parse_target("x86-64-v3");
-  options.target.l2_bytes = 6 << 10;
-  options.schedules = default_schedules();
   for (const char* spec :
        {"Conv(f32[2,21,13,41], const f32[3,21,3,3], const f32[3]; strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[1,37,190], const f32[2,37,5]; strides=[3], pads=[2,2], dilations=[2])",
         "Conv(f32[1,18,5,6,39], const f32[2,18,3,3,3]; strides=[2,2,2], pads=[1,1,1,1,1,1])"})
-    for (const CompiledFunction& f : compile_model(spec, options).funcs) {
-      INFO(spec << "\n" << print(f.choice.trace));
-      CHECK(print(f.choice.trace).find(".c0\n") != std::string::npos);
-      CHECK(print(f.choice.trace).find("= compute_at P ") != std::string::npos);
-      CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
-      for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) {
-        INFO(describe(c.comparison, c.name, c.want));
-        CHECK(c.comparison.ok());
-      }
-    }
+    check_right(spec, {".c0\n", "= compute_at P "}, small_cache(6 << 10));
 }
 
 TEST_CASE("panels of a padding are right at their ends") {
-  CompileOptions options;
-  options.target = parse_target("x86-64-v3");
-  options.target.l2_bytes = 6 << 10;
+  CompileOptions options = small_cache(6 << 10);
   options.target.parallel_us = 0;
-  options.schedules = default_schedules();
   for (const char* spec :
        {"Conv(f32[2,6,19,21], const f32[3,6,3,3], const f32[3]; pads=[1,1,1,1])",
         "Conv(f32[1,5,23,37], const f32[2,5,2,3]; strides=[2,1], pads=[0,1,2,1])",
         "ConvTranspose(f32[1,7,17,18], const f32[7,2,4,4]; strides=[2,2], pads=[1,1,1,1])"})
-    for (const CompiledFunction& f : compile_model(spec, options).funcs) {
-      INFO(spec << "\n" << print(f.choice.trace));
-      CHECK(print(f.choice.trace).find("= compute_at P") != std::string::npos);
-      CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
-      for (const OutputCheck& c : check_function(f, Against::oracle, options.target)) {
-        INFO(describe(c.comparison, c.name, c.want));
-        CHECK(c.comparison.ok());
-      }
-    }
+    check_right(spec, {"= compute_at P"}, options);
 }
