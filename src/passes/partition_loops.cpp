@@ -2,6 +2,7 @@
 // inside (a padding's), are cut where their guards begin or stop to hold for all that runs inside: the full
 // part needs no guards, the ragged rest has guards with constants in them, which `hoist_guards` turns into
 // extents. A parallel loop stays one loop and branches inside, so that the parts still run at the same time.
+// Where no iteration is free of guards (two, each at an end), the parts are those that are free at one end.
 //
 //   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
 //   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }
@@ -24,13 +25,15 @@ class Partitioner : public ScopedRewriter {
     annotations.erase("peel");
     const auto extent = as_int(loop->extent);
     const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
-    if (full.lo > full.hi || !extent || (full.lo == 0 && full.hi == *extent - 1)) {
+    const bool shared = loop->kind == ForKind::parallel || loop->kind == ForKind::thread;
+    const bool guarded = full.lo > full.hi;  // everywhere, at one end or the other
+    if (!extent || (guarded && shared) || (full.lo == 0 && full.hi == *extent - 1)) {
       enter(*loop);
       return make::loop(loop->var, loop->extent, stmt(loop->body), loop->kind, loop->thread, annotations);
     }
     std::vector<Interval> parts = {{0, full.lo - 1}, full, {full.hi + 1, *extent - 1}};
-    if (loop->kind == ForKind::parallel || loop->kind == ForKind::thread)
-      return branches(*loop, parts, annotations);
+    if (guarded) parts = {{0, full.hi}, {full.hi + 1, full.lo - 1}, {full.lo, *extent - 1}};
+    if (shared) return branches(*loop, parts, annotations);
     parts[2].hi = last_that_runs(*loop, *extent);
     std::vector<Stmt> out;
     for (const Interval& part : parts)
@@ -81,7 +84,8 @@ class Partitioner : public ScopedRewriter {
     return nothing - 1;
   }
 
-  // The iterations in which every condition of the body that can hold for a whole range of them does hold.
+  // The iterations in which every condition of the body that can hold for a whole range of them does hold:
+  // from where those that fail at first do to where those that fail at last do, which may be earlier.
   Interval full_part(const For& loop, int64_t extent) {
     Facts inner = facts();
     std::vector<Expr> conditions;
