@@ -109,7 +109,7 @@ void print_per_func(Entry& e, double peak, bool json) {
 int run(const BenchVerb& v) {
   if (!(v.seconds > 0)) throw UserError("--seconds must be above zero");
   std::vector<std::string> schedules = v.schedules;
-  if (schedules.empty()) schedules.push_back(v.common.db.empty() ? "default" : "tuned");
+  if (schedules.empty()) schedules.push_back(usual_schedule(v.common));
   if (is_artifact(v.common.model)) schedules = {"artifact"};
   const Target target = target_of(v.common);
   const int threads = threads_of(v.common, target);

@@ -99,7 +99,12 @@ void warn_of_refusal(const PrimFunc& func, const ScheduleError& why) {
                func.name.c_str(), why.what());
 }
 
-CompileOptions compile_options(const ModelOptions& o, const std::string& schedule) {
+std::string usual_schedule(const ModelOptions& o) {
+  return o.db.empty() ? "default" : "tuned";
+}
+
+CompileOptions compile_options(const ModelOptions& o, const std::string& given) {
+  const std::string schedule = given.empty() ? usual_schedule(o) : given;
   for (const std::string& file : o.ops) register_nest_file(file);
   CompileOptions c;
   c.target = target_of(o);
@@ -118,7 +123,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
     throw UserError(
         Diagnostic{"a tuned schedule needs --db", {}, {}, "nestor tune MODEL --db t.db makes one"});
   if (schedule != "default" && schedule != "tuned") providers.push_back(file_schedules(schedule));
-  if (!o.db.empty()) providers.push_back(database_schedules(o.db, c.threads));
+  if (!o.db.empty() && schedule != "default") providers.push_back(database_schedules(o.db, c.threads));
   providers.push_back(default_schedules());
   c.schedules = first_of(std::move(providers));
   if (o.proof && ends_with(schedule, ".sched")) c.review = prove_files(schedule);

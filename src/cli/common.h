@@ -12,7 +12,11 @@ namespace nestor::cli {
 Target target_of(const ModelOptions& o);
 int threads_of(const ModelOptions& o, const Target& target);
 
-// schedule: naive, default, tuned (needs --db) or a .sched file. Registers --op files, reads --dim.
+// What no --schedule means: tuned where --db is given, else default.
+std::string usual_schedule(const ModelOptions& o);
+
+// `schedule`: naive, default, tuned (needs --db), a .sched file, for whose other functions --db is asked too,
+// or empty. Registers --op files, reads --dim.
 CompileOptions compile_options(const ModelOptions& o, const std::string& schedule);
 
 // CompileOptions::refused of the verbs that want a model to run, whatever it takes; those that look for what

@@ -13,7 +13,8 @@ namespace {
 constexpr const char* kModelHelp =
     "a .onnx, a .json, a text function (.nest), or an operator: 'MatMul(f32[512,512], const f32[512,512])'";
 constexpr const char* kInputHelp = "NAME=@x.npy | NAME=@x.npz:KEY | @all.npz | NAME=random:SEED | NAME=zeros";
-constexpr const char* kScheduleHelp = "naive, default, or a .sched file";
+constexpr const char* kScheduleHelp =
+    "naive, default, tuned or a .sched file; left out: tuned where --db is given, else default";
 
 void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("MODEL", o.model, help)->required();
@@ -36,8 +37,7 @@ void add_blocked_io(CLI::App* app, ModelOptions& o) {
 // How loops are scheduled: one choice, or several.
 template <class Choice>
 void add_schedule(CLI::App* app, Choice& choice, ModelOptions& o, const char* help = kScheduleHelp) {
-  CLI::Option* option = app->add_option("--schedule", choice, help);
-  if constexpr (std::is_same_v<Choice, std::string>) option->capture_default_str();
+  app->add_option("--schedule", choice, help);
   app->add_flag_callback(
       "--no-proof", [&o] { o.proof = false; }, "apply a .sched file without proving that it changes nothing");
 }

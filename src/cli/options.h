@@ -24,7 +24,7 @@ struct ModelOptions {
 struct CompileVerb {
   ModelOptions common;
   std::string output;
-  std::string schedule = "default";  // naive | default | a .sched file; --db adds records
+  std::string schedule;  // see compile_options
   std::vector<std::string> emit = {"so", "header"};
   std::string weights = "inside";  // inside | beside
   std::string name;                // prefix of the C functions; empty: the output's stem
@@ -37,7 +37,7 @@ struct RunVerb {
   std::vector<std::string>
       inputs;          // NAME=@x.npy | NAME=@x.npz[:KEY] | @all.npz | NAME=random:SEED | NAME=zeros
   std::string output;  // .npz; empty: a summary is printed
-  std::string schedule = "default";
+  std::string schedule;
 };
 
 struct TuneVerb {
@@ -54,7 +54,7 @@ struct InspectVerb {
   ModelOptions common;
   std::string stage = "schedule";
   std::string func = "*";
-  std::string schedule = "default";
+  std::string schedule;
   bool steps = false;
   bool why = false;  // each step of an analytic schedule with its reason
   std::string html;  // where to write the page; empty: none
@@ -76,7 +76,7 @@ struct VerifyVerb {
   std::string against = "oracle";  // interpreter | oracle | lowered | halide
   std::vector<std::string> inputs;
   std::string expect;  // .npz with the wanted outputs
-  std::string schedule = "default";
+  std::string schedule;
   double rtol = -1, atol = -1;  // negative: the bound of the design
   bool prove = false;           // every function's schedule, and run nothing
 };

@@ -138,6 +138,9 @@ def test_database_verb(folder):
     assert len(listed) == len(rows(db))
     best = json.loads(nestor("db", db, "best", "--json"))
     assert best["median_ns"] == min(ns for o, ns in rows(db, "outcome, median_ns") if o == "ok")
+    for flags, origin in ([], "default"), (["--db", db], "database"), (["--db", db, "--schedule", "default"], "default"):
+        shown = nestor("inspect", MATMUL, "--threads", "1", *flags)
+        assert shown.startswith(f"# {origin} schedule of "), shown[:80]
     nestor("db", db, "export", lines)
     nestor("db", copy, "import", lines)
     assert rows(copy, kept) == rows(db, kept)
