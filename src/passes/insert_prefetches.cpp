@@ -116,7 +116,8 @@ class Inserter : public ScopedRewriter {
       const int64_t step = std::max(beside, box[d].step);
       const int64_t count = (box[d].extent() + step - 1) / step;
       Expr index = substitute(box[d].first(), ahead);
-      Expr offset = write ? Expr(std::min(beside, box[d].extent()) - 1) : Expr(0);
+      const int64_t last = (std::min(beside, box[d].extent()) - 1) / box[d].step * box[d].step;
+      Expr offset = Expr(write ? last : 0);
       if (count > 1) {
         loops.emplace_back(new_loop(), count);
         facts.set(loops.back().first, {0, count - 1});
