@@ -29,6 +29,7 @@ Primitive transform_layout_row();
 Primitive sample_factors_row();
 Primitive sample_choice_row();
 Primitive loop_partition_row();
+Primitive split_buffer_row();
 Primitive add_unit_loop_row();
 Primitive sample_location_row();
 Primitive blockize_row();
@@ -67,6 +68,7 @@ const std::vector<Primitive>& primitives() {
       sample_factors_row(),
       sample_choice_row(),
       loop_partition_row(),
+      split_buffer_row(),
       add_unit_loop_row(),
       sample_location_row(),
       blockize_row(),

@@ -47,6 +47,7 @@ class Proposer {
     if (primitive == "sample_choice")
       return name("q") + " = sample_choice [1, 2, 3, 4] -> " + std::to_string(1 + below(4));
     if (primitive == "loop_partition") return partition();
+    if (primitive == "split_buffer") return name("B") + " = split_buffer " + any_block();
     if (primitive == "add_unit_loop")
       return below(3) ? with_loop("u" + std::to_string(below(99)) + " = add_unit_loop ", below(5))
                       : "add_unit_loop " + any_block();
