@@ -61,7 +61,9 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
     const std::string epilogue = epilogue_of(s.func(), b);
     if (!epilogue.empty()) epilogues.push_back(epilogue);
     if (library::fold_once(s, b.name, epilogue, target) ||
-        library::fold_windows(s, b.name, epilogue, target) || library::tile_dots(s, b.name, epilogue, target))
+        library::fold_windows(s, b.name, epilogue, target) ||
+        library::tile_dots(s, b.name, epilogue, target) ||
+        library::rest_of_columns(s, b.name, epilogue, target))
       continue;
     library::tile_reduction(s, b.name, epilogue, target,
                             dots ? library::find_dot(s.func(), b, target) : std::nullopt);

@@ -61,7 +61,13 @@ bool fold_once(Schedule& s, const std::string& block, const std::string& epilogu
 
 // A product with few columns along whose reduction all operands lie dense, with its `epilogue` (may be
 // empty): dot products by partial sums. False where it isn't one, or where a register tile does as well.
+constexpr int64_t kMostDotColumns = 8;
 bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
+// A product whose columns are a few more than whole vectors, with its `epilogue` (may be empty): those few
+// are dot products, see rest_of_columns.cpp. False where it isn't one, or where that doesn't pay.
+bool rest_of_columns(Schedule& s, const std::string& block, const std::string& epilogue,
+                     const Target& target);
 
 // The parallel iterations that fold_once would make for such a reduction; nothing where it isn't one.
 std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target);

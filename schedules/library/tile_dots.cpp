@@ -23,7 +23,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kMostColumns = 8, kRows = 8;
+constexpr int64_t kRows = 8;
 constexpr double kFold = 2;  // of one vector of partial sums beside others, where a step of one takes 0.5
 constexpr double kTurnedElement = 0.2;  // cycles, of an operand that is copied so that it lies dense
 constexpr double kCertain = 0.7;        // of the other way's time, to be worth it
@@ -50,7 +50,7 @@ Dots find(const BlockInfo& b, int64_t lanes) {
   }
   if (!d.column) return {};
   if (d.column->extent > d.row->extent) std::swap(d.row, d.column);
-  if (d.column->extent > kMostColumns || d.k->extent < 2 * lanes) return {};
+  if (d.column->extent > kMostDotColumns || d.k->extent < 2 * lanes) return {};
   bool by_row = false, by_column = false;  // an operand of its own each
   for (const Access& a : b.accesses) {
     if (a.buffer->type != b.output->type) return {};
