@@ -5,8 +5,9 @@
 //
 //   whole vectors of columns by a register tile;  a copy of the rest's columns, dense;  the rest by dots
 //
-// (Zen 5: 37x129x65 12 % less time.) Rows are read once more for the dots: where the second-level cache
-// doesn't hold them that takes as long as the lanes that were empty.
+// (Zen 5: 37x129x65 13 % less time, 200x100x33 26 %, 512x128x50 19 %.) Rows are read once more for the dots:
+// from a third-level cache that is near that still pays (1009x1009x129 8 % less time), from a far one, or
+// from memory, it takes as long as the lanes that were empty.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +25,8 @@ constexpr double kFold = 1.5;      // cycles, of a result's partial sums beside 
 constexpr double kCopied = 1.5;    // of an element of the copy
 constexpr double kStart = 150;     // of two more nests
 constexpr double kCertain = 0.85;  // of what the empty lanes take, to be worth it
-// What a core reads from behind its second-level cache in a cycle, in bytes.
-constexpr double kBehind = 8, kFarBehind = 4;
+// What a core reads in a cycle from a near third-level cache, and from behind or from a far one, in bytes.
+constexpr double kNear = 16, kFar = 6;
 constexpr double kGigahertz = 4, kPerThread = 0.3;  // as in threads.cpp
 
 struct Rest {
@@ -66,11 +67,13 @@ bool dots_pay(const BlockInfo& b, const Rest& r, const Iter& vector, int64_t lan
              left = static_cast<double>(r.left());
   const Work work = work_of(b, target);
   const bool shared = work.microseconds() >= target.parallel_us;
-  const auto cores = static_cast<double>(shared ? threads_for(work, INT64_MAX, target).count : 1);
+  const int64_t threads = shared ? threads_for(work, INT64_MAX, target).count : 1;
+  const auto cores = static_cast<double>(std::clamp<int64_t>(target.cores, 1, threads));
   double row = left * (0.5 * static_cast<double>(ceil_div(r.k->extent, lanes)) + kFold);
   const double bytes = k * bytes_of(b.output->type.dtype);
+  const bool near = !far_third_level(target) && rows * bytes < static_cast<double>(target.l3_bytes) / 2;
   if (rows * bytes > static_cast<double>(target.l2_bytes) / 2)
-    row = std::max(row, bytes / (far_third_level(target) ? kFarBehind : kBehind));
+    row = std::max(row, bytes / (near ? kNear : kFar));
   const bool dots_shared = rows * row / kGigahertz * 1e-3 >= target.parallel_us;
   const double dots = rows * row / (dots_shared ? cores : 1) + k * left * kCopied + kStart +
                       (dots_shared ? kPerThread * 1e3 * kGigahertz * cores : 0);

@@ -296,11 +296,13 @@ TEST_CASE("narrow products are dot products where the reduction is long") {
 }
 
 TEST_CASE("a few columns more than whole vectors are dot products") {
-  const auto parts = [](const std::string& spec, const std::string& cpu, int cores = 1) {
+  const auto parts = [](const std::string& spec, const std::string& cpu, int64_t l3 = 32 << 20) {
     INFO(spec << " for " << cpu);
     CompileOptions options;
     options.target = parse_target(cpu);
-    options.target.cores = cores;
+    options.target.l2_bytes = 1 << 20;
+    options.target.l3_bytes = l3;
+    options.target.cores = 1;
     options.schedules = default_schedules();
     const CompiledFunction f = std::move(compile_model(spec, options).funcs.at(0));
     CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
@@ -317,9 +319,10 @@ TEST_CASE("a few columns more than whole vectors are dot products") {
     CHECK(!parts("MatMul(f32[9,20], const f32[20,33])", cpu));     // little work
   }
   CHECK(parts("Conv(f32[1,64,7,7], const f32[128,64,1,1])", "x86-64-v4"));
-  CHECK(parts("MatMul(f32[200,300], const f32[300,65])", "x86-64-v4", 8));
-  // The rows would come from memory once more.
-  CHECK(!parts("MatMul(f32[1009,1009], const f32[1009,129])", "x86-64-v4"));
+  // The rows come once more from behind the second-level cache, or from far behind it.
+  CHECK(parts("MatMul(f32[601,500], const f32[500,33])", "x86-64-v4"));
+  CHECK(!parts("MatMul(f32[601,500], const f32[500,33])", "x86-64-v4", 480 << 20));
+  CHECK(!parts("MatMul(f32[601,500], const f32[500,33])", "x86-64-v4", 1 << 20));
 }
 
 TEST_CASE("dot products are folded as many at once as a vector has lanes") {
