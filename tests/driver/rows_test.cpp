@@ -77,6 +77,20 @@ TEST_CASE("rows go in groups as the first-level cache has room for, and share wh
   CHECK(softmax.find("reorder Y (j_t i1)\n") == std::string::npos);
 }
 
+TEST_CASE("long rows that come from far back in the third-level cache go one by one") {
+  Target target = parse_target("x86-64-v4");
+  target.l2_bytes = 16 << 10;
+  const auto grouped = [&](int64_t l3, const char* spec) {
+    target.l3_bytes = l3;
+    return checked(spec, target).find(" = split Y.i [_") != std::string::npos;
+  };
+  for (const char* spec : {"LayerNormalization(f32[65,203], f32[203], f32[203])", "Softmax(f32[65,203])"}) {
+    CHECK(grouped(1 << 20, spec));
+    CHECK_FALSE(grouped(256 << 10, spec));
+  }
+  CHECK(grouped(64 << 10, "Softmax(f32[131,99])"));  // too short
+}
+
 TEST_CASE("short rows fold their lanes together") {
   for (const char* name : {"native", "x86-64-v3", "x86-64-v2"})
     for (const char* spec :
