@@ -72,8 +72,7 @@ std::vector<Group> groups_of(std::vector<Item> items) {
     const auto most = static_cast<size_t>(std::min<int64_t>(c.lanes, std::abs(c.stride)));
     Group current;
     const auto close = [&] {
-      const bool whole =
-          c.stride == static_cast<int64_t>(current.size()) && c.stride <= kInterleaved && c.count == c.lanes;
+      const bool whole = c.stride == static_cast<int64_t>(current.size()) && c.stride <= kInterleaved;
       if (whole || (current.size() >= kFewest && std::abs(c.stride) > kInterleaved)) out.push_back(current);
       current.clear();
     };
@@ -155,25 +154,43 @@ void Tile::store(bool streaming) {
   }
 }
 
-// Lane l of column c is element l*stride + c of `stride` whole vectors.
+// Of the wanted elements those from `part` vectors on.
+Expr Tile::dense_mask(int part) const {
+  const int64_t n = int64_t{c_.count} * width_ - int64_t{part} * c_.lanes;
+  return n >= c_.lanes ? Expr() : lt(make::ramp(0, 1, c_.lanes), make::broadcast(n, c_.lanes));
+}
+
+// Lane l of column c is element l*stride + c of `stride` whole vectors, or of fewer where a mask leaves no
+// lane of the others; lanes that it takes are zero.
 void Tile::load_interleaved(LoadReplacer& replacer) {
-  for (int part = 0; part < width_; ++part) set(part, make::load(c_.buffer, {dense(part)}));
+  const int parts = (c_.count * width_ + c_.lanes - 1) / c_.lanes, last = std::max(parts, 2) - 1;
+  for (int part = 0; part < parts; ++part) set(part, make::load(c_.buffer, {dense(part)}, dense_mask(part)));
+  const Expr zero = make::imm(0, vector_);
+  const bool ends_with_zero = parts == 1 || dense_mask(last);
   for (int column = 0; column < width_; ++column) {
     Expr value = get(0);
-    for (int part = 1; part < width_; ++part) {
+    for (int part = 1; part <= last; ++part) {
       std::vector<int64_t> lanes;
       for (int l = 0; l < c_.lanes; ++l) {
         const int from = l * width_ + column, before = part == 1 ? from % c_.lanes : l;
-        lanes.push_back(from / c_.lanes == part ? c_.lanes + from % c_.lanes : before);
+        const bool none = l >= c_.count && part == last && ends_with_zero;
+        lanes.push_back(none                      ? 2 * c_.lanes - 1
+                        : from / c_.lanes == part ? c_.lanes + from % c_.lanes
+                                                  : before);
       }
-      value = make::shuffle(value, get(part), std::move(lanes));
+      value = make::shuffle(value, part < parts ? get(part) : zero, std::move(lanes));
+    }
+    if (c_.count < c_.lanes && !ends_with_zero) {
+      std::vector<int64_t> lanes;
+      for (int l = 0; l < c_.lanes; ++l) lanes.push_back(l < c_.count ? l : c_.lanes + l);
+      value = make::shuffle(value, zero, std::move(lanes));
     }
     replacer.values.emplace(group_[static_cast<size_t>(column)].load, value);
   }
 }
 
 void Tile::store_interleaved(bool streaming) {
-  for (int part = 0; part < width_; ++part) {
+  for (int part = 0; part * c_.lanes < c_.count * width_; ++part) {
     Expr value = get(0);
     for (int column = 1; column < width_; ++column) {
       std::vector<int64_t> lanes;
@@ -183,7 +200,7 @@ void Tile::store_interleaved(bool streaming) {
       }
       value = make::shuffle(value, get(column), std::move(lanes));
     }
-    out_.push_back(make::store(c_.buffer, {dense(part)}, std::move(value), {}, streaming));
+    out_.push_back(make::store(c_.buffer, {dense(part)}, std::move(value), dense_mask(part), streaming));
   }
 }
 

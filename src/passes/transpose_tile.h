@@ -70,6 +70,7 @@ class Tile {
   Expr load_row(int row) const;
   Expr start() const { return c_.base + c_.offset; }
   Expr dense(int part) const { return make::ramp(start() + part * c_.lanes, 1, c_.lanes); }
+  Expr dense_mask(int part) const;
   void load_interleaved(LoadReplacer& replacer);
   void store_interleaved(bool streaming);
 
