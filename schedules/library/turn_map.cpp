@@ -8,6 +8,8 @@
 //    them. Stores to lines a multiple of 4 KB apart meet in few sets of the first-level cache, then one.
 //  - Lane tiles follow each other: each row of the output is written from left to right, so that few pages
 //    are being written at any time, and a line that two tiles share is still in the cache.
+//  - Where neither what is read nor what is written lies dense along the lanes, and what is written has a few
+//    elements only that do, those are unrolled too, and the vectors of all are put together.
 //  - Panels of 1024 lanes: what is read lies in as many pages, and all of them are read again for the next
 //    row tile.
 //
@@ -53,11 +55,28 @@ bool turns(const Access& a, const Iter& l, const Iter& r) {
          (r.extent > 2 || leaves_no_gaps(a, l, r));
 }
 
-// Of one vector along l, in the time of a load. r may be null.
-double cost_of_access(const Access& a, const Iter& l, const Iter* r, int64_t lanes, int64_t side) {
+const Access& output_of(const BlockInfo& b) {
+  return *std::find_if(b.accesses.begin(), b.accesses.end(), [](const Access& a) { return a.write; });
+}
+
+// Another iterator than r along which what is written can be told apart from whole vectors, where it lies
+// dense along neither l nor r; null where there is none.
+const Iter* interleaved_in_output(const BlockInfo& b, const Iter& l, const Iter& r) {
+  const Access& out = output_of(b);
+  for (const Iter* i : b.spatial())
+    if (i != &l && i != &r && !i->loop.empty() && i->extent > 1 && out.stride(*i) == 1 &&
+        leaves_no_gaps(out, l, *i))
+      return i;
+  return nullptr;
+}
+
+// Of one vector along l, in the time of a load. r and q may be null.
+double cost_of_access(const Access& a, const Iter& l, const Iter* r, const Iter* q, int64_t lanes,
+                      int64_t side) {
   const auto n = static_cast<double>(lanes);
   if (!a.uses(l)) return 0.25;
   if (a.stride(l) == 1) return 1;
+  if (q && a.write) return static_cast<double>(q->extent);
   if (!r || !turns(a, l, *r)) return n + 4;
   if (leaves_no_gaps(a, l, *r)) return static_cast<double>(r->extent);
   const auto columns = static_cast<double>(std::min(r->extent, side));
@@ -67,9 +86,10 @@ double cost_of_access(const Access& a, const Iter& l, const Iter* r, int64_t lan
 
 struct Turn {
   const Iter *lanes = nullptr, *rows = nullptr;
+  const Iter* written = nullptr;  // unrolled besides the rows: what is written is interleaved along it
 };
 
-// The cheapest pair; rows is null where no pair is cheaper than lanes alone.
+// The cheapest pair, or three; rows is null where none is cheaper than lanes alone.
 Turn choose(const BlockInfo& b, const Target& target) {
   Turn best;
   double least = HUGE_VAL;
@@ -80,19 +100,16 @@ Turn choose(const BlockInfo& b, const Target& target) {
     for (const Iter* l : b.spatial()) {
       if (l == r || l->loop.empty() || l->extent < 2 || (r && (r->loop.empty() || r->extent < 2))) continue;
       const double vectors = std::ceil(static_cast<double>(l->extent) / static_cast<double>(lanes));
+      const Iter* q = r ? interleaved_in_output(b, *l, *r) : nullptr;
       double cost = 0;
-      for (const Access& a : b.accesses) cost += cost_of_access(a, *l, r, lanes, side_of(b));
+      for (const Access& a : b.accesses) cost += cost_of_access(a, *l, r, q, lanes, side_of(b));
       cost *= vectors / static_cast<double>(l->extent);
       if (cost < 0.95 * least) {
         least = cost;
-        best = {l, r};
+        best = {l, r, q};
       }
     }
   return best;
-}
-
-const Access& output_of(const BlockInfo& b) {
-  return *std::find_if(b.accesses.begin(), b.accesses.end(), [](const Access& a) { return a.write; });
 }
 
 // Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache.
@@ -157,13 +174,21 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   const bool streaming = wants_streaming(
       b, *t.lanes, lanes, clashes ? std::max<int64_t>(target.l2_bytes, 1) : streaming_size(target));
   const std::string l = t.lanes->loop, r = t.rows->loop;
-  std::string outer, panels, row_tiles, lane_tiles, rows = r, columns = l;
+  std::string outer, panels, row_tiles, lane_tiles, written, rows = r, columns = l;
   for (const Iter* i : b.spatial())
-    if (i != t.lanes && i != t.rows) outer += i->loop + " ";
+    if (i != t.lanes && i != t.rows && i != t.written) outer += i->loop + " ";
+  if (t.written) {
+    s.because(
+        fmt::format("what is written is put together of {0} vectors along {1}, {0} elements beside each "
+                    "other",
+                    t.written->extent, t.written->loop));
+    s(fmt::format("unroll {}.{}", block, t.written->loop));
+    written = t.written->loop + " ";
+  }
 
   const bool ahead = !interleaved && !streaming && asks_ahead(b, t, target);
   const bool along_rows = ahead && out.stride(*t.lanes) == 1;
-  const int64_t width = interleaved ? 4 * lanes : side;
+  const int64_t width = t.written ? lanes : interleaved ? 4 * lanes : side;
   if (t.lanes->extent > width) {
     s.because(fmt::format("{} elements are {} bytes, a line of the cache", side, side * bytes));
     const std::string size = sample_size(s, l + "_width", {side, 2 * side, 4 * side}, width, t.lanes->extent);
@@ -179,10 +204,14 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
       lane_tiles = l + "t";
     }
   }
-  const int64_t height = interleaved ? t.rows->extent : ahead ? side : rows_of(b, *t.rows, streaming, target);
+  const int64_t height = t.written     ? std::min(kInterleaved, t.rows->extent)
+                         : interleaved ? t.rows->extent
+                         : ahead       ? side
+                                       : rows_of(b, *t.rows, streaming, target);
   if (t.rows->extent > height) {
-    s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
-                          ceil_div(height, side)));
+    if (!t.written)
+      s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
+                            ceil_div(height, side)));
     const std::string size = sample_size(s, r + "_rows", {side, 2 * side}, height, t.rows->extent);
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", r, block, size));
     row_tiles = r + "0";
@@ -191,7 +220,7 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   const std::string &first = along_rows ? lane_tiles : row_tiles, &last = along_rows ? row_tiles : lane_tiles;
   if (along_rows)
     s.because("reads go from left to right, as the machine foresees them; stores are asked for");
-  s(fmt::format("reorder {} ({}{}{} {} {} {})", block, outer, panels, first, last, rows, columns));
+  s(fmt::format("reorder {} ({}{}{} {} {}{} {})", block, outer, panels, first, last, written, rows, columns));
   s(fmt::format("unroll {}.{}", block, rows));
   s(fmt::format("vectorize {}.{}", block, columns));
   if (streaming) s(fmt::format("annotate {} streaming=1", block));
@@ -199,7 +228,7 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
 
   std::vector<std::string> outside;
   for (const LoopInfo& loop : loops_of(s.func(), block))
-    if (loop.name != rows && loop.name != columns) outside.push_back(loop.name);
+    if (loop.name != rows && loop.name != columns && loop.name + " " != written) outside.push_back(loop.name);
   share_loops(s, block, outside, work_of(b, target), target);
   return true;
 }

@@ -160,7 +160,7 @@ TEST_CASE("default schedules with channels in blocks, full and not") {
 TEST_CASE("default schedules of permutations") {
   for (const Target& target : shared_targets()) {
     for (const char* perm : {"0,1,2", "0,2,1", "1,0,2", "1,2,0", "2,0,1", "2,1,0"})
-      for (const char* shape : {"5,33,40", "2,3,50", "50,2,4", "1,64,17"})
+      for (const char* shape : {"5,33,40", "2,3,50", "50,2,4", "1,64,17", "3,37,2", "4,64,4", "2,35,9"})
         check_default("Transpose(f32[" + std::string(shape) + "]; perm=[" + perm + "])", target);
     for (const char* type : {"f64", "i64", "i32", "f16", "bf16", "u8", "bool"})
       for (const char* shape : {"70,65", "33,3", "4,100"})
@@ -169,6 +169,19 @@ TEST_CASE("default schedules of permutations") {
     check_default("Transpose(f32[1024,1040]; perm=[1,0])", target);
     check_default("Transpose(f32[4099,20]; perm=[1,0])", target);
   }
+}
+
+TEST_CASE("a few elements dense in what is written are put together in registers") {
+  const Target target = parse_target("x86-64-v4");
+  const auto steps = [&](const char* spec) {
+    return print(default_schedule(compiled(spec, target).funcs[0].func, target));
+  };
+  for (const char* spec : {"Transpose(f32[4,250,4]; perm=[2,1,0])", "Transpose(f32[3,250,7]; perm=[2,1,0])"}) {
+    INFO(spec << "\n" << steps(spec));
+    CHECK(steps(spec).find("unroll Y.j\n") != std::string::npos);
+    CHECK(steps(spec).find("vectorize Y.i1\n") != std::string::npos);
+  }
+  CHECK(steps("Transpose(f32[5,250,4]; perm=[2,1,0])").find("unroll Y.j\n") == std::string::npos);
 }
 
 TEST_CASE("default schedules of reductions along any axes") {
