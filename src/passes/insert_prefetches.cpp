@@ -104,7 +104,36 @@ class Inserter : public ScopedRewriter {
     }
   }
 
+  // Whole rows shorter than a line lie side by side: a few lines of them are asked for as such.
+  std::optional<Stmt> short_rows(const BufferDecl& decl, const std::vector<Span>& box, const VarMap& ahead) {
+    const int64_t line = kLineBytes / bytes_of(decl.buffer->type.dtype);
+    if (decl.layout || box.size() < 2) return std::nullopt;
+    const Span &row = box.back(), &rows = box[box.size() - 2];
+    const auto length = as_int(decl.shape.back());
+    if (length != row.extent() || row.step != 1 || rows.step != 1 || *length >= line) return std::nullopt;
+    const int64_t lines = ceil_div(rows.extent() * *length, line);
+    if (lines < 2 || lines > kMostUnrolled) return std::nullopt;
+    for (size_t d = 0; d + 2 < box.size(); ++d)
+      if (box[d].extent() != 1) return std::nullopt;
+    std::vector<Stmt> out;
+    for (int64_t at = 0; at < lines * line; at += line) {
+      std::vector<Expr> indices;
+      for (size_t d = 0; d + 1 < box.size(); ++d) {
+        Expr index = substitute(box[d].first(), ahead) + (d + 2 == box.size() ? at / *length : 0);
+        if (!can_prove(le(0, index), facts())) index = max(index, 0);
+        if (!can_prove(lt(index, decl.shape[d]), facts())) index = min(index, decl.shape[d] - 1);
+        indices.push_back(simplify(index, facts()));
+      }
+      indices.emplace_back(at % *length);
+      out.push_back(
+          make::evaluate(make::call(Intrinsic::prefetch, {make::load(decl.buffer, std::move(indices))})));
+    }
+    return make::seq(std::move(out));
+  }
+
   Stmt prefetches_of(const BufferDecl& decl, const std::vector<Span>& box, const VarMap& ahead, bool write) {
+    if (!write)
+      if (auto lines = short_rows(decl, box, ahead)) return *lines;
     const auto [dense, side_by_side] = dense_dimension(decl);
     const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of(decl.buffer->type.dtype));
     std::vector<Expr> indices;
