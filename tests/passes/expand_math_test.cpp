@@ -122,6 +122,8 @@ TEST_CASE("expanded math functions at infinities, zeros and NaN") {
   check_specials(
       "exp",
       {{inf, inf}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {89.0f, inf}, {-104.0f, 0.0f}});
+  for (const float large : {1e4f, 0x1.fffffep16f, 0x1p17f, 1e9f, 0x1.abcdefp60f, 0x1.fffffep127f})
+    check_specials("exp", {{large, inf}, {-large, 0.0f}});
   check_specials(
       "log", {{inf, inf}, {-inf, nan}, {nan, nan}, {0.0f, -inf}, {-0.0f, -inf}, {1.0f, 0.0f}, {-1.0f, nan}});
   check_specials("tanh", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
