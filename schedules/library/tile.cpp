@@ -22,6 +22,7 @@
 #include <cmath>
 
 #include "nestor/walk.h"
+#include "schedules/library/tile_results.h"
 
 namespace nestor::library {
 
@@ -29,7 +30,10 @@ namespace {
 
 constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
                  kScatter = 16;  // of one vector, in the time of a vector load
-constexpr double kCopied = 17;   // a vector turned and stored once, for all rows that share it
+// Stored, loaded, turned, and stored as part of a line; of lines in few sets of the cache. Or interleaved.
+constexpr double kThroughPanel = 10, kThroughFewSets = 16, kPutTogether = 3;
+constexpr int64_t kPage = 4096, kInterleaved = 4;
+constexpr double kCopied = 17;  // a vector turned and stored once, for all rows that share it
 
 // A constant can be packed so that it is dense along v, if v alone is an index of it.
 bool is_packed(const Access& a, const Iter& v) {
@@ -128,16 +132,44 @@ const Iter* shared_taps(const BlockInfo& b, const Tile& t) {
   return nullptr;
 }
 
+// How a vector of results along v reaches the output, written by `w`, where `lanes` walks it.
+struct Stored {
+  double cost = kScatter;
+  double per_step = 1;  // times as long for a step: too few accumulators are in flight
+};
+
+// Dense along another iterator: through a panel (result_panel.cpp), by lines whose sets of the cache may be
+// few; or those of an iterator beside it fill the gaps, unrolled: whole vectors are put together.
+Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
+  const Iter* dense = iter_at(w, 1);
+  const int bytes = bytes_of(w.output->type.dtype);
+  if (!dense || bytes != 4) return {};
+  if (iter_at(w, dense->extent) == &lanes && dense->extent < kLine / bytes) {
+    if (dense->extent > kInterleaved || lanes.extent % width != 0) return {};
+    const int64_t most = std::min<int64_t>(kToHideLatency, dense->extent * ceil_div(lanes.extent, width));
+    const bool column = lanes.extent <= width;  // more of them beside it
+    return {kPutTogether, column ? 1 : static_cast<double>(kToHideLatency) / static_cast<double>(most)};
+  }
+  if (dense->extent < kShortestRun) return {};
+  return {write_of(w)->stride(lanes).value_or(1) * bytes % kPage == 0 ? kThroughFewSets : kThroughPanel, 1};
+}
+
+Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, int64_t width) {
+  const BlockInfo& w = writer ? *writer : b;
+  const Iter* lanes = writer ? iter_over(w, b.output, dim_of(b, &v)) : &v;
+  if (!write_of(w) || !lanes) return {};
+  if (write_of(w)->stride(*lanes) == 1) return {1, 1};
+  return stored_apart(w, *lanes, width);
+}
+
 }  // namespace
 
-double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes) {
+double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes, const BlockInfo* writer) {
   const auto k = static_cast<double>(b.reduction_size());
-  double per_step = 0.5, store = 0;
+  const Stored stored = stored_along(b, writer, v, lanes);
+  double per_step = 0.5;
   for (const Access& a : b.accesses) {
-    if (a.write) {
-      store = a.stride(v) == 1 ? 1 : kScatter;
-      continue;
-    }
+    if (a.write) continue;
     const auto stride = a.stride(v);
     if (!a.uses(v) || is_packed(a, v) || stride == 1) continue;
     if (copy_pays(b, a, v)) {
@@ -154,7 +186,7 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes) {
   }
   const double useful =
       static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
-  return (k * per_step + store) / useful;
+  return (k * per_step * stored.per_step + stored.cost) / useful;
 }
 
 bool shares_an_operand(const BlockInfo& b, const Tile& t) {
@@ -168,14 +200,14 @@ int64_t lanes_of(const BlockInfo& b, const Target& target) {
   return std::max(1, target.lanes(bytes));
 }
 
-Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector) {
+Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, const BlockInfo* writer) {
   Tile t;
   const int64_t lanes = lanes_of(b, target);
   double best = 0;
   std::string costs;
   for (const Iter* i : b.spatial()) {
     if (i->loop.empty() || i->extent < 2 || (vector && i != vector)) continue;
-    const double cost = cost_of_lanes(b, *i, lanes);
+    const double cost = cost_of_lanes(b, *i, lanes, writer);
     costs += fmt::format("{}along {} {:.0f}", costs.empty() ? "" : ", ", i->loop, cost);
     if (!t.vector || cost < best) {
       t.vector = i;

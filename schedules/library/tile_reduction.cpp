@@ -13,29 +13,12 @@
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
 
-namespace {
-
 using schedules::join;
-
-// The lanes innermost, so that a row is stored by whole vectors.
-void lanes_last(Schedule& s, const std::string& block, const std::string& lanes) {
-  const std::vector<LoopInfo> loops = loops_of(s.func(), block);
-  if (loops.empty() || loops.back().name == lanes) return;
-  std::vector<std::string> order;
-  bool found = false;
-  for (const LoopInfo& l : loops) {
-    found |= l.name == lanes;
-    if (found && l.name != lanes) order.push_back(l.name);
-  }
-  order.push_back(lanes);
-  s(fmt::format("reorder {} ({})", block, join(order)));
-}
-
-}  // namespace
 
 TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
   TileWords w;
@@ -117,45 +100,6 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
 
 namespace {
 
-// Where the reduction's output has the iterator as a plain index.
-int dim_of(const BlockInfo& b, const Iter* i) {
-  if (!i) return -1;
-  for (const Access& a : b.accesses)
-    if (a.write)
-      for (size_t d = 0; d < a.indices.size(); ++d)
-        if (const auto* r = a.indices[d].as<VarRef>(); r && r->var == i->var) return static_cast<int>(d);
-  return -1;
-}
-
-// Lanes are next to each other in registers: their dimension goes last, in whole vectors where `vector` isn't
-// 1.
-void lanes_adjacent(Schedule& s, const Buffer& accumulator, int dim, int64_t vector) {
-  const std::vector<Expr> shape = declarations(s.func()).at(accumulator).shape;
-  const auto rank = static_cast<int>(shape.size());
-  const bool whole = dim < 0 || as_int(shape[static_cast<size_t>(dim)]).value_or(0) % vector == 0;
-  if (dim < 0 || (dim == rank - 1 && whole)) return;
-  std::vector<std::string> names, order;
-  for (int d = 0; d < rank; ++d) {
-    names.push_back(fmt::format("d{}", d));
-    if (d != dim) order.push_back(names.back());
-  }
-  order.push_back(fmt::format("d{}", dim));
-  if (!whole) order.back() += fmt::format("/{0}, d{1}%{0}", vector, dim);
-  s(fmt::format("transform_layout {} ({}) -> ({})", accumulator->name, fmt::join(names, ", "),
-                fmt::join(order, ", ")));
-}
-
-// The loop of the epilogue that walks dimension `dim` of what it reads.
-std::string loop_over(const BlockInfo& epilogue, const Buffer& read, int dim) {
-  if (dim < 0) return "";
-  for (const Access& a : epilogue.accesses)
-    if (a.buffer == read && !a.write)
-      for (const Iter& i : epilogue.iters)
-        if (const auto* r = a.indices[static_cast<size_t>(dim)].as<VarRef>(); r && r->var == i.var)
-          return i.loop;
-  return "";
-}
-
 std::string tail_of(const Iter& i, int64_t size) {
   const int64_t left = i.extent % size;
   return left == 0
@@ -169,7 +113,10 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
                     const std::optional<Dot>& dot) {
   if (dot) lay_out_shared(s, block, *dot);
   const BlockInfo b = analyze(s.func(), block);
-  Tile t = dot ? choose_tile(b, *dot, target) : choose_tile(b, target);
+  std::optional<BlockInfo> written;
+  if (!epilogue.empty()) written = analyze(s.func(), epilogue);
+  Tile t =
+      dot ? choose_tile(b, *dot, target) : choose_tile(b, target, nullptr, written ? &*written : nullptr);
   if (!dot) even_rows(t, b, target);
   const OutputOrder by_output = output_order(b, t, target);
   const ColumnRuns runs = dot || !by_output.iters.empty() ? ColumnRuns{} : column_runs(b, t, target);
@@ -222,8 +169,14 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
 
   const std::string writer = accumulate_locally(s, b, epilogue);
   const Buffer accumulator = analyze(s.func(), block).output;
-  lanes_adjacent(s, accumulator, dim_of(b, t.vector), dot ? dot->lanes : 1);
-  const BlockInfo e = analyze(s.func(), writer);
+  if (t.vector) lay_last(s, accumulator, {dim_of(b, t.vector)}, dot ? dot->lanes : 1);
+  const bool staged = !dot && by_output.iters.empty() && runs.size == 0;
+  const ResultPanel panel =
+      staged ? result_panel(s.func(), b, writer, t, row_blocks.over,
+                            row_blocks.size * (row_blocks.over == t.row ? t.rows : 1), target)
+             : ResultPanel{};
+  const std::string from_registers = panel.held.empty() ? writer : add_panel(s, b, writer, t, panel);
+  const BlockInfo e = analyze(s.func(), from_registers);
 
   // Cuts an iterator into tiles: gives the loop over tiles, if there are several, and the loop inside a tile.
   const auto cut = [&](const Iter* i, const std::string& size,
@@ -291,6 +244,11 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     outer.push_back(run);
     std::erase(outer, "");
   }
+  const std::string block_loop = row_blocks.size > 0 ? outside.back() : "";
+  const auto first_held = std::stable_partition(outer.begin(), outer.end(), [&](const std::string& l) {
+    return l == block_loop || !panel.holds(b, l);
+  });
+  std::vector<std::string> around(outer.begin(), first_held);  // the panel, if there is one
   for (const auto& more :
        {outer, words.reduced, std::vector<std::string>{rows, columns, tap, vectors, lane, words.group}})
     for (const std::string& l : more)
@@ -315,23 +273,24 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     prefix = "w";
     std::vector<std::string> names;
     for (const Iter& i : e.iters) names.push_back(prefix + i.loop);
-    s(fmt::format("{} = reverse_compute_at {} {}.{}", join(names), writer, block, outer.back()));
+    s(fmt::format("{} = reverse_compute_at {} {}.{}", join(names), from_registers, block, outer.back()));
+    if (!panel.held.empty()) write_panel(s, b, writer, t, panel, around.empty() ? "" : around.back());
   }
   const auto written_by = [&](const Iter* i) {
-    const std::string loop = loop_over(e, accumulator, dim_of(b, i));
-    return loop.empty() ? loop : prefix + loop;
+    const Iter* over = iter_over(e, accumulator, dim_of(b, i));
+    return over ? prefix + over->loop : "";
   };
   if (t.vector) {
     s.because(t.why_vector);
     if (!dot) s(fmt::format("vectorize {}.{}", block, lanes));
-    lanes_last(s, writer, written_by(t.vector));
-    s(fmt::format("vectorize {}.{}", writer, written_by(t.vector)));
+    lanes_last(s, from_registers, written_by(t.vector));
+    s(fmt::format("vectorize {}.{}", from_registers, written_by(t.vector)));
   }
   for (const auto& [iter, loop] : {std::pair{t.row, rows}, std::pair{t.column, columns}})
     if (iter) {
       s.because("registers have no index: each accumulator gets a name");
       s(fmt::format("unroll {}.{}", block, loop));
-      s(fmt::format("unroll {}.{}", writer, written_by(iter)));
+      s(fmt::format("unroll {}.{}", from_registers, written_by(iter)));
     }
   if (!vectors.empty()) s(fmt::format("unroll {}.{}", block, vectors));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, words.reduced.front()));
@@ -348,15 +307,15 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
   if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
   if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, target);
-  if (!dot && !outer.empty()) prefetch_output(s, writer, b, outer.back(), target);
+  if (!dot && !outer.empty() && panel.held.empty()) prefetch_output(s, writer, b, outer.back(), target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
   if (row_blocks.size > 0 && !streamed(b, t, target).empty()) {
     // The loop over panels, in which the next is asked for, stays one where blocks are enough for all cores.
     int64_t blocks = 1;
     for (const std::string& l : outside) blocks *= extent_of(s, block, l);
-    if (blocks >= 2 * target.cores) outer = outside;
+    if (blocks >= 2 * target.cores) around = outside;
   }
-  share_loops(s, block, outer, work_of(b, target) / steps_at_once, target);
+  share_loops(s, block, around, work_of(b, target) / steps_at_once, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
     s.because(t.why_vector);
