@@ -52,9 +52,11 @@ bool meet(const User& a, const User& b) {
 std::vector<User> users_of(const StepContext& ctx, const BufferDecl& decl) {
   std::vector<User> out;
   for (const Place& p : places(ctx.func().body)) {
+    if (holds_blocks(p.own())) continue;
     User u{p, {}, false};
     for (const BlockAccess& a : accesses_at(p, [&](const Buffer& other) { return other == decl.buffer; })) {
-      Box& box = u.boxes.emplace_back();
+      Box box;
+      bool nothing = false;  // a guard that never holds keeps it from outside
       const auto bounds = region_of(p, a, {});
       for (size_t d = 0; d < bounds.size(); ++d) {
         const auto extent = as_int(decl.shape[d]);
@@ -64,7 +66,9 @@ std::vector<User> users_of(const StepContext& ctx, const BufferDecl& decl) {
         const int64_t base = bounds[d]->base.constant;
         box.push_back(
             {std::max<int64_t>(0, base + bounds[d]->lo), std::min(*extent - 1, base + bounds[d]->hi)});
+        nothing |= box.back().lo > box.back().hi;
       }
+      if (!nothing) u.boxes.push_back(std::move(box));
     }
     if (!u.boxes.empty()) out.push_back(std::move(u));
   }
@@ -125,7 +129,8 @@ struct Rebase : Rewriter {
   }
 };
 
-// S iterators over no more than the loops around the block reach.
+// S iterators over no more than the loops around the block reach. (What a block around it tells its iterators
+// is left alone.)
 Block with_iterators_trimmed(Block b, const Facts& facts) {
   VarMap map;
   for (IterVar& i : b.iters) {
@@ -145,7 +150,7 @@ Block with_iterators_trimmed(Block b, const Facts& facts) {
 }
 
 Stmt changed_block(const Place& p, const Part& part) {
-  Block b = with_iterators_trimmed(p.block(), facts_at(p));
+  Block b = p.enclosed() ? p.own() : with_iterators_trimmed(p.own(), facts_at(p));
   Facts facts;
   for (const IterVar& i : b.iters)
     if (const auto extent = as_int(i.extent)) facts.set(i.var, {0, *extent - 1});

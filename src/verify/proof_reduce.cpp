@@ -1,10 +1,11 @@
 // A reduced element is its start and a multiset of terms, in whatever order. Two are equal if the starts are,
 // and if some relation pairs the terms of one with equal terms of the other, each with exactly one (with at
-// least one where the operation is max or min, to which a term taken twice is the term). Two
-// relations are tried: iterators of the same name are equal; and whatever makes the terms' loads equal. Terms
-// that are themselves such reductions, of the same operation, count as their own terms, and terms that are
-// the operation's identity don't count, which covers partial sums (rfactor) and sums split into several
-// loops.
+// least one where the operation is max or min, to which a term taken twice is the term). Three relations are
+// tried: iterators of the same name are equal; whatever makes the terms' loads equal; and iterators of the
+// same name but those of S, which the element tells (a part of a block may count its own from 0). Terms that
+// are themselves such reductions, of the same operation, count as their own terms, and terms that are the
+// operation's identity don't count, which covers partial sums (rfactor) and sums split into several loops. A
+// start that is one, a sum copied half-way, gives its start and its terms.
 #include <algorithm>
 
 #include "nestor/walk.h"
@@ -43,13 +44,21 @@ class Reductions {
     op_ = operation(b_, sb);
     if (operation(a_, sa) != op_)
       m_.differ(b_, a_, where_, Verdict::wrong, "the reductions are of different kinds");
-    for (const Source::Piece& pb : sb.stores)
-      for (const Source::Piece& pa : sa.stores) match_starts(pb, pa);
+    std::vector<Start> starts_b, starts_a;
+    starts(b_, where_, 0, starts_b);
+    starts(a_, where_, 0, starts_a);
+    for (const Start& b : starts_b)
+      for (const Start& a : starts_a)
+        m_.match(b.value, a.value, (b.where & a.where).onto(m_.vars_of(b.value.at, a.value.at)));
     std::vector<Family> fb, fa;
-    collect(b_, where_, {}, fb);
-    collect(a_, where_, {}, fa);
+    collect(b_, where_, {}, 0, fb);
+    collect(a_, where_, {}, 0, fa);
     if (fb.size() != 1 || fa.size() != 1) m_.reassociated_ = true;
-    m_.attempt([&] { pair_up(fb, fa, false); }, [&] { pair_up(fb, fa, true); });
+    m_.attempt([&] { pair_up(fb, fa, How::names); },
+               [&] {
+                 m_.attempt([&] { pair_up(fb, fa, How::loads); },
+                            [&] { pair_up(fb, fa, How::reduced_names); });
+               });
   }
 
  private:
@@ -61,17 +70,36 @@ class Reductions {
     return *s.updates[0].writer->op;
   }
 
-  void match_starts(const Source::Piece& pb, const Source::Piece& pa) {
-    Set where = where_;
-    const auto [fb, rb] = m_.enter(b_, pb, m_.data_of(b_, where));
-    const auto [fa, ra] = m_.enter(a_, pa, m_.data_of(a_, where));
-    m_.match({fb, pb.writer->value}, {fa, pa.writer->value}, (where & rb & ra).onto(m_.vars_of(fb, fa)));
+  struct Start {
+    Term value;
+    Set where;
+  };
+
+  // Whether a start goes on from what such a reduction left: then that one's start and terms are this one's.
+  bool continues(const Term& start, int depth) const {
+    constexpr int kDeepest = 4;
+    const Source* s = m_.source_of(start);
+    return depth < kDeepest && s && !s->updates.empty() && m_.read_of(start).free.empty() &&
+           operation(start, *s) == op_;
+  }
+
+  void starts(const Term& x, Set where, int depth, std::vector<Start>& out) {
+    const Renaming free = m_.data_of(x, where);
+    for (const Source::Piece& p : m_.source_of(x)->stores) {
+      const auto [frame, relation] = m_.enter(x, p, free);
+      const Start start{{frame, p.writer->value}, where & relation};
+      if (continues(start.value, depth))
+        starts(start.value, start.where, depth + 1, out);
+      else
+        out.push_back(start);
+    }
   }
 
   bool is_identity(const Expr& e) const { return structural_equal(e, identity_of(op_, e.type())); }
 
   // The terms of a load of a reduced element, for the points of `where`.
-  void collect(const Term& x, Set where, const std::vector<V>& instance, std::vector<Family>& out) {
+  void collect(const Term& x, Set where, const std::vector<V>& instance, int depth,
+               std::vector<Family>& out) {
     const Source& s = *m_.source_of(x);
     const Renaming free = m_.data_of(x, where);
     m_.check_troubles(x, s, free, where);
@@ -80,6 +108,11 @@ class Reductions {
       std::vector<V> inner = instance;
       append(inner, frame.vars());
       flatten({{frame, u.writer->value}, inner, where & relation}, out);
+    }
+    for (const Source::Piece& p : s.stores) {
+      const auto [frame, relation] = m_.enter(x, p, free);
+      const Term start{frame, p.writer->value};
+      if (continues(start, depth)) collect(start, where & relation, instance, depth + 1, out);
     }
   }
 
@@ -114,7 +147,7 @@ class Reductions {
     }
     if (operation(f.term, *s) != op_ || !starts_empty(f.term, *s, f.where)) return keep(std::move(f), out);
     m_.reassociated_ = true;
-    collect(f.term, f.where, f.instance, out);
+    collect(f.term, f.where, f.instance, 0, out);
   }
 
   // May one term come from several of the stores? Iterators don't tell the iterations of all loops apart, and
@@ -198,7 +231,9 @@ class Reductions {
 
   // ---- Pairs ---------------------------------------------------------------------------------------------
 
-  void pair_up(const std::vector<Family>& before, const std::vector<Family>& after, bool by_loads) {
+  enum class How { names, loads, reduced_names };
+
+  void pair_up(const std::vector<Family>& before, const std::vector<Family>& after, How how) {
     std::vector<Set> rest_b, rest_a;
     for (const Family& f : before) rest_b.push_back(f.where);
     for (const Family& f : after) rest_a.push_back(f.where);
@@ -210,7 +245,8 @@ class Reductions {
           continue;
         const Set& from_b = repeat ? before[i].where : rest_b[i];
         const Set& from_a = repeat ? after[k].where : rest_a[k];
-        const Guess guess = by_loads ? by_equal_loads(before[i], after[k]) : by_names(before[i], after[k]);
+        const Guess guess = how == How::loads ? by_equal_loads(before[i], after[k])
+                                              : by_names(before[i], after[k], how == How::names);
         const Set pairs =
             both(before[i], after[k], from_b & from_a & guess.defined & Set::where(home_, guess.equal, {}));
         if (pairs.empty()) continue;
@@ -299,12 +335,22 @@ class Reductions {
     Set defined;
   };
 
-  Guess by_names(const Family& b, const Family& a) const {
+  // Whether an iterator of S has the name.
+  static bool is_spatial(const Family& f, const std::string& name) {
+    const Block* block = f.term.at.statement->block;
+    return block && std::any_of(block->iters.begin(), block->iters.end(), [&](const IterVar& i) {
+             return i.kind == IterKind::spatial && i.var->name == name;
+           });
+  }
+
+  Guess by_names(const Family& b, const Family& a, bool spatial) const {
     Guess out{{}, Set::all(home_)};
     std::vector<V> used;
     for (const V x : b.instance)
       for (const V y : a.instance) {
-        if (home_.name(x) != home_.name(y) || contains(used, y)) continue;
+        const std::string& name = home_.name(x);
+        if (name != home_.name(y) || contains(used, y)) continue;
+        if (!spatial && (is_spatial(b, name) || is_spatial(a, name))) continue;
         out.equal.push_back(Lin::of(x) - Lin::of(y));
         used.push_back(y);
         break;

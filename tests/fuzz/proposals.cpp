@@ -47,7 +47,7 @@ class Proposer {
     if (primitive == "sample_choice")
       return name("q") + " = sample_choice [1, 2, 3, 4] -> " + std::to_string(1 + below(4));
     if (primitive == "loop_partition") return partition();
-    if (primitive == "split_buffer") return name("B") + " = split_buffer " + any_block();
+    if (primitive == "split_buffer") return split_buffer();
     if (primitive == "add_unit_loop")
       return below(3) ? with_loop("u" + std::to_string(below(99)) + " = add_unit_loop ", below(5))
                       : "add_unit_loop " + any_block();
@@ -124,6 +124,36 @@ class Proposer {
     const int n = static_cast<int>(std::max<int64_t>(l.extent, 2)), first = 1 + below(n);
     const std::string second = below(3) ? "" : ", " + std::to_string(first + 1 + below(n));
     return "loop_partition " + block + "." + l.name + " [" + std::to_string(first) + second + "]";
+  }
+
+  // Of a temporary that is made in parts; else what makes parts of its writer or of its readers.
+  std::string split_buffer() {
+    for (const BufferDecl& d : f_.allocs) {
+      std::vector<std::string> writers, users;
+      for (const std::string& b : blocks_) {
+        bool writes = false, reads = false;
+        for_each_stmt(find_block(f_, b)->body, [&](const Stmt& s) {
+          const auto* store = s.as<Store>();
+          const auto* update = s.as<Update>();
+          writes |= (store && store->buffer == d.buffer) || (update && update->buffer == d.buffer);
+        });
+        for_each_expr(find_block(f_, b)->body, [&](const Expr& e) {
+          const auto* l = e.as<Load>();
+          reads |= l && l->buffer == d.buffer;
+        });
+        if (writes) writers.push_back(b);
+        if (writes || reads) users.push_back(b);
+      }
+      if (writers.size() > 1 && below(2)) return name("B") + " = split_buffer " + any(writers);
+      if (users.size() < 2 || blocks_.size() > 6) continue;
+      for (const std::string& b : users) {
+        const auto loops = loops_of(f_, b);
+        if (!loops.empty() && loops[0].extent > 1 && below(4))
+          return "loop_partition " + b + "." + loops[0].name + " [" + std::to_string(loops[0].extent / 2) +
+                 "]";
+      }
+    }
+    return name("B") + " = split_buffer " + any_block();
   }
 
   std::string fuse() {

@@ -23,7 +23,7 @@ struct Weight {
 };
 // clang-format off
 constexpr Weight kPrimitives[] = {
-    {"split", 4}, {"fuse", 4}, {"reorder", 4}, {"tile", 2}, {"loop_partition", 4}, {"add_unit_loop"}, {"split_buffer"},
+    {"split", 4}, {"fuse", 4}, {"reorder", 4}, {"tile", 2}, {"loop_partition", 4}, {"add_unit_loop"}, {"split_buffer", 8},
     {"parallel", 3, true, true, false}, {"vectorize", 4, true, true, false}, {"unroll", 2, true},
     {"bind", 4, true, false, true},
     {"compute_at", 8}, {"reverse_compute_at", 16}, {"compute_inline", 6}, {"reverse_compute_inline", 16},
