@@ -22,6 +22,9 @@ namespace {
 
 constexpr int64_t kStraight = 4;  // whole vectors of a chain; more become a loop
 constexpr int64_t kChains = 8;    // sums under way, each waiting for its own last result
+// Vectors of rows that follow each other, each row one vector: partial sums in registers, which have no
+// index.
+constexpr int64_t kStraightRows = 8;
 constexpr int kBytesNearby = 16;  // lanes within so many bytes change places at the least cost
 
 class Folder {
@@ -164,21 +167,22 @@ class Folder {
 Stmt fold_rows(const For& rows, int lanes, const Facts& facts, const BufferSizes& sizes) {
   const auto* along = rows.body.as<For>();
   const auto r = along && along->kind == ForKind::vectorized ? find_lane_reduction(*along) : std::nullopt;
-  const auto extent = along ? as_int(along->extent) : std::nullopt;
+  const int64_t extent = along ? as_int(along->extent).value_or(0) : 0;
   const int64_t count = *as_int(rows.extent), whole = count / lanes, rest = count % lanes;
-  if (!r || r->init || !extent || *extent < 1 || lanes < 2 || (count > 1 && !uses_var(r->index, rows.var)))
+  if (!r || r->init || extent < 1 || lanes < 2 || (count > 1 && !uses_var(r->index, rows.var)))
     refuse(
         "loop `" + rows.var->name + "` can't be vectorized: what it holds isn't one reduction for each row",
         "vectorize one of the two loops");
   std::vector<Stmt> out;
-  if (whole > 1) {
+  if (whole > (extent == lanes ? kStraightRows : 1)) {
     Var v = make_var(rows.var->name);
     Facts inside = facts;
     inside.set(v, {0, whole - 1});
     const Stmt tile = Folder(rows, *along, *r, lanes, inside, sizes).run(Expr(v) * lanes, lanes);
     out.push_back(make::loop(v, whole, tile));
-  } else if (whole == 1) {
-    out.push_back(Folder(rows, *along, *r, lanes, facts, sizes).run(0, lanes));
+  } else {
+    for (int64_t w = 0; w < whole; ++w)
+      out.push_back(Folder(rows, *along, *r, lanes, facts, sizes).run(w * lanes, lanes));
   }
   if (rest == 1) {
     const Stmt row = substitute(fresh_copy(rows.body), VarMap{{rows.var, whole * lanes}});

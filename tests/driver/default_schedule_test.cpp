@@ -352,7 +352,9 @@ TEST_CASE("dot products are folded as many at once as a vector has lanes") {
 }
 
 TEST_CASE("default schedules for 128-bit vectors without fma") {
-  for (const char* spec : {"MatMul(f32[13,17], const f32[17,33])", "Softmax(f32[5,37])", "Gelu(f32[9,30])",
+  for (const char* spec : {"MatMul(f32[13,17], const f32[17,33])", "MatMul(f32[37,129], const f32[129,2])",
+                           "MatMul(f32[37,130], const f32[130,5])", "MatMul(f32[41,128], const f32[128,66])",
+                           "Softmax(f32[5,37])", "Gelu(f32[9,30])",
                            "Conv(f32[1,3,11,13], const f32[20,3,3,3]; pads=[1,1,1,1], strides=[2,2])",
                            "Conv(f32[1,12,9,9], const f32[12,1,3,3]; group=12, pads=[1,1,1,1])",
                            "Log(f32[77])", "Pow(f32[40], f32[40])"})
