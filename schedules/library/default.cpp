@@ -62,6 +62,7 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
     if (!epilogue.empty()) epilogues.push_back(epilogue);
     if (library::fold_once(s, b.name, epilogue, target) ||
         library::fold_windows(s, b.name, epilogue, target) ||
+        library::tile_windows(s, b.name, epilogue, target) ||
         library::tile_dots(s, b.name, epilogue, target) ||
         library::rest_of_columns(s, b.name, epilogue, target))
       continue;

@@ -80,6 +80,11 @@ void split_reduction(Schedule& s, const std::string& block, const Target& target
 // one.
 bool fold_windows(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
+// A sum over windows of channels with a filter each, depthwise convolutions, in blocks of channels, with its
+// `epilogue` (may be empty): tiles of windows that share what they read. False where it isn't one, or where
+// its weights don't fit the registers.
+bool tile_windows(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
+
 // Lanes for a map inside some loops: its last loop, in tiles of a few vectors.
 void vectorize_inside(Schedule& s, const std::string& block, const Target& target);
 
