@@ -55,7 +55,7 @@ std::optional<Column> column_of(const Buffer& buffer, const Expr& index, const E
   return Column{buffer, to_expr(base), offset, *stride, lanes, *count};
 }
 
-std::vector<Group> groups_of(std::vector<Item> items) {
+std::vector<Group> groups_of(std::vector<Item> items, bool loads) {
   std::vector<Group> families, out;
   for (Item& item : items) {
     const auto family = std::find_if(families.begin(), families.end(),
@@ -69,10 +69,12 @@ std::vector<Group> groups_of(std::vector<Item> items) {
     std::stable_sort(f.begin(), f.end(),
                      [](const Item& a, const Item& b) { return a.column.offset < b.column.offset; });
     const Column& c = f[0].column;
-    const auto most = static_cast<size_t>(std::min<int64_t>(c.lanes, std::abs(c.stride)));
+    const bool window = loads && c.stride > 0 && c.stride <= kInterleaved;
+    const auto most = static_cast<size_t>(window ? c.lanes : std::min<int64_t>(c.lanes, std::abs(c.stride)));
     Group current;
     const auto close = [&] {
-      const bool whole = c.stride == static_cast<int64_t>(current.size()) && c.stride <= kInterleaved;
+      const auto size = static_cast<int64_t>(current.size());
+      const bool whole = window ? size >= c.stride : size == c.stride && c.stride <= kInterleaved;
       if (whole || (current.size() >= kFewest && std::abs(c.stride) > kInterleaved)) out.push_back(current);
       current.clear();
     };
@@ -92,8 +94,8 @@ Tile::Tile(const Group& group, std::vector<Stmt>& out)
   interleaved_ = std::abs(c_.stride) <= kInterleaved;
   width_ = interleaved_ ? static_cast<int>(c_.stride) : static_cast<int>(std::bit_ceil(group.size()));
   registers_ = make_buffer(c_.buffer->name + "_tile", vector_);
-  next_ = width_;
-  place_.assign(static_cast<size_t>(width_), -1);
+  next_ = interleaved_ ? std::max(width_, parts()) : width_;
+  place_.assign(static_cast<size_t>(next_), -1);
 }
 
 // Each variable is set once.
@@ -156,29 +158,31 @@ void Tile::store(bool streaming) {
 
 // Of the wanted elements those from `part` vectors on.
 Expr Tile::dense_mask(int part) const {
-  const int64_t n = int64_t{c_.count} * width_ - int64_t{part} * c_.lanes;
+  const int64_t n = elements() - int64_t{part} * c_.lanes;
   return n >= c_.lanes ? Expr() : lt(make::ramp(0, 1, c_.lanes), make::broadcast(n, c_.lanes));
 }
 
-// Lane l of column c is element l*stride + c of `stride` whole vectors, or of fewer where a mask leaves no
-// lane of the others; lanes that it takes are zero.
+// Lane l of column c is element l*stride + c of the tile's vectors; lanes that a mask takes are zero.
 void Tile::load_interleaved(LoadReplacer& replacer) {
-  const int parts = (c_.count * width_ + c_.lanes - 1) / c_.lanes, last = std::max(parts, 2) - 1;
-  for (int part = 0; part < parts; ++part) set(part, make::load(c_.buffer, {dense(part)}, dense_mask(part)));
+  const int last = std::max(parts(), 2) - 1;
+  for (int part = 0; part < parts(); ++part)
+    set(part, make::load(c_.buffer, {dense(part)}, dense_mask(part)));
   const Expr zero = make::imm(0, vector_);
-  const bool ends_with_zero = parts == 1 || dense_mask(last);
-  for (int column = 0; column < width_; ++column) {
+  const bool ends_with_zero = parts() == 1 || dense_mask(last);
+  for (int column = 0; column < static_cast<int>(group_.size()); ++column) {
     Expr value = get(0);
     for (int part = 1; part <= last; ++part) {
+      bool takes = part == 1;
       std::vector<int64_t> lanes;
       for (int l = 0; l < c_.lanes; ++l) {
         const int from = l * width_ + column, before = part == 1 ? from % c_.lanes : l;
         const bool none = l >= c_.count && part == last && ends_with_zero;
+        takes = takes || none || (l < c_.count && from / c_.lanes == part);
         lanes.push_back(none                      ? 2 * c_.lanes - 1
                         : from / c_.lanes == part ? c_.lanes + from % c_.lanes
                                                   : before);
       }
-      value = make::shuffle(value, part < parts ? get(part) : zero, std::move(lanes));
+      if (takes) value = make::shuffle(value, part < parts() ? get(part) : zero, std::move(lanes));
     }
     if (c_.count < c_.lanes && !ends_with_zero) {
       std::vector<int64_t> lanes;
@@ -190,7 +194,7 @@ void Tile::load_interleaved(LoadReplacer& replacer) {
 }
 
 void Tile::store_interleaved(bool streaming) {
-  for (int part = 0; part * c_.lanes < c_.count * width_; ++part) {
+  for (int part = 0; part < parts(); ++part) {
     Expr value = get(0);
     for (int column = 1; column < width_; ++column) {
       std::vector<int64_t> lanes;

@@ -35,8 +35,9 @@ struct Item {
 using Group = std::vector<Item>;
 
 // Groups of items whose offsets are consecutive, none larger than its columns' lanes or than what fits
-// between two rows; only those that are worth turning.
-std::vector<Group> groups_of(std::vector<Item> items);
+// between two rows; only those that are worth turning. Loads of few columns without gaps may have more
+// columns than that, which begin in the rows after the first.
+std::vector<Group> groups_of(std::vector<Item> items, bool loads);
 
 struct LoadReplacer : Rewriter {
   std::unordered_map<Expr, Expr, HashExpr, SameExpr> values;
@@ -70,6 +71,11 @@ class Tile {
   Expr load_row(int row) const;
   Expr start() const { return c_.base + c_.offset; }
   Expr dense(int part) const { return make::ramp(start() + part * c_.lanes, 1, c_.lanes); }
+  // Of a tile without gaps: elements that its columns take, vectors in which they lie.
+  int64_t elements() const {
+    return (c_.count - 1) * std::abs(c_.stride) + static_cast<int64_t>(group_.size());
+  }
+  int parts() const { return static_cast<int>((elements() + c_.lanes - 1) / c_.lanes); }
   Expr dense_mask(int part) const;
   void load_interleaved(LoadReplacer& replacer);
   void store_interleaved(bool streaming);

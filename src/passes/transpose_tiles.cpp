@@ -11,10 +11,11 @@
 //   ...                                          ->  16 loads X[ramp(i*2048, 1, 16)], 64 shuffles, 16 stores
 //
 // The same elements are touched, each once. Accesses with a stride of 2 to 4 that leave no gaps are told
-// apart from whole vectors in the same way. A run of stores is one unit: nothing that it stores to is also
-// read in it.
+// apart from whole vectors in the same way, with those of a window's taps beyond the stride. A run of stores
+// is one unit: nothing that it stores to is also read in it.
 #include <algorithm>
 
+#include "src/passes/collect_terms.h"
 #include "src/passes/passes.h"
 #include "src/passes/store_runs.h"
 #include "src/passes/transpose_tile.h"
@@ -58,7 +59,7 @@ class Turner : public StoreRunRewriter {
     for (const Stmt& s : run) written.push_back(s.as<Store>()->buffer);
     Finder finder(written);
     for (const Stmt& s : run) finder.stmt(s);
-    const std::vector<Group> loads = groups_of(std::move(finder.found)), stores = stores_of(run);
+    const std::vector<Group> loads = groups_of(std::move(finder.found), true), stores = stores_of(run);
     if (loads.empty() && stores.empty()) return false;
 
     std::vector<Stmt> out;
@@ -91,6 +92,7 @@ class Turner : public StoreRunRewriter {
       tiles[t].store(streaming);
       decls.push_back(tiles[t].decl());
     }
+    collect_terms(out, decls);
     Stmt s = make::seq(std::move(out));
     for (size_t i = decls.size(); i-- > 0;) s = make::alloc(decls[i], std::move(s));
     rewritten.push_back(std::move(s));
@@ -119,7 +121,7 @@ class Turner : public StoreRunRewriter {
           alone = alone && apart(o.column, i.column);
       if (alone) free.push_back(i);
     }
-    return groups_of(std::move(free));
+    return groups_of(std::move(free), false);
   }
 
   // Columns of one family that share no element.
