@@ -8,7 +8,10 @@
 //  2. what it reads, or else writes, moves with the loop, between bounds that are known;
 //  3. the loop is serial, parallel or unrolled;
 //  4. the distance is at least 1;
-//  5. the loop that asks for shares is serial, and stands inside of the loop and around the block.
+//  5. the loop that asks for shares is serial, and stands inside of the loop and around the block, or
+//     around another that is named with it.
+#include <utility>
+
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -40,19 +43,24 @@ std::string legal_loops(const StepContext& ctx, const Place& p, const Buffer& b)
   return join(lines, "\n");
 }
 
-// The outer loop says what is asked for, the inner one where.
+// The outer loop says what is asked for, the inner one where: `j` by the block's own name, `B.j` by
+// another's.
 PrimFunc shared(const StepContext& ctx, const LoopRef& loop, const Buffer& b, int64_t distance,
                 const std::string& name) {
-  const std::vector<Stmt> loops = loop.place.loops();
+  const size_t dot = name.find('.');
+  const std::string prefix = dot == std::string::npos ? "" : name.substr(0, dot + 1);
+  const auto other = dot == std::string::npos ? loop.place : find_place(ctx.func(), name.substr(0, dot));
   std::vector<std::string> legal;
-  for (const Stmt& inner : loops) {
+  bool inside = false;
+  for (const Stmt& inner : (other ? *other : loop.place).loops()) {
     const For& in = as_for(inner);
-    if (loop.place.depth_of(inner) <= loop.depth || in.kind != ForKind::serial) continue;
-    Step other = ctx.step();
-    for (auto& [key, value] : other.options)
-      if (key == "shares") value = loop_name(inner);
-    legal.push_back(print(other));
-    if (loop_name(inner) != name) continue;
+    const bool around = std::exchange(inside, inside || inner.same_as(loop.stmt));
+    if (!around || in.kind != ForKind::serial) continue;
+    Step step = ctx.step();
+    for (auto& [key, value] : step.options)
+      if (key == "shares") value = (other ? prefix : "") + loop_name(inner);
+    legal.push_back(print(step));
+    if (!other || prefix + loop_name(inner) != name) continue;
     Annotations annotations = in.annotations;
     annotations["shares of " + b->name] = int64_t{1};
     const Stmt outer =
@@ -111,19 +119,23 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive prefetch_row() {
-  return {"prefetch",
-          "",
-          {{ArgKind::loop, "T.k"}, {ArgKind::buffer, "X"}},
-          {{"distance", "INT", "how many iterations ahead; 1 where left out"},
-           {"shares", "LOOP",
-            "a loop inside, each iteration of which asks for a share; all at once where left out"}},
-          "While an iteration of a loop runs, what a later one reads of a buffer, or writes, is asked for.",
-          {"the block reads the buffer or, without shares, writes it; it lies in global memory",
-           "what it reads, or else writes, moves with the loop, between bounds that are known",
-           "the loop is serial, parallel or unrolled", "the distance is at least 1",
-           "the loop that asks for shares is serial, and stands inside of the loop and around the block"},
-          {examples::kMatmul, "reorder Y (i k j)\nprefetch Y.k B distance=4"},
-          run};
+  return {
+      "prefetch",
+      "",
+      {{ArgKind::loop, "T.k"}, {ArgKind::buffer, "X"}},
+      {{"distance", "INT", "how many iterations ahead; 1 where left out"},
+       {"shares", "LOOP",
+        "a loop inside, or B.j by another block there, each iteration of which asks for a share; all at once "
+        "where left out"}},
+      "While an iteration of a loop runs, what a later one reads of a buffer, or writes, is asked for.",
+      {"the block reads the buffer or, without shares, writes it; it lies in global memory",
+       "what it reads, or else writes, moves with the loop, between bounds that are known",
+       "the loop is serial, parallel or unrolled", "the distance is at least 1",
+       "the loop that asks for shares is serial, and stands inside of the loop and around the block, or "
+       "around "
+       "another that is named with it"},
+      {examples::kMatmul, "reorder Y (i k j)\nprefetch Y.k B distance=4"},
+      run};
 }
 
 }  // namespace nestor::schedules
