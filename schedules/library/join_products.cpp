@@ -21,6 +21,7 @@
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
 #include "schedules/library/product_chain.h"
+#include "schedules/library/tile.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -74,9 +75,7 @@ class Joiner {
     copy_values(*chain);
     const BlockInfo first = analyze(s_.func(), chain->first), second = analyze(s_.func(), chain->second);
     const Access& scores = access_to(second, chain->scores, false);
-    const Iter* rows = nullptr;
-    for (const Iter* i : second.spatial())
-      if (scores.uses(*i) && i->extent >= kFewestRows && shares(second, *i)) rows = i;
+    const Iter* rows = rows_in(second, scores);
     const Access& made = access_to(first, first.output, true);
     if (!rows || made.indices.size() != scores.indices.size()) return false;
     const Iter* first_rows = iter_at(first, made, dim_of(second, scores, *rows));
@@ -98,13 +97,16 @@ class Joiner {
     place_first(scored);
     for (const std::string& b : by_rows_) {
       bring(b, "q", at_);
-      ask_ahead(b);
+      prefetch_next_rows(s_, b, row_tiles());
     }
-    ask_ahead(scored.product);
+    prefetch_next_rows(s_, scored.product, row_tiles());
     for (const std::string& b : between)
       if (b != scored.writer) finish(b);
     for (const std::string& b : between) align_rows(b, *rows);
     for (const std::string& b : chain->moved) place_operand(b, summed.writer);
+    for (const std::string& b : chain->moved)
+      prefetch_next_operand(s_, b, batch_, scored.product, row_tiles(), target_);
+    prefetch_next_operand(s_, summed.product, batch_, summed.product, row_tiles(), target_);
     for (const std::string& b : by_rows_) vectorize_inside(s_, b, target_);
     parallel(summed.writer, work);
     return true;
@@ -112,17 +114,39 @@ class Joiner {
 
  private:
   static constexpr int64_t kVectors = 2;  // of a row
+  // Rows up to so many vectors long fold their lanes together with others': of 8 vectors 0.6 % of the whole
+  // faster than each by itself, of 13, a ragged one, 0.3 % slower (Zen 5).
+  static constexpr int64_t kFoldedVectors = 8;
+  static constexpr int64_t kTilesToCopyFor = 48;
 
-  // Whether the operand that isn't the scores is the same for all rows.
-  static bool shares(const BlockInfo& product, const Iter& rows) {
-    return std::any_of(product.accesses.begin(), product.accesses.end(),
-                       [&](const Access& a) { return !a.write && !a.uses(rows); });
+  // The iterator of the scores' rows, for all of which the other operand is the same.
+  static const Iter* rows_in(const BlockInfo& product, const Access& scores) {
+    const Iter* rows = nullptr;
+    for (const Iter* i : product.spatial()) {
+      const bool shared = std::any_of(product.accesses.begin(), product.accesses.end(),
+                                      [&](const Access& a) { return !a.write && !a.uses(*i); });
+      if (scores.uses(*i) && i->extent >= kFewestRows && shared) rows = i;
+    }
+    return rows;
   }
 
-  // As many rows as registers allow, all tiles of nearly the same size.
+  // As many rows as registers allow, all tiles of nearly the same size; fewer, where that leaves few over: a
+  // tile of a row or two takes as long as one that hides an FMA's latency. (Zen 5: 12x197x64 0.7 % faster by
+  // 12 rows and 5 left over than by 14 and 1.)
   static int64_t rows_of(int64_t extent, const Target& target) {
+    constexpr int64_t kFewest = kToHideLatency / kVectors;
+    constexpr double kOfATile = 0.7;  // what a tile costs beside its rows, in rows
     const int64_t most = std::max<int64_t>(1, (target.vector_registers - kVectors - 1) / kVectors);
-    return ceil_div(extent, ceil_div(extent, most));
+    const auto cost = [&](int64_t rows) {
+      const auto of_tile = [&](int64_t n) {
+        return n == 0 ? 0 : static_cast<double>(std::max(n, kFewest)) + kOfATile;
+      };
+      return static_cast<double>(extent / rows) * of_tile(rows) + of_tile(extent % rows);
+    };
+    int64_t best = ceil_div(extent, ceil_div(extent, most));
+    for (int64_t rows = most; rows > most / 2; --rows)
+      if (cost(rows) < cost(best)) best = rows;
+    return best;
   }
 
   // An operand of which each row tile reads rows of its own is read where it lies, or made for the tile where
@@ -141,12 +165,15 @@ class Joiner {
   // These meet in few sets of the first-level cache where rows are long, or there are too many of them; then
   // each comes from the second level, at its own address, and a copy in panels costs less than that does for
   // a few tiles of rows. (Granite Rapids: 12x512x64 3 %, 16x256x128 6 % faster; 12x197x64, where a set has
-  // one line more than ways, 2 % slower.)
+  // one line more than ways, 2 % slower. Zen 5: 8x1024x64 with its 74 tiles 1 % faster, 12x512x64 with 37 the
+  // same, 16x256x128 with 19 2 % slower.)
   void copy_values(ProductChain& chain) {
     const BlockInfo b = analyze(s_.func(), chain.second);
     const Iter* lanes = lanes_in(b);
     const int64_t keys = b.reduction_size();
-    if (!lanes || lanes->extent <= width_ || b.spatial().size() < 3) return;
+    const Iter* rows = rows_in(b, access_to(b, chain.scores, false));
+    if (!lanes || !rows || lanes->extent <= width_ || b.spatial().size() < 3) return;
+    if (!far_third_level(target_) && rows->extent < kTilesToCopyFor * rows_of(rows->extent, target_)) return;
     for (const Access& a : b.accesses) {
       if (a.write || a.buffer == chain.scores || !find_param(s_.func(), a.buffer) || !a.uses(*lanes))
         continue;
@@ -161,27 +188,6 @@ class Joiner {
       chain.moved.push_back(b.name + "_panels");
       s_(fmt::format("{} = cache_read {} {} global", chain.moved.back(), b.name, a.buffer->name));
       return;
-    }
-  }
-
-  // Rows of inputs that `block` reads for this row tile alone: those of the next come while this one is
-  // worked at, a share with each tile of columns. (Granite Rapids: 16x256x128 10 %, 12x512x64 5 % faster.)
-  void ask_ahead(const std::string& block) {
-    const BlockInfo b = analyze(s_.func(), block);
-    const std::string tiles = at_.substr(at_.find('.') + 1);
-    std::string shares;
-    bool inside = false;
-    for (const LoopInfo& l : loops_of(s_.func(), block)) {
-      const bool reduced = std::any_of(b.iters.begin(), b.iters.end(),
-                                       [&](const Iter& i) { return i.reduce && i.loop == l.name; });
-      if (inside && shares.empty() && l.kind == ForKind::serial && l.extent > 1 && !reduced)
-        shares = " shares=" + l.name;
-      inside |= l.name == tiles;
-    }
-    for (const Access& a : b.accesses) {
-      if (a.write || !find_param(s_.func(), a.buffer)) continue;
-      s_.because("its next rows come from far away: they are asked for while these are worked at");
-      s_.try_step(fmt::format("prefetch {}.{} {} distance=1{}", block, tiles, a.buffer->name, shares));
     }
   }
 
@@ -326,22 +332,30 @@ class Joiner {
       return;
     }
     s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, brought_[block].front()));
-    vectorize_reduction(s_, block);
+    if (!vectorize_reduction(s_, block)) return;
+    const std::vector<LoopInfo> loops = loops_of(s_.func(), block);
+    const LoopInfo &rows = loops[loops.size() - 2], &row = loops.back();
+    if (row.extent > kFoldedVectors * lanes_of(analyze(s_.func(), block), target_) ||
+        rows.name != brought_[block].back())
+      return;
+    s_.because(fmt::format("the lanes of {} rows are folded together", rows.extent));
+    s_.try_step(fmt::format("vectorize {}.{}", block, rows.name));
   }
 
   void parallel(const std::string& writer, const Work& work) {
     int64_t batches = 1;
     for (const std::string& l : outer_) batches *= extent_of(s_, writer, l);
-    const std::string tiles = at_.substr(at_.find('.') + 1);
-    share_loops(s_, writer, batches > 1 ? outer_ : std::vector<std::string>{tiles}, work, target_);
+    share_loops(s_, writer, batches > 1 ? outer_ : std::vector<std::string>{row_tiles()}, work, target_);
   }
+
+  std::string row_tiles() const { return at_.substr(at_.find('.') + 1); }
 
   Schedule& s_;
   const Target& target_;
   int64_t width_ = 0, rows_ = 0;
   std::vector<std::string> outer_;    // loops of the second product's writer outside of the row tiles
   std::string batch_;                 // the innermost of these
-  std::string at_;                    // the loop over row tiles
+  std::string at_;                    // the loop over row tiles, by the block that it stands around
   std::vector<std::string> by_rows_;  // maps that make an operand's rows for each tile of them
   std::map<std::string, std::vector<std::string>> brought_;  // by block, its loops where it came to
 };

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "nestor/schedule.h"
+#include "nestor/target.h"
 #include "schedules/library/analysis.h"
 
 namespace nestor::library {
@@ -28,5 +30,12 @@ const Iter* iter_at(const BlockInfo& b, const Access& a, size_t dim);
 // The dimension that i indexes.
 size_t dim_of(const BlockInfo& b, const Access& a, const Iter& i);
 const Access& access_to(const BlockInfo& b, const Buffer& buffer, bool write);
+
+// Inputs are asked for while something else is worked at (prefetch_operands.cpp): rows that `block` reads for
+// each of the loop `row_tiles` alone; what it reads for each of `batch`, for all row tiles, with the tiles of
+// `product`.
+void prefetch_next_rows(Schedule& s, const std::string& block, const std::string& row_tiles);
+void prefetch_next_operand(Schedule& s, const std::string& block, const std::string& batch,
+                           const std::string& product, const std::string& row_tiles, const Target& target);
 
 }  // namespace nestor::library

@@ -139,7 +139,8 @@ TEST_CASE("operands that are scaled apart are made where they are read, values f
         {{"op": "MatMul", "inputs": ["p", "v"], "outputs": ["y"]}}],
         "weights": {{"root": {{"dtype": "f32", "shape": [], "data": [0.5]}}}}}})",
                                            queries, keys, depth, width);
-      const Target target = parse_target(name);
+      Target target = parse_target(name);
+      target.l3_bytes = int64_t{480} << 20;
       const CompiledModel m = compiled(folder.write("d.json", text), target);
       INFO(name << " " << queries);
       REQUIRE(m.funcs.size() == 1);
@@ -151,6 +152,40 @@ TEST_CASE("operands that are scaled apart are made where they are read, values f
       check_results(f, target);
       check_proof(f);
     }
+}
+
+TEST_CASE("attention's tiles, copies and prefetches are chosen by its sizes") {
+  const Folder folder;
+  const auto steps = [&](const Shape& shape, int64_t l3_megabytes = 32) {
+    Target target = parse_target("x86-64-v4");
+    target.l2_bytes = 1 << 20;
+    target.l3_bytes = l3_megabytes << 20;
+    const CompiledModel m = compiled(folder.write("g.json", model(shape, "")), target);
+    REQUIRE(m.funcs.size() == 1);
+    return print(default_schedule(m.funcs[0].func, target));
+  };
+  const auto takes = [](const std::string& trace, const std::string& step) {
+    INFO(trace << "\n" << step);
+    return trace.find(step) != std::string::npos;
+  };
+  // As few tiles as there can be, of one size, but none of a single row.
+  CHECK(takes(steps({"1,3,", 128, 128, 64, 64}), "split Y.i [_, 13]"));
+  CHECK(takes(steps({"1,3,", 256, 128, 64, 64}), "split Y.i [_, 14]"));
+  CHECK(takes(steps({"1,3,", 197, 128, 64, 64}), "split Y.i [_, 12]"));
+  // Short rows fold their lanes together.
+  CHECK(takes(steps({"1,3,", 64, 128, 64, 64}), "vectorize Sum.sh"));
+  CHECK_FALSE(takes(steps({"1,3,", 64, 197, 64, 64}), "vectorize Sum.sh"));
+  // Values are copied for many tiles of rows, or where all that isn't near is very far.
+  CHECK_FALSE(takes(steps({"1,3,", 256, 256, 64, 128}), "T1_panels"));
+  CHECK(takes(steps({"1,3,", 256, 256, 64, 128}, 480), "T1_panels"));
+  CHECK(takes(steps({"1,3,", 700, 256, 64, 128}), "T1_panels"));
+  // The next keys and values are asked for where they don't stay in the cache.
+  const std::string small = steps({"1,8,", 256, 256, 64, 64}), large = steps({"1,17,", 256, 256, 64, 64});
+  for (const char* step :
+       {"prefetch transpose.b1 X distance=1 shares=T.sw0", "prefetch T1.b1 B distance=1 shares=T1.j0"}) {
+    CHECK_FALSE(takes(small, step));
+    CHECK(takes(large, step));
+  }
 }
 
 TEST_CASE("keys that all heads share are scaled once, not for each head") {
