@@ -86,6 +86,9 @@ TEST_CASE("a few queries read keys and values where they lie, by vectors") {
       INFO(steps);
       for (const char* step : {"compute_inline transpose", "vectorize T.k", "unroll T1.k1", "vectorize T1.j"})
         CHECK(steps.find(step) != std::string::npos);
+      // Several read each key and value once for them all.
+      for (const char* step : {"reorder T (j i k)", "unroll T.i", "reorder T1 (k0 i "})
+        CHECK((steps.find(step) != std::string::npos) == (queries > 1));
       check_results(f, target);
       check_proof(f);
     }
