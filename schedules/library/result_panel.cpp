@@ -68,12 +68,14 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
   const BlockInfo now = analyze(f, b.name), w = analyze(f, writer);
   const int bytes = bytes_of(w.output->type.dtype);
   const Iter* lanes = t.vector ? iter_over(w, now.output, dim_of(now, t.vector)) : nullptr;
-  if (!lanes || bytes != 4 || bytes_of(now.output->type.dtype) != 4 || t.width < kShortestRun) return {};
+  if (!lanes || bytes != 4 || bytes_of(now.output->type.dtype) != 4 || t.width < kShortestRun || t.turned)
+    return {};
   if (write_of(w)->stride(*lanes).value_or(1) == 1) return {};
 
   ResultPanel panel;
   const int64_t line = kLine / bytes;
   const bool shared = work_of(b, target).microseconds() >= target.parallel_us;
+  bool cramped = false;
   int64_t run = 1, results = t.width * t.rows * t.columns;
   while (run < kWanted * line) {
     const Iter* next = iter_at(w, run);
@@ -87,7 +89,10 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
       break;  // three digits of a vector's index aren't told apart
     const int64_t extent = of == cut ? std::min(steps, of->extent) : of->extent;
     const int64_t size = results * ceil_div(extent, tile_size(t, of));
-    if (size * bytes > target.l2_bytes / (run < line ? kShareOfLine : kShareOfRun)) break;
+    if (size * bytes > target.l2_bytes / (run < line ? kShareOfLine : kShareOfRun)) {
+      cramped = true;
+      break;
+    }
     std::vector<const Iter*> held{of};
     held.insert(held.end(), panel.held.begin(), panel.held.end());
     if (run >= line && shared && iterations_outside(b, t, held) < 2 * target.cores) break;
@@ -96,7 +101,7 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
     results = size;
     if (of == cut) break;
   }
-  if (run < kShortestRun) return {};
+  if (run < kShortestRun || (cramped && run < line)) return {};
   panel.why = fmt::format("results lie dense along {}, not along {}: {} KiB of them are turned in registers",
                           panel.held.back()->loop, t.vector->loop, ceil_div(results * bytes, 1024));
   return panel;

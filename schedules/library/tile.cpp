@@ -31,7 +31,7 @@ namespace {
 constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
                  kScatter = 16;  // of one vector, in the time of a vector load
 // Stored, loaded, turned, and stored as part of a line; of lines in few sets of the cache. Or interleaved.
-constexpr double kThroughPanel = 10, kThroughFewSets = 16, kPutTogether = 3;
+constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, kPutTogether = 3;
 constexpr int64_t kPage = 4096, kInterleaved = 4;
 constexpr double kCopied = 17;  // a vector turned and stored once, for all rows that share it
 
@@ -145,7 +145,8 @@ Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
   const int bytes = bytes_of(w.output->type.dtype);
   if (!dense || bytes != 4) return {};
   if (iter_at(w, dense->extent) == &lanes && dense->extent < kLine / bytes) {
-    if (dense->extent > kInterleaved || lanes.extent % width != 0) return {};
+    if (dense->extent > kInterleaved) return {kTurnedInPlace, 1};
+    if (lanes.extent % width != 0) return {};
     const int64_t most = std::min<int64_t>(kToHideLatency, dense->extent * ceil_div(lanes.extent, width));
     const bool column = lanes.extent <= width;  // more of them beside it
     return {kPutTogether, column ? 1 : static_cast<double>(kToHideLatency) / static_cast<double>(most)};
@@ -157,7 +158,7 @@ Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
 Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, int64_t width) {
   const BlockInfo& w = writer ? *writer : b;
   const Iter* lanes = writer ? iter_over(w, b.output, dim_of(b, &v)) : &v;
-  if (!write_of(w) || !lanes) return {};
+  if (!write_of(w) || !lanes || turned_along(b, v, width)) return {};
   if (write_of(w)->stride(*lanes) == 1) return {1, 1};
   return stored_apart(w, *lanes, width);
 }

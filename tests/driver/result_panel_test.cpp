@@ -1,0 +1,60 @@
+// Results whose lanes aren't dense in the output reach it through a panel, by whole lines.
+#include "catch.h"
+#include "nestor/codegen.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+std::string panel_of(const std::string& spec) {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  const std::string schedule =
+      print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), options.target));
+  const size_t at = schedule.find("_panel = cache_read");
+  return at == std::string::npos ? "" : schedule.substr(0, at);
+}
+
+}  // namespace
+
+TEST_CASE("results go through a panel where a tile's rows are few or ragged, or phases interleave") {
+  CHECK(panel_of("Conv(f32[1,2,96,96], const f32[74,2,5,5]; strides=[2,2], pads=[2,2,2,2])") != "");
+  CHECK(panel_of("Conv(f32[1,64,56,56], const f32[24,64,1,1]; strides=[2,2])") != "");
+  CHECK(panel_of("ConvTranspose(f32[1,16,8,8,4], const f32[16,64,4,4,4]; strides=[4,4,4])") != "");
+  CHECK(panel_of("ConvTranspose(f32[1,128,28,28], const f32[128,64,2,2]; strides=[2,2])") != "");
+  // Registers of many rows are turned where they are; lanes along the line need no panel; nor do blocks.
+  CHECK(panel_of("Conv(f32[1,3,65,65], const f32[64,3,3,3]; strides=[2,2], pads=[1,1,1,1])") == "");
+  CHECK(panel_of("Conv(f32[1,4,60,60], const f32[48,4,5,5]; pads=[2,2,2,2])") == "");
+  CHECK(panel_of("ConvTranspose(f32[1,16,16,16], const f32[16,64,4,4]; strides=[4,4])") == "");
+}
+
+TEST_CASE("what goes through a panel isn't scattered") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.schedules = default_schedules();
+  for (const char* spec : {"Conv(f32[1,2,96,96], const f32[74,2,5,5]; strides=[2,2], pads=[2,2,2,2])",
+                           "ConvTranspose(f32[1,32,40,40], const f32[32,32,3,3]; strides=[3,3])",
+                           "ConvTranspose(f32[1,16,8,8,4], const f32[16,64,4,4,4]; strides=[4,4,4])"}) {
+    INFO(spec);
+    const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
+    CHECK(assembly.find("vscatter") == std::string::npos);
+  }
+}
+
+TEST_CASE("panels of ragged tiles, images, batches and groups, with epilogues") {
+  for (const Target& target : shared_targets())
+    for (const char* spec :
+         {"Conv(f32[2,3,23,19], const f32[37,3,3,3], const f32[37]; strides=[2,2], pads=[1,1,1,1])",
+          "Conv(f32[1,2,11,43], const f32[21,2,5,5]; strides=[2,2], pads=[2,2,2,2])",
+          "Conv(f32[2,12,13,13], const f32[42,6,3,3]; group=2, strides=[2,2])",
+          "Conv(f32[1,5,131], const f32[19,5,5]; strides=[3])",
+          "Conv(f32[1,40,9,300], const f32[20,40,1,1]; strides=[2,2])",
+          "ConvTranspose(f32[2,16,7,9], const f32[16,33,3,3], const f32[33]; strides=[3,3])",
+          "ConvTranspose(f32[1,8,5,5], const f32[8,22,2,2]; strides=[2,2])",
+          "ConvTranspose(f32[1,8,3,2,5], const f32[8,20,4,2,3]; strides=[4,2,3])",
+          "ConvTranspose(f32[1,16,6,7], const f32[16,9,2,2]; group=2, strides=[2,2])"})
+      check_default(spec, target);
+}
