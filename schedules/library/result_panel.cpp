@@ -30,7 +30,7 @@ using schedules::join;
 constexpr int64_t kWanted = 4;       // lines in a run: more gain nothing
 constexpr int64_t kFewest = 6;       // rows of a tile that the pass turns where they are
 constexpr int64_t kShareOfLine = 4;  // of the second-level cache, that a panel of one line may take
-constexpr int64_t kShareOfRun = 8;   // or one of several
+constexpr int64_t kShareOfRun = 16;  // or one of several
 
 int64_t tile_size(const Tile& t, const Iter* i) {
   return i == t.vector ? t.width : i == t.row ? t.rows : i == t.column ? t.columns : 1;
@@ -46,7 +46,8 @@ int64_t iterations_outside(const BlockInfo& b, const Tile& t, const std::vector<
 
 // Whether the registers of a tile, whose rows follow each other in the output, are turned without a panel.
 bool turned_in_registers(const BlockInfo& b, const Tile& t, const Target& target) {
-  if (t.column || t.vector->extent % lanes_of(b, target) != 0) return false;
+  const int64_t lanes = lanes_of(b, target);
+  if (t.column || (t.vector->extent > lanes && t.vector->extent % lanes != 0)) return false;
   const int64_t left = t.row->extent % t.rows;
   return t.rows >= kFewest && (left == 0 || left >= kFewest);
 }
@@ -89,7 +90,7 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
       break;  // three digits of a vector's index aren't told apart
     const int64_t extent = of == cut ? std::min(steps, of->extent) : of->extent;
     const int64_t size = results * ceil_div(extent, tile_size(t, of));
-    if (size * bytes > target.l2_bytes / (run < line ? kShareOfLine : kShareOfRun)) {
+    if (size * bytes > target.l2_bytes / (run < line / 2 ? kShareOfLine : kShareOfRun)) {
       cramped = true;
       break;
     }

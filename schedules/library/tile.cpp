@@ -30,8 +30,11 @@ namespace {
 
 constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
                  kScatter = 16;  // of one vector, in the time of a vector load
-// Stored, loaded, turned, and stored as part of a line; of lines in few sets of the cache. Or interleaved.
-constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, kPutTogether = 3;
+// Vectors of results that lie apart in the output (Zen 5, from where the choices below are equally fast): by
+// a panel, to a panel's lines a multiple of 4 KB apart, turned in place, put together from a few interleaved
+// ones, scattered to few lines beside each other, scattered to a line each.
+constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, kPutTogether = 3,
+                 kFewLines = 28, kManyLines = 44;
 constexpr int64_t kPage = 4096, kInterleaved = 4;
 constexpr double kCopied = 17;  // a vector turned and stored once, for all rows that share it
 
@@ -143,16 +146,22 @@ struct Stored {
 Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
   const Iter* dense = iter_at(w, 1);
   const int bytes = bytes_of(w.output->type.dtype);
-  if (!dense || bytes != 4) return {};
-  if (iter_at(w, dense->extent) == &lanes && dense->extent < kLine / bytes) {
+  const int64_t distance = std::abs(write_of(w)->stride(lanes).value_or(kPage)) * bytes;
+  if (dense && bytes == 4 && iter_at(w, dense->extent) == &lanes && dense->extent < kLine / bytes) {
     if (dense->extent > kInterleaved) return {kTurnedInPlace, 1};
-    if (lanes.extent % width != 0) return {};
-    const int64_t most = std::min<int64_t>(kToHideLatency, dense->extent * ceil_div(lanes.extent, width));
-    const bool column = lanes.extent <= width;  // more of them beside it
-    return {kPutTogether, column ? 1 : static_cast<double>(kToHideLatency) / static_cast<double>(most)};
+    const int64_t vectors = ceil_div(lanes.extent, width);  // where it is one, more lie beside it
+    const auto most = static_cast<double>(vectors > 1 ? dense->extent * vectors : kToHideLatency);
+    const double ragged = lanes.extent % width == 0  ? 0
+                          : vectors > kToHideLatency ? kFewLines / static_cast<double>(vectors)
+                                                     : kFewLines;  // one tile, whose vectors are all masked
+    return {std::min(kPutTogether + ragged, kFewLines), std::max(1.0, kToHideLatency / most)};
   }
-  if (dense->extent < kShortestRun) return {};
-  return {write_of(w)->stride(lanes).value_or(1) * bytes % kPage == 0 ? kThroughFewSets : kThroughPanel, 1};
+  if (bytes != 4) return {};
+  if (run_beside(w, lanes) >= kShortestRun) {
+    if (lanes.extent < width) return {};
+    return {distance % kPage == 0 ? kThroughFewSets : kThroughPanel, 1};
+  }
+  return {distance < kLine ? kFewLines : kManyLines, 1};
 }
 
 Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, int64_t width) {

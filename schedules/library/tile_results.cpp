@@ -42,6 +42,12 @@ const Iter* iter_at(const BlockInfo& writer, int64_t stride) {
   return nullptr;
 }
 
+int64_t run_beside(const BlockInfo& writer, const Iter& lanes) {
+  int64_t run = 1;
+  for (const Iter* i = iter_at(writer, run); i && i != &lanes; i = iter_at(writer, run)) run *= i->extent;
+  return run;
+}
+
 void lay_last(Schedule& s, const Buffer& buffer, const std::vector<int>& last, int64_t vector) {
   if (std::find(last.begin(), last.end(), -1) != last.end()) return;
   const std::vector<Expr> shape = declarations(s.func()).at(buffer).shape;

@@ -23,6 +23,9 @@ const Access* write_of(const BlockInfo& b);
 // The iterator whose neighbours in the output of `writer` are `stride` elements apart; null: none.
 const Iter* iter_at(const BlockInfo& writer, int64_t stride);
 
+// Results that lie in the output without a gap, beside those of one iteration of `lanes`.
+int64_t run_beside(const BlockInfo& writer, const Iter& lanes);
+
 constexpr int64_t kShortestRun = 4;  // results, or lanes: below, scattered stores are as few
 
 // The dimensions `last` of a temporary go last, in that order; the others stay in theirs. They go in whole
