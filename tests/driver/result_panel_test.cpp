@@ -31,6 +31,18 @@ TEST_CASE("results go through a panel where a tile's rows are few or ragged, or 
   CHECK(panel_of("ConvTranspose(f32[1,16,16,16], const f32[16,64,4,4]; strides=[4,4])") == "");
 }
 
+TEST_CASE("lanes lie along a line with gaps rather than across lines, where neither is dense") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  for (const char* spec : {"ConvTranspose(f32[1,32,128], const f32[32,48,8]; strides=[4], pads=[2,2])",
+                           "ConvTranspose(f32[1,12,2176], const f32[12,64,4]; strides=[2])"}) {
+    INFO(spec);
+    const std::string schedule =
+        print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), options.target));
+    CHECK(schedule.find("vectorize T.x") != std::string::npos);
+  }
+}
+
 TEST_CASE("what goes through a panel isn't scattered") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
