@@ -58,6 +58,13 @@ std::vector<int> dims_of(const BlockInfo& b, const std::vector<const Iter*>& ite
   return dims;
 }
 
+// The iterator of the reduction b, which is `now` in the function, that makes what `written` of w writes.
+const Iter* made_by(const BlockInfo& b, const BlockInfo& now, const BlockInfo& w, const Iter* written) {
+  for (const Iter* i : b.spatial())
+    if (written && iter_over(w, now.output, dim_of(now, i)) == written) return i;
+  return nullptr;
+}
+
 }  // namespace
 
 bool ResultPanel::holds(const BlockInfo& b, const std::string& loop) const {
@@ -79,15 +86,12 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
   bool cramped = false;
   int64_t run = 1, results = t.width * t.rows * t.columns;
   while (run < kWanted * line) {
-    const Iter* next = iter_at(w, run);
-    const Iter* of = nullptr;
-    for (const Iter* i : b.spatial())
-      if (next && iter_over(w, now.output, dim_of(now, i)) == next) of = i;
+    const Iter* of = made_by(b, now, w, iter_at(w, run));
     if (of == t.vector && run < line) return {};
     if (of && of == t.row && run == 1 && turned_in_registers(b, t, target)) return {};
     if (!of || of->loop.empty() || of == t.vector) break;
-    if (panel.held.size() > 1 && run % line != 0)
-      break;  // three digits of a vector's index aren't told apart
+    // Three digits of a vector's index aren't told apart.
+    if (panel.held.size() > 1 && run % line != 0) break;
     const int64_t extent = of == cut ? std::min(steps, of->extent) : of->extent;
     const int64_t size = results * ceil_div(extent, tile_size(t, of));
     if (size * bytes > target.l2_bytes / (run < line / 2 ? kShareOfLine : kShareOfRun)) {
@@ -96,7 +100,7 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
     }
     std::vector<const Iter*> held{of};
     held.insert(held.end(), panel.held.begin(), panel.held.end());
-    if (run >= line && shared && iterations_outside(b, t, held) < 2 * target.cores) break;
+    if (run >= kShortestRun && shared && iterations_outside(b, t, held) < 2 * target.cores) break;
     panel.held = held;
     run *= extent;
     results = size;
