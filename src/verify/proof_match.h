@@ -38,6 +38,7 @@ class Matcher {
 
  private:
   friend class Reductions;
+  friend class Guesser;
   using Key = std::tuple<const ExprNode*, int, const ExprNode*, int>;
 
   bool split_select(const Term& x, const Term& b, const Term& a, const Set& where);

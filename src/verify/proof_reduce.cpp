@@ -9,19 +9,11 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
-#include "src/passes/scoped.h"
-#include "src/verify/proof_match.h"
+#include "src/verify/proof_guess.h"
 
 namespace nestor::verify {
 
 namespace {
-
-// Terms of one form: an expression at all points of a set.
-struct Family {
-  Term term;
-  std::vector<V> instance;  // tell the terms of one reading apart
-  Set where;                // over the readers' variables, `instance`, and the term's frame
-};
 
 template <class T>
 void append(std::vector<T>& to, const std::vector<T>& from) {
@@ -245,8 +237,8 @@ class Reductions {
           continue;
         const Set& from_b = repeat ? before[i].where : rest_b[i];
         const Set& from_a = repeat ? after[k].where : rest_a[k];
-        const Guess guess = how == How::loads ? by_equal_loads(before[i], after[k])
-                                              : by_names(before[i], after[k], how == How::names);
+        const Guess guess = how == How::loads ? guess_by_loads(m_, before[i].term, after[k].term)
+                                              : guess_by_names(home_, before[i], after[k], how == How::names);
         const Set pairs =
             both(before[i], after[k], from_b & from_a & guess.defined & Set::where(home_, guess.equal, {}));
         if (pairs.empty()) continue;
@@ -327,111 +319,6 @@ class Reductions {
                         (doubtful_ ? "found no partner" : what);
     }
     throw failure;
-  }
-
-  // Which terms may be equal: linear equations, between variables that `defined` may add.
-  struct Guess {
-    std::vector<Lin> equal;
-    Set defined;
-  };
-
-  // Whether an iterator of S has the name.
-  static bool is_spatial(const Family& f, const std::string& name) {
-    const Block* block = f.term.at.statement->block;
-    return block && std::any_of(block->iters.begin(), block->iters.end(), [&](const IterVar& i) {
-             return i.kind == IterKind::spatial && i.var->name == name;
-           });
-  }
-
-  Guess by_names(const Family& b, const Family& a, bool spatial) const {
-    Guess out{{}, Set::all(home_)};
-    std::vector<V> used;
-    for (const V x : b.instance)
-      for (const V y : a.instance) {
-        const std::string& name = home_.name(x);
-        if (name != home_.name(y) || contains(used, y)) continue;
-        if (!spatial && (is_spatial(b, name) || is_spatial(a, name))) continue;
-        out.equal.push_back(Lin::of(x) - Lin::of(y));
-        used.push_back(y);
-        break;
-      }
-    return out;
-  }
-
-  // Loads of the same inputs, met in the same places of both expressions, must be of the same elements.
-  Guess by_equal_loads(const Family& b, const Family& a) {
-    Guess out{{}, Set::all(home_)};
-    unify(b.term, a.term, out);
-    return out;
-  }
-  void unify(Term b, Term a, Guess& out) {
-    if (b.e.as<Load>() && a.e.as<Load>() && same_buffer(b, a)) return equate(b, a, out);
-    b = unfolded(b, out);
-    a = unfolded(a, out);
-    if (b.e->v.index() != a.e->v.index()) return;
-    const auto child = [&](const Expr& p, const Expr& q) { unify({b.at, p}, {a.at, q}, out); };
-    if (b.e.as<Load>() && (same_buffer(b, a) || both_reduced(b, a))) equate(b, a, out);
-    if (const auto* p = b.e.as<Binary>(); p && p->op == a.e.as<Binary>()->op)
-      child(p->a, a.e.as<Binary>()->a), child(p->b, a.e.as<Binary>()->b);
-    if (const auto* p = b.e.as<Unary>()) child(p->a, a.e.as<Unary>()->a);
-    if (const auto* p = b.e.as<Cast>()) child(p->a, a.e.as<Cast>()->a);
-    if (const auto* p = b.e.as<Select>()) {
-      child(p->cond, a.e.as<Select>()->cond);
-      child(p->a, a.e.as<Select>()->a);
-      child(p->b, a.e.as<Select>()->b);
-    }
-    if (const auto* p = b.e.as<Call>(); p && p->args.size() == a.e.as<Call>()->args.size())
-      for (size_t i = 0; i < p->args.size(); ++i) child(p->args[i], a.e.as<Call>()->args[i]);
-  }
-  static bool same_buffer(const Term& b, const Term& a) {
-    const Buffer &x = b.e.as<Load>()->buffer, &y = a.e.as<Load>()->buffer;
-    const bool inputs = b.at.model().is_input(x);
-    if (inputs != a.at.model().is_input(y) ||
-        b.e.as<Load>()->indices.size() != a.e.as<Load>()->indices.size())
-      return false;
-    return inputs ? b.at.model().param_of(x) == a.at.model().param_of(y) : x->name == y->name;
-  }
-  // Of temporaries that can't be unfolded, whatever they are called: most often an element is the same one.
-  static bool both_reduced(const Term& b, const Term& a) {
-    const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
-    return !b.at.model().is_input(x->buffer) && !a.at.model().is_input(y->buffer) &&
-           x->indices.size() == y->indices.size();
-  }
-  void equate(const Term& b, const Term& a, Guess& out) {
-    const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
-    for (size_t d = 0; d < x->indices.size(); ++d) {
-      const auto lx = b.at.model().lower(x->indices[d], b.at.statement->env),
-                 ly = a.at.model().lower(y->indices[d], a.at.statement->env);
-      if (!lx || !ly) {  // an index that depends on data: what that is loaded from
-        unify({b.at, x->indices[d]}, {a.at, y->indices[d]}, out);
-        continue;
-      }
-      const Lin in_b = in_frame(*lx, b.at, out);
-      out.equal.push_back(in_b - in_frame(*ly, a.at, out));
-    }
-  }
-  Lin in_frame(const Lin& l, const Frame& f, Guess& out) const {
-    const Set d = f.model().definitions_of(l);
-    std::vector<V> vars = d.vars();
-    for (const auto& [v, c] : l.terms) vars.push_back(v);
-    const Renaming names = f.names(vars);
-    out.defined = out.defined & d.renamed(names);
-    return renamed(l, names);
-  }
-  // What was stored where x loads from, if one statement stored it; of a padding's two sides that with a
-  // load.
-  Term unfolded(Term x, Guess& out) {
-    for (;;) {
-      if (const auto* s = x.e.as<Select>(); s && x.at.model().condition(s->cond, x.at.statement->env, true)) {
-        x.e = passes::has_load(s->a) ? s->a : s->b;
-        continue;
-      }
-      const Source* s = m_.source_of(x);
-      if (!s || s->stores.size() != 1 || !s->updates.empty() || !m_.read_of(x).free.empty()) return x;
-      const auto [frame, relation] = m_.enter(x, s->stores[0], {});
-      out.defined = out.defined & relation;
-      x = {frame, s->stores[0].writer->value};
-    }
   }
 
   bool one_to_one(const Set& pairs, const Family& b, const Family& a, const std::vector<Lin>& equal) {
