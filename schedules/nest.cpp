@@ -260,6 +260,12 @@ std::vector<Var> vars_of(const Expr& e) {
 
 bool same_expr(const Expr& a, const Expr& b) {
   if (a.same_as(b)) return true;
+  if (!a || !b || a->v.index() != b->v.index() || a.type() != b.type()) return false;
+  if (const auto* v = a.as<VarRef>()) return v->var == b.as<VarRef>()->var;
+  if (const auto* x = a.as<Binary>()) {
+    const auto* y = b.as<Binary>();
+    return x->op == y->op && same_expr(x->a, y->a) && same_expr(x->b, y->b);
+  }
   if (!structural_equal(a, b)) return false;
   // Structural equality renames; here a variable or buffer equals only itself.
   std::vector<const void*> x, y;

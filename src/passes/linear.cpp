@@ -42,7 +42,7 @@ std::vector<uint64_t> words(const Expr& e) {
 }  // namespace
 
 bool same(const Expr& a, const Expr& b) {
-  return a.same_as(b) || (a && b && words(a) == words(b));
+  return a.same_as(b) || (a && b && a->v.index() == b->v.index() && words(a) == words(b));
 }
 
 size_t HashExpr::operator()(const Expr& e) const {
