@@ -21,10 +21,11 @@ namespace nestor::library {
 
 namespace {
 
-constexpr double kFold = 1.5;      // cycles, of a result's partial sums beside others
-constexpr double kCopied = 1.5;    // of an element of the copy
-constexpr double kStart = 150;     // of two more nests
-constexpr double kCertain = 0.85;  // of what the empty lanes take, to be worth it
+constexpr int64_t kShortestSum = 16;  // steps: beside folding, a vector of fewer is little
+constexpr double kFold = 1.5;         // cycles, of a result's partial sums beside others
+constexpr double kCopied = 1.5;       // of an element of the copy
+constexpr double kStart = 150;        // of two more nests
+constexpr double kCertain = 0.85;     // of what the empty lanes take, to be worth it
 // What a core reads in a cycle from a near third-level cache, and from behind or from a far one, in bytes.
 constexpr double kNear = 16, kFar = 6;
 constexpr double kGigahertz = 4, kPerThread = 0.3;  // as in threads.cpp
@@ -46,7 +47,7 @@ Rest find(const BlockInfo& b, const Tile& t, int64_t lanes) {
   r.column = t.vector;
   r.k = b.reduced()[0];
   r.whole = t.vector->extent / lanes * lanes;
-  if (r.whole == 0 || r.left() == 0 || r.left() > kMostDotColumns || r.k->extent < lanes) return {};
+  if (r.whole == 0 || r.left() == 0 || r.left() > kMostDotColumns || r.k->extent < kShortestSum) return {};
   bool rows = false;
   for (const Access& a : b.accesses) {
     if (!is_float(a.buffer->type.dtype) || a.buffer->type != b.output->type) return {};

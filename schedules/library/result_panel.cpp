@@ -87,9 +87,14 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
   int64_t run = 1, results = t.width * t.rows * t.columns;
   while (run < kWanted * line) {
     const Iter* of = made_by(b, now, w, iter_at(w, run));
-    if (of == t.vector && run < line) return {};
+    if (of == t.vector && run < line) {  // the vectors follow: turned in place, if the tile can be
+      if (run >= kShortestRun && !turned_in_registers(b, t, target)) break;
+      return {};
+    }
     if (of && of == t.row && run == 1 && turned_in_registers(b, t, target)) return {};
     if (!of || of->loop.empty() || of == t.vector) break;
+    // Blocks whose lines end inside of a vector can't be told apart, and not be shared.
+    if (of == cut && run > 1 && run % line != 0 && shared && target.cores > 1) break;
     // Three digits of a vector's index aren't told apart.
     if (panel.held.size() > 1 && run % line != 0) break;
     const int64_t extent = of == cut ? std::min(steps, of->extent) : of->extent;
@@ -124,6 +129,16 @@ std::string add_panel(Schedule& s, const BlockInfo& b, const std::string& writer
   return name;
 }
 
+namespace {
+
+// A name that no loop around the block has.
+std::string fresh_loop(const Schedule& s, const std::string& block, std::string name) {
+  while (extent_of(s, block, name) >= 0) name += "_";
+  return name;
+}
+
+}  // namespace
+
 void write_panel(Schedule& s, const BlockInfo& b, const std::string& writer, const Tile& t,
                  const ResultPanel& panel, const std::string& loop) {
   const BlockInfo now = analyze(s.func(), b.name), e = analyze(s.func(), writer);
@@ -145,8 +160,8 @@ void write_panel(Schedule& s, const BlockInfo& b, const std::string& writer, con
   s(fmt::format("reorder {} ({})", writer, join(order)));
   line = run.front();
   if (run.size() > 1) {
-    line = "line";
-    s(fmt::format("line = fuse {} ({})", writer, join(run)));
+    line = fresh_loop(s, writer, "line");
+    s(fmt::format("{} = fuse {} ({})", line, writer, join(run)));
   }
   const int64_t side = kLine / bytes_of(e.output->type.dtype);
   order.clear();

@@ -144,6 +144,8 @@ struct Stored {
 // Dense along another iterator: through a panel (result_panel.cpp), by lines whose sets of the cache may be
 // few; or those of an iterator beside it fill the gaps, unrolled: whole vectors are put together.
 Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
+  const double part = static_cast<double>(width) / 16;  // of the lanes that the costs are of
+  const double few_lines = kFewLines * part;
   const Iter* dense = iter_at(w, 1);
   const int bytes = bytes_of(w.output->type.dtype);
   const int64_t distance = std::abs(write_of(w)->stride(lanes).value_or(kPage)) * bytes;
@@ -152,16 +154,17 @@ Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
     const int64_t vectors = ceil_div(lanes.extent, width);  // where it is one, more lie beside it
     const auto most = static_cast<double>(vectors > 1 ? dense->extent * vectors : kToHideLatency);
     const double ragged = lanes.extent % width == 0  ? 0
-                          : vectors > kToHideLatency ? kFewLines / static_cast<double>(vectors)
-                                                     : kFewLines;  // one tile, whose vectors are all masked
-    return {std::min(kPutTogether + ragged, kFewLines), std::max(1.0, kToHideLatency / most)};
+                          : vectors > kToHideLatency ? few_lines / static_cast<double>(vectors)
+                                                     : few_lines;  // one tile, whose vectors are all masked
+    return {std::min(kPutTogether + ragged, std::max(kPutTogether, few_lines)),
+            std::max(1.0, kToHideLatency / most)};
   }
   if (bytes != 4) return {};
   if (run_beside(w, lanes) >= kShortestRun) {
     if (lanes.extent < width) return {};
-    return {distance % kPage == 0 ? kThroughFewSets : kThroughPanel, 1};
+    return {part * (distance % kPage == 0 ? kThroughFewSets : kThroughPanel), 1};
   }
-  return {distance < kLine ? kFewLines : kManyLines, 1};
+  return {distance < kLine ? few_lines : part * kManyLines, 1};
 }
 
 Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, int64_t width) {

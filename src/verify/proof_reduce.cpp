@@ -5,7 +5,7 @@
 // same name but those of S, which the element tells (a part of a block may count its own from 0). Terms that
 // are themselves such reductions, of the same operation, count as their own terms, and terms that are the
 // operation's identity don't count, which covers partial sums (rfactor) and sums split into several loops. A
-// start that is one, a sum copied half-way, gives its start and its terms.
+// start that goes on from one such sum, copied half-way, gives that one's start and terms.
 #include <algorithm>
 
 #include "nestor/walk.h"
@@ -36,15 +36,13 @@ class Reductions {
     op_ = operation(b_, sb);
     if (operation(a_, sa) != op_)
       m_.differ(b_, a_, where_, Verdict::wrong, "the reductions are of different kinds");
-    std::vector<Start> starts_b, starts_a;
-    starts(b_, where_, 0, starts_b);
-    starts(a_, where_, 0, starts_a);
-    for (const Start& b : starts_b)
-      for (const Start& a : starts_a)
-        m_.match(b.value, a.value, (b.where & a.where).onto(m_.vars_of(b.value.at, a.value.at)));
+    const std::vector<Sum> sums_b = chain(b_), sums_a = chain(a_);
+    for (const Source::Piece& pb : m_.source_of(sums_b.back().value)->stores)
+      for (const Source::Piece& pa : m_.source_of(sums_a.back().value)->stores)
+        match_starts(sums_b.back(), pb, sums_a.back(), pa);
     std::vector<Family> fb, fa;
-    collect(b_, where_, {}, 0, fb);
-    collect(a_, where_, {}, 0, fa);
+    for (const Sum& x : sums_b) collect(x.value, x.where, {}, fb);
+    for (const Sum& x : sums_a) collect(x.value, x.where, {}, fa);
     if (fb.size() != 1 || fa.size() != 1) m_.reassociated_ = true;
     m_.attempt([&] { pair_up(fb, fa, How::names); },
                [&] {
@@ -62,36 +60,83 @@ class Reductions {
     return *s.updates[0].writer->op;
   }
 
-  struct Start {
+  // A load of a reduced element, for the points of `where`.
+  struct Sum {
     Term value;
     Set where;
   };
 
-  // Whether a start goes on from what such a reduction left: then that one's start and terms are this one's.
-  bool continues(const Term& start, int depth) const {
-    constexpr int kDeepest = 4;
-    const Source* s = m_.source_of(start);
-    return depth < kDeepest && s && !s->updates.empty() && m_.read_of(start).free.empty() &&
-           operation(start, *s) == op_;
+  // Each instance of it runs once: no loop around it that its variables don't tell.
+  bool runs_once(const Statement& s) {
+    Renaming other;
+    const std::vector<V> loops = s.loop_vars(s.loops.size());
+    for (const V v : s.domain.vars())
+      if (!contains(s.vars, v)) other[v] = home_.make(home_.name(v));
+    const Set both = s.domain & s.domain.renamed(other);
+    return std::all_of(loops.begin(), loops.end(), [&](V v) {
+      return !other.count(v) ||
+             (both & Set::where(home_, {}, {Lin::of(other.at(v)) - Lin::of(v) - 1})).empty();
+    });
   }
 
-  void starts(const Term& x, Set where, int depth, std::vector<Start>& out) {
-    const Renaming free = m_.data_of(x, where);
-    for (const Source::Piece& p : m_.source_of(x)->stores) {
-      const auto [frame, relation] = m_.enter(x, p, free);
-      const Start start{{frame, p.writer->value}, where & relation};
-      if (continues(start.value, depth))
-        starts(start.value, start.where, depth + 1, out);
-      else
-        out.push_back(start);
+  // What x was before its terms, if one store made it, for each reader one instance of that.
+  std::optional<Sum> only_start(const Sum& x) {
+    const Source* s = m_.source_of(x.value);
+    if (!s || s->stores.size() != 1 || !m_.read_of(x.value).free.empty()) return std::nullopt;
+    const auto [frame, relation] = m_.enter(x.value, s->stores[0], {});
+    const Sum start{{frame, s->stores[0].writer->value}, x.where & relation};
+    if (!runs_once(*frame.statement) || !single(start.where, x.where.vars(), frame.vars(), {}))
+      return std::nullopt;
+    return start;
+  }
+
+  // x, the sum that it goes on from (perhaps by copies), the one that that goes on from, and so on.
+  std::vector<Sum> chain(const Term& x) {
+    constexpr size_t kMostSums = 8, kMostCopies = 16;
+    std::vector<Sum> sums = {{x, where_}};
+    std::optional<Sum> start = only_start(sums.back());
+    for (size_t copies = 0; start && copies < kMostCopies && sums.size() < kMostSums; ++copies) {
+      const Source* s = m_.source_of(start->value);
+      if (s && !s->updates.empty()) {
+        if (!m_.read_of(start->value).free.empty() || operation(start->value, *s) != op_) break;
+        sums.push_back(*start);
+      }
+      start = only_start(*start);
     }
+    return sums;
+  }
+
+  void match_starts(const Sum& sb, const Source::Piece& pb, const Sum& sa, const Source::Piece& pa) {
+    Set wb = sb.where, wa = sa.where;
+    const auto [fb, rb] = m_.enter(sb.value, pb, m_.data_of(sb.value, wb));
+    const auto [fa, ra] = m_.enter(sa.value, pa, m_.data_of(sa.value, wa));
+    const Term b{fb, pb.writer->value}, a{fa, pa.writer->value};
+    try {
+      m_.match(b, a, (wb & wa & rb & ra).onto(m_.vars_of(fb, fa)));
+    } catch (const Failure& failure) {
+      // Its terms may be those that the other one adds later; of which sums it is one, nobody knows.
+      if (failure.verdict != Verdict::wrong || !(goes_on(b) || goes_on(a))) throw;
+      throw Failure{Verdict::unproved, "a sum starts from what another sum left", ""};
+    }
+  }
+
+  // Whether the start is what a reduction left, or a copy of that.
+  bool goes_on(Term x) {
+    constexpr int kMostCopies = 16;
+    for (int copies = 0; copies < kMostCopies; ++copies) {
+      const Source* s = m_.source_of(x);
+      if (!s) return false;
+      if (!s->updates.empty()) return true;
+      if (s->stores.size() != 1 || !m_.read_of(x).free.empty()) return true;  // nobody knows
+      x = {m_.enter(x, s->stores[0], {}).first, s->stores[0].writer->value};
+    }
+    return true;
   }
 
   bool is_identity(const Expr& e) const { return structural_equal(e, identity_of(op_, e.type())); }
 
   // The terms of a load of a reduced element, for the points of `where`.
-  void collect(const Term& x, Set where, const std::vector<V>& instance, int depth,
-               std::vector<Family>& out) {
+  void collect(const Term& x, Set where, const std::vector<V>& instance, std::vector<Family>& out) {
     const Source& s = *m_.source_of(x);
     const Renaming free = m_.data_of(x, where);
     m_.check_troubles(x, s, free, where);
@@ -100,11 +145,6 @@ class Reductions {
       std::vector<V> inner = instance;
       append(inner, frame.vars());
       flatten({{frame, u.writer->value}, inner, where & relation}, out);
-    }
-    for (const Source::Piece& p : s.stores) {
-      const auto [frame, relation] = m_.enter(x, p, free);
-      const Term start{frame, p.writer->value};
-      if (continues(start, depth)) collect(start, where & relation, instance, depth + 1, out);
     }
   }
 
@@ -139,12 +179,15 @@ class Reductions {
     }
     if (operation(f.term, *s) != op_ || !starts_empty(f.term, *s, f.where)) return keep(std::move(f), out);
     m_.reassociated_ = true;
-    collect(f.term, f.where, f.instance, 0, out);
+    collect(f.term, f.where, f.instance, out);
   }
 
-  // May one term come from several of the stores? Iterators don't tell the iterations of all loops apart, and
-  // what is copied ahead comes from the loop before at first. It is one term, whatever it comes from.
-  bool overlap(const Family& f, const std::vector<Family>& stored) const {
+  // May one term come from several of the stores, or instances of one? Iterators don't tell the iterations of
+  // all loops apart, and what is copied ahead comes from the loop before at first. It is one term, whatever
+  // it comes from.
+  bool overlap(const Family& f, const std::vector<Family>& stored) {
+    for (const Family& x : stored)
+      if (!single(x.where, f.where.vars(), x.term.at.vars(), {})) return true;
     for (size_t i = 0; i < stored.size(); ++i)
       for (size_t k = 0; k < i; ++k)
         if (!(kept(f, stored[i].where) & kept(f, stored[k].where)).empty()) return true;
