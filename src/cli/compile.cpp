@@ -63,6 +63,14 @@ int run(const CompileVerb& v) {
                                  {},
                                  {},
                                  "so, obj, header, ir, llvm, asm, cuda, ptx"});
+  if (std::filesystem::exists(v.output) && !std::filesystem::is_regular_file(v.output))
+    for (const std::string& form : v.emit)
+      if (form != "so" && (form != "header" || v.emit.size() == 1))
+        throw UserError(
+            Diagnostic{"--emit " + form + " would lie beside " + v.output + ", which isn't a file",
+                       {},
+                       {},
+                       "give -o a path in a folder"});
   CompileOptions options = compile_options(v.common, v.schedule);
   options.refused = warn_of_refusal;
   const CompiledModel model = compile_model(v.common.model, options);
@@ -112,7 +120,8 @@ int run(const CompileVerb& v) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!v.common.json && !files.object.empty())
-    fmt::print("{}: {} KiB, {}, {}, compiled in {:.2f} s\n{}", files.object, files.object_bytes / 1024,
+    fmt::print(files.header.empty() ? stderr : stdout,  // a device may be stdout
+               "{}: {} KiB, {}, {}, compiled in {:.2f} s\n{}", files.object, files.object_bytes / 1024,
                counted(model.funcs.size(), "function"),
                counted(static_cast<size_t>(model.plan->threads), "thread"), seconds,
                files.header.empty() ? "" : files.header + ": the C interface\n");

@@ -2,6 +2,7 @@
 #include "catch.h"
 #include "nestor/codegen.h"
 #include "nestor/library.h"
+#include "nestor/parse.h"
 #include "nestor/print.h"
 #include "tests/driver/compiled.h"
 
@@ -41,6 +42,37 @@ TEST_CASE("lanes lie along a line with gaps rather than across lines, where neit
         print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), options.target));
     CHECK(schedule.find("vectorize T.x") != std::string::npos);
   }
+}
+
+TEST_CASE("a panel leaves blocks of lines to the cores, and takes a name that is free") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.target.cores = options.threads = 2;
+  for (const char* spec : {"Conv(f32[1,256,57,57], const f32[520,256,1,1]; strides=[2,2])",
+                           "Conv(f32[1,128,60,61], const f32[270,128,2,2]; strides=[2,2])"}) {
+    INFO(spec);
+    const std::string schedule =
+        print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), options.target));
+    CHECK(schedule.find("parallel ") != std::string::npos);
+  }
+  const PrimFunc f = parse_func(R"(func f(in X: f32[2,49,49], const W: f32[37,2,5,5], out Y: f32[37,23,23]) {
+  alloc T: f32[37,23,23]
+  for o in 37, y in 23, x in 23, c in 2, r in 5, s in 5 {
+    block T(vo: S 37 = o, vy: S 23 = y, vx: S 23 = x, vc: R 2 = c, vr: R 5 = r, vs: R 5 = s) {
+      init { T[vo,vy,vx] = 0.0f32 }
+      T[vo,vy,vx] += X[vc,vy*2+vr,vx*2+vs] * W[vo,vc,vr,vs]
+    }
+  }
+  for line in 37, y in 23, x in 23 {
+    block Y(vl: S 37 = line, vy: S 23 = y, vx: S 23 = x) {
+      Y[vl,vy,vx] = max(T[vl,vy,vx], 0.0f32)
+    }
+  }
+})",
+                                "f");
+  const std::string schedule = print(default_schedule(f, parse_target("x86-64-v4")));
+  INFO(schedule);
+  CHECK(schedule.find("_panel = cache_read") != std::string::npos);
 }
 
 TEST_CASE("what goes through a panel isn't scattered") {
