@@ -176,7 +176,8 @@ TEST_CASE("a few elements dense in what is written are put together in registers
   const auto steps = [&](const char* spec) {
     return print(default_schedule(compiled(spec, target).funcs[0].func, target));
   };
-  for (const char* spec : {"Transpose(f32[4,250,4]; perm=[2,1,0])", "Transpose(f32[3,250,7]; perm=[2,1,0])"}) {
+  for (const char* spec :
+       {"Transpose(f32[4,250,4]; perm=[2,1,0])", "Transpose(f32[3,250,7]; perm=[2,1,0])"}) {
     INFO(spec << "\n" << steps(spec));
     CHECK(steps(spec).find("unroll Y.j\n") != std::string::npos);
     CHECK(steps(spec).find("vectorize Y.i1\n") != std::string::npos);
