@@ -141,10 +141,17 @@ void Flow::Tracer::take(const Slot& slot) {
   }
   for (Found& u : updates) {
     check_updates(u, stores);
-    if (!u.relation.empty()) updates_.push_back(u);
+    if (u.relation.empty()) continue;
+    if (starts_again_)
+      trouble(u.readers, {Verdict::unproved,
+                          "which updates of " + read_.buffer->name + " " + r_.name +
+                              " sees depends on a loop that no iterator is bound to",
+                          ""});
+    updates_.push_back(u);
   }
   keep_last(stores);
   if (stores.empty()) return;
+  starts_again_ = starts_again_ || (slot.carried && !tells(r_.loops[shared]->var));
   Set covered = Set::none(home_);
   for (const Found& s : stores) {
     covered = covered | s.relation.onto(own(shared, slot.carried));
@@ -154,6 +161,16 @@ void Flow::Tracer::take(const Slot& slot) {
     pending_ = Set::none(home_);
   else
     pending_ = *pending_ - covered;
+}
+
+bool Flow::Tracer::tells(V loop) const {
+  Renaming other;
+  for (const V v : r_.domain.vars())
+    if (std::find(r_.vars.begin(), r_.vars.end(), v) == r_.vars.end()) other[v] = home_.make(home_.name(v));
+  const auto later = other.find(loop);
+  if (later == other.end()) return true;
+  const Set both = r_.domain & r_.domain.renamed(other);
+  return (both & Set::where(home_, {}, {Lin::of(later->second) - Lin::of(loop) - 1})).empty();
 }
 
 Set Flow::Tracer::relate(const Slot& slot, size_t shared, const Statement& w) {

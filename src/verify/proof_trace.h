@@ -52,6 +52,7 @@ class Flow::Tracer {
   Set readers_at(size_t shared, const std::vector<V>& more);
   std::vector<V> own(size_t shared, bool carried) const;
   void take(const Slot& slot);
+  bool tells(V loop) const;  // whether the reader's variables do, which iteration it is
   // Readers and the instances of w in the slot that wrote the element they read.
   Set relate(const Slot& slot, size_t shared, const Statement& w);
   Set relation_only(const Found& f) const;
@@ -108,6 +109,8 @@ class Flow::Tracer {
   std::vector<V> quotients_, dims_;
   std::vector<V> vars_;  // the reader's, and of indices that depend on data
   std::optional<Set> pending_;
+  // Stores of iterations before, which only some iterations of a loop see that the reader doesn't tell apart.
+  bool starts_again_ = false;
   std::vector<Found> updates_;
   Source out_;
 };
