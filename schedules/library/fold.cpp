@@ -31,7 +31,6 @@ constexpr int64_t kPanelBytes =
     8 << 10;  // of results, beside the rows that stream through the first-level cache
 constexpr int64_t kRowsAtOnce = 8;
 constexpr int64_t kUnrolledRow = 16;
-constexpr int64_t kInterleaved = 4;  // rows up to that are told apart from whole vectors
 
 // Whether the iterators that move an index are its digits, so that no value of it comes twice: k0*100 + k1
 // with k1 below 100, of which the last is as long as a row.

@@ -20,7 +20,6 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kPage = 4096;
 constexpr int64_t kPagesTranslated = 1024;             // that a core keeps at hand, less what the rest needs
 constexpr double kCopiedVector = 5;                    // in the time of an FMA
 constexpr double kScattered = 0.1, kFromAfar = 0.015;  // of an FMA, for each use of a vector

@@ -15,6 +15,7 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -83,17 +84,6 @@ bool dots_pay(const BlockInfo& b, const Rest& r, const Iter& vector, int64_t lan
   return dots < kCertain * (without - whole) / static_cast<double>(lanes) / cores;
 }
 
-// The loop of `reader` that walks what `column` walks of the product's result.
-std::string loop_of_column(const BlockInfo& b, const BlockInfo& reader, const Iter& column) {
-  for (const Access& written : b.accesses)
-    for (const Access& read : reader.accesses)
-      if (written.write && !read.write && read.buffer == b.output)
-        for (size_t d = 0; d < read.indices.size(); ++d)
-          for (const Iter& i : reader.iters)
-            if (uses_var(written.indices[d], column.var) && uses_var(read.indices[d], i.var)) return i.loop;
-  return "";
-}
-
 // The loop outermost, so that its parts stand beside each other; gives the block of the second part.
 std::string cut(Schedule& s, const std::string& block, const std::string& loop, int64_t at) {
   std::vector<std::string> order{loop};
@@ -111,14 +101,15 @@ void make(Schedule& s, const BlockInfo& b, const Rest& r, std::string epilogue, 
     s(fmt::format("{} = cache_write {} global", epilogue, b.name));
   }
   const BlockInfo product = analyze(s.func(), b.name), writer = analyze(s.func(), epilogue);
-  const std::string written = loop_of_column(product, writer, *product.iter(r.column->loop));
+  const Iter* written = iter_over(writer, product.output, dim_of(product, product.iter(r.column->loop)));
+  if (!written) throw ScheduleError(b.name + "'s columns aren't an index of its result");
   s.because(
       fmt::format("{} of {} columns would fill {} of {} lanes; as dot products they take {} of {} "
                   "steps",
                   r.left(), r.column->extent, r.left(), lanes_of(b, target),
                   r.left() * ceil_div(r.k->extent, lanes_of(b, target)), r.k->extent));
   const std::string rest = cut(s, b.name, r.column->loop, r.whole);
-  const std::string rest_out = cut(s, epilogue, written, r.whole);
+  const std::string rest_out = cut(s, epilogue, written->loop, r.whole);
   s.because("the parts keep their sums in other registers");
   s(fmt::format("{0}_sums = split_buffer {0}", rest));
   tile_reduction(s, b.name, epilogue, target);

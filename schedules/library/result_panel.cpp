@@ -28,7 +28,6 @@ namespace {
 using schedules::join;
 
 constexpr int64_t kWanted = 4;       // lines in a run: more gain nothing
-constexpr int64_t kInterleaved = 4;  // so few vectors are put together where they are
 constexpr int64_t kFewest = 6;       // rows of a tile that the pass turns where they are
 constexpr int64_t kShareOfLine = 4;  // of the second-level cache, that a panel of one line may take
 constexpr int64_t kShareOfRun = 16;  // or one of several
@@ -88,7 +87,7 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
   int64_t run = 1, results = t.width * t.rows * t.columns;
   while (run < kWanted * line) {
     const Iter* of = made_by(b, now, w, iter_at(w, run));
-    if (of == t.vector && run < line) {  // the vectors follow: turned in place, if the tile can be
+    if (of == t.vector && run < line) {  // the vectors follow: put together, or turned, where they are
       if (run <= kInterleaved || turned_in_registers(b, t, target)) return {};
       break;
     }

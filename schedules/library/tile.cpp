@@ -35,7 +35,6 @@ constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
 // ones, scattered to few lines beside each other, scattered to a line each.
 constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, kPutTogether = 3,
                  kFewLines = 28, kManyLines = 44;
-constexpr int64_t kPage = 4096, kInterleaved = 4;
 constexpr double kCopied = 17;  // a vector turned and stored once, for all rows that share it
 
 // A constant can be packed so that it is dense along v, if v alone is an index of it.

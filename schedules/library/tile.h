@@ -25,6 +25,8 @@ struct Tile {
 };
 
 constexpr int64_t kLine = 64;         // bytes, of every cache
+constexpr int64_t kPage = 4096;       // bytes
+constexpr int64_t kInterleaved = 4;   // up to so many columns without gaps are told apart from whole vectors
 constexpr int64_t kFmasPerCycle = 2;  // of vectors; where it is one, work only takes longer than foreseen
 // Accumulators that hide an FMA's latency of 4 cycles.
 constexpr int64_t kToHideLatency = 4 * kFmasPerCycle;

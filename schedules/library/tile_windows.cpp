@@ -16,6 +16,7 @@
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -106,19 +107,11 @@ Size choose_size(const BlockInfo& b, const Windows& w, const Target& target) {
 // Lanes last, so that what a tap reads is one vector.
 void lay_out_weights(Schedule& s, const Windows& w) {
   if (w.weights->stride(*w.lanes) == 1) return;
-  std::vector<std::string> dims, order;
-  std::string last;
-  for (size_t d = 0; d < w.weights->indices.size(); ++d) {
-    dims.push_back(fmt::format("d{}", d));
-    if (uses_var(w.weights->indices[d], w.lanes->var))
-      last = dims.back();
-    else
-      order.push_back(dims.back());
-  }
-  order.push_back(last);
+  int dim = -1;
+  for (size_t d = 0; d < w.weights->indices.size(); ++d)
+    if (uses_var(w.weights->indices[d], w.lanes->var)) dim = static_cast<int>(d);
   s.because("a tap's weights are one vector");
-  s(fmt::format("transform_layout {} ({}) -> ({})", w.weights->buffer->name, fmt::join(dims, ", "),
-                fmt::join(order, ", ")));
+  lay_last(s, w.weights->buffer, {dim});
 }
 
 // The loop over tiles of `i`, empty where there is one tile, and that inside of a tile.

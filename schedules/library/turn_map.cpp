@@ -31,16 +31,15 @@
 #include <numeric>
 
 #include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
 
 namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kPage = 4096;
 constexpr int64_t kLongestSide = 16;  // of a square in registers
-constexpr int64_t kInterleaved = 4;  // up to this many columns without gaps are told apart from whole vectors
-constexpr int64_t kLongWalk = 8;     // tiles
-constexpr int64_t kPanel = 1024;     // rows read in turn: well within the second level of address translation
+constexpr int64_t kLongWalk = 8;      // tiles
+constexpr int64_t kPanel = 1024;  // rows read in turn: well within the second level of address translation
 
 int64_t side_of(const BlockInfo& b) {
   return std::min<int64_t>(kLongestSide, kLine / bytes_of(b.output->type.dtype));
@@ -55,14 +54,10 @@ bool turns(const Access& a, const Iter& l, const Iter& r) {
          (r.extent > 2 || leaves_no_gaps(a, l, r));
 }
 
-const Access& output_of(const BlockInfo& b) {
-  return *std::find_if(b.accesses.begin(), b.accesses.end(), [](const Access& a) { return a.write; });
-}
-
 // Another iterator than r along which what is written can be told apart from whole vectors, where it lies
 // dense along neither l nor r; null where there is none.
 const Iter* interleaved_in_output(const BlockInfo& b, const Iter& l, const Iter& r) {
-  const Access& out = output_of(b);
+  const Access& out = *write_of(b);
   for (const Iter* i : b.spatial())
     if (i != &l && i != &r && !i->loop.empty() && i->extent > 1 && out.stride(*i) == 1 &&
         leaves_no_gaps(out, l, *i))
@@ -115,7 +110,7 @@ Turn choose(const BlockInfo& b, const Target& target) {
 // Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache.
 int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
-  const int64_t pitch = std::abs(output_of(b).stride(rows).value_or(1)) * bytes;
+  const int64_t pitch = std::abs(write_of(b)->stride(rows).value_or(1)) * bytes;
   const int64_t lines_a_set = 2 * side * std::gcd(pitch, kPage) / kPage;
   const int64_t wanted = streaming || 2 * lines_a_set <= target.l1_ways ? 2 * side : side;
   return std::min(wanted, rows.extent);
@@ -125,7 +120,7 @@ int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming, const Targ
 // be written come from a last cache that is far away, and both sides are long. Where one is short, what lies
 // beside each other on the other side is a few tiles' only, and the order above touches it all in a row.
 bool asks_ahead(const BlockInfo& b, const Turn& t, const Target& target) {
-  const Access& out = output_of(b);
+  const Access& out = *write_of(b);
   const int64_t least = kLongWalk * side_of(b);
   return far_third_level(target) && out.elements * bytes_of(out.buffer->type.dtype) > target.l2_bytes &&
          t.lanes->extent >= least && t.rows->extent >= least;
@@ -144,7 +139,7 @@ void ask_ahead(Schedule& s, const BlockInfo& b, const Turn& t, const std::string
 }  // namespace
 
 bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least) {
-  const Access& out = output_of(b);
+  const Access& out = *write_of(b);
   int64_t bytes = bytes_of(b.output->type.dtype);
   if (out.stride(lanes) != 1 || !b.output_is_param) return false;
   for (const Iter& i : b.iters) {
@@ -164,7 +159,7 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Turn t = choose(b, target);
   if (!t.rows) return false;
-  const Access& out = output_of(b);
+  const Access& out = *write_of(b);
   const bool interleaved = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
     return a.uses(*t.lanes) && a.stride(*t.lanes) != 1 && leaves_no_gaps(a, *t.lanes, *t.rows);
   });

@@ -151,7 +151,7 @@ void Flow::Tracer::take(const Slot& slot) {
   }
   keep_last(stores);
   if (stores.empty()) return;
-  starts_again_ = starts_again_ || (slot.carried && !tells(r_.loops[shared]->var));
+  starts_again_ = starts_again_ || (slot.carried && !r_.domain.determines(r_.vars, {r_.loops[shared]->var}));
   Set covered = Set::none(home_);
   for (const Found& s : stores) {
     covered = covered | s.relation.onto(own(shared, slot.carried));
@@ -161,16 +161,6 @@ void Flow::Tracer::take(const Slot& slot) {
     pending_ = Set::none(home_);
   else
     pending_ = *pending_ - covered;
-}
-
-bool Flow::Tracer::tells(V loop) const {
-  Renaming other;
-  for (const V v : r_.domain.vars())
-    if (std::find(r_.vars.begin(), r_.vars.end(), v) == r_.vars.end()) other[v] = home_.make(home_.name(v));
-  const auto later = other.find(loop);
-  if (later == other.end()) return true;
-  const Set both = r_.domain & r_.domain.renamed(other);
-  return (both & Set::where(home_, {}, {Lin::of(later->second) - Lin::of(loop) - 1})).empty();
 }
 
 Set Flow::Tracer::relate(const Slot& slot, size_t shared, const Statement& w) {

@@ -67,16 +67,8 @@ class Reductions {
   };
 
   // Each instance of it runs once: no loop around it that its variables don't tell.
-  bool runs_once(const Statement& s) {
-    Renaming other;
-    const std::vector<V> loops = s.loop_vars(s.loops.size());
-    for (const V v : s.domain.vars())
-      if (!contains(s.vars, v)) other[v] = home_.make(home_.name(v));
-    const Set both = s.domain & s.domain.renamed(other);
-    return std::all_of(loops.begin(), loops.end(), [&](V v) {
-      return !other.count(v) ||
-             (both & Set::where(home_, {}, {Lin::of(other.at(v)) - Lin::of(v) - 1})).empty();
-    });
+  static bool runs_once(const Statement& s) {
+    return s.domain.determines(s.vars, s.loop_vars(s.loops.size()));
   }
 
   // What x was before its terms, if one store made it, for each reader one instance of that.
@@ -85,7 +77,7 @@ class Reductions {
     if (!s || s->stores.size() != 1 || !m_.read_of(x.value).free.empty()) return std::nullopt;
     const auto [frame, relation] = m_.enter(x.value, s->stores[0], {});
     const Sum start{{frame, s->stores[0].writer->value}, x.where & relation};
-    if (!runs_once(*frame.statement) || !single(start.where, x.where.vars(), frame.vars(), {}))
+    if (!runs_once(*frame.statement) || !start.where.determines(x.where.vars(), frame.vars()))
       return std::nullopt;
     return start;
   }
@@ -185,9 +177,9 @@ class Reductions {
   // May one term come from several of the stores, or instances of one? Iterators don't tell the iterations of
   // all loops apart, and what is copied ahead comes from the loop before at first. It is one term, whatever
   // it comes from.
-  bool overlap(const Family& f, const std::vector<Family>& stored) {
+  bool overlap(const Family& f, const std::vector<Family>& stored) const {
     for (const Family& x : stored)
-      if (!single(x.where, f.where.vars(), x.term.at.vars(), {})) return true;
+      if (!x.where.determines(f.where.vars(), x.term.at.vars())) return true;
     for (size_t i = 0; i < stored.size(); ++i)
       for (size_t k = 0; k < i; ++k)
         if (!(kept(f, stored[i].where) & kept(f, stored[k].where)).empty()) return true;
@@ -370,23 +362,16 @@ class Reductions {
   // For each value of `from` one value of `to`.
   bool single(const Set& pairs, const std::vector<V>& from, const std::vector<V>& to,
               const std::vector<Lin>& equal) {
-    Renaming other;
-    std::vector<V> open;
+    std::vector<V> open, told = readers_;
+    append(told, from);
     for (const V v : to) {
       const bool tied = std::any_of(equal.begin(), equal.end(), [&](const Lin& l) {
         return l.terms.size() == 2 && ((l.terms[0].first == v && contains(from, l.terms[1].first)) ||
                                        (l.terms[1].first == v && contains(from, l.terms[0].first)));
       });
-      if (tied) continue;
-      open.push_back(v);
+      if (!tied) open.push_back(v);
     }
-    if (open.empty()) return true;
-    for (const V v : pairs.vars())
-      if (!contains(from, v) && !contains(readers_, v)) other[v] = home_.make(home_.name(v));
-    const Set both = pairs & pairs.renamed(other);
-    for (const V v : open)
-      if (!(both & Set::where(home_, {}, {Lin::of(other.at(v)) - Lin::of(v) - 1})).empty()) return false;
-    return true;
+    return open.empty() || pairs.determines(told, open);
   }
 
   Matcher& m_;

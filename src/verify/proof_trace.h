@@ -52,7 +52,6 @@ class Flow::Tracer {
   Set readers_at(size_t shared, const std::vector<V>& more);
   std::vector<V> own(size_t shared, bool carried) const;
   void take(const Slot& slot);
-  bool tells(V loop) const;  // whether the reader's variables do, which iteration it is
   // Readers and the instances of w in the slot that wrote the element they read.
   Set relate(const Slot& slot, size_t shared, const Statement& w);
   Set relation_only(const Found& f) const;

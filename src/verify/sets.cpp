@@ -299,6 +299,17 @@ std::optional<Point> Set::first(const std::vector<V>& order) const {
   return out;
 }
 
+bool Set::determines(const std::vector<V>& by, const std::vector<V>& what) const {
+  Renaming other;
+  for (const V v : vars())
+    if (std::find(by.begin(), by.end(), v) == by.end()) other[v] = home_->make(home_->name(v));
+  const Set both = *this & renamed(other);
+  return std::all_of(what.begin(), what.end(), [&](V v) {
+    const auto it = other.find(v);
+    return it == other.end() || (both & where(*home_, {}, {Lin::of(it->second) - Lin::of(v) - 1})).empty();
+  });
+}
+
 std::string Set::text() const {
   char* s = isl_set_to_str(raw_);
   std::string out = s ? s : "?";

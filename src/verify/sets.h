@@ -99,6 +99,8 @@ class Set {
   bool empty() const;
   bool within(const Set& other) const;
   std::vector<V> vars() const;
+  // Whether each of `what` has one value for each value of `by`.
+  bool determines(const std::vector<V>& by, const std::vector<V>& what) const;
   Set onto(const std::vector<V>& keep) const;     // the others are projected out
   Set without(const std::vector<V>& drop) const;  // these are projected out
   Set renamed(const Renaming& names) const;       // no two variables may become one
