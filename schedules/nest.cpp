@@ -258,26 +258,4 @@ std::vector<Var> vars_of(const Expr& e) {
   return out;
 }
 
-bool same_expr(const Expr& a, const Expr& b) {
-  if (a.same_as(b)) return true;
-  if (!a || !b || a->v.index() != b->v.index() || a.type() != b.type()) return false;
-  if (const auto* v = a.as<VarRef>()) return v->var == b.as<VarRef>()->var;
-  if (const auto* x = a.as<Binary>()) {
-    const auto* y = b.as<Binary>();
-    return x->op == y->op && same_expr(x->a, y->a) && same_expr(x->b, y->b);
-  }
-  if (!structural_equal(a, b)) return false;
-  // Structural equality renames; here a variable or buffer equals only itself.
-  std::vector<const void*> x, y;
-  const auto leaves = [](const Expr& e, std::vector<const void*>& out) {
-    for_each_expr(e, [&](const Expr& inner) {
-      if (const auto* r = inner.as<VarRef>()) out.push_back(r->var.get());
-      if (const auto* l = inner.as<Load>()) out.push_back(l->buffer.get());
-    });
-  };
-  leaves(a, x);
-  leaves(b, y);
-  return x == y;
-}
-
 }  // namespace nestor::schedules

@@ -70,7 +70,6 @@ Stmt renamed_copy(const Stmt& s, const std::function<std::string(const std::stri
                   std::set<std::string>& taken);
 
 // Loops are substituted in bindings; where a loop's extent is 1 its variable is 0.
-std::vector<Var> vars_of(const Expr& e);       // each once, in order of appearance
-bool same_expr(const Expr& a, const Expr& b);  // equal with the same variables and buffers
+std::vector<Var> vars_of(const Expr& e);  // each once, in order of appearance
 
 }  // namespace nestor::schedules

@@ -57,6 +57,17 @@ bool uses_buffer(const Expr& e, const Buffer& b);
 // the block ids remembering their origin. Needed before a statement may stand twice in a function.
 Stmt fresh_copy(const Stmt& s);
 
+// The same expression over the same variables and buffers, node by node; the factors of a product may stand
+// in either order.
+bool same_expr(const Expr& a, const Expr& b);
+// For maps keyed by expressions. Hashes differ from run to run: a map's order must reach no output.
+struct HashExpr {
+  size_t operator()(const Expr& e) const;
+};
+struct SameExpr {
+  bool operator()(const Expr& a, const Expr& b) const { return same_expr(a, b); }
+};
+
 // Equality up to a consistent renaming of variables, buffers and blocks: names don't matter, except that with
 // `names` the block and loop names must agree (traces refer to them). Two NaN immediates are equal, -0 and 0
 // are not.

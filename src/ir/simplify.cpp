@@ -30,7 +30,7 @@ Expr Simplifier::expr(const Expr& e) {
   if (const auto it = memo_.find(e.get()); it != memo_.end()) return it->second.second;
   const bool index_vector = e.type().is_vector() && (e.dtype() == DType::i64 || is_bool(e.dtype()));
   Expr out = index_vector ? vector(e) : scalar_rules(e);
-  if (!out.same_as(e) && same(out, e)) out = e;
+  if (!out.same_as(e) && same_expr(out, e)) out = e;
   memo_.emplace(e.get(), std::make_pair(e, out));
   memo_.emplace(out.get(), std::make_pair(out, out));
   return out;

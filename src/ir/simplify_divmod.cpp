@@ -146,10 +146,10 @@ Linear Simplifier::divmod_symbolic(BinaryOp op, const Linear& a, const Linear& b
   for (const Term& t : a.terms) {
     const auto* m = t.atom.as<Binary>();
     const bool is_product = m && m->op == BinaryOp::mul;
-    if (same(t.atom, n))
+    if (same_expr(t.atom, n))
       quotient.constant += t.coefficient;
-    else if (is_product && (same(m->a, n) || same(m->b, n)))
-      quotient.add(parts(same(m->a, n) ? m->b : m->a), t.coefficient);
+    else if (is_product && (same_expr(m->a, n) || same_expr(m->b, n)))
+      quotient.add(parts(same_expr(m->a, n) ? m->b : m->a), t.coefficient);
     else
       rest.add(t.atom, t.coefficient);
   }

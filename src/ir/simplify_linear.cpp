@@ -1,49 +1,9 @@
 #include "src/ir/simplify_linear.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 
 namespace nestor::algebra {
-
-namespace {
-
-bool same_field(const Expr& a, const Expr& b) {
-  if (!a || !b) return !a && !b;
-  return same(a, b);
-}
-bool same_field(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (!same(a[i], b[i])) return false;
-  return true;
-}
-bool same_field(double a, double b) {
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
-}
-template <class T>
-bool same_field(const T& a, const T& b) {
-  return a == b;
-}
-
-}  // namespace
-
-bool same(const Expr& a, const Expr& b) {
-  if (a.same_as(b)) return true;
-  if (a->v.index() != b->v.index() || a.type() != b.type()) return false;
-  return std::visit(
-      [&](const auto& x) {
-        using N = std::decay_t<decltype(x)>;
-        const N& y = std::get<N>(b->v);
-        const bool equal =
-            std::apply([&](auto... field) { return (same_field(x.*field, y.*field) && ...); }, N::fields());
-        if constexpr (std::is_same_v<N, Binary>)
-          if (!equal && x.op == BinaryOp::mul && y.op == BinaryOp::mul)
-            return same(x.a, y.b) && same(x.b, y.a);
-        return equal;
-      },
-      a->v);
-}
 
 int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b < 0);
@@ -66,14 +26,14 @@ std::optional<int64_t> small_product(int64_t a, int64_t b) {
 
 int64_t Linear::coefficient_of(const Expr& atom) const {
   for (const Term& t : terms)
-    if (same(t.atom, atom)) return t.coefficient;
+    if (same_expr(t.atom, atom)) return t.coefficient;
   return 0;
 }
 
 void Linear::add(const Expr& atom, int64_t coefficient) {
   if (coefficient == 0) return;
   for (size_t i = 0; i < terms.size(); ++i) {
-    if (!same(terms[i].atom, atom)) continue;
+    if (!same_expr(terms[i].atom, atom)) continue;
     terms[i].coefficient = terms[i].coefficient + coefficient;
     if (terms[i].coefficient == 0) terms.erase(terms.begin() + static_cast<std::ptrdiff_t>(i));
     return;

@@ -8,6 +8,7 @@
 
 #include "nestor/ir.h"
 #include "nestor/simplify.h"
+#include "nestor/walk.h"
 
 namespace nestor::algebra {
 
@@ -43,9 +44,6 @@ inline bool is_atom(const Linear& parts_of_e, const Expr& e) {
   return parts_of_e.terms.size() == 1 && parts_of_e.terms[0].atom.same_as(e);
 }
 Expr to_expr(const Linear& l);
-
-// The same expression node by node (identity for variables and buffers; `*` commutes).
-bool same(const Expr& a, const Expr& b);
 
 int64_t floor_div(int64_t a, int64_t b);  // b > 0
 int64_t floor_mod(int64_t a, int64_t b);

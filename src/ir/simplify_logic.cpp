@@ -119,12 +119,12 @@ Expr Simplifier::compare_sums(BinaryOp op, Linear d) {
 
 std::optional<bool> Simplifier::known(const Expr& condition) {
   for (const auto& [e, holds] : known_) {
-    if (same(e, condition)) return holds;
+    if (same_expr(e, condition)) return holds;
     const auto* a = e.as<Binary>();
     const auto* b = condition.as<Binary>();
     // Opposites are exact for == and != also of floats.
     const bool both = a && b && (a->op == BinaryOp::eq || a->op == BinaryOp::ne) && opposite(a->op) == b->op;
-    if (both && same(a->a, b->a) && same(a->b, b->b)) return !holds;
+    if (both && same_expr(a->a, b->a) && same_expr(a->b, b->b)) return !holds;
   }
   return std::nullopt;
 }
@@ -144,7 +144,7 @@ Expr Simplifier::min_max(const Expr& e, const Binary& b) {
   if (e.type() != Type{}) {
     const Expr out = children(e);
     const auto* m = out.as<Binary>();
-    return m && same(m->a, m->b) ? m->a : out;
+    return m && same_expr(m->a, m->b) ? m->a : out;
   }
   const bool is_min = b.op == BinaryOp::min;
   Linear x = linear(b.a), y = linear(b.b);
@@ -234,7 +234,7 @@ Expr Simplifier::select(const Expr& e, const Select& s) {
     return out;
   };
   const Expr a = under(s.a, true), b = under(s.b, false);
-  if (same(a, b)) return a;
+  if (same_expr(a, b)) return a;
   if (is_bool(e.dtype()) && !e.type().is_vector()) {
     if (is_const_int(a, 1) && is_const_int(b, 0)) return cond;
     if (is_const_int(a, 0) && is_const_int(b, 1)) return expr(make::unary(UnaryOp::logical_not, cond));

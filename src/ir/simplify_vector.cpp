@@ -53,7 +53,7 @@ Expr Simplifier::scalarize(const Expr& e) {
   const Expr simple = scalar_rules(e);
   if (has_scalar_form(simple)) return scalarize(simple);
   for (const auto& [v, known] : opaque_)
-    if (same(known, simple)) return Expr(v);
+    if (same_expr(known, simple)) return Expr(v);
   opaque_.emplace_back(make_var("vector", e.type().with_lanes(1)), simple);
   return Expr(opaque_.back().first);
 }
@@ -128,11 +128,11 @@ Expr Simplifier::vectorize_sum(const Linear& l, int lanes) {
     const bool product = b && b->op == BinaryOp::mul;
     if (!varies(t.atom))
       base.add(t.atom, t.coefficient);
-    else if (same(t.atom, lane))
+    else if (same_expr(t.atom, lane))
       stride.constant += t.coefficient;
-    else if (product && same(b->b, lane) && !varies(b->a))
+    else if (product && same_expr(b->b, lane) && !varies(b->a))
       stride.add(parts(b->a), t.coefficient);
-    else if (product && same(b->a, lane) && !varies(b->b))
+    else if (product && same_expr(b->a, lane) && !varies(b->b))
       stride.add(parts(b->b), t.coefficient);
     else
       others.push_back(t);

@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "nestor/walk.h"
-#include "src/passes/linear.h"
 
 namespace nestor::passes {
 
@@ -31,7 +30,7 @@ bool of_tiles(const Expr& e, const std::vector<BufferDecl>& tiles) {
 }
 
 bool same_element(const Load& a, const Load& b) {
-  return a.buffer == b.buffer && same(a.indices[0], b.indices[0]);
+  return a.buffer == b.buffer && same_expr(a.indices[0], b.indices[0]);
 }
 
 std::optional<Term> term_of(const Stmt& s, size_t at) {
@@ -41,7 +40,7 @@ std::optional<Term> term_of(const Stmt& s, size_t at) {
   const auto* b = st->value.as<Binary>();
   if (!b || (b->op != BinaryOp::max && b->op != BinaryOp::min)) return std::nullopt;
   const auto* result = b->a.as<Load>();
-  if (!result || result->buffer != st->buffer || !same(result->indices[0], st->indices[0]) ||
+  if (!result || result->buffer != st->buffer || !same_expr(result->indices[0], st->indices[0]) ||
       !b->b.as<Shuffle>())
     return std::nullopt;
   return Term{at, result, b->op, b->b};
@@ -55,13 +54,13 @@ bool shuffled_alike(const Expr& a, const Expr& b, const std::vector<BufferDecl>&
     return x->lanes == y->lanes && shuffled_alike(x->a, y->a, tiles) && shuffled_alike(x->b, y->b, tiles);
   if (of_tiles(a, tiles) && of_tiles(b, tiles)) return true;
   const auto* c = a.as<Broadcast>();
-  return c && (c->a.as<IntImm>() || c->a.as<FloatImm>()) && same(a, b);
+  return c && (c->a.as<IntImm>() || c->a.as<FloatImm>()) && same_expr(a, b);
 }
 
 Expr merged(BinaryOp op, const Expr& a, const Expr& b) {
   const auto *x = a.as<Shuffle>(), *y = b.as<Shuffle>();
   if (x) return make::shuffle(merged(op, x->a, y->a), merged(op, x->b, y->b), x->lanes);
-  return same(a, b) ? a : make::binary(op, a, b);
+  return same_expr(a, b) ? a : make::binary(op, a, b);
 }
 
 // The statement leaves the element alone, or makes its maximum with something else.
@@ -71,7 +70,7 @@ bool lets_wait(const Stmt& s, const Term& t) {
   const Buffer& buffer = t.result->buffer;
   const auto* b = st->value.as<Binary>();
   const auto* own = b ? b->a.as<Load>() : nullptr;
-  if (own && (own->buffer != st->buffer || !same(own->indices[0], st->indices[0]))) own = nullptr;
+  if (own && (own->buffer != st->buffer || !same_expr(own->indices[0], st->indices[0]))) own = nullptr;
   if (uses_buffer(own ? b->b : st->value, buffer) || (st->mask && uses_buffer(st->mask, buffer)))
     return false;
   if (st->buffer != buffer) return true;

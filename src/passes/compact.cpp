@@ -66,7 +66,7 @@ class Mover : public Rewriter {
     const Interval range = range_of(value, facts_);
     const Expr binding = simplify(value - range.lo);
     for (const IterVar& i : *iters_)
-      if (same(i.binding, binding)) return Expr(i.var) + range.lo;
+      if (same_expr(i.binding, binding)) return Expr(i.var) + range.lo;
     Var v = make_var(b->name + std::to_string(dim));
     iters_->push_back({v, IterKind::spatial, range.hi - range.lo + 1, binding});
     return Expr(v) + range.lo;

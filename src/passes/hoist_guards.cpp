@@ -7,6 +7,7 @@
 // The last gives the rest of a peeled loop constant extents, so that its register tile keeps constant
 // indices. Where the bound isn't constant only serial and parallel loops are cut. Conditions that read memory
 // stay where they are.
+#include "nestor/walk.h"
 #include "src/passes/linear.h"
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
@@ -125,7 +126,7 @@ class Hoister : public ScopedRewriter {
       const auto* b = next.as<If>();
       const auto* a = out.empty() ? nullptr : out.back().as<If>();
       const bool joins =
-          a && b && !a->else_case && !b->else_case && !has_load(a->cond) && same(a->cond, b->cond);
+          a && b && !a->else_case && !b->else_case && !has_load(a->cond) && same_expr(a->cond, b->cond);
       if (joins)
         out.back() = make::if_then(a->cond, make::seq({a->then_case, b->then_case}));
       else

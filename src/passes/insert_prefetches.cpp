@@ -93,7 +93,7 @@ class Inserter : public ScopedRewriter {
         const auto same_box = [&](const std::vector<Span>& other) {
           for (size_t d = 0; d < box.size(); ++d)
             if (other[d].lo != box[d].lo || other[d].hi != box[d].hi || other[d].step != box[d].step ||
-                !same(other[d].base, box[d].base))
+                !same_expr(other[d].base, box[d].base))
               return false;
           return true;
         };

@@ -49,7 +49,7 @@ bool writes_whole_box(const Block& block, const BufferDecl& out) {
     if (is_const_int(indices[d], 0) && is_const_int(out.shape[d], 1)) continue;
     const auto* ref = indices[d].as<VarRef>();
     if (!ref || std::none_of(block.iters.begin(), block.iters.end(), [&](const IterVar& i) {
-          return i.var == ref->var && same(i.extent, out.shape[d]);
+          return i.var == ref->var && same_expr(i.extent, out.shape[d]);
         }))
       return false;
   }
@@ -59,7 +59,7 @@ bool writes_whole_box(const Block& block, const BufferDecl& out) {
 // Why T can't wait in what `block` writes, or nothing.
 std::string obstacle(const Block& block, const BufferDecl& t, const BufferDecl& out, const Accesses& all) {
   const std::vector<Access>&of_t = all.at(t.buffer), &of_out = all.at(out.buffer);
-  const auto same_extent = [](const Expr& a, const Expr& b) { return same(a, b); };
+  const auto same_extent = [](const Expr& a, const Expr& b) { return same_expr(a, b); };
   if (t.buffer->type != out.buffer->type ||
       !std::equal(t.shape.begin(), t.shape.end(), out.shape.begin(), out.shape.end(), same_extent))
     return "differs from it in type or shape";
@@ -75,8 +75,8 @@ std::string obstacle(const Block& block, const BufferDecl& t, const BufferDecl& 
   for (const Access& a : of_t) {
     if (a.block == &block) {
       reading = true;
-      if (a.kind != AccessKind::read ||
-          !std::equal(a.indices.begin(), a.indices.end(), write.indices.begin(), write.indices.end(), same))
+      if (a.kind != AccessKind::read || !std::equal(a.indices.begin(), a.indices.end(), write.indices.begin(),
+                                                    write.indices.end(), same_expr))
         return "is read elsewhere than where the block writes";
     } else if (reading || common_loops(a, write) != depth) {
       return "is accessed by others after the block has begun";

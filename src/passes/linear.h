@@ -15,16 +15,6 @@ struct Linear {
 Linear linear(const Expr& e);
 Expr to_expr(const Linear& sum);
 
-// The same expression over the same variables and buffers.
-bool same(const Expr& a, const Expr& b);
-// For maps keyed by expressions; their order must reach no output.
-struct HashExpr {
-  size_t operator()(const Expr& e) const;
-};
-struct SameExpr {
-  bool operator()(const Expr& a, const Expr& b) const { return same(a, b); }
-};
-
 // e = base + stride * v with base and stride free of v, or nullopt. Stride may be an expression.
 struct Strided {
   Expr base, stride;

@@ -166,8 +166,8 @@ class Placer {
       // A binding outside of its domain would be an element outside of the buffer, which nobody reads.
       bool is_index = false;
       for (size_t d = 0; d < write.indices.size(); ++d)
-        is_index = is_index || (same(write.indices[d], simplify(i.binding, write.facts)) &&
-                                same(i.extent, decl_.shape[d]));
+        is_index = is_index || (same_expr(write.indices[d], simplify(i.binding, write.facts)) &&
+                                same_expr(i.extent, decl_.shape[d]));
       if (!is_index) return false;
     }
     return true;

@@ -12,7 +12,6 @@
 
 #include "nestor/print.h"
 #include "nestor/walk.h"
-#include "src/passes/linear.h"
 #include "src/passes/passes.h"
 #include "src/passes/refuse.h"
 
@@ -76,7 +75,7 @@ std::optional<int64_t> prefix_of(const Expr& mask) {
 
 // Whether lanes that `mask` leaves are among those that `of` leaves: a conditional load has both conditions.
 bool implies(const Expr& mask, const Expr& of) {
-  if (same(mask, of)) return true;
+  if (same_expr(mask, of)) return true;
   const auto* b = mask.as<Binary>();
   return b && b->op == BinaryOp::logical_and && (implies(b->a, of) || implies(b->b, of));
 }
@@ -87,7 +86,8 @@ class Promotion : public Rewriter {
     for_each_stmt(alloc.body, [&](const Stmt& s) {
       if (const auto* f = s.as<For>()) bound_.insert(f->var.get());
       if (const auto* l = s.as<LetStmt>()) bound_.insert(l->var.get());
-      if (const auto* st = s.as<Store>(); st && st->buffer == buffer_) see(st->indices[0], st->mask, same);
+      if (const auto* st = s.as<Store>(); st && st->buffer == buffer_)
+        see(st->indices[0], st->mask, same_expr);
     });
     for_each_expr(alloc.body, [&](const Expr& e) {
       if (const auto* l = e.as<Load>(); l && l->buffer == buffer_) see(l->indices[0], l->mask, implies);

@@ -52,7 +52,7 @@ std::optional<LaneReduction> find_lane_reduction(const For& loop) {
   const auto* st = body.as<Store>();
   const auto* b = st ? st->value.as<Binary>() : nullptr;
   const auto* old = b ? b->a.as<Load>() : nullptr;
-  if (!old || old->buffer != st->buffer || !same(old->indices[0], st->indices[0])) return std::nullopt;
+  if (!old || old->buffer != st->buffer || !same_expr(old->indices[0], st->indices[0])) return std::nullopt;
   if (uses_var(st->indices[0], loop.var) || uses_buffer(b->b, st->buffer)) return std::nullopt;
   if (r.guard && uses_buffer(r.guard, st->buffer)) return std::nullopt;
   for (ReduceOp op : {ReduceOp::add, ReduceOp::mul, ReduceOp::max, ReduceOp::min})
@@ -82,7 +82,7 @@ Expr values_in_lanes(const LaneReduction& r, const Var& k, const Expr& start, in
   if (!mask) return value;
   const Expr identity = identity_of(r.op, value.type());
   const auto* load = value.as<Load>();  // gives 0 where its mask is false
-  if (load && load->mask && same(load->mask, mask) && same(identity, make::imm(0, value.type())))
+  if (load && load->mask && same_expr(load->mask, mask) && same_expr(identity, make::imm(0, value.type())))
     return value;
   return make::select(mask, value, identity);
 }

@@ -62,12 +62,13 @@ class Meeting {
 
  private:
   bool is_equal(const Expr& atom) const {
-    return std::any_of(equal_.begin(), equal_.end(), [&](const Expr& e) { return same(e, atom); });
+    return std::any_of(equal_.begin(), equal_.end(), [&](const Expr& e) { return same_expr(e, atom); });
   }
   bool is_equal_by_parts(const Var& t) const {
     for (const Expr& e : equal_) {
       const auto* q = e.as<Binary>();
-      if (q && q->op == BinaryOp::div && same(q->a, t) && is_equal(make::binary(BinaryOp::mod, q->a, q->b)))
+      if (q && q->op == BinaryOp::div && same_expr(q->a, t) &&
+          is_equal(make::binary(BinaryOp::mod, q->a, q->b)))
         return true;
     }
     return false;
@@ -131,7 +132,7 @@ class Meeting {
       const Interval range = range_of(atom, facts);
       const bool in_both = std::any_of(
           other.terms.begin(), other.terms.end(),
-          [&, a = atom, c = coefficient](const auto& t) { return t.second == c && same(t.first, a); });
+          [&, a = atom, c = coefficient](const auto& t) { return t.second == c && same_expr(t.first, a); });
       const bool runs = uses_any(atom, running_), of_threads = uses_any(atom, threads_);
       if (in_both && !runs && (!of_threads || is_equal(atom))) continue;  // the same value
       if (!bounded(range)) return false;

@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
-#include "src/passes/linear.h"
 #include "src/passes/passes.h"
 #include "src/passes/store_runs.h"
 

@@ -8,6 +8,8 @@
 #include <bit>
 #include <utility>
 
+#include "src/passes/linear.h"
+
 namespace nestor::passes {
 
 namespace {

@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "nestor/walk.h"
-#include "src/passes/linear.h"
 #include "src/passes/transpose_network.h"
 
 namespace nestor::passes {
@@ -18,7 +17,7 @@ struct Column {
 
   bool joins(const Column& o) const {
     return buffer == o.buffer && stride == o.stride && lanes == o.lanes && count == o.count &&
-           same(base, o.base);
+           same_expr(base, o.base);
   }
 };
 

@@ -135,7 +135,7 @@ class Turner : public StoreRunRewriter {
     for_each_expr(s, [&](const Expr& e) {
       const auto* l = e.as<Load>();
       if (!l || l->buffer != g[0].column.buffer) return;
-      for (const Item& i : g) found = found || same(i.load, e);
+      for (const Item& i : g) found = found || same_expr(i.load, e);
     });
     return found;
   }

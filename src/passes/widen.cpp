@@ -6,6 +6,7 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "src/passes/lane_of.h"
+#include "src/passes/linear.h"
 #include "src/passes/scoped.h"
 
 namespace nestor::passes {

@@ -1,7 +1,7 @@
 // Scalar expressions of one loop variable made vector expressions over its lanes.
 #pragma once
 
-#include "src/passes/linear.h"
+#include "nestor/simplify.h"
 
 namespace nestor::passes {
 
