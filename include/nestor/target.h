@@ -20,6 +20,7 @@ struct Target {
   std::string features;       // LLVM feature string; names every feature that code for it may use
   int vector_bits = 512;      // width of a vector register
   int vector_registers = 32;  // count of them
+  int issue_width = 6;        // micro-operations that a core takes up a cycle
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   int64_t l1_ways = 8, l2_ways = 8;  // lines of a set
   int cores = 1;
@@ -38,6 +39,9 @@ struct Target {
 Target parse_target(const std::string& name);
 Target host_target();
 std::vector<std::string> known_targets();
+
+// What LLVM's scheduling model says of a CPU that it has a name for; Target's default for all others.
+int issue_width(const std::string& triple, const std::string& cpu);
 
 // Throws UserError naming the features that this machine lacks, where it can't run code for the target.
 void require_runs_here(const Target& target);

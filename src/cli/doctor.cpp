@@ -47,6 +47,7 @@ int run(const DoctorVerb& v) {
                                       {"cpu", host.cpu},
                                       {"vector_bits", host.vector_bits},
                                       {"vector_registers", host.vector_registers},
+                                      {"issue_width", host.issue_width},
                                       {"cores", host.cores},
                                       {"l1_bytes", host.l1_bytes},
                                       {"l1_ways", host.l1_ways},
@@ -62,8 +63,8 @@ int run(const DoctorVerb& v) {
     return 0;
   }
   fmt::print("nestor      {} with LLVM {}\n", NESTOR_VERSION, NESTOR_LLVM_VERSION);
-  fmt::print("processor   {}, {} cores, {}-bit vectors, {} vector registers\n", host.cpu, host.cores,
-             host.vector_bits, host.vector_registers);
+  fmt::print("processor   {}, {} cores, {}-bit vectors, {} vector registers, {} micro-operations a cycle\n",
+             host.cpu, host.cores, host.vector_bits, host.vector_registers, host.issue_width);
   fmt::print("caches      L1d {} KiB ({} ways), L2 {} KiB, L3 {} KiB\n", host.l1_bytes >> 10, host.l1_ways,
              host.l2_bytes >> 10, host.l3_bytes >> 10);
   fmt::print("FMA peak    {:.0f} GFLOP/s a core (f32, one thread, best of 50 ms)\n", peak);

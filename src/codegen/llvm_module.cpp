@@ -31,6 +31,8 @@ constexpr const char* kPasses =
     "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
     "gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
+}  // namespace
+
 void initialize_llvm() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -41,8 +43,6 @@ void initialize_llvm() {
     llvm::InitializeAllAsmParsers();
   });
 }
-
-}  // namespace
 
 std::string kernel_symbol(const std::string& name) {
   static const llvm::TargetLibraryInfoImpl library{llvm::Triple("x86_64-unknown-linux-gnu")};

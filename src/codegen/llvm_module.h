@@ -20,6 +20,9 @@ namespace nestor {
 // function may well be called `tanh`).
 std::string kernel_symbol(const std::string& name);
 
+// Registers what LLVM can make code for; whoever looks a target up calls it first.
+void initialize_llvm();
+
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target);
 std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered, const Target& target,
                                            llvm::TargetMachine& machine, llvm::LLVMContext& context);

@@ -154,6 +154,7 @@ Target host_target() {
   } else {
     t.vector_bits = 128;
   }
+  t.issue_width = issue_width(t.triple, t.cpu);
   t.l1_bytes = topology().l1;
   t.l1_ways = topology().l1_ways;
   t.l2_ways = topology().l2_ways;

@@ -24,6 +24,20 @@ TEST_CASE("an unknown target lists those there are") {
   }
 }
 
+TEST_CASE("the issue width is that of LLVM's model of a CPU, or the window's where that is narrower") {
+  const std::string x86 = "x86_64-unknown-linux-gnu";
+  CHECK(issue_width(x86, "haswell") == 4);
+  CHECK(issue_width(x86, "cascadelake") == 4);
+  CHECK(issue_width(x86, "sapphirerapids") == 6);
+  CHECK(issue_width(x86, "znver4") == 6);
+  CHECK(issue_width("aarch64-unknown-linux-gnu", "neoverse-n1") == 8);
+  // What names no CPU, or none that LLVM knows.
+  for (const char* cpu : {"x86-64-v3", "generic", "warp-drive", ""}) CHECK(issue_width(x86, cpu) == 6);
+  CHECK(issue_width("vax-unknown-netbsd", "vax") == 6);
+  CHECK(parse_target("x86-64-v3").issue_width == 6);
+  CHECK(parse_target("native").issue_width == issue_width(host_target().triple, host_target().cpu));
+}
+
 TEST_CASE("code for another machine is refused by name") {
   CHECK_NOTHROW(require_runs_here(host_target()));
   CHECK_THROWS_AS(
