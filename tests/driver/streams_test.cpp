@@ -81,9 +81,12 @@ TEST_CASE("the next panel of weights that don't stay in the cache is asked for i
   CHECK(asks("Gemm(f32[700,1000], const f32[1000,900], const f32[900])", "B distance=1 shares=k0", target));
   const std::string conv = "Conv(f32[1,2048,7,7], const f32[512,2048,1,1])";
   CHECK(asks(conv, "W distance=1 shares=", target));
-  CHECK_FALSE(asks("MatMul(f32[128,768], f32[768,3072])", "shares", target));        // no constant
-  CHECK_FALSE(asks("MatMul(f32[2,1787], const f32[1787,289])", "shares", target));   // used twice
-  CHECK_FALSE(asks("MatMul(f32[128,256], const f32[256,256])", "shares", target));   // stays in the cache
+  CHECK_FALSE(asks("MatMul(f32[128,768], f32[768,3072])", "shares", target));       // no constant
+  CHECK_FALSE(asks("MatMul(f32[2,1787], const f32[1787,289])", "shares", target));  // used twice
+  CHECK_FALSE(asks("MatMul(f32[128,256], const f32[256,256])", "shares", target));  // stays in the cache
+  Target far = with_far_l3("x86-64-v4", 1 << 20);
+  CHECK_FALSE(asks("MatMul(f32[64,188], const f32[188,414])", "shares", far));
+  CHECK(asks("MatMul(f32[64,188], const f32[188,826])", "shares", far));
   CHECK_FALSE(asks("MatMul(f32[900,9000], const f32[9000,32])", "shares", target));  // one panel
   CHECK_FALSE(
       asks("MatMul(f32[128,9000], const f32[9000,768])", "shares", target));  // too long for the cache
@@ -183,7 +186,7 @@ TEST_CASE("products in blocks of rows and in parts of the reduction are right") 
     int64_t l2_bytes;
   };
   const Work works[] = {
-      {"MatMul(f32[200,129], const f32[129,130])", "ib it = split", 256 << 10},
+      {"MatMul(f32[200,129], const f32[129,274])", "ib it = split", 256 << 10},
       {"Gemm(f32[35,640], const f32[640,384], const f32[384])", "_part = rfactor", 256 << 10},
       {"MatMul(f32[1,35,640], const f32[640,384])", "_part = rfactor", 256 << 10},
       {"MatMul(f32[200,1024], const f32[1024,384])", "reorder Y (ib k0 j0 it i1 j1)", 1 << 20}};
