@@ -23,6 +23,7 @@ struct Target {
   int issue_width = 6;        // micro-operations that a core takes up a cycle
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   int64_t l1_ways = 8, l2_ways = 8;  // lines of a set
+  bool l3_on_mesh = false;           // in slices all over the chip, with the cores between them
   int cores = 1;
   double parallel_us = 20;  // work from which on default schedules share it among threads
   std::string sm;           // "sm_80" (cuda)
