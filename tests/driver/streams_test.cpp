@@ -233,6 +233,10 @@ TEST_CASE("columns go by runs where rows lie far apart, far from the core") {
   CHECK(!runs("Conv(f32[1,64,123,123], const f32[111,64,1,1])", mesh));
   mesh.l3_on_mesh = true;  // however large
   CHECK(runs("Conv(f32[1,64,123,123], const f32[111,64,1,1])", mesh));
+  CHECK(!runs("Conv(f32[1,168,97,97], const f32[16,168,1,1])", mesh));
+  mesh.l1_bytes = 32 << 10;
+  CHECK(runs("Conv(f32[1,168,97,97], const f32[16,168,1,1])", mesh));
+  CHECK(!runs("Conv(f32[1,168,97,97], const f32[8,168,1,1])", mesh));
   CHECK(runs("Conv(f32[1,32,110,110], const f32[102,32,1,1])", far));    // rows begin at no line
   CHECK(runs("Conv(f32[1,128,112,112], const f32[128,128,1,1])", far));  // they do, but there is much of them
   CHECK(!runs("Conv(f32[1,32,110,110], const f32[102,32,1,1])", with_l2("x86-64-v4", 2 << 20)));
