@@ -23,7 +23,9 @@ struct Target {
   int issue_width = 6;        // micro-operations that a core takes up a cycle
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   int64_t l1_ways = 8, l2_ways = 8;  // lines of a set
-  bool l3_on_mesh = false;           // in slices all over the chip, with the cores between them
+  // Between one core and the third-level cache: 16 where a few cores share it, less where it is spread over
+  // the chip and every line crosses a mesh.
+  double l3_bytes_per_cycle = 16;
   int cores = 1;
   double parallel_us = 20;  // work from which on default schedules share it among threads
   std::string sm;           // "sm_80" (cuda)
@@ -31,6 +33,8 @@ struct Target {
   bool has_feature(const std::string& feature) const {  // "fma": whether `features` has +fma
     return ("," + features + ",").find(",+" + feature + ",") != std::string::npos;
   }
+  // What comes from the third level comes late and slowly, hardly faster than from memory.
+  bool far_l3() const { return l3_bytes_per_cycle < 12; }
   bool has_fma() const { return arch() != "x86_64" || has_feature("fma"); }
   int lanes(int bytes_per_element) const { return vector_bits / 8 / bytes_per_element; }
   std::string arch() const { return triple.substr(0, triple.find('-')); }  // "x86_64", "aarch64" (cpu)

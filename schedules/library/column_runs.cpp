@@ -65,7 +65,7 @@ const Access* operand_of(const BlockInfo& b, const Tile& t) {
 
 ColumnRuns column_runs(const BlockInfo& b, const Tile& t, const Target& target) {
   ColumnRuns none;
-  if (!far_third_level(target) || !t.vector || !t.row || t.column || t.turned || t.taps || !t.copied.empty())
+  if (!target.far_l3() || !t.vector || !t.row || t.column || t.turned || t.taps || !t.copied.empty())
     return none;
   if (t.row->extent < (target.l1_bytes > kSmall ? kLeastRows : kLeastRowsInSmall)) return none;
   bool behind = false;  // the loops over what shares a run stand inside of that over runs

@@ -173,7 +173,7 @@ class Joiner {
     const int64_t keys = b.reduction_size();
     const Iter* rows = rows_in(b, access_to(b, chain.scores, false));
     if (!lanes || !rows || lanes->extent <= width_ || b.spatial().size() < 3) return;
-    if (!far_third_level(target_) && rows->extent < kTilesToCopyFor * rows_of(rows->extent, target_)) return;
+    if (!target_.far_l3() && rows->extent < kTilesToCopyFor * rows_of(rows->extent, target_)) return;
     for (const Access& a : b.accesses) {
       if (a.write || a.buffer == chain.scores || !find_param(s_.func(), a.buffer) || !a.uses(*lanes))
         continue;

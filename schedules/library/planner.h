@@ -106,12 +106,6 @@ struct PadLines {
 };
 PadLines pad_by_lines(const PrimFunc& f, const BlockInfo& b, const Tile& t, const Target& target);
 
-// A third-level cache that is spread over the whole chip, as one so large is: what comes from it comes late
-// and slowly, a third of what the nearer ones of 32 MB give (480 MB: 28 GB/s to a core).
-inline bool far_third_level(const Target& target) {
-  return target.l3_on_mesh || target.l3_bytes > (int64_t{96} << 20);
-}
-
 // The rows of the tile by blocks that stay in the second-level cache while all tiles of columns pass; see
 // row_blocks.cpp. `between` are the loops that stand between those over columns and over rows.
 struct RowBlocks {

@@ -28,7 +28,7 @@ void prefetch_output(Schedule& s, const std::string& writer, const BlockInfo& b,
   constexpr int64_t kLeastTiles = 4;   // one after the other: nobody asks for the first one
   constexpr int64_t kLeastOutput = 3;  // second-level caches
   const BlockInfo w = analyze(s.func(), writer);
-  if (!far_third_level(target) || !w.output_is_param || b.reduction_size() > kShortSum) return;
+  if (!target.far_l3() || !w.output_is_param || b.reduction_size() > kShortSum) return;
   int64_t bytes = bytes_of(w.output->type.dtype);
   for (const Iter& i : w.iters) bytes *= i.extent;
   if (bytes < kLeastOutput * target.l2_bytes || rows_begin_at_lines(w)) return;

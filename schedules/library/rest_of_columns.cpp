@@ -73,7 +73,7 @@ bool dots_pay(const BlockInfo& b, const Rest& r, const Iter& vector, int64_t lan
   const auto cores = static_cast<double>(std::clamp<int64_t>(target.cores, 1, threads));
   double row = left * (0.5 * static_cast<double>(ceil_div(r.k->extent, lanes)) + kFold);
   const double bytes = k * bytes_of(b.output->type.dtype);
-  const bool near = !far_third_level(target) && rows * bytes < static_cast<double>(target.l3_bytes) / 2;
+  const bool near = !target.far_l3() && rows * bytes < static_cast<double>(target.l3_bytes) / 2;
   if (rows * bytes > static_cast<double>(target.l2_bytes) / 2)
     row = std::max(row, bytes / (near ? kNear : kFar));
   const bool dots_shared = rows * row / kGigahertz * 1e-3 >= target.parallel_us;

@@ -38,7 +38,7 @@ bool moves_with_columns(const Access& a, const Tile& t) {
 }
 
 bool dense_rows_by_blocks(const BlockInfo& b, const Tile& t, const Target& target) {
-  return far_third_level(target) && !streamed(b, t, target).empty();
+  return target.far_l3() && !streamed(b, t, target).empty();
 }
 
 // What all reductions of some tiles read.

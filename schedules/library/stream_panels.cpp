@@ -46,8 +46,7 @@ std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& ta
   for (const Access& a : b.accesses) {
     if (a.write || !a.constant || !a.uses(wide) || a.uses(*t.row) || uses_of_line(b, a) < kLeastUses)
       continue;
-    const int64_t stays =
-        far_third_level(target) ? std::min(target.l2_bytes / 2, kFarStays) : target.l2_bytes / 2;
+    const int64_t stays = target.far_l3() ? std::min(target.l2_bytes / 2, kFarStays) : target.l2_bytes / 2;
     if (a.elements * bytes_of(a.buffer->type.dtype) <= stays) continue;
     if (wide.extent > (t.column ? t.columns : t.width) && panel_bytes(b, a, t) <= target.l2_bytes * 3 / 4)
       out.push_back(a.buffer);

@@ -62,7 +62,7 @@ int64_t choose_parts(const BlockInfo& b, const Tile& t, const Target& target) {
 }  // namespace
 
 bool tile_parts(Schedule& s, const std::string& block, const Target& target) {
-  if (!far_third_level(target)) return false;
+  if (!target.far_l3()) return false;
   const BlockInfo b = analyze(s.func(), block);
   if (b.reduced().empty()) return false;
   const Tile t = choose_tile(b, target);

@@ -122,7 +122,7 @@ int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming, const Targ
 bool asks_ahead(const BlockInfo& b, const Turn& t, const Target& target) {
   const Access& out = *write_of(b);
   const int64_t least = kLongWalk * side_of(b);
-  return far_third_level(target) && out.elements * bytes_of(out.buffer->type.dtype) > target.l2_bytes &&
+  return target.far_l3() && out.elements * bytes_of(out.buffer->type.dtype) > target.l2_bytes &&
          t.lanes->extent >= least && t.rows->extent >= least;
 }
 

@@ -53,7 +53,7 @@ int run(const DoctorVerb& v) {
                                       {"l1_ways", host.l1_ways},
                                       {"l2_bytes", host.l2_bytes},
                                       {"l3_bytes", host.l3_bytes},
-                                      {"l3_on_mesh", host.l3_on_mesh},
+                                      {"l3_bytes_per_cycle", host.l3_bytes_per_cycle},
                                       {"peak_gflops", peak},
                                       {"copy_gbs", copy},
                                       {"halide", halide_version()},
@@ -66,8 +66,9 @@ int run(const DoctorVerb& v) {
   fmt::print("nestor      {} with LLVM {}\n", NESTOR_VERSION, NESTOR_LLVM_VERSION);
   fmt::print("processor   {}, {} cores, {}-bit vectors, {} vector registers, {} micro-operations a cycle\n",
              host.cpu, host.cores, host.vector_bits, host.vector_registers, host.issue_width);
-  fmt::print("caches      L1d {} KiB ({} ways), L2 {} KiB, L3 {} KiB{}\n", host.l1_bytes >> 10, host.l1_ways,
-             host.l2_bytes >> 10, host.l3_bytes >> 10, host.l3_on_mesh ? " on a mesh" : "");
+  fmt::print("caches      L1d {} KiB ({} ways), L2 {} KiB, L3 {} KiB ({} bytes a cycle to a core)\n",
+             host.l1_bytes >> 10, host.l1_ways, host.l2_bytes >> 10, host.l3_bytes >> 10,
+             host.l3_bytes_per_cycle);
   fmt::print("FMA peak    {:.0f} GFLOP/s a core (f32, one thread, best of 50 ms)\n", peak);
   fmt::print("copy        {:.1f} GB/s read + write (one thread, 256 MiB)\n", copy);
   fmt::print("Halide      {}\n",

@@ -38,7 +38,7 @@ PartitionOptions partition_options(const CompileOptions& options) {
 
 WinogradOptions winograd_options(const CompileOptions& options) {
   const Target& t = options.target;
-  return {t.lanes(bytes_of(DType::f32)), options.threads, t.l2_bytes, t.l3_bytes};
+  return {t.lanes(bytes_of(DType::f32)), options.threads, t.l2_bytes, t.l3_bytes, t.l3_bytes_per_cycle};
 }
 
 }  // namespace

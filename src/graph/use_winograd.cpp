@@ -29,8 +29,6 @@ namespace nestor {
 namespace {
 
 constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9, kBytesReordered = 5;
-constexpr double kBytesSpilledNear = 16, kBytesSpilledFar = 4;
-constexpr int64_t kFarL3 = 96 << 20;
 constexpr double kShownOfWeights = 0.8, kLeastGain = 0.9;
 
 struct Layer {
@@ -91,8 +89,7 @@ class Costs {
     const double weights = points * real(l_.channels) * real(l_.filters);
     const double results = 4 * real(tile) * real(l_.width) * real(l_.filters);
     if (row * rows <= l2 || row + weights + results <= 0.75 * l2) return 0;
-    const double rate = o_.l3_bytes > kFarL3 ? kBytesSpilledFar : kBytesSpilledNear;
-    return 2 * points * tiles_of_row * rows * real(l_.filters) / rate;
+    return 2 * points * tiles_of_row * rows * real(l_.filters) / o_.l3_bytes_per_cycle;
   }
   double weights(double of_each_pair) const {
     const double bytes = 4 * of_each_pair * real(l_.channels) * real(l_.filters);

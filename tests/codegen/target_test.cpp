@@ -17,9 +17,9 @@ TEST_CASE("every known target parses") {
 
 TEST_CASE("a server's mesh is known by its cores") {
   const Target host = host_target();
-  if (host.cpu == "cascadelake" || host.cpu == "graniterapids") CHECK(host.l3_on_mesh);
-  if (host.cpu.rfind("znver", 0) == 0) CHECK_FALSE(host.l3_on_mesh);
-  CHECK_FALSE(parse_target("x86-64-v4").l3_on_mesh);
+  if (host.cpu == "cascadelake" || host.cpu == "graniterapids") CHECK(host.far_l3());
+  if (host.cpu.rfind("znver", 0) == 0) CHECK_FALSE(host.far_l3());
+  CHECK_FALSE(parse_target("x86-64-v4").far_l3());
 }
 
 TEST_CASE("an unknown target lists those there are") {

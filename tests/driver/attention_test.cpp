@@ -143,7 +143,7 @@ TEST_CASE("operands that are scaled apart are made where they are read, values f
         "weights": {{"root": {{"dtype": "f32", "shape": [], "data": [0.5]}}}}}})",
                                            queries, keys, depth, width);
       Target target = parse_target(name);
-      target.l3_bytes = int64_t{480} << 20;
+      target.l3_bytes_per_cycle = 9;
       const CompiledModel m = compiled(folder.write("d.json", text), target);
       INFO(name << " " << queries);
       REQUIRE(m.funcs.size() == 1);
@@ -159,10 +159,10 @@ TEST_CASE("operands that are scaled apart are made where they are read, values f
 
 TEST_CASE("attention's tiles, copies and prefetches are chosen by its sizes") {
   const Folder folder;
-  const auto steps = [&](const Shape& shape, int64_t l3_megabytes = 32) {
+  const auto steps = [&](const Shape& shape, double l3_bytes_per_cycle = 16) {
     Target target = parse_target("x86-64-v4");
     target.l2_bytes = 1 << 20;
-    target.l3_bytes = l3_megabytes << 20;
+    target.l3_bytes_per_cycle = l3_bytes_per_cycle;
     const CompiledModel m = compiled(folder.write("g.json", model(shape, "")), target);
     REQUIRE(m.funcs.size() == 1);
     return print(default_schedule(m.funcs[0].func, target));
@@ -180,7 +180,7 @@ TEST_CASE("attention's tiles, copies and prefetches are chosen by its sizes") {
   CHECK_FALSE(takes(steps({"1,3,", 64, 197, 64, 64}), "vectorize Sum.sh"));
   // Values are copied for many tiles of rows, or where all that isn't near is very far.
   CHECK_FALSE(takes(steps({"1,3,", 256, 256, 64, 128}), "T1_panels"));
-  CHECK(takes(steps({"1,3,", 256, 256, 64, 128}, 480), "T1_panels"));
+  CHECK(takes(steps({"1,3,", 256, 256, 64, 128}, 9), "T1_panels"));
   CHECK(takes(steps({"1,3,", 700, 256, 64, 128}), "T1_panels"));
   // The next keys and values are asked for where they don't stay in the cache.
   const std::string small = steps({"1,8,", 256, 256, 64, 64}), large = steps({"1,17,", 256, 256, 64, 64});

@@ -22,6 +22,7 @@ Target with_l2(const std::string& name, int64_t bytes) {
 Target with_far_l3(const std::string& name, int64_t l2_bytes) {
   Target t = with_l2(name, l2_bytes);
   t.l3_bytes = 480 << 20;
+  t.l3_bytes_per_cycle = 4;
   t.cores = 1;
   return t;
 }
@@ -103,8 +104,7 @@ TEST_CASE("panels of transformed weights follow each other through all products,
 
 TEST_CASE("where the last cache is far away, lines that are written are asked for ahead") {
   Target near = with_l2("x86-64-v4", 2 << 20), far = near;
-  near.l3_bytes = 32 << 20;
-  far.l3_bytes = int64_t{480} << 20;
+  far.l3_bytes_per_cycle = 9;
   const std::string turned = "Transpose(f32[1009,2003]; perm=[1,0])";
   CHECK(asks(turned, "prefetch Y.i0 X distance=2", far));
   CHECK(asks(turned, "prefetch Y.i0 Y distance=2", far));
@@ -128,7 +128,7 @@ TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
     for (const char* spec : {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
                              "MatMul(f32[130,5], f32[5,299])"}) {
       Target target = with_l2(name, 16 << 10);
-      target.l3_bytes = int64_t{480} << 20;
+      target.l3_bytes_per_cycle = 9;
       INFO(spec);
       CHECK(asks(spec, " Y distance=", target));
       check_right(spec, target);
@@ -231,7 +231,7 @@ TEST_CASE("columns go by runs where rows lie far apart, far from the core") {
   Target mesh = with_l2("x86-64-v4", 1 << 20);
   mesh.l3_bytes = 36 << 20;
   CHECK(!runs("Conv(f32[1,64,123,123], const f32[111,64,1,1])", mesh));
-  mesh.l3_on_mesh = true;  // however large
+  mesh.l3_bytes_per_cycle = 9;  // however large
   CHECK(runs("Conv(f32[1,64,123,123], const f32[111,64,1,1])", mesh));
   CHECK(!runs("Conv(f32[1,168,97,97], const f32[16,168,1,1])", mesh));
   mesh.l1_bytes = 32 << 10;

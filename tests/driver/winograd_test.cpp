@@ -214,16 +214,16 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
 }
 
 TEST_CASE("Products that go behind the second-level cache are no gain where channels are few") {
-  const auto chosen = [](int64_t filters, int64_t l3_bytes) {
+  const auto chosen = [](int64_t filters, double l3_bytes_per_cycle) {
     CompileOptions o = checking_options(parse_target("x86-64-v4"));
     o.target.l2_bytes = 2 << 20;
-    o.target.l3_bytes = l3_bytes;
+    o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
     const Layer l{.channels = 16, .filters = filters, .height = 104, .width = 104};
     return count_winograd(partition_model({graph_of(l), std::nullopt}, o)) > 0;
   };
-  CHECK(chosen(192, 480 << 20));
-  CHECK_FALSE(chosen(384, 480 << 20));
-  CHECK(chosen(384, 32 << 20));  // a near third level
+  CHECK(chosen(192, 4));
+  CHECK_FALSE(chosen(384, 4));
+  CHECK(chosen(384, 16));  // a near third level
 }
 
 TEST_CASE("Weights are transformed here for targets that can't run here") {
