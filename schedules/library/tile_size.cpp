@@ -49,6 +49,38 @@ double lost_to_streams(const BlockInfo& b, int64_t vectors, const Target& target
          (step % kLine == 0 ? 0 : kOfTornLines);
 }
 
+// A step's micro-operations, its loop's among them, and how many the core takes up while its FMAs execute.
+struct Slots {
+  double taken, there;
+};
+
+Slots slots_of_step(double rows, double vectors, const Target& target) {
+  constexpr double kOfTheLoop = 3;
+  const double fmas = rows * vectors;
+  return {fmas + rows + vectors + kOfTheLoop, target.issue_width * fmas / kFmasPerCycle};
+}
+
+// A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
+bool is_narrow(const Target& target) {
+  return target.issue_width < 6;
+}
+
+// The share of the time that is lost where a narrow core has few slots left: it doesn't catch up after a
+// stall. (4 a cycle, Cascade Lake: 64^3 by 14 x 2 vectors, 47 of 56 slots, 89 % of the peak; by 6 x 4, 37 of
+// 48, 95.) So more vectors are beside each other, of which fewer rows use each: they mustn't come from behind
+// the second-level cache. (3x3 convolution of 256 channels, 14 wide: 5 x 4 vectors 20 % more time than 14
+// x 2.)
+double lost_to_issue(const BlockInfo& b, double rows, double vectors, const Target& target) {
+  constexpr double kFree = 0.7, kOfSlots = 0.6, kFits = 0.375, kOfVectors = 3, kOfFewRows = 0.1;
+  if (!is_narrow(target)) return 0;
+  const Slots slots = slots_of_step(rows, vectors, target);
+  const double panel = static_cast<double>(b.reduction_size()) * vectors * target.vector_bits / 8 /
+                       static_cast<double>(target.l2_bytes);
+  return kOfSlots * std::max(0.0, slots.taken / slots.there - kFree) +
+         (kOfFewRows + kOfVectors * std::clamp(panel - kFits, 0.0, 1.0)) / rows +
+         (1 - std::min(1.0, rows * vectors / kToHideLatency));
+}
+
 }  // namespace
 
 void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
@@ -80,7 +112,14 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     const double left_over =
         0.16 * static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
     const double lost = streams ? lost_to_streams(b, vectors, target) : 0;
-    const double score = throughput * latency - traffic - left_over - lost;
+    // Where rows don't divide evenly, the last tile has fewer: what counts is how many they are on average.
+    const auto slow = [&](int64_t wide) {
+      const double average = static_cast<double>(row_extent) / static_cast<double>(panels);
+      return wide && shares ? lost_to_issue(b, average, static_cast<double>(wide), target) : 0;
+    };
+    const double rest = static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
+    const double issue = (1 - rest) * slow(vectors) + rest * slow(vectors_wanted % vectors);
+    const double score = throughput * latency - traffic - left_over - lost - issue;
     if (score > quality) {
       quality = score;
       t.rows = rows;
@@ -94,6 +133,13 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
       "{} loads for {} FMAs; {} in flight hide an FMA's latency",
       t.rows, vectors, vectors, t.rows * vectors + vectors + 1, registers, t.rows + vectors, t.rows * vectors,
       kToHideLatency);
+  if (shares && is_narrow(target)) {
+    const Slots slots = slots_of_step(static_cast<double>(t.rows), static_cast<double>(vectors), target);
+    t.why_size += fmt::format(
+        "; {} micro-operations a step, of {} that the core takes up in as many cycles as "
+        "its FMAs take",
+        slots.taken, slots.there);
+  }
   if (streams)
     t.why_size += "; rows come from behind the second-level cache, the more rarely the wider the tile";
   if (shares && crowded)
