@@ -31,6 +31,38 @@ const Iter* choose_lanes(const BlockInfo& b) {
   return best;
 }
 
+// The loops in the order in which the one operand lies, where what is written is far larger than the second
+// level, by runs of whole lines: it is then read from front to back, and written as a few streams. In the
+// output's order each run would be read from another page, which no prefetcher foresees. (Cascade Lake,
+// [8,512,12,64] to [8,12,512,64]: 4.3 to 2.4 ms.) Empty: as they are.
+std::vector<std::string> read_in_order(const BlockInfo& b, const Iter& lanes, const Target& target) {
+  constexpr int64_t kStreams = 32, kLinesOfRun = 2, kBeyondL2 = 2;
+  if (!target.far_l3() || !b.output_is_param || b.accesses.size() != 2) return {};
+  const Access &x = b.accesses[0], &y = b.accesses[1];
+  const Access &in = x.write ? y : x, &out = x.write ? x : y;
+  const int64_t bytes = bytes_of(b.output->type.dtype);
+  if (in.write || !out.write || in.stride(lanes) != 1 || out.stride(lanes) != 1) return {};
+  if (out.elements * bytes < kBeyondL2 * target.l2_bytes || lanes.extent * bytes < kLinesOfRun * kLine)
+    return {};
+  std::vector<const Iter*> order;
+  for (const Iter* i : b.spatial()) {
+    if (i == &lanes) continue;
+    if (i->loop.empty() || !in.stride(*i) || !out.stride(*i)) return {};
+    if (i->extent > 1) order.push_back(i);
+  }
+  if (order.size() < 2) return {};
+  const Iter* last_written = *std::min_element(
+      order.begin(), order.end(), [&](auto* i, auto* j) { return *out.stride(*i) < *out.stride(*j); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto* i, auto* j) { return *in.stride(*i) > *in.stride(*j); });
+  if (order.back()->extent > kStreams || last_written->extent <= kStreams) return {};
+  std::vector<std::string> loops;
+  for (const Iter* i : b.spatial())
+    if (i != &lanes && i->extent == 1) loops.push_back(i->loop);
+  for (const Iter* i : order) loops.push_back(i->loop);
+  return loops;
+}
+
 }  // namespace
 
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop) {
@@ -67,9 +99,13 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", lanes, block, size));
       lanes += "1";
     }
+    const std::vector<std::string> first = read_in_order(b, *lanes_iter, target);
     std::string order;
+    for (const std::string& l : first) order += l + " ";
     for (const LoopInfo& l : loops_of(s.func(), block))
-      if (l.name != lanes) order += l.name + " ";
+      if (l.name != lanes && std::find(first.begin(), first.end(), l.name) == first.end())
+        order += l.name + " ";
+    if (!first.empty()) s.because("reads go from front to back, as the machine foresees them");
     if (!order.empty()) s(fmt::format("reorder {} ({}{})", block, order, lanes));
     s.because(fmt::format("most accesses are next to each other along {}", lanes_iter->loop));
     s(fmt::format("vectorize {}.{}", block, lanes));

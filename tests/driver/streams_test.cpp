@@ -113,7 +113,7 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK_FALSE(asks(turned, "prefetch", near));
   CHECK_FALSE(asks("Transpose(f32[500,500]; perm=[1,0])", "prefetch", far));           // stays in the cache
   CHECK_FALSE(asks("Transpose(f32[1,112,112,64]; perm=[0,3,1,2])", "prefetch", far));  // a short side
-  CHECK_FALSE(asks("Transpose(f32[2048,2048]; perm=[1,0])", "prefetch", far));         // goes past the caches
+  CHECK_FALSE(asks("Transpose(f32[2048,2048]; perm=[1,0])", " Y distance", far));      // goes past the caches
 
   const std::string ragged = "MatMul(f32[2048,32], const f32[32,1003])";
   CHECK(asks(ragged, " Y distance=1", far));
@@ -255,4 +255,22 @@ TEST_CASE("columns go by runs where rows lie far apart, far from the core") {
     options.schedules = default_schedules();
     for (const CompiledFunction& f : compile_model(spec, options).funcs) check_proof(f);
   }
+}
+
+TEST_CASE("where the third level is a mesh, what is turned or moved is read in the order in which it lies") {
+  Target near = with_l2("x86-64-v4", 1 << 20), mesh = near;
+  mesh.l3_bytes_per_cycle = 9;
+  const std::string turned = "Transpose(f32[2048,2048]; perm=[1,0])";
+  CHECK(asks(turned, "reorder Y (j0 i0 i1 j1)", mesh));
+  CHECK(asks(turned, "prefetch Y.i0 X distance=2", mesh));
+  CHECK(!asks(turned, "prefetch", near));
+  const std::string image = "Transpose(f32[1,220,220,64]; perm=[0,3,1,2])";
+  CHECK(asks(image, "streaming=1", mesh));
+  CHECK(!asks(image, "streaming=1", near));
+  const std::string heads = "Transpose(f32[8,512,12,64]; perm=[0,2,1,3])";
+  CHECK(asks(heads, "reorder Y (n h c w)", mesh));
+  CHECK(asks(heads, "reorder Y (n c h w)", near));
+  CHECK(asks("Transpose(f32[8,12,512,64]; perm=[0,2,1,3])", "reorder Y (n c h w)", mesh));
+  check_right("Transpose(f32[1040,640]; perm=[1,0])", mesh);
+  check_right("Transpose(f32[2,256,12,112]; perm=[0,2,1,3])", mesh);
 }
