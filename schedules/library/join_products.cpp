@@ -71,7 +71,9 @@ class Joiner {
     inline_maps(s_);
     auto chain = find_product_chain(s_.func());
     if (!chain) return false;
-    width_ = kVectors * lanes_of(analyze(s_.func(), chain->second), target_);
+    const BlockInfo product = analyze(s_.func(), chain->second);
+    vectors_ = chain_vectors(product, target_);
+    width_ = vectors_ * lanes_of(product, target_);
     copy_values(*chain);
     const BlockInfo first = analyze(s_.func(), chain->first), second = analyze(s_.func(), chain->second);
     const Access& scores = access_to(second, chain->scores, false);
@@ -85,7 +87,7 @@ class Joiner {
     inline_by_rows(chain->moved, first, *first_rows);
     inline_by_rows(chain->moved, second, *rows);
     const Work work = work_of(first, target_) + work_of(second, target_);
-    rows_ = rows_of(rows->extent, target_);
+    rows_ = chain_rows(rows->extent, vectors_, target_);
     std::vector<std::string> between = chain->between;
     const std::vector<std::string> readers = readers_of(s_.func(), first.output);
     const bool has_writer = readers.size() == 1 && !analyze(s_.func(), readers[0]).reduction;
@@ -113,7 +115,6 @@ class Joiner {
   }
 
  private:
-  static constexpr int64_t kVectors = 2;  // of a row
   // Rows up to so many vectors long fold their lanes together with others': of 8 vectors 0.6 % of the whole
   // faster than each by itself, of 13, a ragged one, 0.3 % slower (Zen 5).
   static constexpr int64_t kFoldedVectors = 8;
@@ -128,25 +129,6 @@ class Joiner {
       if (scores.uses(*i) && i->extent >= kFewestRows && shared) rows = i;
     }
     return rows;
-  }
-
-  // As many rows as registers allow, all tiles of nearly the same size; fewer, where that leaves few over: a
-  // tile of a row or two takes as long as one that hides an FMA's latency. (Zen 5: 12x197x64 0.7 % faster by
-  // 12 rows and 5 left over than by 14 and 1.)
-  static int64_t rows_of(int64_t extent, const Target& target) {
-    constexpr int64_t kFewest = kToHideLatency / kVectors;
-    constexpr double kOfATile = 0.7;  // what a tile costs beside its rows, in rows
-    const int64_t most = std::max<int64_t>(1, (target.vector_registers - kVectors - 1) / kVectors);
-    const auto cost = [&](int64_t rows) {
-      const auto of_tile = [&](int64_t n) {
-        return n == 0 ? 0 : static_cast<double>(std::max(n, kFewest)) + kOfATile;
-      };
-      return static_cast<double>(extent / rows) * of_tile(rows) + of_tile(extent % rows);
-    };
-    int64_t best = ceil_div(extent, ceil_div(extent, most));
-    for (int64_t rows = most; rows > most / 2; --rows)
-      if (cost(rows) < cost(best)) best = rows;
-    return best;
   }
 
   // An operand of which each row tile reads rows of its own is read where it lies, or made for the tile where
@@ -173,7 +155,8 @@ class Joiner {
     const int64_t keys = b.reduction_size();
     const Iter* rows = rows_in(b, access_to(b, chain.scores, false));
     if (!lanes || !rows || lanes->extent <= width_ || b.spatial().size() < 3) return;
-    if (!target_.far_l3() && rows->extent < kTilesToCopyFor * rows_of(rows->extent, target_)) return;
+    if (!target_.far_l3() && rows->extent < kTilesToCopyFor * chain_rows(rows->extent, vectors_, target_))
+      return;
     for (const Access& a : b.accesses) {
       if (a.write || a.buffer == chain.scores || !find_param(s_.func(), a.buffer) || !a.uses(*lanes))
         continue;
@@ -352,7 +335,7 @@ class Joiner {
 
   Schedule& s_;
   const Target& target_;
-  int64_t width_ = 0, rows_ = 0;
+  int64_t vectors_ = 0, width_ = 0, rows_ = 0;  // of a tile: the vectors of a row, their lanes, the rows
   std::vector<std::string> outer_;    // loops of the second product's writer outside of the row tiles
   std::string batch_;                 // the innermost of these
   std::string at_;                    // the loop over row tiles, by the block that it stands around

@@ -32,6 +32,11 @@ constexpr int64_t kFmasPerCycle = 2;  // of vectors; where it is one, work only 
 constexpr int64_t kToHideLatency = 4 * kFmasPerCycle;
 constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
 
+// A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
+inline bool is_narrow(const Target& target) {
+  return target.issue_width < 6;
+}
+
 // Of the first `lines` of rows `pitch` bytes apart, the most that fall into one of a cache's `sets`.
 int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets, int64_t lines = 1);
 

@@ -60,11 +60,6 @@ Slots slots_of_step(double rows, double vectors, const Target& target) {
   return {fmas + rows + vectors + kOfTheLoop, target.issue_width * fmas / kFmasPerCycle};
 }
 
-// A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
-bool is_narrow(const Target& target) {
-  return target.issue_width < 6;
-}
-
 // The share of the time that is lost where a narrow core has few slots left: it doesn't catch up after a
 // stall. (4 a cycle, Cascade Lake: 64^3 by 14 x 2 vectors, 47 of 56 slots, 89 % of the peak; by 6 x 4, 37 of
 // 48, 95.) So more vectors are beside each other, of which fewer rows use each: they mustn't come from behind
