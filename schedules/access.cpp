@@ -62,8 +62,14 @@ std::vector<BlockAccess> accesses_at(const Place& p, const BufferTest& wanted) {
   const VarMap map = bindings_of(p.block());
   // Simplified, so that what is equal mostly looks equal: bases of bounds are compared term by term.
   const Facts facts = facts_at(p);
+  std::vector<std::pair<Expr, Expr>> known;  // an update's indices are mostly its init's
   for (BlockAccess& a : out)
-    for (Expr& i : a.indices) i = simplify(substitute(i, map), facts);
+    for (Expr& i : a.indices) {
+      auto at =
+          std::find_if(known.begin(), known.end(), [&](const auto& k) { return same_expr(k.first, i); });
+      if (at == known.end()) at = known.insert(at, {i, simplify(substitute(i, map), facts)});
+      i = at->second;
+    }
   return out;
 }
 

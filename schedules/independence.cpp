@@ -4,6 +4,7 @@
 #include "schedules/independence.h"
 
 #include <algorithm>
+#include <set>
 
 #include "schedules/exact_region.h"
 #include "schedules/primitive.h"
@@ -166,11 +167,18 @@ std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
   for (const Place& p : all)
     for (BlockAccess& a : accesses_at(p, [&](const Buffer& b) { return clashing.count(b) > 0; }))
       seen.push_back({&p, std::move(a)});
+  // An init and an update of one element are one function: what is proved of one holds for the other.
+  std::vector<size_t> first(seen.size());
+  for (size_t i = 0; i < seen.size(); ++i)
+    while (seen[first[i]].access.buffer != seen[i].access.buffer || !same_function(seen[first[i]], seen[i]))
+      ++first[i];
+  std::set<std::pair<size_t, size_t>> asked;
   for (size_t i = 0; i < seen.size(); ++i)
     for (size_t j = i; j < seen.size(); ++j) {
       const Seen &a = seen[i], &b = seen[j];
       if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
-      if (told_apart(a, b, loop)) continue;
+      const bool proved = !asked.insert({first[i], first[j]}).second;  // the first No ends all
+      if (proved || told_apart(a, b, loop)) continue;
       return a.access.write ? describe(a, b, loop) : describe(b, a, loop);
     }
   return std::nullopt;

@@ -91,10 +91,17 @@ struct Renamer : Rewriter {
   }
 };
 
+// A statement stands in a tree once: behind it all is as it was.
 struct Replacer : Rewriter {
   Stmt target, with;
+  bool done = false;
   Expr expr(const Expr& e) override { return e; }
-  Stmt stmt(const Stmt& s) override { return s.same_as(target) ? with : children(s); }
+  Stmt stmt(const Stmt& s) override {
+    if (done) return s;
+    done = s.same_as(target);
+    if (done) return with;
+    return s.as<Store>() || s.as<Update>() || s.as<Evaluate>() ? s : children(s);
+  }
 };
 
 void add_loop_names(const Stmt& s, std::set<std::string>& names) {

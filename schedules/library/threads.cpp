@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "schedules/library/planner.h"
 #include "schedules/words.h"
@@ -55,7 +56,8 @@ struct Share {  // loops [first, last) fused, for so many threads
   size_t first = 0, last = 0;
   int64_t iterations = 0;
   Threads threads;
-  double score = 0;  // what it would take at best / what it takes
+  double score = 0;                              // what it would take at best / what it takes
+  std::optional<Schedule> fused = std::nullopt;  // where there are several
 };
 
 // The work is started `outside` times, as often as loops outside of these run.
@@ -134,24 +136,20 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
       iterations *= extent_of(s, block, loops[last - 1]);
       const std::vector<std::string> fused(loops.begin() + static_cast<long>(first),
                                            loops.begin() + static_cast<long>(last));
-      Schedule tried = s;  // a ragged tile's loop can't be fused
-      if (fused.size() > 1 && !tried.try_step(fmt::format("fuse {} ({})", block, schedules::join(fused))))
-        break;
-      const Share share = share_of(first, last, iterations, work, outside, target);
-      if (share.score > best.score) best = share;
+      Share share = share_of(first, last, iterations, work, outside, target);
+      if (share.score <= best.score) continue;
+      if (fused.size() > 1) {
+        share.fused = s;  // a ragged tile's loop can't be fused
+        if (!share.fused->try_step(fmt::format("g = fuse {} ({})", block, schedules::join(fused)))) break;
+      }
+      best = std::move(share);
       if (best.score >= kEven) break;
     }
     outside *= static_cast<double>(extent_of(s, block, loops[first]));
   }
   if (best.last == 0) return;
-  Schedule shared = s;
-  std::string loop = loops[best.first];
-  if (best.last > best.first + 1) {
-    const std::vector<std::string> fused(loops.begin() + static_cast<long>(best.first),
-                                         loops.begin() + static_cast<long>(best.last));
-    shared(fmt::format("g = fuse {} ({})", block, schedules::join(fused)));
-    loop = "g";
-  }
+  Schedule shared = best.fused.value_or(s);
+  const std::string loop = best.fused ? "g" : loops[best.first];
   shared.because(why(best, work, target));
   if (!shared.try_step(fmt::format("parallel {}.{}", block, loop))) return;
   const int64_t count = best.threads.count;
@@ -160,7 +158,7 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
     shared.because("short loops meet their data in the caches of the thread that had them last time");
     shared(fmt::format("annotate {}.{} split=static", block, loop));
   }
-  s = shared;
+  s = std::move(shared);
 }
 
 }  // namespace nestor::library

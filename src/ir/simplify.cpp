@@ -27,12 +27,13 @@ Simplifier::Simplifier(const Facts& facts) : facts_(facts) {
 
 Expr Simplifier::expr(const Expr& e) {
   if (!e || e.as<IntImm>() || e.as<FloatImm>()) return e;
+  if (e.as<VarRef>() && is_i64(e)) return scalar_rules(e);  // quicker than remembering
   if (const auto it = memo_.find(e.get()); it != memo_.end()) return it->second.second;
   const bool index_vector = e.type().is_vector() && (e.dtype() == DType::i64 || is_bool(e.dtype()));
   Expr out = index_vector ? vector(e) : scalar_rules(e);
   if (!out.same_as(e) && same_expr(out, e)) out = e;
   memo_.emplace(e.get(), std::make_pair(e, out));
-  memo_.emplace(out.get(), std::make_pair(out, out));
+  if (!out.same_as(e)) memo_.try_emplace(out.get(), out, out);
   return out;
 }
 
