@@ -37,6 +37,15 @@ constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, k
                  kFewLines = 28, kManyLines = 44;
 constexpr double kCopied = 17;  // a vector turned and stored once, for all rows that share it
 
+// Loads of vectors that begin at no line take two, each time.
+bool rows_at_lines(const Access& a, const BlockInfo& b, const Iter& vector) {
+  for (const Iter& i : b.iters)
+    if (i.var != vector.var && i.extent > 1 && a.uses(i) &&
+        a.stride(i).value_or(1) * bytes_of(a.buffer->type.dtype) % kLine != 0)
+      return false;
+  return true;
+}
+
 // A constant can be packed so that it is dense along v, if v alone is an index of it.
 bool is_packed(const Access& a, const Iter& v) {
   return a.constant && a.stride(v).has_value();
@@ -251,7 +260,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {
       const bool whole_tiles = !t.column && a.stride(*t.vector) == 1 && t.vector->extent <= t.width;
-      if (!whole_tiles) t.packed.push_back(a.buffer);
+      if (!whole_tiles || !rows_at_lines(a, b, *t.vector)) t.packed.push_back(a.buffer);
     }
   for (const Access& a : b.accesses)
     if (const OperandCopy copy = copy_of(b, a, t, target); copy != OperandCopy::none)

@@ -48,7 +48,8 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   const Access* access = nullptr;
   for (const Access& a : b.accesses)
     if (a.buffer == buffer) access = &a;
-  if (!access || declarations(s.func()).at(buffer).layout) return;  // another block's tile packed it
+  const BufferDecl declared = declarations(s.func()).at(buffer);
+  if (!access || declared.layout) return;  // another block's tile packed it
   std::vector<std::string> names, outside, tiles, walked, step, lanes;
   std::map<std::string, std::string> dims;  // by loop
   for (size_t d = 0; d < access->indices.size(); ++d) {
@@ -60,7 +61,15 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
     const auto dim = dims.find(loop);
     if (loop.empty() || dim == dims.end()) return;
     if (size.empty()) {  // a tile of the whole extent
-      inner.push_back(dim->second);
+      const int64_t line = kLine / bytes_of(buffer->type.dtype);
+      const size_t d = std::stoul(dim->second.substr(1));
+      if (loop != w.vector || !w.column.empty() || as_int(declared.shape[d]).value_or(0) % line == 0) {
+        inner.push_back(dim->second);
+      } else {  // in whole lines
+        const int64_t lines = ceil_div(b.iter(loop)->extent, line) * line;
+        tiles.push_back(fmt::format("{}/{}", dim->second, lines));
+        inner.push_back(fmt::format("{}%{}", dim->second, lines));
+      }
     } else {
       tiles.push_back(dim->second + "/" + size);
       inner.push_back(dim->second + "%" + size);

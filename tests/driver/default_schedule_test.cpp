@@ -264,25 +264,6 @@ TEST_CASE("a tile has no more rows than the cache has ways, where they meet in o
   CHECK(rows(1040) == 9);
 }
 
-TEST_CASE("a core that takes up 4 micro-operations a cycle gets tiles with fewer of them for each FMA") {
-  Target target = parse_target("x86-64-v4");
-  const auto reasons = [&](const std::string& spec) {
-    std::string why;
-    const PrimFunc f = partition(load(spec).graph).funcs.at(0);
-    for (const auto& step : default_schedule(f, target).steps) why += step.why + "\n";
-    return why;
-  };
-  const std::string product = "MatMul(f32[64,64], const f32[64,64])";
-  CHECK(reasons(product).find("13 x 2 accumulators") != std::string::npos);
-  target.issue_width = 4;
-  CHECK(reasons(product).find("6 x 4 accumulators") != std::string::npos);
-  CHECK(reasons(product).find("37 micro-operations a step, of 48") != std::string::npos);
-  // Few rows would read more vectors each from behind the second-level cache.
-  CHECK(reasons("MatMul(f32[12,64], const f32[64,512])").find("6 x 4 accumulators") != std::string::npos);
-  const std::string deep = "MatMul(f32[12,4000], const f32[4000,512])";
-  CHECK(reasons(deep).find("12 x 2 accumulators") != std::string::npos);
-}
-
 TEST_CASE("an operand that lies badly for the caches is copied by panels, or whole where these are narrow") {
   const auto copies = [](const std::string& spec, Target target) {
     target.l2_bytes = 1 << 20;

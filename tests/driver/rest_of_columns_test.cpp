@@ -38,3 +38,14 @@ TEST_CASE("a few columns more than whole vectors are dot products") {
   CHECK(!parts("MatMul(f32[601,500], const f32[500,33])", "x86-64-v4", 32 << 20, 9));
   CHECK(!parts("MatMul(f32[601,500], const f32[500,33])", "x86-64-v4", 1 << 20));
 }
+
+TEST_CASE("constants that one tile takes whole are laid out by lines where their rows begin at none") {
+  const auto packed = [](const std::string& spec) {
+    const PrimFunc f = partition(load(spec).graph).funcs.at(0);
+    return print(default_schedule(f, parse_target("x86-64-v4"))).find("transform_layout B") !=
+           std::string::npos;
+  };
+  CHECK(packed("MatMul(f32[50,40], const f32[40,30])"));
+  CHECK(packed("MatMul(f32[50,40], const f32[40,33])"));  // of 32 columns
+  CHECK_FALSE(packed("MatMul(f32[50,40], const f32[40,32])"));
+}
