@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "schedules/library/planner.h"
 #include "schedules/library/tile.h"
@@ -83,7 +84,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t row_extent = t.row ? t.row->extent : 1, in_cache = rows_in_cache(b, t, target);
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
-  double quality = 0;
+  double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false;
   for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
@@ -114,9 +115,9 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     };
     const double rest = static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
     const double issue = (1 - rest) * slow(vectors) + rest * slow(vectors_wanted % vectors);
-    const double score = throughput * latency - traffic - left_over - lost - issue;
-    if (score > quality) {
-      quality = score;
+    const double on_wide_core = throughput * latency - traffic - left_over - lost;
+    if (on_wide_core > 0 && on_wide_core - issue > quality) {
+      quality = on_wide_core - issue;
       t.rows = rows;
       (t.column ? t.columns : t.width) = vectors;
       crowded = most < fit && row_extent > most;

@@ -23,3 +23,11 @@ TEST_CASE("a core that takes up 4 micro-operations a cycle gets tiles with fewer
   const std::string deep = "MatMul(f32[12,4000], const f32[4000,512])";
   CHECK(reasons(deep).find("12 x 2 accumulators") != std::string::npos);
 }
+
+TEST_CASE("tiles that can't but have many micro-operations keep all their rows") {
+  Target target = parse_target("x86-64-v4");
+  const PrimFunc f = partition(load("MatMul(f32[320,64], const f32[64,21])").graph).funcs.at(0);
+  const std::string wide = print(default_schedule(f, target));
+  target.issue_width = 4;
+  CHECK(print(default_schedule(f, target)) == wide);
+}
