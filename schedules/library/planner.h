@@ -36,6 +36,7 @@ struct TileWords {
   std::map<std::string, int64_t> blocks;
   std::string
       group;  // the loop in such a block of which an instruction takes all steps at once; may be empty
+  std::vector<Buffer> by_lines;  // the tile's
 };
 
 // How wide and how high the tile is stands in the trace as a decision, so that a search can try its

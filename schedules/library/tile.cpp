@@ -37,13 +37,17 @@ constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, k
                  kFewLines = 28, kManyLines = 44;
 constexpr double kCopied = 17;  // a vector turned and stored once, for all rows that share it
 
-// Loads of vectors that begin at no line take two, each time.
-bool rows_at_lines(const Access& a, const BlockInfo& b, const Iter& vector) {
+// Whether the vectors of a tile that takes all of v are best laid out by lines: a load of one that begins at
+// none takes two, each time. But what grows by it has to stay near. (Cascade Lake: 512x256x33 17 % less time;
+// 18 filters of 489 channels, 5x5, 1.6 MB instead of 0.9, 19 % more.)
+bool lines_pay(const BlockInfo& b, const Access& a, const Iter& v, const Target& target) {
+  constexpr int64_t kStays = 4;  // part of the second-level cache
+  const int64_t bytes = bytes_of(a.buffer->type.dtype), row = v.extent * bytes;
+  bool at_lines = a.stride(v) == 1 || row % kLine == 0;
   for (const Iter& i : b.iters)
-    if (i.var != vector.var && i.extent > 1 && a.uses(i) &&
-        a.stride(i).value_or(1) * bytes_of(a.buffer->type.dtype) % kLine != 0)
-      return false;
-  return true;
+    if (a.stride(v) == 1 && i.var != v.var && i.extent > 1 && a.uses(i))
+      at_lines = at_lines && a.stride(i).value_or(1) * bytes % kLine == 0;
+  return !at_lines && a.elements * bytes / row * ceil_div(row, kLine) * kLine <= target.l2_bytes / kStays;
 }
 
 // A constant can be packed so that it is dense along v, if v alone is an index of it.
@@ -259,8 +263,10 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
   t.width = std::min(t.column ? lanes : t.width * lanes, t.vector->extent);
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {
-      const bool whole_tiles = !t.column && a.stride(*t.vector) == 1 && t.vector->extent <= t.width;
-      if (!whole_tiles || !rows_at_lines(a, b, *t.vector)) t.packed.push_back(a.buffer);
+      const bool whole_tiles = !t.column && t.vector->extent <= t.width;
+      const bool by_lines = whole_tiles && lines_pay(b, a, *t.vector, target);
+      if (by_lines) t.by_lines.push_back(a.buffer);
+      if (by_lines || !whole_tiles || a.stride(*t.vector) != 1) t.packed.push_back(a.buffer);
     }
   for (const Access& a : b.accesses)
     if (const OperandCopy copy = copy_of(b, a, t, target); copy != OperandCopy::none)

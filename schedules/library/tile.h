@@ -18,9 +18,10 @@ struct Tile {
   const Iter* turned = nullptr;
   // Of the reduction: a window's taps, walked row by row, since neighbouring rows share what is dear to load.
   const Iter* taps = nullptr;
-  std::vector<Buffer> packed;  // constant parameters to lay out by (vector / width), or (column / columns)
-  std::vector<Buffer> copied;  // activations to copy into such a layout first
-  std::vector<Buffer> panels;  // likewise, what one tile of the vector iterator reads at a time
+  std::vector<Buffer> packed;    // constant parameters to lay out by (vector / width), or (column / columns)
+  std::vector<Buffer> by_lines;  // of these, those that a tile takes whole, in rows of whole lines
+  std::vector<Buffer> copied;    // activations to copy into such a layout first
+  std::vector<Buffer> panels;    // likewise, what one tile of the vector iterator reads at a time
   std::string why_vector, why_size;  // in numbers
 };
 

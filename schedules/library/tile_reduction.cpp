@@ -22,6 +22,7 @@ using schedules::join;
 
 TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
   TileWords w;
+  w.by_lines = t.by_lines;
   bool told = false;
   const auto sample = [&](const Iter* i, const char* what, int64_t unit, int64_t most,
                           int64_t size) -> std::string {
@@ -48,8 +49,7 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   const Access* access = nullptr;
   for (const Access& a : b.accesses)
     if (a.buffer == buffer) access = &a;
-  const BufferDecl declared = declarations(s.func()).at(buffer);
-  if (!access || declared.layout) return;  // another block's tile packed it
+  if (!access || declarations(s.func()).at(buffer).layout) return;  // another block's tile packed it
   std::vector<std::string> names, outside, tiles, walked, step, lanes;
   std::map<std::string, std::string> dims;  // by loop
   for (size_t d = 0; d < access->indices.size(); ++d) {
@@ -61,14 +61,13 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
     const auto dim = dims.find(loop);
     if (loop.empty() || dim == dims.end()) return;
     if (size.empty()) {  // a tile of the whole extent
-      const int64_t line = kLine / bytes_of(buffer->type.dtype);
-      const size_t d = std::stoul(dim->second.substr(1));
-      if (loop != w.vector || !w.column.empty() || as_int(declared.shape[d]).value_or(0) % line == 0) {
-        inner.push_back(dim->second);
-      } else {  // in whole lines
+      if (loop == w.vector && std::count(w.by_lines.begin(), w.by_lines.end(), buffer)) {
+        const int64_t line = kLine / bytes_of(buffer->type.dtype);
         const int64_t lines = ceil_div(b.iter(loop)->extent, line) * line;
         tiles.push_back(fmt::format("{}/{}", dim->second, lines));
         inner.push_back(fmt::format("{}%{}", dim->second, lines));
+      } else {
+        inner.push_back(dim->second);
       }
     } else {
       tiles.push_back(dim->second + "/" + size);
