@@ -168,16 +168,16 @@ std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
     for (BlockAccess& a : accesses_at(p, [&](const Buffer& b) { return clashing.count(b) > 0; }))
       seen.push_back({&p, std::move(a)});
   // An init and an update of one element are one function: what is proved of one holds for the other.
-  std::vector<size_t> first(seen.size());
+  std::vector<size_t> like(seen.size());
   for (size_t i = 0; i < seen.size(); ++i)
-    while (seen[first[i]].access.buffer != seen[i].access.buffer || !same_function(seen[first[i]], seen[i]))
-      ++first[i];
+    while (seen[like[i]].access.buffer != seen[i].access.buffer || !same_function(seen[like[i]], seen[i]))
+      ++like[i];
   std::set<std::pair<size_t, size_t>> asked;
   for (size_t i = 0; i < seen.size(); ++i)
     for (size_t j = i; j < seen.size(); ++j) {
       const Seen &a = seen[i], &b = seen[j];
       if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
-      const bool proved = !asked.insert({first[i], first[j]}).second;  // the first No ends all
+      const bool proved = !asked.insert({like[i], like[j]}).second;  // a pair that meets ends the search
       if (proved || told_apart(a, b, loop)) continue;
       return a.access.write ? describe(a, b, loop) : describe(b, a, loop);
     }

@@ -16,7 +16,6 @@ int64_t most_rows(int64_t vectors, const Target& target) {
 // The micro-operations of a row's step, along so many lanes, in tiles as wide as `vectors`: FMAs, broadcasts,
 // and its part of the loads and the loop.
 double slots_of_row(int64_t extent, int64_t lanes, int64_t vectors, const Target& target) {
-  constexpr double kOfTheLoop = 3;
   const auto rows = static_cast<double>(most_rows(vectors, target));
   const auto of_tile = [&](int64_t n) {
     const auto w = static_cast<double>(n);

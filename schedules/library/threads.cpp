@@ -139,8 +139,9 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
       Share share = share_of(first, last, iterations, work, outside, target);
       if (share.score <= best.score) continue;
       if (fused.size() > 1) {
-        share.fused = s;  // a ragged tile's loop can't be fused
-        if (!share.fused->try_step(fmt::format("g = fuse {} ({})", block, schedules::join(fused)))) break;
+        share.fused = s;
+        const std::string step = fmt::format("g = fuse {} ({})", block, schedules::join(fused));
+        if (!share.fused->try_step(step)) break;  // a ragged tile's loop can't be fused
       }
       best = std::move(share);
       if (best.score >= kEven) break;

@@ -40,8 +40,15 @@ constexpr double kCopied = 17;  // a vector turned and stored once, for all rows
 // Whether the vectors of a tile that takes all of v are best laid out by lines: a load of one that begins at
 // none takes two, each time. But what grows by it has to stay near. (Cascade Lake: 512x256x33 17 % less time;
 // 18 filters of 489 channels, 5x5, 1.6 MB instead of 0.9, 19 % more.)
-bool lines_pay(const BlockInfo& b, const Access& a, const Iter& v, const Target& target) {
-  constexpr int64_t kStays = 4;  // part of the second-level cache
+// Nor is it worth the way for a tile or two of rows (5x256x20: 10 % more).
+bool lines_pay(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
+  constexpr int64_t kStays = 4;      // part of the second-level cache
+  constexpr int64_t kLeastUses = 3;  // of what is laid out, by tiles
+  const Iter& v = *t.vector;
+  int64_t uses = 1;
+  for (const Iter* i : b.spatial())
+    if (!a.uses(*i)) uses *= i == t.row ? ceil_div(i->extent, t.rows) : i->extent;
+  if (uses < kLeastUses) return false;
   const int64_t bytes = bytes_of(a.buffer->type.dtype), row = v.extent * bytes;
   bool at_lines = a.stride(v) == 1 || row % kLine == 0;
   for (const Iter& i : b.iters)
@@ -264,7 +271,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.vector) && a.stride(*t.vector)) {
       const bool whole_tiles = !t.column && t.vector->extent <= t.width;
-      const bool by_lines = whole_tiles && lines_pay(b, a, *t.vector, target);
+      const bool by_lines = whole_tiles && lines_pay(b, a, t, target);
       if (by_lines) t.by_lines.push_back(a.buffer);
       if (by_lines || !whole_tiles || a.stride(*t.vector) != 1) t.packed.push_back(a.buffer);
     }

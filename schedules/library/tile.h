@@ -33,6 +33,8 @@ constexpr int64_t kFmasPerCycle = 2;  // of vectors; where it is one, work only 
 constexpr int64_t kToHideLatency = 4 * kFmasPerCycle;
 constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
 
+constexpr double kOfTheLoop = 3;  // micro-operations of a step that count, compare and jump
+
 // A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
 inline bool is_narrow(const Target& target) {
   return target.issue_width < 6;

@@ -56,7 +56,6 @@ struct Slots {
 };
 
 Slots slots_of_step(double rows, double vectors, const Target& target) {
-  constexpr double kOfTheLoop = 3;
   const double fmas = rows * vectors;
   return {fmas + rows + vectors + kOfTheLoop, target.issue_width * fmas / kFmasPerCycle};
 }

@@ -176,9 +176,8 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   const int64_t lanes = std::min(lanes_of(b, target), side);
   const bool clashes = std::abs(out.stride(*t.rows).value_or(1)) * bytes % kPage == 0;
   const bool slow = target.far_l3();
-  const int64_t least = clashes ? std::max<int64_t>(target.l2_bytes, 1)
-                        : slow  ? kBeyondL2 * target.l2_bytes
-                                : streaming_size(target);
+  const int64_t l2 = std::max<int64_t>(target.l2_bytes, 1);
+  const int64_t least = clashes ? l2 : slow ? kBeyondL2 * l2 : streaming_size(target);
   const bool streaming = wants_streaming(b, *t.lanes, lanes, least);
   const std::string l = t.lanes->loop, r = t.rows->loop;
   std::string outer, panels, row_tiles, lane_tiles, written, rows = r, columns = l;

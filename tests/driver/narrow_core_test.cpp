@@ -26,8 +26,12 @@ TEST_CASE("a core that takes up 4 micro-operations a cycle gets tiles with fewer
 
 TEST_CASE("tiles that can't but have many micro-operations keep all their rows") {
   Target target = parse_target("x86-64-v4");
-  const PrimFunc f = partition(load("MatMul(f32[320,64], const f32[64,21])").graph).funcs.at(0);
-  const std::string wide = print(default_schedule(f, target));
-  target.issue_width = 4;
-  CHECK(print(default_schedule(f, target)) == wide);
+  for (const char* spec :
+       {"MatMul(f32[320,64], const f32[64,21])", "MatMul(f32[6,512], const f32[512,16])"}) {
+    const PrimFunc f = partition(load(spec).graph).funcs.at(0);
+    target.issue_width = 6;
+    const std::string wide = print(default_schedule(f, target));
+    target.issue_width = 4;
+    CHECK(print(default_schedule(f, target)) == wide);
+  }
 }

@@ -48,4 +48,6 @@ TEST_CASE("constants that one tile takes whole are laid out by lines where their
   CHECK(packed("MatMul(f32[50,40], const f32[40,30])"));
   CHECK(packed("MatMul(f32[50,40], const f32[40,33])"));  // of 32 columns
   CHECK_FALSE(packed("MatMul(f32[50,40], const f32[40,32])"));
+  CHECK_FALSE(packed("MatMul(f32[6,40], const f32[40,30])"));       // one tile reads them
+  CHECK_FALSE(packed("MatMul(f32[50,4000], const f32[4000,30])"));  // they don't stay near
 }
