@@ -48,12 +48,12 @@ int64_t chain_vectors(const BlockInfo& second, const Target& target) {
 // tile of a row or two takes as long as one that hides an FMA's latency. (Zen 5: 12x197x64 0.7 % faster by
 // 12 rows and 5 left over than by 14 and 1.)
 int64_t chain_rows(int64_t extent, int64_t vectors, const Target& target) {
-  const int64_t kFewest = kToHideLatency / vectors;
+  const int64_t fewest = kToHideLatency / vectors;
   constexpr double kOfATile = 0.7;  // what a tile costs beside its rows, in rows
   const int64_t most = most_rows(vectors, target);
   const auto cost = [&](int64_t rows) {
     const auto of_tile = [&](int64_t n) {
-      return n == 0 ? 0 : static_cast<double>(std::max(n, kFewest)) + kOfATile;
+      return n == 0 ? 0 : static_cast<double>(std::max(n, fewest)) + kOfATile;
     };
     return static_cast<double>(extent / rows) * of_tile(rows) + of_tile(extent % rows);
   };

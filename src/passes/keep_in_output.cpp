@@ -59,9 +59,8 @@ bool writes_whole_box(const Block& block, const BufferDecl& out) {
 // Why T can't wait in what `block` writes, or nothing.
 std::string obstacle(const Block& block, const BufferDecl& t, const BufferDecl& out, const Accesses& all) {
   const std::vector<Access>&of_t = all.at(t.buffer), &of_out = all.at(out.buffer);
-  const auto same_extent = [](const Expr& a, const Expr& b) { return same_expr(a, b); };
   if (t.buffer->type != out.buffer->type ||
-      !std::equal(t.shape.begin(), t.shape.end(), out.shape.begin(), out.shape.end(), same_extent))
+      !std::equal(t.shape.begin(), t.shape.end(), out.shape.begin(), out.shape.end(), same_expr))
     return "differs from it in type or shape";
   if (t.layout || out.layout || !t.align.empty() || t.scope != Scope::global) return "has a layout or scope";
   if (of_out.size() != 1 || of_out[0].kind != AccessKind::write)
