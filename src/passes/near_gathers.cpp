@@ -5,7 +5,9 @@
 //
 // So come the channels of a group to the lanes of its outputs, every second pixel of a row, or a row
 // backwards. A machine gathers one element at a time; a shuffle moves all at once. Two elements, one for each
-// half of the lanes, are broadcast as they are loaded, and blended.
+// half of the lanes, say, are broadcast as they are loaded, and blended; so are up to four of sixteen lanes
+// where they lie too far from each other for a shuffle: the groups of a block have their channels in
+// different blocks.
 #include <algorithm>
 
 #include "nestor/simplify.h"
@@ -28,17 +30,20 @@ std::optional<std::vector<int64_t>> distances(const Expr& index, const Expr& fir
   return out;
 }
 
-// Two elements, each to half of the lanes, go there as they are loaded; null where it isn't so.
-Expr of_two(const Load& load, const Expr& first, const std::vector<int64_t>& lanes) {
-  const auto n = static_cast<int>(lanes.size()), half = n / 2;
-  for (int i = 0; i < n; ++i)
-    if (lanes[static_cast<size_t>(i)] != lanes[i < half ? 0 : static_cast<size_t>(half)]) return {};
-  const auto element = [&](int lane) {
-    const Expr at = simplify(first + lanes[static_cast<size_t>(lane)]);
-    return make::broadcast(make::load(load.buffer, {at}), n);
-  };
-  const Expr lower = make::binary(BinaryOp::lt, make::ramp(0, 1, n), make::broadcast(half, n));
-  return make::select(lower, element(0), element(half));
+// A few elements, each to a run of lanes, go there as they are loaded; null where there are more than `most`.
+Expr of_runs(const Load& load, const Expr& first, const std::vector<int64_t>& lanes, int64_t most) {
+  const auto n = static_cast<int>(lanes.size());
+  Expr out;
+  for (int end = n, begin; end > 0; end = begin) {  // from the last run, the first lanes in front
+    begin = end - 1;
+    while (begin > 0 && lanes[static_cast<size_t>(begin - 1)] == lanes[static_cast<size_t>(begin)]) --begin;
+    if (most-- == 0) return {};
+    const Expr at = simplify(first + lanes[static_cast<size_t>(begin)]);
+    const Expr element = make::broadcast(make::load(load.buffer, {at}), n);
+    const Expr before = make::binary(BinaryOp::lt, make::ramp(0, 1, n), make::broadcast(end, n));
+    out = out ? make::select(before, element, out) : element;
+  }
+  return out;
 }
 
 class Shuffler : public Rewriter {
@@ -58,8 +63,9 @@ class Shuffler : public Rewriter {
     if (!lanes) return out;
     const int64_t n = out.type().lanes, low = *std::min_element(lanes->begin(), lanes->end()),
                   high = *std::max_element(lanes->begin(), lanes->end());
-    if (high - low >= 2 * n) return out;
-    if (Expr halves = of_two(*load, first, *lanes)) return halves;
+    const bool far = high - low >= 2 * n;
+    if (Expr runs = of_runs(*load, first, *lanes, far ? std::max<int64_t>(n / 4, 2) : 2)) return runs;
+    if (far) return out;
     for (int64_t& d : *lanes) d -= low;
     const auto part =
         [&](int64_t begin) {  // lanes behind the last one that is wanted may lie outside of the buffer
