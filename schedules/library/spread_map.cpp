@@ -11,8 +11,15 @@ namespace {
 
 constexpr int64_t kVectors = 4;  // of a tile: independent work in flight
 
+// Where a few masked stores put lanes that many elements apart.
+bool stores_apart(const Access& a, int64_t stride, const Target& target) {
+  constexpr int64_t kMost = 4, kLeastBytes = 4;
+  return a.write && stride > 1 && stride <= kMost && bytes_of(a.buffer->type.dtype) >= kLeastBytes &&
+         target.has_feature("avx512vl");
+}
+
 // The iterator along which most accesses are next to each other, the store above all.
-const Iter* choose_lanes(const BlockInfo& b) {
+const Iter* choose_lanes(const BlockInfo& b, const Target& target) {
   const Iter* best = nullptr;
   double best_score = 0;
   for (const Iter* i : b.spatial()) {
@@ -20,7 +27,10 @@ const Iter* choose_lanes(const BlockInfo& b) {
     double score = 0;
     for (const Access& a : b.accesses) {
       const auto stride = a.stride(*i);
-      if (stride == 1) score += a.write ? 2 : 1;
+      if (stride == 1)
+        score += a.write ? 2 : 1;
+      else if (stride && stores_apart(a, *stride, target))
+        score += 0.5;
       if (a.uses(*i) && !stride) score -= 0.5;
     }
     if (score > best_score) {
@@ -85,7 +95,7 @@ std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_
 void spread_map(Schedule& s, const std::string& block, const Target& target) {
   if (turn_map(s, block, target)) return;
   const BlockInfo b = analyze(s.func(), block);
-  const Iter* lanes_iter = choose_lanes(b);
+  const Iter* lanes_iter = choose_lanes(b, target);
   std::string lanes;
   if (lanes_iter) {
     lanes = lanes_iter->loop;

@@ -77,6 +77,7 @@ class ExprEmitter {
   llvm::Value* instruction(const Call& c, Type t);
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Type t);
   // llvm_machine.cpp
+  bool has_avx512() const;
   llvm::Value* lookup(const std::vector<llvm::Value*>& args);
   llvm::Value* scalef(llvm::Value* x, llvm::Value* n);
   // llvm_memory.cpp
@@ -84,6 +85,7 @@ class ExprEmitter {
   llvm::Value* from_storage(llvm::Value* v, Type t);
   llvm::Value* to_storage(llvm::Value* v, Type t);
   llvm::Value* strided(llvm::Value* pointer, int64_t stride, Type t, llvm::Value* mask);
+  void store_strided(llvm::Value* value, llvm::Value* pointer, int64_t stride, Type t, llvm::Value* mask);
   std::optional<RampForm> as_ramp(const Expr& index) const;
   llvm::Value* address(const Buffer& b, const Expr& scalar_index, bool inbounds);
   llvm::Value* reverse(llvm::Value* v, int lanes);

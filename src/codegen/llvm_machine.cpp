@@ -58,12 +58,6 @@ unsigned lanes_of(llvm::Type* t) {
   return vector ? vector->getNumElements() : 1;
 }
 
-bool has_avx512(const llvm::IRBuilder<>& b) {
-  const llvm::Function* f = b.GetInsertBlock()->getParent();
-  const llvm::StringRef features = f->getFnAttribute("target-features").getValueAsString();
-  return features.contains("+avx512f") && features.contains("+avx512vl");
-}
-
 // The exponent leaves in steps that are exact, those downward 24 short of it, so that only the last one
 // rounds.
 Value* by_arithmetic(llvm::IRBuilder<>& b, Value* x, Value* n) {
@@ -94,8 +88,14 @@ Value* by_arithmetic(llvm::IRBuilder<>& b, Value* x, Value* n) {
 
 }  // namespace
 
+bool ExprEmitter::has_avx512() const {
+  const llvm::Function* f = b_.GetInsertBlock()->getParent();
+  const llvm::StringRef features = f->getFnAttribute("target-features").getValueAsString();
+  return features.contains("+avx512f") && features.contains("+avx512vl");
+}
+
 Value* ExprEmitter::scalef(Value* x, Value* n) {
-  if (!has_avx512(b_)) return by_arithmetic(b_, x, n);
+  if (!has_avx512()) return by_arithmetic(b_, x, n);
   const unsigned lanes = lanes_of(x->getType()), native = lanes <= 4 ? 4 : lanes <= 8 ? 8 : 16;
   return in_parts(b_, x->getType(), native, [&](unsigned from) {
     return machine_scalef(b_, part(b_, x, from, native), part(b_, n, from, native), native);
@@ -113,7 +113,7 @@ Value* ExprEmitter::lookup(const std::vector<Value*>& args) {
     if (value && type->isVectorTy()) value = value->getSplatValue();
     if (value) table.push_back(value);
   }
-  if (table.size() == count && count <= 16 && has_avx512(b_)) {
+  if (table.size() == count && count <= 16 && has_avx512()) {
     while (table.size() < 16) table.push_back(table[table.size() - count]);
     Value* values = llvm::ConstantVector::get(table);
     // The instruction takes the lowest four bits by itself.

@@ -1,6 +1,7 @@
 // Loads and stores. A vector access is told apart by its index: stride 1 is one wide (or masked) access,
-// stride -1 the same reversed, a small stride a few wide loads and shuffles, anything else a gather or
-// scatter. No access touches an element beyond the first and the last that it was asked for.
+// stride -1 the same reversed, a small stride a few wide loads and shuffles, or shuffles and masked stores
+// where those are cheap, anything else a gather or scatter. No access touches an element beyond the first and
+// the last that it was asked for.
 #include <llvm/IR/Constants.h>
 
 #include "llvm_expr.h"
@@ -133,6 +134,25 @@ llvm::Value* ExprEmitter::strided(llvm::Value* pointer, int64_t stride, Type t, 
   return result;
 }
 
+// To pointer + stride * lane, 2 <= stride <= 4: `stride` wide stores, each of the lanes that fall into it and
+// of nothing between. With a constant mask (or null).
+void ExprEmitter::store_strided(llvm::Value* value, llvm::Value* pointer, int64_t stride, Type t,
+                                llvm::Value* mask) {
+  llvm::Type* scalar = storage_type(t.with_lanes(1));
+  llvm::Value* all =
+      mask ? mask : llvm::ConstantInt::getTrue(llvm::FixedVectorType::get(b_.getInt1Ty(), t.lanes));
+  for (int64_t part = 0; part < stride; ++part) {
+    std::vector<int> lane_of(static_cast<size_t>(t.lanes), t.lanes);  // lanes: of no lane
+    std::vector<int> pick(static_cast<size_t>(t.lanes), -1);
+    for (int64_t at = 0; at < t.lanes; ++at)
+      if (const int64_t to = part * t.lanes + at; to % stride == 0)
+        lane_of[static_cast<size_t>(at)] = pick[static_cast<size_t>(at)] = static_cast<int>(to / stride);
+    llvm::Value* wanted = b_.CreateShuffleVector(all, llvm::Constant::getNullValue(all->getType()), lane_of);
+    llvm::Value* at = b_.CreateConstGEP1_64(scalar, pointer, static_cast<uint64_t>(part * t.lanes));
+    b_.CreateMaskedStore(b_.CreateShuffleVector(value, pick), at, align_of(t.dtype), wanted);
+  }
+}
+
 llvm::Value* ExprEmitter::load(const Load& l, Type t) {
   NESTOR_CHECK(l.indices.size() <= 1) << "buffer " << l.buffer->name << " is not flat";
   if (llvm::AllocaInst* variable = element(l.buffer, l.indices))
@@ -201,6 +221,11 @@ void ExprEmitter::store(const Store& s) {
       return;
     }
     b_.CreateAlignedStore(value, p, align);
+    return;
+  }
+  if (ramp && ramp->stride >= 2 && ramp->stride <= 4 && bytes_of(t.dtype) >= 4 && has_avx512() &&
+      (!mask || llvm::isa<llvm::Constant>(mask))) {
+    store_strided(value, address(s.buffer, ramp->base, !mask), ramp->stride, t, mask);
     return;
   }
   llvm::Value* at = b_.CreateGEP(storage_type(t.with_lanes(1)), base_of(s.buffer), emit(index));

@@ -105,6 +105,18 @@ TEST_CASE("vector loads and stores of every stride, masked and not, stay inside 
       }
 }
 
+TEST_CASE("lanes stored a few elements apart are masked stores, no scatter") {
+  for (const auto& [stride, scatters] : {std::pair{2, false}, {4, false}, {5, true}}) {
+    const std::string text =
+        emit_asm({parse_func("func f(in X: f32[16], out Y: f32[80]) {\n  Y[ramp(0, " +
+                             std::to_string(stride) + ", 16)] = X[ramp(0, 1, 16)]\n}\n")},
+                 parse_target("x86-64-v4"));
+    INFO(text);
+    CHECK((text.find("scatter") != std::string::npos) == scatters);
+    CHECK((text.find("{%k1}") != std::string::npos));
+  }
+}
+
 TEST_CASE("gathers, scatters, and masked lanes that point outside") {
   check_agree(R"(
 func f(in X: f32[100], in I: i32[16], out Y: f32[16], out Z: f32[100]) {
