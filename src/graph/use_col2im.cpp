@@ -119,15 +119,14 @@ bool is_worth(const TransposedShape& s, DType type, int64_t lanes) {
   constexpr int64_t kLeastChannels = 8;  // for an element of T to be more than a product or two
   constexpr double kLeastGain = 0.9;
   // Of residues, each a product of its own: 125 of them took 5 s to compile, one product and a Col2Im 0.7 s.
-  constexpr int64_t kMostNests = 32;
-  int64_t terms = 1, nests = 1;
+  constexpr size_t kMostNests = 32;
+  int64_t terms = 1;
   for (size_t d = 0; d < s.input.size(); ++d) {
     if (s.output[d] < 1 || s.input[d] < 1 || s.kernel[d] > kMostTerms * s.stride[d]) return false;
     terms *= ceil_div(s.kernel[d], s.stride[d] / std::gcd(s.stride[d], s.dilation[d]));
-    nests *= static_cast<int64_t>(ops::classes_of(s.window(d)).size());
   }
   if (terms > kMostTerms || product(s.kernel) == 1) return false;
-  if (nests > kMostNests) return true;
+  if (ops::classes_of(s).size() > kMostNests) return true;
   if (s.channels / s.group < kLeastChannels) return false;
   const Costs costs(s, type, lanes);
   return costs.columns() < kLeastGain * costs.direct();

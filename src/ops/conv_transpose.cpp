@@ -3,13 +3,13 @@
 // residue of (output + pad) modulo the stride, over the taps that reach such outputs: nothing is multiplied
 // by zeros that a stride leaves out. Neighbouring residues that have as many taps, begin at the same input
 // and run as long share one nest, with an iterator for them, so that a dimension has few classes (four, say)
-// where nothing is dilated, and one where the stride divides kernel and padding. Where a group has few
+// where nothing is dilated, and one where the stride divides kernel and padding. What no tap reaches is
+// filled, as few boxes of it as there are. Where a group has few
 // filters, one iterator stands for them and the residues: neither alone would fill lanes or rows of a tile.
 //
 // nestor.ConvTranspose has its weights in Conv's order, filters first: constant ones can then lie in blocks
 // of filters (flip_convolutions).
 #include <algorithm>
-#include <functional>
 
 #include "src/ops/products.h"
 #include "src/ops/registry.h"
@@ -19,27 +19,16 @@ namespace nestor::ops {
 
 namespace {
 
-using Classes = std::vector<ResidueClass>;  // one of each dimension
-void for_each_choice(const std::vector<Classes>& by_dim, Classes& chosen,
-                     const std::function<void(const Classes&)>& f) {
-  if (chosen.size() == by_dim.size()) return f(chosen);
-  for (const ResidueClass& c : by_dim[chosen.size()]) {
-    chosen.push_back(c);
-    for_each_choice(by_dim, chosen, f);
-    chosen.pop_back();
-  }
-}
-
 // The nests of one class in each dimension.
 class ClassNest {
  public:
-  ClassNest(const TransposedShape& s, const Classes& classes) : s_(s), classes_(classes) {
+  ClassNest(const TransposedShape& s, const ResidueClasses& classes) : s_(s), classes_(classes) {
     static const std::vector<std::vector<const char*>> at = {{}, {"x"}, {"y", "x"}, {"z", "y", "x"}};
     static const std::vector<std::vector<const char*>> tap = {{}, {"s"}, {"r", "s"}, {"q", "r", "s"}};
     constexpr int64_t kFew = 16;
     axes_ = {{"n", s.n}, {"o", s.filters}};
     const size_t rank = classes.size();
-    joined_ = s.filters < kFew;
+    joined_ = s.filters < kFew && !empty();
     for (size_t d = 0; d < rank; ++d) {  // what chooses the weights stands outside
       residue_.push_back(axes_.size());
       if (classes[d].residues == 1) continue;
@@ -60,7 +49,8 @@ class ClassNest {
   Exprs output(const Exprs& i) const {
     Exprs out = {i[0], filter(i)};
     for (size_t d = 0; d < classes_.size(); ++d)
-      out.push_back(i[position_[d]] * Expr(s_.stride[d]) + residue(i, d) + Expr(classes_[d].first));
+      out.push_back(i[position_[d]] * Expr(classes_[d].stride) + residue(i, d) * Expr(classes_[d].apart) +
+                    Expr(classes_[d].first));
     return out;
   }
 
@@ -123,7 +113,7 @@ class ClassNest {
   }
 
   const TransposedShape& s_;
-  Classes classes_;
+  ResidueClasses classes_;
   bool joined_ = false;  // one iterator for filters and residues
   std::vector<Axis> axes_, reduced_;
   std::vector<size_t> residue_, position_;  // where a dimension's iterators stand
@@ -145,10 +135,7 @@ void build_conv_transpose(const OpContext& ctx, FuncBuilder& b, const Tensors& i
   const TransposedShape s = transposed_shape(ctx);
   const bool has_bias = in.size() > 2 && in[2];
   const DType type = out[0].dtype(), sums = is_half(type) ? DType::f32 : type;
-  std::vector<Classes> by_dim;
-  for (size_t d = 0; d < s.input.size(); ++d) by_dim.push_back(classes_of(s.window(d)));
-  Classes chosen;
-  for_each_choice(by_dim, chosen, [&](const Classes& classes) {
+  for (const ResidueClasses& classes : classes_of(s)) {
     const ClassNest nest(s, classes);
     const BuildTensor t = nest.empty() ? BuildTensor{} : nest.sum(b, in[0], in[1], sums);
     b.compute(
@@ -162,7 +149,7 @@ void build_conv_transpose(const OpContext& ctx, FuncBuilder& b, const Tensors& i
           return make::cast({type, 1}, y);
         },
         [&](const Exprs& i) { return nest.output(i); });
-  });
+  }
 }
 
 }  // namespace

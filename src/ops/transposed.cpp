@@ -91,34 +91,87 @@ TransposedShape transposed_shape(const OpContext& ctx) {
   return s;
 }
 
-// Tap r reaches residue r * dilation modulo the stride; every stride / gcd-th tap reaches the same one. The
-// sum runs over them backwards, so that the input is read forwards.
-std::vector<ResidueClass> classes_of(const TransposedWindow& w) {
-  const auto [input, kernel, stride, dilation, pad, output] = w;
-  const int64_t common = std::gcd(stride, dilation), step = stride / common, input_step = dilation / common;
-  std::vector<ResidueClass> residues;
-  for (int64_t o = 0; o < std::min(stride, output); ++o) {  // the first output of each residue
-    const int64_t residue = (o + pad) % stride;
-    const int64_t begin = ceil_div(std::max<int64_t>(pad - residue, 0), stride);
-    ResidueClass c{stride * begin + residue - pad, 0, 1, 0, 0, input_step, 0, step};
-    c.count = ceil_div(std::max<int64_t>(output - c.first, 0), stride);
-    int64_t lowest = 0;
-    while (lowest < std::min(step, kernel) && lowest * dilation % stride != residue) ++lowest;
-    if (lowest < std::min(step, kernel)) {
-      c.taps = ceil_div(kernel - lowest, step);
-      c.tap = lowest + (c.taps - 1) * step;
-      c.from = begin + (residue - c.tap * dilation) / stride;
-    }
-    if (c.count > 0) residues.push_back(c);
-  }
-  std::sort(residues.begin(), residues.end(),
+namespace {
+
+ResidueClasses joined(ResidueClasses classes) {
+  std::sort(classes.begin(), classes.end(),
             [](const ResidueClass& a, const ResidueClass& b) { return a.first < b.first; });
-  std::vector<ResidueClass> out;
-  for (const ResidueClass& c : residues)
+  ResidueClasses out;
+  for (const ResidueClass& c : classes)
     if (!out.empty() && out.back().takes(c))
       ++out.back().residues;
     else
       out.push_back(c);
+  return out;
+}
+
+// Of stride and dilation without a common divisor. Tap r reaches residue r * dilation modulo the stride;
+// every stride-th tap reaches the same one. The sum runs over them backwards, so that the input is read
+// forwards.
+ResidueClasses residues_of(const TransposedWindow& w) {
+  const auto [input, kernel, stride, dilation, pad, output] = w;
+  ResidueClasses out;
+  for (int64_t o = 0; o < std::min(stride, output); ++o) {  // the first output of each residue
+    const int64_t residue = (o + pad) % stride;
+    const int64_t begin = ceil_div(std::max<int64_t>(pad - residue, 0), stride);
+    ResidueClass c{stride * begin + residue - pad, stride, 0};
+    c.count = ceil_div(std::max<int64_t>(output - c.first, 0), stride);
+    int64_t lowest = 0;
+    while (lowest < std::min(stride, kernel) && lowest * dilation % stride != residue) ++lowest;
+    if (lowest < std::min(stride, kernel)) {
+      c.taps = ceil_div(kernel - lowest, stride);
+      c.tap = lowest + (c.taps - 1) * stride;
+      c.from = begin + (residue - c.tap * dilation) / stride;
+      c.input_step = dilation;
+      c.tap_step = stride;
+    }
+    if (c.count > 0) out.push_back(c);
+  }
+  return out;
+}
+
+// What stride and dilation have in common lies between outputs that are reached: they are those of a smaller
+// window, that far apart, and nothing reaches the others.
+ResidueClasses classes_of(const TransposedWindow& w) {
+  const int64_t apart = std::gcd(w.stride, w.dilation), pad = ceil_div(w.pad, apart),
+                first = apart * pad - w.pad;
+  ResidueClasses out = joined(residues_of({w.input, w.kernel, w.stride / apart, w.dilation / apart, pad,
+                                           ceil_div(std::max<int64_t>(w.output - first, 0), apart)}));
+  for (ResidueClass& c : out) {
+    c.first = first + apart * c.first;
+    c.stride = w.stride;
+    c.apart = apart;
+  }
+  ResidueClasses between;
+  for (int64_t o = 0; o < std::min(apart, w.output); ++o)
+    if (o != first) between.push_back({o, apart, ceil_div(w.output - o, apart)});
+  between = joined(std::move(between));
+  out.insert(out.end(), between.begin(), between.end());
+  return out;
+}
+
+}  // namespace
+
+// What is reached in every dimension; then, for each dimension, what isn't, wherever it is in those behind.
+std::vector<ResidueClasses> classes_of(const TransposedShape& s) {
+  const size_t rank = s.input.size();
+  if (product(s.output) == 0) return {};
+  std::vector<ResidueClasses> out, chosen = {{}};  // of what is reached in the dimensions before d
+  for (size_t d = 0; d < rank; ++d) {
+    std::vector<ResidueClasses> reached;
+    for (const ResidueClass& c : classes_of(s.window(d)))
+      for (ResidueClasses before : chosen) {
+        before.push_back(c);
+        if (c.taps > 0) {
+          reached.push_back(before);
+          continue;
+        }
+        for (size_t k = d + 1; k < rank; ++k) before.push_back({0, 1, s.output[k]});
+        out.push_back(before);
+      }
+    chosen = reached;
+  }
+  out.insert(out.begin(), chosen.begin(), chosen.end());
   return out;
 }
 

@@ -12,17 +12,18 @@ struct TransposedWindow {
   int64_t input, kernel, stride, dilation, pad, output;  // of one dimension; pad: what is cut off in front
 };
 
-// Outputs first + stride * a + j, 0 <= a < count, 0 <= j < residues: tap t of the sum, 0 <= t < taps, is
-// input[a + from + t * input_step] * weight[tap + j - t * tap_step].
+// Outputs first + stride * a + apart * j, 0 <= a < count, 0 <= j < residues: tap t of the sum, 0 <= t < taps,
+// is input[a + from + t * input_step] * weight[tap + j - t * tap_step]. No taps: nothing reaches them.
 struct ResidueClass {
-  int64_t first, count, residues, taps, from, input_step, tap, tap_step;
+  int64_t first, stride, count, apart = 1, residues = 1, taps = 0, from = 0, input_step = 0, tap = 0,
+                                tap_step = 0;
   bool takes(const ResidueClass& next) const {
-    return next.count == count && next.taps == taps && next.first == first + residues &&
+    return next.count == count && next.stride == stride && next.apart == apart && next.taps == taps &&
+           next.first == first + apart * residues &&
            (taps == 0 || (next.from == from && next.tap == tap + residues));
   }
 };
-
-std::vector<ResidueClass> classes_of(const TransposedWindow& w);
+using ResidueClasses = std::vector<ResidueClass>;
 
 // Of a ConvTranspose; an empty image has no outputs.
 struct TransposedShape {
@@ -37,6 +38,9 @@ struct TransposedShape {
     return {input[d], kernel[d], stride[d], dilation[d], pad[d], output[d]};
   }
 };
+
+// One class of each dimension: together they are all outputs, each of them once.
+std::vector<ResidueClasses> classes_of(const TransposedShape& s);
 
 // Fails where input 0, the weights and the attributes make none.
 TransposedShape transposed_shape(const OpContext& ctx);

@@ -129,6 +129,38 @@ TEST_CASE("a transposed convolution whose stride divides its kernel is one nest"
   CHECK(count(schedule, "= decompose_reduction T") == 1);
 }
 
+TEST_CASE("what stride and dilation leave out between outputs is filled, in one nest for each dimension") {
+  const std::string spec =
+      "ConvTranspose(f32[1,4,5,9,12], const f32[4,20,4,4,4]; strides=[4,4,4], dilations=[2,2,2])";
+  const CompiledModel m = partition_model(load(spec), options_for(parse_target("x86-64-v4"), false));
+  const std::string func = print(m.partition.funcs.at(0)), schedule = schedule_of(spec, false);
+  INFO(func << schedule);
+  CHECK(count(func, "block T") == 1);
+  CHECK(count(func, "block Y") == 4);
+  CHECK(count(schedule, "vectorize Y") == 4);  // one behind the sum, three that fill
+}
+
+TEST_CASE("every output of a transposed convolution is written once, whatever its taps reach") {
+  for (const char* spec :
+       {"ConvTranspose(f32[1,2,5,4], const f32[2,3,2,1], const f32[3]; strides=[6,4], dilations=[4,2])",
+        "ConvTranspose(f32[1,2,5,4], const f32[2,3,3,3], const f32[3]; strides=[4,6], dilations=[6,3], "
+        "pads=[1,2,0,1], output_padding=[3,3])",
+        "ConvTranspose(f32[2,6,3,2,4], const f32[6,2,2,3,1]; group=3, strides=[3,2,4], dilations=[3,2,1], "
+        "pads=[2,1,1,1,2,0])",
+        "ConvTranspose(f32[1,2,1], const f32[2,3,1], const f32[3]; strides=[4], dilations=[4], pads=[1,0], "
+        "output_padding=[3])",  // nothing reaches any
+        "ConvTranspose(f32[1,2,3], const f32[2,3,2]; strides=[3], dilations=[3], pads=[3,6])"}) {
+    INFO(spec);
+    for (const CompiledFunction& f : compile_model(spec, options_for(host_target(), false)).funcs) {
+      CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
+      for (const OutputCheck& c : check_function(f, Against::oracle, host_target())) {
+        INFO(describe(c.comparison, c.name, c.want));
+        CHECK(c.comparison.ok());
+      }
+    }
+  }
+}
+
 TEST_CASE("rows that share nothing keep an FMA's latency busy where a few vectors don't") {
   // A result a channel: 42 columns are three vectors, too few accumulators.
   const std::string schedule =
