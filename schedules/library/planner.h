@@ -118,12 +118,12 @@ RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector
                             const Target& target);
 
 // The spatial iterators, outermost first, for an output that is better written from front to back than by
-// columns of tiles; see output_order.cpp.
+// columns of tiles; see output_order.cpp. `written`: the block that writes the results, if it is another.
 struct OutputOrder {
   std::vector<const Iter*> iters;  // empty: nothing speaks for it
   std::string why;
 };
-OutputOrder output_order(const BlockInfo& b, const Tile& t, const Target& target);
+OutputOrder output_order(const BlockInfo& b, const Tile& t, const BlockInfo* written, const Target& target);
 
 // The tiles of columns by runs, for rows far apart that the second-level cache doesn't hold; see
 // column_runs.cpp.

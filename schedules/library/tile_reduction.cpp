@@ -126,7 +126,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   Tile t =
       dot ? choose_tile(b, *dot, target) : choose_tile(b, target, nullptr, written ? &*written : nullptr);
   if (!dot) even_rows(t, b, target);
-  const OutputOrder by_output = output_order(b, t, target);
+  const OutputOrder by_output = output_order(b, t, written ? &*written : nullptr, target);
   const ColumnRuns runs = dot || !by_output.iters.empty() ? ColumnRuns{} : column_runs(b, t, target);
   if (runs.size > 0) t.panels = {runs.copied};
   std::vector<std::string> taps = dot ? std::vector<std::string>{} : skip_padding(s, block, t);
@@ -242,7 +242,11 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   }
   std::vector<std::string> outer, order;
   for (const Iter* i : by_output.iters)
-    outer.push_back(i == t.row ? row_tiles : i == t.vector ? vector_tiles : i->loop);
+    outer.push_back(i == t.row      ? row_tiles
+                    : i == t.vector ? vector_tiles
+                    : i == t.column ? column_tiles
+                                    : i->loop);
+  std::erase(outer, "");
   if (outer.empty()) {
     outer = outside;
     std::vector<std::string> panels = {column_tiles, vector_tiles}, passing = between;

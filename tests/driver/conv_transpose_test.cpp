@@ -140,6 +140,13 @@ TEST_CASE("what stride and dilation leave out between outputs is filled, in one 
   CHECK(count(schedule, "vectorize Y") == 4);  // one behind the sum, three that fill
 }
 
+TEST_CASE("phases that lie between rows in a large output are written in its order") {
+  const std::string schedule =
+      schedule_of("ConvTranspose(f32[1,2,52,32], const f32[2,90,4,4]; strides=[4,4])", true);
+  INFO(schedule);
+  CHECK(count(schedule, "reorder T (n ob0 y py x0 px c ") == 1);
+}
+
 TEST_CASE("every output of a transposed convolution is written once, whatever its taps reach") {
   for (const char* spec :
        {"ConvTranspose(f32[1,2,5,4], const f32[2,3,2,1], const f32[3]; strides=[6,4], dilations=[4,2])",
