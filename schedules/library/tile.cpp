@@ -252,11 +252,18 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
     t.vector = nullptr;
     return t;
   }
+  // Neighbours, but for rows of which there are too few to be anything else than waited for.
+  const auto nearer = [&](const Iter& i, const Iter& j) {
+    const auto in_flight = [&](const Iter& row) {
+      return std::min(row.extent * ceil_div(t.vector->extent, lanes), kToHideLatency / 2);
+    };
+    return in_flight(i) != in_flight(j) ? in_flight(i) > in_flight(j) : distance(b, i) < distance(b, j);
+  };
   best = 0.9;  // a row that shares nothing but broadcasts is worth no registers
   for (const Iter* i : b.spatial()) {
     if (i == t.vector || i->loop.empty() || i->extent < 2) continue;
     const double score = sharing(b, *t.vector, *i);
-    if (score < best || (t.row && score == best && distance(b, *i) >= distance(b, *t.row))) continue;
+    if (score < best || (t.row && score == best && !nearer(*i, *t.row))) continue;
     t.row = i;
     best = score;
   }

@@ -140,6 +140,14 @@ TEST_CASE("what stride and dilation leave out between outputs is filled, in one 
   CHECK(count(schedule, "vectorize Y") == 4);  // one behind the sum, three that fill
 }
 
+TEST_CASE("two phases aren't the rows of a tile where a line of the image could be") {
+  const std::string schedule =
+      schedule_of("ConvTranspose(f32[1,256,16,32], const f32[256,8,4,4]; group=8, strides=[2,2])", true);
+  INFO(schedule);
+  CHECK(count(schedule, "unroll T.px") == 0);
+  CHECK(count(schedule, "unroll T.x1") == 1);
+}
+
 TEST_CASE("phases that lie between rows in a large output are written in its order") {
   const std::string schedule =
       schedule_of("ConvTranspose(f32[1,2,52,32], const f32[2,90,4,4]; strides=[4,4])", true);
