@@ -144,6 +144,11 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target);
 
+// Two steps at a time of the innermost loop of a tile's reduction, where a step's own micro-operations count;
+// see two_steps.cpp. After all else that cuts the loop or asks ahead in it.
+void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,
+               const Target& target);
+
 // Asks ahead for what `writer` will write, tile by tile of the loop `tiles`, of the reduction `b`; see
 // prefetch_output.cpp.
 void prefetch_output(Schedule& s, const std::string& writer, const BlockInfo& b, const std::string& tiles,

@@ -29,9 +29,27 @@ TEST_CASE("tiles that can't but have many micro-operations keep all their rows")
   for (const char* spec :
        {"MatMul(f32[320,64], const f32[64,21])", "MatMul(f32[6,512], const f32[512,16])"}) {
     const PrimFunc f = partition(load(spec).graph).funcs.at(0);
+    const auto tile = [&] {
+      const std::string text = print(default_schedule(f, target));
+      return text.substr(0, text.find("Y_init"));
+    };
     target.issue_width = 6;
-    const std::string wide = print(default_schedule(f, target));
+    const std::string wide = tile();
     target.issue_width = 4;
-    CHECK(print(default_schedule(f, target)) == wide);
+    CHECK(tile() == wide);
   }
+}
+
+TEST_CASE("a narrow core counts once for two steps of a product, where registers are left for that") {
+  Target target = parse_target("x86-64-v4");
+  const auto two_steps = [&](const char* spec) {
+    const std::string text = print(default_schedule(partition(load(spec).graph).funcs.at(0), target));
+    return text.find("unroll Y.ks") != std::string::npos || text.find("unroll Y.k1s") != std::string::npos;
+  };
+  CHECK_FALSE(two_steps("MatMul(f32[64,64], const f32[64,64])"));
+  target.issue_width = 4;
+  CHECK(two_steps("MatMul(f32[64,64], const f32[64,64])"));
+  CHECK(two_steps("MatMul(f32[64,65], const f32[65,64])"));             // the last step by itself
+  CHECK_FALSE(two_steps("MatMul(f32[64,7], const f32[7,64])"));         // few steps
+  CHECK_FALSE(two_steps("MatMul(f32[128,768], const f32[768,3072])"));  // 31 of 32 registers
 }
