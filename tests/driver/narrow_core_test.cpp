@@ -53,3 +53,16 @@ TEST_CASE("a narrow core counts once for two steps of a product, where registers
   CHECK_FALSE(two_steps("MatMul(f32[64,7], const f32[7,64])"));         // few steps
   CHECK_FALSE(two_steps("MatMul(f32[128,768], const f32[768,3072])"));  // 31 of 32 registers
 }
+
+TEST_CASE("a narrow core asks for no rows that it foresees, and reads them once for more columns") {
+  Target target = parse_target("x86-64-v4");
+  target.l2_bytes = 1 << 20;
+  target.l3_bytes_per_cycle = 9;
+  const char* spec = "MatMul(f32[2048,2048], const f32[2048,2048])";
+  const auto text = [&] { return print(default_schedule(partition(load(spec).graph).funcs.at(0), target)); };
+  CHECK(text().find("prefetch Y.k0 A") != std::string::npos);
+  target.issue_width = 4;
+  CHECK(text().find("prefetch Y.k0 A") == std::string::npos);
+  CHECK(text().find("k0 k1 = split Y.k [_, 64]") != std::string::npos);  // asks for columns once in 64 steps
+  CHECK(text().find("-> 64\n") != std::string::npos);                    // j_width
+}
