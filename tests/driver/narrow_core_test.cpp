@@ -66,3 +66,19 @@ TEST_CASE("a narrow core asks for no rows that it foresees, and reads them once 
   CHECK(text().find("k0 k1 = split Y.k [_, 64]") != std::string::npos);  // asks for columns once in 64 steps
   CHECK(text().find("-> 64\n") != std::string::npos);                    // j_width
 }
+
+TEST_CASE("a narrow core takes a sum in parts where the columns of a tile push each other out of the cache") {
+  Target target = parse_target("x86-64-v4");
+  target.l2_bytes = 1 << 20;
+  target.l3_bytes_per_cycle = 9;
+  const auto parts = [&](const char* spec, const char* into) {
+    const std::string text = print(default_schedule(partition(load(spec).graph).funcs.at(0), target));
+    return text.find(std::string("k0 k1 = split Y.k [") + into + ", _]") != std::string::npos;
+  };
+  const char* deep = "MatMul(f32[512,4096], const f32[4096,1024])";
+  CHECK_FALSE(parts(deep, "4"));
+  target.issue_width = 4;
+  CHECK(parts(deep, "4"));
+  CHECK(parts("MatMul(f32[512,3072], const f32[3072,1024])", "3"));
+  CHECK_FALSE(parts("MatMul(f32[512,2048], const f32[2048,1024])", "2"));
+}
