@@ -35,6 +35,8 @@ constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the v
 
 constexpr double kOfTheLoop = 3;  // micro-operations of a step that count, compare and jump
 
+constexpr int64_t kSpareForTwoSteps = 2;  // registers, of a tile; see two_steps.cpp
+
 // A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
 inline bool is_narrow(const Target& target) {
   return target.issue_width < 6;

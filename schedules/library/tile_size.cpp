@@ -55,9 +55,14 @@ struct Slots {
   double taken, there;
 };
 
-Slots slots_of_step(double rows, double vectors, const Target& target) {
+Slots slots_of_step(double rows, double vectors, const Target& target, double of_the_loop = kOfTheLoop) {
   const double fmas = rows * vectors;
-  return {fmas + rows + vectors + kOfTheLoop, target.issue_width * fmas / kFmasPerCycle};
+  return {fmas + rows + vectors + of_the_loop, target.issue_width * fmas / kFmasPerCycle};
+}
+
+// Whether tiles leave registers for two steps in one body (two_steps.cpp): those of a product.
+bool pairs_steps(const BlockInfo& b, const Tile& t, const Target& target) {
+  return is_narrow(target) && b.reduced().size() == 1 && !t.column && !t.turned && !t.taps;
 }
 
 // The share of the time that is lost where a narrow core has few slots left: it doesn't catch up after a
@@ -66,15 +71,21 @@ Slots slots_of_step(double rows, double vectors, const Target& target) {
 // the second-level cache. (3x3 convolution of 256 channels, 14 wide: 5 x 4 vectors 20 % more time than 14
 // x 2.) Where rows come from there, each time that the columns of another tile meet them, half of the cache
 // is best the columns'. (2048^3, a panel of 512 KiB by 6 x 4, of 384 by 8 x 3: 11 % less time.)
-double lost_to_issue(const BlockInfo& b, double rows, double vectors, bool streams, const Target& target) {
-  constexpr double kFree = 0.7, kOfSlots = 0.6, kOfVectors = 3, kOfFewRows = 0.1;
+//
+// Tiles that pair steps count the loop once for two; of them, one of more rows loads fewer vectors.
+// (128x768x3072 by 8 x 3 vectors 7 % less time than by 9 x 3, which can't, 6 less than by 6 x 4; 197x384x1536
+// 6 and 8, 128x768x768 6 and 4.)
+double lost_to_issue(const BlockInfo& b, double rows, double vectors, bool streams, bool pairs,
+                     const Target& target) {
+  constexpr double kFree = 0.7, kOfSlots = 0.6, kOfVectors = 3;
+  const double few_rows = pairs ? 0.2 : 0.1;
   const double fits = streams ? 0.5 : 0.375;
   if (!is_narrow(target)) return 0;
-  const Slots slots = slots_of_step(rows, vectors, target);
+  const Slots slots = slots_of_step(rows, vectors, target, pairs ? kOfTheLoop / 2 : kOfTheLoop);
   const double panel = static_cast<double>(b.reduction_size()) * vectors * target.vector_bits / 8 /
                        static_cast<double>(target.l2_bytes);
   return kOfSlots * std::max(0.0, slots.taken / slots.there - kFree) +
-         (kOfFewRows + kOfVectors * std::clamp(panel - fits, 0.0, 1.0)) / rows +
+         (few_rows + kOfVectors * std::clamp(panel - fits, 0.0, 1.0)) / rows +
          (1 - std::min(1.0, rows * vectors / kToHideLatency));
 }
 
@@ -85,12 +96,13 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t row_extent = t.row ? t.row->extent : 1, in_cache = rows_in_cache(b, t, target);
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
+  const bool pairs = pairs_steps(b, t, target);
   double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false;
   for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
-    int64_t fit = (registers - 1 - vectors) / vectors;
+    int64_t fit = (registers - 1 - vectors - (pairs && vectors > 1 ? kSpareForTwoSteps : 0)) / vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
     const int64_t most =
@@ -112,7 +124,8 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     // Where rows don't divide evenly, the last tile has fewer: what counts is how many they are on average.
     const auto slow = [&](int64_t wide) {
       const double average = static_cast<double>(row_extent) / static_cast<double>(panels);
-      return wide && shares ? lost_to_issue(b, average, static_cast<double>(wide), streams, target) : 0;
+      const auto beside = static_cast<double>(wide);
+      return wide && shares ? lost_to_issue(b, average, beside, streams, pairs, target) : 0;
     };
     const double rest = static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
     const double issue = (1 - rest) * slow(vectors) + rest * slow(vectors_wanted % vectors);

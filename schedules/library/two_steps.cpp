@@ -14,10 +14,10 @@ namespace nestor::library {
 
 void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,
                const Target& target) {
-  constexpr int64_t kLeastSteps = 8, kSpare = 2;
+  constexpr int64_t kLeastSteps = 8;
   if (!is_narrow(target) || extent_of(s, block, loop) < kLeastSteps) return;
   const int64_t vectors = ceil_div(t.width, lanes_of(analyze(s.func(), block), target)) * t.columns;
-  if (t.rows * vectors + vectors + 1 + kSpare > target.vector_registers) return;
+  if (t.rows * vectors + vectors + 1 + kSpareForTwoSteps > target.vector_registers) return;
   Schedule two = s;
   two.because(fmt::format("a step's {} micro-operations of its own are paid once for two", kOfTheLoop));
   if (!two.try_step(fmt::format("{0}p {0}s = split {1}.{0} [_, 2] tail=peel", loop, block))) return;

@@ -49,9 +49,10 @@ TEST_CASE("a narrow core counts once for two steps of a product, where registers
   CHECK_FALSE(two_steps("MatMul(f32[64,64], const f32[64,64])"));
   target.issue_width = 4;
   CHECK(two_steps("MatMul(f32[64,64], const f32[64,64])"));
-  CHECK(two_steps("MatMul(f32[64,65], const f32[65,64])"));             // the last step by itself
-  CHECK_FALSE(two_steps("MatMul(f32[64,7], const f32[7,64])"));         // few steps
-  CHECK_FALSE(two_steps("MatMul(f32[128,768], const f32[768,3072])"));  // 31 of 32 registers
+  CHECK(two_steps("MatMul(f32[64,65], const f32[65,64])"));         // the last step by itself
+  CHECK_FALSE(two_steps("MatMul(f32[64,7], const f32[7,64])"));     // few steps
+  CHECK(two_steps("MatMul(f32[128,768], const f32[768,3072])"));    // by 8 x 3 instead of 9 x 3
+  CHECK_FALSE(two_steps("MatMul(f32[320,64], const f32[64,21])"));  // all registers are taken
 }
 
 TEST_CASE("a narrow core asks for no rows that it foresees, and reads them once for more columns") {
