@@ -100,6 +100,14 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   CHECK(asks(conv, "prefetch M.ob0s U distance=1 shares=cl", target));
   const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(asks(small, "prefetch", target));
+  // Of 32 blocks of filters, 3 to a panel would leave some over.
+  Target narrow = target;
+  narrow.cores = 1;
+  narrow.issue_width = 4;
+  narrow.l3_bytes_per_cycle = 9;
+  const std::string deep = "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])";
+  CHECK(asks(deep, "ob_columns = sample_choice [1, 2, 3, 4] -> 2", narrow));
+  CHECK(asks(deep, "ob0s = fuse M_out (i j ob0)", narrow));
 }
 
 TEST_CASE("where the last cache is far away, lines that are written are asked for ahead") {
