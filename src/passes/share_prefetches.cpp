@@ -7,8 +7,9 @@
 // that its lines can be numbered through, whatever the layout. Iterations of the inner loop are numbered
 // through as if all loops around it ran to their bounds; the last line is asked for by those left over.
 //
-// Ahead of the last iterations the last one is asked for again, and no address is outside of the buffer. A
-// read whose bounds aren't known, or that leaves out most of the range, has no prefetch.
+// Ahead of the last iterations it goes on with the next iteration of the loop around, where that one's range
+// follows; else the last one is asked for again. No address is outside of the buffer. A read whose bounds
+// aren't known, or that leaves out most of the range, has no prefetch.
 #include <algorithm>
 
 #include "src/passes/passes.h"
@@ -84,11 +85,26 @@ class Sharer : public ScopedRewriter {
         most = std::max(most, read);
       }
       if (!range || range->extent() > kMostLeftOut * most) return;
-      const VarMap ahead{{loop.var, min(Expr(loop.var) + Expr(distance), loop.extent - 1)}};
-      range->base = substitute(range->base, ahead);
+      const Expr later = Expr(loop.var) + Expr(distance);
+      if (goes_on_around(range->base, loop))
+        range->base = min(substitute(range->base, VarMap{{loop.var, later}}),
+                          decls_.at(buffer).shape[0] - (range->hi + 1));
+      else
+        range->base = substitute(range->base, VarMap{{loop.var, min(later, loop.extent - 1)}});
       streams_.push_back({name, decls_.at(buffer), *range, path_.size()});
       return;
     }
+  }
+
+  // Whether behind the loop's last iteration lies what the next iteration of the loop around it begins with.
+  bool goes_on_around(const Expr& base, const For& loop) const {
+    const auto runs = [](const For* l) { return !is_const_int(l->extent, 1); };
+    const auto around = std::find_if(path_.rbegin() + 1, path_.rend(), runs);
+    if (around == path_.rend()) return false;
+    const Var& outer = (*around)->var;
+    const Expr behind = substitute(base, VarMap{{loop.var, loop.extent}});
+    const Expr next = substitute(base, VarMap{{loop.var, Expr(0)}, {outer, Expr(outer) + 1}});
+    return as_int(simplify(behind - next, facts())) == 0;
   }
 
   void add_share(const std::string& name, std::vector<Stmt>& out) {

@@ -98,6 +98,10 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   const std::string conv = "Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])";
   CHECK(asks(conv, "ob0s = fuse M_out (i j ob0)", target));
   CHECK(asks(conv, "prefetch M.ob0s U distance=1 shares=cl", target));
+  Target tight = target;  // rows and the next panel don't fit
+  tight.l1_bytes = 32 << 10;
+  tight.l1_ways = 8;
+  CHECK(asks(conv, "prefetch M.cb U distance=4 shares=cl", tight));
   const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(asks(small, "prefetch", target));
   // Of 32 blocks of filters, 3 to a panel would leave some over.
