@@ -98,6 +98,10 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   const std::string conv = "Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])";
   CHECK(asks(conv, "ob0s = fuse M_out (i j ob0)", target));
   CHECK(asks(conv, "prefetch M.ob0s U distance=1 shares=cl", target));
+  // A line for two steps, in each of which one queues less, where it is far.
+  const std::string shallow = "Conv(f32[1,128,28,28], const f32[128,128,3,3]; pads=[1,1,1,1])";
+  CHECK(asks(shallow, "prefetch M.ob0s U distance=1 shares=cb", target));
+  CHECK(asks(shallow, "prefetch M.ob0s U distance=1 shares=cl", with_far_l3("x86-64-v4", 1 << 20)));
   Target tight = target;  // rows and the next panel don't fit
   tight.l1_bytes = 32 << 10;
   tight.l1_ways = 8;
