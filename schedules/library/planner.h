@@ -25,6 +25,10 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
 // reduction; see tile_parts.cpp. False where it isn't one. An epilogue is left as it is.
 bool tile_parts(Schedule& s, const std::string& block, const Target& target);
 
+// A convolution whose weights for one tile of columns don't stay in the second-level cache, by parts of its
+// channels; see panel_parts.cpp. False where it isn't one. An epilogue is left as it is.
+bool panel_parts(Schedule& s, const std::string& block, const Target& target);
+
 // The loops of a tile and the words for its sizes, numbers or decisions; a size is empty where the tile is
 // the whole extent.
 struct TileWords {

@@ -1,0 +1,189 @@
+// A convolution of many channels with few outputs: what one tile of columns reads of the weights, a panel, is
+// larger than the second-level cache holds together with the next one, and each tile of rows reads all of it
+// again. So the reduction goes in parts of its channels; all tiles of rows pass over a part of a panel, while
+// the next part is asked for (stream_panels.cpp), and add to what the parts before gave:
+//
+//   column tiles | parts of the channels | other S loops, row tiles | R loops of a part | tile
+//
+// The results of a tile of columns are read and written once for each part: they are few, and stay in the
+// cache. An epilogue comes after, by itself.
+//
+// Only where the third level is far. (Cascade Lake, 1 MB of second-level cache: 3x3 over 512 channels at 7x7,
+// panels of 576 KiB, in parts of 144 35 % less time; over 256 at 14x14, panels of 288 KiB, 5 %.)
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedules/library/planner.h"
+#include "schedules/words.h"
+
+namespace nestor::library {
+
+namespace {
+
+using schedules::join;
+
+constexpr int64_t kLeastPart = 128;  // steps, beside which a tile's result is little
+
+// The weights: constant, they move with the columns and not with the rows. Null where there are none, or
+// several, or an operand isn't f32.
+const Access* weights_of(const BlockInfo& b, const Tile& t) {
+  const Access* weights = nullptr;
+  for (const Access& a : b.accesses) {
+    if (a.buffer->type.dtype != DType::f32) return nullptr;
+    if (!a.constant || !a.uses(*t.column) || a.uses(*t.row)) continue;
+    if (weights) return nullptr;
+    weights = &a;
+  }
+  return weights;
+}
+
+bool fits_form(const BlockInfo& b, const Tile& t) {
+  return b.affine_loops && t.vector && t.row && t.column && t.width == t.vector->extent && !t.turned &&
+         !t.taps && t.copied.empty() && t.panels.empty() && b.reduced().size() > 1 &&
+         !b.reduced().front()->loop.empty();
+}
+
+int64_t panel_bytes(const BlockInfo& b, const Tile& t) {
+  return b.reduction_size() * t.columns * t.width * bytes_of(DType::f32);
+}
+
+// The block as it is within one part of its first reduction loop.
+BlockInfo part_of(BlockInfo b, int64_t parts) {
+  for (Iter& i : b.iters)
+    if (i.loop == b.reduced().front()->loop) {
+      i.extent /= parts;
+      break;
+    }
+  return b;
+}
+
+// Columns that leave none over; on a narrow core as many as registers hold where FMAs take the rows' elements
+// from memory, which is fewer micro-operations: 7 x 4 accumulators and 4 vectors take 35 of 56 slots, 7 x 2
+// 26 of 28 (Cascade Lake: 10 % less time).
+Tile choose_part_tile(const BlockInfo& part, const Target& target) {
+  Tile t = choose_tile(part, target);
+  if (!fits_form(part, t)) return t;
+  const int64_t columns = t.columns;
+  if (is_narrow(target) && t.rows == t.row->extent)
+    t.columns = std::clamp<int64_t>(target.vector_registers / (t.rows + 1), columns, 4);
+  while (t.column->extent % t.columns != 0) --t.columns;
+  if (t.columns != columns)
+    t.why_size += fmt::format("; {} columns leave none of {} over, and {} vectors fit the registers",
+                              t.columns, t.column->extent, (t.rows + 1) * t.columns);
+  return t;
+}
+
+// The fewest equal parts of which two fit a third of the second-level cache; 1: there are none.
+int64_t choose_parts(const BlockInfo& b, const Target& target) {
+  const int64_t channels = b.reduced().front()->extent;
+  for (int64_t parts = 2; parts <= channels; ++parts) {
+    if (channels % parts != 0) continue;
+    const BlockInfo part = part_of(b, parts);
+    const Tile t = choose_part_tile(part, target);
+    if (part.reduction_size() < kLeastPart || !fits_form(part, t)) return 1;
+    if (panel_bytes(part, t) <= target.l2_bytes / 6) return parts;
+  }
+  return 1;
+}
+
+void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, int64_t parts, int64_t bytes,
+                    const Work& work, const Target& target) {
+  const std::string &block = b.name, &c = b.reduced().front()->loop, sums = block + "_part";
+  const std::vector<std::string> taps = skip_padding(s, block, t);
+  TileWords words = sample_tile(s, t, lanes_of(b, target));
+  words.reduced = reduction_order(b, taps, {});
+  for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
+
+  std::vector<std::string> all{c + "0"}, others;
+  for (const Iter* i : b.spatial()) {
+    if (i->loop.empty()) continue;
+    all.push_back(i->loop);
+    if (i != t.row && i != t.column && i != t.vector && i->extent > 1) others.push_back(i->loop);
+  }
+  std::vector<std::string> reduced = words.reduced;
+  std::replace(reduced.begin(), reduced.end(), c, c + "1");
+  all.insert(all.end(), reduced.begin(), reduced.end());
+  s.because(
+      fmt::format("{} KiB of weights for a tile of columns, and as much of the next one, wouldn't stay "
+                  "in the second-level cache; of {} parts each does",
+                  bytes / 1024, parts));
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [{2}, _]", c, block, parts));
+  s(fmt::format("reorder {} ({})", block, join(all)));
+  s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, c));
+  const BlockInfo p = analyze(s.func(), sums);
+
+  const std::string columns = t.column->loop + "0";
+  std::string row = t.row->loop;
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}]", t.column->loop, block, words.columns));
+  std::vector<std::string> order{columns, c + "0"};
+  order.insert(order.end(), others.begin(), others.end());
+  if (!words.rows.empty()) {
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", row, block, words.rows));
+    order.push_back(row + "0");
+    row += "1";
+  }
+  const std::string at = order.back();
+  for (const std::string& l : {row, t.column->loop + "1", t.vector->loop}) order.push_back(l);
+  s(fmt::format("reorder {} ({})", block, join(order)));
+
+  std::vector<std::string> names;
+  for (const Iter* i : p.spatial())
+    if (i->loop != c + "0") names.push_back("p" + (i->loop.empty() ? i->var->name : i->loop));
+  s.because("the sum of a part stays in registers");
+  s(fmt::format("{} = compute_at {} {}.{}", join(names), sums, block, at));
+  // Loops of one step are gone.
+  std::erase_if(reduced, [&](const std::string& l) { return extent_of(s, sums, l) < 0; });
+  for (const Iter* i : {t.row, t.column, t.vector}) reduced.push_back("p" + i->loop);
+  s(fmt::format("reorder {} ({})", sums, join(reduced)));
+  s.because(t.why_vector);
+  s(fmt::format("vectorize {}.p{}", sums, t.vector->loop));
+  s(fmt::format("vectorize {}.{}", block, t.vector->loop));
+  for (const Iter* i : {t.row, t.column}) s(fmt::format("unroll {}.p{}", sums, i->loop));
+  for (const std::string& l : {row, t.column->loop + "1"}) s(fmt::format("unroll {}.{}", block, l));
+  for (const std::string& l : taps) s(fmt::format("unroll {}.{}", sums, l));
+  s(fmt::format("set_scope {} local", p.output->name));
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, reduced.front()));
+  share_loops(s, block, {columns}, work, target);
+  Tile of_part = t;
+  of_part.row = p.iter(t.row->loop);
+  of_part.column = p.iter(t.column->loop);
+  of_part.vector = p.iter(t.vector->loop);
+  stream_panels(s, sums, p, of_part, c + "0", target);
+}
+
+}  // namespace
+
+bool panel_parts(Schedule& s, const std::string& block, const Target& target) {
+  if (!target.far_l3()) return false;
+  const BlockInfo b = analyze(s.func(), block);
+  if (b.reduced().empty()) return false;
+  const Tile whole = choose_tile(b, target);
+  if (!fits_form(b, whole)) return false;
+  const Access* weights = weights_of(b, whole);
+  const int64_t bytes = panel_bytes(b, whole);
+  if (!weights || !weights->uses(*b.reduced().front()) || 2 * bytes <= target.l2_bytes / 2) return false;
+  const int64_t parts = choose_parts(b, target);
+  if (parts < 2) return false;
+  const BlockInfo part = part_of(b, parts);
+  const Tile t = choose_part_tile(part, target);
+  int64_t results = t.columns * t.width, rows = ceil_div(t.row->extent, t.rows);
+  for (const Iter* i : b.spatial())
+    if (i->loop != t.vector->loop && i->loop != t.column->loop) {
+      results *= i->extent;
+      if (i->loop != t.row->loop) rows *= i->extent;
+    }
+  if (rows < 2 || results * bytes_of(DType::f32) > target.l2_bytes / 16) return false;
+  const int64_t tiles = t.column->extent / t.columns, threads = std::max(1, target.cores);
+  if (tiles < 2 || tiles % threads != 0) return false;
+  try {
+    Schedule split = s;
+    schedule_parts(split, part, t, parts, bytes, work_of(b, target), target);
+    s = split;
+  } catch (const ScheduleError&) {
+    return false;  // it isn't quite that form
+  }
+  return true;
+}
+
+}  // namespace nestor::library

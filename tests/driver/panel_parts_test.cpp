@@ -1,0 +1,80 @@
+// Convolutions of many channels with few outputs, far from the third level: the reduction goes in parts.
+#include "catch.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+Target far_target(int64_t l2_bytes) {
+  Target t = parse_target("x86-64-v4");
+  t.l1_bytes = 32 << 10;
+  t.l1_ways = 8;
+  t.l2_bytes = l2_bytes;
+  t.l3_bytes = 36 << 20;
+  t.l3_bytes_per_cycle = 9;
+  t.cores = 1;
+  return t;
+}
+
+bool has(const std::string& spec, const std::string& step, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.blocked_io = true;
+  options.exact_conv = true;
+  const CompiledModel m = partition_model(load(spec), options);
+  const std::string trace = print(default_schedule(m.partition.funcs[0], target));
+  INFO(trace);
+  return trace.find(step) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("panels of weights larger than half of the second-level cache go in parts of their channels") {
+  Target target = far_target(1 << 20);
+  const std::string deep = "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])";
+  CHECK(has(deep, "Y_part = rfactor Y.cb0 axis=0", target));
+  CHECK(has(deep, "prefetch Y_part.cb0 W distance=1 shares=", target));
+  CHECK(!has("Conv(f32[1,128,28,28], const f32[128,128,3,3]; pads=[1,1,1,1])", "rfactor", target));  // fits
+  CHECK(
+      !has("Conv(f32[1,512,56,56], const f32[512,512,3,3]; pads=[1,1,1,1])", "rfactor", target));  // results
+  // As many columns as leave none over and fit the registers beside their rows.
+  target.issue_width = 4;
+  CHECK(has(deep, "ob_columns = sample_choice [1, 2, 3, 4] -> 4", target));
+  CHECK(has(deep, "cb0 cb1 = split Y.cb [8, _]", target));
+  CHECK(has("Conv(f32[1,2048,7,7], const f32[512,2048,1,1])", "Y_part = rfactor", target));
+  target.cores = 2;
+  CHECK(has(deep, "parallel Y.ob0", target));
+  CHECK(has(deep, "rfactor", target));
+  target.cores = 3;  // 8 tiles of columns aren't shared evenly
+  CHECK(!has(deep, "rfactor", target));
+  target = far_target(1 << 20);
+  target.l3_bytes_per_cycle = 16;
+  CHECK(!has(deep, "rfactor", target));
+}
+
+TEST_CASE("convolutions in parts of their channels are right") {
+  for (const int issue_width : {4, 6})
+    for (const int cores : {1, 2})
+      for (const char* spec :
+           {"Conv(f32[1,128,7,7], const f32[128,128,3,3], const f32[128]; pads=[1,1,1,1])",  // an epilogue
+            "Conv(f32[2,128,5,4], const f32[128,128,3,3]; pads=[1,0,0,2], strides=[2,1])",
+            "Conv(f32[1,1024,5,7], const f32[128,1024,1,1])",
+            "Conv(f32[1,128,7,9], const f32[192,128,3,3]; pads=[2,2,2,2], dilations=[2,2])"}) {
+        Target target = far_target(256 << 10);
+        target.issue_width = issue_width;
+        target.cores = cores;
+        target.parallel_us = 0;
+        INFO(spec << " by " << issue_width << " on " << cores);
+        CHECK(has(spec, "rfactor", target));
+        CompileOptions options = checking_options(target);
+        options.blocked_io = true;
+        options.exact_conv = true;
+        for (const CompiledFunction& f : compile_model(spec, options).funcs) {
+          check_proof(f);
+          check_results(f, target);
+        }
+      }
+}
