@@ -106,10 +106,14 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   tight.l1_bytes = 32 << 10;
   tight.l1_ways = 8;
   CHECK(asks(conv, "prefetch M.cb U distance=4 shares=cl", tight));
+  const std::string wider = "Conv(f32[1,320,14,14], const f32[320,320,3,3]; pads=[1,1,1,1])";
+  CHECK_FALSE(asks(wider, "prefetch M.cb U", tight));
+  tight.issue_width = 4;
+  CHECK(asks(wider, "prefetch M.cb U distance=4 shares=cl", tight));
   const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(asks(small, "prefetch", target));
   // Of 32 blocks of filters, 3 to a panel would leave some over.
-  Target narrow = target;
+  Target narrow = tight;
   narrow.cores = 1;
   narrow.issue_width = 4;
   narrow.l3_bytes_per_cycle = 9;
