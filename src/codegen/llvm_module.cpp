@@ -17,6 +17,7 @@
 #include "llvm_addresses.h"
 #include "llvm_func.h"
 #include "llvm_lines.h"
+#include "llvm_pointers.h"
 #include "nestor/codegen.h"
 #include "nestor/error.h"
 #include "nestor/parse.h"
@@ -108,6 +109,8 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
   if (auto error = builder.parsePassPipeline(passes, kPasses))
     throw InternalError("the LLVM pass list: " + llvm::toString(std::move(error)));
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(ShareAddresses()));
+  if (machine.getTargetTriple().isX86())
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(WalkByPointers()));
   passes.run(module, modules);
 }
 

@@ -1,5 +1,5 @@
 // What the machine code of default tiles looks like: accumulators in registers, rows at offsets from one
-// pointer.
+// pointer, addresses that leave a multiply-add one micro-operation.
 #include <regex>
 #include <set>
 #include <sstream>
@@ -50,5 +50,26 @@ TEST_CASE("a tile's rows are offsets from one pointer, however many loops stand 
       pointers.insert((*i)[1]);
     CHECK(rows >= 12);
     CHECK(pointers.size() == 1);
+  }
+}
+
+TEST_CASE("a multiply-add with an operand in memory reaches it by one register") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.schedules = default_schedules();
+  options.exact_conv = options.blocked_io = true;
+  for (const char* spec :
+       {"Conv(f32[1,62,56,56], const f32[16,62,7,7]; strides=[2,2], pads=[3,3,3,3])",
+        "Conv(f32[1,64,20,20], const f32[16,64,3,3]; pads=[1,1,1,1])",
+        "Conv(f32[1,128,20,20], const f32[128,16,3,3]; group=8, strides=[2,2], pads=[1,1,1,1])"}) {
+    INFO(spec);
+    const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
+    const auto count = [&](const char* operand) {
+      const std::regex pattern(operand);
+      return std::distance(std::sregex_iterator(assembly.begin(), assembly.end(), pattern),
+                           std::sregex_iterator());
+    };
+    CHECK(count(R"(vfmadd\w+\s+-?\d*\(%r\w+\))") >= 8);
+    CHECK(count(R"(vfmadd\w+\s+-?\d*\(%r\w+,)") == 0);
   }
 }
