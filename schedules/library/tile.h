@@ -82,9 +82,17 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector = 
 // By loop, the divisor of an index that is a quotient of a reduction's iterator.
 std::map<std::string, int64_t> reduced_in_blocks(const BlockInfo& b);
 
-// As the block has them, but what is inside of blocks comes last, and unrolled taps are not innermost: the
-// loop around the tile must stay a loop, since several steps of it in straight-line code don't fit the
-// registers.
+// The reduction's loop over a window's channels, to be cut, where they are many and the taps are unrolled.
+struct ChannelBlocks {
+  std::string loop;  // empty: none
+  int64_t size = 0;
+  std::string why;
+};
+ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::string>& taps);
+
+// As the block has them, but what is inside of blocks comes last, and unrolled taps are not innermost, but
+// the longest of the other loops: the loop around the tile must stay a loop, since several steps of it in
+// straight-line code don't fit the registers.
 std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps,
                                          const std::map<std::string, int64_t>& blocks);
 

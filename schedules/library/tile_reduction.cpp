@@ -132,6 +132,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   std::vector<std::string> taps = dot ? std::vector<std::string>{} : skip_padding(s, block, t);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.blocks = reduced_in_blocks(b);
+  const ChannelBlocks channels =
+      words.blocks.empty() && !t.turned ? channels_by_blocks(b, taps) : ChannelBlocks{};
+  if (!channels.loop.empty()) words.blocks[channels.loop] = channels.size;
   if (dot) words.blocks[dot->reduced] = dot->group;
   const int64_t block_of_turned = lanes_of(b, target);
   if (t.turned && t.turned->extent > block_of_turned) words.blocks[t.turned->loop] = block_of_turned;
@@ -236,6 +239,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s.because(dot && loop == dot->reduced ? fmt::format("{} takes {} steps at once", dot->instruction, size)
               : loop == ahead.loop        ? ahead.why
               : loop == lines.loop        ? lines.why
+              : loop == channels.loop     ? channels.why
               : t.turned ? fmt::format("blocks of {0} rows and {0} steps are turned in registers", size)
                          : fmt::format("{} lies in blocks of {}, the last one not full", loop, size));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));

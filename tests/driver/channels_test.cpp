@@ -1,0 +1,38 @@
+// Sums over windows of channels: proved, right at borders and where blocks of channels don't divide them, and
+// no short loop innermost.
+#include "catch.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+TEST_CASE("windows of channels that go by blocks are right at borders and ragged sizes") {
+  for (const Target& target : shared_targets())
+    for (const char* spec :
+         {"Conv(f32[1,37,6,7], const f32[48,37,3,3]; pads=[1,1,1,1])",
+          "Conv(f32[1,66,6,5], const f32[32,66,3,3], const f32[32]; pads=[1,0,2,1], strides=[2,2])",
+          "Conv(f32[1,48,5,6], const f32[48,24,3,3]; group=2, pads=[1,1,1,1])"})
+      check_default(spec, target);
+}
+
+TEST_CASE("the innermost loop of a window's sum is the longest, by as many channels as stay in a cache") {
+  const auto steps_of = [](const std::string& spec) {
+    const PrimFunc f = partition(load(spec).graph).funcs.at(0);
+    return print(default_schedule(f, parse_target("x86-64-v4")));
+  };
+  const auto check = [&](const char* spec, const char* step) {
+    const std::string steps = steps_of(spec);
+    INFO(spec << "\n" << steps);
+    CHECK(steps.find(step) != std::string::npos);
+  };
+  check("Conv(f32[1,72,18,18], const f32[72,24,3,3]; group=3, pads=[1,1,1,1])", " r s c x1 o)");
+  check("Conv(f32[1,128,28,28], const f32[64,128,3,3]; pads=[1,1,1,1], strides=[2,2])",
+        "c0 c1 = split Y.c [_, 16]");
+  check("Conv(f32[1,128,28,28], const f32[64,128,3,3]; pads=[1,1,1,1], strides=[2,2])", " c0 r s c1 x o1)");
+  check("Conv(f32[1,493,30,30], const f32[48,493,5,5]; pads=[2,2,2,2], strides=[2,2])",
+        "c0 c1 = split Y.c [_, 16] tail=peel");
+  // Blocks of which none is left over, where the channels have some.
+  check("Conv(f32[1,130,30,30], const f32[48,130,5,5]; pads=[2,2,2,2], strides=[2,2])",
+        "c0 c1 = split Y.c [_, 13]");
+}
