@@ -5,11 +5,14 @@
 //
 // Requires
 //  1. the block reads the buffer or, without shares, writes it; it lies in global memory;
-//  2. what it reads, or else writes, moves with the loop, between bounds that are known;
+//  2. what it reads, or else writes, moves with the loop, between bounds that are known, or begins where
+//  inputs
+//     say;
 //  3. the loop is serial, parallel or unrolled;
 //  4. the distance is at least 1;
 //  5. the loop that asks for shares is serial, and stands inside of the loop and around the block, or
 //     around another that is named with it.
+#include <algorithm>
 #include <utility>
 
 #include "schedules/access.h"
@@ -27,6 +30,22 @@ std::vector<BlockAccess> wanted(const Place& p, const Buffer& b) {
   for (const BlockAccess& a : accesses_at(p))
     if (a.buffer == b && (a.read || !read)) out.push_back(a);
   return out;
+}
+
+// Whether an index is read of inputs, and the same for all iterations of the loops that don't stand still.
+bool is_gathered(const PrimFunc& f, const Place& p, const Expr& index, const std::vector<Stmt>& standing) {
+  bool reads = false, only_inputs = true;
+  for_each_expr(index, [&](const Expr& e) {
+    const auto* l = e.as<Load>();
+    const Param* param = l ? find_param(f, l->buffer) : nullptr;
+    reads = reads || l;
+    only_inputs = only_inputs && (!l || (param && param->role != Role::out));
+  });
+  for (const Stmt& l : p.loops())
+    if (uses_var(index, as_for(l).var) &&
+        std::none_of(standing.begin(), standing.end(), [&](const Stmt& s) { return s.same_as(l); }))
+      return false;
+  return reads && only_inputs;
 }
 
 // The loops whose iterations read different parts of the buffer, as steps to paste.
@@ -95,11 +114,15 @@ PrimFunc run(StepContext& ctx) {
   for (const Stmt& outer : loop.place.loops())
     if (loop.place.depth_of(outer) <= loop.depth) standing.push_back(outer);
   bool moves = false, known = true;
-  for (const BlockAccess& a : wanted(loop.place, b))
-    for (const auto& d : region_of(loop.place, a, standing)) {
-      known = known && d;
-      moves = moves || (d && uses_var(to_expr(d->base), l.var));
+  for (const BlockAccess& a : wanted(loop.place, b)) {
+    const auto region = region_of(loop.place, a, standing);
+    for (size_t d = 0; d < region.size(); ++d) {
+      const bool gathered = !region[d] && is_gathered(ctx.func(), loop.place, a.indices[d], standing);
+      known = known && (region[d] || gathered);
+      moves = moves || (region[d] && uses_var(to_expr(region[d]->base), l.var)) ||
+              (gathered && uses_var(a.indices[d], l.var));
     }
+  }
   if (!moves || !known)
     ctx.refuse(
         2, 0,
@@ -129,7 +152,8 @@ Primitive prefetch_row() {
         "where left out"}},
       "While an iteration of a loop runs, what a later one reads of a buffer, or writes, is asked for.",
       {"the block reads the buffer or, without shares, writes it; it lies in global memory",
-       "what it reads, or else writes, moves with the loop, between bounds that are known",
+       "what it reads, or else writes, moves with the loop, between bounds that are known, or begins where "
+       "inputs say",
        "the loop is serial, parallel or unrolled", "the distance is at least 1",
        "the loop that asks for shares is serial, and stands inside of the loop and around the block, or "
        "around "

@@ -9,7 +9,8 @@
 //
 // Ahead of the last iterations the last one is asked for again, and an index that a padding would take out of
 // the buffer is kept inside: so no address is ever outside. A read whose bounds aren't known, or of a buffer
-// that a later step took out of global memory, has no prefetch.
+// that a later step took out of global memory, has no prefetch. Of rows that an input names, the name is read
+// ahead too; what the function computes itself may not be there yet.
 //
 // Runs after the barriers, which needn't mind a prefetch, and before `flatten_buffers`: a box needs
 // dimensions.
@@ -44,7 +45,7 @@ std::pair<int, int64_t> dense_dimension(const BufferDecl& decl) {
 
 class Inserter : public ScopedRewriter {
  public:
-  explicit Inserter(const PrimFunc& f) : decls_(declarations(f)) {
+  explicit Inserter(const PrimFunc& f) : f_(f), decls_(declarations(f)) {
     for_each_stmt(f.body, [&](const Stmt& s) {
       if (s.as<For>()) names_.insert(s.as<For>()->var->name);
     });
@@ -89,7 +90,8 @@ class Inserter : public ScopedRewriter {
         for (const For* l : a.loops) running.push_back(l->var);
         std::vector<Span> box;
         for (const Expr& i : a.indices)
-          if (const auto span = span_of(i, running, a.facts)) box.push_back(*span);
+          if (const auto span = span_of(i, running, a.facts); span && !jumps(i, running))
+            box.push_back(*span);
         const auto same_box = [&](const std::vector<Span>& other) {
           for (size_t d = 0; d < box.size(); ++d)
             if (other[d].lo != box[d].lo || other[d].hi != box[d].hi || other[d].step != box[d].step ||
@@ -99,13 +101,15 @@ class Inserter : public ScopedRewriter {
         };
         if (box.size() != a.indices.size() || std::any_of(boxes.begin(), boxes.end(), same_box)) continue;
         boxes.push_back(box);
-        out.push_back(prefetches_of(decl, box, ahead, !read));
+        for (Span& span : box) span.base = readable_anywhere(substitute(span.base, ahead), f_, facts());
+        if (std::all_of(box.begin(), box.end(), [](const Span& span) { return span.base; }))
+          out.push_back(prefetches_of(decl, box, !read));
       }
     }
   }
 
   // Whole rows shorter than a line lie side by side: a few lines of them are asked for as such.
-  std::optional<Stmt> short_rows(const BufferDecl& decl, const std::vector<Span>& box, const VarMap& ahead) {
+  std::optional<Stmt> short_rows(const BufferDecl& decl, const std::vector<Span>& box) {
     const int64_t line = kLineBytes / bytes_of(decl.buffer->type.dtype);
     if (decl.layout || box.size() < 2) return std::nullopt;
     const Span &row = box.back(), &rows = box[box.size() - 2];
@@ -119,7 +123,7 @@ class Inserter : public ScopedRewriter {
     for (int64_t at = 0; at < lines * line; at += line) {
       std::vector<Expr> indices;
       for (size_t d = 0; d + 1 < box.size(); ++d) {
-        Expr index = substitute(box[d].first(), ahead) + (d + 2 == box.size() ? at / *length : 0);
+        Expr index = box[d].first() + (d + 2 == box.size() ? at / *length : 0);
         if (!can_prove(le(0, index), facts())) index = max(index, 0);
         if (!can_prove(lt(index, decl.shape[d]), facts())) index = min(index, decl.shape[d] - 1);
         indices.push_back(simplify(index, facts()));
@@ -131,9 +135,9 @@ class Inserter : public ScopedRewriter {
     return make::seq(std::move(out));
   }
 
-  Stmt prefetches_of(const BufferDecl& decl, const std::vector<Span>& box, const VarMap& ahead, bool write) {
+  Stmt prefetches_of(const BufferDecl& decl, const std::vector<Span>& box, bool write) {
     if (!write)
-      if (auto lines = short_rows(decl, box, ahead)) return *lines;
+      if (auto lines = short_rows(decl, box)) return *lines;
     const auto [dense, side_by_side] = dense_dimension(decl);
     const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of(decl.buffer->type.dtype));
     std::vector<Expr> indices;
@@ -144,7 +148,7 @@ class Inserter : public ScopedRewriter {
       const int64_t beside = static_cast<int>(d) == dense ? std::min(line, side_by_side) : 1;
       const int64_t step = std::max(beside, box[d].step);
       const int64_t count = (box[d].extent() + step - 1) / step;
-      Expr index = substitute(box[d].first(), ahead);
+      Expr index = box[d].first();
       const int64_t last = (std::min(beside, box[d].extent()) - 1) / box[d].step * box[d].step;
       Expr offset = Expr(write ? last : 0);
       if (count > 1) {
@@ -173,6 +177,7 @@ class Inserter : public ScopedRewriter {
     return make_var("p" + std::to_string(n));
   }
 
+  const PrimFunc& f_;
   std::unordered_map<Buffer, BufferDecl> decls_;
   std::set<std::string> names_;
 };

@@ -153,4 +153,43 @@ bool is_dense(const Access& a, size_t dim, const std::vector<Var>& running, std:
   return true;
 }
 
+bool jumps(const Expr& index, const std::vector<Var>& running) {
+  bool moves = false;
+  for_each_expr(index, [&](const Expr& e) { moves = moves || (e.as<Load>() && mentions(e, running)); });
+  return moves;
+}
+
+Expr readable_anywhere(const Expr& index, const PrimFunc& f, const Facts& facts) {
+  if (!has_load(index)) return index;
+  class Keeper : public Rewriter {
+   public:
+    Keeper(const PrimFunc& f, const Facts& facts) : f_(f), facts_(facts) {}
+    bool known = true;
+
+    Expr expr(const Expr& e) override {
+      const Expr out = children(e);
+      const auto* l = out.as<Load>();
+      if (!l) return out;
+      const Param* p = find_param(f_, l->buffer);
+      known = known && p && p->role != Role::out;
+      if (!known) return out;
+      std::vector<Expr> indices = l->indices;
+      for (size_t d = 0; d < indices.size(); ++d) {
+        if (!can_prove(le(0, indices[d]), facts_)) indices[d] = max(indices[d], 0);
+        if (!can_prove(lt(indices[d], p->decl.shape[d]), facts_))
+          indices[d] = min(indices[d], p->decl.shape[d] - 1);
+        indices[d] = simplify(indices[d], facts_);
+      }
+      return make::load(l->buffer, std::move(indices), l->mask);
+    }
+
+   private:
+    const PrimFunc& f_;
+    const Facts& facts_;
+  };
+  Keeper keeper(f, facts);
+  const Expr out = keeper.expr(index);
+  return keeper.known ? out : Expr();
+}
+
 }  // namespace nestor::passes

@@ -44,4 +44,12 @@ size_t common_loops(const Access& a, const Access& b);
 // that it uses join `used`.
 bool is_dense(const Access& a, size_t dim, const std::vector<Var>& running, std::set<const VarNode*>& used);
 
+// Whether what an index reads of memory moves with `running` loops: bounds then say what it may be, not what
+// it is.
+bool jumps(const Expr& index, const std::vector<Var>& running);
+
+// What an index reads of memory when it is computed where nothing says that the access itself runs: the same,
+// with each index of its own kept inside of its buffer. Null where something may write what it reads.
+Expr readable_anywhere(const Expr& index, const PrimFunc& f, const Facts& facts);
+
 }  // namespace nestor::passes

@@ -25,7 +25,7 @@ const std::string kShare = "share ", kShares = "shares of ";
 
 class Sharer : public ScopedRewriter {
  public:
-  explicit Sharer(const PrimFunc& f) : decls_(declarations(f)) {}
+  explicit Sharer(const PrimFunc& f) : f_(f), decls_(declarations(f)) {}
 
   Stmt stmt(const Stmt& s) override {
     const auto* loop = s.as<For>();
@@ -79,6 +79,7 @@ class Sharer : public ScopedRewriter {
           running.push_back(l->var);
           if (uses_var(a.indices[0], l->var)) read *= range_of(l->extent, a.facts).hi;
         }
+        if (jumps(a.indices[0], running)) return;
         const auto here = span_of(a.indices[0], running, a.facts);
         range = !here ? std::nullopt : range ? join(*range, *here) : here;
         if (!range) return;
@@ -91,6 +92,8 @@ class Sharer : public ScopedRewriter {
                           decls_.at(buffer).shape[0] - (range->hi + 1));
       else
         range->base = substitute(range->base, VarMap{{loop.var, min(later, loop.extent - 1)}});
+      range->base = readable_anywhere(range->base, f_, facts());
+      if (!range->base) return;
       streams_.push_back({name, decls_.at(buffer), *range, path_.size()});
       return;
     }
@@ -134,6 +137,7 @@ class Sharer : public ScopedRewriter {
     }
   }
 
+  const PrimFunc& f_;
   std::unordered_map<Buffer, BufferDecl> decls_;
   std::vector<const For*> path_;
   std::vector<Stream> streams_;
