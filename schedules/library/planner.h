@@ -175,6 +175,14 @@ std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& ta
 void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                    const std::string& panels, const Target& target);
 
+// Whether the lines that a map with these lanes writes are better asked for ahead; then the step that does
+// so, where its loops are as they will be; see prefetch_map.cpp.
+bool asks_for_output(const BlockInfo& b, const Iter& lanes, const Target& target);
+void prefetch_map(Schedule& s, const BlockInfo& b, const std::string& lanes);
+// Asks for the next of the rows that a map gathers.
+void prefetch_gathered(Schedule& s, const BlockInfo& b, const Iter& lanes_iter, const std::string& lanes,
+                       const Target& target);
+
 // A map: its loops fused outside, vectorized inside.
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 
@@ -248,6 +256,9 @@ struct Threads {
   bool memory_binds = false;
 };
 Threads threads_for(const Work& work, int64_t iterations, const Target& target);
+
+// So many cores use all that the memory gives.
+double cores_for_memory(const Target& target);
 
 // Some of `loops`, spatial ones of the block that stand directly inside each other, become one parallel loop,
 // where the work is worth it.

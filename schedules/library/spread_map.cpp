@@ -97,6 +97,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Iter* lanes_iter = choose_lanes(b, target);
   std::string lanes;
+  bool ahead = false;
   if (lanes_iter) {
     lanes = lanes_iter->loop;
     const int64_t width = kVectors * lanes_of(b, target);
@@ -119,7 +120,10 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     if (!order.empty()) s(fmt::format("reorder {} ({}{})", block, order, lanes));
     s.because(fmt::format("most accesses are next to each other along {}", lanes_iter->loop));
     s(fmt::format("vectorize {}.{}", block, lanes));
-    if (wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target))) {
+    ahead = asks_for_output(b, *lanes_iter, target);
+    if ((!ahead || target.cores >= cores_for_memory(target)) &&
+        wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target))) {
+      ahead = false;
       s.because(
           fmt::format("the output doesn't stay in the caches ({} KiB at the last level): stores go past them",
                       target.l3_bytes / 1024));
@@ -130,6 +134,8 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   for (const LoopInfo& l : loops_of(s.func(), block))
     if (l.name != lanes) outer.push_back(l.name);
   share_loops(s, block, outer, work_of(b, target), target);
+  if (lanes_iter) prefetch_gathered(s, b, *lanes_iter, lanes, target);
+  if (ahead) prefetch_map(s, b, lanes);
 }
 
 }  // namespace nestor::library

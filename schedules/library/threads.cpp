@@ -48,10 +48,6 @@ double evenness(int64_t iterations, int64_t threads) {
   return static_cast<double>(iterations) / static_cast<double>(ceil_div(iterations, threads) * threads);
 }
 
-double cores_for_memory(const Target& target) {
-  return std::max(4, target.cores / 5);
-}
-
 struct Share {  // loops [first, last) fused, for so many threads
   size_t first = 0, last = 0;
   int64_t iterations = 0;
@@ -86,6 +82,10 @@ std::string why(const Share& s, const Work& work, const Target& target) {
 }
 
 }  // namespace
+
+double cores_for_memory(const Target& target) {
+  return std::max(4, target.cores / 5);
+}
 
 Work work_of(const BlockInfo& b, const Target& target) {
   double instances = 1, bytes = 0;

@@ -143,6 +143,50 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK_FALSE(asks("MatMul(f32[1024,32], const f32[32,1003])", " Y distance", far));    // a few megabytes
 }
 
+TEST_CASE("where the last cache is far away, a map asks for the lines that it writes") {
+  Target near = with_l2("x86-64-v4", 1 << 20);
+  near.cores = 1;
+  Target far = near;
+  far.l3_bytes_per_cycle = 9;
+  const std::string relu = "Relu(f32[1000,1000])", past = "Relu(f32[4000,4000])";
+  CHECK(asks(relu, "prefetch Y.ij0 Y distance=8", far));  // of 256 bytes
+  CHECK_FALSE(asks(relu, "prefetch", near));
+  CHECK_FALSE(asks("Relu(f32[100,1000])", "prefetch", far));  // stays in the cache
+  CHECK(asks("Pad(f32[1,64,56,56], const i64[8]{0,0,1,1,0,0,1,1})", "prefetch Y.h Y distance=9", far));
+  CHECK(asks("Concat(f32[2048,96], f32[2048,370]; axis=1)", "prefetch Y1.i Y distance=2", far));
+  CHECK_FALSE(asks("Concat(f32[90000,3], f32[90000,5]; axis=1)", "prefetch", far));  // less than a line
+  // Past the caches as well, until memory binds.
+  CHECK(asks(past, "prefetch Y.ij0 Y distance=8", far));
+  CHECK_FALSE(asks(past, "streaming", far));
+  CHECK(asks(past, "streaming", near));
+  far.cores = 8;
+  CHECK(asks(past, "streaming", far));
+  CHECK_FALSE(asks(past, "prefetch", far));
+  CHECK_FALSE(asks(relu, "prefetch", far));  // a thread's part of it stays in its cache
+}
+
+TEST_CASE("the next row that is gathered is asked for while one is copied") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  CHECK(asks("Gather(f32[30522,768], i64[512])", "prefetch Y.i X distance=1 shares=j0", target));
+  CHECK(asks("Gather(f32[30522,64], i64[4,128])", "X distance=1\n", target));        // a short row, all of it
+  CHECK_FALSE(asks("Gather(f32[30522,16], i64[512])", "prefetch", target));          // one line
+  CHECK_FALSE(asks("Gather(f32[300,768], i64[512])", "prefetch", target));           // stays in the cache
+  CHECK_FALSE(asks("Gather(f32[64,30522], i64[512]; axis=1)", "prefetch", target));  // no rows
+}
+
+TEST_CASE("maps that ask for lines ahead are right at ragged sizes") {
+  for (const char* name : {"x86-64-v3", "x86-64-v4"})
+    for (const char* spec : {"Relu(f32[137,259])", "Pad(f32[3,31,57], const i64[6]{0,1,1,0,1,2})",
+                             "Gather(f32[300,77], i64[41])", "Gather(f32[5,300,531], i64[3,7]; axis=1)",
+                             "Concat(f32[37,96], f32[37,131]; axis=1)"}) {
+      Target target = with_l2(name, 1 << 10);
+      target.l3_bytes_per_cycle = 9;
+      target.cores = 1;
+      CHECK(asks(spec, "prefetch", target));
+      check_right(spec, target);
+    }
+}
+
 TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
     for (const char* spec : {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
