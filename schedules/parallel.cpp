@@ -39,15 +39,16 @@ PrimFunc run(StepContext& ctx) {
         l && (l->kind == ForKind::vectorized || l->kind == ForKind::thread))
       ctx.refuse(3, 0, "it is inside " + l->var->name, {loop.place.path[i], loop.stmt});
   PrimFunc out = ctx.func();
-  if (const auto conflict = make_independent(out, old.var, true))
-    ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+  const auto conflict = make_independent(out, old.var, true);
+  if (conflict) ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
   Stmt now;
   for_each_stmt(out.body, [&](const Stmt& s) {
     if (s.as<For>() && s.as<For>()->var == old.var) now = s;
   });
-  return replace(
-      out, now,
-      make::loop(old.var, old.extent, as_for(now).body, ForKind::parallel, ThreadTag::none, old.annotations));
+  const Stmt made =
+      make::loop(old.var, old.extent, as_for(now).body, ForKind::parallel, ThreadTag::none, old.annotations);
+  if (!conflict) ctx.proved(made);
+  return replace(out, now, made);
 }
 
 }  // namespace

@@ -123,6 +123,9 @@ class StepContext {
   const PrimFunc& func() const { return func_; }
   const Step& step() const { return step_; }
   Decisions& decisions() { return decisions_; }
+  // The primitive has proved D itself for this loop, as it stands in what it returns.
+  void proved(const Stmt& loop) { proved_ = loop; }
+  bool is_proved(const Stmt& loop) const { return loop.same_as(proved_); }
 
   // Arguments by their position in the row.
   LoopRef loop(size_t arg) const;
@@ -184,6 +187,7 @@ class StepContext {
   const Step& step_;
   const Primitive& row_;
   Decisions& decisions_;
+  Stmt proved_;
   std::vector<Slot> slots_;
 };
 

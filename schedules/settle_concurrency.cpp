@@ -74,6 +74,7 @@ std::vector<Concurrent> new_concurrent_loops(const PrimFunc& before, const PrimF
 
 PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out) {
   for (const Concurrent& c : new_concurrent_loops(ctx.func(), out)) {
+    if (ctx.is_proved(c.loop)) continue;
     const auto& [var, kind] = std::tie(as_for(c.loop).var, as_for(c.loop).kind);
     if (kind == ForKind::vectorized && reduces_lanes(as_for(loop_with(out, var)))) continue;
     const auto conflict = make_independent(out, var, kind != ForKind::vectorized);

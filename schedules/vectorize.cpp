@@ -60,11 +60,12 @@ PrimFunc run(StepContext& ctx) {
     if (const auto* b = s.as<Block>(); b && b->annotations.count("tensorize"))
       ctx.refuse(3, 0, "block " + b->id->name + " inside is a machine instruction already", {loop.stmt, s});
   });
-  if (const auto conflict = find_conflict(ctx.func(), loop.stmt); conflict && !reduces_lanes(old))
-    ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
-  return replace(
-      ctx.func(), loop.stmt,
-      make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations));
+  const auto conflict = reduces_lanes(old) ? std::nullopt : find_conflict(ctx.func(), loop.stmt);
+  if (conflict) ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+  const Stmt made =
+      make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations);
+  if (!conflict) ctx.proved(made);
+  return replace(ctx.func(), loop.stmt, made);
 }
 
 }  // namespace

@@ -27,8 +27,9 @@ constexpr int64_t kMostRepeated = 3;
 
 // The padding block that alone makes the buffer, for this reader alone; null where it isn't so.
 const Block* padding_of(const PrimFunc& f, const Buffer& buffer) {
-  const std::vector<std::string> writers = writers_of(f, buffer), readers = readers_of(f, buffer);
-  if (find_param(f, buffer) || writers.size() != 1 || readers.size() != 1) return nullptr;
+  if (find_param(f, buffer)) return nullptr;
+  const std::vector<std::string> writers = writers_of(f, buffer);
+  if (writers.size() != 1 || readers_of(f, buffer).size() != 1) return nullptr;
   const Block* b = find_block(f, writers.front());
   const auto* store = b->body.as<Store>();
   const auto* choice = store ? store->value.as<Select>() : nullptr;
