@@ -109,7 +109,8 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
   if (auto error = builder.parsePassPipeline(passes, kPasses))
     throw InternalError("the LLVM pass list: " + llvm::toString(std::move(error)));
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(ShareAddresses()));
-  if (machine.getTargetTriple().isX86())
+  // AMD's cores keep a load in its multiply-add whatever its address.
+  if (machine.getTargetTriple().isX86() && !machine.getTargetCPU().starts_with("znver"))
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(WalkByPointers()));
   passes.run(module, modules);
 }

@@ -57,6 +57,10 @@ TEST_CASE("a multiply-add with an operand in memory reaches it by one register")
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
   options.schedules = default_schedules();
+  // Weights go by the same step: a counter is there anyway.
+  const char* depthwise = "Conv(f32[1,40,54,54], const f32[40,1,5,5]; group=40, pads=[2,2,2,2])";
+  const std::string by_counter = emit_asm(compile_model(depthwise, options).lowered(), options.target);
+  CHECK(std::regex_search(by_counter, std::regex(R"(vfmadd\w+\s+-?\d*\(%r\w+,)")));
   options.exact_conv = options.blocked_io = true;
   for (const char* spec :
        {"Conv(f32[1,62,56,56], const f32[16,62,7,7]; strides=[2,2], pads=[3,3,3,3])",
