@@ -4,8 +4,8 @@
 // by zeros that a stride leaves out. Neighbouring residues that have as many taps, begin at the same input
 // and run as long share one nest, with an iterator for them, so that a dimension has few classes (four, say)
 // where nothing is dilated, and one where the stride divides kernel and padding. What no tap reaches is
-// filled, as few boxes of it as there are. Where a group has few
-// filters, one iterator stands for them and the residues: neither alone would fill lanes or rows of a tile.
+// filled, as few boxes of it as there are. Where a group has few filters, one iterator stands for them and the
+// residues: neither alone would fill lanes or rows of a tile.
 //
 // nestor.ConvTranspose has its weights in Conv's order, filters first: constant ones can then lie in blocks
 // of filters (flip_convolutions).

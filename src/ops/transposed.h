@@ -39,7 +39,7 @@ struct TransposedShape {
   }
 };
 
-// One class of each dimension: together they are all outputs, each of them once.
+// One class of each dimension: together they are all outputs, each of them once. Empty: there are none.
 std::vector<ResidueClasses> classes_of(const TransposedShape& s);
 
 // Fails where input 0, the weights and the attributes make none.

@@ -117,6 +117,20 @@ std::vector<std::string> specs() {
       "Slice(f32[31,41], const i64[2]{3,5}, const i64[2]{29,40}, const i64[2]{0,1})",
       "Pad(f32[1,5,9,9], const i64[8]{0,0,1,1,0,0,1,1})",
       "Gather(f32[50,67], i64[13])",
+      "Gather(f32[5000,2560], i64[1])",
+      "Gather(f32[5000,2560], i64[9])",
+      "Gather(f32[20,5000,64], i64[9]; axis=1)",
+      "Gather(i8[50000,129], i64[5,2])",
+      "Gather(f32[3000,700], i32[9])",
+      "Gather(f32[5000,2560], i64[3,3])",
+      "ConvTranspose(f32[1,2,9,9], const f32[2,3,2,2]; strides=[2,2])",
+      "ConvTranspose(f32[1,8,9,9], const f32[8,20,3,3]; strides=[3,3])",
+      "ConvTranspose(f32[1,8,9,17], const f32[8,20,4,4]; strides=[4,4], dilations=[2,2])",
+      "ConvTranspose(f32[1,8,19], const f32[8,20,3]; strides=[4], dilations=[4])",
+      "ConvTranspose(f64[1,8,19], const f64[8,2,3]; strides=[3])",
+      "ConvTranspose(f32[1,96,9,9], const f32[96,6,3,3]; strides=[2,2], group=4)",
+      "Conv(f32[1,62,12,12], const f32[16,62,7,7]; pads=[3,3,3,3], strides=[2,2])",
+      "Conv(f32[1,48,13,13], const f32[48,24,3,3]; group=2, pads=[1,1,1,1])",
       "Add(f32[33,51], f32[51])"};
   std::mt19937 rng(41);
   const auto draw = [&](int most) { return std::to_string(1 + rng() % static_cast<unsigned>(most)); };
@@ -161,6 +175,10 @@ TEST_CASE("so do those that work on channels in blocks, Winograd's too") {
                              "Conv(f32[1,55,9,9], const f32[55,1,3,3]; group=55, pads=[1,1,1,1])",
                              "Conv(f32[1,64,11,11], const f32[64,8,3,3]; group=8, pads=[1,1,1,1])",
                              "Conv(f32[1,30,12,12], const f32[91,30,1,1]; strides=[2,2])",
+                             "ConvTranspose(f32[1,64,9,9], const f32[64,6,3,3]; strides=[2,2], group=8)",
+                             "ConvTranspose(f32[1,8,9,19], const f32[8,90,4,4]; strides=[4,4])",
+                             "Conv(f32[1,62,12,12], const f32[16,62,7,7]; pads=[3,3,3,3], strides=[2,2])",
+                             "ConvTranspose(f32[1,384,9,9], const f32[384,48,4,4]; strides=[2,2], group=8)",
                              "MaxPool(f32[1,30,13,13]; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1])"})
       check_kernels(spec, target, true);
 }
