@@ -6,8 +6,7 @@
 // Requires
 //  1. the block reads the buffer or, without shares, writes it; it lies in global memory;
 //  2. what it reads, or else writes, moves with the loop, between bounds that are known, or begins where
-//  inputs
-//     say;
+//     inputs say;
 //  3. the loop is serial, parallel or unrolled;
 //  4. the distance is at least 1;
 //  5. the loop that asks for shares is serial, and stands inside of the loop and around the block, or

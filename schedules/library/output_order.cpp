@@ -27,7 +27,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLeastPart = 8;  // of the cache, that the output takes: less comes back quickly
+constexpr int64_t kShareOfL2 = 8;  // of the cache, that the output takes: less comes back quickly
 
 // How far results beside each other along the iterator are in the output; nothing where that changes.
 std::optional<int64_t> distance_of(const Iter& i, const BlockInfo& b, const BlockInfo* written) {
@@ -62,7 +62,7 @@ OutputOrder output_order(const BlockInfo& b, const Tile& t, const BlockInfo* wri
     passing = distances[t.row];
   }
   const int64_t size = out->elements * bytes_of(out->buffer->type.dtype);
-  if (size <= target.l2_bytes / kLeastPart) return none;
+  if (size <= target.l2_bytes / kShareOfL2) return none;
   const int64_t room = target.l2_bytes / (size > target.l2_bytes ? 2 : 4);
 
   std::map<const Iter*, int64_t> extents;

@@ -23,8 +23,6 @@ namespace {
 
 using schedules::join;
 
-constexpr int64_t kLeastPart = 128;  // steps, beside which a tile's result is little
-
 // The weights: constant, they move with the columns and not with the rows. Null where there are none, or
 // several, or an operand isn't f32.
 const Access* weights_of(const BlockInfo& b, const Tile& t) {
@@ -92,7 +90,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, int64_t part
   const std::string &block = b.name, &c = b.reduced().front()->loop, sums = block + "_part";
   const std::vector<std::string> taps = skip_padding(s, block, t);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
-  words.reduced = reduction_order(b, taps, {});
+  words.reduced = reduction_order(b, taps, {}, target);
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
 
   std::vector<std::string> all{c + "0"}, others;

@@ -60,6 +60,8 @@ bool asks_for_output(const BlockInfo& b, const Iter& lanes, const Target& target
   int64_t bytes = bytes_of(b.output->type.dtype);
   if (out.stride(lanes) != 1 || lanes.extent * bytes < kLeastRow * kLine) return false;
   for (const Iter& i : b.iters) bytes *= i.extent;
+  for (const Access& a : b.accesses)  // what is put together element by element binds, not the stores
+    if (!a.write && a.uses(lanes) && a.stride(lanes) != 1) return false;
   return target.far_l3() && b.output_is_param && bytes > target.l2_bytes / 2 * std::max(1, target.cores);
 }
 

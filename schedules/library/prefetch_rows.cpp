@@ -4,8 +4,8 @@
 // page apart, and none across the end of a page. So the lines of all rows are asked for a few lines ahead,
 // once for each line (Zen 5, 2048^3: 8 to 15 % less time; 512x512x4096: 10 %; rows that lie well: 0 to 3 %).
 //
-// A core that takes up few micro-operations a cycle loses more by asking than it gains: its tiles have few
-// rows, which the machine foresees. (Cascade Lake, 6 rows: 2048^3 5 % less time without, 1009^3 and
+// A core that takes up few micro-operations a cycle loses more by asking than it gains; most of its tiles
+// have few rows, which the machine foresees. (Cascade Lake, 6 rows: 2048^3 5 % less time without, 1009^3 and
 // 1024^3 3.) For the same reason it asks for its share of a panel more rarely.
 #include <fmt/format.h>
 

@@ -53,7 +53,8 @@ int64_t uses_of_line(const BlockInfo& b, const Access& a) {
 // cache. (Cascade Lake, 32 KB: 256@14 with panels of 16 KB and as much of rows, 14 % less time.)
 bool ask_near(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t, const Buffer& buffer,
               int64_t bytes, const std::vector<LoopInfo>& inside, const Target& target) {
-  if (t.rows < t.row->extent || bytes + rows_bytes(b, t) <= target.l1_bytes * 3 / 4) return false;
+  if (!target.far_l3() || t.rows < t.row->extent || bytes + rows_bytes(b, t) <= target.l1_bytes * 3 / 4)
+    return false;
   const auto serial = [](const LoopInfo& l) { return l.kind == ForKind::serial && l.extent > 1; };
   std::vector<LoopInfo> loops;
   std::copy_if(inside.begin(), inside.end(), std::back_inserter(loops), serial);

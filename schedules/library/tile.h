@@ -37,6 +37,17 @@ constexpr double kOfTheLoop = 3;  // micro-operations of a step that count, comp
 
 constexpr int64_t kSpareForTwoSteps = 2;  // registers, of a tile; see two_steps.cpp
 
+// Whether tiles of `width` columns of `extent`, or much of what they leave over, end in part of a vector
+// beside whole ones.
+inline bool ends_in_part(int64_t extent, int64_t width, int64_t lanes) {
+  constexpr int64_t kMuch = 16;
+  const int64_t rest = extent % width;
+  const auto torn = [&](int64_t n) { return n > lanes && n % lanes != 0; };
+  return torn(width) || (torn(rest) && kMuch * rest > extent);
+}
+
+constexpr int64_t kLeastPart = 128;  // steps of a part of a sum, beside which reading its result is little
+
 // A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
 inline bool is_narrow(const Target& target) {
   return target.issue_width < 6;
@@ -88,13 +99,14 @@ struct ChannelBlocks {
   int64_t size = 0;
   std::string why;
 };
-ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::string>& taps);
+ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::string>& taps,
+                                 const Target& target);
 
-// As the block has them, but what is inside of blocks comes last, and unrolled taps are not innermost, but
-// the longest of the other loops: the loop around the tile must stay a loop, since several steps of it in
-// straight-line code don't fit the registers.
+// As the block has them, but what is inside of blocks comes last, and unrolled taps are not innermost, on a
+// narrow core but the longest of the other loops: the loop around the tile must stay a loop, since several
+// steps of it in straight-line code don't fit the registers.
 std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps,
-                                         const std::map<std::string, int64_t>& blocks);
+                                         const std::map<std::string, int64_t>& blocks, const Target& target);
 
 // The S iterators outside the tile, in two parts: those outside its columns, and those between the columns
 // and its rows. What a column shares among all rows is best read again while it is in the cache; the

@@ -29,12 +29,13 @@ std::map<std::string, int64_t> reduced_in_blocks(const BlockInfo& b) {
   return out;
 }
 
-ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::string>& taps) {
+ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::string>& taps,
+                                 const Target& target) {
   constexpr int64_t kBlock = 16, kMost = 2 * kBlock, kLeast = kBlock / 2;
   const auto is_tap = [&](const Iter* i) {
     return std::find(taps.begin(), taps.end(), i->loop) != taps.end();
   };
-  if (b.reduced().empty() || !is_tap(b.reduced().back())) return {};
+  if (!is_narrow(target) || b.reduced().empty() || !is_tap(b.reduced().back())) return {};
   const Iter* longest = nullptr;
   for (const Iter* i : b.reduced())
     if (!is_tap(i) && !i->loop.empty() && (!longest || i->extent > longest->extent)) longest = i;
@@ -51,7 +52,7 @@ ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::stri
 }
 
 std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<std::string>& taps,
-                                         const std::map<std::string, int64_t>& blocks) {
+                                         const std::map<std::string, int64_t>& blocks, const Target& target) {
   std::vector<std::string> order, inside;
   for (const Iter* i : b.reduced()) {
     const bool cut = blocks.count(i->loop) > 0;
@@ -63,6 +64,10 @@ std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<s
     return std::find(taps.begin(), taps.end(), l) != taps.end();
   };
   if (!is_tap(order.back())) return order;
+  if (!is_narrow(target)) {
+    std::stable_partition(order.begin(), order.end(), is_tap);
+    return order;
+  }
   const auto steps = [&](const std::string& l) { return is_tap(l) ? 0 : b.iter(l)->extent; };
   const auto longest = std::max_element(order.begin(), order.end(),
                                         [&](const auto& l, const auto& m) { return steps(l) < steps(m); });

@@ -29,10 +29,9 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kRows = 128;       // of a block: each panel is asked for again for each block
-constexpr int64_t kLeastPart = 128;  // steps, beside which a tile's result is little
-constexpr int64_t kLeastTiles = 4;   // of columns for each thread: a block of rows is fetched by each
-constexpr int64_t kSteps = 16;       // between lines asked for, and a line of a row
+constexpr int64_t kRows = 128;      // of a block: each panel is asked for again for each block
+constexpr int64_t kLeastTiles = 4;  // of columns for each thread: a block of rows is fetched by each
+constexpr int64_t kSteps = 16;      // between lines asked for, and a line of a row
 constexpr int64_t kStepsOnNarrow = 64;
 constexpr int64_t kWidest = 4;  // vectors of a tile
 

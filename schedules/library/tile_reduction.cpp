@@ -133,12 +133,12 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.blocks = reduced_in_blocks(b);
   const ChannelBlocks channels =
-      words.blocks.empty() && !t.turned ? channels_by_blocks(b, taps) : ChannelBlocks{};
+      words.blocks.empty() && !t.turned ? channels_by_blocks(b, taps, target) : ChannelBlocks{};
   if (!channels.loop.empty()) words.blocks[channels.loop] = channels.size;
   if (dot) words.blocks[dot->reduced] = dot->group;
   const int64_t block_of_turned = lanes_of(b, target);
   if (t.turned && t.turned->extent > block_of_turned) words.blocks[t.turned->loop] = block_of_turned;
-  words.reduced = reduction_order(b, taps, words.blocks);
+  words.reduced = reduction_order(b, taps, words.blocks, target);
   if (dot) {
     words.group = dot->reduced + "1";
     std::erase(words.reduced, words.group);
@@ -168,7 +168,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
                               : rows_ahead(b, t, words, row_blocks.size * t.rows, target);
   if (!ahead.loop.empty()) {  // after packing, whose layouts needn't know
     words.blocks[ahead.loop] = ahead.line;
-    words.reduced = reduction_order(b, taps, words.blocks);
+    words.reduced = reduction_order(b, taps, words.blocks, target);
   }
   std::erase(words.reduced, tap);
   const PadLines lines =

@@ -96,12 +96,14 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t row_extent = t.row ? t.row->extent : 1, in_cache = rows_in_cache(b, t, target);
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
-  const bool pairs = pairs_steps(b, t, target);
+  const bool may_pair = pairs_steps(b, t, target);
   double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false;
   for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
+    const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);
+    const bool pairs = may_pair && !ends_in_part(t.vector->extent, width, lanes);
     int64_t fit = (registers - 1 - vectors - (pairs && vectors > 1 ? kSpareForTwoSteps : 0)) / vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap

@@ -53,6 +53,10 @@ TEST_CASE("a narrow core counts once for two steps of a product, where registers
   CHECK_FALSE(two_steps("MatMul(f32[64,7], const f32[7,64])"));     // few steps
   CHECK(two_steps("MatMul(f32[128,768], const f32[768,3072])"));    // by 8 x 3 instead of 9 x 3
   CHECK_FALSE(two_steps("MatMul(f32[320,64], const f32[64,21])"));  // all registers are taken
+  // Part of a vector beside whole ones.
+  CHECK_FALSE(two_steps("MatMul(f32[500,300], const f32[300,40])"));
+  CHECK_FALSE(two_steps("MatMul(f32[1000,500], const f32[500,56])"));
+  CHECK(two_steps("MatMul(f32[1009,1009], const f32[1009,1009])"));  // little of it
 }
 
 TEST_CASE("a narrow core asks for no rows that it foresees, and reads them once for more columns") {

@@ -103,6 +103,7 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   CHECK(asks(shallow, "prefetch M.ob0s U distance=1 shares=cb", target));
   CHECK(asks(shallow, "prefetch M.ob0s U distance=1 shares=cl", with_far_l3("x86-64-v4", 1 << 20)));
   Target tight = target;  // rows and the next panel don't fit
+  tight.l3_bytes_per_cycle = 9;
   tight.l1_bytes = 32 << 10;
   tight.l1_ways = 8;
   CHECK(asks(conv, "prefetch M.cb U distance=4 shares=cl", tight));
@@ -120,6 +121,9 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   const std::string deep = "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])";
   CHECK(asks(deep, "ob_columns = sample_choice [1, 2, 3, 4] -> 2", narrow));
   CHECK(asks(deep, "ob0s = fuse M_out (i j ob0)", narrow));
+  // 13 blocks have no divisor but 1.
+  const std::string prime = "Conv(f32[1,200,28,28], const f32[200,200,3,3]; pads=[1,1,1,1])";
+  CHECK_FALSE(asks(prime, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", narrow));
 }
 
 TEST_CASE("where the last cache is far away, lines that are written are asked for ahead") {
@@ -155,6 +159,9 @@ TEST_CASE("where the last cache is far away, a map asks for the lines that it wr
   CHECK(asks("Pad(f32[1,64,56,56], const i64[8]{0,0,1,1,0,0,1,1})", "prefetch Y.h Y distance=9", far));
   CHECK(asks("Concat(f32[2048,96], f32[2048,370]; axis=1)", "prefetch Y1.i Y distance=2", far));
   CHECK_FALSE(asks("Concat(f32[90000,3], f32[90000,5]; axis=1)", "prefetch", far));  // less than a line
+  CHECK_FALSE(asks("Slice(f32[2000,2000], const i64[2]{0,0}, const i64[2]{2000,2000}, const i64[2]{0,1}, "
+                   "const i64[2]{1,2})",
+                   "prefetch", far));  // loads bind
   // Past the caches as well, until memory binds.
   CHECK(asks(past, "prefetch Y.ij0 Y distance=8", far));
   CHECK_FALSE(asks(past, "streaming", far));
