@@ -64,14 +64,13 @@ std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<s
     return std::find(taps.begin(), taps.end(), l) != taps.end();
   };
   if (!is_tap(order.back())) return order;
-  if (!is_narrow(target)) {
-    std::stable_partition(order.begin(), order.end(), is_tap);
-    return order;
-  }
+  std::vector<std::string> taps_first = order;
+  std::stable_partition(taps_first.begin(), taps_first.end(), is_tap);
   const auto steps = [&](const std::string& l) { return is_tap(l) ? 0 : b.iter(l)->extent; };
   const auto longest = std::max_element(order.begin(), order.end(),
                                         [&](const auto& l, const auto& m) { return steps(l) < steps(m); });
-  if (!is_tap(*longest)) std::rotate(longest, longest + 1, order.end());
+  if (!is_narrow(target) || steps(taps_first.back()) == steps(*longest)) return taps_first;
+  std::rotate(longest, longest + 1, order.end());
   return order;
 }
 

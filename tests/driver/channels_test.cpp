@@ -29,6 +29,8 @@ TEST_CASE("the innermost loop of a window's sum is the longest, by as many chann
     CHECK(steps.find(step) != std::string::npos);
   };
   check("Conv(f32[1,72,18,18], const f32[72,24,3,3]; group=3, pads=[1,1,1,1])", " r s c x1 o)");
+  // Few channels: a window's rows are longer.
+  check("Conv(f32[1,3,64,64], const f32[64,3,7,7]; strides=[2,2], pads=[3,3,3,3])", " s c r x1 o");
   check("Conv(f32[1,128,28,28], const f32[64,128,3,3]; pads=[1,1,1,1], strides=[2,2])",
         "c0 c1 = split Y.c [_, 16]");
   check("Conv(f32[1,128,28,28], const f32[64,128,3,3]; pads=[1,1,1,1], strides=[2,2])", " c0 r s c1 x o1)");
