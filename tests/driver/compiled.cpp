@@ -1,6 +1,7 @@
 #include "tests/driver/compiled.h"
 
 #include "catch.h"
+#include "nestor/library.h"
 #include "nestor/print.h"
 #include "nestor/proof.h"
 
@@ -44,6 +45,17 @@ void check_default(const std::string& spec, const Target& target, bool blocked_i
     if (blocked_io) check_proof(f);
     check_results(f, target);
   }
+}
+
+bool default_has(const std::string& spec, const std::string& step, const Target& target, bool exact_conv) {
+  CompileOptions options;
+  options.target = target;
+  options.blocked_io = true;
+  options.exact_conv = exact_conv;
+  const CompiledModel m = partition_model(load(spec), options);
+  const std::string trace = print(default_schedule(m.partition.funcs[0], target));
+  INFO(trace);
+  return trace.find(step) != std::string::npos;
 }
 
 std::vector<Target> shared_targets() {

@@ -6,6 +6,7 @@
 #include "nestor/library.h"
 #include "nestor/print.h"
 #include "nestor/proof.h"
+#include "tests/driver/compiled.h"
 
 using namespace nestor;
 
@@ -166,12 +167,9 @@ TEST_CASE("every output of a transposed convolution is written once, whatever it
         "output_padding=[3])",  // nothing reaches any
         "ConvTranspose(f32[1,2,3], const f32[2,3,2]; strides=[3], dilations=[3], pads=[3,6])"}) {
     INFO(spec);
-    for (const CompiledFunction& f : compile_model(spec, options_for(host_target(), false)).funcs) {
-      CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
-      for (const OutputCheck& c : check_function(f, Against::oracle, host_target())) {
-        INFO(describe(c.comparison, c.name, c.want));
-        CHECK(c.comparison.ok());
-      }
+    for (const CompiledFunction& f : compiled(spec, host_target()).funcs) {
+      check_proof(f);
+      check_results(f, host_target());
     }
   }
 }

@@ -20,14 +20,7 @@ Target far_target(int64_t l2_bytes) {
 }
 
 bool has(const std::string& spec, const std::string& step, const Target& target) {
-  CompileOptions options;
-  options.target = target;
-  options.blocked_io = true;
-  options.exact_conv = true;
-  const CompiledModel m = partition_model(load(spec), options);
-  const std::string trace = print(default_schedule(m.partition.funcs[0], target));
-  INFO(trace);
-  return trace.find(step) != std::string::npos;
+  return default_has(spec, step, target, true);
 }
 
 }  // namespace

@@ -28,13 +28,7 @@ Target with_far_l3(const std::string& name, int64_t l2_bytes) {
 }
 
 bool asks(const std::string& spec, const std::string& step, const Target& target) {
-  CompileOptions options;
-  options.target = target;
-  options.blocked_io = true;  // convolutions as inside a network
-  const CompiledModel m = partition_model(load(spec), options);
-  const std::string trace = print(default_schedule(m.partition.funcs[0], target));
-  INFO(trace);
-  return trace.find(step) != std::string::npos;
+  return default_has(spec, step, target);
 }
 
 // As its own lowered text and as the unscheduled function say.
@@ -159,9 +153,10 @@ TEST_CASE("where the last cache is far away, a map asks for the lines that it wr
   CHECK(asks("Pad(f32[1,64,56,56], const i64[8]{0,0,1,1,0,0,1,1})", "prefetch Y.h Y distance=9", far));
   CHECK(asks("Concat(f32[2048,96], f32[2048,370]; axis=1)", "prefetch Y1.i Y distance=2", far));
   CHECK_FALSE(asks("Concat(f32[90000,3], f32[90000,5]; axis=1)", "prefetch", far));  // less than a line
-  CHECK_FALSE(asks("Slice(f32[2000,2000], const i64[2]{0,0}, const i64[2]{2000,2000}, const i64[2]{0,1}, "
-                   "const i64[2]{1,2})",
-                   "prefetch", far));  // loads bind
+  CHECK_FALSE(
+      asks("Slice(f32[2000,2000], const i64[2]{0,0}, const i64[2]{2000,2000}, const i64[2]{0,1}, "
+           "const i64[2]{1,2})",
+           "prefetch", far));  // loads bind
   // Past the caches as well, until memory binds.
   CHECK(asks(past, "prefetch Y.ij0 Y distance=8", far));
   CHECK_FALSE(asks(past, "streaming", far));
