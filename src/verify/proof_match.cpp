@@ -2,7 +2,10 @@
 // operations, loads of inputs, or reductions (proof_reduce.cpp); so it doesn't matter which temporaries a
 // function has: inlining, copies and other layouts need no rules of their own. Conditions on indices split
 // the relation. A pair of loads that is being compared already, further up, is taken to be equal: what a load
-// sees was computed earlier, so this is induction over time, and recurrences can be proved.
+// sees was computed earlier, so this is induction over time, and recurrences can be proved. A pair that is
+// met again at other points is compared at all points that are alike: those of the affine hull of both
+// meetings. So the many products of a transformed convolution, which an unrolled sum reads each by itself,
+// are one proof.
 #include "src/verify/proof_match.h"
 
 #include <algorithm>
@@ -133,6 +136,12 @@ Set Matcher::reduced(const Term& x, const Source& s, const Renaming& free) const
   return out;
 }
 
+Set Matcher::instances(const Frame& at, int copy) const {
+  std::vector<V> keep = at.model().dim_vars();
+  keep.insert(keep.end(), at.statement->vars.begin(), at.statement->vars.end());
+  return at.statement->domain.onto(keep).renamed(Frame{at.flow, at.statement, copy}.names(keep));
+}
+
 void Matcher::match_output(const Buffer& before, const Buffer& after) {
   const Statement &b = before_.final_reader(before), &a = after_.final_reader(after);
   const Frame fb{&before_, &b, next_copy_++}, fa{&after_, &a, next_copy_++};
@@ -216,18 +225,43 @@ bool Matcher::split_select(const Term& x, const Term& b, const Term& a, const Se
 
 // One of them at least is a load of a temporary.
 bool Matcher::match_temporaries(const Term& b, const Term& a, const Set& where) {
-  const Source *sb = source_of(b), *sa = source_of(a);
-  if (!sb && !sa) return false;
-  Renaming names;  // the claim speaks of copies 2 and 3, whichever frames it was met in
-  for (const V v : b.at.statement->vars) names[home_.copy(v, b.at.copy)] = home_.copy(v, 2);
-  for (const V v : a.at.statement->vars) names[home_.copy(v, a.at.copy)] = home_.copy(v, 3);
-  const Set claim = where.renamed(names);
-  auto& claims = claims_[{b.e.get(), b.at.statement->number, a.e.get(), a.at.statement->number}];
-  for (const Set& known : claims)
-    if (claim.within(known)) return true;
-  claims.push_back(claim);
-  expand_loads(b, a, where);
+  if (!source_of(b) && !source_of(a)) return false;
+  claim(b, a, where, [&](const Set& points) { expand_loads(b, a, points); });
   return true;
+}
+
+void Matcher::claim(const Term& b, const Term& a, const Set& where,
+                    const std::function<void(const Set&)>& prove) {
+  Renaming names, back;  // claims speak of copies 2 and 3, whichever frames they were met in
+  const auto stand = [&](const Frame& at, int copy) {
+    for (const V v : at.statement->vars) {
+      names[home_.copy(v, at.copy)] = home_.copy(v, copy);
+      back[home_.copy(v, copy)] = home_.copy(v, at.copy);
+    }
+  };
+  stand(b.at, 2);
+  stand(a.at, 3);
+  const Key key{b.e.get(), b.at.statement->number, a.e.get(), a.at.statement->number};
+  const Set points = where.renamed(names);
+  const std::vector<Set>& claims = claims_[key];
+  for (const Set& known : claims)
+    if (points.within(known)) return;
+  if (!claims.empty() && data_.empty() && !narrow_.count(key)) {
+    Set all = points;
+    for (const Set& known : claims) all = all | known;
+    const Set wide = all.affine_hull() & instances(b.at, 2) & instances(a.at, 3);
+    bool proved = true;
+    attempt(
+        [&] {
+          claims_[key].push_back(wide);
+          prove(wide.renamed(back));
+        },
+        [&] { proved = false; });
+    if (proved) return;
+    narrow_.insert(key);
+  }
+  claims_[key].push_back(points);
+  prove(where);
 }
 
 void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
@@ -238,25 +272,34 @@ void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
   const Set reduced_b = sb ? reduced(b, *sb, db) : Set::none(home_),
             reduced_a = sa ? reduced(a, *sa, da) : Set::none(home_);
   const bool rb = !(where & reduced_b).empty(), ra = !(where & reduced_a).empty();
-  if (sb && !rb) {
-    for (const Source::Piece& p : sb->stores) {
-      const auto [frame, relation] = enter(b, p, db);
-      match({frame, p.writer->value}, a, (where & relation).onto(vars_of(frame, a.at)));
-    }
-    return;
-  }
-  if (sa && !ra) {
-    for (const Source::Piece& p : sa->stores) {
-      const auto [frame, relation] = enter(a, p, da);
-      match(b, {frame, p.writer->value}, (where & relation).onto(vars_of(b.at, frame)));
-    }
-    return;
-  }
   if (rb && ra) return match_reductions(*this, b, a, where);
-  // A reduction against something else: sums that are written out are not looked for.
-  const Term& other = rb ? a : b;
-  differ(b, a, where & (rb ? reduced_b : reduced_a), is_leaf(other.e) ? Verdict::wrong : Verdict::unproved,
-         std::string("only the function ") + (rb ? "before" : "after") + " has a reduction here");
+  if (rb ? !sa : ra ? !sb : false) {
+    // A reduction against something else: sums that are written out are not looked for.
+    const Term& other = rb ? a : b;
+    differ(b, a, where & (rb ? reduced_b : reduced_a), is_leaf(other.e) ? Verdict::wrong : Verdict::unproved,
+           std::string("only the function ") + (rb ? "before" : "after") + " has a reduction here");
+  }
+  // Both at once where both can be: which loads the stored values were met by is forgotten then.
+  for (const auto& [x, wx] : stored(b, rb ? nullptr : sb, db, where, a))
+    for (const auto& [y, wy] : stored(a, ra ? nullptr : sa, da, wx, x)) {
+      if (source_of(x) || source_of(y))
+        match(x, y, wy);
+      else
+        claim(x, y, wy, [&, &x = x, &y = y](const Set& points) { match(x, y, points); });
+    }
+}
+
+// What x reads, for the points of `where` each; x itself where there is no source.
+std::vector<std::pair<Term, Set>> Matcher::stored(const Term& x, const Source* s, const Renaming& free,
+                                                  const Set& where, const Term& other) {
+  if (!s) return {{x, where}};
+  std::vector<std::pair<Term, Set>> out;
+  for (const Source::Piece& p : s->stores) {
+    const auto [frame, relation] = enter(x, p, free);
+    const Set at = (where & relation).onto(vars_of(frame, other.at));
+    if (!at.empty()) out.push_back({{frame, p.writer->value}, at});
+  }
+  return out;
 }
 
 // Neither side is a load of a temporary any more.

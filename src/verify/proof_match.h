@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 
 #include "src/verify/proof_flow.h"
 
@@ -43,7 +44,11 @@ class Matcher {
 
   bool split_select(const Term& x, const Term& b, const Term& a, const Set& where);
   bool match_temporaries(const Term& b, const Term& a, const Set& where);
+  // Proves at those points of `where` at which it isn't known that the two are equal, and knows it then.
+  void claim(const Term& b, const Term& a, const Set& where, const std::function<void(const Set&)>& prove);
   void expand_loads(const Term& b, const Term& a, Set where);
+  std::vector<std::pair<Term, Set>> stored(const Term& x, const Source* s, const Renaming& free,
+                                           const Set& where, const Term& other);
   void match_nodes(const Term& b, const Term& a, const Set& where);
   void match_inputs(const Term& b, const Term& a, const Set& where);
   void match_operands(const Term& b, const Term& a, const Set& where);
@@ -63,6 +68,7 @@ class Matcher {
   std::pair<Frame, Set> enter(const Term& x, const Source::Piece& piece, const Renaming& free);
   // Where x reads an element that has been updated.
   Set reduced(const Term& x, const Source& s, const Renaming& free) const;
+  Set instances(const Frame& at, int copy) const;  // in that copy of its variables
   // What relations between the frames speak of: their variables, and those that stand for data.
   std::vector<V> vars_of(const Frame& b, const Frame& a) const;
   // The variable that stands for an integer expression which depends on data; `where` comes to say that it
@@ -82,6 +88,7 @@ class Matcher {
   int attempts_ = 0;  // under way, each with another way to go
   bool reassociated_ = false, assumes_finite_ = false;
   std::map<Key, std::vector<Set>> claims_;  // proved, or being proved
+  std::set<Key> narrow_;                    // pairs that aren't equal at all points that are alike
   struct Data {
     Term term;
     V value;

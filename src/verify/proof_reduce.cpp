@@ -71,12 +71,15 @@ class Reductions {
     return s.domain.determines(s.vars, s.loop_vars(s.loops.size()));
   }
 
-  // What x was before its terms, if one store made it, for each reader one instance of that.
+  // What x was before its terms, if it was another temporary, copied by one store, for each reader one
+  // instance of that.
   std::optional<Sum> only_start(const Sum& x) {
     const Source* s = m_.source_of(x.value);
     if (!s || s->stores.size() != 1 || !m_.read_of(x.value).free.empty()) return std::nullopt;
     const auto [frame, relation] = m_.enter(x.value, s->stores[0], {});
-    const Sum start{{frame, s->stores[0].writer->value}, x.where & relation};
+    const Term value{frame, s->stores[0].writer->value};
+    if (!m_.source_of(value)) return std::nullopt;
+    const Sum start{value, x.where & relation};
     if (!runs_once(*frame.statement) || !start.where.determines(x.where.vars(), frame.vars()))
       return std::nullopt;
     return start;

@@ -204,6 +204,10 @@ Set Set::operator-(const Set& other) const {
   return {home_, isl_set_subtract(isl_set_copy(raw_), isl_set_copy(other.raw_))};
 }
 
+Set Set::affine_hull() const {
+  return {home_, isl_set_from_basic_set(isl_set_affine_hull(isl_set_copy(raw_)))};
+}
+
 bool Set::empty() const {
   const isl_bool b = isl_set_is_empty(raw_);
   if (b == isl_bool_error) home_->fail();

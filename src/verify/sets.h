@@ -96,6 +96,7 @@ class Set {
   Set operator&(const Set& other) const;
   Set operator|(const Set& other) const;
   Set operator-(const Set& other) const;
+  Set affine_hull() const;  // all points at which the equalities hold that hold in the whole set
   bool empty() const;
   bool within(const Set& other) const;
   std::vector<V> vars() const;
