@@ -220,6 +220,18 @@ bool Set::within(const Set& other) const {
   return b == isl_bool_true;
 }
 
+std::optional<bool> Set::within(const Set& other, unsigned long operations) const {
+  isl_ctx* ctx = home_->ctx();
+  isl_ctx_reset_operations(ctx);
+  isl_ctx_set_max_operations(ctx, operations);
+  const isl_bool b = isl_set_is_subset(raw_, other.raw_);
+  isl_ctx_set_max_operations(ctx, 0);
+  if (b != isl_bool_error) return b == isl_bool_true;
+  if (isl_ctx_last_error(ctx) != isl_error_quota) home_->fail();
+  isl_ctx_reset_error(ctx);
+  return std::nullopt;
+}
+
 std::vector<V> Set::vars() const {
   std::vector<V> out;
   const isl_size n = isl_set_dim(raw_, isl_dim_param);

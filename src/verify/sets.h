@@ -99,6 +99,8 @@ class Set {
   Set affine_hull() const;  // all points at which the equalities hold that hold in the whole set
   bool empty() const;
   bool within(const Set& other) const;
+  // The same, if isl finds out within so many of its operations.
+  std::optional<bool> within(const Set& other, unsigned long operations) const;
   std::vector<V> vars() const;
   // Whether each of `what` has one value for each value of `by`.
   bool determines(const std::vector<V>& by, const std::vector<V>& what) const;

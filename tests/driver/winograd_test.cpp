@@ -213,6 +213,22 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
   CHECK(blocks(narrow, target) == "parallel 2");
 }
 
+TEST_CASE("Winograd's schedules are proved within the limit of their time, whatever their tiles' divisors") {
+  CompileOptions options = checking_options(parse_target("x86-64-v4"));
+  options.threads = 2;
+  options.blocked_io = true;
+  for (const char* spec : {"Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
+                           "Conv(f32[3,60,64,41], const f32[64,60,3,3]; pads=[1,2,1,2])"}) {
+    const CompiledModel m = compile_model(spec, options);
+    CHECK(count_winograd(m) == 1);
+    for (const CompiledFunction& f : m.funcs) {
+      const Proof proof = verify_schedule(f.func, f.scheduled);
+      INFO(f.func.name << ": " << describe(proof));
+      CHECK(proof.ok());
+    }
+  }
+}
+
 TEST_CASE("Products that go behind the second-level cache are no gain where channels are few") {
   const auto chosen = [](int64_t filters, double l3_bytes_per_cycle) {
     CompileOptions o = checking_options(parse_target("x86-64-v4"));
