@@ -174,6 +174,10 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
 std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& target);
 void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                    const std::string& panels, const Target& target);
+// Packed constants of which one tile has all rows, but few of them; and their lines asked for a little ahead.
+std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target& target);
+void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                    const Target& target);
 
 // Whether the lines that a map with these lanes writes are better asked for ahead; then the step that does
 // so, where its loops are as they will be; see prefetch_map.cpp.

@@ -3,6 +3,11 @@
 // it, faster than memory gives it (128x768x3072: 9 bytes a cycle), and then lies in the cache for all others.
 // So the next panel is asked for while all tiles of rows meet this one, a few lines at a time, evenly spread.
 // (Zen 5: 128x768x3072 5 % less time, 32x768x3072 22 %, 3x3 over 512 channels at 7 20 to 30 %.)
+//
+// With fewer rows a tile takes weights as fast as they come, and a panel ahead is too soon or too late. Where
+// they come from far away, the core's own prefetchers don't fetch them as fast as the third level could give:
+// lines are asked for a few thousand bytes ahead. (Cascade Lake, 4x768x3072 and 8x768x3072 20 to 25 % less
+// time, 7x300x5000 6 to 18, Winograd's 512@6 of 9 tiles 33.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,6 +29,10 @@ constexpr int64_t kLeastCycles = 64, kMostAsks = 3;
 // of cache: 64x188x414, whose 304 KiB stay, is 7 % slower if they are asked for).
 constexpr int64_t kFarStays = 512 << 10;
 constexpr int64_t kAhead = 4 << 10;  // of a panel: 2 KB are too late, of 10 KB some are gone again
+// Where fewer rows use it; 4 to 12 KB are alike. With one row it is as fast without.
+constexpr int64_t kFewAhead = 8 << 10, kFewestRows = 2;
+constexpr int64_t kLeastPanel =
+    32 << 10;  // its first lines aren't asked for (20 KB: 5 % more time, 40: 9 less)
 
 int64_t panel_bytes(const BlockInfo& b, const Access& a, const Tile& t) {
   int64_t n = bytes_of(a.buffer->type.dtype);
@@ -68,6 +77,10 @@ bool ask_near(Schedule& s, const std::string& block, const BlockInfo& b, const T
                                 distance, loops[1].name));
 }
 
+int64_t bytes_that_stay(const Target& target) {
+  return target.far_l3() ? std::min(target.l2_bytes / 2, kFarStays) : target.l2_bytes / 2;
+}
+
 }  // namespace
 
 std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& target) {
@@ -77,8 +90,7 @@ std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& ta
   for (const Access& a : b.accesses) {
     if (a.write || !a.constant || !a.uses(wide) || a.uses(*t.row) || uses_of_line(b, a) < kLeastUses)
       continue;
-    const int64_t stays = target.far_l3() ? std::min(target.l2_bytes / 2, kFarStays) : target.l2_bytes / 2;
-    if (a.elements * bytes_of(a.buffer->type.dtype) <= stays) continue;
+    if (a.elements * bytes_of(a.buffer->type.dtype) <= bytes_that_stay(target)) continue;
     if (wide.extent > (t.column ? t.columns : t.width) && panel_bytes(b, a, t) <= target.l2_bytes * 3 / 4)
       out.push_back(a.buffer);
   }
@@ -114,6 +126,55 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
                     "shares",
                     buffer->name, lines * kLine / 1024, lines, iterations));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, panels, buffer->name, shares));
+  }
+}
+
+std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target& target) {
+  std::vector<Buffer> out;
+  if (!target.far_l3() || !t.vector || t.turned || t.taps) return out;
+  const int64_t rows = t.row ? t.row->extent : 1;
+  if (rows < kFewestRows || rows >= kLeastUses || t.rows < rows) return out;
+  const Iter& wide = t.column ? *t.column : *t.vector;
+  for (const Access& a : b.accesses)
+    if (!a.write && a.constant && a.uses(wide) && uses_of_line(b, a) == rows &&
+        a.elements * bytes_of(a.buffer->type.dtype) > bytes_that_stay(target) &&
+        std::count(t.packed.begin(), t.packed.end(), a.buffer))
+      out.push_back(a.buffer);
+  return out;
+}
+
+void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                    const Target& target) {
+  for (const Buffer& buffer : used_by_few(b, t, target)) {
+    std::vector<LoopInfo> loops;  // serial ones
+    int64_t inside = 1;           // iterations of what stands in the innermost of these
+    for (const LoopInfo& l : loops_of(s.func(), block)) {
+      const bool serial = l.kind == ForKind::serial && l.extent > 1;
+      inside = serial ? 1 : inside * std::max<int64_t>(1, l.extent);
+      if (serial) loops.push_back(l);
+    }
+    int64_t bytes = 0;  // that an iteration of the loop reads which asks
+    for (const Access& a : b.accesses)
+      if (a.buffer == buffer) bytes = panel_bytes(b, a, t) / b.reduction_size();
+    int64_t steps = inside / (std::max<int64_t>(1, t.rows) * t.columns * t.width);  // of it
+    bytes *= steps;
+    if (loops.empty() || bytes < kLine || bytes > kFewAhead) continue;
+    size_t asks = loops.size() - 1;
+    while (asks > 0 && steps * loops[asks].extent < b.reduction_size() &&
+           bytes * loops[asks].extent <= kAhead) {
+      steps *= loops[asks].extent;
+      bytes *= loops[asks--].extent;
+    }
+    if (steps * loops[asks].extent > b.reduction_size()) continue;  // it isn't the reduction's
+    // Without shares it ends with the panel, else it goes on to the next.
+    const bool shares = asks + 1 < loops.size();
+    if (!shares && bytes / steps * b.reduction_size() < kLeastPanel) continue;
+    s.because(
+        fmt::format("few rows use a line of {}, which comes from behind the second-level cache: it is asked "
+                    "for {} KiB ahead",
+                    buffer->name, kFewAhead / 1024));
+    s.try_step(fmt::format("prefetch {}.{} {} distance={}{}", block, loops[asks].name, buffer->name,
+                           kFewAhead / bytes, shares ? " shares=" + loops[asks + 1].name : ""));
   }
 }
 

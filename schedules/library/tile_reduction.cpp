@@ -338,6 +338,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));
   }
   if (!dot && !t.turned && taps.empty()) two_steps(s, block, t, words.reduced.back(), target);
+  if (!dot) stream_for_few(s, block, b, t, target);
   // Last, since a map's decisions may have the names of the tile's.
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
   if (const std::string copy = dot ? dot->shared->name + "_packed" : ""; find_block(s.func(), copy))

@@ -262,7 +262,8 @@ class Planner {
   // Panels of weights follow each other through all products: as one loop, each has a next one to ask for.
   void stream_weights(const BlockInfo& b, const Tile& t, const std::string& panels) {
     const auto last = std::find(products_.begin(), products_.end(), panels);
-    if (last == products_.end() || streamed(b, t, target_).empty()) return;
+    const bool few = !used_by_few(b, t, target_).empty();
+    if (last == products_.end() || (streamed(b, t, target_).empty() && !few)) return;
     const std::string all = panels + "s";
     const std::vector<std::string> around(products_.begin(), last + 1);
     s_.because("panels follow each other through all products");
@@ -270,6 +271,7 @@ class Planner {
     if (fused) products_.erase(products_.begin(), last);
     if (fused) products_.front() = all;
     stream_panels(s_, b.name, b, t, fused ? all : panels, target_);
+    if (few) stream_for_few(s_, b.name, b, t, target_);
   }
 
   void plan_input() {

@@ -120,6 +120,26 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   CHECK_FALSE(asks(prime, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", narrow));
 }
 
+TEST_CASE("where the last cache is far away, weights that few rows use are asked for a little ahead") {
+  const Target near = with_l2("x86-64-v4", 1 << 20), far = with_far_l3("x86-64-v4", 1 << 20);
+  const std::string eight = "MatMul(f32[8,768], const f32[768,3072])";  // 192 bytes a step
+  CHECK(asks(eight, "prefetch Y.k B distance=42", far));
+  CHECK(asks("Gemm(f32[2,1024], const f32[1000,1024], const f32[1000]; transB=1)", "B distance=", far));
+  CHECK_FALSE(asks(eight, "prefetch", near));
+  CHECK_FALSE(asks("MatMul(f32[1,768], const f32[768,3072])", "prefetch", far));
+  CHECK_FALSE(asks("MatMul(f32[8,768], f32[768,3072])", "prefetch Y.k B distance=42", far));
+  CHECK_FALSE(asks("MatMul(f32[8,256], const f32[256,256])", "prefetch", far));        // stays in the cache
+  CHECK_FALSE(asks("MatMul(f32[8,64], const f32[64,16384])", "prefetch", far));        // short panels
+  CHECK_FALSE(asks("MatMul(f32[16,768], const f32[768,3072])", "prefetch Y.k", far));  // a panel ahead
+  // 9 tiles.
+  const std::string winograd = "Conv(f32[1,512,6,6], const f32[512,512,3,3]; pads=[1,1,1,1])";
+  CHECK(asks(winograd, "prefetch M.cb U distance=4 shares=cl", far));
+  CHECK_FALSE(asks(winograd, "prefetch", near));
+  // Panels of 16 KB, which follow each other.
+  CHECK(asks("Conv(f32[1,128,6,6], const f32[256,128,3,3]; pads=[1,1,1,1])", "M.cb U distance=", far));
+  check_right("MatMul(f32[5,517], const f32[517,1031])", far);
+}
+
 TEST_CASE("where the last cache is far away, lines that are written are asked for ahead") {
   Target near = with_l2("x86-64-v4", 2 << 20), far = near;
   far.l3_bytes_per_cycle = 9;
