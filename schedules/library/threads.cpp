@@ -17,7 +17,10 @@
 //    counter). Without M the best p is sqrt(C / c): 21 cores for 130 us.
 //
 // From the p on for which that is least more threads would only cost: `threads=p` keeps them out. Work below
-// Target::parallel_us stays with the caller: waking a thread that fell asleep takes as long.
+// Target::parallel_us stays with the caller: waking a thread that fell asleep takes as long. Beside a loop
+// that threads share anyway a quarter of that is enough: they are awake, or will be needed (the transforms
+// around Winograd's products of 512@7, 54 and 25 us on Cascade Lake, the padding before convolutions in
+// groups).
 //
 // Short loops are split statically: what they work on lies in a core's own caches, and is still there when
 // the same thread meets it again (softmax of 38 us on two threads: 1.9 times one thread's speed,
@@ -28,6 +31,7 @@
 #include <cmath>
 #include <optional>
 
+#include "nestor/walk.h"
 #include "schedules/library/planner.h"
 #include "schedules/words.h"
 
@@ -42,7 +46,8 @@ constexpr double kMath = 20;              // operations of an exp and its kin
 constexpr double kPerThread = 0.3;        // c above, in microseconds
 constexpr int64_t kPerThreadIterations = 4;
 constexpr double kEven = 0.95;
-constexpr double kShort = 50;  // microseconds on each of the threads
+constexpr double kShort = 50;    // microseconds on each of the threads
+constexpr double kAwake = 0.25;  // of what would be worth waking threads
 
 double evenness(int64_t iterations, int64_t threads) {
   return static_cast<double>(iterations) / static_cast<double>(ceil_div(iterations, threads) * threads);
@@ -65,14 +70,26 @@ Share share_of(size_t first, size_t last, int64_t iterations, const Work& work, 
   return s;
 }
 
-std::string why(const Share& s, const Work& work, const Target& target) {
+// Whether the block stands beside a loop that threads share, not inside of it.
+bool are_awake(const PrimFunc& f, const std::string& block) {
+  for (const LoopInfo& l : loops_of(f, block))
+    if (l.kind == ForKind::parallel) return false;
+  bool found = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    found |= loop && loop->kind == ForKind::parallel;
+  });
+  return found;
+}
+
+std::string why(const Share& s, const Work& work, double worth, const Target& target) {
   const Threads& t = s.threads;
   const int64_t turns = ceil_div(s.iterations, t.count);
   std::string text = fmt::format(
       "about {:.0f} us of work, {:.0f} us would be worth threads; {} iterations keep {} threads busy "
       "{:.0f} % of {} turn{}",
-      work.microseconds(), target.parallel_us, s.iterations, t.count, 100 * evenness(s.iterations, t.count),
-      turns, turns > 1 ? "s" : "");
+      work.microseconds(), worth, s.iterations, t.count, 100 * evenness(s.iterations, t.count), turns,
+      turns > 1 ? "s" : "");
   if (t.count < target.cores)
     text += fmt::format("; of {} cores more would only cost: {:.1f} us a thread, to {:.0f} us in all",
                         target.cores, kPerThread, t.microseconds);
@@ -125,12 +142,13 @@ Threads threads_for(const Work& work, int64_t iterations, const Target& target) 
 void share_loops(Schedule& s, const std::string& block, std::vector<std::string> loops, const Work& work,
                  const Target& target) {
   const double microseconds = work.microseconds();
-  if (microseconds < target.parallel_us) return;
+  const double worth = target.parallel_us * (are_awake(s.func(), block) ? kAwake : 1);
+  if (microseconds < worth) return;
   std::erase_if(loops, [&](const std::string& l) { return extent_of(s, block, l) <= 1; });
   Share best;
   double outside = 1;  // times that the parallel loop is started
   for (size_t first = 0; first < loops.size() && best.score < kEven; ++first) {
-    if (first > 0 && microseconds / outside < std::max(target.parallel_us, 1.0)) break;
+    if (first > 0 && microseconds / outside < std::max(worth, 1.0)) break;
     int64_t iterations = 1;
     for (size_t last = first + 1; last <= loops.size(); ++last) {
       iterations *= extent_of(s, block, loops[last - 1]);
@@ -151,7 +169,7 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
   if (best.last == 0) return;
   Schedule shared = best.fused.value_or(s);
   const std::string loop = best.fused ? "g" : loops[best.first];
-  shared.because(why(best, work, target));
+  shared.because(why(best, work, worth, target));
   if (!shared.try_step(fmt::format("parallel {}.{}", block, loop))) return;
   const int64_t count = best.threads.count;
   if (count < target.cores) shared(fmt::format("annotate {}.{} threads={}", block, loop, count));

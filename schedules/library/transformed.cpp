@@ -332,8 +332,8 @@ class Planner {
     if (shared_.empty()) blocks = 1;
     if (shares_blocks(blocks)) return share_loops(s_, c_.last.name, outer_, products, target_);
     const auto each = static_cast<double>(blocks);
-    share_loops(s_, c_.second.name, input_, work_of(c_.second, target_) / each, target_);
     share_loops(s_, c_.products.name + "_out", products_, products / each, target_);
+    share_loops(s_, c_.second.name, input_, work_of(c_.second, target_) / each, target_);
     share_loops(s_, c_.last.name, channels_, work_of(c_.last, target_) / each, target_);
   }
 
