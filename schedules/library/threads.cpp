@@ -3,8 +3,9 @@
 //
 //   max(C / p, M / min(p, m)) / e(n, p) + c p
 //
-//  - C is what the work takes on one core with its operands in caches, which each core has. M is what moving
-//    them from and to memory takes at one core's speed, 0 where they fit the caches.
+//  - C is what the work takes on one core with its operands in caches, which each core has; where they only
+//    fit a third level that is far, as fast as a core gets them from there (Cascade Lake: 2.4 MB 90 us). M is
+//    what moving them from and to memory takes at one core's speed, 0 where they fit the caches.
 //  - m cores use all that the memory gives; more of them don't bring more. A server has a channel of memory
 //    for about eight cores. It gives some 38 GB/s, of which a core alone takes 20 to 30 (40 to 48 lines under
 //    way, each for 100 ns): a fifth of the cores, but four at least, since one too few costs more than one
@@ -40,7 +41,7 @@ namespace nestor::library {
 namespace {
 
 constexpr double kGigahertz = 4,
-                 kBytesPerNs = 128;       // a core at its best, its operands in the second-level cache
+                 kBytesPerNs = 128;  // a core at its best, its operands in the second-level cache or near
 constexpr double kMemoryBytesPerNs = 20;  // a core, from and to memory
 constexpr double kMath = 20;              // operations of an exp and its kin
 constexpr double kPerThread = 0.3;        // c above, in microseconds
@@ -115,8 +116,10 @@ Work work_of(const BlockInfo& b, const Target& target) {
   }
   const double a_cycle = 2 * static_cast<double>(lanes_of(b, target));
   const double compute = instances * (b.has_math ? kMath : 1) / a_cycle / kGigahertz;
+  const bool far = target.far_l3() && bytes > static_cast<double>(target.l2_bytes);
+  const double bytes_per_ns = far ? target.l3_bytes_per_cycle * kGigahertz : kBytesPerNs;
   const bool in_caches = bytes <= static_cast<double>(std::max(target.l2_bytes, target.l3_bytes));
-  return {std::max(compute, bytes / kBytesPerNs) * 1e-3, in_caches ? 0 : bytes / kMemoryBytesPerNs * 1e-3};
+  return {std::max(compute, bytes / bytes_per_ns) * 1e-3, in_caches ? 0 : bytes / kMemoryBytesPerNs * 1e-3};
 }
 
 double microseconds_on(const Work& work, int64_t threads, int64_t iterations, const Target& target) {

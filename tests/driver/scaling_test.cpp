@@ -61,6 +61,18 @@ TEST_CASE("short loops beside one that threads share are shared as well") {
   CHECK(shared_by(two, "Conv(f32[1,128,14,14], const f32[128,4,3,3]; group=32, pads=[1,1,1,1])").empty());
 }
 
+TEST_CASE("less is worth threads where the third level is far") {
+  const Target near = with_cores(2);
+  Target far = near;
+  far.l3_bytes_per_cycle = 9;
+  for (const char* spec : {"Relu(f32[250,1000])", "MatMul(f32[1,768], const f32[768,768])"}) {
+    INFO(spec);
+    CHECK(shared_by(near, spec).empty());
+    CHECK(shared_by(far, spec).size() == 1);
+  }
+  CHECK(shared_by(far, "Relu(f32[100,1000])").empty());  // in the second-level cache
+}
+
 TEST_CASE("the model: a loop gets the threads on which it takes the least") {
   using library::threads_for;
   using library::Work;
