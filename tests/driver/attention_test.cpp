@@ -191,6 +191,30 @@ TEST_CASE("attention's tiles, copies and prefetches are chosen by its sizes") {
   }
 }
 
+TEST_CASE("row tiles share panels of operands that come from far away each time") {
+  const Folder folder;
+  const auto block = [&](int64_t keys, double l3_bytes_per_cycle) {
+    Target target = parse_target("x86-64-v4");
+    target.l2_bytes = 32 << 10;
+    target.l3_bytes_per_cycle = l3_bytes_per_cycle;
+    target.cores = 1;
+    const CompiledModel m = compiled(folder.write("r.json", model({"1,2,", 185, keys, 64, 72}, "")), target);
+    REQUIRE(m.funcs.size() == 1);
+    const std::string steps = print(default_schedule(m.funcs[0].func, target));
+    INFO(steps);
+    const bool found = steps.find("split Y.i0 [_, 3]") != std::string::npos;
+    CHECK(found == (steps.find("compute_at Max Y.ib") != std::string::npos));
+    if (found) {
+      check_results(m.funcs[0], target);
+      check_proof(m.funcs[0]);
+    }
+    return found;
+  };
+  CHECK(block(60, 9));
+  CHECK_FALSE(block(60, 16));
+  CHECK_FALSE(block(30, 9));  // they stay in the cache
+}
+
 TEST_CASE("on a core that takes up 4 micro-operations a cycle, attention's tiles are wider") {
   const Folder folder;
   const auto tile = [&](int64_t width, const char* rows) {
