@@ -90,24 +90,36 @@ Facts facts_at(const Place& p) {
   return facts;
 }
 
+namespace {
+
+bool may_touch(const Block& b, const Buffer& buffer) {
+  const uint64_t inside =
+      b.body->inside.buffers | (b.init ? b.init->inside.buffers : 0) | (b.where ? b.where->buffers : 0);
+  return inside & Inside::bit_of(buffer);
+}
+
+}  // namespace
+
 bool writes(const Block& b, const Buffer& buffer) {
+  if (!may_touch(b, buffer)) return false;
   const auto all = accesses_of(b, [&](const Buffer& x) { return x == buffer; });
   return std::any_of(all.begin(), all.end(), [](const BlockAccess& a) { return a.write; });
 }
 bool reads(const Block& b, const Buffer& buffer) {
+  if (!may_touch(b, buffer)) return false;
   const auto all = accesses_of(b, [&](const Buffer& x) { return x == buffer; });
   return std::any_of(all.begin(), all.end(), [](const BlockAccess& a) { return a.read; });
 }
 
 std::vector<Place> writers(const PrimFunc& f, const Buffer& b) {
   std::vector<Place> out;
-  for (Place& p : places(f.body))
+  for (Place& p : places_touching(f.body, b))
     if (writes(p.block(), b)) out.push_back(std::move(p));
   return out;
 }
 std::vector<Place> readers(const PrimFunc& f, const Buffer& b) {
   std::vector<Place> out;
-  for (Place& p : places(f.body))
+  for (Place& p : places_touching(f.body, b))
     if (reads(p.block(), b)) out.push_back(std::move(p));
   return out;
 }

@@ -57,8 +57,7 @@ void check_neighbours(const StepContext& ctx, const LoopRef& loop, ThreadTag tag
 }
 
 void check_thread_count(const StepContext& ctx, const LoopRef& loop) {
-  for (const Place& p : places(ctx.func().body)) {
-    if (!p.under(loop.stmt)) continue;
+  for (const Place& p : places_under(ctx.func().body, loop.stmt)) {
     int64_t threads = extent_of(loop.stmt);
     for (const Stmt& l : p.loops())
       if (is_thread_tag(as_for(l).thread)) threads *= extent_of(l);

@@ -22,7 +22,9 @@ struct Inliner : Rewriter {
   Buffer buffer;
   const Block* producer = nullptr;
   Definition definition;
+  Stmt stmt(const Stmt& s) override { return s->inside.buffers & Inside::bit_of(buffer) ? children(s) : s; }
   Expr expr(const Expr& e) override {
+    if (!(e->buffers & Inside::bit_of(buffer))) return e;
     const Expr out = children(e);
     const auto* l = out.as<Load>();
     if (!l || l->buffer != buffer) return out;
@@ -49,9 +51,10 @@ PrimFunc run(StepContext& ctx) {
   const auto consumers = readers(ctx.func(), out);
   if (consumers.empty()) ctx.refuse(3, 0, "nothing reads " + out->name, {p.stmt});
   const std::vector<Place> all = places(ctx.func().body);
+  const std::vector<Buffer> inputs = read_buffers(p.block());
   bool passed = false;
   for (const Place& q : all) {
-    for (const Buffer& b : read_buffers(p.block()))
+    for (const Buffer& b : inputs)
       if (passed && writes(q.block(), b))
         ctx.forbid(4, 0, "block " + q.name() + " writes " + b->name + " after it", {p.stmt, q.stmt});
     passed = passed || q.stmt.same_as(p.stmt);

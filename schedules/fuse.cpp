@@ -52,8 +52,7 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(5, 0, l.text() + " has a tail to peel", {l.stmt},
                  "a split with tail=guard leaves no tail to peel");
   }
-  for (const Place& p : places(ctx.func().body)) {
-    if (!p.under(loops.back().stmt)) continue;
+  for (const Place& p : places_under(ctx.func().body, loops.back().stmt)) {
     LoopUse all;
     for (const LoopRef& l : loops) {
       const LoopUse use = use_of(p.block(), as_for(l.stmt).var);

@@ -155,9 +155,7 @@ bool declared_inside(const Stmt& loop, const Buffer& b) {
 std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
   const int64_t extent = extent_of(loop);
   if (extent >= 0 && extent <= 1) return std::nullopt;
-  std::vector<Place> all = places(f.body);
-  all.erase(std::remove_if(all.begin(), all.end(), [&](const Place& p) { return !p.under(loop); }),
-            all.end());
+  const std::vector<Place> all = places_under(f.body, loop);
   // What nobody writes, or each iteration has for itself, can't clash.
   std::unordered_set<Buffer> clashing;
   for (const Place& p : all)
@@ -186,14 +184,15 @@ std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
 
 std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const Stmt& first,
                                       const Stmt& second) {
-  const std::vector<Place> all = places(f.body);
-  std::vector<Seen> before, behind;
-  for (const Place& p : all)
-    for (BlockAccess& a : accesses_at(p)) {
-      if (declared_inside(loop, a.buffer)) continue;
-      if (p.under(first)) before.push_back({&p, a});
-      if (p.under(second)) behind.push_back({&p, std::move(a)});
-    }
+  const auto seen_at = [&](const std::vector<Place>& all) {
+    std::vector<Seen> out;
+    for (const Place& p : all)
+      for (BlockAccess& a : accesses_at(p))
+        if (!declared_inside(loop, a.buffer)) out.push_back({&p, std::move(a)});
+    return out;
+  };
+  const std::vector<Place> firsts = places_under(f.body, first), seconds = places_under(f.body, second);
+  const std::vector<Seen> before = seen_at(firsts), behind = seen_at(seconds);
   for (const Seen& a : before)
     for (const Seen& b : behind) {
       if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
@@ -279,12 +278,11 @@ bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, co
 
 bool written_before_read(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
   if (!is_temporary(f, b)) return false;
-  const std::vector<Place> all = places(f.body);
+  const std::vector<Place> all = places_touching(f.body, b);
   const Place* first = nullptr;
   BlockAccess write;
   for (const Place& p : all) {
-    for (const BlockAccess& a : accesses_at(p)) {
-      if (a.buffer != b) continue;
+    for (const BlockAccess& a : accesses_at(p, [&](const Buffer& other) { return other == b; })) {
       if (!p.under(loop)) return false;
       if (a.write)
         for (const IterVar& i : p.block().iters)

@@ -40,16 +40,13 @@ Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>
   std::vector<Var> around;  // loops
   const PrimFunc& f = ctx.func();
   // Names on the way to the loop's body; what is beside the new nest doesn't matter.
-  for (const Place& q : places(f.body)) {
-    const size_t depth = q.depth_of(loop);
-    if (depth == q.path.size()) continue;
-    for (size_t i = 0; i <= depth; ++i)
-      if (q.path[i].as<For>()) {
-        taken.insert(loop_name(q.path[i]));
-        around.push_back(as_for(q.path[i]).var);
-      }
-    break;
-  }
+  std::vector<Stmt> path = path_to(f.body, loop);
+  path.push_back(loop);
+  for (const Stmt& s : path)
+    if (s.as<For>()) {
+      taken.insert(loop_name(s));
+      around.push_back(as_for(s).var);
+    }
   for (const Var& d : f.dims) taken.insert(d->name);
   for (const IterVar& i : old.iters) taken.insert(i.var->name);
 

@@ -38,35 +38,49 @@ std::shared_ptr<const Block> seen_from_loops(const Block& b, const std::vector<S
   return std::make_shared<const Block>(std::move(seen));
 }
 
-// The places of all blocks, or of the first of the name `only`.
-void collect(const Stmt& s, const std::string* only, std::vector<Stmt>& path, std::vector<Place>& out) {
-  if (only && !out.empty()) return;
-  const auto inside = [&](std::initializer_list<Stmt> bodies) {
+// Collects places: all, or those that may matter by the bits of what a statement holds inside.
+struct Collector {
+  uint64_t blocks = 0, buffers = 0;   // 0: whatever there is
+  const std::string* only = nullptr;  // the first block of this name
+  std::vector<Stmt> path = {};
+  std::vector<Place> out = {};
+
+  bool may_hold(const Stmt& s) const {
+    return (!blocks || (s->inside.blocks & blocks)) && (!buffers || (s->inside.buffers & buffers));
+  }
+  void inside(const Stmt& s, std::initializer_list<Stmt> bodies) {
     path.push_back(s);
     for (const Stmt& b : bodies)
-      if (b) collect(b, only, path, out);
+      if (b) collect(b);
     path.pop_back();
-  };
-  match(
-      s,
-      [&](const Seq& q) {
-        path.push_back(s);
-        for (const Stmt& child : q.stmts) collect(child, only, path, out);
-        path.pop_back();
-      },
-      [&](const For& f) { inside({f.body}); },
-      [&](const Block& b) {
-        const bool enclosed = std::any_of(path.begin(), path.end(),
-                                          [](const Stmt& outer) { return outer.as<Block>() != nullptr; });
-        if (!only || b.id->name == *only)
-          out.push_back({s, path, enclosed ? seen_from_loops(b, path) : nullptr});
-        inside({b.body});
-      },
-      [&](const If& i) {
-        inside({i.then_case, i.else_case});
-      },
-      [&](const Alloc& a) { inside({a.body}); }, [&](const LetStmt& l) { inside({l.body}); },
-      [](const Store&) {}, [](const Update&) {}, [](const Evaluate&) {});
+  }
+  void collect(const Stmt& s) {
+    if ((only && !out.empty()) || !may_hold(s)) return;
+    match(
+        s,
+        [&](const Seq& q) {
+          path.push_back(s);
+          for (const Stmt& child : q.stmts) collect(child);
+          path.pop_back();
+        },
+        [&](const For& f) { inside(s, {f.body}); },
+        [&](const Block& b) {
+          const bool enclosed = std::any_of(path.begin(), path.end(),
+                                            [](const Stmt& outer) { return outer.as<Block>() != nullptr; });
+          if (!only || b.id->name == *only)
+            out.push_back({s, path, enclosed ? seen_from_loops(b, path) : nullptr});
+          inside(s, {b.body});
+        },
+        [&](const If& i) {
+          inside(s, {i.then_case, i.else_case});
+        },
+        [&](const Alloc& a) { inside(s, {a.body}); }, [&](const LetStmt& l) { inside(s, {l.body}); },
+        [](const Store&) {}, [](const Update&) {}, [](const Evaluate&) {});
+  }
+};
+
+bool may_hold(const Stmt& root, const Stmt& s) {
+  return !(s->inside.blocks & ~root->inside.blocks) && !(s->inside.buffers & ~root->inside.buffers);
 }
 
 struct Renamer : Rewriter {
@@ -100,6 +114,7 @@ struct Replacer : Rewriter {
     if (done) return s;
     done = s.same_as(target);
     if (done) return with;
+    if (!may_hold(s, target)) return s;
     return s.as<Store>() || s.as<Update>() || s.as<Evaluate>() ? s : children(s);
   }
 };
@@ -152,18 +167,47 @@ size_t Place::depth_of(const Stmt& s) const {
 }
 
 std::vector<Place> places(const Stmt& root) {
-  std::vector<Place> out;
-  std::vector<Stmt> path;
-  collect(root, nullptr, path, out);
-  return out;
+  Collector c;
+  c.collect(root);
+  return std::move(c.out);
+}
+
+std::vector<Place> places_touching(const Stmt& root, const Buffer& b) {
+  Collector c{.buffers = Inside::bit_of(b)};
+  c.collect(root);
+  return std::move(c.out);
+}
+
+std::vector<Place> places_under(const Stmt& root, const Stmt& s) {
+  Collector c{.path = path_to(root, s)};
+  if (root.same_as(s) || !c.path.empty()) c.collect(s);
+  return std::move(c.out);
 }
 
 std::optional<Place> find_place(const PrimFunc& f, const std::string& block) {
-  std::vector<Place> out;
-  std::vector<Stmt> path;
-  collect(f.body, &block, path, out);
-  if (out.empty()) return std::nullopt;
-  return std::move(out.front());
+  Collector c{.blocks = Inside::bit_of(block), .only = &block};
+  c.collect(f.body);
+  if (c.out.empty()) return std::nullopt;
+  return std::move(c.out.front());
+}
+
+std::vector<Stmt> path_to(const Stmt& root, const Stmt& s) {
+  struct Finder : Walker {
+    const Stmt& target;
+    std::vector<Stmt> path;
+    bool found = false;
+    explicit Finder(const Stmt& t) : target(t) {}
+    void expr(const Expr&) override {}
+    void stmt(const Stmt& s) override {
+      if (found || !may_hold(s, target)) return;
+      if ((found = s.same_as(target))) return;
+      path.push_back(s);
+      children(s);
+      if (!found) path.pop_back();
+    }
+  } finder(s);
+  finder.stmt(root);
+  return std::move(finder.path);
 }
 
 const std::string& loop_name(const Stmt& s) {
@@ -188,9 +232,7 @@ PrimFunc replace(const PrimFunc& f, const Stmt& target, const Stmt& with) {
 }
 
 bool contains(const Stmt& root, const Stmt& s) {
-  bool found = false;
-  for_each_stmt(root, [&](const Stmt& inner) { found = found || inner.same_as(s); });
-  return found;
+  return root.same_as(s) || !path_to(root, s).empty();
 }
 
 Stmt with_body(const Stmt& s, Stmt body) {
@@ -207,15 +249,11 @@ Stmt with_extent(const Stmt& loop, Var var, Expr extent, Stmt body) {
 std::set<std::string> names_around(const PrimFunc& f, const Stmt& where) {
   std::set<std::string> names;
   for (const Var& d : f.dims) names.insert(d->name);
-  for (const Place& p : places(f.body)) {
-    const size_t depth = p.depth_of(where);
-    if (depth == p.path.size() && !p.stmt.same_as(where)) continue;
-    for (size_t i = 0; i < depth; ++i) {
-      if (const auto* loop = p.path[i].as<For>()) names.insert(loop->var->name);
-      if (const auto* let = p.path[i].as<LetStmt>()) names.insert(let->var->name);
-      if (const auto* outer = p.path[i].as<Block>())
-        for (const IterVar& v : outer->iters) names.insert(v.var->name);
-    }
+  for (const Stmt& s : path_to(f.body, where)) {
+    if (const auto* loop = s.as<For>()) names.insert(loop->var->name);
+    if (const auto* let = s.as<LetStmt>()) names.insert(let->var->name);
+    if (const auto* outer = s.as<Block>())
+      for (const IterVar& v : outer->iters) names.insert(v.var->name);
   }
   add_loop_names(where, names);
   return names;

@@ -110,7 +110,7 @@ PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions) {
   }
   StepContext ctx(f, step, *row, decisions);
   PrimFunc out = row->run(ctx);
-  return settle_concurrency(ctx, out);
+  return settle_concurrency(ctx, std::move(out));
 }
 
 }  // namespace nestor::schedules
@@ -174,11 +174,12 @@ std::vector<LoopInfo> loops_of(const PrimFunc& f, const std::string& block) {
 const Block* find_block(const PrimFunc& f, const std::string& name) {
   struct Finder : Walker {
     const std::string& name;
+    const uint64_t bit;
     const Block* found = nullptr;
-    explicit Finder(const std::string& n) : name(n) {}
+    explicit Finder(const std::string& n) : name(n), bit(Inside::bit_of(n)) {}
     void expr(const Expr&) override {}
     void stmt(const Stmt& s) override {
-      if (found) return;
+      if (found || !(s->inside.blocks & bit)) return;
       const auto* b = s.as<Block>();
       if (b && b->id->name == name)
         found = b;

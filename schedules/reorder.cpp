@@ -88,8 +88,8 @@ PrimFunc run(StepContext& ctx) {
   // A block that holds another is that one's tile: its instances may run in another order if the inner one's
   // may.
   std::vector<Place> leaves;
-  for (Place& q : places(ctx.func().body))
-    if (q.under(p.stmt) && !holds_blocks(q.own())) leaves.push_back(std::move(q));
+  for (Place& q : places_under(ctx.func().body, p.stmt))
+    if (!holds_blocks(q.own())) leaves.push_back(std::move(q));
   if (leaves.size() > 1) ctx.forbid(2, 0, p.name() + " holds several blocks", {p.stmt});
   for (const Place& q : leaves) check_block(ctx, q, *between);
 

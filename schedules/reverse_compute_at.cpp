@@ -236,12 +236,11 @@ PrimFunc run(StepContext& ctx) {
   m.loop = ctx.loop(1);
   m.info = inspect(m.block.block());
   m.all = places(ctx.func().body);
+  const std::vector<Buffer> inputs = read_buffers(m.block.block());
   for (const Place& q : m.all)
-    for (const Buffer& b : read_buffers(m.block.block()))
-      if (q.under(m.loop.stmt) && !q.stmt.same_as(m.block.stmt) && writes(q.block(), b)) {
-        m.producers.push_back(q);
-        break;
-      }
+    if (q.under(m.loop.stmt) && !q.stmt.same_as(m.block.stmt) &&
+        std::any_of(inputs.begin(), inputs.end(), [&](const Buffer& b) { return writes(q.block(), b); }))
+      m.producers.push_back(q);
   check(ctx, m);
   const Block& block = m.block.block();
   ctx.expect_results(count_spatial(block));

@@ -46,9 +46,10 @@ std::string move_instead(const Pair& p) {
 
 Place find_producer(const StepContext& ctx, const Place& consumer) {
   std::optional<Place> last;
+  const std::vector<Buffer> inputs = read_buffers(consumer.block());
   for (const Place& q : places(ctx.func().body)) {
     if (q.stmt.same_as(consumer.stmt)) break;
-    for (const Buffer& b : read_buffers(consumer.block()))
+    for (const Buffer& b : inputs)
       if (writes(q.block(), b)) last = q;
   }
   if (!last) ctx.refuse(2, 0, "no block before it writes what it reads", {consumer.stmt});

@@ -124,8 +124,8 @@ PrimFunc run(StepContext& ctx) {
     AddGuards add;
     add.var = old.var;
     add.extent = old.extent;
-    for (const Place& p : places(ctx.func().body)) {
-      if (!p.under(loop.stmt) || p.inside() > p.depth_of(loop.stmt)) continue;  // the outer block is guarded
+    for (const Place& p : places_under(ctx.func().body, loop.stmt)) {
+      if (p.inside() > p.depth_of(loop.stmt)) continue;  // the outer block is guarded
       bool plain = false;  // i bound as it is: its domain ends where the loop did
       for (const IterVar& i : p.block().iters)
         plain = plain || (i.binding.as<VarRef>() && i.binding.as<VarRef>()->var == old.var &&

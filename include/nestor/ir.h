@@ -25,6 +25,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -232,10 +233,12 @@ struct Shuffle {  // lane i is lane `lanes[i]` of a followed by b, two vectors o
 };
 
 struct ExprNode {
+  using Kind = std::variant<IntImm, FloatImm, VarRef, Load, Binary, Unary, Select, Cast, Call, Let, Ramp,
+                            Broadcast, VectorReduce, Shuffle>;
+  ExprNode(Type t, Kind kind);
   Type type;
-  std::variant<IntImm, FloatImm, VarRef, Load, Binary, Unary, Select, Cast, Call, Let, Ramp, Broadcast,
-               VectorReduce, Shuffle>
-      v;
+  Kind v;
+  uint64_t buffers = 0;  // that are loaded from inside, as in Inside
 };
 
 // ---- Buffers
@@ -353,8 +356,20 @@ struct Evaluate {  // an intrinsic for its effect: sync, prefetch
   static constexpr auto fields() { return std::make_tuple(&Evaluate::call); }
 };
 
+// What stands inside of a statement, a bit for each block's name and each buffer that is touched: where the
+// bit of one isn't set, it isn't there, and a search in many nests needn't look. Several share a bit. (Bloom,
+// Space/Time Trade-offs in Hash Coding, CACM 13(7), 1970, with one hash and 64 bits.)
+struct Inside {
+  uint64_t blocks = 0, buffers = 0;
+  static uint64_t bit_of(const Buffer& b);
+  static uint64_t bit_of(std::string_view block);
+};
+
 struct StmtNode {
-  std::variant<Seq, For, Block, Store, Update, If, Alloc, LetStmt, Evaluate> v;
+  using Kind = std::variant<Seq, For, Block, Store, Update, If, Alloc, LetStmt, Evaluate>;
+  explicit StmtNode(Kind kind);
+  Kind v;
+  Inside inside;
 };
 
 // ---- Functions

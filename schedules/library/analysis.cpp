@@ -4,6 +4,7 @@
 
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
+#include "schedules/nest.h"
 
 namespace nestor::library {
 
@@ -162,14 +163,12 @@ namespace {
 
 std::vector<std::string> touching(const PrimFunc& f, const Buffer& buffer, bool write) {
   std::vector<std::string> out;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    const auto* b = s.as<Block>();
-    if (!b) return;
-    const auto all = accesses_of(*b, [&](const Buffer& x) { return x == buffer; });
+  for (const schedules::Place& p : schedules::places_touching(f.body, buffer)) {
+    const auto all = accesses_of(p.own(), [&](const Buffer& x) { return x == buffer; });
     if (std::any_of(all.begin(), all.end(),
                     [&](const BlockAccess& a) { return write ? a.write : a.read && !a.write; }))
-      out.push_back(b->id->name);
-  });
+      out.push_back(p.name());
+  }
   return out;
 }
 

@@ -53,11 +53,11 @@ namespace {
 
 template <class T>
 Expr node(Type type, T value) {
-  return Expr(std::make_shared<const ExprNode>(ExprNode{type, std::move(value)}));
+  return Expr(std::make_shared<const ExprNode>(type, std::move(value)));
 }
 template <class T>
 Stmt node(T value) {
-  return Stmt(std::make_shared<const StmtNode>(StmtNode{std::move(value)}));
+  return Stmt(std::make_shared<const StmtNode>(std::move(value)));
 }
 
 bool is_logical(BinaryOp op) {

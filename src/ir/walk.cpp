@@ -107,11 +107,35 @@ struct AllWalker : Walker {
   }
   void stmt(const Stmt& s) override {
     if (on_stmt) (*on_stmt)(s);
-    children(s);
+    if (on_expr) return children(s);
+    visit_children(*s, Overloaded{[](const Expr&) {}, [this](const Stmt& child) { stmt(child); }});
   }
 };
 
 }  // namespace
+
+uint64_t Inside::bit_of(const Buffer& b) {
+  return uint64_t{1} << (reinterpret_cast<uintptr_t>(b.get()) * 0x9e3779b97f4a7c15u >> 58);
+}
+uint64_t Inside::bit_of(std::string_view block) {
+  return uint64_t{1} << (std::hash<std::string_view>()(block) % 64);
+}
+
+ExprNode::ExprNode(Type t, Kind kind) : type(t), v(std::move(kind)) {
+  visit_children(*this, [this](const Expr& child) { buffers |= child->buffers; });
+  if (const auto* l = std::get_if<Load>(&v)) buffers |= Inside::bit_of(l->buffer);
+}
+
+StmtNode::StmtNode(Kind kind) : v(std::move(kind)) {
+  visit_children(*this, Overloaded{[this](const Expr& child) { inside.buffers |= child->buffers; },
+                                   [this](const Stmt& child) {
+                                     inside.blocks |= child->inside.blocks;
+                                     inside.buffers |= child->inside.buffers;
+                                   }});
+  if (const auto* b = std::get_if<Block>(&v)) inside.blocks |= Inside::bit_of(b->id->name);
+  if (const auto* s = std::get_if<Store>(&v)) inside.buffers |= Inside::bit_of(s->buffer);
+  if (const auto* u = std::get_if<Update>(&v)) inside.buffers |= Inside::bit_of(u->buffer);
+}
 
 void Walker::children(const Expr& e) {
   visit_children(*e, [this](const Expr& child) { expr(child); });
@@ -127,7 +151,7 @@ Expr Rewriter::children(const Expr& e) {
       [&](const auto& n) -> Expr {
         auto copy = n;
         if (!map_fields(copy, [this](const Expr& child) { return expr(child); })) return e;
-        return Expr(std::make_shared<const ExprNode>(ExprNode{e->type, std::move(copy)}));
+        return Expr(std::make_shared<const ExprNode>(e->type, std::move(copy)));
       },
       e->v);
 }
@@ -151,7 +175,7 @@ Stmt Rewriter::children(const Stmt& s) {
         }
         if constexpr (requires { copy.body; } && !std::is_same_v<N, If>)
           if (!copy.body) return {};
-        return Stmt(std::make_shared<const StmtNode>(StmtNode{std::move(copy)}));
+        return Stmt(std::make_shared<const StmtNode>(std::move(copy)));
       },
       s->v);
 }
@@ -338,21 +362,22 @@ struct VarFinder : Walker {
 };
 
 struct BufferFinder : Walker {
-  explicit BufferFinder(const Buffer& b) : buffer(b) {}
+  explicit BufferFinder(const Buffer& b) : buffer(b), bit(Inside::bit_of(b)) {}
   void expr(const Expr& e) override {
-    if (found) return;
+    if (found || !(e->buffers & bit)) return;
     const auto* l = e.as<Load>();
     found = l && l->buffer == buffer;
     if (!found) children(e);
   }
   void stmt(const Stmt& s) override {
-    if (found) return;
+    if (found || !(s->inside.buffers & bit)) return;
     const auto* st = s.as<Store>();
     const auto* u = s.as<Update>();
     found = (st && st->buffer == buffer) || (u && u->buffer == buffer);
     if (!found) children(s);
   }
   const Buffer& buffer;
+  const uint64_t bit;
   bool found = false;
 };
 

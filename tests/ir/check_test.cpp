@@ -189,7 +189,7 @@ TEST_CASE("types, where a rewriter kept a node's old one") {
                           (std::string(kind) == "mul" && e.as<Binary>()) ||
                           (std::string(kind) == "float" && e.as<FloatImm>()) ||
                           (std::string(kind) == "var" && e.as<VarRef>());
-      return chosen ? Expr(std::make_shared<const ExprNode>(ExprNode{type, e->v})) : e;
+      return chosen ? Expr(std::make_shared<const ExprNode>(type, e->v)) : e;
     });
   };
   CHECK(refuses(retyped("load", {DType::f64}), "the load must be f32, this is f64"));
