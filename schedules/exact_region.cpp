@@ -7,7 +7,6 @@
 #include "schedules/exact_region.h"
 
 #include <algorithm>
-#include <set>
 
 namespace nestor::schedules {
 
@@ -39,26 +38,57 @@ std::optional<Split> split_index(const Expr& e, const std::unordered_set<Var>& r
   return Split{still, to_expr(moving)};
 }
 
-// Runs through the iterations of the loops; false where there are too many.
+// Runs through the iterations of the loops that are used, the others standing at 0; false where all of them
+// have too many.
 template <class See>
-bool run_through(const std::vector<Stmt>& loops, See&& see) {
+bool run_through(const std::vector<Stmt>& loops, const std::unordered_set<Var>& used, See&& see) {
   int64_t points = 1;
+  Values at;
+  std::vector<std::pair<int64_t*, int64_t>> digits;  // a loop's value and extent
   for (const Stmt& l : loops) {
     const int64_t extent = extent_of(l);
     if (extent < 0 || (extent > 0 && points > kMost / extent)) return false;
     points *= extent;
+    int64_t& value = at[as_for(l).var] = 0;
+    if (used.count(as_for(l).var)) digits.emplace_back(&value, extent);
   }
-  Values at;
-  for (int64_t n = 0; n < points; ++n) {
-    int64_t rest = n;
-    for (size_t i = loops.size(); i-- > 0;) {
-      at[as_for(loops[i]).var] = rest % extent_of(loops[i]);
-      rest /= extent_of(loops[i]);
-    }
+  if (points == 0) return true;
+  for (;;) {
     if (!see(at)) return false;
+    size_t i = digits.size();
+    while (i > 0 && ++*digits[i - 1].first == digits[i - 1].second) *digits[--i].first = 0;
+    if (i == 0) return true;
   }
-  return true;
 }
+
+// Elements of `dims` indices each, one behind the other.
+struct Elements {
+  size_t dims = 0;
+  bool any = false;
+  std::vector<int64_t> values = {}, lo = {}, hi = {};
+
+  void add(const std::vector<int64_t>& element) {
+    if (!any) lo = hi = element;
+    any = true;
+    for (size_t d = 0; d < dims; ++d) {
+      lo[d] = std::min(lo[d], element[d]);
+      hi[d] = std::max(hi[d], element[d]);
+    }
+    values.insert(values.end(), element.begin(), element.end());
+  }
+  bool fill_box() const {
+    double volume = 1;
+    for (size_t d = 0; d < dims; ++d) volume *= static_cast<double>(hi[d] - lo[d] + 1);
+    if (volume > static_cast<double>(kMost)) return false;
+    std::vector<bool> seen(static_cast<size_t>(volume));
+    for (size_t n = 0; n < values.size(); n += dims) {
+      int64_t at = 0;
+      for (size_t d = 0; d < dims; ++d) at = at * (hi[d] - lo[d] + 1) + values[n + d] - lo[d];
+      seen[static_cast<size_t>(at)] = true;
+    }
+    return dims == 0 || std::find(seen.begin(), seen.end(), false) == seen.end();
+  }
+};
 
 // Conditions on running loops alone, as which the iterators' domains tell whether an instance runs.
 struct Conditions {
@@ -139,35 +169,31 @@ std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& acces
       counted.push_back(*split);
       dims.push_back(d);
     }
-  std::set<std::vector<int64_t>> elements;
-  const bool known = run_through(loops, [&](const Values& at) {
+  std::unordered_set<Var> used;
+  for (const auto& [e, extent] : conditions.domains)
+    for (const Var& v : vars_of(e)) used.insert(v);
+  for (const Split& c : counted)
+    for (const Var& v : vars_of(c.running)) used.insert(v);
+  Elements elements{dims.size()};
+  std::vector<int64_t> element(dims.size());
+  const bool known = run_through(loops, used, [&](const Values& at) {
     for (const auto& [e, extent] : conditions.domains) {
       const auto v = value_at(e, at);
       if (!v) return false;
       if (*v < 0 || *v >= extent) return true;
     }
-    std::vector<int64_t> element;
-    for (const Split& s : counted) {
-      const auto v = value_at(s.running, at);
+    for (size_t k = 0; k < counted.size(); ++k) {
+      const auto v = value_at(counted[k].running, at);
       if (!v) return false;
-      element.push_back(*v);
+      element[k] = *v;
     }
-    elements.insert(std::move(element));
+    elements.add(element);
     return true;
   });
-  if (!known || elements.empty()) return std::nullopt;
-  double volume = 1;
-  for (size_t k = 0; k < dims.size(); ++k) {
-    int64_t lo = (*elements.begin())[k], hi = lo;
-    for (const auto& e : elements) {
-      lo = std::min(lo, e[k]);
-      hi = std::max(hi, e[k]);
-    }
-    out.dims[dims[k]] = Bound{counted[k].still, lo, hi};
-    volume *= static_cast<double>(hi - lo + 1);
-  }
-  out.full = !conditions.open && dims.size() == access.indices.size() &&
-             static_cast<double>(elements.size()) == volume;
+  if (!known || !elements.any) return std::nullopt;
+  for (size_t k = 0; k < dims.size(); ++k)
+    out.dims[dims[k]] = Bound{counted[k].still, elements.lo[k], elements.hi[k]};
+  out.full = !conditions.open && dims.size() == access.indices.size() && elements.fill_box();
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "nestor/parse.h"
 #include "nestor/schedule.h"
 #include "schedules/access.h"
+#include "schedules/exact_region.h"
 
 using namespace nestor;
 using schedules::Place;
@@ -94,4 +95,31 @@ TEST_CASE("a buffer that takes another's place is found inside, the other one is
   CHECK(uses_buffer(s, renewed));
   CHECK_FALSE(uses_buffer(s, old));
   CHECK(schedules::places_touching(s, renewed).size() >= 2);
+}
+
+TEST_CASE("touched elements are counted over the loops that tell them") {
+  // Of 3 * 40 iterations 102 run; each touches one element, in every step of r.
+  const PrimFunc f = parse_func(R"(func f(in X: f32[102], out Y: f32[102]) {
+  for a in 3, b in 40, r in 50 {
+    block Y(vi: S 120 = a*40 + b, vr: R 50 = r, g: S 102 = a*40 + b) {
+      Y[vi] += X[vi]
+    }
+  }
+})");
+  const Place p = schedules::places(f.body)[0];
+  const BlockAccess write = schedules::accesses_at(p)[0];
+  const auto all = schedules::exact_region(p, write, {});
+  REQUIRE(all);
+  CHECK(all->full);
+  CHECK(all->dims[0]->lo == 0);
+  CHECK(all->dims[0]->hi == 101);
+  // The last row is cut, so with a standing still the guard is about that loop too.
+  CHECK_FALSE(schedules::exact_region(p, write, {p.loops()[0]}));
+  // Every other element only.
+  BlockAccess gaps = write;
+  gaps.indices[0] = gaps.indices[0] * Expr(2);
+  const auto spread = schedules::exact_region(p, gaps, {});
+  REQUIRE(spread);
+  CHECK_FALSE(spread->full);
+  CHECK(spread->dims[0]->hi == 202);
 }
