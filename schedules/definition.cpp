@@ -92,8 +92,8 @@ bool guards_pass(const Place& p) {
 }  // namespace
 
 bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, int64_t hi) {
-  for (const BlockAccess& a : accesses_at(writer)) {
-    if (!a.write || a.buffer != b) continue;
+  for (const BlockAccess& a : accesses_at(writer, [&](const Buffer& other) { return other == b; })) {
+    if (!a.write) continue;
     const auto bound = region_of(writer, a, {})[d];
     if (!bound || !bound->base.is_constant()) return false;
     const int64_t base = bound->base.constant;

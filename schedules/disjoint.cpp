@@ -2,13 +2,15 @@
 // has a range; two ranges of less than m elements meet if one, moved by a multiple of m, overlaps the other.
 #include "schedules/disjoint.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace nestor::schedules {
 
 namespace {
 
-constexpr int64_t kNone = 0;  // no modulus: the ranges as they are
+constexpr int64_t kNone = 0;                  // no modulus: the ranges as they are
+constexpr int64_t kPlain = int64_t{1} << 24;  // what is added up without a look at overflows
 
 Facts domains_of(const Block& b) {
   Facts facts;
@@ -19,7 +21,16 @@ Facts domains_of(const Block& b) {
 
 Interval rest_of(Linear l, int64_t modulus, const Facts& facts) {
   if (modulus != kNone) std::erase_if(l.terms, [&](const Term& t) { return t.coefficient % modulus == 0; });
-  return range_of(to_expr(l), facts);
+  Interval sum{l.constant, l.constant};
+  for (const Term& t : l.terms) {
+    const auto* r = t.atom.as<VarRef>();
+    const Interval range = r ? facts.range(r->var) : Interval{};
+    if (range.lo < -kPlain || range.hi > kPlain || range.lo > range.hi || std::abs(t.coefficient) > kPlain)
+      return range_of(to_expr(l), facts);
+    const int64_t a = t.coefficient * range.lo, b = t.coefficient * range.hi;
+    sum = {sum.lo + std::min(a, b), sum.hi + std::max(a, b)};
+  }
+  return sum;
 }
 
 bool overlap(const Interval& a, const Interval& b, int64_t modulus) {
@@ -42,7 +53,8 @@ bool never_meet(const Block& a, const BlockAccess& x, const Block& b, const Bloc
     std::vector<int64_t> moduli = {kNone};
     for (const Linear& l : {p, q})
       for (const Term& t : l.terms)
-        if (std::abs(t.coefficient) > 1) moduli.push_back(std::abs(t.coefficient));
+        if (const int64_t m = std::abs(t.coefficient); m > 1 && !std::count(moduli.begin(), moduli.end(), m))
+          moduli.push_back(m);
     for (const int64_t m : moduli)
       if (!overlap(rest_of(p, m, of_a), rest_of(q, m, of_b), m)) return true;
   }

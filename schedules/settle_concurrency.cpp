@@ -1,7 +1,8 @@
 // Requirement D, of every step: what it leaves of loops whose iterations run in no order is still proved.
+#include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "schedules/independence.h"
 #include "schedules/move.h"
@@ -17,7 +18,7 @@ struct Concurrent {
   std::vector<const void*> around;
 };
 
-using Nests = std::unordered_set<const StmtNode*>;
+using Nests = std::vector<const StmtNode*>;  // in order of their addresses
 
 // What stands under no loop.
 void add_nests(const Stmt& s, Nests& out) {
@@ -26,7 +27,14 @@ void add_nests(const Stmt& s, Nests& out) {
     for (const Stmt& child : q->stmts) add_nests(child, out);
     return;
   }
-  out.insert(s.get());
+  out.push_back(s.get());
+}
+
+Nests nests_of(const Stmt& s) {
+  Nests out;
+  add_nests(s, out);
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 struct ConcurrentLoops : Walker {
@@ -36,7 +44,7 @@ struct ConcurrentLoops : Walker {
   void expr(const Expr&) override {}
   void stmt(const Stmt& s) override {
     const auto* l = s.as<For>();
-    if (around.empty() && known->count(s.get())) return;
+    if (around.empty() && std::binary_search(known->begin(), known->end(), s.get())) return;
     if (!l && !s.as<Block>()) return children(s);
     if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled) found.push_back({s, around});
     const size_t outside = around.size();
@@ -52,10 +60,9 @@ struct ConcurrentLoops : Walker {
 // Those in `after` that didn't stand in `before`, the same and in the same place: what they hold, and so
 // whether its iterations clash, is as it was.
 std::vector<Concurrent> new_concurrent_loops(const PrimFunc& before, const PrimFunc& after) {
-  Nests were, same;  // a step changes one nest of many
-  add_nests(before.body, were);
-  add_nests(after.body, same);
-  std::erase_if(same, [&](const StmtNode* n) { return !were.count(n); });
+  const Nests were = nests_of(before.body), are = nests_of(after.body);
+  Nests same;  // a step changes one nest of many
+  std::set_intersection(were.begin(), were.end(), are.begin(), are.end(), std::back_inserter(same));
   ConcurrentLoops old, now;
   old.known = now.known = &same;
   old.stmt(before.body);
