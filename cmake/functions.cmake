@@ -10,6 +10,7 @@ function(nestor_library name)
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+  target_precompile_headers(${name} REUSE_FROM nestor_precompiled)
 endfunction()
 
 # nestor_test(name DEPS ...): one Catch2 executable from every .cpp directly in the current folder.

@@ -67,7 +67,7 @@ size_t word_end(const SourceLoc& line, size_t begin) {
       last_open = i;
     } else if (c == ']' || c == ')') {
       if (open.empty() || open.back() != c)
-        fail(line, static_cast<int>(i) + 1, 1, std::string("`") + c + "` closes nothing");
+        fail(line, static_cast<int>(i) + 1, 1, "`" + s.substr(i, 1) + "` closes nothing");
       open.pop_back();
     }
   }
