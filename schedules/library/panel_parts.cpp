@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "schedules/library/planner.h"
 #include "schedules/words.h"
@@ -58,14 +59,17 @@ BlockInfo part_of(BlockInfo b, int64_t parts) {
 
 // Columns that leave none over; on a narrow core as many as registers hold where FMAs take the rows' elements
 // from memory, which is fewer micro-operations: 7 x 4 accumulators and 4 vectors take 35 of 56 slots, 7 x 2
-// 26 of 28 (Cascade Lake: 10 % less time).
-Tile choose_part_tile(const BlockInfo& part, const Target& target) {
+// 26 of 28 (Cascade Lake: 10 % less time). Nothing where that is half as many as elsewhere, or fewer: the
+// parts would win less than that loses (7x7 of 46 to 112 channels at 15, 1 column of 7 instead of 3, 1.8
+// times the time).
+std::optional<Tile> choose_part_tile(const BlockInfo& part, const Target& target) {
   Tile t = choose_tile(part, target);
-  if (!fits_form(part, t)) return t;
+  if (!fits_form(part, t)) return std::nullopt;
   const int64_t columns = t.columns;
   if (is_narrow(target) && t.rows == t.row->extent)
     t.columns = std::clamp<int64_t>(target.vector_registers / (t.rows + 1), columns, 4);
   while (t.column->extent % t.columns != 0) --t.columns;
+  if (2 * t.columns <= columns) return std::nullopt;
   if (t.columns != columns)
     t.why_size += fmt::format("; {} columns leave none of {} over, and {} vectors fit the registers",
                               t.columns, t.column->extent, (t.rows + 1) * t.columns);
@@ -78,9 +82,9 @@ int64_t choose_parts(const BlockInfo& b, const Target& target) {
   for (int64_t parts = 2; parts <= channels; ++parts) {
     if (channels % parts != 0) continue;
     const BlockInfo part = part_of(b, parts);
-    const Tile t = choose_part_tile(part, target);
-    if (part.reduction_size() < kLeastPart || !fits_form(part, t)) return 1;
-    if (panel_bytes(part, t) <= target.l2_bytes / 6) return parts;
+    const std::optional<Tile> t = choose_part_tile(part, target);
+    if (part.reduction_size() < kLeastPart || !t) return 1;
+    if (panel_bytes(part, *t) <= target.l2_bytes / 6) return parts;
   }
   return 1;
 }
@@ -164,7 +168,7 @@ bool panel_parts(Schedule& s, const std::string& block, const Target& target) {
   const int64_t parts = choose_parts(b, target);
   if (parts < 2) return false;
   const BlockInfo part = part_of(b, parts);
-  const Tile t = choose_part_tile(part, target);
+  const Tile t = *choose_part_tile(part, target);
   int64_t results = t.columns * t.width, rows = ceil_div(t.row->extent, t.rows);
   for (const Iter* i : b.spatial())
     if (i->loop != t.vector->loop && i->loop != t.column->loop) {

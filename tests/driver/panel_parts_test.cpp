@@ -38,6 +38,9 @@ TEST_CASE("panels of weights larger than half of the second-level cache go in pa
   CHECK(has(deep, "ob_columns = sample_choice [1, 2, 3, 4] -> 4", target));
   CHECK(has(deep, "cb0 cb1 = split Y.cb [8, _]", target));
   CHECK(has("Conv(f32[1,2048,7,7], const f32[512,2048,1,1])", "Y_part = rfactor", target));
+  const std::string prime = "Conv(f32[1,46,15,15], const f32[112,46,7,7]; pads=[3,3,3,3])";
+  CHECK(!has(prime, "rfactor", target));  // of 7 columns only 1 at a time would leave none over
+  CHECK(has(prime, "ob_columns = sample_choice [1, 2, 3, 4] -> 3", target));
   target.cores = 2;
   CHECK(has(deep, "parallel Y.ob0", target));
   CHECK(has(deep, "rfactor", target));
