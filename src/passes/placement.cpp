@@ -122,7 +122,7 @@ class Placer {
   // True unless it is clear that iterations of the loop at `depth` pass nothing to each other through the
   // buffer.
   bool carries(size_t depth) const {
-    if (told_apart(depth)) return false;
+    if (is_const_int(accesses_[0].loops[depth]->extent, 1) || told_apart(depth)) return false;
     for (size_t i = 0; i < accesses_.size(); ++i)
       if (accesses_[i].kind == AccessKind::read || accesses_[i].kind == AccessKind::update)
         if (!covered(i, depth + 1)) return true;
