@@ -8,9 +8,11 @@
 //               serves each thread its part, or from memory where all weights of the model together are more
 //               than L3 holds
 //   spills:     where a row of tiles, its weights and its results don't stay in the second-level cache
-//   together,
-//               products go behind it and come back. With few channels there is little else to do (Granite
-//               Rapids, whose third level is far: 16-384 at 104 x 104 15.4 ms, direct 7.1)
+//               together, products go behind it and come back; where a row of tiles takes half of it and the
+//               third level is far, whose lines are fetched before they are written, so do the transformed
+//               tiles, and what is more than a quarter of it comes from memory. With few channels, or few
+//               filters, there is little else to do (Granite Rapids: 16-384 at 104 x 104 15.4 ms, direct 7.1;
+//               Cascade Lake: 16-256 at 104 9.6 and 6.0, 256-16 9.6 and 7.4, 128-64 6.6 and 12.2)
 //   reorders:   lanes are channels, so that what isn't in blocks of them (a model's inputs and outputs) is
 //               copied: a read and a write of each element
 //
@@ -30,6 +32,8 @@ namespace {
 
 constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9, kBytesReordered = 5;
 constexpr double kShownOfWeights = 0.8, kLeastGain = 0.9;
+// A third level of fewer bytes a cycle is far (Target::far_l3); the part of it that stays, bytes from memory.
+constexpr double kNearL3 = 12, kPartOfL3 = 4, kFarFromMemory = 6.5;
 
 struct Layer {
   int64_t n, channels, filters, height, width;  // of the output
@@ -89,7 +93,10 @@ class Costs {
     const double weights = points * real(l_.channels) * real(l_.filters);
     const double results = 4 * real(tile) * real(l_.width) * real(l_.filters);
     if (row * rows <= l2 || row + weights + results <= 0.75 * l2) return 0;
-    return 2 * points * tiles_of_row * rows * real(l_.filters) / o_.l3_bytes_per_cycle;
+    const double products = points * tiles_of_row * rows * real(l_.filters), from_l3 = o_.l3_bytes_per_cycle;
+    if (from_l3 >= kNearL3 || 2 * row <= l2) return 2 * products / from_l3;
+    const double moved = products + points * tiles_of_row * rows * real(l_.channels);
+    return 3 * moved / (kPartOfL3 * moved <= real(o_.l3_bytes) ? from_l3 : std::min(from_l3, kFarFromMemory));
   }
   double weights(double of_each_pair) const {
     const double bytes = 4 * of_each_pair * real(l_.channels) * real(l_.filters);

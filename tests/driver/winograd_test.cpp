@@ -249,17 +249,26 @@ TEST_CASE("Tiles of Winograd's products divide a block of rows, so that each tra
   CHECK(odd.find("ob_columns = sample_choice [1] -> 1") != std::string::npos);  // 23 x 1
 }
 
-TEST_CASE("Products that go behind the second-level cache are no gain where channels are few") {
-  const auto chosen = [](int64_t filters, double l3_bytes_per_cycle) {
+TEST_CASE("Products that go behind the second-level cache are no gain where channels or filters are few") {
+  // The tile, 0 for the direct sum.
+  const auto chosen = [](int64_t filters, double l3_bytes_per_cycle, int64_t channels = 16,
+                         int64_t l2_bytes = 2 << 20, int64_t size = 104) {
     CompileOptions o = checking_options(parse_target("x86-64-v4"));
-    o.target.l2_bytes = 2 << 20;
+    o.target.l2_bytes = l2_bytes;
     o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
-    const Layer l{.channels = 16, .filters = filters, .height = 104, .width = 104};
-    return count_winograd(partition_model({graph_of(l), std::nullopt}, o)) > 0;
+    const Layer l{.channels = channels, .filters = filters, .height = size, .width = size};
+    const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
+    for (const Node& n : m.graph.nodes)
+      if (n.op == "WinogradConv") return std::get<int64_t>(n.attrs.at("tile"));
+    return int64_t{0};
   };
   CHECK(chosen(192, 4));
   CHECK_FALSE(chosen(384, 4));
   CHECK(chosen(384, 16));  // a near third level
+  CHECK_FALSE(chosen(256, 9, 16, 1 << 20));
+  CHECK_FALSE(chosen(16, 9, 256, 1 << 20));    // what is transformed, likewise
+  CHECK(chosen(64, 9, 128, 1 << 20));          // more channels share it
+  CHECK(chosen(64, 9, 64, 1 << 20, 56) == 4);  // a row of tiles stays
 }
 
 TEST_CASE("Weights are transformed here for targets that can't run here") {
