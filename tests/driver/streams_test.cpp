@@ -149,9 +149,19 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK(asks(turned, "reorder Y (j0 i0 i1 j1)", far));
   CHECK(asks("Transpose(f32[8,12,197,256]; perm=[0,1,3,2])", " Y distance=2", far));
   CHECK_FALSE(asks(turned, "prefetch", near));
-  CHECK_FALSE(asks("Transpose(f32[500,500]; perm=[1,0])", "prefetch", far));           // stays in the cache
-  CHECK_FALSE(asks("Transpose(f32[1,112,112,64]; perm=[0,3,1,2])", "prefetch", far));  // a short side
-  CHECK_FALSE(asks("Transpose(f32[2048,2048]; perm=[1,0])", " Y distance", far));      // goes past the caches
+  CHECK_FALSE(asks("Transpose(f32[500,500]; perm=[1,0])", "prefetch", far));  // stays in the cache
+  // Along the side that is long.
+  const std::string tall = "Transpose(f32[1,112,112,64]; perm=[0,3,1,2])";
+  CHECK(asks(tall, "prefetch Y.hwt X distance=2", far));
+  CHECK(asks(tall, "prefetch Y.hwt Y distance=2", far));
+  const std::string wide = "Transpose(f32[1,64,112,112]; perm=[0,2,3,1])";
+  CHECK(asks(wide, "reorder Y (n w0 ch0 ch1 w1)", far));
+  CHECK(asks(wide, "prefetch Y.ch0 Y distance=2", far));
+  CHECK(asks("Transpose(f32[64,100,128]; perm=[2,1,0])", "prefetch Y.b0 Y distance=2", far));
+  CHECK_FALSE(asks("Transpose(f32[64,100,100]; perm=[2,1,0])", "prefetch", far));  // both are short
+  const std::string half = "Transpose(f32[333,777]; perm=[1,0])";  // with what is read more than the cache
+  CHECK(asks(half, "prefetch", with_far_l3("x86-64-v4", 1 << 20)));
+  CHECK_FALSE(asks("Transpose(f32[2048,2048]; perm=[1,0])", " Y distance", far));  // goes past the caches
 
   const std::string ragged = "MatMul(f32[2048,32], const f32[32,1003])";
   CHECK(asks(ragged, " Y distance=1", far));
@@ -211,8 +221,10 @@ TEST_CASE("maps that ask for lines ahead are right at ragged sizes") {
 
 TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
-    for (const char* spec : {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
-                             "MatMul(f32[130,5], f32[5,299])"}) {
+    for (const char* spec :
+         {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
+          "Transpose(f32[1,21,7,30]; perm=[0,3,1,2])", "Transpose(i8[131,257]; perm=[1,0])",
+          "Transpose(f32[1,30,147]; perm=[0,2,1])", "MatMul(f32[130,5], f32[5,299])"}) {
       Target target = with_l2(name, 16 << 10);
       target.l3_bytes_per_cycle = 9;
       INFO(spec);
