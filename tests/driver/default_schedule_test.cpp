@@ -222,6 +222,18 @@ TEST_CASE("default schedules of a nest whose loops were split by hand") {
     check_default(NESTOR_SOURCE_DIR "/tests/driver/split_before.nest", target);
 }
 
+TEST_CASE("four squares of bytes share a register of 64") {
+  const auto wide = [](const std::string& spec, const std::string& target) {
+    return default_has(spec, "j_width = sample_choice [16, 32, 64] -> 64", parse_target(target));
+  };
+  CHECK(wide("Transpose(i8[200,300]; perm=[1,0])", "x86-64-v4"));
+  CHECK_FALSE(wide("Transpose(i8[200,300]; perm=[1,0])", "x86-64-v3"));
+  CHECK_FALSE(wide("Transpose(i16[200,300]; perm=[1,0])", "x86-64-v4"));
+  CHECK_FALSE(wide("Transpose(i8[63,300]; perm=[1,0])", "x86-64-v4"));
+  for (const char* spec : {"Transpose(i8[131,75]; perm=[1,0])", "Transpose(u8[3,64,50]; perm=[0,2,1])"})
+    check_default(spec, parse_target("x86-64-v4"));
+}
+
 TEST_CASE("large outputs bypass the caches, where whole vectors are aligned") {
   Target target = parse_target("x86-64-v4");
   target.l2_bytes = 1 << 20;
