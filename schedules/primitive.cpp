@@ -24,6 +24,7 @@ Primitive set_scope_row();
 Primitive decompose_reduction_row();
 Primitive rfactor_row();
 Primitive fission_row();
+Primitive merge_row();
 Primitive annotate_row();
 Primitive transform_layout_row();
 Primitive sample_factors_row();
@@ -63,6 +64,7 @@ const std::vector<Primitive>& primitives() {
       decompose_reduction_row(),
       rfactor_row(),
       fission_row(),
+      merge_row(),
       annotate_row(),
       transform_layout_row(),
       sample_factors_row(),

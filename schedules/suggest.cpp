@@ -44,6 +44,7 @@ std::vector<Step> related_steps(const PrimFunc& f, const Step& step) {
       {"tile", {"split"}},
       {"loop_partition", {"split"}},
       {"fission", {"loop_partition", "split"}},
+      {"merge", {"fuse", "split"}},
       {"blockize", {"split", "reorder"}},
       {"tensorize", {"blockize", "vectorize"}},
       {"pad_einsum", {"split", "cache_read"}},

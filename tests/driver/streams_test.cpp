@@ -197,6 +197,21 @@ TEST_CASE("where the last cache is far away, a map asks for the lines that it wr
   CHECK_FALSE(asks(relu, "prefetch", far));  // a thread's part of it stays in its cache
 }
 
+TEST_CASE("pieces of short rows are written by one loop over the rows") {
+  Target target = with_l2("x86-64-v4", 1 << 20);
+  target.cores = 1;
+  CHECK(asks("Concat(f32[300,96], f32[300,37]; axis=1)", "merge Y.i Y1.i", target));
+  CHECK(asks("Concat(f32[8,30,9], f32[8,30,7], f32[8,30,5]; axis=2)", "merge Y.bi Y2.bi", target));
+  CHECK_FALSE(asks("Concat(f32[30,9], f32[40,9]; axis=0)", "merge", target));        // whole rows
+  CHECK_FALSE(asks("Concat(f32[300,960], f32[300,370]; axis=1)", "merge", target));  // long ones
+  target.cores = 4;  // also where one piece would be too little work to share
+  CHECK(asks("Concat(f32[20000,96], f32[20000,2]; axis=1)", "  parallel Y1.i\n  merge Y.i Y1.i", target));
+  for (const char* spec :
+       {"Concat(f32[37,96], f32[37,13], f32[37,1]; axis=1)", "Concat(i8[2,3,50], i8[2,3,77]; axis=2)",
+        "Concat(f32[20000,96], f32[20000,2]; axis=1)"})
+    check_right(spec, target);
+}
+
 TEST_CASE("the next row that is gathered is asked for while one is copied") {
   const Target target = with_l2("x86-64-v4", 1 << 20);
   CHECK(asks("Gather(f32[30522,768], i64[512])", "prefetch Y.i X distance=1 shares=j0", target));

@@ -6,6 +6,7 @@
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
+#include "schedules/nest.h"
 
 namespace nestor {
 
@@ -39,6 +40,7 @@ class Proposer {
     if (primitive == "decompose_reduction") return decompose();
     if (primitive == "rfactor") return rfactor();
     if (primitive == "fission") return fission();
+    if (primitive == "merge") return merge();
     if (primitive == "pad_einsum") return pad_einsum();
     if (primitive == "blockize") return with_loop(name("O") + " = blockize ", below(6));
     if (primitive == "annotate") return with_loop("annotate ", below(5), " note=" + std::to_string(below(9)));
@@ -309,16 +311,27 @@ class Proposer {
   std::string fission() {
     std::vector<std::string> lines;
     for_each_stmt(f_.body, [&](const Stmt& s) {
-      const auto* l = s.as<For>();
-      Stmt body = l ? l->body : Stmt();
+      Stmt body = s.as<For>() ? s.as<For>()->body : Stmt();
       while (body && body.as<Alloc>()) body = body.as<Alloc>()->body;
       if (!body || !body.as<Seq>()) return;
-      std::vector<std::string> inside;
-      for_each_stmt(body, [&](const Stmt& b) {
-        if (b.as<Block>()) inside.push_back(b.as<Block>()->id->name);
-      });
+      const auto inside = schedules::places(body);
       if (inside.size() > 1)
-        lines.push_back("fission " + inside[0] + "." + l->var->name + (below(2) ? " at=" + any(inside) : ""));
+        lines.push_back("fission " + inside[0].name() + "." + s.as<For>()->var->name +
+                        (below(2) ? " at=" + any(inside).name() : ""));
+    });
+    return lines.empty() ? "" : any(lines);
+  }
+
+  std::string merge() {  // loops that stand one behind the other
+    std::vector<std::string> lines;
+    const auto named = [](const Stmt& loop) {
+      return " " + schedules::places(loop).at(0).name() + "." + loop.as<For>()->var->name;
+    };
+    for_each_stmt(f_.body, [&](const Stmt& s) {
+      for (size_t i = 1; s.as<Seq>() && i < s.as<Seq>()->stmts.size(); ++i) {
+        const Stmt &a = s.as<Seq>()->stmts[i - 1], &b = s.as<Seq>()->stmts[i];
+        if (a.as<For>() && b.as<For>()) lines.push_back("merge" + named(a) + named(b));
+      }
     });
     return lines.empty() ? "" : any(lines);
   }

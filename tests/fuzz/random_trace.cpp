@@ -28,7 +28,7 @@ constexpr Weight kPrimitives[] = {
     {"bind", 4, true, false, true},
     {"compute_at", 8}, {"reverse_compute_at", 16}, {"compute_inline", 6}, {"reverse_compute_inline", 16},
     {"cache_read", 3}, {"cache_write", 3}, {"set_scope"}, {"transform_layout", 3},
-    {"decompose_reduction", 4}, {"rfactor", 3}, {"fission", 4}, {"blockize", 3}, {"pad_einsum", 6},
+    {"decompose_reduction", 4}, {"rfactor", 3}, {"fission", 4}, {"merge", 8}, {"blockize", 3}, {"pad_einsum", 6},
     {"annotate"}, {"skip_zeros", 4}, {"sample_factors"}, {"sample_choice"}, {"sample_location", 2},
     {"storage_align"}, {"reindex", 2}, {"pack", 4}, {"prefetch"}, {"software_pipeline", 12}, {"tensorize", 8}};
 // clang-format on

@@ -1,0 +1,75 @@
+// Maps that each write a piece of an output's rows, as concatenations have them, go by one loop over the
+// rows. Piece by piece the output would pass once for each of them, and the lines that two pieces share
+// twice. Rows of a page and more share few lines, and are left alone.
+//
+// (Cascade Lake, 2048 rows of 96 and 37 elements: 0.117 to 0.092 ms.)
+#include <fmt/format.h>
+
+#include <tuple>
+
+#include "nestor/walk.h"
+#include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
+
+namespace nestor::library {
+
+namespace {
+
+// The iterator that is an index of the output, and takes all there is in that dimension; null where none is.
+const Iter* whole_dimension(const BlockInfo& b, size_t d) {
+  const Access& out = *write_of(b);
+  for (const Iter* i : b.spatial())
+    if (same_expr(out.indices[d], Expr(i->var)) &&
+        i->extent * out.strides[d] == (d == 0 ? out.elements : out.strides[d - 1]))
+      return i;
+  return nullptr;
+}
+
+// The outer dimensions of the output that both blocks take whole: a row is what they leave.
+size_t dimensions_of_rows(const BlockInfo& a, const BlockInfo& b) {
+  size_t d = 0;
+  while (d < write_of(a)->indices.size() && whole_dimension(a, d) && whole_dimension(b, d)) ++d;
+  return d;
+}
+
+// Whether loops of the two are for the same dimension of a row, if for more than one iteration.
+bool alike(const BlockInfo& a, const LoopInfo& x, const BlockInfo& b, const LoopInfo& y, size_t dimensions) {
+  if (x.extent == 1 && y.extent == 1) return true;
+  for (size_t d = 0; d < dimensions; ++d)
+    if (whole_dimension(a, d)->loop == x.name && whole_dimension(b, d)->loop == y.name) return true;
+  return false;
+}
+
+void merge(Schedule& s, const BlockInfo& a, const BlockInfo& b) {
+  const size_t dimensions = dimensions_of_rows(a, b);
+  const int64_t bytes = bytes_of(a.output->type.dtype);
+  if (dimensions == 0 || write_of(a)->strides[dimensions - 1] * bytes >= kPage) return;
+  Schedule tried = s;
+  bool rows = false;
+  for (size_t at = 0;; ++at) {
+    const std::vector<LoopInfo> xs = loops_of(tried.func(), a.name), ys = loops_of(tried.func(), b.name);
+    if (at >= xs.size() || at >= ys.size() || !alike(a, xs[at], b, ys[at], dimensions)) break;
+    for (const auto& [block, x, y] : {std::tuple{&a, xs[at], ys[at]}, std::tuple{&b, ys[at], xs[at]}})
+      if (x.kind == ForKind::serial && y.kind == ForKind::parallel)  // too little work by itself
+        tried.try_step(fmt::format("parallel {}.{}", block->name, x.name));
+    tried.because("pieces of a row are written in turn: lines that they share are still in the cache");
+    if (!tried.try_step(fmt::format("merge {}.{} {}.{}", a.name, xs[at].name, b.name, ys[at].name))) break;
+    rows = rows || xs[at].extent > 1;
+  }
+  if (rows) s = tried;
+}
+
+}  // namespace
+
+void merge_pieces(Schedule& s) {
+  std::optional<BlockInfo> first;
+  for (const std::string& name : block_names(s.func())) {
+    const BlockInfo b = analyze(s.func(), name);
+    if (first && !first->reduction && !b.reduction && b.output_is_param && b.output == first->output)
+      merge(s, *first, b);
+    else
+      first = b;
+  }
+}
+
+}  // namespace nestor::library

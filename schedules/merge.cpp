@@ -1,0 +1,98 @@
+// merge: two loops of the same extent, one behind the other, become one around what both held (loop fusion).
+// The contrary of fission: each iteration runs its part of the first body, then that of the second.
+//
+// Iteration 2 of the second body ran behind all of the first loop; afterwards it runs before iteration 3 of
+// the first. Nothing notices unless the two meet in an element that one of them writes. That a later
+// iteration of the second meets an earlier one of the first is no matter.
+//
+// Requires
+//  1. the second loop stands directly behind the first, in the same body;
+//  2. both are serial or both are parallel, their extents are the same, and neither has a tail to peel;
+//  3. no iteration of the first loop meets an earlier iteration of the second in an element that one of them
+//     writes.
+#include "nestor/print.h"
+#include "nestor/walk.h"
+#include "schedules/examples.h"
+#include "schedules/independence.h"
+#include "schedules/primitive.h"
+
+namespace nestor::schedules {
+
+namespace {
+
+std::vector<Stmt> parts_of(const Stmt& body) {
+  const auto* seq = body.as<Seq>();
+  return seq ? seq->stmts : std::vector<Stmt>{body};
+}
+
+// Where the first loop stands in what is around it.
+bool follows(const LoopRef& first, const LoopRef& second) {
+  const auto* around = first.depth > 0 ? first.place.path[first.depth - 1].as<Seq>() : nullptr;
+  for (size_t i = 0; around && i + 1 < around->stmts.size(); ++i)
+    if (around->stmts[i].same_as(first.stmt)) return around->stmts[i + 1].same_as(second.stmt);
+  return false;
+}
+
+void check_alike(const StepContext& ctx, const LoopRef& first, const LoopRef& second) {
+  const For &a = as_for(first.stmt), &b = as_for(second.stmt);
+  const std::vector<Stmt> both = {first.stmt, second.stmt};
+  if (!follows(first, second))
+    ctx.refuse(1, 1, second.text() + " doesn't stand directly behind " + first.text(), both,
+               follows(second, first) ? "merge " + second.text() + " " + first.text() : "");
+  if (a.kind != b.kind || (a.kind != ForKind::serial && a.kind != ForKind::parallel))
+    ctx.refuse(2, 1, "the loops are neither both serial nor both parallel", both);
+  if (!same_expr(a.extent, b.extent))
+    ctx.refuse(2, 1, "the extents are " + print(a.extent) + " and " + print(b.extent), both);
+  for (const LoopRef& l : {first, second})
+    if (as_for(l.stmt).annotations.count("tail"))
+      ctx.refuse(2, 1, l.text() + " has a tail to peel", {l.stmt},
+                 "a split with tail=guard leaves no tail to peel");
+}
+
+PrimFunc run(StepContext& ctx) {
+  const LoopRef first = ctx.loop(0), second = ctx.loop(1);
+  check_alike(ctx, first, second);
+  const For &a = as_for(first.stmt), &b = as_for(second.stmt);
+
+  std::set<std::string> taken = names_around(ctx.func(), first.stmt);
+  taken.merge(names_around(ctx.func(), second.stmt));
+  taken.erase(a.var->name);
+  taken.erase(b.var->name);
+  ctx.expect_results(1);
+  const Var v = make_var(ctx.new_name(0, a.var->name, taken));
+  const VarMap renamed = {{a.var, Expr(v)}, {b.var, Expr(v)}};
+  const std::vector<Stmt> before = parts_of(substitute(a.body, renamed));
+  const std::vector<Stmt> behind = parts_of(substitute(b.body, renamed));
+  std::vector<Stmt> all = before;
+  all.insert(all.end(), behind.begin(), behind.end());
+  Annotations annotations = a.annotations;
+  annotations.insert(b.annotations.begin(), b.annotations.end());
+  const Stmt merged = make::loop(v, a.extent, make::seq(std::move(all)), a.kind, a.thread, annotations);
+  const PrimFunc out = replace(replace(ctx.func(), second.stmt, {}), first.stmt, merged);
+  for (const Stmt& x : before)
+    for (const Stmt& y : behind)
+      if (const auto c = find_backward(out, merged, x, y)) {
+        ctx.forbid(3, 1, c->why, {first.stmt, second.stmt});
+        return out;
+      }
+  return out;
+}
+
+}  // namespace
+
+Primitive merge_row() {
+  return {"merge",
+          "i",
+          {{ArgKind::loop, "T.i"}, {ArgKind::loop, "Y.i"}},
+          {},
+          "Two loops of the same extent, one behind the other, become one.",
+          {"the second loop stands directly behind the first, in the same body",
+           "both are serial or both are parallel, their extents are the same, and neither has a tail to peel",
+           semantic("no iteration of the first loop meets an earlier iteration of the second in an element "
+                    "that one of them writes")},
+          {examples::kChain, "i = merge T.i Y.i"},
+          run,
+          true};
+}
+
+}  // namespace nestor::schedules
