@@ -54,10 +54,12 @@ PrimFunc run(StepContext& ctx) {
   check_alike(ctx, first, second);
   const For &a = as_for(first.stmt), &b = as_for(second.stmt);
 
-  std::set<std::string> taken = names_around(ctx.func(), first.stmt);
-  taken.merge(names_around(ctx.func(), second.stmt));
-  taken.erase(a.var->name);
-  taken.erase(b.var->name);
+  std::set<std::string> taken;
+  for (const LoopRef& l : {first, second}) {
+    std::set<std::string> around = names_around(ctx.func(), l.stmt);
+    around.erase(loop_name(l.stmt));
+    taken.merge(around);
+  }
   ctx.expect_results(1);
   const Var v = make_var(ctx.new_name(0, a.var->name, taken));
   const VarMap renamed = {{a.var, Expr(v)}, {b.var, Expr(v)}};
