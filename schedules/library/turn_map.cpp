@@ -21,8 +21,9 @@
 // those of the tile after the next asked for, and row tiles innermost, so that the machine foresees the
 // reads, 1009 x 2003 takes 1.00 ms instead of 1.59, 3000 x 3001 10 ms instead of 38. Where one side is short,
 // tiles follow each other along the other one, whichever is read or written then (Cascade Lake, 12544 x 64
-// 0.89 to 0.56 ms, 64 x 12544 0.80 to 0.45, [64,100,128] turned around 1.2 to 0.9). The smaller chips below
-// gain nothing by asking.
+// 0.89 to 0.56 ms, 64 x 12544 0.80 to 0.45, [64,100,128] turned around 1.2 to 0.9); where both are, along
+// what stands between them ([100,50,100] turned around 1.4 to 0.9, [48,300,48] 1.3 to 1.0). The smaller chips
+// below gain nothing by asking.
 //
 // Past the caches, where what is read comes from a mesh or memory, row tiles are innermost as well, and only
 // reads are asked for (Cascade Lake, 2048 x 2048: 6.0 to 4.4 ms, 3008 x 1504 9.3 to 4.6).
@@ -136,12 +137,29 @@ bool is_long(const BlockInfo& b, const Iter& i) {
   return i.extent >= kLongWalk * side_of(b);
 }
 
-// Whether tiles follow each other along a side that is long, with the lines of later ones asked for: where
-// lines to be written come from a last cache that is far away.
-bool asks_ahead(const BlockInfo& b, const Turn& t, const Target& target) {
+// Whether lines to be written are better asked for: where they come from a last cache that is far away.
+bool is_far(const BlockInfo& b, const Target& target) {
   const Access& out = *write_of(b);
-  return target.far_l3() && (is_long(b, *t.lanes) || is_long(b, *t.rows)) &&
+  return target.far_l3() &&
          out.elements * bytes_of(out.buffer->type.dtype) > target.l2_bytes / 2 * std::max(1, target.cores);
+}
+
+// Where both sides are short: an iterator that stands between them in what is read and in what is written.
+// Tiles then follow each other along it. Null where there is none, or where tiles take parts of lines, of
+// which the other parts come too late.
+const Iter* between(const BlockInfo& b, const Turn& t) {
+  const Iter* found = nullptr;
+  if (side_of(b) * bytes_of(b.output->type.dtype) < kLine) return found;
+  for (const Iter* i : b.spatial()) {
+    if (i == t.lanes || i == t.rows || i == t.written || i->loop.empty() || i->extent < kLongWalk) continue;
+    bool inside = true;
+    for (const Access& a : b.accesses) {
+      const int64_t l = std::abs(a.stride(*t.lanes).value_or(0)), r = std::abs(a.stride(*t.rows).value_or(0));
+      inside = inside && std::abs(a.stride(*i).value_or(0)) < std::max(l, r);
+    }
+    if (inside) found = i;
+  }
+  return found;
 }
 
 // Which side that is: the one along which what is read lies dense, unless only the other one is long.
@@ -194,10 +212,13 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   const int64_t l2 = std::max<int64_t>(target.l2_bytes, 1);
   const int64_t least = clashes ? l2 : slow ? kBeyondL2 * l2 : streaming_size(target);
   const bool streaming = wants_streaming(b, *t.lanes, std::min(lanes_of(b, target), widest), least);
+  const bool far = !interleaved && !streaming && is_far(b, target);
+  const bool has_long = is_long(b, *t.lanes) || is_long(b, *t.rows), ahead = far && has_long;
+  const Iter* along = far && !has_long ? between(b, t) : nullptr;
   const std::string l = t.lanes->loop, r = t.rows->loop;
   std::string outer, panels, row_tiles, lane_tiles, written, rows = r, columns = l;
   for (const Iter* i : b.spatial())
-    if (i != t.lanes && i != t.rows && i != t.written) outer += i->loop + " ";
+    if (i != t.lanes && i != t.rows && i != t.written && i != along) outer += i->loop + " ";
   if (t.written) {
     s.because(
         fmt::format("what is written is put together of {0} vectors along {1}, {0} elements beside each "
@@ -207,7 +228,6 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
     written = t.written->loop + " ";
   }
 
-  const bool ahead = !interleaved && !streaming && asks_ahead(b, t, target);
   const bool left_to_right = slow && streaming && !interleaved;
   const bool along_rows = left_to_right || (ahead && follows_rows(b, t));
   const int64_t width = t.written ? lanes : interleaved ? 4 * lanes : widest;
@@ -227,10 +247,10 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
       lane_tiles = l + "t";
     }
   }
-  const int64_t height = t.written                ? std::min(kInterleaved, t.rows->extent)
-                         : interleaved            ? t.rows->extent
-                         : ahead || left_to_right ? side
-                                                  : rows_of(b, *t.rows, streaming, target);
+  const int64_t height = t.written                         ? std::min(kInterleaved, t.rows->extent)
+                         : interleaved                     ? t.rows->extent
+                         : ahead || along || left_to_right ? side
+                                                           : rows_of(b, *t.rows, streaming, target);
   if (t.rows->extent > height) {
     if (!t.written)
       s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
@@ -245,11 +265,15 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
     s.because("reads go from left to right, as the machine foresees them");
   else if (ahead)
     s.because("tiles follow each other along a long side, and ask for the lines of later ones");
-  s(fmt::format("reorder {} ({}{}{} {} {}{} {})", block, outer, panels, first, last, written, rows, columns));
+  else if (along)
+    s.because("both sides are short: tiles follow each other between them");
+  s(fmt::format("reorder {} ({}{}{} {} {} {}{} {})", block, outer, panels, first, last,
+                along ? along->loop : "", written, rows, columns));
   s(fmt::format("unroll {}.{}", block, rows));
   s(fmt::format("vectorize {}.{}", block, columns));
   if (streaming) s(fmt::format("annotate {} streaming=1", block));
   if (ahead) ask_ahead(s, b, t, last, true);
+  if (along) ask_ahead(s, b, t, along->loop, true);
   if (left_to_right) ask_ahead(s, b, t, last.empty() || !is_long(b, *t.rows) ? first : last, false);
 
   std::vector<std::string> outside;

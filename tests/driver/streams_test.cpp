@@ -158,9 +158,14 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK(asks(wide, "reorder Y (n w0 ch0 ch1 w1)", far));
   CHECK(asks(wide, "prefetch Y.ch0 Y distance=2", far));
   CHECK(asks("Transpose(f32[64,100,128]; perm=[2,1,0])", "prefetch Y.b0 Y distance=2", far));
-  CHECK_FALSE(asks("Transpose(f32[64,100,100]; perm=[2,1,0])", "prefetch", far));  // both are short
+  const Target one_core = with_far_l3("x86-64-v4", 1 << 20);
+  // Both are short: along what stands between them, if that is in what is read and in what is written.
+  CHECK(asks("Transpose(f32[100,50,100]; perm=[2,1,0])", "reorder Y (b0 j0 i b1 j1)", one_core));
+  CHECK(asks("Transpose(f32[100,50,100]; perm=[2,1,0])", "prefetch Y.i Y distance=2", one_core));
+  CHECK_FALSE(asks("Transpose(f32[50,100,100]; perm=[0,2,1])", "prefetch", one_core));
+  CHECK_FALSE(asks("Transpose(i8[100,200,100]; perm=[2,1,0])", "prefetch", one_core));  // parts of lines
   const std::string half = "Transpose(f32[333,777]; perm=[1,0])";  // with what is read more than the cache
-  CHECK(asks(half, "prefetch", with_far_l3("x86-64-v4", 1 << 20)));
+  CHECK(asks(half, "prefetch", one_core));
   CHECK_FALSE(asks("Transpose(f32[2048,2048]; perm=[1,0])", " Y distance", far));  // goes past the caches
 
   const std::string ragged = "MatMul(f32[2048,32], const f32[32,1003])";
@@ -236,10 +241,10 @@ TEST_CASE("maps that ask for lines ahead are right at ragged sizes") {
 
 TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
-    for (const char* spec :
-         {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
-          "Transpose(f32[1,21,7,30]; perm=[0,3,1,2])", "Transpose(i8[131,257]; perm=[1,0])",
-          "Transpose(f32[1,30,147]; perm=[0,2,1])", "MatMul(f32[130,5], f32[5,299])"}) {
+    for (const char* spec : {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
+                             "Transpose(f32[1,21,7,30]; perm=[0,3,1,2])",
+                             "Transpose(f32[23,11,45]; perm=[2,1,0])", "Transpose(i8[131,257]; perm=[1,0])",
+                             "Transpose(f32[1,30,147]; perm=[0,2,1])", "MatMul(f32[130,5], f32[5,299])"}) {
       Target target = with_l2(name, 16 << 10);
       target.l3_bytes_per_cycle = 9;
       INFO(spec);
