@@ -36,12 +36,6 @@ Linear divide(Linear l, int64_t c) {
   return l;
 }
 
-bool reads_memory(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& inner) { found = found || inner.as<Load>(); });
-  return found;
-}
-
 }  // namespace
 
 Linear linear_of(const Expr& e) {
@@ -155,7 +149,7 @@ std::optional<Bound> bound_of(const Expr& e, const Moving& moving, const Fixed& 
     else if (!fixed.count(v))
       return std::nullopt;
   }
-  if (reads_memory(e) || e.type() != Type{}) return std::nullopt;
+  if (has_load(e) || e.type() != Type{}) return std::nullopt;
   if (!moves) return Bound{linear_of(e), 0, 0};
   if (const auto* r = e.as<VarRef>()) {
     const Interval range = moving.at(r->var);
@@ -182,7 +176,7 @@ bool Solver::knows(const Var& v) const {
 }
 
 bool Solver::is_known(const Expr& atom) const {
-  if (reads_memory(atom)) return false;
+  if (has_load(atom)) return false;
   for (const Expr& k : known_atoms_)
     if (same_expr(k, atom)) return true;
   const std::vector<Var> vars = vars_of(atom);
@@ -246,7 +240,7 @@ bool Solver::take_largest(const Expr& e) {
     return std::abs(a.coefficient) < std::abs(b.coefficient);
   });
   const Term t = *largest;
-  if (reads_memory(t.atom)) return false;
+  if (has_load(t.atom)) return false;
   terms.erase(largest);
   if (span(std::move(terms)) >= std::abs(t.coefficient)) return false;
   learn(t.atom);

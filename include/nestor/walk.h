@@ -52,6 +52,7 @@ bool uses_var(const Expr& e, const Var& v);
 bool uses_var(const Stmt& s, const Var& v);
 bool uses_buffer(const Stmt& s, const Buffer& b);
 bool uses_buffer(const Expr& e, const Buffer& b);
+bool has_load(const Expr& e);
 
 // A copy in which everything bound inside (loop variables, iterators, lets, allocations, block ids) is fresh,
 // the block ids remembering their origin. Needed before a statement may stand twice in a function.

@@ -44,9 +44,7 @@ const Iter* gathers(const BlockInfo& b, const Access& a, const Iter& lanes) {
   if (a.write || a.stride(lanes) != 1) return nullptr;
   const Iter* row = nullptr;
   for (const Expr& index : a.indices) {
-    bool reads = false;
-    for_each_expr(index, [&](const Expr& e) { reads = reads || e.as<Load>(); });
-    if (!reads) continue;
+    if (!has_load(index)) continue;
     for (const Iter* i : b.spatial())
       if (!i->loop.empty() && i->extent > 1 && uses_var(index, i->var)) row = i;  // the innermost
   }

@@ -67,7 +67,7 @@ void divide_block(Tile& t, int64_t tiles, const Target& target) {
   if (!t.row || tiles % t.rows == 0) return;
   const int64_t columns = t.column ? t.columns : 1, enough = ceil_div(t.rows * columns, 2);
   for (int64_t beside = columns; beside > 0; --beside) {
-    int64_t rows = (target.vector_registers - 1) / beside - 1;
+    int64_t rows = std::max<int64_t>(1, (target.vector_registers - 1) / beside - 1);
     while (tiles % rows != 0) --rows;
     if (rows * beside < enough) continue;
     t.why_size += fmt::format("; {} x {} leave none of a block's {} over", rows, beside, tiles);

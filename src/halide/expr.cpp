@@ -8,16 +8,6 @@
 
 namespace nestor::halide {
 
-namespace {
-
-bool has_load(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& x) { found = found || x.as<Load>(); });
-  return found;
-}
-
-}  // namespace
-
 Halide::Type type_of(DType t) {
   switch (t) {
     case DType::f64:

@@ -49,12 +49,6 @@ Expr conjunction(const std::vector<Expr>& conditions) {
   return out;
 }
 
-bool has_load(const Expr& e) {
-  bool found = false;
-  for_each_expr(e, [&](const Expr& inner) { found = found || inner.as<Load>(); });
-  return found;
-}
-
 bool has_loop_annotation(const PrimFunc& f, std::string_view prefix) {
   bool any = false;
   for_each_stmt(f.body, [&](const Stmt& s) {

@@ -34,7 +34,6 @@ class ScopedRewriter : public Rewriter {
 std::vector<Expr> conjuncts(const Expr& condition);
 Expr conjunction(const std::vector<Expr>& conditions);
 
-bool has_load(const Expr& e);
 bool has_loop_annotation(const PrimFunc& f, std::string_view prefix);  // a loop has one that begins so
 
 }  // namespace nestor::passes

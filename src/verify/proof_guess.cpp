@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/passes/scoped.h"
+#include "nestor/walk.h"
 
 namespace nestor::verify {
 
@@ -86,7 +86,7 @@ class Guesser {
   Term unfolded(Term x) {
     for (;;) {
       if (const auto* s = x.e.as<Select>(); s && x.at.model().condition(s->cond, x.at.statement->env, true)) {
-        x.e = passes::has_load(s->a) ? s->a : s->b;
+        x.e = has_load(s->a) ? s->a : s->b;
         continue;
       }
       const Source* s = m_.source_of(x);
