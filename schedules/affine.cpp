@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "nestor/walk.h"
 #include "schedules/nest.h"
 
 namespace nestor::schedules {

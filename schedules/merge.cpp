@@ -3,7 +3,8 @@
 //
 // Iteration 2 of the second body ran behind all of the first loop; afterwards it runs before iteration 3 of
 // the first. Nothing notices unless the two meet in an element that one of them writes. That a later
-// iteration of the second meets an earlier one of the first is no matter.
+// iteration of the second meets an earlier one of the first is no matter. Of an annotation that both loops
+// have the first loop's value stays.
 //
 // Requires
 //  1. the second loop stands directly behind the first, in the same body;

@@ -34,8 +34,9 @@ struct Place {
 
 std::vector<Place> places(
     const Stmt& root);  // in program order, a block before those inside; paths begin at root
-std::vector<Place> places_touching(const Stmt& root, const Buffer& b);  // and perhaps others
-std::vector<Place> places_under(const Stmt& root, const Stmt& s);       // in s or s itself, paths from root
+// And perhaps others. A block doesn't touch what only the `where` of a block around it reads.
+std::vector<Place> places_touching(const Stmt& root, const Buffer& b);
+std::vector<Place> places_under(const Stmt& root, const Stmt& s);  // in s or s itself, paths from root
 std::vector<Stmt> path_to(const Stmt& root,
                           const Stmt& s);  // what stands around s; empty where it isn't inside
 bool holds_blocks(const Block& b);

@@ -75,7 +75,7 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
         loops_of(s.func(), b.name).size() == b.iters.size() &&
         std::find(epilogues.begin(), epilogues.end(), b.name) == epilogues.end())
       library::spread_map(s, b.name, target);
-  library::merge_pieces(s);
+  library::merge_pieces(s, target);
 }
 
 void plan_dots(Schedule& s, const Target& target) {

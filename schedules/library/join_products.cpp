@@ -134,9 +134,8 @@ class Joiner {
 
   // Where what scores are multiplied with doesn't stay in the second-level cache, each row tile has it come
   // from behind that, and a block of them shares each panel: more scores then have to stay. (Cascade Lake:
-  // 4x1024x128, twice 512 KB beside 1 MB of cache, by 8 tiles of 6 rows 21 % less time,
-  // 2x2048x128 40 %, 1x4096x64 by 4 15 %; twice 256 KB,
-  // 8x512x128 and 8x1024x64, are as fast without.)
+  // 4x1024x128, twice 512 KB beside 1 MB of cache, by 8 tiles of 6 rows 21 % less time, 2x2048x128 40 %,
+  // 1x4096x64 by 4 15 %; of twice 256 KB, 8x512x128 and 8x1024x64 are as fast without.)
   void choose_row_block(const BlockInfo& first, const BlockInfo& second, const Iter& rows,
                         const Iter& lanes) {
     constexpr int64_t kMostTiles = 8, kBlocksForThread = 4;

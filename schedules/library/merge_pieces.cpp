@@ -40,10 +40,25 @@ bool alike(const BlockInfo& a, const LoopInfo& x, const BlockInfo& b, const Loop
   return false;
 }
 
-void merge(Schedule& s, const BlockInfo& a, const BlockInfo& b) {
+// Threads for all the work of a merged loop, which was shared as its pieces' loops had to be.
+void share_merged(Schedule& s, const std::string& block, const LoopInfo& loop, const Work& work,
+                  const Target& target) {
+  bool told = false;
+  for_each_stmt(s.func().body, [&](const Stmt& stmt) {
+    const auto* l = stmt.as<For>();
+    told = told || (l && l->var->name == loop.name && l->annotations.count("threads"));
+  });
+  const int64_t count = std::min<int64_t>(threads_for(work, loop.extent, target).count, target.cores);
+  if (!told && count >= target.cores) return;
+  s.because(fmt::format("about {:.0f} us of work in all pieces", work.microseconds()));
+  s.try_step(fmt::format("annotate {}.{} threads={}", block, loop.name, count));
+}
+
+// Whether they are one loop over rows now; `work` is that of all pieces.
+bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work, const Target& target) {
   const size_t dimensions = dimensions_of_rows(a, b);
   const int64_t bytes = bytes_of(a.output->type.dtype);
-  if (dimensions == 0 || write_of(a)->strides[dimensions - 1] * bytes >= kPage) return;
+  if (dimensions == 0 || write_of(a)->strides[dimensions - 1] * bytes >= kPage) return false;
   Schedule tried = s;
   bool rows = false;
   for (size_t at = 0;; ++at) {
@@ -55,20 +70,29 @@ void merge(Schedule& s, const BlockInfo& a, const BlockInfo& b) {
     tried.because("pieces of a row are written in turn: lines that they share are still in the cache");
     if (!tried.try_step(fmt::format("merge {}.{} {}.{}", a.name, xs[at].name, b.name, ys[at].name))) break;
     rows = rows || xs[at].extent > 1;
+    if (const LoopInfo merged = loops_of(tried.func(), a.name)[at]; merged.kind == ForKind::parallel)
+      share_merged(tried, a.name, merged, work, target);
   }
   if (rows) s = tried;
+  return rows;
 }
 
 }  // namespace
 
-void merge_pieces(Schedule& s) {
+void merge_pieces(Schedule& s, const Target& target) {
   std::optional<BlockInfo> first;
+  Work work;  // of first and what was merged with it
   for (const std::string& name : block_names(s.func())) {
     const BlockInfo b = analyze(s.func(), name);
-    if (first && !first->reduction && !b.reduction && b.output_is_param && b.output == first->output)
-      merge(s, *first, b);
-    else
+    const Work more = work_of(b, target);
+    if (first && !first->reduction && !b.reduction && b.output_is_param && b.output == first->output &&
+        merge(s, *first, b, work + more, target)) {
+      first = analyze(s.func(), first->name);  // its loops may have other names
+      work = work + more;
+    } else {
       first = b;
+      work = more;
+    }
   }
 }
 

@@ -191,7 +191,7 @@ void prefetch_gathered(Schedule& s, const BlockInfo& b, const Iter& lanes_iter, 
 void spread_map(Schedule& s, const std::string& block, const Target& target);
 
 // Maps that write pieces of one output's rows, scheduled each by itself, go by one loop over the rows.
-void merge_pieces(Schedule& s);
+void merge_pieces(Schedule& s, const Target& target);
 
 // A map that reads along one dimension and writes along another: tiles turned in registers. False where it
 // isn't one.

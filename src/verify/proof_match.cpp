@@ -218,9 +218,9 @@ bool Matcher::split_select(const Term& x, const Term& b, const Term& a, const Se
   if (!both && !is_bool_op(s->cond, BinaryOp::logical_or)) return false;
   const auto* c = s->cond.as<Binary>();
   if (!x.at.model().condition(c->a, env, true) && !x.at.model().condition(c->b, env, true)) return false;
-  with(both ? make::select(c->a, make::select(c->b, s->a, s->b), s->b)
-            : make::select(c->a, s->a, make::select(c->b, s->a, s->b)),
-       where);
+  made_.push_back(both ? make::select(c->a, make::select(c->b, s->a, s->b), s->b)
+                       : make::select(c->a, s->a, make::select(c->b, s->a, s->b)));
+  with(Expr(made_.back()), where);
   return true;
 }
 

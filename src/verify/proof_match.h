@@ -44,7 +44,7 @@ class Matcher {
 
   bool split_select(const Term& x, const Term& b, const Term& a, const Set& where);
   bool match_temporaries(const Term& b, const Term& a, const Set& where);
-  // Proves at those points of `where` at which it isn't known that the two are equal, and knows it then.
+  // Proves that the two are equal at the points of `where`, or at more, unless that is known; it is then.
   void claim(const Term& b, const Term& a, const Set& where, const std::function<void(const Set&)>& prove);
   void expand_loads(const Term& b, const Term& a, Set where);
   std::vector<std::pair<Term, Set>> stored(const Term& x, const Source* s, const Renaming& free,
@@ -89,6 +89,7 @@ class Matcher {
   bool reassociated_ = false, assumes_finite_ = false;
   std::map<Key, std::vector<Set>> claims_;  // proved, or being proved
   std::set<Key> narrow_;                    // pairs that aren't equal at all points that are alike
+  std::vector<Expr> made_;                  // so that no claim speaks of an address that is used again
   struct Data {
     Term term;
     V value;

@@ -162,6 +162,8 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   // Both are short: along what stands between them, if that is in what is read and in what is written.
   CHECK(asks("Transpose(f32[100,50,100]; perm=[2,1,0])", "reorder Y (b0 j0 i b1 j1)", one_core));
   CHECK(asks("Transpose(f32[100,50,100]; perm=[2,1,0])", "prefetch Y.i Y distance=2", one_core));
+  // Tiles of parts of lines, one side short.
+  CHECK_FALSE(asks("Transpose(u8[8,296,167,4]; perm=[3,0,2,1])", "prefetch", one_core));
   CHECK_FALSE(asks("Transpose(f32[50,100,100]; perm=[0,2,1])", "prefetch", one_core));
   CHECK_FALSE(asks("Transpose(i8[100,200,100]; perm=[2,1,0])", "prefetch", one_core));  // parts of lines
   const std::string half = "Transpose(f32[333,777]; perm=[1,0])";  // with what is read more than the cache
@@ -211,6 +213,12 @@ TEST_CASE("pieces of short rows are written by one loop over the rows") {
   CHECK_FALSE(asks("Concat(f32[300,960], f32[300,370]; axis=1)", "merge", target));  // long ones
   target.cores = 4;  // also where one piece would be too little work to share
   CHECK(asks("Concat(f32[20000,96], f32[20000,2]; axis=1)", "  parallel Y1.i\n  merge Y.i Y1.i", target));
+  // Threads for all pieces: the first one alone is worth 10 of them, memory feeds 6.
+  Target many = target;
+  many.cores = 32;
+  const std::string large = "Concat(f32[20000,24], f32[20000,500]; axis=1)";
+  CHECK(asks(large, "annotate Y.i threads=10", many));
+  CHECK(asks(large, "merge Y.i Y1.i\n  annotate Y.i threads=6", many));
   for (const char* spec :
        {"Concat(f32[37,96], f32[37,13], f32[37,1]; axis=1)", "Concat(i8[2,3,50], i8[2,3,77]; axis=2)",
         "Concat(f32[20000,96], f32[20000,2]; axis=1)"})
