@@ -17,14 +17,17 @@ std::string list_of(const std::vector<PlanTensor>& tensors) {
   return out.empty() ? "none" : out;
 }
 
+bool has_name(const std::vector<PlanTensor>& tensors, const std::string& name) {
+  return std::any_of(tensors.begin(), tensors.end(), [&](const PlanTensor& t) { return t.name == name; });
+}
+
 }  // namespace
 
 std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const NamedTensors& given) {
   const std::string all = "the model's inputs are " + list_of(expected);
   for (const auto& [name, tensor] : given) {
-    const bool known =
-        std::any_of(expected.begin(), expected.end(), [&](const PlanTensor& e) { return e.name == name; });
-    if (!known) throw UserError(Diagnostic{"the model has no input named '" + name + "'", {}, {all}, {}});
+    if (!has_name(expected, name))
+      throw UserError(Diagnostic{"the model has no input named '" + name + "'", {}, {all}, {}});
   }
   std::vector<Tensor> ordered;
   for (const PlanTensor& e : expected) {

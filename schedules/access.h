@@ -48,17 +48,6 @@ BlockInfo inspect(const Block& b);
 // loops standing still.
 bool distinct_instances(const Place& p, const std::vector<Stmt>& moving);
 
-// With the loops `standing` still and the others running, does the block write every element of its bounds
-// (bound_of)? True where each index moves with loops of its own, in steps of 1 without a gap, cut only by the
-// iterators' domains.
-bool gapless(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);  // but for guards
-bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);
-
-// The bounds of an access, each dimension's by bound_of, with the loops `standing` still and the others
-// running.
-std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,
-                                            const std::vector<Stmt>& standing);
-
 // Where a buffer is declared as seen from a place: the index of its Alloc in the path, -1 for the function,
 // or nothing where the place can't see it.
 std::optional<int> declared_at(const PrimFunc& f, const std::vector<Stmt>& path, const Buffer& b);

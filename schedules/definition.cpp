@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedules/region.h"
+
 namespace nestor::schedules {
 
 std::optional<Definition> definition_of(const Block& b, std::string* why) {

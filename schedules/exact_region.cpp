@@ -8,6 +8,8 @@
 
 #include <algorithm>
 
+#include "schedules/region.h"
+
 namespace nestor::schedules {
 
 namespace {

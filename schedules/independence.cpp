@@ -8,6 +8,7 @@
 
 #include "schedules/exact_region.h"
 #include "schedules/primitive.h"
+#include "schedules/region.h"
 #include "schedules/witness.h"
 
 namespace nestor::schedules {

@@ -17,6 +17,7 @@
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
+#include "schedules/region.h"
 
 namespace nestor::schedules {
 

@@ -31,6 +31,7 @@
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/move.h"
+#include "schedules/region.h"
 
 namespace nestor::schedules {
 

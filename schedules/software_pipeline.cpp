@@ -21,6 +21,7 @@
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
+#include "schedules/region.h"
 
 namespace nestor::schedules {
 

@@ -38,7 +38,12 @@ PartitionOptions partition_options(const CompileOptions& options) {
 
 WinogradOptions winograd_options(const CompileOptions& options) {
   const Target& t = options.target;
-  return {t.lanes(bytes_of(DType::f32)), options.threads, t.l2_bytes, t.l3_bytes, t.l3_bytes_per_cycle};
+  return {.lanes = t.lanes(bytes_of(DType::f32)),
+          .threads = options.threads,
+          .l2_bytes = t.l2_bytes,
+          .l3_bytes = t.l3_bytes,
+          .l3_bytes_per_cycle = t.l3_bytes_per_cycle,
+          .far_l3 = t.far_l3()};
 }
 
 }  // namespace

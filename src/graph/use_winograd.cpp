@@ -32,8 +32,8 @@ namespace {
 
 constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9, kBytesReordered = 5;
 constexpr double kShownOfWeights = 0.8, kLeastGain = 0.9;
-// A third level of fewer bytes a cycle is far (Target::far_l3); the part of it that stays, bytes from memory.
-constexpr double kNearL3 = 12, kPartOfL3 = 4, kFarFromMemory = 6.5;
+// Of a far third level: the part of it that stays, bytes from memory.
+constexpr double kPartOfL3 = 4, kFarFromMemory = 6.5;
 
 struct Layer {
   int64_t n, channels, filters, height, width;  // of the output
@@ -94,7 +94,7 @@ class Costs {
     const double results = 4 * real(tile) * real(l_.width) * real(l_.filters);
     if (row * rows <= l2 || row + weights + results <= 0.75 * l2) return 0;
     const double products = points * tiles_of_row * rows * real(l_.filters), from_l3 = o_.l3_bytes_per_cycle;
-    if (from_l3 >= kNearL3 || 2 * row <= l2) return 2 * products / from_l3;
+    if (!o_.far_l3 || 2 * row <= l2) return 2 * products / from_l3;
     const double moved = products + points * tiles_of_row * rows * real(l_.channels);
     return 3 * moved / (kPartOfL3 * moved <= real(o_.l3_bytes) ? from_l3 : std::min(from_l3, kFarFromMemory));
   }

@@ -37,27 +37,44 @@ const std::map<std::string, Names> kMayInclude = {
       "tuner", "report"}},
 };
 
-const Names kKernelRuntime = {"kernel_rt", "cpus_rt", "nodes_rt", "pace_rt", "text_rt", "wait_rt"};
+const Names kKernelRuntime = {"kernel_rt", "cpus_rt", "nodes_rt", "pace_rt", "pool_rt", "text_rt", "wait_rt"};
 
 // Public headers by the part that implements them; others belong to the part that has a .cpp of the same
 // name. Headers of the vocabulary (no part) may be included by all.
 const std::map<std::string, std::string> kHeaderPart = {
-    {"dtype", ""},          {"embedded", ""},
-    {"error", ""},          {"files", ""},
-    {"half", ""},           {"scalef", ""},
-    {"halide_plugin", ""},  {"tensor", ""},
-    {"target", ""},         {"ir", "ir"},
-    {"walk", "ir"},         {"print", "ir"},
-    {"parse", "ir"},        {"check", "ir"},
-    {"simplify", "ir"},     {"interpret", "ir"},
-    {"instruction", "ir"},  {"graph", "ops"},
-    {"ops", "ops"},         {"npz", "graph"},
-    {"import", "graph"},    {"schedule", "schedules"},
-    {"library", "library"}, {"passes", "passes"},
-    {"codegen", "codegen"}, {"cuda", "codegen"},
-    {"halide", "codegen"},  {"artifact", "codegen"},
-    {"verify", "verify"},   {"runtime", "runtime"},
-    {"driver", "driver"},   {"tune", "tuner"},
+    {"dtype", ""},
+    {"embedded", ""},
+    {"error", ""},
+    {"files", ""},
+    {"half", ""},
+    {"scalef", ""},
+    {"halide_plugin", ""},
+    {"tensor", ""},
+    {"target", ""},
+    {"ir", "ir"},
+    {"expr", "ir"},
+    {"walk", "ir"},
+    {"print", "ir"},
+    {"parse", "ir"},
+    {"check", "ir"},
+    {"simplify", "ir"},
+    {"interpret", "ir"},
+    {"instruction", "ir"},
+    {"graph", "ops"},
+    {"ops", "ops"},
+    {"npz", "graph"},
+    {"import", "graph"},
+    {"schedule", "schedules"},
+    {"library", "library"},
+    {"passes", "passes"},
+    {"codegen", "codegen"},
+    {"cuda", "codegen"},
+    {"halide", "codegen"},
+    {"artifact", "codegen"},
+    {"verify", "verify"},
+    {"runtime", "runtime"},
+    {"driver", "driver"},
+    {"tune", "tuner"},
 };
 
 // The part a file belongs to, from its path; empty where no rule applies to it.

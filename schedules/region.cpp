@@ -1,0 +1,109 @@
+#include "schedules/region.h"
+
+#include <algorithm>
+
+namespace nestor::schedules {
+
+namespace {
+
+bool is_among(const std::vector<Stmt>& loops, const Stmt& l) {
+  return std::any_of(loops.begin(), loops.end(), [&](const Stmt& other) { return other.same_as(l); });
+}
+
+// A digit of a loop variable, (v / lower) % size: the variable itself, or what fuse made of it. Digits of one
+// variable that don't overlap take all combinations, if each bound of them divides the extent.
+struct Digit {
+  Var v;
+  int64_t lower = 1, size = 1;
+};
+
+std::optional<Digit> digit_of(const Expr& atom, const Facts& facts) {
+  Digit d;
+  const auto* outer = atom.as<Binary>();
+  std::optional<int64_t> modulus;
+  Expr inside = atom;
+  if (outer && outer->op == BinaryOp::mod) {
+    modulus = as_int(outer->b);
+    if (!modulus) return std::nullopt;
+    inside = outer->a;
+  }
+  if (const auto* div = inside.as<Binary>(); div && div->op == BinaryOp::div && as_int(div->b)) {
+    d.lower = *as_int(div->b);
+    inside = div->a;
+  }
+  if (!inside.as<VarRef>() || d.lower < 1 || modulus.value_or(1) < 1) return std::nullopt;
+  d.v = inside.as<VarRef>()->var;
+  const Interval range = facts.range(d.v);
+  if (range.lo != 0 || range.hi >= Interval::kMax) return std::nullopt;
+  const int64_t extent = range.hi + 1;
+  if (extent < 1) return std::nullopt;
+  d.size = modulus.value_or(extent / d.lower);
+  return extent % (d.lower * d.size) == 0 ? std::optional(d) : std::nullopt;
+}
+
+}  // namespace
+
+bool gapless(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing) {
+  const Facts facts = facts_at(p);
+  const auto moves = [&](const Expr& e) {
+    for (const Stmt& l : p.loops())
+      if (!is_among(standing, l) && extent_of(l) != 1 && uses_var(e, as_for(l).var)) return true;
+    return false;
+  };
+  for (const Expr& e :
+       write.indices) {  // empty bounds have no gaps: a loop that never runs is the whole index
+    const Linear index = linear_of(e);
+    const auto* only = index.terms.size() == 1 ? index.terms[0].atom.as<VarRef>() : nullptr;
+    if (only && moves(e) && facts.range(only->var).hi < facts.range(only->var).lo) return true;
+  }
+  std::vector<Digit> used;
+  for (const Expr& e : write.indices) {
+    std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, size
+    for (const Term& t : linear_of(e).terms) {
+      if (!moves(t.atom)) continue;
+      const auto d = digit_of(t.atom, facts);
+      if (!d || t.coefficient <= 0) return false;
+      for (const Digit& other : used)
+        if (other.v == d->v && other.lower < d->lower * d->size && d->lower < other.lower * other.size)
+          return false;
+      used.push_back(*d);
+      if (d->size > 1) steps.emplace_back(t.coefficient, d->size);
+    }
+    std::sort(steps.begin(), steps.end());
+    int64_t reached = 1;
+    for (const auto& [coefficient, size] : steps) {
+      if (coefficient > reached) return false;
+      reached += coefficient * (size - 1);
+    }
+  }
+  return true;
+}
+
+bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing) {
+  // A guard on loops that run may keep part of the region out; one on R loops only holds at their beginning.
+  for (const IterVar& i : p.block().iters) {
+    if (!is_guard(p.block(), i)) continue;
+    for (const Stmt& l : p.loops()) {
+      if (is_among(standing, l) || extent_of(l) == 1 || !uses_var(i.binding, as_for(l).var)) continue;
+      const LoopUse use = use_of(p.block(), as_for(l).var);
+      if (use.spatial || !use.reduce) return false;
+    }
+  }
+  return gapless(p, write, standing);
+}
+
+std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,
+                                            const std::vector<Stmt>& standing) {
+  std::unordered_map<Var, Interval> moving;
+  std::unordered_set<Var> fixed;
+  for (const Stmt& l : p.loops())
+    if (is_among(standing, l) && extent_of(l) != 1)
+      fixed.insert(as_for(l).var);
+    else
+      moving[as_for(l).var] = range_of_loop(l);
+  std::vector<std::optional<Bound>> dims;
+  for (const Expr& e : access.indices) dims.push_back(bound_of(e, moving, fixed));
+  return dims;
+}
+
+}  // namespace nestor::schedules

@@ -1,0 +1,22 @@
+// Which part of a buffer an access touches while some of the loops around it stand still and the others run.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "schedules/access.h"
+
+namespace nestor::schedules {
+
+// With the loops `standing` still and the others running, does the block write every element of its bounds
+// (bound_of)? True where each index moves with loops of its own, in steps of 1 without a gap, cut only by the
+// iterators' domains.
+bool gapless(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);  // but for guards
+bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);
+
+// The bounds of an access, each dimension's by bound_of, with the loops `standing` still and the others
+// running.
+std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,
+                                            const std::vector<Stmt>& standing);
+
+}  // namespace nestor::schedules
