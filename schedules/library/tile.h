@@ -35,8 +35,6 @@ constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the v
 
 constexpr double kOfTheLoop = 3;  // micro-operations of a step that count, compare and jump
 
-constexpr int64_t kSpareForTwoSteps = 2;  // registers, of a tile; see two_steps.cpp
-
 // Whether tiles of `width` columns of `extent`, or much of what they leave over, end in part of a vector
 // beside whole ones.
 inline bool ends_in_part(int64_t extent, int64_t width, int64_t lanes) {
@@ -51,6 +49,11 @@ constexpr int64_t kLeastPart = 128;  // steps of a part of a sum, beside which r
 // A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
 inline bool is_narrow(const Target& target) {
   return target.issue_width < 6;
+}
+
+// Registers that a tile leaves for two steps in one body; see two_steps.cpp.
+inline int64_t spare_for_two_steps(const Target& target) {
+  return target.vector_registers > 16 ? 2 : 0;
 }
 
 // Of the first `lines` of rows `pitch` bytes apart, the most that fall into one of a cache's `sets`.

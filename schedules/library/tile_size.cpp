@@ -74,11 +74,12 @@ bool pairs_steps(const BlockInfo& b, const Tile& t, const Target& target) {
 //
 // Tiles that pair steps count the loop once for two; of them, one of more rows loads fewer vectors.
 // (128x768x3072 by 8 x 3 vectors 7 % less time than by 9 x 3, which can't, 6 less than by 6 x 4; 197x384x1536
-// 6 and 8, 128x768x768 6 and 4.)
+// 6 and 8, 128x768x768 6 and 4.) Those are fewer bytes where vectors are narrower. (32 bytes: 1024^3 and
+// 2048^3 by 4 x 3 vectors 2 to 4 % less time than by 6 x 2.)
 double lost_to_issue(const BlockInfo& b, double rows, double vectors, bool streams, bool pairs,
                      const Target& target) {
   constexpr double kFree = 0.7, kOfSlots = 0.6, kOfVectors = 3;
-  const double few_rows = pairs ? 0.2 : 0.1;
+  const double few_rows = pairs ? 0.2 * target.vector_bits / 8 / kLine : 0.1;
   const double fits = streams ? 0.5 : 0.375;
   if (!is_narrow(target)) return 0;
   const Slots slots = slots_of_step(rows, vectors, target, pairs ? kOfTheLoop / 2 : kOfTheLoop);
@@ -104,7 +105,8 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     if (t.column && vectors > 4) break;  // more rows share more of a window
     const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);
     const bool pairs = may_pair && !ends_in_part(t.vector->extent, width, lanes);
-    int64_t fit = (registers - 1 - vectors - (pairs && vectors > 1 ? kSpareForTwoSteps : 0)) / vectors;
+    int64_t fit =
+        (registers - 1 - vectors - (pairs && vectors > 1 ? spare_for_two_steps(target) : 0)) / vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
     const int64_t most =

@@ -5,7 +5,8 @@
 // 0 to 2. Four steps are no faster, eight 5 % slower.)
 //
 // LLVM then has loads of the second step among the first's multiply-adds, for which registers must be left:
-// else it spills (128x768x3072 by 9 x 3 vectors, 31 of 32 registers, 40 % more time). Beside part of a
+// else it spills (128x768x3072 by 9 x 3 vectors, 31 of 32 registers, 40 % more time); not so of 16 registers,
+// whose tiles are 4 x 3 and 6 x 2 (AVX2, 1024^3: 10 to 14 % less time for two steps). Beside part of a
 // vector, half as long, it always does: accumulators change places between the steps (500x300x40 2.3 times
 // the time).
 #include <fmt/format.h>
@@ -21,7 +22,7 @@ void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::
   const int64_t lanes = lanes_of(analyze(s.func(), block), target);
   const int64_t vectors = ceil_div(t.width, lanes) * t.columns;
   if (ends_in_part(t.vector->extent, t.width, lanes)) return;
-  if (t.rows * vectors + vectors + 1 + kSpareForTwoSteps > target.vector_registers) return;
+  if (t.rows * vectors + vectors + 1 + spare_for_two_steps(target) > target.vector_registers) return;
   Schedule two = s;
   two.because(fmt::format("a step's {} micro-operations of its own are paid once for two", kOfTheLoop));
   if (!two.try_step(fmt::format("{0}p {0}s = split {1}.{0} [_, 2] tail=peel", loop, block))) return;

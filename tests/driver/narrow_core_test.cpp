@@ -58,6 +58,25 @@ TEST_CASE("a narrow core counts once for two steps of a product, where registers
   CHECK(two_steps("MatMul(f32[1009,1009], const f32[1009,1009])"));  // little of it
 }
 
+TEST_CASE("of 16 registers a narrow core takes all for two steps, and reads dense rows by blocks") {
+  Target target = parse_target("x86-64-v3");
+  const auto text = [&](const char* spec) {
+    return print(default_schedule(partition(load(spec).graph).funcs.at(0), target));
+  };
+  const auto has = [](const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string large = text("MatMul(f32[1024,1024], const f32[1024,1024])");
+  CHECK(has(large, "unroll Y.k1s"));
+  CHECK(has(large, "ib it = split Y.i0 [_, 16] tail=balanced"));  // 256 KB, half of the second-level cache
+  CHECK_FALSE(has(large, "prefetch Y.k0 A"));
+  // 4 x 3 vectors, and 6 x 2 where those leave much over.
+  CHECK(has(large, "j_width = sample_choice [8, 16, 24, 32] -> 24"));
+  CHECK(has(text("MatMul(f32[64,64], const f32[64,64])"), "j_width = sample_choice [8, 16, 24, 32] -> 16"));
+  target.issue_width = 6;
+  CHECK_FALSE(has(text("MatMul(f32[1024,1024], const f32[1024,1024])"), "unroll Y.k1s"));
+}
+
 TEST_CASE("a narrow core asks for no rows that it foresees, and reads them once for more columns") {
   Target target = parse_target("x86-64-v4");
   target.l2_bytes = 1 << 20;
