@@ -322,7 +322,6 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const Buffer& buffer : ahead.buffers)
     s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
   if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
-  if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, target);
   if (!dot && !outer.empty() && panel.held.empty()) prefetch_output(s, writer, b, outer.back(), target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
   if (row_blocks.size > 0 && !streamed(b, t, target).empty()) {
@@ -338,6 +337,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));
   }
   if (!dot && !t.turned && taps.empty()) two_steps(s, block, t, words.reduced.back(), target);
+  if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, target);
   if (!dot) stream_for_few(s, block, b, t, target);
   // Last, since a map's decisions may have the names of the tile's.
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);

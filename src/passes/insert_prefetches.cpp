@@ -2,6 +2,8 @@
 // later reads of X, or writes where nothing under the loop reads it: for each part the box that it takes
 // while the inner loops run, one prefetch for each cache line along the dimension whose elements lie side by
 // side, and none for what a stride leaves out: a line that nobody reads takes as long to come as another.
+// Part of a row that begins at no line has its last element asked for as well: else each step waits for one
+// line. (Cascade Lake: 16x397x917 in tiles of 48 columns 15 % less time.)
 //
 // Of what is written, a line's worth is asked for by its last element: where rows begin at no line, the line
 // before was asked for by their neighbour. No element behind the box is asked for: its line may be one that
@@ -41,6 +43,14 @@ std::pair<int, int64_t> dense_dimension(const BufferDecl& decl) {
   for (size_t d = 0; v && d < decl.layout->vars.size(); ++d)
     if (decl.layout->vars[d] == v->var) return {static_cast<int>(d), side_by_side};
   return {-1, 1};
+}
+
+// Whether a part of a row begins and ends within lines: as many lines as its elements fill don't reach its
+// last one. (Where the whole row is asked for, its neighbour asks for that.)
+bool is_torn(const BufferDecl& decl, const Span& part, int64_t line) {
+  const auto length = as_int(decl.shape.back());
+  return !decl.layout && decl.shape.size() > 1 && length && *length % line != 0 && part.step == 1 &&
+         part.extent() > line && part.extent() < *length && (part.extent() - 1) % line != 0;
 }
 
 class Inserter : public ScopedRewriter {
@@ -147,7 +157,8 @@ class Inserter : public ScopedRewriter {
     for (size_t d = 0; d < box.size(); ++d) {
       const int64_t beside = static_cast<int>(d) == dense ? std::min(line, side_by_side) : 1;
       const int64_t step = std::max(beside, box[d].step);
-      const int64_t count = (box[d].extent() + step - 1) / step;
+      const bool torn = !write && static_cast<int>(d) == dense && is_torn(decl, box[d], line);
+      const int64_t count = (box[d].extent() + step - 1) / step + (torn ? 1 : 0);
       Expr index = box[d].first();
       const int64_t last = (std::min(beside, box[d].extent()) - 1) / box[d].step * box[d].step;
       Expr offset = Expr(write ? last : 0);
@@ -155,7 +166,7 @@ class Inserter : public ScopedRewriter {
         loops.emplace_back(new_loop(), count);
         facts.set(loops.back().first, {0, count - 1});
         offset = offset + Expr(loops.back().first) * Expr(step);
-        if (write && box[d].extent() % step != 0) offset = min(offset, box[d].extent() - 1);
+        if (torn || (write && box[d].extent() % step != 0)) offset = min(offset, box[d].extent() - 1);
         total *= count;
       }
       index = index + offset;
