@@ -7,6 +7,14 @@
 // each vector a load and a store, shared by all rows that use it. So it pays for many rows. (9 rows of 3
 // vectors on Zen 4: 512^3 6 % faster, 1009^3 4 %, 100x3000x1000 1.7 times.)
 //
+// A core that takes up few micro-operations a cycle doesn't catch up where a vector comes late, and vectors
+// of rows that lie apart come from the second-level cache or lie across two lines. There a panel's copy pays
+// for fewer rows, for the fewest where vectors begin at no line or meet in few sets; for more where little is
+// far, the operand takes less than half of that cache, or where all is: its rows are then asked for ahead
+// (prefetch_steps.cpp). (Cascade Lake: 24x250x1001 17 % less time, 64x300x500 20, 256x200x300 21; 48x512x512
+// 36, 24x768x3072 9; 32x384x640 11, 192x384x640 16; 48x128x320 5 more, 32x200x320 5, 80x128x512 10 less;
+// 72x1000x1000 30, 48x832x291 10, 30x1000x1001 none; 96x1408x576 16, 48x1408x576 10 more.)
+//
 // What is copied is a panel: while it is used it stays in the cache, where the whole copy would go to memory
 // and come back. Its rows lie far apart, each on a page of its own, which no prefetcher foresees: they are
 // asked for some rows ahead. A panel of single lines is no better than the whole (AVX2, 1024^3: 10 % slower).
@@ -23,9 +31,23 @@ namespace {
 constexpr int64_t kPagesTranslated = 1024;             // that a core keeps at hand, less what the rest needs
 constexpr double kCopiedVector = 5;                    // in the time of an FMA
 constexpr double kScattered = 0.1, kFromAfar = 0.015;  // of an FMA, for each use of a vector
+constexpr int64_t kTilesForThreads = 4;                // of columns, for each
+
+constexpr int64_t kRowsToPay = 48, kRowsOnNarrow = 24;
+
+// On a narrow core, of rows that are `torn`, begin at no line, or not.
+double cost_on_narrow(bool scattered, bool torn, int64_t bytes, const Target& target) {
+  constexpr double kWorst = kCopiedVector / kRowsOnNarrow, kApart = kCopiedVector / 32;
+  constexpr double kTornFar = kCopiedVector / 46, kElse = kCopiedVector / 80;
+  const bool stays = bytes <= target.l2_bytes;
+  if (scattered) return kWorst;
+  if (torn) return stays ? kWorst : kTornFar;
+  return stays && bytes > target.l2_bytes / 2 ? kApart : kElse;
+}
 
 // What a use of the operand's vector costs beyond the load, where its panel lies as it is.
-double cost_of_place(const BlockInfo& b, const Access& a, const Target& target) {
+double cost_of_place(const BlockInfo& b, const Access& a, const Tile& t, bool by_panels,
+                     const Target& target) {
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
   int64_t rows = 1, pitch = 0;
   for (const Iter* i : b.reduced())
@@ -34,10 +56,12 @@ double cost_of_place(const BlockInfo& b, const Access& a, const Target& target) 
       pitch = std::abs(a.stride(*i).value_or(0)) * bytes;
     }
   const int64_t ways = target.l2_ways, sets = target.l2_bytes / ways / kLine;
-  if (2 * lines_in_a_set(pitch, rows, sets) > ways ||
-      rows * std::min(pitch, kPage) / kPage > kPagesTranslated)
-    return kScattered;
-  return a.elements * bytes > target.l2_bytes ? kFromAfar : 0;
+  const bool scattered = 2 * lines_in_a_set(pitch, rows, sets) > ways ||
+                         rows * std::min(pitch, kPage) / kPage > kPagesTranslated;
+  const int64_t tiles = ceil_div(t.vector->extent, t.width);
+  if (is_narrow(target) && by_panels && (target.cores == 1 || tiles >= kTilesForThreads * target.cores))
+    return cost_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
+  return scattered ? kScattered : a.elements * bytes > target.l2_bytes ? kFromAfar : 0;
 }
 
 }  // namespace
@@ -52,19 +76,30 @@ int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets, int64_t lines)
   return most;
 }
 
-bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
-  constexpr int64_t kRowsToPay = 48, kReduction = 64;
+namespace {
+
+bool copy_pays_for(const BlockInfo& b, const Access& a, const Iter& v, int64_t rows) {
+  constexpr int64_t kReduction = 64;
   if (a.write || a.constant || !a.stride(v) || b.reduction_size() < kReduction) return false;
   for (const Expr& e : a.indices)
     if (!e.as<VarRef>()) return false;
   for (const Iter* i : b.spatial())
-    if (i != &v && !a.uses(*i) && i->extent >= kRowsToPay) return true;
+    if (i != &v && !a.uses(*i) && i->extent >= rows) return true;
   return false;
 }
 
+}  // namespace
+
+bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
+  return copy_pays_for(b, a, v, kRowsToPay);
+}
+
 OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
-  if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays(b, a, *t.vector)) return OperandCopy::none;
-  if (a.stride(*t.vector) != 1) return OperandCopy::whole;  // it is turned
+  const bool turned = a.stride(*t.vector) != 1;
+  const int64_t rows = is_narrow(target) && !turned ? kRowsOnNarrow : kRowsToPay;
+  if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays_for(b, a, *t.vector, rows))
+    return OperandCopy::none;
+  if (turned) return OperandCopy::whole;
   if (t.vector->extent <= t.width) return OperandCopy::none;
   double sharing = 1;
   bool behind = false, inside = true;  // the loops over what shares a panel stand inside of that over panels
@@ -74,9 +109,9 @@ OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Ta
     sharing *= static_cast<double>(i->extent);
     inside &= behind || i == t.row || i->extent == 1;
   }
-  if (sharing * cost_of_place(b, a, target) < kCopiedVector) return OperandCopy::none;
-  const bool wide = t.width * bytes_of(a.buffer->type.dtype) >= 2 * kLine;
-  return inside && wide ? OperandCopy::panels : OperandCopy::whole;
+  const bool by_panels = inside && t.width * bytes_of(a.buffer->type.dtype) >= 2 * kLine;
+  if (sharing * cost_of_place(b, a, t, by_panels, target) < kCopiedVector) return OperandCopy::none;
+  return by_panels ? OperandCopy::panels : OperandCopy::whole;
 }
 
 void copy_panel(Schedule& s, const std::string& block, const std::string& copy, const std::string& loop,

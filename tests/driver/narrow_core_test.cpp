@@ -77,6 +77,29 @@ TEST_CASE("of 16 registers a narrow core takes all for two steps, and reads dens
   CHECK_FALSE(has(text("MatMul(f32[1024,1024], const f32[1024,1024])"), "unroll Y.k1s"));
 }
 
+TEST_CASE("a narrow core copies panels whose rows lie apart, soonest where vectors begin at no line") {
+  Target target = parse_target("x86-64-v4");
+  target.cores = 1;
+  const auto copies = [&](const char* spec) {
+    const std::string text = print(default_schedule(partition(load(spec).graph).funcs.at(0), target));
+    return text.find("compute_at B_packed Y.j0") != std::string::npos;
+  };
+  const char* spec = "MatMul(f32[40,384], f32[384,640])";
+  CHECK_FALSE(copies(spec));
+  target.issue_width = 4;
+  CHECK(copies(spec));
+  CHECK_FALSE(copies("MatMul(f32[24,384], f32[384,640])"));
+  CHECK(copies("MatMul(f32[24,300], f32[300,500])"));
+  CHECK(copies("MatMul(f32[24,512], f32[512,512])"));  // in few sets of the cache
+  CHECK_FALSE(copies("MatMul(f32[20,300], f32[300,500])"));
+  CHECK_FALSE(copies("MatMul(f32[40,1408], f32[1408,576])"));  // asked for ahead
+  CHECK_FALSE(copies("MatMul(f32[48,128], f32[128,320])"));    // near enough
+  CHECK(copies("MatMul(f32[96,1408], f32[1408,576])"));
+  CHECK_FALSE(copies("MatMul(f32[40,384], f32[384,64])"));  // one tile of columns
+  target.cores = 4;                                         // which share tiles of columns
+  CHECK_FALSE(copies(spec));
+}
+
 TEST_CASE("a narrow core asks for no rows that it foresees, and reads them once for more columns") {
   Target target = parse_target("x86-64-v4");
   target.l2_bytes = 1 << 20;
