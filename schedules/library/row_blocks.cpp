@@ -18,6 +18,11 @@
 // stay. (Cascade Lake with vectors of 32 bytes, made for 512 KB of second-level cache: 1024^3 6 to 12 % less
 // time, 2048^3 15.)
 //
+// Rows of which no such block stays go by larger blocks where they lie in more pages than a core keeps
+// translated, the rows of the result among them: else each tile of columns has all of them translated anew.
+// (Cascade Lake, a virtual machine's: 2048^3 in 4 blocks 8 % less time, in 2 or 8 2 to 4; 1024^3 in 2 blocks
+// 2 %.)
+//
 // In return the operand that moves with the columns passes once for every block. With X and W bytes in all,
 // n tiles of columns and m blocks, n X + W become X + m W, or X + W where W stays beside a block.
 // (The loops around the macro-kernel in Goto and van de Geijn, Anatomy of High-Performance Matrix
@@ -25,6 +30,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "schedules/library/planner.h"
@@ -90,6 +96,33 @@ bool lie_apart(const BlockInfo& b, const Tile& t) {
   return false;
 }
 
+// That a tile of columns meets in each row: of the operand that moves with the rows, and of the result.
+double pages_of_row(const BlockInfo& b, const Tile& t) {
+  double pages = 0;
+  for (const Access& a : b.accesses) {
+    if (!a.uses(*t.row) || (moves_with_columns(a, t) && !a.write)) continue;
+    const int64_t bytes = bytes_of(a.buffer->type.dtype),
+                  pitch = std::abs(a.stride(*t.row).value_or(0)) * bytes;
+    const int64_t part = bytes * (a.write ? t.width : b.reduction_size());
+    pages += pitch < kPage ? static_cast<double>(pitch) / kPage : static_cast<double>(ceil_div(part, kPage));
+  }
+  return pages;
+}
+
+RowBlocks blocks_of_pages(const BlockInfo& b, const Tile& t, const Target& target) {
+  constexpr double kPages = 1536;  // of the second level of translations
+  const double all = pages_of_row(b, t) * static_cast<double>(t.row->extent);
+  const auto blocks = static_cast<int64_t>(std::ceil(all / kPages));
+  const int64_t tiles = ceil_div(t.row->extent, t.rows), size = ceil_div(tiles, blocks);
+  if (!is_narrow(target) || !target.far_l3() || blocks < 2 || size * t.rows < least_dense_rows(target))
+    return {};
+  return {
+      size, t.row,
+      fmt::format("{:.0f} pages of rows stay translated while all tiles of {} pass; else all {:.0f} would "
+                  "be looked up each time",
+                  all / static_cast<double>(blocks), t.vector->loop, all)};
+}
+
 }  // namespace
 
 RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector<std::string>& between,
@@ -146,7 +179,7 @@ RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector
     blocks *= around;
     if (blocks < 2 || size * inside < kLeastTiles || block > fits ||
         (!apart && size * t.rows < least_dense_rows(target)))
-      return none;
+      return apart ? none : blocks_of_pages(b, t, target);
     const bool beside = columns + block <= target.l2_bytes * 3 / 4;
     const auto now = static_cast<double>(tiles * all + columns),
                then = static_cast<double>(blocks * block + (beside ? 1 : blocks) * columns);

@@ -113,6 +113,24 @@ TEST_CASE("a narrow core asks for no rows that it foresees, and reads them once 
   CHECK(text().find("-> 64\n") != std::string::npos);                    // j_width
 }
 
+TEST_CASE("a narrow core far from its third level takes rows by blocks whose pages stay translated") {
+  Target target = parse_target("x86-64-v4");
+  target.cores = 1;
+  const auto blocks = [&](const char* spec, const char* size) {
+    const std::string text = print(default_schedule(partition(load(spec).graph).funcs.at(0), target));
+    return text.find(std::string("ib it = split Y.i0 [_, ") + size) != std::string::npos;
+  };
+  const char* spec = "MatMul(f32[2048,2048], const f32[2048,2048])";
+  target.l3_bytes_per_cycle = 9;
+  CHECK_FALSE(blocks(spec, ""));
+  target.issue_width = 4;
+  CHECK(blocks(spec, "86] tail=balanced"));  // three pages of each row: 6144, in 4 blocks
+  CHECK(blocks("MatMul(f32[1024,1024], const f32[1024,1024])", "86] tail=balanced"));
+  CHECK_FALSE(blocks("MatMul(f32[700,1000], const f32[1000,900])", ""));  // 1400 pages
+  target.l3_bytes_per_cycle = 16;
+  CHECK_FALSE(blocks("MatMul(f32[1024,1024], const f32[1024,1024])", "86"));
+}
+
 TEST_CASE("a narrow core takes a sum in parts where the columns of a tile push each other out of the cache") {
   Target target = parse_target("x86-64-v4");
   target.l2_bytes = 1 << 20;
