@@ -2,6 +2,9 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
+#include <llvm/TargetParser/Triple.h>
+
+#include <cmath>
 
 #include "llvm_expr.h"
 #include "nestor/error.h"
@@ -141,10 +144,7 @@ llvm::Value* ExprEmitter::cast(llvm::Value* v, Type from, Type to) {
       return is_half(to.dtype) ? narrow_double(v, to.dtype) : b_.CreateFPTrunc(v, type);
     return is_half(to.dtype) ? round_half(v, to.dtype) : v;
   }
-  if (is_float(from.dtype)) {
-    const auto id = is_unsigned(to.dtype) ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat;
-    return b_.CreateIntrinsic(id, {type, v->getType()}, {v});
-  }
+  if (is_float(from.dtype)) return truncate(v, to);
   if (is_float(to.dtype)) {
     const auto convert = [&](llvm::Type* f) {
       return is_unsigned(from.dtype) ? b_.CreateUIToFP(v, f) : b_.CreateSIToFP(v, f);
@@ -153,6 +153,29 @@ llvm::Value* ExprEmitter::cast(llvm::Value* v, Type from, Type to) {
     return convert(type);
   }
   return b_.CreateIntCast(v, type, !is_unsigned(from.dtype));
+}
+
+// A float to an integer: toward zero, saturated, NaN to 0. LLVM does that element by element on x86, whose
+// conversions say nothing about what doesn't fit.
+llvm::Value* ExprEmitter::truncate(llvm::Value* v, Type to) {
+  llvm::Type *f = v->getType(), *type = value_type(to);
+  const bool is_signed = !is_unsigned(to.dtype);
+  if (to.lanes == 1 || !llvm::Triple(b_.GetInsertBlock()->getModule()->getTargetTriple()).isX86()) {
+    const auto id = is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b_.CreateIntrinsic(id, {type, f}, {v});
+  }
+  const unsigned bits = type->getScalarSizeInBits();
+  llvm::Type* wide = bits < 32 ? type->getWithNewBitWidth(32) : type;
+  llvm::Constant* lowest =
+      llvm::ConstantFP::get(f, is_signed ? -std::ldexp(1.0, static_cast<int>(bits) - 1) : 0);
+  llvm::Constant* end = llvm::ConstantFP::get(f, std::ldexp(1.0, static_cast<int>(bits) - is_signed));
+  const llvm::APInt most = is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
+  llvm::Value* x = b_.CreateSelect(b_.CreateFCmpOGT(v, lowest), v, lowest);
+  llvm::Value* fits = b_.CreateFCmpOLT(x, end);
+  llvm::Value* i = b_.CreateFPToSI(b_.CreateSelect(fits, x, llvm::Constant::getNullValue(f)), wide);
+  i = b_.CreateSelect(fits, i, llvm::ConstantInt::get(wide, most.zext(wide->getScalarSizeInBits())));
+  i = b_.CreateSelect(b_.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(wide), i);
+  return b_.CreateTrunc(i, type);
 }
 
 // A float rounded to a 16-bit format. f32 holds more than twice f16's and bf16's digits, so rounding twice is

@@ -70,6 +70,7 @@ class ExprEmitter {
   llvm::Value* divide(const Binary& b, llvm::Value* x, llvm::Value* y);
   llvm::Value* safe_divide(bool remainder, bool truncate, llvm::Value* x, llvm::Value* y, Type t);
   llvm::Value* cast(llvm::Value* v, Type from, Type to);
+  llvm::Value* truncate(llvm::Value* v, Type to);
   llvm::Value* round_half(llvm::Value* v, DType t);
   llvm::Value* narrow_double(llvm::Value* v, DType t);
   llvm::Value* call(const Call& c, Type t);

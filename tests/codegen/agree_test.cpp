@@ -63,6 +63,15 @@ func f(in X: f32[128], out Z: f32[384]) {
     }
 }
 
+TEST_CASE("vectors are truncated to integers whole") {
+  for (const char* target : {"x86-64-v3", "x86-64-v4"})
+    for (const std::string to : {"u8", "i8", "i16", "i32"}) {
+      const std::string text = "func f(in X: f32[16], out Y: " + to + "[16]) {\n  Y[ramp(0, 1, 16)] = " + to +
+                               "x16(X[ramp(0, 1, 16)])\n}\n";
+      CHECK(emit_asm({parse_func(text)}, parse_target(target)).find("cvttss2si") == std::string::npos);
+    }
+}
+
 TEST_CASE("integer arithmetic wraps, divides toward minus infinity, and is unsigned for u8") {
   for (const std::string& t : std::vector<std::string>{"i64", "i32", "i16", "i8", "u8"}) {
     const std::string a = "X[i]", b = "(if Y[i] == 0" + t + " then 1" + t + " else Y[i])";
