@@ -124,10 +124,11 @@ class Turner : public StoreRunRewriter {
     return groups_of(std::move(free), false);
   }
 
-  // Columns of one family that share no element.
+  // Columns that share no element: of whole tiles, or of one and of the last, of which a mask leaves some.
   static bool apart(const Column& a, const Column& b) {
     const int64_t distance = std::abs(a.offset - b.offset), stride = std::abs(a.stride);
-    return a.joins(b) && (distance % stride != 0 || distance / stride >= a.lanes);
+    return a.buffer == b.buffer && a.stride == b.stride && same_expr(a.base, b.base) &&
+           (distance % stride != 0 || distance / stride >= std::max(a.lanes, b.lanes));
   }
 
   static bool uses(const Stmt& s, const Group& g) {
