@@ -163,8 +163,15 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK(asks("Transpose(f32[64,100,128]; perm=[2,1,0])", "prefetch Y.b0 Y distance=2", far));
   const Target one_core = with_far_l3("x86-64-v4", 1 << 20);
   // Both are short: along what stands between them, if that is in what is read and in what is written.
-  CHECK(asks("Transpose(f32[100,50,100]; perm=[2,1,0])", "reorder Y (b0 j0 i b1 j1)", one_core));
-  CHECK(asks("Transpose(f32[100,50,100]; perm=[2,1,0])", "prefetch Y.i Y distance=2", one_core));
+  CHECK(asks("Transpose(f32[96,50,96]; perm=[2,1,0])", "reorder Y (b0 j0 i b1 j1)", one_core));
+  CHECK(asks("Transpose(f32[96,50,96]; perm=[2,1,0])", "prefetch Y.i Y distance=2", one_core));
+  // Rows begin at no lines: a whole step of that comes before the next one.
+  const std::string slabs = "Transpose(f32[50,200,101]; perm=[2,1,0])";
+  CHECK(asks(slabs, "reorder Y (i j0 b0 j1 b1)", one_core));
+  CHECK(asks(slabs, "prefetch Y.i X distance=1", one_core));
+  CHECK(asks(slabs, "prefetch Y.i Y distance=1", one_core));
+  CHECK(asks("Transpose(f32[201,50,77]; perm=[2,1,0])", "prefetch Y.i X distance=1", one_core));
+  CHECK_FALSE(asks("Transpose(f32[250,50,250]; perm=[2,1,0])", "prefetch Y.i ", one_core));  // too large
   // Tiles of parts of lines, one side short.
   CHECK_FALSE(asks("Transpose(u8[8,296,167,4]; perm=[3,0,2,1])", "prefetch", one_core));
   CHECK_FALSE(asks("Transpose(f32[50,100,100]; perm=[0,2,1])", "prefetch", one_core));
