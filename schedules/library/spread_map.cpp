@@ -1,8 +1,10 @@
 // A map: lanes along the dimension that it stores next to each other, everything outside fused and parallel.
+// What is repeated along them goes period by period: 100 x 77 elements ten times each way 1.9 to 0.45 ms.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "nestor/walk.h"
 #include "schedules/library/planner.h"
 
 namespace nestor::library {
@@ -73,6 +75,22 @@ std::vector<std::string> read_in_order(const BlockInfo& b, const Iter& lanes, co
   return loops;
 }
 
+// After how many iterations what is read begins anew, where its index is `i % n` and whole periods are
+// written; 0 where it doesn't, or not everywhere alike.
+int64_t period_of(const BlockInfo& b, const Iter& i) {
+  int64_t period = 0;
+  for (const Access& a : b.accesses)
+    for (const Expr& index : a.indices) {
+      const auto* m = index.as<Binary>();
+      if (!uses_var(index, i.var) || !m || m->op != BinaryOp::mod) continue;
+      const auto* v = m->a.as<VarRef>();
+      const int64_t n = as_int(m->b).value_or(0);
+      if (!v || n < 2 || i.extent <= n || i.extent % n != 0 || (period && n != period)) return 0;
+      period = n;
+    }
+  return period;
+}
+
 }  // namespace
 
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop) {
@@ -100,12 +118,18 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   bool ahead = false;
   if (lanes_iter) {
     lanes = lanes_iter->loop;
-    const int64_t width = kVectors * lanes_of(b, target);
-    if (lanes_iter->extent > width) {
+    const int64_t width = kVectors * lanes_of(b, target), period = period_of(b, *lanes_iter);
+    if (period) {
+      s.because(fmt::format("what is read begins anew after {}: side by side as far as that", period));
+      s(fmt::format("{0}r {0}p = split {1}.{0} [_, {2}]", lanes, block, period));
+      lanes += "p";
+    }
+    const int64_t extent = period ? period : lanes_iter->extent;
+    if (extent > width) {
       const int64_t n = lanes_of(b, target);
       s.because(fmt::format("{} vectors of {} in flight", kVectors, n));
       const std::string size =
-          sample_size(s, lanes + "_width", {n, 2 * n, 4 * n, 8 * n, 16 * n}, width, lanes_iter->extent);
+          sample_size(s, lanes + "_width", {n, 2 * n, 4 * n, 8 * n, 16 * n}, width, extent);
       s(fmt::format("{}_tail = sample_choice [peel, mask] -> peel", lanes));
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", lanes, block, size));
       lanes += "1";
@@ -121,7 +145,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     s.because(fmt::format("most accesses are next to each other along {}", lanes_iter->loop));
     s(fmt::format("vectorize {}.{}", block, lanes));
     ahead = asks_for_output(b, *lanes_iter, target);
-    if ((!ahead || target.cores >= cores_for_memory(target)) &&
+    if (!period && (!ahead || target.cores >= cores_for_memory(target)) &&
         wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target))) {
       ahead = false;
       s.because(
