@@ -186,17 +186,6 @@ TEST_CASE("a few elements dense in what is written are put together in registers
   CHECK(steps("Transpose(f32[5,250,4]; perm=[2,1,0])").find("unroll Y.j\n") == std::string::npos);
 }
 
-TEST_CASE("what is repeated goes period by period") {
-  const Target target = parse_target("x86-64-v4");
-  CHECK(default_has("Tile(f32[10,77], const i64[2]{3,10})", "jr jp = split Y.j [_, 77]", target));
-  CHECK_FALSE(default_has("Tile(f32[10,77], const i64[2]{3,1})", "split Y.j [_, 77]", target));
-  for (const Target& t : shared_targets())
-    for (const char* spec : {"Tile(f32[10,77], const i64[2]{3,10})", "Tile(f32[7,3], const i64[2]{2,5})",
-                             "Tile(i8[2,130], const i64[2]{1,2})", "Tile(f32[2,3,5], const i64[3]{2,3,4})",
-                             "Tile(f64[33], const i64[1]{7})"})
-      check_default(spec, t);
-}
-
 TEST_CASE("default schedules of reductions along any axes") {
   for (const Target& target : shared_targets()) {
     for (const char* op : {"ReduceSum", "ReduceMax", "ReduceMean", "ReduceL2"})

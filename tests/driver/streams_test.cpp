@@ -188,23 +188,6 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK_FALSE(asks("MatMul(f32[1024,32], const f32[32,1003])", " Y distance", far));    // a few megabytes
 }
 
-TEST_CASE("stores past the caches are of whole lines") {
-  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
-    const Target target = with_l2(name, 64 << 10);
-    for (const auto& [shape, lanes] :
-         {std::pair{"f16[2048,99]", 32}, {"f32[1024,99]", 16}, {"f64[512,99]", 8}, {"i8[4096,99]", 64}}) {
-      const std::string spec = std::string("Transpose(") + shape + "; perm=[1,0])";
-      INFO(spec);
-      CHECK(asks(spec, "-> " + std::to_string(lanes) + "\n", target));
-      CHECK(asks(spec, "streaming=1", target));
-    }
-    check_right("Transpose(f16[2048,99]; perm=[1,0])", target);
-    check_right("Transpose(u8[4096,99]; perm=[1,0])", target);
-    // Rows of half a line and whole ones.
-    CHECK_FALSE(asks("Transpose(f16[20016,512]; perm=[1,0])", "streaming=1", target));
-  }
-}
-
 TEST_CASE("where the last cache is far away, a map asks for the lines that it writes") {
   Target near = with_l2("x86-64-v4", 1 << 20);
   near.cores = 1;
