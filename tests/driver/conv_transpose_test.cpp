@@ -230,3 +230,15 @@ TEST_CASE("columns are added up by lanes along the image, and written interleave
   CHECK(count(schedule, "unroll Y.p") == 1);
   CHECK(count(schedule, "vectorize Y.x") == 1);
 }
+
+TEST_CASE("whether taps reach a line of the image is asked once for all columns that fall on it") {
+  const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
+  const CompiledModel m = partition_model(
+      load("ConvTranspose(f32[1,74,8,8,5], const f32[74,17,4,4,4]; strides=[2,2,2], dilations=[2,2,2])"),
+      options);
+  REQUIRE(m.partition.funcs.size() == 2);
+  const std::string nests = print(m.partition.funcs[1]);
+  INFO(nests);
+  CHECK(count(nests, "vz % 2 == 0") == 2);  // whole strides of the last dimension, and the rest
+  CHECK(count(nests, "vz < 16") == 2);      // of tap 0, not of each of 16 windows that begin with it
+}
