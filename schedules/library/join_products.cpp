@@ -111,6 +111,7 @@ class Joiner {
       prefetch_next_operand(s_, b, batch_, scored.product, row_tiles(), target_);
     prefetch_next_operand(s_, summed.product, batch_, summed.product, row_tiles(), target_);
     for (const std::string& b : by_rows_) vectorize_inside(s_, b, target_);
+    for (const Tiled& t : {scored, summed}) pair_steps(t);
     parallel(summed.writer, work);
     return true;
   }
@@ -283,6 +284,12 @@ class Joiner {
     const std::string reduced = analyze(s_.func(), t.product).reduced().front()->loop;
     bring(t.product, prefix, location);
     t.in_registers(s_, prefix, reduced, brought_[t.product]);
+  }
+
+  void pair_steps(const Tiled& t) {
+    const BlockInfo b = analyze(s_.func(), t.product);
+    if (!ends_in_part(t.extent, width_, lanes_of(b, target_)))
+      two_steps(s_, t.product, rows_, vectors_, b.reduced().front()->loop, target_);
   }
 
   // Gives the loop over tiles, empty where there is one tile, and the loop inside a tile.

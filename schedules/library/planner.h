@@ -152,6 +152,9 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
 // see two_steps.cpp. After all else that cuts the loop or asks ahead in it.
 void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,
                const Target& target);
+// The same for a tile of so many rows of whole vectors.
+void two_steps(Schedule& s, const std::string& block, int64_t rows, int64_t vectors, const std::string& loop,
+               const Target& target);
 
 // Asks ahead for what `writer` will write, tile by tile of the loop `tiles`, of the reduction `b`; see
 // prefetch_output.cpp.

@@ -235,6 +235,28 @@ TEST_CASE("on a core that takes up 4 micro-operations a cycle, attention's tiles
   tile(80, "5");
 }
 
+TEST_CASE("a narrow core counts once for two steps of attention's products, where registers are left") {
+  const Folder folder;
+  const auto pairs = [&](const Shape& shape, int issue_width) {
+    Target target = parse_target("x86-64-v4");
+    target.issue_width = issue_width;
+    target.l2_bytes = 1 << 14;  // the next values are asked for
+    const CompiledModel m = compiled(folder.write("p.json", model(shape, "")), target);
+    REQUIRE(m.funcs.size() == 1);
+    const std::string steps = print(default_schedule(m.funcs[0].func, target));
+    INFO(steps);
+    CHECK(steps.find("shares=T1.k") == std::string::npos);  // but not in each step
+    check_results(m.funcs[0], target);
+    check_proof(m.funcs[0]);
+    return std::pair{steps.find("unroll T.ks") != std::string::npos,
+                     steps.find("unroll T1.ks") != std::string::npos};
+  };
+  CHECK(pairs({"1,3,", 30, 133, 64, 64}, 4) == std::pair{true, true});
+  CHECK(pairs({"1,3,", 30, 133, 24, 64}, 4) == std::pair{false, true});  // few steps of the first
+  CHECK(pairs({"1,3,", 30, 40, 64, 64}, 4) == std::pair{false, true});   // part of a vector beside whole ones
+  CHECK(pairs({"1,3,", 30, 133, 64, 64}, 6) == std::pair{false, false});
+}
+
 TEST_CASE("keys that all heads share are scaled once, not for each head") {
   const Folder folder;
   const std::string text = R"({"name": "a", "opset": 17, "inputs": [
