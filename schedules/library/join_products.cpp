@@ -72,8 +72,8 @@ class Joiner {
     auto chain = find_product_chain(s_.func());
     if (!chain) return false;
     const BlockInfo product = analyze(s_.func(), chain->second);
-    vectors_ = chain_vectors(product, target_);
-    width_ = vectors_ * lanes_of(product, target_);
+    tile_ = chain_tile(product, target_);
+    width_ = tile_.vectors * lanes_of(product, target_);
     copy_values(*chain);
     const BlockInfo first = analyze(s_.func(), chain->first), second = analyze(s_.func(), chain->second);
     const Access& scores = access_to(second, chain->scores, false);
@@ -87,7 +87,7 @@ class Joiner {
     inline_by_rows(chain->moved, first, *first_rows);
     inline_by_rows(chain->moved, second, *rows);
     const Work work = work_of(first, target_) + work_of(second, target_);
-    rows_ = chain_rows(rows->extent, vectors_, target_);
+    rows_ = chain_rows(rows->extent, tile_);
     choose_row_block(first, second, *rows, *lanes);
     std::vector<std::string> between = chain->between;
     const std::vector<std::string> readers = readers_of(s_.func(), first.output);
@@ -177,8 +177,7 @@ class Joiner {
     const int64_t keys = b.reduction_size();
     const Iter* rows = rows_in(b, access_to(b, chain.scores, false));
     if (!lanes || !rows || lanes->extent <= width_ || b.spatial().size() < 3) return;
-    if (!target_.far_l3() && rows->extent < kTilesToCopyFor * chain_rows(rows->extent, vectors_, target_))
-      return;
+    if (!target_.far_l3() && rows->extent < kTilesToCopyFor * chain_rows(rows->extent, tile_)) return;
     for (const Access& a : b.accesses) {
       if (a.write || a.buffer == chain.scores || !find_param(s_.func(), a.buffer) || !a.uses(*lanes))
         continue;
@@ -289,7 +288,7 @@ class Joiner {
   void pair_steps(const Tiled& t) {
     const BlockInfo b = analyze(s_.func(), t.product);
     if (!ends_in_part(t.extent, width_, lanes_of(b, target_)))
-      two_steps(s_, t.product, rows_, vectors_, b.reduced().front()->loop, target_);
+      two_steps(s_, t.product, rows_, tile_.vectors, b.reduced().front()->loop, target_);
   }
 
   // Gives the loop over tiles, empty where there is one tile, and the loop inside a tile.
@@ -376,8 +375,9 @@ class Joiner {
 
   Schedule& s_;
   const Target& target_;
-  int64_t vectors_ = 0, width_ = 0, rows_ = 0;  // of a tile: the vectors of a row, their lanes, the rows
-  int64_t row_block_ = 1;                       // row tiles between which a panel stays
+  ChainTile tile_;
+  int64_t width_ = 0, rows_ = 0;  // of a tile: the lanes of a row, the rows
+  int64_t row_block_ = 1;         // row tiles between which a panel stays
   std::string why_block_;
   std::vector<std::string> outer_;    // loops of the second product's writer outside of the row tiles
   std::string batch_;                 // the innermost of these

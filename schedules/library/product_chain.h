@@ -32,8 +32,11 @@ size_t dim_of(const BlockInfo& b, const Access& a, const Iter& i);
 const Access& access_to(const BlockInfo& b, const Buffer& buffer, bool write);
 
 // Of the tiles of both products: the vectors beside each other in a row, and the rows (chain_tile.cpp).
-int64_t chain_vectors(const BlockInfo& second, const Target& target);
-int64_t chain_rows(int64_t extent, int64_t vectors, const Target& target);
+struct ChainTile {
+  int64_t vectors = 0, rows = 0;  // at most so many rows
+};
+ChainTile chain_tile(const BlockInfo& second, const Target& target);
+int64_t chain_rows(int64_t extent, const ChainTile& tile);
 
 // Inputs are asked for while something else is worked at (prefetch_operands.cpp): rows that `block` reads for
 // each of the loop `row_tiles` alone; what it reads for each of `batch`, for all row tiles, with the tiles of

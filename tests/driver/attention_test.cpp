@@ -217,22 +217,23 @@ TEST_CASE("row tiles share panels of operands that come from far away each time"
 
 TEST_CASE("on a core that takes up 4 micro-operations a cycle, attention's tiles are wider") {
   const Folder folder;
-  const auto tile = [&](int64_t width, const char* rows) {
+  const auto tile = [&](int64_t keys, int64_t width, int rows, int columns) {
     Target target = parse_target("x86-64-v4");
     target.issue_width = 4;
     const CompiledModel m =
-        compiled(folder.write("n.json", model({"1,3,", 130, 170, 24, width}, "")), target);
+        compiled(folder.write("n.json", model({"1,3,", 130, keys, 24, width}, "")), target);
     REQUIRE(m.funcs.size() == 1);
     const std::string steps = print(default_schedule(m.funcs[0].func, target));
     INFO(steps);
     CHECK(steps.find(fmt::format("split Y.i [_, {}]", rows)) != std::string::npos);
-    CHECK(steps.find(fmt::format("split mul.sw [_, {}]", width)) != std::string::npos);
+    CHECK(steps.find(fmt::format("split mul.sw [_, {}]", columns)) != std::string::npos);
     check_results(m.funcs[0], target);
     check_proof(m.funcs[0]);
   };
-  tile(32, "14");
-  tile(64, "6");
-  tile(80, "5");
+  tile(170, 32, 8, 48);
+  tile(170, 64, 6, 64);
+  tile(240, 80, 5, 80);
+  tile(240, 72, 8, 48);  // five vectors, but not five whole ones
 }
 
 TEST_CASE("a narrow core counts once for two steps of attention's products, where registers are left") {
