@@ -45,9 +45,9 @@ ChainTile chain_tile(const BlockInfo& second, const Target& target) {
   const bool part = results->extent > lanes && results->extent % lanes != 0;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t v = kFewest; v <= (part ? kMost - 1 : kMost); ++v)
-    for (const int64_t spare : {int64_t{0}, kSpareForTwoSteps}) {
+    for (const int64_t spare : {int64_t{0}, spare_for_two_steps(target)}) {
       const int64_t rows = most_rows(v, spare, target);
-      const bool pairs = rows * v + v + 1 + kSpareForTwoSteps <= target.vector_registers;
+      const bool pairs = rows * v + v + 1 + spare_for_two_steps(target) <= target.vector_registers;
       const auto slots = [&](int64_t extent, bool paired) {
         return slots_of_row(ceil_div(extent, lanes), v, static_cast<double>(rows),
                             paired ? kOfTheLoop / 2 : kOfTheLoop);
