@@ -58,6 +58,28 @@ bool default_has(const std::string& spec, const std::string& step, const Target&
   return trace.find(step) != std::string::npos;
 }
 
+void check_scheduled_for(const std::string& spec, const Target& target) {
+  INFO(spec << " for " << target.name);
+  for (const CompiledFunction& f : compiled(spec, target).funcs) check_results(f, host_target());
+}
+
+Target with_l2(const std::string& name, int64_t bytes) {
+  Target t = parse_target(name);
+  t.l1_bytes = 48 << 10;
+  t.l1_ways = 12;
+  t.l2_bytes = bytes;
+  t.l3_bytes = 32 << 20;
+  return t;
+}
+
+Target with_far_l3(const std::string& name, int64_t l2_bytes) {
+  Target t = with_l2(name, l2_bytes);
+  t.l3_bytes = 480 << 20;
+  t.l3_bytes_per_cycle = 4;
+  t.cores = 1;
+  return t;
+}
+
 std::vector<Target> shared_targets() {
   Target shares_all = host_target();
   shares_all.parallel_us = 0;

@@ -24,6 +24,14 @@ void check_default(const std::string& spec, const Target& target, bool blocked_i
 bool default_has(const std::string& spec, const std::string& step, const Target& target,
                  bool exact_conv = false);
 
+// The default schedules for `target`, run on this machine.
+void check_scheduled_for(const std::string& spec, const Target& target);
+
+// A portable target with a second-level cache of so many bytes, a first of 48 KB and a third of 32 MB; and
+// the same with a third level that is spread over a large chip.
+Target with_l2(const std::string& name, int64_t bytes);
+Target with_far_l3(const std::string& name, int64_t l2_bytes);
+
 // This machine, with all work worth threads, and AVX2.
 std::vector<Target> shared_targets();
 
