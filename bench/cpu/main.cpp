@@ -85,16 +85,12 @@ Ours make_ours(const Problem& p, const Settings& settings, int threads) {
   ours.executor = make_executor(model);
   if (const auto cpus = cpus_for(threads, parse_pinning(settings.pin)); !cpus.empty())
     ours.executor->pin(cpus);
-  const auto blocked = [&](ValueId v) { return model.partition.blocked.count(v) > 0; };
-  const auto decl = [&](const Tensor& t) {
-    return in_channel_blocks(t.dtype(), t.shape(), model.partition.channel_block);
-  };
   for (size_t i = 0; i < p.inputs.size(); ++i) {
-    const bool packs = blocked(model.graph.inputs[i]);
-    ours.data.push_back(packs ? pack(p.inputs[i], decl(p.inputs[i])) : p.inputs[i]);
+    const auto blocks = channel_blocks(model, model.graph.inputs[i]);
+    ours.data.push_back(blocks ? pack(p.inputs[i], *blocks) : p.inputs[i]);
     ours.inputs.push_back(ours.data.back().data());
   }
-  if (blocked(model.graph.outputs[0])) ours.blocked_output = decl(p.output);
+  ours.blocked_output = channel_blocks(model, model.graph.outputs[0]);
   ours.data.emplace_back(p.output.dtype(),
                          ours.blocked_output ? physical_shape(*ours.blocked_output) : p.output.shape());
   ours.outputs = {ours.data.back().data()};

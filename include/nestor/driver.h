@@ -179,6 +179,9 @@ struct CompiledModel {
   std::vector<PrimFunc> lowered() const;
 };
 
+// The layout of a value that lies in blocks of channels; none where it is row major.
+std::optional<BufferDecl> channel_blocks(const CompiledModel& m, ValueId v);
+
 // A call whose algorithm isn't what its operators say (Winograd's): on random inputs, its outputs beside
 // those of the definition, the direct sum in f64, within the bound on the rounding of all that was computed,
 // the transformed weights included. Empty for other calls.

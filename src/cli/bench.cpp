@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "nestor/flops.h"
+#include "nestor/layout.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
 #include "src/cli/common.h"
@@ -25,14 +27,23 @@ struct Entry {
   std::vector<void*> outputs;
 };
 
-void bind(Entry& e) {
+// Inputs drawn at random and outputs, laid out as `model` says; an artifact has none, and takes row major
+// ones.
+void bind(Entry& e, const CompiledModel* model) {
+  const auto blocks = [&](const std::vector<ValueId> Graph::*side, size_t i) {
+    return model ? channel_blocks(*model, (model->graph.*side)[i]) : std::nullopt;
+  };
   const NamedTensors given = read_inputs({}, e.runnable->inputs(), 1);
-  for (const PlanTensor& t : e.runnable->inputs()) {
-    e.held.push_back(given.at(t.name));
+  for (size_t i = 0; i < e.runnable->inputs().size(); ++i) {
+    const Tensor& t = given.at(e.runnable->inputs()[i].name);
+    const auto decl = blocks(&Graph::inputs, i);
+    e.held.push_back(decl ? pack(t, *decl) : t);
     e.inputs.push_back(e.held.back().data());
   }
-  for (const PlanTensor& t : e.runnable->outputs()) {
-    e.held.emplace_back(t.dtype, t.shape);
+  for (size_t i = 0; i < e.runnable->outputs().size(); ++i) {
+    const PlanTensor& t = e.runnable->outputs()[i];
+    const auto decl = blocks(&Graph::outputs, i);
+    e.held.emplace_back(t.dtype, decl ? physical_shape(*decl) : t.shape);
     e.outputs.push_back(e.held.back().data());
   }
 }
@@ -42,20 +53,24 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
   Entry e;
   e.schedule = schedule;
   const auto start = std::chrono::steady_clock::now();
+  std::optional<CompiledModel> model;
   if (is_artifact(v.common.model)) {
+    if (v.common.blocked_io)
+      throw UserError(
+          Diagnostic{"an artifact's inputs and outputs lie as it was compiled", {}, {}, "give the model"});
     e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
-    const CompiledModel model = compile_model(v.common.model, compile_options(v.common, schedule));
-    for (const KernelCall& c : model.partition.calls) {
-      e.flops += flops_of(model.partition.funcs[static_cast<size_t>(c.func)]);
+    model = compile_model(v.common.model, compile_options(v.common, schedule));
+    for (const KernelCall& c : model->partition.calls) {
+      e.flops += flops_of(model->partition.funcs[static_cast<size_t>(c.func)]);
     }
-    auto executor = make_executor(model);
+    auto executor = make_executor(*model);
     if (!cpus.empty()) executor->pin(cpus);
     executor->place(cpus, placement);
     e.runnable = std::move(executor);
   }
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bind(e);
+  bind(e, model ? &*model : nullptr);
   return e;
 }
 
@@ -74,7 +89,7 @@ Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
     e.flops += flops_of(model.partition.funcs[static_cast<size_t>(c.func)]);
   e.runnable = make_halide_executor(model, e.schedule.substr(e.schedule.find(':') + 1));
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bind(e);
+  bind(e, &model);
   return e;
 }
 

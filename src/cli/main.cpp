@@ -28,7 +28,7 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_flag("--json", o.json, "figures as one JSON object");
 }
 
-// For looking at an operator as it stands inside a network; what runs has its tensors row major.
+// For an operator as it stands inside a network; what `run` and `compile` make has its tensors row major.
 void add_blocked_io(CLI::App* app, ModelOptions& o) {
   app->add_flag("--blocked-io", o.blocked_io,
                 "inputs and outputs in blocks of channels, as inside a network");
@@ -103,6 +103,7 @@ void add_verbs(CLI::App& app, int& code) {
   });
   add_verb<BenchVerb>(app, code, "bench", "time a model or an artifact", [](CLI::App* a, BenchVerb& v) {
     add_model(a, v.common);
+    add_blocked_io(a, v.common);
     add_schedule(a, v.schedules, v.common, "naive, default, tuned or a .sched file; several are interleaved");
     a->add_flag("--per-func", v.per_func, "time each function");
     a->add_option("--backend", v.backends, "llvm, halide or halide:SCHEDULER; several are interleaved");

@@ -89,11 +89,6 @@ class AlgorithmCheck {
     return make_oracle(f, inputs, model_.target);
   }
 
-  BufferDecl blocks_of(ValueId v) const {
-    const TensorType& type = model_.graph.values[static_cast<size_t>(v)].type;
-    return in_channel_blocks(type.dtype, type.shape, model_.partition.channel_block);
-  }
-
   // What the model's function makes of the same inputs.
   std::vector<Tensor> compiled() {
     const PrimFunc& f = function();
@@ -101,7 +96,7 @@ class AlgorithmCheck {
     for (size_t i = 0; i < call_.args.size(); ++i) {
       if (f.params[i].role == Role::out) continue;
       Tensor t = tensor(call_.args[i]);
-      if (model_.partition.blocked.count(call_.args[i])) t = pack(t, blocks_of(call_.args[i]));
+      if (const auto blocks = channel_blocks(model_, call_.args[i])) t = pack(t, *blocks);
       const bool constant = f.params[i].role == Role::constant;
       inputs.push_back(constant ? constant_argument(t, f.params[i].decl)
                                 : t.reshaped(logical_shape(f.params[i].decl)));
@@ -112,10 +107,8 @@ class AlgorithmCheck {
       if (f.params[i].role != Role::out) continue;
       const ValueId v = call_.args[i];
       Tensor& t = out[next++];
-      if (model_.partition.blocked.count(v)) {
-        const BufferDecl decl = blocks_of(v);
-        t = unpack(t.reshaped(physical_shape(decl)), decl);
-      }
+      if (const auto blocks = channel_blocks(model_, v))
+        t = unpack(t.reshaped(physical_shape(*blocks)), *blocks);
       t = t.reshaped(model_.graph.values[static_cast<size_t>(v)].type.shape);
     }
     return out;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nestor/driver.h"
+#include "nestor/layout.h"
 
 namespace nestor {
 
@@ -20,6 +21,12 @@ std::vector<PrimFunc> CompiledModel::lowered() const {
   std::vector<PrimFunc> all;
   for (const CompiledFunction& f : funcs) all.push_back(f.lowered);
   return all;
+}
+
+std::optional<BufferDecl> channel_blocks(const CompiledModel& m, ValueId v) {
+  if (!m.partition.blocked.count(v)) return std::nullopt;
+  const TensorType& type = m.graph.values[static_cast<size_t>(v)].type;
+  return in_channel_blocks(type.dtype, type.shape, m.partition.channel_block);
 }
 
 CompiledModel compile_model(const std::string& spec, const CompileOptions& options) {

@@ -217,6 +217,18 @@ def exact_convolutions():
     t.check('"gflops"' in t.succeeds("--exact-conv and bench", *bench), "--exact-conv and bench: a figure")
 
 
-for part in (stages, reasons, round_trip, figures, steps, refused_step, page, dumps, own_operator, exact_convolutions):
+def blocked_in_and_out():
+    conv = "Conv(f32[1,32,9,9], const f32[24,32,3,3])"
+    bench = ["bench", conv, "--target", "x86-64-v3", "--threads", "1", "--seconds", "0.01", "--per-func"]
+    alone = ["winograd_conv2d"]
+    for flags, functions in (([], ["reorder", *alone, "reorder_1"]), (["--blocked-io"], alone)):
+        shown = t.succeeds(f"bench {flags}", *bench, *flags)
+        t.check(re.findall(r"^ +[\d.]+ us +(\w+)", shown, re.M) == functions, f"bench {flags}: {functions}", shown)
+    t.succeeds("an artifact", "compile", conv, "--target", "x86-64-v3", "-o", "blocked.so")
+    t.refuses("an artifact in blocks", ["bench", "blocked.so", "--blocked-io"], "as it was compiled")
+
+
+for part in (stages, reasons, round_trip, figures, steps, refused_step, page, dumps, own_operator, exact_convolutions,
+             blocked_in_and_out):
     part()
 t.finish()
