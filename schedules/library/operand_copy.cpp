@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "schedules/library/planner.h"
 
@@ -28,26 +29,23 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kPagesTranslated = 1024;             // that a core keeps at hand, less what the rest needs
-constexpr double kCopiedVector = 5;                    // in the time of an FMA
-constexpr double kScattered = 0.1, kFromAfar = 0.015;  // of an FMA, for each use of a vector
-constexpr int64_t kTilesForThreads = 4;                // of columns, for each
-
+constexpr int64_t kTilesForThreads = 4;  // of columns, for each
+// Rows that share a copied vector, from which on the copy pays: at all, and on a narrow core.
 constexpr int64_t kRowsToPay = 48, kRowsOnNarrow = 24;
 
 // On a narrow core, of rows that are `torn`, begin at no line, or not.
-double cost_on_narrow(bool scattered, bool torn, int64_t bytes, const Target& target) {
-  constexpr double kWorst = kCopiedVector / kRowsOnNarrow, kApart = kCopiedVector / 32;
-  constexpr double kTornFar = kCopiedVector / 46, kElse = kCopiedVector / 80;
+int64_t rows_on_narrow(bool scattered, bool torn, int64_t bytes, const Target& target) {
+  constexpr int64_t kApart = 32, kTornFar = 46, kElse = 80;
   const bool stays = bytes <= target.l2_bytes;
-  if (scattered) return kWorst;
-  if (torn) return stays ? kWorst : kTornFar;
+  if (scattered || (torn && stays)) return kRowsOnNarrow;
+  if (torn) return kTornFar;
   return stays && bytes > target.l2_bytes / 2 ? kApart : kElse;
 }
 
-// What a use of the operand's vector costs beyond the load, where its panel lies as it is.
-double cost_of_place(const BlockInfo& b, const Access& a, const Tile& t, bool by_panels,
-                     const Target& target) {
+// From how many rows on a copy pays for how the operand's panel lies.
+int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_panels,
+                    const Target& target) {
+  constexpr int64_t kScattered = 50, kFromAfar = 333, kNever = std::numeric_limits<int64_t>::max();
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
   int64_t rows = 1, pitch = 0;
   for (const Iter* i : b.reduced())
@@ -56,12 +54,14 @@ double cost_of_place(const BlockInfo& b, const Access& a, const Tile& t, bool by
       pitch = std::abs(a.stride(*i).value_or(0)) * bytes;
     }
   const int64_t ways = target.l2_ways, sets = target.l2_bytes / ways / kLine;
-  const bool scattered = 2 * lines_in_a_set(pitch, rows, sets) > ways ||
-                         rows * std::min(pitch, kPage) / kPage > kPagesTranslated;
-  const int64_t tiles = ceil_div(t.vector->extent, t.width);
-  if (is_narrow(target) && by_panels && (target.cores == 1 || tiles >= kTilesForThreads * target.cores))
-    return cost_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
-  return scattered ? kScattered : a.elements * bytes > target.l2_bytes ? kFromAfar : 0;
+  const bool scattered =
+      2 * lines_in_a_set(pitch, rows, sets) > ways ||
+      rows * std::min(pitch, kPage) / kPage > kPagesTranslated * 2 / 3;  // the rest needs some
+  const int64_t whole = t.vector->extent / t.width,
+                least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
+  if (is_narrow(target) && by_panels && whole >= least)
+    return rows_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
+  return scattered ? kScattered : a.elements * bytes > target.l2_bytes ? kFromAfar : kNever;
 }
 
 }  // namespace
@@ -101,16 +101,16 @@ OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Ta
     return OperandCopy::none;
   if (turned) return OperandCopy::whole;
   if (t.vector->extent <= t.width) return OperandCopy::none;
-  double sharing = 1;
+  int64_t sharing = 1;
   bool behind = false, inside = true;  // the loops over what shares a panel stand inside of that over panels
   for (const Iter* i : b.spatial()) {
     behind |= i == t.vector;
     if (i == t.vector || a.uses(*i)) continue;
-    sharing *= static_cast<double>(i->extent);
+    sharing *= i->extent;
     inside &= behind || i == t.row || i->extent == 1;
   }
   const bool by_panels = inside && t.width * bytes_of(a.buffer->type.dtype) >= 2 * kLine;
-  if (sharing * cost_of_place(b, a, t, by_panels, target) < kCopiedVector) return OperandCopy::none;
+  if (sharing < rows_to_pay(b, a, t, by_panels, target)) return OperandCopy::none;
   return by_panels ? OperandCopy::panels : OperandCopy::whole;
 }
 

@@ -18,7 +18,8 @@ namespace nestor::library {
 
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target) {
-  constexpr int64_t kMostTiles = 8, kFarCycles = 200, kLeastSteps = 32;
+  constexpr int64_t kMostTiles = 8, kLeastSteps = 32;
+  const int64_t far_cycles = is_narrow(target) ? 200 : 300;
   if (!t.vector || !t.row || t.turned || t.vector->extent <= t.width) return;
   std::vector<const Iter*> steps = b.reduced();
   std::erase_if(steps, [](const Iter* i) { return i->extent == 1; });
@@ -43,11 +44,11 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
       if (i != t.vector && i != t.row && !was->uses(*i)) tiles *= i->extent;
     if (tiles > kMostTiles) continue;
     const int64_t distance =
-        std::clamp<int64_t>(ceil_div(kFarCycles, at_once * cycles), 1, k.extent / 2 / at_once);
+        std::clamp<int64_t>(ceil_div(far_cycles, at_once * cycles), 1, k.extent / 2 / at_once);
     s.because(
         fmt::format("its {} KiB come from behind the second-level cache, a row apart in each step; {} steps "
                     "take the {} cycles of a line from there",
-                    size / 1024, distance * at_once, kFarCycles));
+                    size / 1024, distance * at_once, far_cycles));
     s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, loop, a.buffer->name, distance));
   }
 }

@@ -76,8 +76,11 @@ std::vector<std::string> read_in_order(const BlockInfo& b, const Iter& lanes, co
 }
 
 // After how many iterations what is read begins anew, where its index is `i % n` and whole periods are
-// written; 0 where it doesn't, or not everywhere alike.
-int64_t period_of(const BlockInfo& b, const Iter& i) {
+// written; 0 where it doesn't, or not everywhere alike, or where periods fill a vector: one shuffle then
+// serves all of them (bytes by twos, 500 times: a tenth of the time that periods take).
+int64_t period_of(const BlockInfo& b, const Iter& i, const Target& target) {
+  const int64_t vector = lanes_of(b, target);
+  if (i.extent <= kVectors * vector) return 0;
   int64_t period = 0;
   for (const Access& a : b.accesses)
     for (const Expr& index : a.indices) {
@@ -86,6 +89,7 @@ int64_t period_of(const BlockInfo& b, const Iter& i) {
       const auto* v = m->a.as<VarRef>();
       const int64_t n = as_int(m->b).value_or(0);
       if (!v || n < 2 || i.extent <= n || i.extent % n != 0 || (period && n != period)) return 0;
+      if (vector % n == 0) return 0;
       period = n;
     }
   return period;
@@ -118,7 +122,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   bool ahead = false;
   if (lanes_iter) {
     lanes = lanes_iter->loop;
-    const int64_t width = kVectors * lanes_of(b, target), period = period_of(b, *lanes_iter);
+    const int64_t width = kVectors * lanes_of(b, target), period = period_of(b, *lanes_iter, target);
     if (period) {
       s.because(fmt::format("what is read begins anew after {}: side by side as far as that", period));
       s(fmt::format("{0}r {0}p = split {1}.{0} [_, {2}]", lanes, block, period));

@@ -25,8 +25,9 @@ struct Tile {
   std::string why_vector, why_size;  // in numbers
 };
 
-constexpr int64_t kLine = 64;         // bytes, of every cache
-constexpr int64_t kPage = 4096;       // bytes
+constexpr int64_t kLine = 64;               // bytes, of every cache
+constexpr int64_t kPage = 4096;             // bytes
+constexpr int64_t kPagesTranslated = 1536;  // that a core keeps at hand: Skylake's, fewer than any since
 constexpr int64_t kInterleaved = 4;   // up to so many columns without gaps are told apart from whole vectors
 constexpr int64_t kFmasPerCycle = 2;  // of vectors; where it is one, work only takes longer than foreseen
 // Accumulators that hide an FMA's latency of 4 cycles.
@@ -51,7 +52,11 @@ inline bool is_narrow(const Target& target) {
   return target.issue_width < 6;
 }
 
-// Registers that a tile leaves for two steps in one body; see two_steps.cpp.
+// Whether a tile of so many vectors beside each other may have two steps in one body, and the registers that
+// it leaves for them; see two_steps.cpp.
+inline bool may_have_two_steps(int64_t vectors, const Target& target) {
+  return is_narrow(target) && (vectors > 1 || target.vector_registers > 16);
+}
 inline int64_t spare_for_two_steps(const Target& target) {
   return target.vector_registers > 16 ? 2 : 0;
 }

@@ -60,9 +60,9 @@ Slots slots_of_step(double rows, double vectors, const Target& target, double of
   return {fmas + rows + vectors + of_the_loop, target.issue_width * fmas / kFmasPerCycle};
 }
 
-// Whether tiles leave registers for two steps in one body (two_steps.cpp): those of a product.
-bool pairs_steps(const BlockInfo& b, const Tile& t, const Target& target) {
-  return is_narrow(target) && b.reduced().size() == 1 && !t.column && !t.turned && !t.taps;
+// Whether tiles may have two steps in one body (two_steps.cpp): those of a product.
+bool pairs_steps(const BlockInfo& b, const Tile& t) {
+  return b.reduced().size() == 1 && !t.column && !t.turned && !t.taps;
 }
 
 // The share of the time that is lost where a narrow core has few slots left: it doesn't catch up after a
@@ -97,14 +97,15 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t row_extent = t.row ? t.row->extent : 1, in_cache = rows_in_cache(b, t, target);
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
-  const bool may_pair = pairs_steps(b, t, target);
+  const bool may_pair = pairs_steps(b, t);
   double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false;
   for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
     const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);
-    const bool pairs = may_pair && !ends_in_part(t.vector->extent, width, lanes);
+    const bool pairs =
+        may_pair && may_have_two_steps(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
     int64_t fit =
         (registers - 1 - vectors - (pairs && vectors > 1 ? spare_for_two_steps(target) : 0)) / vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);

@@ -7,9 +7,9 @@
 //
 // LLVM then has loads of the second step among the first's multiply-adds, for which registers must be left:
 // else it spills (128x768x3072 by 9 x 3 vectors, 31 of 32 registers, 40 % more time); not so of 16 registers,
-// whose tiles are 4 x 3 and 6 x 2 (AVX2, 1024^3: 10 to 14 % less time for two steps). Beside part of a
-// vector, half as long, it always does: accumulators change places between the steps (500x300x40 2.3 times
-// the time).
+// of tiles of 4 x 3 and 6 x 2 (AVX2, 1024^3: 10 to 14 % less time for two steps), but of those of one vector
+// even where some are left (12 x 1: a fifth to two thirds more). Beside part of a vector, half as long, it
+// always does: accumulators change places between the steps (500x300x40 2.3 times the time).
 #include <fmt/format.h>
 
 #include "schedules/library/planner.h"
@@ -27,7 +27,7 @@ void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::
 void two_steps(Schedule& s, const std::string& block, int64_t rows, int64_t vectors, const std::string& loop,
                const Target& target) {
   constexpr int64_t kLeastSteps = 32;  // 16 steps: 4 % more time
-  if (!is_narrow(target) || extent_of(s, block, loop) < kLeastSteps) return;
+  if (!may_have_two_steps(vectors, target) || extent_of(s, block, loop) < kLeastSteps) return;
   if (rows * vectors + vectors + 1 + spare_for_two_steps(target) > target.vector_registers) return;
   Schedule two = s;
   two.because(fmt::format("a step's {} micro-operations of its own are paid once for two", kOfTheLoop));

@@ -156,15 +156,18 @@ llvm::Value* ExprEmitter::cast(llvm::Value* v, Type from, Type to) {
 }
 
 // A float to an integer: toward zero, saturated, NaN to 0. LLVM does that element by element on x86, whose
-// conversions say nothing about what doesn't fit.
+// conversions say nothing about what doesn't fit; where there is none of whole vectors, that is the fastest.
 llvm::Value* ExprEmitter::truncate(llvm::Value* v, Type to) {
   llvm::Type *f = v->getType(), *type = value_type(to);
   const bool is_signed = !is_unsigned(to.dtype);
-  if (to.lanes == 1 || !llvm::Triple(b_.GetInsertBlock()->getModule()->getTargetTriple()).isX86()) {
+  const unsigned bits = type->getScalarSizeInBits();
+  const bool whole = bits == 64                         ? has_feature("avx512dq")
+                     : f->getScalarType()->isDoubleTy() ? has_feature("avx")
+                                                        : true;
+  if (to.lanes == 1 || !whole || !llvm::Triple(b_.GetInsertBlock()->getModule()->getTargetTriple()).isX86()) {
     const auto id = is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(id, {type, f}, {v});
   }
-  const unsigned bits = type->getScalarSizeInBits();
   llvm::Type* wide = bits < 32 ? type->getWithNewBitWidth(32) : type;
   llvm::Constant* lowest =
       llvm::ConstantFP::get(f, is_signed ? -std::ldexp(1.0, static_cast<int>(bits) - 1) : 0);

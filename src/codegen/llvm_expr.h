@@ -78,6 +78,7 @@ class ExprEmitter {
   llvm::Value* instruction(const Call& c, Type t);
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Type t);
   // llvm_machine.cpp
+  bool has_feature(const std::string& name) const;  // of the function: "avx512dq"
   bool has_avx512() const;
   llvm::Value* lookup(const std::vector<llvm::Value*>& args);
   llvm::Value* scalef(llvm::Value* x, llvm::Value* n);

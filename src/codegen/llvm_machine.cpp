@@ -88,10 +88,14 @@ Value* by_arithmetic(llvm::IRBuilder<>& b, Value* x, Value* n) {
 
 }  // namespace
 
-bool ExprEmitter::has_avx512() const {
+bool ExprEmitter::has_feature(const std::string& name) const {
   const llvm::Function* f = b_.GetInsertBlock()->getParent();
-  const llvm::StringRef features = f->getFnAttribute("target-features").getValueAsString();
-  return features.contains("+avx512f") && features.contains("+avx512vl");
+  const std::string features = f->getFnAttribute("target-features").getValueAsString().str();
+  return ("," + features + ",").find(",+" + name + ",") != std::string::npos;
+}
+
+bool ExprEmitter::has_avx512() const {
+  return has_feature("avx512f") && has_feature("avx512vl");
 }
 
 Value* ExprEmitter::scalef(Value* x, Value* n) {

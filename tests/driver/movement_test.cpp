@@ -7,11 +7,13 @@ using namespace nestor;
 TEST_CASE("stores past the caches are of whole lines") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     const Target target = with_l2(name, 64 << 10);
-    for (const auto& [shape, lanes] :
-         {std::pair{"f16[2048,99]", 32}, {"f32[1024,99]", 16}, {"f64[512,99]", 8}, {"i8[4096,99]", 64}}) {
+    for (const auto& [shape, lanes] : {std::pair{"f16[2048,99]", "[16, 32, 64] -> 32"},
+                                       {"f32[1024,99]", "[16, 32, 64] -> 16"},
+                                       {"f64[512,99]", "[8, 16, 32] -> 8"},
+                                       {"i8[4096,99]", "[16, 32, 64] -> 64"}}) {
       const std::string spec = std::string("Transpose(") + shape + "; perm=[1,0])";
       INFO(spec);
-      CHECK(default_has(spec, "-> " + std::to_string(lanes) + "\n", target));
+      CHECK(default_has(spec, std::string("j_width = sample_choice ") + lanes + "\n", target));
       CHECK(default_has(spec, "streaming=1", target));
     }
     check_default("Transpose(f16[2048,99]; perm=[1,0])", target);
@@ -25,6 +27,10 @@ TEST_CASE("what is repeated goes period by period") {
   const Target target = parse_target("x86-64-v4");
   CHECK(default_has("Tile(f32[10,77], const i64[2]{3,10})", "jr jp = split Y.j [_, 77]", target));
   CHECK_FALSE(default_has("Tile(f32[10,77], const i64[2]{3,1})", "split Y.j [_, 77]", target));
+  // A vector holds whole periods, or a step all of them.
+  for (const char* spec : {"Tile(i8[1000,2], const i64[2]{1,500})", "Tile(f32[9,8], const i64[2]{1,99})",
+                           "Tile(u8[1000,3], const i64[2]{1,64})"})
+    CHECK_FALSE(default_has(spec, "jr jp = split", target));
   for (const Target& t : shared_targets())
     for (const char* spec : {"Tile(f32[10,77], const i64[2]{3,10})", "Tile(f32[7,3], const i64[2]{2,5})",
                              "Tile(i8[2,130], const i64[2]{1,2})", "Tile(f32[2,3,5], const i64[3]{2,3,4})",

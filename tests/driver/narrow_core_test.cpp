@@ -73,6 +73,9 @@ TEST_CASE("of 16 registers a narrow core takes all for two steps, and reads dens
   // 4 x 3 vectors, and 6 x 2 where those leave much over.
   CHECK(has(large, "j_width = sample_choice [8, 16, 24, 32] -> 24"));
   CHECK(has(text("MatMul(f32[64,64], const f32[64,64])"), "j_width = sample_choice [8, 16, 24, 32] -> 16"));
+  // One vector beside none: its two steps would spill.
+  CHECK_FALSE(has(text("MatMul(f32[128,768], f32[768,8])"), "unroll Y.ks"));
+  CHECK_FALSE(has(text("MatMul(f32[640,1317], const f32[1317,12])"), "unroll Y.ks"));
   target.issue_width = 6;
   CHECK_FALSE(has(text("MatMul(f32[1024,1024], const f32[1024,1024])"), "unroll Y.k1s"));
 }
@@ -95,8 +98,9 @@ TEST_CASE("a narrow core copies panels whose rows lie apart, soonest where vecto
   CHECK_FALSE(copies("MatMul(f32[40,1408], f32[1408,576])"));  // asked for ahead
   CHECK_FALSE(copies("MatMul(f32[48,128], f32[128,320])"));    // near enough
   CHECK(copies("MatMul(f32[96,1408], f32[1408,576])"));
-  CHECK_FALSE(copies("MatMul(f32[40,384], f32[384,64])"));  // one tile of columns
-  target.cores = 4;                                         // which share tiles of columns
+  CHECK_FALSE(copies("MatMul(f32[40,384], f32[384,64])"));    // one tile of columns
+  CHECK_FALSE(copies("MatMul(f32[25,2048], f32[2048,95])"));  // and part of another
+  target.cores = 4;                                           // which share tiles of columns
   CHECK_FALSE(copies(spec));
 }
 
@@ -127,6 +131,9 @@ TEST_CASE("a narrow core far from its third level takes rows by blocks whose pag
   CHECK(blocks(spec, "86] tail=balanced"));  // three pages of each row: 6144, in 4 blocks
   CHECK(blocks("MatMul(f32[1024,1024], const f32[1024,1024])", "86] tail=balanced"));
   CHECK_FALSE(blocks("MatMul(f32[700,1000], const f32[1000,900])", ""));  // 1400 pages
+  target.cores = 2;                                                       // which share the columns
+  CHECK_FALSE(blocks(spec, ""));
+  target.cores = 1;
   target.l3_bytes_per_cycle = 16;
   CHECK_FALSE(blocks("MatMul(f32[1024,1024], const f32[1024,1024])", "86"));
 }

@@ -24,10 +24,10 @@ TEST_CASE("rows that leave the cache before the next tile of columns are asked f
 
 TEST_CASE("steps of a wide operand that few rows use are asked for ahead") {
   const Target target = with_l2("x86-64-v4", 1 << 20);
-  // 9 x 3 accumulators: 200 cycles are 16 steps of 13.
-  CHECK(default_has("MatMul(const f32[25,271], f32[271,3072])", "prefetch Y.k B distance=16", target));
+  // 9 x 3 accumulators: 300 cycles are 24 steps of 13.
+  CHECK(default_has("MatMul(const f32[25,271], f32[271,3072])", "prefetch Y.k B distance=24", target));
   Target narrow = target;
-  narrow.issue_width = 4;  // 7 x 3, and two steps in one body
+  narrow.issue_width = 4;  // 7 x 3, two steps in one body; 200 cycles
   CHECK(default_has("MatMul(const f32[25,271], f32[271,3000])", "prefetch Y.kp B distance=10", narrow));
   CHECK(default_has("Conv(f32[1,320,85,85], const f32[8,320,1,1])", "prefetch Y.c X distance=", target));
   CHECK_FALSE(
