@@ -226,95 +226,143 @@ int64_t streaming_size(const Target& target) {
   return std::clamp(target.l3_bytes / 2, kLeast, kMost);
 }
 
+namespace {
+
+// In which order tiles follow each other, and what is asked for.
+struct Walk {
+  bool interleaved = false;     // along the lanes an operand lies without gaps between the rows' elements
+  bool streaming = false;       // stores go past the caches,
+  bool left_to_right = false;   // and reads as the machine foresees them
+  bool slabs = false;           // all tiles of one of `along`'s iterations before the next,
+  const Iter* along = nullptr;  // or the next one's tile after each; null: tiles follow along a side
+  bool ahead = false;           // a long one, and ask for lines of later ones
+  bool rows_innermost = false;  // of the loops over tiles
+};
+
+Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
+  Walk w;
+  w.interleaved = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    return a.uses(*t.lanes) && a.stride(*t.lanes) != 1 && leaves_no_gaps(a, *t.lanes, *t.rows);
+  });
+  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
+  const bool clashes = std::abs(write_of(b)->stride(*t.rows).value_or(1)) * bytes % kPage == 0;
+  const int64_t l2 = std::max<int64_t>(target.l2_bytes, 1);
+  const int64_t least = clashes ? l2 : target.far_l3() ? kBeyondL2 * l2 : streaming_size(target);
+  w.streaming = wants_streaming(b, *t.lanes, side < line ? line : std::min(lanes_of(b, target), side), least);
+  w.left_to_right = target.far_l3() && w.streaming && !w.interleaved;
+  const bool far = !w.interleaved && !w.streaming && is_far(b, target), has_long = has_long_side(b, t);
+  const Iter* middle = far ? between(b, t) : nullptr;
+  w.slabs = middle && holds_slabs(b, t, *middle, target);
+  w.along = w.slabs || !has_long ? middle : nullptr;
+  w.ahead = far && has_long && !w.along;
+  w.rows_innermost = w.left_to_right || (w.ahead && follows_rows(b, t));
+  return w;
+}
+
+// The names of loops that a tile's are split into; empty where there is none.
+struct Loops {
+  std::string panels, row_tiles, lane_tiles, rows, columns;
+};
+
+void split_lanes(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, const Target& target,
+                 Loops& loops) {
+  const std::string& l = t.lanes->loop;
+  loops.columns = l;
+  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
+  const int64_t lanes = std::min(lanes_of(b, target), side),
+                widest = lanes_across(b, *t.lanes, w.streaming, target);
+  const int64_t width = t.written ? lanes : w.interleaved ? 4 * lanes : widest;
+  if (t.lanes->extent <= width) return;
+  s.because(fmt::format("{} elements are {} bytes{}", widest, widest * bytes,
+                        widest * bytes == kLine ? ", a line of the cache" : ""));
+  const std::string size = sample_size(s, l + "_width", {side, 2 * side, 4 * side}, width, t.lanes->extent);
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, b.name, size));
+  loops.lane_tiles = l + "0";
+  const int64_t tiles = ceil_div(t.lanes->extent, width), most = kPanel / width;
+  if (!w.interleaved && !w.rows_innermost && !w.slabs && tiles >= 2 * most) {
+    s.because(fmt::format("{} rows lie in as many pages, few enough for their addresses to stay translated",
+                          kPanel));
+    s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", l, b.name, most));
+    loops.panels = l + "p";
+    loops.lane_tiles = l + "t";
+  }
+  loops.columns = l + "1";
+}
+
+void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, const Target& target,
+                Loops& loops) {
+  const std::string& r = t.rows->loop;
+  loops.rows = r;
+  const int64_t side = side_of(b);
+  const int64_t height = t.written                               ? std::min(kInterleaved, t.rows->extent)
+                         : w.interleaved                         ? t.rows->extent
+                         : w.ahead || w.along || w.left_to_right ? side
+                                                                 : rows_of(b, *t.rows, w.streaming, target);
+  if (t.rows->extent <= height) return;
+  if (!t.written)
+    s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
+                          ceil_div(height, side)));
+  const std::string size = sample_size(s, r + "_rows", {side, 2 * side}, height, t.rows->extent);
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", r, b.name, size));
+  loops.row_tiles = r + "0";
+  loops.rows = r + "1";
+}
+
+void reorder(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, const Loops& loops) {
+  if (w.left_to_right)
+    s.because("reads go from left to right, as the machine foresees them");
+  else if (w.ahead)
+    s.because("tiles follow each other along a long side, and ask for the lines of later ones");
+  else if (w.slabs)
+    s.because("lines are read and written whole before the next ones");
+  else if (w.along)
+    s.because("both sides are short: tiles follow each other between them");
+  std::vector<std::string> order;
+  for (const Iter* i : b.spatial())
+    if (i != t.lanes && i != t.rows && i != t.written && i != w.along) order.push_back(i->loop);
+  order.push_back(loops.panels);
+  if (w.slabs) order.push_back(w.along->loop);
+  order.push_back(w.rows_innermost ? loops.lane_tiles : loops.row_tiles);
+  order.push_back(w.rows_innermost ? loops.row_tiles : loops.lane_tiles);
+  if (w.along && !w.slabs) order.push_back(w.along->loop);
+  if (t.written) order.push_back(t.written->loop);
+  order.insert(order.end(), {loops.rows, loops.columns});
+  std::erase(order, "");
+  s(fmt::format("reorder {} ({})", b.name, fmt::join(order, " ")));
+}
+
+}  // namespace
+
 bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
   const Turn t = choose(b, target);
   if (!t.rows) return false;
-  const Access& out = *write_of(b);
-  const bool interleaved = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
-    return a.uses(*t.lanes) && a.stride(*t.lanes) != 1 && leaves_no_gaps(a, *t.lanes, *t.rows);
-  });
-  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
-  const int64_t lanes = std::min(lanes_of(b, target), side), line = kLine / bytes;
-  const bool clashes = std::abs(out.stride(*t.rows).value_or(1)) * bytes % kPage == 0;
-  const bool slow = target.far_l3();
-  const int64_t l2 = std::max<int64_t>(target.l2_bytes, 1);
-  const int64_t least = clashes ? l2 : slow ? kBeyondL2 * l2 : streaming_size(target);
-  const bool streaming = wants_streaming(b, *t.lanes, side < line ? line : lanes, least);
-  const int64_t widest = lanes_across(b, *t.lanes, streaming, target);
-  const bool far = !interleaved && !streaming && is_far(b, target);
-  const Iter* middle = far ? between(b, t) : nullptr;
-  const bool slabs = middle && holds_slabs(b, t, *middle, target), has_long = has_long_side(b, t);
-  const Iter* along = slabs || !has_long ? middle : nullptr;
-  const bool ahead = far && has_long && !along;
-  const std::string l = t.lanes->loop, r = t.rows->loop;
-  std::string outer, panels, row_tiles, lane_tiles, written, rows = r, columns = l;
-  for (const Iter* i : b.spatial())
-    if (i != t.lanes && i != t.rows && i != t.written && i != along) outer += i->loop + " ";
+  const Walk w = choose_walk(b, t, target);
   if (t.written) {
     s.because(
         fmt::format("what is written is put together of {0} vectors along {1}, {0} elements beside each "
                     "other",
                     t.written->extent, t.written->loop));
     s(fmt::format("unroll {}.{}", block, t.written->loop));
-    written = t.written->loop + " ";
   }
-
-  const bool left_to_right = slow && streaming && !interleaved;
-  const bool along_rows = left_to_right || (ahead && follows_rows(b, t));
-  const int64_t width = t.written ? lanes : interleaved ? 4 * lanes : widest;
-  if (t.lanes->extent > width) {
-    s.because(fmt::format("{} elements are {} bytes{}", widest, widest * bytes,
-                          widest * bytes == kLine ? ", a line of the cache" : ""));
-    const std::string size = sample_size(s, l + "_width", {side, 2 * side, 4 * side}, width, t.lanes->extent);
-    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, block, size));
-    lane_tiles = l + "0";
-    columns = l + "1";
-    const int64_t tiles = (t.lanes->extent + width - 1) / width, most = kPanel / width;
-    if (!interleaved && !along_rows && !slabs && tiles >= 2 * most) {
-      s.because(fmt::format("{} rows lie in as many pages, few enough for their addresses to stay translated",
-                            kPanel));
-      s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", l, block, most));
-      panels = l + "p ";
-      lane_tiles = l + "t";
-    }
-  }
-  const int64_t height = t.written                         ? std::min(kInterleaved, t.rows->extent)
-                         : interleaved                     ? t.rows->extent
-                         : ahead || along || left_to_right ? side
-                                                           : rows_of(b, *t.rows, streaming, target);
-  if (t.rows->extent > height) {
-    if (!t.written)
-      s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
-                            ceil_div(height, side)));
-    const std::string size = sample_size(s, r + "_rows", {side, 2 * side}, height, t.rows->extent);
-    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", r, block, size));
-    row_tiles = r + "0";
-    rows = r + "1";
-  }
-  const std::string &first = along_rows ? lane_tiles : row_tiles, &last = along_rows ? row_tiles : lane_tiles;
-  if (left_to_right)
-    s.because("reads go from left to right, as the machine foresees them");
-  else if (ahead)
-    s.because("tiles follow each other along a long side, and ask for the lines of later ones");
-  else if (slabs)
-    s.because("lines are read and written whole before the next ones");
-  else if (along)
-    s.because("both sides are short: tiles follow each other between them");
-  const std::string walk = along ? along->loop : "";
-  s(fmt::format("reorder {} ({}{}{} {} {} {} {}{} {})", block, outer, panels, slabs ? walk : "", first, last,
-                slabs ? "" : walk, written, rows, columns));
-  s(fmt::format("unroll {}.{}", block, rows));
-  s(fmt::format("vectorize {}.{}", block, columns));
-  if (streaming) s(fmt::format("annotate {} streaming=1", block));
-  if (ahead) ask_ahead(s, b, t, last, kTilesAhead, true);
-  if (along) ask_ahead(s, b, t, along->loop, slabs ? 1 : kTilesAhead, true);
-  if (left_to_right)
+  Loops loops;
+  split_lanes(s, b, t, w, target, loops);
+  split_rows(s, b, t, w, target, loops);
+  reorder(s, b, t, w, loops);
+  s(fmt::format("unroll {}.{}", block, loops.rows));
+  s(fmt::format("vectorize {}.{}", block, loops.columns));
+  if (w.streaming) s(fmt::format("annotate {} streaming=1", block));
+  const std::string &first = w.rows_innermost ? loops.lane_tiles : loops.row_tiles,
+                    &last = w.rows_innermost ? loops.row_tiles : loops.lane_tiles;
+  if (w.ahead) ask_ahead(s, b, t, last, kTilesAhead, true);
+  if (w.along) ask_ahead(s, b, t, w.along->loop, w.slabs ? 1 : kTilesAhead, true);
+  if (w.left_to_right)
     ask_ahead(s, b, t, last.empty() || !is_long(b, *t.rows) ? first : last, kTilesAhead, false);
 
   std::vector<std::string> outside;
   for (const LoopInfo& loop : loops_of(s.func(), block))
-    if (loop.name != rows && loop.name != columns && loop.name + " " != written) outside.push_back(loop.name);
+    if (loop.name != loops.rows && loop.name != loops.columns && (!t.written || loop.name != t.written->loop))
+      outside.push_back(loop.name);
   share_loops(s, block, outside, work_of(b, target), target);
   return true;
 }
