@@ -1,5 +1,5 @@
 // A map: lanes along the dimension that it stores next to each other, everything outside fused and parallel.
-// What is repeated along them goes period by period: 100 x 77 elements ten times each way 1.9 to 0.45 ms.
+// What is repeated along them goes period by period: 100 x 77 elements ten times each way 2.5 to 0.15 ms.
 #include <fmt/format.h>
 
 #include <algorithm>
