@@ -105,8 +105,9 @@ struct GraphPass {
 };
 constexpr int64_t kWidestVector = 16;  // f32 lanes
 // Fold constants, fold BatchNormalization, CSE, dead code ... for vectors of so many f32.
-std::vector<GraphPass> graph_pipeline(int64_t lanes = kWidestVector);
-void optimize(Graph& g, const EvaluateFn& evaluate, int64_t lanes = kWidestVector);
+// `waits`: the target has few micro-operations a cycle, and a far third-level cache.
+std::vector<GraphPass> graph_pipeline(int64_t lanes = kWidestVector, bool waits = false);
+void optimize(Graph& g, const EvaluateFn& evaluate, int64_t lanes = kWidestVector, bool waits = false);
 
 // ---- Partition
 

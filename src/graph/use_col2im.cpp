@@ -27,6 +27,28 @@ namespace {
 using Dims = std::vector<int64_t>;
 using ops::TransposedShape;
 
+constexpr int64_t kFmasPerCycle = 2;  // of vectors
+
+// The share of all products that reach an output: the others aren't computed.
+double share_inside(const TransposedShape& s) {
+  double share = 1;
+  for (size_t d = 0; d < s.input.size(); ++d) {
+    int64_t pairs = 0;
+    for (int64_t r = 0; r < s.kernel[d]; ++r) {  // pad <= stride * i + dilation * r < pad + output
+      const int64_t from = s.pad[d] - s.dilation[d] * r, to = from + s.output[d];
+      const auto first = [&](int64_t bound) { return ceil_div(std::max<int64_t>(bound, 0), s.stride[d]); };
+      pairs += std::max<int64_t>(0, std::min(s.input[d], first(to)) - first(from));
+    }
+    share *= static_cast<double>(pairs) / static_cast<double>(s.input[d] * s.kernel[d]);
+  }
+  return share;
+}
+
+// Of the lanes of a row in vectors.
+double filled(int64_t row, int64_t lanes) {
+  return static_cast<double>(row) / static_cast<double>(ceil_div(row, lanes) * lanes);
+}
+
 // How many cycles of one core an element of T takes, or what stands for it in the nests of residues or
 // windows. Fitted to 450 works of random shapes on Granite Rapids, f32 in vectors of 16, and only there: of
 // these what it decides was between 0.76 and 20 times as fast as the other way. Arithmetic goes with the
@@ -54,30 +76,14 @@ class Costs {
   }
   double direct() const {
     constexpr double kWritten = 0.5;
-    return inside() * (steps_ / reached() + waiting()) + kWritten;
+    return share_inside(s_) * (steps_ / reached() + waiting()) + kWritten;
   }
 
  private:
-  static constexpr int64_t kFmasPerCycle = 2;  // of vectors
   static constexpr double kReached = 0.75, kReachedFromAfar = 0.5;
 
   // By which the widest vectors reach one share of their peak instead of the other.
   double waited(double near, double afar) const { return widest_steps_ * (1 / afar - 1 / near); }
-
-  // The share of all products that reach an output: the others aren't computed.
-  double inside() const {
-    double share = 1;
-    for (size_t d = 0; d < s_.input.size(); ++d) {
-      int64_t pairs = 0;
-      for (int64_t r = 0; r < s_.kernel[d]; ++r) {  // pad <= stride * i + dilation * r < pad + output
-        const int64_t from = s_.pad[d] - s_.dilation[d] * r, to = from + s_.output[d];
-        const auto first = [&](int64_t bound) { return ceil_div(std::max<int64_t>(bound, 0), s_.stride[d]); };
-        pairs += std::max<int64_t>(0, std::min(s_.input[d], first(to)) - first(from));
-      }
-      share *= static_cast<double>(pairs) / static_cast<double>(s_.input[d] * s_.kernel[d]);
-    }
-    return share;
-  }
 
   // By a register tile of filters in blocks of lanes: so many filters are worth a block.
   bool by_filters() const {
@@ -96,10 +102,9 @@ class Costs {
   double windows(int64_t lanes) const {
     constexpr double kWindows = 0.8, kInFlight = 16;
     const int64_t row = s_.output.back(), vectors = ceil_div(row, lanes);
-    const double filled = static_cast<double>(row) / static_cast<double>(vectors * lanes);
     const double in_flight =
         static_cast<double>(s_.filters / s_.group) * static_cast<double>(std::min<int64_t>(vectors, 8));
-    return kWindows * filled * std::min(1.0, in_flight / kInFlight);
+    return kWindows * filled(row, lanes) * std::min(1.0, in_flight / kInFlight);
   }
   double waiting() const {
     constexpr double kClash = 0.35, kAfar = 0.55;
@@ -114,7 +119,52 @@ class Costs {
   bool far_, clash_;
 };
 
-bool is_worth(const TransposedShape& s, DType type, int64_t lanes) {
+// The same where an image stays in planes, as its filters fill too little of their last block of channels for
+// blocks to be worth their while (src/graph/blocked_values.cpp), on a core that takes up few micro-operations
+// a cycle and whose third level is far. There lanes lie along rows of the image, with a load for each product
+// or two; windows that step by one are computed whole, in the padding too. Fitted to 235 works of random
+// shapes on Cascade Lake: what it decides took 0.63 of the time of direct sums, the better one of each 0.61;
+// of 15 others that it alone made columns 0.69.
+class PlaneCosts {
+ public:
+  PlaneCosts(const TransposedShape& s, DType type, int64_t lanes) : s_(s), lanes_(lanes) {
+    constexpr double kNear = 1.5 * (1 << 20);
+    const auto bytes = static_cast<double>(bytes_of(type));
+    pixels_ = static_cast<double>(product(s.input));
+    const auto products = static_cast<double>(s.n * s.filters * product(s.kernel)) * pixels_;
+    far_ = pixels_ * bytes * static_cast<double>(s.channels) > kNear;
+    megabytes_ = products * bytes / (1 << 20);
+    steps_ = static_cast<double>(s.channels) / static_cast<double>(kFmasPerCycle * lanes);
+  }
+  static bool applies(const TransposedShape& s, int64_t lanes) {
+    return s.group == 1 && 4 * s.filters < 3 * lanes * ceil_div(s.filters, lanes);
+  }
+
+  double columns() const {
+    constexpr double kNear = 0.6, kAfar = 0.36, kLeast = 0.8, kOfAMegabyte = 0.125, kFromMemory = 5.5;
+    return steps_ / (far_ ? kAfar : kNear) + kLeast + std::min(kOfAMegabyte * megabytes_, kFromMemory);
+  }
+  double direct() const {
+    constexpr double kAfar = 0.58, kWritten = 0.35;
+    const double share = s_.strided() ? share_inside(s_) : static_cast<double>(product(s_.output)) / pixels_;
+    return share * steps_ / (far_ ? kAfar * reached() : reached()) + kWritten;
+  }
+
+ private:
+  double reached() const {
+    constexpr double kOfResidues = 0.29, kOfWindows = 0.45, kAlongOneDimension = 0.65;
+    if (s_.strided()) return kOfResidues;
+    if (s_.input.size() == 1) return kAlongOneDimension;
+    return kOfWindows * filled(s_.output.back(), lanes_);
+  }
+
+  const TransposedShape& s_;
+  int64_t lanes_;
+  double pixels_, megabytes_, steps_;
+  bool far_;
+};
+
+bool is_worth(const TransposedShape& s, DType type, int64_t lanes, bool waits) {
   constexpr int64_t kMostTerms = 64;     // of an output: a longer sum is too much code
   constexpr int64_t kLeastChannels = 8;  // for an element of T to be more than a product or two
   constexpr double kLeastGain = 0.9;
@@ -128,8 +178,9 @@ bool is_worth(const TransposedShape& s, DType type, int64_t lanes) {
   if (terms > kMostTerms || product(s.kernel) == 1) return false;
   if (ops::classes_of(s).size() > kMostNests) return true;
   if (s.channels / s.group < kLeastChannels) return false;
-  const Costs costs(s, type, lanes);
-  return costs.columns() < kLeastGain * costs.direct();
+  const auto gain = [&](const auto& costs) { return costs.columns() < kLeastGain * costs.direct(); };
+  return gain(Costs(s, type, lanes)) ||
+         (waits && PlaneCosts::applies(s, lanes) && gain(PlaneCosts(s, type, lanes)));
 }
 
 // A Conv as the ConvTranspose whose taps lie the other way around; nothing where it isn't one.
@@ -236,7 +287,7 @@ bool behind_winograd(const Graph& g, ValueId v) {
   return false;
 }
 
-std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, int64_t lanes) {
+std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, int64_t lanes, bool waits) {
   if ((n.op != "ConvTranspose" && n.op != "Conv") || !n.domain.empty() || !is_constant(g, n.inputs[1]))
     return std::nullopt;
   if (behind_winograd(g, n.inputs[0])) return std::nullopt;
@@ -244,16 +295,16 @@ std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, int64_t l
   const DType type = ctx.input(0).dtype;
   if (bytes_of(type) < 4) return std::nullopt;  // rounded once, behind all sums
   const auto s = n.op == "Conv" ? turned(ops::conv_shape(ctx, 1)) : std::optional(ops::transposed_shape(ctx));
-  return s && is_worth(*s, type, lanes) ? s : std::nullopt;
+  return s && is_worth(*s, type, lanes, waits) ? s : std::nullopt;
 }
 
 }  // namespace
 
-void use_col2im(Graph& g, const EvaluateFn&, int64_t lanes) {
+void use_col2im(Graph& g, const EvaluateFn&, int64_t lanes, bool waits) {
   std::vector<Node> nodes;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node n = g.nodes[i];  // a copy: values move when some are added
-    const auto s = shape_of(g, n, lanes);
+    const auto s = shape_of(g, n, lanes, waits);
     if (const Dims pads = s ? paddings(*s) : Dims(); !pads.empty())
       Expansion(g, n, nodes).run(*s, pads);
     else

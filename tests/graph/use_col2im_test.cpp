@@ -125,3 +125,41 @@ TEST_CASE("narrow vectors take longer to multiply, not to wait: fewer convolutio
   CHECK(columns("224,224", 8) == 0);
   CHECK(columns("4,5", 8) == 1);  // rows that leave most lanes empty
 }
+
+TEST_CASE(
+    "where filters fill too little of a block, more become columns on a narrow core far from its memory") {
+  const auto columns = [](const std::string& op, const std::string& x, const std::vector<int64_t>& w,
+                          const std::string& attrs, bool waits) {
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": )" + x +
+                       R"(}], "outputs": ["y"], "nodes": [{"op": ")" + op +
+                       R"(", "inputs": ["x", "w"], "outputs": ["y"], "attrs": {)" + attrs + "}}]}");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, w, 3));
+    Graph g = build_graph(m);
+    use_col2im(g, evaluate_by_interpreter, kWidestVector, waits);
+    return count(g, "Col2Im");
+  };
+  const auto transposed = [&](int64_t filters, bool waits) {
+    return columns("ConvTranspose", "[1,384,70,20]", {384, filters, 3, 3}, R"("strides": [2,2])", waits);
+  };
+  CHECK(transposed(20, false) == 0);
+  CHECK(transposed(20, true) == 1);
+  CHECK(transposed(24, true) == 0);  // three quarters of two blocks
+  CHECK(transposed(32, true) == 0);
+
+  // A window is computed in the padding too, which columns don't know.
+  const std::string cube = "[1,11,8,9,6]", twice = R"("dilations": [2,2,2])";
+  CHECK(columns("ConvTranspose", cube, {11, 20, 3, 3, 3}, twice, false) == 0);
+  CHECK(columns("ConvTranspose", cube, {11, 20, 3, 3, 3}, twice, true) == 1);
+
+  const auto same = [&](const std::string& x, int64_t channels, bool waits) {
+    return columns("Conv", x, {11, channels, 5, 5}, R"("pads": [2,2,2,2])", waits);
+  };
+  CHECK(same("[1,192,38,38]", 192, false) == 0);
+  CHECK(same("[1,192,38,38]", 192, true) == 1);
+  CHECK(same("[1,16,64,64]", 16, true) == 0);  // there is less to multiply than to write
+  const auto grouped = [&](bool waits) {
+    return columns("ConvTranspose", "[1,384,70,20]", {384, 20, 3, 3}, R"("strides": [2,2], "group": 2)",
+                   waits);
+  };
+  CHECK(grouped(true) == grouped(false));
+}
