@@ -160,3 +160,24 @@ TEST_CASE("an operand in blocks is of use to results in blocks only, also where 
   CHECK(blocked("2", 2, 8).empty());   // two results are no block
   CHECK(blocked("4", 12, 4).empty());  // groups of three are refused
 }
+
+TEST_CASE(
+    "groups of a transposed convolution that have a block each, and share one of results, are row major") {
+  const auto blocked = [](const std::string& op, int64_t channels, int64_t filters,
+                          const std::string& attrs) {
+    const std::string x = std::to_string(4 * channels);
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,)" + x +
+                       R"(,9,9]}], "outputs": ["y"], "nodes": [{"op": ")" + op +
+                       R"(", "inputs": ["x","w"], "outputs": ["y"], "attrs": {"group": 4)" + attrs + "}}]}");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {4 * channels, filters, 3, 3}, 3));
+    const Graph g = build_graph(m);
+    const Partition p = partition(g, {.channel_block = 8, .blocked_io = true});
+    return !blocked_names(g, p).empty();
+  };
+  const std::string twice = R"(, "strides": [2,2])";
+  CHECK(!blocked("ConvTranspose", 8, 4, twice));
+  CHECK(!blocked("ConvTranspose", 8, 2, twice));
+  CHECK(blocked("ConvTranspose", 8, 8, twice));  // whole blocks of results
+  CHECK(blocked("ConvTranspose", 4, 4, twice));  // two groups to a block on both sides
+  CHECK(blocked("ConvTranspose", 8, 4, ""));
+}
