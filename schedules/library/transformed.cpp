@@ -265,7 +265,13 @@ class Planner {
     order.push_back(loop_of(t.vector));
     s_(fmt::format("reorder {} ({})", out, join(order)));
     move_to(s_, b, out + "." + at, "k_");
-    std::vector<std::string> tile = words.reduced;
+    // By blocks where channels don't fill the last: an address for each row, made of a quotient, would be
+    // spilled at every step. (Cascade Lake: 100-72@56 40 % less time, 72-100@56 34, 100-72@14 18.)
+    const auto blocks = reduced_in_blocks(b);
+    for (const auto& [loop, size] : blocks)
+      s_(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, name, size));
+    std::vector<std::string> tile = reduction_order(b, {}, blocks, target_);
+    const std::string first = tile.front();
     for (const Iter* i : {t.row, t.column, t.vector})
       if (i) tile.push_back("k_" + i->loop);
     s_(fmt::format("reorder {} ({})", name, join(tile)));
@@ -274,7 +280,7 @@ class Planner {
     for (const std::string& l : unrolled) s_(fmt::format("unroll {}.{}", out, l));
     s_(fmt::format("vectorize {}.k_{}", name, t.vector->loop));
     s_(fmt::format("vectorize {}.{}", out, loop_of(t.vector)));
-    s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, words.reduced.front()));
+    s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, first));
     if (t.column) stream_weights(b, t, loop_of(t.column) + "0");
   }
 

@@ -185,6 +185,22 @@ TEST_CASE("Winograd's products are register tiles whose weights lie as they read
   }
 }
 
+TEST_CASE("Winograd's products go by blocks of channels, also where these don't fill the last one") {
+  const Target target = parse_target("x86-64-v4");
+  int found = 0;
+  for (const CompiledFunction& f :
+       forced({.channels = 45, .filters = 32, .height = 28, .width = 56}, 4, target).funcs) {
+    const std::string steps = print(default_schedule(f.func, target));
+    if (steps.find("transform_layout U") == std::string::npos) continue;
+    ++found;
+    CHECK(steps.find("c0 c1 = split M.c [_, 16] tail=peel") != std::string::npos);
+    const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
+    INFO(f.func.name << ": " << describe(proof));
+    CHECK(proof.ok());
+  }
+  CHECK(found == 1);
+}
+
 TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as fill a register tile") {
   const auto blocks = [](const Layer& l, const Target& target) {
     std::string found;
