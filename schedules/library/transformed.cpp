@@ -110,9 +110,9 @@ class Planner {
   const std::string& lanes_of_block(const BlockInfo& b) const { return b.spatial().back()->loop; }
 
   // How many rows of tiles make a block: the number for which least is moved between L2 and what is behind
-  // it. Of numbers alike, the one whose blocks keep the cores busy, then the least that fills a register tile
-  // of the products: what a block writes to, here and there, then lies in fewer pages (64@56, one row of 14
-  // tiles instead of two: 8 % less time).
+  // it. Of numbers alike, one that leaves no rows over, the one whose blocks keep the cores busy, then the
+  // least that fills a register tile of the products: what a block writes to, here and there, then lies in
+  // fewer pages (64@56, one row of 14 tiles instead of two: 8 % less time).
   void choose_block() {
     y_ = in_last(c_, c_.by_third.loop);
     images_ = image_loops(c_);
@@ -123,20 +123,18 @@ class Planner {
       (a.constant ? constant : moved) += bytes_of(s_.func(), a.buffer);
     std::string tiles;
     const int64_t row = std::max<int64_t>(1, tiles_of_row(c_, tiles)), full = most_rows();
-    std::tuple<double, double, int64_t> best;
+    std::tuple<double, bool, double, int64_t> best;
     const auto try_block = [&](int64_t rows, int64_t count) {
-      const int64_t block = moved / (rows_ * images) * rows;
-      double traffic = 0;
-      if (block + constant > target_.l2_bytes) traffic += static_cast<double>(count * constant);
-      if (block > target_.l2_bytes * 3 / 4) traffic += 2.0 * static_cast<double>(moved);
-      const int64_t beside = rows * row;
-      const std::tuple score{traffic, -evenness(count), beside >= full ? beside : INT64_MAX - beside};
+      const int64_t block = moved / (rows_ * images) * rows, beside = rows * row;
+      const double traffic = traffic_of_blocks({block, beside, count, moved, constant}, target_);
+      const std::tuple score{traffic, rows_ % rows != 0 && rows < rows_, -evenness(count),
+                             beside >= full ? beside : INT64_MAX - beside};
       if (block_rows_ != 0 && best < score) return;
       best = score;
       block_rows_ = rows;
     };
     for (int64_t n = 1; n <= rows_; ++n)
-      if (rows_ % n == 0) try_block(n, rows_ / n * images);  // ragged blocks of ragged tiles are no gain
+      if (rows_ % n == 0 || (target_.far_l3() && 2 * n <= rows_)) try_block(n, ceil_div(rows_, n) * images);
     if (images > 1) try_block(rows_ * images, 1);
     whole_ = block_rows_ == rows_ * images;
   }

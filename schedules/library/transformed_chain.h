@@ -7,6 +7,10 @@
 
 #include "schedules/library/analysis.h"
 
+namespace nestor {
+struct Target;
+}
+
 namespace nestor::library {
 
 // Index that a block's value is chosen by: an iterator compared with constants, as it is or modulo something.
@@ -33,5 +37,12 @@ std::string in_last(const TransformedChain& c, const std::string& loop);
 std::vector<std::string> image_loops(const TransformedChain& c);
 // Tiles in a row: how the second block finds rows among the tiles that it numbers through; 0: all are one.
 int64_t tiles_of_row(const TransformedChain& c, std::string& loop);
+
+// Blocks of rows of tiles: bytes transformed for one, tiles in it, how many blocks, bytes transformed for all
+// of them, and those of the constant operand. Gives a measure of what they move.
+struct TransformedBlocks {
+  int64_t bytes, tiles, count, moved, constant;
+};
+double traffic_of_blocks(const TransformedBlocks& b, const Target& target);
 
 }  // namespace nestor::library

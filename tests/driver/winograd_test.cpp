@@ -229,11 +229,35 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
   CHECK(blocks(narrow, target) == "parallel 2");
 }
 
+TEST_CASE(
+    "Behind a far third level rows of Winograd's tiles go by blocks that stay, also if some are left over") {
+  // Rows of the image in a block, 0: all of them are one.
+  const auto rows = [](int64_t channels, int64_t filters, int64_t size, double l3_bytes_per_cycle) {
+    Target target = parse_target("x86-64-v4");
+    target.cores = 1;
+    target.l2_bytes = 1 << 20;
+    target.l3_bytes_per_cycle = l3_bytes_per_cycle;
+    const Layer l{.channels = channels, .filters = filters, .height = size, .width = size};
+    for (const CompiledFunction& f : forced(l, 4, target).funcs) {
+      const std::string steps = print(default_schedule(f.func, target));
+      const size_t split = steps.find("_r = split ");
+      if (split != std::string::npos) return std::stoi(steps.substr(steps.find("[_, ", split) + 4));
+    }
+    return 0;
+  };
+  CHECK(rows(192, 64, 56, 9) == 4);
+  CHECK(rows(192, 64, 56, 16) == 0);
+  CHECK(rows(128, 128, 28, 9) == 12);  // 3 of 7 rows of tiles
+  CHECK(rows(128, 128, 28, 16) == 0);
+  CHECK(rows(256, 256, 28, 9) == 0);  // whose weights are more than what is transformed
+}
+
 TEST_CASE("Winograd's schedules are proved within the limit of their time, whatever their tiles' divisors") {
   CompileOptions options = checking_options(parse_target("x86-64-v4"));
   options.threads = 2;
   options.blocked_io = true;
   for (const char* spec : {"Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
+                           "Conv(f32[1,128,28,28], const f32[128,128,3,3]; pads=[1,1,1,1])",
                            "Conv(f32[3,60,64,41], const f32[64,60,3,3]; pads=[1,2,1,2])"}) {
     const CompiledModel m = compile_model(spec, options);
     CHECK(count_winograd(m) == 1);

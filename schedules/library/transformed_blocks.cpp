@@ -1,0 +1,30 @@
+// What blocks of rows of transformed tiles cost, by the bytes that come from behind the second-level cache:
+// the constant operand once for each block, unless it stays beside one, and what is transformed where a block
+// is too large.
+//
+// A far third level's lines are fetched before they are written, slowly, while constants are asked for a
+// panel ahead and hide behind their uses: so several blocks pay there, also some that leave rows over.
+// (Cascade Lake: 192-64@56 by one row of 14 instead of all 30 % less time, 64-256@56 and 128-128@56 10 to 20;
+// 192-64@28 by 3 rows of 7 20, 128-64@28 17, 128-128@28 and 96-160@28 8; 192-192@28 and @56, whose weights
+// are many, are as fast either way.)
+#include <algorithm>
+
+#include "nestor/target.h"
+#include "schedules/library/transformed_chain.h"
+
+namespace nestor::library {
+
+double traffic_of_blocks(const TransformedBlocks& b, const Target& target) {
+  constexpr double kOfSpills = 5, kToHide = 48, kLeastShown = 0.25, kFromMemory = 1.4;
+  constexpr int64_t kPartOfL3 = 4;  // that stays there
+  const int64_t stays = target.l2_bytes * 3 / 4;
+  const auto moved = static_cast<double>(b.moved);
+  const double constant =
+      b.bytes + b.constant > target.l2_bytes ? static_cast<double>(b.count * b.constant) : 0;
+  if (!target.far_l3()) return constant + (b.bytes > stays ? 2 * moved : 0);
+  const double shown = std::max(kLeastShown, 1 - static_cast<double>(b.tiles) / kToHide);
+  const double from = kPartOfL3 * b.constant > target.l3_bytes ? kFromMemory : 1;
+  return constant * shown * from + (b.bytes > stays ? kOfSpills * (moved - static_cast<double>(stays)) : 0);
+}
+
+}  // namespace nestor::library
