@@ -232,12 +232,13 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
 TEST_CASE(
     "Behind a far third level rows of Winograd's tiles go by blocks that stay, also if some are left over") {
   // Rows of the image in a block, 0: all of them are one.
-  const auto rows = [](int64_t channels, int64_t filters, int64_t size, double l3_bytes_per_cycle) {
+  const auto rows = [](int64_t channels, int64_t filters, int64_t size, double l3_bytes_per_cycle,
+                       int64_t n = 1) {
     Target target = parse_target("x86-64-v4");
     target.cores = 1;
     target.l2_bytes = 1 << 20;
     target.l3_bytes_per_cycle = l3_bytes_per_cycle;
-    const Layer l{.channels = channels, .filters = filters, .height = size, .width = size};
+    const Layer l{.n = n, .channels = channels, .filters = filters, .height = size, .width = size};
     for (const CompiledFunction& f : forced(l, 4, target).funcs) {
       const std::string steps = print(default_schedule(f.func, target));
       const size_t split = steps.find("_r = split ");
@@ -249,6 +250,7 @@ TEST_CASE(
   CHECK(rows(192, 64, 56, 16) == 0);
   CHECK(rows(128, 128, 28, 9) == 12);  // 3 of 7 rows of tiles
   CHECK(rows(128, 128, 28, 16) == 0);
+  CHECK(rows(128, 128, 28, 9, 4) == 0);
   CHECK(rows(256, 256, 28, 9) == 0);  // whose weights are more than what is transformed
 }
 
