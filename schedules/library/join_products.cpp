@@ -120,7 +120,7 @@ class Joiner {
   // Rows up to so many vectors long fold their lanes together with others': of 8 vectors 0.6 % of the whole
   // faster than each by itself, of 13, a ragged one, 0.3 % slower (Zen 5).
   static constexpr int64_t kFoldedVectors = 8;
-  static constexpr int64_t kTilesToCopyFor = 48;
+  static constexpr int64_t kTilesToCopyFor = 48, kTilesFarFromL3 = 8;
 
   // The iterator of the scores' rows, for all of which the other operand is the same.
   static const Iter* rows_in(const BlockInfo& product, const Access& scores) {
@@ -170,14 +170,16 @@ class Joiner {
   // each comes from the second level, at its own address, and a copy in panels costs less than that does for
   // a few tiles of rows. (Granite Rapids: 12x512x64 3 %, 16x256x128 6 % faster; 12x197x64, where a set has
   // one line more than ways, 2 % slower. Zen 5: 8x1024x64 with its 74 tiles 1 % faster, 12x512x64 with 37 the
-  // same, 16x256x128 with 19 2 % slower.)
+  // same, 16x256x128 with 19 2 % slower. Cascade Lake, 512 keys: 12 heads of 128 with 24 tiles 2 to 4 %
+  // faster, with 8 1 to 3, with 4 1 % slower, with 2 4, with 1 8 to 10.)
   void copy_values(ProductChain& chain) {
     const BlockInfo b = analyze(s_.func(), chain.second);
     const Iter* lanes = lanes_in(b);
     const int64_t keys = b.reduction_size();
     const Iter* rows = rows_in(b, access_to(b, chain.scores, false));
     if (!lanes || !rows || lanes->extent <= width_ || b.spatial().size() < 3) return;
-    if (!target_.far_l3() && rows->extent < kTilesToCopyFor * chain_rows(rows->extent, tile_)) return;
+    const int64_t tiles = target_.far_l3() ? kTilesFarFromL3 : kTilesToCopyFor;
+    if (rows->extent < tiles * chain_rows(rows->extent, tile_)) return;
     for (const Access& a : b.accesses) {
       if (a.write || a.buffer == chain.scores || !find_param(s_.func(), a.buffer) || !a.uses(*lanes))
         continue;
