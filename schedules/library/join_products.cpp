@@ -72,7 +72,8 @@ class Joiner {
     auto chain = find_product_chain(s_.func());
     if (!chain) return false;
     const BlockInfo product = analyze(s_.func(), chain->second);
-    tile_ = chain_tile(product, target_);
+    const Iter* scored_rows = rows_in(product, access_to(product, chain->scores, false));
+    tile_ = chain_tile(product, scored_rows ? scored_rows->extent : 1, target_);
     width_ = tile_.vectors * lanes_of(product, target_);
     copy_values(*chain);
     const BlockInfo first = analyze(s_.func(), chain->first), second = analyze(s_.func(), chain->second);

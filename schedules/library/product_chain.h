@@ -35,7 +35,7 @@ const Access& access_to(const BlockInfo& b, const Buffer& buffer, bool write);
 struct ChainTile {
   int64_t vectors = 0, rows = 0;  // at most so many rows
 };
-ChainTile chain_tile(const BlockInfo& second, const Target& target);
+ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target);
 int64_t chain_rows(int64_t extent, const ChainTile& tile);
 
 // Inputs are asked for while something else is worked at (prefetch_operands.cpp): rows that `block` reads for
