@@ -71,7 +71,7 @@ ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target
   constexpr int64_t kFewest = 2, kMost = 4;
   ChainTile best{kFewest, most_rows(kFewest, 0, target)};
   const Iter* results = lanes_in(second);
-  if (!is_narrow(target) || !results) return best;
+  if (!target.is_narrow() || !results) return best;
   const int64_t lanes = lanes_of(second, target), keys = second.reduction_size();
   double least = std::numeric_limits<double>::infinity();
   const std::set<int64_t> spares{0, spare_for_two_steps(target)};

@@ -59,7 +59,7 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
       rows * std::min(pitch, kPage) / kPage > kPagesTranslated * 2 / 3;  // the rest needs some
   const int64_t whole = t.vector->extent / t.width,
                 least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
-  if (is_narrow(target) && by_panels && whole >= least)
+  if (target.is_narrow() && by_panels && whole >= least)
     return rows_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
   return scattered ? kScattered : a.elements * bytes > target.l2_bytes ? kFromAfar : kNever;
 }
@@ -82,7 +82,7 @@ bool copy_pays_for(const BlockInfo& b, const Access& a, const Iter& v, int64_t r
   constexpr int64_t kReduction = 64;
   if (a.write || a.constant || !a.stride(v) || b.reduction_size() < kReduction) return false;
   for (const Expr& e : a.indices)
-    if (!e.as<VarRef>()) return false;
+    if (!e.as<VarRef>() && !as_int(e)) return false;
   for (const Iter* i : b.spatial())
     if (i != &v && !a.uses(*i) && i->extent >= rows) return true;
   return false;
@@ -96,7 +96,7 @@ bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
 
 OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
   const bool turned = a.stride(*t.vector) != 1;
-  const int64_t rows = is_narrow(target) && !turned ? kRowsOnNarrow : kRowsToPay;
+  const int64_t rows = target.is_narrow() && !turned ? kRowsOnNarrow : kRowsToPay;
   if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays_for(b, a, *t.vector, rows))
     return OperandCopy::none;
   if (turned) return OperandCopy::whole;

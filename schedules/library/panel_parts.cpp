@@ -66,7 +66,7 @@ std::optional<Tile> choose_part_tile(const BlockInfo& part, const Target& target
   Tile t = choose_tile(part, target);
   if (!fits_form(part, t)) return std::nullopt;
   const int64_t columns = t.columns;
-  if (is_narrow(target) && t.rows == t.row->extent)
+  if (target.is_narrow() && t.rows == t.row->extent)
     t.columns = std::clamp<int64_t>(target.vector_registers / (t.rows + 1), columns, 4);
   while (t.column->extent % t.columns != 0) --t.columns;
   if (2 * t.columns <= columns) return std::nullopt;

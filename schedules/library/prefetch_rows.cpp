@@ -31,7 +31,7 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
   if (k.loop.empty() || words.blocks.count(k.loop)) return none;
   for (const Access& a : b.accesses) {
     const int64_t bytes = bytes_of(a.buffer->type.dtype), line = kLine / bytes;
-    if (is_narrow(target) || a.write || a.constant || !a.uses(*t.row) || a.uses(*t.vector) || a.uses(wide))
+    if (target.is_narrow() || a.write || a.constant || !a.uses(*t.row) || a.uses(*t.vector) || a.uses(wide))
       continue;
     if (a.stride(k) != 1 || k.extent < kLeastLines * line || wide.extent <= (t.column ? t.columns : t.width))
       continue;
@@ -43,7 +43,7 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
   }
   if (ahead.buffers.empty()) {
     // As many steps as share what little is asked for of a panel.
-    const int64_t steps = is_narrow(target) && k.extent >= 2 * kStepsOnNarrow ? kStepsOnNarrow : kSteps;
+    const int64_t steps = target.is_narrow() && k.extent >= 2 * kStepsOnNarrow ? kStepsOnNarrow : kSteps;
     if (b.reduced().size() > 1 || k.extent < 2 * steps || streamed(b, t, target).empty()) return none;
     return {
         k.loop, steps, 0, {}, fmt::format("once in {} steps is often enough to ask for lines ahead", steps)};

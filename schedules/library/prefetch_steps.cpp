@@ -19,7 +19,7 @@ namespace nestor::library {
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target) {
   constexpr int64_t kMostTiles = 8, kLeastSteps = 32;
-  const int64_t far_cycles = is_narrow(target) ? 200 : 300;
+  const int64_t far_cycles = target.is_narrow() ? 200 : 300;
   if (!t.vector || !t.row || t.turned || t.vector->extent <= t.width) return;
   std::vector<const Iter*> steps = b.reduced();
   std::erase_if(steps, [](const Iter* i) { return i->extent == 1; });

@@ -51,7 +51,7 @@ bool moves_with_columns(const Access& a, const Tile& t) {
 }
 
 bool dense_rows_by_blocks(const BlockInfo& b, const Tile& t, const Target& target) {
-  return (target.far_l3() || is_narrow(target)) && !streamed(b, t, target).empty();
+  return (target.far_l3() || target.is_narrow()) && !streamed(b, t, target).empty();
 }
 
 int64_t least_dense_rows(const Target& target) {
@@ -114,7 +114,7 @@ RowBlocks blocks_of_pages(const BlockInfo& b, const Tile& t, const Target& targe
   const double all = pages_of_row(b, t) * static_cast<double>(t.row->extent);
   const auto blocks = static_cast<int64_t>(std::ceil(all / kPagesTranslated));
   const int64_t tiles = ceil_div(t.row->extent, t.rows), size = ceil_div(tiles, blocks);
-  if (!is_narrow(target) || !target.far_l3() || target.cores > 1 || blocks < 2 ||
+  if (!target.is_narrow() || !target.far_l3() || target.cores > 1 || blocks < 2 ||
       size * t.rows < least_dense_rows(target))
     return {};
   return {

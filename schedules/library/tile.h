@@ -47,15 +47,10 @@ inline bool ends_in_part(int64_t extent, int64_t width, int64_t lanes) {
 
 constexpr int64_t kLeastPart = 128;  // steps of a part of a sum, beside which reading its result is little
 
-// A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of the loop.
-inline bool is_narrow(const Target& target) {
-  return target.issue_width < 6;
-}
-
 // Whether a tile of so many vectors beside each other may have two steps in one body, and the registers that
 // it leaves for them; see two_steps.cpp.
 inline bool may_have_two_steps(int64_t vectors, const Target& target) {
-  return is_narrow(target) && (vectors > 1 || target.vector_registers > 16);
+  return target.is_narrow() && (vectors > 1 || target.vector_registers > 16);
 }
 inline int64_t spare_for_two_steps(const Target& target) {
   return target.vector_registers > 16 ? 2 : 0;

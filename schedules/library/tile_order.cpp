@@ -35,7 +35,7 @@ ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::stri
   const auto is_tap = [&](const Iter* i) {
     return std::find(taps.begin(), taps.end(), i->loop) != taps.end();
   };
-  if (!is_narrow(target) || b.reduced().empty() || !is_tap(b.reduced().back())) return {};
+  if (!target.is_narrow() || b.reduced().empty() || !is_tap(b.reduced().back())) return {};
   const Iter* longest = nullptr;
   for (const Iter* i : b.reduced())
     if (!is_tap(i) && !i->loop.empty() && (!longest || i->extent > longest->extent)) longest = i;
@@ -69,7 +69,7 @@ std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<s
   const auto steps = [&](const std::string& l) { return is_tap(l) ? 0 : b.iter(l)->extent; };
   const auto longest = std::max_element(order.begin(), order.end(),
                                         [&](const auto& l, const auto& m) { return steps(l) < steps(m); });
-  if (!is_narrow(target) || steps(taps_first.back()) == steps(*longest)) return taps_first;
+  if (!target.is_narrow() || steps(taps_first.back()) == steps(*longest)) return taps_first;
   std::rotate(longest, longest + 1, order.end());
   return order;
 }

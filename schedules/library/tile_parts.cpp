@@ -67,7 +67,7 @@ int64_t choose_parts(int64_t k, int64_t beside, const Target& target) {
 
 // Of the widest tile, 5/8 of the cache: 2048 and 2500 steps are no faster in parts.
 bool has_long_panel(const BlockInfo& b, const Tile& t, const Target& target) {
-  return is_narrow(target) && t.row && t.vector &&
+  return target.is_narrow() && t.row && t.vector &&
          b.reduction_size() * kWidest * lanes_of(b, target) * bytes_of(DType::f32) > target.l2_bytes / 8 * 5;
 }
 
@@ -150,7 +150,7 @@ bool tile_parts(Schedule& s, const std::string& block, const Target& target) {
   }
   split.because("the sum of a part stays in registers");
   split(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, block, rows));
-  const int64_t steps = is_narrow(target) && part % kStepsOnNarrow == 0 ? kStepsOnNarrow : kSteps;
+  const int64_t steps = target.is_narrow() && part % kStepsOnNarrow == 0 ? kStepsOnNarrow : kSteps;
   split(fmt::format("{0}10 {0}11 = split {1}.{0}1 [_, {2}]", k, sums, steps));
   split(fmt::format("reorder {} ({} {}10 {}11 p{} p{})", sums, schedules::join(units), k, k, i, j));
   split.because(t.why_vector);

@@ -81,7 +81,7 @@ double lost_to_issue(const BlockInfo& b, double rows, double vectors, bool strea
   constexpr double kFree = 0.7, kOfSlots = 0.6, kOfVectors = 3;
   const double few_rows = pairs ? 0.2 * target.vector_bits / 8 / kLine : 0.1;
   const double fits = streams ? 0.5 : 0.375;
-  if (!is_narrow(target)) return 0;
+  if (!target.is_narrow()) return 0;
   const Slots slots = slots_of_step(rows, vectors, target, pairs ? kOfTheLoop / 2 : kOfTheLoop);
   const double panel = static_cast<double>(b.reduction_size()) * vectors * target.vector_bits / 8 /
                        static_cast<double>(target.l2_bytes);
@@ -148,7 +148,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
       "{} loads for {} FMAs; {} in flight hide an FMA's latency",
       t.rows, vectors, vectors, t.rows * vectors + vectors + 1, registers, t.rows + vectors, t.rows * vectors,
       kToHideLatency);
-  if (shares && is_narrow(target)) {
+  if (shares && target.is_narrow()) {
     const Slots slots = slots_of_step(static_cast<double>(t.rows), static_cast<double>(vectors), target);
     t.why_size += fmt::format(
         "; {} micro-operations a step, of {} that the core takes up in as many cycles as "

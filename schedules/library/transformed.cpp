@@ -46,7 +46,7 @@ void move_to(Schedule& s, const BlockInfo& b, const std::string& loop, const std
 // channels at 7, by 8 x 3 of 32 blocks 7 % more time than by 8 x 2; 200 at 28, whose 13 blocks have no
 // divisor, by 9 x 1 30 % more than by 9 x 3.)
 void even_columns(Tile& t, const BlockInfo& b, const Target& target) {
-  if (!is_narrow(target) || !t.column) return;
+  if (!target.is_narrow() || !t.column) return;
   int64_t even = t.columns;
   while (t.column->extent % even != 0) --even;
   if (even == t.columns || 2 * even <= t.columns) return;
@@ -205,7 +205,7 @@ class Planner {
     for (const Access& a : b.accesses)
       if (a.constant) constant += bytes_of(s_.func(), a.buffer);
     const int64_t panel = b.reduction_size() * t.row->extent * nestor::bytes_of(b.output->type.dtype);
-    const int64_t stays = is_narrow(target_) ? target_.l1_bytes * 3 / 4 : target_.l1_bytes / 2;
+    const int64_t stays = target_.is_narrow() ? target_.l1_bytes * 3 / 4 : target_.l1_bytes / 2;
     return constant > target_.l2_bytes && panel <= stays && t.row->extent <= target_.vector_registers - 4;
   }
 

@@ -66,7 +66,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
     const bool cpu = options.target.kind == TargetKind::cpu;
     optimize(model.graph, constant_evaluator(options.target),
              cpu ? options.target.lanes(bytes_of(DType::f32)) : kWidestVector,
-             cpu && options.target.issue_width < 6 && options.target.far_l3());
+             cpu && options.target.is_narrow() && options.target.far_l3());
     const PartitionOptions how = partition_options(options);
     model.partition = partition(model.graph, how);
     if (!options.exact_conv)

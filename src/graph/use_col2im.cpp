@@ -167,7 +167,7 @@ class PlaneCosts {
 bool is_worth(const TransposedShape& s, DType type, int64_t lanes, bool waits) {
   constexpr int64_t kMostTerms = 64;     // of an output: a longer sum is too much code
   constexpr int64_t kLeastChannels = 8;  // for an element of T to be more than a product or two
-  constexpr double kLeastGain = 0.9;
+  constexpr double kLeastGain = 0.9, kLeastGainInside = 0.75;
   // Of residues, each a product of its own: 125 of them took 5 s to compile, one product and a Col2Im 0.7 s.
   constexpr size_t kMostNests = 32;
   int64_t terms = 1;
@@ -178,9 +178,14 @@ bool is_worth(const TransposedShape& s, DType type, int64_t lanes, bool waits) {
   if (terms > kMostTerms || product(s.kernel) == 1) return false;
   if (ops::classes_of(s).size() > kMostNests) return true;
   if (s.channels / s.group < kLeastChannels) return false;
-  const auto gain = [&](const auto& costs) { return costs.columns() < kLeastGain * costs.direct(); };
-  return gain(Costs(s, type, lanes)) ||
-         (waits && PlaneCosts::applies(s, lanes) && gain(PlaneCosts(s, type, lanes)));
+  const auto gains = [&](const auto& costs, double least) {
+    return costs.columns() < least * costs.direct();
+  };
+  if (gains(Costs(s, type, lanes), kLeastGain)) return true;
+  // Windows that stay inside their image waste nothing in its padding.
+  const bool inside = !s.strided() && product(s.output) < product(s.input);
+  return waits && PlaneCosts::applies(s, lanes) &&
+         gains(PlaneCosts(s, type, lanes), inside ? kLeastGainInside : kLeastGain);
 }
 
 // A Conv as the ConvTranspose whose taps lie the other way around; nothing where it isn't one.

@@ -157,6 +157,8 @@ TEST_CASE(
   CHECK(same("[1,192,38,38]", 192, false) == 0);
   CHECK(same("[1,192,38,38]", 192, true) == 1);
   CHECK(same("[1,16,64,64]", 16, true) == 0);  // there is less to multiply than to write
+  // Windows that stay inside have no padding to waste products on.
+  CHECK(columns("Conv", "[1,421,43,43]", {9, 421, 7, 7}, "", true) == 0);
   const auto grouped = [&](bool waits) {
     return columns("ConvTranspose", "[1,384,70,20]", {384, 20, 3, 3}, R"("strides": [2,2], "group": 2)",
                    waits);
