@@ -25,7 +25,7 @@ TEST_CASE("rows that leave the cache before the next tile of columns are asked f
 TEST_CASE("steps of a wide operand that few rows use are asked for ahead") {
   const Target target = with_l2("x86-64-v4", 1 << 20);
   // 9 x 3 accumulators: 300 cycles are 24 steps of 13.
-  CHECK(default_has("MatMul(const f32[25,271], f32[271,3072])", "prefetch Y.k B distance=24", target));
+  CHECK(default_has("MatMul(const f32[25,271], f32[271,3000])", "prefetch Y.k B distance=24", target));
   Target narrow = target;
   narrow.issue_width = 4;  // 7 x 3, two steps in one body; 200 cycles
   CHECK(default_has("MatMul(const f32[25,271], f32[271,3000])", "prefetch Y.kp B distance=10", narrow));
@@ -35,6 +35,15 @@ TEST_CASE("steps of a wide operand that few rows use are asked for ahead") {
   CHECK_FALSE(
       default_has("MatMul(const f32[400,271], f32[271,3072])", "prefetch Y.k B", target));  // asked too often
   CHECK_FALSE(default_has("MatMul(const f32[25,16], f32[16,30720])", "prefetch", target));  // few steps
+  // Where the third level is far, so is the second, and rows a multiple of 4 KB apart share the ways of a set.
+  narrow = with_far_l3("x86-64-v4", 1 << 20);
+  narrow.issue_width = 4;
+  narrow.l1_bytes = 32 << 10;
+  narrow.l1_ways = 8;
+  CHECK(default_has("MatMul(f32[8,128], f32[128,1531])", "prefetch Y.kp B distance=", narrow));
+  CHECK(default_has("MatMul(f32[8,128], f32[128,1024])", "prefetch Y.kp B distance=3", narrow));
+  CHECK_FALSE(default_has("MatMul(f32[8,128], f32[128,400])", "prefetch", narrow));
+  CHECK_FALSE(default_has("MatMul(f32[8,128], f32[128,1531])", "prefetch", target));
 }
 
 TEST_CASE("the next panel of weights that don't stay in the cache is asked for in shares") {
