@@ -24,4 +24,8 @@ void Arithmetic::by_all() {
   nestor_parallel_static(pool_.get(), threads_, part, this);
 }
 
+double Arithmetic::flops() const {
+  return loop_.flops() * static_cast<double>(calls_ * threads_);
+}
+
 }  // namespace nestor::bench

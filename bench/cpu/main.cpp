@@ -12,9 +12,9 @@
 //
 // Contestants are interleaved call by call; `x peer` is the median over the rounds of (best peer's time / our
 // time) with its 95 % interval, above 1 where we are faster. `bound` is the share reached of what the
-// hardware allows: the FMA peak, or, where memory binds, the time in which as many bytes are copied. That
-// copy is a contestant like the others, from the work's own input where that is large enough: it meets the
-// caches in the same state.
+// hardware allows, a contestant like the others: as many multiply-adds in registers, or, where memory binds,
+// a copy of as many bytes, from the work's own input where that is large enough: it meets the caches in the
+// same state.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -115,8 +115,7 @@ double difference(const Tensor& got, const Tensor& want) {
 constexpr double kHopeless =
     10;  // a peer so much slower gets a few rounds of its own: it would spend all the time
 
-// Every contestant of a work: ours, then those of these that there are: the copy, and the peers that aren't
-// hopeless.
+// Every contestant of a work: ours, what binds it, and the peers that aren't hopeless.
 class Contest {
  public:
   Contest(const Problem& p, const Settings& settings)
@@ -127,29 +126,25 @@ class Contest {
     const auto half = static_cast<int64_t>(p.bytes / 2);
     copy_gbs = measure_copy_gbs(half);
     our_run_ = runner(ours);
-    contestants_ = {our_run_};
+    const std::vector<int32_t> cpus = cpus_for(settings.threads, parse_pinning(settings.pin));
+    std::function<void()> bound, bound_by_one;
     if (p.bytes / copy_gbs > p.flops / peak) {
-      copy_.emplace(p, settings.threads, cpus_for(settings.threads, parse_pinning(settings.pin)));
-      contestants_.emplace_back([this] { copy_->by_all(); });
+      copy_.emplace(p, settings.threads, cpus);
+      bound = [this] { copy_->by_all(); };
+      bound_by_one = [this] { copy_->by_one(); };
+    } else {
+      arithmetic_.emplace(p.flops, parse_target(settings.target), settings.threads, cpus);
+      bound = [this] { arithmetic_->by_all(); };
+      bound_by_one = [this] { arithmetic_->by_one(); };
     }
+    contestants_ = {our_run_, bound};
     if (settings.threads > 1) {
       const Ours one_thread = make_ours(p, settings, 1);
       // On the same tensors: where they lie makes some per cent. By themselves, before a peer's threads spin
       // into their turns. In a network kernels follow each other, while here the first call of a group wakes
       // the threads.
       const auto one = [&] { one_thread.executor->run_raw(ours.inputs.data(), ours.outputs.data()); };
-      std::vector<std::function<void()>> alone{our_run_, one};
-      std::optional<Arithmetic> arithmetic;
-      if (copy_) {
-        alone.push_back(contestants_.back());
-        alone.emplace_back([this] { copy_->by_one(); });
-      } else {
-        const Target target = parse_target(settings.target);
-        arithmetic.emplace(p.flops, target, settings.threads,
-                           cpus_for(settings.threads, parse_pinning(settings.pin)));
-        alone.emplace_back([&] { arithmetic->by_all(); });
-        alone.emplace_back([&] { arithmetic->by_one(); });
-      }
+      const std::vector<std::function<void()>> alone{our_run_, one, bound, bound_by_one};
       const auto times = time_rounds(alone, static_cast<double>(alone.size()) * seconds_, 11, 1000);
       x_one_thread_ = ratio(times[1], times[0]);
       machine_x_one_thread_ = ratio(times[3], times[2]);
@@ -167,17 +162,16 @@ class Contest {
   std::string run(benchmark::UserCounters& out, std::string& label) {
     const auto times = time_rounds(contestants_, seconds_ * static_cast<double>(contestants_.size()));
     const Tensor output = result_of(ours);
-    size_t next = 1;
+    size_t next = 2;  // after us and what binds us
     us = median_interval(times[0]).median;
     if (x_one_thread_) put(out, "x_one_thread", *x_one_thread_);
     if (machine_x_one_thread_)
       put(out, copy_ ? "copy_x_one_thread" : "fma_x_one_thread", *machine_x_one_thread_);
     out["copy_gbs"] = copy_gbs;
-    out["of_bound"] = problem_.flops / peak * 1e-3 / us;
-    if (copy_) {
-      out["copy_gbs"] = problem_.bytes / median_interval(times[next]).median * 1e-3;
-      put(out, "of_bound", ratio(times[next++], times[0]));
-    }
+    if (copy_) out["copy_gbs"] = problem_.bytes / median_interval(times[1]).median * 1e-3;
+    const double share = copy_ ? 1 : problem_.flops / arithmetic_->flops();
+    const Interval bound = ratio(times[1], times[0]);
+    put(out, "of_bound", {share * bound.median, share * bound.low, share * bound.high});
     Interval best;
     for (size_t i = 0; i < peers_.size(); ++i) {
       const Peer& peer = peers_[i];
@@ -211,7 +205,8 @@ class Contest {
   std::vector<Peer> peers_;
   std::vector<bool> slow_;
   std::optional<Interval> x_one_thread_, machine_x_one_thread_;
-  std::optional<Copy> copy_;
+  std::optional<Copy> copy_;              // where memory binds
+  std::optional<Arithmetic> arithmetic_;  // else
   std::function<void()> our_run_;
   std::vector<std::function<void()>> contestants_;
 
@@ -267,16 +262,12 @@ class Table : public benchmark::BenchmarkReporter {
         const auto it = r.counters.find(name);
         return it == r.counters.end() ? 0.0 : it->second.value;
       };
-      std::string interval;
-      if (r.counters.count("of_bound_low")) {
-        char text[32];
-        std::snprintf(text, sizeof text, "[%.0f, %.0f]", 100 * get("of_bound_low"),
-                      100 * get("of_bound_high"));
-        interval = text;
-      }
+      char interval[32];
+      std::snprintf(interval, sizeof interval, "[%.0f, %.0f]", 100 * get("of_bound_low"),
+                    100 * get("of_bound_high"));
       std::printf("%-22s %10.2f %8.1f %6.1f %5.1f%% %-10s %11.2f %11.2f ", r.run_name.function_name.c_str(),
-                  get("us"), get("gflops"), get("gbs"), 100 * get("of_bound"), interval.c_str(),
-                  get("oneDNN_us"), get("OpenBLAS_us"));
+                  get("us"), get("gflops"), get("gbs"), 100 * get("of_bound"), interval, get("oneDNN_us"),
+                  get("OpenBLAS_us"));
       std::printf(" %5.2f [%5.2f, %5.2f]    %8.2f %8.1f", get("x_best"), get("x_best_low"),
                   get("x_best_high"), get("schedule_ms"), get("compile_ms"));
       if (settings_.threads > 1)
