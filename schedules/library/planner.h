@@ -144,6 +144,12 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target);
 
+// The same for windows that are summed alone, where the loops outside of the tile are as they will be.
+// `row_tiles` is the loop over tiles along a row of windows.
+void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t, const std::string& row_tiles,
+                           const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
+                           const Target& target);
+
 // Asks for what later steps of a matrix product read of a wide operand; see prefetch_steps.cpp.
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target);

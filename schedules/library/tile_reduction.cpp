@@ -331,6 +331,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (blocks >= 2 * target.cores) around = outside;
   }
   share_loops(s, block, around, work_of(b, target) / steps_at_once, target);
+  if (!dot) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
     s.because(t.why_vector);

@@ -7,6 +7,8 @@
 // that its lines can be numbered through, whatever the layout. Iterations of the inner loop are numbered
 // through as if all loops around it ran to their bounds; the last line is asked for by those left over.
 //
+// Where windows overlap, the iteration before has read part of the range: that one is not asked for again.
+//
 // Ahead of the last iterations it goes on with the next iteration of the loop around, where that one's range
 // follows; else the last one is asked for again. No address is outside of the buffer. A read whose bounds
 // aren't known, or that leaves out most of the range, has no prefetch.
@@ -22,6 +24,21 @@ namespace {
 constexpr int64_t kLineBytes = 64;
 constexpr int64_t kMostLeftOut = 2;  // bytes of the range for each byte that is read, at most
 const std::string kShare = "share ", kShares = "shares of ";
+
+// An expression in the next iteration of a loop, where no division by an extent carries over.
+class OneOn : public Rewriter {
+ public:
+  explicit OneOn(Var var) : var_(std::move(var)) {}
+  Expr expr(const Expr& e) override {
+    const auto* b = e.as<Binary>();
+    if (b && b->op == BinaryOp::div && same_expr(b->a, Expr(var_))) return e;
+    if (b && b->op == BinaryOp::mod && same_expr(b->a, Expr(var_))) return e + 1;
+    return same_expr(e, Expr(var_)) ? e + 1 : children(e);
+  }
+
+ private:
+  Var var_;
+};
 
 class Sharer : public ScopedRewriter {
  public:
@@ -86,6 +103,7 @@ class Sharer : public ScopedRewriter {
         most = std::max(most, read);
       }
       if (!range || range->extent() > kMostLeftOut * most) return;
+      leave_out_read(*range, loop);
       const Expr later = Expr(loop.var) + Expr(distance);
       if (goes_on_around(range->base, loop))
         range->base = min(substitute(range->base, VarMap{{loop.var, later}}),
@@ -97,6 +115,14 @@ class Sharer : public ScopedRewriter {
       streams_.push_back({name, decls_.at(buffer), *range, path_.size()});
       return;
     }
+  }
+
+  // Of a range that goes on by less than its length what the iteration before doesn't read. In a loop that
+  // was fused of several the innermost goes on.
+  void leave_out_read(Span& range, const For& loop) const {
+    const Expr next = OneOn(loop.var).expr(range.base);
+    const auto forward = as_int(simplify(next - range.base, facts()));
+    if (forward && *forward > 0 && *forward < range.extent()) range.lo = range.hi + 1 - *forward;
   }
 
   // Whether behind the loop's last iteration lies what the next iteration of the loop around it begins with.
@@ -126,13 +152,16 @@ class Sharer : public ScopedRewriter {
     }
     if (iterations > lines) number = number / Expr(iterations / lines);
     const int64_t each = (lines + iterations - 1) / iterations;
+    // Bounds are kept once for all lines of an iteration: near the end it asks again for some.
+    const int64_t reach = (each - 1) * line;
+    const Expr& size = stream->decl.shape[0];
+    Expr first = stream->range.first() + min(number * Expr(each * line), stream->range.extent() - 1 - reach);
+    if (!can_prove(le(0, first), facts())) first = max(first, 0);
+    if (!can_prove(lt(first + reach, size), facts())) first = min(first, max(size - (1 + reach), 0));
     for (int64_t i = 0; i < each; ++i) {
-      const Expr at = min((number * Expr(each) + Expr(i)) * Expr(line), stream->range.extent() - 1);
-      Expr index = stream->range.first() + at;
-      if (!can_prove(le(0, index), facts())) index = max(index, 0);
-      if (!can_prove(lt(index, stream->decl.shape[0]), facts()))
-        index = min(index, stream->decl.shape[0] - 1);
-      const Expr ahead = make::load(stream->decl.buffer, {simplify(index, facts())});
+      Expr at = first + i * line;
+      if (!can_prove(lt(at, size), facts())) at = min(at, size - 1);
+      const Expr ahead = make::load(stream->decl.buffer, {simplify(at, facts())});
       out.push_back(make::evaluate(make::call(Intrinsic::prefetch, {ahead})));
     }
   }

@@ -5,6 +5,7 @@
 #include "nestor/library.h"
 #include "nestor/print.h"
 #include "nestor/proof.h"
+#include "tests/driver/compiled.h"
 
 using namespace nestor;
 
@@ -60,6 +61,21 @@ TEST_CASE("nothing is asked for ahead where little is computed from it, or where
        {"Conv(f32[1,254,1,128,64], const f32[1,254,1,1,1])", "MatMul(f32[9000,64], const f32[64,256])",
         "Conv(f32[1,96,224,224], const f32[96,1,3,3]; group=96)"})
     CHECK(schedule_of(spec, true).find("prefetch ") == std::string::npos);
+}
+
+TEST_CASE("where the last cache is far away, what the next row of windows reads is asked for in shares") {
+  const Target far = with_far_l3("x86-64-v4", 1 << 20);
+  const std::string strided =
+      "Conv(f32[1,96,112,112], const f32[96,1,3,3]; group=96, strides=[2,2], pads=[1,1,1,1])";
+  CHECK(default_has(strided, "prefetch Y.g X distance=1 shares=r\n", far));
+  CHECK_FALSE(default_has(strided, "prefetch", with_l2("x86-64-v4", 1 << 20)));
+  CHECK_FALSE(default_has("Conv(f32[1,96,40,40], const f32[96,1,3,3]; group=96, strides=[2,2])", "prefetch",
+                          far));  // stays in the cache
+  CompileOptions options = small_cache(4 << 10);
+  options.target = with_far_l3("x86-64-v3", 4 << 10);
+  options.blocked_io = true;
+  check_right("Conv(f32[1,19,27,29], const f32[19,1,5,5]; group=19, strides=[2,2], pads=[2,2,2,2])",
+              {"X distance=1 shares=r"}, options);
 }
 
 TEST_CASE("lines of an image go by blocks that stay in the cache while all filters pass, each to its end") {
