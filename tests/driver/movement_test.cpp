@@ -42,9 +42,12 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   Target near = with_l2("x86-64-v4", 2 << 20), far = near;
   far.l3_bytes_per_cycle = 9;
   const std::string turned = "Transpose(f32[1009,2003]; perm=[1,0])";
-  CHECK(default_has(turned, "prefetch Y.i0 X distance=2", far));
-  CHECK(default_has(turned, "prefetch Y.i0 Y distance=2", far));
-  CHECK(default_has(turned, "reorder Y (j0 i0 i1 j1)", far));
+  CHECK(default_has(turned, "ip it = split Y.i0 [_, 63]", far));  // of 126: 2003 pages are written
+  CHECK(default_has(turned, "prefetch Y.it X distance=2", far));
+  CHECK(default_has(turned, "prefetch Y.it Y distance=2", far));
+  CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", far));
+  CHECK(default_has("Transpose(f32[3009,1504]; perm=[1,0])", "reorder Y (j0 i0 i1 j1)", far));
+  CHECK(default_has("Transpose(f32[503,3009]; perm=[1,0])", "reorder Y (j0 i0 i1 j1)", far));  // two a page
   CHECK(default_has("Transpose(f32[8,12,197,256]; perm=[0,1,3,2])", " Y distance=2", far));
   CHECK_FALSE(default_has(turned, "prefetch", near));
   CHECK_FALSE(default_has("Transpose(f32[500,500]; perm=[1,0])", "prefetch", far));  // stays in the cache
@@ -178,8 +181,8 @@ TEST_CASE("where the third level is a mesh, what is turned or moved is read in t
   Target near = with_l2("x86-64-v4", 1 << 20), mesh = near;
   mesh.l3_bytes_per_cycle = 9;
   const std::string turned = "Transpose(f32[2048,2048]; perm=[1,0])";
-  CHECK(default_has(turned, "reorder Y (j0 i0 i1 j1)", mesh));
-  CHECK(default_has(turned, "prefetch Y.i0 X distance=2", mesh));
+  CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", mesh));
+  CHECK(default_has(turned, "prefetch Y.it X distance=2", mesh));
   CHECK(!default_has(turned, "prefetch", near));
   const std::string image = "Transpose(f32[1,220,220,64]; perm=[0,3,1,2])";
   CHECK(default_has(image, "streaming=1", mesh));
@@ -189,5 +192,6 @@ TEST_CASE("where the third level is a mesh, what is turned or moved is read in t
   CHECK(default_has(heads, "reorder Y (n c h w)", near));
   CHECK(default_has("Transpose(f32[8,12,512,64]; perm=[0,2,1,3])", "reorder Y (n c h w)", mesh));
   check_scheduled_for("Transpose(f32[1040,640]; perm=[1,0])", mesh);
+  check_scheduled_for("Transpose(f32[1030,1610]; perm=[1,0])", mesh);
   check_scheduled_for("Transpose(f32[2,256,12,112]; perm=[0,2,1,3])", mesh);
 }
