@@ -6,6 +6,7 @@
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
 
 namespace nestor::library {
 
@@ -112,6 +113,23 @@ std::string sample_size(Schedule& s, const std::string& name, std::vector<int64_
               sizes.end());
   s(fmt::format("{} = sample_choice [{}] -> {}", name, fmt::join(sizes, ", "), size));
   return name;
+}
+
+bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least) {
+  const Access& out = *write_of(b);
+  int64_t bytes = bytes_of(b.output->type.dtype);
+  if (out.stride(lanes) != 1 || !b.output_is_param) return false;
+  for (const Iter& i : b.iters) {
+    bytes *= i.extent;
+    if (&i != &lanes && i.var != lanes.var && i.extent > 1 && out.stride(i).value_or(1) % width != 0)
+      return false;
+  }
+  return bytes >= least;
+}
+
+int64_t streaming_size(const Target& target) {
+  constexpr int64_t kLeast = 16 << 20, kMost = 48 << 20;  // a large last level is shared by many cores
+  return std::clamp(target.l3_bytes / 2, kLeast, kMost);
 }
 
 void spread_map(Schedule& s, const std::string& block, const Target& target) {

@@ -12,7 +12,9 @@
 //    elements only that do, those are unrolled too, and the vectors of all are put together.
 //  - Panels of 1024 lanes: what is read lies in as many pages, and all of them are read again for the next
 //    row tile. Where row tiles are innermost, panels of as many rows, for what is written (Cascade Lake,
-//    small pages: 2048 x 2048 5.6 to 4.7 ms, 1009 x 2003 3.6 to 3.1).
+//    small pages: 2048 x 2048 5.6 to 4.7 ms, 1009 x 2003 3.6 to 3.1). Of short rows that lie dense, panels of
+//    96 KB: the next one is asked for in shares (12544 x 64 0.60 to 0.52, x 96 1.4 to 0.9, 6400 x 127 1.3 to
+//    0.8; of 20 columns 0.8 to 0.95).
 //  - Of elements of a byte as many lanes as a line holds, where that is one register: four squares share it
 //    (Cascade Lake, i8: 200 x 300 10 to 20 % less time, 3009 x 2003 30 %. Elements of two bytes gain nothing,
 //    AVX2 loses 10 to 20 %.)
@@ -54,9 +56,11 @@ namespace {
 constexpr int64_t kLongestSide = 16;  // of a square in registers
 constexpr int64_t kLongWalk = 8;      // tiles
 constexpr int64_t kTilesAhead = 2;
-constexpr int64_t kBeyondL2 = 8;  // second-level caches: as large as what passes a slow third level
-constexpr int64_t kPanel = 1024;  // rows read in turn: well within the second level of address translation
-constexpr int64_t kTranslated = 1536;  // pages: all of that level
+constexpr int64_t kBeyondL2 = 8;     // second-level caches: as large as what passes a slow third level
+constexpr int64_t kPanel = 1024;     // rows read in turn: well within the second level of address translation
+constexpr int64_t kLeastPasses = 2;  // of row tiles over a panel: fewer find its lines in the first level
+constexpr int64_t kTranslated = 1536;      // pages: all of that level
+constexpr int64_t kDensePanel = 96 << 10;  // bytes: stays in the cache, with the next one
 
 int64_t side_of(const BlockInfo& b) {
   return std::min<int64_t>(kLongestSide, kLine / bytes_of(b.output->type.dtype));
@@ -199,36 +203,15 @@ bool follows_rows(const BlockInfo& b, const Turn& t) {
 }
 
 void ask_ahead(Schedule& s, const BlockInfo& b, const Turn& t, const std::string& tiles, int64_t distance,
-               bool stores) {
+               bool reads, bool stores) {
   if (tiles.empty()) return;
   for (const Access& a : b.accesses) {
-    if (!a.uses(*t.lanes) || !a.uses(*t.rows) || (a.write && !stores)) continue;
+    if (!a.uses(*t.lanes) || !a.uses(*t.rows) || !(a.write ? stores : reads)) continue;
     s.because(a.write ? "the last cache is far away: stores wait for its lines in turn, unless asked for"
                       : "the last cache is far away");
     s.try_step(fmt::format("prefetch {}.{} {} distance={}", b.name, tiles, a.buffer->name, distance));
   }
 }
-
-}  // namespace
-
-bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least) {
-  const Access& out = *write_of(b);
-  int64_t bytes = bytes_of(b.output->type.dtype);
-  if (out.stride(lanes) != 1 || !b.output_is_param) return false;
-  for (const Iter& i : b.iters) {
-    bytes *= i.extent;
-    if (&i != &lanes && i.var != lanes.var && i.extent > 1 && out.stride(i).value_or(1) % width != 0)
-      return false;
-  }
-  return bytes >= least;
-}
-
-int64_t streaming_size(const Target& target) {
-  constexpr int64_t kLeast = 16 << 20, kMost = 48 << 20;  // a large last level is shared by many cores
-  return std::clamp(target.l3_bytes / 2, kLeast, kMost);
-}
-
-namespace {
 
 // In which order tiles follow each other, and what is asked for.
 struct Walk {
@@ -239,7 +222,20 @@ struct Walk {
   const Iter* along = nullptr;  // or the next one's tile after each; null: tiles follow along a side
   bool ahead = false;           // a long one, and ask for lines of later ones
   bool rows_innermost = false;  // of the loops over tiles
+  int64_t panel = kPanel;       // of lanes; where `dense`, what is read of it lies side by side
+  bool dense = false;
 };
+
+// Lanes whose rows lie side by side in all that is read, where tiles go along them.
+int64_t dense_panel(const BlockInfo& b, const Turn& t, const Target& target) {
+  int64_t row = 0;
+  for (const Access& a : b.accesses)
+    if (!a.write) {
+      if (row || a.stride(*t.rows) != 1 || a.stride(*t.lanes) != t.rows->extent) return 0;
+      row = t.rows->extent * bytes_of(a.buffer->type.dtype);
+    }
+  return row ? std::min(kDensePanel, target.l2_bytes / 8) / row : 0;
+}
 
 Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   Walk w;
@@ -258,6 +254,9 @@ Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   w.along = w.slabs || !has_long ? middle : nullptr;
   w.ahead = far && has_long && !w.along;
   w.rows_innermost = w.left_to_right || (w.ahead && follows_rows(b, t));
+  const int64_t panel = w.ahead && !w.rows_innermost ? dense_panel(b, t, target) / side * side : 0;
+  w.dense = t.rows->extent > kLeastPasses * side && panel >= kLongWalk * side && t.lanes->extent >= 4 * panel;
+  if (w.dense) w.panel = std::min(panel, kPanel);
   return w;
 }
 
@@ -280,10 +279,12 @@ void split_lanes(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, 
   const std::string size = sample_size(s, l + "_width", {side, 2 * side, 4 * side}, width, t.lanes->extent);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, b.name, size));
   loops.lane_tiles = l + "0";
-  const int64_t tiles = ceil_div(t.lanes->extent, width), most = kPanel / width;
+  const int64_t tiles = ceil_div(t.lanes->extent, width), most = w.panel / width;
   if (!w.interleaved && !w.rows_innermost && !w.slabs && tiles >= 2 * most) {
-    s.because(fmt::format("{} rows lie in as many pages, few enough for their addresses to stay translated",
-                          kPanel));
+    s.because(w.dense ? "what is read of a panel lies side by side, and stays in the cache"
+                      : fmt::format(
+                            "{} rows lie in as many pages, few enough for their addresses to stay translated",
+                            kPanel));
     s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", l, b.name, most));
     loops.panels = l + "p";
     loops.lane_tiles = l + "t";
@@ -369,16 +370,27 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   if (w.streaming) s(fmt::format("annotate {} streaming=1", block));
   const std::string &first = w.rows_innermost ? loops.lane_tiles : loops.row_tiles,
                     &last = w.rows_innermost ? loops.row_tiles : loops.lane_tiles;
-  if (w.ahead) ask_ahead(s, b, t, last, kTilesAhead, true);
-  if (w.along) ask_ahead(s, b, t, w.along->loop, w.slabs ? 1 : kTilesAhead, true);
+  if (w.ahead) ask_ahead(s, b, t, last, kTilesAhead, !w.dense, true);
+  if (w.along) ask_ahead(s, b, t, w.along->loop, w.slabs ? 1 : kTilesAhead, true, true);
   if (w.left_to_right)
-    ask_ahead(s, b, t, last.empty() || !is_long(b, *t.rows) ? first : last, kTilesAhead, false);
+    ask_ahead(s, b, t, last.empty() || !is_long(b, *t.rows) ? first : last, kTilesAhead, true, false);
 
   std::vector<std::string> outside;
   for (const LoopInfo& loop : loops_of(s.func(), block))
     if (loop.name != loops.rows && loop.name != loops.columns && (!t.written || loop.name != t.written->loop))
       outside.push_back(loop.name);
   share_loops(s, block, outside, work_of(b, target), target);
+  if (!w.dense) return true;
+  std::string panels;  // by now perhaps fused with other loops, if not with what is inside
+  for (const LoopInfo& loop : loops_of(s.func(), block)) {
+    if (loop.name == first) break;
+    panels = loop.name == last ? "" : loop.name;
+  }
+  const Buffer& read = b.accesses[b.accesses[0].write].buffer;
+  s.because("what is read of the next panel comes while this one is turned");
+  if (panels.empty() ||
+      !s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, panels, read->name, last)))
+    ask_ahead(s, b, t, last, kTilesAhead, true, false);
   return true;
 }
 

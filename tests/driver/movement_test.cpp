@@ -53,8 +53,12 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK_FALSE(default_has("Transpose(f32[500,500]; perm=[1,0])", "prefetch", far));  // stays in the cache
   // Along the side that is long.
   const std::string tall = "Transpose(f32[1,112,112,64]; perm=[0,3,1,2])";
-  CHECK(default_has(tall, "prefetch Y.hwt X distance=2", far));
+  CHECK(default_has(tall, "hwp hwt = split Y.hw0 [_, 24]", far));  // 96 KB
+  CHECK(default_has(tall, "prefetch Y.hwp X distance=1 shares=hwt", far));
   CHECK(default_has(tall, "prefetch Y.hwt Y distance=2", far));
+  CHECK(default_has("Transpose(f32[1,300,300,20]; perm=[0,3,1,2])", "prefetch Y.hwt X distance=2", far));
+  CHECK(
+      default_has("Transpose(f32[4,56,56,64]; perm=[0,3,1,2])", "prefetch Y.g X distance=1 shares=hwt", far));
   const std::string wide = "Transpose(f32[1,64,112,112]; perm=[0,2,3,1])";
   CHECK(default_has(wide, "reorder Y (n w0 ch0 ch1 w1)", far));
   CHECK(default_has(wide, "prefetch Y.ch0 Y distance=2", far));
@@ -166,10 +170,11 @@ TEST_CASE("maps that ask for lines ahead are right at ragged sizes") {
 
 TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
-    for (const char* spec : {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
-                             "Transpose(f32[1,21,7,30]; perm=[0,3,1,2])",
-                             "Transpose(f32[23,11,45]; perm=[2,1,0])", "Transpose(i8[131,257]; perm=[1,0])",
-                             "Transpose(f32[1,30,147]; perm=[0,2,1])", "MatMul(f32[130,5], f32[5,299])"}) {
+    for (const char* spec :
+         {"Transpose(f32[131,257]; perm=[1,0])", "Transpose(f32[2,129,150]; perm=[0,2,1])",
+          "Transpose(f32[1,21,7,30]; perm=[0,3,1,2])", "Transpose(f32[23,11,45]; perm=[2,1,0])",
+          "Transpose(f32[3,521,35]; perm=[0,2,1])", "Transpose(i8[131,257]; perm=[1,0])",
+          "Transpose(f32[1,30,147]; perm=[0,2,1])", "MatMul(f32[130,5], f32[5,299])"}) {
       Target target = with_l2(name, 16 << 10);
       target.l3_bytes_per_cycle = 9;
       INFO(spec);
