@@ -12,9 +12,10 @@
 //    elements only that do, those are unrolled too, and the vectors of all are put together.
 //  - Panels of 1024 lanes: what is read lies in as many pages, and all of them are read again for the next
 //    row tile. Where row tiles are innermost, panels of as many rows, for what is written (Cascade Lake,
-//    small pages: 2048 x 2048 5.6 to 4.7 ms, 1009 x 2003 3.6 to 3.1). Of short rows that lie dense, panels of
-//    96 KB: the next one is asked for in shares (12544 x 64 0.60 to 0.52, x 96 1.4 to 0.9, 6400 x 127 1.3 to
-//    0.8; of 20 columns 0.8 to 0.95).
+//    small pages: 2048 x 2048 5.6 to 4.7 ms, 1009 x 2003 3.6 to 3.1), or whose lines are more than the cache
+//    holds (64 x 12544 0.87 to 0.79, 127 x 20000 6.1 to 3.8). Of short rows that lie dense, panels of 96 KB:
+//    the next one is asked for in shares (12544 x 64 0.60 to 0.52, x 96 1.4 to 0.9, 6400 x 127 1.3 to 0.8; of
+//    20 columns 0.8 to 0.95).
 //  - Of elements of a byte as many lanes as a line holds, where that is one register: four squares share it
 //    (Cascade Lake, i8: 200 x 300 10 to 20 % less time, 3009 x 2003 30 %. Elements of two bytes gain nothing,
 //    AVX2 loses 10 to 20 %.)
@@ -315,9 +316,10 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
   loops.row_tiles = r + "0";
   loops.rows = r + "1";
   const int64_t tiles = ceil_div(t.rows->extent, height);
-  if (!w.rows_innermost || pages_written(b, *t.rows) < kTranslated) return;
-  s.because(
-      fmt::format("{} rows lie in as many pages, few enough for their addresses to stay translated", kPanel));
+  const bool stay = t.rows->extent * kLine <= target.l2_bytes / 2;
+  if (!w.rows_innermost || (stay && pages_written(b, *t.rows) < kTranslated)) return;
+  s.because(fmt::format("{} rows' {} from one column of tiles to the next", kPanel,
+                        stay ? "pages stay translated" : "lines stay in the cache"));
   s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", r, b.name,
                 ceil_div(tiles, ceil_div(tiles * height, kPanel))));
   loops.panels = r + "p";

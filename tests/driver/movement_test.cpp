@@ -64,6 +64,7 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK(default_has(wide, "prefetch Y.ch0 Y distance=2", far));
   CHECK(default_has("Transpose(f32[64,100,128]; perm=[2,1,0])", "prefetch Y.b0 Y distance=2", far));
   const Target one_core = with_far_l3("x86-64-v4", 1 << 20);
+  CHECK(default_has(wide, "reorder Y (n chp w0 cht ch1 w1)", one_core));  // 784 KB of lines in 1 MB
   // Both are short: along what stands between them, if that is in what is read and in what is written.
   CHECK(default_has("Transpose(f32[96,50,96]; perm=[2,1,0])", "reorder Y (b0 j0 i b1 j1)", one_core));
   CHECK(default_has("Transpose(f32[96,50,96]; perm=[2,1,0])", "prefetch Y.i Y distance=2", one_core));
