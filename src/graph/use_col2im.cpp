@@ -165,7 +165,7 @@ class PlaneCosts {
 };
 
 bool is_worth(const TransposedShape& s, DType type, int64_t lanes, bool waits) {
-  constexpr int64_t kMostTerms = 64;     // of an output: a longer sum is too much code
+  constexpr int64_t kMostTerms = 512;    // of an output; more than 64 are a reduction's loops, no more code
   constexpr int64_t kLeastChannels = 8;  // for an element of T to be more than a product or two
   constexpr double kLeastGain = 0.9, kLeastGainInside = 0.75;
   // Of residues, each a product of its own: 125 of them took 5 s to compile, one product and a Col2Im 0.7 s.

@@ -59,7 +59,8 @@ TEST_CASE("A convolution with few filters is a product of matrices and a Col2Im"
            {"ConvTranspose", R"("dilations": [2])", {1, 96, 5}, {96, 1, 3}},
            {"Conv", R"("pads": [1,2,1,0], "dilations": [1,2])", {2, 96, 4, 6}, {2, 96, 3, 2}, 2},
            {"Conv", R"("auto_pad": "SAME_UPPER", "group": 2)", {1, 192, 9}, {2, 96, 4}, 2},
-           {"Conv", "", {1, 96, 3, 4, 5}, {1, 96, 2, 3, 2}}})
+           {"Conv", "", {1, 96, 3, 4, 5}, {1, 96, 2, 3, 2}},
+           {"ConvTranspose", "", {1, 96, 2, 3, 2}, {96, 1, 5, 5, 5}}})  // 125 terms
     check(c);
 }
 
