@@ -16,6 +16,7 @@
 #include "src/graph/block_channels.h"
 #include "src/graph/edit.h"
 #include "src/graph/nests.h"
+#include "src/ops/products.h"
 #include "src/ops/transposed.h"
 
 namespace nestor {
@@ -114,6 +115,35 @@ bool scatters_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
   });
 }
 
+// Groups of so few filters that eight and more share a block of results, each of as many elements from here
+// and there as there are groups; for windows of one element, whose images are rows of a matrix, some groups
+// are too many. (Cascade Lake, f32 in vectors of 16: 1x1 of 8 groups of 64 to 2 at 32x77 3.9 to 0.3 ms, of 32
+// groups of 32 to 4 at 39x29 0.41 to 0.17, 3x3 of 16 groups of 32 to 1 at 19x25 3.6 to 0.23; 5x5 of 4 groups
+// of 48 to 8 at 6x20 0.13 to 0.06 by blocks.)
+bool gathers_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
+  constexpr int64_t kManyGroups = 8, kLeastRow = 2;  // part of the lanes
+  return std::any_of(call.nodes.begin(), call.nodes.end(), [&](int i) {
+    const Node& n = g.nodes[static_cast<size_t>(i)];
+    const bool transposed = n.op == "ConvTranspose";
+    if (!n.domain.empty() || !(transposed || n.op == "Conv")) return false;
+    const OpContext ctx(g, n);
+    const auto gathers = [&](const auto& s, const auto& kernel, const auto& stride, const auto& output) {
+      const int64_t filters = s.filters / s.group;
+      const auto one = [](int64_t size) { return size == 1; };
+      if (s.group == 1 || filters >= lanes || s.channels / s.group <= filters) return false;
+      if (std::all_of(kernel.begin(), kernel.end(), one) && std::all_of(stride.begin(), stride.end(), one))
+        return true;
+      return kManyGroups * filters <= lanes && kLeastRow * output.back() >= lanes;
+    };
+    if (transposed) {
+      const ops::TransposedShape s = ops::transposed_shape(ctx);
+      return gathers(s, s.kernel, s.stride, s.output);
+    }
+    const ops::ConvShape s = ops::conv_shape(ctx, 1);
+    return gathers(s, s.window.kernel, s.window.stride, s.window.output);
+  });
+}
+
 constexpr double kFilledByImage = 0.75;  // of the lanes, at least, for those along a row of the image
 
 bool worth_blocks(int64_t channels, int64_t lanes, double least) {
@@ -150,7 +180,7 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     const Kind kind = kind_of(funcs[c], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;
         (kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) ||
-        scatters_groups(g, call, lanes)) {
+        scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {
       row_major.insert(call.args.begin(), call.args.end());
       continue;
     }

@@ -181,3 +181,24 @@ TEST_CASE(
   CHECK(blocked("ConvTranspose", 4, 4, twice));  // two groups to a block on both sides
   CHECK(blocked("ConvTranspose", 8, 4, ""));
 }
+
+TEST_CASE("groups of which many share a block of results stay row major, of single elements also some") {
+  const auto blocked = [](int64_t channels, int64_t filters, int64_t kernel, const std::string& attrs) {
+    constexpr int64_t kGroups = 16;
+    const std::string x = std::to_string(kGroups * channels);
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,)" + x +
+                       R"(,9,9]}], "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x","w"],
+      "outputs": ["y"], "attrs": {"group": 16)" +
+                       attrs + "}}]}");
+    m.initializers.emplace_back("w",
+                                Tensor::random(DType::f32, {kGroups * filters, channels, kernel, kernel}, 3));
+    const Graph g = build_graph(m);
+    return !blocked_names(g, partition(g, {.channel_block = 8, .blocked_io = true})).empty();
+  };
+  CHECK(!blocked(8, 1, 3, ""));
+  CHECK(!blocked(8, 4, 1, ""));
+  CHECK(blocked(8, 4, 3, ""));                       // two groups to a block
+  CHECK(blocked(1, 1, 3, ""));                       // lanes are next to each other on both sides
+  CHECK(blocked(8, 8, 1, ""));                       // whole blocks of results
+  CHECK(blocked(8, 1, 3, R"(, "strides": [3,3])"));  // a row of three
+}
