@@ -20,12 +20,14 @@ std::map<std::string, int64_t> reduced_in_blocks(const BlockInfo& b) {
   std::map<std::string, int64_t> out;
   for (const Access& a : b.accesses)
     for (const Expr& e : a.indices)
-      for (const Iter* i : b.reduced()) {
-        const auto* quotient = e.as<Binary>();
+      for_each_expr(e, [&](const Expr& part) {  // a group's channels follow those of the groups before
+        const auto* quotient = part.as<Binary>();
         const auto* r = quotient && quotient->op == BinaryOp::div ? quotient->a.as<VarRef>() : nullptr;
-        const int64_t size = r && r->var == i->var ? as_int(quotient->b).value_or(0) : 0;
-        if (size > 1 && size < i->extent) out[i->loop] = size;
-      }
+        for (const Iter* i : b.reduced()) {
+          const int64_t size = r && r->var == i->var ? as_int(quotient->b).value_or(0) : 0;
+          if (size > 1 && size < i->extent) out[i->loop] = size;
+        }
+      });
   return out;
 }
 

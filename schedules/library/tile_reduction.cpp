@@ -241,7 +241,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
               : loop == lines.loop        ? lines.why
               : loop == channels.loop     ? channels.why
               : t.turned ? fmt::format("blocks of {0} rows and {0} steps are turned in registers", size)
-                         : fmt::format("{} lies in blocks of {}, the last one not full", loop, size));
+                         : fmt::format("{} lies in blocks of {}{}", loop, size,
+                                       extent_of(s, block, loop) % size ? ", the last one not full" : ""));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));
   }
   std::vector<std::string> outer, order;

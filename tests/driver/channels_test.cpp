@@ -40,3 +40,22 @@ TEST_CASE("the innermost loop of a window's sum is the longest, by as many chann
   check("Conv(f32[1,130,30,30], const f32[48,130,5,5]; pads=[2,2,2,2], strides=[2,2])",
         "c0 c1 = split Y.c [_, 13]");
 }
+
+TEST_CASE("channels of a group lie in blocks behind those of other groups") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.blocked_io = true;
+  const auto steps_of = [&](const std::string& spec) {
+    return print(default_schedule(partition_model(load(spec, options), options).partition.funcs.at(0),
+                                  options.target));
+  };
+  for (const char* spec : {"Conv(f32[1,64,9,9], const f32[32,32,3,3]; group=2, pads=[1,1,1,1])",
+                           "ConvTranspose(f32[1,64,5,5], const f32[64,16,3,3]; group=2, strides=[2,2])"}) {
+    INFO(spec);
+    const std::string steps = steps_of(spec);
+    INFO(steps);
+    CHECK(steps.find(".c [_, 16]") != std::string::npos);
+  }
+  for (const Target& target : shared_targets())
+    check_default("Conv(f32[1,64,5,6], const f32[32,32,3,3]; group=2, pads=[1,1,1,1])", target, true);
+}
