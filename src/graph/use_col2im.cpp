@@ -96,8 +96,14 @@ class Costs {
     constexpr double kOfAFilter = 0.05, kOfResidues = 0.4;
     const int64_t filters = s_.filters / s_.group, whole = ceil_div(filters, lanes_) * lanes_;
     const auto n = static_cast<double>(filters);
-    if (by_filters()) return kReached * n / static_cast<double>(whole);
+    if (by_filters()) return kReached * n / static_cast<double>(whole) * hidden(whole / lanes_);
     return s_.strided() ? std::min(kOfResidues, kOfAFilter * n) : windows(lanes_);
+  }
+  // Of an FMA's latency, by a tile of so many vectors of filters: its rows are those of one residue.
+  double hidden(int64_t vectors) const {
+    constexpr double kToHideLatency = 8;
+    const auto row = static_cast<double>(s_.output.back()), residues = static_cast<double>(s_.stride.back());
+    return std::min(1.0, row / residues * static_cast<double>(vectors) / kToHideLatency);
   }
   double windows(int64_t lanes) const {
     constexpr double kWindows = 0.8, kInFlight = 16;

@@ -166,3 +166,19 @@ TEST_CASE(
   };
   CHECK(grouped(true) == grouped(false));
 }
+
+TEST_CASE("rows of a residue that hide no latency are slower than columns, where channels are many") {
+  const auto columns = [](const std::string& image, int64_t filters) {
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,256,)" + image +
+                       R"(]}],
+      "outputs": ["y"], "nodes": [{"op": "ConvTranspose", "inputs": ["x", "w"], "outputs": ["y"],
+      "attrs": {"strides": [2,2]}}]})");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {256, filters, 5, 5}, 3));
+    Graph g = build_graph(m);
+    use_col2im(g, evaluate_by_interpreter);
+    return count(g, "Col2Im");
+  };
+  CHECK(columns("20,4", 16) == 1);  // 5.5 accumulators on average
+  CHECK(columns("20,4", 32) == 0);  // two vectors of filters
+  CHECK(columns("20,12", 16) == 0);
+}
