@@ -41,42 +41,6 @@ void move_to(Schedule& s, const BlockInfo& b, const std::string& loop, const std
   s(fmt::format("{} = compute_at {} {}", join(names), b.name, loop));
 }
 
-// Panels of weights of unequal widths can't follow each other through all products as one loop. Where weights
-// come from behind the second-level cache, that costs more than a narrower tile does. (Cascade Lake: 512
-// channels at 7, by 8 x 3 of 32 blocks 7 % more time than by 8 x 2; 200 at 28, whose 13 blocks have no
-// divisor, by 9 x 1 30 % more than by 9 x 3.)
-void even_columns(Tile& t, const BlockInfo& b, const Target& target) {
-  if (!target.is_narrow() || !t.column) return;
-  int64_t even = t.columns;
-  while (t.column->extent % even != 0) --even;
-  if (even == t.columns || 2 * even <= t.columns) return;
-  int64_t constant = 0;
-  for (const Access& a : b.accesses)
-    if (a.constant && a.uses(*t.column)) constant += a.elements * nestor::bytes_of(a.buffer->type.dtype);
-  if (constant <= target.l2_bytes) return;
-  t.why_size += fmt::format("; {} columns instead of {} leave none over, so that each panel has a next one",
-                            even, t.columns);
-  t.columns = even;
-}
-
-// Of the `tiles` in a block, the last of t's would overhang: it would ask for what the next block transforms,
-// which then was transformed for both, and found no place near where a block begins. So t takes rows that
-// divide, of fewer columns where there is nothing else. (Cascade Lake: 32@128, 32 tiles by 8 x 2 instead of
-// 11 x 2 vectors, 30 % less time; 48@92, 23 by 23 x 1 instead of 9 x 3, as much.)
-void divide_block(Tile& t, int64_t tiles, const Target& target) {
-  if (!t.row || tiles % t.rows == 0) return;
-  const int64_t columns = t.column ? t.columns : 1, enough = ceil_div(t.rows * columns, 2);
-  for (int64_t beside = columns; beside > 0; --beside) {
-    int64_t rows = std::max<int64_t>(1, (target.vector_registers - 1) / beside - 1);
-    while (tiles % rows != 0) --rows;
-    if (rows * beside < enough) continue;
-    t.why_size += fmt::format("; {} x {} leave none of a block's {} over", rows, beside, tiles);
-    t.rows = rows;
-    if (t.column) t.columns = beside;
-    return;
-  }
-}
-
 // The block's loops but those named, which stand last, in that order; of these, the last is vectorized, the
 // one before it unrolled.
 void lanes_and_choice(Schedule& s, const std::string& block, const std::vector<std::string>& last) {
@@ -198,7 +162,8 @@ class Planner {
   // Whether all tiles as one column are better: where the constant operand comes from behind L2 in each call,
   // every vector of it is then used by all of them at once; but the transformed data has to stay in L1. A
   // narrow core gains more, by fewer micro-operations: FMAs take what one column shares with no other from
-  // memory. (Cascade Lake: 320 and 384 channels, 16 tiles, 20 and 24 of 32 KB, 12 to 14 % less time.)
+  // memory. (Cascade Lake: 320 and 384 channels, 16 tiles, 20 and 24 of 32 KB, 12 to 14 % less time.) Far
+  // from the third level it does so also where weights would almost fill L2, if each panel has a next one.
   bool streams_past(const BlockInfo& b, const Tile& t) const {
     if (!t.row || !t.column || t.rows >= t.row->extent) return false;
     int64_t constant = 0;
@@ -206,7 +171,11 @@ class Planner {
       if (a.constant) constant += bytes_of(s_.func(), a.buffer);
     const int64_t panel = b.reduction_size() * t.row->extent * nestor::bytes_of(b.output->type.dtype);
     const int64_t stays = target_.is_narrow() ? target_.l1_bytes * 3 / 4 : target_.l1_bytes / 2;
-    return constant > target_.l2_bytes && panel <= stays && t.row->extent <= target_.vector_registers - 4;
+    Tile one = t;
+    one.columns = 1;
+    const bool slow = target_.is_narrow() && target_.far_l3();
+    const bool come = constant > target_.l2_bytes || (slow && !streamed(b, one, target_).empty());
+    return come && panel <= stays && t.row->extent <= target_.vector_registers - 4;
   }
 
   void plan_products() {
@@ -218,6 +187,7 @@ class Planner {
       if (!i.reduce && i.loop == tiles) i.extent = i.extent / all_rows() * block_rows_;
     Tile t = choose_tile(b, target_);
     even_columns(t, b, target_);
+    leave_next_panel(t, b, target_);
     if (!shared_.empty()) divide_block(t, t.row ? t.row->extent : 1, target_);
     if (streams_past(b, t)) {
       t.rows = t.row->extent;

@@ -13,6 +13,8 @@ struct Target;
 
 namespace nestor::library {
 
+struct Tile;
+
 // Index that a block's value is chosen by: an iterator compared with constants, as it is or modulo something.
 struct Choice {
   std::string loop;
@@ -44,5 +46,11 @@ struct TransformedBlocks {
   int64_t bytes, tiles, count, moved, constant;
 };
 double traffic_of_blocks(const TransformedBlocks& b, const Target& target);
+
+// The register tile of the products `b`, changed so that panels of weights are of one width, that there are
+// two of them at least, and that rows divide the `tiles` in a block.
+void even_columns(Tile& t, const BlockInfo& b, const Target& target);
+void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target);
+void divide_block(Tile& t, int64_t tiles, const Target& target);
 
 }  // namespace nestor::library

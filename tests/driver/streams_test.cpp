@@ -94,6 +94,16 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   const std::string deep = "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(deep, "ob_columns = sample_choice [1, 2, 3, 4] -> 2", narrow));
   CHECK(default_has(deep, "ob0s = fuse M_out (i j ob0)", narrow));
+  Target wide = narrow;
+  wide.issue_width = 6;
+  // One tile of all columns would leave no next panel: all rows use it at once, or it is one of two.
+  const std::string few = "Conv(f32[1,64,14,14], const f32[64,64,3,3]; pads=[1,1,1,1])";
+  CHECK(default_has(few, "ob_columns = sample_choice [1, 2, 3] -> 1", narrow));
+  CHECK(default_has(few, "prefetch M.ob0s U distance=1 shares=cl", narrow));
+  CHECK_FALSE(default_has(few, "ob_columns = sample_choice [1, 2, 3] -> 1", wide));
+  const std::string odd = "Conv(f32[1,64,33,33], const f32[64,64,3,3]; pads=[1,1,1,1])";
+  CHECK(default_has(odd, "ob_columns = sample_choice [1, 2, 3] -> 2", narrow));
+  CHECK(default_has(odd, "prefetch M.cb U distance=", narrow));
   // 13 blocks have no divisor but 1.
   const std::string prime = "Conv(f32[1,200,28,28], const f32[200,200,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(prime, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", narrow));
