@@ -82,7 +82,11 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   CHECK(default_has(conv, "prefetch M.cb U distance=4 shares=cl", tight));
   const std::string wider = "Conv(f32[1,320,14,14], const f32[320,320,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(wider, "prefetch M.cb U", tight));
+  // This panel and the rows fit, not the next one beside them.
+  const std::string medium = "Conv(f32[1,192,14,14], const f32[192,192,3,3]; pads=[1,1,1,1])";
+  CHECK_FALSE(default_has(medium, "prefetch M.cb U", tight));
   tight.issue_width = 4;
+  CHECK(default_has(medium, "prefetch M.cb U distance=4 shares=cl", tight));
   CHECK(default_has(wider, "prefetch M.cb U distance=4 shares=cl", tight));
   const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(small, "prefetch", target));
