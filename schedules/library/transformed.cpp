@@ -162,7 +162,7 @@ class Planner {
   // Whether all tiles as one column are better: where the constant operand comes from behind L2 in each call,
   // every vector of it is then used by all of them at once; but the transformed data has to stay in L1. A
   // narrow core gains more, by fewer micro-operations: FMAs take what one column shares with no other from
-  // memory. (Cascade Lake: 320 and 384 channels, 16 tiles, 20 and 24 of 32 KB, 12 to 14 % less time.) Far
+  // memory. (Cascade Lake: 320 to 448 channels, 16 tiles, 20 to 28 of 32 KB, 5 to 14 % less time.) Far
   // from the third level it does so also where weights would almost fill L2, if each panel has a next one.
   bool streams_past(const BlockInfo& b, const Tile& t) const {
     if (!t.row || !t.column || t.rows >= t.row->extent) return false;
@@ -170,7 +170,7 @@ class Planner {
     for (const Access& a : b.accesses)
       if (a.constant) constant += bytes_of(s_.func(), a.buffer);
     const int64_t panel = b.reduction_size() * t.row->extent * nestor::bytes_of(b.output->type.dtype);
-    const int64_t stays = target_.is_narrow() ? target_.l1_bytes * 3 / 4 : target_.l1_bytes / 2;
+    const int64_t stays = target_.is_narrow() ? target_.l1_bytes * 7 / 8 : target_.l1_bytes / 2;
     Tile one = t;
     one.columns = 1;
     const bool slow = target_.is_narrow() && target_.far_l3();

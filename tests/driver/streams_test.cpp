@@ -88,6 +88,8 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   tight.issue_width = 4;
   CHECK(default_has(medium, "prefetch M.cb U distance=4 shares=cl", tight));
   CHECK(default_has(wider, "prefetch M.cb U distance=4 shares=cl", tight));
+  const std::string widest = "Conv(f32[1,448,14,14], const f32[448,448,3,3]; pads=[1,1,1,1])";
+  CHECK(default_has(widest, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", tight));
   const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(small, "prefetch", target));
   // Of 32 blocks of filters, 3 to a panel would leave some over.
