@@ -60,11 +60,12 @@ int64_t uses_of_line(const BlockInfo& b, const Access& a) {
 // Where one tile has all rows, a line is used once: then it need only come in time, a few thousand bytes
 // ahead in the panel, or in the next one. A whole panel ahead would push the rows out of a small first-level
 // cache. (Cascade Lake, 32 KB: 256@14 with panels of 16 KB and as much of rows, 14 % less time, 192@14 with
-// 12 KB 7.)
+// 12 KB 7, 128@14 with 8 KB 2 to 5.)
 bool ask_near(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t, const Buffer& buffer,
               int64_t bytes, const std::vector<LoopInfo>& inside, const Target& target) {
   if (!target.far_l3() || t.rows < t.row->extent) return false;
-  const int64_t panels = target.is_narrow() ? 2 * bytes : bytes;  // this one, and the next
+  // This one, and the next beside the results.
+  const int64_t panels = target.is_narrow() ? 2 * bytes + t.rows * t.columns * kLine : bytes;
   if (panels + rows_bytes(b, t) <= target.l1_bytes * 3 / 4) return false;
   const auto serial = [](const LoopInfo& l) { return l.kind == ForKind::serial && l.extent > 1; };
   std::vector<LoopInfo> loops;

@@ -87,6 +87,8 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   CHECK_FALSE(default_has(medium, "prefetch M.cb U", tight));
   tight.issue_width = 4;
   CHECK(default_has(medium, "prefetch M.cb U distance=4 shares=cl", tight));
+  const std::string even = "Conv(f32[1,128,14,14], const f32[128,128,3,3]; pads=[1,1,1,1])";
+  CHECK(default_has(even, "prefetch M.cb U distance=4 shares=cl", tight));
   CHECK(default_has(wider, "prefetch M.cb U distance=4 shares=cl", tight));
   const std::string widest = "Conv(f32[1,448,14,14], const f32[448,448,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(widest, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", tight));
