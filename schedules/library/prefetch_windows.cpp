@@ -7,7 +7,7 @@
 // Windows of a channel each have no steps over channels. Where the third level is far, what the next row of
 // windows reads first is asked for in shares, with the steps of this row (Cascade Lake, 3x3 with stride 2, 96
 // at 112: 0.67 to 0.49 ms; without shares, all at once, 0.64; asking for lines to be written as well loses 5
-// %, stores past the caches 8).
+// %, stores past the caches 8). Tiles of rows and columns (tile_windows.cpp) neither gain nor lose by it.
 #include <fmt/format.h>
 
 #include <algorithm>
