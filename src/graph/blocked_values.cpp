@@ -16,6 +16,7 @@
 #include "src/graph/block_channels.h"
 #include "src/graph/edit.h"
 #include "src/graph/nests.h"
+#include "src/graph/passes.h"
 #include "src/ops/products.h"
 #include "src/ops/transposed.h"
 
@@ -50,7 +51,9 @@ struct Kind {
   // side by side only in whole blocks of channels.
   bool narrow = false, whole_blocks = false;
   bool by_lanes() const { return !narrow || product || whole_blocks; }
-  double least() const { return product && !strided ? 0.75 : 0.5; }
+  // What Winograd's transform saves is more than some empty lanes cost.
+  bool transformed = false;
+  double least() const { return product && !strided && !transformed ? 0.75 : 0.5; }
 };
 
 // An index that moves with the quotient of a variable.
@@ -177,7 +180,9 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
   };
   for (size_t c = 0; c < funcs.size(); ++c) {
     const KernelCall& call = p.calls[c];
-    const Kind kind = kind_of(funcs[c], lanes);
+    Kind kind = kind_of(funcs[c], lanes);
+    for (const int i : call.nodes)
+      kind.transformed |= suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;
         (kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) ||
         scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {

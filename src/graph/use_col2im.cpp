@@ -301,7 +301,7 @@ bool behind_winograd(const Graph& g, ValueId v) {
 std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, int64_t lanes, bool waits) {
   if ((n.op != "ConvTranspose" && n.op != "Conv") || !n.domain.empty() || !is_constant(g, n.inputs[1]))
     return std::nullopt;
-  if (behind_winograd(g, n.inputs[0])) return std::nullopt;
+  if ((waits && suits_winograd(g, n, lanes)) || behind_winograd(g, n.inputs[0])) return std::nullopt;
   const OpContext ctx(g, n);
   const DType type = ctx.input(0).dtype;
   if (bytes_of(type) < 4) return std::nullopt;  // rounded once, behind all sums

@@ -182,3 +182,23 @@ TEST_CASE("rows of a residue that hide no latency are slower than columns, where
   CHECK(columns("20,4", 32) == 0);  // two vectors of filters
   CHECK(columns("20,12", 16) == 0);
 }
+
+TEST_CASE("a convolution whose filters fill most of a block is left to Winograd, in blocks of them") {
+  const auto made = [](int64_t filters, const std::string& image, const char* columns, bool waits) {
+    Model m =
+        model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,32,)" + image + R"(]}],
+      "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"],
+      "attrs": {"pads": [1,1,1,1]}}]})");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {filters, 32, 3, 3}, 3));
+    Graph g = build_graph(m);
+    use_col2im(g, evaluate_by_interpreter, kWidestVector, waits);
+    INFO(filters << " filters, " << image);
+    CHECK((count(g, "Col2Im") == 1) == (std::string(columns) == "columns"));
+    return partition(g, {.channel_block = kWidestVector, .blocked_io = true}).blocked.size();
+  };
+  CHECK(made(18, "20,20", "no columns", true) == 2);
+  CHECK(made(9, "20,20", "no columns", true) == 2);
+  CHECK(made(7, "20,20", "columns", true) == 0);
+  CHECK(made(9, "5,5", "columns", true) == 0);      // few tiles
+  CHECK(made(18, "20,20", "columns", false) == 0);  // not measured there
+}
