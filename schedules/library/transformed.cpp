@@ -90,7 +90,9 @@ class Planner {
     std::tuple<double, bool, double, int64_t> best;
     const auto try_block = [&](int64_t rows, int64_t count) {
       const int64_t block = moved / (rows_ * images) * rows, beside = rows * row;
-      const double traffic = traffic_of_blocks({block, beside, count, moved, constant}, target_);
+      const int64_t cores = shares_blocks(count) ? 1 : target_.cores;
+      const double traffic = traffic_of_blocks({block, beside, count, moved, constant, cores}, target_) /
+                             (target_.far_l3() ? evenness(count) : 1);
       const std::tuple score{traffic, rows_ % rows != 0 && rows < rows_, -evenness(count),
                              beside >= full ? beside : INT64_MAX - beside};
       if (block_rows_ != 0 && best < score) return;

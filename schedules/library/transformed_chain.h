@@ -41,9 +41,9 @@ std::vector<std::string> image_loops(const TransformedChain& c);
 int64_t tiles_of_row(const TransformedChain& c, std::string& loop);
 
 // Blocks of rows of tiles: bytes transformed for one, tiles in it, how many blocks, bytes transformed for all
-// of them, and those of the constant operand. Gives a measure of what they move.
+// of them, those of the constant operand, and how many cores share one. Gives a measure of what they move.
 struct TransformedBlocks {
-  int64_t bytes, tiles, count, moved, constant;
+  int64_t bytes, tiles, count, moved, constant, cores;
 };
 double traffic_of_blocks(const TransformedBlocks& b, const Target& target);
 
