@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "llvm_addresses.h"
+#include "llvm_broadcasts.h"
 #include "llvm_func.h"
 #include "llvm_lines.h"
 #include "llvm_pointers.h"
@@ -110,8 +111,13 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
     throw InternalError("the LLVM pass list: " + llvm::toString(std::move(error)));
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(ShareAddresses()));
   // AMD's cores keep a load in its multiply-add whatever its address.
-  if (machine.getTargetTriple().isX86() && !machine.getTargetCPU().starts_with("znver"))
+  const std::string cpu = machine.getTargetCPU().str();
+  if (machine.getTargetTriple().isX86() && !cpu.starts_with("znver")) {
+    Target target;
+    target.issue_width = issue_width(machine.getTargetTriple().str(), cpu);
+    if (target.is_narrow()) passes.addPass(llvm::createModuleToFunctionPassAdaptor(SplitBroadcasts()));
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(WalkByPointers()));
+  }
   passes.run(module, modules);
 }
 

@@ -14,21 +14,27 @@
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
 #include <llvm/Analysis/ScalarEvolutionExpressions.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 #include <llvm/Transforms/Utils/Local.h>
+#include <llvm/Transforms/Utils/LoopUtils.h>
 #include <llvm/Transforms/Utils/ScalarEvolutionExpander.h>
+
+#include <algorithm>
+#include <map>
 
 namespace nestor {
 
 namespace {
 
-constexpr size_t kLeastLoads = 4;  // for which moving a pointer along pays
+constexpr int64_t kLeastLoads = 4;  // for which moving a pointer along pays
 
-// Loads of one step at constant distances from the first one.
+// Loads of one step at constant distances from the one that stands last. Strength reduction reaches the
+// others from there: a pointer to another one would be moved once to load and once to be compared.
 struct Walk {
-  const llvm::SCEVAddRecExpr* first;
+  const llvm::SCEVAddRecExpr* last;
   int64_t step;  // bytes
   std::vector<std::pair<llvm::LoadInst*, int64_t>> loads;
 };
@@ -66,28 +72,35 @@ std::vector<Moving> moving_of(const llvm::Loop& loop, llvm::ScalarEvolution& sce
   return out;
 }
 
-std::vector<Walk> walks_of(const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
+// Loads at constant distances from each other, one kind after the other.
+std::vector<Walk> loads_by_distance(const std::vector<Moving>& all, llvm::ScalarEvolution& scev) {
   std::vector<Walk> walks;
-  std::vector<Moving> others;
-  for (const Moving& m : moving_of(loop, scev)) {
-    auto* load = llvm::dyn_cast<llvm::LoadInst>(m.access);
-    if (!load || !is_operand(*load)) {
-      others.push_back(m);
-      continue;
-    }
-    bool found = false;
+  for (auto m = all.rbegin(); m != all.rend(); ++m) {  // from the last one
+    auto* load = llvm::dyn_cast<llvm::LoadInst>(m->access);
+    if (!load) continue;
+    const llvm::SCEVConstant* distance = nullptr;
     for (Walk& w : walks) {
-      const auto* distance = llvm::dyn_cast<llvm::SCEVConstant>(scev.getMinusSCEV(m.address, w.first));
-      found = distance != nullptr;
-      if (found) w.loads.emplace_back(load, distance->getAPInt().getSExtValue());
-      if (found) break;
+      distance = llvm::dyn_cast<llvm::SCEVConstant>(scev.getMinusSCEV(m->address, w.last));
+      if (distance) w.loads.emplace_back(load, distance->getAPInt().getSExtValue());
+      if (distance) break;
     }
-    if (!found) walks.push_back({m.address, m.step, {{load, 0}}});
+    if (!distance) walks.push_back({m->address, m->step, {{load, 0}}});
   }
-  std::erase_if(walks, [&](const Walk& w) {
-    return w.loads.size() < kLeastLoads ||
-           std::any_of(others.begin(), others.end(), [&](const Moving& m) { return m.step == w.step; });
+  return walks;
+}
+
+// Those of which some are operands, and all that are near these, lest they need the counter.
+std::vector<Walk> walks_of(const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
+  const std::vector<Moving> all = moving_of(loop, scev);
+  std::vector<Walk> walks = loads_by_distance(all, scev);
+  std::erase_if(walks, [](const Walk& w) {
+    const auto operands =
+        std::count_if(w.loads.begin(), w.loads.end(), [](const auto& l) { return is_operand(*l.first); });
+    return operands < kLeastLoads;
   });
+  std::map<int64_t, size_t> at_step;  // accesses
+  for (const Moving& m : all) ++at_step[m.step];
+  std::erase_if(walks, [&](const Walk& w) { return at_step[w.step] > w.loads.size(); });
   return walks;
 }
 
@@ -132,18 +145,23 @@ void end_by_pointer(const llvm::Loop& loop, const Walk& w, llvm::Value* start, l
 }  // namespace
 
 llvm::PreservedAnalyses WalkByPointers::run(llvm::Function& f, llvm::FunctionAnalysisManager& analyses) {
-  const llvm::LoopInfo& loops = analyses.getResult<llvm::LoopAnalysis>(f);
+  llvm::LoopInfo& loops = analyses.getResult<llvm::LoopAnalysis>(f);
+  auto& dominators = analyses.getResult<llvm::DominatorTreeAnalysis>(f);
   auto& scev = analyses.getResult<llvm::ScalarEvolutionAnalysis>(f);
   llvm::SCEVExpander expander(scev, f.getParent()->getDataLayout(), "walk");
   for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
-    llvm::BasicBlock *before = loop->getLoopPreheader(), *latch = loop->getLoopLatch();
-    if (!loop->isInnermost() || !before || !latch || loop->getExitingBlock() != latch) continue;
+    llvm::BasicBlock* latch = loop->getLoopLatch();
+    if (!loop->isInnermost() || !latch || loop->getExitingBlock() != latch) continue;
     const llvm::SCEV* turns = scev.getBackedgeTakenCount(loop);
     if (llvm::isa<llvm::SCEVCouldNotCompute>(turns) || !turns->getType()->isIntegerTy(64)) continue;
     std::vector<std::pair<Walk, llvm::Value*>> walks;  // and where they start
-    for (const Walk& w : walks_of(*loop, scev))
-      walks.emplace_back(w, expander.expandCodeFor(w.first->getStart(), nullptr, before->getTerminator()));
-    if (walks.empty()) continue;
+    const std::vector<Walk> found = walks_of(*loop, scev);
+    if (found.empty()) continue;
+    llvm::BasicBlock* before = loop->getLoopPreheader();
+    if (!before) before = llvm::InsertPreheaderForLoop(loop, &dominators, &loops, nullptr, false);
+    if (!before) continue;
+    for (const Walk& w : found)
+      walks.emplace_back(w, expander.expandCodeFor(w.last->getStart(), nullptr, before->getTerminator()));
     llvm::Value *count = expander.expandCodeFor(turns, nullptr, before->getTerminator()), *end = nullptr;
     for (const auto& [w, start] : walks) {
       llvm::Value* next = add_pointer(*loop, w, start);

@@ -77,3 +77,29 @@ TEST_CASE("a multiply-add with an operand in memory reaches it by one register")
     CHECK(count(R"(vfmadd\w+\s+-?\d*\(%r\w+,)") == 0);
   }
 }
+
+TEST_CASE("where micro-operations are few, some rows' multiply-adds broadcast by themselves") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.schedules = default_schedules();
+  options.exact_conv = options.blocked_io = true;
+  for (const char* spec : {"MatMul(f32[64,64], const f32[64,64])", "MatMul(f32[512,512], const f32[512,512])",
+                           "Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])"}) {
+    INFO(spec);
+    const auto count = [&](const char* cpu, const char* instruction) {
+      options.target.cpu = cpu;
+      options.target.issue_width = issue_width(options.target.triple, cpu);
+      const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
+      const std::regex pattern(instruction);
+      return std::distance(std::sregex_iterator(assembly.begin(), assembly.end(), pattern),
+                           std::sregex_iterator());
+    };
+    const char *alone = R"(vbroadcastss\s+-?\d*\(%)", *inside = R"(vfmadd\w+\s+-?\d*\(%r\w+\)\{1to16\})";
+    CHECK(count("cascadelake", inside) >= 4);
+    CHECK(count("cascadelake", alone) > 0);
+    CHECK(count("cascadelake", R"(vfmadd\w+\s+-?\d*\(%r\w+,)") == 0);
+    // The pointer that ends the loop is moved once, also where its element isn't the first.
+    CHECK(count("cascadelake", R"(cmpq\s+%r\w+, %r\w+\s+movq\s+%r\w+, %r\w+\s+jne)") == 0);
+    CHECK(count("sapphirerapids", R"(\{1to16\})") == 0);
+  }
+}
