@@ -8,9 +8,15 @@
 // they come from far away, the core's own prefetchers don't fetch them as fast as the third level could give:
 // lines are asked for a few thousand bytes ahead. (Cascade Lake, 4x768x3072 and 8x768x3072 20 to 25 % less
 // time, 7x300x5000 6 to 18, Winograd's 512@6 of 9 tiles 33.)
+//
+// A single row does nothing but read, from one place on: behind the end of each page a prefetcher starts
+// anew. So there panels are narrower than the tile, which reads from several at a time. (Cascade Lake,
+// 1x4096x4096 by 4 panels and 8 KB ahead 14 % less time, by 4 alone 9, 2 alone 8, ahead alone 8; 1x1024x1024
+// 20, 1x768x3072 18, 1x4096x1000 16, 1x600x600 26.)
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "schedules/library/planner.h"
 
@@ -29,8 +35,9 @@ constexpr int64_t kLeastCycles = 64, kMostAsks = 3;
 // of cache: 64x188x414, whose 304 KiB stay, is 7 % slower if they are asked for).
 constexpr int64_t kFarStays = 512 << 10;
 constexpr int64_t kAhead = 4 << 10;  // of a panel: 2 KB are too late, of 10 KB some are gone again
-// Where fewer rows use it; 4 to 12 KB are alike. With one row it is as fast without.
-constexpr int64_t kFewAhead = 8 << 10, kFewestRows = 2;
+// Where fewer rows use it; 4 to 12 KB are alike. With one row it is as fast without, but on a narrow core.
+constexpr int64_t kFewAhead = 8 << 10, kFewestRows = 2, kFewestOnNarrow = 1;
+constexpr int64_t kMostStreams = 4;
 constexpr int64_t kLeastPanel =
     32 << 10;  // its first lines aren't asked for (20 KB: 5 % more time, 40: 9 less)
 
@@ -136,7 +143,8 @@ std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target&
   std::vector<Buffer> out;
   if (!target.far_l3() || !t.vector || t.turned || t.taps) return out;
   const int64_t rows = t.row ? t.row->extent : 1;
-  if (rows < kFewestRows || rows >= kLeastUses || t.rows < rows) return out;
+  const int64_t fewest = target.is_narrow() ? kFewestOnNarrow : kFewestRows;
+  if (rows < fewest || rows >= kLeastUses || t.rows < rows) return out;
   const Iter& wide = t.column ? *t.column : *t.vector;
   for (const Access& a : b.accesses)
     if (!a.write && a.constant && a.uses(wide) && uses_of_line(b, a) == rows &&
@@ -144,6 +152,11 @@ std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target&
         std::count(t.packed.begin(), t.packed.end(), a.buffer))
       out.push_back(a.buffer);
   return out;
+}
+
+int64_t streams_of_one_row(const BlockInfo& b, const Tile& t, const Target& target) {
+  if (!target.is_narrow() || t.row || t.column || used_by_few(b, t, target).empty()) return 1;
+  return std::gcd(t.width / lanes_of(b, target), kMostStreams);
 }
 
 void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,

@@ -77,7 +77,8 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   };
   if (!dims.count(w.vector)) return;  // not a plain index: left as it is
   cut(w.column, w.columns, step);
-  cut(w.vector, w.width, lanes);
+  const bool parted = std::count(w.parted.begin(), w.parted.end(), buffer) > 0;
+  cut(w.vector, parted ? w.part : w.width, lanes);
   for (const std::string& loop : w.outside)
     if (const auto dim = dims.find(loop); dim != dims.end()) {
       outside.push_back(dim->second);
@@ -101,7 +102,9 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   std::vector<std::string> map;
   for (const auto* part : {&outside, &tiles, &walked, &step, &lanes})
     map.insert(map.end(), part->begin(), part->end());
-  s.because("the tile then reads " + buffer->name + " from front to back, and each line of it whole");
+  s.because(parted
+                ? "one row reads " + buffer->name + " from far away, from several places at a time"
+                : "the tile then reads " + buffer->name + " from front to back, and each line of it whole");
   s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                 fmt::join(map, ", ")));
 }
@@ -147,6 +150,11 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (t.taps) {  // innermost, also where constants are packed
     std::erase(words.reduced, tap);
     words.reduced.push_back(tap);
+  }
+  if (const int64_t streams = dot ? 1 : streams_of_one_row(b, t, target);
+      streams > 1 && !words.width.empty()) {
+    words.parted = used_by_few(b, t, target);
+    words.part = std::to_string(t.width / streams);
   }
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
   const auto copy = [&](const Buffer& buffer, const std::string& reason) {
