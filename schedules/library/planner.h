@@ -187,9 +187,9 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
                    const std::string& panels, const Target& target);
 // Packed constants of which one tile has all rows, but few of them; and their lines asked for a little ahead.
 std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target& target);
-// Into how many panels side by side, each a stream of its own, the columns of a tile go where one row reads
+// Into how many panels side by side, each a stream of its own, the columns of a tile go where few rows read
 // them from far away; else one.
-int64_t streams_of_one_row(const BlockInfo& b, const Tile& t, const Target& target);
+int64_t streams_of_few(const BlockInfo& b, const Tile& t, const Target& target);
 void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target);
 

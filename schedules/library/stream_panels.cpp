@@ -9,14 +9,14 @@
 // lines are asked for a few thousand bytes ahead. (Cascade Lake, 4x768x3072 and 8x768x3072 20 to 25 % less
 // time, 7x300x5000 6 to 18, Winograd's 512@6 of 9 tiles 33.)
 //
-// A single row does nothing but read, from one place on: behind the end of each page a prefetcher starts
-// anew. So there panels are narrower than the tile, which reads from several at a time. (Cascade Lake,
+// Few rows do little but read, from one place on: behind the end of each page a prefetcher starts anew. So on
+// a narrow core panels are narrower than the tile, which reads from several at a time. (Cascade Lake,
 // 1x4096x4096 by 4 panels and 8 KB ahead 14 % less time, by 4 alone 9, 2 alone 8, ahead alone 8; 1x1024x1024
-// 20, 1x768x3072 18, 1x4096x1000 16, 1x600x600 26.)
+// 20, 1x768x3072 18, 1x4096x1000 16; asked for ahead anyway, 2x1024x1024 by 6 panels 10, 4x768x3072 by 5 8,
+// 8x768x3072 by 3 7.)
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "schedules/library/planner.h"
 
@@ -37,7 +37,7 @@ constexpr int64_t kFarStays = 512 << 10;
 constexpr int64_t kAhead = 4 << 10;  // of a panel: 2 KB are too late, of 10 KB some are gone again
 // Where fewer rows use it; 4 to 12 KB are alike. With one row it is as fast without, but on a narrow core.
 constexpr int64_t kFewAhead = 8 << 10, kFewestRows = 2, kFewestOnNarrow = 1;
-constexpr int64_t kMostStreams = 4;
+constexpr int64_t kMostStreams = 6;
 constexpr int64_t kLeastPanel =
     32 << 10;  // its first lines aren't asked for (20 KB: 5 % more time, 40: 9 less)
 
@@ -154,9 +154,12 @@ std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target&
   return out;
 }
 
-int64_t streams_of_one_row(const BlockInfo& b, const Tile& t, const Target& target) {
-  if (!target.is_narrow() || t.row || t.column || used_by_few(b, t, target).empty()) return 1;
-  return std::gcd(t.width / lanes_of(b, target), kMostStreams);
+int64_t streams_of_few(const BlockInfo& b, const Tile& t, const Target& target) {
+  const int64_t vectors = t.width / lanes_of(b, target);
+  if (!target.is_narrow() || t.column || vectors * lanes_of(b, target) != t.width) return 1;
+  int64_t streams = used_by_few(b, t, target).empty() ? 1 : std::min(vectors, kMostStreams);
+  while (vectors % streams != 0) --streams;
+  return streams;
 }
 
 void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,

@@ -103,7 +103,7 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   for (const auto* part : {&outside, &tiles, &walked, &step, &lanes})
     map.insert(map.end(), part->begin(), part->end());
   s.because(parted
-                ? "one row reads " + buffer->name + " from far away, from several places at a time"
+                ? "few rows read " + buffer->name + " from far away, from several places at a time"
                 : "the tile then reads " + buffer->name + " from front to back, and each line of it whole");
   s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                 fmt::join(map, ", ")));
@@ -151,8 +151,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     std::erase(words.reduced, tap);
     words.reduced.push_back(tap);
   }
-  if (const int64_t streams = dot ? 1 : streams_of_one_row(b, t, target);
-      streams > 1 && !words.width.empty()) {
+  if (const int64_t streams = dot ? 1 : streams_of_few(b, t, target); streams > 1 && !words.width.empty()) {
     words.parted = used_by_few(b, t, target);
     words.part = std::to_string(t.width / streams);
   }

@@ -129,16 +129,20 @@ TEST_CASE("where the last cache is far away, weights that few rows use are asked
   CHECK_FALSE(default_has("MatMul(f32[8,256], const f32[256,256])", "prefetch", far));  // stays in the cache
   CHECK_FALSE(default_has("MatMul(f32[8,64], const f32[64,16384])", "prefetch", far));  // short panels
   CHECK_FALSE(default_has("MatMul(f32[16,768], const f32[768,3072])", "prefetch Y.k", far));  // a panel ahead
-  // One row, on a narrow core: from 4 panels of a tile at a time.
-  Target one = far;
-  one.issue_width = 4;
+  // On a narrow core from several panels of a tile at a time, also for one row.
+  Target narrow = far;
+  narrow.issue_width = 4;
   const std::string row = "MatMul(f32[1,768], const f32[768,3072])";
-  CHECK(default_has(row, "B (d0, d1) -> (d1/32, d0, d1%32)", one));
-  CHECK(default_has(row, "prefetch Y.kp B distance=8", one));
+  CHECK(default_has(row, "B (d0, d1) -> (d1/32, d0, d1%32)", narrow));
+  CHECK(default_has(row, "prefetch Y.kp B distance=8", narrow));
   CHECK(default_has(row, "B (d0, d1) -> (d1/j_width, d0, d1%j_width)", far));
-  CHECK(default_has("MatMul(f32[1,256], const f32[256,256])", "(d1/j_width, d0", one));  // stays in the cache
-  CHECK(default_has("MatMul(f32[2,768], const f32[768,3072])", "(d1/j_width, d0", one));
-  check_scheduled_for("MatMul(f32[1,517], const f32[517,1031])", one);
+  CHECK(default_has("MatMul(f32[1,256], const f32[256,256])", "(d1/j_width, d0",
+                    narrow));  // stays in the cache
+  CHECK(default_has(eight, "B (d0, d1) -> (d1/16, d0, d1%16)", narrow));
+  CHECK(default_has("MatMul(f32[2,768], const f32[768,3072])", "(d1/32, d0", narrow));
+  CHECK(default_has("MatMul(f32[16,768], const f32[768,3072])", "(d1/j_width, d0", narrow));
+  check_scheduled_for("MatMul(f32[5,517], const f32[517,1031])", narrow);
+  check_scheduled_for("MatMul(f32[1,517], const f32[517,1031])", narrow);
   // 9 tiles.
   const std::string winograd = "Conv(f32[1,512,6,6], const f32[512,512,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(winograd, "prefetch M.cb U distance=4 shares=cl", far));
