@@ -76,7 +76,8 @@ struct Node {
   int opset = 0;
   std::vector<ValueId> inputs, outputs;
   Attrs attrs;
-  std::string domain;  // "" is ai.onnx
+  std::string domain;    // "" is ai.onnx
+  std::string why = {};  // a pass made it what it is, or let it be, because ...
 };
 struct Graph {
   std::string name;
@@ -104,10 +105,14 @@ struct GraphPass {
   std::function<void(Graph&, const EvaluateFn&)> run;
 };
 constexpr int64_t kWidestVector = 16;  // f32 lanes
-// Fold constants, fold BatchNormalization, CSE, dead code ... for vectors of so many f32.
-// `waits`: the target has few micro-operations a cycle, and a far third-level cache.
-std::vector<GraphPass> graph_pipeline(int64_t lanes = kWidestVector, bool waits = false);
-void optimize(Graph& g, const EvaluateFn& evaluate, int64_t lanes = kWidestVector, bool waits = false);
+struct OptimizeOptions {
+  int64_t lanes = kWidestVector;  // f32 in a vector
+  bool waits = false;             // few micro-operations a cycle, and a far third-level cache
+  bool winograd = true;           // use_winograd follows
+};
+// Fold constants, fold BatchNormalization, CSE, dead code ...
+std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options = {});
+void optimize(Graph& g, const EvaluateFn& evaluate, const OptimizeOptions& options = {});
 
 // ---- Partition
 
@@ -144,6 +149,7 @@ struct PartitionOptions {
   bool blocked_io = false;  // for benchmarks: as if other functions stood before and behind the model
   // MatMul, Softmax and MatMul are one function: attention, whose scores need not go through memory.
   bool join_products = false;
+  bool winograd = true;  // use_winograd follows: blocks are worth it with fewer of their lanes filled
 };
 // A group of nodes, in order, as one function: the last one's outputs are its results.
 PrimFunc build_function(const Graph& g, const std::vector<int>& nodes, std::vector<ValueId>* args = nullptr);

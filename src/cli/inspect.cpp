@@ -20,7 +20,7 @@ bool use_color() {
   return isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
 }
 
-void show_fused(const CompiledModel& m) {
+void show_fused(const CompiledModel& m, bool why) {
   for (size_t i = 0; i < m.partition.calls.size(); ++i) {
     const KernelCall& call = m.partition.calls[i];
     std::string ops, args;
@@ -31,6 +31,9 @@ void show_fused(const CompiledModel& m) {
     }
     fmt::print("{:3}  {}  = {}\n     ({})\n", i, m.partition.funcs[static_cast<size_t>(call.func)].name, ops,
                args);
+    for (const int n : call.nodes)
+      if (const std::string& reason = m.graph.nodes[static_cast<size_t>(n)].why; why && !reason.empty())
+        fmt::print("     because {}\n", reason);
   }
 }
 
@@ -137,11 +140,11 @@ void check_stage(const std::string& stage, const Target& target) {
 int run(const InspectVerb& v) {
   const CompileOptions options = compile_options(v.common, v.schedule);
   check_stage(v.stage, options.target);
-  if (v.why && v.stage != "schedule")
-    throw UserError(Diagnostic{"--why has reasons for schedules only, not for --stage " + v.stage,
+  if (v.why && v.stage != "schedule" && v.stage != "fused")
+    throw UserError(Diagnostic{"--why has reasons for schedules and algorithms, not for --stage " + v.stage,
                                {},
                                {},
-                               "--stage schedule, or --steps"});
+                               "--stage schedule or fused, or --steps"});
   if (v.stage == "graph") {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;
@@ -150,7 +153,7 @@ int run(const InspectVerb& v) {
   if (v.steps) return inspect_steps(v, options);
   const CompiledModel model = compile_model(v.common.model, options);
   if (v.stage == "fused") {
-    show_fused(model);
+    show_fused(model, v.why);
     return 0;
   }
   for (const CompiledFunction* f : select(model, v.func)) {

@@ -96,8 +96,10 @@ void add_verbs(CLI::App& app, int& code) {
     a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
     add_schedule(a, v.schedule, v.common);
     a->add_flag("--steps", v.steps, "the IR after each primitive, changed lines marked");
-    a->add_flag("--why", v.why,
-                "with --stage schedule or --steps: how the default schedule's numbers came about");
+    a->add_flag(
+        "--why", v.why,
+        "with --stage schedule or --steps: how the default schedule's numbers came about; with --stage "
+        "fused: why a convolution is computed as it is");
     a->add_option("--html", v.html, "write a page: the graph, each function's steps, its machine code");
     a->add_option("--dump-after", v.dump_after, "the IR after these lowering passes, or all")->delimiter(',');
   });

@@ -35,12 +35,21 @@ CompiledModel compile_model(const std::string& spec, const CompileOptions& optio
 
 namespace {
 
+OptimizeOptions optimize_options(const CompileOptions& options) {
+  const Target& t = options.target;
+  if (t.kind != TargetKind::cpu) return {.winograd = !options.exact_conv};
+  return {.lanes = t.lanes(bytes_of(DType::f32)),
+          .waits = t.is_narrow() && t.far_l3(),
+          .winograd = !options.exact_conv};
+}
+
 PartitionOptions partition_options(const CompileOptions& options) {
   const bool cpu = options.target.kind == TargetKind::cpu, blocks = options.fuse && cpu;
   return {.fuse = options.fuse,
           .channel_block = blocks ? options.target.lanes(bytes_of(DType::f32)) : 1,
           .blocked_io = options.blocked_io,
-          .join_products = cpu};
+          .join_products = cpu,
+          .winograd = !options.exact_conv};
 }
 
 WinogradOptions winograd_options(const CompileOptions& options) {
@@ -63,10 +72,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
   if (source.partition) {
     model.partition = std::move(*source.partition);
   } else {
-    const bool cpu = options.target.kind == TargetKind::cpu;
-    optimize(model.graph, constant_evaluator(options.target),
-             cpu ? options.target.lanes(bytes_of(DType::f32)) : kWidestVector,
-             cpu && options.target.is_narrow() && options.target.far_l3());
+    optimize(model.graph, constant_evaluator(options.target), optimize_options(options));
     const PartitionOptions how = partition_options(options);
     model.partition = partition(model.graph, how);
     if (!options.exact_conv)

@@ -165,8 +165,9 @@ bool works_by_channels(const Graph& g, const KernelCall& call, const Kind& kind)
 // slower with join `row_major`. A product takes its operand as it comes, but for rows that it shall make
 // blocks of.
 std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::vector<PrimFunc>& funcs,
-                                int64_t lanes, const std::set<ValueId>& refused,
+                                const PartitionOptions& options, const std::set<ValueId>& refused,
                                 std::set<ValueId>& row_major) {
+  const int64_t lanes = options.channel_block;
   std::set<ValueId> out;
   std::map<ValueId, double> least;
   const auto want = [&](ValueId v) {
@@ -182,7 +183,7 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     const KernelCall& call = p.calls[c];
     Kind kind = kind_of(funcs[c], lanes);
     for (const int i : call.nodes)
-      kind.transformed |= suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
+      kind.transformed |= options.winograd && suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;
         (kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) ||
         scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {
@@ -245,7 +246,7 @@ std::set<ValueId> blocked_values(const Graph& g, const Partition& p, const std::
   // What is refused may have been all that another value was wanted for.
   std::set<ValueId> refused;
   for (;;) {
-    std::set<ValueId> out = wanted_blocks(g, p, funcs, options.channel_block, refused, row_major);
+    std::set<ValueId> out = wanted_blocks(g, p, funcs, options, refused, row_major);
     for (const ValueId v : row_major) out.erase(v);
     const std::set<ValueId> wanted = out;
     while (drop_refused(g, p, funcs, options.channel_block, out)) {

@@ -6,7 +6,7 @@ namespace nestor {
 // since a weight may come out of a Transpose or Cast; norms before equal nodes, so that what folding leaves
 // alike is merged; dead nodes first, so that masks nobody reads stop a Dropout from being nothing no longer,
 // and last, since every pass leaves some.
-std::vector<GraphPass> graph_pipeline(int64_t lanes, bool waits) {
+std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
   return {
       {"drop_unread", "no node or output that nothing reads", remove_dead_nodes},
       {"remove_identities",
@@ -17,7 +17,7 @@ std::vector<GraphPass> graph_pipeline(int64_t lanes, bool waits) {
       {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
        fold_batch_norm},
       {"use_col2im", "a convolution with few filters is a product of matrices and a Col2Im",
-       [lanes, waits](Graph& g, const EvaluateFn& evaluate) { use_col2im(g, evaluate, lanes, waits); }},
+       [options](Graph& g, const EvaluateFn& evaluate) { use_col2im(g, evaluate, options); }},
       {"flip_convolutions", "constant weights of every convolution have their filters first",
        flip_convolutions},
       {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",
@@ -26,8 +26,8 @@ std::vector<GraphPass> graph_pipeline(int64_t lanes, bool waits) {
   };
 }
 
-void optimize(Graph& g, const EvaluateFn& evaluate, int64_t lanes, bool waits) {
-  for (const GraphPass& pass : graph_pipeline(lanes, waits)) pass.run(g, evaluate);
+void optimize(Graph& g, const EvaluateFn& evaluate, const OptimizeOptions& options) {
+  for (const GraphPass& pass : graph_pipeline(options)) pass.run(g, evaluate);
 }
 
 }  // namespace nestor

@@ -8,6 +8,8 @@
 // which reads the input once, and Col2Im adds up what falls on the same output. This holds for a
 // ConvTranspose of any stride, and for a Conv without strides, whose taps lie the other way around. T has to
 // be written and read; how much that is, against what lanes are empty otherwise, is what the choice weighs.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -170,28 +172,38 @@ class PlaneCosts {
   bool far_;
 };
 
-bool is_worth(const TransposedShape& s, DType type, int64_t lanes, bool waits) {
+struct Choice {
+  bool columns = false;
+  std::string why;  // empty where nothing speaks for them
+};
+
+Choice choose(const TransposedShape& s, DType type, const OptimizeOptions& options) {
   constexpr int64_t kMostTerms = 512;    // of an output; more than 64 are a reduction's loops, no more code
   constexpr int64_t kLeastChannels = 8;  // for an element of T to be more than a product or two
   constexpr double kLeastGain = 0.9, kLeastGainInside = 0.75;
   // Of residues, each a product of its own: 125 of them took 5 s to compile, one product and a Col2Im 0.7 s.
   constexpr size_t kMostNests = 32;
+  const int64_t lanes = options.lanes;
   int64_t terms = 1;
   for (size_t d = 0; d < s.input.size(); ++d) {
-    if (s.output[d] < 1 || s.input[d] < 1 || s.kernel[d] > kMostTerms * s.stride[d]) return false;
+    if (s.output[d] < 1 || s.input[d] < 1 || s.kernel[d] > kMostTerms * s.stride[d]) return {};
     terms *= ceil_div(s.kernel[d], s.stride[d] / std::gcd(s.stride[d], s.dilation[d]));
   }
-  if (terms > kMostTerms || product(s.kernel) == 1) return false;
-  if (ops::classes_of(s).size() > kMostNests) return true;
-  if (s.channels / s.group < kLeastChannels) return false;
-  const auto gains = [&](const auto& costs, double least) {
-    return costs.columns() < least * costs.direct();
+  if (terms > kMostTerms || product(s.kernel) == 1) return {};
+  if (const size_t nests = ops::classes_of(s).size(); nests > kMostNests)
+    return {true, fmt::format("{} residues, each a product of its own, would be much code", nests)};
+  if (s.channels / s.group < kLeastChannels) return {};
+  const auto by = [&](const auto& costs, double least) -> Choice {
+    const double share = costs.columns() / costs.direct();
+    return {share < least, fmt::format("a product of matrices and Col2Im take {:.2f} of the cycles of direct "
+                                       "sums; less than {:.2f} pays",
+                                       share, least)};
   };
-  if (gains(Costs(s, type, lanes), kLeastGain)) return true;
+  const Choice any = by(Costs(s, type, lanes), kLeastGain);
+  if (any.columns || !options.waits || !PlaneCosts::applies(s, lanes)) return any;
   // Windows that stay inside their image waste nothing in its padding.
   const bool inside = !s.strided() && product(s.output) < product(s.input);
-  return waits && PlaneCosts::applies(s, lanes) &&
-         gains(PlaneCosts(s, type, lanes), inside ? kLeastGainInside : kLeastGain);
+  return by(PlaneCosts(s, type, lanes), inside ? kLeastGainInside : kLeastGain);
 }
 
 // A Conv as the ConvTranspose whose taps lie the other way around; nothing where it isn't one.
@@ -249,7 +261,7 @@ class Expansion {
  public:
   Expansion(Graph& g, Node n, std::vector<Node>& nodes) : g_(g), n_(std::move(n)), nodes_(nodes) {}
 
-  void run(const TransposedShape& s, const Dims& pads) {
+  void run(const TransposedShape& s, const Dims& pads, const std::string& why) {
     const int64_t pixels = product(s.input), channels = s.channels / s.group;
     const Dims columns = s.group > 1 ? Dims{s.n, s.group, channels, pixels} : Dims{s.n, channels, pixels};
     const Tensor w = taps_first(constant_of(g_, n_.inputs[1]), s);
@@ -261,6 +273,7 @@ class Expansion {
     if (n_.inputs.size() > 2 && n_.inputs[2] >= 0) inputs.push_back(n_.inputs[2]);
     add("Col2Im", inputs, {{"strides", s.stride}, {"dilations", s.dilation}, {"pads", pads}}, "nestor");
     nodes_.back().outputs[0] = n_.outputs[0];
+    nodes_.back().why = why;
   }
 
  private:
@@ -298,28 +311,30 @@ bool behind_winograd(const Graph& g, ValueId v) {
   return false;
 }
 
-std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, int64_t lanes, bool waits) {
+std::optional<TransposedShape> shape_of(const Graph& g, const Node& n, const OptimizeOptions& options) {
   if ((n.op != "ConvTranspose" && n.op != "Conv") || !n.domain.empty() || !is_constant(g, n.inputs[1]))
     return std::nullopt;
-  if ((waits && suits_winograd(g, n, lanes)) || behind_winograd(g, n.inputs[0])) return std::nullopt;
+  const bool suits = options.winograd && options.waits && suits_winograd(g, n, options.lanes);
+  if (suits || behind_winograd(g, n.inputs[0])) return std::nullopt;
   const OpContext ctx(g, n);
-  const DType type = ctx.input(0).dtype;
-  if (bytes_of(type) < 4) return std::nullopt;  // rounded once, behind all sums
-  const auto s = n.op == "Conv" ? turned(ops::conv_shape(ctx, 1)) : std::optional(ops::transposed_shape(ctx));
-  return s && is_worth(*s, type, lanes, waits) ? s : std::nullopt;
+  if (bytes_of(ctx.input(0).dtype) < 4) return std::nullopt;  // rounded once, behind all sums
+  return n.op == "Conv" ? turned(ops::conv_shape(ctx, 1)) : std::optional(ops::transposed_shape(ctx));
 }
 
 }  // namespace
 
-void use_col2im(Graph& g, const EvaluateFn&, int64_t lanes, bool waits) {
+void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options) {
   std::vector<Node> nodes;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
-    const Node n = g.nodes[i];  // a copy: values move when some are added
-    const auto s = shape_of(g, n, lanes, waits);
-    if (const Dims pads = s ? paddings(*s) : Dims(); !pads.empty())
-      Expansion(g, n, nodes).run(*s, pads);
-    else
-      nodes.push_back(n);
+    Node n = g.nodes[i];  // a copy: values move when some are added
+    const auto s = shape_of(g, n, options);
+    const Choice choice = s ? choose(*s, value_of(g, n.inputs[0]).type.dtype, options) : Choice();
+    if (const Dims pads = choice.columns ? paddings(*s) : Dims(); !pads.empty()) {
+      Expansion(g, n, nodes).run(*s, pads, choice.why);
+    } else {
+      if (!choice.columns) n.why = choice.why;
+      nodes.push_back(std::move(n));
+    }
   }
   replace_nodes(g, std::move(nodes));
   compact(g, std::vector<bool>(g.nodes.size(), true));

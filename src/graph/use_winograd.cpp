@@ -19,6 +19,8 @@
 //               copied: a read and a write of each element
 //
 // Rounding is worse than the direct sum's, so that a tenth less time is the least that is asked for.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -114,12 +116,22 @@ class Costs {
   bool from_memory_;
 };
 
-// The tile, or 0 for the direct sum.
-int64_t choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory) {
+struct Choice {
+  int64_t tile = 0;  // 0: the direct sum
+  std::string why;
+};
+
+Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory) {
+  if (options.tile) return {options.tile, "the algorithm is asked for"};
   const Costs costs(l, options, from_memory);
-  const double direct = costs.direct(), four = costs.winograd(4), two = costs.winograd(2);
-  if (std::min(two, four) > kLeastGain * direct) return 0;
-  return four < two ? 4 : 2;
+  const double direct = costs.direct(), four = costs.winograd(4) / direct, two = costs.winograd(2) / direct;
+  const bool pays = std::min(two, four) <= kLeastGain;
+  return {!pays        ? 0
+          : four < two ? 4
+                       : 2,
+          fmt::format("Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(2x2, 3x3) {:.2f}; "
+                      "{:.1f} pays for the rounding",
+                      four, two, kLeastGain)};
 }
 
 // Layers may share weights: `transformed` has those that were transformed before.
@@ -137,19 +149,20 @@ ValueId transform(Graph& g, const Node& conv, int64_t tile, const EvaluateFn& ev
   return transformed[{conv.inputs[1], tile}] = weights.outputs[0];
 }
 
-Node winograd_node(const Node& conv, int64_t tile, ValueId weights) {
+Node winograd_node(const Node& conv, const Choice& choice, ValueId weights) {
   Node out = conv;
   out.op = "WinogradConv";
   out.domain = "nestor";
   out.opset = 1;
   out.inputs.resize(3, -1);
   out.inputs = {conv.inputs[0], weights, out.inputs[2], conv.inputs[1]};
-  out.attrs["tile"] = tile;
+  out.attrs["tile"] = choice.tile;
+  out.why = choice.why;
   return out;
 }
 
-// By what a convolution makes: the tile of those that become Winograd's.
-using Tiles = std::map<ValueId, int64_t>;
+// By what a convolution makes.
+using Choices = std::map<ValueId, Choice>;
 
 // What a function with a convolution reads and makes by channels: the convolution's operand, and what is of
 // its result's shape.
@@ -163,8 +176,9 @@ std::set<ValueId> images_of(const Graph& g, const KernelCall& call) {
   return out;
 }
 
-Tiles choose_tiles(const Graph& g, const Partition& p, const WinogradOptions& options,
-                   const std::set<ValueId>& refused) {
+// Of those that become Winograd's; the others say why not.
+Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& options,
+                     const std::set<ValueId>& refused) {
   int64_t bytes = 0;
   for (const Value& v : g.values)
     if (v.constant.defined()) bytes += v.constant.bytes();
@@ -172,23 +186,29 @@ Tiles choose_tiles(const Graph& g, const Partition& p, const WinogradOptions& op
     const TensorType& t = value_of(g, v).type;
     return p.blocked.count(v) ? 0 : product(t.shape) * bytes_of(t.dtype);
   };
-  Tiles tiles;
+  Choices chosen;
   for (const KernelCall& call : p.calls)
     for (const int i : call.nodes) {
-      const Node& n = g.nodes[static_cast<size_t>(i)];
+      Node& n = g.nodes[static_cast<size_t>(i)];
       std::optional<Layer> layer = layer_of(g, n);
-      if (!layer || refused.count(n.outputs[0])) continue;
+      if (!layer) continue;
+      if (refused.count(n.outputs[0])) {
+        n.why = "Winograd's algorithm can't have its operands in blocks of channels";
+        continue;
+      }
       for (const ValueId v : images_of(g, call)) layer->reordered += unblocked(v);
-      const int64_t tile =
-          options.tile ? options.tile : choose_tile(*layer, options, bytes > options.l3_bytes);
-      if (tile != 0) tiles[n.outputs[0]] = tile;
+      Choice choice = choose_tile(*layer, options, bytes > options.l3_bytes);
+      if (choice.tile != 0)
+        chosen[n.outputs[0]] = std::move(choice);
+      else
+        n.why = std::move(choice.why);
     }
-  return tiles;
+  return chosen;
 }
 
 // The graph with a Reorder before and behind these convolutions where they read or make row-major values:
 // what stands between may then lie in blocks of channels.
-Graph with_reorders(const Graph& g, const Partition& p, const Tiles& tiles) {
+Graph with_reorders(const Graph& g, const Partition& p, const Choices& chosen) {
   Graph out = g;
   std::map<ValueId, ValueId> blocks;        // of row-major values
   std::map<int, std::vector<Node>> behind;  // by node, -1: before all
@@ -200,7 +220,9 @@ Graph with_reorders(const Graph& g, const Partition& p, const Tiles& tiles) {
     return add_value(out, value_of(g, v).name + ".blocks", value_of(g, v).type);
   };
   for (const KernelCall& call : p.calls) {
-    const auto is_chosen = [&](int i) { return tiles.count(g.nodes[static_cast<size_t>(i)].outputs[0]) > 0; };
+    const auto is_chosen = [&](int i) {
+      return chosen.count(g.nodes[static_cast<size_t>(i)].outputs[0]) > 0;
+    };
     if (std::none_of(call.nodes.begin(), call.nodes.end(), is_chosen)) continue;
     const ValueId made = call.args.back();
     for (const ValueId read : images_of(g, call))
@@ -252,22 +274,23 @@ bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const Win
   if (how.channel_block <= 1) return false;
   std::set<ValueId> refused;
   for (;;) {
-    const Tiles tiles = choose_tiles(g, p, options, refused);
-    if (tiles.empty()) return false;
-    Graph changed = with_reorders(g, p, tiles);
+    const Choices chosen = choose_tiles(g, p, options, refused);
+    if (chosen.empty()) return false;
+    Graph changed = with_reorders(g, p, chosen);
     const Partition q = partition(changed, how);
     const size_t before = refused.size();
     for (const KernelCall& call : q.calls)
       for (const int i : call.nodes) {
         const Node& n = changed.nodes[static_cast<size_t>(i)];
-        if (tiles.count(n.outputs[0]) && !(q.blocked.count(n.inputs[0]) && q.blocked.count(call.args.back())))
+        if (chosen.count(n.outputs[0]) &&
+            !(q.blocked.count(n.inputs[0]) && q.blocked.count(call.args.back())))
           refused.insert(n.outputs[0]);
       }
     if (refused.size() > before) continue;
     Transformed transformed;
     for (Node& n : changed.nodes)
-      if (const auto tile = tiles.find(n.outputs[0]); tile != tiles.end())
-        n = winograd_node(n, tile->second, transform(changed, n, tile->second, evaluate, transformed));
+      if (const auto it = chosen.find(n.outputs[0]); it != chosen.end())
+        n = winograd_node(n, it->second, transform(changed, n, it->second.tile, evaluate, transformed));
     g = std::move(changed);
     p = partition(g, how);
     for (const KernelCall& call : p.calls)

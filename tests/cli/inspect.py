@@ -51,6 +51,16 @@ def reasons():
     steps = t.succeeds("--steps --why", "inspect", *matmul, "--steps", "--why")
     t.check("#   because " in steps, "reasons between steps", steps[:2000])
     t.refuses("--why of machine code", ["inspect", *matmul, "--stage", "asm", "--why"], "--stage schedule")
+    for spec, op, reason, chosen in (
+            ("Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])", "WinogradConv", r"Winograd's F\(4x4, 3x3\) takes", 1),
+            ("Conv(f32[1,512,4,4], const f32[512,512,3,3]; pads=[1,1,1,1])", "Conv", r"Winograd's F\(4x4, 3x3\) takes", 0),
+            ("ConvTranspose(f32[1,64,40,40], const f32[64,3,3,3])", "Col2Im", "a product of matrices and Col2Im take", 1),
+            ("ConvTranspose(f32[1,64,40,40], const f32[64,64,3,3]; strides=[2,2])", "ConvTranspose", "a product of matrices and Col2Im take", 0)):
+        at = ["inspect", spec, "--target", "x86-64-v4", "--threads", "1", "--stage", "fused"]
+        shown = t.succeeds(f"the algorithm of {spec}", *at, "--why")
+        told = re.search(rf"= {op}\n.*\n     because {reason} ([\d.]+)", shown)
+        t.check(told and (float(told[1]) < 0.9) == bool(chosen), f"why {op}", shown)
+        t.check("because" not in t.run(*at).stdout, "unasked no reasons", shown)
 
 
 def parameters(text):

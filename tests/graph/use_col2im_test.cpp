@@ -119,7 +119,7 @@ TEST_CASE("narrow vectors take longer to multiply, not to wait: fewer convolutio
       "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"], "attrs": {"pads": [1,1,1,1]}}]})");
     m.initializers.emplace_back("w", Tensor::random(DType::f32, {3, 64, 3, 3}, 3));
     Graph g = build_graph(m);
-    use_col2im(g, evaluate_by_interpreter, lanes);
+    use_col2im(g, evaluate_by_interpreter, {.lanes = lanes});
     return count(g, "Col2Im");
   };
   CHECK(columns("224,224", 16) == 1);  // channels 49 pages apart meet in few sets of the cache
@@ -136,7 +136,7 @@ TEST_CASE(
                        R"(", "inputs": ["x", "w"], "outputs": ["y"], "attrs": {)" + attrs + "}}]}");
     m.initializers.emplace_back("w", Tensor::random(DType::f32, w, 3));
     Graph g = build_graph(m);
-    use_col2im(g, evaluate_by_interpreter, kWidestVector, waits);
+    use_col2im(g, evaluate_by_interpreter, {.waits = waits});
     return count(g, "Col2Im");
   };
   const auto transposed = [&](int64_t filters, bool waits) {
@@ -184,21 +184,24 @@ TEST_CASE("rows of a residue that hide no latency are slower than columns, where
 }
 
 TEST_CASE("a convolution whose filters fill most of a block is left to Winograd, in blocks of them") {
-  const auto made = [](int64_t filters, const std::string& image, const char* columns, bool waits) {
+  const auto made = [](int64_t filters, const std::string& image, const char* columns, bool waits,
+                       bool winograd = true) {
     Model m =
         model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,32,)" + image + R"(]}],
       "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"],
       "attrs": {"pads": [1,1,1,1]}}]})");
     m.initializers.emplace_back("w", Tensor::random(DType::f32, {filters, 32, 3, 3}, 3));
     Graph g = build_graph(m);
-    use_col2im(g, evaluate_by_interpreter, kWidestVector, waits);
+    use_col2im(g, evaluate_by_interpreter, {.waits = waits, .winograd = winograd});
     INFO(filters << " filters, " << image);
     CHECK((count(g, "Col2Im") == 1) == (std::string(columns) == "columns"));
-    return partition(g, {.channel_block = kWidestVector, .blocked_io = true}).blocked.size();
+    return partition(g, {.channel_block = kWidestVector, .blocked_io = true, .winograd = winograd})
+        .blocked.size();
   };
   CHECK(made(18, "20,20", "no columns", true) == 2);
   CHECK(made(9, "20,20", "no columns", true) == 2);
   CHECK(made(7, "20,20", "columns", true) == 0);
-  CHECK(made(9, "5,5", "columns", true) == 0);      // few tiles
-  CHECK(made(18, "20,20", "columns", false) == 0);  // not measured there
+  CHECK(made(9, "5,5", "columns", true) == 0);            // few tiles
+  CHECK(made(18, "20,20", "columns", false) == 0);        // not measured there
+  CHECK(made(18, "20,20", "columns", true, false) == 0);  // exact convolutions
 }
