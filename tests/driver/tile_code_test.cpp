@@ -102,4 +102,10 @@ TEST_CASE("where micro-operations are few, some rows' multiply-adds broadcast by
     CHECK(count("cascadelake", R"(cmpq\s+%r\w+, %r\w+\s+movq\s+%r\w+, %r\w+\s+jne)") == 0);
     CHECK(count("sapphirerapids", R"(\{1to16\})") == 0);
   }
+  // Rows of elements that lie a line or more apart would wait for each load.
+  options.target.cpu = "cascadelake";
+  options.target.issue_width = 4;
+  const char* spec = "Gemm(f32[256,784], const f32[256,128]; transA=1)";
+  CHECK(emit_asm(compile_model(spec, options).lowered(), options.target).find("{1to16}") ==
+        std::string::npos);
 }
