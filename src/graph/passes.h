@@ -16,10 +16,10 @@ void remove_dead_nodes(Graph& g, const EvaluateFn&);
 
 // A convolution over 3 x 3, of constant weights in f32, that Winograd's algorithm applies to.
 bool has_winograd_form(const Graph& g, const Node& n);
-// Of these, those to which Winograd's transform gains most: with 16 channels and more, and most lanes of its
-// blocks of filters filled. Columns multiply all windows by all lanes, the transform a fourth of that and
-// less. (Cascade Lake, images of 60 to 5000 pixels: 9 to 11 and 17 to 23 filters of 20 channels and more 1.0
-// to 2.1 times as fast as columns or rows of the image; 8 filters as fast, 4 to 7 up to three times slower.)
+// Of these, those to which Winograd's transform gains most: with 16 channels and more, images of 28 and more
+// to a side, and most lanes of its blocks of filters filled. Columns multiply all windows by all lanes, the
+// transform a fourth of that and less. (Cascade Lake: 20 to 24, 36 and 11 filters 1.2 to 2.1 times as fast as
+// columns or rows of the image; 9 and 17 of 64 to 256 channels, and 10x10 and 14x14, up to twice as slow.)
 bool suits_winograd(const Graph& g, const Node& n, int64_t lanes);
 
 }  // namespace nestor

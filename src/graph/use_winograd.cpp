@@ -261,12 +261,13 @@ bool has_winograd_form(const Graph& g, const Node& n) {
 }
 
 bool suits_winograd(const Graph& g, const Node& n, int64_t lanes) {
-  constexpr int64_t kLeastChannels = 16, kLeastImage = 8;
+  constexpr int64_t kLeastChannels = 16, kLeastImage = 28;
+  constexpr double kFilled = 0.62;  // of the lanes of blocks of filters
   if (!has_winograd_form(g, n)) return false;
   const OpContext ctx(g, n);
   const std::vector<int64_t>&w = ctx.input(1).shape, &y = ctx.output(0).shape;
   return w[1] >= kLeastChannels && std::min(y[2], y[3]) >= kLeastImage &&
-         2 * w[0] > lanes * ceil_div(w[0], lanes);
+         static_cast<double>(w[0]) >= kFilled * static_cast<double>(lanes * ceil_div(w[0], lanes));
 }
 
 bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const WinogradOptions& options,

@@ -187,10 +187,10 @@ TEST_CASE("a convolution whose filters fill most of a block is left to Winograd,
   const auto made = [](int64_t filters, const std::string& image, const char* columns, bool waits,
                        bool winograd = true) {
     Model m =
-        model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,32,)" + image + R"(]}],
+        model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,128,)" + image + R"(]}],
       "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"],
       "attrs": {"pads": [1,1,1,1]}}]})");
-    m.initializers.emplace_back("w", Tensor::random(DType::f32, {filters, 32, 3, 3}, 3));
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {filters, 128, 3, 3}, 3));
     Graph g = build_graph(m);
     use_col2im(g, evaluate_by_interpreter, {.waits = waits, .winograd = winograd});
     INFO(filters << " filters, " << image);
@@ -198,10 +198,11 @@ TEST_CASE("a convolution whose filters fill most of a block is left to Winograd,
     return partition(g, {.channel_block = kWidestVector, .blocked_io = true, .winograd = winograd})
         .blocked.size();
   };
-  CHECK(made(18, "20,20", "no columns", true) == 2);
-  CHECK(made(9, "20,20", "no columns", true) == 2);
-  CHECK(made(7, "20,20", "columns", true) == 0);
-  CHECK(made(9, "5,5", "columns", true) == 0);            // few tiles
-  CHECK(made(18, "20,20", "columns", false) == 0);        // not measured there
-  CHECK(made(18, "20,20", "columns", true, false) == 0);  // exact convolutions
+  CHECK(made(23, "30,30", "no columns", true) == 2);
+  CHECK(made(11, "30,30", "no columns", true) == 2);
+  CHECK(made(9, "30,30", "columns", true) == 0);
+  CHECK(made(18, "30,30", "columns", true) == 0);
+  CHECK(made(23, "20,20", "columns", true) == 0);         // few tiles
+  CHECK(made(23, "30,30", "columns", false) == 0);        // not measured there
+  CHECK(made(23, "30,30", "columns", true, false) == 0);  // exact convolutions
 }
