@@ -196,7 +196,7 @@ void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, c
 // Whether the lines that a map with these lanes writes are better asked for ahead; then the step that does
 // so, where its loops are as they will be; see prefetch_map.cpp.
 bool asks_for_output(const BlockInfo& b, const Iter& lanes, const Target& target);
-void prefetch_map(Schedule& s, const BlockInfo& b, const std::string& lanes);
+void prefetch_map(Schedule& s, const BlockInfo& b, const std::string& lanes, const Target& target);
 // Asks for the next of the rows that a map gathers.
 void prefetch_gathered(Schedule& s, const BlockInfo& b, const Iter& lanes_iter, const std::string& lanes,
                        const Target& target);

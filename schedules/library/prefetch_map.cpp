@@ -25,19 +25,21 @@ namespace nestor::library {
 namespace {
 
 constexpr int64_t kAhead = 2 << 10, kLeastAhead = 1 << 10;  // bytes
+constexpr int64_t kLargeOutput = 4;                         // second-level caches
 constexpr int64_t kLeastRow = 2;                            // lines that lie side by side
 constexpr int64_t kLongRow = 8;     // lines: more of a gathered row are asked for one by one
 constexpr int64_t kLeastTurns = 3;  // distances: nobody asks for the first
 
 // The innermost loop around the lanes that runs long enough to ask for what is written kAhead bytes later, or
 // nearly, and by how many iterations that is.
-std::pair<std::string, int64_t> loop_ahead(const Schedule& s, const BlockInfo& b, const std::string& lanes) {
+std::pair<std::string, int64_t> loop_ahead(const Schedule& s, const BlockInfo& b, const std::string& lanes,
+                                           int64_t least) {
   const std::vector<LoopInfo> loops = loops_of(s.func(), b.name);
   int64_t bytes = bytes_of(b.output->type.dtype);
   for (size_t i = loops.size(); i-- > 0; bytes *= loops[i].extent) {
     if (loops[i].name == lanes || loops[i].extent == 1) continue;
     const int64_t distance = std::min(ceil_div(kAhead, bytes), loops[i].extent / kLeastTurns);
-    if (distance * bytes >= kLeastAhead) return {loops[i].name, distance};
+    if (distance * bytes >= least) return {loops[i].name, distance};
   }
   return {};
 }
@@ -67,8 +69,11 @@ bool asks_for_output(const BlockInfo& b, const Iter& lanes, const Target& target
   return target.far_l3() && b.output_is_param && bytes > target.l2_bytes / 2 * std::max(1, target.cores);
 }
 
-void prefetch_map(Schedule& s, const BlockInfo& b, const std::string& lanes) {
-  const auto [loop, distance] = loop_ahead(s, b, lanes);
+void prefetch_map(Schedule& s, const BlockInfo& b, const std::string& lanes, const Target& target) {
+  int64_t bytes = bytes_of(b.output->type.dtype);
+  for (const Iter& i : b.iters) bytes *= i.extent;
+  const int64_t least = bytes <= kLargeOutput * target.l2_bytes ? kLeastAhead : kAhead;
+  const auto [loop, distance] = loop_ahead(s, b, lanes, least);
   if (loop.empty()) return;
   s.because("the last cache is far away: stores wait for its lines in turn, unless asked for");
   s.try_step(fmt::format("prefetch {}.{} {} distance={}", b.name, loop, b.output->name, distance));

@@ -5,8 +5,8 @@
 // the lines take to come. (Granite Rapids: 25x271x3072 by 9 x 3 30 % less time, 42x256x6144 40 %; steps ahead
 // 8 to 16 alike. Cascade Lake, 16x397x917 by 8 x 3: 12 steps ahead 5 to 7 % less time than 25, 12 less than
 // 50. What fits the second level, 8x128x1531 by 8 x 3 30 % less time where it has gone, 48 where it stays;
-// 6x200x1200 25 and 50, 8x96x2500 30 and 26; 128x400 as fast without.) Of two steps in one body
-// (two_steps.cpp) both rows are asked for at once.
+// 6x200x1200 25 and 50, 8x96x2500 30 and 26; 2 to 4 rows of 36 to 300 steps up to 70 more.) Of two steps in
+// one body (two_steps.cpp) both rows are asked for at once.
 //
 // Each tile of rows asks again, for lines that are there already; with many tiles that costs more than it
 // brings, and copies of panels serve them (operand_copy.cpp).
@@ -22,6 +22,7 @@ namespace nestor::library {
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target) {
   constexpr int64_t kMostTiles = 8, kLeastSteps = 32;
+  constexpr int64_t kRowsFromNear = 5, kStepsFromNear = 64;  // at least, where it fits the second level
   const int64_t near_bytes = target.far_l3() ? target.l2_bytes / 4 : target.l2_bytes;
   const int64_t far_cycles = target.is_narrow() ? 200 : 300;
   if (!t.vector || !t.row || t.turned || t.vector->extent <= t.width) return;
@@ -34,12 +35,12 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
   const int64_t at_once = paired ? 2 : 1;
   if (extent_of(s, block, loop) * at_once < kLeastSteps) return;
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target)) * t.columns;
-  const int64_t sets = target.l1_bytes / target.l1_ways / kLine,
-                lines = ceil_div(vectors * lanes_of(b, target) * 4, kLine);
+  const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
   const int64_t cycles = std::max<int64_t>(1, t.rows * vectors / kFmasPerCycle);
   for (const Access& a : analyze(s.func(), block).accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
     if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= near_bytes) continue;
+    if (size <= target.l2_bytes && (t.rows < kRowsFromNear || k.extent < kStepsFromNear)) continue;
     const auto& accesses = b.accesses;
     const auto was = std::find_if(accesses.begin(), accesses.end(),
                                   [&](const Access& other) { return other.buffer == a.buffer; });
@@ -49,7 +50,8 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
     for (const Iter* i : b.spatial())
       if (i != t.vector && i != t.row && !was->uses(*i)) tiles *= i->extent;
     if (tiles > kMostTiles) continue;
-    const int64_t pitch = *was->stride(k) * bytes_of(a.buffer->type.dtype);
+    const int64_t bytes = bytes_of(a.buffer->type.dtype), pitch = *was->stride(k) * bytes;
+    const int64_t lines = ceil_div(vectors * lanes_of(b, target) * bytes, kLine);
     int64_t ahead = std::clamp<int64_t>(ceil_div(far_cycles, cycles), 1, k.extent / 2);
     while (ahead > 1 && lines_in_a_set(pitch, ahead, sets, lines) > target.l1_ways * 3 / 4) --ahead;
     const int64_t distance = ceil_div(ahead, at_once);

@@ -181,7 +181,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     if (l.name != lanes) outer.push_back(l.name);
   share_loops(s, block, outer, work_of(b, target), target);
   if (lanes_iter) prefetch_gathered(s, b, *lanes_iter, lanes, target);
-  if (ahead) prefetch_map(s, b, lanes);
+  if (ahead) prefetch_map(s, b, lanes, target);
 }
 
 }  // namespace nestor::library

@@ -190,7 +190,7 @@ void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, c
     if (!shares && bytes / steps * b.reduction_size() < kLeastPanel) continue;
     s.because(
         fmt::format("few rows use a line of {}, which comes from behind the second-level cache: it is asked "
-                    "for {} KiB ahead",
+                    "for {} KiB ahead, of all its panels",
                     buffer->name, kFewAhead / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance={}{}", block, loops[asks].name, buffer->name,
                            kFewAhead / bytes, shares ? " shares=" + loops[asks + 1].name : ""));

@@ -71,6 +71,11 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
   CHECK_FALSE(default_has(strided, "prefetch", with_l2("x86-64-v4", 1 << 20)));
   CHECK_FALSE(default_has("Conv(f32[1,96,40,40], const f32[96,1,3,3]; group=96, strides=[2,2])", "prefetch",
                           far));  // stays in the cache
+  for (const char* other :
+       {"Conv(f32[1,64,112,112], const f32[128,1,3,3]; group=64, strides=[2,2])",  // read twice
+        "Conv(f32[1,96,112,112], const f32[96,1,3,3]; group=96, strides=[3,3])",   // nothing shared
+        "Conv(f32[1,96,112,112], const f32[96,1,5,5]; group=96, strides=[2,2], dilations=[2,2])"})
+    CHECK_FALSE(default_has(other, "prefetch Y.g X", far));
   CompileOptions options = small_cache(4 << 10);
   options.target = with_far_l3("x86-64-v3", 4 << 10);
   options.blocked_io = true;

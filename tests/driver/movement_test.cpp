@@ -104,6 +104,7 @@ TEST_CASE("where the last cache is far away, a map asks for the lines that it wr
   const std::string relu = "Relu(f32[1000,1000])", past = "Relu(f32[4000,4000])";
   CHECK(default_has(relu, "prefetch Y.ij0 Y distance=8", far));                              // of 256 bytes
   CHECK(default_has("Gather(f32[9000,768], i64[512])", "prefetch Y.j0 Y distance=4", far));  // of 12
+  CHECK_FALSE(default_has("Gather(f32[9000,768], i64[4096])", "prefetch Y.j0 Y", far));      // 12 MB
   CHECK_FALSE(default_has(relu, "prefetch", near));
   CHECK_FALSE(default_has("Relu(f32[100,1000])", "prefetch", far));  // stays in the cache
   CHECK(default_has("Pad(f32[1,64,56,56], const i64[8]{0,0,1,1,0,0,1,1})", "prefetch Y.h Y distance=9", far));

@@ -93,7 +93,7 @@ TEST_CASE("a narrow core copies panels whose rows lie apart, soonest where vecto
   CHECK(copies(spec));
   CHECK_FALSE(copies("MatMul(f32[24,384], f32[384,640])"));
   CHECK(copies("MatMul(f32[24,300], f32[300,500])"));
-  CHECK(copies("MatMul(f32[24,512], f32[512,512])"));  // in few sets of the cache
+  CHECK(copies("MatMul(f32[24,512], f32[512,512])"));    // in few sets of the cache
   CHECK(copies("MatMul(f32[24,300], f32[1,300,500])"));  // a batch of one
   CHECK_FALSE(copies("MatMul(f32[20,300], f32[300,500])"));
   CHECK_FALSE(copies("MatMul(f32[40,1408], f32[1408,576])"));  // asked for ahead

@@ -35,7 +35,8 @@ TEST_CASE("steps of a wide operand that few rows use are asked for ahead") {
   CHECK_FALSE(
       default_has("MatMul(const f32[400,271], f32[271,3072])", "prefetch Y.k B", target));  // asked too often
   CHECK_FALSE(default_has("MatMul(const f32[25,16], f32[16,30720])", "prefetch", target));  // few steps
-  // Where the third level is far, so is the second, and rows a multiple of 4 KB apart share the ways of a set.
+  // Where the third level is far, so is the second, and rows a multiple of 4 KB apart share the ways of a
+  // set.
   narrow = with_far_l3("x86-64-v4", 1 << 20);
   narrow.issue_width = 4;
   narrow.l1_bytes = 32 << 10;
@@ -43,6 +44,8 @@ TEST_CASE("steps of a wide operand that few rows use are asked for ahead") {
   CHECK(default_has("MatMul(f32[8,128], f32[128,1531])", "prefetch Y.kp B distance=", narrow));
   CHECK(default_has("MatMul(f32[8,128], f32[128,1024])", "prefetch Y.kp B distance=3", narrow));
   CHECK_FALSE(default_has("MatMul(f32[8,128], f32[128,400])", "prefetch", narrow));
+  CHECK_FALSE(default_has("MatMul(f32[2,128], f32[128,1531])", "prefetch", narrow));  // little work a line
+  CHECK_FALSE(default_has("MatMul(f32[8,48], f32[48,3000])", "prefetch", narrow));  // most would be too late
   CHECK_FALSE(default_has("MatMul(f32[8,128], f32[128,1531])", "prefetch", target));
 }
 
