@@ -50,10 +50,16 @@ Row half(const Row& a, const Row& b, double sign) {
   return out;
 }
 
+// The first row of a pair.
+size_t first_pair(size_t reads) {
+  return reads % 2 == 0 ? 1 : 0;
+}
+
 // Row i of a matrix whose rows come in pairs, as B^T's and G's do.
 Expr paired_row(const Winograd::Matrix& m, size_t i, const At& at) {
-  if (i == 0 || i + 1 == m.size()) return combined(m[i], at);
-  const size_t plus = i % 2 == 1 ? i : i - 1;
+  const size_t first = first_pair(m.size());
+  if (i < first || i + 1 == m.size()) return combined(m[i], at);
+  const size_t plus = i - (i - first) % 2;
   const Expr even = combined(half(m[plus], m[plus + 1], 1), at);
   const Expr odd = combined(half(m[plus], m[plus + 1], -1), at);
   return i == plus ? even + odd : even - odd;
@@ -62,15 +68,19 @@ Expr paired_row(const Winograd::Matrix& m, size_t i, const At& at) {
 // Row i of A^T, whose columns come in pairs.
 Expr output_row(const Winograd::Matrix& m, size_t i, const At& at) {
   const Row& row = m[i];
-  Row folded{row[0]};
-  std::vector<Expr> elements{at(0)};
-  for (size_t k = 1; k + 1 < row.size(); k += 2) {
+  Row folded;
+  std::vector<Expr> elements;
+  const auto alone = [&](size_t k) {
+    elements.push_back(at(static_cast<int64_t>(k)));
+    folded.push_back(row[k]);
+  };
+  if (first_pair(row.size()) == 1) alone(0);
+  for (size_t k = first_pair(row.size()); k + 1 < row.size(); k += 2) {
     const Expr a = at(static_cast<int64_t>(k)), b = at(static_cast<int64_t>(k) + 1);
     elements.push_back(row[k] == row[k + 1] ? a + b : a - b);
     folded.push_back(row[k]);
   }
-  elements.push_back(at(static_cast<int64_t>(row.size()) - 1));
-  folded.push_back(row.back());
+  alone(row.size() - 1);
   return combined(folded, [&](int64_t k) { return elements[static_cast<size_t>(k)]; });
 }
 
@@ -95,7 +105,7 @@ Expr output_rows(const Winograd::Matrix& m, const Expr& index, const At& at) {
 
 const Winograd& tile_of(const OpContext& ctx) {
   const int64_t tile = ctx.get_int("tile", 4);
-  if (tile != 2 && tile != 4) ctx.fail("`tile` is " + std::to_string(tile) + ", 2 or 4 are known");
+  if (tile < 2 || tile > 4) ctx.fail("`tile` is " + std::to_string(tile) + ", 2 to 4 are known");
   return winograd(tile);
 }
 

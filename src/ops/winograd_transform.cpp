@@ -54,9 +54,10 @@ Winograd make(int64_t tile, const Row& points) {
 }  // namespace
 
 const Winograd& winograd(int64_t tile) {
-  static const Winograd two = make(2, {0, 1, -1}), four = make(4, {0, 0.625, -0.625, 1.5, -1.5});
-  NESTOR_CHECK(tile == 2 || tile == 4) << "Winograd tiles of " << tile;
-  return tile == 2 ? two : four;
+  static const Winograd known[] = {make(2, {0, 1, -1}), make(3, {0.375, -0.375, 1.375, -1.375}),
+                                   make(4, {0, 0.625, -0.625, 1.5, -1.5})};
+  NESTOR_CHECK(tile >= 2 && tile <= 4) << "Winograd tiles of " << tile;
+  return known[tile - 2];
 }
 
 double winograd_growth(int64_t tile) {

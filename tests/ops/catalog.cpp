@@ -82,7 +82,7 @@ void anchors(std::vector<CatalogEntry>& all) {
                                       .attr("dilations", Ints{3, 1, 2})
                                       .attr("pads", Ints{1, 1, 1, 1, 1, 1})});
   all.push_back({"Reorder", OpCase("Reorder", 1, "nestor").input({2, 3, 4, 5})});
-  for (const int64_t tile : {2, 4}) {
+  for (const int64_t tile : {2, 3, 4}) {
     all.push_back(
         {"WinogradWeights", OpCase("WinogradWeights", 1, "nestor").input({3, 2, 3, 3}).attr("tile", tile)});
     all.push_back({"WinogradConv", OpCase("WinogradConv", 1, "nestor")

@@ -10,7 +10,7 @@
 using namespace nestor;
 
 TEST_CASE("Winograd's matrices convolve") {
-  for (const int64_t tile : {2, 4}) {
+  for (const int64_t tile : {2, 3, 4}) {
     const ops::Winograd& w = ops::winograd(tile);
     const Tensor data = Tensor::random(DType::f64, {w.reads}, 1), filter = Tensor::random(DType::f64, {3}, 2);
     for (int64_t i = 0; i < tile; ++i) {
@@ -28,7 +28,7 @@ TEST_CASE("Winograd's matrices convolve") {
 }
 
 TEST_CASE("Constants of Winograd's transforms at run time are exact in f32") {
-  for (const int64_t tile : {2, 4})
+  for (const int64_t tile : {2, 3, 4})
     for (const auto* m : {&ops::winograd(tile).input, &ops::winograd(tile).output})
       for (const auto& row : *m)
         for (const double v : row) CHECK(static_cast<double>(static_cast<float>(v)) == v);
@@ -36,5 +36,6 @@ TEST_CASE("Constants of Winograd's transforms at run time are exact in f32") {
 
 TEST_CASE("Winograd's growth of rounding is what the manual says") {
   CHECK(std::abs(ops::winograd_growth(2) - 7.1) < 0.05);
+  CHECK(std::abs(ops::winograd_growth(3) - 21.7) < 0.05);
   CHECK(std::abs(ops::winograd_growth(4) - 62.7) < 0.05);
 }
