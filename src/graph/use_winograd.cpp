@@ -1,6 +1,7 @@
-// Which convolutions are worth Winograd's algorithm. F(4x4, 3x3) needs a quarter of the products, F(2x2, 3x3)
-// 4 of 9; against that stand the transforms of tiles, tiles that hang over the border, and weights that are 4
-// (or 16/9) times as many bytes, and have to come from somewhere. The model counts cycles of one core:
+// Which convolutions are worth Winograd's algorithm. F(4x4, 3x3) needs a quarter of the products, F(3x3, 3x3)
+// 25 of 81, F(2x2, 3x3) 4 of 9; against that stand the transforms of tiles, tiles that hang over the border,
+// and weights that are 4 (25/9, 16/9) times as many bytes, and have to come from somewhere. The model counts
+// cycles of one core:
 //
 //   arithmetic: two vector FMAs a cycle
 //   transforms: what the loops of src/ops/winograd.cpp come to, for each tile and vector of channels
@@ -10,11 +11,14 @@
 //               ahead (Cascade Lake, by F(4x4) instead of F(2x2): 64-128 at 14 x 14 26 % less time, 96-160
 //               and 64-256 20, 128-64 and 192-64 16, 128-128 12)
 //   spills:     where a row of tiles, its weights and its results don't stay in the second-level cache
-//               together, products go behind it and come back; where a row of tiles takes half of it and the
-//               third level is far, whose lines are fetched before they are written, so do the transformed
-//               tiles, and what is more than a quarter of it comes from memory. With few channels, or few
-//               filters, there is little else to do (Granite Rapids: 16-384 at 104 x 104 15.4 ms, direct 7.1;
-//               Cascade Lake: 16-256 at 104 9.6 and 6.0, 256-16 9.6 and 7.4, 128-64 6.6 and 12.2)
+//               together, products go behind it and come back, the more of them the less of the cache is
+//               left (Cascade Lake: of 64@56 F(4x4) takes 26 % less time than F(3x3), which needs two thirds
+//               of the cache, not nine tenths; of 64@45 6 % more); where a row of tiles takes half of it and
+//               the third level is far, whose lines are fetched before they are written, so do the
+//               transformed tiles, and what is more than a quarter of it comes from memory. With few
+//               channels, or few filters, there is little else to do (Granite Rapids: 16-384 at 104 x
+//               104 15.4 ms, direct 7.1; Cascade Lake: 16-256 at 104 9.6 and 6.0, 256-16 9.6 and 7.4,
+//               128-64 6.6 and 12.2)
 //   reorders:   lanes are channels, so that what isn't in blocks of them (a model's inputs and outputs) is
 //               copied: a read and a write of each element
 //
@@ -35,8 +39,9 @@ namespace nestor {
 namespace {
 
 constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9, kBytesReordered = 5;
-constexpr double kShownOfWeights = 0.8, kShownAskedAhead = 0.5, kLeastGain = 0.9;
+constexpr double kShownOfWeights = 0.8, kShownAskedAhead = 0.5, kShownAskedFar = 0.64, kLeastGain = 0.9;
 constexpr double kUsesToAskAhead = 12;  // of a line, as in schedules/library/stream_panels.cpp
+constexpr double kLeastUses = 4;        // of a vector of weights: with fewer, loads bind
 // Of a far third level: the part of it that stays, bytes from memory.
 constexpr double kPartOfL3 = 4, kFarFromMemory = 6.5;
 
@@ -78,7 +83,8 @@ class Costs {
   double winograd(int64_t tile) const {
     const double reads = real(tile + 2), rows = real(ceil_div(l_.height, tile));
     const double tiles = real(l_.n) * rows * real(ceil_div(l_.width, tile));
-    const double products = reads * reads * tiles * real(l_.channels) * vectors(l_.filters);
+    const double uses = std::max(tiles, kLeastUses);
+    const double products = reads * reads * uses * real(l_.channels) * vectors(l_.filters);
     // Stores bind: tile columns of the first pass over the input are shared, the others are whole tiles.
     const double in = reads * (real(tile) + 0.2) + reads * reads, out = real(tile) * (reads + real(tile));
     const double transforms = 1.3 * tiles * (in * vectors(l_.channels) + out * vectors(l_.filters));
@@ -97,9 +103,10 @@ class Costs {
     const double row = points * tiles_of_row * real(l_.channels + l_.filters);
     const double weights = points * real(l_.channels) * real(l_.filters);
     const double results = 4 * real(tile) * real(l_.width) * real(l_.filters);
-    if (row * rows <= l2 || row + weights + results <= 0.75 * l2) return 0;
+    const double beyond = (row + weights + results - 0.75 * l2) / (0.25 * l2);
+    if (row * rows <= l2 || beyond <= 0) return 0;
     const double products = points * tiles_of_row * rows * real(l_.filters), from_l3 = o_.l3_bytes_per_cycle;
-    if (!o_.far_l3 || 2 * row <= l2) return 2 * products / from_l3;
+    if (!o_.far_l3 || 2 * row <= l2) return std::min(beyond, 1.0) * 2 * products / from_l3;
     const double moved = products + points * tiles_of_row * rows * real(l_.channels);
     return 3 * moved / (kPartOfL3 * moved <= real(o_.l3_bytes) ? from_l3 : std::min(from_l3, kFarFromMemory));
   }
@@ -107,7 +114,8 @@ class Costs {
     const double bytes = 4 * of_each_pair * real(l_.channels) * real(l_.filters);
     if (!from_memory_ && bytes <= real(o_.l2_bytes)) return 0;
     const bool far = from_memory_ || bytes > real(o_.l3_bytes);
-    const double shown = !far && uses >= kUsesToAskAhead ? kShownAskedAhead : kShownOfWeights;
+    const double asked = o_.far_l3 ? kShownAskedFar : kShownAskedAhead;
+    const double shown = !far && uses >= kUsesToAskAhead ? asked : kShownOfWeights;
     return shown * bytes / (far ? kBytesFromMemory : kBytesFromL3 * o_.threads);
   }
 
@@ -124,14 +132,23 @@ struct Choice {
 Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory) {
   if (options.tile) return {options.tile, "the algorithm is asked for"};
   const Costs costs(l, options, from_memory);
-  const double direct = costs.direct(), four = costs.winograd(4) / direct, two = costs.winograd(2) / direct;
-  const bool pays = std::min(two, four) <= kLeastGain;
-  return {!pays        ? 0
-          : four < two ? 4
-                       : 2,
-          fmt::format("Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(2x2, 3x3) {:.2f}; "
-                      "{:.1f} pays for the rounding",
-                      four, two, kLeastGain)};
+  const double direct = costs.direct();
+  double least = kLeastGain;
+  std::vector<double> shares;
+  Choice choice;
+  for (const int64_t tile : {2, 3, 4}) {
+    const double share = costs.winograd(tile) / direct;
+    shares.push_back(share);
+    if (share > least || (share == least && choice.tile != 0)) continue;
+    least = share;
+    choice.tile = tile;
+  }
+  choice.why = fmt::format(
+      "Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(3x3, 3x3) {:.2f}, F(2x2, 3x3) "
+      "{:.2f}; "
+      "{:.1f} pays for the rounding",
+      shares[2], shares[1], shares[0], kLeastGain);
+  return choice;
 }
 
 // Layers may share weights: `transformed` has those that were transformed before.

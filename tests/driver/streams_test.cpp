@@ -71,7 +71,7 @@ TEST_CASE("the next panel of weights that don't stay in the cache is asked for i
 
 TEST_CASE("panels of transformed weights follow each other through all products, each asked for ahead") {
   const Target target = with_l2("x86-64-v4", 1 << 20);
-  const std::string conv = "Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])";
+  const std::string conv = "Conv(f32[1,256,16,16], const f32[256,256,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(conv, "ob0s = fuse M_out (i j ob0)", target));
   CHECK(default_has(conv, "prefetch M.ob0s U distance=1 shares=cl", target));
   // A line for two steps, in each of which one queues less, where it is far.
@@ -83,17 +83,19 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   tight.l1_bytes = 32 << 10;
   tight.l1_ways = 8;
   CHECK(default_has(conv, "prefetch M.cb U distance=4 shares=cl", tight));
-  const std::string wider = "Conv(f32[1,320,14,14], const f32[320,320,3,3]; pads=[1,1,1,1])";
+  const std::string wider = "Conv(f32[1,320,16,16], const f32[320,320,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(wider, "prefetch M.cb U", tight));
   // This panel and the rows fit, not the next one beside them.
-  const std::string medium = "Conv(f32[1,192,14,14], const f32[192,192,3,3]; pads=[1,1,1,1])";
+  const std::string medium = "Conv(f32[1,192,16,16], const f32[192,192,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(medium, "prefetch M.cb U", tight));
   tight.issue_width = 4;
   CHECK(default_has(medium, "prefetch M.cb U distance=4 shares=cl", tight));
-  const std::string even = "Conv(f32[1,128,14,14], const f32[128,128,3,3]; pads=[1,1,1,1])";
+  const std::string even = "Conv(f32[1,128,16,16], const f32[128,128,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(even, "prefetch M.cb U distance=4 shares=cl", tight));
   CHECK(default_has(wider, "prefetch M.cb U distance=4 shares=cl", tight));
-  const std::string widest = "Conv(f32[1,448,14,14], const f32[448,448,3,3]; pads=[1,1,1,1])";
+  const std::string smaller = "Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])";  // 25 tiles
+  CHECK(default_has(smaller, "prefetch M.cb U distance=4 shares=cl", tight));
+  const std::string widest = "Conv(f32[1,448,16,16], const f32[448,448,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(widest, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", tight));
   const std::string small = "Conv(f32[1,32,56,56], const f32[32,32,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(small, "prefetch", target));

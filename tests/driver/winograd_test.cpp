@@ -169,6 +169,33 @@ TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may 
   for (const int threads : {1, 2, 8}) CHECK(chooses_winograd(many, false, nullptr, threads));
 }
 
+TEST_CASE("Winograd's tiles are as large as fit the image, and smaller where weights come from far away") {
+  const auto tile = [](int64_t channels, int64_t size, double l3_bytes_per_cycle = 16) {
+    CompileOptions o = checking_options(parse_target("x86-64-v4"));
+    o.threads = 1;
+    o.target.l2_bytes = 1 << 20;
+    o.target.l3_bytes = 36 << 20;
+    o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
+    const Layer l{.channels = channels, .filters = channels, .height = size, .width = size};
+    const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
+    for (const Node& n : m.graph.nodes)
+      if (n.op == "WinogradConv") return std::get<int64_t>(n.attrs.at("tile"));
+    return int64_t{0};
+  };
+  for (const double far : {16, 9}) {
+    for (const int64_t channels : {64, 128, 256}) {
+      CHECK(tile(channels, 9, far) == 3);   // 3 x 3 tiles of 25 products, not 3 x 3 of 36
+      CHECK(tile(channels, 16, far) == 4);  // 4 x 4 of 36, not 6 x 6 of 25
+    }
+    CHECK(tile(64, 28, far) == 4);
+    CHECK(tile(64, 56, far) == 4);
+    CHECK(tile(64, 3, far) != 3);  // one tile: nothing shares its weights
+    CHECK(tile(512, 7, far) == 2);
+  }
+  for (const int64_t channels : {128, 192, 256, 384}) CHECK(tile(channels, 14, 9) == 3);
+  for (const int64_t channels : {64, 128, 256}) CHECK(tile(channels, 14, 16) == 4);
+}
+
 TEST_CASE("Winograd's products are register tiles whose weights lie as they read them") {
   const Target target = parse_target("x86-64-v4");
   for (const Layer& l : {Layer{.channels = 64, .filters = 64, .height = 28, .width = 28},
