@@ -11,13 +11,14 @@
 
 #include <llvm/Analysis/LoopInfo.h>
 #include <llvm/Analysis/ScalarEvolution.h>
-#include <llvm/Analysis/ScalarEvolutionExpressions.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/IntrinsicInst.h>
 
 #include <algorithm>
 #include <optional>
 #include <vector>
+
+#include "src/codegen/llvm_pointers.h"
 
 namespace nestor {
 
@@ -45,13 +46,9 @@ bool is_multiply_add(const llvm::User* user) {
 }
 
 // Whether a load stays within a line for some steps of the loop.
-bool is_dense(const llvm::LoadInst& load, const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
-  const auto* address =
-      llvm::dyn_cast<llvm::SCEVAddRecExpr>(scev.getSCEV(const_cast<llvm::Value*>(load.getPointerOperand())));
-  const auto* step = address && address->getLoop() == &loop
-                         ? llvm::dyn_cast<llvm::SCEVConstant>(address->getStepRecurrence(scev))
-                         : nullptr;
-  return step && std::abs(step->getAPInt().getSExtValue()) < kLine;
+bool is_dense(llvm::LoadInst& load, const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
+  const auto moving = moving_of(load, loop, scev);
+  return moving && std::abs(moving->step) < kLine;
 }
 
 std::optional<Broadcast> broadcast_of(llvm::Instruction& i) {

@@ -52,23 +52,11 @@ bool is_operand(const llvm::LoadInst& load) {
 }
 
 // What the loop reads or writes at addresses that move by as much in each step.
-struct Moving {
-  llvm::Instruction* access;
-  const llvm::SCEVAddRecExpr* address;
-  int64_t step;  // bytes
-};
-
-std::vector<Moving> moving_of(const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
+std::vector<Moving> all_moving_of(const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
   std::vector<Moving> out;
   for (llvm::BasicBlock* block : loop.blocks())
-    for (llvm::Instruction& i : *block) {
-      llvm::Value* at = llvm::getLoadStorePointerOperand(&i);
-      const auto* address = at ? llvm::dyn_cast<llvm::SCEVAddRecExpr>(scev.getSCEV(at)) : nullptr;
-      const auto* step = address && address->getLoop() == &loop
-                             ? llvm::dyn_cast<llvm::SCEVConstant>(address->getStepRecurrence(scev))
-                             : nullptr;
-      if (step) out.push_back({&i, address, step->getAPInt().getSExtValue()});
-    }
+    for (llvm::Instruction& i : *block)
+      if (const auto moving = moving_of(i, loop, scev)) out.push_back(*moving);
   return out;
 }
 
@@ -91,7 +79,7 @@ std::vector<Walk> loads_by_distance(const std::vector<Moving>& all, llvm::Scalar
 
 // Those of which some are operands, and all that are near these, lest they need the counter.
 std::vector<Walk> walks_of(const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
-  const std::vector<Moving> all = moving_of(loop, scev);
+  const std::vector<Moving> all = all_moving_of(loop, scev);
   std::vector<Walk> walks = loads_by_distance(all, scev);
   std::erase_if(walks, [](const Walk& w) {
     const auto operands =
@@ -143,6 +131,16 @@ void end_by_pointer(const llvm::Loop& loop, const Walk& w, llvm::Value* start, l
 }
 
 }  // namespace
+
+std::optional<Moving> moving_of(llvm::Instruction& i, const llvm::Loop& loop, llvm::ScalarEvolution& scev) {
+  llvm::Value* at = llvm::getLoadStorePointerOperand(&i);
+  const auto* address = at ? llvm::dyn_cast<llvm::SCEVAddRecExpr>(scev.getSCEV(at)) : nullptr;
+  const auto* step = address && address->getLoop() == &loop
+                         ? llvm::dyn_cast<llvm::SCEVConstant>(address->getStepRecurrence(scev))
+                         : nullptr;
+  if (!step) return std::nullopt;
+  return Moving{&i, address, step->getAPInt().getSExtValue()};
+}
 
 llvm::PreservedAnalyses WalkByPointers::run(llvm::Function& f, llvm::FunctionAnalysisManager& analyses) {
   llvm::LoopInfo& loops = analyses.getResult<llvm::LoopAnalysis>(f);

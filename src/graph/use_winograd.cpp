@@ -145,8 +145,7 @@ Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_mem
   }
   choice.why = fmt::format(
       "Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(3x3, 3x3) {:.2f}, F(2x2, 3x3) "
-      "{:.2f}; "
-      "{:.1f} pays for the rounding",
+      "{:.2f}; {:.1f} pays for the rounding",
       shares[2], shares[1], shares[0], kLeastGain);
   return choice;
 }

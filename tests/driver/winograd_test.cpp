@@ -74,6 +74,14 @@ int count_winograd(const CompiledModel& m) {
                                         [](const Node& n) { return n.op == "WinogradConv"; }));
 }
 
+// Of the convolution, 0 for the direct sum.
+int64_t chosen_tile(const Layer& l, const CompileOptions& o) {
+  const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
+  for (const Node& n : m.graph.nodes)
+    if (n.op == "WinogradConv") return std::get<int64_t>(n.attrs.at("tile"));
+  return 0;
+}
+
 bool chooses_winograd(const Layer& l, bool exact = false, int64_t* tile = nullptr, int threads = 1) {
   CompileOptions o = checking_options(parse_target("x86-64-v4"));
   o.exact_conv = exact;
@@ -177,10 +185,7 @@ TEST_CASE("Winograd's tiles are as large as fit the image, and smaller where wei
     o.target.l3_bytes = 36 << 20;
     o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
     const Layer l{.channels = channels, .filters = channels, .height = size, .width = size};
-    const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
-    for (const Node& n : m.graph.nodes)
-      if (n.op == "WinogradConv") return std::get<int64_t>(n.attrs.at("tile"));
-    return int64_t{0};
+    return chosen_tile(l, o);
   };
   for (const double far : {16, 9}) {
     for (const int64_t channels : {64, 128, 256}) {
@@ -340,10 +345,7 @@ TEST_CASE("Products that go behind the second-level cache are no gain where chan
     o.target.l2_bytes = l2_bytes;
     o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
     const Layer l{.channels = channels, .filters = filters, .height = size, .width = size};
-    const CompiledModel m = partition_model({graph_of(l), std::nullopt}, o);
-    for (const Node& n : m.graph.nodes)
-      if (n.op == "WinogradConv") return std::get<int64_t>(n.attrs.at("tile"));
-    return int64_t{0};
+    return chosen_tile(l, o);
   };
   CHECK(chosen(192, 4));
   CHECK_FALSE(chosen(384, 4));
