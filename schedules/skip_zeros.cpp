@@ -7,7 +7,7 @@
 //
 // Requires
 //  1. the block is one update by +=;
-//  2. its value is a product, a factor of which is `if c then a else 0`.
+//  2. its value is a product, a factor of which is `if c then a else 0`, or a conversion of it.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -21,8 +21,14 @@ bool is_zero(const Expr& e) {
   return (f && f->value == 0) || is_const_int(e, 0);
 }
 
-// The product with the condition around it; null where no factor has one.
+// The product, or a conversion of one, with the condition around it; null where no factor has one.
 Expr pulled_out(const Expr& e) {
+  if (const auto* c = e.as<Cast>()) {
+    const Expr inner = pulled_out(c->a);
+    const auto* s = (inner ? inner : c->a).as<Select>();
+    if (!s || !is_zero(s->b)) return {};
+    return make::select(s->cond, make::cast(e.type(), s->a), make::imm(0.0, e.type()));
+  }
   const auto* product = e.as<Binary>();
   if (!product || product->op != BinaryOp::mul) return {};
   for (const bool left : {true, false}) {
@@ -65,7 +71,8 @@ Primitive skip_zeros_row() {
       "Products with a factor that is `if c then a else 0` are left out of a sum where it is 0; the other "
       "factor is taken "
       "to be finite.",
-      {"the block is one update by +=", "its value is a product, a factor of which is `if c then a else 0`"},
+      {"the block is one update by +=",
+       "its value is a product, a factor of which is `if c then a else 0`, or a conversion of it"},
       {examples::kPaddedSum, "skip_zeros Y"},
       run};
 }

@@ -106,6 +106,20 @@ TEST_CASE("in blocks of channels, an instruction takes its steps from one block,
   CHECK(steps("Conv(bf16[1,20,30,30], const bf16[24,20,3,3])").find("split T.c [_, 2]") != std::string::npos);
 }
 
+TEST_CASE("terms of a padding are left out where elements are widened, too") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.blocked_io = true;
+  for (const char* spec : {"Conv(bf16[1,64,9,9], const bf16[64,64,3,3]; pads=[1,1,1,1])",
+                           "Conv(f16[1,64,9,9], const f16[64,64,3,3]; pads=[1,1,1,1])"}) {
+    const PrimFunc f = partition_model(load(spec, options), options).partition.funcs.at(0);
+    const Trace trace = default_schedule(f, options.target);
+    INFO(print(trace));
+    CHECK(print(trace).find("skip_zeros") != std::string::npos);
+    CHECK(verify_schedule(f, apply(f, trace), {.seconds = 60}).ok());
+  }
+}
+
 TEST_CASE("default schedules of narrow types with channels in blocks") {
   const std::string scales = ", const f32[1]{0.02}, const u8[1]{3}, const i8";
   const std::string result = ", const f32[1]{0.02}, const i8[1]{0}, const f32[1]{0.5}, const u8[1]{7}";
