@@ -18,6 +18,7 @@
 #include "nestor/instruction.h"
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
 
 namespace nestor::library {
 
@@ -118,7 +119,9 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
   const Access &shared = *access_of(b, first->buffer), &own = *access_of(b, second->buffer);
   if (!all_plain(own) || (!own.constant && uses_of(b, own) < kUsesToPay)) return std::nullopt;
   std::optional<Dot> best;
-  std::tuple<double, bool, int64_t> least;  // steps made for one that counts, whether a copy, columns
+  // Steps made for one that counts, whether a copy, whether results of neighbouring lanes lie apart (1x1 from
+  // 64 to 256 channels by lanes along 16 blocks of them: twice the time), columns.
+  std::tuple<double, bool, bool, int64_t> least;
   for (const Iter* v : b.spatial()) {
     if (v->loop.empty() || v->extent * 2 < shape->lanes || shared.uses(*v) || !is_plain(own, *v)) continue;
     if (vectors_for(v->extent, shape->lanes, 1) == 0) continue;
@@ -127,7 +130,8 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
       const bool copy = shared.stride(*r) != 1;
       if (copy && (!is_plain(shared, *r) || uses_of(b, shared) < kUsesToPay)) continue;
       const auto made = static_cast<double>(ceil_div(r->extent, shape->group) * shape->group);
-      const std::tuple cost(made / static_cast<double>(r->extent), copy, -v->extent);
+      const std::tuple cost(made / static_cast<double>(r->extent), copy, write_of(b)->stride(*v) != 1,
+                            -v->extent);
       if (best && cost >= least) continue;
       best =
           Dot{shape->name, shape->lanes, shape->group, v->loop, r->loop, first->buffer, second->buffer, copy};

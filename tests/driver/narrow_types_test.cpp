@@ -106,6 +106,37 @@ TEST_CASE("in blocks of channels, an instruction takes its steps from one block,
   CHECK(steps("Conv(bf16[1,20,30,30], const bf16[24,20,3,3])").find("split T.c [_, 2]") != std::string::npos);
 }
 
+namespace {
+
+// Steps of the default schedule in blocks of channels, proved and lowered.
+std::string proved_steps(const std::string& spec, const Target& target) {
+  CompileOptions options;
+  options.target = target;
+  options.blocked_io = true;
+  const PrimFunc f = partition_model(load(spec, options), options).partition.funcs.at(0);
+  const Trace trace = default_schedule(f, target);
+  const PrimFunc scheduled = apply(f, trace);
+  INFO(print(trace));
+  CHECK(verify_schedule(f, scheduled, {.seconds = 60}).ok());
+  lower(scheduled, target);
+  return print(trace);
+}
+
+bool has(const std::string& steps, const std::string& step) {
+  return steps.find(step) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("an instruction's lanes are those beside each other in the output, however many blocks there are") {
+  Target target = parse_target("x86-64-v4");
+  target.features += ",+avx512vnni";
+  for (const char* filters : {"256", "512"})  // 16 and 32 blocks of 16
+    CHECK(
+        has(proved_steps("ConvInteger(u8[1,64,7,7], const i8[" + std::string(filters) + ",64,1,1])", target),
+            "tensorize Y.ol vpdpbusd"));
+}
+
 TEST_CASE("terms of a padding are left out where elements are widened, too") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
