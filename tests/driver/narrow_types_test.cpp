@@ -137,6 +137,19 @@ TEST_CASE("an instruction's lanes are those beside each other in the output, how
             "tensorize Y.ol vpdpbusd"));
 }
 
+TEST_CASE("a narrow core writes out an instruction's few steps between taps, and pairs those of a product") {
+  Target target = parse_target("x86-64-v4");
+  target.features += ",+avx512vnni,+avx512bf16";
+  const std::string window = "ConvInteger(u8[1,64,9,9], const i8[64,64,3,3]; pads=[1,1,1,1])";
+  CHECK_FALSE(has(proved_steps(window, target), "unroll Y.cl0"));
+  target.issue_width = 4;
+  CHECK(has(proved_steps(window, target), "unroll Y.cl0"));
+  CHECK_FALSE(has(proved_steps("ConvInteger(u8[1,64,7,7], const i8[256,64,1,1])", target), "unroll Y.cl0"));
+  CHECK_FALSE(has(proved_steps("Conv(bf16[1,32,14,14], const bf16[32,32,1,1])", target), "unroll T.cl0"));
+  CHECK(has(proved_steps("MatMulInteger(u8[64,512], const i8[512,64])", target), "unroll Y.k0s"));
+  CHECK(has(proved_steps("MatMulInteger(u8[64,511], const i8[511,64])", target), "tensorize"));
+}
+
 TEST_CASE("terms of a padding are left out where elements are widened, too") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
