@@ -231,6 +231,18 @@ TEST_CASE("columns are added up by lanes along the image, and written interleave
   CHECK(count(schedule, "vectorize Y.x") == 1);
 }
 
+TEST_CASE("lines of an image that lie beside each other are put together, whole strides of them") {
+  const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
+  const CompiledModel m = partition_model(
+      load("ConvTranspose(f32[1,192,9,20], const f32[192,2,5,5]; strides=[3,3], pads=[1,1,1,1])"), options);
+  REQUIRE(m.partition.funcs.size() == 2);
+  const std::string schedule = print(default_schedule(m.partition.funcs[1], options.target));
+  INFO(schedule);
+  CHECK(count(schedule, "y_rows = sample_choice [3, 16] -> 3") == 1);
+  CHECK(count(schedule, "unroll Y.y1") == 1);
+  CHECK(count(schedule, "reorder Y (n o y0 x0 p y1 x1)") == 1);
+}
+
 TEST_CASE("whether taps reach a line of the image is asked once for all columns that fall on it") {
   const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
   const CompiledModel m = partition_model(
