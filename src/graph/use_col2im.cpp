@@ -58,7 +58,8 @@ double filled(int64_t row, int64_t lanes) {
 // if it were arithmetic in vectors of 16).
 class Costs {
  public:
-  Costs(const TransposedShape& s, DType type, int64_t lanes) : s_(s), lanes_(lanes) {
+  Costs(const TransposedShape& s, DType type, int64_t lanes, double nests)
+      : s_(s), lanes_(lanes), nests_(nests) {
     const auto bytes = static_cast<double>(bytes_of(type));
     const double pixels = static_cast<double>(product(s.input)),
                  taps = static_cast<double>(product(s.kernel));
@@ -78,7 +79,7 @@ class Costs {
   }
   double direct() const {
     constexpr double kWritten = 0.5;
-    return share_inside(s_) * (steps_ / reached() + waiting()) + kWritten;
+    return share_inside(s_) * (steps_ / reached() + waiting()) + kWritten + passes();
   }
 
  private:
@@ -107,6 +108,14 @@ class Costs {
     const auto row = static_cast<double>(s_.output.back()), residues = static_cast<double>(s_.stride.back());
     return std::min(1.0, row / residues * static_cast<double>(vectors) / kToHideLatency);
   }
+  // Each nest of residues passes over the whole output, for the taps that are its own, by what a row of them
+  // is long. (Cascade Lake, 5x5x5 taps, strides of 4: on 4x8x4 direct sums take twice the time of columns.)
+  double passes() const {
+    constexpr double kOfANest = 0.3;
+    if (by_filters() || !s_.strided()) return 0;
+    const auto row = static_cast<double>(s_.output.back()) / static_cast<double>(s_.stride.back());
+    return kOfANest * nests_ * nests_ / row;
+  }
   double windows(int64_t lanes) const {
     constexpr double kWindows = 0.8, kInFlight = 16;
     const int64_t row = s_.output.back(), vectors = ceil_div(row, lanes);
@@ -123,6 +132,7 @@ class Costs {
 
   const TransposedShape& s_;
   int64_t lanes_;
+  double nests_;  // where passes over the output count, else 0
   double megabytes_, steps_, widest_steps_;
   bool far_, clash_;
 };
@@ -190,8 +200,9 @@ Choice choose(const TransposedShape& s, DType type, const OptimizeOptions& optio
     terms *= ceil_div(s.kernel[d], s.stride[d] / std::gcd(s.stride[d], s.dilation[d]));
   }
   if (terms > kMostTerms || product(s.kernel) == 1) return {};
-  if (const size_t nests = ops::classes_of(s).size(); nests > kMostNests)
-    return {true, fmt::format("{} residues, each a product of its own, would be much code", nests)};
+  const std::vector<ops::ResidueClasses> nests = ops::classes_of(s);
+  if (nests.size() > kMostNests)
+    return {true, fmt::format("{} residues, each a product of its own, would be much code", nests.size())};
   if (s.channels / s.group < kLeastChannels) return {};
   const auto by = [&](const auto& costs, double least) -> Choice {
     const double share = costs.columns() / costs.direct();
@@ -199,7 +210,10 @@ Choice choose(const TransposedShape& s, DType type, const OptimizeOptions& optio
                                        "sums; less than {:.2f} pays",
                                        share, least)};
   };
-  const Choice any = by(Costs(s, type, lanes), kLeastGain);
+  const auto sums = std::count_if(nests.begin(), nests.end(), [](const ops::ResidueClasses& n) {
+    return std::all_of(n.begin(), n.end(), [](const ops::ResidueClass& c) { return c.taps > 0; });
+  });
+  const Choice any = by(Costs(s, type, lanes, options.waits ? static_cast<double>(sums) : 0), kLeastGain);
   if (any.columns || !options.waits || !PlaneCosts::applies(s, lanes)) return any;
   // Windows that stay inside their image waste nothing in its padding.
   const bool inside = !s.strided() && product(s.output) < product(s.input);

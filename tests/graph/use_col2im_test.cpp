@@ -167,6 +167,22 @@ TEST_CASE(
   CHECK(grouped(true) == grouped(false));
 }
 
+TEST_CASE("residues with nests of their own that pass over an image of short rows become columns") {
+  const auto columns = [](int64_t row, int64_t kernel, bool waits) {
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,10,4,8,)" +
+                       std::to_string(row) + R"(]}], "outputs": ["y"], "nodes": [{"op": "ConvTranspose",
+                 "inputs": ["x", "w"], "outputs": ["y"], "attrs": {"strides": [4,4,4]}}]})");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {10, 8, kernel, kernel, kernel}, 3));
+    Graph g = build_graph(m);
+    use_col2im(g, evaluate_by_interpreter, {.waits = waits});
+    return count(g, "Col2Im");
+  };
+  CHECK(columns(4, 5, false) == 0);
+  CHECK(columns(4, 5, true) == 1);
+  CHECK(columns(64, 5, true) == 0);
+  CHECK(columns(4, 4, true) == 0);  // one nest
+}
+
 TEST_CASE("rows of a residue that hide no latency are slower than columns, where channels are many") {
   const auto columns = [](const std::string& image, int64_t filters) {
     Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,256,)" + image +
@@ -186,8 +202,8 @@ TEST_CASE("rows of a residue that hide no latency are slower than columns, where
 TEST_CASE("a convolution whose filters fill most of a block is left to Winograd, in blocks of them") {
   const auto made = [](int64_t filters, const std::string& image, const char* columns, bool waits,
                        bool winograd = true) {
-    Model m =
-        model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,128,)" + image + R"(]}],
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,128,)" + image +
+                       R"(]}],
       "outputs": ["y"], "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"],
       "attrs": {"pads": [1,1,1,1]}}]})");
     m.initializers.emplace_back("w", Tensor::random(DType::f32, {filters, 128, 3, 3}, 3));
