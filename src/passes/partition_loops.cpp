@@ -3,6 +3,8 @@
 // part needs no guards, the ragged rest has guards with constants in them, which `hoist_guards` turns into
 // extents. A parallel loop stays one loop and branches inside, so that the parts still run at the same time.
 // Where no iteration is free of guards (two, each at an end), the parts are those that are free at one end.
+// Iterations at the end in which nothing happens are left out, also where guards hold in none for all that
+// runs inside: of a panel of 16 tiles that has but a part of the first one, that one is left.
 //
 //   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
 //   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }
@@ -27,14 +29,16 @@ class Partitioner : public ScopedRewriter {
     const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
     const bool shared = loop->kind == ForKind::parallel || loop->kind == ForKind::thread;
     const bool guarded = full.lo > full.hi;  // everywhere, at one end or the other
-    if (!extent || (guarded && shared) || (full.lo == 0 && full.hi == *extent - 1)) {
+    const bool whole = extent && full.lo == 0 && full.hi == *extent - 1;
+    const int64_t last = whole && !shared ? std::max<int64_t>(last_that_runs(*loop, *extent), 0) : full.hi;
+    if (!extent || (guarded && shared) || (whole && last == full.hi)) {
       enter(*loop);
       return make::loop(loop->var, loop->extent, stmt(loop->body), loop->kind, loop->thread, annotations);
     }
     std::vector<Interval> parts = {{0, full.lo - 1}, full, {full.hi + 1, *extent - 1}};
     if (guarded) parts = {{0, full.hi}, {full.hi + 1, full.lo - 1}, {full.lo, *extent - 1}};
     if (shared) return branches(*loop, parts, annotations);
-    parts[2].hi = last_that_runs(*loop, *extent);
+    (whole ? parts[1] : parts[2]).hi = whole ? last : last_that_runs(*loop, *extent);
     std::vector<Stmt> out;
     for (const Interval& part : parts)
       if (part.lo <= part.hi) out.push_back(separate(*loop, part, annotations, !out.empty()));
