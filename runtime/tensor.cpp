@@ -29,10 +29,13 @@ Tensor::Tensor(DType dtype, std::vector<int64_t> shape)
   int64_t bytes = 0;
   if (__builtin_mul_overflow(size_, int64_t{bytes_of(dtype)}, &bytes) || bytes > (int64_t{1} << 46))
     throw UserError("a tensor of type " + to_string(dtype_, shape_) + " is too large");
-  const size_t padded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
-  void* p = std::aligned_alloc(64, padded);
+  // A line more. What may be asked to lie in large pages (large_pages.cpp) has all of them to itself; they
+  // aren't there until someone asks, or writes to them.
+  const size_t unit = bytes < (256 << 10) ? 64 : 2 << 20;
+  const size_t padded = (static_cast<size_t>(bytes) + 63 + unit) / unit * unit;
+  void* p = std::aligned_alloc(unit, padded);
   if (!p) throw UserError("not enough memory for a tensor of type " + to_string(dtype_, shape_));
-  std::memset(p, 0, padded);
+  std::memset(p, 0, static_cast<size_t>(bytes) + 64);
   data_ = std::shared_ptr<void>(p, std::free);
 }
 

@@ -87,8 +87,8 @@ struct ArenaLayout {
 // that holds it. Deterministic.
 ArenaLayout plan_arena(const std::vector<Lifetime>& lifetimes);
 
-// Asks for pages of 2 MB under a tensor of 4 MB or more; keeps what it holds, and does nothing where the
-// system has no such pages.
+// Asks for pages of 2 MB under a tensor of 256 KB or more, all of it; keeps what it holds, and does nothing
+// where the system has no such pages.
 void prefer_large_pages(Tensor& memory);
 
 // ---- Execution

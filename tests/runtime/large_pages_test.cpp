@@ -43,6 +43,15 @@ TEST_CASE("a large tensor gets large pages and keeps what it holds") {
   CHECK(wants_large_pages(middle) == system_has_them());
 }
 
+TEST_CASE("half a megabyte lies in a large page from its first byte to its last") {
+  Tensor t(DType::u8, {512 << 10});
+  prefer_large_pages(t);
+  const auto* first = static_cast<const char*>(t.data());
+  CHECK(reinterpret_cast<uintptr_t>(first) % (2 << 20) == 0);
+  CHECK(wants_large_pages(first) == system_has_them());
+  CHECK(wants_large_pages(first + t.bytes() - 1) == system_has_them());
+}
+
 TEST_CASE("small tensors and none stay as they are") {
   Tensor none, small(DType::f32, {1000});
   prefer_large_pages(none);
