@@ -38,6 +38,8 @@ struct TileWords {
   // Loops of the reduction that are cut, since an operand has what they walk in blocks of so many: channels
   // that don't fill whole blocks, with loops l0 and l1.
   std::map<std::string, int64_t> blocks;
+  std::string cut;  // the loop of the reduction that goes in parts of so many, which stand outside columns
+  int64_t part_of_cut = 0;
   std::string
       group;  // the loop in such a block of which an instruction takes all steps at once; may be empty
   std::vector<Buffer> by_lines;  // the tile's

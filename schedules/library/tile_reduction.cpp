@@ -91,6 +91,10 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
       for (const std::string& e : *part) other &= e.substr(0, e.find_first_of("/%")) != d;
     if (other) walked.push_back(d);
   }
+  if (const auto dim = dims.find(w.cut); dim != dims.end()) {
+    outside.push_back(fmt::format("{}/{}", dim->second, w.part_of_cut));
+    dim->second = fmt::format("{}%{}", dim->second, w.part_of_cut);
+  }
   for (const auto& [loop, size] : w.blocks)
     if (const auto dim = dims.find(loop); dim != dims.end()) {
       dims[loop + "0"] = fmt::format("{}/{}", dim->second, size);

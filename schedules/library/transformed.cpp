@@ -64,8 +64,9 @@ class Planner {
 
   void run() {
     choose_block();
+    choose_parts();
     plan_last();
-    plan_products();
+    parts_ > 1 ? plan_parts() : plan_products();
     plan_input();
     parallel();
   }
@@ -153,8 +154,7 @@ class Planner {
     channels_.resize(inner.size() - 5);  // without rows, columns and what is inside a tile
     outer.insert(outer.end(), inner.begin(), inner.end());
     s_(fmt::format("reorder {} ({})", last, join(outer)));
-    const std::string out = c_.products.name + "_out";
-    s_(fmt::format("{} = cache_write {} local", out, c_.products.name));
+    if (parts_ == 1) s_(fmt::format("{0}_out = cache_write {0} local", c_.products.name));
     move_to(s_, c_.third, last + "." + x + "0", "r_");
     lanes_and_choice(s_, c_.third.name, {"r_" + c_.by_third.loop, "r_" + lanes_of_block(c_.third)});
     s_(fmt::format("unroll {}.{}1", last, x));
@@ -178,6 +178,17 @@ class Planner {
     const bool slow = target_.is_narrow() && target_.far_l3();
     const bool come = constant > target_.l2_bytes || (slow && !streamed(b, one, target_).empty());
     return come && panel <= stays && t.row->extent <= target_.vector_registers - 4;
+  }
+
+  // Where threads share what is inside a block, the block's data don't stay anyway.
+  void choose_parts() {
+    if (!whole_ && (!images_.empty() || block_rows_ < rows_)) return;
+    parts_ = parts_that_stay(c_.products, choose_tile(c_.products, target_), target_);
+  }
+
+  void plan_parts() {
+    const BlockInfo b = analyze(s_.func(), c_.products.name);
+    products_ = products_in_parts(s_, choose_tile(b, target_), b, parts_, target_);
   }
 
   void plan_products() {
@@ -329,7 +340,7 @@ class Planner {
     if (shared_.empty()) blocks = 1;
     if (shares_blocks(blocks)) return share_loops(s_, c_.last.name, outer_, products, target_);
     const auto each = static_cast<double>(blocks);
-    share_loops(s_, c_.products.name + "_out", products_, products / each, target_);
+    share_loops(s_, c_.products.name + (parts_ > 1 ? "" : "_out"), products_, products / each, target_);
     share_loops(s_, c_.second.name, input_, work_of(c_.second, target_) / each, target_);
     share_loops(s_, c_.last.name, channels_, work_of(c_.last, target_) / each, target_);
   }
@@ -340,6 +351,7 @@ class Planner {
   std::string y_, shared_;  // shared_: the loop that all phases of a block stand in; empty: none
   std::vector<std::string> images_, outer_, channels_, products_, input_;
   int64_t rows_ = 0, block_rows_ = 0;  // of tiles: in an image, in a block
+  int64_t parts_ = 1;                  // of the products' channels
   bool whole_ = false;
 };
 

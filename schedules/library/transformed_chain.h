@@ -8,8 +8,9 @@
 #include "schedules/library/analysis.h"
 
 namespace nestor {
+class Schedule;
 struct Target;
-}
+}  // namespace nestor
 
 namespace nestor::library {
 
@@ -52,5 +53,12 @@ double traffic_of_blocks(const TransformedBlocks& b, const Target& target);
 void even_columns(Tile& t, const BlockInfo& b, const Target& target);
 void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target);
 void divide_block(Tile& t, int64_t tiles, const Target& target);
+
+// Of how many parts of the channels the products' data of all tiles stays in the first-level cache, by the
+// register tile t with all tiles as one column; 1: of all, or that isn't worth it.
+int64_t parts_that_stay(const BlockInfo& b, const Tile& t, const Target& target);
+// Schedules the products b by such parts. Gives the loops that stand around them, over points.
+std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo& b, int64_t parts,
+                                           const Target& target);
 
 }  // namespace nestor::library

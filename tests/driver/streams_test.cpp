@@ -104,8 +104,7 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   narrow.cores = 1;
   narrow.issue_width = 4;
   narrow.l3_bytes_per_cycle = 9;
-  const std::string deep = "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])";
-  CHECK(default_has(deep, "ob_columns = sample_choice [1, 2, 3, 4] -> 2", narrow));
+  const std::string deep = "Conv(f32[1,512,28,28], const f32[512,512,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(deep, "ob0s = fuse M_out (i j ob0)", narrow));
   Target wide = narrow;
   wide.issue_width = 6;
@@ -120,6 +119,58 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   // 13 blocks have no divisor but 1.
   const std::string prime = "Conv(f32[1,200,28,28], const f32[200,200,3,3]; pads=[1,1,1,1])";
   CHECK_FALSE(default_has(prime, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", narrow));
+}
+
+namespace {
+
+Target narrow_and_far(int64_t l2_bytes) {
+  Target target = with_far_l3("x86-64-v4", l2_bytes);
+  target.l1_bytes = 32 << 10;
+  target.l1_ways = 8;
+  target.l3_bytes = 36 << 20;
+  target.l3_bytes_per_cycle = 9;
+  target.issue_width = 4;
+  return target;
+}
+
+}  // namespace
+
+TEST_CASE("transformed products of many channels go in parts whose tiles stay in the first-level cache") {
+  Target target = narrow_and_far(1 << 20);
+  const auto parts_of = [&](const std::string& spec, int parts) {
+    return default_has(spec, "cb0 cb1 = split M.cb [" + std::to_string(parts) + ", _]", target);
+  };
+  const std::string conv = "Conv(f32[1,320,14,14], const f32[320,320,3,3]; pads=[1,1,1,1])";  // 25 tiles
+  CHECK(parts_of(conv, 4));
+  CHECK(default_has(conv, "M_part = rfactor M.cb0 axis=0", target));
+  CHECK(default_has(conv, "reorder M (i j cb0 ob0 t ob1 ol)", target));
+  CHECK(default_has(conv, "(d2, d3, d4/5, d0/ob_columns, d4%5, d5, d0%ob_columns, d1)", target));
+  CHECK(parts_of("Conv(f32[1,256,14,14], const f32[512,256,3,3]; pads=[1,1,1,1])", 2));
+  CHECK(parts_of("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])", 4));
+  const auto whole = [&](const std::string& spec) { return !default_has(spec, "rfactor", target); };
+  CHECK(whole("Conv(f32[1,384,14,14], const f32[384,384,3,3]; pads=[1,1,1,1])"));  // tiles of 3 columns
+  CHECK(whole("Conv(f32[1,128,14,14], const f32[128,128,3,3]; pads=[1,1,1,1])"));  // all of it stays
+  CHECK(whole("Conv(f32[1,512,28,28], const f32[512,512,3,3]; pads=[1,1,1,1])"));  // 49 tiles
+  target.cores = 2;
+  CHECK(default_has(conv, "parallel M.g", target));
+  target.cores = 16;  // 25 points
+  CHECK(whole(conv));
+  target.cores = 1;
+  target.issue_width = 6;
+  CHECK(whole(conv));
+}
+
+TEST_CASE("transformed products in parts of their channels are right") {
+  for (const int cores : {1, 2})
+    for (const char* spec : {"Conv(f32[1,320,14,14], const f32[320,320,3,3], const f32[320]; pads=[1,1,1,1])",
+                             "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"}) {
+      Target target = narrow_and_far(1 << 20);
+      target.cores = cores;
+      target.parallel_us = 0;
+      INFO(spec << " on " << cores);
+      CHECK(default_has(spec, "M_part = rfactor", target));
+      check_scheduled_for(spec, target);
+    }
 }
 
 TEST_CASE("where the last cache is far away, weights that few rows use are asked for a little ahead") {

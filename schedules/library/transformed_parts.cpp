@@ -1,0 +1,119 @@
+// Transformed products whose weights come from far away, of so many channels that a point's row of tiles
+// doesn't stay in the first-level cache. All tiles as one column use each vector of the weights at once, and
+// no weights are read again; but while one panel of weights passes, the tiles' data pass too, from the
+// second-level cache, which gives both together no faster than the FMAs take them. So the reduction goes in
+// parts of its channels:
+//
+//   points | parts of the channels | panels of weights | R loops of a part | all tiles (unrolled), lanes
+//
+// What the tiles have of a part stays while all panels pass, and only weights stream. A panel's results are
+// read and written once for each part. (Cascade Lake, at 14x14 beside a busy other thread, of oneDNN's speed:
+// 320 channels 1.7 to 2.1, 448 1.8 to 2.1, 512 1.8 to 2.4, 256 1.9 to 2.1; 512 at 7x7, by F(2x2), 1.45
+// to 1.6. 384, whose blocks a tile of 9 x 3 divides, 2.4 either way.)
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "schedules/library/planner.h"
+#include "schedules/library/transformed_chain.h"
+#include "schedules/words.h"
+
+namespace nestor::library {
+
+namespace {
+
+using schedules::join;
+
+constexpr int64_t kLeastTiles = 12;     // fewer wait for weights anyway (stream_panels.cpp)
+constexpr int64_t kLeastChannels = 64;  // channels
+constexpr double kLeastEvenly = 0.9;    // of the time, points keep all cores busy
+
+bool tiles_in_one_column(const BlockInfo& b, const Tile& t, const Target& target) {
+  if (!target.is_narrow() || !target.far_l3() || !t.vector || !t.row || !t.column) return false;
+  if (t.column->extent % t.columns == 0) return false;  // as fast
+  if (t.row->extent < kLeastTiles || t.row->extent > target.vector_registers - 4) return false;
+  int64_t constant = 0, points = 1;
+  for (const Access& a : b.accesses)
+    if (a.constant) constant += a.elements * bytes_of(a.buffer->type.dtype);
+  for (const Iter* i : b.spatial())
+    if (i != t.vector && i != t.row && i != t.column) points *= i->extent;
+  const int64_t cores = std::max(1, target.cores), turns = ceil_div(points, cores) * cores;
+  return constant > target.l2_bytes && reduced_in_blocks(b).empty() &&
+         static_cast<double>(points) >= kLeastEvenly * static_cast<double>(turns);
+}
+
+}  // namespace
+
+int64_t parts_that_stay(const BlockInfo& b, const Tile& t, const Target& target) {
+  if (!tiles_in_one_column(b, t, target)) return 1;
+  const int64_t rows = t.row->extent, size = bytes_of(b.output->type.dtype);
+  const int64_t all = b.reduction_size(), most = b.reduced().front()->extent;
+  for (int64_t parts = 1; parts <= most && all / parts >= kLeastChannels; ++parts) {
+    // Beside the tiles' data this panel, the next one and the results.
+    const int64_t stays = (all / parts * (rows + 2 * t.width) + rows * t.width) * size;
+    if (most % parts == 0 && stays <= target.l1_bytes) return parts;
+  }
+  return 1;
+}
+
+std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo& b, int64_t parts,
+                                           const Target& target) {
+  const std::string &block = b.name, &c = b.reduced().front()->loop, sums = block + "_part";
+  const std::string &row = t.row->loop, &column = t.column->loop, &lanes = t.vector->loop;
+  t.rows = t.row->extent;
+  t.columns = 1;
+  t.why_size =
+      "all tiles use each vector of the weights, which come from behind the second-level cache, at once";
+  TileWords words = sample_tile(s, t, lanes_of(b, target));
+  std::vector<std::string> points, reduced, all{c + "0"};
+  for (const Iter* i : b.spatial()) {
+    all.push_back(i->loop);
+    if (i != t.row && i != t.column && i != t.vector) points.push_back(i->loop);
+  }
+  for (const Iter* i : b.reduced()) {
+    words.reduced.push_back(i->loop);
+    reduced.push_back(i->loop == c ? c + "1" : i->loop);
+  }
+  words.outside = points;
+  words.cut = c;
+  words.part_of_cut = b.reduced().front()->extent / parts;
+  for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
+
+  s.because(
+      fmt::format("{} KiB of all tiles wouldn't stay in the first-level cache while panels of weights pass; "
+                  "of {} parts each does",
+                  b.reduction_size() * t.rows * bytes_of(b.output->type.dtype) / 1024, parts));
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [{2}, _]", c, block, parts));
+  all.insert(all.end(), reduced.begin(), reduced.end());
+  s(fmt::format("reorder {} ({})", block, join(all)));
+  s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, c));
+  const BlockInfo p = analyze(s.func(), sums);
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, 1]", column, block));
+  std::vector<std::string> order = points;
+  order.insert(order.end(), {c + "0", column + "0", row, column + "1", lanes});
+  s(fmt::format("reorder {} ({})", block, join(order)));
+
+  std::vector<std::string> names;
+  for (const Iter* i : p.spatial())
+    if (i->loop != c + "0") names.push_back("k_" + i->loop);
+  s(fmt::format("{} = compute_at {} {}.{}0", join(names), sums, block, column));
+  // Loops of one step are gone.
+  std::erase_if(reduced, [&](const std::string& l) { return extent_of(s, sums, l) < 0; });
+  const std::string first = reduced.front();
+  for (const std::string& l : {row, column, lanes}) reduced.push_back("k_" + l);
+  s(fmt::format("reorder {} ({})", sums, join(reduced)));
+  for (const std::string& l : {row, column}) s(fmt::format("unroll {}.k_{}", sums, l));
+  for (const std::string& l : {row, column + "1"}) s(fmt::format("unroll {}.{}", block, l));
+  s(fmt::format("vectorize {}.k_{}", sums, lanes));
+  s(fmt::format("vectorize {}.{}", block, lanes));
+  s(fmt::format("set_scope {} local", p.output->name));
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, first));
+  Tile of_part = t;
+  of_part.row = p.iter(row);
+  of_part.column = p.iter(column);
+  of_part.vector = p.iter(lanes);
+  stream_panels(s, sums, p, of_part, column + "0", target);
+  return points;
+}
+
+}  // namespace nestor::library
