@@ -3,9 +3,10 @@
 //
 //   other rows | tiles of rows { block by block { elements of a row | lanes } }
 //
-// A tile is a few vectors wide. It is read from memory once, by the first block; the others find it in the
-// cache. Every row takes its elements in their old order. A reduction's results are read and written once for
-// a few elements, which stand in one straight line.
+// A tile is a few vectors wide, or less where rows are few, so that threads share them. It is read from
+// memory once, by the first block; the others find it in the cache. (Cascade Lake, softmax of [1000,64] along
+// its first dimension 0.66 to 0.05 ms.) Every row takes its elements in their old order. A reduction's
+// results are read and written once for a few elements, which stand in one straight line.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +22,7 @@ using schedules::join;
 
 constexpr int64_t kVectors = 4;  // of a tile
 constexpr int64_t kSteps = 8;    // of a reduction in one straight line
+constexpr int64_t kEmpty = 4;    // a vector is worth it where one of so many lanes is used
 
 // The block's S iterator of that extent along which all that moves with it lies dense, its output too.
 const Iter* lanes_in(const BlockInfo& b, int64_t extent) {
@@ -67,8 +69,10 @@ bool join_columns(Schedule& s, const Target& target) {
   const Iter* across = root.iter(rows.back());
   int64_t lanes = 1;
   for (const std::string& name : names) lanes = std::max(lanes, lanes_of(analyze(s.func(), name), target));
-  const int64_t width = kVectors * lanes;
-  if (across->extent < lanes || (rows.size() == 1 && across->extent <= width)) return false;
+  int64_t width = kVectors * lanes;
+  if (across->extent < lanes / kEmpty) return false;
+  const bool few = rows.size() == 1 && across->extent <= width;  // then tiles are the only loop around
+  if (few) width = std::min(across->extent, lanes * ceil_div(across->extent, 2 * lanes));
   Work work;
   std::vector<std::string> lane_loops;
   for (const std::string& name : names) {
@@ -84,8 +88,8 @@ bool join_columns(Schedule& s, const Target& target) {
 
   std::string tile = rows.back();
   rows.pop_back();
-  if (across->extent > width) {
-    s.because(fmt::format("{} vectors of {}: rows lie beside each other", kVectors, lanes));
+  if (few || across->extent > width) {
+    s.because(fmt::format("{} vectors of {}: rows lie beside each other", ceil_div(width, lanes), lanes));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", tile, root.name, width));
     rows.push_back(tile + "0");
     tile += "1";

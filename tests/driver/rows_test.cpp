@@ -31,7 +31,9 @@ TEST_CASE("rows that lie beside each other are the lanes of every block") {
     for (const char* spec :
          {"Softmax(f32[3,21,77]; axis=1)", "LogSoftmax(f32[10,67]; axis=0)", "Softmax(f32[2,5,7,9]; axis=1)",
           "ReduceLogSumExp(f32[9,130], const i64[1]{0})", "ArgMax(f32[2,21,83]; axis=1)",
-          "ArgMin(f32[19,70]; axis=0, select_last_index=1)"}) {
+          "ArgMin(f32[19,70]; axis=0, select_last_index=1)", "Softmax(f32[50,40]; axis=0)",
+          "LogSoftmax(f32[7,30,5]; axis=1)", "ArgMax(f32[60,12]; axis=0)",
+          "Softmax(f32[3,12,3,3]; axis=1)"}) {
       const std::string steps = checked(spec, parse_target(name));
       INFO(spec << "\n" << steps);
       const auto count = [&](const char* what) {
