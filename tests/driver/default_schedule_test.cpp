@@ -172,6 +172,18 @@ TEST_CASE("default schedules of permutations") {
   }
 }
 
+TEST_CASE("lanes go along what most is read of, not along most operands") {
+  for (const char* spec : {"BatchNormalization(f32[1,64,20,20], f32[64], f32[64], f32[64], f32[64])",
+                           "BatchNormalization(f32[3,33,7,9], f32[33], f32[33], f32[33], f32[33])"}) {
+    const CompiledModel m = compiled(spec, parse_target("native"));
+    const std::string steps = print(default_schedule(m.funcs[0].func, parse_target("native")));
+    INFO(steps);
+    CHECK(steps.find("vectorize Y.hw") != std::string::npos);
+    check_results(m.funcs[0], parse_target("native"));
+    check_proof(m.funcs[0]);
+  }
+}
+
 TEST_CASE("a few elements dense in what is written are put together in registers") {
   const Target target = parse_target("x86-64-v4");
   const auto steps = [&](const char* spec) {
