@@ -9,7 +9,10 @@
 //               serves each thread its part, or from memory where all weights of the model together are more
 //               than L3 holds. From L3, half is hidden where a line has uses enough to be asked for a panel
 //               ahead (Cascade Lake, by F(4x4) instead of F(2x2): 64-128 at 14 x 14 26 % less time, 96-160
-//               and 64-256 20, 128-64 and 192-64 16, 128-128 12)
+//               and 64-256 20, 128-64 and 192-64 16, 128-128 12). Which tile is best is asked with a third
+//               hidden where L3 is far: F(3x3) has the fewer weights (256 at 14 x 14 5 % less time, 384 10 to
+//               16). Whether any is better than the direct sum is not: of four images, 32-512 at 7 x 7 would
+//               take 1.7 times as long
 //   spills:     where a row of tiles, its weights and its results don't stay in the second-level cache
 //               together, products go behind it and come back, the more of them the less of the cache is
 //               left (Cascade Lake: of 64@56 F(4x4) takes 26 % less time than F(3x3), which needs two thirds
@@ -26,6 +29,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -78,9 +82,11 @@ class Costs {
 
   double direct() const {
     const double products = real(l_.n) * l_.taps * real(l_.channels) * vectors(l_.filters);
-    return products / kFmasPerCycle / o_.threads + weights(9, real(l_.n * l_.height * l_.width));
+    return products / kFmasPerCycle / o_.threads +
+           weights(9, real(l_.n * l_.height * l_.width), kShownAskedAhead);
   }
-  double winograd(int64_t tile) const {
+  // `asked`: the part of weights that shows, where they are asked for ahead.
+  double winograd(int64_t tile, double asked = kShownAskedAhead) const {
     const double reads = real(tile + 2), rows = real(ceil_div(l_.height, tile));
     const double tiles = real(l_.n) * rows * real(ceil_div(l_.width, tile));
     const double uses = std::max(tiles, kLeastUses);
@@ -90,7 +96,11 @@ class Costs {
     const double transforms = 1.3 * tiles * (in * vectors(l_.channels) + out * vectors(l_.filters));
     const double reorders = 2 * real(l_.reordered) / kBytesReordered;
     return (products / kFmasPerCycle + transforms + reorders + spills(tile)) / o_.threads +
-           weights(reads * reads, tiles);
+           weights(reads * reads, tiles, asked);
+  }
+  // To compare tiles.
+  double winograd_among(int64_t tile) const {
+    return winograd(tile, o_.far_l3 ? kShownAskedFar : kShownAskedAhead);
   }
 
  private:
@@ -110,11 +120,10 @@ class Costs {
     const double moved = products + points * tiles_of_row * rows * real(l_.channels);
     return 3 * moved / (kPartOfL3 * moved <= real(o_.l3_bytes) ? from_l3 : std::min(from_l3, kFarFromMemory));
   }
-  double weights(double of_each_pair, double uses) const {
+  double weights(double of_each_pair, double uses, double asked) const {
     const double bytes = 4 * of_each_pair * real(l_.channels) * real(l_.filters);
     if (!from_memory_ && bytes <= real(o_.l2_bytes)) return 0;
     const bool far = from_memory_ || bytes > real(o_.l3_bytes);
-    const double asked = o_.far_l3 ? kShownAskedFar : kShownAskedAhead;
     const double shown = !far && uses >= kUsesToAskAhead ? asked : kShownOfWeights;
     return shown * bytes / (far ? kBytesFromMemory : kBytesFromL3 * o_.threads);
   }
@@ -133,20 +142,22 @@ Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_mem
   if (options.tile) return {options.tile, "the algorithm is asked for"};
   const Costs costs(l, options, from_memory);
   const double direct = costs.direct();
-  double least = kLeastGain;
+  double least = HUGE_VAL;
   std::vector<double> shares;
   Choice choice;
   for (const int64_t tile : {2, 3, 4}) {
-    const double share = costs.winograd(tile) / direct;
-    shares.push_back(share);
-    if (share > least || (share == least && choice.tile != 0)) continue;
-    least = share;
+    shares.push_back(costs.winograd(tile) / direct);
+    const double among = costs.winograd_among(tile);
+    if (shares.back() > kLeastGain || among >= least) continue;
+    least = among;
     choice.tile = tile;
   }
   choice.why = fmt::format(
       "Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(3x3, 3x3) {:.2f}, F(2x2, 3x3) "
       "{:.2f}; {:.1f} pays for the rounding",
       shares[2], shares[1], shares[0], kLeastGain);
+  if (choice.tile != 0 && shares[static_cast<size_t>(choice.tile - 2)] > *std::ranges::min_element(shares))
+    choice.why += fmt::format("; fewer weights of F({0}x{0}, 3x3) have to come from far", choice.tile);
   return choice;
 }
 

@@ -7,8 +7,9 @@
 // interpolated. Exactly computed, any points do. Rounded, the points decide what is lost: F(4, 3) takes
 // 0, ±5/8, ±3/2, which lose 2.5 times less than the usual 0, ±1, ±2 (mean largest error over 64 channels; 1.7
 // times what the direct sum loses). F(3, 3) takes two pairs and no 0, ±3/8, ±11/8, which lose half of what
-// 0, ±1, 2 do, less than the direct sum; 0 costs as much as another point, a pair shares its terms. All of
-// A and B are dyadic fractions of few bits, exact in f32; only G is rounded, in f64.
+// 0, ±1, 2 do, about what the direct sum loses (0.85 times with uniform data, 1.1 to 1.3 with few channels or
+// behind a ReLU); 0 costs as much as another point, a pair shares its terms. All of A and B are dyadic
+// fractions of few bits, exact in f32; only G is rounded, in f64.
 #pragma once
 
 #include <cstdint>

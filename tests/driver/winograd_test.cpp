@@ -199,6 +199,16 @@ TEST_CASE("Winograd's tiles are as large as fit the image, and smaller where wei
   }
   for (const int64_t channels : {128, 192, 256, 384}) CHECK(tile(channels, 14, 9) == 3);
   for (const int64_t channels : {64, 128, 256}) CHECK(tile(channels, 14, 16) == 4);
+  CHECK(tile(64, 45, 9) == 3);  // rows of tiles of 4 would leave the second-level cache
+}
+
+TEST_CASE("How far weights come from decides among Winograd's tiles, not between them and the direct sum") {
+  CompileOptions o = checking_options(parse_target("x86-64-v4"));
+  o.threads = 1;
+  o.target.l2_bytes = 1 << 20;
+  o.target.l3_bytes = 36 << 20;
+  o.target.l3_bytes_per_cycle = 9;
+  CHECK(chosen_tile({.n = 4, .channels = 32, .filters = 512, .height = 7, .width = 7}, o) == 4);
 }
 
 TEST_CASE("Winograd's products are register tiles whose weights lie as they read them") {
@@ -325,16 +335,18 @@ TEST_CASE("Tiles of Winograd's products divide a block of rows, so that each tra
 }
 
 TEST_CASE("Weights that are asked for ahead keep no layer of few tiles from a larger tile") {
+  CompileOptions o = checking_options(parse_target("x86-64-v4"));
+  o.threads = 1;
+  o.target.l2_bytes = 1 << 20;
+  o.target.l3_bytes = 36 << 20;
+  o.target.l3_bytes_per_cycle = 16;
   for (const auto& [channels, filters] :
-       {std::pair<int64_t, int64_t>{64, 128}, {128, 64}, {96, 160}, {128, 128}}) {
-    int64_t tile = 0;
-    CHECK(chooses_winograd({.channels = channels, .filters = filters, .height = 14, .width = 14}, false,
-                           &tile));
-    CHECK(tile > 2);  // 3 and 4 take as long
+       {std::pair<int64_t, int64_t>{96, 160}, {160, 96}, {128, 128}, {192, 128}}) {
+    INFO(channels << " to " << filters);
+    CHECK(chosen_tile({.channels = channels, .filters = filters, .height = 14, .width = 14}, o) == 4);
   }
-  int64_t tile = 0;  // 4 tiles of 4 x 4 would use each line too rarely
-  CHECK(chooses_winograd({.channels = 256, .filters = 256, .height = 7, .width = 7}, false, &tile));
-  CHECK(tile == 2);
+  // 4 tiles of 4 x 4 would use each line too rarely.
+  CHECK(chosen_tile({.channels = 256, .filters = 256, .height = 7, .width = 7}, o) == 2);
 }
 
 TEST_CASE("Products that go behind the second-level cache are no gain where channels or filters are few") {
