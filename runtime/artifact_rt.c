@@ -16,6 +16,8 @@ typedef struct {
 extern int dladdr(const void* address, Dl_info* info);
 extern void* malloc(size_t size);
 extern void* calloc(size_t count, size_t size);
+extern void* aligned_alloc(size_t alignment, size_t size);
+extern int madvise(void* memory, size_t size, int advice);
 extern void free(void* memory);
 extern void* memcpy(void* to, const void* from, size_t size);
 extern size_t strlen(const char* text);
@@ -27,6 +29,16 @@ extern void* mmap(void* address, size_t size, int protection, int flags, int fd,
 extern int munmap(void* address, size_t size);
 enum { O_RDONLY_CLOEXEC = 02000000, SEEK_TO_END = 2, PROT_READ_ONLY = 1, MAP_PRIVATE_COPY = 2 };
 #define MAP_FAILURE ((void*)-1)
+enum { LARGE_PAGE = 2 << 20, LEAST_IN_LARGE_PAGES = 256 << 10, WANTS_LARGE_PAGES = 14 };
+
+/* In pages of 2 MB, where that is worth one and the system has them: runtime/large_pages.cpp says why. */
+static void* allocate(int64_t bytes) {
+  if (bytes < LEAST_IN_LARGE_PAGES) return malloc((size_t)bytes);
+  const size_t whole = ((size_t)bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+  void* memory = aligned_alloc(LARGE_PAGE, whole);
+  if (memory) (void)madvise(memory, whole, WANTS_LARGE_PAGES);
+  return memory;
+}
 
 static int map_weights(struct nestor_instance* instance, const char* path, int64_t bytes) {
   const int fd = open(path, O_RDONLY_CLOEXEC);
@@ -83,7 +95,7 @@ static int place_memory(struct nestor_instance* instance, const struct nestor_op
     return 0;
   if (options->placement == NESTOR_PLACE_PARTS) nestor_pool_keep_parts(instance->pool);
   if (weights_bytes <= 0) return 1;
-  instance->placed = malloc((size_t)weights_bytes + 64);
+  instance->placed = allocate(weights_bytes + 64);
   if (!instance->placed) return 0;
   void* aligned = (void*)(((uintptr_t)instance->placed + 63) & ~(uintptr_t)63);
   memcpy(aligned, instance->weights, (size_t)weights_bytes);
@@ -99,7 +111,7 @@ struct nestor_instance* nestor_instance_create(const struct nestor_options* opti
   struct nestor_instance* instance = calloc(1, sizeof *instance);
   if (!instance) return NULL;
   instance->weights = weights;
-  instance->memory = malloc((size_t)(arena_bytes + workspace_bytes + 64));
+  instance->memory = allocate(arena_bytes + workspace_bytes + 64);
   int ok = instance->memory != NULL;
   if (ok && !weights && weights_bytes > 0)
     ok = options->weights_path ? map_weights(instance, options->weights_path, weights_bytes)

@@ -87,6 +87,17 @@ bool right(Runnable& model, float scale) {
   return true;
 }
 
+// Of this process's memory, what the kernel was told to keep in large pages (the flag `hg` of a mapping), KB.
+int64_t in_large_pages() {
+  std::ifstream maps("/proc/self/smaps");
+  int64_t sum = 0, size = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.rfind("Size:", 0) == 0) size = std::stoll(line.substr(5));
+    if (line.rfind("VmFlags:", 0) == 0 && line.find(" hg") != std::string::npos) sum += size;
+  }
+  return sum;
+}
+
 }  // namespace
 
 TEST_CASE("an artifact runs, on two threads with two instances") {
@@ -145,6 +156,21 @@ TEST_CASE("weights may lie beside the object") {
   CHECK(right(*load_artifact(files.object), 2));
   fs::remove(files.weights);
   CHECK_THROWS_WITH(load_artifact(files.object), Catch::Matchers::ContainsSubstring("the weights beside it"));
+}
+
+TEST_CASE("temporaries of an artifact lie in large pages, if they are more than a few small ones") {
+  Scratch scratch;
+  const auto kernels = two_kernels(kSize);
+  for (const int64_t bytes : {int64_t{4} << 10, int64_t{3} << 20}) {
+    Plan plan = plan_of(kernels, 2);
+    plan.arena_bytes = bytes;
+    const ArtifactFiles files = write_artifact(plan, kernels, host_target(), {scratch / "m.so", "", {}});
+    const int64_t before = in_large_pages();
+    const auto model = load_artifact(files.object);
+    const bool wanted = bytes > (1 << 20) && fs::exists("/sys/kernel/mm/transparent_hugepage/enabled");
+    CHECK(in_large_pages() - before == (wanted ? 4 << 10 : 0));
+    CHECK(right(*model, 2));
+  }
 }
 
 TEST_CASE("nothing lies beside a device") {
