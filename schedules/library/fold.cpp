@@ -195,7 +195,7 @@ struct Fold {
     order.push_back(across->loop + "0");
     order.insert(order.end(), reduced.begin(), reduced.end());
     std::string elements = d.loop, first = reduced.empty() ? d.loop : reduced.front();
-    const bool folds = 2 * d.extent > lanes;
+    const bool folds = folds_rows_together(b, target);
     if (!folds && d.extent > kUnrolledRow) {
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", elements, block, kUnrolledRow));
       order.push_back(elements + "0");
@@ -230,6 +230,11 @@ struct Fold {
 };
 
 }  // namespace
+
+bool folds_rows_together(const BlockInfo& b, const Target& target) {
+  const Iter* d = dense_in(b);
+  return d && d->reduce && d->extent < kShortRow && 2 * d->extent > lanes_of(b, target);
+}
 
 std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target) {
   const Iter* d = dense_in(b);

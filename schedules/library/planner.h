@@ -78,6 +78,8 @@ bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogu
 bool rest_of_columns(Schedule& s, const std::string& block, const std::string& epilogue,
                      const Target& target);
 
+// Whether the reduction is over rows so short that the lanes of several are folded together, but no shorter.
+bool folds_rows_together(const BlockInfo& b, const Target& target);
 // The parallel iterations that fold_once would make for such a reduction; nothing where it isn't one.
 std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target);
 

@@ -56,6 +56,16 @@ TEST_CASE("rows that lie one after the other fold their lanes") {
     }
 }
 
+TEST_CASE("short rows that a reduction and a map work at are written by lanes along them") {
+  for (const char* spec :
+       {"RMSNormalization(f32[70,16], f32[16])", "RMSNormalization(f32[5,33,31], f32[31])"}) {
+    const std::string steps = checked(spec, parse_target("native"));
+    INFO(spec << "\n" << steps);
+    CHECK(steps.find("vectorize Y.j") != std::string::npos);
+    CHECK(steps.find("vectorize Y.w") == std::string::npos);
+  }
+}
+
 TEST_CASE("one row has results without dimensions") {
   for (const char* spec :
        {"LogSoftmax(f32[70]; axis=0)", "ReduceLogSumExp(f32[70])", "ReduceLogSumExp(f32[4,5]; keepdims=0)",
