@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include "runtime/large_pages.h"
+
 /* Compiled for other architectures without their system headers, as kernel_rt.c is. These are the same on all
  * Linux. */
 typedef struct {
@@ -29,13 +31,13 @@ extern void* mmap(void* address, size_t size, int protection, int flags, int fd,
 extern int munmap(void* address, size_t size);
 enum { O_RDONLY_CLOEXEC = 02000000, SEEK_TO_END = 2, PROT_READ_ONLY = 1, MAP_PRIVATE_COPY = 2 };
 #define MAP_FAILURE ((void*)-1)
-enum { LARGE_PAGE = 2 << 20, LEAST_IN_LARGE_PAGES = 256 << 10, WANTS_LARGE_PAGES = 14 };
+enum { WANTS_LARGE_PAGES = 14 };
 
 /* In pages of 2 MB, where that is worth one and the system has them: runtime/large_pages.cpp says why. */
 static void* allocate(int64_t bytes) {
-  if (bytes < LEAST_IN_LARGE_PAGES) return malloc((size_t)bytes);
-  const size_t whole = ((size_t)bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
-  void* memory = aligned_alloc(LARGE_PAGE, whole);
+  if (bytes < NESTOR_LEAST_IN_LARGE_PAGES) return malloc((size_t)bytes);
+  const size_t whole = ((size_t)bytes + NESTOR_LARGE_PAGE - 1) / NESTOR_LARGE_PAGE * NESTOR_LARGE_PAGE;
+  void* memory = aligned_alloc(NESTOR_LARGE_PAGE, whole);
   if (memory) (void)madvise(memory, whole, WANTS_LARGE_PAGES);
   return memory;
 }

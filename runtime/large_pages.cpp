@@ -5,9 +5,10 @@
 //
 // Less than that gains too. Its small pages lie anywhere in memory, so that some of a second-level cache's
 // sets have more of them to hold than others, and what almost fills the cache doesn't stay there. A large
-// page fills all sets evenly. So one is taken however little of it is needed, from what 64 small pages hold,
-// which are as many as a core translates at once. (Cascade Lake, 1 MB of cache, Winograd's 3x3: of 64
+// page fills all sets evenly. (Cascade Lake, 1 MB of cache, Winograd's 3x3: of 64
 // channels at 56 10 % less time, 128 at 28 and at 14 8 to 10, 256 at 14 6.)
+#include "runtime/large_pages.h"
+
 #include <asm/mman.h>  // MADV_COLLAPSE, which libc does not know yet
 #include <sys/mman.h>
 
@@ -16,9 +17,11 @@
 namespace nestor {
 
 void prefer_large_pages(Tensor& memory) {
-  constexpr int64_t kLeast = 256 << 10, kLarge = 2 << 20;
-  if (!memory.defined() || memory.bytes() < kLeast) return;
-  // A tensor of that size begins with a large page and shares none (tensor.cpp).
+  constexpr int64_t kLarge = NESTOR_LARGE_PAGE;
+  if (!memory.defined() || memory.bytes() < NESTOR_LEAST_IN_LARGE_PAGES) return;
+  // A tensor of that size begins with a large page and shares none (tensor.cpp), if there was memory for
+  // that.
+  if (reinterpret_cast<uintptr_t>(memory.data()) % NESTOR_LARGE_PAGE != 0) return;
   const auto bytes = static_cast<size_t>((memory.bytes() + kLarge - 1) / kLarge * kLarge);
   if (madvise(memory.data(), bytes, MADV_HUGEPAGE) != 0) return;  // a system without: small pages do
 #ifdef MADV_COLLAPSE

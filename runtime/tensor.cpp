@@ -1,11 +1,14 @@
 #include "nestor/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <random>
 
 #include "nestor/error.h"
 #include "nestor/half.h"
+#include "runtime/large_pages.h"
 
 namespace nestor {
 
@@ -24,18 +27,38 @@ std::string to_string(DType dtype, std::span<const int64_t> shape) {
   return out + "]";
 }
 
+namespace {
+
+// Zeros in a mapping of their own that begins with a page of 2 MB and shares none, so that all of it may lie
+// in such pages if someone asks (large_pages.cpp); until then it has as many small ones as are written to.
+std::shared_ptr<void> map_large(size_t bytes) {
+  constexpr size_t kLarge = NESTOR_LARGE_PAGE;
+  const size_t whole = (bytes + kLarge - 1) / kLarge * kLarge;
+  void* p = mmap(nullptr, whole + kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return nullptr;
+  auto* const mapped = static_cast<char*>(p);
+  const size_t before = (kLarge - reinterpret_cast<uintptr_t>(mapped) % kLarge) % kLarge;
+  char* const begin = mapped + before;
+  if (before > 0) munmap(mapped, before);
+  if (before < kLarge) munmap(begin + whole, kLarge - before);
+  return {begin, [whole](void* memory) { munmap(memory, whole); }};
+}
+
+}  // namespace
+
 Tensor::Tensor(DType dtype, std::vector<int64_t> shape)
     : dtype_(dtype), shape_(std::move(shape)), size_(product(shape_)) {
   int64_t bytes = 0;
   if (__builtin_mul_overflow(size_, int64_t{bytes_of(dtype)}, &bytes) || bytes > (int64_t{1} << 46))
     throw UserError("a tensor of type " + to_string(dtype_, shape_) + " is too large");
-  // A line more. What may be asked to lie in large pages (large_pages.cpp) has all of them to itself; they
-  // aren't there until someone asks, or writes to them.
-  const size_t unit = bytes < (256 << 10) ? 64 : 2 << 20;
-  const size_t padded = (static_cast<size_t>(bytes) + 63 + unit) / unit * unit;
-  void* p = std::aligned_alloc(unit, padded);
+  const size_t padded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
+  if (bytes >= NESTOR_LEAST_IN_LARGE_PAGES) {
+    data_ = map_large(padded);
+    if (data_) return;
+  }
+  void* p = std::aligned_alloc(64, padded);
   if (!p) throw UserError("not enough memory for a tensor of type " + to_string(dtype_, shape_));
-  std::memset(p, 0, static_cast<size_t>(bytes) + 64);
+  std::memset(p, 0, padded);
   data_ = std::shared_ptr<void>(p, std::free);
 }
 

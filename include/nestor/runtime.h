@@ -87,7 +87,7 @@ struct ArenaLayout {
 // that holds it. Deterministic.
 ArenaLayout plan_arena(const std::vector<Lifetime>& lifetimes);
 
-// Asks for pages of 2 MB under a tensor of 256 KB or more, all of it; keeps what it holds, and does nothing
+// Asks for pages of 2 MB under a tensor of 1 MB or more, all of it; keeps what it holds, and does nothing
 // where the system has no such pages.
 void prefer_large_pages(Tensor& memory);
 

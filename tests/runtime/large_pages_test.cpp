@@ -43,8 +43,8 @@ TEST_CASE("a large tensor gets large pages and keeps what it holds") {
   CHECK(wants_large_pages(middle) == system_has_them());
 }
 
-TEST_CASE("half a megabyte lies in a large page from its first byte to its last") {
-  Tensor t(DType::u8, {512 << 10});
+TEST_CASE("a megabyte lies in a large page from its first byte to its last") {
+  Tensor t(DType::u8, {1 << 20});
   prefer_large_pages(t);
   const auto* first = static_cast<const char*>(t.data());
   CHECK(reinterpret_cast<uintptr_t>(first) % (2 << 20) == 0);
