@@ -22,7 +22,8 @@ using schedules::join;
 
 constexpr int64_t kVectors = 4;  // of a tile
 constexpr int64_t kSteps = 8;    // of a reduction in one straight line
-constexpr int64_t kEmpty = 4;    // a vector is worth it where one of so many lanes is used
+// A vector is worth it where one of so many lanes is used; beside exponentials of f32, of more.
+constexpr int64_t kEmpty = 2, kEmptyExp = 4;
 
 // The block's S iterator of that extent along which all that moves with it lies dense, its output too.
 const Iter* lanes_in(const BlockInfo& b, int64_t extent) {
@@ -70,21 +71,22 @@ bool join_columns(Schedule& s, const Target& target) {
   int64_t lanes = 1;
   for (const std::string& name : names) lanes = std::max(lanes, lanes_of(analyze(s.func(), name), target));
   int64_t width = kVectors * lanes;
-  if (across->extent < lanes / kEmpty) return false;
   const bool few = rows.size() == 1 && across->extent <= width;  // then tiles are the only loop around
   if (few) width = std::min(across->extent, lanes * ceil_div(across->extent, 2 * lanes));
   Work work;
+  int64_t empty = kEmpty;
   std::vector<std::string> lane_loops;
   for (const std::string& name : names) {
     const BlockInfo b = analyze(s.func(), name);
     const Iter* i = lanes_in(b, across->extent);
+    if (b.has_math && b.output->type.dtype == DType::f32) empty = kEmptyExp;
     for (const Iter* r : b.reduced())
-      if (r->loop.empty()) return false;
+      if (r->loop.empty() || r->extent < 2) return false;
     if (!i) return false;
     lane_loops.push_back(i->loop);
     work = work + work_of(b, target);
   }
-  if (lane_loops.back() != rows.back()) return false;
+  if (lane_loops.back() != rows.back() || across->extent * empty < lanes) return false;
 
   std::string tile = rows.back();
   rows.pop_back();

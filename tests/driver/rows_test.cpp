@@ -46,6 +46,13 @@ TEST_CASE("rows that lie beside each other are the lanes of every block") {
     }
 }
 
+TEST_CASE("a reduction of one step has no rows to go along") {
+  for (const char* name : {"native", "x86-64-v2", "x86-64-v3"})
+    for (const char* spec : {"ArgMax(f32[1,20]; axis=0)", "ArgMax(i64[16,1,15]; axis=1)",
+                             "ArgMin(f32[1,1000]; axis=0)", "ArgMax(f32[5,1,8]; axis=1)"})
+      checked(spec, parse_target(name));
+}
+
 TEST_CASE("rows that lie one after the other fold their lanes") {
   for (const char* name : {"native", "x86-64-v3"})
     for (const char* spec : {"ArgMax(f32[7,101]; axis=1)", "ArgMin(f32[5,3,33]; axis=-1, keepdims=0)",
