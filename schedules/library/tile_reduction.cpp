@@ -365,7 +365,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!dot) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
-    groups_at_once(s, b, words.reduced.back(), t, target);
+    if (const std::string groups = dot->reduced + "0"; words.reduced.back() == groups)
+      groups_at_once(s, b, groups, t, target);
     s.because(t.why_vector);
     s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));
   }
