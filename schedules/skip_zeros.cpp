@@ -41,11 +41,17 @@ Expr pulled_out(const Expr& e) {
   return {};
 }
 
+bool is_product(const Expr& e) {
+  if (const auto* c = e.as<Cast>()) return is_product(c->a);
+  const auto* product = e.as<Binary>();
+  return product && product->op == BinaryOp::mul;
+}
+
 PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
   const auto* update = p.block().body.as<Update>();
   if (!update || update->op != ReduceOp::add) ctx.refuse(1, 0, "block " + p.name() + " is no sum", {p.stmt});
-  const Expr value = pulled_out(update->value);
+  const Expr value = is_product(update->value) ? pulled_out(update->value) : Expr();
   if (!value) {
     std::string hint;
     for (const Buffer& b : read_buffers(p.block()))

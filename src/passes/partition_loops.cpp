@@ -30,8 +30,8 @@ class Partitioner : public ScopedRewriter {
     const bool shared = loop->kind == ForKind::parallel || loop->kind == ForKind::thread;
     const bool guarded = full.lo > full.hi;  // everywhere, at one end or the other
     const bool whole = extent && full.lo == 0 && full.hi == *extent - 1;
-    const int64_t last = whole && !shared ? std::max<int64_t>(last_that_runs(*loop, *extent), 0) : full.hi;
-    if (!extent || (guarded && shared) || (whole && last == full.hi)) {
+    const int64_t last = whole && !shared ? last_that_runs(*loop, *extent) : full.hi;
+    if (!extent || (guarded && shared) || (whole && (last < 0 || last == full.hi))) {
       enter(*loop);
       return make::loop(loop->var, loop->extent, stmt(loop->body), loop->kind, loop->thread, annotations);
     }
