@@ -17,16 +17,20 @@
 namespace nestor {
 
 void prefer_large_pages(Tensor& memory) {
-  constexpr int64_t kLarge = NESTOR_LARGE_PAGE;
+  constexpr uintptr_t kSmall = 4096, kLarge = NESTOR_LARGE_PAGE;
   if (!memory.defined() || memory.bytes() < NESTOR_LEAST_IN_LARGE_PAGES) return;
-  // A tensor of that size begins with a large page and shares none (tensor.cpp), if there was memory for
-  // that.
-  if (reinterpret_cast<uintptr_t>(memory.data()) % NESTOR_LARGE_PAGE != 0) return;
-  const auto bytes = static_cast<size_t>((memory.bytes() + kLarge - 1) / kLarge * kLarge);
-  if (madvise(memory.data(), bytes, MADV_HUGEPAGE) != 0) return;  // a system without: small pages do
+  uintptr_t begin = reinterpret_cast<uintptr_t>(memory.data()),
+            end = begin + static_cast<uintptr_t>(memory.bytes());
+  // Raw memory begins with a large page and shares none (tensor.cpp); of other tensors it is what lies
+  // inside.
+  const uintptr_t page = begin % kLarge == 0 ? kLarge : kSmall;
+  begin = (begin + page - 1) / page * page;
+  end = page == kLarge ? (end + page - 1) / page * page : end / page * page;
+  auto* at = reinterpret_cast<void*>(begin);
+  if (madvise(at, end - begin, MADV_HUGEPAGE) != 0) return;  // a system without: small pages do
 #ifdef MADV_COLLAPSE
   // What was written already lies in small pages; Linux before 6.1 gathers them by and by.
-  (void)madvise(memory.data(), bytes, MADV_COLLAPSE);
+  (void)madvise(at, end - begin, MADV_COLLAPSE);
 #endif
 }
 

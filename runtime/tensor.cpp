@@ -52,7 +52,8 @@ Tensor::Tensor(DType dtype, std::vector<int64_t> shape)
   if (__builtin_mul_overflow(size_, int64_t{bytes_of(dtype)}, &bytes) || bytes > (int64_t{1} << 46))
     throw UserError("a tensor of type " + to_string(dtype_, shape_) + " is too large");
   const size_t padded = (static_cast<size_t>(bytes) + 127) / 64 * 64;
-  if (bytes >= NESTOR_LEAST_IN_LARGE_PAGES) {
+  const bool raw = dtype_ == DType::u8 && shape_.size() == 1;  // weights, temporaries, scratch
+  if (raw && bytes >= NESTOR_LEAST_IN_LARGE_PAGES) {
     data_ = map_large(padded);
     if (data_) return;
   }

@@ -97,6 +97,7 @@ double measure_fma_peak_gflops(double ms, const Target& target) {
 
 double measure_copy_gbs(int64_t bytes) {
   Tensor from(DType::u8, {bytes}), to(DType::u8, {bytes});
+  std::memset(from.data(), 1, static_cast<size_t>(bytes));  // else it may be one page of zeros, all over
   double best = 1e30;
   for (int run = 0; run < 7; ++run) {
     const auto begin = Clock::now();
