@@ -5,8 +5,8 @@
 //
 // Less than that gains too. Its small pages lie anywhere in memory, so that some of a second-level cache's
 // sets have more of them to hold than others, and what almost fills the cache doesn't stay there. A large
-// page fills all sets evenly. (Cascade Lake, 1 MB of cache, Winograd's 3x3: of 64
-// channels at 56 10 % less time, 128 at 28 and at 14 8 to 10, 256 at 14 6.)
+// page fills all sets evenly. (Cascade Lake, 1 MB of cache, Winograd's 3x3: of 128 channels at 28 and at 14 8
+// to 10 % less time, 256 at 14 6.)
 #include "runtime/large_pages.h"
 
 #include <asm/mman.h>  // MADV_COLLAPSE, which libc does not know yet

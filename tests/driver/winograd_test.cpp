@@ -92,6 +92,16 @@ bool chooses_winograd(const Layer& l, bool exact = false, int64_t* tile = nullpt
   return count_winograd(m) > 0;
 }
 
+// For one thread of a server's core: 1 MB of second-level cache, 36 of third, which is near or far.
+CompileOptions server_options(double l3_bytes_per_cycle) {
+  CompileOptions o = checking_options(parse_target("x86-64-v4"));
+  o.threads = 1;
+  o.target.l2_bytes = 1 << 20;
+  o.target.l3_bytes = 36 << 20;
+  o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
+  return o;
+}
+
 }  // namespace
 
 TEST_CASE("Winograd's convolutions are the direct ones within their bound, at all sizes") {
@@ -179,13 +189,8 @@ TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may 
 
 TEST_CASE("Winograd's tiles are as large as fit the image, and smaller where weights come from far away") {
   const auto tile = [](int64_t channels, int64_t size, double l3_bytes_per_cycle = 16) {
-    CompileOptions o = checking_options(parse_target("x86-64-v4"));
-    o.threads = 1;
-    o.target.l2_bytes = 1 << 20;
-    o.target.l3_bytes = 36 << 20;
-    o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
     const Layer l{.channels = channels, .filters = channels, .height = size, .width = size};
-    return chosen_tile(l, o);
+    return chosen_tile(l, server_options(l3_bytes_per_cycle));
   };
   for (const double far : {16, 9}) {
     for (const int64_t channels : {64, 128, 256}) {
@@ -203,11 +208,7 @@ TEST_CASE("Winograd's tiles are as large as fit the image, and smaller where wei
 }
 
 TEST_CASE("How far weights come from decides among Winograd's tiles, not between them and the direct sum") {
-  CompileOptions o = checking_options(parse_target("x86-64-v4"));
-  o.threads = 1;
-  o.target.l2_bytes = 1 << 20;
-  o.target.l3_bytes = 36 << 20;
-  o.target.l3_bytes_per_cycle = 9;
+  const CompileOptions o = server_options(9);
   CHECK(chosen_tile({.n = 4, .channels = 32, .filters = 512, .height = 7, .width = 7}, o) == 4);
 }
 
@@ -335,11 +336,7 @@ TEST_CASE("Tiles of Winograd's products divide a block of rows, so that each tra
 }
 
 TEST_CASE("Weights that are asked for ahead keep no layer of few tiles from a larger tile") {
-  CompileOptions o = checking_options(parse_target("x86-64-v4"));
-  o.threads = 1;
-  o.target.l2_bytes = 1 << 20;
-  o.target.l3_bytes = 36 << 20;
-  o.target.l3_bytes_per_cycle = 16;
+  const CompileOptions o = server_options(16);
   for (const auto& [channels, filters] :
        {std::pair<int64_t, int64_t>{96, 160}, {160, 96}, {128, 128}, {192, 128}}) {
     INFO(channels << " to " << filters);
