@@ -171,13 +171,12 @@ class Planner {
     int64_t constant = 0;
     for (const Access& a : b.accesses)
       if (a.constant) constant += bytes_of(s_.func(), a.buffer);
-    const int64_t panel = b.reduction_size() * t.row->extent * nestor::bytes_of(b.output->type.dtype);
-    const int64_t stays = target_.is_narrow() ? target_.l1_bytes * 7 / 8 : target_.l1_bytes / 2;
     Tile one = t;
     one.columns = 1;
     const bool slow = target_.is_narrow() && target_.far_l3();
     const bool come = constant > target_.l2_bytes || (slow && !streamed(b, one, target_).empty());
-    return come && panel <= stays && t.row->extent <= target_.vector_registers - 4;
+    return come && one_column_stays(b, t.row->extent, target_) &&
+           t.row->extent <= target_.vector_registers - 4;
   }
 
   // Where threads share what is inside a block, the block's data don't stay anyway.

@@ -54,6 +54,8 @@ void even_columns(Tile& t, const BlockInfo& b, const Target& target);
 void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target);
 void divide_block(Tile& t, int64_t tiles, const Target& target);
 
+// Whether the products' data of all tiles, in one column, stay in the first-level cache beside what passes.
+bool one_column_stays(const BlockInfo& b, int64_t tiles, const Target& target);
 // Of how many parts of the channels the products' data of all tiles stays in the first-level cache, by the
 // register tile t with all tiles as one column; 1: of all, or that isn't worth it.
 int64_t parts_that_stay(const BlockInfo& b, const Tile& t, const Target& target);

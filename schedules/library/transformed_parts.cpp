@@ -8,8 +8,13 @@
 //
 // What the tiles have of a part stays while all panels pass, and only weights stream. A panel's results are
 // read and written once for each part. (Cascade Lake, at 14x14 beside a busy other thread, of oneDNN's speed:
-// 320 channels 1.7 to 2.1, 448 1.8 to 2.1, 512 1.8 to 2.4, 256 1.9 to 2.1; 512 at 7x7, by F(2x2), 1.45
-// to 1.6. 384, whose blocks a tile of 9 x 3 divides, 2.4 either way.)
+// 320 channels 1.7 to 2.1, 448 1.8 to 2.1, 512 1.8 to 2.4; 512 at 7x7, by F(2x2), 1.45 to 1.6. 384, whose
+// blocks a tile of 9 x 3 divides, 2.4 either way.)
+//
+// The tiles' data of all channels are read once for each panel: where they fill most of the cache, what
+// passes in between pushes them out, and in parts they stay. (Cascade Lake: 256@14 3 to 7 % less time,
+// 192@14 2.) A few parts are written out: the first has nothing to add to, which each vector of its results
+// would ask.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,11 +31,13 @@ using schedules::join;
 
 constexpr int64_t kLeastTiles = 12;     // fewer wait for weights anyway (stream_panels.cpp)
 constexpr int64_t kLeastChannels = 64;  // channels
+constexpr int64_t kWrittenOut = 4;      // parts
 constexpr double kLeastEvenly = 0.9;    // of the time, points keep all cores busy
 
 bool tiles_in_one_column(const BlockInfo& b, const Tile& t, const Target& target) {
   if (!target.is_narrow() || !target.far_l3() || !t.vector || !t.row || !t.column) return false;
-  if (t.column->extent % t.columns == 0) return false;  // as fast
+  // Else such a tile is as fast.
+  if (t.column->extent % t.columns == 0 && !one_column_stays(b, t.row->extent, target)) return false;
   if (t.row->extent < kLeastTiles || t.row->extent > target.vector_registers - 4) return false;
   int64_t constant = 0, points = 1;
   for (const Access& a : b.accesses)
@@ -43,6 +50,11 @@ bool tiles_in_one_column(const BlockInfo& b, const Tile& t, const Target& target
 }
 
 }  // namespace
+
+bool one_column_stays(const BlockInfo& b, int64_t tiles, const Target& target) {
+  const int64_t all = b.reduction_size() * tiles * bytes_of(b.output->type.dtype);
+  return all <= (target.is_narrow() ? target.l1_bytes * 7 / 8 : target.l1_bytes / 2);
+}
 
 int64_t parts_that_stay(const BlockInfo& b, const Tile& t, const Target& target) {
   if (!tiles_in_one_column(b, t, target)) return 1;
@@ -113,6 +125,7 @@ std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo&
   of_part.column = p.iter(column);
   of_part.vector = p.iter(lanes);
   stream_panels(s, sums, p, of_part, column + "0", target);
+  if (parts <= kWrittenOut) s(fmt::format("unroll {}.{}0", block, c));
   return points;
 }
 
