@@ -76,9 +76,16 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
         "Conv(f32[1,96,112,112], const f32[96,1,3,3]; group=96, strides=[3,3])",   // nothing shared
         "Conv(f32[1,96,112,112], const f32[96,1,5,5]; group=96, strides=[2,2], dilations=[2,2])"})
     CHECK_FALSE(default_has(other, "prefetch Y.g X", far));
+  // Channels of a group that are in one block.
+  for (const char* grouped :
+       {"Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2], pads=[1,1,1,1])",
+        "Conv(f32[1,256,41,41], const f32[256,2,3,3]; group=128, strides=[2,2], pads=[1,1,1,1])"})
+    CHECK(default_has(grouped, " X distance=1 shares=r\n", far));
   CompileOptions options = small_cache(4 << 10);
   options.target = with_far_l3("x86-64-v3", 4 << 10);
   options.blocked_io = true;
+  check_right("Conv(f32[1,32,27,29], const f32[32,8,3,3]; group=4, strides=[2,2], pads=[1,1,1,1])",
+              {"X distance=1 shares=r"}, options);
   check_right("Conv(f32[1,19,27,29], const f32[19,1,5,5]; group=19, strides=[2,2], pads=[2,2,2,2])",
               {"X distance=1 shares=r"}, options);
 }
