@@ -145,13 +145,13 @@ struct ColumnRuns {
 ColumnRuns column_runs(const BlockInfo& b, const Tile& t, const Target& target);
 
 // Asks ahead for an input that the cache doesn't hold. `reduced` are the loops of the reduction of `block`,
-// `taps` those of them that are unrolled; `b` is the block as it was when t was chosen.
-void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+// `taps` those of them that are unrolled; `b` is the block as it was when t was chosen. Whether it does.
+bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target);
 
-// The same for windows that are summed alone, where the loops outside of the tile are as they will be.
-// `row_tiles` is the loop over tiles along a row of windows.
+// The same for windows whose channels no loop outside of them walks, where the loops outside of the tile are
+// as they will be. `row_tiles` is the loop over tiles along a row of windows.
 void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t, const std::string& row_tiles,
                            const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                            const Target& target);

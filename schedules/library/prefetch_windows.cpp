@@ -7,12 +7,15 @@
 // Windows of a channel each, or of those in one block, have no steps over such. Where the third level is far,
 // what the next row of windows reads first is asked for in shares, with the steps of this row (Cascade Lake,
 // 3x3 with stride 2, 96 at 112: 0.67 to 0.49 ms; without shares, all at once, 0.64; asking for lines to be
-// written as well loses 5
-// %, stores past the caches 8). Tiles of rows and columns (tile_windows.cpp) neither gain nor lose by it.
-// Not where several results of a channel read the same input (two: 10 to 23 % more time), windows share no
-// rows (3x3 with stride 3: 11 to 17), or leave some out (5x5 with stride and dilation 2: 8 to 13). (Groups of
-// 16 channels, 3x3 with stride 2: 224 at 98 9 to 13 % less time, 256 at 73 9 to 20; of 2, 256 at 41 9 to 13.
-// With stride 1 as fast.)
+// written as well loses 5 %, stores past the caches 8). Tiles of rows and columns (tile_windows.cpp) neither
+// gain nor lose by it. Not where several results of a channel read the same input (two: 10 to 23 % more
+// time), windows share no rows (3x3 with stride 3: 11 to 17), or leave some out (5x5 with stride and dilation
+// 2: 8 to 13). (Groups of 16 channels, 3x3 with stride 2: 224 at 98 9 to 13 % less time, 256 at 73 9 to 20;
+// of 2, 256 at 41 9 to 13. With stride 1 as fast.)
+//
+// So are lines of planes, whose channels no loop outside of the taps walks. (Groups of 24 channels, 3x3 with
+// stride 2: 264 at 58 11 % less time, 192 at 60 3 to 8; 5x5, 384 at 52 4; of 12, 5x5, 336 at 53 5. All at
+// once up to 13 more where the second-level cache holds half of the image.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,36 +75,49 @@ bool stays_in_line(const Access& a, const Iter& i) {
   return stride && std::abs(*stride) * i.extent * bytes_of(a.buffer->type.dtype) <= kLine;
 }
 
-bool slides(const BlockInfo& b, const Access& a) {
-  const std::vector<const Iter*> reduced = b.reduced(), spatial = b.spatial();
-  return std::all_of(reduced.begin(), reduced.end(), [&](const Iter* r) {
-    return r->extent == 1 || stays_in_line(a, *r) ||
-           std::any_of(spatial.begin(), spatial.end(), [&](const Iter* i) { return is_tap(a, *r, *i); });
-  });
+bool uses_lanes(const BlockInfo& now, const Access& a, const Tile& t) {
+  return std::any_of(now.iters.begin(), now.iters.end(),
+                     [&](const Iter& i) { return i.var == t.vector->var && a.uses(i); });
 }
 
-// Whether another iterator than the lanes' stays in the lines that were read before: several results of a
-// channel.
+// Whether windows slide along what is summed, but for channels: those in one line, or planes whose elements
+// are broadcast.
+bool slides(const BlockInfo& b, const Access& a, const Tile& t) {
+  const std::vector<const Iter*> reduced = b.reduced(), spatial = b.spatial();
+  bool any = false;
+  const bool each = std::all_of(reduced.begin(), reduced.end(), [&](const Iter* r) {
+    const bool tap = r->extent > 1 && std::any_of(spatial.begin(), spatial.end(),
+                                                  [&](const Iter* i) { return is_tap(a, *r, *i); });
+    any |= tap;
+    return tap || r->extent == 1 || stays_in_line(a, *r) || (lies_apart(b, a, *r) && !uses_lanes(b, a, t));
+  });
+  return any && each;
+}
+
+// Whether another iterator than the lanes', along which no window slides, stays in the lines that were read
+// before: several results of a channel.
 bool reads_again(const BlockInfo& b, const Access& a, const Tile& t) {
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
-  const std::vector<const Iter*> spatial = b.spatial();
+  const std::vector<const Iter*> spatial = b.spatial(), reduced = b.reduced();
   return std::any_of(spatial.begin(), spatial.end(), [&](const Iter* i) {
-    return i->extent > 1 && i->var != t.vector->var && std::abs(a.stride(*i).value_or(0)) * bytes < kLine;
+    return i->extent > 1 && i->var != t.vector->var && std::abs(a.stride(*i).value_or(0)) * bytes < kLine &&
+           std::none_of(reduced.begin(), reduced.end(), [&](const Iter* r) { return is_tap(a, *r, *i); });
   });
 }
 
 }  // namespace
 
-void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target) {
   constexpr int64_t kLeastWork = 2;  // FMAs for each line that is asked for
-  if (!t.vector || !t.row || t.turned || reduced.size() < 2) return;
+  if (!t.vector || !t.row || t.turned || reduced.size() < 2) return false;
   const auto is_loop = [&](const std::string& l) {
     return std::find(taps.begin(), taps.end(), l) == taps.end();
   };
   const auto loop = std::find_if(reduced.begin(), reduced.end() - 1, is_loop);
-  if (loop == reduced.end() - 1 || extent_of(s, block, *loop) < 2) return;
+  if (loop == reduced.end() - 1 || extent_of(s, block, *loop) < 2) return false;
+  bool asked = false;
   const Iter* over = walked_by(b, *loop);
   const BlockInfo now = analyze(s.func(), block);  // without the padding that was inlined
   for (const Access& a : now.accesses) {
@@ -115,8 +131,9 @@ void prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     if (products / lanes_of(now, target) < kLeastWork * lines) continue;
     s.because(fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}",
                           size / 1024, *loop));
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1", block, *loop, a.buffer->name));
+    asked |= s.try_step(fmt::format("prefetch {}.{} {} distance=1", block, *loop, a.buffer->name));
   }
+  return asked;
 }
 
 void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t, const std::string& row_tiles,
@@ -140,7 +157,7 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
     if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target)) continue;
-    if (!slides(now, a) || reads_again(now, a, t)) continue;
+    if (!slides(now, a, t) || reads_again(now, a, t)) continue;
     s.because(fmt::format("its {} KiB come from a last cache that is far away", size / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around, a.buffer->name, *steps));
   }

@@ -352,7 +352,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!t.vector && !t.row) vectorize_reduction(s, block);
   for (const Buffer& buffer : ahead.buffers)
     s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
-  if (!dot) prefetch_windows(s, block, b, t, words.reduced, taps, target);
+  const bool asks = !dot && prefetch_windows(s, block, b, t, words.reduced, taps, target);
   if (!dot && !outer.empty() && panel.held.empty()) prefetch_output(s, writer, b, outer.back(), target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
   if (row_blocks.size > 0 && !streamed(b, t, target).empty()) {
@@ -362,7 +362,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (blocks >= 2 * target.cores) around = outside;
   }
   share_loops(s, block, around, work_of(b, target) / steps_at_once, target);
-  if (!dot) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
+  if (!dot && !asks) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
     if (const std::string groups = dot->reduced + "0"; words.reduced.back() == groups)

@@ -7,6 +7,9 @@
 // that its lines can be numbered through, whatever the layout. Iterations of the inner loop are numbered
 // through as if all loops around it ran to their bounds; the last line is asked for by those left over.
 //
+// Or it is a few ranges of one length, a fixed distance apart: lines of an image in planes. Each iteration
+// then asks for some of them, or for a part of one.
+//
 // Where windows overlap, the iteration before has read part of the range: that one is not asked for again.
 //
 // Ahead of the last iterations it goes on with the next iteration of the loop around, where that one's range
@@ -74,9 +77,25 @@ class Sharer : public ScopedRewriter {
   struct Stream {
     std::string name;
     BufferDecl decl;
-    Span range;    // ahead already
+    Span range;    // ahead already; the first, if there are several
     size_t depth;  // of its loop in path_
+    int64_t ranges = 1, apart = 0;
   };
+
+  // What moves by most in an index, and by how much.
+  struct Outermost {
+    Var var;
+    int64_t coefficient = 0;
+    bool operator==(const Outermost& o) const { return var == o.var && coefficient == o.coefficient; }
+  };
+  static Outermost outermost(const Expr& index, const std::vector<Var>& running) {
+    Outermost most;
+    for (const auto& [atom, coefficient] : linear(index).terms)
+      if (const auto* r = atom.as<VarRef>();
+          r && coefficient > most.coefficient && std::count(running.begin(), running.end(), r->var))
+        most = {r->var, coefficient};
+    return most;
+  }
 
   // The range that an iteration of the loop reads, if it is dense, `distance` ahead.
   void open(const For& loop, const std::string& name, int64_t distance) {
@@ -86,8 +105,9 @@ class Sharer : public ScopedRewriter {
     });
     for (const auto& [buffer, accesses] : find_accesses(loop.body, facts())) {
       if (buffer->name != name || decls_.at(buffer).scope != Scope::global || inside.count(buffer)) continue;
-      std::optional<Span> range;
-      int64_t most = 0;
+      std::optional<Span> range, one;  // all that is read; one of several ranges
+      std::optional<Outermost> over;   // those ranges
+      int64_t most = 0, ranges = 0;
       for (const Access& a : accesses) {
         if (a.kind != AccessKind::read || a.indices.size() != 1) continue;
         std::vector<Var> running;
@@ -101,18 +121,35 @@ class Sharer : public ScopedRewriter {
         range = !here ? std::nullopt : range ? join(*range, *here) : here;
         if (!range) return;
         most = std::max(most, read);
+        const Outermost outer = outermost(a.indices[0], running);
+        if (over && !(*over == outer)) return;
+        over = outer;
+        if (!outer.var) continue;
+        ranges = range_of(Expr(outer.var), a.facts).hi + 1;
+        const auto first =
+            span_of(simplify(substitute(a.indices[0], VarMap{{outer.var, 0}}), a.facts), running, a.facts);
+        one = !first ? std::nullopt : one ? join(*one, *first) : first;
       }
-      if (!range || range->extent() > kMostLeftOut * most) return;
+      if (!range) return;
+      const bool dense = range->extent() <= kMostLeftOut * most;
+      if (!dense) {
+        if (!one || one->extent() > over->coefficient || one->extent() > kMostLeftOut * (most / ranges) ||
+            one->extent() * bytes_of(buffer->type.dtype) < kLineBytes)
+          return;
+        range = one;
+      }
+      const int64_t apart = dense ? 0 : over->coefficient;
+      if (dense) ranges = 1;
       leave_out_read(*range, loop);
       const Expr later = Expr(loop.var) + Expr(distance);
       if (goes_on_around(range->base, loop))
         range->base = min(substitute(range->base, VarMap{{loop.var, later}}),
-                          decls_.at(buffer).shape[0] - (range->hi + 1));
+                          decls_.at(buffer).shape[0] - ((ranges - 1) * apart + range->hi + 1));
       else
         range->base = substitute(range->base, VarMap{{loop.var, min(later, loop.extent - 1)}});
       range->base = readable_anywhere(range->base, f_, facts());
       if (!range->base) return;
-      streams_.push_back({name, decls_.at(buffer), *range, path_.size()});
+      streams_.push_back({name, decls_.at(buffer), *range, path_.size(), ranges, apart});
       return;
     }
   }
@@ -141,7 +178,6 @@ class Sharer : public ScopedRewriter {
         std::find_if(streams_.rbegin(), streams_.rend(), [&](const Stream& s) { return s.name == name; });
     if (stream == streams_.rend()) return;
     const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of(stream->decl.buffer->type.dtype));
-    const int64_t lines = (stream->range.extent() + line - 1) / line;
     Expr number = 0;
     int64_t iterations = 1;
     for (size_t d = stream->depth; d < path_.size(); ++d) {
@@ -150,20 +186,56 @@ class Sharer : public ScopedRewriter {
       number = number * Expr(extent) + Expr(path_[d]->var);
       iterations *= extent;
     }
+    if (stream->ranges > 1)
+      share_ranges(*stream, number, iterations, line, out);
+    else
+      share_lines(*stream, number, iterations, line, out);
+  }
+
+  void share_lines(const Stream& stream, Expr number, int64_t iterations, int64_t line,
+                   std::vector<Stmt>& out) {
+    const int64_t lines = (stream.range.extent() + line - 1) / line;
     if (iterations > lines) number = number / Expr(iterations / lines);
     const int64_t each = (lines + iterations - 1) / iterations;
     // Bounds are kept once for all lines of an iteration: near the end it asks again for some.
     const int64_t reach = (each - 1) * line;
-    const Expr& size = stream->decl.shape[0];
-    Expr first = stream->range.first() + min(number * Expr(each * line), stream->range.extent() - 1 - reach);
+    const Expr first = inside(
+        stream, stream.range.first() + min(number * Expr(each * line), stream.range.extent() - 1 - reach),
+        reach);
+    for (int64_t i = 0; i < each; ++i) ask(stream, first + i * line, out);
+  }
+
+  // Ranges begin anywhere in a line: the last element of each is asked for too.
+  void share_ranges(const Stream& stream, Expr number, int64_t iterations, int64_t line,
+                    std::vector<Stmt>& out) {
+    const int64_t length = stream.range.extent(), lines = (length - 1 + line - 1) / line + 1;
+    const int64_t each = (stream.ranges + iterations - 1) / iterations;
+    const int64_t parts = std::clamp<int64_t>(iterations / stream.ranges, 1, lines);
+    const int64_t in_part = (lines + parts - 1) / parts, reach = (in_part - 1) * line;
+    if (iterations > stream.ranges * parts) number = number / Expr(iterations / (stream.ranges * parts));
+    const Expr range = min(number / Expr(parts) * Expr(each), stream.ranges - each);
+    const Expr part =
+        parts == 1 ? Expr(0) : min(number % Expr(parts) * Expr(in_part), lines - in_part) * line;
+    const int64_t last = parts == 1 ? length - 1 : reach;
+    const Expr first = inside(stream, stream.range.first() + range * Expr(stream.apart) + part,
+                              (each - 1) * stream.apart + last);
+    for (int64_t r = 0; r < each; ++r)
+      for (int64_t i = 0; i < in_part; ++i)
+        ask(stream, first + (r * stream.apart + std::min(i * line, last)), out);
+  }
+
+  // Where what is asked for behind `first`, up to `reach`, is inside of the buffer.
+  Expr inside(const Stream& stream, Expr first, int64_t reach) const {
+    const Expr& size = stream.decl.shape[0];
     if (!can_prove(le(0, first), facts())) first = max(first, 0);
     if (!can_prove(lt(first + reach, size), facts())) first = min(first, max(size - (1 + reach), 0));
-    for (int64_t i = 0; i < each; ++i) {
-      Expr at = first + i * line;
-      if (!can_prove(lt(at, size), facts())) at = min(at, size - 1);
-      const Expr ahead = make::load(stream->decl.buffer, {simplify(at, facts())});
-      out.push_back(make::evaluate(make::call(Intrinsic::prefetch, {ahead})));
-    }
+    return first;
+  }
+
+  void ask(const Stream& stream, Expr at, std::vector<Stmt>& out) const {
+    if (!can_prove(lt(at, stream.decl.shape[0]), facts())) at = min(at, stream.decl.shape[0] - 1);
+    const Expr ahead = make::load(stream.decl.buffer, {simplify(at, facts())});
+    out.push_back(make::evaluate(make::call(Intrinsic::prefetch, {ahead})));
   }
 
   const PrimFunc& f_;

@@ -81,9 +81,18 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
        {"Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[1,256,41,41], const f32[256,2,3,3]; group=128, strides=[2,2], pads=[1,1,1,1])"})
     CHECK(default_has(grouped, " X distance=1 shares=r\n", far));
+  // Channels of a group whose planes lie apart: the lines of each are asked for.
+  Target narrow = far;
+  narrow.issue_width = 4;
+  CHECK(default_has("Conv(f32[1,264,58,58], const f32[264,24,3,3]; group=11, strides=[2,2], pads=[1,1,1,1])",
+                    " X distance=1 shares=r\n", narrow));
   CompileOptions options = small_cache(4 << 10);
   options.target = with_far_l3("x86-64-v3", 4 << 10);
   options.blocked_io = true;
+  for (const char* apart :
+       {"Conv(f32[1,24,27,29], const f32[24,12,3,3]; group=2, strides=[2,2], pads=[1,1,1,1])",
+        "Conv(f32[2,24,31,23], const f32[24,12,5,3]; group=2, strides=[2,2], pads=[2,1,2,1])"})
+    check_right(apart, {"X distance=1 shares=r"}, options);
   check_right("Conv(f32[1,32,27,29], const f32[32,8,3,3]; group=4, strides=[2,2], pads=[1,1,1,1])",
               {"X distance=1 shares=r"}, options);
   check_right("Conv(f32[1,19,27,29], const f32[19,1,5,5]; group=19, strides=[2,2], pads=[2,2,2,2])",
