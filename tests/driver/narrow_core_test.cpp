@@ -139,6 +139,23 @@ TEST_CASE("a narrow core far from its third level takes rows by blocks whose pag
   CHECK_FALSE(blocks("MatMul(f32[1024,1024], const f32[1024,1024])", "86"));
 }
 
+TEST_CASE("a narrow core far from its third level passes an image whose windows share little more rarely") {
+  Target target = with_far_l3("x86-64-v4", 1 << 20);
+  target.l3_bytes_per_cycle = 9;
+  target.issue_width = 4;
+  const char* apart =
+      "Conv(f32[1,256,89,49], const f32[64,256,3,3]; strides=[3,3], pads=[4,8,0,4], dilations=[4,4])";
+  const char* strided = "Conv(f32[1,192,94,94], const f32[256,192,3,3]; strides=[2,2], pads=[1,1,1,1])";
+  const char* dense = "Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])";
+  const std::string four = "reorder Y (n y x0 cb r s cl x1 ob ol)\n";
+  CHECK(default_has(apart, four, target));
+  CHECK(default_has(strided, "-> 4\n", target));
+  CHECK_FALSE(default_has(dense, "-> 4\n", target, true));  // shares much, and stays in the cache
+  target.l3_bytes_per_cycle = 16;
+  CHECK_FALSE(default_has(apart, four, target));
+  CHECK_FALSE(default_has(strided, "-> 4\n", target));
+}
+
 TEST_CASE("a narrow core takes a sum in parts where the columns of a tile push each other out of the cache") {
   Target target = parse_target("x86-64-v4");
   target.l2_bytes = 1 << 20;
