@@ -156,6 +156,17 @@ TEST_CASE("a narrow core far from its third level passes an image whose windows 
   CHECK_FALSE(default_has(strided, "-> 4\n", target));
 }
 
+TEST_CASE("a narrow core writes out the few taps along a line that no loop over channels is inside of") {
+  Target target = with_l2("x86-64-v4", 1 << 20);
+  const char* planes = "Conv(f32[1,48,27,27], const f32[48,24,3,3]; group=2, pads=[1,1,1,1])";
+  const std::string unrolled = "unroll Y.s\n";
+  CHECK_FALSE(default_has(planes, unrolled, target));
+  target.issue_width = 4;
+  CHECK(default_has(planes, unrolled, target));
+  CHECK_FALSE(
+      default_has("Conv(f32[1,48,27,27], const f32[48,24,3,9]; group=2, pads=[1,4,1,4])", unrolled, target));
+}
+
 TEST_CASE("a narrow core takes a sum in parts where the columns of a tile push each other out of the cache") {
   Target target = parse_target("x86-64-v4");
   target.l2_bytes = 1 << 20;
