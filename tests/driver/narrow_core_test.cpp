@@ -165,6 +165,7 @@ TEST_CASE("a narrow core writes out the few taps along a line that no loop over 
   CHECK(default_has(planes, unrolled, target));
   CHECK_FALSE(
       default_has("Conv(f32[1,48,27,27], const f32[48,24,3,9]; group=2, pads=[1,4,1,4])", unrolled, target));
+  CHECK_FALSE(default_has("Conv(f32[1,2,64,48], const f32[32,2,5,2])", unrolled, target));  // fewer
 }
 
 TEST_CASE("a narrow core takes a sum in parts where the columns of a tile push each other out of the cache") {
