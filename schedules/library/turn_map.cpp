@@ -35,10 +35,7 @@
 //
 // Past the caches, where what is read comes from a mesh or memory, row tiles are innermost as well, and only
 // reads are asked for (Cascade Lake, 2048 x 2048: 6.0 to 4.4 ms, 3008 x 1504 9.3 to 4.6).
-//
-// What was tried on Zen 5 for rows that begin at no line (1009 x 2003; a copy 0.18 ms, this 0.26):
-// prefetching reads and writes 0.28, tiles through a panel in the first-level cache 0.39 and more, stores of
-// whole lines that take their lanes from two tiles 0.29. Only those past the caches get 0.23.
+// Tried on Zen 5, rows that begin at no line (1009 x 2003: 0.26 ms): prefetches 0.28, panels in L1 0.39.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,9 +50,8 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLongestSide = 16;  // of a square in registers
-constexpr int64_t kLongWalk = 8;      // tiles
-constexpr int64_t kTilesAhead = 2;
+constexpr int64_t kLongestSide = 16;               // of a square in registers
+constexpr int64_t kLongWalk = 8, kTilesAhead = 2;  // tiles
 constexpr int64_t kBeyondL2 = 8;     // second-level caches: as large as what passes a slow third level
 constexpr int64_t kPanel = 1024;     // rows read in turn: well within the second level of address translation
 constexpr int64_t kLeastPasses = 2;  // of row tiles over a panel: fewer find its lines in the first level
@@ -202,16 +198,20 @@ bool holds_slabs(const BlockInfo& b, const Turn& t, const Iter& between, const T
   return ragged && 2 * t.lanes->extent * t.rows->extent * bytes <= target.l2_bytes / 4;
 }
 
-// Which side that is: the one along which what is read lies dense, unless only the other one is long.
+// Which side that is: that of what is read, unless only the other one is long; that of lines put together.
 bool follows_rows(const BlockInfo& b, const Turn& t) {
-  return write_of(b)->stride(*t.lanes) == 1 ? is_long(b, *t.rows) : !is_long(b, *t.lanes);
+  return write_of(b)->stride(*t.lanes) == 1 ? is_long(b, *t.rows) : !t.written && !is_long(b, *t.lanes);
 }
 
+// Col2Im's sums read several places with gaps between: asking for all of it takes as long as the rest.
+// (Cascade Lake, 8x8 taps on 126x126, strides of 2: 32 ms, without it 3.4; 3x3 on 64x64 0.13 and 0.09.)
 void ask_ahead(Schedule& s, const BlockInfo& b, const Turn& t, const std::string& tiles, int64_t distance,
                bool reads, bool stores) {
   if (tiles.empty()) return;
   for (const Access& a : b.accesses) {
+    const auto same = [&](const Access& o) { return o.write == a.write && o.buffer == a.buffer; };
     if (!a.uses(*t.lanes) || !a.uses(*t.rows) || !(a.write ? stores : reads)) continue;
+    if (std::count_if(b.accesses.begin(), b.accesses.end(), same) > 1) continue;
     s.because(a.write ? "the last cache is far away: stores wait for its lines in turn, unless asked for"
                       : "the last cache is far away");
     s.try_step(fmt::format("prefetch {}.{} {} distance={}", b.name, tiles, a.buffer->name, distance));

@@ -243,6 +243,18 @@ TEST_CASE("lines of an image that lie beside each other are put together, whole 
   CHECK(count(schedule, "reorder Y (n o y0 x0 p y1 x1)") == 1);
 }
 
+TEST_CASE("columns that are added up aren't asked for ahead, and lines are put together from left to right") {
+  CompileOptions options = options_for(with_far_l3("x86-64-v4", 1 << 20), true);
+  options.target.cores = 1;
+  const CompiledModel m = partition_model(
+      load("Col2Im(f32[1,72,4096], const i64[2]{129,129}, const i64[2]{3,3}; strides=[2,2])"), options);
+  const std::string schedule = print(default_schedule(m.partition.funcs[0], options.target));
+  INFO(schedule);
+  CHECK(count(schedule, " X distance=") == 0);
+  CHECK(count(schedule, "prefetch Y.x0 Y distance=2") == 1);
+  CHECK(count(schedule, "reorder Y (n o y0 x0 p y1 x1)") == 1);
+}
+
 TEST_CASE("whether taps reach a line of the image is asked once for all columns that fall on it") {
   const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
   const CompiledModel m = partition_model(
