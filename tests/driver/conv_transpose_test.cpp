@@ -255,6 +255,21 @@ TEST_CASE("columns that are added up aren't asked for ahead, and lines are put t
   CHECK(count(schedule, "reorder Y (n o y0 x0 p y1 x1)") == 1);
 }
 
+TEST_CASE("five taps along each of three dimensions are added up in one expression") {
+  const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
+  const CompiledModel m = compile_model(
+      "Col2Im(f32[1,250,36], const i64[3]{20,14,12}, const i64[3]{5,5,5}; strides=[2,2,2], "
+      "dilations=[2,2,2])",
+      options);
+  const std::string nests = print(m.funcs[0].func);
+  INFO(nests);
+  CHECK(count(nests, "alloc") == 0);
+  for (const OutputCheck& c : check_function(m.funcs[0], Against::oracle, options.target)) {
+    INFO(describe(c.comparison, c.name, c.want));
+    CHECK(c.comparison.ok());
+  }
+}
+
 TEST_CASE("whether taps reach a line of the image is asked once for all columns that fall on it") {
   const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
   const CompiledModel m = partition_model(
