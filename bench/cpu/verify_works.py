@@ -7,6 +7,7 @@ looked at in both layouts.
 """
 
 import argparse
+import concurrent.futures
 import fnmatch
 import os
 import subprocess
@@ -22,7 +23,7 @@ def main():
     parser.add_argument("--only", default="*", metavar="GLOB")
     parser.add_argument("--target", default="native")
     args = parser.parse_args()
-    failed = count = 0
+    count, runs = 0, []
     for line in open(args.works):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -34,12 +35,18 @@ def main():
         if spec.endswith((".nest", ".json")):
             spec = os.path.join(os.path.dirname(args.works), spec)
         layouts = [[], ["--blocked-io"]] if spec.startswith(BY_CHANNELS) else [[]]
-        for how in (layout + proof for layout in layouts for proof in ([], ["--prove"])):
-            ran = subprocess.run([args.nestor, "verify", spec, "--target", args.target, *how],
-                                 capture_output=True, text=True)
-            if ran.returncode != 0:
-                failed += 1
-                print(f"FAILED {name}: nestor verify '{spec}' {' '.join(how)}\n{ran.stdout}{ran.stderr}", flush=True)
+        runs += [(name, spec, layout + proof) for layout in layouts for proof in ([], ["--prove"])]
+
+    def fails(run):
+        name, spec, how = run
+        ran = subprocess.run([args.nestor, "verify", spec, "--target", args.target, *how],
+                             capture_output=True, text=True)
+        if ran.returncode != 0:
+            print(f"FAILED {name}: nestor verify '{spec}' {' '.join(how)}\n{ran.stdout}{ran.stderr}", flush=True)
+        return ran.returncode != 0
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        failed = sum(pool.map(fails, runs))
     print(f"{count} works, each within its error bound and with a proved schedule" if not failed else
           f"{failed} failures in {count} works")
     sys.exit(1 if failed or not count else 0)

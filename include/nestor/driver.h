@@ -144,8 +144,9 @@ class FunctionRunner {
 std::vector<Tensor> run_function(const CompiledFunction& f, const std::vector<Tensor>& inputs,
                                  const Target& target);
 
-// What a function should give for some inputs: the unscheduled loop nest compiled in f64, and how far
-// rounding alone may take the function from that, element by element.
+// What a function should give for some inputs: its unscheduled loop nest compiled in f64 (where it sums much,
+// with loops in an order that memory likes; each result's terms stay in theirs), and how far rounding alone
+// may take the function from that, element by element.
 struct Oracle {
   std::vector<Tensor> wanted;  // one per output, f64 for float outputs
   std::vector<Tensor>

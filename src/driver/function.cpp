@@ -5,7 +5,6 @@
 #include "nestor/driver.h"
 #include "nestor/interpret.h"
 #include "nestor/library.h"
-#include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
 
 namespace nestor {
@@ -173,18 +172,6 @@ double work_of(const Stmt& s) {
   return sum;
 }
 
-// Reductions across lanes as plain loops: text of a scheduled function comes with them, and the oracle's
-// loops, which also sum up error bounds, have more statements than such a reduction may have.
-class WithoutLaneSums : public Rewriter {
- public:
-  Stmt stmt(const Stmt& s) override {
-    const Stmt out = children(s);
-    const auto* loop = out.as<For>();
-    if (!loop || loop->kind != ForKind::vectorized || !reduces_lanes(*loop)) return out;
-    return make::loop(loop->var, loop->extent, loop->body, ForKind::serial, loop->thread, loop->annotations);
-  }
-};
-
 }  // namespace
 
 std::vector<Tensor> run_function(const CompiledFunction& f, const std::vector<Tensor>& inputs,
@@ -194,30 +181,6 @@ std::vector<Tensor> run_function(const CompiledFunction& f, const std::vector<Te
   runner.bind(args);
   runner.run();
   return outputs_of(f.func, args);
-}
-
-Oracle make_oracle(const PrimFunc& func, const std::vector<Tensor>& inputs, const Target& target) {
-  PrimFunc f = func;
-  f.body = WithoutLaneSums().stmt(f.body);
-  Oracle oracle;
-  std::vector<Tensor> exact;
-  for (const Tensor& t : inputs) exact.push_back(is_float(t.dtype()) ? t.cast(DType::f64) : t);
-  const std::optional<PrimFunc> bounded = with_error_bound(f, &oracle.unbounded);
-  const PrimFunc reference = bounded ? *bounded : to_f64(f);
-  oracle.wanted = run_function(compile_function(reference, ScheduleChoice{}, target), exact, target);
-  size_t outputs = 0;
-  for (const Param& p : f.params) outputs += p.role == Role::out;
-  oracle.bounds.resize(outputs);
-  for (size_t i = 0, next = outputs; bounded && i < outputs; ++i)
-    if (!is_bool(oracle.wanted[i].dtype())) oracle.bounds[i] = oracle.wanted[next++];
-  oracle.wanted.resize(outputs);
-  return oracle;
-}
-
-Comparison compare(const Tensor& got, const Oracle& oracle, size_t output, double factor) {
-  const Tensor& bound = oracle.bounds.at(output);
-  return bound.defined() ? compare(got, oracle.wanted[output], bound, factor)
-                         : compare(got, oracle.wanted[output]);
 }
 
 EvaluateFn constant_evaluator(const Target& target) {
