@@ -29,6 +29,11 @@
 // met is taken. Without any, the function's own loops are taken as they are written, unrolled and vectorized:
 // an expansion.
 //
+// A CPU that lacks such an instruction may have a few that do the same: between `text {{{` and `}}}` stands
+// LLVM's IR, which defines the function that `call` names then, by the same rules for its operands. It is
+// inlined, so that what it makes of an operand once stays in registers while a tile uses it; `registers 2`
+// says how many each operand takes so, for the tile's size.
+//
 // For CUDA, `threads 32` threads of a warp, t, work together, each with registers r: `A[8] = (t, r) ->
 // (...)`, and `text {{{ ... }}}` holds C++ that defines the function which `call` names. Its parameters are
 // pointers to each thread's registers; f16 is `unsigned short`.
@@ -54,10 +59,11 @@ struct InstructionLowering {
   TargetKind kind = TargetKind::cpu;
   std::vector<std::string> needs;
   int64_t threads = 1;
+  int64_t registers = 1;  // that an operand takes while a tile is worked at: what the callee makes of it
   std::string callee;
   std::vector<std::variant<size_t, int64_t>> operands;  // parameters, or immediates
   std::vector<Fragment> fragments;                      // one per parameter
-  std::string text;                                     // CUDA: the callee's definition
+  std::string text;                                     // the callee's definition, C++ or LLVM's IR
   SourceLoc loc;
 };
 
@@ -84,8 +90,8 @@ bool meets(const Target& target, const InstructionLowering& lowering);
 // The first lowering that the target can do; null for an expansion. UserError naming what the target lacks,
 // and instructions that it has.
 const InstructionLowering* lowering_for(const Instruction& instruction, const Target& target);
-// The text that defines a CUDA callee.
-std::string cuda_text_of(const std::string& callee);
+// The text that defines what such a lowering calls; empty where there is none.
+std::string text_of(const std::string& callee, TargetKind kind);
 
 // The body of a block of tiles against an instruction: `indices` of each parameter's buffer, over the
 // iterators of the outer block and those of the instruction. A tile may hang over the end: its instances are

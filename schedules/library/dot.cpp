@@ -40,7 +40,7 @@ const Access* access_of(const BlockInfo& b, const Buffer& buffer) {
 
 struct Shape {
   std::string name;
-  int64_t lanes, group;
+  int64_t lanes, group, registers;
 };
 
 // The instruction for sums of products of these types, with so many lanes.
@@ -59,10 +59,10 @@ std::optional<Shape> instruction_for(DType shared, DType own, DType sum, int64_t
         u->buffer->type.dtype != sum || a->indices.size() != 1 || b->indices.size() != 2 ||
         as_int(iters[0].extent) != lanes)
       continue;
-    const bool here = std::any_of(i.lowerings.begin(), i.lowerings.end(), [&](const InstructionLowering& l) {
+    const auto here = std::find_if(i.lowerings.begin(), i.lowerings.end(), [&](const InstructionLowering& l) {
       return l.kind == TargetKind::cpu && meets(target, l);
     });
-    if (here) return Shape{name, lanes, *as_int(iters[1].extent)};
+    if (here != i.lowerings.end()) return Shape{name, lanes, *as_int(iters[1].extent), here->registers};
   }
   return std::nullopt;
 }
@@ -105,6 +105,26 @@ int64_t vectors_for(int64_t extent, int64_t lanes, int64_t wanted) {
   return good(kMost) ? kMost : 0;
 }
 
+// Of the tiles whose accumulators fit beside what the instruction makes of a step's vectors and of an element
+// that rows share, and one register more on the way, the one that makes least for each product.
+void fit_registers(Tile& t, const Dot& dot, const Target& target) {
+  const int64_t extent = t.vector->extent, most_rows = t.row ? t.row->extent : 1;
+  double least = 0;
+  for (int64_t n = 1; (n - 1) * dot.lanes < extent; ++n) {
+    const int64_t rows = std::min(most_rows, (target.vector_registers - dot.registers * (n + 1) - 1) / n);
+    if (rows < 1) break;
+    const double made = 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(n);
+    if (vectors_for(extent, dot.lanes, n) != n || (least > 0 && made >= least)) continue;
+    least = made;
+    t.rows = rows;
+    t.width = std::min(n * dot.lanes, extent);
+    t.why_size = fmt::format(
+        "{} x {} accumulators fit in {} registers beside {} for each of a step's {} vectors and of a "
+        "broadcast",
+        rows, n, target.vector_registers, dot.registers, n);
+  }
+}
+
 }  // namespace
 
 std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target& target) {
@@ -133,8 +153,8 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
       const std::tuple cost(made / static_cast<double>(r->extent), copy, write_of(b)->stride(*v) != 1,
                             -v->extent);
       if (best && cost >= least) continue;
-      best =
-          Dot{shape->name, shape->lanes, shape->group, v->loop, r->loop, first->buffer, second->buffer, copy};
+      best = Dot{shape->name,   shape->lanes,   shape->group, shape->registers, v->loop, r->loop,
+                 first->buffer, second->buffer, copy};
       least = cost;
     }
   }
@@ -149,6 +169,7 @@ Tile choose_tile(const BlockInfo& b, const Dot& dot, const Target& target) {
     t.width = std::min(n * dot.lanes, t.vector->extent);
     t.rows = std::min(t.rows, (target.vector_registers - 1 - n) / n);
   }
+  if (dot.registers > 1) fit_registers(t, dot, target);
   t.packed.clear();
   t.copied.clear();
   (access_of(b, dot.own)->constant ? t.packed : t.copied).push_back(dot.own);

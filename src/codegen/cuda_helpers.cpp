@@ -112,7 +112,7 @@ std::string helper_text(const CudaHelpers& used) {
   CudaHelpers rest = used;
   for (const Row& r : kHelpers)
     if (rest.erase(r.name)) out += r.text;
-  for (const std::string& instruction : rest) out += "\n" + cuda_text_of(instruction);
+  for (const std::string& instruction : rest) out += "\n" + text_of(instruction, TargetKind::cuda);
   return out;
 }
 

@@ -1,15 +1,49 @@
-// A machine instruction by the name of LLVM's intrinsic. What comes is as the instruction's description laid
-// it out, lane by lane; what the intrinsic takes are registers of perhaps other elements (four u8 are an
-// i32), so bits are only named anew, and an operand that is narrower than the register is repeated in it.
+// A machine instruction by the name of LLVM's intrinsic, or as a function that its description's text
+// defines, which is inlined. What comes is as the description laid it out, lane by lane; what is called takes
+// registers of perhaps other elements (four u8 are an i32), so bits are only named anew, and an operand that
+// is narrower than the register is repeated in it.
+#include <llvm/AsmParser/Parser.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
+#include <llvm/Linker/Linker.h>
+#include <llvm/Support/SourceMgr.h>
 
 #include "llvm_expr.h"
 #include "nestor/error.h"
+#include "nestor/instruction.h"
 
 namespace nestor {
 
 namespace {
+
+// The function that the text defines, in this module from its first call on.
+llvm::Function* defined_by_text(const std::string& name, const std::string& text, llvm::Module& module) {
+  if (llvm::Function* f = module.getFunction(name)) return f;
+  llvm::SMDiagnostic wrong;
+  auto parsed = llvm::parseAssemblyString(text, wrong, module.getContext());
+  if (!parsed)
+    throw UserError("the text of the instruction " + name + ", line " + std::to_string(wrong.getLineNo()) +
+                    ": " + wrong.getMessage().str());
+  parsed->setDataLayout(module.getDataLayout());
+  parsed->setTargetTriple(module.getTargetTriple());
+  llvm::Linker::linkModules(module, std::move(parsed));
+  llvm::Function* f = module.getFunction(name);
+  if (!f || f->isDeclaration()) throw UserError("the text of the instruction " + name + " doesn't define it");
+  f->setLinkage(llvm::Function::InternalLinkage);
+  f->addFnAttr(llvm::Attribute::AlwaysInline);
+  return f;
+}
+
+llvm::Function* called(const std::string& name, llvm::Type* result, llvm::Module& module) {
+  if (const std::string text = text_of(name, TargetKind::cpu); !text.empty())
+    return defined_by_text(name, text, module);
+  const llvm::Intrinsic::ID id = llvm::Function::lookupIntrinsicID(name);
+  if (id == llvm::Intrinsic::not_intrinsic)
+    throw UserError("LLVM " LLVM_VERSION_STRING " has no intrinsic " + name);
+  std::vector<llvm::Type*> types;
+  if (llvm::Intrinsic::isOverloaded(id)) types = {result};
+  return llvm::Intrinsic::getDeclaration(&module, id, types);
+}
 
 uint64_t bits_of(llvm::Type* t) {
   return t->getPrimitiveSizeInBits().getFixedValue();
@@ -18,14 +52,8 @@ uint64_t bits_of(llvm::Type* t) {
 }  // namespace
 
 llvm::Value* ExprEmitter::instruction(const Call& c, Type t) {
-  const llvm::Intrinsic::ID id = llvm::Function::lookupIntrinsicID(c.name);
-  if (id == llvm::Intrinsic::not_intrinsic)
-    throw UserError("LLVM " LLVM_VERSION_STRING " has no intrinsic " + c.name);
-  llvm::Module* module = b_.GetInsertBlock()->getModule();
   llvm::Type* result = storage_type(t);
-  std::vector<llvm::Type*> types;
-  if (llvm::Intrinsic::isOverloaded(id)) types = {result};
-  llvm::Function* f = llvm::Intrinsic::getDeclaration(module, id, types);
+  llvm::Function* f = called(c.name, result, *b_.GetInsertBlock()->getModule());
   llvm::FunctionType* type = f->getFunctionType();
   if (type->getNumParams() != c.args.size())
     throw UserError(c.name + " takes " + std::to_string(type->getNumParams()) + " operands, not " +

@@ -30,7 +30,7 @@ namespace {
 
 // One run of instcombine needn't reach its fixpoint; by name alone it would insist on it.
 constexpr const char* kPasses =
-    "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
+    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
     "gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 }  // namespace

@@ -297,6 +297,10 @@ size_t read_lowering(const std::vector<Line>& lines, size_t at, const std::strin
       l.threads = r.integer("a number of threads");
       if (l.kind != TargetKind::cuda || l.threads != 32)
         r.fail("`threads 32`, a warp, for cuda is what there is");
+    } else if (r.take_if("registers")) {
+      l.registers = r.integer("a number of registers");
+      if (l.kind != TargetKind::cpu || l.registers < 1)
+        r.fail("`registers` of an operand, for llvm, is 1 or more");
     } else if (r.take_if("call")) {
       read_call(r, *owner, l);
     } else if (r.take_if("text")) {
@@ -310,6 +314,8 @@ size_t read_lowering(const std::vector<Line>& lines, size_t at, const std::strin
   const Reader end(lines[std::min(at, lines.size() - 1)], file);
   if (at == lines.size()) end.fail("a lowering has no end: a line `}`");
   if (l.callee.empty()) end.fail("the lowering of " + owner->name + " has no `call`");
+  if (l.kind == TargetKind::cpu && !l.text.empty() && l.callee.starts_with("llvm."))
+    end.fail("`" + l.callee + "` is LLVM's own; a function that a text defines has another name");
   if (l.kind == TargetKind::cuda && l.text.empty())
     end.fail("a lowering for cuda needs `text {{{`: what is called");
   for (size_t p = 0; p < owner->meaning.params.size(); ++p)

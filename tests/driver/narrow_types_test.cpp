@@ -69,7 +69,9 @@ TEST_CASE("products of bytes and of bf16 are made of the target's instructions, 
   const std::string bytes = "MatMulInteger(u8[30,67], const i8[67,50])";
   CHECK(instruction_of(bytes, vnni) == "vpdpbusd");
   CHECK(instruction_of(bytes, half) == "vpdpbusd8");
-  CHECK(instruction_of(bytes, parse_target("x86-64-v4")).empty());
+  CHECK(instruction_of(bytes, parse_target("x86-64-v4")) == "vpdpbusd");
+  CHECK(instruction_of(bytes, parse_target("x86-64-v3")) == "vpdpbusd8");
+  CHECK(instruction_of(bytes, parse_target("x86-64-v2")).empty());
   CHECK(instruction_of("MatMulInteger(i8[2,30,67], const u8[67,50])", vnni) == "vpdpbusd");
   CHECK(instruction_of("MatMulInteger(u8[300,67], i8[67,50])", vnni) == "vpdpbusd");
   CHECK(instruction_of("MatMulInteger(u8[3,67], i8[67,50])", vnni).empty());  // a copy wouldn't pay

@@ -1,4 +1,7 @@
 // Tensorized blocks through the machine: they compute what their loops mean, and by the instruction.
+#include <fmt/format.h>
+
+#include <fstream>
 #include <random>
 #include <regex>
 
@@ -12,6 +15,7 @@
 #include "nestor/passes.h"
 #include "nestor/print.h"
 #include "nestor/schedule.h"
+#include "tests/driver/compiled.h"
 
 using namespace nestor;
 
@@ -121,6 +125,64 @@ TEST_CASE("an int8 product of 64x64x64 by VNNI is bit for bit what its loops mea
   CHECK(count(r.assembly, "gather") == 0);
   CHECK_FALSE(
       std::regex_search(r.assembly, std::regex("vpdpbusd\\S*\\s+[^\\n]*rsp")));  // sums stay in registers
+}
+
+TEST_CASE("without VNNI a few instructions, which a text defines, give the same sums") {
+  for (const auto& [name, lanes, callee] :
+       {std::tuple{"x86-64-v3", "8", "vpdpbusd8"}, {"x86-64-v4", "16", "vpdpbusd"}}) {
+    const Target target = parse_target(name);
+    if (!runs_here(target)) {
+      WARN("SKIPPED: this machine can't run " << name);
+      continue;
+    }
+    const Run r = run(kBytes,
+                      fmt::format(R"(
+    transform_layout B (k, j) -> (k/4, j/{0}, j%{0}, k%4)
+    i0 i1 = split T.i [_, 4]
+    j0 j1 = split T.j [_, {0}]
+    k0 k1 = split T.k [_, 4]
+    reorder T (i0 j0 k0 i1 j1 k1)
+    decompose_reduction T.k0
+    tensorize T.j1 {1})",
+                                  lanes, callee),
+                      target);
+    INFO(r.lowered << r.assembly);
+    CHECK(r.difference == "");  // 2 * 255 * 127 doesn't saturate
+    CHECK(count(r.assembly, "vpmaddwd") >= 2);
+    CHECK(count(r.assembly, "nestor_dot4") == 0);  // inlined
+    CHECK(default_has("MatMulInteger(u8[48,96], const i8[96,64])", std::string(callee) + "\n", target));
+    check_default("MatMulInteger(u8[37,70], const i8[70,50])", target);
+  }
+}
+
+TEST_CASE("a text that defines nothing to call is an error of its writer") {
+  const auto error = [](const std::string& name, const std::string& ir) -> std::string {
+    const std::string path = "text_" + name + ".nest";
+    std::ofstream(path)
+        << "func " << name << R"((in A: f32[1], in B: f32[8], out C: f32[8]) {
+  for j in 8 {
+    block C(vj: S 8 = j) {
+      C[vj] += A[0] * B[vj]
+    }
+  }
+}
+lower )" << name
+        << " for llvm {\n  call \"my_" << name
+        << "\" (A, B, C)\n  A[1] = (r) -> (r)\n  B[8] = (r) -> (r)\n  C[8] = (r) -> (r)\n  text {{{\n"
+        << ir << "\n}}}\n}\n";
+    try {
+      run(kFloats,
+          "j0 j1 = split T.j [_, 8]\n reorder T (i j0 k j1)\n decompose_reduction T.k\n tensorize T.j1 " +
+              name + " from=\"" + path + "\"");
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK_THAT(error("broken", "define nonsense"),
+             Catch::Contains("the text of the instruction my_broken, line 1: "));
+  CHECK_THAT(error("other", "declare void @other()"),
+             Catch::Contains("the text of the instruction my_other doesn't define it"));
 }
 
 TEST_CASE("operands that don't lie dense are gathered, and still right") {
@@ -266,9 +328,9 @@ TEST_CASE("what a target can't do is said, with what it can") {
     reorder T (i j0 k0 j1 k1)
     decompose_reduction T.k0
     tensorize T.j1 vpdpbusd)"));
-  CHECK_THROWS_WITH(lower(f, parse_target("x86-64-v4")),
-                    Catch::Contains("`vpdpbusd` can't be used for x86-64-v4") &&
-                        Catch::Contains("it needs avx512vnni") && Catch::Contains("fma_row16"));
+  CHECK_THROWS_WITH(lower(f, parse_target("x86-64-v3")),
+                    Catch::Contains("`vpdpbusd` can't be used for x86-64-v3") &&
+                        Catch::Contains("it needs avx512vnni, avx512bw") && Catch::Contains("vpdpbusd8"));
   CHECK_THROWS_WITH(lower(f, parse_target("cuda:sm_90")),
                     Catch::Contains("it is a CPU's") && Catch::Contains("mma_m16n8k16"));
   // What was changed inside afterwards is no longer the instruction.

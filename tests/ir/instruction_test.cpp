@@ -72,6 +72,10 @@ TEST_CASE("each mistake in a lowering is shown where it stands") {
              Catch::Contains("my.nest:8:15: error: expected llvm or cuda"));
   CHECK_THAT(error_of("lower dot for cuda needs sm_80 {\n  threads 64\n}\n"),
              Catch::Contains("`threads 32`, a warp"));
+  CHECK_THAT(error_of(lowering("registers 0")),
+             Catch::Contains("`registers` of an operand, for llvm, is 1 or more"));
+  CHECK_THAT(error_of("lower dot for llvm {\n  call \"llvm.x\" (C)\n  text {{{\n}\n}}}\n}\n"),
+             Catch::Contains("`llvm.x` is LLVM's own; a function that a text defines has another name"));
   CHECK_THAT(error_of("lower dot for llvm {\n  call f (C)\n}\n"),
              Catch::Contains("expected a name in quotes"));
   CHECK_THAT(error_of("lower dot for llvm {\n"), Catch::Contains("a lowering has no end"));
@@ -106,7 +110,7 @@ TEST_CASE("a function that is no tile is no instruction") {
 TEST_CASE("the built-in instructions are read") {
   for (const char* name : {"vpdpbusd", "fma_row16", "mma_m16n8k16"}) {
     REQUIRE(find_instruction(name));
-    CHECK(find_instruction(name)->lowerings.size() == 1);
+    CHECK_FALSE(find_instruction(name)->lowerings.empty());
   }
 }
 
