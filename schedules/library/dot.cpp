@@ -105,12 +105,13 @@ int64_t vectors_for(int64_t extent, int64_t lanes, int64_t wanted) {
   return good(kMost) ? kMost : 0;
 }
 
-// Of the tiles whose accumulators fit beside what the instruction makes of a step's vectors and of an element
-// that rows share, and one register more on the way, the one that makes least for each product.
+// Of the tiles whose accumulators leave room for what the instruction makes of a step's vectors and of an
+// element that rows share, and one register more on the way, the one that makes least for each product.
 void fit_registers(Tile& t, const Dot& dot, const Target& target) {
+  constexpr int64_t kMostVectors = 4;  // more than that gain nothing
   const int64_t extent = t.vector->extent, most_rows = t.row ? t.row->extent : 1;
   double least = 0;
-  for (int64_t n = 1; (n - 1) * dot.lanes < extent; ++n) {
+  for (int64_t n = 1; n <= kMostVectors && (n - 1) * dot.lanes < extent; ++n) {
     const int64_t rows = std::min(most_rows, (target.vector_registers - dot.registers * (n + 1) - 1) / n);
     if (rows < 1) break;
     const double made = 1.0 / static_cast<double>(rows) + 1.0 / static_cast<double>(n);
@@ -119,8 +120,8 @@ void fit_registers(Tile& t, const Dot& dot, const Target& target) {
     t.rows = rows;
     t.width = std::min(n * dot.lanes, extent);
     t.why_size = fmt::format(
-        "{} x {} accumulators fit in {} registers beside {} for each of a step's {} vectors and of a "
-        "broadcast",
+        "{} x {} accumulators leave, of {} registers, {} for each of a step's {} vectors and for "
+        "a broadcast",
         rows, n, target.vector_registers, dot.registers, n);
   }
 }
@@ -147,6 +148,9 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
     if (vectors_for(v->extent, shape->lanes, 1) == 0) continue;
     for (const Iter* r : b.reduced()) {
       if (r->loop.empty() || !fills_groups(r->extent, shape->group) || !is_plain(own, *r)) continue;
+      // Several instructions for one don't pay for a group that is never full (3 channels: 1.7 times the
+      // time).
+      if (shape->registers > 1 && r->extent < shape->group) continue;
       const bool copy = shared.stride(*r) != 1;
       if (copy && (!is_plain(shared, *r) || uses_of(b, shared) < kUsesToPay)) continue;
       const auto made = static_cast<double>(ceil_div(r->extent, shape->group) * shape->group);

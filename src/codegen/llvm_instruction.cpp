@@ -5,8 +5,10 @@
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
 #include <llvm/Linker/Linker.h>
 #include <llvm/Support/SourceMgr.h>
+#include <llvm/Support/raw_ostream.h>
 
 #include "llvm_expr.h"
 #include "nestor/error.h"
@@ -16,21 +18,41 @@ namespace nestor {
 
 namespace {
 
-// The function that the text defines, in this module from its first call on.
+// The function that the text defines, in this module from its first call on. Whatever else the text defines
+// is its own: kernels may have such names.
 llvm::Function* defined_by_text(const std::string& name, const std::string& text, llvm::Module& module) {
-  if (llvm::Function* f = module.getFunction(name)) return f;
+  const std::string here = "instruction." + name;
+  if (llvm::Function* f = module.getFunction(here)) return f;
+  const auto fail = [&](const std::string& why) {
+    throw UserError("the text of the instruction " + name + why);
+  };
   llvm::SMDiagnostic wrong;
   auto parsed = llvm::parseAssemblyString(text, wrong, module.getContext());
-  if (!parsed)
-    throw UserError("the text of the instruction " + name + ", line " + std::to_string(wrong.getLineNo()) +
-                    ": " + wrong.getMessage().str());
+  if (!parsed) fail(", line " + std::to_string(wrong.getLineNo()) + ": " + wrong.getMessage().str());
+  std::string why;
+  llvm::raw_string_ostream out(why);
+  if (llvm::verifyModule(*parsed, &out)) fail(": " + why);
+  llvm::Function* f = parsed->getFunction(name);
+  if (!f || f->isDeclaration()) fail(" doesn't define it");
+  for (llvm::Function& each : *parsed)
+    if (each.isDeclaration() && !each.isIntrinsic())
+      fail(" calls @" + each.getName().str() +
+           ", which it doesn't define and which is no intrinsic of LLVM's");
+  for (const llvm::User* user : f->users())
+    if (llvm::isa<llvm::Instruction>(user)) fail(" calls itself");
+  f->removeFnAttr(llvm::Attribute::NoInline);
+  f->removeFnAttr(llvm::Attribute::OptimizeNone);
+  f->setLinkage(llvm::Function::ExternalLinkage);
+  for (llvm::GlobalObject& each : parsed->global_objects())
+    if (&each != f && !each.isDeclaration()) each.setLinkage(llvm::Function::InternalLinkage);
+  f->addFnAttr(llvm::Attribute::AlwaysInline);
+  f->setName(here);
   parsed->setDataLayout(module.getDataLayout());
   parsed->setTargetTriple(module.getTargetTriple());
-  llvm::Linker::linkModules(module, std::move(parsed));
-  llvm::Function* f = module.getFunction(name);
-  if (!f || f->isDeclaration()) throw UserError("the text of the instruction " + name + " doesn't define it");
+  NESTOR_CHECK(!llvm::Linker::linkModules(module, std::move(parsed)))
+      << "LLVM can't link the text of " << name;
+  f = module.getFunction(here);
   f->setLinkage(llvm::Function::InternalLinkage);
-  f->addFnAttr(llvm::Attribute::AlwaysInline);
   return f;
 }
 
@@ -46,7 +68,8 @@ llvm::Function* called(const std::string& name, llvm::Type* result, llvm::Module
 }
 
 uint64_t bits_of(llvm::Type* t) {
-  return t->getPrimitiveSizeInBits().getFixedValue();
+  const llvm::TypeSize bits = t->getPrimitiveSizeInBits();
+  return bits.isScalable() ? 0 : bits.getFixedValue();  // of a length that the machine chooses: fits nothing
 }
 
 }  // namespace

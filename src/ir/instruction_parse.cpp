@@ -44,6 +44,8 @@ class Reader {
   int64_t integer(const std::string& what) {
     const std::string word = peek();
     if (word.empty() || !std::isdigit(static_cast<unsigned char>(word[0]))) fail("expected " + what);
+    constexpr size_t kMostDigits = 9;
+    if (word.size() > kMostDigits) fail("too large for " + what);
     take();
     return std::stoll(word);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <sstream>
 
@@ -21,13 +22,32 @@ struct Table {
   std::deque<Instruction> rows;
 };
 
+// What is called has one text, whoever calls it.
+void check_texts(const Table& table, const Instruction& i) {
+  std::map<std::pair<TargetKind, std::string>, const std::string*> texts;
+  const auto look = [&](const Instruction& one) {
+    for (const InstructionLowering& l : one.lowerings) {
+      const auto [at, made] = texts.emplace(std::pair{l.kind, l.callee}, &l.text);
+      if (!made && *at->second != l.text)
+        throw UserError(Diagnostic{"`" + l.callee + "` has a text already, and another one",
+                                   l.loc,
+                                   {},
+                                   "give the function another name"});
+    }
+  };
+  for (const Instruction& old : table.rows) look(old);
+  look(i);
+}
+
 void add(Table& table, Instruction i) {
   for (const Instruction& old : table.rows) {
     if (old.name != i.name) continue;
     bool same = structural_equal(old.meaning, i.meaning, true) && old.lowerings.size() == i.lowerings.size();
     for (size_t k = 0; same && k < i.lowerings.size(); ++k)
       same = old.lowerings[k].callee == i.lowerings[k].callee &&
-             old.lowerings[k].text == i.lowerings[k].text && old.lowerings[k].needs == i.lowerings[k].needs;
+             old.lowerings[k].text == i.lowerings[k].text && old.lowerings[k].needs == i.lowerings[k].needs &&
+             old.lowerings[k].operands == i.lowerings[k].operands &&
+             old.lowerings[k].registers == i.lowerings[k].registers;
     if (same) return;
     throw UserError(
         Diagnostic{"the instruction `" + i.name + "` of " + i.file + " is another than that of " + old.file,
@@ -35,6 +55,7 @@ void add(Table& table, Instruction i) {
                    {},
                    "give it a name of its own"});
   }
+  check_texts(table, i);
   table.rows.push_back(std::move(i));
 }
 

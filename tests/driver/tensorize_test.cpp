@@ -152,6 +152,11 @@ TEST_CASE("without VNNI a few instructions, which a text defines, give the same 
     CHECK(count(r.assembly, "nestor_dot4") == 0);  // inlined
     CHECK(default_has("MatMulInteger(u8[48,96], const i8[96,64])", std::string(callee) + "\n", target));
     check_default("MatMulInteger(u8[37,70], const i8[70,50])", target);
+    check_default("MatMulInteger(u8[1,64], const i8[64,300])",
+                  target);  // one row: no more than a few vectors
+    // A group that is never full costs as much as a full one.
+    CHECK_FALSE(
+        default_has("ConvInteger(u8[1,3,9,9], const i8[20,3,3,3])", std::string(callee) + "\n", target));
   }
 }
 
@@ -181,6 +186,31 @@ lower )" << name
   };
   CHECK_THAT(error("broken", "define nonsense"),
              Catch::Contains("the text of the instruction my_broken, line 1: "));
+  const std::string head = "define <8 x float> @my_";
+  const std::string args = "(<8 x float> %a, <8 x float> %b, <8 x float> %c) {\n";
+  CHECK_THAT(error("untyped", head + "untyped" + args + "  ret float 0.0\n}"),
+             Catch::Contains("the text of the instruction my_untyped"));
+  CHECK_THAT(error("narrow", "define float @my_narrow" + args + "  ret float 0.0\n}"),
+             Catch::Contains("my_narrow gives 32 bits, and 256 are wanted"));
+  CHECK(error("helped", "define <8 x float> @mm(<8 x float> %x) {\n  ret <8 x float> %x\n}\n" + head +
+                            "helped" + args + R"(  %p = fmul <8 x float> %a, %b
+  %s = fadd <8 x float> %c, %p
+  %r = call <8 x float> @mm(<8 x float> %s)
+  ret <8 x float> %r
+})") == "");  // `mm` is the kernel's name too
+  CHECK_THAT(error("strange", "declare void @nowhere()\n" + head + "strange" + args +
+                                  "  call void @nowhere()\n  ret <8 x float> %a\n}"),
+             Catch::Contains("calls @nowhere, which it doesn't define"));
+  CHECK_THAT(
+      error("again", head + "again" + args +
+                         "  %r = call <8 x float> @my_again(<8 x float> %a, <8 x float> %b, <8 x float> "
+                         "%c)\n  ret <8 x float> %r\n}"),
+      Catch::Contains("calls itself"));
+  CHECK(error("hidden",
+              "define internal <8 x float> @my_hidden(<8 x float> %a, <8 x float> %b, <8 x float> %c) "
+              "noinline {\n  %r = call <8 x float> @llvm.fma.v8f32(<8 x float> %a, <8 x float> %b, <8 x "
+              "float> %c)\n  ret <8 x float> %r\n}\ndeclare <8 x float> @llvm.fma.v8f32(<8 x float>, <8 "
+              "x float>, <8 x float>)") == "");
   CHECK_THAT(error("other", "declare void @other()"),
              Catch::Contains("the text of the instruction my_other doesn't define it"));
 }

@@ -1,6 +1,8 @@
 // Files of instructions: what is read, and how each mistake is shown.
 #include "nestor/instruction.h"
 
+#include <fstream>
+
 #include "catch.h"
 #include "nestor/parse.h"
 #include "nestor/print.h"
@@ -72,6 +74,8 @@ TEST_CASE("each mistake in a lowering is shown where it stands") {
              Catch::Contains("my.nest:8:15: error: expected llvm or cuda"));
   CHECK_THAT(error_of("lower dot for cuda needs sm_80 {\n  threads 64\n}\n"),
              Catch::Contains("`threads 32`, a warp"));
+  CHECK_THAT(error_of(lowering("registers 99999999999999999999")),
+             Catch::Contains("too large for a number of registers"));
   CHECK_THAT(error_of(lowering("registers 0")),
              Catch::Contains("`registers` of an operand, for llvm, is 1 or more"));
   CHECK_THAT(error_of("lower dot for llvm {\n  call \"llvm.x\" (C)\n  text {{{\n}\n}}}\n}\n"),
@@ -112,6 +116,14 @@ TEST_CASE("the built-in instructions are read") {
     REQUIRE(find_instruction(name));
     CHECK_FALSE(find_instruction(name)->lowerings.empty());
   }
+}
+
+TEST_CASE("what is called has one text, whoever calls it") {
+  std::string text = kMeaning + lowering("B[8] = (r) -> (r/4, r%4)\n  text {{{\n; nothing\n}}}");
+  text.replace(text.find("\"x\""), 3, "\"nestor_dot4_256\"");
+  std::ofstream("another_text.nest") << text;
+  CHECK_THROWS_WITH(read_instructions("another_text.nest"),
+                    Catch::Contains("another_text.nest:8:1: error: `nestor_dot4_256` has a text already"));
 }
 
 TEST_CASE("a call of an instruction prints and parses") {
