@@ -160,6 +160,10 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                     const Target& target);
 
+// Few taps along a line, innermost of the reduction's loops `reduced`, written out; see taps_at_once.cpp.
+void taps_at_once(Schedule& s, const BlockInfo& b, const std::vector<std::string>& reduced, const Tile& t,
+                  const Target& target);
+
 // Two steps at a time of the innermost loop of a tile's reduction, where a step's own micro-operations count;
 // see two_steps.cpp. After all else that cuts the loop or asks ahead in it.
 void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,

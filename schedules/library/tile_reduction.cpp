@@ -141,20 +141,6 @@ void groups_at_once(Schedule& s, const BlockInfo& b, const std::string& groups, 
   s.try_step(fmt::format("unroll {}.{}", b.name, groups));
 }
 
-// The taps along a line of a window, where no loop over channels is inside of them: each loop over them ends
-// as soon as it began. (Cascade Lake, groups of 24 channels in planes, 3x3: 504 at 27, 384 at 47 and 48 at 95
-// 15 to 20 % less time, 312 at 79 4; of 12, 192 at 28 20; of 6, 168 at 69 8; 5x5, 96 at 25 13 to 27, of 32 to
-// 5 channels at 100 13; stride 2, 80 at 93 10, 272 at 96 3. Of 2 taps some take longer: 5x2 of 2 to 32 at
-// 64x48 1.4 times, 3x2 of 2 to 81 at 30x14 1.5; 3x2 of 2 to 128 with stride 2 15 % less.)
-void taps_at_once(Schedule& s, const BlockInfo& b, const std::vector<std::string>& reduced,
-                  const Target& target) {
-  constexpr int64_t kLeastTaps = 3, kMostTaps = 5;
-  const int64_t steps = extent_of(s, b.name, reduced.back());
-  if (!target.is_narrow() || reduced.size() < 3 || steps < kLeastTaps || steps > kMostTaps) return;
-  s.because(fmt::format("the {} taps along a line are too few for a loop", steps));
-  s.try_step(fmt::format("unroll {}.{}", b.name, reduced.back()));
-}
-
 }  // namespace
 
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target,
@@ -385,7 +371,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));
   }
   if (!dot && !t.turned && taps.empty()) two_steps(s, block, t, words.reduced.back(), target);
-  if (!dot && !t.turned && taps.empty()) taps_at_once(s, b, words.reduced, target);
+  if (!dot && !t.turned && taps.empty()) taps_at_once(s, b, words.reduced, t, target);
   if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, target);
   if (!dot) stream_for_few(s, block, b, t, target);
   // Last, since a map's decisions may have the names of the tile's.

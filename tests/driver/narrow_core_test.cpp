@@ -166,6 +166,15 @@ TEST_CASE("a narrow core writes out the few taps along a line that no loop over 
   CHECK_FALSE(
       default_has("Conv(f32[1,48,27,27], const f32[48,24,3,9]; group=2, pads=[1,4,1,4])", unrolled, target));
   CHECK_FALSE(default_has("Conv(f32[1,2,64,48], const f32[32,2,5,2])", unrolled, target));  // fewer
+  // Windows of a tile's rows that share elements, and a tile that leaves no room for the next tap's.
+  CHECK_FALSE(default_has(
+      "Conv(f32[2,8,122,64], const f32[37,8,2,3]; strides=[2,2], pads=[1,0,0,0], dilations=[2,2])", unrolled,
+      target));
+  CHECK_FALSE(default_has("Conv(f32[3,188,2408], const f32[10,188,3]; pads=[1,1])", unrolled, target));
+  // Not channels.
+  CHECK_FALSE(default_has(
+      "ConvTranspose(f32[1,32,48,32], const f32[32,31,4,4]; group=8, strides=[3,3], dilations=[2,2])",
+      "unroll T.c\n", target));
 }
 
 TEST_CASE("a narrow core takes a sum in parts where the columns of a tile push each other out of the cache") {
