@@ -107,6 +107,7 @@ class Sharer : public ScopedRewriter {
       if (buffer->name != name || decls_.at(buffer).scope != Scope::global || inside.count(buffer)) continue;
       std::optional<Span> range, one;  // all that is read; one of several ranges
       std::optional<Outermost> over;   // those ranges
+      bool alike = true;               // all accesses have those, and each one of them is known
       int64_t most = 0, ranges = 0;
       for (const Access& a : accesses) {
         if (a.kind != AccessKind::read || a.indices.size() != 1) continue;
@@ -122,18 +123,22 @@ class Sharer : public ScopedRewriter {
         if (!range) return;
         most = std::max(most, read);
         const Outermost outer = outermost(a.indices[0], running);
-        if (over && !(*over == outer)) return;
+        alike = alike && (!over || *over == outer);
         over = outer;
-        if (!outer.var) continue;
-        ranges = range_of(Expr(outer.var), a.facts).hi + 1;
+        if (!outer.var || !alike) continue;
+        const int64_t count = range_of(Expr(outer.var), a.facts).hi + 1;
+        alike = ranges == 0 || ranges == count;
+        ranges = count;
         const auto first =
             span_of(simplify(substitute(a.indices[0], VarMap{{outer.var, 0}}), a.facts), running, a.facts);
-        one = !first ? std::nullopt : one ? join(*one, *first) : first;
+        alike = alike && first;
+        if (first) one = one ? join(*one, *first) : first;
       }
       if (!range) return;
       const bool dense = range->extent() <= kMostLeftOut * most;
       if (!dense) {
-        if (!one || one->extent() > over->coefficient || one->extent() > kMostLeftOut * (most / ranges) ||
+        if (!alike || !one || one->extent() > over->coefficient ||
+            one->extent() > kMostLeftOut * (most / ranges) ||
             one->extent() * bytes_of(buffer->type.dtype) < kLineBytes)
           return;
         range = one;
