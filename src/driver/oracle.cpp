@@ -63,7 +63,8 @@ class InLanes {
     Schedule next = s_;
     const library::Iter& last = *b.spatial().back();
     std::vector<std::string> inner;
-    for (const library::Iter* i : b.reduced()) inner.push_back(i->loop);
+    for (const LoopInfo& l : loops_of(s_.func(), name))
+      if (const library::Iter* i = b.iter(l.name); i && i->reduce) inner.push_back(l.name);
     try {
       if (last.extent > kLanes) {
         next(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last.loop, name, kLanes));
