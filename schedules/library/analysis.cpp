@@ -14,6 +14,11 @@ bool Access::uses(const Iter& i) const {
   return false;
 }
 
+bool Access::slides_along(const Iter& tap, const Iter& i) const {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Expr& e) { return uses_var(e, tap.var) && uses_var(e, i.var); });
+}
+
 namespace {
 
 // By how much e moves with v, whatever else is in it; nothing where that isn't always the same.

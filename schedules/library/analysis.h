@@ -27,6 +27,7 @@ struct Access {
   int64_t elements = 0;          // of the buffer
 
   bool uses(const Iter& i) const;
+  bool slides_along(const Iter& tap, const Iter& i) const;  // one index moves with both
   // Elements between neighbours along i; nullopt where that isn't constant.
   std::optional<int64_t> stride(const Iter& i) const;
 };

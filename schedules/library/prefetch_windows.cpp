@@ -34,18 +34,12 @@ int64_t stays_of(const Target& target) {
   return target.l2_bytes * 3 / 4;
 }
 
-// Whether one index of an access moves with both.
-bool uses_both(const Access& a, const Iter& r, const Iter& i) {
-  return std::any_of(a.indices.begin(), a.indices.end(),
-                     [&](const Expr& e) { return uses_var(e, r.var) && uses_var(e, i.var); });
-}
-
 // The elements that one step of r reads lie further from those of the next than all of a sum's would reach if
 // they were dense, and no window slides along it.
 bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r) {
   if (!a.uses(r) || std::abs(a.stride(r).value_or(a.elements)) <= b.reduction_size()) return false;
   for (const Iter* i : b.spatial())
-    if (uses_both(a, r, *i)) return false;
+    if (a.slides_along(r, *i)) return false;
   return true;
 }
 

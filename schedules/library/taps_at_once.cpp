@@ -9,7 +9,6 @@
 // (188 to 10 at 2408, 5 x 5 accumulators, 6 to 10 %).
 #include <fmt/format.h>
 
-#include "nestor/walk.h"
 #include "schedules/library/planner.h"
 
 namespace nestor::library {
@@ -24,11 +23,10 @@ void taps_at_once(Schedule& s, const BlockInfo& b, const std::vector<std::string
   bool slides = false, shared = false;
   for (const Access& a : b.accesses)
     for (const Iter* i : b.spatial())
-      for (const Expr& e : a.indices)
-        if (tap && uses_var(e, tap->var) && uses_var(e, i->var)) {
-          slides = true;
-          shared = shared || (t.row && i->var == t.row->var);
-        }
+      if (tap && a.slides_along(*tap, *i)) {
+        slides = true;
+        shared = shared || (t.row && i->var == t.row->var);
+      }
   const int64_t vectors = t.columns * (t.vector ? ceil_div(t.width, lanes_of(b, target)) : 1);
   const int64_t room = target.vector_registers - (t.rows + 1) * vectors;
   if (!slides || room < kRoom || (shared && t.rows + steps - 1 > room)) return;

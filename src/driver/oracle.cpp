@@ -6,7 +6,6 @@
 
 #include "nestor/driver.h"
 #include "nestor/interpret.h"
-#include "nestor/library.h"
 #include "nestor/verify.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"

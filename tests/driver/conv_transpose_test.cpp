@@ -27,6 +27,13 @@ int count(const std::string& text, const std::string& part) {
   return found;
 }
 
+// The default schedule of the last of so many functions that the operator becomes.
+std::string last_schedule(const std::string& spec, const CompileOptions& options, size_t functions) {
+  const CompiledModel m = partition_model(load(spec), options);
+  REQUIRE(m.partition.funcs.size() == functions);
+  return print(default_schedule(m.partition.funcs.back(), options.target));
+}
+
 // Twice as large, normalized by channel, a residual added, clipped below.
 Graph with_epilogue(int64_t group) {
   const auto dims = [](const std::vector<int64_t>& shape) {
@@ -233,10 +240,8 @@ TEST_CASE("columns are added up by lanes along the image, and written interleave
 
 TEST_CASE("lines of an image that lie beside each other are put together, whole strides of them") {
   const CompileOptions options = options_for(parse_target("x86-64-v4"), true);
-  const CompiledModel m = partition_model(
-      load("ConvTranspose(f32[1,192,9,20], const f32[192,2,5,5]; strides=[3,3], pads=[1,1,1,1])"), options);
-  REQUIRE(m.partition.funcs.size() == 2);
-  const std::string schedule = print(default_schedule(m.partition.funcs[1], options.target));
+  const std::string schedule = last_schedule(
+      "ConvTranspose(f32[1,192,9,20], const f32[192,2,5,5]; strides=[3,3], pads=[1,1,1,1])", options, 2);
   INFO(schedule);
   CHECK(count(schedule, "y_rows = sample_choice [3, 16] -> 3") == 1);
   CHECK(count(schedule, "unroll Y.y1") == 1);
@@ -246,9 +251,8 @@ TEST_CASE("lines of an image that lie beside each other are put together, whole 
 TEST_CASE("columns that are added up aren't asked for ahead, and lines are put together from left to right") {
   CompileOptions options = options_for(with_far_l3("x86-64-v4", 1 << 20), true);
   options.target.cores = 1;
-  const CompiledModel m = partition_model(
-      load("Col2Im(f32[1,72,4096], const i64[2]{129,129}, const i64[2]{3,3}; strides=[2,2])"), options);
-  const std::string schedule = print(default_schedule(m.partition.funcs[0], options.target));
+  const std::string schedule = last_schedule(
+      "Col2Im(f32[1,72,4096], const i64[2]{129,129}, const i64[2]{3,3}; strides=[2,2])", options, 1);
   INFO(schedule);
   CHECK(count(schedule, " X distance=") == 0);
   CHECK(count(schedule, "prefetch Y.x0 Y distance=2") == 1);
