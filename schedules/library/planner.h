@@ -187,6 +187,9 @@ struct RowsAhead {
 // `block`: so many rows stay in the cache while all tiles of columns pass; 0: all of them would have to.
 RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, int64_t block,
                      const Target& target);
+// Asks for them, a tile ahead where `row_tiles` is a loop over tiles, else some lines.
+void prefetch_rows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                   const RowsAhead& ahead, const std::string& row_tiles, const Target& target);
 
 // Constant operands that pass in panels, one for each tile of columns, and don't stay in the cache; and their
 // next panel asked for in shares, `panels` being the loop over tiles; see stream_panels.cpp.

@@ -350,8 +350,6 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("unroll {}.{}", block, l));
   }
   if (!t.vector && !t.row) vectorize_reduction(s, block);
-  for (const Buffer& buffer : ahead.buffers)
-    s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
   const bool asks = !dot && prefetch_windows(s, block, b, t, words.reduced, taps, target);
   if (!dot && !outer.empty() && panel.held.empty()) prefetch_output(s, writer, b, outer.back(), target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
@@ -362,6 +360,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (blocks >= 2 * target.cores) around = outside;
   }
   share_loops(s, block, around, work_of(b, target) / steps_at_once, target);
+  prefetch_rows(s, block, b, t, ahead, row_tiles, target);
   if (!dot && !asks) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
