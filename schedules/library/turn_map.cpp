@@ -4,8 +4,10 @@
 //   other loops | panels of lanes | row tiles | lane tiles | rows (unrolled) | lanes (vectorized)
 //
 //  - A line each way: every line that is read or written is used whole while it is in a register.
-//  - Two lines of rows where the caches allow: reads then come in pairs of lines, as the prefetcher fetches
-//    them. Stores to lines a multiple of 4 KB apart meet in few sets of the first-level cache, then one.
+//  - Two lines of rows where the second-level cache holds what is written: reads then come in pairs of lines,
+//    as the prefetcher fetches them. One where it comes from behind it (Zen 4: 1500 x 1300 2.1 to 1.75 ms,
+//    700 x 3000 1.9 to 1.6), and where stores to lines a multiple of 4 KB apart meet in few sets of the
+//    first-level cache.
 //  - Lane tiles follow each other: each row of the output is written from left to right, so that few pages
 //    are being written at any time, and a line that two tiles share is still in the cache.
 //  - Where neither what is read nor what is written lies dense along the lanes, and what is written has a few
@@ -17,25 +19,23 @@
 //    the next one is asked for in shares (12544 x 64 0.60 to 0.52, x 96 1.4 to 0.9, 6400 x 127 1.3 to 0.8; of
 //    20 columns 0.8 to 0.95).
 //  - Of elements of a byte as many lanes as a line holds, where that is one register: four squares share it
-//    (Cascade Lake, i8: 200 x 300 10 to 20 % less time, 3009 x 2003 30 %. Elements of two bytes gain nothing,
-//    AVX2 loses 10 to 20 %.)
+//    (Cascade Lake, i8: 200 x 300 10 to 20 % less time, 3009 x 2003 30 %; of two bytes none, AVX2 loses).
 //  - Stores past the caches are of whole lines: parts of them go to memory one by one (Cascade Lake, f16
 //    2048 x 2048: by half lines 17.6 ms, by whole ones 3.4).
 //
-// Measured on 2048 x 2048, and around it: 0.54 ms against 0.66 with square blocks of 64, 0.95 with single
-// tiles. Where the last cache is a mesh's (Granite Rapids) stores to lines that are there cost the most: with
-// those of the tile after the next asked for, and row tiles innermost, so that the machine foresees the
-// reads, 1009 x 2003 takes 1.00 ms instead of 1.59, 3000 x 3001 10 ms instead of 38. Where one side is short,
-// tiles follow each other along the other one, whichever is read or written then (Cascade Lake, 12544 x 64
-// 0.89 to 0.56 ms, 64 x 12544 0.80 to 0.45, [64,100,128] turned around 1.2 to 0.9); where both are, along
-// what stands between them ([100,50,100] turned around 1.4 to 0.9, [48,300,48] 1.3 to 1.0). Where rows begin
-// at no lines, all tiles of one step between them come before the next step, so that each line is touched
-// once: [50,200,101] 3.2 to 1.7, [127,127,127] 4.9 to 3.6, [150,40,150] 1.7 to 1.5 (with [250,64,250], more
-// than the cache holds, 7.0 to 7.6). The smaller chips below gain nothing by asking.
+// Where the last cache is a mesh's (Granite Rapids) stores to lines that are there cost the most: with those
+// of the tile after the next asked for, and row tiles innermost, so that the machine foresees the reads,
+// 1009 x 2003 takes 1.00 ms instead of 1.59, 3000 x 3001 10 ms instead of 38. (Zen 5 gains nothing by it.)
+// Where one side is short, tiles follow each other along the other one, whichever is read or written then
+// (Cascade Lake, 12544 x 64 0.89 to 0.56 ms, 64 x 12544 0.80 to 0.45, [64,100,128] turned around 1.2 to
+// 0.9); where both are, along what stands between them ([100,50,100] 1.4 to 0.9). Where rows begin at no
+// lines, all tiles of one step between them come before the next step, so that each line is touched once:
+// [50,200,101] 3.2 to 1.7, [127,127,127] 4.9 to 3.6, [150,40,150] 1.7 to 1.5 (with [250,64,250], more than
+// the cache holds, 7.0 to 7.6).
 //
-// Past the caches, where what is read comes from a mesh or memory, row tiles are innermost as well, and only
-// reads are asked for (Cascade Lake, 2048 x 2048: 6.0 to 4.4 ms, 3008 x 1504 9.3 to 4.6).
-// Tried on Zen 5, rows that begin at no line (1009 x 2003: 0.26 ms): prefetches 0.28, panels in L1 0.39.
+// Past the caches row tiles are innermost as well (Zen 4: 2048 x 2048 2.7 to 1.7 ms, 3000 x 4000 9.9 to 8),
+// and what is read is asked for where it comes from a mesh (Cascade Lake: 6.0 to 4.4, 3008 x 1504 9.3
+// to 4.6).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -137,12 +137,14 @@ Turn choose(const BlockInfo& b, const Target& target) {
   return best;
 }
 
-// Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache.
-int64_t rows_of(const BlockInfo& b, const Iter& rows, bool streaming, const Target& target) {
+// Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache, or doesn't
+// stay in the second level.
+int64_t rows_of(const BlockInfo& b, const Iter& rows, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
+  if (write_of(b)->elements * bytes > target.l2_bytes) return std::min(side, rows.extent);
   const int64_t pitch = std::abs(write_of(b)->stride(rows).value_or(1)) * bytes;
   const int64_t lines_a_set = 2 * side * std::gcd(pitch, kPage) / kPage;
-  const int64_t wanted = streaming || 2 * lines_a_set <= target.l1_ways ? 2 * side : side;
+  const int64_t wanted = 2 * lines_a_set <= target.l1_ways ? 2 * side : side;
   return std::min(wanted, rows.extent);
 }
 
@@ -252,7 +254,7 @@ Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   const int64_t l2 = std::max<int64_t>(target.l2_bytes, 1);
   const int64_t least = clashes ? l2 : target.far_l3() ? kBeyondL2 * l2 : streaming_size(target);
   w.streaming = wants_streaming(b, *t.lanes, side < line ? line : std::min(lanes_of(b, target), side), least);
-  w.left_to_right = target.far_l3() && w.streaming && !w.interleaved;
+  w.left_to_right = w.streaming && !w.interleaved;
   const bool far = !w.interleaved && !w.streaming && is_far(b, target), has_long = has_long_side(b, t);
   const Iter* middle = far ? between(b, t) : nullptr;
   w.slabs = middle && holds_slabs(b, t, *middle, target);
@@ -305,7 +307,7 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
   const int64_t height = t.written       ? std::min(kInterleaved / each * each, t.rows->extent)
                          : w.interleaved ? t.rows->extent
                          : w.ahead || w.along || w.left_to_right ? side
-                                                                 : rows_of(b, *t.rows, w.streaming, target);
+                                                                 : rows_of(b, *t.rows, target);
   if (t.rows->extent <= height) return;
   if (!t.written)
     s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
@@ -375,7 +377,7 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
                     &last = w.rows_innermost ? loops.row_tiles : loops.lane_tiles;
   if (w.ahead) ask_ahead(s, b, t, last, kTilesAhead, !w.dense, true);
   if (w.along) ask_ahead(s, b, t, w.along->loop, w.slabs ? 1 : kTilesAhead, true, true);
-  if (w.left_to_right)
+  if (w.left_to_right && target.far_l3())
     ask_ahead(s, b, t, last.empty() || !is_long(b, *t.rows) ? first : last, kTilesAhead, true, false);
 
   std::vector<std::string> outside;

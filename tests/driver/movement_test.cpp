@@ -185,21 +185,32 @@ TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
     }
 }
 
-TEST_CASE("where the third level is a mesh, what is turned or moved is read in the order in which it lies") {
+TEST_CASE("past the caches, what is turned or moved is read in the order in which it lies") {
   Target near = with_l2("x86-64-v4", 1 << 20), mesh = near;
   mesh.l3_bytes_per_cycle = 9;
   const std::string turned = "Transpose(f32[2048,2048]; perm=[1,0])";
   CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", mesh));
   CHECK(default_has(turned, "prefetch Y.it X distance=2", mesh));
+  CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", near));
   CHECK(!default_has(turned, "prefetch", near));
+  // Of rows that begin at no line, which the caches keep, a tile has a line each way.
+  const std::string ragged = "Transpose(f32[1009,2003]; perm=[1,0])";
+  CHECK(default_has(ragged, "reorder Y (i0 j0 i1 j1)", near));
+  CHECK(default_has(ragged, "i_rows = sample_choice [16, 32] -> 16", near));
+  CHECK(default_has("Transpose(f32[500,500]; perm=[1,0])", "i_rows = sample_choice [16, 32] -> 32", near));
   const std::string image = "Transpose(f32[1,220,220,64]; perm=[0,3,1,2])";
   CHECK(default_has(image, "streaming=1", mesh));
-  CHECK(!default_has(image, "streaming=1", near));
+  CHECK(default_has(image, "streaming=1", near));
+  const std::string smaller = "Transpose(f32[1,180,180,64]; perm=[0,3,1,2])";  // 7.9 MB
+  CHECK(!default_has(smaller, "streaming=1", near));
   const std::string heads = "Transpose(f32[8,512,12,64]; perm=[0,2,1,3])";
   CHECK(default_has(heads, "reorder Y (n h c w)", mesh));
-  CHECK(default_has(heads, "reorder Y (n c h w)", near));
+  CHECK(default_has(heads, "reorder Y (n h c w)", near));
+  CHECK(default_has("Transpose(f32[1,512,12,64]; perm=[0,2,1,3])", "reorder Y (n c h w)", near));  // small
   CHECK(default_has("Transpose(f32[8,12,512,64]; perm=[0,2,1,3])", "reorder Y (n c h w)", mesh));
-  check_scheduled_for("Transpose(f32[1040,640]; perm=[1,0])", mesh);
-  check_scheduled_for("Transpose(f32[1030,1610]; perm=[1,0])", mesh);
-  check_scheduled_for("Transpose(f32[2,256,12,112]; perm=[0,2,1,3])", mesh);
+  for (const Target& target : {near, mesh}) {
+    check_scheduled_for("Transpose(f32[1040,640]; perm=[1,0])", target);
+    check_scheduled_for("Transpose(f32[1030,1610]; perm=[1,0])", target);
+    check_scheduled_for("Transpose(f32[2,256,12,112]; perm=[0,2,1,3])", target);
+  }
 }
