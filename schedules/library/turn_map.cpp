@@ -4,10 +4,9 @@
 //   other loops | panels of lanes | row tiles | lane tiles | rows (unrolled) | lanes (vectorized)
 //
 //  - A line each way: every line that is read or written is used whole while it is in a register.
-//  - Two lines of rows where the second-level cache holds what is written: reads then come in pairs of lines,
-//    as the prefetcher fetches them. One where it comes from behind it (Zen 4: 1500 x 1300 2.1 to 1.75 ms,
-//    700 x 3000 1.9 to 1.6), and where stores to lines a multiple of 4 KB apart meet in few sets of the
-//    first-level cache.
+//  - Two lines of rows where the second-level cache holds what is written: pairs of lines are prefetched. One
+//    where it comes from behind it (Zen 4: 1500 x 1300 2.1 to 1.75 ms, 700 x 3000 1.9 to 1.6), and where
+//    stores to lines a multiple of 4 KB apart meet in few sets of the first-level cache.
 //  - Lane tiles follow each other: each row of the output is written from left to right, so that few pages
 //    are being written at any time, and a line that two tiles share is still in the cache.
 //  - Where neither what is read nor what is written lies dense along the lanes, and what is written has a few
@@ -30,8 +29,7 @@
 // (Cascade Lake, 12544 x 64 0.89 to 0.56 ms, 64 x 12544 0.80 to 0.45, [64,100,128] turned around 1.2 to
 // 0.9); where both are, along what stands between them ([100,50,100] 1.4 to 0.9). Where rows begin at no
 // lines, all tiles of one step between them come before the next step, so that each line is touched once:
-// [50,200,101] 3.2 to 1.7, [127,127,127] 4.9 to 3.6, [150,40,150] 1.7 to 1.5 (with [250,64,250], more than
-// the cache holds, 7.0 to 7.6).
+// [50,200,101] 3.2 to 1.7, [127,127,127] 4.9 to 3.6.
 //
 // Past the caches row tiles are innermost as well (Zen 4: 2048 x 2048 2.7 to 1.7 ms, 3000 x 4000 9.9 to 8),
 // and what is read is asked for where it comes from a mesh (Cascade Lake: 6.0 to 4.4, 3008 x 1504 9.3

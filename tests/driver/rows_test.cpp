@@ -126,6 +126,26 @@ TEST_CASE("short rows fold their lanes together") {
         std::string::npos);
 }
 
+TEST_CASE("sums of columns read whole rows from left to right where these come from behind the caches") {
+  Target target = parse_target("x86-64-v4");
+  target.l1_bytes = 4 << 10;
+  target.l2_bytes = 32 << 10;
+  target.cores = 1;
+  const auto has = [&](const char* spec, const char* part) {
+    return checked(spec, target).find(part) != std::string::npos;
+  };
+  const char* one = "ReduceSum(f32[60,200], const i64[1]{0})";
+  CHECK(has(one, "reorder Y (i j0 j1)"));
+  CHECK(has("ReduceMax(f32[3,50,131], const i64[1]{1})", "reorder Y (b i j0 j1)"));
+  CHECK(has("ReduceMean(f32[7,9,8,129], const i64[2]{0,2})", "reorder Sum (c n h w0 w1)"));
+  // A row of results that doesn't stay in the first level beside what is read: 4 rows at a time, panels as
+  // wide as the second level takes.
+  const char* four = "ReduceSum(f32[11,5003], const i64[1]{0})";
+  CHECK(has(four, "i_rows = sample_choice [2, 4, 8] -> 4"));
+  CHECK(has(four, "jp jt = split Y.j0 [_, 32]"));
+  CHECK(has("ReduceSum(f32[20,200], const i64[1]{0})", "i_rows = sample_choice [2, 4, 8, 16] -> 8"));  // near
+}
+
 TEST_CASE("results of a group of rows start right before them, not in a loop over all rows") {
   const Target target = parse_target("x86-64-v4");
   for (const char* spec : {"Softmax(f32[69,12])", "Softmax(f32[69,100])", "ArgMax(f32[131,7]; axis=1)"}) {
