@@ -15,12 +15,13 @@ struct Target {
   TargetKind kind = TargetKind::cpu;
   std::string
       name;  // as given: "native", "x86-64-v2", "x86-64-v3", "x86-64-v4", "aarch64", "cuda:sm_80", ...
-  std::string triple;         // LLVM target triple (cpu)
-  std::string cpu;            // LLVM CPU name, "znver5"
-  std::string features;       // LLVM feature string; names every feature that code for it may use
-  int vector_bits = 512;      // width of a vector register
-  int vector_registers = 32;  // count of them
-  int issue_width = 6;        // micro-operations that a core takes up a cycle
+  std::string triple;          // LLVM target triple (cpu)
+  std::string cpu;             // LLVM CPU name, "znver5"
+  std::string features;        // LLVM feature string; names every feature that code for it may use
+  int vector_bits = 512;       // width of a vector register
+  int vector_registers = 32;   // count of them
+  int issue_width = 6;         // micro-operations that a core takes up a cycle
+  bool double_pumped = false;  // a vector passes in two halves: half a vector takes half of its time
   int64_t l1_bytes = 32 << 10, l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   int64_t l1_ways = 8, l2_ways = 8;  // lines of a set
   // Between one core and the third-level cache: 16 where a few cores share it, less where it is spread over
@@ -49,6 +50,8 @@ std::vector<std::string> known_targets();
 
 // What LLVM's scheduling model says of a CPU that it has a name for; Target's default for all others.
 int issue_width(const std::string& triple, const std::string& cpu);
+// Of the CPU of that name, vectors of 512 bits; see Target.
+bool double_pumped(const std::string& cpu);
 
 // Throws UserError naming the features that this machine lacks, where it can't run code for the target.
 void require_runs_here(const Target& target);

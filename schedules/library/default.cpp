@@ -67,8 +67,9 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
         library::tile_dots(s, b.name, epilogue, target) ||
         library::rest_of_columns(s, b.name, epilogue, target))
       continue;
-    library::tile_reduction(s, b.name, epilogue, target,
-                            dots ? library::find_dot(s.func(), b, target) : std::nullopt);
+    const auto dot = dots ? library::find_dot(s.func(), b, target) : std::nullopt;
+    library::tile_reduction(s, b.name, epilogue,
+                            dot ? target : library::with_half_vectors(s.func(), b, epilogue, target), dot);
   }
   for (const BlockInfo& b : blocks)
     if (!b.reduction && find_block(s.func(), b.name) &&  // a padding may be gone, or under a loop

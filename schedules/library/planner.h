@@ -20,6 +20,11 @@ void inline_producers(Schedule& s);
 // fused; of the instruction `dot`, if one is given.
 void tile_reduction(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target,
                     const std::optional<Dot>& dot = {});
+// The target as `b`, with what writes its results, is best computed for: with half of its vectors' width, or as
+// it is; see half_vectors.cpp.
+Target with_half_vectors(const PrimFunc& f, const BlockInfo& b, const std::string& epilogue,
+                         const Target& target);
+
 
 // A product whose rows are too long for a block of them to stay in the second-level cache, by parts of the
 // reduction; see tile_parts.cpp. False where it isn't one. An epilogue is left as it is.

@@ -48,6 +48,7 @@ int run(const DoctorVerb& v) {
                                       {"vector_bits", host.vector_bits},
                                       {"vector_registers", host.vector_registers},
                                       {"issue_width", host.issue_width},
+                                      {"double_pumped", host.double_pumped},
                                       {"cores", host.cores},
                                       {"l1_bytes", host.l1_bytes},
                                       {"l1_ways", host.l1_ways},
@@ -64,8 +65,9 @@ int run(const DoctorVerb& v) {
     return 0;
   }
   fmt::print("nestor      {} with LLVM {}\n", NESTOR_VERSION, NESTOR_LLVM_VERSION);
-  fmt::print("processor   {}, {} cores, {}-bit vectors, {} vector registers, {} micro-operations a cycle\n",
-             host.cpu, host.cores, host.vector_bits, host.vector_registers, host.issue_width);
+  fmt::print("processor   {}, {} cores, {}-bit vectors{}, {} vector registers, {} micro-operations a cycle\n",
+             host.cpu, host.cores, host.vector_bits, host.double_pumped ? " in two halves" : "",
+             host.vector_registers, host.issue_width);
   fmt::print("caches      L1d {} KiB ({} ways), L2 {} KiB, L3 {} KiB ({} bytes a cycle to a core)\n",
              host.l1_bytes >> 10, host.l1_ways, host.l2_bytes >> 10, host.l3_bytes >> 10,
              host.l3_bytes_per_cycle);

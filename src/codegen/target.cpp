@@ -160,6 +160,12 @@ double l3_bytes_per_cycle(const Target& t) {
 
 }  // namespace
 
+// By name: LLVM's scheduling models, which tell the issue width, say it of Zen 5 and of Sapphire Rapids too,
+// whose servers multiply and add two whole vectors a cycle.
+bool double_pumped(const std::string& cpu) {
+  return cpu == "znver4";
+}
+
 Target host_target() {
   const std::set<std::string> on = host_features();
   Target t;
@@ -176,6 +182,7 @@ Target host_target() {
     t.vector_bits = 128;
   }
   t.issue_width = issue_width(t.triple, t.cpu);
+  t.double_pumped = t.vector_bits == 512 && double_pumped(t.cpu);
   t.l1_bytes = topology().l1;
   t.l1_ways = topology().l1_ways;
   t.l2_ways = topology().l2_ways;

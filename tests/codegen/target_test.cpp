@@ -46,6 +46,14 @@ TEST_CASE("the issue width is that of LLVM's model of a CPU, or the window's whe
   CHECK(parse_target("native").issue_width == issue_width(host_target().triple, host_target().cpu));
 }
 
+TEST_CASE("which processors pass their vectors in halves is known by name") {
+  CHECK(double_pumped("znver4"));
+  for (const char* cpu : {"znver5", "cascadelake", "sapphirerapids", "znver3", "x86-64-v4", ""})
+    CHECK_FALSE(double_pumped(cpu));
+  CHECK_FALSE(parse_target("x86-64-v4").double_pumped);
+  CHECK(host_target().double_pumped == (host_target().vector_bits == 512 && host_target().cpu == "znver4"));
+}
+
 TEST_CASE("code for another machine is refused by name") {
   CHECK_NOTHROW(require_runs_here(host_target()));
   CHECK_THROWS_AS(

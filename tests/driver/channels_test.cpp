@@ -59,3 +59,23 @@ TEST_CASE("channels of a group lie in blocks behind those of other groups") {
   for (const Target& target : shared_targets())
     check_default("Conv(f32[1,64,5,6], const f32[32,32,3,3]; group=2, pads=[1,1,1,1])", target, true);
 }
+
+TEST_CASE("groups of half a vector go by half vectors where a core passes vectors in halves") {
+  Target target = parse_target("x86-64-v4");
+  const char* eights = "Conv(f32[1,88,9,9], const f32[88,8,3,3]; group=11, strides=[2,2], pads=[1,1,1,1])";
+  CHECK_FALSE(default_has(eights, "split Y.ol", target));
+  target.double_pumped = true;
+  CHECK(default_has(eights, "ol0 ol1 = split Y.ol [_, ol_width]", target));
+  CHECK(default_has(eights, "ol_width = sample_choice [8] -> 8", target));
+  // Groups of a whole vector, of a quarter, and none.
+  for (const char* spec : {"Conv(f32[1,96,9,9], const f32[96,16,3,3]; group=6, pads=[1,1,1,1])",
+                           "Conv(f32[1,96,9,9], const f32[96,4,3,3]; group=24, pads=[1,1,1,1])",
+                           "Conv(f32[1,64,9,9], const f32[96,64,3,3]; pads=[1,1,1,1], strides=[2,2])"})
+    CHECK_FALSE(default_has(spec, "split Y.ol", target));
+  Target halves = host_target();
+  halves.double_pumped = true;
+  for (const char* spec :
+       {eights, "Conv(f32[1,24,6,7], const f32[24,8,5,5], const f32[24]; group=3, pads=[2,2,2,2])",
+        "ConvTranspose(f32[1,16,5,5], const f32[16,8,3,3]; group=2, strides=[2,2])"})
+    check_default(spec, halves, true);
+}
