@@ -285,3 +285,13 @@ TEST_CASE("whether taps reach a line of the image is asked once for all columns 
   CHECK(count(nests, "vz % 2 == 0") == 2);  // whole strides of the last dimension, and the rest
   CHECK(count(nests, "vz < 16") == 2);      // of tap 0, not of each of 16 windows that begin with it
 }
+
+TEST_CASE("planes of channels stand around the taps within one, in whichever order they are added up") {
+  const std::string planes =
+      "ConvTranspose(f32[1,256,16,13,8], const f32[256,8,3,3,3]; strides=[2,2,2], "
+      "pads=[1,1,1,1,1,1], dilations=[2,2,2])";
+  CHECK(count(schedule_of(planes, false), " c q r s o z1 x)") == 1);
+  // Channels that lie beside each other stay inside.
+  const std::string blocks = "ConvTranspose(f32[1,64,9,9], const f32[64,48,3,3]; strides=[2,2])";
+  CHECK(count(schedule_of(blocks, true), "r s c") > 0);
+}
