@@ -5,10 +5,13 @@
 //  - It stays: sums of columns. A few rows at a time are added to a panel of results that stays in the
 //  first-level cache:
 //      others | panels | outer R | rows | column tiles | 8 rows (unrolled) | lanes (vectorized)
-//    Each result takes its elements in the old order. From behind the second-level cache whole rows come one
-//    by one, as the machine foresees them, where a row of results stays in the first level beside it; else 4
-//    at a time, in panels as wide as the second level takes. (Zen 4: 20000x500 4.2 to 2.0 ms, 8192x2048 5.6
-//    to 3.7, 1000x1000 0.41 to 0.23, 64x256x256 along its middle 2.2 to 1.2; 2000x8192, of 4, 4.5 to 3.6.)
+//    Each result takes its elements in the old order. What comes from behind the second-level cache is read
+//    as the machine foresees it, whole rows one by one, where a row of results stays in the first level
+//    beside it; else 4 rows at a time, in panels of a quarter of the second level:
+//      others | R | column tiles | lanes        others | panels | R | column tiles | 4 rows | lanes
+//    (Zen 4: 20000x500 4.2 to 2.0 ms, 8192x2048 5.6 to 3.7, 1000x1000 0.41 to 0.23, 64x256x256 along its
+//    middle 2.2 to 1.2; 2000x8192, of 4 rows, 4.5 to 3.6.) Where threads share the columns no row is read
+//    whole, and 8 at a time are faster (two threads, 20000x500 by one row 1.5 to 2 times as long).
 //  - It is folded and long: lanes keep partial results along each row, several vectors of them side by side.
 //  - It is folded and short: a fold of the lanes for each row would cost more than the row. The lanes of 16
 //    rows are folded together (fold_rows of the passes): 45 operations, where turning 16 x 16 elements takes
@@ -34,6 +37,7 @@ constexpr int64_t kShortRow = 64;  // elements: below, lanes go across rows
 constexpr int64_t kPanelBytes =
     8 << 10;  // of results, beside the rows that stream through the first-level cache
 constexpr int64_t kRowsAtOnce = 8, kFarRowsAtOnce = 4;
+constexpr int64_t kFar = 2;  // second-level caches: 4000x128, 2 MB, takes as long by one row as by 8
 constexpr int64_t kUnrolledRow = 16;
 
 // Whether the iterators that move an index are its digits, so that no value of it comes twice: k0*100 + k1
@@ -115,9 +119,10 @@ struct Fold {
     std::vector<std::string> order = others, outer = others;
     std::string columns = d.loop, tiles, panels;
     const int64_t width = 4 * lanes, bytes = bytes_of(b.output->type.dtype);
-    const bool far = read.elements * bytes_of(read.buffer->type.dtype) > target.l2_bytes;
-    const bool by_row = far && d.extent * bytes <= target.l1_bytes / 4;
-    const int64_t at_once = by_row ? 1 : far ? kFarRowsAtOnce : kRowsAtOnce;
+    const bool far = read.elements * bytes_of(read.buffer->type.dtype) > kFar * target.l2_bytes;
+    const bool whole = d.extent * bytes <= target.l1_bytes / 4;
+    const bool by_row = far && whole && (!others.empty() || target.cores == 1);
+    const int64_t at_once = by_row ? 1 : far && !whole ? kFarRowsAtOnce : kRowsAtOnce;
     if (d.extent > width) {
       s.because(fmt::format("4 vectors of {} in flight", lanes));
       const std::string size =
@@ -126,12 +131,12 @@ struct Fold {
       columns = d.loop + "1";
       tiles = d.loop + "0";
       const int64_t count = (d.extent + width - 1) / width;
-      const int64_t held = by_row ? target.l1_bytes / 4 : far ? target.l2_bytes / 4 : kPanelBytes;
+      const int64_t held = by_row ? d.extent * bytes : far && !whole ? target.l2_bytes / 4 : kPanelBytes;
       int64_t panel = std::max<int64_t>(1, ceil_div(held / bytes, width));
-      if (others.empty()) panel = std::min(panel, (count + target.cores - 1) / target.cores);
+      if (others.empty()) panel = std::min(panel, ceil_div(count, target.cores));
       if (count > panel) {
         s.because(fmt::format("{} results stay in the {}-level cache while the rows pass", panel * width,
-                              far && !by_row ? "second" : "first"));
+                              far && !whole ? "second" : "first"));
         s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", d.loop, block, panel));
         panels = d.loop + "p";
         tiles = d.loop + "t";

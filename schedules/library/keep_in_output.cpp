@@ -7,11 +7,11 @@
 
 namespace nestor::library {
 
-void keep_in_output(Schedule& s, const std::string& root) {
+bool keep_in_output(Schedule& s, const std::string& root) {
   const BlockInfo b = analyze(s.func(), root);
   if (b.reduction || !b.output_is_param || !readers_of(s.func(), b.output).empty() ||
       writers_of(s.func(), b.output).size() != 1)
-    return;
+    return false;
   const Access* out = nullptr;
   for (const Access& a : b.accesses)
     if (a.write) out = &a;
@@ -30,8 +30,9 @@ void keep_in_output(Schedule& s, const std::string& root) {
                     "nothing else",
                     a.buffer->name, b.output->name));
     s(fmt::format("annotate {} in_place={}", root, a.buffer->name));
-    return;
+    return true;
   }
+  return false;
 }
 
 }  // namespace nestor::library

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kLeastLines = 8;   // of a row: the first ones nobody asks for
 constexpr int64_t kFarCycles = 400;  // that a line takes from behind the second-level cache
-constexpr int64_t kMostRows = 8;     // of the second-level cache, the part that a tile's rows take at most
+constexpr int64_t kPartOfL2 = 8;     // that the rows of a tile take at most, if they come a tile ahead
 constexpr int64_t kSteps = 16, kStepsOnNarrow = 64;
 
 }  // namespace
@@ -66,12 +66,18 @@ void prefetch_rows(Schedule& s, const std::string& block, const BlockInfo& b, co
                                  [&](const LoopInfo& l) { return l.name == row_tiles && l.extent > 1; });
   for (const Buffer& buffer : ahead.buffers) {
     const int64_t bytes = b.reduction_size() * t.rows * bytes_of(buffer->type.dtype);
-    s.because(fmt::format("rows come from behind the second-level cache, which takes {} cycles", kFarCycles));
-    if (tiles && bytes <= target.l2_bytes / kMostRows)
+    if (tiles && b.reduced().size() == 1 && bytes <= target.l2_bytes / kPartOfL2) {
+      s.because(
+          fmt::format("rows come from behind the second-level cache: the next tile's, {:.1f} KiB, while this "
+                      "one's are used",
+                      static_cast<double>(bytes) / 1024));
       s(fmt::format("prefetch {0}.{1} {2} distance=1 shares={3}0", block, row_tiles, buffer->name,
                     ahead.loop));
-    else
+    } else {
+      s.because(fmt::format("rows come from behind the second-level cache, which takes {} cycles: {} lines",
+                            kFarCycles, ahead.distance));
       s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
+    }
   }
 }
 

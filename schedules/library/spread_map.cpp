@@ -139,10 +139,12 @@ bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64
 }
 
 int64_t streaming_size(const Target& target) {
-  // A large last level is shared by many cores, and what is read passes through it too. (Zen 4, of 32 MB:
-  // outputs of 9 and 15 MB 1.5 to 1.9 times as fast past it, of 4 MB 0.6.)
-  constexpr int64_t kLeast = 8 << 20, kMost = 48 << 20;
-  return std::clamp(target.l3_bytes / 4, kLeast, kMost);
+  constexpr int64_t kLeast = 16 << 20, kMost = 48 << 20;  // a large last level is shared by many cores
+  return std::clamp(target.l3_bytes / 2, kLeast, kMost);
+}
+
+int64_t moved_streaming_size(const Target& target) {
+  return streaming_size(target) / 2;
 }
 
 void spread_map(Schedule& s, const std::string& block, const Target& target) {
@@ -181,7 +183,8 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     s(fmt::format("vectorize {}.{}", block, lanes));
     ahead = asks_for_output(b, *lanes_iter, target);
     if (!period && (!ahead || target.cores >= cores_for_memory(target)) &&
-        wants_streaming(b, *lanes_iter, lanes_of(b, target), streaming_size(target))) {
+        wants_streaming(b, *lanes_iter, lanes_of(b, target),
+                        first.empty() ? streaming_size(target) : moved_streaming_size(target))) {
       ahead = false;
       s.because(
           fmt::format("the output doesn't stay in the caches ({} KiB at the last level): stores go past them",

@@ -250,7 +250,7 @@ Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
   const bool clashes = std::abs(write_of(b)->stride(*t.rows).value_or(1)) * bytes % kPage == 0;
   const int64_t l2 = std::max<int64_t>(target.l2_bytes, 1);
-  const int64_t least = clashes ? l2 : target.far_l3() ? kBeyondL2 * l2 : streaming_size(target);
+  const int64_t least = clashes ? l2 : target.far_l3() ? kBeyondL2 * l2 : moved_streaming_size(target);
   w.streaming = wants_streaming(b, *t.lanes, side < line ? line : std::min(lanes_of(b, target), side), least);
   w.left_to_right = w.streaming && !w.interleaved;
   const bool far = !w.interleaved && !w.streaming && is_far(b, target), has_long = has_long_side(b, t);
@@ -308,8 +308,7 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
                                                                  : rows_of(b, *t.rows, target);
   if (t.rows->extent <= height) return;
   if (!t.written)
-    s.because(fmt::format("{} lines of each column at a time, as the written rows' sets of the cache allow",
-                          ceil_div(height, side)));
+    s.because(height > side ? "lines come in pairs, and the sets of the cache allow it" : "a line each way");
   const std::string size = sample_size(s, r + "_rows", {side, 2 * side}, height, t.rows->extent);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", r, b.name, size));
   loops.row_tiles = r + "0";

@@ -129,7 +129,7 @@ TEST_CASE("short rows fold their lanes together") {
 TEST_CASE("sums of columns read whole rows from left to right where these come from behind the caches") {
   Target target = parse_target("x86-64-v4");
   target.l1_bytes = 4 << 10;
-  target.l2_bytes = 32 << 10;
+  target.l2_bytes = 16 << 10;
   target.cores = 1;
   const auto has = [&](const char* spec, const char* part) {
     return checked(spec, target).find(part) != std::string::npos;
@@ -142,8 +142,21 @@ TEST_CASE("sums of columns read whole rows from left to right where these come f
   // wide as the second level takes.
   const char* four = "ReduceSum(f32[11,5003], const i64[1]{0})";
   CHECK(has(four, "i_rows = sample_choice [2, 4, 8] -> 4"));
-  CHECK(has(four, "jp jt = split Y.j0 [_, 32]"));
+  CHECK(has(four, "jp jt = split Y.j0 [_, 16]"));
   CHECK(has("ReduceSum(f32[20,200], const i64[1]{0})", "i_rows = sample_choice [2, 4, 8, 16] -> 8"));  // near
+  target.cores = 2;  // which share the columns, or what stands around the rows
+  CHECK(has(one, "i_rows = sample_choice [2, 4, 8, 16] -> 8"));
+  CHECK(has("ReduceMax(f32[3,50,131], const i64[1]{1})", "reorder Y (b i j0 j1)"));
+}
+
+TEST_CASE(
+    "rows that don't stay in the caches are written past them, unless something waited in their place") {
+  Target target = parse_target("x86-64-v4");
+  target.l3_bytes = 32 << 20;
+  const std::string streaming = "annotate Y streaming=1";
+  CHECK(default_has("LayerNormalization(f32[1075,3920], f32[3920], f32[3920])", streaming, target));
+  CHECK_FALSE(default_has("LayerNormalization(f32[1000,3920], f32[3920], f32[3920])", streaming, target));
+  CHECK_FALSE(default_has("Softmax(f32[5000,1024])", streaming, target));
 }
 
 TEST_CASE("results of a group of rows start right before them, not in a loop over all rows") {
