@@ -49,7 +49,8 @@ PartitionOptions partition_options(const CompileOptions& options) {
           .channel_block = blocks ? options.target.lanes(bytes_of(DType::f32)) : 1,
           .blocked_io = options.blocked_io,
           .join_products = cpu,
-          .winograd = !options.exact_conv};
+          .winograd = !options.exact_conv,
+          .half_vectors = options.target.double_pumped};
 }
 
 WinogradOptions winograd_options(const CompileOptions& options) {

@@ -67,6 +67,12 @@ TEST_CASE("groups of half a vector go by half vectors where a core passes vector
   target.double_pumped = true;
   CHECK(default_has(eights, "ol0 ol1 = split Y.ol [_, ol_width]", target));
   CHECK(default_has(eights, "ol_width = sample_choice [8] -> 8", target));
+  // Rows of the image that would fill the lanes: blocks as well, where nothing is blended.
+  const char* wide = "Conv(f32[1,32,48,48], const f32[32,8,3,3]; group=4, strides=[2,2], pads=[1,1,1,1])";
+  CHECK(default_has(wide, "ol0 ol1 = split Y.ol [_, ol_width]", target));
+  target.double_pumped = false;
+  CHECK_FALSE(default_has(wide, "Y.ol", target));
+  target.double_pumped = true;
   // Groups of a whole vector, of a quarter, and none.
   for (const char* spec : {"Conv(f32[1,96,9,9], const f32[96,16,3,3]; group=6, pads=[1,1,1,1])",
                            "Conv(f32[1,96,9,9], const f32[96,4,3,3]; group=24, pads=[1,1,1,1])",
