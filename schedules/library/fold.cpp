@@ -122,7 +122,8 @@ struct Fold {
     const bool far = read.elements * bytes_of(read.buffer->type.dtype) > kFar * target.l2_bytes;
     const bool whole = d.extent * bytes <= target.l1_bytes / 4;
     const bool by_row = far && whole && (!others.empty() || target.cores == 1);
-    const int64_t at_once = by_row ? 1 : far && !whole ? kFarRowsAtOnce : kRowsAtOnce;
+    const bool wide = far && !whole;
+    const int64_t at_once = by_row ? 1 : wide ? kFarRowsAtOnce : kRowsAtOnce;
     if (d.extent > width) {
       s.because(fmt::format("4 vectors of {} in flight", lanes));
       const std::string size =
@@ -131,12 +132,12 @@ struct Fold {
       columns = d.loop + "1";
       tiles = d.loop + "0";
       const int64_t count = (d.extent + width - 1) / width;
-      const int64_t held = by_row ? d.extent * bytes : far && !whole ? target.l2_bytes / 4 : kPanelBytes;
+      const int64_t held = by_row ? d.extent * bytes : wide ? target.l2_bytes / 4 : kPanelBytes;
       int64_t panel = std::max<int64_t>(1, ceil_div(held / bytes, width));
       if (others.empty()) panel = std::min(panel, ceil_div(count, target.cores));
       if (count > panel) {
         s.because(fmt::format("{} results stay in the {}-level cache while the rows pass", panel * width,
-                              far && !whole ? "second" : "first"));
+                              wide ? "second" : "first"));
         s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", d.loop, block, panel));
         panels = d.loop + "p";
         tiles = d.loop + "t";
@@ -146,7 +147,7 @@ struct Fold {
     std::string rows = reduced.back()->loop, first = reduced.front()->loop;
     for (const Iter* r : reduced)
       if (r != reduced.back()) order.push_back(r->loop);
-    if (at_once > 1 && reduced.back()->extent > at_once) {
+    if (!by_row && reduced.back()->extent > at_once) {
       s.because(fmt::format("a result is read and written once for {} rows", at_once));
       const std::string size = sample_size(s, rows + "_rows", {2, 4, kRowsAtOnce, 2 * kRowsAtOnce}, at_once,
                                            reduced.back()->extent);
@@ -155,7 +156,7 @@ struct Fold {
       if (first == rows) first = rows + "0";
       rows += "1";
     }
-    if (at_once == 1) order.push_back(std::exchange(rows, ""));
+    if (by_row) order.push_back(std::exchange(rows, ""));
     if (!tiles.empty()) order.push_back(tiles);
     if (!rows.empty()) order.push_back(rows);
     order.push_back(columns);
