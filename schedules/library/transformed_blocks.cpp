@@ -2,15 +2,18 @@
 // the constant operand once for each block, unless it stays beside one, and what is transformed where a block
 // is too large.
 //
-// A far third level's lines are fetched before they are written, slowly, while constants are asked for a
-// panel ahead and hide behind their uses: so several blocks pay there, also some that leave rows over.
+// Constants are asked for a panel ahead and hide behind their uses, while lines that were written are fetched
+// before; a far third level does that slowly, a near one is full long before its size where others share it.
+// So several blocks pay, behind a far one also some that leave rows over.
+//
 // (Cascade Lake: 192-64@56 by one row of 14 instead of all 30 % less time, 64-256@56 and 128-128@56 10 to 20;
 // 192-64@28 by 3 rows of 7 20, 128-64@28 17, 128-128@28 and 96-160@28 8; 192-192@28 and @56, whose weights
-// are many, are as fast either way.)
+// are many, are as fast either way. Zen 4: 256-64@56 by one row of 14 24 % less, 64-256@56 18, 256-256@56 and
+// 128-128@112, by one of 28, 15 to 20; 8-256@119 by one of 30 50.)
 //
-// Where cores share what is inside a block, each reads what others wrote. (Two threads: 192-64@28 by 3 rows
-// of 7, shared, 50 % more time than by blocks of 2 rows, two for each, 128-128@28 47, 128-64@28 13; 192-64@56
-// by 3 rows of 14 27 % more than by one.)
+// Where cores share what is inside a block, each reads what others wrote. (Two threads, Cascade Lake:
+// 192-64@28 by 3 rows of 7, shared, 50 % more time than by blocks of 2 rows, two for each, 128-128@28 47,
+// 128-64@28 13; 192-64@56 by 3 rows of 14 27 % more than by one.)
 #include <algorithm>
 
 #include "nestor/target.h"
@@ -18,14 +21,31 @@
 
 namespace nestor::library {
 
+namespace {
+
+// Behind a near third level panels of weights, asked for ahead, hide behind a few uses; what is transformed
+// waits for its lines at every write.
+double traffic_near(const TransformedBlocks& b, int64_t stays, const Target& target) {
+  constexpr double kToHide = 16, kLeastShown = 0.1, kFromMemory = 4, kOfSpills = 3;
+  const double shown = std::max(kLeastShown, 1 - static_cast<double>(b.tiles) / kToHide);
+  const double constant = b.bytes + b.constant > target.l2_bytes
+                              ? static_cast<double>(b.count * b.constant) * shown
+                              : 0;
+  const double gone = 1 - static_cast<double>(stays) / static_cast<double>(b.bytes);
+  return constant * (b.constant > target.l3_bytes ? kFromMemory : 1) +
+         kOfSpills * static_cast<double>(b.moved) * std::max(0.0, gone);
+}
+
+}  // namespace
+
 double traffic_of_blocks(const TransformedBlocks& b, const Target& target) {
   constexpr double kOfSpills = 5, kToHide = 48, kLeastShown = 0.25, kFromMemory = 1.4;
   constexpr int64_t kPartOfL3 = 4;  // that stays there
   const int64_t stays = target.l2_bytes * 3 / 4;
+  if (!target.far_l3()) return traffic_near(b, stays, target);
   const auto moved = static_cast<double>(b.moved);
   const double constant =
       b.bytes + b.constant > target.l2_bytes ? static_cast<double>(b.count * b.constant) : 0;
-  if (!target.far_l3()) return constant + (b.bytes > stays ? 2 * moved : 0);
   const double shown = std::max(kLeastShown, 1 - static_cast<double>(b.tiles) / kToHide);
   const double from = kPartOfL3 * b.constant > target.l3_bytes ? kFromMemory : 1;
   const double crossing = moved * static_cast<double>(b.cores - 1) / static_cast<double>(b.cores);

@@ -273,7 +273,7 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
 }
 
 TEST_CASE(
-    "Behind a far third level rows of Winograd's tiles go by blocks that stay, also if some are left over") {
+    "Rows of Winograd's tiles go by blocks that stay; behind a far third level also if some are left over") {
   // Rows of the image in a block, 0: all of them are one.
   const auto rows = [](int64_t channels, int64_t filters, int64_t size, double l3_bytes_per_cycle,
                        int64_t n = 1, int cores = 1) {
@@ -290,9 +290,11 @@ TEST_CASE(
     return 0;
   };
   CHECK(rows(192, 64, 56, 9) == 4);
-  CHECK(rows(192, 64, 56, 16) == 0);
+  CHECK(rows(192, 64, 56, 16) == 4);
+  CHECK(rows(256, 256, 56, 16) == 4);  // a panel of weights hides behind 14 tiles
+  CHECK(rows(16, 256, 112, 16) == 4);  // what a row has doesn't quite stay, more has still less room
   CHECK(rows(128, 128, 28, 9) == 12);  // 3 of 7 rows of tiles
-  CHECK(rows(128, 128, 28, 16) == 0);
+  CHECK(rows(128, 128, 28, 16) == 0);  // not behind 7
   CHECK(rows(128, 128, 28, 9, 4) == 0);
   CHECK(rows(128, 128, 28, 9, 1, 2) == 8);  // two blocks for each thread
   CHECK(rows(256, 256, 28, 9) == 0);        // whose weights are more than what is transformed
