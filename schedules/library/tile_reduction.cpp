@@ -351,7 +351,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   }
   if (!t.vector && !t.row) vectorize_reduction(s, block);
   const bool asks = !dot && prefetch_windows(s, block, b, t, words.reduced, taps, target);
-  if (!dot && !outer.empty() && panel.held.empty()) prefetch_output(s, writer, b, outer.back(), target);
+  if (!dot && !outer.empty() && panel.held.empty())
+    prefetch_output(s, e, t.row ? iter_over(e, accumulator, dim_of(b, t.row)) : nullptr, b, outer.back(),
+                    target);
   const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
   if (row_blocks.size > 0 && !streamed(b, t, target).empty()) {
     // The loop over panels, in which the next is asked for, stays one where blocks are enough for all cores.

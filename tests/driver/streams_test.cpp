@@ -15,8 +15,8 @@ TEST_CASE("rows that leave the cache before the next tile of columns are asked f
   CHECK(default_has("MatMul(f32[2048,2048], f32[2048,2048])", rows, target));
   CHECK(default_has("Gemm(f32[700,1000], const f32[1000,900], const f32[900])", "A distance=1 shares=k0",
                     target));
-  CHECK_FALSE(default_has("MatMul(f32[128,768], const f32[768,768])", "k0 A", target));     // A stays
-  CHECK_FALSE(default_has("MatMul(f32[9000,64], const f32[64,256])", "prefetch", target));  // short rows
+  CHECK_FALSE(default_has("MatMul(f32[128,768], const f32[768,768])", "k0 A", target));        // A stays
+  CHECK_FALSE(default_has("MatMul(f32[9000,64], const f32[64,256])", " A distance", target));  // short rows
   CHECK_FALSE(
       default_has("MatMul(f32[9000,1000], const f32[1000,32])", "prefetch", target));  // A passes once
   const Target small = with_l2("x86-64-v4", 1 << 18);
@@ -296,6 +296,28 @@ TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
       CHECK(default_has(spec, "B distance=1 shares=k0", target) == (spec.find("const") != std::string::npos));
       check_scheduled_for(spec, target);
     }
+}
+
+TEST_CASE(
+    "output that leaves the cache is asked for where rows of a tile share a page, not where a tile is a "
+    "row") {
+  const Target near = with_l2("x86-64-v4", 1 << 20), far = with_far_l3("x86-64-v4", 1 << 20);
+  const std::string lines = "Y distance=1";
+  CHECK(default_has("MatMul(f32[8000,16], const f32[16,400])", "prefetch Y_out.j0 Y distance=1", near));
+  CHECK(default_has("ConvTranspose(f32[1,16,32,50], const f32[16,64,4,4]; strides=[4,4])", "prefetch Y.px Y",
+                    near));
+  // 3.5 MB, of which each nest writes a part.
+  const std::string parts =
+      "ConvTranspose(f32[1,16,16,50], const f32[16,64,5,5]; strides=[4,4], output_padding=[3,3])";
+  CHECK(default_has(parts, "prefetch Y3.px Y", near));
+  CHECK_FALSE(
+      default_has("ConvTranspose(f32[1,16,16,50], const f32[16,64,4,4]; strides=[4,4])", lines, near));
+  CHECK_FALSE(default_has("MatMul(f32[2000,16], const f32[16,400])", lines, near));    // stays
+  CHECK_FALSE(default_has("MatMul(f32[4000,16], const f32[16,1000])", lines, near));   // a page for each row
+  CHECK_FALSE(default_has("MatMul(f32[60000,16], const f32[16,16])", lines, near));    // no lines in between
+  CHECK_FALSE(default_has("MatMul(f32[8000,100], const f32[100,400])", lines, near));  // long sums
+  CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, far));  // rows begin at no line
+  CHECK_FALSE(default_has("MatMul(f32[8000,16], const f32[16,400])", lines, far));
 }
 
 TEST_CASE("columns go by runs where rows lie far apart, far from the core") {
