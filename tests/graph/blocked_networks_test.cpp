@@ -202,3 +202,20 @@ TEST_CASE("groups of which many share a block of results stay row major, of sing
   CHECK(blocked(8, 8, 1, ""));                       // whole blocks of results
   CHECK(blocked(8, 1, 3, R"(, "strides": [3,3])"));  // a row of three
 }
+
+TEST_CASE("results that a stride of three and more takes apart lie in blocks that they fill by half") {
+  const auto blocked = [](int64_t filters, int64_t stride) {
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,4,9,7]}],
+      "outputs": ["y"], "nodes": [{"op": "ConvTranspose", "inputs": ["x","w"], "outputs": ["y"],
+      "attrs": {"strides": [2,)" +
+                       std::to_string(stride) + "]}}]}");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {4, filters, 3, 5}, 3));
+    Graph g = build_graph(m);
+    optimize(g, evaluate_by_interpreter);
+    return !blocked_names(g, partition(g, {.channel_block = 16, .blocked_io = true})).empty();
+  };
+  CHECK(blocked(21, 3));
+  CHECK(blocked(21, 4));
+  CHECK(!blocked(21, 2));  // 21 of 32
+  CHECK(blocked(24, 2));
+}
