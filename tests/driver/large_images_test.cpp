@@ -124,6 +124,17 @@ TEST_CASE("lines of an image go by blocks that stay in the cache while all filte
       has(schedule_of("Conv(f32[1,384,108,108], const f32[16,384,1,1]; strides=[2,2])", true), " yb "));
 }
 
+TEST_CASE("an image that no near third level holds passes once, where filters hide behind their uses") {
+  const char* large = "Conv(f32[1,128,120,120], const f32[128,128,3,3]; strides=[2,2], pads=[1,1,1,1])";
+  Target target = with_l2("x86-64-v4", 1 << 20);
+  target.l3_bytes = 32 << 20;
+  CHECK(default_has(large, "reorder Y (n yb ob0 yt x0 ", target));
+  CHECK_FALSE(default_has("Conv(f32[1,128,76,76], const f32[128,128,5,5]; strides=[2,2], pads=[2,2,2,2])",
+                          " yb ", target));  // 3 MB stay, the filters' 1.6 would pass 19 times
+  target.l3_bytes = 256 << 20;
+  CHECK_FALSE(default_has(large, " yb ", target));
+}
+
 TEST_CASE("tiles that share nothing but lines follow each other along the lines, which are asked for ahead") {
   const std::string trace = schedule_of(
       "Conv(f32[2,256,128,126], const f32[1,256,3,7]; strides=[2,2], pads=[0,0,4,0], dilations=[2,2])", true);
