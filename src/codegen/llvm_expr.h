@@ -100,6 +100,7 @@ class ExprEmitter {
   };
   llvm::IRBuilder<>& b_;
   bool streaming_ = false;
+  const Load* accumulator_ = nullptr;  // of the store that is emitted
   std::unordered_map<Var, Binding> vars_;
   std::unordered_map<Buffer, llvm::Value*> memory_;
   std::unordered_map<Buffer, std::vector<llvm::AllocaInst*>> registers_;

@@ -4,8 +4,11 @@
 // the last that it was asked for.
 #include <llvm/IR/Constants.h>
 
+#include <algorithm>
+
 #include "llvm_expr.h"
 #include "nestor/error.h"
+#include "nestor/walk.h"
 
 namespace nestor {
 
@@ -169,8 +172,10 @@ llvm::Value* ExprEmitter::load(const Load& l, Type t) {
     Expr base = backward ? ramp->base - (t.lanes - 1) : ramp->base;
     llvm::Value* p = address(l.buffer, base, !mask);
     if (mask && backward) mask = reverse(mask, t.lanes);
+    // LLVM passes what a masked store wrote on to the next load, where that doesn't ask for zeros besides.
+    llvm::Value* others = &l == accumulator_ ? llvm::PoisonValue::get(type) : zero;
     if (mask)
-      v = b_.CreateMaskedLoad(type, p, align, mask, zero);
+      v = b_.CreateMaskedLoad(type, p, align, mask, others);
     else
       v = b_.CreateAlignedLoad(type, p, align);
     if (backward) v = reverse(v, t.lanes);
@@ -187,9 +192,39 @@ llvm::Value* ExprEmitter::load(const Load& l, Type t) {
   return from_storage(v, t);
 }
 
+namespace {
+
+// The load of a masked `X[i] = X[i] op v`: its other lanes reach no lane that is stored. Null where the store
+// is another.
+const Load* accumulator_of(const Store& s) {
+  if (!s.mask) return nullptr;
+  Expr first;
+  std::vector<Expr> rest;
+  if (const auto* sum = s.value.as<Binary>()) {
+    const BinaryOp op = sum->op;
+    if (op != BinaryOp::add && op != BinaryOp::mul && op != BinaryOp::min && op != BinaryOp::max)
+      return nullptr;
+    first = sum->a;
+    rest = {sum->b};
+  } else if (const auto* c = s.value.as<Call>(); c && c->fn == Intrinsic::fma) {
+    first = c->args[2];
+    rest = {c->args[0], c->args[1]};
+  }
+  const Load* l = first ? first.as<Load>() : nullptr;
+  const bool same = l && l->buffer == s.buffer && l->mask && structural_equal(l->mask, s.mask) &&
+                    std::equal(l->indices.begin(), l->indices.end(), s.indices.begin(), s.indices.end(),
+                               [](const Expr& a, const Expr& b) { return structural_equal(a, b); });
+  const bool again =
+      std::any_of(rest.begin(), rest.end(), [&](const Expr& e) { return uses_buffer(e, s.buffer); });
+  return same && !again ? l : nullptr;
+}
+
+}  // namespace
+
 void ExprEmitter::store(const Store& s) {
   NESTOR_CHECK(s.indices.size() <= 1) << "buffer " << s.buffer->name << " is not flat";
   const Type t = s.value.type();
+  accumulator_ = accumulator_of(s);
   llvm::Value* value = emit(s.value);
   llvm::Value* mask = s.mask ? emit(s.mask) : nullptr;
   if (llvm::AllocaInst* variable = element(s.buffer, s.indices)) {

@@ -109,3 +109,19 @@ TEST_CASE("where micro-operations are few, some rows' multiply-adds broadcast by
   CHECK(emit_asm(compile_model(spec, options).lowered(), options.target).find("{1to16}") ==
         std::string::npos);
 }
+
+TEST_CASE("masked results that rows are added to one after the other wait in registers") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.schedules = default_schedules();
+  for (const char* op : {"ReduceSum", "ReduceMax", "ReduceSumSquare"}) {
+    const std::string spec = std::string(op) + "(f32[32,72,71], const i64[1]{1})";  // 9 times 8 rows of 64 + 7
+    INFO(spec);
+    const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
+    const std::regex store(R"(vmovups\s+%[yz]mm\d+, -?\d*\(.*\) \{%k\d\})");
+    const std::sregex_iterator first(assembly.begin(), assembly.end(), store), none;
+    CHECK(std::distance(first, none) >= 1);
+    CHECK(std::distance(first, none) <= 3);  // at first, and for each eight rows; there were eight
+    check_default(spec, options.target);
+  }
+}
