@@ -149,8 +149,8 @@ struct PartitionOptions {
   bool blocked_io = false;  // for benchmarks: as if other functions stood before and behind the model
   // MatMul, Softmax and MatMul are one function: attention, whose scores need not go through memory.
   bool join_products = false;
-  bool winograd = true;       // use_winograd follows: blocks are worth it with fewer of their lanes filled
-  bool half_vectors = false;  // take half the time: of two groups in a block each has its own
+  bool winograd = true;        // use_winograd follows: blocks are worth it with fewer of their lanes filled
+  bool double_pumped = false;  // as of a Target: two groups of channels in a block go by half vectors
 };
 // A group of nodes, in order, as one function: the last one's outputs are its results.
 PrimFunc build_function(const Graph& g, const std::vector<int>& nodes, std::vector<ValueId>* args = nullptr);

@@ -52,5 +52,7 @@ struct Affine {
 };
 std::optional<Affine> as_affine(const Expr& e);
 int64_t coefficient(const Affine& a, const Var& v);  // 0 where v is absent
+// Whether e has a part that is divided by `by` and moves with v: a group of so many.
+bool divides(const Expr& e, const Var& v, int64_t by);
 
 }  // namespace nestor

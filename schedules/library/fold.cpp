@@ -21,7 +21,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
@@ -109,6 +108,41 @@ struct Fold {
     vectorize_inside(s, epilogue, target);
   }
 
+  // How rows are read: `at_once` of them for each result that is read and written, `held` bytes of results at
+  // a time.
+  struct Rows {
+    int64_t at_once = kRowsAtOnce, held = kPanelBytes;
+    bool in_l1 = true;  // where results are held
+    bool one_by_one() const { return at_once == 1; }
+  };
+  Rows rows_of_columns(const Iter& d, const Access& read, bool alone) const {
+    const int64_t row = d.extent * bytes_of(b.output->type.dtype);
+    const bool far = read.elements * bytes_of(read.buffer->type.dtype) > kFar * target.l2_bytes;
+    const bool whole = row <= target.l1_bytes / 4, shared = alone && target.cores > 1;
+    if (!far || (whole && shared)) return {};
+    return whole ? Rows{1, row, true} : Rows{kFarRowsAtOnce, target.l2_bytes / 4, false};
+  }
+
+  struct Columns {
+    std::string panels, tiles, lanes;  // loops, from outside; empty: there is none
+  };
+  Columns cut_columns(const Iter& d, const Rows& rows, bool alone) const {
+    const int64_t width = 4 * lanes, bytes = bytes_of(b.output->type.dtype);
+    if (d.extent <= width) return {"", "", d.loop};
+    s.because(fmt::format("4 vectors of {} in flight", lanes));
+    const std::string size =
+        sample_size(s, d.loop + "_width", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, width, d.extent);
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", d.loop, block, size));
+    const int64_t count = ceil_div(d.extent, width);
+    int64_t panel = std::max<int64_t>(1, ceil_div(rows.held / bytes, width));
+    if (alone) panel = std::min(panel, ceil_div(count, target.cores));
+    if (count <= panel) return {"", d.loop + "0", d.loop + "1"};
+    s.because(fmt::format("{} results stay in the {}-level cache while the rows pass", panel * width,
+                          rows.in_l1 ? "first" : "second"));
+    s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", d.loop, block, panel));
+    return {d.loop + "p", d.loop + "t", d.loop + "1"};
+  }
+
   void columns(const Iter& d) const {
     std::vector<const Iter*> reduced = b.reduced();
     const Access& read =
@@ -116,60 +150,37 @@ struct Fold {
     std::stable_sort(reduced.begin(), reduced.end(),
                      [&](const Iter* x, const Iter* y) { return *read.stride(*x) > *read.stride(*y); });
     const std::vector<std::string> others = names(b.spatial(), &d);
-    std::vector<std::string> order = others, outer = others;
-    std::string columns = d.loop, tiles, panels;
-    const int64_t width = 4 * lanes, bytes = bytes_of(b.output->type.dtype);
-    const bool far = read.elements * bytes_of(read.buffer->type.dtype) > kFar * target.l2_bytes;
-    const bool whole = d.extent * bytes <= target.l1_bytes / 4;
-    const bool by_row = far && whole && (!others.empty() || target.cores == 1);
-    const bool wide = far && !whole;
-    const int64_t at_once = by_row ? 1 : wide ? kFarRowsAtOnce : kRowsAtOnce;
-    if (d.extent > width) {
-      s.because(fmt::format("4 vectors of {} in flight", lanes));
-      const std::string size =
-          sample_size(s, d.loop + "_width", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, width, d.extent);
-      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", d.loop, block, size));
-      columns = d.loop + "1";
-      tiles = d.loop + "0";
-      const int64_t count = (d.extent + width - 1) / width;
-      const int64_t held = by_row ? d.extent * bytes : wide ? target.l2_bytes / 4 : kPanelBytes;
-      int64_t panel = std::max<int64_t>(1, ceil_div(held / bytes, width));
-      if (others.empty()) panel = std::min(panel, ceil_div(count, target.cores));
-      if (count > panel) {
-        s.because(fmt::format("{} results stay in the {}-level cache while the rows pass", panel * width,
-                              wide ? "second" : "first"));
-        s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", d.loop, block, panel));
-        panels = d.loop + "p";
-        tiles = d.loop + "t";
-        order.push_back(panels);
-      }
-    }
-    std::string rows = reduced.back()->loop, first = reduced.front()->loop;
+    const Rows rows = rows_of_columns(d, read, others.empty());
+    const Columns cut = cut_columns(d, rows, others.empty());
+    std::vector<std::string> order = others;
+    if (!cut.panels.empty()) order.push_back(cut.panels);
+    std::string first = reduced.front()->loop, last = reduced.back()->loop;
     for (const Iter* r : reduced)
       if (r != reduced.back()) order.push_back(r->loop);
-    if (!by_row && reduced.back()->extent > at_once) {
-      s.because(fmt::format("a result is read and written once for {} rows", at_once));
-      const std::string size = sample_size(s, rows + "_rows", {2, 4, kRowsAtOnce, 2 * kRowsAtOnce}, at_once,
-                                           reduced.back()->extent);
-      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", rows, block, size));
-      order.push_back(rows + "0");
-      if (first == rows) first = rows + "0";
-      rows += "1";
+    if (!rows.one_by_one() && reduced.back()->extent > rows.at_once) {
+      s.because(fmt::format("a result is read and written once for {} rows", rows.at_once));
+      const std::string size = sample_size(s, last + "_rows", {2, 4, kRowsAtOnce, 2 * kRowsAtOnce},
+                                           rows.at_once, reduced.back()->extent);
+      s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last, block, size));
+      order.push_back(last + "0");
+      if (first == last) first = last + "0";
+      last += "1";
     }
-    if (by_row) order.push_back(std::exchange(rows, ""));
-    if (!tiles.empty()) order.push_back(tiles);
-    if (!rows.empty()) order.push_back(rows);
-    order.push_back(columns);
-    if (by_row) s.because("rows are read from left to right, one by one, as the machine foresees them");
+    const std::vector<std::string> inside =
+        rows.one_by_one() ? std::vector{last, cut.tiles, cut.lanes} : std::vector{cut.tiles, last, cut.lanes};
+    for (const std::string& l : inside)
+      if (!l.empty()) order.push_back(l);
+    if (rows.one_by_one())
+      s.because("rows are read from left to right, one by one, as the machine foresees them");
     s(fmt::format("reorder {} ({})", block, join(order)));
-    finish_at(panels.empty() ? others.empty() ? "" : others.back() : panels);
-    s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block,
-                  first == rows && !tiles.empty() ? tiles : first));
-    if (!rows.empty()) s(fmt::format("unroll {}.{}", block, rows));
-    s(fmt::format("vectorize {}.{}", block, columns));
+    finish_at(!cut.panels.empty() ? cut.panels : others.empty() ? "" : others.back());
+    const bool tiles_first = !rows.one_by_one() && first == last && !cut.tiles.empty();
+    s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, tiles_first ? cut.tiles : first));
+    if (!rows.one_by_one()) s(fmt::format("unroll {}.{}", block, last));
+    s(fmt::format("vectorize {}.{}", block, cut.lanes));
     vectorize_inside(s, block + "_init", target);
-    parallel(others, panels);
-    if (!epilogue.empty() && panels.empty() && others.empty()) spread_map(s, epilogue, target);
+    parallel(others, cut.panels);
+    if (!epilogue.empty() && cut.panels.empty() && others.empty()) spread_map(s, epilogue, target);
   }
 
   void long_rows(const Iter& d) const {

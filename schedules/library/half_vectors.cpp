@@ -4,25 +4,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "nestor/walk.h"
+#include "nestor/simplify.h"
 #include "schedules/library/planner.h"
 
 namespace nestor::library {
-
-namespace {
-
-// Whether what the operand has for a lane is that of a group of `size` lanes.
-bool goes_by_groups(const Access& a, const Iter& v, int64_t size) {
-  bool groups = false;
-  for (const Expr& index : a.indices)
-    for_each_expr(index, [&](const Expr& e) {
-      const auto* d = e.as<Binary>();
-      groups |= d && d->op == BinaryOp::div && uses_var(d->a, v.var) && as_int(d->b) == size;
-    });
-  return groups && !a.write;
-}
-
-}  // namespace
 
 Target with_half_vectors(const PrimFunc& f, const BlockInfo& b, const std::string& epilogue,
                          const Target& target) {
@@ -33,8 +18,11 @@ Target with_half_vectors(const PrimFunc& f, const BlockInfo& b, const std::strin
   const BlockInfo* writer = written ? &*written : nullptr;
   const Tile t = choose_tile(b, target, nullptr, writer);
   if (!t.vector || t.turned) return target;
+  // What an operand has for a lane is its group's.
   const bool by_groups = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
-    return goes_by_groups(a, *t.vector, lanes / 2);
+    return !a.write && std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& index) {
+      return divides(index, t.vector->var, lanes / 2);
+    });
   });
   if (!by_groups) return target;
   Target half = target;

@@ -50,7 +50,7 @@ PartitionOptions partition_options(const CompileOptions& options) {
           .blocked_io = options.blocked_io,
           .join_products = cpu,
           .winograd = !options.exact_conv,
-          .half_vectors = options.target.double_pumped};
+          .double_pumped = options.target.double_pumped};
 }
 
 WinogradOptions winograd_options(const CompileOptions& options) {

@@ -61,17 +61,6 @@ struct Kind {
   double least() const { return product && !strided && !scattered && !transformed ? 0.75 : 0.5; }
 };
 
-// An index that moves with the quotient of a variable.
-bool divides(const Expr& index, const Var& v, int64_t by) {
-  bool found = false;
-  for_each_expr(index, [&](const Expr& e) {
-    const auto* b = e.as<Binary>();
-    const auto* r = b && b->op == BinaryOp::div ? b->a.as<VarRef>() : nullptr;
-    found |= r && r->var == v && as_int(b->b) == by;
-  });
-  return found;
-}
-
 // Whether neighbours along the image lie more than two elements apart: two rows of results are put together
 // in registers.
 bool scatters(const Block& b) {
@@ -201,7 +190,7 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
   for (size_t c = 0; c < funcs.size(); ++c) {
     const KernelCall& call = p.calls[c];
     Kind kind = kind_of(funcs[c], lanes);
-    kind.blends &= !options.half_vectors;
+    kind.blends &= !options.double_pumped;
     for (const int i : call.nodes)
       kind.transformed |= options.winograd && suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;

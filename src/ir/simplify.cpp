@@ -254,4 +254,13 @@ int64_t coefficient(const Affine& a, const Var& v) {
   return 0;
 }
 
+bool divides(const Expr& e, const Var& v, int64_t by) {
+  bool found = false;
+  for_each_expr(e, [&](const Expr& part) {
+    const auto* d = part.as<Binary>();
+    found |= d && d->op == BinaryOp::div && as_int(d->b) == by && uses_var(d->a, v);
+  });
+  return found;
+}
+
 }  // namespace nestor
