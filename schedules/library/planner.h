@@ -195,6 +195,11 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
 void prefetch_rows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                    const RowsAhead& ahead, const std::string& row_tiles, const Target& target);
 
+// Short rows a tile ahead, where the loops `outer` end with those over tiles of rows and of columns.
+void prefetch_next_rows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                        const std::vector<std::string>& outer, const std::string& row_tiles,
+                        const Target& target);
+
 // Constant operands that pass in panels, one for each tile of columns, and don't stay in the cache; and their
 // next panel asked for in shares, `panels` being the loop over tiles; see stream_panels.cpp.
 std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& target);

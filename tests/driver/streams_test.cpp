@@ -15,14 +15,26 @@ TEST_CASE("rows that leave the cache before the next tile of columns are asked f
   CHECK(default_has("MatMul(f32[2048,2048], f32[2048,2048])", rows, target));
   CHECK(default_has("Gemm(f32[700,1000], const f32[1000,900], const f32[900])", "A distance=1 shares=k0",
                     target));
-  CHECK_FALSE(default_has("MatMul(f32[128,768], const f32[768,768])", "k0 A", target));        // A stays
-  CHECK_FALSE(default_has("MatMul(f32[9000,64], const f32[64,256])", " A distance", target));  // short rows
+  CHECK_FALSE(default_has("MatMul(f32[128,768], const f32[768,768])", "k0 A", target));  // A stays
   CHECK_FALSE(
       default_has("MatMul(f32[9000,1000], const f32[1000,32])", "prefetch", target));  // A passes once
   const Target small = with_l2("x86-64-v4", 1 << 18);
   CHECK(default_has("MatMul(f32[128,768], const f32[768,768])", rows, small));
   // 9 x 3 accumulators: a line of each row in 216 cycles. The tile's rows are a good part of the cache.
   CHECK(default_has("MatMul(f32[128,1500], const f32[1500,768])", "prefetch Y.k0 A distance=2", small));
+}
+
+TEST_CASE("short rows are asked for a tile ahead while all tiles of columns use this tile's") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  const std::string rows = "prefetch Y.i0 A distance=1 shares=j0";
+  CHECK(default_has("MatMul(f32[9000,64], const f32[64,256])", rows, target));
+  CHECK(default_has("MatMul(f32[12,128,64], f32[12,64,128])", rows, target));
+  CHECK_FALSE(default_has("MatMul(f32[500,64], const f32[64,256])", rows, target));    // near
+  CHECK_FALSE(default_has("MatMul(f32[20000,64], const f32[64,16])", rows, target));   // one tile of columns
+  CHECK_FALSE(default_has("MatMul(f32[9000,512], const f32[512,64])", rows, target));  // long rows
+  Target narrow = target;
+  narrow.issue_width = 4;
+  CHECK_FALSE(default_has("MatMul(f32[9000,64], const f32[64,256])", rows, narrow));
 }
 
 TEST_CASE("steps of a wide operand that few rows use are asked for ahead") {
