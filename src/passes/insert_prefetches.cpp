@@ -9,8 +9,9 @@
 // before was asked for by their neighbour. No element behind the box is asked for: its line may be one that
 // another thread is writing.
 //
-// Ahead of the last iterations the last one is asked for again, and an index that a padding would take out of
-// the buffer is kept inside: so no address is ever outside. A read whose bounds aren't known, or of a buffer
+// The last iterations of a loop that holds others ask for nothing. Innermost loops ask for the last iteration
+// again, a condition would take as long; and an index that a padding would take out of the buffer is kept
+// inside: so no address is ever outside. A read whose bounds aren't known, or of a buffer
 // that a later step took out of global memory, has no prefetch. Of rows that an input names, the name is read
 // ahead too; what the function computes itself may not be there yet.
 //
@@ -53,6 +54,15 @@ bool is_torn(const BufferDecl& decl, const Span& part, int64_t line) {
          part.extent() > line && part.extent() < *length && (part.extent() - 1) % line != 0;
 }
 
+bool holds_loop(const Stmt& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& s) {
+    const auto* l = s.as<For>();
+    found |= l && l->kind == ForKind::serial && as_int(l->extent).value_or(2) > 1;
+  });
+  return found;
+}
+
 class Inserter : public ScopedRewriter {
  public:
   explicit Inserter(const PrimFunc& f) : f_(f), decls_(declarations(f)) {
@@ -67,12 +77,18 @@ class Inserter : public ScopedRewriter {
     if (!loop) return out;
     std::vector<Stmt> stmts;
     Annotations rest;
+    const bool outer = holds_loop(loop->body);
     for (const auto& [key, value] : loop->annotations) {
       const auto* distance = std::get_if<int64_t>(&value);
-      if (key.starts_with(kKey) && distance)
-        add_prefetches(*s.as<For>(), key.substr(kKey.size()), *distance, stmts);
-      else
+      if (!key.starts_with(kKey) || !distance) {
         rest.emplace(key, value);
+        continue;
+      }
+      std::vector<Stmt> asks;
+      add_prefetches(*s.as<For>(), key.substr(kKey.size()), *distance, asks);
+      const Expr is_next = lt(Expr(loop->var) + Expr(*distance), loop->extent);
+      if (outer && !asks.empty()) asks = {make::if_then(is_next, make::seq(std::move(asks)))};
+      stmts.insert(stmts.end(), asks.begin(), asks.end());
     }
     if (rest.size() == loop->annotations.size()) return out;
     stmts.push_back(loop->body);

@@ -43,22 +43,26 @@ CompileOptions small_cache(int64_t l2_bytes) {
 
 }  // namespace
 
-TEST_CASE("what comes from behind the second-level cache in pieces is asked for ahead") {
-  const auto asks = [](const std::string& spec) {
-    return schedule_of(spec, true).find("prefetch Y.cb X") != std::string::npos;
-  };
-  CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,3,3]; strides=[2,2], pads=[1,1,1,1])"));
-  CHECK(asks("Conv(f32[1,320,57,57], const f32[48,320,1,1])"));
-  CHECK(asks("Conv(f32[2,128,62,128], const f32[64,128,3,3]; strides=[3,3], dilations=[4,4])"));
-  // Beside W and Y:
-  CHECK(asks("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));
-  CHECK_FALSE(asks("Conv(f32[1,64,53,53], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])"));
-  CHECK_FALSE(asks("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])"));
+TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
+  const Target near = with_l2("x86-64-v4", 1 << 20), far = with_far_l3("x86-64-v4", 1 << 20);
+  const std::string lines = "prefetch Y.cb X distance=1";
+  CHECK(default_has("Conv(f32[1,320,60,60], const f32[48,320,3,3]; strides=[2,2], pads=[1,1,1,1])", lines,
+                    near));
+  CHECK(default_has("Conv(f32[1,320,60,60], const f32[48,320,1,1])", lines, near));
+  CHECK(default_has("Conv(f32[2,128,62,128], const f32[64,128,3,3]; strides=[3,3], dilations=[4,4])", lines,
+                    near));
+  // Less than an eighth of a near third level; of a far one, beside W and Y:
+  const char* smaller = "Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])";
+  CHECK_FALSE(default_has(smaller, lines, near));
+  CHECK(default_has(smaller, lines, far));
+  CHECK_FALSE(
+      default_has("Conv(f32[1,64,53,53], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])", lines, far));
+  CHECK_FALSE(default_has("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])", lines, far));
 }
 
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
   for (const char* spec :
-       {"Conv(f32[1,254,1,128,64], const f32[1,254,1,1,1])", "MatMul(f32[9000,64], const f32[64,256])",
+       {"Conv(f32[1,254,1,128,64], const f32[1,254,1,1,1])", "MatMul(f32[60000,64], const f32[64,16])",
         "Conv(f32[1,96,224,224], const f32[96,1,3,3]; group=96)"})
     CHECK(schedule_of(spec, true).find("prefetch ") == std::string::npos);
 }
