@@ -8,6 +8,7 @@ namespace nestor {
 void remove_identities(Graph& g, const EvaluateFn&);
 void fold_constants(Graph& g, const EvaluateFn& evaluate);
 void expand_quantized(Graph& g, const EvaluateFn&);
+void crop_windows(Graph& g, const EvaluateFn&);
 void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});
 void flip_convolutions(Graph& g, const EvaluateFn&);
 void fold_batch_norm(Graph& g, const EvaluateFn&);
