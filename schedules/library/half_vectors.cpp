@@ -28,7 +28,8 @@ Target with_half_vectors(const PrimFunc& f, const BlockInfo& b, const std::strin
   Target half = target;
   half.vector_bits /= 2;
   half.double_pumped = false;
-  return half;
+  // A tile of several halves would put two groups together again.
+  return choose_tile(b, half, nullptr, writer).width > lanes / 2 ? target : half;
 }
 
 }  // namespace nestor::library

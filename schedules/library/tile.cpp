@@ -66,6 +66,12 @@ bool is_dense(const BlockInfo& b, const Access& a, const Iter& v) {
   return is_packed(a, v) || a.stride(v) == 1 || copy_pays(b, a, v);
 }
 
+// Whether all lanes of a vector along v are of one group: they read the same element.
+bool is_alike(const Access& a, const Iter& v, int64_t lanes) {
+  return std::all_of(a.indices.begin(), a.indices.end(),
+                     [&](const Expr& e) { return !uses_var(e, v.var) || divides(e, v.var, lanes); });
+}
+
 // The reduction's iterator along which all operands lie dense that would be gathered by the lanes of v; null
 // if there is none.
 const Iter* turned_along(const BlockInfo& b, const Iter& v, int64_t lanes) {
@@ -203,7 +209,7 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes, const Blo
   for (const Access& a : b.accesses) {
     if (a.write) continue;
     const auto stride = a.stride(v);
-    if (!a.uses(v) || is_packed(a, v) || stride == 1) continue;
+    if (!a.uses(v) || is_packed(a, v) || stride == 1 || is_alike(a, v, lanes)) continue;
     if (copy_pays(b, a, v)) {
       double shared = 1;
       for (const Iter* i : b.spatial())

@@ -28,9 +28,8 @@ namespace {
 double traffic_near(const TransformedBlocks& b, int64_t stays, const Target& target) {
   constexpr double kToHide = 16, kLeastShown = 0.1, kFromMemory = 4, kOfSpills = 3;
   const double shown = std::max(kLeastShown, 1 - static_cast<double>(b.tiles) / kToHide);
-  const double constant = b.bytes + b.constant > target.l2_bytes
-                              ? static_cast<double>(b.count * b.constant) * shown
-                              : 0;
+  const double constant =
+      b.bytes + b.constant > target.l2_bytes ? static_cast<double>(b.count * b.constant) * shown : 0;
   const double gone = 1 - static_cast<double>(stays) / static_cast<double>(b.bytes);
   return constant * (b.constant > target.l3_bytes ? kFromMemory : 1) +
          kOfSpills * static_cast<double>(b.moved) * std::max(0.0, gone);

@@ -73,6 +73,10 @@ TEST_CASE("groups of half a vector go by half vectors where a core passes vector
   target.double_pumped = false;
   CHECK_FALSE(default_has(wide, "Y.ol", target));
   target.double_pumped = true;
+  // The channels of a group are broadcast: no worse lanes are looked for elsewhere.
+  const char* few = "ConvTranspose(f32[1,64,10,6], const f32[64,8,3,3]; group=8, strides=[2,2])";
+  CHECK(default_has(few, "vectorize T.ol", target));
+  CHECK_FALSE(default_has(few, "vectorize T.ob", target));
   // Groups of a whole vector, of a quarter, and none.
   for (const char* spec : {"Conv(f32[1,96,9,9], const f32[96,16,3,3]; group=6, pads=[1,1,1,1])",
                            "Conv(f32[1,96,9,9], const f32[96,4,3,3]; group=24, pads=[1,1,1,1])",
