@@ -112,7 +112,7 @@ TEST_CASE("Winograd's convolutions are the direct ones within their bound, at al
       {.n = 3, .channels = 16, .filters = 32, .height = 9, .width = 5, .pads = {0, 0, 0, 0}, .tail = ""},
       {.height = 14, .width = 14, .pads = {0, 1, 2, 3}},
       {.height = 6, .width = 6, .pads = {0, 0, 0, 0}},
-      {.height = 2, .width = 1},
+      {.height = 2, .width = 2},  // of one column two taps of a row would be cut off
       {.height = 3, .width = 40, .pads = {0, 0, 0, 0}},
       {.n = 2, .height = 30, .width = 3, .tail = "Add"},
       {.channels = 13, .filters = 29, .height = 9, .width = 10},  // blocks that aren't full
