@@ -91,6 +91,23 @@ class Shapes {
   std::unordered_map<Buffer, BufferDecl> inside_;
 };
 
+// Of the buffer's indices those that its padding leaves, by dimension; empty where nothing pads it with
+// zeros.
+std::vector<Interval> filled_of(const PrimFunc& f, const Buffer& buffer) {
+  const Block* padding = padding_of(f, buffer);
+  if (!padding) return {};
+  const auto* store = padding->body.as<Store>();
+  const auto* choice = store->value.as<Select>();
+  if (choice->b.as<FloatImm>()->value != 0) return {};
+  Facts facts;
+  for (const IterVar& i : padding->iters)
+    facts.set(i.var, {0, as_int(i.extent).value_or(Interval::kMax) - 1});
+  facts.assume(choice->cond);
+  std::vector<Interval> out;
+  for (const Expr& e : store->indices) out.push_back(range_of(e, facts));
+  return out;
+}
+
 }  // namespace
 
 BlockInfo analyze(const PrimFunc& f, const std::string& block) {
@@ -124,6 +141,8 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block) {
       out.strides[d - 1] = out.strides[d] * as_int(shape[d]).value_or(1);
     out.elements = 1;
     for (const Expr& e : shape) out.elements *= as_int(e).value_or(1);
+    const auto* update = b->body.as<Update>();
+    if (update && update->op == ReduceOp::add && !a.write) out.filled = filled_of(f, a.buffer);
     if (a.write) {
       info.output = a.buffer;
       info.output_is_param = p != nullptr;
@@ -166,6 +185,41 @@ int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extent
 
 namespace {
 
+// Of the values that e takes as its iterators go, the part that lies in `filled`.
+double share_inside(const Expr& e, Interval filled, const BlockInfo& b) {
+  constexpr int64_t kMostCounted = 1 << 14;
+  const auto affine = as_affine(e);
+  std::vector<int64_t> values{affine ? affine->constant : 0};
+  for (const Iter& i : b.iters) {
+    const int64_t by = affine ? coefficient(*affine, i.var) : 0;
+    if (by == 0 || i.extent == 1) continue;
+    if (static_cast<int64_t>(values.size()) * i.extent > kMostCounted) return 1;
+    std::vector<int64_t> all;
+    for (const int64_t v : values)
+      for (int64_t n = 0; n < i.extent; ++n) all.push_back(v + by * n);
+    values = std::move(all);
+  }
+  if (!affine || values.empty()) return 1;
+  const auto inside = std::count_if(values.begin(), values.end(),
+                                    [&](int64_t v) { return v >= filled.lo && v <= filled.hi; });
+  return static_cast<double>(inside) / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+double share_of_terms(const BlockInfo& b, const Iter& lanes) {
+  double share = 1;
+  for (const Access& a : b.accesses)
+    for (size_t d = 0; d < a.filled.size(); ++d) {
+      const double inside = share_inside(a.indices[d], a.filled[d], b);
+      if (inside < 1 && uses_var(a.indices[d], lanes.var)) return 1;
+      share *= inside;
+    }
+  return share;
+}
+
+namespace {
+
 std::vector<std::string> touching(const PrimFunc& f, const Buffer& buffer, bool write) {
   std::vector<std::string> out;
   for (const schedules::Place& p : schedules::places_touching(f.body, buffer)) {
@@ -178,6 +232,16 @@ std::vector<std::string> touching(const PrimFunc& f, const Buffer& buffer, bool 
 }
 
 }  // namespace
+
+const Block* padding_of(const PrimFunc& f, const Buffer& buffer) {
+  if (find_param(f, buffer)) return nullptr;
+  const std::vector<std::string> writers = writers_of(f, buffer);
+  if (writers.size() != 1 || readers_of(f, buffer).size() != 1) return nullptr;
+  const Block* b = find_block(f, writers.front());
+  const auto* store = b->body.as<Store>();
+  const auto* choice = store ? store->value.as<Select>() : nullptr;
+  return choice && choice->b.as<FloatImm>() ? b : nullptr;
+}
 
 std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b) {
   return touching(f, b, false);

@@ -25,6 +25,8 @@ struct Access {
   std::vector<Expr> indices;
   std::vector<int64_t> strides;  // row major, of the buffer
   int64_t elements = 0;          // of the buffer
+  // Of a sum's operand that is a padded copy, the indices of each dimension that are no padding; else empty.
+  std::vector<Interval> filled;
 
   bool uses(const Iter& i) const;
   bool slides_along(const Iter& tap, const Iter& i) const;  // one index moves with both
@@ -55,7 +57,13 @@ const Iter* walked_by(const BlockInfo& b, const std::string& loop);
 // Bytes of an operand that are read while the iterators go as far as `extents` says, others staying.
 int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extents, const BlockInfo& b);
 
+// How many of a sum's terms remain if those are left out that the padding makes 0, in parts of all; 1 where
+// some dimension that is padded moves with `lanes`: a vector's terms are left out together.
+double share_of_terms(const BlockInfo& b, const Iter& lanes);
+
 BlockInfo analyze(const PrimFunc& f, const std::string& block);
+// The padding block that alone makes the buffer, for one reader alone; null where it isn't so.
+const Block* padding_of(const PrimFunc& f, const Buffer& buffer);
 // The blocks that read the buffer, in program order.
 std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b);
 std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b);

@@ -25,17 +25,6 @@ namespace {
 // What windows share is copied again for each panel, in a fourth of the time that it takes through memory.
 constexpr int64_t kMostRepeated = 3;
 
-// The padding block that alone makes the buffer, for this reader alone; null where it isn't so.
-const Block* padding_of(const PrimFunc& f, const Buffer& buffer) {
-  if (find_param(f, buffer)) return nullptr;
-  const std::vector<std::string> writers = writers_of(f, buffer);
-  if (writers.size() != 1 || readers_of(f, buffer).size() != 1) return nullptr;
-  const Block* b = find_block(f, writers.front());
-  const auto* store = b->body.as<Store>();
-  const auto* choice = store ? store->value.as<Select>() : nullptr;
-  return choice && choice->b.as<FloatImm>() ? b : nullptr;
-}
-
 }  // namespace
 
 std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t) {

@@ -11,9 +11,10 @@
 // is next to each other, what is next to each other along the reduction is turned in registers, a block of as
 // many rows as steps at a time (a product of a tall matrix and a narrow one); anything else is a gather;
 // stores that aren't next to each other are scattered, but only once per reduction. Lanes that hang over the
-// extent are lost. The row iterator is the one that leaves most vector loads standing, so that they are
-// shared by all rows; of two alike, the one whose neighbours are nearer. A vector iterator of only one vector
-// (channels in blocks) gets a column iterator beside it: one that leaves the broadcasts of the rows standing.
+// extent are lost; terms that a padding makes zero are spared where all lanes meet it at once. The row
+// iterator is the one that leaves most vector loads standing, so that they are shared by all rows; of two
+// alike, the one whose neighbours are nearer. A vector iterator of only one vector (channels in blocks) gets
+// a column iterator beside it: one that leaves the broadcasts of the rows standing.
 #include "schedules/library/tile.h"
 
 #include <fmt/format.h>
@@ -35,7 +36,8 @@ constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
 // ones, scattered to few lines beside each other, scattered to a line each.
 constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, kPutTogether = 3,
                  kFewLines = 28, kManyLines = 44;
-constexpr double kCopied = 17;  // a vector turned and stored once, for all rows that share it
+constexpr double kLeftOut = 0.8;  // of the time of the padding's terms, spared; the rest goes into asking
+constexpr double kCopied = 17;    // a vector turned and stored once, for all rows that share it
 
 // Whether the vectors of a tile that takes all of v are best laid out by lines: a load of one that begins at
 // none takes two, each time. But what grows by it has to stay near. (Cascade Lake: 512x256x33 17 % less time;
@@ -203,7 +205,8 @@ Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, 
 }  // namespace
 
 double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes, const BlockInfo* writer) {
-  const auto k = static_cast<double>(b.reduction_size());
+  const double left_out = 1 - share_of_terms(b, v);
+  const double k = static_cast<double>(b.reduction_size()) * (1 - kLeftOut * left_out);
   const Stored stored = stored_along(b, writer, v, lanes);
   double per_step = 0.5;
   for (const Access& a : b.accesses) {

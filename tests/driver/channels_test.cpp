@@ -89,3 +89,16 @@ TEST_CASE("groups of half a vector go by half vectors where a core passes vector
         "ConvTranspose(f32[1,16,5,5], const f32[16,8,3,3]; group=2, strides=[2,2])"})
     check_default(spec, halves, true);
 }
+
+TEST_CASE("channels are the lanes where most of a window's terms are padding that they meet together") {
+  const char *padded = "Conv(f32[1,5,6,13], const f32[28,5,5,5]; pads=[8,8,8,8], dilations=[4,4])",
+             *filled = "Conv(f32[1,5,22,29], const f32[28,5,5,5]; dilations=[4,4])";
+  const auto along = [](const char* spec, const std::string& lanes) {
+    const CompiledModel m = compiled(spec, parse_target("x86-64-v4"));
+    return print(default_schedule(m.funcs[0].func, m.target)).find("vectorize " + lanes + "\n") !=
+           std::string::npos;
+  };
+  CHECK(along(padded, "Y.o"));
+  CHECK(along(filled, "Y.x"));
+  for (const Target& target : shared_targets()) check_default(padded, target);
+}

@@ -288,7 +288,7 @@ TEST_CASE("whether taps reach a line of the image is asked once for all columns 
 
 TEST_CASE("planes of channels stand around the taps within one, in whichever order they are added up") {
   const std::string planes =
-      "ConvTranspose(f32[1,256,16,13,8], const f32[256,8,3,3,3]; strides=[2,2,2], "
+      "ConvTranspose(f32[1,256,16,13,16], const f32[256,8,3,3,3]; strides=[2,2,2], "
       "pads=[1,1,1,1,1,1], dilations=[2,2,2])";
   CHECK(count(schedule_of(planes, false), " c q r s o z1 x)") == 1);
   // Channels that lie beside each other stay inside.
