@@ -136,7 +136,7 @@ bool gathers_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
   return std::any_of(call.nodes.begin(), call.nodes.end(), [&](int i) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
     const bool transposed = n.op == "ConvTranspose";
-    if (!n.domain.empty() || !(transposed || n.op == "Conv")) return false;
+    if (!transposed && (n.op != "Conv" || !n.domain.empty())) return false;
     const OpContext ctx(g, n);
     const auto gathers = [&](const auto& s, const auto& kernel, const auto& stride, const auto& output) {
       const int64_t filters = s.filters / s.group;
