@@ -16,8 +16,14 @@ Target with_half_vectors(const PrimFunc& f, const BlockInfo& b, const std::strin
   std::optional<BlockInfo> written;
   if (!epilogue.empty()) written = analyze(f, epilogue);
   const BlockInfo* writer = written ? &*written : nullptr;
-  const Tile t = choose_tile(b, target, nullptr, writer);
-  if (!t.vector || t.turned) return target;
+  const Tile whole = choose_tile(b, target, nullptr, writer);
+  if (!whole.vector) return target;
+  Target half = target;
+  half.vector_bits /= 2;
+  half.double_pumped = false;
+  const Tile t = choose_tile(b, half, nullptr, writer);
+  // A tile of several halves would put two groups together again.
+  if (!t.vector || t.turned || t.width > lanes / 2) return target;
   // What an operand has for a lane is its group's.
   const bool by_groups = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
     return !a.write && std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& index) {
@@ -25,11 +31,9 @@ Target with_half_vectors(const PrimFunc& f, const BlockInfo& b, const std::strin
     });
   });
   if (!by_groups) return target;
-  Target half = target;
-  half.vector_bits /= 2;
-  half.double_pumped = false;
-  // A tile of several halves would put two groups together again.
-  return choose_tile(b, half, nullptr, writer).width > lanes / 2 ? target : half;
+  const bool worse = t.vector != whole.vector && cost_of_lanes(b, *whole.vector, target, writer) <
+                                                     cost_of_lanes(b, *t.vector, half, writer);
+  return worse ? target : half;
 }
 
 }  // namespace nestor::library

@@ -79,7 +79,7 @@ bool dots_pay(const BlockInfo& b, const Rest& r, const Iter& vector, int64_t lan
   const bool dots_shared = rows * row / kGigahertz * 1e-3 >= target.parallel_us;
   const double dots = rows * row / (dots_shared ? cores : 1) + k * left * kCopied + kStart +
                       (dots_shared ? kPerThread * 1e3 * kGigahertz * cores : 0);
-  const double without = cost_of_lanes(b, vector, lanes) * static_cast<double>(r.column->extent) * rows,
+  const double without = cost_of_lanes(b, vector, target) * static_cast<double>(r.column->extent) * rows,
                whole = (0.5 * k + 1) * static_cast<double>(r.whole) * rows;
   return dots < kCertain * (without - whole) / static_cast<double>(lanes) / cores;
 }

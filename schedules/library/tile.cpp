@@ -29,13 +29,14 @@ namespace nestor::library {
 
 namespace {
 
+constexpr double kBroadcast = 0.1;  // of a row, for one FMA alone
 constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
                  kScatter = 16;  // of one vector, in the time of a vector load
 // Vectors of results that lie apart in the output (Zen 5, from where the choices below are equally fast): by
 // a panel, to a panel's lines a multiple of 4 KB apart, turned in place, put together from a few interleaved
-// ones, scattered to few lines beside each other, scattered to a line each.
+// ones, scattered to few lines beside each other; and to lines in a page each, what those take more.
 constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, kPutTogether = 3,
-                 kFewLines = 28, kManyLines = 44;
+                 kFewLines = 28, kPages = 16;
 constexpr double kLeftOut = 0.8;  // of the time of the padding's terms, spared; the rest goes into asking
 constexpr double kCopied = 17;    // a vector turned and stored once, for all rows that share it
 
@@ -170,7 +171,7 @@ struct Stored {
 
 // Dense along another iterator: through a panel (result_panel.cpp), by lines whose sets of the cache may be
 // few; or those of an iterator beside it fill the gaps, unrolled: whole vectors are put together.
-Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
+Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width, const Target& target) {
   const double part = static_cast<double>(width) / 16;  // of the lanes that the costs are of
   const double few_lines = kFewLines * part;
   const Iter* dense = iter_at(w, 1);
@@ -180,34 +181,33 @@ Stored stored_apart(const BlockInfo& w, const Iter& lanes, int64_t width) {
     if (dense->extent > kInterleaved) return {kTurnedInPlace, 1};
     const int64_t vectors = ceil_div(lanes.extent, width);  // where it is one, more lie beside it
     const auto most = static_cast<double>(vectors > 1 ? dense->extent * vectors : kToHideLatency);
-    const double ragged = lanes.extent % width == 0  ? 0
-                          : vectors > kToHideLatency ? few_lines / static_cast<double>(vectors)
-                                                     : few_lines;  // one tile, whose vectors are all masked
-    return {std::min(kPutTogether + ragged, std::max(kPutTogether, few_lines)),
-            std::max(1.0, kToHideLatency / most)};
+    return {kPutTogether, std::max(1.0, kToHideLatency / most)};
   }
   if (bytes != 4) return {};
   if (run_beside(w, lanes) >= kShortestRun) {
     if (lanes.extent < width) return {};
     return {part * (distance % kPage == 0 ? kThroughFewSets : kThroughPanel), 1};
   }
-  return {distance < kLine ? few_lines : part * kManyLines, 1};
+  const double pages = part * kPages / beside_fma(target);  // the same time, whatever an FMA takes
+  return {distance < kLine ? few_lines : few_lines + pages, 1};
 }
 
-Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, int64_t width) {
+Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, const Target& target) {
+  const int64_t width = lanes_of(b, target);
   const BlockInfo& w = writer ? *writer : b;
   const Iter* lanes = writer ? iter_over(w, b.output, dim_of(b, &v)) : &v;
   if (!write_of(w) || !lanes || turned_along(b, v, width)) return {};
   if (write_of(w)->stride(*lanes) == 1) return {1, 1};
-  return stored_apart(w, *lanes, width);
+  return stored_apart(w, *lanes, width, target);
 }
 
 }  // namespace
 
-double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes, const BlockInfo* writer) {
+double cost_of_lanes(const BlockInfo& b, const Iter& v, const Target& target, const BlockInfo* writer) {
+  const int64_t lanes = lanes_of(b, target);
   const double left_out = 1 - share_of_terms(b, v);
   const double k = static_cast<double>(b.reduction_size()) * (1 - kLeftOut * left_out);
-  const Stored stored = stored_along(b, writer, v, lanes);
+  const Stored stored = stored_along(b, writer, v, target);
   double per_step = 0.5;
   for (const Access& a : b.accesses) {
     if (a.write) continue;
@@ -217,17 +217,22 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes, const Blo
       double shared = 1;
       for (const Iter* i : b.spatial())
         if (i != &v && !a.uses(*i)) shared *= static_cast<double>(i->extent);
-      per_step += kCopied / shared;
+      per_step += beside_fma(target) * kCopied / shared;
       continue;
     }
     if (turned_along(b, v, lanes))
       per_step += kTurned / 4 / sharing_rows(b, v);
-    else
-      per_step += (stride && std::abs(*stride) <= 4 ? kStridedLoad : kGather) / 4;  // shared by some rows
+    else  // shared by some rows
+      per_step += (stride && std::abs(*stride) <= 4 ? beside_fma(target) * kStridedLoad : kGather) / 4;
   }
-  const double useful =
-      static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, lanes) * lanes);
-  return (k * per_step * stored.per_step + stored.cost) / useful;
+  const auto useful = [&](int64_t width) {
+    return static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, width) * width);
+  };
+  // Half a vector takes half of its time there, but to be broadcast for and to be stored as long.
+  const bool half = target.double_pumped && v.extent <= lanes / 2 && v.extent >= lanes / 4;
+  if (half) per_step += kBroadcast;
+  return k * per_step * stored.per_step / useful(half ? lanes / 2 : lanes) +
+         beside_fma(target) * stored.cost / useful(lanes);
 }
 
 bool shares_an_operand(const BlockInfo& b, const Tile& t) {
@@ -248,7 +253,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
   std::string costs;
   for (const Iter* i : b.spatial()) {
     if (i->loop.empty() || i->extent < 2 || (vector && i != vector)) continue;
-    const double cost = cost_of_lanes(b, *i, lanes, writer);
+    const double cost = cost_of_lanes(b, *i, target, writer);
     costs += fmt::format("{}along {} {:.0f}", costs.empty() ? "" : ", ", i->loop, cost);
     if (!t.vector || cost < best) {
       t.vector = i;

@@ -82,9 +82,16 @@ bool shares_an_operand(const BlockInfo& b, const Tile& t);
 // Lanes of the block's output type; 1 where the target has no vectors for it.
 int64_t lanes_of(const BlockInfo& b, const Target& target);
 
+// What shuffles and stores take beside a vector's FMA: half as much where that one passes in two halves, in
+// twice the time.
+inline double beside_fma(const Target& target) {
+  return target.double_pumped ? 0.5 : 1;
+}
+
 // The time of as many results as there are lanes, along v, which `writer` writes, or b itself; a step of one
 // vector takes 0.5.
-double cost_of_lanes(const BlockInfo& b, const Iter& v, int64_t lanes, const BlockInfo* writer = nullptr);
+double cost_of_lanes(const BlockInfo& b, const Iter& v, const Target& target,
+                     const BlockInfo* writer = nullptr);
 
 // b is a reduction. The reasoning is at the top of tile.cpp. `vector`, if given, is what becomes lanes;
 // `writer` writes the result out, null: b does.

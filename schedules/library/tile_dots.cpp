@@ -193,12 +193,12 @@ bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogu
   const int64_t lanes = lanes_of(b, target);
   const Dots d = lanes > 1 ? find(b, lanes) : Dots{};
   if (!d.row) return false;
-  double dots =
-      0.5 * static_cast<double>(ceil_div(d.k->extent, lanes) * lanes) + kFold * static_cast<double>(lanes);
+  const double whole_steps = static_cast<double>(ceil_div(d.k->extent, lanes) * lanes);
+  double dots = 0.5 * whole_steps + beside_fma(target) * kFold * static_cast<double>(lanes);
   for (const Access& a : b.accesses)
     if (!a.write && !a.constant && a.stride(*d.k) != 1)
       dots += kTurnedElement * static_cast<double>(d.k->extent * lanes) / static_cast<double>(d.row->extent);
-  if (dots > kCertain * std::min(cost_of_lanes(b, *d.row, lanes), cost_of_lanes(b, *d.column, lanes)))
+  if (dots > kCertain * std::min(cost_of_lanes(b, *d.row, target), cost_of_lanes(b, *d.column, target)))
     return false;
   Schedule tried = s;
   try {

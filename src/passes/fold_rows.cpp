@@ -135,7 +135,7 @@ class Folder {
   }
 
   Stmt write(const Expr& start, int64_t count, Expr folded) {
-    const int width = std::has_single_bit(static_cast<uint64_t>(count)) ? static_cast<int>(count) : lanes_;
+    const int width = static_cast<int>(lanes_of_rest(count, lanes_));
     if (width < lanes_) {
       std::vector<int64_t> leading;
       for (int l = 0; l < width; ++l) leading.push_back(l);

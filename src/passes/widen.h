@@ -1,12 +1,20 @@
 // Scalar expressions of one loop variable made vector expressions over its lanes.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+
 #include "nestor/simplify.h"
 
 namespace nestor::passes {
 
 // Sizes of one-dimensional buffers, for showing that a load is inside.
 using BufferSizes = std::unordered_map<Buffer, Expr>;
+
+// Of a loop's last vector, of `count` elements where a whole one has `lanes`: the narrowest that holds them.
+inline int64_t lanes_of_rest(int64_t count, int64_t lanes) {
+  return std::min(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count))), lanes);
+}
 
 class Widener {
  public:

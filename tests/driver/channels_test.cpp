@@ -102,3 +102,19 @@ TEST_CASE("channels are the lanes where most of a window's terms are padding tha
   CHECK(along(filled, "Y.x"));
   for (const Target& target : shared_targets()) check_default(padded, target);
 }
+
+TEST_CASE("half a vector of results takes half of the time where a core passes vectors in halves") {
+  const char* six = "Conv(f32[1,12,20,20], const f32[12,6,3,3]; group=2, strides=[2,2], pads=[1,1,1,1])";
+  Target target = parse_target("x86-64-v4");
+  const auto along = [&](const std::string& lanes) {
+    const CompiledModel m = compiled(six, target);
+    return print(default_schedule(m.funcs[0].func, m.target)).find("vectorize " + lanes + "\n") !=
+           std::string::npos;
+  };
+  CHECK_FALSE(along("Y.o"));
+  target.double_pumped = true;
+  CHECK(along("Y.o"));
+  Target halves = host_target();
+  halves.double_pumped = true;
+  check_default(six, halves);
+}

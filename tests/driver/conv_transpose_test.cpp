@@ -150,10 +150,28 @@ TEST_CASE("what stride and dilation leave out between outputs is filled, in one 
 
 TEST_CASE("two phases aren't the rows of a tile where a line of the image could be") {
   const std::string schedule =
-      schedule_of("ConvTranspose(f32[1,256,16,32], const f32[256,8,4,4]; group=8, strides=[2,2])", true);
+      schedule_of("ConvTranspose(f32[1,256,16,20], const f32[256,8,4,4]; group=8, strides=[2,2])", true);
   INFO(schedule);
   CHECK(count(schedule, "unroll T.px") == 0);
   CHECK(count(schedule, "unroll T.x1") == 1);
+}
+
+TEST_CASE(
+    "phases that fill the lines of the output are put together there also where a vector is left over") {
+  const std::string schedule =
+      schedule_of("ConvTranspose(f32[1,32,8,60], const f32[32,8,2,2]; group=8, strides=[2,2])", false);
+  INFO(schedule);
+  CHECK(count(schedule, "vectorize T.x") == 1);
+  CHECK(count(schedule, "unroll Y.wpx") == 1);
+}
+
+TEST_CASE("groups of which eight share a block of results stay row major") {
+  const CompiledModel m =
+      partition_model(load("ConvTranspose(f32[1,32,9,16], const f32[32,2,3,3]; group=8, strides=[2,2])"),
+                      options_for(parse_target("x86-64-v4"), true));
+  const std::string nests = print(m.partition.funcs.at(0));
+  INFO(nests);
+  CHECK(count(nests, "(in X: f32[1,8,4,9,16]") == 1);
 }
 
 TEST_CASE("phases that lie between rows in a large output are written in its order") {
