@@ -9,11 +9,14 @@
 // lines are asked for a few thousand bytes ahead. (Cascade Lake, 4x768x3072 and 8x768x3072 20 to 25 % less
 // time, 7x300x5000 6 to 18, Winograd's 512@6 of 9 tiles 33.)
 //
-// Few rows do little but read, from one place on: behind the end of each page a prefetcher starts anew. So on
-// a narrow core panels are narrower than the tile, which reads from several at a time. (Cascade Lake,
-// 1x4096x4096 by 4 panels and 8 KB ahead 14 % less time, by 4 alone 9, 2 alone 8, ahead alone 8; 1x1024x1024
-// 20, 1x768x3072 18, 1x4096x1000 16; asked for ahead anyway, 2x1024x1024 by 6 panels 10, 4x768x3072 by 5 8,
-// 8x768x3072 by 3 7.)
+// Few rows do little but read, from one place on: behind the end of each page a prefetcher starts anew. So
+// panels are narrower than the tile, which reads from several at a time. (Cascade Lake, 1x4096x4096 by 4
+// panels and 8 KB ahead 14 % less time, by 4 alone 9, 2 alone 8, ahead alone 8; 1x1024x1024 20, 1x768x3072
+// 18, 1x4096x1000 16; asked for ahead anyway, 2x1024x1024 by 6 panels 10, 4x768x3072 by 5 8, 8x768x3072 by 3
+// 7.) A wide core fetches lines by pairs: panels of two vectors, and those are asked for later. (Granite
+// Rapids, by 4 panels and 2 KB ahead: 1x4096x4096 18 % less time, by 8 and 8 KB 8, by 2 15, 8 KB ahead alone
+// none; 1x1024x1024 26, 1x768x3072 24, 1x4096x1000 19; 2x1024x1024 24, 4x768x3072 32; by 3 single ones
+// 8x768x3072 31, by 2 11x1024x1024 32.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,8 +38,8 @@ constexpr int64_t kLeastCycles = 64, kMostAsks = 3;
 // of cache: 64x188x414, whose 304 KiB stay, is 7 % slower if they are asked for).
 constexpr int64_t kFarStays = 512 << 10;
 constexpr int64_t kAhead = 4 << 10;  // of a panel: 2 KB are too late, of 10 KB some are gone again
-// Where fewer rows use it; 4 to 12 KB are alike. With one row it is as fast without, but on a narrow core.
-constexpr int64_t kFewAhead = 8 << 10, kFewestRows = 2, kFewestOnNarrow = 1;
+// Where fewer rows use it; 4 to 12 KB are alike, 1 to 4 of panels of two vectors.
+constexpr int64_t kFewAhead = 8 << 10, kOfPairsAhead = 2 << 10;
 constexpr int64_t kMostStreams = 6;
 constexpr int64_t kLeastPanel =
     32 << 10;  // its first lines aren't asked for (20 KB: 5 % more time, 40: 9 less)
@@ -85,6 +88,11 @@ bool ask_near(Schedule& s, const std::string& block, const BlockInfo& b, const T
       buffer->name, kAhead / 1024));
   return s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, loops[0].name, buffer->name,
                                 distance, loops[1].name));
+}
+
+// Whether the vectors of a tile that few rows use lie in panels of two.
+bool goes_by_pairs(int64_t vectors, const Target& target) {
+  return !target.is_narrow() && vectors >= 4 && vectors % 2 == 0;
 }
 
 int64_t bytes_that_stay(const Target& target) {
@@ -143,8 +151,7 @@ std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target&
   std::vector<Buffer> out;
   if (!target.far_l3() || !t.vector || t.turned || t.taps) return out;
   const int64_t rows = t.row ? t.row->extent : 1;
-  const int64_t fewest = target.is_narrow() ? kFewestOnNarrow : kFewestRows;
-  if (rows < fewest || rows >= kLeastUses || t.rows < rows) return out;
+  if (rows >= kLeastUses || t.rows < rows) return out;
   const Iter& wide = t.column ? *t.column : *t.vector;
   for (const Access& a : b.accesses)
     if (!a.write && a.constant && a.uses(wide) && uses_of_line(b, a) == rows &&
@@ -156,8 +163,9 @@ std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target&
 
 int64_t streams_of_few(const BlockInfo& b, const Tile& t, const Target& target) {
   const int64_t vectors = t.width / lanes_of(b, target);
-  if (!target.is_narrow() || t.column || vectors * lanes_of(b, target) != t.width) return 1;
-  int64_t streams = used_by_few(b, t, target).empty() ? 1 : std::min(vectors, kMostStreams);
+  if (t.column || vectors * lanes_of(b, target) != t.width || used_by_few(b, t, target).empty()) return 1;
+  if (goes_by_pairs(vectors, target)) return vectors / 2;
+  int64_t streams = std::min(vectors, kMostStreams);
   while (vectors % streams != 0) --streams;
   return streams;
 }
@@ -177,10 +185,12 @@ void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, c
       if (a.buffer == buffer) bytes = panel_bytes(b, a, t) / b.reduction_size();
     int64_t steps = inside / (std::max<int64_t>(1, t.rows) * t.columns * t.width);  // of it
     bytes *= steps;
+    const bool pairs = !t.column && goes_by_pairs(t.width / lanes_of(b, target), target);
+    const int64_t ahead = std::max(bytes, pairs ? kOfPairsAhead : kFewAhead);
     if (loops.empty() || bytes < kLine || bytes > kFewAhead) continue;
     size_t asks = loops.size() - 1;
     while (asks > 0 && steps * loops[asks].extent < b.reduction_size() &&
-           bytes * loops[asks].extent <= kAhead) {
+           bytes * loops[asks].extent <= std::min(kAhead, ahead)) {
       steps *= loops[asks].extent;
       bytes *= loops[asks--].extent;
     }
@@ -191,9 +201,9 @@ void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, c
     s.because(
         fmt::format("few rows use a line of {}, which comes from behind the second-level cache: it is asked "
                     "for {} KiB ahead, of all its panels",
-                    buffer->name, kFewAhead / 1024));
+                    buffer->name, ahead / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance={}{}", block, loops[asks].name, buffer->name,
-                           kFewAhead / bytes, shares ? " shares=" + loops[asks + 1].name : ""));
+                           ahead / bytes, shares ? " shares=" + loops[asks + 1].name : ""));
   }
 }
 

@@ -200,7 +200,6 @@ TEST_CASE("where the last cache is far away, weights that few rows use are asked
   CHECK(
       default_has("Gemm(f32[2,1024], const f32[1000,1024], const f32[1000]; transB=1)", "B distance=", far));
   CHECK_FALSE(default_has(eight, "prefetch", near));
-  CHECK_FALSE(default_has("MatMul(f32[1,768], const f32[768,3072])", "prefetch", far));
   CHECK_FALSE(default_has("MatMul(f32[8,768], f32[768,3072])", "prefetch Y.k B distance=42", far));
   CHECK_FALSE(default_has("MatMul(f32[8,256], const f32[256,256])", "prefetch", far));  // stays in the cache
   CHECK_FALSE(default_has("MatMul(f32[8,64], const f32[64,16384])", "prefetch", far));  // short panels
@@ -211,7 +210,12 @@ TEST_CASE("where the last cache is far away, weights that few rows use are asked
   const std::string row = "MatMul(f32[1,768], const f32[768,3072])";
   CHECK(default_has(row, "B (d0, d1) -> (d1/32, d0, d1%32)", narrow));
   CHECK(default_has(row, "prefetch Y.kp B distance=8", narrow));
-  CHECK(default_has(row, "B (d0, d1) -> (d1/j_width, d0, d1%j_width)", far));
+  // A wide core reads pairs of vectors.
+  CHECK(default_has(row, "B (d0, d1) -> (d1/32, d0, d1%32)", far));
+  CHECK(default_has(row, "prefetch Y.k B distance=4", far));
+  CHECK(default_has("MatMul(f32[2,768], const f32[768,3072])", "(d1/32, d0", far));
+  CHECK(default_has("MatMul(f32[8,768], const f32[768,3072])", "(d1/16, d0", far));  // three vectors
+  CHECK(default_has("MatMul(f32[16,768], const f32[768,3072])", "(d1/j_width, d0", far));
   CHECK(default_has("MatMul(f32[1,256], const f32[256,256])", "(d1/j_width, d0",
                     narrow));  // stays in the cache
   CHECK(default_has(eight, "B (d0, d1) -> (d1/16, d0, d1%16)", narrow));
@@ -226,6 +230,7 @@ TEST_CASE("where the last cache is far away, weights that few rows use are asked
   // Panels of 16 KB, which follow each other.
   CHECK(default_has("Conv(f32[1,128,6,6], const f32[256,128,3,3]; pads=[1,1,1,1])", "M.cb U distance=", far));
   check_scheduled_for("MatMul(f32[5,517], const f32[517,1031])", far);
+  check_scheduled_for("MatMul(f32[1,517], const f32[517,1031])", far);
 }
 
 TEST_CASE("tiles are wider where rows stream, as far as two panels stay in the cache") {
