@@ -19,7 +19,12 @@ CompiledModel compiled(const std::string& spec, const Target& target) {
   return compile_model(spec, checking_options(target));
 }
 
-void check_results(const CompiledFunction& f, const Target& target) {
+Target to_run(const Target& scheduled_for) {
+  return runs_here(scheduled_for) ? scheduled_for : host_target();
+}
+
+void check_results(const CompiledFunction& f, const Target& scheduled_for) {
+  const Target target = to_run(scheduled_for);
   // An instruction's order of adding up is its own.
   const bool own_order = print(f.choice.trace).find("vdpbf16ps") != std::string::npos;
   for (const Against against : {Against::lowered, Against::oracle}) {

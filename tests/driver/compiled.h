@@ -12,9 +12,13 @@ namespace nestor {
 CompileOptions checking_options(const Target& target);  // default schedules; lowering checks each pass
 CompiledModel compiled(const std::string& spec, const Target& target);
 
+// What to generate code for, to run schedules for a target: this machine where it can't run the target's
+// code.
+Target to_run(const Target& scheduled_for);
+
 // The machine's results are the interpreted lowered function's, bit for bit, and the oracle's within their
 // bound.
-void check_results(const CompiledFunction& f, const Target& target);
+void check_results(const CompiledFunction& f, const Target& scheduled_for);
 void check_proof(const CompiledFunction& f);
 
 // Each function of the model's default; proved too where its tensors lie in blocks of channels.

@@ -286,7 +286,7 @@ TEST_CASE("five taps along each of three dimensions are added up in one expressi
   const std::string nests = print(m.funcs[0].func);
   INFO(nests);
   CHECK(count(nests, "alloc") == 0);
-  for (const OutputCheck& c : check_function(m.funcs[0], Against::oracle, options.target)) {
+  for (const OutputCheck& c : check_function(m.funcs[0], Against::oracle, to_run(options.target))) {
     INFO(describe(c.comparison, c.name, c.want));
     CHECK(c.comparison.ok());
   }

@@ -140,7 +140,7 @@ TEST_CASE("Winograd's convolutions are the direct ones within their bound, at al
             INFO(f.func.name << ": " << describe(proof));
             CHECK(proof.ok());
           }
-          for (const OutputCheck& c : check_function(f, Against::lowered, target)) {
+          for (const OutputCheck& c : check_function(f, Against::lowered, to_run(target))) {
             INFO(describe(c.comparison, c.name, c.want));
             CHECK(c.comparison.ok());
           }
@@ -251,7 +251,8 @@ TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as
       const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
       INFO(f.func.name << ": " << describe(proof));
       CHECK(proof.ok());
-      for (const OutputCheck& c : check_function(f, Against::lowered, target)) CHECK(c.comparison.ok());
+      for (const OutputCheck& c : check_function(f, Against::lowered, to_run(target)))
+        CHECK(c.comparison.ok());
       for_each_stmt(f.scheduled.body, [&](const Stmt& s) {
         const auto* loop = s.as<For>();
         if (!loop || !loop->var->name.ends_with("_b")) return;
