@@ -110,6 +110,15 @@ std::vector<Interval> filled_of(const PrimFunc& f, const Buffer& buffer) {
 
 }  // namespace
 
+bool has_taps(const BlockInfo& b, const Access& a) {
+  const std::vector<const Iter*> reduced = b.reduced(), spatial = b.spatial();
+  return std::any_of(reduced.begin(), reduced.end(), [&](const Iter* r) {
+    return r->extent > 1 && std::any_of(spatial.begin(), spatial.end(), [&](const Iter* i) {
+             return i->extent > 1 && a.slides_along(*r, *i);
+           });
+  });
+}
+
 BlockInfo analyze(const PrimFunc& f, const std::string& block) {
   BlockInfo info;
   info.name = block;

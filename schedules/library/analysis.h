@@ -61,6 +61,9 @@ int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extent
 // some dimension that is padded moves with `lanes`: a vector's terms are left out together.
 double share_of_terms(const BlockInfo& b, const Iter& lanes);
 
+// Whether windows of several elements slide over the operand.
+bool has_taps(const BlockInfo& b, const Access& a);
+
 BlockInfo analyze(const PrimFunc& f, const std::string& block);
 // The padding block that alone makes the buffer, for one reader alone; null where it isn't so.
 const Block* padding_of(const PrimFunc& f, const Buffer& buffer);

@@ -1,10 +1,13 @@
 // An image that the second-level cache doesn't hold beside weights and results comes from behind it, a few
 // lines of each plane or block of channels for a tile: too cut up to be foreseen by the machine. What the
-// next step over channels reads is asked for one step ahead (3x3 with stride 2 over 128 channels at 115: half
-// the time; 1x1 over 320 at 121: two thirds. Granite Rapids, 1.6 MB in 2 of cache: 3x3 with stride 2 over 128
+// next steps over channels read is asked for in time (3x3 with stride 2 over 128 channels at 115: half the
+// time; 1x1 over 320 at 121: two thirds. Granite Rapids, 1.6 MB in 2 of cache: 3x3 with stride 2 over 128
 // channels at 56 and 1x1 over 512 at 28 8 to 9 % less; 0.8 MB: 3x3 up to 5 % more). A near third level gives
 // what it holds in time, of which others may leave an eighth (Zen 4: 3x3 over 0.8 to 3.2 MB 1 to 4 % more
-// time, over 17 channels at 93 30; 512 at 60 6 % less, 1x1 over 1024 at 40 13).
+// time, over 17 channels at 93 30; 512 at 60 6 % less, 1x1 over 1024 at 40 13). But where no window slides, a
+// line is used few times: that one doesn't come in time either. (Zen 3, 1x1, 0.8 to 3.9 MB: 256-64@56 36 %
+// faster, 192-130@72 19, 512-128@28 and 1024-256@14 14, 512-128@28 by 2 26, 64-64@112 1; some of its steps
+// are 48 cycles, so that 3 and more ahead are another 5 to 20 % faster than one.)
 //
 // Windows of a channel each, or of those in one block, have no steps over such. Where the third level is far,
 // what the next row of windows reads first is asked for in shares, with the steps of this row (Cascade Lake,
@@ -32,10 +35,11 @@ namespace nestor::library {
 
 namespace {
 
-int64_t stays_of(const Target& target) {
+// How much of an image the machine gives in time.
+int64_t stays_of(const Target& target, bool taps) {
   constexpr int64_t kPartOfL3 = 8;
   const int64_t near = target.l2_bytes * 3 / 4;
-  return target.far_l3() ? near : std::max(near, target.l3_bytes / kPartOfL3);
+  return target.far_l3() || !taps ? near : std::max(near, target.l3_bytes / kPartOfL3);
 }
 
 // The elements that one step of r reads lie further from those of the next than all of a sum's would reach if
@@ -122,7 +126,8 @@ bool reads_again(const BlockInfo& b, const Access& a, const Tile& t) {
 bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                       const Target& target) {
-  constexpr int64_t kLeastWork = 2;  // FMAs for each line that is asked for
+  constexpr int64_t kLeastWork = 2;      // FMAs for each line that is asked for
+  constexpr int64_t kCyclesAhead = 150;  // in which a line comes
   if (!t.vector || !t.row || t.turned || reduced.size() < 2) return false;
   const auto is_loop = [&](const std::string& l) {
     return std::find(taps.begin(), taps.end(), l) == taps.end();
@@ -134,16 +139,21 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
   const BlockInfo now = analyze(s.func(), block);  // without the padding that was inlined
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
-    if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target)) continue;
+    if (a.write || a.constant || !find_param(s.func(), a.buffer)) continue;
+    if (size <= stays_of(target, has_taps(now, a))) continue;
     if (!over || !lies_apart(now, a, *over)) continue;
     std::map<const Iter*, int64_t> step;
     int64_t products = 1;
     for (const Iter& i : now.iters) products *= step[&i] = in_a_step(s, block, *loop, *over, i, t);
     const int64_t lines = bytes_read(a, step, now) / kLine;
     if (products / lanes_of(now, target) < kLeastWork * lines) continue;
-    s.because(fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}",
-                          size / 1024, *loop));
-    asked |= s.try_step(fmt::format("prefetch {}.{} {} distance=1", block, *loop, a.buffer->name));
+    const int64_t cycles = std::max<int64_t>(1, products / lanes_of(now, target) / kFmasPerCycle);
+    s.because(
+        fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}, of which "
+                    "a step takes {} cycles",
+                    size / 1024, *loop, cycles));
+    asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, *loop, a.buffer->name,
+                                    ceil_div(kCyclesAhead, cycles)));
   }
   return asked;
 }
@@ -168,7 +178,7 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
   const BlockInfo now = analyze(s.func(), block);
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
-    if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target)) continue;
+    if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target, true)) continue;
     if (!slides(now, a, t) || reads_again(now, a, t)) continue;
     s.because(fmt::format("its {} KiB come from a last cache that is far away", size / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around, a.buffer->name, *steps));

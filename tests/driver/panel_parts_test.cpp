@@ -49,6 +49,41 @@ TEST_CASE("panels of weights larger than half of the second-level cache go in pa
   target = far_target(1 << 20);
   target.l3_bytes_per_cycle = 16;
   CHECK(!has(deep, "rfactor", target));
+  target.l2_bytes = 512 << 10;  // a near third level, a small second one
+  CHECK(has(deep, "Y_part = rfactor Y.cb0 axis=0", target));
+}
+
+TEST_CASE("an image beside which panels wouldn't stay goes in parts of its channels, outermost") {
+  Target target = parse_target("x86-64-v3");
+  target.issue_width = 6;
+  target.cores = 1;
+  const std::string outermost = "reorder Y (cb0 ob0 yx0 ";
+  const std::string deep = "Conv(f32[1,2048,7,7], const f32[512,2048,1,1])";
+  CHECK(has(deep, outermost, target));
+  CHECK(has(deep, "cb0 cb1 = split Y.cb [8, _]", target));  // 16 KB of a panel, half of the first level
+  CHECK(has(deep, "prefetch Y_part.ob0 W distance=1 shares=yx0", target));
+  CHECK(!has("Conv(f32[1,512,7,7], const f32[2048,512,1,1])", "rfactor", target));   // 98 KB of image
+  CHECK(!has("Conv(f32[1,512,14,14], const f32[512,512,1,1])", "rfactor", target));  // results
+  CHECK(!has("Conv(f32[1,192,14,14], const f32[192,192,3,3]; pads=[1,1,1,1])", "rfactor", target));  // taps
+  target.l2_bytes = 1 << 20;
+  CHECK(!has(deep, "rfactor", target));
+}
+
+TEST_CASE("convolutions in outermost parts of their channels are right") {
+  for (const int cores : {1, 2})
+    for (const char* spec : {"Conv(f32[1,1024,7,7], const f32[96,1024,1,1], const f32[96])",
+                             "Conv(f32[2,832,5,7], const f32[128,832,1,1])",
+                             "Conv(f32[1,1536,13,9], const f32[64,1536,1,1]; strides=[2,2])"}) {
+      Target target = parse_target("x86-64-v3");
+      target.issue_width = 6;
+      target.l2_bytes = 256 << 10;
+      target.cores = cores;
+      target.parallel_us = 0;
+      INFO(spec << " on " << cores);
+      CHECK(has(spec, "reorder Y (cb0 ", target));
+      CHECK(has(spec, "rfactor", target));
+      check_default(spec, target, true);
+    }
 }
 
 TEST_CASE("convolutions in parts of their channels are right") {

@@ -330,10 +330,14 @@ TEST_CASE(
   CHECK_FALSE(
       default_has("ConvTranspose(f32[1,16,16,50], const f32[16,64,4,4]; strides=[4,4])", lines, near));
   CHECK_FALSE(default_has("MatMul(f32[2000,16], const f32[16,400])", lines, near));    // stays
-  CHECK_FALSE(default_has("MatMul(f32[4000,16], const f32[16,1000])", lines, near));   // a page for each row
+  CHECK_FALSE(default_has("MatMul(f32[4000,16], const f32[16,1024])", lines, near));   // a page for each row
   CHECK_FALSE(default_has("MatMul(f32[60000,16], const f32[16,16])", lines, near));    // no lines in between
   CHECK_FALSE(default_has("MatMul(f32[8000,100], const f32[100,400])", lines, near));  // long sums
   CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, far));  // rows begin at no line
+  CHECK_FALSE(default_has("MatMul(f32[4000,160], const f32[160,1003])", lines, far));
+  CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, near));
+  CHECK(default_has("MatMul(f32[4000,500], const f32[500,1003])", lines, near));  // sums of any length
+  CHECK_FALSE(default_has("MatMul(f32[700,500], const f32[500,1003])", lines, near));
   CHECK_FALSE(default_has("MatMul(f32[8000,16], const f32[16,400])", lines, far));
 }
 
