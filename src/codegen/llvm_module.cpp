@@ -16,6 +16,7 @@
 
 #include "llvm_addresses.h"
 #include "llvm_broadcasts.h"
+#include "llvm_constants.h"
 #include "llvm_func.h"
 #include "llvm_lines.h"
 #include "llvm_pointers.h"
@@ -30,7 +31,8 @@ namespace {
 
 // One run of instcombine needn't reach its fixpoint; by name alone it would insist on it.
 constexpr const char* kPasses =
-    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
+    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa("
+    "licm),"
     "gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 }  // namespace
@@ -118,6 +120,10 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
     if (target.is_narrow()) passes.addPass(llvm::createModuleToFunctionPassAdaptor(SplitBroadcasts()));
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(WalkByPointers()));
   }
+  const std::string features = machine.getTargetFeatureString().str();
+  const auto has = [&](const char* feature) { return features.find(feature) != std::string::npos; };
+  if (machine.getTargetTriple().isX86() && has("+avx2") && !has("+avx512f"))
+    passes.addPass(ConstantsInMemory());
   passes.run(module, modules);
 }
 

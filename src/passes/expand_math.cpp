@@ -5,12 +5,14 @@
 // Largest errors in units of the last place, with AVX-512 and without, denormal arguments and results
 // included (a test measures them over floats of every exponent, NESTOR_DENSE=1 over all):
 //
-//   exp 1.03   log 0.94   tanh 2.60   sigmoid 2.90   erf 2.40   pow 0.52
+//   exp 1.03   log 0.94   tanh 2.60   sigmoid 2.90   erf 2.98   pow 0.52
 //
 // There are two exponentials: exp itself; and exp(x) - 1 of moderate x, which takes no range checks and is
-// accurate near 0: tanh is a quotient of it, and erf(x) = 1 - exp(x Q(x)) needs but one polynomial for all x.
-// Where a register holds a table of 16 numbers (AVX-512), erf takes its coefficients from there and exp its
-// powers of 2^(1/16), and both need half as much.
+// accurate near 0, for tanh, a quotient of it. erf is a quotient of polynomials. Where a register holds a
+// table of 16 numbers (AVX-512), erf takes its coefficients from there and exp its powers of 2^(1/16), and
+// both need half as much. What binds such chains is how many of their steps a core keeps in flight:
+// polynomials go by halves, and erf was x Q(x) in an exponential before (AVX2, Zen 3: GELU 327 us by that,
+// 394 one step after the other).
 //
 // Infinities, zeros and NaN come out as in C99's Annex F.
 //
@@ -86,11 +88,16 @@ class Expansion {
 
   Expr erf(const Expr& x0) {
     if (avx512_) return erf_by_tables(x0);
-    const Expr x = name("x", x0), ax = name("ax", min(f(3.95), abs(x)));  // from 3.92 on the result is 1
-    // The first coefficient in two parts: near 0 its rounding would be most of the error.
-    const Expr q = poly(ax, {0x1.f7ac92p-25, -0x1.45f2fep-1, -0x1.a4f95ap-4, 0x1.39c048p-6, 0x1.5be740p-13,
-                             -0x1.b65bdcp-10, 0x1.4d34e0p-11, -0x1.f07c64p-14, 0x1.393f40p-17});
-    return with_sign_of(exp_minus_1(name("q", fma(ax, f(-0x1.20dd76p+0), ax * q))), x);
+    // x (A + R(x^2) / Q(x^2)), where A is what is left of erf(x) / x at the end of the range: what the
+    // quotient loses by rounding weighs less than it does.
+    const Expr x = name("x", max(f(-3.925), min(f(3.925), x0)));  // from there on it is 1
+    const Expr x2 = name("u", x * x), x4 = name("u2", x2 * x2);
+    const Expr r = poly_by_halves(
+        x2, x4,
+        {0x1.5c66fcp-1, 0x1.8bd84ep-5, 0x1.2e00c0p-6, -0x1.8db212p-15, -0x1.0a7b46p-17, -0x1.8fa4f6p-18});
+    const Expr q = poly_by_halves(
+        x2, x4, {0x1.8ec6a8p-1, 0x1.8ffcc6p-2, 0x1.6b31eap-4, 0x1.7ca06cp-7, 0x1.d7d1c2p-11, 0x1.f19854p-16});
+    return fma(x, r / q, x * f(0x1.04d014p-2));
   }
 
   // 2^(y log2|x|) in f64, which leaves no error worth naming; the rest is C99's list of special cases.
@@ -137,6 +144,25 @@ class Expansion {
     return to_f32(bit(BinaryOp::bit_or, kept, bit(BinaryOp::bit_and, make::bitcast(i32_, x), i(sign))));
   }
 
+  // The same by halves, whose sums don't wait for each other (Estrin's scheme): of 8 steps one after the
+  // other there remain 4, for some products of x by itself. x2 is x^2.
+  Expr poly_by_halves(const Expr& x, const Expr& x2, const std::vector<double>& c) {
+    std::vector<Expr> sums;
+    for (const double value : c) sums.push_back(f(value));
+    Expr power = x;
+    while (sums.size() > 1) {
+      if (sums.size() % 2 == 1 && sums.size() > 1) {
+        sums[sums.size() - 2] = fma(sums.back(), power, sums[sums.size() - 2]);
+        sums.pop_back();
+      }
+      std::vector<Expr> pairs;
+      for (size_t k = 0; k + 1 < sums.size(); k += 2) pairs.push_back(fma(sums[k + 1], power, sums[k]));
+      sums = std::move(pairs);
+      if (sums.size() > 1) power = power.same_as(x) ? x2 : name("x4", power * power);
+    }
+    return sums[0];
+  }
+
   // Around each multiple of 1/4 a polynomial of degree 5, its coefficients out of tables that fit a register.
   // The sum that rounds to the multiple numbers it in its lowest bits.
   Expr erf_by_tables(const Expr& x0) {
@@ -179,26 +205,27 @@ class Expansion {
     const Expr shifted = name("s", fma(x, f(kLog2e), f(magic)));
     const Expr r = name("r", fma(shifted - f(magic), f(-kLn2), x));
     const Expr power = name("w", to_f32(bit(BinaryOp::shl, make::bitcast(i32_, shifted), i(23))));
-    const Expr q = poly(r, {0.5, 0x1.5554b6p-3, 0x1.5555b6p-5, 0x1.12243cp-7, 0x1.6c5a88p-10});
-    return fma(power, fma(r * r, q, r), power - f(1));
+    const Expr r2 = name("r2", r * r);
+    const Expr q = poly_by_halves(r, r2, {0.5, 0x1.5554b6p-3, 0x1.5555b6p-5, 0x1.12243cp-7, 0x1.6c5a88p-10});
+    return fma(power, fma(r2, q, r), power - f(1));
   }
 
   // exp of x in [-104, 89] or NaN: x = n ln2 + r, exp(r) = 1 + r + r^2 q(r), times 2^n in two steps, so that
-  // neither denormal results nor those near the largest lose a bit. Adding 1.5*2^23 rounds to an integer and
-  // leaves it in the low bits of the sum.
+  // neither denormal results nor those near the largest lose a bit. Adding 1.5*2^23 rounds to an integer, and
+  // leaves it in the low bits of the sum; with 254 more, the exponents of 2^(n/2), rounded down and up, are
+  // half of these bits, and the rest of them.
   Expr exp_in_range(const Expr& x) {
-    constexpr double magic = 0x1.8p23;
-    constexpr int64_t magic_bits = 0x4b400000;
+    constexpr double magic = 0x1.8p23 + 254;
     const Expr shifted = name("s", fma(x, f(kLog2e), f(magic)));
     const Expr n = name("n", shifted - f(magic));
     const double ln2_low = kLn2 - static_cast<double>(static_cast<float>(kLn2));
-    const Expr r = name("r", fma(n, f(-ln2_low), fma(n, f(-kLn2), x)));
-    const Expr q = poly(r, {0.5, 0x1.55549p-3, 0x1.5554bep-5, 0x1.123afep-7, 0x1.6d7c9ep-10});
-    const Expr p = fma(r * r, q, r) + f(1);
-    const Expr k = name("k", make::bitcast(i32_, shifted) - i(magic_bits));
-    const Expr k1 = name("k1", bit(BinaryOp::shr, k, i(1)));
-    const auto power = [&](const Expr& e) { return to_f32(bit(BinaryOp::shl, e + i(127), i(23))); };
-    return p * power(k1) * power(k - k1);
+    const Expr r = name("r", fma(n, f(-ln2_low), fma(n, f(-kLn2), x))), r2 = name("r2", r * r);
+    const Expr q = poly_by_halves(r, r2, {0.5, 0x1.55549p-3, 0x1.5554bep-5, 0x1.123afep-7, 0x1.6d7c9ep-10});
+    const Expr bits = name("b", make::bitcast(i32_, shifted)),
+               half = name("h", bit(BinaryOp::shr, bits, i(1)));
+    const auto power = [&](const Expr& e) { return to_f32(bit(BinaryOp::shl, e, i(23))); };
+    const Expr down = name("w", power(half));
+    return fma(fma(r2, q, r), down, down) * power(bits - half);
   }
 
   // x = n ln2 + r with n a multiple of 1/16: 2^(n - floor(n)) is one of 16 numbers, floor(n) the exponent,

@@ -73,7 +73,7 @@ TEST_CASE("convolutions in outermost parts of their channels are right") {
   for (const int cores : {1, 2})
     for (const char* spec : {"Conv(f32[1,1024,7,7], const f32[64,1024,1,1], const f32[64])",
                              "Conv(f32[2,832,5,7], const f32[128,832,1,1])",
-                             "Conv(f32[1,1536,13,9], const f32[64,1536,1,1]; strides=[2,2])"}) {
+                             "Conv(f32[1,1024,13,9], const f32[64,1024,1,1]; strides=[2,2])"}) {
       Target target = parse_target("x86-64-v3");
       target.issue_width = 6;
       target.l2_bytes = 256 << 10;

@@ -126,3 +126,19 @@ TEST_CASE("masked results that rows are added to one after the other wait in reg
     check_default(spec, options.target);
   }
 }
+
+TEST_CASE("multiply-adds add constants from memory where they can't broadcast one") {
+  const auto folded = [](const std::string& spec, const std::string& target) {
+    const std::string assembly =
+        emit_asm(compiled(spec, parse_target(target)).lowered(), parse_target(target));
+    INFO(assembly);
+    const std::regex whole(R"(vfmadd213ps\s+\.Lconstants[.\d]*\(%rip\), %ymm)");
+    return std::distance(std::sregex_iterator(assembly.begin(), assembly.end(), whole), {});
+  };
+  for (const char* spec : {"Exp(f32[300])", "Gelu(f32[3,100])", "Tanh(f32[77])"}) {
+    INFO(spec);
+    CHECK(folded(spec, "x86-64-v3") >= 2);
+    CHECK(folded(spec, "x86-64-v4") == 0);
+    check_default(spec, parse_target("x86-64-v3"));
+  }
+}
