@@ -72,7 +72,11 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
   const std::string strided =
       "Conv(f32[1,96,112,112], const f32[96,1,3,3]; group=96, strides=[2,2], pads=[1,1,1,1])";
   CHECK(default_has(strided, "prefetch Y.g X distance=1 shares=r\n", far));
-  CHECK_FALSE(default_has(strided, "prefetch", with_l2("x86-64-v4", 1 << 20)));
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  CHECK(default_has(strided, "prefetch Y.g X distance=1 shares=r\n", near));
+  CHECK_FALSE(default_has("Conv(f32[1,96,112,112], const f32[96,1,3,3]; group=96, pads=[1,1,1,1])",
+                          "prefetch",
+                          near));  // windows one by one
   CHECK_FALSE(default_has("Conv(f32[1,96,40,40], const f32[96,1,3,3]; group=96, strides=[2,2])", "prefetch",
                           far));  // stays in the cache
   for (const char* other :
@@ -84,7 +88,8 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
   for (const char* grouped :
        {"Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[1,256,41,41], const f32[256,2,3,3]; group=128, strides=[2,2], pads=[1,1,1,1])"})
-    CHECK(default_has(grouped, " X distance=1 shares=r\n", far));
+    CHECK((default_has(grouped, " X distance=1 shares=r\n", far) &&
+           !default_has(grouped, " X distance=1 shares=r\n", near)));
   CHECK_FALSE(default_has("Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, pads=[1,1,1,1])",
                           " X distance=1 shares=", far));  // windows one by one
   // Channels of a group whose planes lie apart: the lines of each are asked for.
