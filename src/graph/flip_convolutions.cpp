@@ -60,7 +60,7 @@ std::optional<Dims> paddings(const ops::TransposedShape& s) {
 
 }  // namespace
 
-void flip_convolutions(Graph& g, const EvaluateFn&) {
+void flip_convolutions(Graph& g, const OptimizeOptions& options) {
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node& n = g.nodes[i];
     if (n.op != "ConvTranspose" || !n.domain.empty() || !is_constant(g, n.inputs[1])) continue;
@@ -72,6 +72,7 @@ void flip_convolutions(Graph& g, const EvaluateFn&) {
     if (!pads) {
       n.domain = "nestor";
       n.opset = 1;
+      if (options.lanes != kWidestVector) n.attrs["lanes"] = options.lanes;
       continue;
     }
     n.op = "Conv";

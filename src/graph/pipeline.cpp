@@ -20,7 +20,7 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
       {"use_col2im", "a convolution with few filters is a product of matrices and a Col2Im",
        [options](Graph& g, const EvaluateFn& evaluate) { use_col2im(g, evaluate, options); }},
       {"flip_convolutions", "constant weights of every convolution have their filters first",
-       flip_convolutions},
+       [options](Graph& g, const EvaluateFn&) { flip_convolutions(g, options); }},
       {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",
        merge_equal_nodes},
       {"remove_dead_nodes", "every node leads to an output", remove_dead_nodes},

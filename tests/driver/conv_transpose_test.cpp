@@ -313,3 +313,20 @@ TEST_CASE("planes of channels stand around the taps within one, in whichever ord
   const std::string blocks = "ConvTranspose(f32[1,64,9,9], const f32[64,48,3,3]; strides=[2,2])";
   CHECK(count(schedule_of(blocks, true), "r s c") > 0);
 }
+
+TEST_CASE("filters that fill the lanes don't share their iterator with residues") {
+  const std::string eight = "ConvTranspose(f32[1,16,9,7], const f32[16,8,5,5]; strides=[4,4])";
+  const auto joined = [&](const char* cpu) {
+    const CompiledModel m = partition_model(load(eight), options_for(parse_target(cpu), true));
+    const std::string nests = print(m.partition.funcs.back());
+    INFO(nests);
+    return count(nests, "vo/3") > 0;  // three residues have one tap
+  };
+  CHECK(!joined("x86-64-v3"));
+  CHECK(joined("x86-64-v4"));
+  for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) {
+    check_default(eight, parse_target(cpu), true);
+    check_default("ConvTranspose(f32[1,24,5,4,6], const f32[24,8,3,3,3], const f32[8]; strides=[2,2,2])",
+                  parse_target(cpu), true);
+  }
+}
