@@ -171,6 +171,10 @@ struct WinogradOptions {
 bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const WinogradOptions& options,
                   const EvaluateFn& evaluate);
 
+// Nodes that reorder stand before and behind strided convolutions that gain more by images in blocks of
+// channels than the copies take. True where one does: `p` is then the new graph's.
+bool reorder_images(Graph& g, Partition& p, const PartitionOptions& how);
+
 // Fusion by pattern kinds, then each group to a PrimFunc.
 Partition partition(const Graph& g, const PartitionOptions& options = {});
 std::string print(const Graph& g, const Partition& p);

@@ -79,6 +79,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
     if (!options.exact_conv)
       use_winograd(model.graph, model.partition, how, winograd_options(options),
                    constant_evaluator(options.target));
+    reorder_images(model.graph, model.partition, how);
   }
   options.schedules.check(model.partition.funcs);
   return model;

@@ -37,6 +37,7 @@
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 #include "src/graph/passes.h"
+#include "src/graph/reorders.h"
 
 namespace nestor {
 
@@ -191,18 +192,6 @@ Node winograd_node(const Node& conv, const Choice& choice, ValueId weights) {
 // By what a convolution makes.
 using Choices = std::map<ValueId, Choice>;
 
-// What a function with a convolution reads and makes by channels: the convolution's operand, and what is of
-// its result's shape.
-std::set<ValueId> images_of(const Graph& g, const KernelCall& call) {
-  std::set<ValueId> out;
-  const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
-  for (const ValueId v : call.args)
-    if (!is_constant(g, v) && value_of(g, v).type.shape == made) out.insert(v);
-  for (const int i : call.nodes)
-    if (const Node& n = g.nodes[static_cast<size_t>(i)]; has_winograd_form(g, n)) out.insert(n.inputs[0]);
-  return out;
-}
-
 // Of those that become Winograd's; the others say why not.
 Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& options,
                      const std::set<ValueId>& refused) {
@@ -223,7 +212,7 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
         n.why = "Winograd's algorithm can't have its operands in blocks of channels";
         continue;
       }
-      for (const ValueId v : images_of(g, call)) layer->reordered += unblocked(v);
+      for (const ValueId v : images_of(g, call, {n.outputs[0]})) layer->reordered += unblocked(v);
       Choice choice = choose_tile(*layer, options, bytes > options.l3_bytes);
       if (choice.tile != 0)
         chosen[n.outputs[0]] = std::move(choice);
@@ -231,49 +220,6 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
         n.why = std::move(choice.why);
     }
   return chosen;
-}
-
-// The graph with a Reorder before and behind these convolutions where they read or make row-major values:
-// what stands between may then lie in blocks of channels.
-Graph with_reorders(const Graph& g, const Partition& p, const Choices& chosen) {
-  Graph out = g;
-  std::map<ValueId, ValueId> blocks;        // of row-major values
-  std::map<int, std::vector<Node>> behind;  // by node, -1: before all
-  const auto reorder = [&](ValueId from, ValueId to) {
-    behind[value_of(g, std::min(from, to)).producer].push_back(
-        {"Reorder", value_of(out, to).name, 1, {from}, {to}, {}, "nestor"});
-  };
-  const auto like = [&](ValueId v) {
-    return add_value(out, value_of(g, v).name + ".blocks", value_of(g, v).type);
-  };
-  for (const KernelCall& call : p.calls) {
-    const auto is_chosen = [&](int i) {
-      return chosen.count(g.nodes[static_cast<size_t>(i)].outputs[0]) > 0;
-    };
-    if (std::none_of(call.nodes.begin(), call.nodes.end(), is_chosen)) continue;
-    const ValueId made = call.args.back();
-    for (const ValueId read : images_of(g, call))
-      if (read != made && !p.blocked.count(read) && !blocks.count(read))
-        reorder(read, blocks[read] = like(read));
-    for (const int i : call.nodes)
-      for (size_t k = 0; k < out.nodes[static_cast<size_t>(i)].inputs.size(); ++k)
-        if (const auto it = blocks.find(g.nodes[static_cast<size_t>(i)].inputs[k]); it != blocks.end())
-          out.nodes[static_cast<size_t>(i)].inputs[k] = it->second;
-    if (p.blocked.count(made)) continue;
-    const ValueId row_major = like(made);  // everyone else reads it, by the name that there was
-    std::swap(value_of(out, made).name, value_of(out, row_major).name);
-    replace_reads(out, made, row_major);
-    std::replace(out.outputs.begin(), out.outputs.end(), made, row_major);
-    reorder(blocks[made] = made, row_major);
-  }
-  if (behind.empty()) return out;
-  std::vector<Node> nodes = std::move(behind[-1]);
-  for (size_t i = 0; i < out.nodes.size(); ++i) {
-    nodes.push_back(std::move(out.nodes[i]));
-    for (Node& n : behind[static_cast<int>(i)]) nodes.push_back(std::move(n));
-  }
-  replace_nodes(out, std::move(nodes));
-  return out;
 }
 
 }  // namespace
@@ -304,7 +250,9 @@ bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const Win
   for (;;) {
     const Choices chosen = choose_tiles(g, p, options, refused);
     if (chosen.empty()) return false;
-    Graph changed = with_reorders(g, p, chosen);
+    std::set<ValueId> results;
+    for (const auto& [made, choice] : chosen) results.insert(made);
+    Graph changed = with_reorders(g, p, results);
     const Partition q = partition(changed, how);
     const size_t before = refused.size();
     for (const KernelCall& call : q.calls)

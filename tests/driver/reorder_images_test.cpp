@@ -1,0 +1,77 @@
+// Which strided convolutions get row-major images in blocks of channels by a copy, and that results stay.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "catch.h"
+#include "nestor/library.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+// Nodes that reorder, and functions in all.
+std::pair<size_t, size_t> reorders(const std::string& spec, const std::string& target,
+                                   bool blocked_io = false) {
+  CompileOptions options;
+  options.target = parse_target(target);
+  options.blocked_io = blocked_io;
+  const CompiledModel m = partition_model(load(spec), options);
+  const auto copies = std::count_if(m.graph.nodes.begin(), m.graph.nodes.end(),
+                                    [](const Node& n) { return n.op == "Reorder"; });
+  return {static_cast<size_t>(copies), m.partition.funcs.size()};
+}
+
+}  // namespace
+
+TEST_CASE("strided convolutions that compute much of an image have it reordered") {
+  using Pair = std::pair<size_t, size_t>;
+  const std::string deep = "Conv(f32[1,192,55,55], const f32[16,192,5,5]; strides=[2,2], pads=[2,2,2,2])";
+  CHECK(reorders(deep, "x86-64-v3") == Pair{2, 3});
+  CHECK(reorders(deep, "x86-64-v3", true) == Pair{0, 1});  // it lies in blocks
+  CHECK(reorders(deep, "x86-64-v4") == Pair{0, 1});
+  // Little is computed of it; windows one by one; channels that fill no block.
+  CHECK(reorders("Conv(f32[1,128,67,67], const f32[44,128,1,1]; strides=[2,2])", "x86-64-v3") == Pair{0, 1});
+  CHECK(reorders("Conv(f32[1,192,55,55], const f32[16,192,5,5])", "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,3,224,224], const f32[64,3,7,7]; strides=[2,2])", "x86-64-v3").first == 0);
+  // Windows of a channel each, but for small ones of images that the caches don't hold.
+  const auto each = [](int64_t channels, int64_t size, int64_t window) {
+    return fmt::format("Conv(f32[1,{0},{1},{1}], const f32[{0},1,{2},{2}]; group={0}, strides=[2,2])",
+                       channels, size, window);
+  };
+  CHECK(reorders(each(96, 56, 5), "x86-64-v3").first == 2);
+  CHECK(reorders(each(192, 28, 3), "x86-64-v3").first == 2);
+  CHECK(reorders(each(261, 112, 5), "x86-64-v3").first == 2);
+  CHECK(reorders(each(64, 224, 3), "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,48,28,28], const f32[48,24,3,3]; group=2, strides=[2,2])", "x86-64-v3").first ==
+        0);
+}
+
+TEST_CASE("strided convolutions of reordered images are right") {
+  for (const char* spec :
+       {"Conv(f32[1,35,17,19], const f32[20,35,5,5], const f32[20]; strides=[2,2], pads=[2,2,2,2])",
+        "Conv(f32[2,32,40], const f32[40,32,7]; strides=[3], pads=[1,4])",
+        "Conv(f32[1,8,7,9,8], const f32[68,8,3,3,3]; strides=[2,1,2], dilations=[1,2,1])",
+        "Conv(f32[1,19,23,14], const f32[19,1,5,3], const f32[19]; group=19, strides=[2,2], "
+        "pads=[2,1,2,1])"}) {
+    INFO(spec);
+    CHECK(reorders(spec, "x86-64-v3").first == 2);
+    check_default(spec, parse_target("x86-64-v3"));
+    const Target target = to_run(parse_target("x86-64-v3"));
+    const CompiledModel m = compiled(spec, target);
+    CompileOptions plain;
+    plain.target = target;
+    plain.fuse = false;
+    const CompiledModel unfused = compile_model(spec, plain);
+    NamedTensors inputs;
+    for (const ValueId v : m.graph.inputs) {
+      const Value& image = m.graph.values[static_cast<size_t>(v)];
+      inputs.emplace(image.name, Tensor::random(DType::f32, image.type.shape, 5));
+    }
+    const NamedTensors results = make_executor(m)->run(inputs), naive = make_executor(unfused)->run(inputs);
+    const Tensor &got = results.begin()->second, &want = naive.at(results.begin()->first);
+    REQUIRE(got.shape() == want.shape());
+    for (int64_t i = 0; i < got.size(); ++i) CHECK(got.get(i) == Approx(want.get(i)).margin(1e-3));
+  }
+}
