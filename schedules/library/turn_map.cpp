@@ -43,44 +43,18 @@
 
 #include "schedules/library/planner.h"
 #include "schedules/library/tile_results.h"
+#include "schedules/library/turn_size.h"
 
 namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLongestSide = 16;               // of a square in registers
 constexpr int64_t kLongWalk = 8, kTilesAhead = 2;  // tiles
 constexpr int64_t kBeyondL2 = 8;     // second-level caches: as large as what passes a slow third level
 constexpr int64_t kPanel = 1024;     // rows read in turn: well within the second level of address translation
 constexpr int64_t kLeastPasses = 2;  // of row tiles over a panel: fewer find its lines in the first level
 constexpr int64_t kTranslated = 1536;      // pages: all of that level
 constexpr int64_t kDensePanel = 96 << 10;  // bytes: stays in the cache, with the next one
-
-int64_t side_of(const BlockInfo& b) {
-  return std::min<int64_t>(kLongestSide, kLine / bytes_of(b.output->type.dtype));
-}
-
-// Whether what is read for neighbouring lanes lies so far apart that few sets of a cache hold it.
-bool comes_from_few_sets(const BlockInfo& b, const Iter& lanes) {
-  constexpr int64_t kApart = 1024;
-  return std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
-    return !a.write && a.uses(lanes) &&
-           a.stride(lanes).value_or(1) * bytes_of(a.buffer->type.dtype) % kApart == 0;
-  });
-}
-
-// Elements of a tile along the lanes: where a line of them fills one register, squares whose rows are 16
-// bytes share it, and are turned by the same instructions. Stores past the caches are of whole lines, of two
-// where vectors are shorter and what is read comes from few sets. (Zen 3: 2048 x 2048 3.1 to 2.6 ms, 4096
-// x 1024 3.1 to 2.8, 12544 x 256 2.5 to 2.1; 3008 x 4000 6.6 to 8.3.)
-int64_t lanes_across(const BlockInfo& b, const Iter& lanes, bool streaming, const Target& target) {
-  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
-  if (streaming)
-    return comes_from_few_sets(b, lanes) && lanes_of(b, target) < line && lanes.extent % (2 * line) == 0
-               ? 2 * line
-               : line;
-  return side * bytes <= 16 && lanes_of(b, target) == line && lanes.extent >= line ? line : side;
-}
 
 bool leaves_no_gaps(const Access& a, const Iter& l, const Iter& r) {
   return r.extent <= kInterleaved && a.stride(l) == r.extent;
@@ -147,17 +121,6 @@ Turn choose(const BlockInfo& b, const Target& target) {
       }
     }
   return best;
-}
-
-// Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache, or doesn't
-// stay in the second level.
-int64_t rows_of(const BlockInfo& b, const Iter& rows, const Target& target) {
-  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
-  if (write_of(b)->elements * bytes > target.l2_bytes) return std::min(side, rows.extent);
-  const int64_t pitch = std::abs(write_of(b)->stride(rows).value_or(1)) * bytes;
-  const int64_t lines_a_set = 2 * side * std::gcd(pitch, kPage) / kPage;
-  const int64_t wanted = 2 * lines_a_set <= target.l1_ways ? 2 * side : side;
-  return std::min(wanted, rows.extent);
 }
 
 bool is_long(const BlockInfo& b, const Iter& i) {

@@ -51,7 +51,7 @@ TEST_CASE("strided convolutions that compute much of an image have it reordered"
 TEST_CASE("strided convolutions of reordered images are right") {
   for (const char* spec :
        {"Conv(f32[1,35,17,19], const f32[20,35,5,5], const f32[20]; strides=[2,2], pads=[2,2,2,2])",
-        "Conv(f32[2,32,40], const f32[40,32,7]; strides=[3], pads=[1,4])",
+        "Conv(f32[2,32,40], const f32[96,32,7]; strides=[3], pads=[1,4])",
         "Conv(f32[1,8,7,9,8], const f32[68,8,3,3,3]; strides=[2,1,2], dilations=[1,2,1])",
         "Conv(f32[1,19,23,14], const f32[19,1,5,3], const f32[19]; group=19, strides=[2,2], "
         "pads=[2,1,2,1])"}) {

@@ -1,0 +1,48 @@
+#include "schedules/library/turn_size.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
+
+namespace nestor::library {
+
+namespace {
+
+// Whether what is read for neighbouring lanes lies so far apart that few sets of a cache hold it.
+bool comes_from_few_sets(const BlockInfo& b, const Iter& lanes) {
+  constexpr int64_t kApart = 1024;
+  return std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    return !a.write && a.uses(lanes) &&
+           a.stride(lanes).value_or(1) * bytes_of(a.buffer->type.dtype) % kApart == 0;
+  });
+}
+
+}  // namespace
+
+int64_t side_of(const BlockInfo& b) {
+  constexpr int64_t kLongestSide = 16;
+  return std::min<int64_t>(kLongestSide, kLine / bytes_of(b.output->type.dtype));
+}
+
+int64_t lanes_across(const BlockInfo& b, const Iter& lanes, bool streaming, const Target& target) {
+  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
+  if (streaming)
+    return comes_from_few_sets(b, lanes) && lanes_of(b, target) < line && lanes.extent % (2 * line) == 0
+               ? 2 * line
+               : line;
+  return side * bytes <= 16 && lanes_of(b, target) == line && lanes.extent >= line ? line : side;
+}
+
+int64_t rows_of(const BlockInfo& b, const Iter& rows, const Target& target) {
+  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype);
+  if (write_of(b)->elements * bytes > target.l2_bytes) return std::min(side, rows.extent);
+  const int64_t pitch = std::abs(write_of(b)->stride(rows).value_or(1)) * bytes;
+  const int64_t lines_a_set = 2 * side * std::gcd(pitch, kPage) / kPage;
+  const int64_t wanted = 2 * lines_a_set <= target.l1_ways ? 2 * side : side;
+  return std::min(wanted, rows.extent);
+}
+
+}  // namespace nestor::library
