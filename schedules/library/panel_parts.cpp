@@ -195,7 +195,9 @@ Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
   const bool taps = std::any_of(b.accesses.begin(), b.accesses.end(),
                                 [&](const Access& a) { return !a.write && has_taps(b, a); });
   if (target.far_l3() || taps || image + 2 * panel <= l2 * 3 / 8) return {};
-  const int64_t count = choose_parts(b, target.l1_bytes / 2, target);
+  // Five eighths of the cache for a part of the image and two of a panel.
+  const int64_t beside = l2 * 5 / 8 * panel / (image + 2 * panel);
+  const int64_t count = choose_parts(b, std::min(target.l1_bytes / 2, beside), target);
   return {count, true,
           fmt::format("{} KiB of image beside panels of {} KiB of weights wouldn't stay in the second-level "
                       "cache; of {} parts each does while all columns pass",

@@ -39,11 +39,16 @@ namespace nestor::library {
 
 namespace {
 
-// How much of an image the machine gives in time.
-int64_t stays_of(const Target& target, bool taps) {
+// How much of an image a core finds beside weights and results in its second-level cache.
+int64_t stays_of(const Target& target) {
+  return target.l2_bytes * 3 / 4;
+}
+
+// The same of what the machine gives in time: windows that slide over an image use its lines several times.
+int64_t comes_in_time(const BlockInfo& b, const Access& a, const Target& target) {
   constexpr int64_t kPartOfL3 = 8;
-  const int64_t near = target.l2_bytes * 3 / 4;
-  return target.far_l3() || !taps ? near : std::max(near, target.l3_bytes / kPartOfL3);
+  const bool near = !target.far_l3() && has_taps(b, a);
+  return near ? std::max(stays_of(target), target.l3_bytes / kPartOfL3) : stays_of(target);
 }
 
 // The elements that one step of r reads lie further from those of the next than all of a sum's would reach if
@@ -153,7 +158,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
     if (a.write || a.constant || !find_param(s.func(), a.buffer)) continue;
-    if (size <= stays_of(target, has_taps(now, a))) continue;
+    if (size <= comes_in_time(now, a, target)) continue;
     if (!over || !lies_apart(now, a, *over)) continue;
     std::map<const Iter*, int64_t> step;
     int64_t products = 1;
@@ -165,8 +170,8 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
         fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}, of which "
                     "a step takes {} cycles",
                     size / 1024, *loop, cycles));
-    asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, *loop, a.buffer->name,
-                                    ceil_div(kCyclesAhead, cycles)));
+    const int64_t distance = std::min(ceil_div(kCyclesAhead, cycles), extent_of(s, block, *loop) - 1);
+    asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, *loop, a.buffer->name, distance));
   }
   return asked;
 }
@@ -191,8 +196,7 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
   const BlockInfo now = analyze(s.func(), block);
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
-    if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target, target.far_l3()))
-      continue;
+    if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target)) continue;
     if (!slides(now, a, t) || reads_again(now, a, t)) continue;
     if (!target.far_l3() && !leaps(now, a)) continue;
     s.because(

@@ -29,10 +29,9 @@ int64_t side_of(const BlockInfo& b) {
 
 int64_t lanes_across(const BlockInfo& b, const Iter& lanes, bool streaming, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
+  const bool narrow = lanes_of(b, target) < line && bytes >= 4;
   if (streaming)
-    return comes_from_few_sets(b, lanes) && lanes_of(b, target) < line && lanes.extent % (2 * line) == 0
-               ? 2 * line
-               : line;
+    return narrow && comes_from_few_sets(b, lanes) && lanes.extent % (2 * line) == 0 ? 2 * line : line;
   return side * bytes <= 16 && lanes_of(b, target) == line && lanes.extent >= line ? line : side;
 }
 

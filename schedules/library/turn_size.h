@@ -12,7 +12,7 @@ int64_t side_of(const BlockInfo& b);
 // Elements of a tile along the lanes: where a line of them fills one register, squares whose rows are 16
 // bytes share it, and are turned by the same instructions. Stores past the caches are of whole lines, of two
 // where vectors are shorter and what is read comes from few sets. (Zen 3: 2048 x 2048 3.1 to 2.6 ms, 4096
-// x 1024 3.1 to 2.8, 12544 x 256 2.5 to 2.1; 3008 x 4000 6.6 to 8.3.)
+// x 1024 3.1 to 2.8, 12544 x 256 2.5 to 2.1; 3008 x 4000 6.6 to 8.3, f16 4096 x 4096 9.8 to 15.)
 int64_t lanes_across(const BlockInfo& b, const Iter& lanes, bool streaming, const Target& target);
 
 // Rows in a tile: two lines of them, unless what is written falls into too few sets of the cache, or doesn't

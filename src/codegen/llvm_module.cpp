@@ -31,8 +31,7 @@ namespace {
 
 // One run of instcombine needn't reach its fixpoint; by name alone it would insist on it.
 constexpr const char* kPasses =
-    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa("
-    "licm),"
+    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
     "gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 }  // namespace
@@ -122,7 +121,7 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
   }
   const std::string features = machine.getTargetFeatureString().str();
   const auto has = [&](const char* feature) { return features.find(feature) != std::string::npos; };
-  if (machine.getTargetTriple().isX86() && has("+avx2") && !has("+avx512f"))
+  if (machine.getTargetTriple().isX86() && has("+avx2") && !has("+avx512vl"))
     passes.addPass(ConstantsInMemory());
   passes.run(module, modules);
 }

@@ -4,7 +4,7 @@
 //      Y[o, y] = sum X[c, i] W[c, o, r] over i + d r - pad = y   ->   with r' = k - 1 - r,
 //      i = y + d r' - (d (k - 1) - pad)
 //    and all that is known about convolutions (Winograd's algorithm) is of use.
-//  - Else it is nestor.ConvTranspose, whose filters can lie in blocks.
+//  - Else it is nestor.ConvTranspose, whose filters can lie in blocks, and which knows the target's lanes.
 #include <algorithm>
 #include <cstring>
 #include <optional>

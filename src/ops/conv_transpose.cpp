@@ -5,11 +5,11 @@
 // and run as long share one nest, with an iterator for them, so that a dimension has few classes (four, say)
 // where nothing is dilated, and one where the stride divides kernel and padding. What no tap reaches is
 // filled, as few boxes of it as there are. Where there are fewer filters than lanes, one iterator stands for
-// them and the residues: neither alone would fill lanes or rows of a tile. (Zen 3, 8 filters in 8 lanes, by an
-// iterator each: 5x5x5/4 of 64 channels on 14x10x12 11.8 to 3.7 ms, 4x4/4 of 16 on 64x64 1.1 to 0.28.)
+// them and the residues: neither alone would fill lanes or rows of a tile. (Zen 3, 8 filters in 8 lanes, by
+// an iterator each: 5x5x5/4 of 64 channels on 14x10x12 11.8 to 3.7 ms, 4x4/4 of 16 on 64x64 1.1 to 0.28.)
 //
 // nestor.ConvTranspose has its weights in Conv's order, filters first: constant ones can then lie in blocks
-// of filters (flip_convolutions). Its attribute `lanes` is how many elements the target's vectors have.
+// of filters (flip_convolutions). Its attribute `lanes` is how many f32 the target's vectors have.
 #include <algorithm>
 
 #include "src/ops/products.h"

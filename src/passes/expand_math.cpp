@@ -10,9 +10,9 @@
 // There are two exponentials: exp itself; and exp(x) - 1 of moderate x, which takes no range checks and is
 // accurate near 0, for tanh, a quotient of it. erf is a quotient of polynomials. Where a register holds a
 // table of 16 numbers (AVX-512), erf takes its coefficients from there and exp its powers of 2^(1/16), and
-// both need half as much. What binds such chains is how many of their steps a core keeps in flight:
-// polynomials go by halves, and erf was x Q(x) in an exponential before (AVX2, Zen 3: GELU 327 us by that,
-// 394 one step after the other).
+// both need half as much. Without, what binds such chains is how many of their steps a core keeps in flight:
+// the polynomials of exp, tanh and erf go by halves, and erf was 1 - exp(x Q(x)) before (AVX2, Zen 3: GELU
+// 327 us by that, 394 one step after the other, 192 now).
 //
 // Infinities, zeros and NaN come out as in C99's Annex F.
 //
@@ -144,23 +144,20 @@ class Expansion {
     return to_f32(bit(BinaryOp::bit_or, kept, bit(BinaryOp::bit_and, make::bitcast(i32_, x), i(sign))));
   }
 
-  // The same by halves, whose sums don't wait for each other (Estrin's scheme): of 8 steps one after the
-  // other there remain 4, for some products of x by itself. x2 is x^2.
-  Expr poly_by_halves(const Expr& x, const Expr& x2, const std::vector<double>& c) {
+  // c[0] + c[1] x + c[2] x^2 ... of 5 or 6 coefficients, by pairs whose sums don't wait for each other
+  // (Estrin's scheme): 3 steps one after the other instead of 4 or 5. x2 is x^2.
+  Expr poly_by_halves(const Expr& x, const Expr& x2, const std::vector<double>& c) const {
     std::vector<Expr> sums;
     for (const double value : c) sums.push_back(f(value));
-    Expr power = x;
-    while (sums.size() > 1) {
-      if (sums.size() % 2 == 1 && sums.size() > 1) {
-        sums[sums.size() - 2] = fma(sums.back(), power, sums[sums.size() - 2]);
-        sums.pop_back();
-      }
-      std::vector<Expr> pairs;
-      for (size_t k = 0; k + 1 < sums.size(); k += 2) pairs.push_back(fma(sums[k + 1], power, sums[k]));
-      sums = std::move(pairs);
-      if (sums.size() > 1) power = power.same_as(x) ? x2 : name("x4", power * power);
+    if (sums.size() == 5) {
+      sums[3] = fma(sums[4], x, sums[3]);
+      sums.pop_back();
     }
-    return sums[0];
+    std::vector<Expr> pairs;
+    for (size_t k = 0; k < sums.size(); k += 2) pairs.push_back(fma(sums[k + 1], x, sums[k]));
+    NESTOR_CHECK(pairs.size() == 2 || pairs.size() == 3) << c.size() << " coefficients";
+    if (pairs.size() == 3) pairs[1] = fma(pairs[2], x2, pairs[1]);
+    return fma(pairs[1], x2, pairs[0]);
   }
 
   // Around each multiple of 1/4 a polynomial of degree 5, its coefficients out of tables that fit a register.

@@ -88,8 +88,8 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
   for (const char* grouped :
        {"Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[1,256,41,41], const f32[256,2,3,3]; group=128, strides=[2,2], pads=[1,1,1,1])"})
-    CHECK((default_has(grouped, " X distance=1 shares=r\n", far) &&
-           !default_has(grouped, " X distance=1 shares=r\n", near)));
+    for (const Target& target : {far, near})
+      CHECK(default_has(grouped, " X distance=1 shares=r\n", target) == target.far_l3());
   CHECK_FALSE(default_has("Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, pads=[1,1,1,1])",
                           " X distance=1 shares=", far));  // windows one by one
   // Channels of a group whose planes lie apart: the lines of each are asked for.

@@ -62,9 +62,12 @@ TEST_CASE("an image beside which panels wouldn't stay goes in parts of its chann
   CHECK(has(deep, outermost, target));
   CHECK(has(deep, "cb0 cb1 = split Y.cb [8, _]", target));  // 16 KB of a panel, half of the first level
   CHECK(has(deep, "prefetch Y_part.ob0 W distance=1 shares=yx0", target));
-  CHECK(!has("Conv(f32[1,512,7,7], const f32[2048,512,1,1])", "rfactor", target));   // 98 KB of image
+  CHECK(!has("Conv(f32[1,512,7,7], const f32[512,512,1,1])", "rfactor", target));    // 98 KB of image
   CHECK(!has("Conv(f32[1,512,14,14], const f32[512,512,1,1])", "rfactor", target));  // results
-  CHECK(!has("Conv(f32[1,192,14,14], const f32[192,192,3,3]; pads=[1,1,1,1])", "rfactor", target));  // taps
+  CHECK(!has("Conv(f32[1,144,14,14], const f32[144,144,3,3]; pads=[1,1,1,1])", "rfactor", target));  // taps
+  // Parts of the image that would stay are of too few channels.
+  CHECK(!has("Conv(f32[1,512,28,28], const f32[32,512,1,1])", "rfactor", target));
+  CHECK(has("Conv(f32[1,2048,20,20], const f32[64,2048,1,1])", "cb0 cb1 = split Y.cb [16, _]", target));
   target.l2_bytes = 1 << 20;
   CHECK(!has(deep, "rfactor", target));
 }
