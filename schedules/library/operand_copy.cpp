@@ -5,7 +5,10 @@
 // costs about a tenth of the time where a panel's rows meet in few sets of that cache or lie in more pages
 // than the processor keeps translated, and a little where it comes from further away each time. A copy costs
 // each vector a load and a store, shared by all rows that use it. So it pays for many rows. (9 rows of 3
-// vectors on Zen 4: 512^3 6 % faster, 1009^3 4 %, 100x3000x1000 1.7 times.)
+// vectors on Zen 4: 512^3 6 % faster, 1009^3 4 %, 100x3000x1000 1.7 times.) For somewhat fewer where vectors
+// are shorter than a line, a part of which each row then gives, and for few where the panel's pages aren't
+// translated at once. (Zen 3: 48x1925x1423 15.9 to 6.7 ms, 24 rows 7.2 to 4.4, 48x2048x2048 14.2 to 9.2; 12
+// of these rows half again as long; 48x768x3072 9 % less time, of 24 rows 12 more.)
 //
 // A core that takes up few micro-operations a cycle doesn't catch up where a vector comes late, and vectors
 // of rows that lie apart come from the second-level cache or lie across two lines. There a panel's copy pays
@@ -30,8 +33,13 @@ namespace nestor::library {
 namespace {
 
 constexpr int64_t kTilesForThreads = 4;  // of columns, for each
-// Rows that share a copied vector, from which on the copy pays: at all, and on a narrow core.
-constexpr int64_t kRowsToPay = 48, kRowsOnNarrow = 24;
+// Rows that share a copied vector, from which on the copy pays: at all, on a narrow core, and with short
+// vectors of more pages than a core keeps translated.
+constexpr int64_t kRowsToPay = 48, kRowsOnNarrow = 24, kRowsOfManyPages = 24;
+
+bool has_short_vectors(const Target& target) {
+  return target.vector_bits / 8 < kLine;
+}
 
 // On a narrow core, of rows that are `torn`, begin at no line, or not.
 int64_t rows_on_narrow(bool scattered, bool torn, int64_t bytes, const Target& target) {
@@ -54,13 +62,14 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
       pitch = std::abs(a.stride(*i).value_or(0)) * bytes;
     }
   const int64_t ways = target.l2_ways, sets = target.l2_bytes / ways / kLine;
-  const bool scattered =
-      2 * lines_in_a_set(pitch, rows, sets) > ways ||
-      rows * std::min(pitch, kPage) / kPage > kPagesTranslated * 2 / 3;  // the rest needs some
+  const int64_t pages = rows * std::min(pitch, kPage) / kPage;
+  const bool scattered = 2 * lines_in_a_set(pitch, rows, sets) > ways ||
+                         pages > kPagesTranslated * 2 / 3;  // the rest needs some
   const int64_t whole = t.vector->extent / t.width,
                 least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
   if (target.is_narrow() && by_panels && whole >= least)
     return rows_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
+  if (scattered && has_short_vectors(target)) return pages > kPagesTranslated ? kRowsOfManyPages : kRowsToPay;
   return scattered ? kScattered : a.elements * bytes > target.l2_bytes ? kFromAfar : kNever;
 }
 
@@ -96,7 +105,10 @@ bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
 
 OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
   const bool turned = a.stride(*t.vector) != 1;
-  const int64_t rows = target.is_narrow() && !turned ? kRowsOnNarrow : kRowsToPay;
+  const int64_t rows = turned                      ? kRowsToPay
+                       : has_short_vectors(target) ? kRowsOfManyPages
+                       : target.is_narrow()        ? kRowsOnNarrow
+                                                   : kRowsToPay;
   if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays_for(b, a, *t.vector, rows))
     return OperandCopy::none;
   if (turned) return OperandCopy::whole;

@@ -383,3 +383,15 @@ TEST_CASE("columns go by runs where rows lie far apart, far from the core") {
     for (const CompiledFunction& f : compile_model(spec, options).funcs) check_proof(f);
   }
 }
+
+TEST_CASE("an operand of more pages than stay translated is copied for fewer rows where vectors are short") {
+  const auto copies = [](const std::string& spec, const char* cpu) {
+    return default_has(spec, "B_packed", with_l2(cpu, 512 << 10));
+  };
+  CHECK(copies("MatMul(f32[24,1925], f32[1925,1423])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[12,1925], f32[1925,1423])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[24,1925], f32[1925,1423])", "x86-64-v4"));
+  CHECK(copies("MatMul(f32[48,1200], f32[1200,1423])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[40,1200], f32[1200,1424])", "x86-64-v3"));
+  check_scheduled_for("MatMul(f32[25,1601], f32[1601,1027])", with_l2("x86-64-v3", 512 << 10));
+}
