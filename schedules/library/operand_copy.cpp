@@ -33,19 +33,15 @@ namespace nestor::library {
 namespace {
 
 constexpr int64_t kTilesForThreads = 4;  // of columns, for each
-// Rows that share a copied vector, from which on the copy pays: at all, on a narrow core, and with short
+// Rows that share a copied vector, from which on the copy pays: at all, and on a narrow core or with short
 // vectors of more pages than a core keeps translated.
-constexpr int64_t kRowsToPay = 48, kRowsOnNarrow = 24, kRowsOfManyPages = 24;
-
-bool has_short_vectors(const Target& target) {
-  return target.vector_bits / 8 < kLine;
-}
+constexpr int64_t kRowsToPay = 48, kFewestRows = 24;
 
 // On a narrow core, of rows that are `torn`, begin at no line, or not.
 int64_t rows_on_narrow(bool scattered, bool torn, int64_t bytes, const Target& target) {
   constexpr int64_t kApart = 32, kTornFar = 46, kElse = 80;
   const bool stays = bytes <= target.l2_bytes;
-  if (scattered || (torn && stays)) return kRowsOnNarrow;
+  if (scattered || (torn && stays)) return kFewestRows;
   if (torn) return kTornFar;
   return stays && bytes > target.l2_bytes / 2 ? kApart : kElse;
 }
@@ -69,7 +65,7 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
                 least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
   if (target.is_narrow() && by_panels && whole >= least)
     return rows_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
-  if (scattered && has_short_vectors(target)) return pages > kPagesTranslated ? kRowsOfManyPages : kRowsToPay;
+  if (scattered && has_short_vectors(target)) return pages > kPagesTranslated ? kFewestRows : kRowsToPay;
   return scattered ? kScattered : a.elements * bytes > target.l2_bytes ? kFromAfar : kNever;
 }
 
@@ -105,10 +101,8 @@ bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
 
 OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
   const bool turned = a.stride(*t.vector) != 1;
-  const int64_t rows = turned                      ? kRowsToPay
-                       : has_short_vectors(target) ? kRowsOfManyPages
-                       : target.is_narrow()        ? kRowsOnNarrow
-                                                   : kRowsToPay;
+  const bool few = !turned && (target.is_narrow() || has_short_vectors(target));
+  const int64_t rows = few ? kFewestRows : kRowsToPay;
   if (!a.uses(*t.vector) || !t.row || a.uses(*t.row) || !copy_pays_for(b, a, *t.vector, rows))
     return OperandCopy::none;
   if (turned) return OperandCopy::whole;

@@ -182,9 +182,7 @@ int64_t image_bytes(const BlockInfo& b, const Tile& t) {
 
 // Empty, of one part, where parts would win nothing.
 Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
-  constexpr int64_t kSmallL2 = 512 << 10;
   const int64_t panel = panel_bytes(b, whole), image = image_bytes(b, whole), l2 = target.l2_bytes;
-  if (!target.far_l3() && l2 > kSmallL2) return {};
   if (4 * panel > l2) {
     const int64_t count = choose_parts(b, l2 / 6, target);  // two take a third of it
     return {count, false,
@@ -207,6 +205,8 @@ Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
 }  // namespace
 
 bool panel_parts(Schedule& s, const std::string& block, const Target& target) {
+  constexpr int64_t kSmallL2 = 512 << 10;
+  if (!target.far_l3() && target.l2_bytes > kSmallL2) return false;
   const BlockInfo b = analyze(s.func(), block);
   if (b.reduced().empty()) return false;
   const Tile whole = choose_tile(b, target);

@@ -57,7 +57,7 @@ bool moves_with_columns(const Access& a, const Tile& t) {
 }
 
 bool dense_rows_by_blocks(const BlockInfo& b, const Tile& t, const Target& target) {
-  return (target.far_l3() || target.is_narrow() || target.vector_bits / 8 < kLine) &&
+  return (target.far_l3() || target.is_narrow() || has_short_vectors(target)) &&
          !streamed(b, t, target).empty();
 }
 

@@ -34,6 +34,11 @@ constexpr int64_t kFmasPerCycle = 2;  // of vectors; where it is one, work only 
 constexpr int64_t kToHideLatency = 4 * kFmasPerCycle;
 constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the vectors of a turned block
 
+// Each vector takes part of a line, and tiles as many vectors wide are narrower.
+inline bool has_short_vectors(const Target& target) {
+  return target.vector_bits / 8 < kLine;
+}
+
 constexpr double kOfTheLoop = 3;  // micro-operations of a step that count, compare and jump
 
 // Whether tiles of `width` columns of `extent`, or much of what they leave over, end in part of a vector

@@ -13,7 +13,6 @@
 #include <llvm/IR/Module.h>
 
 #include <map>
-#include <vector>
 
 namespace nestor {
 
