@@ -60,6 +60,11 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes);
 // their order, then what one step reads: columns, lanes.
 void pack(Schedule& s, const std::string& block, const Buffer& buffer, const TileWords& w);
 
+// A block OPERAND_packed copies one that the tile copies, as a whole or by panels, into the order in which it
+// is read. Its loops are left as they are.
+void copy_operand(Schedule& s, const std::string& block, const Buffer& operand, const Tile& t,
+                  const TileWords& w);
+
 // The block `copy`, what `block` reads of an operand, is made under `loop` of it, one panel at a time, or a
 // run of panels of `width` columns each (a number, or a decision's name; empty: one panel).
 void copy_panel(Schedule& s, const std::string& block, const std::string& copy, const std::string& loop,
@@ -176,8 +181,8 @@ void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::
 void two_steps(Schedule& s, const std::string& block, int64_t rows, int64_t vectors, const std::string& loop,
                const Target& target);
 
-// Asks ahead for what `w` will write, tile by tile of the loop `tiles`, of the reduction `b`; row: the iterator
-// of w, null for none, that walks the rows of a tile; see prefetch_output.cpp.
+// Asks ahead for what `w` will write, tile by tile of the loop `tiles`, of the reduction `b`; row: the
+// iterator of w, null for none, that walks the rows of a tile; see prefetch_output.cpp.
 void prefetch_output(Schedule& s, const BlockInfo& w, const Iter* row, const BlockInfo& b,
                      const std::string& tiles, const Target& target);
 

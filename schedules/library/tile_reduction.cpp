@@ -113,6 +113,18 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
                 fmt::join(map, ", ")));
 }
 
+void copy_operand(Schedule& s, const std::string& block, const Buffer& operand, const Tile& t,
+                  const TileWords& w) {
+  const std::string name = operand->name + "_packed";
+  const bool by_panels = std::count(t.panels.begin(), t.panels.end(), operand) > 0;
+  s.because(fmt::format("{} {}; over {} rows a copy pays", operand->name,
+                        by_panels ? "lies in few sets of the cache, in many pages, or far away"
+                                  : "would be gathered, or lies badly for the cache",
+                        t.row->extent));
+  s(fmt::format("{} = cache_read {} {} global", name, block, operand->name));
+  pack(s, block, analyze(s.func(), name).output, w);
+}
+
 namespace {
 
 std::string tail_of(const Iter& i, int64_t size) {
@@ -179,16 +191,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     words.part = std::to_string(t.width / streams);
   }
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
-  const auto copy = [&](const Buffer& buffer, const std::string& reason) {
-    const std::string name = buffer->name + "_packed";
-    s.because(fmt::format("{}; over {} rows a copy pays", reason, t.row->extent));
-    s(fmt::format("{} = cache_read {} {} global", name, block, buffer->name));
-    pack(s, block, analyze(s.func(), name).output, words);
-  };
-  for (const Buffer& buffer : t.copied)
-    copy(buffer, buffer->name + " would be gathered, or lies badly for the cache");
-  for (const Buffer& buffer : t.panels)
-    copy(buffer, buffer->name + " lies in few sets of the cache, in many pages, or far away");
+  for (const auto* operands : {&t.copied, &t.panels})
+    for (const Buffer& buffer : *operands) copy_operand(s, block, buffer, t, words);
 
   auto [outside, between] = outer_loops(b, t);
   const RowBlocks row_blocks =
