@@ -1,5 +1,7 @@
 // Reductions over the same rows, wherever the rows lie: each computed by vectors, proved, and right at sizes
 // that fill no tile.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "catch.h"
@@ -94,6 +96,19 @@ TEST_CASE("rows go in groups as the first-level cache has room for, and share wh
   const std::string softmax = steps_at(32 << 10, "Softmax(f32[130,200])");
   CHECK(softmax.find("split Y.i [_") != std::string::npos);
   CHECK(softmax.find("reorder Y (j_t i1)\n") == std::string::npos);
+}
+
+TEST_CASE("rows that share what they read take one vector at a time where registers are few") {
+  const auto width = [](const char* spec, const char* name, int elements) {
+    Target target = parse_target(name);
+    target.l1_bytes = 32 << 10;
+    return default_has(spec, fmt::format("j_t j_l = split Y.j [_, {}] tail=peel", elements), target);
+  };
+  const char* norm = "LayerNormalization(f32[130,200], f32[200], f32[200])";
+  CHECK(width(norm, "x86-64-v3", 8));
+  CHECK(width(norm, "x86-64-v4", 64));
+  CHECK(width("LayerNormalization(f32[130,56], f32[56], f32[56])", "x86-64-v3", 32));  // 8 rows: too many
+  CHECK(width("Softmax(f32[130,200])", "x86-64-v3", 32));
 }
 
 TEST_CASE("long rows that come from far back in the third-level cache go one by one") {
