@@ -76,6 +76,7 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
         loops_of(s.func(), b.name).size() == b.iters.size() &&
         std::find(epilogues.begin(), epilogues.end(), b.name) == epilogues.end())
       library::spread_map(s, b.name, target);
+  library::merge_nests(s, target);
   library::merge_pieces(s, target);
 }
 

@@ -3,6 +3,11 @@
 // twice. Rows of a page and more share few lines, and are left alone.
 //
 // (Cascade Lake, 2048 rows of 96 and 37 elements: 0.117 to 0.092 ms.)
+//
+// The nests of a transposed convolution each compute some residues of the coordinates, and write elements
+// between which others' lie. Where the output leaves the second-level cache, one nest after the other would
+// have all its lines pass once for each; so they share the outer loops that they have alike, images and tiles
+// of channels. (Zen 3, 3x3/3 of 4 channels to 128 at 64x64: 5.0 to 3.3 ms.)
 #include <fmt/format.h>
 
 #include <optional>
@@ -78,7 +83,45 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
   return rows;
 }
 
+// The reduction's results where they leave registers; nothing where that is no output of the function.
+std::optional<BlockInfo> writer_of(const PrimFunc& f, const BlockInfo& reduction) {
+  if (reduction.output_is_param) return {};
+  const std::vector<std::string> readers = readers_of(f, reduction.output);
+  if (readers.size() != 1) return {};
+  const BlockInfo w = analyze(f, readers[0]);
+  return w.output_is_param && !w.reduction ? std::optional(w) : std::nullopt;
+}
+
+// Merges the outer loops that both have, of the same name and extent, if one goes around at all.
+void merge_outside(Schedule& s, const std::string& a, const std::string& b) {
+  Schedule tried = s;
+  for (size_t at = 0;; ++at) {
+    const std::vector<LoopInfo> xs = loops_of(tried.func(), a), ys = loops_of(tried.func(), b);
+    if (at >= xs.size() || at >= ys.size() || xs[at].name != ys[at].name || xs[at].extent != ys[at].extent)
+      return;
+    tried.because("nests that write between each other's elements take turns: lines are still in the cache");
+    if (!tried.try_step(fmt::format("merge {}.{} {}.{}", a, xs[at].name, b, ys[at].name))) return;
+    if (xs[at].extent > 1) s = tried;
+  }
+}
+
 }  // namespace
+
+void merge_nests(Schedule& s, const Target& target) {
+  std::string first;
+  Buffer output;
+  for (const std::string& name : block_names(s.func())) {
+    const BlockInfo b = analyze(s.func(), name);
+    const std::optional<BlockInfo> w = b.reduction ? writer_of(s.func(), b) : std::nullopt;
+    if (!w) continue;
+    if (w->output != output) {
+      first = name;
+      output = w->output;
+    } else if (write_of(*w)->elements * bytes_of(output->type.dtype) > target.l2_bytes) {
+      merge_outside(s, first, name);
+    }
+  }
+}
 
 void merge_pieces(Schedule& s, const Target& target) {
   std::optional<BlockInfo> first;

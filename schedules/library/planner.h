@@ -153,11 +153,12 @@ struct ColumnRuns {
 };
 ColumnRuns column_runs(const BlockInfo& b, const Tile& t, const Target& target);
 
-// Asks ahead for an input that the cache doesn't hold. `reduced` are the loops of the reduction of `block`,
-// `taps` those of them that are unrolled; `b` is the block as it was when t was chosen. Whether it does.
+// Asks ahead for an input that the cache doesn't hold. `row_tiles` is the loop over tiles, empty if there is
+// one; `reduced` are the loops of the reduction of `block`, `taps` those of them that are unrolled; `b` is
+// the block as it was when t was chosen. Whether it does.
 bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
-                      const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
-                      const Target& target);
+                      const std::string& row_tiles, const std::vector<std::string>& reduced,
+                      const std::vector<std::string>& taps, const Target& target);
 
 // The same for windows whose channels no loop outside of them walks, where the loops outside of the tile are
 // as they will be. `row_tiles` is the loop over tiles along a row of windows.
@@ -231,6 +232,9 @@ void spread_map(Schedule& s, const std::string& block, const Target& target);
 
 // Maps that write pieces of one output's rows, scheduled each by itself, go by one loop over the rows.
 void merge_pieces(Schedule& s, const Target& target);
+// Nests of reductions that write elements of one output between each other's, by the outer loops that they
+// have alike.
+void merge_nests(Schedule& s, const Target& target);
 
 // A map that reads along one dimension and writes along another: tiles turned in registers. False where it
 // isn't one.

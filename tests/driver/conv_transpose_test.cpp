@@ -1,5 +1,7 @@
 // Transposed convolutions by the default schedules: a register tile for each class of residues, the weights
 // packed once for all of them; and convolutions to few channels, which they share their tiles with.
+#include <fmt/format.h>
+
 #include "catch.h"
 #include "nestor/codegen.h"
 #include "nestor/driver.h"
@@ -328,5 +330,28 @@ TEST_CASE("filters that fill the lanes don't share their iterator with residues"
     check_default(eight, parse_target(cpu), true);
     check_default("ConvTranspose(f32[1,24,5,4,6], const f32[24,8,3,3,3], const f32[8]; strides=[2,2,2])",
                   parse_target(cpu), true);
+  }
+}
+
+TEST_CASE("nests of a transposed convolution share outer loops where its output leaves the cache") {
+  const std::string spec =
+      "ConvTranspose(f32[1,4,12,14], const f32[4,128,3,3]; strides=[3,3], output_padding=[2,2])";
+  const std::string one_nest = "ConvTranspose(f32[1,4,9,17], const f32[4,64,2,2]; strides=[2,2])";
+  for (const int cores : {1, 2}) {
+    Target target = with_l2("x86-64-v3", 64 << 10);
+    target.parallel_us = 0;
+    target.cores = cores;
+    const std::string schedule = last_schedule(spec, options_for(target, true), 1);
+    INFO(cores << " cores\n" << schedule);
+    for (const char* nest : {"T1", "T2", "T3"})
+      CHECK(count(schedule, fmt::format("merge T.ob0 {}.ob0", nest)) == 1);
+    CHECK(count(last_schedule(one_nest, options_for(target, true), 1), "merge") == 0);
+    for (const bool blocked : {false, true}) {
+      check_default(spec, target, blocked);
+      check_default("ConvTranspose(f32[1,5,13,12], const f32[5,128,3,3]; strides=[2,2], pads=[1,1,1,1])",
+                    target, blocked);
+    }
+    target.l2_bytes = 1 << 20;
+    CHECK(count(last_schedule(spec, options_for(target, true), 1), "merge") == 0);
   }
 }

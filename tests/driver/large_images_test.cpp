@@ -1,4 +1,6 @@
 // Images that the second-level cache doesn't hold: asked for ahead, padded a panel at a time.
+#include <fmt/format.h>
+
 #include "catch.h"
 #include "nestor/codegen.h"
 #include "nestor/driver.h"
@@ -48,7 +50,7 @@ TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
   const std::string lines = "prefetch Y.cb X distance=1";
   CHECK(default_has("Conv(f32[1,320,60,60], const f32[48,320,3,3]; strides=[2,2], pads=[1,1,1,1])", lines,
                     near));
-  CHECK(default_has("Conv(f32[1,320,60,60], const f32[48,320,1,1])", lines, near));
+  CHECK(default_has("Conv(f32[1,320,60,60], const f32[480,320,1,1])", lines, near));
   CHECK(default_has("Conv(f32[2,128,62,128], const f32[64,128,3,3]; strides=[3,3], dilations=[4,4])", lines,
                     near));
   // Less than an eighth of a near third level; of a far one, beside W and Y:
@@ -58,6 +60,20 @@ TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
   CHECK_FALSE(
       default_has("Conv(f32[1,64,53,53], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])", lines, far));
   CHECK_FALSE(default_has("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])", lines, far));
+}
+
+TEST_CASE("few tiles of columns over an image near the third level ask for its tiles ahead") {
+  Target near = with_l2("x86-64-v3", 512 << 10);
+  near.issue_width = 6;
+  const auto asks = [&](const char* spec, const char* how) {
+    return default_has(spec, fmt::format("prefetch Y.{}\n", how), near);
+  };
+  CHECK(asks("Conv(f32[1,156,105,105], const f32[32,156,1,1])", "yxt X distance=2 shares=c0"));
+  CHECK(asks("Conv(f32[1,96,100,100], const f32[24,96,1,1])", "yx0 X distance=3 shares=cb"));
+  CHECK(asks("Conv(f32[1,1024,40,40], const f32[64,1024,1,1])", "yxt X distance=1 shares=cb"));
+  CHECK(asks("Conv(f32[1,1024,14,14], const f32[256,1024,1,1])", "cb X distance=4"));  // 16 tiles
+  near = with_far_l3("x86-64-v3", 512 << 10);
+  CHECK_FALSE(asks("Conv(f32[1,156,105,105], const f32[32,156,1,1])", "yxt X distance=2 shares=c0"));
 }
 
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
