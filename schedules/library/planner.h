@@ -166,9 +166,14 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
                            const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                            const Target& target);
 
-// Asks for what later steps of a matrix product read of a wide operand; see prefetch_steps.cpp.
+// Asks for what later steps of a matrix product read of a wide operand, or later ones of the tiles of columns
+// that the loop `panels` walks; see prefetch_steps.cpp.
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
-                    const Target& target);
+                    const std::string& panels, const Target& target);
+
+// How many tiles ahead of one that takes so many cycles its lines are asked for, near the third level: some
+// 1500 cycles, but not so many tiles that all would come before the first is used.
+int64_t tiles_ahead(int64_t cycles);
 
 // Few taps along a line, innermost of the reduction's loops `reduced`, written out; see taps_at_once.cpp.
 void taps_at_once(Schedule& s, const BlockInfo& b, const std::vector<std::string>& reduced, const Tile& t,

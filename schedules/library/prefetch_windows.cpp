@@ -149,8 +149,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
                       const std::vector<std::string>& taps, const Target& target) {
   constexpr int64_t kLeastWork = 2;      // FMAs for each line that is asked for
   constexpr int64_t kCyclesAhead = 150;  // in which a line comes
-  constexpr int64_t kCyclesOfTiles = 1500, kMostTiles = 4;
-  constexpr int64_t kFewPasses = 4;  // of tiles of columns over the image
+  constexpr int64_t kFewPasses = 4;      // of tiles of columns over the image
   if (!t.vector || !t.row || t.turned || reduced.size() < 2) return false;
   const auto is_loop = [&](const std::string& l) {
     return std::find(taps.begin(), taps.end(), l) == taps.end();
@@ -175,8 +174,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
         fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}, of which "
                     "a step takes {} cycles",
                     size / 1024, *loop, cycles));
-    const int64_t steps = extent_of(s, block, *loop),
-                  tiles = std::min(ceil_div(kCyclesOfTiles, cycles * steps), kMostTiles);
+    const int64_t steps = extent_of(s, block, *loop), tiles = tiles_ahead(cycles * steps);
     const int64_t passes =
         t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
     if (!target.far_l3() && !has_taps(now, a) && passes <= kFewPasses &&

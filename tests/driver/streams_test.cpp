@@ -248,6 +248,25 @@ TEST_CASE("tiles are wider where rows stream, as far as two panels stay in the c
   CHECK(tile("MatMul(f32[1024,1024], const f32[1024,1024])", narrow_vectors) == 6);
 }
 
+TEST_CASE("short panels that few rows use are asked for panels ahead where the third level is near") {
+  Target near = with_l2("x86-64-v3", 512 << 10);
+  near.l1_bytes = 32 << 10;
+  near.issue_width = 6;
+  CHECK(default_has("Conv(f32[1,64,126,126], const f32[11,64,1,1])", "prefetch Y.yx0 X distance=2 shares=c\n",
+                    near));
+  CHECK(default_has("MatMul(f32[9,128], f32[128,8192])", "prefetch Y.j0 B distance=2 shares=k\n", near));
+  CHECK_FALSE(default_has("MatMul(f32[25,271], f32[271,3000])", "prefetch Y.j0 B", near));  // too long
+  CHECK_FALSE(default_has("MatMul(f32[9,128], f32[128,700])", "prefetch Y.j0 B", near));    // it stays
+  near = with_far_l3("x86-64-v3", 512 << 10);
+  CHECK_FALSE(default_has("MatMul(f32[9,128], f32[128,8192])", "prefetch Y.j0 B", near));
+  near = with_l2("x86-64-v3", 16 << 10);
+  near.issue_width = 6;
+  near.parallel_us = 0;
+  for (const char* spec : {"Conv(f32[1,64,26,21], const f32[11,64,1,1])", "MatMul(f32[9,70], f32[70,309])"}) {
+    check_default(spec, near, true);
+  }
+}
+
 TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
     for (const std::string spec :
