@@ -162,6 +162,7 @@ struct WinogradOptions {
   int64_t l2_bytes = 1 << 20, l3_bytes = 32 << 20;
   double l3_bytes_per_cycle = 16;
   bool far_l3 = false;  // Target::far_l3
+  bool masks = true;    // vectors' lanes are loaded and stored singly as fast as all of them
   int64_t tile = 0;     // 0: as the model says; 2 to 4: wherever the algorithm applies, for tests
 };
 // Convolutions become Winograd's where a model of their cost says that it is faster: 3x3 windows, stride 1,

@@ -60,7 +60,8 @@ WinogradOptions winograd_options(const CompileOptions& options) {
           .l2_bytes = t.l2_bytes,
           .l3_bytes = t.l3_bytes,
           .l3_bytes_per_cycle = t.l3_bytes_per_cycle,
-          .far_l3 = t.far_l3()};
+          .far_l3 = t.far_l3(),
+          .masks = t.vector_bits >= 512};
 }
 
 }  // namespace

@@ -187,6 +187,16 @@ TEST_CASE("Winograd is chosen for large 3x3 layers only, and where rounding may 
   for (const int threads : {1, 2, 8}) CHECK(chooses_winograd(many, false, nullptr, threads));
 }
 
+TEST_CASE("Winograd isn't chosen where a vector of channels is transformed in pieces") {
+  const auto chosen = [](const char* cpu, int64_t channels) {
+    const Layer l{.channels = channels, .filters = 16, .height = 124, .width = 124};
+    return chosen_tile(l, checking_options(parse_target(cpu))) > 0;
+  };
+  for (const int64_t channels : {5, 6, 7}) CHECK_FALSE(chosen("x86-64-v3", channels));
+  for (const int64_t channels : {8, 12}) CHECK(chosen("x86-64-v3", channels));
+  CHECK(chosen("x86-64-v4", 12));  // stores have masks
+}
+
 TEST_CASE("Winograd's tiles are as large as fit the image, and smaller where weights come from far away") {
   const auto tile = [](int64_t channels, int64_t size, double l3_bytes_per_cycle = 16) {
     const Layer l{.channels = channels, .filters = channels, .height = size, .width = size};
