@@ -6,9 +6,11 @@
 // what it holds in time, of which others may leave an eighth (Zen 4: 3x3 over 0.8 to 3.2 MB 1 to 4 % more
 // time, over 17 channels at 93 30; 512 at 60 6 % less, 1x1 over 1024 at 40 13). But where no window slides, a
 // line is used few times: that one doesn't come in time either. (Zen 3, 1x1, 0.8 to 3.9 MB: 256-64@56 36 %
-// faster, 192-130@72 19, 512-128@28 and 1024-256@14 14, 512-128@28 by 2 26, 64-64@112 1.) If few
-// tiles of columns pass over a line, what is asked for is the same step's of tiles some 1500 cycles ahead:
-// the first steps of a tile come too late if only its own ask. (By steps instead, of 48 cycles and 4 ahead:
+// faster, 192-130@72 19, 512-128@28 and 1024-256@14 14, 512-128@28 by 2 26, 64-64@112 1.) Nor does all of one
+// that takes more than half of the cache while panels of weights pass through it, by short vectors.
+// (384-384@14 10 % less time, 384-409@16 9 to 25; 256-512@14, 196 KB, up to as much more.) If few tiles of
+// columns pass over a line, what is asked for is the same step's of tiles some 1500 cycles ahead: the first
+// steps of a tile come too late if only its own ask. (By steps instead, of 48 cycles and 4 ahead:
 // 156-32@105 2.3 times the time, 256-64@28 of 4 images 1.35, 1024-64@40 and 128-64 of 28x28x10 5 to 10 %
 // more. Tiles ahead with more columns: 1024-256@14 10 to 20 % more, 320-320@60 and 275-167@123 3 to 11.)
 //
@@ -48,10 +50,12 @@ int64_t stays_of(const Target& target) {
 }
 
 // The same of what the machine gives in time: windows that slide over an image use its lines several times.
-int64_t comes_in_time(const BlockInfo& b, const Access& a, const Target& target) {
+int64_t comes_in_time(const BlockInfo& b, const Access& a, bool beside_stream, const Target& target) {
   constexpr int64_t kPartOfL3 = 8;
-  const bool near = !target.far_l3() && has_taps(b, a);
-  return near ? std::max(stays_of(target), target.l3_bytes / kPartOfL3) : stays_of(target);
+  if (target.far_l3()) return stays_of(target);
+  if (!has_taps(b, a))
+    return beside_stream && has_short_vectors(target) ? target.l2_bytes / 2 : stays_of(target);
+  return std::max(stays_of(target), target.l3_bytes / kPartOfL3);
 }
 
 // The elements that one step of r reads lie further from those of the next than all of a sum's would reach if
@@ -157,12 +161,13 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
   const auto loop = std::find_if(reduced.begin(), reduced.end() - 1, is_loop);
   if (loop == reduced.end() - 1 || extent_of(s, block, *loop) < 2) return false;
   bool asked = false;
+  const bool beside_stream = !streamed(b, t, target).empty();
   const Iter* over = walked_by(b, *loop);
   const BlockInfo now = analyze(s.func(), block);  // without the padding that was inlined
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
     if (a.write || a.constant || !find_param(s.func(), a.buffer)) continue;
-    if (size <= comes_in_time(now, a, target)) continue;
+    if (size <= comes_in_time(now, a, beside_stream, target)) continue;
     if (!over || !lies_apart(now, a, *over)) continue;
     std::map<const Iter*, int64_t> step;
     int64_t products = 1;

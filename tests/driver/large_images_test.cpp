@@ -72,6 +72,9 @@ TEST_CASE("few tiles of columns over an image near the third level ask for its t
   CHECK(asks("Conv(f32[1,96,100,100], const f32[24,96,1,1])", "yx0 X distance=3 shares=cb"));
   CHECK(asks("Conv(f32[1,1024,40,40], const f32[64,1024,1,1])", "yxt X distance=1 shares=cb"));
   CHECK(asks("Conv(f32[1,1024,14,14], const f32[256,1024,1,1])", "cb X distance=4"));  // 16 tiles
+  CHECK(asks("Conv(f32[1,384,14,14], const f32[384,384,1,1])", "cb X distance=4"));    // W passes beside it
+  CHECK_FALSE(asks("Conv(f32[1,256,14,14], const f32[512,256,1,1])", "cb X distance=4"));
+  CHECK_FALSE(asks("Conv(f32[1,384,14,14], const f32[32,384,1,1])", "cb X distance=4"));
   near = with_far_l3("x86-64-v3", 512 << 10);
   CHECK_FALSE(asks("Conv(f32[1,156,105,105], const f32[32,156,1,1])", "yxt X distance=2 shares=c0"));
 }
