@@ -4,6 +4,9 @@
 // So the next panel is asked for while all tiles of rows meet this one, a few lines at a time, evenly spread.
 // (Zen 5: 128x768x3072 5 % less time, 32x768x3072 22 %, 3x3 over 512 channels at 7 20 to 30 %.)
 //
+// So is that of an operand that is copied as a whole before, near the third level. (Zen 3, 128x768x3072 8 %
+// less time, 1024^3 1 to 7, 1536^3 2.)
+//
 // With fewer rows a tile takes weights as fast as they come, and a panel ahead is too soon or too late. Where
 // they come from far away, the core's own prefetchers don't fetch them as fast as the third level could give:
 // lines are asked for a few thousand bytes ahead. (Cascade Lake, 4x768x3072 and 8x768x3072 20 to 25 % less
@@ -99,19 +102,34 @@ int64_t bytes_that_stay(const Target& target) {
   return target.far_l3() ? std::min(target.l2_bytes / 2, kFarStays) : target.l2_bytes / 2;
 }
 
+// Whether an operand passes in panels that many rows use, and doesn't stay in the cache.
+bool streams(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
+  if (!t.vector || !t.row) return false;
+  const Iter& wide = t.column ? *t.column : *t.vector;
+  if (a.write || !a.uses(wide) || a.uses(*t.row) || uses_of_line(b, a) < kLeastUses) return false;
+  return a.elements * bytes_of(a.buffer->type.dtype) > bytes_that_stay(target) &&
+         wide.extent > (t.column ? t.columns : t.width) && panel_bytes(b, a, t) <= target.l2_bytes * 3 / 4;
+}
+
+// These, and near the third level those that are copied as a whole before.
+std::vector<std::pair<const Access*, std::string>> passing(const BlockInfo& b, const Tile& t,
+                                                           const Target& target) {
+  std::vector<std::pair<const Access*, std::string>> out;
+  for (const Access& a : b.accesses) {
+    const bool copied =
+        !target.far_l3() && std::find(t.copied.begin(), t.copied.end(), a.buffer) != t.copied.end();
+    if ((a.constant || copied) && streams(b, a, t, target))
+      out.emplace_back(&a, a.buffer->name + (copied ? "_packed" : ""));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& target) {
   std::vector<Buffer> out;
-  if (!t.vector || !t.row) return out;
-  const Iter& wide = t.column ? *t.column : *t.vector;
-  for (const Access& a : b.accesses) {
-    if (a.write || !a.constant || !a.uses(wide) || a.uses(*t.row) || uses_of_line(b, a) < kLeastUses)
-      continue;
-    if (a.elements * bytes_of(a.buffer->type.dtype) <= bytes_that_stay(target)) continue;
-    if (wide.extent > (t.column ? t.columns : t.width) && panel_bytes(b, a, t) <= target.l2_bytes * 3 / 4)
-      out.push_back(a.buffer);
-  }
+  for (const Access& a : b.accesses)
+    if (a.constant && streams(b, a, t, target)) out.push_back(a.buffer);
   return out;
 }
 
@@ -122,10 +140,9 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
       std::find_if(loops.begin(), loops.end(), [&](const LoopInfo& l) { return l.name == panels; });
   if (outer == loops.end()) return;  // threads share finer pieces
   const int64_t asks = target.far_l3() ? kMostAsks : 1;
-  for (const Buffer& buffer : streamed(b, t, target)) {
-    int64_t lines = 0, iterations = 1, before = 1;
-    for (const Access& a : b.accesses)
-      if (a.buffer == buffer) lines = panel_bytes(b, a, t) / kLine;
+  for (const auto& [access, name] : passing(b, t, target)) {
+    const int64_t lines = panel_bytes(b, *access, t) / kLine;
+    int64_t iterations = 1, before = 1;
     std::string shares;
     for (auto l = outer + 1; l != loops.end(); ++l) {
       before *= std::max<int64_t>(1, l->extent);
@@ -138,12 +155,12 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
       iterations = before;
     }
     if (shares.empty()) continue;
-    if (ask_near(s, block, b, t, buffer, lines * kLine, {outer + 1, loops.end()}, target)) continue;
+    if (ask_near(s, block, b, t, access->buffer, lines * kLine, {outer + 1, loops.end()}, target)) continue;
     s.because(
         fmt::format("the next panel of {}, {} KiB, comes from memory while this one is used, {} lines in {} "
                     "shares",
-                    buffer->name, lines * kLine / 1024, lines, iterations));
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, panels, buffer->name, shares));
+                    name, lines * kLine / 1024, lines, iterations));
+    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, panels, name, shares));
   }
 }
 

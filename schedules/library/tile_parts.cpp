@@ -22,7 +22,7 @@
 // vectors, over rows that take a large part of that level. Blocks of 60 rows of a part take half of the
 // second-level cache, and the results, which don't stay, are asked for a tile ahead. An operand of columns
 // that isn't constant is copied as a whole before. (Zen 3, 512 KB and 32 MB: 2048^3 in 2 parts 5 % less time,
-// copied 12, 2000x3000x1000 in 3 17, 1000x4096x1000 in 4 10; of rows of 6 MB, 700x2100x700, 3 % more. While
+// copied 14, 2000x3000x1000 in 3 17, 1000x4096x1000 in 4 10; of rows of 6 MB, 700x2100x700, 3 % more. While
 // neighbours use the third level, of OpenBLAS's speed 2048^3 0.92 instead of 0.77, 2000x3000x1000 0.91
 // instead of 0.78; 1536^3 the same.)
 #include <fmt/format.h>
@@ -217,6 +217,10 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   of_part.row = p.iter(i);
   of_part.vector = p.iter(j);
   stream_panels(s, sums, p, of_part, panels, target);
+  for (const Buffer& buffer : t.copied) {
+    s.because("the next panel's part of the copy, which went to memory, comes while this one is used");
+    s(fmt::format("prefetch {}.{} {}_packed distance=1 shares={}10", sums, panels, buffer->name, k));
+  }
   if (near) {
     s.because("results of parts before come from behind the second-level cache");
     s(fmt::format("prefetch {}.{} {} distance=1", block, rows, b.output->name));

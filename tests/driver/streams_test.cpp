@@ -248,6 +248,15 @@ TEST_CASE("tiles are wider where rows stream, as far as two panels stay in the c
   CHECK(tile("MatMul(f32[1024,1024], const f32[1024,1024])", narrow_vectors) == 6);
 }
 
+TEST_CASE("panels of a copy are asked for ahead where the third level is near") {
+  Target near = with_l2("x86-64-v3", 512 << 10);
+  near.issue_width = 6;
+  const std::string next = "prefetch Y.j0 B_packed distance=1 shares=k0";
+  CHECK(default_has("MatMul(f32[128,768], f32[768,3072])", next, near));
+  CHECK_FALSE(default_has("MatMul(f32[128,256], f32[256,256])", next, near));  // all of it stays
+  CHECK_FALSE(default_has("MatMul(f32[128,768], f32[768,3072])", next, with_far_l3("x86-64-v3", 512 << 10)));
+}
+
 TEST_CASE("short panels that few rows use are asked for panels ahead where the third level is near") {
   Target near = with_l2("x86-64-v3", 512 << 10);
   near.l1_bytes = 32 << 10;

@@ -55,7 +55,9 @@ TEST_CASE("where the third level is near, rows that take much of it go in parts 
   };
   CHECK(parts("MatMul(f32[2048,2048], const f32[2048,2048])", 2));
   CHECK(parts("MatMul(f32[1000,4096], const f32[4096,1000])", 4));
-  CHECK(parts("MatMul(f32[2048,2048], f32[2048,2048])", 2));              // copied as a whole before
+  const std::string copied = "MatMul(f32[2048,2048], f32[2048,2048])";  // as a whole before
+  CHECK(parts(copied, 2));
+  CHECK(default_has(copied, "prefetch Y_part.j0 B_packed distance=1 shares=k10", target));
   CHECK_FALSE(parts("MatMul(f32[1536,1536], const f32[1536,1536])", 2));  // blocks of whole rows do
   CHECK_FALSE(parts("MatMul(f32[700,2048], const f32[2048,700])", 2));
   CHECK_FALSE(parts("MatMul(f32[2003,2003], const f32[2003,2003])", 2));  // no equal parts
