@@ -216,7 +216,9 @@ void prefetch_next_rows(Schedule& s, const std::string& block, const BlockInfo& 
 std::vector<Buffer> streamed(const BlockInfo& b, const Tile& t, const Target& target);
 void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                    const std::string& panels, const Target& target);
-// Packed constants of which one tile has all rows, but few of them; and their lines asked for a little ahead.
+// Packed constants of which one tile has all rows, but few of them, where panels side by side serve it; those
+// of a far third level alone, and their lines asked for a little ahead.
+std::vector<Buffer> read_by_few(const BlockInfo& b, const Tile& t, const Target& target);
 std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target& target);
 // Into how many panels side by side, each a stream of its own, the columns of a tile go where few rows read
 // them from far away; else one.

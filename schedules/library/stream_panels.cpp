@@ -19,7 +19,10 @@
 // 7.) A wide core fetches lines by pairs: panels of two vectors, and those are asked for later. (Granite
 // Rapids, by 4 panels and 2 KB ahead: 1x4096x4096 18 % less time, by 8 and 8 KB 8, by 2 15, 8 KB ahead alone
 // none; 1x1024x1024 26, 1x768x3072 24, 1x4096x1000 19; 2x1024x1024 24, 4x768x3072 32; by 3 single ones
-// 8x768x3072 31, by 2 11x1024x1024 32.)
+// 8x768x3072 31, by 2 11x1024x1024 32.) Near the third level so do short vectors, of which three and four
+// panels are enough; asked for ahead as well they take longer. (Zen 3, 1x4096x4096 by 4 panels of two vectors
+// 30 % less time, by 2 of four 14, by 8 25, by 4 and 8 KB ahead 7; 1x1024x1024 20 to 33, 1x768x3072 23;
+// 2x2048x2048 by 4 single ones 25, by 2 of two 16; by 3 4x768x3072 26, 4x2048x2048 28.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -95,7 +98,8 @@ bool ask_near(Schedule& s, const std::string& block, const BlockInfo& b, const T
 
 // Whether the vectors of a tile that few rows use lie in panels of two.
 bool goes_by_pairs(int64_t vectors, const Target& target) {
-  return !target.is_narrow() && vectors >= 4 && vectors % 2 == 0;
+  const int64_t least = target.far_l3() ? 4 : kMostStreams;
+  return !target.is_narrow() && vectors >= least && vectors % 2 == 0;
 }
 
 int64_t bytes_that_stay(const Target& target) {
@@ -164,9 +168,9 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
   }
 }
 
-std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target& target) {
+std::vector<Buffer> read_by_few(const BlockInfo& b, const Tile& t, const Target& target) {
   std::vector<Buffer> out;
-  if (!target.far_l3() || !t.vector || t.turned || t.taps) return out;
+  if (!(target.far_l3() || has_short_vectors(target)) || !t.vector || t.turned || t.taps) return out;
   const int64_t rows = t.row ? t.row->extent : 1;
   if (rows >= kLeastUses || t.rows < rows) return out;
   const Iter& wide = t.column ? *t.column : *t.vector;
@@ -178,9 +182,13 @@ std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target&
   return out;
 }
 
+std::vector<Buffer> used_by_few(const BlockInfo& b, const Tile& t, const Target& target) {
+  return target.far_l3() ? read_by_few(b, t, target) : std::vector<Buffer>{};
+}
+
 int64_t streams_of_few(const BlockInfo& b, const Tile& t, const Target& target) {
   const int64_t vectors = t.width / lanes_of(b, target);
-  if (t.column || vectors * lanes_of(b, target) != t.width || used_by_few(b, t, target).empty()) return 1;
+  if (t.column || vectors * lanes_of(b, target) != t.width || read_by_few(b, t, target).empty()) return 1;
   if (goes_by_pairs(vectors, target)) return vectors / 2;
   int64_t streams = std::min(vectors, kMostStreams);
   while (vectors % streams != 0) --streams;

@@ -187,7 +187,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     words.reduced.push_back(tap);
   }
   if (const int64_t streams = dot ? 1 : streams_of_few(b, t, target); streams > 1 && !words.width.empty()) {
-    words.parted = used_by_few(b, t, target);
+    words.parted = read_by_few(b, t, target);
     words.part = std::to_string(t.width / streams);
   }
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);

@@ -1,5 +1,7 @@
 // Operands of products that come from behind the second-level cache: what the default schedules ask for
 // ahead.
+#include <fmt/format.h>
+
 #include "catch.h"
 #include "compiled.h"
 #include "nestor/driver.h"
@@ -255,6 +257,23 @@ TEST_CASE("panels of a copy are asked for ahead where the third level is near") 
   CHECK(default_has("MatMul(f32[128,768], f32[768,3072])", next, near));
   CHECK_FALSE(default_has("MatMul(f32[128,256], f32[256,256])", next, near));  // all of it stays
   CHECK_FALSE(default_has("MatMul(f32[128,768], f32[768,3072])", next, with_far_l3("x86-64-v3", 512 << 10)));
+}
+
+TEST_CASE("few rows read short vectors from several panels near the third level too") {
+  Target near = with_l2("x86-64-v3", 512 << 10);
+  near.issue_width = 6;
+  const auto panels = [&](const char* spec, const std::string& width) {
+    return default_has(spec, fmt::format("B (d0, d1) -> (d1/{0}, d0, d1%{0})", width), near);
+  };
+  CHECK(panels("MatMul(f32[1,4096], const f32[4096,4096])", "16"));    // 4 of two vectors
+  CHECK(panels("MatMul(f32[4,768], const f32[768,3072])", "8"));       // 3
+  CHECK(panels("MatMul(f32[1,200], const f32[200,200])", "j_width"));  // it stays
+  CHECK_FALSE(default_has("MatMul(f32[1,4096], const f32[4096,4096])", "prefetch", near));
+  for (const char* spec :
+       {"MatMul(f32[1,333], const f32[333,403])", "MatMul(f32[3,500], const f32[500,290])"})
+    check_default(spec, near);
+  near.vector_bits = 512;
+  CHECK(panels("MatMul(f32[1,4096], const f32[4096,4096])", "j_width"));
 }
 
 TEST_CASE("short panels that few rows use are asked for panels ahead where the third level is near") {
