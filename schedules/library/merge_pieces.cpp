@@ -6,8 +6,8 @@
 //
 // The nests of a transposed convolution each compute some residues of the coordinates, and write elements
 // between which others' lie. Where the output leaves the second-level cache, one nest after the other would
-// have all its lines pass once for each; so they share the outer loops that they have alike, images and tiles
-// of channels. (Zen 3, 3x3/3 of 4 channels to 128 at 64x64: 5.0 to 3.3 ms.)
+// have all its lines pass once for each; so they share the outer loops that they have alike: images, tiles
+// of channels, lines of the image. (Zen 3, 3x3/3 of 4 channels to 128 at 64x64: 5.0 to 3.3 ms.)
 #include <fmt/format.h>
 
 #include <optional>

@@ -70,9 +70,9 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
           fmt::format("its {} KiB come from behind the second-level cache, a row apart in each step, and few "
                       "rows use them: {} panels ahead, while this one is used",
                       size / 1024, panels_ahead));
-      s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, panels, a.buffer->name,
-                             panels_ahead, loop));
-      continue;
+      if (s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, panels, a.buffer->name,
+                                 panels_ahead, loop)))
+        continue;
     }
     int64_t ahead = std::clamp<int64_t>(ceil_div(far_cycles, cycles), 1, k.extent / 2);
     while (ahead > 1 && lines_in_a_set(pitch, ahead, sets, lines) > target.l1_ways * 3 / 4) --ahead;

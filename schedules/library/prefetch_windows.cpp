@@ -12,7 +12,8 @@
 // columns pass over a line, what is asked for is the same step's of tiles some 1500 cycles ahead: the first
 // steps of a tile come too late if only its own ask. (By steps instead, of 48 cycles and 4 ahead:
 // 156-32@105 2.3 times the time, 256-64@28 of 4 images 1.35, 1024-64@40 and 128-64 of 28x28x10 5 to 10 %
-// more. Tiles ahead with more columns: 1024-256@14 10 to 20 % more, 320-320@60 and 275-167@123 3 to 11.)
+// more. Tiles ahead with more columns: 1024-256@14 10 to 20 % more, 320-320@60 and 275-167@123 3 to 11; of
+// rows of few tiles, by stride 2: 512-16 of 36x25 and of 36x60 21, of 12 to 28 tiles 4 to 6.)
 //
 // Windows of a channel each, or of those in one block, have no steps over such. Where the third level is far,
 // what the next row of windows reads first is asked for in shares, with the steps of this row (Cascade Lake,
@@ -146,6 +147,20 @@ bool reads_again(const BlockInfo& b, const Access& a, const Tile& t) {
   });
 }
 
+// Of columns, over what moves with the rows.
+int64_t passes(const Tile& t) {
+  return t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
+}
+
+// Whether a plane of the image, from one step of `over` to the next, is one row of tiles.
+bool is_one_row(const BlockInfo& now, const Access& a, const Iter& over, const Tile& t) {
+  const std::vector<const Iter*> spatial = now.spatial();
+  return std::none_of(spatial.begin(), spatial.end(), [&](const Iter* i) {
+    return i->extent > 1 && i->var != t.row->var && a.uses(*i) &&
+           std::abs(a.stride(*i).value_or(0)) < std::abs(a.stride(over).value_or(0));
+  });
+}
+
 }  // namespace
 
 bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
@@ -154,6 +169,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
   constexpr int64_t kLeastWork = 2;      // FMAs for each line that is asked for
   constexpr int64_t kCyclesAhead = 150;  // in which a line comes
   constexpr int64_t kFewPasses = 4;      // of tiles of columns over the image
+  constexpr int64_t kLongRow = 32;       // tiles, behind which those of the next row are cold
   if (!t.vector || !t.row || t.turned || reduced.size() < 2) return false;
   const auto is_loop = [&](const std::string& l) {
     return std::find(taps.begin(), taps.end(), l) == taps.end();
@@ -175,19 +191,23 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     const int64_t lines = bytes_read(a, step, now) / kLine;
     if (products / lanes_of(now, target) < kLeastWork * lines) continue;
     const int64_t cycles = std::max<int64_t>(1, products / lanes_of(now, target) / kFmasPerCycle);
+    const int64_t steps = extent_of(s, block, *loop), tiles = tiles_ahead(cycles * steps);
+    if (!target.far_l3() && !has_taps(now, a) && passes(t) <= kFewPasses &&
+        extent_of(s, block, row_tiles) > (is_one_row(now, a, *over, t) ? 1 : kLongRow) * tiles) {
+      s.because(fmt::format(
+          "its {} KiB come from behind the second-level cache, lie apart along {}, and are used by "
+          "few tiles of columns, each for {} cycles: {} tiles ahead, while this one is computed",
+          size / 1024, *loop, cycles * steps, tiles));
+      if (s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, row_tiles, a.buffer->name,
+                                 tiles, *loop))) {
+        asked = true;
+        continue;
+      }
+    }
     s.because(
         fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}, of which "
                     "a step takes {} cycles",
                     size / 1024, *loop, cycles));
-    const int64_t steps = extent_of(s, block, *loop), tiles = tiles_ahead(cycles * steps);
-    const int64_t passes =
-        t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
-    if (!target.far_l3() && !has_taps(now, a) && passes <= kFewPasses &&
-        extent_of(s, block, row_tiles) > tiles) {
-      asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, row_tiles,
-                                      a.buffer->name, tiles, *loop));
-      continue;
-    }
     const int64_t distance = std::min(ceil_div(kCyclesAhead, cycles), steps - 1);
     asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, *loop, a.buffer->name, distance));
   }

@@ -73,10 +73,22 @@ TEST_CASE("few tiles of columns over an image near the third level ask for its t
   CHECK(asks("Conv(f32[1,1024,40,40], const f32[64,1024,1,1])", "yxt X distance=1 shares=cb"));
   CHECK(asks("Conv(f32[1,1024,14,14], const f32[256,1024,1,1])", "cb X distance=4"));  // 16 tiles
   CHECK(asks("Conv(f32[1,384,14,14], const f32[384,384,1,1])", "cb X distance=4"));    // W passes beside it
-  CHECK_FALSE(asks("Conv(f32[1,256,14,14], const f32[512,256,1,1])", "cb X distance=4"));
-  CHECK_FALSE(asks("Conv(f32[1,384,14,14], const f32[32,384,1,1])", "cb X distance=4"));
+  CHECK_FALSE(default_has("Conv(f32[1,256,14,14], const f32[512,256,1,1])", " X distance", near));
+  CHECK_FALSE(default_has("Conv(f32[1,384,14,14], const f32[32,384,1,1])", " X distance", near));
+  // Rows of a few tiles.
+  CHECK(asks("Conv(f32[1,512,36,25], const f32[16,512,1,1]; strides=[2,2])", "cb X distance=4"));
+  near.l2_bytes = 16 << 10;
+  near.parallel_us = 0;
+  for (const char* spec :
+       {"Conv(f32[1,20,13,15], const f32[16,20,1,1])", "Conv(f32[2,24,9,100], const f32[7,24,1,1])",
+        "Conv(f32[1,24,3,9,20], const f32[16,24,1,1,1])"}) {
+    INFO(spec);
+    CHECK(default_has(spec, " shares=c", near));
+    check_default(spec, near, true);
+  }
   near = with_far_l3("x86-64-v3", 512 << 10);
-  CHECK_FALSE(asks("Conv(f32[1,156,105,105], const f32[32,156,1,1])", "yxt X distance=2 shares=c0"));
+  CHECK(default_has("Conv(f32[1,156,105,105], const f32[32,156,1,1])", " X distance", near));
+  CHECK_FALSE(default_has("Conv(f32[1,156,105,105], const f32[32,156,1,1])", " shares=c", near));
 }
 
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {

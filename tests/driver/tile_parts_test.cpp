@@ -54,16 +54,22 @@ TEST_CASE("where the third level is near, rows that take much of it go in parts 
     return some;
   };
   CHECK(parts("MatMul(f32[2048,2048], const f32[2048,2048])", 2));
-  CHECK(parts("MatMul(f32[1000,4096], const f32[4096,1000])", 4));
+  CHECK(parts("MatMul(f32[1000,4096], const f32[4096,1024])", 4));
   const std::string copied = "MatMul(f32[2048,2048], f32[2048,2048])";  // as a whole before
   CHECK(parts(copied, 2));
   CHECK(default_has(copied, "prefetch Y_part.j0 B_packed distance=1 shares=k10", target));
-  CHECK_FALSE(parts("MatMul(f32[1536,1536], const f32[1536,1536])", 2));  // blocks of whole rows do
-  CHECK_FALSE(parts("MatMul(f32[700,2048], const f32[2048,700])", 2));
-  CHECK_FALSE(parts("MatMul(f32[2003,2003], const f32[2003,2003])", 2));  // no equal parts
-  CHECK_FALSE(parts("MatMul(f32[4096,512], const f32[512,2048])", 2));    // blocks of rows stay
+  CHECK(parts("MatMul(f32[1000,8192], const f32[8192,1024])", 8));  // the panel of a part counts
+  const auto none = [&](const char* spec) { return !default_has(spec, "_part = rfactor", target); };
+  CHECK(none("MatMul(f32[2400,2400], const f32[2400,203])"));   // few tiles of columns
+  CHECK(none("MatMul(f32[1536,1536], const f32[1536,1536])"));  // blocks of whole rows do
+  CHECK(none("MatMul(f32[700,2048], const f32[2048,700])"));
+  CHECK(none("MatMul(f32[2003,2003], const f32[2003,2003])"));  // no equal parts
+  CHECK(none("MatMul(f32[4096,512], const f32[512,2048])"));    // blocks of rows stay
+  target.cores = 16;                                            // 35 blocks would leave threads idle
+  CHECK(default_has("MatMul(f32[2048,2048], const f32[2048,2048])", "ib it = split Y.i0 [_, 8]", target));
+  target.cores = 1;
   target.vector_bits = 512;
-  CHECK_FALSE(parts("MatMul(f32[2048,2048], const f32[2048,2048])", 2));
+  CHECK(none("MatMul(f32[2048,2048], const f32[2048,2048])"));
 }
 
 TEST_CASE("products in parts of the reduction near the third level are right") {
@@ -73,8 +79,8 @@ TEST_CASE("products in parts of the reduction near the third level are right") {
   target.parallel_us = 0;
   for (const int cores : {1, 2})
     for (const std::string spec :
-         {"MatMul(f32[103,606], const f32[606,200])", "Gemm(f32[65,640], const f32[640,384], const f32[384])",
-          "MatMul(f32[70,1030], f32[1030,137])", "MatMul(f32[1,90,640], const f32[640,144])"}) {
+         {"MatMul(f32[103,606], const f32[606,264])", "Gemm(f32[65,640], const f32[640,384], const f32[384])",
+          "MatMul(f32[70,1030], f32[1030,265])", "MatMul(f32[1,90,640], const f32[640,272])"}) {
       target.cores = cores;
       INFO(spec << " on " << cores);
       CHECK(default_has(spec, "_part = rfactor", target));
