@@ -255,6 +255,13 @@ const Block* padding_of(const PrimFunc& f, const Buffer& buffer) {
 std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b) {
   return touching(f, b, false);
 }
+
+std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
+  if (reduction.output_is_param) return "";
+  const std::vector<std::string> readers = readers_of(f, reduction.output);
+  if (readers.size() != 1) return "";
+  return analyze(f, readers[0]).reduction ? "" : readers[0];
+}
 std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b) {
   return touching(f, b, true);
 }

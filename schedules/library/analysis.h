@@ -69,6 +69,8 @@ BlockInfo analyze(const PrimFunc& f, const std::string& block);
 const Block* padding_of(const PrimFunc& f, const Buffer& buffer);
 // The blocks that read the buffer, in program order.
 std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b);
+// The one map that reads the reduction's output and is all that does; empty where it isn't so.
+std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction);
 std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b);
 
 }  // namespace nestor::library

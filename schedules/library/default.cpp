@@ -39,15 +39,6 @@ std::vector<BlockInfo> blocks_of(const PrimFunc& f) {
   return out;
 }
 
-// The one map that reads the reduction's output right after it and is all that does; empty where it isn't so.
-std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
-  if (reduction.output_is_param) return "";
-  const std::vector<std::string> readers = library::readers_of(f, reduction.output);
-  if (readers.size() != 1) return "";
-  const BlockInfo e = library::analyze(f, readers[0]);
-  return e.reduction ? "" : e.name;
-}
-
 // Every reduction on its own with its epilogue, every other map on its own.
 void plan_tiles(Schedule& s, const Target& target, bool dots) {
   library::inline_producers(s);
@@ -59,7 +50,7 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
   for (const BlockInfo& b : blocks) {
     if (!b.reduction || library::tile_parts(s, b.name, target) || library::panel_parts(s, b.name, target))
       continue;
-    const std::string epilogue = epilogue_of(s.func(), b);
+    const std::string epilogue = library::epilogue_of(s.func(), b);
     if (!epilogue.empty()) epilogues.push_back(epilogue);
     if (library::fold_once(s, b.name, epilogue, target) ||
         library::fold_windows(s, b.name, epilogue, target) ||

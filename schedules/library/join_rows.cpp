@@ -193,9 +193,10 @@ bool reads_alike(const BlockInfo& b) {
 // each row's mean and scale stay in registers beside it, if they do. (16 registers, Zen 3:
 // LayerNormalization of rows of 768 by 4 vectors 10 % more time.)
 int64_t vectors_at_once(const BlockInfo& root, int64_t rows, const Target& target) {
-  constexpr int64_t kOfARow = 2, kOfAVector = 4, kMany = 4;
+  constexpr int64_t kOfARow = 2, kOfAVector = 4;
   const int64_t free = target.vector_registers - kOfARow * rows;
-  return rows > 1 && reads_alike(root) && free >= kOfAVector && free < kMany * kOfAVector ? 1 : kMany;
+  const bool one = free >= kOfAVector && free < kVectorsAtOnce * kOfAVector;
+  return one && rows > 1 && reads_alike(root) ? 1 : kVectorsAtOnce;
 }
 
 // What all rows read alike, a norm's scale and shift, is loaded once for the `rows` of a group: they come
@@ -284,7 +285,8 @@ void join_rows(Schedule& s, const Target& target) {
   for (const std::string& name : names) {
     const BlockInfo b = analyze(s.func(), name);
     if (!b.reduction) {
-      vectorize_inside(s, name, target, name == root.name ? vectors_at_once(root, group, target) : 4);
+      vectorize_inside(s, name, target,
+                       name == root.name ? vectors_at_once(root, group, target) : kVectorsAtOnce);
       continue;
     }
     const bool several = results_a_row(b, rows) >= lanes_of(b, target);

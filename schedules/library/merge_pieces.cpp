@@ -83,15 +83,6 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
   return rows;
 }
 
-// The reduction's results where they leave registers; nothing where that is no output of the function.
-std::optional<BlockInfo> writer_of(const PrimFunc& f, const BlockInfo& reduction) {
-  if (reduction.output_is_param) return {};
-  const std::vector<std::string> readers = readers_of(f, reduction.output);
-  if (readers.size() != 1) return {};
-  const BlockInfo w = analyze(f, readers[0]);
-  return w.output_is_param && !w.reduction ? std::optional(w) : std::nullopt;
-}
-
 // Merges the outer loops that both have, of the same name and extent, if one goes around at all.
 void merge_outside(Schedule& s, const std::string& a, const std::string& b) {
   Schedule tried = s;
@@ -112,12 +103,14 @@ void merge_nests(Schedule& s, const Target& target) {
   Buffer output;
   for (const std::string& name : block_names(s.func())) {
     const BlockInfo b = analyze(s.func(), name);
-    const std::optional<BlockInfo> w = b.reduction ? writer_of(s.func(), b) : std::nullopt;
-    if (!w) continue;
-    if (w->output != output) {
+    const std::string writer = b.reduction ? epilogue_of(s.func(), b) : "";
+    if (writer.empty()) continue;
+    const BlockInfo w = analyze(s.func(), writer);
+    if (!w.output_is_param) continue;
+    if (w.output != output) {
       first = name;
-      output = w->output;
-    } else if (write_of(*w)->elements * bytes_of(output->type.dtype) > target.l2_bytes) {
+      output = w.output;
+    } else if (write_of(w)->elements * bytes_of(output->type.dtype) > target.l2_bytes) {
       merge_outside(s, first, name);
     }
   }

@@ -106,7 +106,9 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
 bool tile_windows(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
 // Lanes for a map inside some loops: its last loop, in tiles of a few vectors.
-void vectorize_inside(Schedule& s, const std::string& block, const Target& target, int64_t vectors = 4);
+constexpr int64_t kVectorsAtOnce = 4;
+void vectorize_inside(Schedule& s, const std::string& block, const Target& target,
+                      int64_t vectors = kVectorsAtOnce);
 
 // Does without padded copies of what the tile of `block` reads. Gives the loops over taps to unroll.
 std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t);

@@ -147,11 +147,6 @@ bool reads_again(const BlockInfo& b, const Access& a, const Tile& t) {
   });
 }
 
-// Of columns, over what moves with the rows.
-int64_t passes(const Tile& t) {
-  return t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
-}
-
 // Whether a plane of the image, from one step of `over` to the next, is one row of tiles.
 bool is_one_row(const BlockInfo& now, const Access& a, const Iter& over, const Tile& t) {
   const std::vector<const Iter*> spatial = now.spatial();
@@ -192,7 +187,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     if (products / lanes_of(now, target) < kLeastWork * lines) continue;
     const int64_t cycles = std::max<int64_t>(1, products / lanes_of(now, target) / kFmasPerCycle);
     const int64_t steps = extent_of(s, block, *loop), tiles = tiles_ahead(cycles * steps);
-    if (!target.far_l3() && !has_taps(now, a) && passes(t) <= kFewPasses &&
+    if (!target.far_l3() && !has_taps(now, a) && column_tiles(t) <= kFewPasses &&
         extent_of(s, block, row_tiles) > (is_one_row(now, a, *over, t) ? 1 : kLongRow) * tiles) {
       s.because(fmt::format(
           "its {} KiB come from behind the second-level cache, lie apart along {}, and are used by "

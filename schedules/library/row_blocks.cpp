@@ -149,8 +149,7 @@ RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector
     passing.reach(i, i->extent);
     in_all *= steps(i);
   }
-  const int64_t tiles =
-      t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
+  const int64_t tiles = column_tiles(t);
   if (tiles < 2 || in_all < 2 * kLeastTiles) return none;
   if (!apart && (walked.size() > 1 || !dense_rows_by_blocks(b, t, target))) return none;
   const int64_t all = passing.rows(), columns = passing.columns(),

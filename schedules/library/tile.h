@@ -25,6 +25,11 @@ struct Tile {
   std::string why_vector, why_size;  // in numbers
 };
 
+// Tiles of columns, or of the vector: as often what moves with the rows is read.
+inline int64_t column_tiles(const Tile& t) {
+  return t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
+}
+
 constexpr int64_t kLine = 64;               // bytes, of every cache
 constexpr int64_t kPage = 4096;             // bytes
 constexpr int64_t kPagesTranslated = 1536;  // that a core keeps at hand: Skylake's, fewer than any since

@@ -166,6 +166,22 @@ Parts parts_of(BlockInfo& b, const Target& target) {
   return p;
 }
 
+// For the next panel of a copy, by the reduction that sums parts, and for the next tile's results.
+void ask_ahead(Schedule& s, const BlockInfo& b, const Tile& t, const std::string& panels,
+               const std::string& rows, const Target& target) {
+  for (const Buffer& buffer : t.copied) {
+    s.because("the next panel's part of the copy, which went to memory, comes while this one is used");
+    s.try_step(fmt::format("prefetch {}_part.{} {}_packed distance=1 shares={}10", b.name, panels,
+                           buffer->name, b.reduced()[0]->loop));
+  }
+  // Of rows that begin at no line the tile of columns before has just written the one that would be asked
+  // for.
+  if (!target.far_l3() && t.vector->extent * bytes_of(DType::f32) % kLine == 0) {
+    s.because("results of parts before come from behind the second-level cache");
+    s.try_step(fmt::format("prefetch {}.{} {} distance=1", b.name, rows, b.output->name));
+  }
+}
+
 void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const Work& work,
                     const Target& target) {
   const Tile& t = parts.tile;
@@ -232,16 +248,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   of_part.row = p.iter(i);
   of_part.vector = p.iter(j);
   stream_panels(s, sums, p, of_part, panels, target);
-  for (const Buffer& buffer : t.copied) {
-    s.because("the next panel's part of the copy, which went to memory, comes while this one is used");
-    s.try_step(fmt::format("prefetch {}.{} {}_packed distance=1 shares={}10", sums, panels, buffer->name, k));
-  }
-  // Of rows that begin at no line the tile of columns before has just written the one that would be asked
-  // for.
-  if (near && t.vector->extent * bytes_of(DType::f32) % kLine == 0) {
-    s.because("results of parts before come from behind the second-level cache");
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1", block, rows, b.output->name));
-  }
+  ask_ahead(s, b, t, panels, rows, target);
   two_steps(s, sums, of_part, k + "11", target);
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }
