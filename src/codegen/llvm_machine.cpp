@@ -1,5 +1,6 @@
 // What is one instruction of AVX-512, on as many lanes as it takes, and elsewhere arithmetic that gives the
-// same bits: scalef (nestor/scalef.h), and lookup in a table that fits a register.
+// same bits: scalef (nestor/scalef.h), and lookup in a table that fits a register, which AVX2 has too, of
+// half the size.
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
@@ -117,14 +118,17 @@ Value* ExprEmitter::lookup(const std::vector<Value*>& args) {
     if (value && type->isVectorTy()) value = value->getSplatValue();
     if (value) table.push_back(value);
   }
-  if (table.size() == count && count <= 16 && has_avx512()) {
-    while (table.size() < 16) table.push_back(table[table.size() - count]);
+  const size_t native = has_avx512() ? 16 : has_feature("avx2") ? 8 : 0;
+  if (table.size() == count && count <= native) {
+    while (table.size() < native) table.push_back(table[table.size() - count]);
     Value* values = llvm::ConstantVector::get(table);
-    // The instruction takes the lowest four bits by itself.
-    Value* bits = count == 16 ? b_.CreateBitCast(args[0], ints) : index;
-    return in_parts(b_, type, 16, [&](unsigned from) {
-      return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {},
-                                {values, part(b_, bits, from, 16)});
+    // The instruction takes the lowest bits by itself.
+    Value* bits = count == native ? b_.CreateBitCast(args[0], ints) : index;
+    return in_parts(b_, type, static_cast<unsigned>(native), [&](unsigned from) {
+      Value* which = part(b_, bits, from, static_cast<unsigned>(native));
+      return native == 16
+                 ? b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {values, which})
+                 : b_.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {values, which});
     });
   }
   Value* chosen = args[1];

@@ -25,17 +25,21 @@ func f(in X: f32[256], in Y: f32[256], out Z: f32[2560]) {
 
 TEST_CASE("scalef and lookup on every number of lanes, with their instructions and without") {
   for (const int lanes : {1, 2, 3, 8, 16, 24, 48})
-    for (const char* target : {"native", "x86-64-v3"}) {
+    for (const char* target : {"native", "x86-64-v3", "x86-64-v2"}) {
       const std::string n = std::to_string(lanes), step = "[ramp(i * " + n + ", 1, " + n + ")]";
       const std::string at = lanes == 1 ? "[i]" : step, x = lanes == 1 ? "" : "x" + n;
       std::string text =
           "func f(in X: f32[768], in Y: f32[768], out A: f32[768], out B: f32[768], out C: "
-          "f32[768], out D: f32[768]) {\n  for i in " +
+          "f32[768], out D: f32[768], out E: f32[768], out F: f32[768]) {\n  for i in " +
           std::to_string(768 / lanes) + " {\n";
       const auto value = [&](int k) { return x + "(" + std::to_string(k) + ".5f32)"; };
       text += "    A" + at + " = scalef(X" + at + ", Y" + at + ")\n    B" + at + " = scalef(Y" + at + ", " +
               x + "(-100.0f32) - " + x + "(40.5f32))\n    C" + at + " = lookup(X" + at;
       for (int k = 0; k < 16; ++k) text += ", " + value(k);
+      text += ")\n    E" + at + " = lookup(X" + at;
+      for (int k = 0; k < 8; ++k) text += ", " + value(k);
+      text += ")\n    F" + at + " = lookup(X" + at;
+      for (int k = 0; k < 4; ++k) text += ", " + value(k);
       text += ")\n    D" + at + " = lookup(Y" + at + ", " + value(1) + ", " + value(7) + ", X" + at + ", " +
               value(4) + ")\n  }\n}\n";
       check_agree(parse_func(text), 1, parse_target(target));

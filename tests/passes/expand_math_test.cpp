@@ -110,8 +110,8 @@ uint64_t stride() {
 TEST_CASE("expanded math functions are within their stated error") {
   // The bounds that the head of expand_math.cpp states.
   const auto [fn, bound] = GENERATE(table<std::string, double>(
-      {{"exp", 1.03}, {"log", 0.94}, {"tanh", 2.6}, {"sigmoid", 2.9}, {"erf", 2.98}, {"pow", 0.52}}));
-  const std::string target = GENERATE("native", "x86-64-v3");
+      {{"exp", 1.14}, {"log", 0.94}, {"tanh", 2.6}, {"sigmoid", 2.9}, {"erf", 2.98}, {"pow", 0.52}}));
+  const std::string target = GENERATE("native", "x86-64-v3", "x86-64-v2");
   const Worst w = worst_error(fn, parse_target(target), stride());
   INFO("for " << target << " " << fn << "(" << w.x << ", " << w.y << ") = " << w.got << " is off by " << w.ulp
               << " ulp");
