@@ -28,6 +28,11 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   return {ctx.input(0)};
 }
 
+// exp(x - m) of an m that is no less than x: said by the sign, it spares exp the steps for arguments above 0.
+Expr exp_below(const Expr& x, const Expr& m) {
+  return make::call(Intrinsic::exp, {make::unary(UnaryOp::neg, make::call(Intrinsic::abs, {x - m}))});
+}
+
 BuildTensor row_maximum(FuncBuilder& b, const RowView& rows, const BuildTensor& x) {
   const BuildTensor m = b.temp("Max", {x.dtype(), rows.outer_shape()});
   b.reduce(m, rows.outer(), rows.inner(), ReduceOp::max,
@@ -72,9 +77,7 @@ void build_long_softmax(FuncBuilder& b, const RowView& rows, const BuildTensor& 
   const auto finite = [&](const Expr& m) { return max(m, least); };
   const BuildTensor part_sum = b.temp("PartSum", {x.dtype(), shape});
   b.reduce(part_sum, parts, {{"k", kSteps}}, ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
-    const auto distance = [&](const Expr& e) {
-      return make::call(Intrinsic::exp, {e - finite(part_max.at(o))});
-    };
+    const auto distance = [&](const Expr& e) { return exp_below(e, finite(part_max.at(o))); };
     return element(o, r[0], distance, constant_like(x, 0));
   });
   const auto all_of = [](const Exprs& o, const Exprs& r) {
@@ -88,11 +91,11 @@ void build_long_softmax(FuncBuilder& b, const RowView& rows, const BuildTensor& 
   const BuildTensor sum = b.temp("Sum", {x.dtype(), rows.outer_shape()});
   b.reduce(sum, rows.outer(), within, ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
     const Exprs at = all_of(o, r);
-    return part_sum.at(at) * make::call(Intrinsic::exp, {finite(part_max.at(at)) - m.at(o)});
+    return part_sum.at(at) * exp_below(finite(part_max.at(at)), m.at(o));
   });
   b.compute(out, rows.all(), [&](const Exprs& i) {
     const Exprs row = rows.outer_of(i);
-    return make::call(Intrinsic::exp, {x.at(i) - m.at(row)}) * (constant_like(x, 1) / sum.at(row));
+    return exp_below(x.at(i), m.at(row)) * (constant_like(x, 1) / sum.at(row));
   });
 }
 
@@ -113,9 +116,8 @@ void build_log_softmax(const OpContext& ctx, FuncBuilder& b, const Tensors& in, 
   const RowView rows(x.shape, softmax_axes(ctx));
   const BuildTensor m = row_maximum(b, rows, x);
   const BuildTensor sum = b.temp("Sum", {x.dtype(), rows.outer_shape()});
-  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
-    return make::call(Intrinsic::exp, {x.at(rows.merge(o, r)) - m.at(o)});
-  });
+  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add,
+           [&](const Exprs& o, const Exprs& r) { return exp_below(x.at(rows.merge(o, r)), m.at(o)); });
   const BuildTensor log_sum = b.temp("Log", {x.dtype(), rows.outer_shape()});
   b.compute(log_sum, rows.outer(), [&](const Exprs& o) { return make::call(Intrinsic::log, {sum.at(o)}); });
   b.compute(out[0], rows.all(), [&](const Exprs& i) {
@@ -147,9 +149,8 @@ SoftmaxParts build_softmax_parts(const OpContext& ctx, FuncBuilder& b, const Bui
   const BuildTensor m = ops::row_maximum(b, rows, x);
   SoftmaxParts out;
   out.exp = b.temp("Exp", {x.dtype(), x.shape});
-  b.compute(out.exp, rows.all(), [&](const ops::Exprs& i) {
-    return make::call(Intrinsic::exp, {x.at(i) - m.at(rows.outer_of(i))});
-  });
+  b.compute(out.exp, rows.all(),
+            [&](const ops::Exprs& i) { return ops::exp_below(x.at(i), m.at(rows.outer_of(i))); });
   out.sum = b.temp("Sum", {x.dtype(), rows.outer_shape()});
   b.reduce(out.sum, rows.outer(), rows.inner(), ReduceOp::add,
            [&](const ops::Exprs& o, const ops::Exprs& r) { return out.exp.at(rows.merge(o, r)); });
