@@ -3,8 +3,9 @@
 //   for i { if (c) S }            ->  if (c) { for i S }           where c doesn't depend on i
 //   if (c) A; if (c) B            ->  if (c) { A; B }
 //   for i in 14 { if (i < 9) S }  ->  for i in 9 S
+//   for i in 5 { if (i >= n) S }  ->  for i in 5 - max(n, 0) { S of i + max(n, 0) }
 //
-// The last gives the rest of a peeled loop constant extents, so that its register tile keeps constant
+// The third gives the rest of a peeled loop constant extents, so that its register tile keeps constant
 // indices. Where the bound isn't constant only serial and parallel loops are cut. Conditions that read memory
 // stay where they are.
 #include "nestor/walk.h"
@@ -46,6 +47,7 @@ std::optional<Bound> bound_of(const Expr& condition, const Var& v, const Facts& 
   const auto stride = s ? as_int(simplify(s->stride)) : std::nullopt;
   if (!stride || *stride == 0) return std::nullopt;
   if (*stride == 1) return Bound{true, simplify(Expr(0) - s->base, facts)};
+  if (*stride == -1) return Bound{false, simplify(s->base + 1, facts)};
   const auto base = as_int(simplify(s->base, facts));
   if (!base) return std::nullopt;
   if (*stride > 0) return Bound{true, Expr(*stride - 1 - *base) / *stride};  // v < ceil(-base / stride)
@@ -72,22 +74,21 @@ class Hoister : public ScopedRewriter {
     const auto* guard = loop.body.as<If>();
     if (!guard || guard->else_case) return s;
     std::vector<Expr> outside, inside;
-    Expr extent = loop.extent;
-    int64_t first = 0;
+    Expr first = 0, extent = loop.extent;
     for (const Expr& c : conjuncts(guard->cond)) {
       if (has_load(c) || !inside_only(inside)) {
         inside.push_back(c);
       } else if (!uses_var(c, loop.var)) {
         outside.push_back(c);
-      } else if (!cut(c, loop, extent, first)) {
+      } else if (!cut(c, loop, first, extent)) {
         inside.push_back(c);
       }
     }
     if (inside.size() == conjuncts(guard->cond).size()) return s;
     Stmt body = inside.empty() ? guard->then_case : make::if_then(conjunction(inside), guard->then_case);
-    if (first > 0) {
+    if (as_int(first) != 0) {
       body = substitute(body, VarMap{{loop.var, Expr(loop.var) + first}});
-      extent = extent - first;
+      extent = simplify(max(extent - first, 0), facts());
     }
     Stmt out = make::loop(loop.var, extent, std::move(body), loop.kind, loop.thread, loop.annotations);
     return outside.empty() ? out : make::if_then(conjunction(outside), std::move(out));
@@ -100,21 +101,17 @@ class Hoister : public ScopedRewriter {
   }
 
   // Folds the condition into the loop's range [first, extent), if it is a bound that the loop can take.
-  bool cut(const Expr& c, const For& loop, Expr& extent, int64_t& first) {
+  bool cut(const Expr& c, const For& loop, Expr& first, Expr& extent) {
     const auto bound = loop.kind == ForKind::thread ? std::nullopt : bound_of(c, loop.var, facts());
     if (!bound) return false;
-    const auto value = as_int(bound->value), full = as_int(extent);
-    if (value && full) {
-      if (bound->upper)
-        extent = std::max<int64_t>(std::min(*full, *value), first);
-      else
-        first = std::min(std::max(first, *value), *full);
-      return true;
-    }
     bool dynamic = loop.kind == ForKind::serial || loop.kind == ForKind::parallel;
     for (const Var& v : lanes_) dynamic = dynamic && !uses_var(bound->value, v);  // lanes run to one end
-    if (!bound->upper || !dynamic || first > 0 || has_load(bound->value)) return false;
-    extent = simplify(min(extent, max(bound->value, 0)), facts());
+    if (!(as_int(bound->value) && as_int(first) && as_int(extent)) && (!dynamic || has_load(bound->value)))
+      return false;
+    if (bound->upper)
+      extent = simplify(min(extent, max(bound->value, 0)), facts());
+    else
+      first = simplify(max(first, bound->value), facts());
     return true;
   }
 
