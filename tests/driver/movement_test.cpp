@@ -6,7 +6,8 @@ using namespace nestor;
 
 TEST_CASE("stores past the caches are of whole lines") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
-    const Target target = with_l2(name, 64 << 10);
+    Target target = with_l2(name, 64 << 10);
+    target.l3_bytes_per_cycle = 9;
     for (const auto& [shape, lanes] : {std::pair{"f16[2048,99]", "[16, 32, 64] -> 32"},
                                        {"f32[1024,99]", "[16, 32, 64] -> 16"},
                                        {"f64[512,99]", "[8, 16, 32] -> 8"},
@@ -20,6 +21,8 @@ TEST_CASE("stores past the caches are of whole lines") {
     check_default("Transpose(u8[4096,99]; perm=[1,0])", target);
     // Rows of half a line and whole ones.
     CHECK_FALSE(default_has("Transpose(f16[20016,512]; perm=[1,0])", "streaming=1", target));
+    // Rows a page apart that a near third level holds.
+    CHECK_FALSE(default_has("Transpose(f32[1024,99]; perm=[1,0])", "streaming=1", with_l2(name, 64 << 10)));
   }
 }
 
