@@ -4,16 +4,19 @@
 // time; 1x1 over 320 at 121: two thirds. Granite Rapids, 1.6 MB in 2 of cache: 3x3 with stride 2 over 128
 // channels at 56 and 1x1 over 512 at 28 8 to 9 % less; 0.8 MB: 3x3 up to 5 % more). A near third level gives
 // what it holds in time, of which others may leave an eighth (Zen 4: 3x3 over 0.8 to 3.2 MB 1 to 4 % more
-// time, over 17 channels at 93 30; 512 at 60 6 % less, 1x1 over 1024 at 40 13). But where no window slides, a
-// line is used few times: that one doesn't come in time either. (Zen 3, 1x1, 0.8 to 3.9 MB: 256-64@56 36 %
-// faster, 192-130@72 19, 512-128@28 and 1024-256@14 14, 512-128@28 by 2 26, 64-64@112 1.) Nor does all of one
-// that takes more than half of the cache while panels of weights pass through it, by short vectors.
-// (384-384@14 10 % less time, 384-409@16 9 to 25; 256-512@14, 196 KB, up to as much more.) If few tiles of
-// columns pass over a line, what is asked for is the same step's of tiles some 1500 cycles ahead: the first
-// steps of a tile come too late if only its own ask. (By steps instead, of 48 cycles and 4 ahead:
-// 156-32@105 2.3 times the time, 256-64@28 of 4 images 1.35, 1024-64@40 and 128-64 of 28x28x10 5 to 10 %
-// more. Tiles ahead with more columns: 1024-256@14 10 to 20 % more, 320-320@60 and 275-167@123 3 to 11; of
-// rows of few tiles, by stride 2: 512-16 of 36x25 and of 36x60 21, of 12 to 28 tiles 4 to 6.)
+// time, over 17 channels at 93 30; 512 at 60 6 % less, 1x1 over 1024 at 40 13). But where windows move by
+// more than one, a line is used few times: from twice the second-level cache on it doesn't come in time
+// either (Zen 3, 3x3 with stride 2: 128-30@81 38 % less time, 96-64@56 23, in three dimensions 32-32@16x40x40
+// 29; with stride 3, 100-64@90 42; 5x5 with stride 2, 96-32@90 24; of less, 48-64@57 40 more), nor that of a
+// smaller one where none slides. (Zen 3, 1x1, 0.8 to 3.9 MB: 256-64@56 36 % faster, 192-130@72 19, 512-128@28
+// and 1024-256@14 14, 512-128@28 by 2 26, 64-64@112 1.) Nor does all of one that takes more than half of the
+// cache while panels of weights pass through it, by short vectors. (384-384@14 10 % less time, 384-409@16 9
+// to 25; 256-512@14, 196 KB, up to as much more.) If few tiles of columns pass over a line, what is asked for
+// is the same step's of tiles some 1500 cycles ahead: the first steps of a tile come too late if only its own
+// ask. (By steps instead, of 48 cycles and 4 ahead: 156-32@105 2.3 times the time, 256-64@28 of 4
+// images 1.35, 1024-64@40 and 128-64 of 28x28x10 5 to 10 % more. Tiles ahead with more columns: 1024-256@14
+// 10 to 20 % more, 320-320@60 and 275-167@123 3 to 11; of rows of few tiles, by stride 2: 512-16 of 36x25 and
+// of 36x60 21, of 12 to 28 tiles 4 to 6.)
 //
 // Windows of a channel each, or of those in one block, have no steps over such. Where the third level is far,
 // what the next row of windows reads first is asked for in shares, with the steps of this row (Cascade Lake,
@@ -45,6 +48,25 @@ namespace nestor::library {
 
 namespace {
 
+bool moves_by_one(const Access& a, const Iter& i) {
+  return std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) {
+    const auto index = as_affine(e);
+    return index && coefficient(*index, i.var) == 1;
+  });
+}
+
+// Whether windows slide, and none of them moves by one.
+bool windows_leap(const BlockInfo& b, const Access& a) {
+  bool any = false;
+  for (const Iter* r : b.reduced())
+    for (const Iter* i : b.spatial()) {
+      if (r->extent == 1 || i->extent == 1 || !a.slides_along(*r, *i)) continue;
+      any = true;
+      if (moves_by_one(a, *i)) return false;
+    }
+  return any;
+}
+
 // How much of an image a core finds beside weights and results in its second-level cache.
 int64_t stays_of(const Target& target) {
   return target.l2_bytes * 3 / 4;
@@ -54,6 +76,7 @@ int64_t stays_of(const Target& target) {
 int64_t comes_in_time(const BlockInfo& b, const Access& a, bool beside_stream, const Target& target) {
   constexpr int64_t kPartOfL3 = 8;
   if (target.far_l3()) return stays_of(target);
+  if (windows_leap(b, a)) return 2 * target.l2_bytes;
   if (!has_taps(b, a))
     return beside_stream && has_short_vectors(target) ? target.l2_bytes / 2 : stays_of(target);
   return std::max(stays_of(target), target.l3_bytes / kPartOfL3);
@@ -87,13 +110,6 @@ bool is_tap(const Access& a, const Iter& r, const Iter& i) {
            return dilation > 0 && stride > 0 && stride <= dilation * (r.extent - 1) &&
                   std::gcd(stride, dilation) == 1;
          });
-}
-
-bool moves_by_one(const Access& a, const Iter& i) {
-  return std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) {
-    const auto index = as_affine(e);
-    return index && coefficient(*index, i.var) == 1;
-  });
 }
 
 // Whether an iterator stays within the lines that it begins with.

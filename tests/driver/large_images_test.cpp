@@ -60,6 +60,15 @@ TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
   CHECK_FALSE(
       default_has("Conv(f32[1,64,53,53], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])", lines, far));
   CHECK_FALSE(default_has("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])", lines, far));
+  // Of windows that leap more than twice the second level; of those that move by one less than an eighth.
+  const Target small = with_l2("x86-64-v3", 512 << 10);
+  CHECK(default_has("Conv(f32[1,128,81,81], const f32[30,128,3,3]; strides=[2,2], pads=[1,1,1,1])", lines,
+                    small));
+  CHECK(default_has("Conv(f32[1,104,90,90], const f32[64,104,3,3]; strides=[3,3], pads=[1,1,1,1])", lines,
+                    small));
+  CHECK_FALSE(default_has("Conv(f32[1,128,81,81], const f32[30,128,5,5]; pads=[2,2,2,2])", lines, small));
+  CHECK_FALSE(default_has("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])", lines,
+                          small));
 }
 
 TEST_CASE("few tiles of columns over an image near the third level ask for its tiles ahead") {
