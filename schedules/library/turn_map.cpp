@@ -31,10 +31,10 @@
 // lines, all tiles of one step between them come before the next step, so that each line is touched once:
 // [50,200,101] 3.2 to 1.7, [127,127,127] 4.9 to 3.6.
 //
-// Stores to lines a multiple of 4 KB apart meet in few sets also of a second level: where the third one is far,
-// they go past the caches from its size on. (Near: 1024 x 192 0.15 to 0.035 ms, 2048 x 512 0.37 to 0.26, Zen 3.)
-// Past the caches row tiles are innermost as well (Zen 4: 2048 x 2048 2.7 to 1.7 ms, 3000 x 4000 9.9 to 8),
-// and what is read is asked for where it comes from a mesh (Cascade Lake: 6.0 to 4.4, 3008 x 1504 9.3
+// Stores to lines a multiple of 4 KB apart meet in few sets also of a second level: where the third one is
+// far, they go past the caches from its size on. (Near: 1024 x 192 0.15 to 0.035 ms, 2048 x 512 0.37 to 0.26,
+// Zen 3.) Past the caches row tiles are innermost as well (Zen 4: 2048 x 2048 2.7 to 1.7 ms, 3000 x 4000 9.9
+// to 8), and what is read is asked for where it comes from a mesh (Cascade Lake: 6.0 to 4.4, 3008 x 1504 9.3
 // to 4.6).
 #include <fmt/format.h>
 
