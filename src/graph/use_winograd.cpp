@@ -22,9 +22,9 @@
 //               of the cache, not nine tenths; of 64@45 6 % more); where a row of tiles takes half of it and
 //               the third level is far, whose lines are fetched before they are written, so do the
 //               transformed tiles, and what is more than a quarter of it comes from memory. With few
-//               channels, or few filters, there is little else to do (Granite Rapids: 16-384 at 104 x
-//               104 15.4 ms, direct 7.1; Cascade Lake: 16-256 at 104 9.6 and 6.0, 256-16 9.6 and 7.4,
-//               128-64 6.6 and 12.2)
+//               channels, or few filters, there is little else to do (Zen 3: 8-192 at 123 x 123 6.3 ms,
+//               direct 5.4, 16-192 8.1 and 11.9; Granite Rapids: 16-384 at 104 x 104 15.4 ms, direct 7.1;
+//               Cascade Lake: 16-256 at 104 9.6 and 6.0, 256-16 9.6 and 7.4, 128-64 6.6 and 12.2)
 //   reorders:   lanes are channels, so that what isn't in blocks of them (a model's inputs and outputs) is
 //               copied: a read and a write of each element
 //
@@ -53,6 +53,8 @@ constexpr double kLeastUses = 4;        // of a vector of weights: with fewer, l
 constexpr double kPieces = 12;          // of the time that a vector's transform takes
 // Of a far third level: the part of it that stays, bytes from memory.
 constexpr double kPartOfL3 = 4, kFarFromMemory = 6.5;
+// Bytes a cycle to a near one and back, of rows of tiles that fill the second level.
+constexpr double kNearSpilled = 6;
 
 struct Layer {
   int64_t n, channels, filters, height, width;  // of the output
@@ -90,8 +92,9 @@ class Costs {
     return products / kFmasPerCycle / o_.threads +
            weights(9, real(l_.n * l_.height * l_.width), kShownAskedAhead);
   }
-  // `asked`: the part of weights that shows, where they are asked for ahead.
-  double winograd(int64_t tile, double asked = kShownAskedAhead) const {
+  // `asked`: the part of weights that shows, where they are asked for ahead. `near`: bytes a cycle of what
+  // spills to a near third level.
+  double winograd(int64_t tile, double asked = kShownAskedAhead, double near = kNearSpilled) const {
     const double reads = real(tile + 2), rows = real(ceil_div(l_.height, tile));
     const double tiles = real(l_.n) * rows * real(ceil_div(l_.width, tile));
     const double uses = std::max(tiles, kLeastUses);
@@ -101,12 +104,12 @@ class Costs {
     const double pieces = in_pieces() ? kPieces : 1;
     const double transforms = 1.3 * tiles * (pieces * in * vectors(l_.channels) + out * vectors(l_.filters));
     const double reorders = 2 * real(l_.reordered) / kBytesReordered;
-    return (products / kFmasPerCycle + transforms + reorders + spills(tile)) / o_.threads +
+    return (products / kFmasPerCycle + transforms + reorders + spills(tile, near)) / o_.threads +
            weights(reads * reads, tiles, asked);
   }
   // To compare tiles.
   double winograd_among(int64_t tile) const {
-    return winograd(tile, o_.far_l3 ? kShownAskedFar : kShownAskedAhead);
+    return winograd(tile, o_.far_l3 ? kShownAskedFar : kShownAskedAhead, o_.l3_bytes_per_cycle);
   }
 
  private:
@@ -118,7 +121,7 @@ class Costs {
     return !o_.masks && l_.channels < o_.lanes && (l_.channels & (l_.channels - 1)) != 0;
   }
 
-  double spills(int64_t tile) const {
+  double spills(int64_t tile, double near) const {
     const double points = 4 * real(tile + 2) * real(tile + 2), l2 = real(o_.l2_bytes);
     const double tiles_of_row = real(ceil_div(l_.width, tile)), rows = real(l_.n * ceil_div(l_.height, tile));
     const double row = points * tiles_of_row * real(l_.channels + l_.filters);
@@ -127,7 +130,9 @@ class Costs {
     const double beyond = (row + weights + results - 0.75 * l2) / (0.25 * l2);
     if (row * rows <= l2 || beyond <= 0) return 0;
     const double products = points * tiles_of_row * rows * real(l_.filters), from_l3 = o_.l3_bytes_per_cycle;
-    if (!o_.far_l3 || 2 * row <= l2) return std::min(beyond, 1.0) * 2 * products / from_l3;
+    const double goes = std::min(beyond, 1.0) * 2 * products;
+    if (2 * row <= l2) return goes / from_l3;
+    if (!o_.far_l3) return goes / std::min(from_l3, near);
     const double moved = products + points * tiles_of_row * rows * real(l_.channels);
     return 3 * moved / (kPartOfL3 * moved <= real(o_.l3_bytes) ? from_l3 : std::min(from_l3, kFarFromMemory));
   }
