@@ -8,7 +8,11 @@
 // vectors on Zen 4: 512^3 6 % faster, 1009^3 4 %, 100x3000x1000 1.7 times.) For somewhat fewer where vectors
 // are shorter than a line, a part of which each row then gives, and for few where the panel's pages aren't
 // translated at once. (Zen 3: 48x1925x1423 15.9 to 6.7 ms, 24 rows 7.2 to 4.4, 48x2048x2048 14.2 to 9.2; 12
-// of these rows half again as long; 48x768x3072 9 % less time, of 24 rows 12 more.)
+// of these rows half again as long; 48x768x3072 9 % less time, of 24 rows 12 more.) Of such vectors a panel's
+// tile reads one line a step, on another page every few: near the third level a copy also pays for rows that
+// begin at no line, or that the second level doesn't hold. (Zen 3: 125x873x586 42 % less time, 200x873x586
+// 31, 150x512x250 18, 284x256x265 15, 64x873x586 6; 200x896x576 24, 100x768x768 18, 72x896x576 none,
+// 53x896x576 and 48x1000x1000 a quarter more; 200x300x400, which it holds, 5 more.)
 //
 // A core that takes up few micro-operations a cycle doesn't catch up where a vector comes late, and vectors
 // of rows that lie apart come from the second-level cache or lie across two lines. There a panel's copy pays
@@ -49,7 +53,8 @@ int64_t rows_on_narrow(bool scattered, bool torn, int64_t bytes, const Target& t
 // From how many rows on a copy pays for how the operand's panel lies.
 int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_panels,
                     const Target& target) {
-  constexpr int64_t kScattered = 50, kFromAfar = 333, kNever = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kScattered = 50, kTornNear = 64, kFromNear = 96, kFromAfar = 333,
+                    kNever = std::numeric_limits<int64_t>::max();
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
   int64_t rows = 1, pitch = 0;
   for (const Iter* i : b.reduced())
@@ -66,7 +71,11 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
   if (target.is_narrow() && by_panels && whole >= least)
     return rows_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
   if (scattered && has_short_vectors(target)) return pages > kPagesTranslated ? kFewestRows : kRowsToPay;
-  return scattered ? kScattered : a.elements * bytes > target.l2_bytes ? kFromAfar : kNever;
+  if (scattered) return kScattered;
+  const bool near = has_short_vectors(target) && !target.far_l3();
+  if (near && pitch % kLine != 0) return kTornNear;
+  if (a.elements * bytes <= target.l2_bytes) return kNever;
+  return near ? kFromNear : kFromAfar;
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 // Where rows begin at no lines, each store waits for two of them, and the ones behind it wait with it; where
 // they begin at lines, a last cache keeps up. (Granite Rapids, 4000x16x1000: 2.9 to 2.1 ms, 2048x32x1003 1.5
 // to 1.2; rows that begin at lines: 5 % gained or lost. Behind a near one as well, after sums of any length.
-// Zen 3: 1777x128x1081 19 % less time, 3000x100x700 11, 1009x256x1009 10, 1009x512x1009 5.)
+// Zen 3: 1777x128x1081 19 % less time, 3000x100x700 11, 1009x256x1009 10, 1009x512x1009 5; of 2.2 MB,
+// 499x61x1087 33, 499x128x1087 23, 499x256x1087 14.)
 //
 // Behind a near one rows of a tile that share a page, with other lines between them, are too many streams for
 // a page: narrow matrices, transposed convolutions by larger strides. (Zen 4: 8000x16x400 16 % less time,
@@ -46,7 +47,9 @@ std::string unforeseen(const BlockInfo& w, const Iter* row, int64_t fmas, const 
   }
   const int64_t all = write_of(w)->elements * bytes;
   const int64_t apart = row ? write_of(w)->stride(*row).value_or(0) * bytes : 0;
-  if (all < (written < all ? kLeast : kLeastAlone) * target.l2_bytes || apart < 2 * kLine) return "";
+  const int64_t least =
+      written < all || (!begin_at_lines && has_short_vectors(target)) ? kLeast : kLeastAlone;
+  if (all < least * target.l2_bytes || apart < 2 * kLine) return "";
   if (!begin_at_lines && written >= kLeast * target.l2_bytes)
     return fmt::format(
         "{} KiB of output don't stay in the second-level cache, and rows begin at no line: a store waits for "

@@ -331,7 +331,10 @@ TEST_CASE(
   CHECK_FALSE(default_has("MatMul(f32[4000,160], const f32[160,1003])", lines, far));
   CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, near));
   CHECK(default_has("MatMul(f32[4000,500], const f32[500,1003])", lines, near));  // sums of any length
-  CHECK_FALSE(default_has("MatMul(f32[700,500], const f32[500,1003])", lines, near));
+  CHECK_FALSE(default_has("MatMul(f32[1000,500], const f32[500,1003])", lines, near));
+  const Target narrow = with_l2("x86-64-v3", 1 << 20);  // 3 MB suffice for short vectors
+  CHECK(default_has("MatMul(f32[1000,500], const f32[500,1003])", lines, narrow));
+  CHECK_FALSE(default_has("MatMul(f32[700,500], const f32[500,1003])", lines, narrow));
   CHECK_FALSE(default_has("MatMul(f32[8000,16], const f32[16,400])", lines, far));
 }
 
@@ -386,6 +389,17 @@ TEST_CASE("an operand of more pages than stay translated is copied for fewer row
   CHECK_FALSE(copies("MatMul(f32[12,1925], f32[1925,1423])", "x86-64-v3"));
   CHECK_FALSE(copies("MatMul(f32[24,1925], f32[1925,1423])", "x86-64-v4"));
   CHECK(copies("MatMul(f32[48,1200], f32[1200,1423])", "x86-64-v3"));
+  // Of fewer pages for more rows: near the third level, where they begin at no line or don't stay in the
+  // cache.
+  CHECK(copies("MatMul(f32[64,873], f32[873,586])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[63,873], f32[873,586])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[64,873], f32[873,586])", "x86-64-v4"));
+  CHECK(copies("MatMul(f32[96,300], f32[300,250])", "x86-64-v3"));
+  CHECK(copies("MatMul(f32[96,896], f32[896,592])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[95,896], f32[896,592])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[200,300], f32[300,400])", "x86-64-v3"));  // it stays
+  CHECK_FALSE(
+      default_has("MatMul(f32[64,873], f32[873,586])", "B_packed", with_far_l3("x86-64-v3", 512 << 10)));
   CHECK_FALSE(copies("MatMul(f32[40,1200], f32[1200,1424])", "x86-64-v3"));
   check_scheduled_for("MatMul(f32[25,1601], f32[1601,1027])", with_l2("x86-64-v3", 512 << 10));
 }
