@@ -73,7 +73,7 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
   if (scattered && has_short_vectors(target)) return pages > kPagesTranslated ? kFewestRows : kRowsToPay;
   if (scattered) return kScattered;
   const bool near = has_short_vectors(target) && !target.far_l3();
-  if (near && pitch % kLine != 0) return kTornNear;
+  if (near && pitch % kLine != 0 && a.elements * bytes > target.l1_bytes) return kTornNear;
   if (a.elements * bytes <= target.l2_bytes) return kNever;
   return near ? kFromNear : kFromAfar;
 }

@@ -32,7 +32,7 @@ bool rows_begin_at_lines(const BlockInfo& writer) {
 
 // Why lines are asked for, with how much the writer w makes; empty where they aren't.
 std::string unforeseen(const BlockInfo& w, const Iter* row, int64_t fmas, const Target& target) {
-  constexpr int64_t kLeast = 3, kLeastAlone = 5;  // second-level caches; where it writes every line of them
+  constexpr int64_t kLeast = 3, kLeastAlone = 5;  // second-level caches; where long vectors write all of it
   constexpr int64_t kShortSum = 64;               // FMAs for each vector that is written
   const int bytes = bytes_of(w.output->type.dtype);
   int64_t written = bytes;

@@ -76,10 +76,10 @@ int64_t stays_of(const Target& target) {
 int64_t comes_in_time(const BlockInfo& b, const Access& a, bool beside_stream, const Target& target) {
   constexpr int64_t kPartOfL3 = 8;
   if (target.far_l3()) return stays_of(target);
-  if (windows_leap(b, a)) return 2 * target.l2_bytes;
   if (!has_taps(b, a))
     return beside_stream && has_short_vectors(target) ? target.l2_bytes / 2 : stays_of(target);
-  return std::max(stays_of(target), target.l3_bytes / kPartOfL3);
+  const int64_t sliding = std::max(stays_of(target), target.l3_bytes / kPartOfL3);
+  return windows_leap(b, a) ? std::min(2 * target.l2_bytes, sliding) : sliding;
 }
 
 // The elements that one step of r reads lie further from those of the next than all of a sum's would reach if

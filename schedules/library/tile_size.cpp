@@ -95,7 +95,7 @@ bool pairs_steps(const BlockInfo& b, const Tile& t) {
 // by 3.)
 bool needs_mask(const BlockInfo& b, const Tile& t, int64_t width, const Target& target) {
   const int64_t rest = t.vector->extent % lanes_of(b, target);
-  return !t.column && width == t.vector->extent && b.reduced().size() > 1 && target.arch() == "x86_64" &&
+  return !t.column && width == t.vector->extent && b.reduced().size() > 1 && target.has_feature("avx") &&
          !target.has_feature("avx512vl") && !std::has_single_bit(static_cast<uint64_t>(rest)) && rest != 0;
 }
 

@@ -53,7 +53,7 @@ constexpr double kLeastUses = 4;        // of a vector of weights: with fewer, l
 constexpr double kPieces = 12;          // of the time that a vector's transform takes
 // Of a far third level: the part of it that stays, bytes from memory.
 constexpr double kPartOfL3 = 4, kFarFromMemory = 6.5;
-// Bytes a cycle to a near one and back, of rows of tiles that fill the second level.
+// Bytes a cycle to a near one and back, of rows of tiles that take half of the second level.
 constexpr double kNearSpilled = 6;
 
 struct Layer {
@@ -107,7 +107,7 @@ class Costs {
     return (products / kFmasPerCycle + transforms + reorders + spills(tile, near)) / o_.threads +
            weights(reads * reads, tiles, asked);
   }
-  // To compare tiles.
+  // To compare tiles. Of images that spill a little the lower rate of a near third level wasn't seen.
   double winograd_among(int64_t tile) const {
     return winograd(tile, o_.far_l3 ? kShownAskedFar : kShownAskedAhead, o_.l3_bytes_per_cycle);
   }
@@ -172,7 +172,8 @@ Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_mem
       "Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(3x3, 3x3) {:.2f}, F(2x2, 3x3) "
       "{:.2f}; {:.1f} pays for the rounding",
       shares[2], shares[1], shares[0], kLeastGain);
-  if (choice.tile != 0 && shares[static_cast<size_t>(choice.tile - 2)] > *std::ranges::min_element(shares))
+  if (options.far_l3 && choice.tile != 0 &&
+      shares[static_cast<size_t>(choice.tile - 2)] > *std::ranges::min_element(shares))
     choice.why += fmt::format("; fewer weights of F({0}x{0}, 3x3) have to come from far", choice.tile);
   return choice;
 }

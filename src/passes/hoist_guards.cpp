@@ -8,6 +8,8 @@
 // The third gives the rest of a peeled loop constant extents, so that its register tile keeps constant
 // indices. Where the bound isn't constant only serial and parallel loops are cut. Conditions that read memory
 // stay where they are.
+#include <algorithm>
+
 #include "nestor/walk.h"
 #include "src/passes/linear.h"
 #include "src/passes/passes.h"
@@ -57,10 +59,11 @@ std::optional<Bound> bound_of(const Expr& condition, const Var& v, const Facts& 
 class Hoister : public ScopedRewriter {
  public:
   Stmt stmt(const Stmt& s) override {
-    const auto* lanes = s.as<For>() && s.as<For>()->kind == ForKind::vectorized ? s.as<For>() : nullptr;
-    if (lanes) lanes_.push_back(lanes->var);
+    const size_t around = lanes_.size();
+    if (const auto* f = s.as<For>(); f && f->kind == ForKind::vectorized) lanes_.push_back(f->var);
+    if (const auto* l = s.as<LetStmt>(); l && uses_lanes(l->value)) lanes_.push_back(l->var);
     Stmt out = ScopedRewriter::stmt(s);
-    if (lanes) lanes_.pop_back();
+    lanes_.resize(around);
     if (const auto* loop = out.as<For>()) return hoist(out, *loop);
     if (const auto* seq = out.as<Seq>()) return merge(out, *seq);
     if (const auto* outer = out.as<If>(); outer && !outer->else_case)
@@ -104,8 +107,8 @@ class Hoister : public ScopedRewriter {
   bool cut(const Expr& c, const For& loop, Expr& first, Expr& extent) {
     const auto bound = loop.kind == ForKind::thread ? std::nullopt : bound_of(c, loop.var, facts());
     if (!bound) return false;
-    bool dynamic = loop.kind == ForKind::serial || loop.kind == ForKind::parallel;
-    for (const Var& v : lanes_) dynamic = dynamic && !uses_var(bound->value, v);  // lanes run to one end
+    const bool dynamic = (loop.kind == ForKind::serial || loop.kind == ForKind::parallel) &&
+                         !uses_lanes(bound->value);  // which run to one end
     if (!(as_int(bound->value) && as_int(first) && as_int(extent)) && (!dynamic || has_load(bound->value)))
       return false;
     if (bound->upper)
@@ -115,7 +118,11 @@ class Hoister : public ScopedRewriter {
     return true;
   }
 
-  std::vector<Var> lanes_;  // of the vectorized loops around
+  bool uses_lanes(const Expr& e) const {
+    return std::any_of(lanes_.begin(), lanes_.end(), [&](const Var& v) { return uses_var(e, v); });
+  }
+
+  std::vector<Var> lanes_;  // of the vectorized loops around, and names of what differs by lane
 
   static Stmt merge(const Stmt& s, const Seq& seq) {
     std::vector<Stmt> out;

@@ -59,11 +59,16 @@ struct Worst {
   float x = 0, y = 0, got = 0;
 };
 
-// Every `stride`-th bit pattern, in blocks through the compiled function.
+// Every `stride`-th bit pattern, in blocks through the compiled function; where that can't run here, one
+// block through the interpreter.
 Worst worst_error(const std::string& fn, const Target& target, uint64_t stride) {
   constexpr int64_t n = 1 << 16;
-  auto module = JitModule::compile({elementwise(fn, fn == "pow" ? 2 : 1, n, target)}, target);
-  const KernelFn run = module->lookup("f");
+  const PrimFunc f = elementwise(fn, fn == "pow" ? 2 : 1, n, target);
+  std::shared_ptr<JitModule> module;
+  if (runs_here(target))
+    module = JitModule::compile({f}, target);
+  else
+    stride = std::max(stride, (uint64_t{1} << 32) / n - 1);
   Tensor x(DType::f32, {n}), z(DType::f32, {n}), y(DType::f32, {n});
   Worst worst;
   uint64_t bits = 0, mix = 1;
@@ -77,8 +82,14 @@ Worst worst_error(const std::string& fn, const Target& target, uint64_t stride) 
       const auto fitting = static_cast<float>((static_cast<double>(mix >> 40) / 0x1p24 - 0.5) * 300 / l);
       z.as<float>()[static_cast<size_t>(i)] = mix & 1 ? any : mix & 2 ? std::round(fitting) : fitting;
     }
-    void* args[] = {x.data(), z.data(), y.data()};
-    REQUIRE(run(args, nullptr, nullptr) == 0);
+    if (module) {
+      void* args[] = {x.data(), z.data(), y.data()};
+      REQUIRE(module->lookup("f")(args, nullptr, nullptr) == 0);
+    } else {
+      std::vector<Tensor> args = {x, z, y};
+      interpret(f, args);
+      y = args[2];
+    }
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
       const float a = x.as<float>()[i], b = z.as<float>()[i], got = y.as<float>()[i];
       const double error = ulp_error(got, reference(fn, a, b));
@@ -119,12 +130,13 @@ TEST_CASE("expanded math functions are within their stated error") {
                                                                 {"sigmoid", 2.9},
                                                                 {"erf", 2.98},
                                                                 {"pow", 0.52}}));
-  const std::string target = GENERATE("native", "x86-64-v3", "x86-64-v2");
+  const std::string target = GENERATE("x86-64-v4", "x86-64-v3", "x86-64-v2");
+  const double least = fn.starts_with("exp") && target != "x86-64-v3" ? 1.03 : bound;
   const Worst w = worst_error(fn, parse_target(target), stride());
   INFO("for " << target << " " << fn << "(" << w.x << ", " << w.y << ") = " << w.got << " is off by " << w.ulp
               << " ulp");
   if (stride() != 1021) WARN(fn << " for " << target << ": " << w.ulp << " ulp at " << w.x << ", " << w.y);
-  CHECK(w.ulp <= bound);
+  CHECK(w.ulp <= least);
 }
 
 TEST_CASE("expanded math functions at infinities, zeros and NaN") {
@@ -157,7 +169,7 @@ TEST_CASE("exp of what its sign says is not above 0 takes fewer steps") {
     return count;
   };
   INFO(target);
-  CHECK(operations("exp_below") - 1 < operations("exp") + (target == "x86-64-v4"));  // but for -abs's own
+  CHECK(operations("exp_below") - 1 < operations("exp"));  // but for -abs's own
 }
 
 TEST_CASE("expanded pow follows C99's special cases") {
