@@ -48,7 +48,10 @@ struct Report {
   int finish() const {
     nlohmann::json all{{"ok", failed == 0}, {"compared", rows}};
     if (!proofs.empty()) all["proofs"] = proofs;
-    if (json) fmt::print("{}\n", all.dump());
+    if (json)
+      fmt::print("{}\n", all.dump());
+    else if (rows.empty() && proofs.empty())
+      fmt::print("nothing to verify: no function is left, all outputs are inputs or known constants\n");
     return failed == 0 ? 0 : kExitComparisonFailed;
   }
 };
