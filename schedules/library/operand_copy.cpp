@@ -68,13 +68,14 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
                          pages > kPagesTranslated * 2 / 3;  // the rest needs some
   const int64_t whole = t.vector->extent / t.width,
                 least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
-  if (target.is_narrow() && by_panels && whole >= least)
-    return rows_on_narrow(scattered, pitch % kLine != 0, a.elements * bytes, target);
+  const bool torn = pitch % kLine != 0;
+  const int64_t size = a.elements * bytes;
+  if (target.is_narrow() && by_panels && whole >= least) return rows_on_narrow(scattered, torn, size, target);
   if (scattered && has_short_vectors(target)) return pages > kPagesTranslated ? kFewestRows : kRowsToPay;
   if (scattered) return kScattered;
   const bool near = has_short_vectors(target) && !target.far_l3();
-  if (near && pitch % kLine != 0 && a.elements * bytes > target.l1_bytes) return kTornNear;
-  if (a.elements * bytes <= target.l2_bytes) return kNever;
+  if (near && torn && size > target.l1_bytes) return kTornNear;
+  if (size <= target.l2_bytes) return kNever;
   return near ? kFromNear : kFromAfar;
 }
 

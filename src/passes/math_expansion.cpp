@@ -174,16 +174,22 @@ Expr Expansion::exp_minus_1(const Expr& x) {
   return fma(power, fma(r2, q, r), power - f(1));
 }
 
+Expansion::Rounded Expansion::round_off(const Expr& x, double magic) {
+  const Expr s = name("s", fma(x, f(kLog2e), f(magic)));
+  const Expr n = name("n", s - f(magic));
+  const double ln2_low = kLn2 - static_cast<double>(static_cast<float>(kLn2));
+  const Expr r = name("r", fma(n, f(-ln2_low), fma(n, f(-kLn2), x)));
+  return {s, n, r};
+}
+
 // exp of x in [-104, 89] or NaN: x = n ln2 + r, exp(r) = 1 + r + r^2 q(r), times 2^n in two steps, so that
 // neither denormal results nor those near the largest lose a bit. Adding 1.5*2^23 rounds to an integer, and
 // leaves it in the low bits of the sum; with 254 more, the exponents of 2^(n/2), rounded down and up, are
 // half of these bits, and the rest of them.
 Expr Expansion::exp_in_range(const Expr& x) {
   constexpr double magic = 0x1.8p23 + 254;
-  const Expr shifted = name("s", fma(x, f(kLog2e), f(magic)));
-  const Expr n = name("n", shifted - f(magic));
-  const double ln2_low = kLn2 - static_cast<double>(static_cast<float>(kLn2));
-  const Expr r = name("r", fma(n, f(-ln2_low), fma(n, f(-kLn2), x))), r2 = name("r2", r * r);
+  const auto [shifted, n, r] = round_off(x, magic);
+  const Expr r2 = name("r2", r * r);
   const Expr q = poly_by_halves(r, r2, {0.5, 0x1.55549p-3, 0x1.5554bep-5, 0x1.123afep-7, 0x1.6d7c9ep-10});
   const Expr bits = name("b", make::bitcast(i32_, shifted)), half = name("h", bit(BinaryOp::shr, bits, i(1)));
   const auto power = [&](const Expr& e) { return to_f32(bit(BinaryOp::shl, e, i(23))); };
@@ -198,10 +204,7 @@ Expr Expansion::exp_in_range(const Expr& x) {
 // fraction the number of the power looked up, which the table holds back.
 Expr Expansion::exp_by_small_table(const Expr& x, bool nonpositive) {
   constexpr double magic = 0x1.8p20;  // a unit in its last place is 1/8
-  const Expr s = name("s", fma(x, f(kLog2e), f(magic)));
-  const Expr n = name("n", s - f(magic));
-  const double ln2_low = kLn2 - static_cast<double>(static_cast<float>(kLn2));
-  const Expr r = name("r", fma(n, f(-ln2_low), fma(n, f(-kLn2), x)));
+  const auto [s, n, r] = round_off(x, magic);
   const Expr floor_n = name("h", bit(BinaryOp::shl, make::bitcast(i32_, s), i(20)));
   const auto looked_up = [&](int exponent) {
     std::vector<Expr> args = {s};
@@ -230,10 +233,7 @@ Expr Expansion::exp_by_small_table(const Expr& x, bool nonpositive) {
 // 0.6 (Zen 5).
 Expr Expansion::exp_by_table(const Expr& x, bool nonpositive) {
   constexpr double magic = 0x1.8p19;  // a unit in its last place is 1/16
-  const Expr s = name("s", fma(x, f(kLog2e), f(magic)));
-  const Expr n = name("n", s - f(magic));
-  const double ln2_low = kLn2 - static_cast<double>(static_cast<float>(kLn2));
-  const Expr r = name("r", fma(n, f(-ln2_low), fma(n, f(-kLn2), x)));
+  const auto [s, n, r] = round_off(x, magic);
   std::vector<Expr> args = {s};
   for (int k = 0; k < 16; ++k) args.push_back(f(std::exp2(k / 16.0)));
   const Expr power = name("w", make::call(Intrinsic::lookup, std::move(args)));

@@ -56,6 +56,11 @@ class Expansion {
   Expr poly_by_halves(const Expr& x, const Expr& x2, const std::vector<double>& c) const;
   Expr erf_by_tables(const Expr& x);
   Expr exp_minus_1(const Expr& x);
+  // x = n ln2 + r, where n is as fine as `magic`'s last place, and s the sum with it that rounds to n.
+  struct Rounded {
+    Expr s, n, r;
+  };
+  Rounded round_off(const Expr& x, double magic);
   Expr exp_in_range(const Expr& x);
   Expr exp_by_small_table(const Expr& x, bool nonpositive);
   Expr exp_by_table(const Expr& x, bool nonpositive);

@@ -134,9 +134,10 @@ TEST_CASE("multiply-adds add constants from memory where they can't broadcast on
     const std::regex whole(R"(vfmadd213ps\s+\.Lconstants[.\d]*\(%rip\), %ymm)");
     return std::distance(std::sregex_iterator(assembly.begin(), assembly.end(), whole), {});
   };
-  for (const char* spec : {"Gelu(f32[3,100])", "Tanh(f32[77])"}) {
+  for (const char* spec : {"Exp(f32[300])", "Erf(f32[300])", "Gelu(f32[3,100])", "Tanh(f32[77])"}) {
     INFO(spec);
-    CHECK(folded(spec, "x86-64-v3") >= 2);
+    if (spec != std::string("Exp(f32[300])"))  // its two addends stay in registers
+      CHECK(folded(spec, "x86-64-v3") >= 2);
     CHECK(folded(spec, "x86-64-v4") == 0);
     check_default(spec, parse_target("x86-64-v3"));
   }
