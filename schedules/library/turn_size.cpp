@@ -27,11 +27,16 @@ int64_t side_of(const BlockInfo& b) {
   return std::min<int64_t>(kLongestSide, kLine / bytes_of(b.output->type.dtype));
 }
 
+bool stores_pairs(const BlockInfo& b, const Iter& lanes, const Target& target) {
+  const int64_t bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
+  if (bytes < 4) return false;
+  return target.far_l3() ||
+         (lanes_of(b, target) < line && comes_from_few_sets(b, lanes) && lanes.extent % (2 * line) == 0);
+}
+
 int64_t lanes_across(const BlockInfo& b, const Iter& lanes, bool streaming, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
-  const bool narrow = lanes_of(b, target) < line && bytes >= 4;
-  if (streaming)
-    return narrow && comes_from_few_sets(b, lanes) && lanes.extent % (2 * line) == 0 ? 2 * line : line;
+  if (streaming) return stores_pairs(b, lanes, target) ? 2 * line : line;
   return side * bytes <= 16 && lanes_of(b, target) == line && lanes.extent >= line ? line : side;
 }
 

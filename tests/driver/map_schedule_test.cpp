@@ -74,6 +74,7 @@ TEST_CASE("large outputs bypass the caches, where whole vectors are aligned") {
   CHECK(!streams("Add(f32[1024,1024], f32[1024])"));
   CHECK(!streams("Transpose(f32[2047,2049]; perm=[1,0])"));
   target.l3_bytes_per_cycle = 9;
-  CHECK(streams("Transpose(f32[1024,1024]; perm=[1,0])"));  // rows a page apart clash in the cache
-  CHECK(!streams("Transpose(f32[1008,1024]; perm=[1,0])"));
+  CHECK(streams("Transpose(f16[2048,512]; perm=[1,0])"));  // rows a page apart clash in the cache
+  CHECK(!streams("Transpose(f16[2032,512]; perm=[1,0])"));
+  CHECK(streams("Transpose(f32[1008,1024]; perm=[1,0])"));  // by pairs of lines
 }

@@ -4,13 +4,13 @@
 
 using namespace nestor;
 
-TEST_CASE("stores past the caches are of whole lines") {
+TEST_CASE("stores past the caches are of whole lines, to a mesh of pairs of them") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     Target target = with_l2(name, 64 << 10);
     target.l3_bytes_per_cycle = 9;
     for (const auto& [shape, lanes] : {std::pair{"f16[2048,99]", "[16, 32, 64] -> 32"},
-                                       {"f32[1024,99]", "[16, 32, 64] -> 16"},
-                                       {"f64[512,99]", "[8, 16, 32] -> 8"},
+                                       {"f32[1024,99]", "[16, 32, 64] -> 32"},
+                                       {"f64[512,99]", "[8, 16, 32] -> 16"},
                                        {"i8[4096,99]", "[16, 32, 64] -> 64"}}) {
       const std::string spec = std::string("Transpose(") + shape + "; perm=[1,0])";
       INFO(spec);
@@ -55,22 +55,20 @@ TEST_CASE("where the last cache is far away, lines that are written are asked fo
   CHECK_FALSE(default_has(turned, "prefetch", near));
   CHECK_FALSE(default_has("Transpose(f32[500,500]; perm=[1,0])", "prefetch", far));  // stays in the cache
   // Along the side that is long.
-  const std::string tall = "Transpose(f32[1,112,112,64]; perm=[0,3,1,2])";
+  const std::string tall = "Transpose(f32[1,113,111,64]; perm=[0,3,1,2])";
   CHECK(default_has(tall, "hwp hwt = split Y.hw0 [_, 24]", far));  // 96 KB
   CHECK(default_has(tall, "prefetch Y.hwp X distance=1 shares=hwt", far));
   CHECK(default_has(tall, "prefetch Y.hwt Y distance=2", far));
-  CHECK(default_has("Transpose(f32[1,300,300,20]; perm=[0,3,1,2])", "prefetch Y.hwt X distance=2", far));
-  CHECK(
-      default_has("Transpose(f32[4,56,56,64]; perm=[0,3,1,2])", "prefetch Y.g X distance=1 shares=hwt", far));
-  const std::string wide = "Transpose(f32[1,64,112,112]; perm=[0,2,3,1])";
+  CHECK(default_has("Transpose(f32[1,301,299,20]; perm=[0,3,1,2])", "prefetch Y.hwt X distance=2", far));
+  const std::string wide = "Transpose(f16[1,128,112,112]; perm=[0,2,3,1])";
   CHECK(default_has(wide, "reorder Y (n w0 ch0 ch1 w1)", far));
   CHECK(default_has(wide, "prefetch Y.ch0 Y distance=2", far));
-  CHECK(default_has("Transpose(f32[64,100,128]; perm=[2,1,0])", "prefetch Y.b0 Y distance=2", far));
+  CHECK(default_has("Transpose(f16[128,100,144]; perm=[2,1,0])", "prefetch Y.b0 Y distance=2", far));
   const Target one_core = with_far_l3("x86-64-v4", 1 << 20);
   CHECK(default_has(wide, "reorder Y (n chp w0 cht ch1 w1)", one_core));  // 784 KB of lines in 1 MB
   // Both are short: along what stands between them, if that is in what is read and in what is written.
-  CHECK(default_has("Transpose(f32[96,50,96]; perm=[2,1,0])", "reorder Y (b0 j0 i b1 j1)", one_core));
-  CHECK(default_has("Transpose(f32[96,50,96]; perm=[2,1,0])", "prefetch Y.i Y distance=2", one_core));
+  CHECK(default_has("Transpose(f32[96,24,96]; perm=[2,1,0])", "reorder Y (b0 j0 i b1 j1)", one_core));
+  CHECK(default_has("Transpose(f32[96,24,96]; perm=[2,1,0])", "prefetch Y.i Y distance=2", one_core));
   // Rows begin at no lines: a whole step of that comes before the next one.
   const std::string slabs = "Transpose(f32[50,200,101]; perm=[2,1,0])";
   CHECK(default_has(slabs, "reorder Y (i j0 b0 j1 b1)", one_core));
@@ -193,7 +191,15 @@ TEST_CASE("past the caches, what is turned or moved is read in the order in whic
   mesh.l3_bytes_per_cycle = 9;
   const std::string turned = "Transpose(f32[2048,2048]; perm=[1,0])";
   CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", mesh));
-  CHECK(default_has(turned, "prefetch Y.it X distance=2", mesh));
+  CHECK(default_has(turned, "j_width = sample_choice [16, 32, 64] -> 32", mesh));  // pairs of lines,
+  CHECK(!default_has(turned, "prefetch", mesh));                                   // and foreseen
+  const std::string halves = "Transpose(f16[4096,4096]; perm=[1,0])";
+  CHECK(default_has(halves, "j_width = sample_choice [16, 32, 64] -> 32", mesh));  // one line
+  CHECK(default_has(halves, "prefetch Y.it X distance=2", mesh));
+  // By pairs from the second level's size on; of smaller elements what is much larger, or clashes there.
+  CHECK(default_has("Transpose(f32[1,112,112,64]; perm=[0,3,1,2])", "streaming=1", mesh));
+  CHECK(!default_has("Transpose(f16[1504,1504]; perm=[1,0])", "streaming=1", mesh));
+  CHECK(!default_has("Transpose(f32[400,400]; perm=[1,0])", "streaming=1", mesh));
   CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", near));
   CHECK(!default_has(turned, "prefetch", near));
   // Of rows that begin at no line, which the caches keep, a tile has a line each way.
