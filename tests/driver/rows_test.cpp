@@ -221,3 +221,22 @@ TEST_CASE("rows that are parts of a vector are asked for ahead, beyond the first
   CHECK_FALSE(asks("ReduceMean(f32[4099,8], const i64[1]{1})"));
   CHECK_FALSE(asks("ReduceMean(f32[4099,20], const i64[1]{1})"));
 }
+
+TEST_CASE("where the third level is far, a norm asks for its next rows as it writes these") {
+  const Target far = with_far_l3("x86-64-v4", 2 << 20), near = with_l2("x86-64-v4", 2 << 20);
+  const auto norm = [](const std::string& rows, const std::string& n) {
+    return "LayerNormalization(f32[" + rows + "," + n + "], const f32[" + n + "], const f32[" + n + "])";
+  };
+  const std::string ask = " X distance=1 shares=j_t";
+  CHECK(default_has(norm("128", "768"), ask, far));
+  CHECK(default_has(norm("128", "768"), "i_rows = sample_choice [2, 4, 8, 16] -> 2",
+                    far));  // and as many ahead
+  CHECK(default_has(norm("500", "256"), ask, far));
+  CHECK(default_has(norm("500", "256"), "i_rows = sample_choice [2, 4, 8, 16] -> 4", far));
+  CHECK_FALSE(default_has(norm("128", "768"), ask, near));
+  CHECK(default_has(norm("128", "768"), "i_rows = sample_choice [2, 4, 8, 16] -> 4", near));
+  CHECK_FALSE(default_has(norm("1000", "100"), ask, far));       // little work to hide them behind
+  CHECK_FALSE(default_has(norm("64", "2048"), ask, far));        // a row at a time
+  CHECK_FALSE(default_has("Softmax(f32[1000,768])", ask, far));  // whose last pass reads what waits
+  for (const char* rows : {"13", "64"}) check_scheduled_for(norm(rows, "333"), far);
+}
