@@ -138,6 +138,6 @@ std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const 
 bool rows_share_vectors(const BlockInfo& b, const Tile& t);
 
 // What stays in which cache.
-std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles);
+std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles, const Target& target);
 
 }  // namespace nestor::library

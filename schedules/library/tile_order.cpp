@@ -128,16 +128,19 @@ bool rows_share_vectors(const BlockInfo& b, const Tile& t) {
   return false;
 }
 
-std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles) {
+std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles, const Target& target) {
   if (row_tiles.empty() || !t.vector)
     return "accumulators are written once, so all reduction loops run inside";
   if (!rows_share_vectors(b, t))
     return fmt::format("tiles beside each other along {} share lines, those of {} read others",
                        t.vector->loop, t.row->loop);
   const int64_t bytes = bytes_of(b.output->type.dtype);
-  const double panel = static_cast<double>(b.reduction_size() * t.width * t.columns * bytes) / 1024;
-  return fmt::format("the {:.1f} KiB that move with {} stay in the cache while all tiles of rows pass", panel,
-                     t.column ? t.column->loop : t.vector->loop);
+  const int64_t panel = b.reduction_size() * t.width * t.columns * bytes;
+  return fmt::format("the {:.1f} KiB that move with {} {}", static_cast<double>(panel) / 1024,
+                     t.column ? t.column->loop : t.vector->loop,
+                     panel <= target.l2_bytes
+                         ? "stay in the cache while all tiles of rows pass"
+                         : "come once for each tile of rows: the second-level cache doesn't hold them");
 }
 
 }  // namespace nestor::library

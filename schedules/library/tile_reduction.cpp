@@ -304,7 +304,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
        {outer, words.reduced, std::vector<std::string>{rows, columns, tap, vectors, lane, words.group}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
-  s.because(by_output.iters.empty() ? why_order(b, t, row_tiles) : by_output.why);
+  s.because(by_output.iters.empty() ? why_order(b, t, row_tiles, target) : by_output.why);
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
   if (lines.padding.empty()) {
