@@ -214,18 +214,26 @@ void share_between_rows(Schedule& s, const std::string& root, const std::string&
     s = tried;
 }
 
-// What the root reads of the operands themselves, row by row of `row`, where its tiles of columns come for a
-// group of rows each. Where the third level is far, so is the second one: as a group's rows are written, the
-// next group's are asked for, a share with each tile.
-// Both stay in half of the first level, with as few rows in a group as that takes. (Emerald Rapids,
-// LayerNormalization: 128 x 768 13.0 to 11.4 us, 4 rows at a time 12.3; 512 x 1024 162 to 147, 500 x 256 17.4
-// to 15.3, 2 rows at a time 18.2. Asked for with no shares, or what is written: 2 to 24 % more.)
-std::vector<Buffer> rows_to_ask_for(const PrimFunc& f, const BlockInfo& root, const std::string& row,
-                                    int64_t length, const Target& target) {
+// What the root reads of the operands themselves, where the one loop over columns has its tiles outside of a
+// group's rows. Where the third level is far, so is the second one: as a group's rows are written, the next
+// group's are asked for, a share with each tile; groups of so few rows that both take half of the first
+// level, of two at least. (Emerald Rapids, LayerNormalization: 128 x 768 13.0 to 11.4 us, 4 rows at a time
+// 12.3; 512 x 1024 162 to 147, 500 x 256 17.4 to 15.3, 2 rows at a time 18.2. Asked for with no shares, or
+// what is written: 2 to 24 % more.)
+std::vector<Buffer> rows_to_ask_for(const PrimFunc& f, const BlockInfo& root,
+                                    const std::vector<std::string>& rows, int64_t length,
+                                    const Target& target) {
   std::vector<Buffer> out;
   if (!target.far_l3() || !reads_alike(root) || length < kAloneVectors * lanes_of(root, target)) return out;
+  const Iter* column = nullptr;
+  for (const Iter& i : root.iters) {
+    if (i.loop.empty() || std::find(rows.begin(), rows.end(), i.loop) != rows.end()) continue;
+    if (column) return out;
+    column = &i;
+  }
   for (const Access& a : root.accesses)
-    if (!a.write && find_param(f, a.buffer) && a.uses(*root.iter(row)) &&
+    if (!a.write && find_param(f, a.buffer) && a.uses(*root.iter(rows.back())) && column && a.uses(*column) &&
+        a.elements * bytes_of(a.buffer->type.dtype) > target.l1_bytes &&
         std::find(out.begin(), out.end(), a.buffer) == out.end())
       out.push_back(a.buffer);
   return out;
@@ -298,7 +306,7 @@ void join_rows(Schedule& s, const Target& target) {
     if (const int64_t count = extent_of(s, root.name, last);
         !together && group_size * bytes <= target.l1_bytes && count >= 4 * group_size &&
         !go_alone(length, count_of_rows * bytes, lanes, target)) {
-      asked_for = rows_to_ask_for(s.func(), root, last, length, target);
+      asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
       while (!asked_for.empty() && group_size > 2 && 3 * group_size * bytes > target.l1_bytes)
         group_size /= 2;
       s.because(

@@ -31,13 +31,13 @@
 // lines, all tiles of one step between them come before the next step, so that each line is touched once:
 // [50,200,101] 3.2 to 1.7, [127,127,127] 4.9 to 3.6.
 //
-// Where the third level is far, stores go past the caches from the size of the second one on, by pairs of
-// lines (Emerald Rapids, 64 x 12544 0.41 to 0.17 ms, 800 x 800 of f64 0.52 to 0.28); elements of two bytes
-// and less only where lines a multiple of 4 KB apart meet in few sets of it (f16 1504 x 1504 0.37 to 0.49).
-// Near: 1024 x 192 0.15 to 0.035 ms by the caches, 2048 x 512 0.37 to 0.26, Zen 3. Past the caches row tiles
-// are innermost as well (Zen 4: 2048 x 2048 2.7 to 1.7 ms, 3000 x 4000 9.9 to 8), and what is read is asked
-// for where it comes from a mesh (Cascade Lake: 6.0 to 4.4, 3008 x 1504 9.3 to 4.6), but not by pairs of
-// lines, which the machine foresees (Emerald Rapids, 2048 x 2048 asked for 1.21 instead of 1.02).
+// Where the third level is far, stores go past the caches from the size of the second one on (Emerald Rapids,
+// 64 x 12544 0.41 to 0.17 ms, 800 x 800 of f64 0.52 to 0.28); elements of two bytes and less only where lines
+// a multiple of 4 KB apart meet in few sets of it (f16 1504 x 1504 0.37 to 0.49). Near: 1024 x 192 0.15 to
+// 0.035 ms by the caches, 2048 x 512 0.37 to 0.26, Zen 3. Past the caches row tiles are innermost as well
+// (Zen 4: 2048 x 2048 2.7 to 1.7 ms, 3000 x 4000 9.9 to 8). By single lines, what is read is asked for where
+// it comes from a mesh (Cascade Lake, f32: 6.0 to 4.4, 3008 x 1504 9.3 to 4.6); by pairs the machine foresees
+// it (Emerald Rapids, 2048 x 2048 1.02, asked for 1.21).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -231,10 +231,8 @@ Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
   const bool clashes = std::abs(write_of(b)->stride(*t.rows).value_or(1)) * bytes % kPage == 0;
   const int64_t l2 = std::max<int64_t>(target.l2_bytes, 1);
-  const bool pairs = stores_pairs(b, *t.lanes, target);
-  const int64_t least = !target.far_l3()   ? moved_streaming_size(target)
-                        : pairs || clashes ? l2
-                                           : kBeyondL2 * l2;
+  const bool early = clashes || (bytes >= 4 && !w.interleaved && !t.written);
+  const int64_t least = !target.far_l3() ? moved_streaming_size(target) : early ? l2 : kBeyondL2 * l2;
   w.streaming = wants_streaming(b, *t.lanes, side < line ? line : std::min(lanes_of(b, target), side), least);
   w.left_to_right = w.streaming && !w.interleaved;
   const bool far = !w.interleaved && !w.streaming && is_far(b, target), has_long = has_long_side(b, t);

@@ -29,7 +29,7 @@ int64_t side_of(const BlockInfo& b) {
 
 bool stores_pairs(const BlockInfo& b, const Iter& lanes, const Target& target) {
   const int64_t bytes = bytes_of(b.output->type.dtype), line = kLine / bytes;
-  if (bytes < 4) return false;
+  if (bytes < 4 || lanes.extent < 2 * line) return false;
   return target.far_l3() ||
          (lanes_of(b, target) < line && comes_from_few_sets(b, lanes) && lanes.extent % (2 * line) == 0);
 }

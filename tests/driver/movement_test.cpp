@@ -200,6 +200,10 @@ TEST_CASE("past the caches, what is turned or moved is read in the order in whic
   CHECK(default_has("Transpose(f32[1,112,112,64]; perm=[0,3,1,2])", "streaming=1", mesh));
   CHECK(!default_has("Transpose(f16[1504,1504]; perm=[1,0])", "streaming=1", mesh));
   CHECK(!default_has("Transpose(f32[400,400]; perm=[1,0])", "streaming=1", mesh));
+  const std::string line = "Transpose(f32[16,65536]; perm=[1,0])";  // there is no pair
+  CHECK(default_has(line, "streaming=1", mesh));
+  CHECK(default_has(line, " X distance=2", mesh));
+  CHECK(!default_has("Transpose(f32[1,500,496,3]; perm=[0,3,1,2])", "streaming=1", mesh));  // interleaved
   CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", near));
   CHECK(!default_has(turned, "prefetch", near));
   // Of rows that begin at no line, which the caches keep, a tile has a line each way.

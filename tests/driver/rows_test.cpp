@@ -238,5 +238,13 @@ TEST_CASE("where the third level is far, a norm asks for its next rows as it wri
   CHECK_FALSE(default_has(norm("1000", "100"), ask, far));       // little work to hide them behind
   CHECK_FALSE(default_has(norm("64", "2048"), ask, far));        // a row at a time
   CHECK_FALSE(default_has("Softmax(f32[1000,768])", ask, far));  // whose last pass reads what waits
-  for (const char* rows : {"13", "64"}) check_scheduled_for(norm(rows, "333"), far);
+  CHECK_FALSE(default_has(norm("16", "256"), ask, far));         // in the first level
+  const std::string planes = "LayerNormalization(f32[4,33,6,100], f32[33,6,1], f32[100]; axis=2)";
+  CHECK_FALSE(default_has(planes, "prefetch", far));  // two loops over columns
+  const std::string scales = "LayerNormalization(f32[4,64,768], f32[64,1], f32[768])";
+  CHECK_FALSE(default_has(scales, " S distance", far));                     // one a row
+  for (const auto& [rows, n] : {std::pair{"67", "333"}, {"129", "768"}}) {  // some rows left over
+    CHECK(default_has(norm(rows, n), ask, far));
+    check_scheduled_for(norm(rows, n), far);
+  }
 }
