@@ -14,7 +14,7 @@ struct worker {
   int32_t cpu;           /* where it stays, or -1 */
   int32_t keeps_off;     /* some CPUs; only the worker reads it */
   _Atomic int32_t at;    /* the CPU where it last was */
-  _Atomic uint32_t part; /* of a static split: 1 until someone takes it */
+  _Atomic uint32_t part; /* of the loop's chunks: the first that is left (high half), and the end */
 };
 
 struct nestor_pool {
@@ -30,12 +30,13 @@ struct nestor_pool {
   void* host;
   _Atomic uint32_t lock; /* of the caller: 0 free, 1 held, 2 held and waited for */
 
-  _Alignas(64) _Atomic uint64_t ticket;
-  _Atomic uint32_t chunks;
+  _Alignas(64) _Atomic uint32_t part; /* the caller's; see worker */
+
+  _Alignas(64) _Atomic uint32_t chunks;
   _Atomic int64_t n;
   _Atomic(nestor_task) fn;
   _Atomic(void*) ctx;
-  _Atomic uint32_t anyone; /* of a static split: parts may be taken by any worker */
+  _Atomic uint32_t anyone; /* takes chunks of others' parts, not only the caller */
 
   _Alignas(64) _Atomic uint32_t unfinished; /* chunks; the caller sleeps on it */
   _Atomic uint32_t caller_sleeps;

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <set>
 #include <thread>
@@ -230,7 +232,7 @@ TEST_CASE("a loop inside a host's loop runs serially and doesn't ask the host ag
   CHECK(state.inner_workers == 0);
 }
 
-TEST_CASE("a static split gives each worker one part, the same in every loop, unless it is late") {
+TEST_CASE("a static split gives each worker one part, the same in every loop, unless it is late or asleep") {
   for (const int threads : {1, 2, 3, 7}) {
     Pool pool = make_pool(threads);
     for (const int64_t n : {0, 1, 2, 3, 7, 29, 1000}) {
@@ -244,7 +246,7 @@ TEST_CASE("a static split gives each worker one part, the same in every loop, un
     }
   }
   struct Parts {
-    std::atomic<int> strange{0}, calls{0};
+    std::atomic<int> unequal{0}, moved{0}, calls{0};
   } parts;
   Pool pool = make_pool(3);
   for (int round = 0; round < 200; ++round)
@@ -255,11 +257,36 @@ TEST_CASE("a static split gives each worker one part, the same in every loop, un
           ++p.calls;
           const int64_t part = begin == 0 ? 0 : begin == 4 ? 1 : 2;
           const bool equal = end == (part == 0 ? 4 : part == 1 ? 7 : 10);
-          if (!equal || (worker != part && worker != 0)) ++p.strange;
+          (!equal ? p.unequal : p.moved) += !equal || (worker != part && worker != 0);
         },
         &parts);
   CHECK(parts.calls == 600);
-  CHECK(parts.strange == 0);
+  CHECK((parts.unequal == 0 && parts.moved < 100));
+}
+
+TEST_CASE("of a dynamic split each thread begins with its own part, and ends with the others' last chunks") {
+  struct State {
+    std::vector<std::vector<int64_t>> began = {{}, {}};
+    std::atomic<int> ran{0};
+    std::atomic<bool> worker_came{false};
+    static void wait_for(const std::function<bool()>& what) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!what() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    }
+  } state;
+  Pool pool = make_pool(2);
+  nestor_parallel_for(
+      pool.get(), 8,
+      [](void* ctx, int64_t begin, int64_t, int32_t worker) {
+        auto& s = *static_cast<State*>(ctx);
+        s.began[static_cast<size_t>(worker)].push_back(begin);
+        if (worker == 1) s.worker_came = true;
+        if (worker == 1) State::wait_for([&] { return s.ran == 7; });
+        if (begin == 0) State::wait_for([&] { return s.worker_came.load(); });
+        ++s.ran;
+      },
+      &state);
+  CHECK(state.began == std::vector<std::vector<int64_t>>{{0, 1, 2, 3, 7, 6, 5}, {4}});
 }
 
 TEST_CASE("a pool that keeps parts splits every loop statically") {
