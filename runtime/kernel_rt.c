@@ -56,15 +56,31 @@ enum {
 
 static _Thread_local int inside_loop;
 
+struct range {
+  int64_t begin, end;
+};
+
+/* The i-th of `count` pieces; the first ones are larger by one, where they can't be equal. */
+static struct range piece(struct range of, int64_t count, int64_t i) {
+  const int64_t share = (of.end - of.begin) / count, extra = (of.end - of.begin) % count;
+  const int64_t begin = of.begin + i * share + (i < extra ? i : extra);
+  return (struct range){begin, begin + share + (i < extra)};
+}
+
+static int64_t chunks_of(struct range part, int64_t most) {
+  const int64_t n = part.end - part.begin;
+  return n < most ? n : most;
+}
+
 static void run_chunk(struct nestor_pool* p, uint32_t chunk, int32_t worker) {
-  const uint32_t chunks = atomic_load_explicit(&p->chunks, memory_order_acquire);
+  const int64_t parts = atomic_load_explicit(&p->parts, memory_order_acquire);
+  const int64_t most = atomic_load_explicit(&p->chunks, memory_order_acquire);
   const int64_t n = atomic_load_explicit(&p->n, memory_order_acquire);
   const nestor_task fn = atomic_load_explicit(&p->fn, memory_order_acquire);
   void* const ctx = atomic_load_explicit(&p->ctx, memory_order_acquire);
-  const int64_t share = n / chunks, extra = n % chunks; /* the first `extra` chunks have one more */
-  const int64_t begin = chunk * share + (chunk < extra ? chunk : extra);
-  const int64_t end = begin + share + (chunk < extra);
-  fn(ctx, begin, end, worker);
+  const struct range part = piece((struct range){0, n}, parts, chunk / most);
+  const struct range mine = piece(part, chunks_of(part, most), chunk % most);
+  fn(ctx, mine.begin, mine.end, worker);
   if (atomic_fetch_sub(&p->unfinished, 1) == 1 && atomic_load(&p->caller_sleeps)) wake(&p->unfinished, 1);
 }
 
@@ -272,19 +288,25 @@ static int begin_loop(struct nestor_pool* p, int64_t n, nestor_task fn, void* ct
   return 0;
 }
 
-/* The loop's fields, then its chunks in so many parts. The first is the caller's already. */
-static void announce(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx, uint32_t chunks,
-                     uint32_t parts) {
-  atomic_store_explicit(&p->chunks, chunks, memory_order_release);
+/* The loop's fields, then its chunks, at most so many in each part; gives how many. The first is the caller's
+ * already. */
+static uint32_t announce(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx, uint32_t parts,
+                         uint32_t most) {
+  uint32_t chunks = 0;
+  for (uint32_t i = 0; i < parts; ++i)
+    chunks += (uint32_t)chunks_of(piece((struct range){0, n}, parts, i), most);
+  atomic_store_explicit(&p->parts, parts, memory_order_release);
+  atomic_store_explicit(&p->chunks, most, memory_order_release);
   atomic_store_explicit(&p->n, n, memory_order_release);
   atomic_store_explicit(&p->fn, fn, memory_order_release);
   atomic_store_explicit(&p->ctx, ctx, memory_order_release);
   atomic_store(&p->unfinished, chunks);
-  for (uint32_t i = 0, next = 0; i < parts; ++i) {
-    const uint32_t end = next + chunks / parts + (i < chunks % parts);
-    atomic_store_explicit(part_of(p, (int32_t)i), (i ? next : 1) << 16 | end, memory_order_release);
-    next = end;
+  for (uint32_t i = 0; i < parts; ++i) {
+    const uint32_t begin = i * most;
+    const uint32_t end = begin + (uint32_t)chunks_of(piece((struct range){0, n}, parts, i), most);
+    atomic_store_explicit(part_of(p, (int32_t)i), (i ? begin : 1) << 16 | end, memory_order_release);
   }
+  return chunks;
 }
 
 /* Tells workers of a loop for so many threads, at `start`. Gives when that was done. */
@@ -344,10 +366,8 @@ void nestor_parallel(struct nestor_pool* p, int64_t n, nestor_task fn, void* ctx
   if (threads < 1 || threads > p->started + 1 || p->keeps_parts) threads = p->started + 1;
   is_static |= p->keeps_parts;
   const uint32_t parts = (uint32_t)(n < threads ? n : threads);
-  const int64_t most = (int64_t)threads * (is_static ? 1 : CHUNKS_PER_THREAD);
-  const uint32_t chunks = (uint32_t)(n < most ? n : most);
   atomic_store(&p->anyone, !is_static || atomic_load(&p->sleepers) > 0);
-  announce(p, n, fn, ctx, chunks, parts);
+  const uint32_t chunks = announce(p, n, fn, ctx, parts, is_static ? 1 : CHUNKS_PER_THREAD);
   share(p, n, fn, chunks, parts);
 }
 

@@ -32,7 +32,8 @@ struct nestor_pool {
 
   _Alignas(64) _Atomic uint32_t part; /* the caller's; see worker */
 
-  _Alignas(64) _Atomic uint32_t chunks;
+  _Alignas(64) _Atomic uint32_t parts;
+  _Atomic uint32_t chunks; /* in each, at most */
   _Atomic int64_t n;
   _Atomic(nestor_task) fn;
   _Atomic(void*) ctx;

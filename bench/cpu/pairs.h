@@ -15,8 +15,10 @@ Interval median_interval(std::vector<double> samples);
 
 // Microseconds of each contestant in each round. Calls shorter than `group` microseconds are timed in groups
 // of about that. At least `least_rounds` rounds, then until `seconds` have passed.
+// `awake`: a call before each group isn't timed; it wakes the contestant's threads.
 std::vector<std::vector<double>> time_rounds(const std::vector<std::function<void()>>& contestants,
-                                             double seconds, int least_rounds = 11, double group = 50);
+                                             double seconds, int least_rounds = 11, double group = 50,
+                                             bool awake = false);
 
 // Of a[i] / b[i], round by round.
 Interval ratio(const std::vector<double>& a, const std::vector<double>& b);

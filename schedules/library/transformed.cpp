@@ -86,24 +86,27 @@ class Planner {
     rows_ = ceil_div(c_.last.iter(y_)->extent, c_.by_third.modulo);
     for (const Access& a : c_.products.accesses)
       (a.constant ? constant : moved) += bytes_of(s_.func(), a.buffer);
+    const double cycles = cycles_of(c_.products);
     std::string tiles;
     const int64_t row = std::max<int64_t>(1, tiles_of_row(c_, tiles)), full = most_rows();
     std::tuple<double, bool, double, int64_t> best;
     const auto try_block = [&](int64_t rows, int64_t count) {
       const int64_t block = moved / (rows_ * images) * rows, beside = rows * row;
-      const int64_t cores = shares_blocks(count) ? 1 : target_.cores;
-      const double traffic = traffic_of_blocks({block, beside, count, moved, constant, cores}, target_) /
-                             (target_.far_l3() ? evenness(count) : 1);
-      const std::tuple score{traffic, rows_ % rows != 0 && rows < rows_, -evenness(count),
+      const int64_t cores = shares_blocks(count, rows) ? 1 : target_.cores;
+      const double even = evenness(count, rows);
+      const double cost = cost_of_blocks({block, beside, count, moved, constant, cores, cycles}, target_) /
+                          (target_.far_l3() ? even : 1);
+      const std::tuple score{cost, rows_ % rows != 0 && rows < rows_, -even,
                              beside >= full ? beside : INT64_MAX - beside};
       if (block_rows_ != 0 && best < score) return;
       best = score;
       block_rows_ = rows;
     };
-    // A batch leaves rows over in each image (128-128@28 of four images 12 % more time).
+    // A batch leaves rows over in each image (128-128@28 of four images 12 % more time), and a wide core
+    // loses more by them than it gains (Emerald Rapids: 160-96@40 by 4 rows of 10 11 % more time than by 2).
+    const bool rows_over = target_.far_l3() && target_.is_narrow() && images == 1;
     for (int64_t n = 1; n <= rows_; ++n)
-      if (rows_ % n == 0 || (target_.far_l3() && images == 1 && 2 * n <= rows_))
-        try_block(n, ceil_div(rows_, n) * images);
+      if (rows_ % n == 0 || (rows_over && 2 * n <= rows_)) try_block(n, ceil_div(rows_, n) * images);
     if (images > 1) try_block(rows_ * images, 1);
     whole_ = block_rows_ == rows_ * images;
   }
@@ -111,20 +114,29 @@ class Planner {
   // Of the products' register tile, beside two vectors.
   int64_t most_rows() const { return (target_.vector_registers - 3) / 2; }
 
-  static double evenly(int64_t blocks, int64_t cores) {
-    return static_cast<double>(blocks) / static_cast<double>(cores * ceil_div(blocks, cores));
+  // Of a core whose FMAs are never idle.
+  double cycles_of(const BlockInfo& b) const {
+    double n = 1;
+    for (const Iter& i : b.iters) n *= static_cast<double>(i.extent);
+    return n / static_cast<double>(2 * lanes_of(b, target_));
+  }
+
+  // Of the turns in which cores take blocks, the share that has rows to work on.
+  double evenly(int64_t blocks, int64_t rows) const {
+    return static_cast<double>(all_rows()) /
+           static_cast<double>(target_.cores * ceil_div(blocks, target_.cores) * rows);
   }
   // Whether threads share the blocks: each then works on what it transformed itself.
-  bool shares_blocks(int64_t blocks) const {
+  bool shares_blocks(int64_t blocks, int64_t rows) const {
     constexpr int64_t kEnough = 8;
-    return blocks >= kEnough || (blocks > 1 && evenly(blocks, target_.cores) > 0.85);
+    return blocks >= kEnough || (blocks > 1 && evenly(blocks, rows) > 0.85);
   }
   // About the share of the time in which no core waits for others. Where they share the loops inside each
-  // phase of a block, they wait at its end, and for what others transformed.
-  double evenness(int64_t blocks) const {
+  // phase of a block, they wait at its end, a narrow core also for what others transformed.
+  double evenness(int64_t blocks, int64_t rows) const {
     if (target_.cores < 2) return 1;
-    if (!shares_blocks(blocks)) return blocks == 1 ? 0.8 : 0.7;
-    return std::max(0.75, evenly(blocks, target_.cores));
+    if (!shares_blocks(blocks, rows)) return !target_.is_narrow() ? 0.95 : blocks == 1 ? 0.8 : 0.7;
+    return std::max(0.75, evenly(blocks, rows));
   }
 
   // Loops: images, blocks of rows | channels, rows, columns, and in a tile row, column, lanes.
@@ -263,22 +275,7 @@ class Planner {
     s_(fmt::format("vectorize {}.k_{}", name, t.vector->loop));
     s_(fmt::format("vectorize {}.{}", out, loop_of(t.vector)));
     s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, first));
-    if (t.column) stream_weights(b, t, loop_of(t.column) + "0");
-  }
-
-  // Panels of weights follow each other through all products: as one loop, each has a next one to ask for.
-  void stream_weights(const BlockInfo& b, const Tile& t, const std::string& panels) {
-    const auto last = std::find(products_.begin(), products_.end(), panels);
-    const bool few = !used_by_few(b, t, target_).empty();
-    if (last == products_.end() || (streamed(b, t, target_).empty() && !few)) return;
-    const std::string all = panels + "s";
-    const std::vector<std::string> around(products_.begin(), last + 1);
-    s_.because("panels follow each other through all products");
-    const bool fused = s_.try_step(fmt::format("{} = fuse {}_out ({})", all, b.name, join(around)));
-    if (fused) products_.erase(products_.begin(), last);
-    if (fused) products_.front() = all;
-    stream_panels(s_, b.name, b, t, fused ? all : panels, target_);
-    if (few) stream_for_few(s_, b.name, b, t, target_);
+    if (t.column) stream_products(s_, b, t, {loop_of(t.column) + "0", shared_.empty(), &products_}, target_);
   }
 
   void plan_input() {
@@ -337,7 +334,7 @@ class Planner {
     for (const std::string& l : outer_) blocks *= std::max<int64_t>(1, extent_of(s_, c_.last.name, l));
     const Work products = work_of(c_.products, target_);
     if (shared_.empty()) blocks = 1;
-    if (shares_blocks(blocks)) return share_loops(s_, c_.last.name, outer_, products, target_);
+    if (shares_blocks(blocks, block_rows_)) return share_loops(s_, c_.last.name, outer_, products, target_);
     const auto each = static_cast<double>(blocks);
     share_loops(s_, c_.products.name + (parts_ > 1 ? "" : "_out"), products_, products / each, target_);
     share_loops(s_, c_.second.name, input_, work_of(c_.second, target_) / each, target_);

@@ -42,17 +42,29 @@ std::vector<std::string> image_loops(const TransformedChain& c);
 int64_t tiles_of_row(const TransformedChain& c, std::string& loop);
 
 // Blocks of rows of tiles: bytes transformed for one, tiles in it, how many blocks, bytes transformed for all
-// of them, those of the constant operand, and how many cores share one. Gives a measure of what they move.
+// of them, those of the constant operand, how many cores share one, and the cycles of all products. Gives a
+// measure of what they take: of a wide core far from its third level the bytes that it could move in that
+// time, of others those that they do move.
 struct TransformedBlocks {
   int64_t bytes, tiles, count, moved, constant, cores;
+  double cycles;
 };
-double traffic_of_blocks(const TransformedBlocks& b, const Target& target);
+double cost_of_blocks(const TransformedBlocks& b, const Target& target);
 
 // The register tile of the products `b`, changed so that panels of weights are of one width, that there are
 // two of them at least, and that rows divide the `tiles` in a block.
 void even_columns(Tile& t, const BlockInfo& b, const Target& target);
 void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target);
 void divide_block(Tile& t, int64_t tiles, const Target& target);
+
+// What the products b ask for ahead: panels of their weights, and the tiles' data of the next product.
+struct ProductLoops {
+  std::string panels;                // the loop over them
+  bool whole;                        // all tiles are transformed before, not those of a block of rows
+  std::vector<std::string>* around;  // loops around the tile, `panels` among them; some get fused
+};
+void stream_products(Schedule& s, const BlockInfo& b, const Tile& t, const ProductLoops& loops,
+                     const Target& target);
 
 // Whether the products' data of all tiles, in one column, stay in the first-level cache beside what passes.
 bool one_column_stays(const BlockInfo& b, int64_t tiles, const Target& target);

@@ -39,6 +39,9 @@ TEST_CASE("contestants run in every round") {
   CHECK(times[1].size() == 7);
   CHECK(first >= 9);  // two calls to size the groups
   CHECK(second >= 9);
+  const int before = first;
+  CHECK(time_rounds({[&] { ++first; }}, 0, 7, 0, true)[0].size() == 7);
+  CHECK(first - before == 16);  // each round's after one that isn't timed
 }
 
 TEST_CASE("a work that can't be read is an error with its line") {

@@ -94,7 +94,15 @@ TEST_CASE("panels of transformed weights follow each other through all products,
   // A line for two steps, in each of which one queues less, where it is far.
   const std::string shallow = "Conv(f32[1,128,28,28], const f32[128,128,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(shallow, "prefetch M.ob0s U distance=1 shares=cb", target));
-  CHECK(default_has(shallow, "prefetch M.m_ob0s U distance=1 shares=cl", with_far_l3("x86-64-v4", 1 << 20)));
+  Target far_wide = with_far_l3("x86-64-v4", 1 << 20);
+  CHECK(default_has(shallow, "prefetch M.ob0s U distance=1 shares=cl", far_wide));
+  // There the tiles' data of the next product also come, by each of a few panels.
+  CHECK(default_has(shallow, "prefetch M.ob0s V distance=4 shares=cl", far_wide));
+  CHECK_FALSE(default_has(shallow, "prefetch M.ob0s V", target));
+  const std::string many = "Conv(f32[1,128,16,16], const f32[288,128,3,3]; pads=[1,1,1,1])";
+  CHECK_FALSE(default_has(many, "prefetch M.ob0s V", far_wide));
+  far_wide.l1_bytes = 16 << 10;
+  CHECK_FALSE(default_has(shallow, "prefetch M.ob0s V", far_wide));
   Target tight = target;  // rows and the next panel don't fit
   tight.l3_bytes_per_cycle = 9;
   tight.l1_bytes = 32 << 10;

@@ -287,9 +287,10 @@ TEST_CASE(
     "Rows of Winograd's tiles go by blocks that stay; behind a far third level also if some are left over") {
   // Rows of the image in a block, 0: all of them are one.
   const auto rows = [](int64_t channels, int64_t filters, int64_t size, double l3_bytes_per_cycle,
-                       int64_t n = 1, int cores = 1) {
+                       int64_t n = 1, int cores = 1, int issue_width = 4) {
     Target target = parse_target("x86-64-v4");
     target.cores = cores;
+    target.issue_width = issue_width;
     target.l2_bytes = 1 << 20;
     target.l3_bytes_per_cycle = l3_bytes_per_cycle;
     const Layer l{.n = n, .channels = channels, .filters = filters, .height = size, .width = size};
@@ -307,8 +308,11 @@ TEST_CASE(
   CHECK(rows(128, 128, 28, 9) == 12);  // 3 of 7 rows of tiles
   CHECK(rows(128, 128, 28, 16) == 0);  // not behind 7
   CHECK(rows(128, 128, 28, 9, 4) == 0);
-  CHECK(rows(128, 128, 28, 9, 1, 2) == 8);  // two blocks for each thread
-  CHECK(rows(256, 256, 28, 9) == 0);        // whose weights are more than what is transformed
+  CHECK(rows(128, 128, 28, 9, 1, 2) == 8);      // two blocks for each thread
+  CHECK(rows(128, 128, 28, 9, 1, 2, 6) == 0);   // a wide core gets others' part while it works on
+  CHECK(rows(64, 64, 28, 9, 1, 2, 6) == 4);     // unless weights stay
+  CHECK(rows(128, 128, 28, 9, 1, 1, 6) != 12);  // none left over
+  CHECK(rows(256, 256, 28, 9) == 0);            // whose weights are more than what is transformed
 }
 
 TEST_CASE("Winograd's schedules are proved within the limit of their time, whatever their tiles' divisors") {
