@@ -4,11 +4,11 @@
 // Iteration 2 of the second body ran behind all of the first loop; afterwards it runs before iteration 3 of
 // the first. Nothing notices unless the two meet in an element that one of them writes. That a later
 // iteration of the second meets an earlier one of the first is no matter. Of an annotation that both loops
-// have the first loop's value stays.
+// have the first loop's value stays; a tail to peel is one, and is peeled where guards in either body ask it.
 //
 // Requires
 //  1. the second loop stands directly behind the first, in the same body;
-//  2. both are serial or both are parallel, their extents are the same, and neither has a tail to peel;
+//  2. both are serial or both are parallel, and their extents are the same;
 //  3. no iteration of the first loop meets an earlier iteration of the second in an element that one of them
 //     writes.
 #include "nestor/print.h"
@@ -44,10 +44,6 @@ void check_alike(const StepContext& ctx, const LoopRef& first, const LoopRef& se
     ctx.refuse(2, 1, "the loops are neither both serial nor both parallel", both);
   if (!same_expr(a.extent, b.extent))
     ctx.refuse(2, 1, "the extents are " + print(a.extent) + " and " + print(b.extent), both);
-  for (const LoopRef& l : {first, second})
-    if (as_for(l.stmt).annotations.count("tail"))
-      ctx.refuse(2, 1, l.text() + " has a tail to peel", {l.stmt},
-                 "a split with tail=guard leaves no tail to peel");
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -90,7 +86,7 @@ Primitive merge_row() {
           {},
           "Two loops of the same extent, one behind the other, become one.",
           {"the second loop stands directly behind the first, in the same body",
-           "both are serial or both are parallel, their extents are the same, and neither has a tail to peel",
+           "both are serial or both are parallel, and their extents are the same",
            semantic("no iteration of the first loop meets an earlier iteration of the second in an element "
                     "that one of them writes")},
           {examples::kChain, "i = merge T.i Y.i"},

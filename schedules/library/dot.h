@@ -17,7 +17,7 @@ namespace nestor::library {
 struct Dot {
   std::string instruction;
   int64_t lanes = 0, group = 0;
-  int64_t registers = 1;  // that each operand takes
+  int64_t registers = 1;        // that each operand takes
   std::string vector, reduced;  // loops
   Buffer shared, own;           // operands
   bool copy_shared = false;     // its steps don't lie next to each other

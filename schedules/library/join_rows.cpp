@@ -69,7 +69,6 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
   s.try_step(fmt::format("vectorize {}.{}", block, lanes));
 }
 
-// Whether the block's last loop is a sum's, of what lies dense along it.
 bool sums_lanes(const Schedule& s, const std::string& block) {
   const std::vector<LoopInfo> loops = loops_of(s.func(), block);
   if (loops.empty()) return false;
@@ -324,6 +323,8 @@ void join_rows(Schedule& s, const Target& target) {
       s.because(fmt::format("a row is read from memory once: its {} elements stay in the cache", length))(
           fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
   }
+  if (grouped.empty() && !together)
+    for (const std::string& name : names) sum_as_made(s, name, rows.empty() ? "" : rows.back(), target);
   const auto is_row = [&](const std::string& loop) {
     return std::find(rows.begin(), rows.end(), loop) != rows.end();
   };

@@ -110,6 +110,9 @@ constexpr int64_t kVectorsAtOnce = 4;
 void vectorize_inside(Schedule& s, const std::string& block, const Target& target,
                       int64_t vectors = kVectorsAtOnce);
 
+// Whether the block's last loop is a sum's, of what lies dense along it.
+bool sums_lanes(const Schedule& s, const std::string& block);
+
 // Does without padded copies of what the tile of `block` reads. Gives the loops over taps to unroll.
 std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t);
 
@@ -273,6 +276,11 @@ bool join_pieces(Schedule& s, const Target& target);
 // What is computed before the block `root`, row by row with it, and read where it writes the output, is kept
 // there. False where nothing is.
 bool keep_in_output(Schedule& s, const std::string& root);
+
+// The reduction of a row, under the loop `rows` unless there is but one, becomes one loop with the map that
+// makes its elements, where these don't stay in the first-level cache until they are summed up; see
+// sum_as_made.cpp.
+bool sum_as_made(Schedule& s, const std::string& block, const std::string& rows, const Target& target);
 
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
