@@ -131,6 +131,20 @@ RowBlocks blocks_of_pages(const BlockInfo& b, const Tile& t, const Target& targe
                   all / static_cast<double>(blocks), t.vector->loop, all)};
 }
 
+// Of `most` tiles in blocks of `size`, or smaller ones that the cores share more evenly, no more than twice
+// as many: each takes as many blocks as the others, or one more. (Two threads, 1024^3, 171 tiles in 10 blocks
+// instead of 9 7.12 to 6.77 ms, 1009^3 6.87 to 6.25, 800x1000x512 2.72 to 2.46, Emerald Rapids.)
+int64_t size_for_cores(int64_t size, int64_t most, int64_t least, int64_t cores) {
+  const auto busiest = [&](int64_t n) { return ceil_div(ceil_div(most, n), cores) * n; };
+  if (ceil_div(most, size) < 2 * cores) return size;  // they share finer pieces
+  int64_t best = size;
+  for (int64_t blocks = ceil_div(most, size) + 1; blocks <= 2 * ceil_div(most, size); ++blocks) {
+    const int64_t n = ceil_div(most, blocks);
+    if (n >= least && busiest(n) < busiest(best)) best = n;
+  }
+  return best;
+}
+
 }  // namespace
 
 RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector<std::string>& between,
@@ -170,6 +184,10 @@ RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector
       size = std::max<int64_t>(1, fits * in_all / all);
     int64_t blocks = ceil_div(most, size);
     size = ceil_div(most, blocks);
+    if (i == t.row && !apart && around == 1) {
+      size = size_for_cores(size, most, ceil_div(least_dense_rows(target), t.rows), target.cores);
+      blocks = ceil_div(most, size);
+    }
     if (i != t.row)  // a block that is left over is code of its own
       for (int64_t n = size; n > size / 2; --n)
         if (most % n == 0) {

@@ -22,6 +22,22 @@ TEST_CASE("where the third level is far, a block of dense rows stays in the cach
   CHECK_FALSE(blocks("MatMul(f32[256,512], const f32[512,512])", far));      // all of them stay
 }
 
+TEST_CASE("blocks of rows are as many as cores share evenly") {
+  Target far = with_far_l3("x86-64-v4", 2 << 20);
+  const auto rows = [&](int64_t m, int64_t k, int64_t n, int64_t size) {
+    return default_has(fmt::format("MatMul(f32[{0},{1}], const f32[{1},{2}])", m, k, n),
+                       fmt::format("ib it = split Y.i0 [_, {}] ", size), far);
+  };
+  far.cores = 1;
+  CHECK(rows(1024, 1024, 1024, 19));  // 9 of 171 tiles
+  far.cores = 2;
+  CHECK(rows(1024, 1024, 1024, 18));  // 10, not 5 and 4
+  CHECK(rows(1009, 1009, 1009, 17));
+  CHECK(rows(512, 512, 512, 18));  // 5 of 86, 36 and less each
+  far.cores = 8;
+  CHECK(rows(1024, 1024, 1024, 19));
+}
+
 TEST_CASE("where the third level is far, long rows go in parts that stay in the cache") {
   const Target far = with_far_l3("x86-64-v4", 2 << 20), near = with_l2("x86-64-v4", 2 << 20);
   const auto parts = [](const std::string& spec, const Target& t) {
