@@ -318,7 +318,9 @@ struct Work {
 Work work_of(const BlockInfo& b, const Target& target);
 
 // What a parallel loop takes by the model at the head of threads.cpp; INT64_MAX iterations: no thread waits.
-double microseconds_on(const Work& work, int64_t threads, int64_t iterations, const Target& target);
+// They do as much as `whole` iterations, all of them where that isn't given.
+double microseconds_on(const Work& work, int64_t threads, int64_t iterations, const Target& target,
+                       std::optional<double> whole = {});
 
 // The number of the target's cores, two at least, on which that is least.
 struct Threads {
@@ -326,7 +328,17 @@ struct Threads {
   double microseconds = 0;
   bool memory_binds = false;
 };
-Threads threads_for(const Work& work, int64_t iterations, const Target& target);
+Threads threads_for(const Work& work, int64_t iterations, const Target& target,
+                    std::optional<double> whole = {});
+
+// Threads share lines of an image instead of channels, where they read a padded copy of it: cuts the loop
+// over lines among `outer`, the loops around the tile of `b`, and gives the outermost of them, the new loop;
+// empty where nothing is to be gained. See share_padding.cpp.
+std::string share_lines(Schedule& s, const BlockInfo& b, std::vector<std::string>& outer,
+                        const Target& target);
+// The padded copy that the block is becomes parallel as its reader is, each thread with the lines that it
+// reads. False where the reader's threads share something else.
+bool share_with_reader(Schedule& s, const std::string& block, const Target& target);
 
 // So many cores use all that the memory gives.
 double cores_for_memory(const Target& target);

@@ -195,7 +195,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   std::vector<std::string> outer;
   for (const LoopInfo& l : loops_of(s.func(), block))
     if (l.name != lanes) outer.push_back(l.name);
-  share_loops(s, block, outer, work_of(b, target), target);
+  if (!share_with_reader(s, block, target)) share_loops(s, block, outer, work_of(b, target), target);
   if (lanes_iter) prefetch_gathered(s, b, *lanes_iter, lanes, target);
   if (ahead) prefetch_map(s, b, lanes, target);
 }

@@ -13,7 +13,8 @@
 //  - e = n / (p ceil(n / p)) is the share of the time in which no core waits for the last one. Half the loss
 //    is gone whenever n doubles: an even number is as good as a large one for two cores; for 64 it takes 640,
 //    or a multiple of 64. So loops are fused until e is 95 %, or there is no other. Of n < 4 p iterations it
-//    is 0.9 of that: they can't even out what others slow down.
+//    is 0.9 of that: they can't even out what others slow down. Of n < 8 p an iteration of which only a part
+//    is inside the bounds counts as that part; of more, who is done takes from others.
 //  - c is what each further thread adds to waking and to the end (about 0.3 us: all of them write one
 //    counter). Without M the best p is sqrt(C / c): 21 cores for 130 us.
 //
@@ -32,6 +33,7 @@
 #include <cmath>
 #include <optional>
 
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
 #include "schedules/words.h"
@@ -45,27 +47,47 @@ constexpr double kGigahertz = 4,
 constexpr double kMemoryBytesPerNs = 20;  // a core, from and to memory
 constexpr double kMath = 20;              // operations of an exp and its kin
 constexpr double kPerThread = 0.3;        // c above, in microseconds
-constexpr int64_t kPerThreadIterations = 4;
+constexpr int64_t kPerThreadIterations = 4, kShared = 8;
 constexpr double kEven = 0.95;
 constexpr double kShort = 50;    // microseconds on each of the threads
 constexpr double kAwake = 0.25;  // of what would be worth waking threads
 
-double evenness(int64_t iterations, int64_t threads) {
-  return static_cast<double>(iterations) / static_cast<double>(ceil_div(iterations, threads) * threads);
+// Of `iterations` that do as much as `whole` ones.
+double evenness(int64_t iterations, double whole, int64_t threads) {
+  return (iterations < kShared * threads ? whole : static_cast<double>(iterations)) /
+         static_cast<double>(ceil_div(iterations, threads) * threads);
+}
+
+// Iterations of the loop, of the last of which only a part may be inside its iterator's domain: of tiles of
+// vectors, so many of these.
+double whole_iterations(const Schedule& s, const std::string& block, const LoopInfo& loop, int64_t lanes) {
+  auto whole = static_cast<double>(loop.extent);
+  for (const IterVar& i : find_block(s.func(), block)->iters) {
+    const auto binding = as_affine(i.binding);
+    const auto size = as_int(i.extent);
+    if (!binding || !size) continue;
+    for (const auto& [var, step] : binding->terms) {
+      if (var->name != loop.name || step <= 0) continue;
+      const int64_t unit = step % lanes == 0 ? lanes : 1;
+      whole = std::min(whole, static_cast<double>(ceil_div(*size, unit) * unit) / static_cast<double>(step));
+    }
+  }
+  return whole;
 }
 
 struct Share {  // loops [first, last) fused, for so many threads
   size_t first = 0, last = 0;
   int64_t iterations = 0;
+  double whole = 0;  // see evenness
   Threads threads;
   double score = 0;                              // what it would take at best / what it takes
   std::optional<Schedule> fused = std::nullopt;  // where there are several
 };
 
 // The work is started `outside` times, as often as loops outside of these run.
-Share share_of(size_t first, size_t last, int64_t iterations, const Work& work, double outside,
+Share share_of(size_t first, size_t last, int64_t iterations, double whole, const Work& work, double outside,
                const Target& target) {
-  Share s{first, last, iterations, threads_for(work / outside, iterations, target), 0};
+  Share s{first, last, iterations, whole, threads_for(work / outside, iterations, target, whole), 0};
   s.score = threads_for(work, INT64_MAX, target).microseconds / (outside * s.threads.microseconds) *
             (first > 0 ? 0.85 : 1);
   return s;
@@ -89,8 +111,8 @@ std::string why(const Share& s, const Work& work, double worth, const Target& ta
   std::string text = fmt::format(
       "about {:.0f} us of work, {:.0f} us would be worth threads; {} iterations keep {} threads busy "
       "{:.0f} % of {} turn{}",
-      work.microseconds(), worth, s.iterations, t.count, 100 * evenness(s.iterations, t.count), turns,
-      turns > 1 ? "s" : "");
+      work.microseconds(), worth, s.iterations, t.count, 100 * evenness(s.iterations, s.whole, t.count),
+      turns, turns > 1 ? "s" : "");
   if (t.count < target.cores)
     text += fmt::format("; of {} cores more would only cost: {:.1f} us a thread, to {:.0f} us in all",
                         target.cores, kPerThread, t.microseconds);
@@ -122,19 +144,21 @@ Work work_of(const BlockInfo& b, const Target& target) {
   return {std::max(compute, bytes / bytes_per_ns) * 1e-3, in_caches ? 0 : bytes / kMemoryBytesPerNs * 1e-3};
 }
 
-double microseconds_on(const Work& work, int64_t threads, int64_t iterations, const Target& target) {
+double microseconds_on(const Work& work, int64_t threads, int64_t iterations, const Target& target,
+                       std::optional<double> whole) {
   const auto p = static_cast<double>(threads);
   const double of_memory = std::min(p, cores_for_memory(target));
   double even = 1;
   if (iterations < INT64_MAX)
-    even = evenness(iterations, threads) * (iterations < kPerThreadIterations * threads ? 0.9 : 1);
+    even = evenness(iterations, whole.value_or(static_cast<double>(iterations)), threads) *
+           (iterations < kPerThreadIterations * threads ? 0.9 : 1);
   return std::max(work.compute / p, work.memory / of_memory) / even + (threads > 1 ? kPerThread * p : 0);
 }
 
-Threads threads_for(const Work& work, int64_t iterations, const Target& target) {
+Threads threads_for(const Work& work, int64_t iterations, const Target& target, std::optional<double> whole) {
   Threads best;
   for (int64_t p = 2; p <= std::max(2, target.cores) && (p == 2 || p <= iterations); ++p) {
-    const double us = microseconds_on(work, p, iterations, target);
+    const double us = microseconds_on(work, p, iterations, target, whole);
     if (best.count == 1 || us < best.microseconds) best = {p, us, false};
   }
   const auto p = static_cast<double>(best.count);
@@ -148,16 +172,20 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
   const double worth = target.parallel_us * (are_awake(s.func(), block) ? kAwake : 1);
   if (microseconds < worth) return;
   std::erase_if(loops, [&](const std::string& l) { return extent_of(s, block, l) <= 1; });
+  const int64_t lanes = lanes_of(analyze(s.func(), block), target);
   Share best;
   double outside = 1;  // times that the parallel loop is started
   for (size_t first = 0; first < loops.size() && best.score < kEven; ++first) {
     if (first > 0 && microseconds / outside < std::max(worth, 1.0)) break;
     int64_t iterations = 1;
+    double whole = 1;
     for (size_t last = first + 1; last <= loops.size(); ++last) {
-      iterations *= extent_of(s, block, loops[last - 1]);
+      const LoopInfo loop{loops[last - 1], block, extent_of(s, block, loops[last - 1])};
+      iterations *= loop.extent;
+      whole *= whole_iterations(s, block, loop, lanes);
       const std::vector<std::string> fused(loops.begin() + static_cast<long>(first),
                                            loops.begin() + static_cast<long>(last));
-      Share share = share_of(first, last, iterations, work, outside, target);
+      Share share = share_of(first, last, iterations, whole, work, outside, target);
       if (share.score <= best.score) continue;
       if (fused.size() > 1) {
         share.fused = s;

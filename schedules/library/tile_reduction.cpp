@@ -295,6 +295,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     outer.push_back(run);
     std::erase(outer, "");
   }
+  if (row_blocks.size == 0 && panel.held.empty() && lines.padding.empty()) share_lines(s, b, outer, target);
   const std::string block_loop = row_blocks.size > 0 ? outside.back() : "";
   const auto first_held = std::stable_partition(outer.begin(), outer.end(), [&](const std::string& l) {
     return l == block_loop || !panel.holds(b, l);

@@ -33,7 +33,7 @@ TEST_CASE("blocks of rows are as many as cores share evenly") {
   far.cores = 2;
   CHECK(rows(1024, 1024, 1024, 18));  // 10, not 5 and 4
   CHECK(rows(1009, 1009, 1009, 17));
-  CHECK(rows(512, 512, 512, 18));  // 5 of 86, 36 and less each
+  CHECK(rows(512, 512, 512, 13));  // 3, by panels
   far.cores = 8;
   CHECK(rows(1024, 1024, 1024, 19));
 }
