@@ -105,9 +105,9 @@ static uint32_t work_on(struct nestor_pool* p, int32_t thread, int32_t self) {
 
 static uint32_t work_on_all(struct nestor_pool* p, int32_t self) {
   uint32_t taken = work_on(p, self, self);
-  if (self && !atomic_load(&p->anyone)) return taken;
-  for (int32_t i = self + 1; i < p->threads; ++i) taken += work_on(p, i, self);
-  for (int32_t i = 0; i < self; ++i) taken += work_on(p, i, self);
+  const int32_t parts = (int32_t)atomic_load_explicit(&p->parts, memory_order_relaxed);
+  for (int32_t k = 0; k < parts && (!self || atomic_load(&p->anyone)); ++k)
+    taken += work_on(p, (self + k) % parts, self);
   return taken;
 }
 

@@ -11,10 +11,11 @@ struct worker {
   _Alignas(64) struct nestor_pool* pool;
   unsigned long thread;
   int32_t id;
-  int32_t cpu;           /* where it stays, or -1 */
-  int32_t keeps_off;     /* some CPUs; only the worker reads it */
-  _Atomic int32_t at;    /* the CPU where it last was */
-  _Atomic uint32_t part; /* of the loop's chunks: the first that is left (high half), and the end */
+  int32_t cpu;        /* where it stays, or -1 */
+  int32_t keeps_off;  /* some CPUs; only the worker reads it */
+  _Atomic int32_t at; /* the CPU where it last was */
+  _Alignas(
+      64) _Atomic uint32_t part; /* of the loop's chunks: the first that is left (high half), and the end */
 };
 
 struct nestor_pool {

@@ -280,7 +280,7 @@ bool keep_in_output(Schedule& s, const std::string& root);
 // The reduction of a row, under the loop `rows` unless there is but one, becomes one loop with the map that
 // makes its elements, where these don't stay in the first-level cache until they are summed up; see
 // sum_as_made.cpp.
-bool sum_as_made(Schedule& s, const std::string& block, const std::string& rows, const Target& target);
+void sum_as_made(Schedule& s, const std::string& block, const std::string& rows, const Target& target);
 
 // The last block is the root, producers go to its rows: softmax, norms.
 void join_rows(Schedule& s, const Target& target);
@@ -336,8 +336,8 @@ Threads threads_for(const Work& work, int64_t iterations, const Target& target,
 // empty where nothing is to be gained. See share_padding.cpp.
 std::string share_lines(Schedule& s, const BlockInfo& b, std::vector<std::string>& outer,
                         const Target& target);
-// The padded copy that the block is becomes parallel as its reader is, each thread with the lines that it
-// reads. False where the reader's threads share something else.
+// What the block makes for one reader, a padded copy, becomes parallel as that is, each thread with the part
+// that it reads. False where the reader's threads share something else.
 bool share_with_reader(Schedule& s, const std::string& block, const Target& target);
 
 // So many cores use all that the memory gives.

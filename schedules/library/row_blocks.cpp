@@ -136,7 +136,7 @@ RowBlocks blocks_of_pages(const BlockInfo& b, const Tile& t, const Target& targe
 // instead of 9 7.12 to 6.77 ms, 1009^3 6.87 to 6.25, 800x1000x512 2.72 to 2.46, Emerald Rapids.)
 int64_t size_for_cores(int64_t size, int64_t most, int64_t least, int64_t cores) {
   const auto busiest = [&](int64_t n) { return ceil_div(ceil_div(most, n), cores) * n; };
-  if (ceil_div(most, size) < 2 * cores) return size;  // they share finer pieces
+  if (cores < 2 || ceil_div(most, size) < 2 * cores) return size;  // they share finer pieces
   int64_t best = size;
   for (int64_t blocks = ceil_div(most, size) + 1; blocks <= 2 * ceil_div(most, size); ++blocks) {
     const int64_t n = ceil_div(most, blocks);

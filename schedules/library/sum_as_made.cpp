@@ -38,12 +38,12 @@ bool is_one_row(const std::vector<LoopInfo>& loops, size_t depth) {
 
 }  // namespace
 
-bool sum_as_made(Schedule& s, const std::string& block, const std::string& rows, const Target& target) {
+void sum_as_made(Schedule& s, const std::string& block, const std::string& rows, const Target& target) {
   constexpr int64_t kRegisters = 32;
-  if (target.vector_registers < kRegisters) return false;
+  if (target.vector_registers < kRegisters) return;
   const BlockInfo b = analyze(s.func(), block);
   const std::string map = maker(s.func(), b);
-  if (map.empty() || b.reduced().size() != 1 || !sums_lanes(s, block)) return false;
+  if (map.empty() || b.reduced().size() != 1 || !sums_lanes(s, block)) return;
   const std::vector<LoopInfo> loops = loops_of(s.func(), block), of_map = loops_of(s.func(), map);
   const auto around =
       std::find_if(loops.begin(), loops.end(), [&](const LoopInfo& l) { return l.name == rows; });
@@ -53,7 +53,7 @@ bool sum_as_made(Schedule& s, const std::string& block, const std::string& rows,
   const bool stays = 2 * length * bytes_of(b.output->type.dtype) <= target.l1_bytes;
   if (depth >= loops.size() || of_map.size() != loops.size() || of_map.back().extent != length ||
       !is_one_row(loops, depth) || !is_one_row(of_map, depth) || length <= width || stays)
-    return false;
+    return;
   Schedule tried = s;
   const std::string part = block + "_part", k = loops.back().name, i = of_map.back().name;
   try {
@@ -74,10 +74,9 @@ bool sum_as_made(Schedule& s, const std::string& block, const std::string& rows,
     for (const std::string& v : {map + "." + i, part + "." + k, part + "_init." + k})
       tried(fmt::format("vectorize {}_l", v));
   } catch (const ScheduleError&) {
-    return false;
+    return;
   }
   s = std::move(tried);
-  return true;
 }
 
 }  // namespace nestor::library

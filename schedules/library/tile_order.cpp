@@ -134,7 +134,9 @@ std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_
   if (!rows_share_vectors(b, t))
     return fmt::format("tiles beside each other along {} share lines, those of {} read others",
                        t.vector->loop, t.row->loop);
-  const int64_t bytes = bytes_of(b.output->type.dtype);
+  int64_t bytes = 0;  // of an element of what moves with the columns
+  for (const Access& a : b.accesses)
+    if (!a.write && a.uses(*t.vector)) bytes = std::max<int64_t>(bytes, bytes_of(a.buffer->type.dtype));
   const int64_t panel = b.reduction_size() * t.width * t.columns * bytes;
   return fmt::format("the {:.1f} KiB that move with {} {}", static_cast<double>(panel) / 1024,
                      t.column ? t.column->loop : t.vector->loop,

@@ -295,7 +295,9 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     outer.push_back(run);
     std::erase(outer, "");
   }
-  if (row_blocks.size == 0 && panel.held.empty() && lines.padding.empty()) share_lines(s, b, outer, target);
+  const std::string shared = row_blocks.size == 0 && panel.held.empty() && lines.padding.empty()
+                                 ? share_lines(s, b, outer, target)
+                                 : "";
   const std::string block_loop = row_blocks.size > 0 ? outside.back() : "";
   const auto first_held = std::stable_partition(outer.begin(), outer.end(), [&](const std::string& l) {
     return l == block_loop || !panel.holds(b, l);
@@ -366,6 +368,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     for (const std::string& l : outside) blocks *= extent_of(s, block, l);
     if (blocks >= 2 * target.cores) around = outside;
   }
+  if (!shared.empty()) around = {shared};
   share_loops(s, block, around, work_of(b, target) / steps_at_once, target);
   prefetch_rows(s, block, b, t, ahead, row_tiles, target);
   if (!dot && ahead.loop.empty()) prefetch_next_rows(s, block, b, t, outer, row_tiles, target);

@@ -52,15 +52,26 @@ void check_default(const std::string& spec, const Target& target, bool blocked_i
   }
 }
 
-bool default_has(const std::string& spec, const std::string& step, const Target& target, bool exact_conv) {
+namespace {
+
+Trace default_of(const std::string& spec, const Target& target, bool exact_conv) {
   CompileOptions options;
   options.target = target;
   options.blocked_io = true;
   options.exact_conv = exact_conv;
-  const CompiledModel m = partition_model(load(spec), options);
-  const std::string trace = print(default_schedule(m.partition.funcs[0], target));
-  INFO(trace);
-  return trace.find(step) != std::string::npos;
+  return default_schedule(partition_model(load(spec), options).partition.funcs[0], target);
+}
+
+}  // namespace
+
+bool default_has(const std::string& spec, const std::string& step, const Target& target, bool exact_conv) {
+  return print(default_of(spec, target, exact_conv)).find(step) != std::string::npos;
+}
+
+bool default_says(const std::string& spec, const std::string& text, const Target& target) {
+  std::string why;
+  for (const auto& step : default_of(spec, target, false).steps) why += step.why + "\n";
+  return why.find(text) != std::string::npos;
 }
 
 void check_scheduled_for(const std::string& spec, const Target& target) {

@@ -28,6 +28,9 @@ void check_default(const std::string& spec, const Target& target, bool blocked_i
 bool default_has(const std::string& spec, const std::string& step, const Target& target,
                  bool exact_conv = false);
 
+// Whether a reason for one of that schedule's steps says so.
+bool default_says(const std::string& spec, const std::string& text, const Target& target);
+
 // The default schedules for `target`, run on this machine.
 void check_scheduled_for(const std::string& spec, const Target& target);
 

@@ -19,7 +19,7 @@ TEST_CASE("threads share lines of an image, and of its padded copy the same ones
   const std::string plain = "ConvInteger(u8[1,32,40,24], const i8[64,32,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(plain, "yp yl = split Y.y [_, 5] tail=peel", two));
   CHECK(default_has(plain, "parallel Y.yp", two));
-  CHECK(default_has(plain, "hp hl = split P.h [_, 6] tail=peel", two));  // 42 lines, in planes of blocks
+  CHECK(default_has(plain, "hp hl = split P.h [_, 5] tail=peel", two));  // 42 lines, in planes of blocks
   CHECK(default_has(plain, "parallel P.hp", two));
   const std::string wide = "Conv(f32[1,2,123,123], const f32[17,2,7,7]; pads=[3,3,3,3])";
   CHECK(default_has(wide, "parallel Y.yp", two));
@@ -35,19 +35,39 @@ TEST_CASE("threads share lines of an image, and of its padded copy the same ones
   CHECK(none("Conv(f32[1,64,56,56], const f32[64,64,3,3]; strides=[2,2], pads=[1,1,1,1])", two));  // no copy
 }
 
+TEST_CASE("what stays as it is: small copies, threads that share something else") {
+  const Target two = two_threads();
+  const auto lines = [](const std::string& spec, const Target& t) {
+    return default_has(spec, "parallel P.", t) && default_has(spec, "parallel Y.", t);
+  };
+  CHECK_FALSE(lines("Conv(f32[1,1,16,16], const f32[1024,1,7,7]; pads=[3,3,3,3])", two));
+  // Planes of 10 can't be shared evenly; what is shared goes through all of them for each filter.
+  CHECK_FALSE(lines("Conv(f32[1,4,10,40,24], const f32[20,4,3,3,3]; pads=[1,1,1,1,1,1])", two));
+  // As many threads as the reader has, and the same parts.
+  Target many = two;
+  many.cores = 7;
+  const std::string conv = "ConvInteger(u8[1,64,56,56], const i8[64,64,3,3]; pads=[1,1,1,1])";
+  CHECK(default_has(conv, "annotate Y.yp split=static", many));
+  CHECK(default_has(conv, "annotate P.hp split=static", many));
+}
+
 TEST_CASE("lines that threads share are right, ragged parts too") {
-  Target all = parse_target("native");
-  all.parallel_us = 0;
-  for (const int cores : {2, 3})
+  Target target = two_threads();
+  target.parallel_us = 0;
+  for (const int cores : {2, 3}) {
+    target.cores = cores;
     for (const char* spec :
-         {"ConvInteger(u8[1,19,53,9], const i8[40,19,3,3]; pads=[1,1,1,1])",
-          "Conv(f32[2,2,47,61], const f32[37,2,5,5]; pads=[2,2,2,2])",
-          "Conv(f32[1,3,129,35], const f32[40,3,3,3]; strides=[2,1], pads=[1,1,1,1])",
-          "ConvTranspose(f32[1,24,36,16], const f32[24,21,3,3]; group=3, strides=[2,2])"}) {
-      all.cores = cores;
-      check_default(spec, all);
-      check_default(spec, all, true);
+         {"ConvInteger(u8[1,19,53,19], const i8[80,19,3,3]; pads=[1,1,1,1])",
+          "ConvInteger(u8[1,40,74,21], const i8[100,40,3,3]; pads=[2,2,2,2], dilations=[2,2])",
+          "Conv(f32[1,2,107,67], const f32[17,2,7,7]; pads=[3,3,3,3])"}) {
+      INFO(spec << " on " << cores);
+      CHECK(default_has(spec, "yp yl = split Y.y", target));
+      CHECK(default_has(spec, "parallel Y.yp", target));
+      CHECK(default_has(spec, "parallel P.h", target));
+      check_default(spec, target, true);
     }
+    check_default("ConvTranspose(f32[1,24,36,16], const f32[24,21,3,3]; group=3, strides=[2,2])", target);
+  }
 }
 
 TEST_CASE("an iteration that is partly outside of the bounds counts as less") {

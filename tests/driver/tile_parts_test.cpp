@@ -30,6 +30,7 @@ TEST_CASE("blocks of rows are as many as cores share evenly") {
   };
   far.cores = 1;
   CHECK(rows(1024, 1024, 1024, 19));  // 9 of 171 tiles
+  CHECK(rows(1040, 1024, 1024, 20));  // 9 of 174
   far.cores = 2;
   CHECK(rows(1024, 1024, 1024, 18));  // 10, not 5 and 4
   CHECK(rows(1009, 1009, 1009, 17));
