@@ -54,6 +54,8 @@ enum {
   MAX_THREADS = 1024
 };
 
+_Static_assert(MAX_THREADS* CHUNKS_PER_THREAD <= UINT16_MAX, "a chunk's number has half a word");
+
 static _Thread_local int inside_loop;
 
 struct range {

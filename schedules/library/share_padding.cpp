@@ -18,6 +18,7 @@
 #include "schedules/library/planner.h"
 #include "schedules/library/tile_results.h"
 #include "schedules/library/transformed_chain.h"
+#include "schedules/nest.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -45,18 +46,11 @@ const Access* whole_copy(const PrimFunc& f, const BlockInfo& b, const Target& ta
   return nullptr;
 }
 
-// The one parallel loop around the block, with it.
-const For* parallel_around(const PrimFunc& f, const std::string& name) {
-  const For* found = nullptr;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    const auto* loop = s.as<For>();
-    if (!loop || loop->kind != ForKind::parallel) return;
-    for_each_stmt(loop->body, [&](const Stmt& inner) {
-      const auto* block = inner.as<Block>();
-      if (block && block->id->name == name) found = loop;
-    });
-  });
-  return found;
+const For* parallel_around(const PrimFunc& f, const std::string& block) {
+  if (const auto place = schedules::find_place(f, block))
+    for (const Stmt& l : place->loops())
+      if (schedules::as_for(l).kind == ForKind::parallel) return l.as<For>();
+  return nullptr;
 }
 
 // The loop of `map` over the one dimension of what it makes that the reader goes along, from front to back,
@@ -133,7 +127,6 @@ std::string share_lines(Schedule& s, const BlockInfo& b, std::vector<std::string
   if (at == outer.size() || !others) return "";
   const std::string lines = outer[at];
   const int64_t extent = extent_of(s, b.name, lines), size = lines_in_part(extent, target.cores);
-  // Along the last dimension the map has its lanes.
   if (size == 0 || extent < kLeastLines * kPartsPerThread * target.cores ||
       along_lanes(analyze(s.func(), writers_of(s.func(), copy->buffer)[0]), *copy, *walked_by(b, lines)))
     return "";
