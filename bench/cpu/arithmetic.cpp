@@ -12,10 +12,6 @@ Arithmetic::Arithmetic(double flops, const Target& target, int threads, const st
   if (!cpus.empty()) nestor_pool_pin(pool_.get(), cpus.data());
 }
 
-void Arithmetic::by_one() {
-  for (int64_t i = 0; i < calls_ * threads_; ++i) loop_.run();
-}
-
 void Arithmetic::by_all() {
   const auto part = [](void* self, int64_t begin, int64_t end, int32_t) {
     const auto& a = *static_cast<const Arithmetic*>(self);

@@ -14,7 +14,6 @@ namespace nestor::bench {
 class Arithmetic {
  public:
   Arithmetic(double flops, const Target& target, int threads, const std::vector<int32_t>& cpus);
-  void by_one();
   void by_all();         // a part on each of the threads
   double flops() const;  // 2 for a multiply-add
 

@@ -6,9 +6,9 @@
 //
 // With several threads our own code for one thread is a contestant too: `x 1 thread` is what the others
 // bring. Beside it (`machine's`) stands what they bring work that nothing of ours holds up, all that there is
-// to have: where memory binds, a copy that is shared by as many threads over a copy by one; else
-// multiply-adds in registers, likewise. With a target that has narrower vectors than this machine the peak is
-// that of its vectors, and the peers are held to the same instructions.
+// to have: where memory binds, a copy that is shared by as many threads over a copy by one; else the kernel
+// for one thread on each of them at once, apart (threads.h). With a target that has narrower vectors than
+// this machine the peak is that of its vectors, and the peers are held to the same instructions.
 //
 // Contestants are interleaved call by call; `x peer` is the median over the rounds of (best peer's time / our
 // time) with its 95 % interval, above 1 where we are faster. `bound` is the share reached of what the
@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,79 +27,18 @@
 
 #include "bench/cpu/arithmetic.h"
 #include "bench/cpu/copy.h"
+#include "bench/cpu/ours.h"
 #include "bench/cpu/pairs.h"
+#include "bench/cpu/threads.h"
 #include "bench/peers/peer.h"
 #include "nestor/driver.h"
 #include "nestor/error.h"
-#include "nestor/layout.h"
-#include "nestor/library.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
 
 namespace nestor::bench {
 
 namespace {
-
-struct Settings {
-  std::string works = NESTOR_SOURCE_DIR "/bench/cpu/works.txt";
-  std::string target = "native", pin = "none";
-  int threads = 1;
-  double seconds = 1;
-};
-
-double milliseconds_of(const std::function<void()>& f) {
-  const auto start = std::chrono::steady_clock::now();
-  f();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-// Our contestant, with what choosing its schedules and making its code took.
-struct Ours {
-  std::unique_ptr<Executor> executor;
-  std::vector<const void*> inputs;
-  std::vector<void*> outputs;
-  std::vector<Tensor> data;  // what these point to
-  std::optional<BufferDecl> blocked_output;
-  double schedule_ms = 0, compile_ms = 0;
-};
-
-// Convolutions and pooling are measured as they stand inside a network, oneDNN's and ours: their tensors in
-// blocks of channels, where a library has such a layout.
-Ours make_ours(const Problem& p, const Settings& settings, int threads) {
-  Ours ours;
-  CompileOptions options;
-  options.target = parse_target(settings.target);
-  options.threads = options.target.cores = threads;
-  options.schedules = default_schedules();
-  options.blocked_io = true;
-  options.exact_conv = p.exact_conv;
-  const CompiledModel model = compile_model(p.source, options);
-  for (const PrimFunc& f : model.partition.funcs) {
-    ours.schedule_ms += milliseconds_of([&] { default_schedule(f, model.target); });
-    ours.compile_ms += milliseconds_of([&] {
-      const CompiledFunction c = compile_function(f, options);
-      JitModule::compile({c.lowered}, model.target);
-    });
-  }
-  ours.executor = make_executor(model);
-  if (const auto cpus = cpus_for(threads, parse_pinning(settings.pin)); !cpus.empty())
-    ours.executor->pin(cpus);
-  for (size_t i = 0; i < p.inputs.size(); ++i) {
-    const auto blocks = channel_blocks(model, model.graph.inputs[i]);
-    ours.data.push_back(blocks ? pack(p.inputs[i], *blocks) : p.inputs[i]);
-    ours.inputs.push_back(ours.data.back().data());
-  }
-  ours.blocked_output = channel_blocks(model, model.graph.outputs[0]);
-  ours.data.emplace_back(p.output.dtype(),
-                         ours.blocked_output ? physical_shape(*ours.blocked_output) : p.output.shape());
-  ours.outputs = {ours.data.back().data()};
-  return ours;
-}
-
-Tensor result_of(const Ours& ours) {
-  const Tensor& out = ours.data.back();
-  return ours.blocked_output ? unpack(out, *ours.blocked_output) : out;
-}
 
 // Relative to the largest element, so that a peer that does something else is found out and rounding is not.
 double difference(const Tensor& got, const Tensor& want) {
@@ -125,30 +63,18 @@ class Contest {
     peak = measure_fma_peak_gflops(50, parse_target(settings.target)) * settings.threads;
     const auto half = static_cast<int64_t>(p.bytes / 2);
     copy_gbs = measure_copy_gbs(half);
-    our_run_ = runner(ours);
+    our_run_ = [this] { ours.run(); };
+    std::function<void()> bound;
     const std::vector<int32_t> cpus = cpus_for(settings.threads, parse_pinning(settings.pin));
-    std::function<void()> bound, bound_by_one;
     if (p.bytes / copy_gbs > p.flops / peak) {
       copy_.emplace(p, settings.threads, cpus);
       bound = [this] { copy_->by_all(); };
-      bound_by_one = [this] { copy_->by_one(); };
     } else {
       arithmetic_.emplace(p.flops, parse_target(settings.target), settings.threads, cpus);
       bound = [this] { arithmetic_->by_all(); };
-      bound_by_one = [this] { arithmetic_->by_one(); };
     }
     contestants_ = {our_run_, bound};
-    if (settings.threads > 1) {
-      const Ours one_thread = make_ours(p, settings, 1);
-      // On the same tensors: where they lie makes some per cent. By themselves, before a peer's threads spin
-      // into their turns. In a network kernels follow each other, while here threads fall asleep in others'
-      // turns: the call that wakes them isn't timed.
-      const auto one = [&] { one_thread.executor->run_raw(ours.inputs.data(), ours.outputs.data()); };
-      const std::vector<std::function<void()>> alone{our_run_, one, bound, bound_by_one};
-      const auto times = time_rounds(alone, static_cast<double>(alone.size()) * seconds_, 11, 1000, true);
-      x_one_thread_ = ratio(times[1], times[0]);
-      machine_x_one_thread_ = ratio(times[3], times[2]);
-    }
+    if (settings.threads > 1) gain_ = gain_of_threads(p, ours, settings, copy_ ? &*copy_ : nullptr);
     our_run_();
     const double once = milliseconds_of(our_run_);
     for (const Peer& peer : peers_) {
@@ -164,9 +90,10 @@ class Contest {
     const Tensor output = result_of(ours);
     size_t next = 2;  // after us and what binds us
     us = median_interval(times[0]).median;
-    if (x_one_thread_) put(out, "x_one_thread", *x_one_thread_);
-    if (machine_x_one_thread_)
-      put(out, copy_ ? "copy_x_one_thread" : "fma_x_one_thread", *machine_x_one_thread_);
+    if (gain_) {
+      put(out, "x_one_thread", gain_->ours);
+      put(out, copy_ ? "copy_x_one_thread" : "apart_x_one_thread", gain_->machine);
+    }
     out["copy_gbs"] = copy_gbs;
     if (copy_) out["copy_gbs"] = problem_.bytes / median_interval(times[1]).median * 1e-3;
     const double share = copy_ ? 1 : problem_.flops / arithmetic_->flops();
@@ -191,9 +118,6 @@ class Contest {
   }
 
  private:
-  static std::function<void()> runner(const Ours& o) {
-    return [&o] { o.executor->run_raw(o.inputs.data(), o.outputs.data()); };
-  }
   static void put(benchmark::UserCounters& out, const std::string& name, const Interval& i) {
     out[name] = i.median;
     out[name + "_low"] = i.low;
@@ -204,7 +128,7 @@ class Contest {
   double seconds_;
   std::vector<Peer> peers_;
   std::vector<bool> slow_;
-  std::optional<Interval> x_one_thread_, machine_x_one_thread_;
+  std::optional<Gain> gain_;
   std::optional<Copy> copy_;              // where memory binds
   std::optional<Arithmetic> arithmetic_;  // else
   std::function<void()> our_run_;
@@ -274,7 +198,7 @@ class Table : public benchmark::BenchmarkReporter {
         std::printf("   %5.2f [%5.2f, %5.2f]", get("x_one_thread"), get("x_one_thread_low"),
                     get("x_one_thread_high"));
       for (const auto& [what, counter] :
-           {std::pair{"copy", "copy_x_one_thread"}, std::pair{"FMAs", "fma_x_one_thread"}})
+           {std::pair{"copy", "copy_x_one_thread"}, std::pair{"apart", "apart_x_one_thread"}})
         if (r.counters.count(counter))
           std::printf("   %s %5.2f (%.0f %%)", what, get(counter), 100 * get("x_one_thread") / get(counter));
       std::printf("\n");

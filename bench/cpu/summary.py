@@ -50,6 +50,27 @@ def table(works, peers):
         print(f"{name_of(w):32} {w['us']:10.2f} {w['gflops']:8.1f} {100 * w['of_bound']:6.1f}%{ratios}   {best}")
 
 
+def print_threads(works):
+    if not works:
+        return
+    print("  beside one thread of ours (its time / ours):")
+    one_us = lambda w: w["us"] * w["x_one_thread"]
+    for name, some in ("200 us and more", [w for w in works if one_us(w) >= 200]), (
+            "shorter", [w for w in works if one_us(w) < 200]):
+        if some:
+            least = min(some, key=lambda w: w["x_one_thread"])
+            print(f"  {name:20} {len(some):4} works   geomean {geomean([w['x_one_thread'] for w in some]):5.2f}   "
+                  f"least {least['x_one_thread']:5.2f} ({name_of(least)})")
+    for counter, what in (("copy_x_one_thread", "that memory binds, as a share of what the threads bring a copy"),
+                          ("apart_x_one_thread", "others, as a share of what the kernel for one thread brings on each of them at once")):
+        share = lambda w: w["x_one_thread"] / w[counter]
+        some = [w for w in works if counter in w and one_us(w) >= 200]
+        if some:
+            least = min(some, key=share)
+            print(f"  of the long ones {len(some)} {what}: geomean {geomean(list(map(share, some))):5.2f}   "
+                  f"least {share(least):5.2f} ({name_of(least)})")
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -68,24 +89,7 @@ def main():
         line(family, [w for w in long if w["label"].split(";")[0] == family])
     line("all", long)
     line(f"under {SHORT} us", [w for w in beside if w["us"] < SHORT])
-    beside_one = [w for w in works if "x_one_thread" in w]
-    if beside_one:
-        print("  beside one thread of ours (its time / ours):")
-        one_us = lambda w: w["us"] * w["x_one_thread"]
-        for name, some in ("200 us and more", [w for w in beside_one if one_us(w) >= 200]), (
-                "shorter", [w for w in beside_one if one_us(w) < 200]):
-            if some:
-                least = min(some, key=lambda w: w["x_one_thread"])
-                print(f"  {name:20} {len(some):4} works   geomean {geomean([w['x_one_thread'] for w in some]):5.2f}   "
-                      f"least {least['x_one_thread']:5.2f} ({name_of(least)})")
-        for counter, what in (("copy_x_one_thread", "that memory binds, as a share of what the threads bring a copy"),
-                              ("fma_x_one_thread", "of arithmetic, as a share of what they bring a loop in registers")):
-            share = lambda w: w["x_one_thread"] / w[counter]
-            some = [w for w in beside_one if counter in w and one_us(w) >= 200]
-            if some:
-                least = min(some, key=share)
-                print(f"  of the long ones {len(some)} {what}: geomean {geomean(list(map(share, some))):5.2f}   "
-                      f"least {share(least):5.2f} ({name_of(least)})")
+    print_threads([w for w in works if "x_one_thread" in w])
     print("  furthest behind:")
     for w in sorted(long, key=lambda w: w["x_best"])[:5]:
         print(f"    {w['x_best']:5.2f}  {name_of(w)}")
