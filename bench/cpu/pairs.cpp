@@ -27,7 +27,7 @@ Interval median_interval(std::vector<double> samples) {
 }
 
 std::vector<std::vector<double>> time_rounds(const std::vector<std::function<void()>>& contestants,
-                                             double seconds, int least_rounds, double group, bool awake) {
+                                             double seconds, int least_rounds, double group, double warm) {
   std::vector<int> calls;
   for (const auto& f : contestants) {
     f();
@@ -40,7 +40,10 @@ std::vector<std::vector<double>> time_rounds(const std::vector<std::function<voi
   for (int round = 0; round < least_rounds || microseconds(begin) < seconds * 1e6; ++round)
     for (size_t k = 0; k < contestants.size(); ++k) {
       const size_t i = (k + static_cast<size_t>(round)) % contestants.size();
-      if (awake) contestants[i]();
+      for (const auto from = Clock::now(); warm > 0;) {
+        contestants[i]();
+        if (microseconds(from) >= warm) break;
+      }
       const auto start = Clock::now();
       for (int c = 0; c < calls[i]; ++c) contestants[i]();
       out[i].push_back(microseconds(start) / calls[i]);

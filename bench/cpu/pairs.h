@@ -15,10 +15,12 @@ Interval median_interval(std::vector<double> samples);
 
 // Microseconds of each contestant in each round. Calls shorter than `group` microseconds are timed in groups
 // of about that. At least `least_rounds` rounds, then until `seconds` have passed.
-// `awake`: a call before each group isn't timed; it wakes the contestant's threads.
+// `warm`: for so many microseconds before each group, at least once where it isn't 0, calls aren't timed.
+// They wake the contestant's threads and fetch its data: after 100 MB of others' it takes a few calls until
+// those in the third-level cache are where they stay.
 std::vector<std::vector<double>> time_rounds(const std::vector<std::function<void()>>& contestants,
                                              double seconds, int least_rounds = 11, double group = 50,
-                                             bool awake = false);
+                                             double warm = 0);
 
 // Of a[i] / b[i], round by round.
 Interval ratio(const std::vector<double>& a, const std::vector<double>& b);

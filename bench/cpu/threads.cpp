@@ -14,9 +14,9 @@ namespace {
 using Times = std::vector<std::vector<double>>;  // of each contestant, by rounds
 
 constexpr int kLeastRounds = 21;
-constexpr double kGroup = 1000;  // microseconds
-constexpr double kQuiet = 0.95;  // of what as many cores could bring
-constexpr int kSpells = 4;       // at most, until it is quiet
+constexpr double kGroup = 1000, kWarm = 4000;  // microseconds
+constexpr double kQuiet = 0.95;                // of what as many cores could bring
+constexpr int kSpells = 4;                     // at most, until it is quiet
 
 // The third of the rounds in which the contestant took the least.
 Times quiet_rounds(const Times& times, size_t contestant) {
@@ -46,17 +46,16 @@ Gain gain_of_threads(const Problem& p, const Ours& ours, const Settings& setting
   };
   if (copy) contestants.emplace_back([&] { copy->by_one(); });
   // By themselves, before a peer's threads spin into their turns. In a network kernels follow each other,
-  // while here threads fall asleep in others' turns: the call that wakes them isn't timed.
+  // while here threads fall asleep in others' turns: the calls that wake them aren't timed.
   Times times(contestants.size());
   Gain gain;
   for (int spell = 0; spell < kSpells; ++spell) {
-    const Times more = time_rounds(contestants, settings.seconds * 4, kLeastRounds, kGroup, true);
+    const Times more = time_rounds(contestants, settings.seconds * 4, kLeastRounds, kGroup, kWarm);
     for (size_t c = 0; c < more.size(); ++c) times[c].insert(times[c].end(), more[c].begin(), more[c].end());
     const Times quiet = quiet_rounds(times, kMachine);
     gain = {ratio(quiet[kOne], quiet[kOurs]), ratio(quiet[copy ? kCopyByOne : kOne], quiet[kMachine])};
-    if (copy) break;  // what is shared with it there is no telling
-    for (double* x : {&gain.machine.median, &gain.machine.low, &gain.machine.high})
-      *x *= settings.threads;  // as many times the work
+    if (apart)  // which did as many times the work
+      for (double* x : {&gain.machine.median, &gain.machine.low, &gain.machine.high}) *x *= settings.threads;
     if (gain.machine.median >= kQuiet * settings.threads) break;
   }
   return gain;
