@@ -5,9 +5,21 @@
 // which lowering makes `if c then T += a * b`. A zero times the other factor is taken to be zero: it would
 // not be where that one is infinite or not a number.
 //
+// With masks=x what c says of loop x stays in the factor,
+//
+//   T += (if c && m(x) then a else 0) * b   ->   T += if c then (if m(x) then a else 0) * b else 0
+//
+// where lanes go along x: those that m keeps out load nothing, and the others' product is a multiply-add.
+//
 // Requires
 //  1. the block is one update by +=;
-//  2. its value is a product, a factor of which is `if c then a else 0`, or a conversion of it.
+//  2. its value is a product, a factor of which is `if c then a else 0`, or a conversion of it, where c isn't
+//     all about the loop of masks=;
+//  3. that loop is one around the block.
+#include <algorithm>
+#include <functional>
+
+#include "nestor/walk.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -21,22 +33,48 @@ bool is_zero(const Expr& e) {
   return (f && f->value == 0) || is_const_int(e, 0);
 }
 
+using Stays = std::function<bool(const Expr& condition)>;
+
+// The parts of a condition that leave the factor, and of those that stay; null where there are none.
+struct Parted {
+  Expr out, stays;
+};
+
+Expr both(const Expr& a, const Expr& b) {
+  return !a ? b : !b ? a : nestor::logical_and(a, b);
+}
+
+Parted part(const Expr& condition, const Stays& stays) {
+  if (const auto* c = condition.as<Binary>(); c && c->op == BinaryOp::logical_and) {
+    const Parted a = part(c->a, stays), b = part(c->b, stays);
+    return {both(a.out, b.out), both(a.stays, b.stays)};
+  }
+  return stays(condition) ? Parted{{}, condition} : Parted{condition, {}};
+}
+
 // The product, or a conversion of one, with the condition around it; null where no factor has one.
-Expr pulled_out(const Expr& e) {
+Expr pulled_out(const Expr& e, const Stays& stays) {
   if (const auto* c = e.as<Cast>()) {
-    const Expr inner = pulled_out(c->a);
+    const Expr inner = pulled_out(c->a, stays);
     const auto* s = (inner ? inner : c->a).as<Select>();
     if (!s || !is_zero(s->b)) return {};
-    return make::select(s->cond, make::cast(e.type(), s->a), make::imm(0.0, e.type()));
+    const Parted parts = inner ? Parted{s->cond, {}} : part(s->cond, stays);
+    if (!parts.out) return {};
+    const Expr zero = make::imm(0.0, e.type());
+    const Expr a = parts.stays ? make::select(parts.stays, s->a, s->b) : s->a;
+    return make::select(parts.out, make::cast(e.type(), a), zero);
   }
   const auto* product = e.as<Binary>();
   if (!product || product->op != BinaryOp::mul) return {};
   for (const bool left : {true, false}) {
     const Expr &factor = left ? product->a : product->b, &other = left ? product->b : product->a;
-    const Expr inner = pulled_out(factor);
+    const Expr inner = pulled_out(factor, stays);
     const auto* s = (inner ? inner : factor).as<Select>();
     if (!s || !is_zero(s->b)) continue;
-    return make::select(s->cond, make::binary(BinaryOp::mul, left ? s->a : other, left ? other : s->a), s->b);
+    const Parted parts = inner ? Parted{s->cond, {}} : part(s->cond, stays);
+    if (!parts.out) continue;
+    const Expr a = parts.stays ? make::select(parts.stays, s->a, s->b) : s->a;
+    return make::select(parts.out, make::binary(BinaryOp::mul, left ? a : other, left ? other : a), s->b);
   }
   return {};
 }
@@ -47,11 +85,31 @@ bool is_product(const Expr& e) {
   return product && product->op == BinaryOp::mul;
 }
 
+// Whether a condition is about the loop of masks=.
+Stays lanes_conditions(const StepContext& ctx, const Place& p) {
+  const auto masks = ctx.option("masks");
+  if (!masks) return [](const Expr&) { return false; };
+  std::vector<std::string> legal;
+  for (const Stmt& l : p.loops()) {
+    legal.push_back(loop_name(l));
+    if (loop_name(l) != *masks) continue;
+    std::vector<Var> moved;
+    for (const IterVar& i : p.block().iters)
+      if (uses_var(i.binding, as_for(l).var)) moved.push_back(i.var);
+    return [moved](const Expr& c) {
+      return std::any_of(moved.begin(), moved.end(), [&](const Var& v) { return uses_var(c, v); });
+    };
+  }
+  ctx.refuse(3, loc_of_option(ctx.step(), "masks"), "there is no loop `" + *masks + "` around " + p.name(),
+             {p.stmt}, "its loops are " + join(legal, ", "));
+}
+
 PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
   const auto* update = p.block().body.as<Update>();
   if (!update || update->op != ReduceOp::add) ctx.refuse(1, 0, "block " + p.name() + " is no sum", {p.stmt});
-  const Expr value = is_product(update->value) ? pulled_out(update->value) : Expr();
+  const Stays stays = lanes_conditions(ctx, p);
+  const Expr value = is_product(update->value) ? pulled_out(update->value, stays) : Expr();
   if (!value) {
     std::string hint;
     for (const Buffer& b : read_buffers(p.block()))
@@ -59,7 +117,11 @@ PrimFunc run(StepContext& ctx) {
         if (const auto* store = w.block().body.as<Store>();
             hint.empty() && store && store->value.as<Select>())
           hint = "compute_inline " + w.name();
-    ctx.refuse(2, 0, "no factor of the value is chosen to be 0", {p.stmt}, hint);
+    const auto masks = ctx.option("masks");
+    ctx.refuse(2, 0,
+               masks ? "no factor of the value is chosen to be 0 by more than " + *masks
+                     : "no factor of the value is chosen to be 0",
+               {p.stmt}, hint);
   }
   Block block = p.block();
   block.body = make::update(update->op, update->buffer, update->indices, value);
@@ -73,12 +135,15 @@ Primitive skip_zeros_row() {
       "skip_zeros",
       "",
       {{ArgKind::block, "T"}},
-      {},
+      {{"masks", "LOOP",
+        "what the condition says of this loop, along which lanes go, stays with the factor"}},
       "Products with a factor that is `if c then a else 0` are left out of a sum where it is 0; the other "
       "factor is taken "
       "to be finite.",
       {"the block is one update by +=",
-       "its value is a product, a factor of which is `if c then a else 0`, or a conversion of it"},
+       "its value is a product, a factor of which is `if c then a else 0`, or a conversion of it, where c "
+       "isn't all about the loop of masks=",
+       "that loop is one around the block"},
       {examples::kPaddedSum, "skip_zeros Y"},
       run};
 }

@@ -110,9 +110,9 @@ struct Parts {
 void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts& parts, const Work& work,
                     const Target& target) {
   const std::string &block = b.name, &c = b.reduced().front()->loop, sums = block + "_part";
-  const std::vector<std::string> taps = skip_padding(s, block, t);
+  const SkippedPadding taps = skip_padding(s, block, t, target);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
-  words.reduced = reduction_order(b, taps, {}, target);
+  words.reduced = reduction_order(b, taps.first, {}, target);
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
 
   std::vector<std::string> all{c + "0"}, others;
@@ -159,7 +159,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
   s(fmt::format("vectorize {}.{}", block, t.vector->loop));
   for (const Iter* i : {t.row, t.column}) s(fmt::format("unroll {}.p{}", sums, i->loop));
   for (const std::string& l : {row, t.column->loop + "1"}) s(fmt::format("unroll {}.{}", block, l));
-  for (const std::string& l : taps) s(fmt::format("unroll {}.{}", sums, l));
+  for (const std::string& l : taps.unrolled) s(fmt::format("unroll {}.{}", sums, l));
   s(fmt::format("set_scope {} local", p.output->name));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, reduced.front()));
   share_loops(s, block, {columns}, work, target);

@@ -113,8 +113,13 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
 // Whether the block's last loop is a sum's, of what lies dense along it.
 bool sums_lanes(const Schedule& s, const std::string& block);
 
-// Does without padded copies of what the tile of `block` reads. Gives the loops over taps to unroll.
-std::vector<std::string> skip_padding(Schedule& s, const std::string& block, const Tile& t);
+// Does without padded copies of what the tile of `block` reads. Gives the loops over taps that then know what
+// of the tile they reach.
+struct SkippedPadding {
+  std::vector<std::string> unrolled;
+  std::vector<std::string> first;  // of these, those that go around the loops over channels
+};
+SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t, const Target& target);
 
 // A padded copy of an operand that the second-level cache doesn't hold is made a panel at a time, under one
 // of the loops `outer` around the tile of b.

@@ -167,16 +167,17 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const OutputOrder by_output = output_order(b, t, written ? &*written : nullptr, target);
   const ColumnRuns runs = dot || !by_output.iters.empty() ? ColumnRuns{} : column_runs(b, t, target);
   if (runs.size > 0) t.panels = {runs.copied};
-  std::vector<std::string> taps = dot ? std::vector<std::string>{} : skip_padding(s, block, t);
+  const SkippedPadding skipped = dot ? SkippedPadding{} : skip_padding(s, block, t, target);
+  std::vector<std::string> taps = skipped.unrolled;
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.blocks = reduced_in_blocks(b);
   const ChannelBlocks channels =
-      words.blocks.empty() && !t.turned ? channels_by_blocks(b, taps, target) : ChannelBlocks{};
+      words.blocks.empty() && !t.turned ? channels_by_blocks(b, skipped.first, target) : ChannelBlocks{};
   if (!channels.loop.empty()) words.blocks[channels.loop] = channels.size;
   if (dot) words.blocks[dot->reduced] = dot->group;
   const int64_t block_of_turned = lanes_of(b, target);
   if (t.turned && t.turned->extent > block_of_turned) words.blocks[t.turned->loop] = block_of_turned;
-  words.reduced = reduction_order(b, taps, words.blocks, target);
+  words.reduced = reduction_order(b, skipped.first, words.blocks, target);
   if (dot) {
     words.group = dot->reduced + "1";
     std::erase(words.reduced, words.group);
@@ -202,7 +203,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
                               : rows_ahead(b, t, words, row_blocks.size * t.rows, target);
   if (!ahead.loop.empty()) {  // after packing, whose layouts needn't know
     words.blocks[ahead.loop] = ahead.line;
-    words.reduced = reduction_order(b, taps, words.blocks, target);
+    words.reduced = reduction_order(b, skipped.first, words.blocks, target);
   }
   std::erase(words.reduced, tap);
   const PadLines lines =

@@ -127,7 +127,7 @@ void tile(Schedule& s, const BlockInfo& b, const Windows& w, const Size& size, c
   const std::string& block = b.name;
   Tile lanes;
   lanes.vector = w.lanes;
-  skip_padding(s, block, lanes);
+  skip_padding(s, block, lanes, target);
   lay_out_weights(s, w);
   const std::string writer = accumulate_locally(s, b, epilogue);
   s.because(fmt::format("{} x {} windows share what they read; {} vectors of weights stay in registers",

@@ -1,8 +1,10 @@
 // What the benchmarks compute from their samples, and that every work of the list is one operator with data.
 #include "bench/cpu/pairs.h"
 
+#include <chrono>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 #include "bench/cpu/work.h"
 #include "catch.h"
@@ -40,8 +42,12 @@ TEST_CASE("contestants run in every round") {
   CHECK(first >= 9);  // two calls to size the groups
   CHECK(second >= 9);
   const int before = first;
-  CHECK(time_rounds({[&] { ++first; }}, 0, 7, 0, true)[0].size() == 7);
+  CHECK(time_rounds({[&] { ++first; }}, 0, 7, 0, 1e-6)[0].size() == 7);
   CHECK(first - before == 16);  // each round's after one that isn't timed
+  const auto wait = [&] { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+  int calls = 0;
+  time_rounds({[&] { ++calls, wait(); }}, 0, 7, 0, 1000);
+  CHECK(calls > 2 + 7 * 2);  // as many as take a millisecond
 }
 
 TEST_CASE("a work that can't be read is an error with its line") {

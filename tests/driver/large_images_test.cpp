@@ -13,9 +13,10 @@ using namespace nestor;
 
 namespace {
 
-std::string schedule_of(const std::string& spec, bool blocked_io) {
+std::string schedule_of(const std::string& spec, bool blocked_io, int issue_width = 6) {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
+  options.target.issue_width = issue_width;
   options.blocked_io = blocked_io;
   const CompiledModel m = partition_model(load(spec), options);
   return print(default_schedule(m.partition.funcs[0], options.target));
@@ -40,6 +41,11 @@ CompileOptions small_cache(int64_t l2_bytes) {
   CompileOptions options;
   options.target = parse_target("x86-64-v3");
   options.target.l2_bytes = l2_bytes;
+  return options;
+}
+
+CompileOptions narrow(CompileOptions options) {
+  options.target.issue_width = 4;
   return options;
 }
 
@@ -194,7 +200,7 @@ TEST_CASE("tiles that share nothing but lines follow each other along the lines,
 
 TEST_CASE("a padded copy beyond the cache is made a panel at a time, unless windows share too much") {
   const auto panels = [](const std::string& spec) {
-    return schedule_of(spec, false).find("= compute_at P Y.") != std::string::npos;
+    return schedule_of(spec, false, 4).find("= compute_at P Y.") != std::string::npos;
   };
   CHECK(panels("Conv(f32[1,64,256,256], const f32[3,64,3,3]; pads=[1,1,1,1])"));
   CHECK(panels(
@@ -215,7 +221,7 @@ TEST_CASE("blocks of lines are right at their ends") {
 
 TEST_CASE("a padded copy that few lines of outputs share is made by lines, some channels at a time") {
   const auto lines = [](const std::string& spec) {
-    return schedule_of(spec, false).find("= compute_at P Y.c0") != std::string::npos;
+    return schedule_of(spec, false, 4).find("= compute_at P Y.c0") != std::string::npos;
   };
   CHECK(lines("Conv(f32[2,92,16,64], const f32[4,92,3,2]; strides=[2,2], pads=[4,0,8,4], dilations=[4,4])"));
   CHECK(
@@ -228,11 +234,11 @@ TEST_CASE("a padded copy that few lines of outputs share is made by lines, some 
        {"Conv(f32[2,21,13,41], const f32[2,21,3,3], const f32[2]; strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[1,37,190], const f32[2,37,5]; strides=[3], pads=[2,2], dilations=[2])",
         "Conv(f32[1,18,5,6,39], const f32[2,18,3,3,3]; strides=[2,2,2], pads=[1,1,1,1,1,1])"})
-    check_right(spec, {".c0\n", "= compute_at P "}, small_cache(6 << 10));
+    check_right(spec, {".c0\n", "= compute_at P "}, narrow(small_cache(6 << 10)));
 }
 
 TEST_CASE("panels of a padding are right at their ends") {
-  CompileOptions options = small_cache(6 << 10);
+  CompileOptions options = narrow(small_cache(6 << 10));
   options.target.parallel_us = 0;
   for (const char* spec :
        {"Conv(f32[2,6,19,21], const f32[3,6,3,3], const f32[3]; pads=[1,1,1,1])",

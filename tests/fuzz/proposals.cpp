@@ -109,11 +109,11 @@ class Proposer {
     for (const std::string& name : blocks_) {
       const Block& b = *find_block(f_, name);
       const auto* update = b.body.as<Update>();
-      const auto* store = b.body.as<Store>();
       bool chooses = false;
-      if (update) for_each_expr(update->value, [&](const Expr& e) { chooses = chooses || e.as<Select>(); });
-      if (chooses) return "skip_zeros " + name;
-      if (store && store->value.as<Select>()) padding = name;
+      if (update) for_each_expr(update->value, [&](const Expr& e) { chooses |= e.as<Select>() != nullptr; });
+      const auto in = loops_of(f_, name);
+      if (chooses) return "skip_zeros " + name + (below(3) || in.empty() ? "" : " masks=" + in.back().name);
+      if (const auto* store = b.body.as<Store>(); store && store->value.as<Select>()) padding = name;
     }
     return padding.empty() ? "skip_zeros " + any_block() : "compute_inline " + padding;
   }

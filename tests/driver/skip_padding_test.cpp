@@ -1,0 +1,67 @@
+// Convolutions without a padded copy of their image.
+#include <fmt/format.h>
+
+#include "catch.h"
+#include "nestor/target.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+const char* few =
+    "Conv(f32[1,15,47,139], const f32[6,15,1,7]; strides=[3,3], pads=[0,0,0,6], dilations=[2,2])";
+
+Target with_width(const std::string& name, int issue_width) {
+  Target target = parse_target(name);
+  target.issue_width = issue_width;
+  return target;
+}
+
+}  // namespace
+
+TEST_CASE("few products of each element don't pay for a padded copy along the lanes") {
+  const auto masks = [](const std::string& spec, const Target& target) {
+    return default_has(spec, "skip_zeros Y masks=x\n", target);
+  };
+  const Target wide = with_width("x86-64-v4", 6);
+  // Along a line alone there is nothing else to skip.
+  CHECK(default_has(few, "compute_inline P\n", wide));
+  CHECK_FALSE(masks(few, wide));
+  CHECK(default_says(few, "copied elements would be multiplied 4 times each", wide));
+  const char* both = "Conv(f32[3,3,61,96], const f32[2,3,3,3]; strides=[2,2], pads=[1,1,0,0])";
+  CHECK(masks(both, wide));
+  CHECK(masks("Conv(f32[1,36,41,39], const f32[36,6,3,3]; group=6, pads=[1,1,1,1])", wide));
+  // Many products, or a window too wide to be written out.
+  CHECK_FALSE(
+      default_has("Conv(f32[1,15,47,39], const f32[9,15,3,3]; pads=[1,1,1,1])", "compute_inline P\n", wide));
+  CHECK_FALSE(
+      default_has("Conv(f32[1,15,47,39], const f32[2,15,1,9]; pads=[0,4,0,4])", "compute_inline P\n", wide));
+  // Loads of parts are branches, or the cores haven't been measured.
+  CHECK_FALSE(masks(both, with_width("x86-64-v2", 6)));
+  CHECK_FALSE(masks(both, with_width("aarch64", 6)));
+  CHECK_FALSE(masks(both, with_width("x86-64-v4", 4)));
+}
+
+TEST_CASE("parts of vectors are loaded right at the image's borders") {
+  const std::string column =
+      "Conv(f32[1,4,15,30], const f32[4,2,5,5]; group=2, strides=[2,2], pads=[2,2,2,2])";
+  CHECK(default_says(column, "each tap knows which rows of the tile it reaches", with_width("x86-64-v4", 6)));
+  for (const char* name : {"x86-64-v3", "x86-64-v4"})
+    for (const std::string& spec : {
+             std::string(few),
+             column,
+             // One vector, several, tiles of several, and all of it padding.
+             std::string(
+                 "Conv(f32[2,5,11,12], const f32[1,5,7,3]; strides=[3,3], pads=[0,4,24,4], dilations=[4,4])"),
+             std::string("Conv(f32[1,3,9,53], const f32[2,3,3,3], const f32[2]; pads=[1,1,1,1])"),
+             std::string("Conv(f32[2,3,7,143], const f32[2,3,3,3]; pads=[2,2,2,2], dilations=[2,2])"),
+             std::string("Conv(f32[1,2,3,3], const f32[2,2,3,3]; pads=[6,6,6,6])"),
+             std::string("Conv(f32[1,6,350], const f32[6,6,5]; strides=[3], pads=[2,3])"),
+             std::string("Conv(f32[1,3,4,5,35], const f32[2,3,3,1,3]; pads=[1,0,1,1,0,2])"),
+             std::string("ConvTranspose(f32[1,8,7,44], const f32[8,5,2,2]; group=2, strides=[2,2], "
+                         "output_padding=[1,1])"),
+             std::string("ConvTranspose(f32[1,6,8,30], const f32[6,3,5,5]; group=2, dilations=[2,2])"),
+         })
+      check_default(spec, with_width(name, 6));
+}
