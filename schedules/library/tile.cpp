@@ -30,6 +30,10 @@ namespace nestor::library {
 namespace {
 
 constexpr double kBroadcast = 0.1;  // of a row, for one FMA alone
+// That share a load, where no more are known to. (Emerald Rapids, 3x3/2 in groups of 8, 248 at 100: 1.43 to
+// 0.85 ms by lanes along a line, where as many as 4 had been counted along channels; 5x5/2, 64 at 80 590 to
+// 397 us.)
+constexpr double kSomeRows = 4;
 constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
                  kScatter = 16;  // of one vector, in the time of a vector load
 // Vectors of results that lie apart in the output (Zen 5, from where the choices below are equally fast): by
@@ -222,8 +226,10 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, const Target& target, co
     }
     if (turned_along(b, v, lanes))
       per_step += kTurned / 4 / sharing_rows(b, v);
-    else  // shared by some rows
-      per_step += (stride && std::abs(*stride) <= 4 ? beside_fma(target) * kStridedLoad : kGather) / 4;
+    else if (stride && std::abs(*stride) <= kInterleaved)
+      per_step += beside_fma(target) * kStridedLoad / std::max(kSomeRows, sharing_rows(b, v));
+    else
+      per_step += kGather / kSomeRows;
   }
   const auto useful = [&](int64_t width) {
     return static_cast<double>(v.extent) / static_cast<double>(ceil_div(v.extent, width) * width);

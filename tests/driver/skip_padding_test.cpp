@@ -43,6 +43,14 @@ TEST_CASE("few products of each element don't pay for a padded copy along the la
   CHECK_FALSE(masks(both, with_width("x86-64-v4", 4)));
 }
 
+TEST_CASE("a strided load that all channels of a group share is no reason to take few of them for lanes") {
+  const Target wide = with_width("x86-64-v4", 6);
+  const std::string along_lines = "vectorize Y.x", strided = "strides=[2,2], pads=[1,1,1,1])";
+  CHECK(default_has("Conv(f32[1,64,100,100], const f32[64,8,3,3]; group=8, " + strided, along_lines, wide));
+  CHECK_FALSE(
+      default_has("Conv(f32[1,64,100,100], const f32[64,16,3,3]; group=4, " + strided, along_lines, wide));
+}
+
 TEST_CASE("parts of vectors are loaded right at the image's borders") {
   const std::string column =
       "Conv(f32[1,4,15,30], const f32[4,2,5,5]; group=2, strides=[2,2], pads=[2,2,2,2])";
