@@ -57,3 +57,19 @@ TEST_CASE("classes of a transposed window are all outputs, each once, of the ter
     REQUIRE(by_classes(s) == expected(s));
   }
 }
+
+TEST_CASE("residues of equally many taps run as long as taps reach, where there are enough of them") {
+  // Reached classes, and those that are filled.
+  const auto count = [](int64_t kernel, int64_t stride, int64_t more) {
+    TransposedShape s{1, 1, 1, 1, false, {16}, {kernel}, {stride}, {1}, {0}, {15 * stride + kernel + more}};
+    std::pair<int, int> n{0, 0};
+    for (const ResidueClasses& c : classes_of(s)) ++(c.at(0).taps > 0 ? n.first : n.second);
+    return n;
+  };
+  CHECK(count(4, 4, 0) == std::pair{1, 0});
+  CHECK(count(4, 4, 3) == std::pair{1, 1});  // behind the last input nothing is
+  CHECK(count(3, 4, 2) == std::pair{1, 2});  // and the fourth residue
+  CHECK(count(8, 4, 1) == std::pair{1, 1});
+  CHECK(count(5, 4, 3) == std::pair{2, 0});  // two classes anyway
+  CHECK(count(2, 2, 1) == std::pair{2, 0});  // few residues
+}
