@@ -373,6 +373,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   prefetch_rows(s, block, b, t, ahead, row_tiles, target);
   if (!dot && ahead.loop.empty()) prefetch_next_rows(s, block, b, t, outer, row_tiles, target);
   if (!dot && !asks) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
+  if (asks) prefetch_pages(s, block, row_tiles, words.reduced, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
     if (const std::string groups = dot->reduced + "0"; words.reduced.back() == groups)
