@@ -171,8 +171,8 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
                            const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                            const Target& target);
 
-// Asks for translations of the pages that the next row of tiles reads, where those of an image don't stay; see
-// prefetch_pages.cpp.
+// Asks for translations of the pages that the next row of tiles reads, where those of an image don't stay;
+// see prefetch_pages.cpp.
 void prefetch_pages(Schedule& s, const std::string& block, const std::string& row_tiles,
                     const std::vector<std::string>& reduced, const Target& target);
 

@@ -28,13 +28,12 @@ void prefetch_pages(Schedule& s, const std::string& block, const std::string& ro
   if (around.empty()) return;
   const BlockInfo now = analyze(s.func(), block);
   for (const Access& a : now.accesses) {
-    const int64_t pages = a.elements * bytes_of(a.buffer->type.dtype) / kPage;
     if (a.write || a.constant || !find_param(s.func(), a.buffer) || has_taps(now, a)) continue;
-    if (pages <= kPagesTranslated) continue;
+    if (pages_of(a) <= kPagesTranslated) continue;
     s.because(
         fmt::format("of its {} pages, others for each row, {} stay translated: those of the next row are "
                     "translated side by side",
-                    pages, kPagesTranslated));
+                    pages_of(a), kPagesTranslated));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={} each=page", block, around, a.buffer->name,
                            row_tiles));
   }
