@@ -176,6 +176,11 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
 void prefetch_pages(Schedule& s, const std::string& block, const std::string& row_tiles,
                     const std::vector<std::string>& reduced, const Target& target);
 
+// Asks for what later steps read of an image in planes, of which few filters take every few pixels; see
+// prefetch_planes.cpp.
+void prefetch_planes(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                     const Target& target);
+
 // Asks for what later steps of a matrix product read of a wide operand, or later ones of the tiles of columns
 // that the loop `panels` walks; see prefetch_steps.cpp.
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,

@@ -384,6 +384,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!dot && !t.turned && taps.empty()) two_steps(s, block, t, words.reduced.back(), target);
   if (!dot && !t.turned && taps.empty()) taps_at_once(s, b, words.reduced, t, target);
   if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, vector_tiles, target);
+  if (!dot) prefetch_planes(s, block, b, t, target);
   if (!dot) stream_for_few(s, block, b, t, target);
   // Last, since a map's decisions may have the names of the tile's.
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);

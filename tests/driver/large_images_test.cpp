@@ -131,6 +131,18 @@ TEST_CASE("pages of which others are walked for each row of an image are transla
   check_default(small, far, true);
 }
 
+TEST_CASE("few filters that take every few pixels of planes far away ask for later planes") {
+  const Target far = with_far_l3("x86-64-v4", 2 << 20);
+  const std::string planes = "Conv(f32[1,375,78,78], const f32[7,375,1,1]; strides=[2,2])";
+  CHECK(default_has(planes, "prefetch Y.c X distance=20\n", far));
+  CHECK(default_says(planes, "each step's from another page; 20 steps of 10 cycles take the 200", far));
+  CHECK_FALSE(default_has(planes, "prefetch", with_l2("x86-64-v4", 1 << 20)));
+  const std::string few = "Conv(f32[1,100,78,78], const f32[7,100,1,1]; strides=[2,2])";
+  CHECK(default_has(few, "prefetch Y.c X distance=20\n", far));
+  CHECK_FALSE(default_has(few, "prefetch", with_far_l3("x86-64-v4", 4 << 20)));
+  check_default(few, far, true);
+}
+
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
   for (const char* spec :
        {"Conv(f32[1,254,1,128,64], const f32[1,254,1,1,1])", "MatMul(f32[60000,64], const f32[64,16])",
