@@ -1,7 +1,7 @@
 // Few filters over an image in planes, with a stride: lanes are filters, rows a line's pixels, and each step
 // reads a line or two of another plane, on another page, which no prefetcher foresees. From behind the
 // second-level cache each step would wait, for the translation as well. So what a later step reads is asked
-// for, as many steps ahead as a line from afar takes. (Granite Rapids, 1x1 with stride 2, 375-7@78 325 to 236
+// for, as many steps ahead as a line from afar takes. (Emerald Rapids, 1x1 with stride 2, 375-7@78 325 to 236
 // us, 4 steps ahead 248, 8 and 16 alike. Where lanes are pixels 0 to 9 % less time; they read several lines.)
 #include <fmt/format.h>
 

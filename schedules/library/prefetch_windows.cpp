@@ -20,7 +20,7 @@
 //
 // Where no window slides, a step over a block's channels has as many lines asked for as the tile has rows.
 // More than a core has under way, or lines whose page is not translated yet, hold up all that is behind them.
-// So the steps inside ask for shares. (Granite Rapids, 1x1 with stride 2, of 13 to 28 lines: 458-12@109 640
+// So the steps inside ask for shares. (Emerald Rapids, 1x1 with stride 2, of 13 to 28 lines: 458-12@109 640
 // to 540 us, 192-10@63 57 to 47, 320-448@107 5.9 to 5.5 ms; with stride 1, 441-12@80 649 to 580 us,
 // 192-16@120 670 to 621; of 8 to 11, with many pages asked for as well: 407-47@80 481 to 411, 504-32@65 319
 // to 262; with few, by stride 3, 162-60@94 6 % more, 477-49@49 3.)
