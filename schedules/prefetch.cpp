@@ -10,7 +10,8 @@
 //  3. the loop is serial, parallel or unrolled;
 //  4. the distance is at least 1;
 //  5. the loop that asks for shares is serial, and stands inside of the loop and around the block, or
-//     around another that is named with it.
+//     around another that is named with it;
+//  6. a line of each page is asked for in shares.
 #include <algorithm>
 #include <utility>
 
@@ -22,6 +23,8 @@
 namespace nestor::schedules {
 
 namespace {
+
+constexpr int64_t kPage = 4096;  // bytes, the least of any target
 
 // What is asked for: what the block reads, or else writes, of the buffer.
 std::vector<BlockAccess> wanted(const Place& p, const Buffer& b) {
@@ -81,7 +84,7 @@ PrimFunc shared(const StepContext& ctx, const LoopRef& loop, const Buffer& b, in
     legal.push_back(print(step));
     if (!other || prefix + loop_name(inner) != name) continue;
     Annotations annotations = in.annotations;
-    annotations["shares of " + b->name] = int64_t{1};
+    annotations["shares of " + b->name] = ctx.choice("each") == "page" ? kPage : int64_t{1};
     const Stmt outer =
         replace(loop.stmt, inner, make::loop(in.var, in.extent, in.body, in.kind, in.thread, annotations));
     const For& out = as_for(outer);
@@ -133,6 +136,8 @@ PrimFunc run(StepContext& ctx) {
   if (distance < 1)
     ctx.refuse(4, loc_of_option(ctx.step(), "distance"), "the distance is " + std::to_string(distance));
   if (const auto shares = ctx.option("shares")) return shared(ctx, loop, b, distance, *shares);
+  if (ctx.choice("each") == "page")
+    ctx.refuse(6, loc_of_option(ctx.step(), "each"), "there are no `shares`", {loop.stmt});
   Annotations annotations = l.annotations;
   annotations["prefetch " + b->name] = distance;
   return replace(ctx.func(), loop.stmt,
@@ -149,7 +154,10 @@ Primitive prefetch_row() {
       {{"distance", "INT", "how many iterations ahead; 1 where left out"},
        {"shares", "LOOP",
         "a loop inside, or B.j by another block there, each iteration of which asks for a share; all at once "
-        "where left out"}},
+        "where left out"},
+       {"each", "line|page",
+        "one line of each page brings its translation, where more pages are walked than are kept "
+        "translated"}},
       "While an iteration of a loop runs, what a later one reads of a buffer, or writes, is asked for.",
       {"the block reads the buffer or, without shares, writes it; it lies in global memory",
        "what it reads, or else writes, moves with the loop, between bounds that are known, or begins where "
@@ -157,7 +165,8 @@ Primitive prefetch_row() {
        "the loop is serial, parallel or unrolled", "the distance is at least 1",
        "the loop that asks for shares is serial, and stands inside of the loop and around the block, or "
        "around "
-       "another that is named with it"},
+       "another that is named with it",
+       "a line of each page is asked for in shares"},
       {examples::kMatmul, "reorder Y (i k j)\nprefetch Y.k B distance=4"},
       run};
 }

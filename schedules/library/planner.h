@@ -176,6 +176,16 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
                            const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
                            const Target& target);
 
+// Asks for translations of the pages that the next row of tiles reads, where those of an image don't stay;
+// see prefetch_pages.cpp.
+void prefetch_pages(Schedule& s, const std::string& block, const std::string& row_tiles,
+                    const std::vector<std::string>& reduced, const Target& target);
+
+// Asks for what later steps read of an image in planes, of which few filters take every few pixels; see
+// prefetch_planes.cpp.
+void prefetch_planes(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                     const Target& target);
+
 // Asks for what later steps of a matrix product read of a wide operand, or later ones of the tiles of columns
 // that the loop `panels` walks; see prefetch_steps.cpp.
 void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,

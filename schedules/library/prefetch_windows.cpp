@@ -18,6 +18,13 @@
 // 10 to 20 % more, 320-320@60 and 275-167@123 3 to 11; of rows of few tiles, by stride 2: 512-16 of 36x25 and
 // of 36x60 21, of 12 to 28 tiles 4 to 6.)
 //
+// Where no window slides, a step over a block's channels has as many lines asked for as the tile has rows.
+// More than a core has under way, or lines whose page is not translated yet, hold up all that is behind them.
+// So the steps inside ask for shares. (Emerald Rapids, 1x1 with stride 2, of 13 to 28 lines: 458-12@109 640
+// to 540 us, 192-10@63 57 to 47, 320-448@107 5.9 to 5.5 ms; with stride 1, 441-12@80 649 to 580 us,
+// 192-16@120 670 to 621; of 8 to 11, with many pages asked for as well: 407-47@80 481 to 411, 504-32@65 319
+// to 262; with few, by stride 3, 162-60@94 6 % more, 477-49@49 3.)
+//
 // Windows of a channel each, or of those in one block, have no steps over such. Where the third level is far,
 // what the next row of windows reads first is asked for in shares, with the steps of this row (Cascade Lake,
 // 3x3 with stride 2, 96 at 112: 0.67 to 0.49 ms; without shares, all at once, 0.64; asking for lines to be
@@ -172,6 +179,25 @@ bool is_one_row(const BlockInfo& now, const Access& a, const Iter& over, const T
   });
 }
 
+// Whether the loop `steps`, over the channels of a block, asks for `lines` in shares.
+struct Shares {
+  std::string option, why;  // empty: all at once
+};
+
+Shares shared_by(const Schedule& s, const BlockInfo& now, const Access& a, const std::string& steps,
+                 int64_t lines, const Target& target) {
+  constexpr int64_t kUnderWay = 12;  // lines to the first level that a core waits for: Skylake's
+  if (!target.far_l3() || has_taps(now, a) || extent_of(s, now.name, steps) < 2) return {};
+  if (lines > kUnderWay)
+    return {" shares=" + steps,
+            fmt::format("; {} lines at once are more than {} under way", lines, kUnderWay)};
+  if (pages_of(a) > kPagesTranslated)
+    return {" shares=" + steps,
+            fmt::format("; of its {} pages {} stay translated, and lines at once wait for that", pages_of(a),
+                        kPagesTranslated)};
+  return {};
+}
+
 }  // namespace
 
 bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
@@ -180,6 +206,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
   constexpr int64_t kLeastWork = 2;      // FMAs for each line that is asked for
   constexpr int64_t kCyclesAhead = 150;  // in which a line comes
   constexpr int64_t kFewPasses = 4;      // of tiles of columns over the image
+  constexpr int64_t kUnasked = 6;        // steps for each that may go without
   constexpr int64_t kLongRow = 32;       // tiles, behind which those of the next row are cold
   if (!t.vector || !t.row || t.turned || reduced.size() < 2) return false;
   const auto is_loop = [&](const std::string& l) {
@@ -215,12 +242,20 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
         continue;
       }
     }
+    int64_t places = 1;  // each in a line of its own
+    for (const auto& [i, size] : step) places *= !i->reduce && a.uses(*i) ? size : 1;
+    const Shares shares = taps.empty() ? shared_by(s, now, a, reduced.back(), places, target) : Shares{};
+    // What a step asks for last has half a step less to come, and the first steps of a tile nobody asks for.
+    const int64_t distance = shares.option.empty()
+                                 ? std::min(ceil_div(kCyclesAhead, cycles), steps - 1)
+                                 : std::clamp<int64_t>(ceil_div(2 * kCyclesAhead + cycles, 2 * cycles), 1,
+                                                       std::max<int64_t>(1, steps / kUnasked));
     s.because(
         fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}, of which "
-                    "a step takes {} cycles",
-                    size / 1024, *loop, cycles));
-    const int64_t distance = std::min(ceil_div(kCyclesAhead, cycles), steps - 1);
-    asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, *loop, a.buffer->name, distance));
+                    "a step takes {} cycles{}",
+                    size / 1024, *loop, cycles, shares.why));
+    asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={}{}", block, *loop, a.buffer->name, distance,
+                                    shares.option));
   }
   return asked;
 }

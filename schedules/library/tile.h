@@ -33,6 +33,9 @@ inline int64_t column_tiles(const Tile& t) {
 constexpr int64_t kLine = 64;               // bytes, of every cache
 constexpr int64_t kPage = 4096;             // bytes
 constexpr int64_t kPagesTranslated = 1536;  // that a core keeps at hand: Skylake's, fewer than any since
+inline int64_t pages_of(const Access& a) {
+  return a.elements * bytes_of(a.buffer->type.dtype) / kPage;
+}
 constexpr int64_t kInterleaved = 4;   // up to so many columns without gaps are told apart from whole vectors
 constexpr int64_t kFmasPerCycle = 2;  // of vectors; where it is one, work only takes longer than foreseen
 // Accumulators that hide an FMA's latency of 4 cycles.

@@ -374,6 +374,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   prefetch_rows(s, block, b, t, ahead, row_tiles, target);
   if (!dot && ahead.loop.empty()) prefetch_next_rows(s, block, b, t, outer, row_tiles, target);
   if (!dot && !asks) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
+  if (asks) prefetch_pages(s, block, row_tiles, words.reduced, target);
   if (!dot) stream_panels(s, block, b, t, column_tiles.empty() ? vector_tiles : column_tiles, target);
   if (dot) {
     if (const std::string groups = dot->reduced + "0"; words.reduced.back() == groups)
@@ -384,6 +385,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!dot && !t.turned && taps.empty()) two_steps(s, block, t, words.reduced.back(), target);
   if (!dot && !t.turned && taps.empty()) taps_at_once(s, b, words.reduced, t, target);
   if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, vector_tiles, target);
+  if (!dot) prefetch_planes(s, block, b, t, target);
   if (!dot) stream_for_few(s, block, b, t, target);
   // Last, since a map's decisions may have the names of the tile's.
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);

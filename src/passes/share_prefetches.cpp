@@ -10,12 +10,18 @@
 // Or it is a few ranges of one length, a fixed distance apart: lines of an image in planes. Each iteration
 // then asks for some of them, or for a part of one.
 //
+// Or of each page one line: a first access to a page waits for its translation, and a prefetch as well. Asked
+// for one behind the other, translations are made side by side. The number with `shares of X` is how many
+// bytes have one line asked for; less than a line: all of them are.
+//
 // Where windows overlap, the iteration before has read part of the range: that one is not asked for again.
+// Of lines that a stride leaves out none is asked for: each takes as long to come as one that is read.
 //
 // Ahead of the last iterations it goes on with the next iteration of the loop around, where that one's range
 // follows; else the last one is asked for again. No address is outside of the buffer. A read whose bounds
 // aren't known, or that leaves out most of the range, has no prefetch.
 #include <algorithm>
+#include <numeric>
 
 #include "src/passes/passes.h"
 #include "src/passes/region.h"
@@ -63,7 +69,8 @@ class Sharer : public ScopedRewriter {
         rest.emplace(key, value);
     }
     for (const auto& [key, value] : loop->annotations)
-      if (key.starts_with(kShares)) add_share(key.substr(kShares.size()), stmts);
+      if (const auto* bytes = std::get_if<int64_t>(&value); bytes && key.starts_with(kShares))
+        add_share(key.substr(kShares.size()), *bytes, stmts);
     Stmt body = stmt(loop->body);
     streams_.resize(streams);
     path_.pop_back();
@@ -74,12 +81,49 @@ class Sharer : public ScopedRewriter {
   }
 
  private:
+  static int64_t line_of(const Buffer& buffer) {
+    return std::max<int64_t>(1, kLineBytes / bytes_of(buffer->type.dtype));
+  }
+
   struct Stream {
     std::string name;
     BufferDecl decl;
     Span range;    // ahead already; the first, if there are several
     size_t depth;  // of its loop in path_
     int64_t ranges = 1, apart = 0;
+    int64_t every;  // elements from a line that is read to the next one
+    bool leaps;     // leaves out those between
+  };
+
+  // The step in which an index reads, where it leaves out lines between: what moves by less stays in a line.
+  static int64_t every_of(const Expr& index, const std::vector<Var>& running, const Facts& facts,
+                          int64_t line) {
+    int64_t step = 0, within = 1;
+    for (const auto& [atom, coefficient] : linear(index).terms) {
+      const auto in_atom = [&atom = atom](const Var& v) { return uses_var(atom, v); };
+      if (std::none_of(running.begin(), running.end(), in_atom)) continue;
+      const Interval r = range_of(atom, facts);
+      if (r.lo <= Interval::kMin || r.hi >= Interval::kMax) return line;
+      if (std::abs(coefficient) > line)
+        step = std::gcd(step, coefficient);
+      else
+        within += std::abs(coefficient) * (r.hi - r.lo);
+    }
+    return step >= 2 * line && step % line == 0 && within <= line ? step : line;
+  }
+
+  // What is read: the first of some ranges of one length, `every` line of it.
+  struct Range {
+    std::optional<Span> span;
+    int64_t every = 0;
+
+    void add(const std::optional<Span>& part, int64_t step, int64_t line) {
+      const auto distance =
+          part && span ? as_int(simplify(part->first() - span->first())) : std::optional<int64_t>(0);
+      every = every == 0 || every == step ? step : line;
+      if (!distance || *distance % every != 0) every = line;
+      span = !part ? std::nullopt : span ? join(*span, *part) : part;
+    }
   };
 
   // What moves by most in an index, and by how much.
@@ -105,10 +149,11 @@ class Sharer : public ScopedRewriter {
     });
     for (const auto& [buffer, accesses] : find_accesses(loop.body, facts())) {
       if (buffer->name != name || decls_.at(buffer).scope != Scope::global || inside.count(buffer)) continue;
-      std::optional<Span> range, one;  // all that is read; one of several ranges
-      std::optional<Outermost> over;   // those ranges
-      bool alike = true;               // all accesses have those, and each one of them is known
+      Range all, part;                // all that is read; one of several ranges
+      std::optional<Outermost> over;  // those ranges
+      bool alike = true;              // all accesses have those, and each one of them is known
       int64_t most = 0, ranges = 0;
+      const int64_t line = line_of(buffer);
       for (const Access& a : accesses) {
         if (a.kind != AccessKind::read || a.indices.size() != 1) continue;
         std::vector<Var> running;
@@ -119,8 +164,8 @@ class Sharer : public ScopedRewriter {
         }
         if (jumps(a.indices[0], running)) return;
         const auto here = span_of(a.indices[0], running, a.facts);
-        range = !here ? std::nullopt : range ? join(*range, *here) : here;
-        if (!range) return;
+        all.add(here, every_of(a.indices[0], running, a.facts, line), line);
+        if (!all.span) return;
         most = std::max(most, read);
         const Outermost outer = outermost(a.indices[0], running);
         alike = alike && (!over || *over == outer);
@@ -129,23 +174,23 @@ class Sharer : public ScopedRewriter {
         const int64_t count = range_of(Expr(outer.var), a.facts).hi + 1;
         alike = ranges == 0 || ranges == count;
         ranges = count;
-        const auto first =
-            span_of(simplify(substitute(a.indices[0], VarMap{{outer.var, 0}}), a.facts), running, a.facts);
+        const Expr index = simplify(substitute(a.indices[0], VarMap{{outer.var, 0}}), a.facts);
+        const auto first = span_of(index, running, a.facts);
         alike = alike && first;
-        if (first) one = one ? join(*one, *first) : first;
+        if (alike) part.add(first, every_of(index, running, a.facts, line), line);
+        alike = alike && part.span;
       }
-      if (!range) return;
-      const bool dense = range->extent() <= kMostLeftOut * most;
-      if (!dense) {
-        if (!alike || !one || one->extent() > over->coefficient ||
-            one->extent() > kMostLeftOut * (most / ranges) ||
-            one->extent() * bytes_of(buffer->type.dtype) < kLineBytes)
-          return;
-        range = one;
-      }
+      if (!all.span) return;
+      const bool dense = mostly_read(all, most, line);
+      if (!dense && (!alike || !part.span || part.span->extent() > over->coefficient ||
+                     !mostly_read(part, most / ranges, line) || part.span->extent() < line))
+        return;
+      auto& [range, every] = dense ? all : part;
       const int64_t apart = dense ? 0 : over->coefficient;
       if (dense) ranges = 1;
+      const int64_t began = range->lo;
       leave_out_read(*range, loop);
+      if ((range->lo - began) % every != 0) every = line;
       const Expr later = Expr(loop.var) + Expr(distance);
       if (goes_on_around(range->base, loop))
         range->base = min(substitute(range->base, VarMap{{loop.var, later}}),
@@ -154,9 +199,14 @@ class Sharer : public ScopedRewriter {
         range->base = substitute(range->base, VarMap{{loop.var, min(later, loop.extent - 1)}});
       range->base = readable_anywhere(range->base, f_, facts());
       if (!range->base) return;
-      streams_.push_back({name, decls_.at(buffer), *range, path_.size(), ranges, apart});
+      streams_.push_back({name, decls_.at(buffer), *range, path_.size(), ranges, apart, every, every > line});
       return;
     }
+  }
+
+  // Whether most of the lines that would be asked for are read.
+  static bool mostly_read(const Range& range, int64_t read, int64_t line) {
+    return range.span->extent() / (range.every / line) <= kMostLeftOut * read;
   }
 
   // Of a range that goes on by less than its length what the iteration before doesn't read. In a loop that
@@ -178,42 +228,47 @@ class Sharer : public ScopedRewriter {
     return as_int(simplify(behind - next, facts())) == 0;
   }
 
-  void add_share(const std::string& name, std::vector<Stmt>& out) {
-    const auto stream =
+  // Of each `bytes` one line, where that is more than one.
+  void add_share(const std::string& name, int64_t bytes, std::vector<Stmt>& out) {
+    const auto found =
         std::find_if(streams_.rbegin(), streams_.rend(), [&](const Stream& s) { return s.name == name; });
-    if (stream == streams_.rend()) return;
-    const int64_t line = std::max<int64_t>(1, kLineBytes / bytes_of(stream->decl.buffer->type.dtype));
+    if (found == streams_.rend()) return;
+    Stream stream = *found;
+    if (const int64_t part = bytes / bytes_of(stream.decl.buffer->type.dtype); part > stream.every) {
+      stream.every = part;
+      stream.leaps = false;
+    }
     Expr number = 0;
     int64_t iterations = 1;
-    for (size_t d = stream->depth; d < path_.size(); ++d) {
+    for (size_t d = stream.depth; d < path_.size(); ++d) {
       const int64_t extent = range_of(path_[d]->extent, facts()).hi;
       if (extent < 1 || extent >= Interval::kMax / iterations) return;
       number = number * Expr(extent) + Expr(path_[d]->var);
       iterations *= extent;
     }
-    if (stream->ranges > 1)
-      share_ranges(*stream, number, iterations, line, out);
+    if (stream.ranges > 1)
+      share_ranges(stream, number, iterations, out);
     else
-      share_lines(*stream, number, iterations, line, out);
+      share_lines(stream, number, iterations, out);
   }
 
-  void share_lines(const Stream& stream, Expr number, int64_t iterations, int64_t line,
-                   std::vector<Stmt>& out) {
-    const int64_t lines = (stream.range.extent() + line - 1) / line;
+  void share_lines(const Stream& stream, Expr number, int64_t iterations, std::vector<Stmt>& out) {
+    const int64_t line = stream.every, lines = ceil_div(stream.range.extent(), line);
     if (iterations > lines) number = number / Expr(iterations / lines);
     const int64_t each = (lines + iterations - 1) / iterations;
     // Bounds are kept once for all lines of an iteration: near the end it asks again for some.
     const int64_t reach = (each - 1) * line;
-    const Expr first = inside(
-        stream, stream.range.first() + min(number * Expr(each * line), stream.range.extent() - 1 - reach),
-        reach);
+    const int64_t last = stream.leaps ? (lines - 1) * line : stream.range.extent() - 1;
+    const Expr first =
+        inside(stream, stream.range.first() + min(number * Expr(each * line), last - reach), reach);
     for (int64_t i = 0; i < each; ++i) ask(stream, first + i * line, out);
   }
 
-  // Ranges begin anywhere in a line: the last element of each is asked for too.
-  void share_ranges(const Stream& stream, Expr number, int64_t iterations, int64_t line,
-                    std::vector<Stmt>& out) {
-    const int64_t length = stream.range.extent(), lines = (length - 1 + line - 1) / line + 1;
+  // Ranges without gaps begin anywhere in a line: the last element of each is asked for too.
+  void share_ranges(const Stream& stream, Expr number, int64_t iterations, std::vector<Stmt>& out) {
+    const int64_t line = stream.every;
+    const int64_t lines = ceil_div(stream.range.extent() - (stream.leaps ? line : 1), line) + 1;
+    const int64_t length = stream.leaps ? (lines - 1) * line + 1 : stream.range.extent();
     const int64_t each = (stream.ranges + iterations - 1) / iterations;
     const int64_t parts = std::clamp<int64_t>(iterations / stream.ranges, 1, lines);
     const int64_t in_part = (lines + parts - 1) / parts, reach = (in_part - 1) * line;

@@ -103,7 +103,50 @@ TEST_CASE("few tiles of columns over an image near the third level ask for its t
   }
   near = with_far_l3("x86-64-v3", 512 << 10);
   CHECK(default_has("Conv(f32[1,156,105,105], const f32[32,156,1,1])", " X distance", near));
-  CHECK_FALSE(default_has("Conv(f32[1,156,105,105], const f32[32,156,1,1])", " shares=c", near));
+  CHECK_FALSE(default_has("Conv(f32[1,156,105,105], const f32[32,156,1,1])", "yxt X distance", near));
+}
+
+TEST_CASE("many lines at once of an image far away are asked for in shares") {
+  const Target far = with_far_l3("x86-64-v4", 2 << 20);
+  const std::string many = "Conv(f32[1,192,63,63], const f32[10,192,1,1]; strides=[2,2])";
+  CHECK(default_has(many, "prefetch Y.cb X distance=2 shares=cl\n", far));
+  CHECK(default_says(many, "; 16 lines at once are more than 12 under way", far));
+  CHECK_FALSE(default_has(many, "shares=", with_l2("x86-64-v4", 1 << 20)));
+  // The first steps of a tile, for which nobody asks, are no more than a sixth.
+  CHECK(default_has("Conv(f32[1,70,101,101], const f32[20,70,1,1]; strides=[2,2])",
+                    "prefetch Y.c0 X distance=1 shares=c1\n", far));
+  // Few lines, and few pages.
+  CHECK(default_has("Conv(f32[1,162,94,94], const f32[60,162,1,1]; strides=[3,3])",
+                    "prefetch Y.c0 X distance=1\n", far));
+  // Windows that slide.
+  CHECK_FALSE(default_has("Conv(f32[1,320,90,90], const f32[16,320,3,3]; strides=[2,2])", "shares=c", far));
+}
+
+TEST_CASE("pages of which others are walked for each row of an image are translated side by side") {
+  const Target far = with_far_l3("x86-64-v4", 2 << 20);
+  const std::string pages = "prefetch Y.y X distance=1 shares=x0 each=page\n";
+  const std::string many = "Conv(f32[1,504,65,65], const f32[32,504,1,1]; strides=[2,2])";
+  CHECK(default_has(many, pages, far));
+  CHECK(default_has(many, "prefetch Y.c0 X distance=2 shares=c1\n", far));
+  CHECK(default_says(many, "of its 2112 pages, others for each row, 1536 stay translated", far));
+  CHECK(default_says(many, "; of its 2112 pages 1536 stay translated, and lines at once wait for that", far));
+  CHECK_FALSE(default_has("Conv(f32[1,504,51,51], const f32[32,504,1,1]; strides=[2,2])", "each=page", far));
+  CHECK_FALSE(default_has(many, "each=page", with_l2("x86-64-v4", 1 << 20)));
+  const std::string small = "Conv(f32[1,40,210,210], const f32[9,40,1,1]; strides=[4,4])";
+  CHECK(default_has(small, pages, far));
+  check_default(small, far, true);
+}
+
+TEST_CASE("few filters that take every few pixels of planes far away ask for later planes") {
+  const Target far = with_far_l3("x86-64-v4", 2 << 20);
+  const std::string planes = "Conv(f32[1,375,78,78], const f32[7,375,1,1]; strides=[2,2])";
+  CHECK(default_has(planes, "prefetch Y.c X distance=20\n", far));
+  CHECK(default_says(planes, "each step's from another page; 20 steps of 10 cycles take the 200", far));
+  CHECK_FALSE(default_has(planes, "prefetch", with_l2("x86-64-v4", 1 << 20)));
+  const std::string few = "Conv(f32[1,100,78,78], const f32[7,100,1,1]; strides=[2,2])";
+  CHECK(default_has(few, "prefetch Y.c X distance=20\n", far));
+  CHECK_FALSE(default_has(few, "prefetch", with_far_l3("x86-64-v4", 4 << 20)));
+  check_default(few, far, true);
 }
 
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
