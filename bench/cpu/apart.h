@@ -1,5 +1,6 @@
-// What several threads bring kernels that have nothing to do with each other: all that a kernel for several
-// can have, on a machine whose cores aren't always this process' alone.
+// What several threads bring kernels that have nothing to do with each other, on a machine whose cores aren't
+// always this process' alone. No bound: each has all of the data for itself, where threads that share a work
+// have a part of it each, and more of that in their caches.
 #pragma once
 
 #include <memory>

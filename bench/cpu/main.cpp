@@ -7,8 +7,9 @@
 // With several threads our own code for one thread is a contestant too: `x 1 thread` is what the others
 // bring. Beside it (`machine's`) stands what they bring work that nothing of ours holds up, all that there is
 // to have: where memory binds, a copy that is shared by as many threads over a copy by one; else the kernel
-// for one thread on each of them at once, apart (threads.h). With a target that has narrower vectors than
-// this machine the peak is that of its vectors, and the peers are held to the same instructions.
+// for one thread on each of them at once, apart; both in the quietest third of the rounds (threads.h). With a
+// target that has narrower vectors than this machine the peak is that of its vectors, and the peers are held
+// to the same instructions.
 //
 // Contestants are interleaved call by call; `x peer` is the median over the rounds of (best peer's time / our
 // time) with its 95 % interval, above 1 where we are faster. `bound` is the share reached of what the

@@ -18,6 +18,13 @@ constexpr double kGroup = 1000, kWarm = 4000;  // microseconds
 constexpr double kQuiet = 0.95;                // of what as many cores could bring
 constexpr int kSpells = 4;                     // at most, until it is quiet
 
+// Of what it took in the third of all rounds in which it took the least.
+double least_third(std::vector<double> times) {
+  std::sort(times.begin(), times.end());
+  times.resize((times.size() + 2) / 3);
+  return median_interval(std::move(times)).median;
+}
+
 // The third of the rounds in which the contestant took the least.
 Times quiet_rounds(const Times& times, size_t contestant) {
   std::vector<size_t> rounds(times[contestant].size());
@@ -56,7 +63,9 @@ Gain gain_of_threads(const Problem& p, const Ours& ours, const Settings& setting
     gain = {ratio(quiet[kOne], quiet[kOurs]), ratio(quiet[copy ? kCopyByOne : kOne], quiet[kMachine])};
     if (apart)  // which did as many times the work
       for (double* x : {&gain.machine.median, &gain.machine.low, &gain.machine.high}) *x *= settings.threads;
-    if (gain.machine.median >= kQuiet * settings.threads) break;
+    // By the best of either, whatever a neighbour did to the rounds in which they met.
+    const double bring = least_third(times[copy ? kCopyByOne : kOne]) / least_third(times[kMachine]);
+    if (bring * (copy ? 1 : settings.threads) >= kQuiet * settings.threads) break;
   }
   return gain;
 }

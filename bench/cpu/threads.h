@@ -19,7 +19,9 @@ struct Gain {        // both times of one thread / times of all
 //
 // Elsewhere on a machine shared with others a neighbour slows a core for half a second at a time, and few
 // kernels as much as those that live on its caches. The rounds that count are the third in which the
-// machine's own threads took the least: chosen by their time alone, not by anything of the work's.
+// machine's own threads took the least, whatever the work for several took in them; while even the best that
+// one and all took tells of neighbours the rounds go on, four times as long at most. Intervals are of those
+// rounds, and don't know that they were chosen.
 Gain gain_of_threads(const Problem& p, const Ours& ours, const Settings& settings, Copy* copy);
 
 }  // namespace nestor::bench

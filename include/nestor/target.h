@@ -38,8 +38,10 @@ struct Target {
   bool far_l3() const { return l3_bytes_per_cycle < 12; }
   // A core that takes up fewer micro-operations a cycle than two FMAs, two loads and two of a loop.
   bool is_narrow() const { return issue_width < 6; }
-  // An instruction loads some lanes of a vector and touches nothing else.
-  bool has_masked_loads() const { return arch() == "x86_64" && has_feature("avx"); }
+  // An instruction loads some elements of so many bytes, and touches nothing else.
+  bool has_masked_loads(int bytes_per_element) const {
+    return arch() == "x86_64" && has_feature(bytes_per_element >= 4 ? "avx" : "avx512bw");
+  }
   bool has_fma() const { return arch() != "x86_64" || has_feature("fma"); }
   int lanes(int bytes_per_element) const { return vector_bits / 8 / bytes_per_element; }
   std::string arch() const { return triple.substr(0, triple.find('-')); }  // "x86_64", "aarch64" (cpu)

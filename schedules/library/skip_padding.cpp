@@ -1,8 +1,8 @@
 // A padded copy of an input costs a pass over memory, and multiplying its zeros costs time: at 7x7 with a 3x3
 // window almost a fifth of all products. Where the lanes of a tile don't move across the border (they are
-// channels), the copy is inlined and the terms that are zeros are left out: along a tile's rows by unrolling
-// the window, so that each tap knows which rows it doesn't reach, elsewhere by the window's loop starting
-// later or ending sooner.
+// channels), the copy is inlined and the terms that are zeros are left out: along a tile's rows and columns
+// by unrolling the window, so that each tap knows which ones it doesn't reach, elsewhere by the window's loop
+// starting later or ending sooner.
 //
 // Where they do move across it, along a line of the image, each tap of a line is unrolled and loads what of a
 // vector lies inside, if few products of each element pay for the copy. (Emerald Rapids: 1x7/3, 15 channels
@@ -10,11 +10,10 @@
 // time; 3x3, 3x7 and 7x7 with 72 to 441 products of each from 4 % less to 10 more. By AVX2 there half as
 // much. Narrow cores go on as below: not measured.)
 //
-// Else the lines of some channels that one step of the
-// window's other taps reads are padded just before, in the first-level cache: that costs a fourth of what a
-// pass over memory does, for a copy that is made again by each line of outputs that reads it. (Granite
-// Rapids, copies of 1.3 MB: 3x2/2 dilated, 92 channels to 4 at 16x64 94 to 46 us; 3x7/3, 125 to 2 at 27x32
-// 119 to 79.)
+// Else the lines of some channels that one step of the window's other taps reads are padded just before, in
+// the first-level cache: that costs a fourth of what a pass over memory does, for a copy that is made again
+// by each line of outputs that reads it. (Granite Rapids, copies of 1.3 MB: 3x2/2 dilated, 92 channels to 4
+// at 16x64 94 to 46 us; 3x7/3, 125 to 2 at 27x32 119 to 79.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,14 +49,15 @@ SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t
   const Iter* vector = t.vector ? b.iter(t.vector->loop) : nullptr;
   const Iter* row = t.row ? b.iter(t.row->loop) : nullptr;
   const Iter* column = t.column ? b.iter(t.column->loop) : nullptr;
-  const bool loads_parts = target.has_masked_loads() && !target.is_narrow() && vector && !t.turned &&
-                           !t.taps && t.copied.empty() && t.panels.empty();
+  const bool loads_parts =
+      !target.is_narrow() && vector && !t.turned && !t.taps && t.copied.empty() && t.panels.empty();
   SkippedPadding out;
   for (const Access& a : b.accesses) {
     const Block* padding = a.write ? nullptr : padding_of(s.func(), a.buffer);
     if (!padding) continue;
     const auto* store = padding->body.as<Store>();
     const Expr condition = store->value.as<Select>()->cond;
+    const bool masked = target.has_masked_loads(bytes_of(store->buffer->type.dtype));
     bool crosses = false, along_lanes = false;
     std::vector<std::string> taps;
     for (size_t d = 0; d < a.indices.size(); ++d) {
@@ -66,7 +66,7 @@ SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t
       const auto moves_by = [&](const Iter* iter) { return iter && uses_var(a.indices[d], iter->var); };
       const bool by_lanes = moves_by(vector);
       along_lanes |= by_lanes;
-      crosses |= by_lanes && !(loads_parts && products_of_each(b, a) <= kFewProducts);
+      crosses |= by_lanes && !(loads_parts && masked && products_of_each(b, a) <= kFewProducts);
       if (!by_lanes && !moves_by(row) && !moves_by(column)) continue;
       for (const Iter* r : b.reduced()) {
         if (!moves_by(r)) continue;
