@@ -216,13 +216,28 @@ double share_inside(const Expr& e, Interval filled, const BlockInfo& b) {
 
 }  // namespace
 
-double share_of_terms(const BlockInfo& b, const Iter& lanes) {
+int64_t products_of_each(const BlockInfo& b, const Access& a) {
+  int64_t products = 1;
+  for (const Iter& i : b.iters) products *= i.extent;
+  return products / std::max<int64_t>(1, a.elements);
+}
+
+bool loads_parts(const BlockInfo& b, const Access& a, const Target& target) {
+  // Where an element of the copy is multiplied more often, copying it costs little, and taps that each know
+  // their lanes cost more than a loop over them.
+  constexpr int64_t kFewProducts = 64;
+  return !target.is_narrow() && target.has_masked_loads(bytes_of(a.buffer->type.dtype)) &&
+         products_of_each(b, a) <= kFewProducts;
+}
+
+double share_of_terms(const BlockInfo& b, const Iter& lanes, const Target& target) {
   double share = 1;
   for (const Access& a : b.accesses)
     for (size_t d = 0; d < a.filled.size(); ++d) {
       const double inside = share_inside(a.indices[d], a.filled[d], b);
-      if (inside < 1 && uses_var(a.indices[d], lanes.var)) return 1;
-      share *= inside;
+      const bool crosses = inside < 1 && uses_var(a.indices[d], lanes.var);
+      if (crosses && !loads_parts(b, a, target)) return 1;
+      if (!crosses) share *= inside;
     }
   return share;
 }

@@ -9,6 +9,7 @@
 
 #include "nestor/schedule.h"
 #include "nestor/simplify.h"
+#include "nestor/target.h"
 
 namespace nestor::library {
 
@@ -57,9 +58,17 @@ const Iter* walked_by(const BlockInfo& b, const std::string& loop);
 // Bytes of an operand that are read while the iterators go as far as `extents` says, others staying.
 int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extents, const BlockInfo& b);
 
-// How many of a sum's terms remain if those are left out that the padding makes 0, in parts of all; 1 where
-// some dimension that is padded moves with `lanes`: a vector's terms are left out together.
-double share_of_terms(const BlockInfo& b, const Iter& lanes);
+// How many of a sum's terms remain if those are left out that the padding makes 0, in parts of all. A
+// vector's terms are left out together: none where some dimension that is padded moves with `lanes`, unless
+// these load parts of vectors.
+double share_of_terms(const BlockInfo& b, const Iter& lanes, const Target& target);
+
+// How often an element of an operand is multiplied, where windows cover it evenly.
+int64_t products_of_each(const BlockInfo& b, const Access& a);
+
+// Whether lanes that cross the border of a padded operand load what of a vector lies inside, rather than have
+// it copied with its padding; see skip_padding.cpp.
+bool loads_parts(const BlockInfo& b, const Access& a, const Target& target);
 
 // Whether windows of several elements slide over the operand.
 bool has_taps(const BlockInfo& b, const Access& a);

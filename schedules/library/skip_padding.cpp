@@ -27,17 +27,6 @@ namespace nestor::library {
 
 namespace {
 
-// Where an element of the copy is multiplied more often, copying it costs little, and taps that each know
-// their lanes cost more than a loop over them.
-constexpr int64_t kFewProducts = 64;
-
-// How often an element of an operand is multiplied, where windows cover it evenly.
-int64_t products_of_each(const BlockInfo& b, const Access& a) {
-  int64_t products = 1;
-  for (const Iter& i : b.iters) products *= i.extent;
-  return products / std::max<int64_t>(1, a.elements);
-}
-
 // What windows share is copied again for each panel, in a fourth of the time that it takes through memory.
 constexpr int64_t kMostRepeated = 3;
 
@@ -49,15 +38,13 @@ SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t
   const Iter* vector = t.vector ? b.iter(t.vector->loop) : nullptr;
   const Iter* row = t.row ? b.iter(t.row->loop) : nullptr;
   const Iter* column = t.column ? b.iter(t.column->loop) : nullptr;
-  const bool loads_parts =
-      !target.is_narrow() && vector && !t.turned && !t.taps && t.copied.empty() && t.panels.empty();
+  const bool as_they_lie = vector && !t.turned && !t.taps && t.copied.empty() && t.panels.empty();
   SkippedPadding out;
   for (const Access& a : b.accesses) {
     const Block* padding = a.write ? nullptr : padding_of(s.func(), a.buffer);
     if (!padding) continue;
     const auto* store = padding->body.as<Store>();
     const Expr condition = store->value.as<Select>()->cond;
-    const bool masked = target.has_masked_loads(bytes_of(store->buffer->type.dtype));
     bool crosses = false, along_lanes = false;
     std::vector<std::string> taps;
     for (size_t d = 0; d < a.indices.size(); ++d) {
@@ -66,7 +53,7 @@ SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t
       const auto moves_by = [&](const Iter* iter) { return iter && uses_var(a.indices[d], iter->var); };
       const bool by_lanes = moves_by(vector);
       along_lanes |= by_lanes;
-      crosses |= by_lanes && !(loads_parts && masked && products_of_each(b, a) <= kFewProducts);
+      crosses |= by_lanes && !(as_they_lie && loads_parts(b, a, target));
       if (!by_lanes && !moves_by(row) && !moves_by(column)) continue;
       for (const Iter* r : b.reduced()) {
         if (!moves_by(r)) continue;

@@ -209,7 +209,7 @@ Stored stored_along(const BlockInfo& b, const BlockInfo* writer, const Iter& v, 
 
 double cost_of_lanes(const BlockInfo& b, const Iter& v, const Target& target, const BlockInfo* writer) {
   const int64_t lanes = lanes_of(b, target);
-  const double left_out = 1 - share_of_terms(b, v);
+  const double left_out = 1 - share_of_terms(b, v, target);
   const double k = static_cast<double>(b.reduction_size()) * (1 - kLeftOut * left_out);
   const Stored stored = stored_along(b, writer, v, target);
   double per_step = 0.5;

@@ -57,6 +57,13 @@ TEST_CASE("a strided load that all channels of a group share is no reason to tak
       default_has("Conv(f32[1,64,100,100], const f32[64,16,3,3]; group=4, " + strided, along_lines, wide));
 }
 
+TEST_CASE("lanes along a line leave out rows of padding as lanes of filters do") {
+  const std::string padded_below =
+      "Conv(f32[1,142,40,64], const f32[4,142,7,3]; strides=[3,3], pads=[0,4,24,4], dilations=[4,4])";
+  CHECK(default_has(padded_below, "vectorize Y.x", with_width("x86-64-v4", 6)));
+  CHECK(default_has(padded_below, "vectorize Y.o", with_width("x86-64-v4", 4)));  // they would have a copy
+}
+
 TEST_CASE("parts of vectors are loaded right at the image's borders") {
   const std::string column =
       "Conv(f32[1,4,15,30], const f32[4,2,5,5]; group=2, strides=[2,2], pads=[2,2,2,2])";
