@@ -52,29 +52,35 @@ Parted part(const Expr& condition, const Stays& stays) {
   return stays(condition) ? Parted{{}, condition} : Parted{condition, {}};
 }
 
+// `if c then a else 0` by the part of c that leaves it; null where nothing does.
+Expr by_what_leaves(const Expr& e, const Stays& stays) {
+  const auto* s = e.as<Select>();
+  if (!s || !is_zero(s->b)) return {};
+  const Parted parts = part(s->cond, stays);
+  if (!parts.out) return {};
+  return make::select(parts.out, parts.stays ? make::select(parts.stays, s->a, s->b) : s->a, s->b);
+}
+
 // The product, or a conversion of one, with the condition around it; null where no factor has one.
 Expr pulled_out(const Expr& e, const Stays& stays) {
+  const auto inside = [&](const Expr& part) {
+    const Expr out = pulled_out(part, stays);
+    return out ? out : by_what_leaves(part, stays);
+  };
   if (const auto* c = e.as<Cast>()) {
-    const Expr inner = pulled_out(c->a, stays);
-    const auto* s = (inner ? inner : c->a).as<Select>();
-    if (!s || !is_zero(s->b)) return {};
-    const Parted parts = inner ? Parted{s->cond, {}} : part(s->cond, stays);
-    if (!parts.out) return {};
-    const Expr zero = make::imm(0.0, e.type());
-    const Expr a = parts.stays ? make::select(parts.stays, s->a, s->b) : s->a;
-    return make::select(parts.out, make::cast(e.type(), a), zero);
+    const Expr inner = inside(c->a);
+    if (!inner) return {};
+    const auto* s = inner.as<Select>();
+    return make::select(s->cond, make::cast(e.type(), s->a), make::imm(0.0, e.type()));
   }
   const auto* product = e.as<Binary>();
   if (!product || product->op != BinaryOp::mul) return {};
   for (const bool left : {true, false}) {
     const Expr &factor = left ? product->a : product->b, &other = left ? product->b : product->a;
-    const Expr inner = pulled_out(factor, stays);
-    const auto* s = (inner ? inner : factor).as<Select>();
-    if (!s || !is_zero(s->b)) continue;
-    const Parted parts = inner ? Parted{s->cond, {}} : part(s->cond, stays);
-    if (!parts.out) continue;
-    const Expr a = parts.stays ? make::select(parts.stays, s->a, s->b) : s->a;
-    return make::select(parts.out, make::binary(BinaryOp::mul, left ? a : other, left ? other : a), s->b);
+    const Expr inner = inside(factor);
+    if (!inner) continue;
+    const auto* s = inner.as<Select>();
+    return make::select(s->cond, make::binary(BinaryOp::mul, left ? s->a : other, left ? other : s->a), s->b);
   }
   return {};
 }

@@ -54,18 +54,19 @@ Gain gain_of_threads(const Problem& p, const Ours& ours, const Settings& setting
   if (copy) contestants.emplace_back([&] { copy->by_one(); });
   // By themselves, before a peer's threads spin into their turns. In a network kernels follow each other,
   // while here threads fall asleep in others' turns: the calls that wake them aren't timed.
+  const size_t one_kernel = copy ? kCopyByOne : kOne;
+  const int times_the_work = copy ? 1 : settings.threads;  // kernels apart do it as often
   Times times(contestants.size());
   Gain gain;
   for (int spell = 0; spell < kSpells; ++spell) {
     const Times more = time_rounds(contestants, settings.seconds * 4, kLeastRounds, kGroup, kWarm);
     for (size_t c = 0; c < more.size(); ++c) times[c].insert(times[c].end(), more[c].begin(), more[c].end());
     const Times quiet = quiet_rounds(times, kMachine);
-    gain = {ratio(quiet[kOne], quiet[kOurs]), ratio(quiet[copy ? kCopyByOne : kOne], quiet[kMachine])};
-    if (apart)  // which did as many times the work
-      for (double* x : {&gain.machine.median, &gain.machine.low, &gain.machine.high}) *x *= settings.threads;
+    gain = {ratio(quiet[kOne], quiet[kOurs]), ratio(quiet[one_kernel], quiet[kMachine])};
+    for (double* x : {&gain.machine.median, &gain.machine.low, &gain.machine.high}) *x *= times_the_work;
     // By the best of either, whatever a neighbour did to the rounds in which they met.
-    const double bring = least_third(times[copy ? kCopyByOne : kOne]) / least_third(times[kMachine]);
-    if (bring * (copy ? 1 : settings.threads) >= kQuiet * settings.threads) break;
+    const double bring = least_third(times[one_kernel]) / least_third(times[kMachine]) * times_the_work;
+    if (bring >= kQuiet * settings.threads) break;
   }
   return gain;
 }
