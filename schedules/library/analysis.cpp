@@ -71,6 +71,12 @@ int64_t BlockInfo::reduction_size() const {
   return n;
 }
 
+int64_t BlockInfo::instances() const {
+  int64_t n = 1;
+  for (const Iter& i : iters) n *= i.extent;
+  return n;
+}
+
 namespace {
 
 // Shapes of what a block touches: mostly parameters and what is allocated for the whole function.
@@ -217,9 +223,7 @@ double share_inside(const Expr& e, Interval filled, const BlockInfo& b) {
 }  // namespace
 
 int64_t products_of_each(const BlockInfo& b, const Access& a) {
-  int64_t products = 1;
-  for (const Iter& i : b.iters) products *= i.extent;
-  return products / std::max<int64_t>(1, a.elements);
+  return b.instances() / std::max<int64_t>(1, a.elements);
 }
 
 bool loads_parts(const BlockInfo& b, const Access& a, const Target& target) {

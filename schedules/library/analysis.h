@@ -50,6 +50,7 @@ struct BlockInfo {
   const Iter* iter(const std::string& loop) const;
   std::vector<const Iter*> spatial() const, reduced() const;
   int64_t reduction_size() const;
+  int64_t instances() const;  // of all iterators together
 };
 
 // The iterator that `loop` walks, or tiles of it; null where none does.

@@ -291,9 +291,7 @@ void join_rows(Schedule& s, const Target& target) {
     for (const std::string& r : rows) count_of_rows *= root.iter(r)->extent;
     for (const std::string& name : names) {
       const BlockInfo b = analyze(s.func(), name);
-      int64_t instances = 1;
-      for (const Iter& i : b.iters) instances *= i.extent;
-      length = std::max(length, instances / count_of_rows);
+      length = std::max(length, b.instances() / count_of_rows);
       for (const Access& a : b.accesses)
         if (touched.insert(a.buffer).second)
           bytes += a.elements * bytes_of(a.buffer->type.dtype) / count_of_rows;

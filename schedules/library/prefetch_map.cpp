@@ -61,17 +61,15 @@ const Iter* gathers(const BlockInfo& b, const Access& a, const Iter& lanes) {
 
 bool asks_for_output(const BlockInfo& b, const Iter& lanes, const Target& target) {
   const Access& out = *write_of(b);
-  int64_t bytes = bytes_of(b.output->type.dtype);
-  if (out.stride(lanes) != 1 || lanes.extent * bytes < kLeastRow * kLine) return false;
-  for (const Iter& i : b.iters) bytes *= i.extent;
+  const int64_t element = bytes_of(b.output->type.dtype), bytes = element * b.instances();
+  if (out.stride(lanes) != 1 || lanes.extent * element < kLeastRow * kLine) return false;
   for (const Access& a : b.accesses)  // what is put together element by element binds, not the stores
     if (!a.write && a.uses(lanes) && a.stride(lanes) != 1) return false;
   return target.far_l3() && b.output_is_param && bytes > target.l2_bytes / 2 * std::max(1, target.cores);
 }
 
 void prefetch_map(Schedule& s, const BlockInfo& b, const std::string& lanes, const Target& target) {
-  int64_t bytes = bytes_of(b.output->type.dtype);
-  for (const Iter& i : b.iters) bytes *= i.extent;
+  const int64_t bytes = bytes_of(b.output->type.dtype) * b.instances();
   const int64_t least = bytes <= kLargeOutput * target.l2_bytes ? kLeastAhead : kAhead;
   const auto [loop, distance] = loop_ahead(s, b, lanes, least);
   if (loop.empty()) return;

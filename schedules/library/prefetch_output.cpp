@@ -35,8 +35,7 @@ std::string unforeseen(const BlockInfo& w, const Iter* row, int64_t fmas, const 
   constexpr int64_t kLeast = 3, kLeastAlone = 5;  // second-level caches; where long vectors write all of it
   constexpr int64_t kShortSum = 64;               // FMAs for each vector that is written
   const int bytes = bytes_of(w.output->type.dtype);
-  int64_t written = bytes;
-  for (const Iter& i : w.iters) written *= i.extent;
+  const int64_t written = bytes * w.instances();
   const bool begin_at_lines = rows_begin_at_lines(w), is_short = fmas <= kShortSum;
   if (target.far_l3()) {
     if (!is_short || written < kLeast * target.l2_bytes || begin_at_lines) return "";
