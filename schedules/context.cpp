@@ -227,7 +227,7 @@ LoopRef StepContext::find_loop(const std::string& block, const std::string& loop
                 "the loops are " + nearest(block + "." + loop, loop_names(ref.place)), {ref.place.stmt});
 }
 
-Buffer StepContext::find_buffer(const std::string& name, const SourceLoc& at) const {
+Buffer StepContext::buffer(const std::string& name, const SourceLoc& at) const {
   std::vector<std::string> names;
   Buffer found;
   const auto consider = [&](const BufferDecl& d) {
@@ -275,12 +275,12 @@ bool StepContext::names_loop(size_t arg) const {
   return step_.args[slots_[arg].first].find('.') != std::string::npos;
 }
 Buffer StepContext::buffer(size_t arg) const {
-  return find_buffer(step_.args[slots_[arg].first], loc_of_row_arg(arg));
+  return buffer(step_.args[slots_[arg].first], loc_of_row_arg(arg));
 }
 std::vector<Buffer> StepContext::buffers(size_t arg) const {
   std::vector<Buffer> out;
   for (size_t i = 0; i < slots_[arg].count; ++i)
-    out.push_back(find_buffer(step_.args[slots_[arg].first + i], loc_of_arg(step_, slots_[arg].first + i)));
+    out.push_back(buffer(step_.args[slots_[arg].first + i], loc_of_arg(step_, slots_[arg].first + i)));
   return out;
 }
 

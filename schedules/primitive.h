@@ -134,6 +134,7 @@ class StepContext {
   Place block(size_t arg) const;
   bool names_loop(size_t arg) const;  // of a `target`
   Buffer buffer(size_t arg) const;
+  Buffer buffer(const std::string& name, const SourceLoc& at) const;  // of an option
   std::vector<Buffer> buffers(size_t arg) const;
   std::vector<std::string> items(size_t arg) const;            // of ints and words; decisions already put in
   std::vector<std::optional<int64_t>> ints(size_t arg) const;  // `_` is nullopt
@@ -181,7 +182,6 @@ class StepContext {
   std::string resolved(const std::string& word) const;  // a decision's value, or the word itself
   Place find_block(const std::string& name, const SourceLoc& at) const;
   LoopRef find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const;
-  Buffer find_buffer(const std::string& name, const SourceLoc& at) const;
 
   const PrimFunc& func_;
   const Step& step_;

@@ -5,13 +5,20 @@
 // compute_at), the blocks below get an iterator more, with the old loop as its domain: a guard like any
 // other, which no later step loses. TVM adds a predicate only at the block that was named, and lost it.
 //
+// With at_lines=B tiles begin where lines of B do, 64 bytes, if B itself begins at one: in row r of rows of
+// 50257 floats i = i0 * f1 + i1 - r % 16. So the first tile isn't full either: of it, too, only what the old
+// variable ran over runs.
+//
 // Requires
 //  1. the loop is serial: a kind is given to the loops that are left at the end;
 //  2. there are at least two factors, all at least 1, and at most one `_`;
-//  3. the factors' product covers the extent (semantic);
-//  4. a symbolic extent has its `_` first.
+//  3. the factors' product covers the extent (semantic), and the part of a line before it;
+//  4. a symbolic extent has its `_` first;
+//  5. a block in the loop touches B of at_lines=, row major and of constant shape, at neighbouring elements,
+//     from a place that only loops around it choose.
 #include "schedules/access.h"
 #include "schedules/examples.h"
+#include "schedules/line_start.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -23,7 +30,18 @@ struct Factors {
   bool overhangs = false;  // the product is more than the extent, or may be
 };
 
-Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
+// What lies before the loop's first element in its line, with at_lines=; else nothing.
+Expr read_start(const StepContext& ctx, const LoopRef& loop) {
+  const auto name = ctx.option("at_lines");
+  if (!name) return 0;
+  const SourceLoc at = loc_of_option(ctx.step(), "at_lines");
+  const LineStart start = line_start(ctx.func(), loop, ctx.buffer(*name, at));
+  if (!start.before) ctx.refuse(5, at, start.why, {loop.stmt});
+  return start.before;
+}
+
+// `before`: elements of the first tile that come before the loop's first, at most.
+Factors read_factors(const StepContext& ctx, const LoopRef& loop, int64_t before) {
   const auto given = ctx.ints(1);
   if (given.size() < 2)
     ctx.refuse(
@@ -42,7 +60,7 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
     product *= factors.back();
   }
   Factors out;
-  const int64_t extent = extent_of(loop.stmt);
+  const int64_t own = extent_of(loop.stmt), extent = own < 0 ? own : own + before;
   if (extent < 0 && open != 0)
     ctx.refuse(4, 1, "the extent of " + loop.text() + " isn't a constant", {loop.stmt},
                ctx.instead(1, "[_, 16]"));
@@ -64,22 +82,25 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop) {
     for (size_t i = 1; i < factors.size(); ++i) legal.push_back(std::to_string(factors[i]));
     ctx.forbid(3, 1,
                "the product is " + std::to_string(product) + ", the extent of " + loop.text() + " is " +
-                   std::to_string(extent),
+                   std::to_string(own) +
+                   (before ? ", and of the first line up to " + std::to_string(before) + " lie before it" : ""),
                {loop.stmt}, ctx.instead(1, "[" + join(legal, ", ") + "]"));
   }
   for (int64_t f : factors) out.extents.emplace_back(f);
-  out.overhangs = extent < 0 || product > extent;
-  if (extent < 0) out.extents[0] = (as_for(loop.stmt).extent + Expr(product - 1)) / Expr(product);
+  out.overhangs = own < 0 || product > own;
+  if (own < 0) out.extents[0] = (as_for(loop.stmt).extent + Expr(before + product - 1)) / Expr(product);
   return out;
 }
 
-// True if the block runs nothing while the variable is in [extent, end).
-bool leaves_domain(const Place& p, const Var& v, int64_t extent, int64_t end) {
+// True if the block runs nothing while the variable is in [first, end).
+bool leaves_domain(const Place& p, const Var& v, int64_t first, int64_t end) {
+  if (first >= end) return true;
   Facts facts = facts_at(p);
-  facts.set(v, {extent, end - 1});
+  facts.set(v, {first, end - 1});
   for (const IterVar& i : p.block().iters) {
     const auto domain = as_int(i.extent);
-    if (domain && range_of(i.binding, facts).lo >= *domain) return true;
+    const Interval r = range_of(i.binding, facts);
+    if (domain && (r.lo >= *domain || r.hi < 0)) return true;
   }
   return false;
 }
@@ -110,7 +131,9 @@ PrimFunc run(StepContext& ctx) {
   if (old.kind != ForKind::serial)
     ctx.refuse(1, 0, loop.text() + " isn't serial any more", {loop.stmt},
                "a loop is split before the step that gives it a kind");
-  const Factors factors = read_factors(ctx, loop);
+  const Expr start = read_start(ctx, loop);
+  const int64_t before = range_of(start, facts_at(loop.place)).hi;
+  const Factors factors = read_factors(ctx, loop, before);
   ctx.expect_results(factors.extents.size());
 
   Stmt body = old.body;
@@ -130,7 +153,9 @@ PrimFunc run(StepContext& ctx) {
       for (const IterVar& i : p.block().iters)
         plain = plain || (i.binding.as<VarRef>() && i.binding.as<VarRef>()->var == old.var &&
                           same_expr(i.extent, old.extent));
-      if (plain || (constant && leaves_domain(p, old.var, extent_of(loop.stmt), end))) continue;
+      if (plain || (constant && leaves_domain(p, old.var, extent_of(loop.stmt), end) &&
+                    leaves_domain(p, old.var, -before, 0)))
+        continue;
       add.blocks.push_back(p.stmt);
     }
     body = add.stmt(body);
@@ -145,7 +170,7 @@ PrimFunc run(StepContext& ctx) {
     loops.push_back({v, factors.extents[i]});
     value = value * factors.extents[i] + Expr(v);
   }
-  body = substitute(body, VarMap{{old.var, value}});
+  body = substitute(body, VarMap{{old.var, value - start}});
   Annotations annotations = old.annotations;
   Annotations inside;  // the tail of an earlier split lies in one iteration of each of the new loops
   if (const auto tail = annotations.find("tail"); tail != annotations.end()) inside.insert(*tail);
@@ -167,10 +192,15 @@ Primitive split_row() {
       {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
       {{"tail", "guard|peel|mask|balanced",
         "what becomes of a part that isn't full: `guard` asks in every iteration; `peel` makes it a loop of "
-        "its own; `mask` keeps full vectors, lanes switched off; `balanced` makes tiles of nearly one size"}},
+        "its own; `mask` keeps full vectors, lanes switched off; `balanced` makes tiles of nearly one size"},
+       {"at_lines", "B",
+        "tiles begin where lines of B do (64 bytes; B itself begins at one), so the first isn't full either"}},
       "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
       {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
-       semantic("the factors' product covers the extent"), "a symbolic extent has its `_` first"},
+       semantic("the factors' product covers the extent, and the part of a line before it"),
+       "a symbolic extent has its `_` first",
+       "a block in the loop touches B of at_lines=, row major and of constant shape, at neighbouring elements, "
+       "from a place that only loops around it choose"},
       {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
       run,
       true};

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/passes/linear.h"
 #include "src/passes/passes.h"
 #include "src/passes/refuse.h"
 #include "src/passes/region.h"
@@ -27,10 +28,28 @@ std::vector<Var> running(const Access& a, size_t depth) {
   return vars;
 }
 
+// Whether some of `loops` take the index over a whole dimension wherever the others stand: of j0*64 + j1 -
+// i%16, tiles that begin at lines, j0 and j1 in each row i. They join the `used`.
+bool is_whole(const Access& a, size_t dim, const std::vector<Var>& loops, const Expr& extent,
+              std::set<const VarNode*>& used) {
+  std::vector<Var> moving;
+  for (const Var& v : loops)
+    for (const auto& [atom, coefficient] : linear(a.indices[dim]).terms)
+      if (atom.as<VarRef>() && uses_var(atom, v) && !used.contains(v.get())) moving.push_back(v);
+  const auto span = span_of(a.indices[dim], moving, a.facts);
+  if (!span || !can_prove(le(span->first(), 0), a.facts) || !can_prove(ge(span->last(), extent - 1), a.facts))
+    return false;
+  std::set<const VarNode*> with_these = used;
+  if (!is_dense(a, dim, moving, with_these)) return false;
+  used = std::move(with_these);
+  return true;
+}
+
 // Whether all that `a` touches while the loops from `depth` on run, `write` writes, without gaps.
 bool within(const Access& a, const Access& write, size_t depth, const std::vector<Expr>& shape) {
   std::set<const VarNode*> used;
   for (size_t d = 0; d < shape.size(); ++d) {
+    if (is_whole(write, d, running(write, depth), shape[d], used)) continue;
     if (!is_dense(write, d, running(write, depth), used)) return false;
     const auto w = span_of(write.indices[d], running(write, depth), write.facts);
     const auto s = span_of(a.indices[d], running(a, depth), a.facts);
