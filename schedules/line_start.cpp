@@ -4,13 +4,13 @@ namespace nestor::schedules {
 
 namespace {
 
-// The element's number in a row-major buffer of constant shape.
+// The element's number in a row-major buffer, if the distances of rows are constant.
 std::optional<Linear> number_of(const BufferDecl& decl, const std::vector<Expr>& indices) {
   Linear out;
   for (size_t d = 0; d < indices.size(); ++d) {
     const auto extent = as_int(decl.shape[d]);
-    if (!extent) return std::nullopt;
-    out = add(linear_of(indices[d]), out, *extent);
+    if (d > 0 && !extent) return std::nullopt;
+    out = add(linear_of(indices[d]), out, extent.value_or(0));
   }
   return out;
 }
@@ -35,7 +35,7 @@ LineStart line_start(const PrimFunc& f, const LoopRef& loop, const Buffer& b) {
     const auto accesses = accesses_at(p, [&](const Buffer& touched) { return touched == b; });
     if (accesses.empty()) continue;
     const auto number = number_of(decl, accesses[0].indices);
-    if (!number) return {{}, "the shape of " + name + " isn't constant"};
+    if (!number) return {{}, "the distance of rows of " + name + " isn't constant"};
     const int64_t a_line = kLineBytes / bytes_of(b->type.dtype);
     Linear first;
     int64_t stride = 0;
@@ -51,9 +51,13 @@ LineStart line_start(const PrimFunc& f, const LoopRef& loop, const Buffer& b) {
     if (stride != 1) return {{}, "neighbours in " + loop.text() + " aren't neighbours in " + name};
     first.constant = number->constant;
     first = modulo(first, a_line);
-    for (const Stmt& l : p.loops())
-      if (p.depth_of(l) > loop.depth && uses_var(to_expr(first), as_for(l).var))
+    for (const Stmt& l : p.loops()) {
+      if (!uses_var(to_expr(first), as_for(l).var)) continue;
+      if (p.depth_of(l) > loop.depth)
         return {{}, loop_name(l) + ", inside of " + loop.text() + ", moves it in " + name};
+      if (p.depth_of(l) < p.inside())
+        return {{}, loop_name(l) + ", outside of the block around " + p.name() + ", moves it in " + name};
+    }
     return {simplify(to_expr(first) % Expr(a_line), facts_at(loop.place)), ""};
   }
   return {{}, "no block in " + loop.text() + " touches " + name};

@@ -35,8 +35,24 @@ struct Factoring {
   Stmt outermost;           // the first R loop
   std::vector<Stmt> group;  // R loops that iterators tie to the loop, itself included
   const Update* update = nullptr;
-  int64_t cells = 0;  // partial results
+  int64_t cells = 0;   // partial results
+  bool fills = false;  // what lies before an R iterator's domain counts as the identity
 };
+
+// A loop that an S iterator is bound to as it is: it stands still while the reduction runs, and R iterators may
+// speak of it.
+const IterVar* standing(const Block& b, const Var& loop) {
+  for (const IterVar& i : b.iters)
+    if (const auto* v = i.binding.as<VarRef>();
+        v && v->var == loop && i.kind == IterKind::spatial && !is_guard(b, i))
+      return &i;
+  return nullptr;
+}
+LoopUse own_use_of(const Block& b, const Var& loop) {
+  LoopUse use = use_of(b, loop);
+  if (standing(b, loop)) use.reduce = false;
+  return use;
+}
 
 // What is taken apart: R iterators and guards that the group's loops serve, and R iterators that are never 0
 // (of a part that loop_partition cut off).
@@ -49,7 +65,7 @@ bool is_apart(const Factoring& f, const IterVar& i) {
 std::string legal_loops(const StepContext& ctx, const Place& p) {
   std::vector<std::string> lines;
   for (const Stmt& l : p.loops()) {
-    const LoopUse use = use_of(p.block(), as_for(l).var);
+    const LoopUse use = own_use_of(p.block(), as_for(l).var);
     if (use.reduce && !use.spatial && as_for(l).kind == ForKind::serial)
       lines.push_back(ctx.instead(0, p.name() + "." + loop_name(l)));
   }
@@ -96,14 +112,14 @@ void check_block(const StepContext& ctx, Factoring& f) {
 
 void check_loops(const StepContext& ctx, Factoring& f) {
   const Place& p = f.loop.place;
-  const LoopUse named = use_of(p.block(), as_for(f.loop.stmt).var);
+  const LoopUse named = own_use_of(p.block(), as_for(f.loop.stmt).var);
   if (!named.reduce || named.spatial)
     ctx.refuse(2, 0, f.loop.text() + " isn't a loop of R iterators only", {f.loop.stmt, p.stmt},
                legal_loops(ctx, p));
   if (as_for(f.loop.stmt).kind != ForKind::serial)
     ctx.refuse(2, 0, f.loop.text() + " isn't serial", {f.loop.stmt}, legal_loops(ctx, p));
   for (const Stmt& l : p.loops()) {
-    LoopUse use = use_of(p.block(), as_for(l).var);
+    const LoopUse use = own_use_of(p.block(), as_for(l).var);
     if (use.reduce && !f.outermost) f.outermost = l;
     if (use.spatial && use.reduce) ctx.refuse(2, 0, loop_name(l) + " serves S and R iterators", {l, p.stmt});
     if (use.reduce && extent_of(l) < 0)
@@ -113,7 +129,7 @@ void check_loops(const StepContext& ctx, Factoring& f) {
     if (!is_guard(p.block(), i)) continue;
     LoopUse both;
     for (const Var& v : vars_of(i.binding)) {
-      const LoopUse use = use_of(p.block(), v);
+      const LoopUse use = own_use_of(p.block(), v);
       both = {both.spatial || use.spatial, both.reduce || use.reduce};
     }
     if (both.spatial && both.reduce)
@@ -129,7 +145,7 @@ void find_group(Factoring& f) {
     for (const IterVar& i : p.block().iters) {
       if (!is_apart(f, i)) continue;
       for (const Stmt& l : p.loops())
-        if (uses_var(i.binding, as_for(l).var) &&
+        if (uses_var(i.binding, as_for(l).var) && !standing(p.block(), as_for(l).var) &&
             std::none_of(f.group.begin(), f.group.end(), [&](const Stmt& g) { return g.same_as(l); })) {
           f.group.push_back(l);
           grown = true;
@@ -145,7 +161,7 @@ Runs runs_at(const Factoring& f, int64_t v, bool whole) {
   const Block& b = f.loop.place.block();
   Facts facts = facts_at(f.loop.place);
   for (const Stmt& l : f.loop.place.loops())
-    if (!whole && use_of(b, as_for(l).var).reduce) facts.set(as_for(l).var, {0, 0});
+    if (!whole && own_use_of(b, as_for(l).var).reduce) facts.set(as_for(l).var, {0, 0});
   facts.set(as_for(f.loop.stmt).var, {v, v});
   bool all = true;
   for (const IterVar& i : f.loop.place.block().iters) {
@@ -153,7 +169,7 @@ Runs runs_at(const Factoring& f, int64_t v, bool whole) {
     if (!is_apart(f, i)) continue;
     const Interval r = range_of(i.binding, facts);
     if (extent && (r.lo >= *extent || r.hi < 0)) return Runs::none;
-    all = all && extent && r.lo >= 0 && r.hi < *extent;
+    all = all && extent && (r.lo >= 0 || f.fills) && r.hi < *extent;
   }
   for (const Expr& e : conditions(b, true)) {
     const Expr here = substitute(e, bindings_of(b));
@@ -169,6 +185,7 @@ void count_cells(const StepContext& ctx, Factoring& f) {
     if (p.block().init && i.kind == IterKind::reduce && !begins_at_zero(p, i))
       ctx.forbid(3, 0, i.var->name + " doesn't begin at 0, where the init runs", {p.stmt});
   const int64_t extent = extent_of(f.loop.stmt);
+  f.fills = runs_at(f, 0, false) != Runs::all;
   while (f.cells < extent && runs_at(f, f.cells, false) == Runs::all) ++f.cells;
   for (int64_t v = f.cells; v < extent; ++v)
     if (f.cells == 0 || runs_at(f, v, true) != Runs::none)
@@ -250,12 +267,17 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
       add(l, IterKind::reduce, extent_of(l));
   std::stable_sort(b.iters.begin(), b.iters.end(),
                    [](const IterVar& x, const IterVar& y) { return x.kind < y.kind; });
-  std::vector<Expr> where;
+  for (const Stmt& l : f.loop.place.loops())
+    if (const IterVar* i = standing(old, as_for(l).var)) {
+      of_loop[as_for(l).var] = of_iter.at(i->var);
+      facts.set(of_iter.at(i->var).as<VarRef>()->var, range_of_loop(l));
+    }
+  std::vector<Expr> where, filled;
   for (const IterVar& i : old.iters) {
     if (!is_apart(f, i)) continue;
     const Expr value = simplify(substitute(i.binding, of_loop), facts);
     of_iter[i.var] = value;
-    where.push_back(le(0, value));
+    (f.fills ? filled : where).push_back(le(0, value));
     where.push_back(lt(value, i.extent));
   }
   if (old.where) where.insert(where.begin(), substitute(old.where, of_iter));
@@ -266,8 +288,13 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
   std::vector<Expr> place;
   for (const Expr& e : f.update->indices) place.push_back(substitute(e, of_iter));
   place.insert(place.begin() + static_cast<std::ptrdiff_t>(axis), Expr(cell));
-  b.init = make::store(rf.buffer, place, identity_of(f.update->op, rf.buffer->type));
-  b.body = make::update(f.update->op, rf.buffer, place, substitute(f.update->value, of_iter));
+  const Expr identity = identity_of(f.update->op, rf.buffer->type);
+  b.init = make::store(rf.buffer, place, identity);
+  Expr value = substitute(f.update->value, of_iter);
+  for (const Expr& condition : filled)
+    if (const Expr c = simplify(condition, facts); !is_const_int(c, 1))
+      value = make::select(c, value, identity);
+  b.body = make::update(f.update->op, rf.buffer, place, value);
   return make::block(std::move(b));
 }
 
@@ -281,7 +308,7 @@ Stmt final_nest(const Factoring& f, const BufferDecl& rf, size_t axis) {
   std::vector<std::pair<Stmt, Var>> loops;
   for (const Stmt& l : p.loops()) {
     if (p.depth_of(l) < p.depth_of(f.outermost)) continue;
-    if (!l.same_as(f.loop.stmt) && !use_of(p.block(), as_for(l).var).spatial) {
+    if (!l.same_as(f.loop.stmt) && !own_use_of(p.block(), as_for(l).var).spatial) {
       fresh[as_for(l).var] = Expr(0);
       continue;
     }

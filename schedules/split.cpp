@@ -14,8 +14,8 @@
 //  2. there are at least two factors, all at least 1, and at most one `_`;
 //  3. the factors' product covers the extent (semantic), and the part of a line before it;
 //  4. a symbolic extent has its `_` first;
-//  5. a block in the loop touches B of at_lines=, row major and of constant shape, at neighbouring elements,
-//     from a place that only loops around it choose.
+//  5. a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at
+//     neighbouring elements, from a place that only loops around it choose, of the block that holds it.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/line_start.h"
@@ -199,8 +199,8 @@ Primitive split_row() {
       {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
        semantic("the factors' product covers the extent, and the part of a line before it"),
        "a symbolic extent has its `_` first",
-       "a block in the loop touches B of at_lines=, row major and of constant shape, at neighbouring elements, "
-       "from a place that only loops around it choose"},
+       "a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at "
+       "neighbouring elements, from a place that only loops around it choose, of the block that holds it"},
       {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
       run,
       true};

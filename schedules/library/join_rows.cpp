@@ -62,7 +62,9 @@ void vectorize_inside(Schedule& s, const std::string& block, const Target& targe
   const int64_t width = vectors * lanes_of(b, target);
   std::string lanes = last.name;
   if (last.extent > width) {
-    if (!s.try_step(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", last.name, block, width)))
+    if (!split_at_lines(
+            s, fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", last.name, block, width),
+            at_lines(b, last.name, width, target)))
       return;
     lanes += "_l";
   }

@@ -110,6 +110,12 @@ constexpr int64_t kVectorsAtOnce = 4;
 void vectorize_inside(Schedule& s, const std::string& block, const Target& target,
                       int64_t vectors = kVectorsAtOnce);
 
+// The option " at_lines=Y" for a split of the block's `loop` into tiles of so many lanes, or nothing; see
+// at_lines.cpp.
+std::string at_lines(const BlockInfo& b, const std::string& loop, int64_t width, const Target& target);
+// The split `tiles` with that option, or, where it can't be, without; false where that isn't accepted either.
+bool split_at_lines(Schedule& s, const std::string& tiles, const std::string& option);
+
 // Whether the block's last loop is a sum's, of what lies dense along it.
 bool sums_lanes(const Schedule& s, const std::string& block);
 

@@ -61,10 +61,13 @@ void sum_as_made(Schedule& s, const std::string& block, const std::string& rows,
         fmt::format("{} are summed up as they are made, {} partial sums side by side: they needn't come "
                     "from the second-level cache again",
                     map, width));
-    tried(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", k, block, width));
+    const std::string lines = at_lines(analyze(s.func(), map), i, width, target);
+    tried(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel{3}", k, block, width, lines));
     tried(fmt::format("{} = rfactor {}.{}_l axis={}", part, block, k, b.spatial().size()));
     tried(fmt::format("reorder {} ({}_t {}_l)", part, k, k));
-    tried(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", i, map, width));
+    if (!split_at_lines(tried, fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel", i, map, width),
+                        lines))
+      return;
     for (size_t d = depth; d < loops.size(); ++d) {
       const std::string tile = d + 1 == loops.size() ? "_t" : "";
       tried(fmt::format("{0}{1} = merge {2}.{0}{1} {3}.{4}{1}", of_map[d].name, tile, map, part,

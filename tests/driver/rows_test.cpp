@@ -267,3 +267,40 @@ TEST_CASE("where the third level is far, a norm asks for its next rows as it wri
     check_scheduled_for(norm(rows, n), far);
   }
 }
+
+TEST_CASE("rows that begin at no line go by tiles that do, where lanes fill a line") {
+  const Target wide = parse_target("x86-64-v4"), narrow = parse_target("x86-64-v3");
+  const std::string lines = " at_lines=Y";
+  const auto has = [&](const std::string& spec, const Target& target) {
+    return print(default_schedule(compiled(spec, target).funcs[0].func, target)).find(lines) !=
+           std::string::npos;
+  };
+  for (const char* spec :
+       {"LayerNormalization(f32[6,401], const f32[401], const f32[401])", "LogSoftmax(f32[5,777])",
+        "Add(f32[7,201], f32[201])", "Mul(f32[3,5,333], f32[3,5,1])", "Add(u8[5,1001], u8[1001])",
+        "BatchNormalization(f32[1,5,19,13], f32[5], f32[5], f32[5], f32[5])", "Softmax(f32[3,1001])"}) {
+    INFO(spec);
+    CHECK(has(spec, wide));
+    CHECK_FALSE(has(spec, narrow));
+    checked(spec, parse_target("native"));
+  }
+  for (const char* spec :
+       {"Add(f32[7,208], f32[208])",                                             // they do
+        "Add(f32[7,191], f32[191])",                                             // fewer than three tiles
+        "Add(f32[7,201], f32[7,201])",                                           // no rows
+        "LayerNormalization(f32[6,2501], const f32[2501], const f32[2501])"}) {  // scales from the second
+                                                                                 // level
+    INFO(spec);
+    CHECK_FALSE(has(spec, wide));
+  }
+}
+
+TEST_CASE("a long row's exponentials are made and summed up by tiles that begin at lines") {
+  const Target target = parse_target("x86-64-v4");
+  const std::string steps =
+      print(default_schedule(compiled("Softmax(f32[3,20011])", target).funcs[0].func, target));
+  INFO(steps);
+  CHECK(steps.find("split Sum.j [_, 64] tail=peel at_lines=Exp") != std::string::npos);
+  CHECK(steps.find("split Exp.j [_, 64] tail=peel at_lines=Exp") != std::string::npos);
+  checked("Softmax(f32[3,20011])", parse_target("native"));
+}

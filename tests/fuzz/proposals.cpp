@@ -1,5 +1,4 @@
-// Proposals: for each primitive, a line that is plausible for the function as it is now; few are sure to be
-// legal.
+// Proposals: for each primitive a line that is plausible for the function as it is; few are sure to be legal.
 #include "tests/fuzz/proposals.h"
 
 #include <algorithm>
@@ -98,9 +97,10 @@ class Proposer {
         factors = "_, " + steps[i].results.back();
         break;
       }
-    return with_loop(
-        "split ", below(7),
-        " [" + factors + "]" + any({"", "", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}));
+    const std::string lines = below(3) ? "" : " at_lines=" + any(f_.params).decl.buffer->name;
+    return with_loop("split ", lines.empty() ? below(7) : -1,
+                     " [" + factors + "]" +
+                         any({"", " tail=guard", " tail=peel", " tail=mask", " tail=balanced"}) + lines);
   }
 
   // Where a sum multiplies by zeros that are chosen; else what brings them there, a padding inlined.
