@@ -304,6 +304,13 @@ bool begins_at_zero(const Place& p, const IterVar& i) {
   return is_const_int(simplify(substitute(i.binding, zero)), 0);
 }
 
+bool begins_below_zero(const Place& p, const IterVar& i) {
+  Facts facts = facts_at(p);
+  for (const Stmt& l : p.loops())
+    if (!use_of(p.block(), as_for(l).var).spatial) facts.set(as_for(l).var, {0, 0});
+  return range_of(i.binding, facts).lo < 0;
+}
+
 }  // namespace schedules
 
 }  // namespace nestor

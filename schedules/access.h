@@ -67,5 +67,7 @@ BufferDecl decl_of(const PrimFunc& f, const Buffer& b);
 
 // The iterator is 0 where all loops around the block are: for R iterators, where the init runs.
 bool begins_at_zero(const Place& p, const IterVar& i);
+// It may be below 0 where the loops of R iterators alone are 0: its first tile begins before it.
+bool begins_below_zero(const Place& p, const IterVar& i);
 
 }  // namespace nestor::schedules

@@ -48,6 +48,7 @@ LineStart line_start(const PrimFunc& f, const LoopRef& loop, const Buffer& b) {
       else
         first.terms.push_back(t);
     }
+    if (has_load(to_expr(first))) return {{}, "what is read of inputs says where it begins in " + name};
     if (stride != 1) return {{}, "neighbours in " + loop.text() + " aren't neighbours in " + name};
     first.constant = number->constant;
     first = modulo(first, a_line);

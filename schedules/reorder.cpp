@@ -55,7 +55,7 @@ void check_block(const StepContext& ctx, const Place& p, const std::vector<Stmt>
       ctx.forbid(3, 0, loop_name(l) + " serves S and R iterators of " + p.name(), {l, p.stmt});
   }
   for (const IterVar& i : p.block().iters)
-    if (p.block().init && i.kind == IterKind::reduce && !begins_at_zero(p, i))
+    if (p.block().init && i.kind == IterKind::reduce && (!begins_at_zero(p, i) || begins_below_zero(p, i)))
       ctx.forbid(3, 0,
                  i.var->name + " isn't 0 where the loops begin: another instance may come before the init",
                  {p.stmt});
