@@ -15,7 +15,8 @@
 //  4. it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of
 //     which its writers have instances (semantic);
 //  5. what those blocks write in one iteration is a box without gaps, the same for each iterator of the
-//     block (semantic);
+//     block, and no loop chooses the parts of two iterators in different buffers: other pairs would have no
+//     iteration (semantic);
 //  6. for a reduction, that box has the whole range of its R iterators (semantic: what two iterations both
 //     finish would be added twice);
 //  7. no block in between touches what it writes or writes what it reads, also none behind it in earlier
@@ -214,6 +215,32 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
   }
 }
 
+// Row i of one buffer and row i of another meet in iteration i, but rows i and j nowhere.
+void check_pairs(const StepContext& ctx, const Move& m, const std::vector<std::optional<Bound>>& tied) {
+  const Block& block = m.block.block();
+  const auto together = [&](const IterVar& x, const IterVar& y) {
+    const auto all = accesses_of(block);
+    return std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) {
+      const auto at = [&](const IterVar& i) {
+        return std::any_of(a.indices.begin(), a.indices.end(),
+                           [&](const Expr& e) { return uses_var(e, i.var); });
+      };
+      return is_producer(m, a.buffer) && at(x) && at(y);
+    });
+  };
+  for (size_t k = 0; k < tied.size(); ++k)
+    for (size_t j = 0; j < k; ++j) {
+      const IterVar &x = block.iters[j], &y = block.iters[k];
+      if (!tied[j] || !tied[k] || together(x, y)) continue;
+      for (const Var& v : vars_of(to_expr(tied[j]->base)))
+        if (uses_var(to_expr(tied[k]->base), v))
+          ctx.forbid(5, 1,
+                     "loop " + v->name + " chooses both " + x.var->name + " and " + y.var->name +
+                         ", in different buffers: other pairs of them would have no iteration",
+                     {m.block.stmt, m.loop.stmt});
+    }
+}
+
 // Where a producer doesn't run in some iterations of the standing loops, neither may the consumer.
 std::vector<IterVar> guards_of(const Move& m) {
   std::vector<IterVar> out;
@@ -248,6 +275,7 @@ PrimFunc run(StepContext& ctx) {
   std::vector<std::optional<Bound>> tied(block.iters.size());
   for (const Buffer& b : read_buffers(block))
     if (is_producer(m, b)) tie_iterators(ctx, m, b, tied);
+  check_pairs(ctx, m, tied);
 
   std::vector<IterSpan> spans;
   for (size_t k = 0; k < block.iters.size(); ++k) {
@@ -281,7 +309,7 @@ Primitive reverse_compute_at_row() {
        semantic("it reads each such buffer at one place, at plain and distinct iterators or constants, over "
                 "the whole of which its writers have instances"),
        semantic("what those blocks write in one iteration is a box without gaps, the same for each iterator "
-                "of the block"),
+                "of the block, and no loop chooses the parts of two iterators in different buffers"),
        semantic("for a reduction, that box has the whole range of its R iterators"),
        semantic("no block in between, nor one behind it in earlier iterations of loops that it leaves, "
                 "touches what it writes or writes what it reads, and its other inputs aren't made in loops "
