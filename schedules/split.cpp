@@ -15,7 +15,8 @@
 //  3. the factors' product covers the extent (semantic), and the part of a line before it;
 //  4. a symbolic extent has its `_` first;
 //  5. a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at
-//     neighbouring elements, from a place that only loops around it choose, of the block that holds it.
+//     neighbouring elements, from a place that only loops around it choose, of the block that holds it; and
+//     no block in it has instances before its first iteration.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/line_start.h"
@@ -80,11 +81,12 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop, int64_t before
   if (extent >= 0 && product < extent) {
     std::vector<std::string> legal{"_"};
     for (size_t i = 1; i < factors.size(); ++i) legal.push_back(std::to_string(factors[i]));
-    ctx.forbid(3, 1,
-               "the product is " + std::to_string(product) + ", the extent of " + loop.text() + " is " +
-                   std::to_string(own) +
-                   (before ? ", and of the first line up to " + std::to_string(before) + " lie before it" : ""),
-               {loop.stmt}, ctx.instead(1, "[" + join(legal, ", ") + "]"));
+    ctx.forbid(
+        3, 1,
+        "the product is " + std::to_string(product) + ", the extent of " + loop.text() + " is " +
+            std::to_string(own) +
+            (before ? ", and of the first line up to " + std::to_string(before) + " lie before it" : ""),
+        {loop.stmt}, ctx.instead(1, "[" + join(legal, ", ") + "]"));
   }
   for (int64_t f : factors) out.extents.emplace_back(f);
   out.overhangs = own < 0 || product > own;
@@ -153,9 +155,12 @@ PrimFunc run(StepContext& ctx) {
       for (const IterVar& i : p.block().iters)
         plain = plain || (i.binding.as<VarRef>() && i.binding.as<VarRef>()->var == old.var &&
                           same_expr(i.extent, old.extent));
-      if (plain || (constant && leaves_domain(p, old.var, extent_of(loop.stmt), end) &&
-                    leaves_domain(p, old.var, -before, 0)))
-        continue;
+      if (!plain && before > 0 && !leaves_domain(p, old.var, -before, 0))
+        ctx.refuse(5, loc_of_option(ctx.step(), "at_lines"),
+                   "before its first iteration " + loop.text() + " has others of " + p.name() +
+                       ": it is a part of an iterator's range",
+                   {loop.stmt, p.stmt});
+      if (plain || (constant && leaves_domain(p, old.var, extent_of(loop.stmt), end))) continue;
       add.blocks.push_back(p.stmt);
     }
     body = add.stmt(body);
@@ -194,13 +199,15 @@ Primitive split_row() {
         "what becomes of a part that isn't full: `guard` asks in every iteration; `peel` makes it a loop of "
         "its own; `mask` keeps full vectors, lanes switched off; `balanced` makes tiles of nearly one size"},
        {"at_lines", "B",
-        "tiles begin where lines of B do (64 bytes; B itself begins at one), so the first isn't full either"}},
+        "tiles begin where lines of B do (64 bytes; B itself begins at one), so the first isn't full "
+        "either"}},
       "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
       {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
        semantic("the factors' product covers the extent, and the part of a line before it"),
        "a symbolic extent has its `_` first",
        "a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at "
-       "neighbouring elements, from a place that only loops around it choose, of the block that holds it"},
+       "neighbouring elements, from a place that only loops around it choose, of the block that holds it; no "
+       "block in it has instances before its first iteration"},
       {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
       run,
       true};

@@ -20,7 +20,8 @@ bool is_spatial(const Family& f, const std::string& name) {
 
 class Guesser {
  public:
-  explicit Guesser(Matcher& m) : m_(m), out_{{}, Set::all(m.home_)} {}
+  Guesser(Matcher& m, const Set& where, bool temporaries)
+      : m_(m), where_(where), temporaries_(temporaries), out_{{}, Set::all(m.home_)} {}
   Guess guess(const Term& b, const Term& a) {
     unify(b, a);
     return out_;
@@ -46,18 +47,19 @@ class Guesser {
     if (const auto* p = b.e.as<Call>(); p && p->args.size() == a.e.as<Call>()->args.size())
       for (size_t i = 0; i < p->args.size(); ++i) child(p->args[i], a.e.as<Call>()->args[i]);
   }
-  static bool same_buffer(const Term& b, const Term& a) {
+  bool same_buffer(const Term& b, const Term& a) const {
     const Buffer &x = b.e.as<Load>()->buffer, &y = a.e.as<Load>()->buffer;
     const bool inputs = b.at.model().is_input(x);
+    if (!inputs && !temporaries_) return false;
     if (inputs != a.at.model().is_input(y) ||
         b.e.as<Load>()->indices.size() != a.e.as<Load>()->indices.size())
       return false;
     return inputs ? b.at.model().param_of(x) == a.at.model().param_of(y) : x->name == y->name;
   }
   // Of temporaries that can't be unfolded, whatever they are called: most often an element is the same one.
-  static bool both_reduced(const Term& b, const Term& a) {
+  bool both_reduced(const Term& b, const Term& a) const {
     const auto *x = b.e.as<Load>(), *y = a.e.as<Load>();
-    return !b.at.model().is_input(x->buffer) && !a.at.model().is_input(y->buffer) &&
+    return temporaries_ && !b.at.model().is_input(x->buffer) && !a.at.model().is_input(y->buffer) &&
            x->indices.size() == y->indices.size();
   }
   void equate(const Term& b, const Term& a) {
@@ -81,8 +83,8 @@ class Guesser {
     out_.defined = out_.defined & d.renamed(names);
     return renamed(l, names);
   }
-  // What was stored where x loads from, if one statement stored it; of a padding's two sides that with a
-  // load.
+  // What was stored where x loads from, if one statement stored it at the points that matter; of a padding's
+  // two sides that with a load.
   Term unfolded(Term x) {
     for (;;) {
       if (const auto* s = x.e.as<Select>(); s && x.at.model().condition(s->cond, x.at.statement->env, true)) {
@@ -90,14 +92,23 @@ class Guesser {
         continue;
       }
       const Source* s = m_.source_of(x);
-      if (!s || s->stores.size() != 1 || !s->updates.empty() || !m_.read_of(x).free.empty()) return x;
-      const auto [frame, relation] = m_.enter(x, s->stores[0], {});
+      if (!s || !s->updates.empty() || !m_.read_of(x).free.empty()) return x;
+      const Source::Piece* only = nullptr;
+      for (const Source::Piece& p : s->stores) {
+        if (s->stores.size() > 1 && (where_ & out_.defined & m_.enter(x, p, {}).second).empty()) continue;
+        if (only) return x;
+        only = &p;
+      }
+      if (!only) return x;
+      const auto [frame, relation] = m_.enter(x, *only, {});
       out_.defined = out_.defined & relation;
-      x = {frame, s->stores[0].writer->value};
+      x = {frame, only->writer->value};
     }
   }
 
   Matcher& m_;
+  const Set where_;
+  bool temporaries_;
   Guess out_;
 };
 
@@ -116,8 +127,8 @@ Guess guess_by_names(Sets& home, const Family& b, const Family& a, bool spatial)
   return out;
 }
 
-Guess guess_by_loads(Matcher& m, const Term& b, const Term& a) {
-  return Guesser(m).guess(b, a);
+Guess guess_by_loads(Matcher& m, const Family& b, const Family& a, bool temporaries) {
+  return Guesser(m, b.where & a.where, temporaries).guess(b.term, a.term);
 }
 
 }  // namespace nestor::verify

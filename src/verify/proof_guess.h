@@ -21,7 +21,8 @@ struct Guess {
 // Iterators of the same name are equal; those of S only where `spatial`.
 Guess guess_by_names(Sets& home, const Family& b, const Family& a, bool spatial);
 
-// Loads of the same inputs, met in the same places of both expressions, are of the same elements.
-Guess guess_by_loads(Matcher& m, const Term& b, const Term& a);
+// Loads of the same inputs, met in the same places of both expressions, are of the same elements; so are,
+// with `temporaries`, those of what reductions make.
+Guess guess_by_loads(Matcher& m, const Family& b, const Family& a, bool temporaries);
 
 }  // namespace nestor::verify

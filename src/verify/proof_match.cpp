@@ -273,7 +273,15 @@ void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
   const Set reduced_b = sb ? reduced(b, *sb, db) : Set::none(home_),
             reduced_a = sa ? reduced(a, *sa, da) : Set::none(home_);
   const bool rb = !(where & reduced_b).empty(), ra = !(where & reduced_a).empty();
-  if (rb && ra) return match_reductions(*this, b, a, where);
+  if (rb && ra) {
+    const auto together = [&] { match_reductions(*this, b, a, where); };
+    const Set both = where & reduced_b & reduced_a;
+    if (both.empty() || where.within(both)) return together();
+    return attempt(together, [&] {  // some elements are sums, others copies of sums
+      match(b, a, both);
+      match(b, a, where - both);
+    });
+  }
   if (rb ? !sa : ra ? !sb : false) {
     // A reduction against something else: sums that are written out are not looked for.
     const Term& other = rb ? a : b;

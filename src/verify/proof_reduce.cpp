@@ -1,11 +1,12 @@
 // A reduced element is its start and a multiset of terms, in whatever order. Two are equal if the starts are,
 // and if some relation pairs the terms of one with equal terms of the other, each with exactly one (with at
-// least one where the operation is max or min, to which a term taken twice is the term). Three relations are
-// tried: iterators of the same name are equal; whatever makes the terms' loads equal; and iterators of the
-// same name but those of S, which the element tells (a part of a block may count its own from 0). Terms that
-// are themselves such reductions, of the same operation, count as their own terms, and terms that are the
-// operation's identity don't count, which covers partial sums (rfactor) and sums split into several loops. A
-// start that goes on from one such sum, copied half-way, gives that one's start and terms.
+// least one where the operation is max or min, to which a term taken twice is the term). A few relations are
+// tried: iterators of the same name are equal; whatever makes the terms' loads equal; iterators of the same
+// name but those of S, which the element tells (a part of a block may count its own from 0); whatever makes
+// the loads of inputs equal; and that with the terms taken apart by which of several stores they read. Terms
+// that are themselves such reductions, of the same operation, count as their own terms, and terms that are
+// the operation's identity don't count, which covers partial sums (rfactor) and sums split into several
+// loops. A start that goes on from one such sum, copied half-way, gives that one's start and terms.
 #include <algorithm>
 
 #include "nestor/walk.h"
@@ -44,14 +45,20 @@ class Reductions {
     for (const Sum& x : sums_b) collect(x.value, x.where, {}, fb);
     for (const Sum& x : sums_a) collect(x.value, x.where, {}, fa);
     if (fb.size() != 1 || fa.size() != 1) m_.reassociated_ = true;
-    m_.attempt([&] { pair_up(fb, fa, How::names); },
-               [&] {
-                 m_.attempt([&] { pair_up(fb, fa, How::loads); },
-                            [&] { pair_up(fb, fa, How::reduced_names); });
-               });
+    try_each({[&] { pair_up(fb, fa, How::names); }, [&] { pair_up(fb, fa, How::loads); },
+              [&] { pair_up(fb, fa, How::reduced_names); }, [&] { pair_up(fb, fa, How::inputs); },
+              [&] { pair_up(by_stores(fb), by_stores(fa), How::inputs); }});
   }
 
  private:
+  // Until one succeeds; else fails as the first.
+  void try_each(std::vector<std::function<void()>> ways) {
+    std::function<void()> all = ways.back();
+    for (size_t i = ways.size() - 1; i-- > 0;)
+      all = [this, first = ways[i], rest = all] { m_.attempt(first, rest); };
+    all();
+  }
+
   ReduceOp operation(const Term& x, const Source& s) const {
     for (const Source::Piece& u : s.updates)
       if (u.writer->op != s.updates[0].writer->op)
@@ -259,9 +266,43 @@ class Reductions {
     });
   }
 
+  // The families by which of several stores their terms' loads read.
+  std::vector<Family> by_stores(const std::vector<Family>& families) {
+    constexpr size_t kMost = 16;
+    std::vector<Family> out, open(families.rbegin(), families.rend());
+    while (!open.empty()) {
+      const Family f = open.back();
+      open.pop_back();
+      const std::vector<Family> parts = parts_of(f);
+      if (parts.size() < 2 || out.size() + open.size() + parts.size() > families.size() + kMost)
+        out.push_back(f);
+      else
+        open.insert(open.end(), parts.rbegin(), parts.rend());
+    }
+    return out;
+  }
+  std::vector<Family> parts_of(const Family& f) {
+    std::vector<Family> parts;
+    for_each_expr(f.term.e, [&](const Expr& e) {
+      const Term load{f.term.at, e};
+      const Source* s = parts.size() < 2 && e.as<Load>() ? m_.source_of(load) : nullptr;
+      if (!s || s->stores.size() < 2 || !s->updates.empty() || !m_.read_of(load).free.empty()) return;
+      std::vector<Family> stored;
+      for (const Source::Piece& p : s->stores) {
+        const auto [frame, relation] = m_.enter(load, p, {});
+        if (Set where = f.where & relation; !where.empty())
+          stored.push_back({{frame, p.writer->value}, f.instance, std::move(where)});
+      }
+      if (overlap(f, stored)) return;
+      parts.clear();
+      for (const Family& x : stored) parts.push_back({f.term, f.instance, kept(f, x.where)});
+    });
+    return parts;
+  }
+
   // ---- Pairs ---------------------------------------------------------------------------------------------
 
-  enum class How { names, loads, reduced_names };
+  enum class How { names, loads, reduced_names, inputs };
 
   void pair_up(const std::vector<Family>& before, const std::vector<Family>& after, How how) {
     std::vector<Set> rest_b, rest_a;
@@ -275,8 +316,9 @@ class Reductions {
           continue;
         const Set& from_b = repeat ? before[i].where : rest_b[i];
         const Set& from_a = repeat ? after[k].where : rest_a[k];
-        const Guess guess = how == How::loads ? guess_by_loads(m_, before[i].term, after[k].term)
-                                              : guess_by_names(home_, before[i], after[k], how == How::names);
+        const bool by_loads = how == How::loads || how == How::inputs;
+        const Guess guess = by_loads ? guess_by_loads(m_, before[i], after[k], how == How::loads)
+                                     : guess_by_names(home_, before[i], after[k], how == How::names);
         const Set pairs =
             both(before[i], after[k], from_b & from_a & guess.defined & Set::where(home_, guess.equal, {}));
         if (pairs.empty()) continue;
