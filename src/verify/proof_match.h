@@ -39,6 +39,7 @@ class Matcher {
 
  private:
   friend class Reductions;
+  friend class Families;
   friend class Guesser;
   using Key = std::tuple<const ExprNode*, int, const ExprNode*, int>;
 

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
-#include "src/verify/proof_guess.h"
+#include "src/verify/proof_families.h"
 
 namespace nestor::verify {
 
@@ -30,7 +30,13 @@ bool contains(const std::vector<V>& list, V v) {
 class Reductions {
  public:
   Reductions(Matcher& m, const Term& b, const Term& a, const Set& where)
-      : m_(m), home_(m.home_), b_(b), a_(a), where_(where), readers_(m.vars_of(b.at, a.at)) {}
+      : m_(m),
+        home_(m.home_),
+        b_(b),
+        a_(a),
+        where_(where),
+        readers_(m.vars_of(b.at, a.at)),
+        families_(m, readers_) {}
 
   void run() {
     const Source &sb = *m_.source_of(b_), &sa = *m_.source_of(a_);
@@ -47,7 +53,7 @@ class Reductions {
     if (fb.size() != 1 || fa.size() != 1) m_.reassociated_ = true;
     try_each({[&] { pair_up(fb, fa, How::names); }, [&] { pair_up(fb, fa, How::loads); },
               [&] { pair_up(fb, fa, How::reduced_names); }, [&] { pair_up(fb, fa, How::inputs); },
-              [&] { pair_up(by_stores(fb), by_stores(fa), How::inputs); }});
+              [&] { pair_up(families_.by_stores(fb), families_.by_stores(fa), How::inputs); }});
   }
 
  private:
@@ -158,8 +164,9 @@ class Reductions {
       const auto yes = model.condition(s->cond, f.term.at.statement->env, true),
                  no = model.condition(s->cond, f.term.at.statement->env, false);
       if (yes && no) {
-        flatten({{f.term.at, s->a}, f.instance, kept(f, f.where & m_.condition(f.term, *yes))}, out);
-        flatten({{f.term.at, s->b}, f.instance, kept(f, f.where & m_.condition(f.term, *no))}, out);
+        flatten({{f.term.at, s->a}, f.instance, families_.kept(f, f.where & m_.condition(f.term, *yes))},
+                out);
+        flatten({{f.term.at, s->b}, f.instance, families_.kept(f, f.where & m_.condition(f.term, *no))}, out);
         return;
       }
     }
@@ -175,7 +182,7 @@ class Reductions {
         const auto [frame, relation] = m_.enter(f.term, p, free);
         stored.push_back({{frame, p.writer->value}, f.instance, f.where & relation});
       }
-      if (overlap(f, stored)) return keep(std::move(f), out);
+      if (families_.overlap(f, stored)) return keep(std::move(f), out);
       for (Family& p : stored) flatten(std::move(p), out);
       return;
     }
@@ -184,24 +191,6 @@ class Reductions {
     collect(f.term, f.where, f.instance, out);
   }
 
-  // May one term come from several of the stores, or instances of one? Iterators don't tell the iterations of
-  // all loops apart, and what is copied ahead comes from the loop before at first. It is one term, whatever
-  // it comes from.
-  bool overlap(const Family& f, const std::vector<Family>& stored) const {
-    for (const Family& x : stored)
-      if (!x.where.determines(f.where.vars(), x.term.at.vars())) return true;
-    for (size_t i = 0; i < stored.size(); ++i)
-      for (size_t k = 0; k < i; ++k)
-        if (!(kept(f, stored[i].where) & kept(f, stored[k].where)).empty()) return true;
-    return false;
-  }
-
-  Set kept(const Family& f, const Set& s) const {
-    std::vector<V> keep = m_.vars_of(b_.at, a_.at);
-    append(keep, f.instance);
-    append(keep, f.term.at.vars());
-    return s.onto(keep);
-  }
   Set both(const Family& b, const Family& a, const Set& s) const {
     std::vector<V> keep = m_.vars_of(b_.at, a_.at);
     for (const Family* f : {&b, &a}) {
@@ -211,7 +200,7 @@ class Reductions {
     return s.onto(keep);
   }
   void keep(Family f, std::vector<Family>& out) {
-    f.where = kept(f, f.where);
+    f.where = families_.kept(f, f.where);
     if (const Set none = identities(f.term, f.where); !none.empty()) f.where = f.where - none;
     if (!f.where.empty()) out.push_back(std::move(f));
   }
@@ -264,40 +253,6 @@ class Reductions {
       const Set at = where & relation;
       return at.within(identities({frame, p.writer->value}, at));
     });
-  }
-
-  // The families by which of several stores their terms' loads read.
-  std::vector<Family> by_stores(const std::vector<Family>& families) {
-    constexpr size_t kMost = 16;
-    std::vector<Family> out, open(families.rbegin(), families.rend());
-    while (!open.empty()) {
-      const Family f = open.back();
-      open.pop_back();
-      const std::vector<Family> parts = parts_of(f);
-      if (parts.size() < 2 || out.size() + open.size() + parts.size() > families.size() + kMost)
-        out.push_back(f);
-      else
-        open.insert(open.end(), parts.rbegin(), parts.rend());
-    }
-    return out;
-  }
-  std::vector<Family> parts_of(const Family& f) {
-    std::vector<Family> parts;
-    for_each_expr(f.term.e, [&](const Expr& e) {
-      const Term load{f.term.at, e};
-      const Source* s = parts.size() < 2 && e.as<Load>() ? m_.source_of(load) : nullptr;
-      if (!s || s->stores.size() < 2 || !s->updates.empty() || !m_.read_of(load).free.empty()) return;
-      std::vector<Family> stored;
-      for (const Source::Piece& p : s->stores) {
-        const auto [frame, relation] = m_.enter(load, p, {});
-        if (Set where = f.where & relation; !where.empty())
-          stored.push_back({{frame, p.writer->value}, f.instance, std::move(where)});
-      }
-      if (overlap(f, stored)) return;
-      parts.clear();
-      for (const Family& x : stored) parts.push_back({f.term, f.instance, kept(f, x.where)});
-    });
-    return parts;
   }
 
   // ---- Pairs ---------------------------------------------------------------------------------------------
@@ -424,6 +379,7 @@ class Reductions {
   const Term &b_, &a_;
   const Set& where_;
   const std::vector<V> readers_;
+  Families families_;
   ReduceOp op_ = ReduceOp::add;
   bool doubtful_ = false;  // a guess which terms are equal was wrong
 };
