@@ -278,8 +278,8 @@ void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
     const Set both = where & reduced_b & reduced_a;
     if (both.empty() || where.within(both)) return together();
     return attempt(together, [&] {  // some elements are sums, others copies of sums
-      match(b, a, both);
-      match(b, a, where - both);
+      match_reductions(*this, b, a, both);
+      expand_loads(b, a, where - both);  // not `match`, to which the pair is what is being compared already
     });
   }
   if (rb ? !sa : ra ? !sb : false) {
