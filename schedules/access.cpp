@@ -253,6 +253,20 @@ LoopUse use_of(const Block& b, const Var& loop) {
   return use;
 }
 
+const IterVar* bound_to(const Block& b, const Var& loop) {
+  for (const IterVar& i : b.iters)
+    if (const auto* v = i.binding.as<VarRef>();
+        v && v->var == loop && i.kind == IterKind::spatial && !is_guard(b, i))
+      return &i;
+  return nullptr;
+}
+
+LoopUse own_use_of(const Block& b, const Var& loop) {
+  LoopUse use = use_of(b, loop);
+  if (bound_to(b, loop)) use.reduce = false;
+  return use;
+}
+
 namespace {
 
 struct BindingSimplifier : Rewriter {

@@ -58,6 +58,10 @@ struct LoopUse {
   bool spatial = false, reduce = false;
 };
 LoopUse use_of(const Block& b, const Var& loop);
+// The S iterator that is bound to the loop as it is, or null. Such a loop stands still while a reduction runs,
+// so R iterators may speak of it; own_use_of doesn't count that.
+const IterVar* bound_to(const Block& b, const Var& loop);
+LoopUse own_use_of(const Block& b, const Var& loop);
 
 // The bindings of all blocks inside, simplified with the ranges of the loops inside and of `facts`.
 Stmt simplify_bindings(const Stmt& s, Facts facts);

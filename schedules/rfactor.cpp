@@ -39,21 +39,6 @@ struct Factoring {
   bool fills = false;  // what lies before an R iterator's domain counts as the identity
 };
 
-// A loop that an S iterator is bound to as it is: it stands still while the reduction runs, and R iterators may
-// speak of it.
-const IterVar* standing(const Block& b, const Var& loop) {
-  for (const IterVar& i : b.iters)
-    if (const auto* v = i.binding.as<VarRef>();
-        v && v->var == loop && i.kind == IterKind::spatial && !is_guard(b, i))
-      return &i;
-  return nullptr;
-}
-LoopUse own_use_of(const Block& b, const Var& loop) {
-  LoopUse use = use_of(b, loop);
-  if (standing(b, loop)) use.reduce = false;
-  return use;
-}
-
 // What is taken apart: R iterators and guards that the group's loops serve, and R iterators that are never 0
 // (of a part that loop_partition cut off).
 bool is_apart(const Factoring& f, const IterVar& i) {
@@ -145,7 +130,7 @@ void find_group(Factoring& f) {
     for (const IterVar& i : p.block().iters) {
       if (!is_apart(f, i)) continue;
       for (const Stmt& l : p.loops())
-        if (uses_var(i.binding, as_for(l).var) && !standing(p.block(), as_for(l).var) &&
+        if (uses_var(i.binding, as_for(l).var) && !bound_to(p.block(), as_for(l).var) &&
             std::none_of(f.group.begin(), f.group.end(), [&](const Stmt& g) { return g.same_as(l); })) {
           f.group.push_back(l);
           grown = true;
@@ -268,7 +253,7 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
   std::stable_sort(b.iters.begin(), b.iters.end(),
                    [](const IterVar& x, const IterVar& y) { return x.kind < y.kind; });
   for (const Stmt& l : f.loop.place.loops())
-    if (const IterVar* i = standing(old, as_for(l).var)) {
+    if (const IterVar* i = bound_to(old, as_for(l).var)) {
       of_loop[as_for(l).var] = of_iter.at(i->var);
       facts.set(of_iter.at(i->var).as<VarRef>()->var, range_of_loop(l));
     }

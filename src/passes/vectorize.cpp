@@ -121,12 +121,26 @@ class Piece : public ScopedRewriter {
       (by_lane ? differing : same).push_back(now);
       in_lane_.assume(now);
     }
+    std::vector<Expr> of_lanes = of_lanes_;
+    of_lanes.insert(of_lanes.end(), differing.begin(), differing.end());
+    if (!differing.empty() && !runs_somewhere(of_lanes, same)) {
+      in_lane_ = outside;
+      for (const Expr& c : same) in_lane_.assume(c);
+    }
     const Facts inside = std::exchange(in_lane_, outside);
-    const auto else_under = [&](const Expr& m) { return i.else_case ? vector(i.else_case, m) : Stmt(); };
+    const auto else_under = [&](const Expr& m) {
+      if (!i.else_case) return Stmt();
+      const auto around = std::exchange(of_lanes_, {make::bool_imm(false)});  // nobody knows of one
+      Stmt out = vector(i.else_case, m);
+      of_lanes_ = around;
+      return out;
+    };
     if (never) return i.else_case ? else_under(mask) : make::seq({});
     const auto then_under = [&](const Expr& m) {
       in_lane_ = inside;
+      std::swap(of_lanes_, of_lanes);
       Stmt out = vector(i.then_case, m);
+      std::swap(of_lanes_, of_lanes);
       in_lane_ = outside;
       return out;
     };
@@ -144,6 +158,19 @@ class Piece : public ScopedRewriter {
     if (is_const_int(outer, 1)) return inner;
     Stmt otherwise = else_under(mask);
     return make::if_then(outer, inner, otherwise && !differing.empty() ? fresh_copy(otherwise) : otherwise);
+  }
+
+  // Whether the conditions around that lanes differ in are sure to hold in one. Else what follows from them
+  // for what is the same in all lanes, such as an index, needn't hold where it is computed for none.
+  bool runs_somewhere(const std::vector<Expr>& of_lanes, const std::vector<Expr>& same) const {
+    Facts all = facts();
+    for (const Expr& c : same) all.assume(c);
+    const auto runs_in = [&](int64_t lane) {
+      return std::all_of(of_lanes.begin(), of_lanes.end(), [&](const Expr& c) {
+        return !has_load(c) && can_prove(substitute(c, VarMap{{lane_, Expr(lane)}}), all);
+      });
+    };
+    return runs_in(0) || runs_in(count_ - 1);
   }
 
   // What lanes write is one element, under a condition about the lane: a condition that leaves one of them,
@@ -167,7 +194,8 @@ class Piece : public ScopedRewriter {
   int64_t count_;
   Widener widener_;
   Expr start_, mask_;
-  Facts in_lane_;  // what holds in every lane that runs; facts() hold in all
+  Facts in_lane_;               // what holds in every lane that runs; facts() hold in all
+  std::vector<Expr> of_lanes_;  // conditions around that lanes differ in
 };
 
 class Vectorizer : public ScopedRewriter {

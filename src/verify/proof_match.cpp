@@ -4,8 +4,7 @@
 // the relation. A pair of loads that is being compared already, further up, is taken to be equal: what a load
 // sees was computed earlier, so this is induction over time, and recurrences can be proved. A pair that is
 // met again at other points is compared at all points that are alike: those of the affine hull of both
-// meetings. So the many products of a transformed convolution, which an unrolled sum reads each by itself,
-// are one proof.
+// meetings. So the products of a transformed convolution, which an unrolled sum reads, are one proof.
 #include "src/verify/proof_match.h"
 
 #include <algorithm>
@@ -273,13 +272,11 @@ void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
   const Set reduced_b = sb ? reduced(b, *sb, db) : Set::none(home_),
             reduced_a = sa ? reduced(a, *sa, da) : Set::none(home_);
   const bool rb = !(where & reduced_b).empty(), ra = !(where & reduced_a).empty();
-  if (rb && ra) {
+  if (const Set both = where & reduced_b & reduced_a; rb && ra) {
     const auto together = [&] { match_reductions(*this, b, a, where); };
-    const Set both = where & reduced_b & reduced_a;
     if (both.empty() || where.within(both)) return together();
-    return attempt(together, [&] {  // some elements are sums, others copies of sums
-      match_reductions(*this, b, a, both);
-      expand_loads(b, a, where - both);  // not `match`, to which the pair is what is being compared already
+    return attempt(together, [&] {  // some are copies of sums; `match` would take the pair for known
+      match_reductions(*this, b, a, both), expand_loads(b, a, where - both);
     });
   }
   if (rb ? !sa : ra ? !sb : false) {
