@@ -53,6 +53,25 @@ TEST_CASE("panels of weights larger than half of the second-level cache go in pa
   CHECK(has(deep, "Y_part = rfactor Y.cb0 axis=0", target));
 }
 
+TEST_CASE(
+    "parts of a single tile of columns, whose lines threads share, and tiles of one column of more rows") {
+  Target target = far_target(2 << 20);
+  const std::string single = "Conv(f32[1,320,28,28], const f32[40,320,7,7]; pads=[3,3,3,3])";
+  const std::string fifths = "Conv(f32[1,480,30,30], const f32[80,480,7,7]; pads=[3,3,3,3], strides=[2,2])";
+  CHECK(has(single, "rfactor", target));
+  CHECK(has(single, "ob0 ob1 = split Y.ob [_, 3]", target));
+  CHECK(has(fifths, "ob0 ob1 = split Y.ob [_, ob_columns]", target));
+  CHECK(has(fifths, "ob_columns = sample_choice [1, 2, 3, 4] -> 1", target));
+  CHECK(!has(fifths, "x0 x1 = split", target));  // 15 rows, all of a line
+  target.issue_width = 4;
+  CHECK(!has(fifths, "rfactor", target));
+  target.issue_width = 6;
+  target.cores = 2;
+  CHECK(has(single, "parallel Y.y", target));
+  target.cores = 10;  // 28 lines are too few
+  CHECK(!has(single, "rfactor", target));
+}
+
 TEST_CASE("an image beside which panels wouldn't stay goes in parts of its channels, outermost") {
   Target target = parse_target("x86-64-v3");
   target.issue_width = 6;
@@ -70,6 +89,18 @@ TEST_CASE("an image beside which panels wouldn't stay goes in parts of its chann
   CHECK(has("Conv(f32[1,2048,20,20], const f32[64,2048,1,1])", "cb0 cb1 = split Y.cb [16, _]", target));
   target.l2_bytes = 1 << 20;
   CHECK(!has(deep, "rfactor", target));
+}
+
+TEST_CASE("tiles of one column of more rows are right") {
+  for (const int cores : {1, 2}) {
+    Target target = far_target(256 << 10);
+    target.cores = cores;
+    target.parallel_us = 0;
+    const std::string spec = "Conv(f32[1,64,15,14], const f32[80,64,5,5]; pads=[2,2,2,2])";
+    CHECK(has(spec, "rfactor", target));
+    CHECK(has(spec, "-> 1", target));
+    check_default(spec, target, true);
+  }
 }
 
 TEST_CASE("convolutions in outermost parts of their channels are right") {
@@ -96,7 +127,8 @@ TEST_CASE("convolutions in parts of their channels are right") {
            {"Conv(f32[1,128,7,7], const f32[128,128,3,3], const f32[128]; pads=[1,1,1,1])",  // an epilogue
             "Conv(f32[2,128,5,4], const f32[128,128,3,3]; pads=[1,0,0,2], strides=[2,1])",
             "Conv(f32[1,1024,5,7], const f32[128,1024,1,1])",
-            "Conv(f32[1,128,7,9], const f32[192,128,3,3]; pads=[2,2,2,2], dilations=[2,2])"}) {
+            "Conv(f32[1,128,7,9], const f32[192,128,3,3]; pads=[2,2,2,2], dilations=[2,2])",
+            "Conv(f32[1,128,8,9], const f32[40,128,3,3], const f32[40]; pads=[2,2,2,2], dilations=[2,2])"}) {
         Target target = far_target(256 << 10);
         target.issue_width = issue_width;
         target.cores = cores;
