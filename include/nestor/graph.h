@@ -151,6 +151,8 @@ struct PartitionOptions {
   bool join_products = false;
   bool winograd = true;        // use_winograd follows: blocks are worth it with fewer of their lanes filled
   bool double_pumped = false;  // as of a Target: two groups of channels in a block go by half vectors
+  // Bytes of weights that a core keeps near it; 0: those behind come fast enough (Target::far_l3).
+  int64_t near_weights = 0;
 };
 // A group of nodes, in order, as one function: the last one's outputs are its results.
 PrimFunc build_function(const Graph& g, const std::vector<int>& nodes, std::vector<ValueId>* args = nullptr);

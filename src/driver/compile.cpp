@@ -50,7 +50,8 @@ PartitionOptions partition_options(const CompileOptions& options) {
           .blocked_io = options.blocked_io,
           .join_products = cpu,
           .winograd = !options.exact_conv,
-          .double_pumped = options.target.double_pumped};
+          .double_pumped = options.target.double_pumped,
+          .near_weights = options.target.far_l3() ? options.target.l2_bytes : 0};
 }
 
 WinogradOptions winograd_options(const CompileOptions& options) {

@@ -9,7 +9,15 @@
 // at 112 6.6 to 2.1; 3x3/2 of 192 at 28 69 to 31 us, of 144 at 56 120 to 98, of 96 at 112 380 to 334; of 64
 // at 224 1.3 to 1.6 ms. Groups of 24 channels 1.2 to 1.7.)
 //
-// Measured with vectors of 8 elements, and only chosen with such or shorter ones.
+// This was measured with vectors of 8 elements, and is only chosen with such or shorter ones.
+//
+// With the widest ones, where the third level is far, it is worth it where weights don't stay in the second
+// level: in blocks the sum goes in parts of channels (schedules/library/panel_parts.cpp), while row major all
+// weights come again for each tile. (Emerald Rapids, 2 MB: 7x7/2 of 384 channels to 54 at 36 9.2 to 4.4 ms,
+// 7x7 of 320 to 40 at 28 9.8 to 6.2, 5x5/2 of 480 to 128 at 30 6.1 to 4.1, 3x3/2 of 512 to 512 at 28 7.6 to
+// 5.8, of 258 to 448 at 58 13.5 to 11.8; of weights of two thirds of it and less none.) So it is for large
+// windows of many channels to one block of filters (7x7/2 of 96 to 16 at 30 0.25 to 0.19, 5x5 of 480 to 16 at
+// 14 0.48 to 0.39), but not where the copies go to memory (5x5/2 of 320 to 16 at 56 1.5 to 1.7).
 #include <algorithm>
 
 #include "nestor/ops.h"
@@ -36,7 +44,24 @@ double products(const ops::ConvShape& s, int64_t lanes) {
   return sums * static_cast<double>(s.channels * product(s.window.kernel)) / kFmasPerCycle;
 }
 
-bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node& n, int64_t lanes) {
+// With the widest vectors, where what doesn't stay near a core comes from afar.
+bool pays_by_parts(const ops::ConvShape& s, double copied, const PartitionOptions& how) {
+  constexpr double kLargeShare = 0.9;  // of the second level, taken by weights
+  constexpr double kInMemory = 4 << 20, kFarBytes = 8, kCachedBytes = 16;  // copied in a cycle
+  constexpr double kOfMany = 0.1, kOfFew = 0.16;  // that copies take of the products' cycles
+  constexpr int64_t kLargeWindow = 25, kManyChannels = 48;
+  if (s.group != 1 || how.near_weights == 0) return false;
+  const int64_t lanes = how.channel_block, window = product(s.window.kernel);
+  const auto weights = static_cast<double>(s.filters * s.channels * window * bytes_of(DType::f32));
+  const double share = copied / (copied > kInMemory ? kFarBytes : kCachedBytes) / products(s, lanes);
+  if (weights >= kLargeShare * static_cast<double>(how.near_weights)) return share <= kOfMany;
+  const bool one_block = s.filters <= lanes && 4 * s.filters >= 3 * lanes;
+  return one_block && window >= kLargeWindow && s.channels >= kManyChannels && copied <= kInMemory &&
+         share <= kOfFew;
+}
+
+bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node& n,
+          const PartitionOptions& how) {
   constexpr int64_t kSmallWindow = 9;
   constexpr double kInCaches = 16 << 20;  // bytes
   if (n.op != "Conv" || !n.domain.empty() || !is_constant(g, n.inputs[1]) || p.blocked.count(n.inputs[0]))
@@ -44,12 +69,15 @@ bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node
   const OpContext ctx(g, n);
   const ops::ConvShape s = ops::conv_shape(ctx, 1);
   const bool depthwise = s.group > 1 && s.group == s.channels && s.group == s.filters;
-  if (ctx.input(0).dtype != DType::f32 || s.channels < lanes || !is_strided(s)) return false;
+  const int64_t lanes = how.channel_block;
+  const bool wide = lanes >= kWidestVector;
+  if (ctx.input(0).dtype != DType::f32 || s.channels < lanes || !(wide || is_strided(s))) return false;
   double copied = 0;  // read and written
   for (const ValueId v : images_of(g, call, {n.outputs[0]})) {
     const TensorType& t = value_of(g, v).type;
     if (!p.blocked.count(v)) copied += 2 * static_cast<double>(product(t.shape) * bytes_of(t.dtype));
   }
+  if (wide) return pays_by_parts(s, copied, how);
   if (depthwise) return copied <= kInCaches || product(s.window.kernel) > kSmallWindow;
   return s.group == 1 && kSaved * products(s, lanes) > copied / kBytesReordered;
 }
@@ -57,14 +85,14 @@ bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node
 }  // namespace
 
 bool reorder_images(Graph& g, Partition& p, const PartitionOptions& how) {
-  if (how.channel_block <= 1 || how.channel_block >= kWidestVector) return false;
+  if (how.channel_block <= 1) return false;
   std::set<ValueId> refused;
   for (;;) {
     std::set<ValueId> chosen;
     for (const KernelCall& call : p.calls)
       for (const int i : call.nodes)
         if (const Node& n = g.nodes[static_cast<size_t>(i)];
-            !refused.count(n.outputs[0]) && pays(g, p, call, n, how.channel_block))
+            !refused.count(n.outputs[0]) && pays(g, p, call, n, how))
           chosen.insert(n.outputs[0]);
     if (chosen.empty()) return false;
     Graph changed = with_reorders(g, p, chosen);

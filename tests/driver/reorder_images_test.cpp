@@ -48,6 +48,29 @@ TEST_CASE("strided convolutions that compute much of an image have it reordered"
         0);
 }
 
+TEST_CASE("with the widest vectors images are reordered where weights don't stay near a core") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.target.l2_bytes = 2 << 20;
+  options.target.l3_bytes = 64 << 20;
+  options.target.l3_bytes_per_cycle = 9;
+  const auto reordered = [&](const std::string& spec) {
+    const CompiledModel m = partition_model(load(spec), options);
+    return std::any_of(m.graph.nodes.begin(), m.graph.nodes.end(),
+                       [](const Node& n) { return n.op == "Reorder"; });
+  };
+  const std::string deep = "Conv(f32[1,384,36,36], const f32[54,384,7,7]; strides=[2,2], pads=[3,3,3,3])";
+  CHECK(reordered(deep));
+  CHECK(reordered("Conv(f32[1,320,14,14], const f32[40,320,7,7]; pads=[3,3,3,3])"));
+  CHECK_FALSE(reordered("Conv(f32[1,96,14,14], const f32[64,96,7,7]; pads=[3,3,3,3])"));  // they stay
+  CHECK_FALSE(reordered("Conv(f32[1,4000,40,40], const f32[128,4000,1,1])"));  // the copy takes as long
+  CHECK(reordered("Conv(f32[1,96,30,30], const f32[16,96,7,7]; strides=[2,2], pads=[3,3,3,3])"));
+  CHECK_FALSE(reordered("Conv(f32[1,96,30,30], const f32[16,96,3,3]; strides=[2,2], pads=[1,1,1,1])"));
+  CHECK_FALSE(reordered("Conv(f32[1,320,56,56], const f32[16,320,5,5]; strides=[2,2], pads=[2,2,2,2])"));
+  options.target.l3_bytes_per_cycle = 20;
+  CHECK_FALSE(reordered(deep));
+}
+
 TEST_CASE("strided convolutions of reordered images are right") {
   for (const char* spec :
        {"Conv(f32[1,35,17,19], const f32[20,35,5,5], const f32[20]; strides=[2,2], pads=[2,2,2,2])",
