@@ -49,4 +49,17 @@ int64_t rows_of(const BlockInfo& b, const Iter& rows, const Target& target) {
   return std::min(wanted, rows.extent);
 }
 
+const Iter* fills_lines(const BlockInfo& b, const Iter& lanes, const Iter& rows, const Target& target) {
+  const Access& out = *write_of(b);
+  const int64_t bytes = bytes_of(b.output->type.dtype);
+  const int64_t pitch = std::abs(out.stride(lanes).value_or(0)) * bytes;
+  if (out.stride(rows) != 1 || rows.extent * bytes >= kLine || pitch < kLine) return nullptr;
+  const int64_t sets = kPage / std::max(kLine, std::gcd(pitch, kPage));
+  if (2 * lanes.extent <= sets * target.l1_ways) return nullptr;
+  for (const Iter* i : b.spatial())
+    if (i != &lanes && i != &rows && !i->loop.empty() && i->extent > 1 && out.stride(*i) == rows.extent)
+      return i;
+  return nullptr;
+}
+
 }  // namespace nestor::library

@@ -23,4 +23,8 @@ int64_t lanes_across(const BlockInfo& b, const Iter& lanes, bool streaming, cons
 // stay in the second level.
 int64_t rows_of(const BlockInfo& b, const Iter& rows, const Target& target);
 
+// Where a tile's rows are a part of each line that it writes: the iterator that goes on with these lines, if
+// the first level doesn't hold them until it does, since it takes all lanes first. Null where it does.
+const Iter* fills_lines(const BlockInfo& b, const Iter& lanes, const Iter& rows, const Target& target);
+
 }  // namespace nestor::library

@@ -22,6 +22,20 @@ TEST_CASE("default schedules of permutations") {
   }
 }
 
+TEST_CASE("lines written by parts are filled before the next tile's, where those of all lanes don't stay") {
+  Target target = parse_target("x86-64-v4");
+  target.l1_bytes = 48 << 10;
+  target.l1_ways = 12;
+  const auto filled = [&](const char* spec) { return default_has(spec, "reorder Y (b0 i j b1)", target); };
+  CHECK(filled("Transpose(f32[4,64,64]; perm=[2,1,0])"));          // 1 KB apart: 4 sets
+  CHECK(filled("Transpose(f32[4,500,500]; perm=[2,1,0])"));        // 500 lines
+  CHECK_FALSE(filled("Transpose(f32[4,200,100]; perm=[2,1,0])"));  // 100
+  CHECK_FALSE(filled("Transpose(f32[16,64,64]; perm=[2,1,0])"));   // whole lines
+  CHECK_FALSE(filled("Transpose(f32[4,64,64]; perm=[1,2,0])"));    // one dimension goes on
+  check_default("Transpose(f32[4,20,64]; perm=[2,1,0])", parse_target("native"));
+  check_default("Transpose(f32[3,5,64,40]; perm=[0,3,2,1])", parse_target("native"));
+}
+
 TEST_CASE("lanes go along what most is read of, not along most operands") {
   for (const char* spec : {"BatchNormalization(f32[1,64,20,20], f32[64], f32[64], f32[64], f32[64])",
                            "BatchNormalization(f32[3,33,7,9], f32[33], f32[33], f32[33], f32[33])"}) {
