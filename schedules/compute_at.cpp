@@ -13,11 +13,13 @@
 //  3. it writes each element at plain S iterators;
 //  4. every block that reads the buffer is under the loop (semantic);
 //  5. the block stands before the loop, and a block under the loop reads its buffer;
-//  6. what it reads is complete where it stands (semantic);
+//  6. what it reads is complete where it stands, also for instances that didn't run before, where bounds
+//     leave the part of it that was computed (semantic);
 //  7. the loop is not, nor is it inside, a vectorized loop;
 //  8. its buffers can be seen from the loop.
 #include <algorithm>
 
+#include "schedules/definition.h"
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/move.h"
@@ -160,6 +162,20 @@ std::vector<std::optional<Bound>> bounds_read(const Move& m) {
   return out;
 }
 
+// Whether it comes to run instances that it didn't: consumers' loops may overhang what they use.
+bool grows(const Move& m, const std::vector<IterSpan>& spans) {
+  const Facts before = facts_at(m.block), there = facts_at(m.loop.place);
+  const std::vector<IterVar>& iters = m.block.block().iters;
+  for (size_t k = 0; k < iters.size(); ++k) {
+    const auto domain = as_int(iters[k].extent), extent = as_int(spans[k].extent);
+    if (is_guard(m.block.block(), iters[k]) || !domain || !extent) continue;
+    const Interval old = range_of(iters[k].binding, before), base = range_of(spans[k].base, there);
+    if (std::max<int64_t>(base.lo, 0) < old.lo || std::min(base.hi + *extent, *domain) - 1 > old.hi)
+      return true;
+  }
+  return false;
+}
+
 // Where none of the consumers runs, what the producer reads need not be there.
 std::vector<IterVar> guards_of(const Move& m) {
   std::vector<IterVar> out;
@@ -202,6 +218,16 @@ PrimFunc run(StepContext& ctx) {
     if (dims[d] >= 0 && bounds[d])
       spans[static_cast<size_t>(dims[d])] =
           span_of(*bounds[d], m.block.block().iters[static_cast<size_t>(dims[d])]);
+  if (grows(m, spans))
+    for (const Buffer& b : read_buffers(m.block.block())) {
+      const std::vector<Place> made = writers(ctx.func(), b);
+      if (!made.empty() && b != m.info.out && std::none_of(made.begin(), made.end(), [&](const Place& w) {
+            return writes_whole(ctx.func(), w, b);
+          }))
+        ctx.forbid(6, 1,
+                   "there it would run more instances, and no block is seen to write the whole of " + b->name,
+                   {m.block.stmt, m.loop.stmt});
+    }
   const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards_of(m));
 
   std::vector<Stmt> consumers;
