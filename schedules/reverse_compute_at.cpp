@@ -96,14 +96,17 @@ void check_between(const StepContext& ctx, const Move& m) {
                    {q.stmt, m.block.stmt});
   }
   if (const auto c = find_hurried(ctx.func(), m.block, m.loop.place)) ctx.forbid(7, 0, c->why, c->blocks);
-  // In loops that both share, an instance may come to run in another iteration than before.
-  for (const Stmt& l : m.block.loops()) {
-    if (!m.loop.place.under(l) || extent_of(l) == 1) continue;
+  // In the loops around it an instance may come to run in another iteration than before, or in the midst of
+  // what it ran behind.
+  for (size_t i = 0; i < m.loop.depth; ++i) {
+    const Stmt& l = m.loop.place.path[i];
+    if (!l.as<For>() || extent_of(l) == 1) continue;
     for (const Buffer& b : inputs)
       for (const Place& q : m.all)
         if (!is_producer(m, b) && writes(q.block(), b) && q.under(l))
-          ctx.forbid(7, 0, "block " + q.name() + " makes " + b->name + " in the shared loop " + loop_name(l),
-                     {q.stmt});
+          ctx.forbid(
+              7, 0, "block " + q.name() + " makes " + b->name + " in the loop " + loop_name(l) + " around it",
+              {q.stmt});
   }
 }
 
@@ -313,7 +316,7 @@ Primitive reverse_compute_at_row() {
        semantic("for a reduction, that box has the whole range of its R iterators"),
        semantic("no block in between, nor one behind it in earlier iterations of loops that it leaves, "
                 "touches what it writes or writes what it reads, and its other inputs aren't made in loops "
-                "that it shares with the loop"),
+                "around the loop"),
        "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop",
        "a block under the loop writes what it reads, and the block isn't under the loop already"},
       {examples::kEpilogue, "i0 i1 = split T.i [_, 8]\ni = reverse_compute_at Y T.i0"},
