@@ -29,7 +29,7 @@ namespace {
 // A hint with the outermost loop that is legal.
 std::string legal_loop(const StepContext& ctx, const Place& p) {
   for (const Stmt& l : p.loops())
-    if (use_of(p.block(), as_for(l).var).reduce) {
+    if (own_use_of(p.block(), as_for(l).var).reduce) {
       Step s = ctx.step();
       s.args[0] = p.name() + "." + loop_name(l);
       return print(s);
@@ -55,7 +55,7 @@ void check(const StepContext& ctx, const LoopRef& loop) {
   for (const Stmt& l : p.loops()) {
     const LoopUse use = use_of(p.block(), as_for(l).var);
     const bool outside = p.depth_of(l) < loop.depth;
-    if (outside && use.reduce)
+    if (outside && own_use_of(p.block(), as_for(l).var).reduce)
       ctx.forbid(2, 0, loop_name(l) + " around it is a reduction loop", {l, loop.stmt}, legal_loop(ctx, p));
     if (outside) continue;
     if (use.spatial && use.reduce) ctx.forbid(3, 0, loop_name(l) + " serves S and R iterators", {l, p.stmt});
@@ -112,7 +112,7 @@ PrimFunc run(StepContext& ctx) {
   std::vector<Var> vars;
   for (const Stmt& l : p.loops()) {
     if (p.depth_of(l) < loop.depth) continue;
-    if (use_of(p.block(), as_for(l).var).reduce) {
+    if (own_use_of(p.block(), as_for(l).var).reduce) {
       map[as_for(l).var] = Expr(0);
     } else if (use_of(p.block(), as_for(l).var).spatial) {
       copied.push_back(l);

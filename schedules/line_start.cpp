@@ -56,6 +56,8 @@ LineStart line_start(const PrimFunc& f, const LoopRef& loop, const Buffer& b) {
       if (!uses_var(to_expr(first), as_for(l).var)) continue;
       if (p.depth_of(l) > loop.depth)
         return {{}, loop_name(l) + ", inside of " + loop.text() + ", moves it in " + name};
+      if (use_of(p.block(), as_for(l).var).reduce)
+        return {{}, loop_name(l) + ", a loop of the reduction, moves it in " + name};
       if (p.depth_of(l) < p.inside())
         return {{}, loop_name(l) + ", outside of the block around " + p.name() + ", moves it in " + name};
     }

@@ -53,7 +53,7 @@ bool is_producer(const Move& m, const Buffer& b) {
 // The loops of a producer that are legal as far as its R iterators go, as steps to paste.
 void add_legal_loops(const Move& m, const Place& producer, std::vector<std::string>& lines) {
   for (const Stmt& l : producer.loops()) {
-    if (use_of(producer.block(), as_for(l).var).reduce) return;
+    if (own_use_of(producer.block(), as_for(l).var).reduce) return;
     if (!m.block.under(l))
       lines.push_back("reverse_compute_at " + m.block.name() + " " + producer.name() + "." + loop_name(l));
   }
@@ -130,7 +130,7 @@ void check(const StepContext& ctx, const Move& m) {
                {m.loop.stmt, p.stmt}, legal_loops(m));
   for (const Place& q : m.producers)
     for (const Stmt& l : q.loops())
-      if (q.depth_of(l) <= q.depth_of(m.loop.stmt) && use_of(q.block(), as_for(l).var).reduce)
+      if (q.depth_of(l) <= q.depth_of(m.loop.stmt) && own_use_of(q.block(), as_for(l).var).reduce)
         ctx.refuse(3, 1,
                    loop_name(l) + " is a reduction loop of " + q.name() + ": its elements aren't final yet",
                    {l, q.stmt}, legal_loops(m));

@@ -15,8 +15,8 @@
 //  3. the factors' product covers the extent (semantic), and the part of a line before it;
 //  4. a symbolic extent has its `_` first;
 //  5. a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at
-//     neighbouring elements, from a place that only loops around it choose, of the block that holds it; and
-//     no block in it has instances before its first iteration.
+//     neighbouring elements, from a place that only loops around it choose, of the block that holds it and of
+//     no reduction; and no block in it has instances before its first iteration.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/line_start.h"
@@ -206,8 +206,9 @@ Primitive split_row() {
        semantic("the factors' product covers the extent, and the part of a line before it"),
        "a symbolic extent has its `_` first",
        "a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at "
-       "neighbouring elements, from a place that only loops around it choose, of the block that holds it; no "
-       "block in it has instances before its first iteration"},
+       "neighbouring elements, from a place that only loops around it choose, of the block that holds it and "
+       "of "
+       "no reduction; no block in it has instances before its first iteration"},
       {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
       run,
       true};

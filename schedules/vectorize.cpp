@@ -22,7 +22,9 @@ namespace {
 bool has_guard(const LoopRef& loop) {
   const Facts facts = facts_at(loop.place);
   for (const IterVar& i : loop.place.block().iters) {
-    if (!uses_var(i.binding, as_for(loop.stmt).var) || can_prove(lt(i.binding, i.extent), facts)) continue;
+    if (!uses_var(i.binding, as_for(loop.stmt).var)) continue;
+    if (!can_prove(le(0, i.binding), facts)) return true;
+    if (can_prove(lt(i.binding, i.extent), facts)) continue;
     bool cut = false;  // into whole tiles and a rest
     for (const Stmt& l : loop.place.loops()) {
       const auto tail = as_for(l).annotations.find("tail");

@@ -75,9 +75,10 @@ BlockInfo part_of(BlockInfo b, int64_t parts) {
 }
 
 // As many rows as make up for few columns, in equal tiles: where a core loads two vectors for two FMAs, those
-// of a row each may all come from memory. False where rows are too few.
-bool take_more_rows(Tile& t) {
-  constexpr int64_t kMost = 16, kLeast = 12;
+// of a row each may all come from memory. False where rows, or registers, are too few.
+bool take_more_rows(Tile& t, const Target& target) {
+  constexpr int64_t kMost = 16, kLeast = 12, kRegisters = 32;
+  if (target.is_narrow() || target.vector_registers < kRegisters) return false;
   const int64_t rows = ceil_div(t.row->extent, ceil_div(t.row->extent, kMost / t.columns));
   if (rows * t.columns < kLeast) return false;
   t.rows = rows;
@@ -96,7 +97,7 @@ std::optional<Tile> choose_part_tile(const BlockInfo& part, const Target& target
   if (target.is_narrow() && t.rows == t.row->extent)
     t.columns = std::clamp<int64_t>(target.vector_registers / (t.rows + 1), columns, 4);
   while (t.column->extent % t.columns != 0) --t.columns;
-  if (2 * t.columns <= columns && !(!target.is_narrow() && take_more_rows(t))) return std::nullopt;
+  if (2 * t.columns <= columns && !take_more_rows(t, target)) return std::nullopt;
   if (t.columns != columns)
     t.why_size += fmt::format("; {} columns leave none of {} over, and {} vectors fit the registers",
                               t.columns, t.column->extent, (t.rows + 1) * t.columns);

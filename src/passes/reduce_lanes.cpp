@@ -125,13 +125,33 @@ class Builder {
         halves.push_back(i + 1 < parts.size() ? r_.combine(parts[i], parts[i + 1]) : parts[i]);
       parts = std::move(halves);
     }
-    out.push_back(
+    const Stmt last =
         make::store(r_.buffer, {r_.index},
-                    r_.combine(make::load(r_.buffer, {r_.index}), make::vector_reduce(r_.op, parts[0]))));
+                    r_.combine(make::load(r_.buffer, {r_.index}), make::vector_reduce(r_.op, parts[0])));
+    out.push_back(runs_somewhere(extent) ? last : if_any_runs(extent, last));
     return make::alloc({partial_, {width}, Scope::local, std::nullopt}, make::seq(std::move(out)));
   }
 
  private:
+  bool runs_somewhere(int64_t extent) const {
+    const auto runs_at = [&](int64_t k) {
+      return can_prove(substitute(r_.guard, VarMap{{loop_.var, Expr(k)}}), facts_);
+    };
+    return !r_.guard || runs_at(0) || runs_at(extent - 1);
+  }
+
+  // The index was simplified under the guard: where no iteration passes it, it may be another element's.
+  Stmt if_any_runs(int64_t extent, const Stmt& s) const {
+    const Buffer any = make_buffer(r_.buffer->name + "_any", Type{DType::i32});
+    const Var k = make_var(loop_.var->name);
+    const Stmt look = make::if_then(substitute(r_.guard, VarMap{{loop_.var, Expr(k)}}),
+                                    make::store(any, {0}, make::imm(1, any->type)));
+    return make::alloc({any, {1}, Scope::global, std::nullopt},
+                       make::seq({make::store(any, {0}, make::imm(0, any->type)),
+                                  make::loop(k, extent, look, ForKind::serial),
+                                  make::if_then(lt(0, make::load(any, {0})), s)}));
+  }
+
   // partial[a] = partial[a] op the values from `start` on, of which `count` lanes are wanted.
   Stmt take(int64_t a, const Expr& start, int64_t count) {
     Expr value = values_in_lanes(r_, loop_.var, start, count, lanes_, facts_, sizes_);
