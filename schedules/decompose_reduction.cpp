@@ -53,9 +53,9 @@ void check(const StepContext& ctx, const LoopRef& loop) {
   if (!p.block().init) ctx.refuse(1, 0, p.name() + " has no init any more", {p.stmt});
   std::vector<Stmt> below;
   for (const Stmt& l : p.loops()) {
-    const LoopUse use = use_of(p.block(), as_for(l).var);
     const bool outside = p.depth_of(l) < loop.depth;
-    if (outside && own_use_of(p.block(), as_for(l).var).reduce)
+    const LoopUse use = outside ? own_use_of(p.block(), as_for(l).var) : use_of(p.block(), as_for(l).var);
+    if (outside && use.reduce)
       ctx.forbid(2, 0, loop_name(l) + " around it is a reduction loop", {l, loop.stmt}, legal_loop(ctx, p));
     if (outside) continue;
     if (use.spatial && use.reduce) ctx.forbid(3, 0, loop_name(l) + " serves S and R iterators", {l, p.stmt});
