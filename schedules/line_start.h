@@ -6,7 +6,7 @@
 
 namespace nestor::schedules {
 
-inline constexpr int64_t kLineBytes = 64;  // of every target's caches
+inline constexpr int64_t kLineBytes = 64;  // of most targets' caches
 
 // How many elements of their line lie before the first one that the loop touches of b, in [0, elements a
 // line): an expression over loops around it, if b begins at a line. What is missing where there is no such

@@ -207,8 +207,7 @@ Primitive split_row() {
        "a symbolic extent has its `_` first",
        "a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at "
        "neighbouring elements, from a place that only loops around it choose, of the block that holds it and "
-       "of "
-       "no reduction; no block in it has instances before its first iteration"},
+       "of no reduction; no block in it has instances before its first iteration"},
       {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
       run,
       true};

@@ -4,8 +4,10 @@
 //
 // (Emerald Rapids, sums with a row: in the caches 10 to 17 % less time from rows of 201 on, larger ones,
 // whose lines are asked for, the same; LayerNormalization of 4000 rows of 201 to 501 16 to 20 % less, of 200
-// rows 0 to 10; LogSoftmax of 300 rows of 501 to 1777 7 to 11. Of fewer than 3 tiles the ragged ones are too
-// much of the work: norms of rows of 77 and 101 take 20 % more, of 130 4 %.)
+// rows 0 to 10; LogSoftmax of 300 rows of 501 to 1777 7 to 11, softmax of 8 of 50257 4. Of fewer than 3 tiles
+// the ragged ones are too much of the work: norms of rows of 77 and 101 take 20 % more, of 130 4 %.) A
+// caller's output is taken to begin at a line, as what Nestor and most libraries allocate does; where it
+// doesn't, the price is paid for nothing.
 //
 // What all rows read alike, a norm's scale and shift, is then read from any element of a line on, by twice
 // the lines: it must come from the first level. (Of rows of 3001 to 8001 the norms take 2 to 8 % more time,
