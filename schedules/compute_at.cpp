@@ -162,16 +162,36 @@ std::vector<std::optional<Bound>> bounds_read(const Move& m) {
   return out;
 }
 
-// Whether it comes to run instances that it didn't: consumers' loops may overhang what they use.
-bool grows(const Move& m, const std::vector<IterSpan>& spans) {
-  const Facts before = facts_at(m.block), there = facts_at(m.loop.place);
+// Whether it comes to run instances that it didn't, while the loops that both places are under stand still:
+// consumers' loops may overhang what they use.
+bool grows(const Move& m, const std::vector<IterSpan>& spans, const std::vector<IterVar>& guards) {
+  std::unordered_set<Var> shared;
+  std::unordered_map<Var, Interval> before, there;
+  for (const Stmt& l : m.block.loops())
+    if (m.loop.place.under(l) && extent_of(l) != 1)
+      shared.insert(as_for(l).var);
+    else
+      before[as_for(l).var] = range_of_loop(l);
+  for (const Stmt& l : m.loop.place.loops())
+    if (!shared.count(as_for(l).var)) there[as_for(l).var] = range_of_loop(l);
+  for (const IterVar& g : guards)
+    if (const auto* v = g.binding.as<VarRef>(); v && as_int(g.extent) && there.count(v->var))
+      there[v->var].hi = std::min(there[v->var].hi, *as_int(g.extent) - 1);
   const std::vector<IterVar>& iters = m.block.block().iters;
   for (size_t k = 0; k < iters.size(); ++k) {
     const auto domain = as_int(iters[k].extent), extent = as_int(spans[k].extent);
     if (is_guard(m.block.block(), iters[k]) || !domain || !extent) continue;
-    const Interval old = range_of(iters[k].binding, before), base = range_of(spans[k].base, there);
-    if (std::max<int64_t>(base.lo, 0) < old.lo || std::min(base.hi + *extent, *domain) - 1 > old.hi)
-      return true;
+    const auto old = bound_of(iters[k].binding, before, shared),
+               base = bound_of(spans[k].base, there, shared);
+    if (!old || !base) return true;
+    const Linear distance = add(base->base, old->base, -1);
+    if (!distance.is_constant()) return true;
+    int64_t lo = base->lo + distance.constant, hi = base->hi + distance.constant + *extent - 1;
+    if (old->base.is_constant()) {  // instances run inside of the domain only
+      lo = std::max(lo, -old->base.constant);
+      hi = std::min(hi, *domain - 1 - old->base.constant);
+    }
+    if (lo < old->lo || hi > old->hi) return true;
   }
   return false;
 }
@@ -218,17 +238,23 @@ PrimFunc run(StepContext& ctx) {
     if (dims[d] >= 0 && bounds[d])
       spans[static_cast<size_t>(dims[d])] =
           span_of(*bounds[d], m.block.block().iters[static_cast<size_t>(dims[d])]);
-  if (grows(m, spans))
+  const std::vector<IterVar> guards = guards_of(m);
+  if (grows(m, spans, guards))
     for (const Buffer& b : read_buffers(m.block.block())) {
       const std::vector<Place> made = writers(ctx.func(), b);
-      if (!made.empty() && b != m.info.out && std::none_of(made.begin(), made.end(), [&](const Place& w) {
-            return writes_whole(ctx.func(), w, b);
-          }))
+      const auto whole = [&](const Place& w) {  // not by iterations of a loop around the new place
+        const std::vector<Stmt> loops = w.loops();
+        return writes_whole(ctx.func(), w, b) && std::none_of(loops.begin(), loops.end(), [&](const Stmt& l) {
+                 return m.loop.place.under(l) && extent_of(l) != 1;
+               });
+      };
+      if (!made.empty() && b != m.info.out && std::none_of(made.begin(), made.end(), whole))
         ctx.forbid(6, 1,
-                   "there it would run more instances, and no block is seen to write the whole of " + b->name,
+                   "there it would run more instances, and no block is seen to write the whole of " +
+                       b->name + " before",
                    {m.block.stmt, m.loop.stmt});
     }
-  const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards_of(m));
+  const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards);
 
   std::vector<Stmt> consumers;
   for (const Place& c : m.consumers) consumers.push_back(c.stmt);
