@@ -214,6 +214,26 @@ std::vector<IterVar> guards_of(const Move& m) {
   return out;
 }
 
+// What more instances would read must be there: made as a whole, and not by iterations of a loop around them.
+void forbid_unmade(const StepContext& ctx, const Move& m) {
+  const auto whole = [&](const Place& w, const Buffer& b) {
+    const std::vector<Stmt> loops = w.loops();
+    return writes_whole(ctx.func(), w, b) && std::none_of(loops.begin(), loops.end(), [&](const Stmt& l) {
+             return m.loop.place.under(l) && extent_of(l) != 1;
+           });
+  };
+  for (const Buffer& b : read_buffers(m.block.block())) {
+    const std::vector<Place> made = writers(ctx.func(), b);
+    if (made.empty() || b == m.info.out ||
+        std::any_of(made.begin(), made.end(), [&](const Place& w) { return whole(w, b); }))
+      continue;
+    ctx.forbid(6, 1,
+               "there it would run more instances, and no block is seen to write the whole of " + b->name +
+                   " before",
+               {m.block.stmt, m.loop.stmt});
+  }
+}
+
 PrimFunc run(StepContext& ctx) {
   if (const std::string at = ctx.location(1); !at.empty()) {
     const Place p = ctx.block(0);
@@ -239,21 +259,7 @@ PrimFunc run(StepContext& ctx) {
       spans[static_cast<size_t>(dims[d])] =
           span_of(*bounds[d], m.block.block().iters[static_cast<size_t>(dims[d])]);
   const std::vector<IterVar> guards = guards_of(m);
-  if (grows(m, spans, guards))
-    for (const Buffer& b : read_buffers(m.block.block())) {
-      const std::vector<Place> made = writers(ctx.func(), b);
-      const auto whole = [&](const Place& w) {  // not by iterations of a loop around the new place
-        const std::vector<Stmt> loops = w.loops();
-        return writes_whole(ctx.func(), w, b) && std::none_of(loops.begin(), loops.end(), [&](const Stmt& l) {
-                 return m.loop.place.under(l) && extent_of(l) != 1;
-               });
-      };
-      if (!made.empty() && b != m.info.out && std::none_of(made.begin(), made.end(), whole))
-        ctx.forbid(6, 1,
-                   "there it would run more instances, and no block is seen to write the whole of " +
-                       b->name + " before",
-                   {m.block.stmt, m.loop.stmt});
-    }
+  if (grows(m, spans, guards)) forbid_unmade(ctx, m);
   const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards);
 
   std::vector<Stmt> consumers;

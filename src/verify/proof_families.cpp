@@ -4,15 +4,6 @@
 
 namespace nestor::verify {
 
-namespace {
-
-template <class T>
-void append(std::vector<T>& to, const std::vector<T>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-}  // namespace
-
 Set Families::kept(const Family& f, const Set& s) const {
   std::vector<V> keep = readers_;
   append(keep, f.instance);

@@ -5,6 +5,11 @@
 
 namespace nestor::verify {
 
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
 class Families {
  public:
   // readers: the variables of the loads that are compared.

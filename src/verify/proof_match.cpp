@@ -1,10 +1,9 @@
 // A load of a temporary is replaced by what was stored there, on either side, until both sides are
-// operations, loads of inputs, or reductions (proof_reduce.cpp); so it doesn't matter which temporaries a
-// function has: inlining, copies and other layouts need no rules of their own. Conditions on indices split
-// the relation. A pair of loads that is being compared already, further up, is taken to be equal: what a load
-// sees was computed earlier, so this is induction over time, and recurrences can be proved. A pair that is
-// met again at other points is compared at all points that are alike: those of the affine hull of both
-// meetings. So the products of a transformed convolution, which an unrolled sum reads, are one proof.
+// operations, loads of inputs, or reductions (proof_reduce.cpp); so inlining, copies and other layouts need
+// no rules of their own. Conditions on indices split the relation. A pair of loads that is being compared
+// already, further up, is taken to be equal: what a load sees was computed earlier, by induction over time. A
+// pair that is met again elsewhere is compared at all points of the affine hull of both meetings: an unrolled
+// sum's products are one proof.
 #include "src/verify/proof_match.h"
 
 #include <algorithm>
@@ -272,7 +271,8 @@ void Matcher::expand_loads(const Term& b, const Term& a, Set where) {
   const Set reduced_b = sb ? reduced(b, *sb, db) : Set::none(home_),
             reduced_a = sa ? reduced(a, *sa, da) : Set::none(home_);
   const bool rb = !(where & reduced_b).empty(), ra = !(where & reduced_a).empty();
-  if (const Set both = where & reduced_b & reduced_a; rb && ra) {
+  if (rb && ra) {
+    const Set both = where & reduced_b & reduced_a;
     const auto together = [&] { match_reductions(*this, b, a, where); };
     if (both.empty() || where.within(both)) return together();
     return attempt(together, [&] {  // some are copies of sums; `match` would take the pair for known

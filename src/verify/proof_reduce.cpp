@@ -16,11 +16,6 @@ namespace nestor::verify {
 
 namespace {
 
-template <class T>
-void append(std::vector<T>& to, const std::vector<T>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
 bool contains(const std::vector<V>& list, V v) {
   return std::find(list.begin(), list.end(), v) != list.end();
 }
