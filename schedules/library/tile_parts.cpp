@@ -25,7 +25,11 @@
 // that isn't constant is copied as a whole before. (Zen 3, 512 KB and 32 MB: 2048^3 in 2 parts 5 % less time,
 // copied 14, 2000x3000x1000 in 3 17, 1000x4096x1000 in 4 10; of rows of 6 MB, 700x2100x700, 3 % more. While
 // neighbours use the third level, of OpenBLAS's speed 2048^3 0.92 instead of 0.77, 2000x3000x1000 0.91
-// instead of 0.78; 1536^3 the same.)
+// instead of 0.78; 1536^3 the same.) Rows so few that of a part all take a quarter of the second level need
+// no blocks, if the results nearly stay beside them. (Zen 3, 128x3072x768 in 12 parts 3 % less time,
+// 64x3072x768 in 6 2; while neighbours use the third level 20 and 10. Of 3072 columns, whose results don't
+// stay, 6 % less and then 35 more; 700 and 641 no gain; copied
+// columns 13 more.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,23 +93,33 @@ int64_t bytes_of_part(const Target& target) {
 }
 
 // So many equal parts, of whole lines where the third level is far, that `beside` rows or columns of a part
-// fit; 1: no parts.
-int64_t choose_parts(int64_t k, int64_t beside, const Target& target) {
-  const int64_t least = ceil_div(beside * k * bytes_of(DType::f32), bytes_of_part(target));
+// fit into so many bytes; 1: no parts.
+int64_t choose_parts(int64_t k, int64_t beside, int64_t bytes, const Target& target) {
+  const int64_t least = ceil_div(beside * k * bytes_of(DType::f32), bytes);
   for (int64_t parts = std::max<int64_t>(2, least); least > 1 && parts <= 3 * least; ++parts)
     if (k % (parts * (target.far_l3() ? kSteps : 1)) == 0 && k / parts >= kLeastPart) return parts;
   return 1;
 }
 
-// Of a third level that is near, and gives less than short vectors use; where blocks of whole rows would be
-// small.
-bool rows_take_much(const BlockInfo& b, const Target& target) {
-  int64_t bytes = 0;
-  for (const Access& a : b.accesses)
-    if (!a.write && !a.constant && a.stride(*b.reduced()[0]) == 1)
-      bytes = std::max(bytes, a.elements * bytes_of(a.buffer->type.dtype));
-  return has_short_vectors(target) && kPartOfL3 * bytes >= target.l3_bytes &&
-         kRowsNear * b.reduction_size() * bytes_of(DType::f32) > bytes_of_part(target) * 3 / 2;
+// What short vectors read from a third level that is near, which gives less than they use.
+enum class Near { no, blocks, few_rows };
+Near near_form(const BlockInfo& b, const Target& target) {
+  if (target.far_l3() || !has_short_vectors(target)) return Near::no;
+  int64_t rows = 0, results = 0;  // in bytes
+  for (const Access& a : b.accesses) {
+    const int64_t bytes = a.elements * bytes_of(a.buffer->type.dtype);
+    if (a.write)
+      results = std::max(results, bytes);
+    else if (!a.constant && a.stride(*b.reduced()[0]) == 1)
+      rows = std::max(rows, bytes);
+  }
+  const int64_t row = b.reduction_size() * bytes_of(DType::f32);
+  // Blocks of whole rows would be small.
+  const bool take_much =
+      kPartOfL3 * rows >= target.l3_bytes && kRowsNear * row > bytes_of_part(target) * 3 / 2;
+  if (take_much) return Near::blocks;
+  const bool few = rows > target.l2_bytes && rows <= kRows * row && results <= target.l2_bytes;
+  return few ? Near::few_rows : Near::no;
 }
 
 // Of the widest tile, 5/8 of the cache: 2048 and 2500 steps are no faster in parts.
@@ -118,6 +132,8 @@ struct Parts {
   Tile tile;
   int64_t count = 1, steps = 0;  // of one part
   int64_t row_tiles = 0;         // in a block of them; 0: there are no blocks
+  bool shares_columns = false;   // among threads, instead of blocks
+  bool results_leave = false;    // the second-level cache between parts, for a near third one
   std::string why;
 };
 
@@ -125,15 +141,21 @@ struct Parts {
 // that.
 Parts parts_of(BlockInfo& b, const Target& target) {
   const bool near = !target.far_l3();
-  if (b.reduced().size() != 1 || (near && !rows_take_much(b, target))) return {};
+  if (b.reduced().size() != 1) return {};
+  const Near form = near_form(b, target);
+  if (near && form == Near::no) return {};
   Parts p;
+  p.shares_columns = form != Near::blocks;
+  p.results_leave = form == Near::blocks;
   p.tile = choose_tile(b, target);
   Tile& t = p.tile;
   const int64_t k = b.reduction_size();
+  if (form == Near::few_rows && (!t.vector || t.vector->extent % t.width || !t.copied.empty())) return {};
   const bool long_panel = !fits_form(b, t, near, target);
   if (long_panel && (near || !has_long_panel(b, t, target))) return {};
-  const int64_t rows = std::min(near ? kRowsNear : kRows, t.row->extent);
-  p.count = choose_parts(k, long_panel ? kWidest * lanes_of(b, target) : rows, target);
+  const int64_t rows = std::min(form == Near::blocks ? kRowsNear : kRows, t.row->extent);
+  p.count = choose_parts(k, long_panel ? kWidest * lanes_of(b, target) : rows,
+                         form == Near::few_rows ? target.l2_bytes / 4 : bytes_of_part(target), target);
   p.steps = k / p.count;
   if (long_panel) {
     for (Iter& i : b.iters)
@@ -143,7 +165,8 @@ Parts parts_of(BlockInfo& b, const Target& target) {
   }
   const int64_t columns = t.vector->extent / t.width, row_tiles = ceil_div(t.row->extent, t.rows);
   const int64_t threads = std::max(1, target.cores);
-  if (row_tiles < 2 || columns < (near ? kLeastTilesNear : kLeastTiles * threads)) return {};
+  const int64_t shared = p.shares_columns ? kLeastTiles * threads : 0;
+  if (row_tiles < 2 || columns < std::max(near ? kLeastTilesNear : 0, shared)) return {};
   const auto kib = [](int64_t elements) {
     return static_cast<double>(elements * bytes_of(DType::f32)) / 1024;
   };
@@ -168,7 +191,7 @@ Parts parts_of(BlockInfo& b, const Target& target) {
 
 // For the next panel of a copy, by the reduction that sums parts, and for the next tile's results.
 void ask_ahead(Schedule& s, const BlockInfo& b, const Tile& t, const std::string& panels,
-               const std::string& rows, const Target& target) {
+               const std::string& rows, bool results_leave) {
   for (const Buffer& buffer : t.copied) {
     s.because("the next panel's part of the copy, which went to memory, comes while this one is used");
     s.try_step(fmt::format("prefetch {}_part.{} {}_packed distance=1 shares={}10", b.name, panels,
@@ -176,7 +199,7 @@ void ask_ahead(Schedule& s, const BlockInfo& b, const Tile& t, const std::string
   }
   // Of rows that begin at no line the tile of columns before has just written the one that would be asked
   // for.
-  if (!target.far_l3() && t.vector->extent * bytes_of(DType::f32) % kLine == 0) {
+  if (results_leave && t.vector->extent * bytes_of(DType::f32) % kLine == 0) {
     s.because("results of parts before come from behind the second-level cache");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1", b.name, rows, b.output->name));
   }
@@ -185,7 +208,6 @@ void ask_ahead(Schedule& s, const BlockInfo& b, const Tile& t, const std::string
 void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const Work& work,
                     const Target& target) {
   const Tile& t = parts.tile;
-  const bool near = !target.far_l3();
   const std::string &block = b.name, &i = t.row->loop, &j = t.vector->loop, &k = b.reduced()[0]->loop;
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.reduced = {k};
@@ -207,7 +229,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
                 t.vector->extent % t.width ? " tail=peel" : ""));
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", i, block, words.rows));
   std::string panels = j + "0", rows = i + "0";
-  if (target.cores > 1 && !near) {
+  if (target.cores > 1 && parts.shares_columns) {
     s.because("each thread has its own columns through all parts");
     s(fmt::format("{0}c {0}t = split {1}.{0}0 [{2}, _]", j, block, target.cores));
     outside.push_back(j + "c");
@@ -215,7 +237,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   }
   if (parts.row_tiles > 0) {
     s(fmt::format("{0}b {0}t = split {1}.{0}0 [_, {2}]{3}", i, block, parts.row_tiles,
-                  near ? " tail=balanced" : ""));
+                  parts.shares_columns ? "" : " tail=balanced"));
     outside.push_back(i + "b");
     rows = i + "t";
   }
@@ -248,7 +270,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   of_part.row = p.iter(i);
   of_part.vector = p.iter(j);
   stream_panels(s, sums, p, of_part, panels, target);
-  ask_ahead(s, b, t, panels, rows, target);
+  ask_ahead(s, b, t, panels, rows, parts.results_leave);
   two_steps(s, sums, of_part, k + "11", target);
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }

@@ -89,6 +89,29 @@ TEST_CASE("where the third level is near, rows that take much of it go in parts 
   CHECK(none("MatMul(f32[2048,2048], const f32[2048,2048])"));
 }
 
+TEST_CASE("where the third level is near, few long rows go in parts if their results stay") {
+  Target target = with_l2("x86-64-v3", 512 << 10);
+  target.issue_width = 6;
+  target.cores = 1;
+  const auto has = [&](const std::string& spec, const std::string& step) {
+    return default_has(spec, step, target);
+  };
+  const std::string spec = "MatMul(f32[128,3072], const f32[3072,768])";
+  CHECK(has(spec, "k0 k1 = split Y.k [12, _]"));
+  CHECK(has(spec, "reorder Y (k0 j0 i0 i1 j1)"));
+  CHECK_FALSE(has(spec, "prefetch Y.i0 Y"));  // its 384 KiB stay
+  CHECK(has("MatMul(f32[64,3072], const f32[3072,768])", "k0 k1 = split Y.k [6, _]"));
+  const auto none = [&](const char* work) { return !has(work, "_part = rfactor"); };
+  CHECK(none("MatMul(f32[128,3072], const f32[3072,3072])"));  // 1.5 MB don't
+  CHECK(none("MatMul(f32[128,3072], const f32[3072,764])"));
+  CHECK(none("MatMul(f32[128,768], const f32[768,768])"));
+  CHECK(none("MatMul(f32[128,3072], f32[3072,768])"));  // copied
+  CHECK(none("MatMul(f32[256,3072], const f32[3072,512])"));
+  CHECK(none("MatMul(f32[32,2048], const f32[2048,512])"));
+  target.cores = 2;
+  CHECK(has(spec, "jc jt = split Y.j0 [2, _]"));
+}
+
 TEST_CASE("products in parts of the reduction near the third level are right") {
   Target target = with_l2("x86-64-v3", 128 << 10);
   target.issue_width = 6;
@@ -103,6 +126,13 @@ TEST_CASE("products in parts of the reduction near the third level are right") {
       CHECK(default_has(spec, "_part = rfactor", target));
       check_default(spec, target);
     }
+  target.l3_bytes = 32 << 20;
+  for (const std::string spec : {"MatMul(f32[50,960], const f32[960,512])",
+                                 "Gemm(f32[33,1152], const f32[1152,384], const f32[384])"}) {
+    INFO(spec);
+    CHECK(default_has(spec, " (jc k0 jt i0 i1 j1)", target));
+    check_default(spec, target);
+  }
 }
 
 TEST_CASE("products in blocks of rows and in parts of the reduction are right") {
