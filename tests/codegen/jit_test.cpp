@@ -114,6 +114,36 @@ TEST_CASE("LLVM IR is shown before and after its passes, without fast-math flags
     CHECK(before.find(flag) == std::string::npos);
 }
 
+TEST_CASE("an element of a buffer inside of a loop isn't carried from one iteration to the next") {
+  const std::string text = R"(
+func f(in X: f32[640], in N: i64[1], out Y: f32[10]) {
+  for i in 10 {
+    alloc T: f32[1] local {
+      if i < N[0] {
+        T[0] = 0.0f32
+      }
+      for k in 64 {
+        if i < N[0] {
+          T[0] = T[0] + X[i*64+k]
+        }
+      }
+      if i < N[0] {
+        Y[i] = T[0]
+      } else {
+        Y[i] = 0.0f32
+      }
+    }
+  }
+}
+)";
+  const std::string ir = emit_llvm_ir({parse_func(text)}, host_target());
+  INFO(ir);
+  const auto loop = ir.substr(ir.find("\ni:"), ir.find("\nk") - ir.find("\ni:"));
+  CHECK(loop.find("phi i64") != std::string::npos);
+  CHECK(loop.find("phi float") == std::string::npos);
+  testing::check_agree(text);
+}
+
 TEST_CASE("a prefetch is an instruction, and reads nothing: its address may be outside") {
   const std::string text =
       "func f(in X: f32[512], out Y: f32[512]) {\n  for i in 8 {\n    prefetch(X[i*64+128])\n    for j in 64 "
