@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include "catch.h"
+#include "nestor/library.h"
+#include "nestor/print.h"
 #include "nestor/target.h"
 #include "tests/driver/compiled.h"
 
@@ -85,4 +87,20 @@ TEST_CASE("parts of vectors are loaded right at the image's borders") {
              std::string("ConvTranspose(f32[1,6,8,30], const f32[6,3,5,5]; group=2, dilations=[2,2])"),
          })
       check_default(spec, with_width(name, 6));
+}
+
+TEST_CASE("a padded copy that a tile copies into its own layout stays a copy") {
+  Target near = with_l2("x86-64-v3", 512 << 10);
+  near.issue_width = 6;
+  near.cores = 2;
+  const std::string spec =
+      "ConvTranspose(f32[1,418,16,32], const f32[418,128,2,2]; strides=[2,2], output_padding=[1,1])";
+  CompileOptions options;
+  options.target = near;
+  const PrimFunc func = partition_model(load(spec), options).partition.funcs[0];
+  const std::string trace = print(default_schedule(func, near));
+  INFO(trace);
+  CHECK(trace.find("P2_packed = cache_read T2 P2") != std::string::npos);
+  for (const char* block : {"T", "T1", "T2", "T3"})  // each has a tile
+    CHECK(trace.find(std::string(block) + "_init = decompose_reduction " + block + ".") != std::string::npos);
 }
