@@ -4,6 +4,13 @@
 // (Zen 3: 3x3/2 of 301 to 74 channels at 74 15.3 to 8.6 ms, 7x7/2 of 481 to 16 at 33 5.4 to 2.5, of 192 to 12
 // at 73 7.4 to 5.9, 5x5/2 of 192 to 16 at 55 2.0 to 1.4, 3x3/2 of 78 to 61 at 110 3.7 to 3.5.)
 //
+// One that moves by one element reads lines from as many planes, and as many pages, as there are channels.
+// That costs less than strides do: more must be computed of it.
+// (Zen 3, large windows, Winograd takes most small ones: 5x5 of 384 to 128 channels at 23 24 to 13.6 ms, of
+// 64 to 117 at 50 13.3 to 10.6, of 128 to 128 at 28 8.5 to 6.9, of 32 to 64 at 126 20 to 19; 7x7 of 128 to
+// 128 at 15 8.1 to 4.7; transposed 3x3x3 of 356 to 16 at 16x12x16 22 to 15; 7x7 of 8 the same. While
+// neighbours use the caches more.)
+//
 // So it is for windows of a channel each, which are gathered from eight planes at once, unless they are small
 // and the copies go to memory. (Zen 3: 5x5/2 of 96 at 56 0.43 to 0.10 ms, of 240 at 28 0.28 to 0.06, of 261
 // at 112 6.6 to 2.1; 3x3/2 of 192 at 28 69 to 31 us, of 144 at 56 120 to 98, of 96 at 112 380 to 334; of 64
@@ -31,7 +38,8 @@ namespace nestor {
 namespace {
 
 constexpr double kFmasPerCycle = 2, kBytesReordered = 5;  // a cycle
-constexpr double kSaved = 0.35;                           // of the cycles of its products
+constexpr double kSaved = 0.37;                           // of the cycles of its products
+constexpr double kSavedUnstrided = 0.1;
 
 bool is_strided(const ops::ConvShape& s) {
   return std::any_of(s.window.stride.begin(), s.window.stride.end(), [](int64_t n) { return n > 1; });
@@ -71,15 +79,17 @@ bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node
   const bool depthwise = s.group > 1 && s.group == s.channels && s.group == s.filters;
   const int64_t lanes = how.channel_block;
   const bool wide = lanes >= kWidestVector;
-  if (ctx.input(0).dtype != DType::f32 || s.channels < lanes || !(wide || is_strided(s))) return false;
+  if (ctx.input(0).dtype != DType::f32 || s.channels < lanes) return false;
+  const bool strided = is_strided(s), point = product(s.window.kernel) == 1;
+  if (!wide && !strided && point) return false;
   double copied = 0;  // read and written
   for (const ValueId v : images_of(g, call, {n.outputs[0]})) {
     const TensorType& t = value_of(g, v).type;
     if (!p.blocked.count(v)) copied += 2 * static_cast<double>(product(t.shape) * bytes_of(t.dtype));
   }
   if (wide) return pays_by_parts(s, copied, how);
-  if (depthwise) return copied <= kInCaches || product(s.window.kernel) > kSmallWindow;
-  return s.group == 1 && kSaved * products(s, lanes) > copied / kBytesReordered;
+  if (depthwise) return strided && (copied <= kInCaches || product(s.window.kernel) > kSmallWindow);
+  return s.group == 1 && (strided ? kSaved : kSavedUnstrided) * products(s, lanes) > copied / kBytesReordered;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which strided convolutions get row-major images in blocks of channels by a copy, and that results stay.
+// Which convolutions get row-major images in blocks of channels by a copy, and that results stay.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,15 +25,18 @@ std::pair<size_t, size_t> reorders(const std::string& spec, const std::string& t
 
 }  // namespace
 
-TEST_CASE("strided convolutions that compute much of an image have it reordered") {
+TEST_CASE("convolutions that compute much of an image have it reordered") {
   using Pair = std::pair<size_t, size_t>;
   const std::string deep = "Conv(f32[1,192,55,55], const f32[16,192,5,5]; strides=[2,2], pads=[2,2,2,2])";
   CHECK(reorders(deep, "x86-64-v3") == Pair{2, 3});
   CHECK(reorders(deep, "x86-64-v3", true) == Pair{0, 1});  // it lies in blocks
   CHECK(reorders(deep, "x86-64-v4") == Pair{0, 1});
-  // Little is computed of it; windows one by one; channels that fill no block.
+  // Little is computed of it; windows one by one that are small, or a point; channels that fill no block.
   CHECK(reorders("Conv(f32[1,128,67,67], const f32[44,128,1,1]; strides=[2,2])", "x86-64-v3") == Pair{0, 1});
-  CHECK(reorders("Conv(f32[1,192,55,55], const f32[16,192,5,5])", "x86-64-v3").first == 0);
+  const char* one_by_one = "Conv(f32[1,192,55,55], const f32[16,192,3,3]; dilations=[2,2])";
+  CHECK(reorders(one_by_one, "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,192,55,55], const f32[16,192,5,5])", "x86-64-v3").first == 2);
+  CHECK(reorders("Conv(f32[1,512,28,28], const f32[512,512,1,1])", "x86-64-v3").first == 0);
   CHECK(reorders("Conv(f32[1,3,224,224], const f32[64,3,7,7]; strides=[2,2])", "x86-64-v3").first == 0);
   // Windows of a channel each, but for small ones of images that the caches don't hold.
   const auto each = [](int64_t channels, int64_t size, int64_t window) {
@@ -44,6 +47,7 @@ TEST_CASE("strided convolutions that compute much of an image have it reordered"
   CHECK(reorders(each(192, 28, 3), "x86-64-v3").first == 2);
   CHECK(reorders(each(261, 112, 5), "x86-64-v3").first == 2);
   CHECK(reorders(each(64, 224, 3), "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,96,56,56], const f32[96,1,5,5]; group=96)", "x86-64-v3").first == 0);
   CHECK(reorders("Conv(f32[1,48,28,28], const f32[48,24,3,3]; group=2, strides=[2,2])", "x86-64-v3").first ==
         0);
 }
@@ -71,9 +75,10 @@ TEST_CASE("with the widest vectors images are reordered where weights don't stay
   CHECK_FALSE(reordered(deep));
 }
 
-TEST_CASE("strided convolutions of reordered images are right") {
+TEST_CASE("convolutions of reordered images are right") {
   for (const char* spec :
-       {"Conv(f32[1,35,17,19], const f32[20,35,5,5], const f32[20]; strides=[2,2], pads=[2,2,2,2])",
+       {"Conv(f32[1,35,17,19], const f32[20,35,7,5], const f32[20]; pads=[2,2,2,2])",
+        "Conv(f32[1,35,17,19], const f32[20,35,5,5], const f32[20]; strides=[2,2], pads=[2,2,2,2])",
         "Conv(f32[2,32,40], const f32[96,32,7]; strides=[3], pads=[1,4])",
         "Conv(f32[1,8,7,9,8], const f32[68,8,3,3,3]; strides=[2,1,2], dilations=[1,2,1])",
         "Conv(f32[1,19,23,14], const f32[19,1,5,3], const f32[19]; group=19, strides=[2,2], "

@@ -75,6 +75,20 @@ TEST_CASE("a panel leaves blocks of lines to the cores, and takes a name that is
   CHECK(schedule.find("_panel = cache_read") != std::string::npos);
 }
 
+TEST_CASE("a panel's lines go by as many as divide those of a tile") {
+  const auto lines = [](const char* spec, const std::string& size) {
+    Target target = parse_target("x86-64-v3");
+    target.cores = 1;
+    CompileOptions options;
+    options.target = target;
+    const std::string schedule =
+        print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), target));
+    INFO(schedule);
+    return schedule.find("wo0 wo1 = split Y_out.wo [_, " + size + "]") != std::string::npos;
+  };
+  CHECK(lines("Conv(f32[1,7,27,27], const f32[150,7,3,3]; strides=[2,2], pads=[1,1,1,1])", "8"));  // of 24
+}
+
 TEST_CASE("what goes through a panel isn't scattered") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
