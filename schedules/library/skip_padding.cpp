@@ -56,6 +56,7 @@ SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t
       const bool by_lanes = moves_by(vector);
       along_lanes |= by_lanes;
       crosses |= by_lanes && !(as_they_lie && loads_parts(b, a, target));
+      crosses |= t.turned && moves_by(b.iter(t.turned->loop));  // blocks of them are loaded whole
       if (!by_lanes && !moves_by(row) && !moves_by(column)) continue;
       for (const Iter* r : b.reduced()) {
         if (!moves_by(r)) continue;

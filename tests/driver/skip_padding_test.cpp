@@ -59,6 +59,18 @@ TEST_CASE("a strided load that all channels of a group share is no reason to tak
       default_has("Conv(f32[1,64,100,100], const f32[64,16,3,3]; group=4, " + strided, along_lines, wide));
 }
 
+TEST_CASE("taps that are turned in registers go last, and are as many as lanes") {
+  const Target short_vectors = with_width("x86-64-v3", 6);
+  const char* few_taps =
+      "Conv(f32[1,64,86,86], const f32[64,4,5,5]; group=16, strides=[2,2], pads=[2,2,2,2])";
+  CHECK_FALSE(default_has(few_taps, "vectorize Y.og", short_vectors));
+  const char* many = "Conv(f32[1,64,86,86], const f32[64,4,3,9]; group=16, strides=[2,2], pads=[1,4,1,4])";
+  CHECK(default_has(many, "vectorize Y.og", short_vectors));
+  CHECK_FALSE(default_has(many, "compute_inline P", short_vectors));
+  CHECK(default_has(many, "unroll Y.s", short_vectors));
+  check_default(many, short_vectors);
+}
+
 TEST_CASE("lanes along a line leave out rows of padding as lanes of filters do") {
   const std::string padded_below =
       "Conv(f32[1,142,40,64], const f32[4,142,7,3]; strides=[3,3], pads=[0,4,24,4], dilations=[4,4])";
