@@ -11,9 +11,9 @@
 // has a run of a few of them without a gap in the output: small images are then left with one ragged vector,
 // not with one for each row.
 //
-// Lines go by as many as divide a tile's: what a tile that is cut short leaves of a last few would be written
-// element by element. (Zen 3, 24 lanes by 8 instead of 16 lines: 3x3/2 of 8 to 150 channels at 27 0.21 to
-// 0.075 ms, 3x7/2 of 4 to 147 at 128x16 2.0 to 0.8.)
+// Lines go by as many as divide those of several tiles: what a tile that is cut short leaves of a last few
+// would be written element by element. (Zen 3, 24 lanes by 8 instead of 16 lines: 3x3/2 of 8 to 150 channels
+// at 27 0.21 to 0.075 ms, 3x7/2 of 4 to 147 at 128x16 2.0 to 0.8.)
 //
 // (Zen 5, one thread: a scatter takes 60 cycles where its lines are in the cache. 5x5/2_2-74@96 471 to 86 us;
 // t4x4x4/4_16-64@8x8x4, whose 64 lines are a multiple of 64 KB apart, 12.8 to 0.33 ms.)
@@ -176,7 +176,7 @@ void write_panel(Schedule& s, const BlockInfo& b, const std::string& writer, con
     order.push_back(l + "0");
     l += "1";
   };
-  cut(lines, std::gcd(t.width, side));
+  cut(lines, t.vector->extent > t.width ? std::gcd(t.width, side) : side);
   cut(line, side);
   order.insert(order.end(), {lines, line});
   s(fmt::format("reorder {} ({})", writer, join(order)));

@@ -79,16 +79,21 @@ bool is_alike(const Access& a, const Iter& v, int64_t lanes) {
                      [&](const Expr& e) { return !uses_var(e, v.var) || divides(e, v.var, lanes); });
 }
 
-// The reduction's iterator along which all operands lie dense that would be gathered by the lanes of v, as
-// long as a block of them; null if there is none. (Zen 3, 5 of 8 taps, 16 groups of 4 at 86, 5x5/2: 1.46 ms,
-// by other lanes 1.19; 1x7/2 of 5 to 2 at 140x128 0.33, 0.21.)
+// The reduction's iterator along which all operands lie dense that would be gathered by the lanes of v; null
+// if there is none. Taps that neighbouring windows share are a whole block: they would be turned again for
+// each. (Zen 3, 5 of 8 taps, 16 groups of 4 at 86, 5x5/2: 1.46 ms, by other lanes 1.19; 1x7/2 of 5 to 2 at
+// 140x128 0.33, 0.21. But 5000x6 by 6x1 0.0033, 0.0133; 7x7 with stride 7 of one channel 2.1 us, 5.5.)
 const Iter* turned_along(const BlockInfo& b, const Iter& v, int64_t lanes) {
   const Iter* last = b.reduced().back();
-  if (last->loop.empty() || last->extent < lanes || bytes_of(b.output->type.dtype) != 4) return nullptr;
+  if (last->loop.empty() || last->extent < lanes / 2 || bytes_of(b.output->type.dtype) != 4) return nullptr;
   bool any = false;
   for (const Access& a : b.accesses) {
     if (a.write || !a.uses(v) || is_dense(b, a, v)) continue;
     if (a.stride(*last) != 1 || !a.stride(v) || bytes_of(a.buffer->type.dtype) != 4) return nullptr;
+    for (const Iter* i : b.spatial())
+      if (last->extent < lanes && a.slides_along(*last, *i) && i->extent > 1 &&
+          std::abs(a.stride(*i).value_or(0)) < last->extent)
+        return nullptr;
     any = true;
   }
   return any ? last : nullptr;

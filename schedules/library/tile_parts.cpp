@@ -21,15 +21,15 @@
 // vectors as long as a line use what they read twice as fast as it comes. So there parts go with short
 // vectors, over rows that take a large part of that level. Blocks of 60 rows of a part take half of the
 // second-level cache, and the results, which don't stay, are asked for a tile ahead where rows begin at
-// lines. An operand of columns
-// that isn't constant is copied as a whole before. (Zen 3, 512 KB and 32 MB: 2048^3 in 2 parts 5 % less time,
-// copied 14, 2000x3000x1000 in 3 17, 1000x4096x1000 in 4 10; of rows of 6 MB, 700x2100x700, 3 % more. While
-// neighbours use the third level, of OpenBLAS's speed 2048^3 0.92 instead of 0.77, 2000x3000x1000 0.91
-// instead of 0.78; 1536^3 the same.) Rows so few that of a part all take a quarter of the second level need
-// no blocks, if the results nearly stay beside them. (Zen 3, 128x3072x768 in 12 parts 3 % less time,
-// 64x3072x768 in 6 2; while neighbours use the third level 20 and 10. Of 3072 columns, whose results don't
-// stay, 6 % less and then 35 more; 700 and 641 no gain; copied
-// columns 13 more.)
+// lines. An operand of columns that isn't constant is copied as a whole before. (Zen 3, 512 KB and 32 MB:
+// 2048^3 in 2 parts 5 % less time, copied 14, 2000x3000x1000 in 3 17, 1000x4096x1000 in 4 10; of rows of 6
+// MB, 700x2100x700, 3 % more. While neighbours use the third level, of OpenBLAS's speed 2048^3 0.92 instead
+// of 0.77, 2000x3000x1000 0.91 instead of 0.78; 1536^3 the same.)
+//
+// Rows so few that of a part all take a quarter of the second level need no blocks, if the results nearly
+// stay beside them; threads take columns. (Zen 3, 128x3072x768 in 12 parts 3 % less time, 64x3072x768 in 6 2;
+// while neighbours use the third level 20 and 10. Of 3072 columns, whose results don't stay, 6 % less and
+// then 35 more; 700 and 641 no gain; copied columns 13 more.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,8 +45,8 @@ constexpr int64_t kRows = 128;      // of a block: each panel is asked for again
 constexpr int64_t kRowsNear = 60;   // which a near third level gives faster
 constexpr int64_t kPartOfL3 = 4;    // that rows take at least where it is near
 constexpr int64_t kLeastTiles = 4;  // of columns for each thread: a block of rows is fetched by each
-// Where it is near, in all; threads take blocks of rows. (1000x2400 by 203 columns, 12 tiles, 6 to 40 % more
-// time than without parts.)
+// Where it is near, in all; threads take blocks of rows, unless they are few. (1000x2400 by 203 columns, 12
+// tiles, 6 to 40 % more time than without parts.)
 constexpr int64_t kLeastTilesNear = 16;
 constexpr int64_t kSteps = 16;  // between lines asked for, and a line of a row
 constexpr int64_t kStepsOnNarrow = 64;
@@ -132,8 +132,7 @@ struct Parts {
   Tile tile;
   int64_t count = 1, steps = 0;  // of one part
   int64_t row_tiles = 0;         // in a block of them; 0: there are no blocks
-  bool shares_columns = false;   // among threads, instead of blocks
-  bool results_leave = false;    // the second-level cache between parts, for a near third one
+  bool shares_columns = false;   // among threads, instead of blocks of rows; results then stay
   std::string why;
 };
 
@@ -146,7 +145,6 @@ Parts parts_of(BlockInfo& b, const Target& target) {
   if (near && form == Near::no) return {};
   Parts p;
   p.shares_columns = form != Near::blocks;
-  p.results_leave = form == Near::blocks;
   p.tile = choose_tile(b, target);
   Tile& t = p.tile;
   const int64_t k = b.reduction_size();
@@ -191,7 +189,7 @@ Parts parts_of(BlockInfo& b, const Target& target) {
 
 // For the next panel of a copy, by the reduction that sums parts, and for the next tile's results.
 void ask_ahead(Schedule& s, const BlockInfo& b, const Tile& t, const std::string& panels,
-               const std::string& rows, bool results_leave) {
+               const std::string& rows, bool shares_columns) {
   for (const Buffer& buffer : t.copied) {
     s.because("the next panel's part of the copy, which went to memory, comes while this one is used");
     s.try_step(fmt::format("prefetch {}_part.{} {}_packed distance=1 shares={}10", b.name, panels,
@@ -199,7 +197,7 @@ void ask_ahead(Schedule& s, const BlockInfo& b, const Tile& t, const std::string
   }
   // Of rows that begin at no line the tile of columns before has just written the one that would be asked
   // for.
-  if (results_leave && t.vector->extent * bytes_of(DType::f32) % kLine == 0) {
+  if (!shares_columns && t.vector->extent * bytes_of(DType::f32) % kLine == 0) {
     s.because("results of parts before come from behind the second-level cache");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1", b.name, rows, b.output->name));
   }
@@ -270,7 +268,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   of_part.row = p.iter(i);
   of_part.vector = p.iter(j);
   stream_panels(s, sums, p, of_part, panels, target);
-  ask_ahead(s, b, t, panels, rows, parts.results_leave);
+  ask_ahead(s, b, t, panels, rows, parts.shares_columns);
   two_steps(s, sums, of_part, k + "11", target);
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }

@@ -34,12 +34,13 @@ void StmtEmitter::allocate(const BufferDecl& d) {
   const Type t = d.buffer->type;
   if (slot.place == Place::registers) {
     std::vector<llvm::AllocaInst*> elements;
-    // What an iteration of a loop around the buffer left in it isn't for the next one. Unless LLVM is told, it
-    // carries elements that are stored under conditions through all loops, in registers that tiles need.
+    // What an iteration of a loop around the buffer left in it isn't for the next one. Unless LLVM is told,
+    // it carries elements that are stored under conditions through all loops, in registers that tiles need.
+    // (Not poison: where `a || b` is of lanes, b is read whatever a is.)
     for (int64_t i = 0; i < slot.elements; ++i) {
       llvm::Type* type = expr_.value_type(t);
       elements.push_back(in_entry(type, 1, d.buffer->name + std::to_string(i)));
-      b_.CreateStore(llvm::PoisonValue::get(type), elements.back());
+      b_.CreateStore(llvm::UndefValue::get(type), elements.back());
     }
     expr_.bind_registers(d.buffer, std::move(elements));
   } else if (slot.place == Place::stack) {

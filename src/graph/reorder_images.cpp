@@ -2,7 +2,8 @@
 // plane each, lanes along a row leave out every other element. In blocks of channels a line is used whole.
 // Where what is computed of an image is much more than to copy it, in and out, it is worth it to reorder.
 // (Zen 3: 3x3/2 of 301 to 74 channels at 74 15.3 to 8.6 ms, 7x7/2 of 481 to 16 at 33 5.4 to 2.5, of 192 to 12
-// at 73 7.4 to 5.9, 5x5/2 of 192 to 16 at 55 2.0 to 1.4, 3x3/2 of 78 to 61 at 110 3.7 to 3.5.)
+// at 73 7.4 to 5.9, 5x5/2 of 192 to 16 at 55 2.0 to 1.4, 3x3/2 of 78 to 61 at 110 3.7 to 3.5, of 301 to 32
+// at 106 18 to 8.5; as near the limit 1x5/2 of 32 to 64 at 32x30 0.21 to 0.23.)
 //
 // One that moves by one element reads lines from as many planes, and as many pages, as there are channels.
 // That costs less than strides do: more must be computed of it.
@@ -11,10 +12,10 @@
 // 128 at 15 8.1 to 4.7; transposed 3x3x3 of 356 to 16 at 16x12x16 22 to 15; 7x7 of 8 the same. While
 // neighbours use the caches more.)
 //
-// So it is for windows of a channel each, which are gathered from eight planes at once, unless they are small
-// and the copies go to memory. (Zen 3: 5x5/2 of 96 at 56 0.43 to 0.10 ms, of 240 at 28 0.28 to 0.06, of 261
-// at 112 6.6 to 2.1; 3x3/2 of 192 at 28 69 to 31 us, of 144 at 56 120 to 98, of 96 at 112 380 to 334; of 64
-// at 224 1.3 to 1.6 ms. Groups of 24 channels 1.2 to 1.7.)
+// Strided windows of a channel each, which are gathered from eight planes at once, gain too, unless they are
+// small and the copies go to memory. (Zen 3: 5x5/2 of 96 at 56 0.43 to 0.10 ms, of 240 at 28 0.28 to 0.06, of
+// 261 at 112 6.6 to 2.1; 3x3/2 of 192 at 28 69 to 31 us, of 144 at 56 120 to 98, of 96 at 112 380 to 334; of
+// 64 at 224 1.3 to 1.6 ms. Groups of 24 channels 1.2 to 1.7.)
 //
 // This was measured with vectors of 8 elements, and is only chosen with such or shorter ones.
 //

@@ -144,6 +144,31 @@ func f(in X: f32[640], in N: i64[1], out Y: f32[10]) {
   testing::check_agree(text);
 }
 
+TEST_CASE("what nothing was stored to may be beside what decides, in lanes too") {
+  const PrimFunc f = parse_func(R"(
+func f(in X: f32[64], out Y: f32[64], out Z: f32[8]) {
+  for i in 8 {
+    alloc T: f32x8[1] local {
+      if X[i] > 0.0f32 {
+        T[0] = X[ramp(i * 8, 1, 8)]
+      }
+      Y[ramp(i * 8, 1, 8)] = if x8(!(X[i] > 0.0f32)) || T[0] > x8(0.25f32) then x8(1.0f32) else x8(3.0f32)
+      if X[i] > 0.0f32 {
+        Z[i] = 5.0f32
+      } else {
+        Z[i] = 0.0f32
+      }
+    }
+  }
+}
+)");
+  std::vector<float> x(64), y(64), z(8);
+  for (size_t i = 0; i < 64; ++i) x[i] = i % 3 == 0 ? -1.0f : static_cast<float>(i % 5) / 8;
+  void* args[] = {x.data(), y.data(), z.data()};
+  REQUIRE(JitModule::compile({f}, host_target())->lookup("f")(args, nullptr, nullptr) == 0);
+  for (size_t i = 0; i < 64; ++i) CHECK(y[i] == (x[i / 8] > 0 && x[i] <= 0.25f ? 3.0f : 1.0f));
+}
+
 TEST_CASE("a prefetch is an instruction, and reads nothing: its address may be outside") {
   const std::string text =
       "func f(in X: f32[512], out Y: f32[512]) {\n  for i in 8 {\n    prefetch(X[i*64+128])\n    for j in 64 "

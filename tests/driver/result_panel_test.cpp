@@ -86,7 +86,8 @@ TEST_CASE("a panel's lines go by as many as divide those of a tile") {
     INFO(schedule);
     return schedule.find("wo0 wo1 = split Y_out.wo [_, " + size + "]") != std::string::npos;
   };
-  CHECK(lines("Conv(f32[1,7,27,27], const f32[150,7,3,3]; strides=[2,2], pads=[1,1,1,1])", "8"));  // of 24
+  CHECK(lines("Conv(f32[1,7,27,27], const f32[150,7,3,3]; strides=[2,2], pads=[1,1,1,1])", "8"));    // of 24
+  CHECK(lines("Conv(f32[1,3,112,112], const f32[23,3,3,3]; strides=[2,2], pads=[1,1,1,1])", "16"));  // of all
 }
 
 TEST_CASE("what goes through a panel isn't scattered") {

@@ -64,6 +64,10 @@ TEST_CASE("taps that are turned in registers go last, and are as many as lanes")
   const char* few_taps =
       "Conv(f32[1,64,86,86], const f32[64,4,5,5]; group=16, strides=[2,2], pads=[2,2,2,2])";
   CHECK_FALSE(default_has(few_taps, "vectorize Y.og", short_vectors));
+  // But for those that no windows share, and a product's steps.
+  CHECK(
+      default_has("Conv(f32[1,1,112,112], const f32[1,1,7,7]; strides=[7,7])", "unroll Y.s", short_vectors));
+  CHECK(default_has("MatMul(f32[5000,6], const f32[6])", "unroll Y.k", short_vectors));
   const char* many = "Conv(f32[1,64,86,86], const f32[64,4,3,9]; group=16, strides=[2,2], pads=[1,4,1,4])";
   CHECK(default_has(many, "vectorize Y.og", short_vectors));
   CHECK_FALSE(default_has(many, "compute_inline P", short_vectors));
