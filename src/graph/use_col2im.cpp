@@ -88,9 +88,11 @@ class Costs {
   // By which the widest vectors reach one share of their peak instead of the other.
   double waited(double near, double afar) const { return widest_steps_ * (1 / afar - 1 / near); }
 
-  // By a register tile of filters in blocks of lanes: so many filters are worth a block.
+  // By a register tile of filters in blocks of lanes: so many filters are worth a block, unless one iterator
+  // stands for them and the residues (ops/conv_transpose.cpp).
   bool by_filters() const {
     const int64_t filters = s_.filters / s_.group;
+    if (s_.strided() && s_.filters < lanes_) return false;
     return 4 * filters >= 3 * lanes_ && (s_.group == 1 || filters % lanes_ == 0);
   }
   // Of the peak: of windows along a row, a vector of the row and the next few by all filters; of residues, a

@@ -199,6 +199,22 @@ TEST_CASE("rows of a residue that hide no latency are slower than columns, where
   CHECK(columns("20,12", 16) == 0);
 }
 
+TEST_CASE("filters that share an iterator with residues are no block of lanes") {
+  const auto columns = [](int64_t filters, int64_t lanes) {
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,192,41,8]}],
+      "outputs": ["y"], "nodes": [{"op": "ConvTranspose", "inputs": ["x", "w"], "outputs": ["y"],
+      "attrs": {"strides": [3,3]}}]})");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {192, filters, 5, 5}, 3));
+    Graph g = build_graph(m);
+    use_col2im(g, evaluate_by_interpreter, {.lanes = lanes});
+    return count(g, "Col2Im");
+  };
+  CHECK(columns(7, 8) == 1);  // all but a block
+  CHECK(columns(13, 16) == 1);
+  CHECK(columns(8, 8) == 0);
+  CHECK(columns(16, 16) == 0);
+}
+
 TEST_CASE("a convolution whose filters fill most of a block is left to Winograd, in blocks of them") {
   const auto made = [](int64_t filters, const std::string& image, const char* columns, bool waits,
                        bool winograd = true) {
