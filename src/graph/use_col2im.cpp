@@ -88,12 +88,14 @@ class Costs {
   // By which the widest vectors reach one share of their peak instead of the other.
   double waited(double near, double afar) const { return widest_steps_ * (1 / afar - 1 / near); }
 
-  // By a register tile of filters in blocks of lanes: so many filters are worth a block, unless one iterator
-  // stands for them and the residues (ops/conv_transpose.cpp).
+  // By a register tile of filters in blocks of lanes: so many filters are worth a block. Of residues they are
+  // worth their blocks (blocked_values.cpp), unless one iterator stands for both (ops/conv_transpose.cpp).
   bool by_filters() const {
-    const int64_t filters = s_.filters / s_.group;
-    if (s_.strided() && s_.filters < lanes_) return false;
-    return 4 * filters >= 3 * lanes_ && (s_.group == 1 || filters % lanes_ == 0);
+    const int64_t filters = s_.filters / s_.group, whole = ceil_div(filters, lanes_) * lanes_;
+    if (s_.group > 1 && filters % lanes_ != 0) return false;
+    if (!s_.strided()) return 4 * filters >= 3 * lanes_;
+    const bool scattered = s_.stride.back() > 2;
+    return s_.filters >= lanes_ && 4 * filters >= (scattered ? 2 : 3) * whole;
   }
   // Of the peak: of windows along a row, a vector of the row and the next few by all filters; of residues, a
   // few filters by what a row of the image is cut into.
@@ -104,11 +106,32 @@ class Costs {
     if (by_filters()) return kReached * n / static_cast<double>(whole) * hidden(whole / lanes_);
     return s_.strided() ? std::min(kOfResidues, kOfAFilter * n) : windows(lanes_);
   }
-  // Of an FMA's latency, by a tile of so many vectors of filters: its rows are those of one residue.
+  // Of an FMA's latency, by tiles of so many vectors of filters and of a row's outputs of one residue. A tap
+  // that reaches few of a tile's outputs, beside padding, leaves few FMAs to hide it. (Zen 3, 4x4 of 64 to 58
+  // at 30x5 0.34 ms, by columns 0.23; 5x5 of 128 to 128 at 6x6 0.60 and 0.38.)
   double hidden(int64_t vectors) const {
-    constexpr double kToHideLatency = 8;
-    const auto row = static_cast<double>(s_.output.back()), residues = static_cast<double>(s_.stride.back());
-    return std::min(1.0, row / residues * static_cast<double>(vectors) / kToHideLatency);
+    constexpr int64_t kToHideLatency = 8;
+    const size_t d = s_.input.size() - 1;
+    const bool wide = lanes_ >= kWidestVector;
+    int64_t made = 0, slots = 0;
+    for (int64_t first = 0; first < std::min(s_.stride[d], s_.output[d]); ++first) {
+      const int64_t outputs = ceil_div(s_.output[d] - first, s_.stride[d]);
+      const int64_t columns =
+          std::min(vectors, std::max<int64_t>(wide ? 4 : 2, ceil_div(kToHideLatency, outputs)));
+      const int64_t tiles = ceil_div(outputs * columns, wide ? 24 : 12), rows = ceil_div(outputs, tiles);
+      for (int64_t tap = 0; tap < s_.kernel[d]; ++tap) {
+        const int64_t at = first + s_.pad[d] - s_.dilation[d] * tap;  // stride times the first output's input
+        if (at % s_.stride[d]) continue;
+        for (int64_t t = 0; t < outputs; t += rows) {
+          const int64_t from = std::max(t, -at / s_.stride[d]);
+          const int64_t to = std::min({t + rows, outputs, s_.input[d] - at / s_.stride[d]});
+          const int64_t reached = columns * std::max<int64_t>(0, to - from);
+          made += reached;
+          slots += reached ? std::max(reached, kToHideLatency) : 0;
+        }
+      }
+    }
+    return slots ? static_cast<double>(made) / static_cast<double>(slots) : 1;
   }
   // Each nest of residues passes over the whole output, for the taps that are its own, by what a row of them
   // is long. (Cascade Lake, 5x5x5 taps, strides of 4: on 4x8x4 direct sums take twice the time of columns.)

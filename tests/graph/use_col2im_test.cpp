@@ -142,7 +142,6 @@ TEST_CASE(
   const auto transposed = [&](int64_t filters, bool waits) {
     return columns("ConvTranspose", "[1,384,70,20]", {384, filters, 3, 3}, R"("strides": [2,2])", waits);
   };
-  CHECK(transposed(20, false) == 0);
   CHECK(transposed(20, true) == 1);
   CHECK(transposed(24, true) == 0);  // three quarters of two blocks
   CHECK(transposed(32, true) == 0);
@@ -199,20 +198,38 @@ TEST_CASE("rows of a residue that hide no latency are slower than columns, where
   CHECK(columns("20,12", 16) == 0);
 }
 
-TEST_CASE("filters that share an iterator with residues are no block of lanes") {
-  const auto columns = [](int64_t filters, int64_t lanes) {
+TEST_CASE("residues of filters that are no block of lanes become columns") {
+  const auto columns = [](int64_t filters, int64_t stride, int64_t lanes) {
     Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,192,41,8]}],
       "outputs": ["y"], "nodes": [{"op": "ConvTranspose", "inputs": ["x", "w"], "outputs": ["y"],
-      "attrs": {"strides": [3,3]}}]})");
+      "attrs": {"strides": [)" + std::to_string(stride) +
+                       "," + std::to_string(stride) + "]}}]}");
     m.initializers.emplace_back("w", Tensor::random(DType::f32, {192, filters, 5, 5}, 3));
     Graph g = build_graph(m);
     use_col2im(g, evaluate_by_interpreter, {.lanes = lanes});
     return count(g, "Col2Im");
   };
-  CHECK(columns(7, 8) == 1);  // all but a block
-  CHECK(columns(13, 16) == 1);
-  CHECK(columns(8, 8) == 0);
-  CHECK(columns(16, 16) == 0);
+  for (const int64_t lanes : {8, 16}) {
+    CHECK(columns(lanes - 1, 3, lanes) == 1);  // one iterator stands for filters and residues
+    CHECK(columns(lanes, 3, lanes) == 0);
+    CHECK(columns(lanes + lanes / 4, 2, lanes) == 1);  // blocks would be filled by less than three quarters
+    CHECK(columns(2 * lanes, 2, lanes) == 0);
+  }
+}
+
+TEST_CASE("taps that reach few outputs of a row's tile are slower than columns") {
+  const auto columns = [](int64_t image, int64_t kernel) {
+    Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,128,)" +
+                       std::to_string(image) + "," + std::to_string(image) + R"(]}], "outputs": ["y"],
+      "nodes": [{"op": "ConvTranspose", "inputs": ["x", "w"], "outputs": ["y"], "attrs": {}}]})");
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {128, 128, kernel, kernel}, 3));
+    Graph g = build_graph(m);
+    use_col2im(g, evaluate_by_interpreter, {.lanes = 8});
+    return count(g, "Col2Im");
+  };
+  CHECK(columns(5, 5) == 1);  // rows of 9, of which a tap reaches 5: one at one end of a tile
+  CHECK(columns(5, 2) == 0);
+  CHECK(columns(14, 5) == 0);
 }
 
 TEST_CASE("a convolution whose filters fill most of a block is left to Winograd, in blocks of them") {
