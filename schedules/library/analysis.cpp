@@ -190,10 +190,11 @@ int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extent
   for (size_t d = 0; d < a.indices.size(); ++d) {
     const Interval reached = range_of(a.indices[d], facts);
     const int64_t whole = reached.hi - reached.lo + 1;
-    int64_t different = 1;  // steps and dilations leave out rows, but no part of a line
+    int64_t different = 1;  // steps and dilations leave out whole lines only
     for (const auto& [i, extent] : extents)
       if (uses_var(a.indices[d], i->var)) different *= std::min(extent, whole);
-    n *= d + 1 < a.indices.size() ? std::min(whole, different) : whole;
+    const bool lines = a.strides[d] * bytes_of(a.buffer->type.dtype) >= kLine;
+    n *= lines ? std::min(whole, different) : whole;
   }
   return std::min(n, a.elements) * bytes_of(a.buffer->type.dtype);
 }

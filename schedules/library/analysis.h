@@ -53,6 +53,8 @@ struct BlockInfo {
   int64_t instances() const;  // of all iterators together
 };
 
+constexpr int64_t kLine = 64;  // bytes, of every cache
+
 // The iterator that `loop` walks, or tiles of it; null where none does.
 const Iter* walked_by(const BlockInfo& b, const std::string& loop);
 

@@ -42,9 +42,7 @@ SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t
   SkippedPadding out;
   for (const Access& a : b.accesses) {
     const Block* padding = a.write ? nullptr : padding_of(s.func(), a.buffer);
-    const bool copied = std::count(t.copied.begin(), t.copied.end(), a.buffer) > 0 ||
-                        std::count(t.panels.begin(), t.panels.end(), a.buffer) > 0;
-    if (!padding || copied) continue;
+    if (!padding || t.copies(a.buffer)) continue;
     const auto* store = padding->body.as<Store>();
     const Expr condition = store->value.as<Select>()->cond;
     bool crosses = false, along_lanes = false;

@@ -120,8 +120,7 @@ std::vector<std::pair<const Access*, std::string>> passing(const BlockInfo& b, c
                                                            const Target& target) {
   std::vector<std::pair<const Access*, std::string>> out;
   for (const Access& a : b.accesses) {
-    const bool copied =
-        !target.far_l3() && std::find(t.copied.begin(), t.copied.end(), a.buffer) != t.copied.end();
+    const bool copied = !target.far_l3() && t.copies_whole(a.buffer);
     if ((a.constant || copied) && streams(b, a, t, target))
       out.emplace_back(&a, a.buffer->name + (copied ? "_packed" : ""));
   }

@@ -2,6 +2,8 @@
 // many of each.
 #pragma once
 
+#include <algorithm>
+
 #include "nestor/target.h"
 #include "schedules/library/analysis.h"
 
@@ -23,6 +25,11 @@ struct Tile {
   std::vector<Buffer> copied;    // activations to copy into such a layout first
   std::vector<Buffer> panels;    // likewise, what one tile of the vector iterator reads at a time
   std::string why_vector, why_size;  // in numbers
+
+  bool copies_whole(const Buffer& b) const { return std::count(copied.begin(), copied.end(), b) > 0; }
+  bool copies(const Buffer& b) const {
+    return copies_whole(b) || std::count(panels.begin(), panels.end(), b) > 0;
+  }
 };
 
 // Tiles of columns, or of the vector: as often what moves with the rows is read.
@@ -30,7 +37,6 @@ inline int64_t column_tiles(const Tile& t) {
   return t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);
 }
 
-constexpr int64_t kLine = 64;               // bytes, of every cache
 constexpr int64_t kPage = 4096;             // bytes
 constexpr int64_t kPagesTranslated = 1536;  // that a core keeps at hand: Skylake's, fewer than any since
 inline int64_t pages_of(const Access& a) {

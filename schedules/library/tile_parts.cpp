@@ -52,14 +52,11 @@ constexpr int64_t kSteps = 16;  // between lines asked for, and a line of a row
 constexpr int64_t kStepsOnNarrow = 64;
 constexpr int64_t kWidest = 4;  // vectors of a tile
 
-bool is_copied(const Tile& t, const Buffer& buffer) {
-  return std::count(t.copied.begin(), t.copied.end(), buffer) > 0;
-}
-
 // Whether one operand moves with the columns and is laid out as they read it, constant or copied.
 bool has_panels(const BlockInfo& b, const Tile& t) {
   const auto is_panels = [&](const Access& a) {
-    return !a.write && (is_copied(t, a.buffer) || std::count(t.packed.begin(), t.packed.end(), a.buffer) > 0);
+    return !a.write &&
+           (t.copies_whole(a.buffer) || std::count(t.packed.begin(), t.packed.end(), a.buffer) > 0);
   };
   return std::count_if(b.accesses.begin(), b.accesses.end(), is_panels) == 1;
 }
@@ -80,16 +77,11 @@ bool fits_form(const BlockInfo& b, const Tile& t, bool spills, const Target& tar
     if (a.buffer->type.dtype != DType::f32) return false;
     const bool stays = a.elements * bytes_of(DType::f32) <= target.l2_bytes / 2;
     if (a.write && (a.stride(*t.vector) != 1 || !(stays || spills))) return false;
-    if (a.write || a.constant || is_copied(t, a.buffer)) continue;
+    if (a.write || a.constant || t.copies_whole(a.buffer)) continue;
     if (a.uses(*t.vector) || a.stride(*b.reduced()[0]) != 1) return false;
     rows |= a.uses(*t.row);
   }
   return rows;
-}
-
-// What rows of a part take of the second-level cache, or its panel.
-int64_t bytes_of_part(const Target& target) {
-  return target.l2_bytes / (target.far_l3() ? 4 : 2);
 }
 
 // So many equal parts, of whole lines where the third level is far, that `beside` rows or columns of a part
@@ -103,6 +95,12 @@ int64_t choose_parts(int64_t k, int64_t beside, int64_t bytes, const Target& tar
 
 // What short vectors read from a third level that is near, which gives less than they use.
 enum class Near { no, blocks, few_rows };
+
+// What rows of a part take of the second-level cache, or its panel.
+int64_t bytes_of_part(Near form, const Target& target) {
+  return target.l2_bytes / (form == Near::blocks ? 2 : 4);
+}
+
 Near near_form(const BlockInfo& b, const Target& target) {
   if (target.far_l3() || !has_short_vectors(target)) return Near::no;
   int64_t rows = 0, results = 0;  // in bytes
@@ -116,7 +114,7 @@ Near near_form(const BlockInfo& b, const Target& target) {
   const int64_t row = b.reduction_size() * bytes_of(DType::f32);
   // Blocks of whole rows would be small.
   const bool take_much =
-      kPartOfL3 * rows >= target.l3_bytes && kRowsNear * row > bytes_of_part(target) * 3 / 2;
+      kPartOfL3 * rows >= target.l3_bytes && kRowsNear * row > bytes_of_part(Near::blocks, target) * 3 / 2;
   if (take_much) return Near::blocks;
   const bool few = rows > target.l2_bytes && rows <= kRows * row && results <= target.l2_bytes;
   return few ? Near::few_rows : Near::no;
@@ -152,8 +150,8 @@ Parts parts_of(BlockInfo& b, const Target& target) {
   const bool long_panel = !fits_form(b, t, near, target);
   if (long_panel && (near || !has_long_panel(b, t, target))) return {};
   const int64_t rows = std::min(form == Near::blocks ? kRowsNear : kRows, t.row->extent);
-  p.count = choose_parts(k, long_panel ? kWidest * lanes_of(b, target) : rows,
-                         form == Near::few_rows ? target.l2_bytes / 4 : bytes_of_part(target), target);
+  p.count =
+      choose_parts(k, long_panel ? kWidest * lanes_of(b, target) : rows, bytes_of_part(form, target), target);
   p.steps = k / p.count;
   if (long_panel) {
     for (Iter& i : b.iters)
@@ -180,7 +178,7 @@ Parts parts_of(BlockInfo& b, const Target& target) {
       "tiles of {} pass",
       kib(rows * k), p.count, p.steps, columns, t.vector->loop);
   const int64_t fits =
-      std::max<int64_t>(1, bytes_of_part(target) / (p.steps * bytes_of(DType::f32) * t.rows));
+      std::max<int64_t>(1, bytes_of_part(form, target) / (p.steps * bytes_of(DType::f32) * t.rows));
   int64_t blocks = ceil_div(row_tiles, fits);
   if (near) blocks = std::min(row_tiles, ceil_div(blocks, threads) * threads);  // as many for each thread
   if (row_tiles > fits * 3 / 2) p.row_tiles = ceil_div(row_tiles, blocks);

@@ -54,15 +54,19 @@ void check_default(const std::string& spec, const Target& target, bool blocked_i
 
 namespace {
 
-Trace default_of(const std::string& spec, const Target& target, bool exact_conv) {
+Trace default_of(const std::string& spec, const Target& target, bool exact_conv, bool blocked_io = true) {
   CompileOptions options;
   options.target = target;
-  options.blocked_io = true;
+  options.blocked_io = blocked_io;
   options.exact_conv = exact_conv;
   return default_schedule(partition_model(load(spec), options).partition.funcs[0], target);
 }
 
 }  // namespace
+
+std::string default_text(const std::string& spec, const Target& target, bool blocked_io) {
+  return print(default_of(spec, target, false, blocked_io));
+}
 
 bool default_has(const std::string& spec, const std::string& step, const Target& target, bool exact_conv) {
   return print(default_of(spec, target, exact_conv)).find(step) != std::string::npos;

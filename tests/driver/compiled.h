@@ -24,6 +24,9 @@ void check_proof(const CompiledFunction& f);
 // Each function of the model's default; proved too where its tensors lie in blocks of channels.
 void check_default(const std::string& spec, const Target& target, bool blocked_io = false);
 
+// The default schedule of the model's first function.
+std::string default_text(const std::string& spec, const Target& target, bool blocked_io);
+
 // Whether the default schedule of the model's first function has the step, convolutions as inside a network.
 bool default_has(const std::string& spec, const std::string& step, const Target& target,
                  bool exact_conv = false);

@@ -66,9 +66,7 @@ Graph with_epilogue(int64_t group) {
 }
 
 std::string schedule_of(const std::string& spec, bool blocked_io) {
-  const CompileOptions options = options_for(parse_target("x86-64-v4"), blocked_io);
-  const CompiledModel m = partition_model(load(spec), options);
-  return print(default_schedule(m.partition.funcs.at(0), options.target));
+  return default_text(spec, parse_target("x86-64-v4"), blocked_io);
 }
 
 }  // namespace

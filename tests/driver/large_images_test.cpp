@@ -14,12 +14,9 @@ using namespace nestor;
 namespace {
 
 std::string schedule_of(const std::string& spec, bool blocked_io, int issue_width = 6) {
-  CompileOptions options;
-  options.target = parse_target("x86-64-v4");
-  options.target.issue_width = issue_width;
-  options.blocked_io = blocked_io;
-  const CompiledModel m = partition_model(load(spec), options);
-  return print(default_schedule(m.partition.funcs[0], options.target));
+  Target target = parse_target("x86-64-v4");
+  target.issue_width = issue_width;
+  return default_text(spec, target, blocked_io);
 }
 
 // The default schedule for a small second-level cache has each of `steps`, is proved, and is right.
@@ -220,6 +217,9 @@ TEST_CASE("lines of an image go by blocks that stay in the cache while all filte
           " yb "));
   CHECK_FALSE(
       has(schedule_of("Conv(f32[1,384,108,108], const f32[16,384,1,1]; strides=[2,2])", true), " yb "));
+  // A stride leaves out pixels, but no parts of lines.
+  CHECK(default_has("Conv(f32[1,128,106,106], const f32[256,128,1,1]; strides=[2,2])",
+                    "yb yt = split Y.y [_, 4] tail=peel\n", with_l2("x86-64-v3", 512 << 10)));
 }
 
 TEST_CASE("an image that no near third level holds passes once, where filters hide behind their uses") {

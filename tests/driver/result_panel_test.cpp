@@ -11,10 +11,7 @@ using namespace nestor;
 namespace {
 
 std::string panel_of(const std::string& spec) {
-  CompileOptions options;
-  options.target = parse_target("x86-64-v4");
-  const std::string schedule =
-      print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), options.target));
+  const std::string schedule = default_text(spec, parse_target("x86-64-v4"), false);
   const size_t at = schedule.find("_panel = cache_read");
   return at == std::string::npos ? "" : schedule.substr(0, at);
 }
@@ -33,26 +30,21 @@ TEST_CASE("results go through a panel where a tile's rows are few or ragged, or 
 }
 
 TEST_CASE("lanes lie along a line with gaps rather than across lines, where neither is dense") {
-  CompileOptions options;
-  options.target = parse_target("x86-64-v4");
   for (const char* spec : {"ConvTranspose(f32[1,32,128], const f32[32,48,8]; strides=[4], pads=[2,2])",
                            "ConvTranspose(f32[1,12,2176], const f32[12,64,4]; strides=[2])"}) {
     INFO(spec);
-    const std::string schedule =
-        print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), options.target));
+    const std::string schedule = default_text(spec, parse_target("x86-64-v4"), false);
     CHECK(schedule.find("vectorize T.x") != std::string::npos);
   }
 }
 
 TEST_CASE("a panel leaves blocks of lines to the cores, and takes a name that is free") {
-  CompileOptions options;
-  options.target = parse_target("x86-64-v4");
-  options.target.cores = options.threads = 2;
+  Target two = parse_target("x86-64-v4");
+  two.cores = 2;
   for (const char* spec : {"Conv(f32[1,256,57,57], const f32[520,256,1,1]; strides=[2,2])",
                            "Conv(f32[1,128,60,61], const f32[270,128,2,2]; strides=[2,2])"}) {
     INFO(spec);
-    const std::string schedule =
-        print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), options.target));
+    const std::string schedule = default_text(spec, two, false);
     CHECK(schedule.find("parallel ") != std::string::npos);
   }
   const PrimFunc f = parse_func(R"(func f(in X: f32[2,49,49], const W: f32[37,2,5,5], out Y: f32[37,23,23]) {
@@ -79,10 +71,7 @@ TEST_CASE("a panel's lines go by as many as divide those of a tile") {
   const auto lines = [](const char* spec, const std::string& size) {
     Target target = parse_target("x86-64-v3");
     target.cores = 1;
-    CompileOptions options;
-    options.target = target;
-    const std::string schedule =
-        print(default_schedule(partition_model(load(spec), options).partition.funcs.at(0), target));
+    const std::string schedule = default_text(spec, target, false);
     INFO(schedule);
     return schedule.find("wo0 wo1 = split Y_out.wo [_, " + size + "]") != std::string::npos;
   };
