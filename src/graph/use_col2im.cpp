@@ -58,8 +58,11 @@ double filled(int64_t row, int64_t lanes) {
 // if it were arithmetic in vectors of 16).
 class Costs {
  public:
-  Costs(const TransposedShape& s, DType type, int64_t lanes, double nests)
-      : s_(s), lanes_(lanes), nests_(nests) {
+  Costs(const TransposedShape& s, DType type, double nests, const OptimizeOptions& options)
+      : s_(s), lanes_(options.lanes), nests_(nests) {
+    const Dims three(2, 3), one(2, 1);
+    transformed_ =
+        options.winograd && s.kernel == three && s.stride == one && s.dilation == one && s.group == 1;
     const auto bytes = static_cast<double>(bytes_of(type));
     const double pixels = static_cast<double>(product(s.input)),
                  taps = static_cast<double>(product(s.kernel));
@@ -68,7 +71,7 @@ class Costs {
     clash_ = std::fmod(pixels * bytes, kPage) == 0;  // channels meet in few sets of the caches
     megabytes_ = static_cast<double>(s.n * s.filters) * taps * pixels * bytes / (1 << 20);
     const auto channels = static_cast<double>(s.channels / s.group);
-    steps_ = channels / static_cast<double>(kFmasPerCycle * lanes);
+    steps_ = channels / static_cast<double>(kFmasPerCycle * lanes_);
     widest_steps_ = channels / static_cast<double>(kFmasPerCycle * kWidestVector);
   }
 
@@ -107,7 +110,8 @@ class Costs {
     return s_.strided() ? std::min(kOfResidues, kOfAFilter * n) : windows(lanes_);
   }
   // Of an FMA's latency, by tiles of so many vectors of filters and of a row's outputs of one residue. A tap
-  // that reaches few of a tile's outputs, beside padding, leaves few FMAs to hide it. (Zen 3, 4x4 of 64 to 58
+  // that reaches few of a tile's outputs, beside padding, leaves few FMAs to hide it, unless the sum may be
+  // Winograd's. (Zen 3, 4x4 of 64 to 58
   // at 30x5 0.34 ms, by columns 0.23; 5x5 of 128 to 128 at 6x6 0.60 and 0.38.)
   double hidden(int64_t vectors) const {
     constexpr int64_t kToHideLatency = 8;
@@ -123,8 +127,11 @@ class Costs {
         const int64_t at = first + s_.pad[d] - s_.dilation[d] * tap;  // stride times the first output's input
         if (at % s_.stride[d]) continue;
         for (int64_t t = 0; t < outputs; t += rows) {
-          const int64_t from = std::max(t, -at / s_.stride[d]);
-          const int64_t to = std::min({t + rows, outputs, s_.input[d] - at / s_.stride[d]});
+          int64_t from = t, to = std::min(t + rows, outputs);
+          if (!transformed_) {
+            from = std::max(from, -at / s_.stride[d]);
+            to = std::min(to, s_.input[d] - at / s_.stride[d]);
+          }
           const int64_t reached = columns * std::max<int64_t>(0, to - from);
           made += reached;
           slots += reached ? std::max(reached, kToHideLatency) : 0;
@@ -159,7 +166,7 @@ class Costs {
   int64_t lanes_;
   double nests_;  // where passes over the output count, else 0
   double megabytes_, steps_, widest_steps_;
-  bool far_, clash_;
+  bool far_, clash_, transformed_;
 };
 
 // The same where an image stays in planes, as its filters fill too little of their last block of channels for
@@ -238,7 +245,7 @@ Choice choose(const TransposedShape& s, DType type, const OptimizeOptions& optio
   const auto sums = std::count_if(nests.begin(), nests.end(), [](const ops::ResidueClasses& n) {
     return std::all_of(n.begin(), n.end(), [](const ops::ResidueClass& c) { return c.taps > 0; });
   });
-  const Choice any = by(Costs(s, type, lanes, options.waits ? static_cast<double>(sums) : 0), kLeastGain);
+  const Choice any = by(Costs(s, type, options.waits ? static_cast<double>(sums) : 0, options), kLeastGain);
   if (any.columns || !options.waits || !PlaneCosts::applies(s, lanes)) return any;
   // Windows that stay inside their image waste nothing in its padding.
   const bool inside = !s.strided() && product(s.output) < product(s.input);

@@ -253,7 +253,7 @@ TEST_CASE("a padded copy beyond the cache is made a panel at a time, unless wind
 }
 
 TEST_CASE("blocks of lines are right at their ends") {
-  CompileOptions options = small_cache(32 << 10);
+  CompileOptions options = small_cache(64 << 10);
   options.blocked_io = true;
   for (const char* spec :
        {"Conv(f32[1,32,23,87], const f32[64,32,1,1]; strides=[2,2])",
