@@ -40,6 +40,8 @@ struct Trace {
   std::string func;    // header, may be empty
   std::string target;  // header, may be empty
   std::vector<Step> steps;
+  // Of an analytic schedule: plans that were tried before, each with what it was given up for; not its text.
+  std::vector<std::string> given_up = {};
 };
 std::string print(const Trace& trace);
 // The text of a schedule file: definitions, includes and one schedule, or several. Traces hold primitives

@@ -140,7 +140,18 @@ void plan_safe(Schedule& s, const Target& target) {
   }
 }
 
-using Plan = void (*)(Schedule&, const Target&);
+struct Plan {
+  const char* what;
+  void (*apply)(Schedule&, const Target&);
+};
+constexpr Plan kProducts{"products and the rows between them", plan_products},
+    kDots{"tiles, and dot products where they are narrow", plan_dots}, kTiles{"tiles", plan_plain_tiles},
+    kRows{"rows that all reductions share", plan_rows}, kSafe{"loops alone", plan_safe};
+
+std::string refusal_of(const ScheduleError& e) {
+  const Diagnostic& d = e.diagnostic();
+  return d.notes.empty() ? d.message : d.message + ": " + d.notes.front();
+}
 
 }  // namespace
 
@@ -148,19 +159,27 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   const QuietRefusals quiet;
   if (target.kind == TargetKind::cuda) return default_cuda_schedule(f, target);
   if (has_symbolic_or_empty_extent(f)) return {};
-  const std::vector<Plan> plans =
-      holds_products(f)            ? std::vector<Plan>{plan_products, plan_plain_tiles, plan_rows, plan_safe}
-      : reductions_meet(f, target) ? std::vector<Plan>{plan_rows, plan_dots, plan_plain_tiles, plan_safe}
-                                   : std::vector<Plan>{plan_dots, plan_plain_tiles, plan_rows, plan_safe};
-  for (const Plan plan : plans) {
+  const std::vector<Plan> plans = holds_products(f) ? std::vector<Plan>{kProducts, kTiles, kRows, kSafe}
+                                  : reductions_meet(f, target)
+                                      ? std::vector<Plan>{kRows, kDots, kTiles, kSafe}
+                                      : std::vector<Plan>{kDots, kTiles, kRows, kSafe};
+  std::vector<std::string> given_up;
+  for (const Plan& plan : plans) {
     Schedule s(f);
+    std::string why = "its accumulators don't fit the registers";
     try {
-      plan(s, target);
-      if (library::accumulators_fit(s.func())) return s.trace();
-    } catch (const ScheduleError&) {
+      plan.apply(s, target);
+      if (library::accumulators_fit(s.func())) {
+        Trace trace = s.trace();
+        trace.given_up = std::move(given_up);
+        return trace;
+      }
+    } catch (const ScheduleError& e) {
+      why = refusal_of(e);
     }
+    given_up.push_back(std::string("a plan of ") + plan.what + " was given up: " + why);
   }
-  return {};
+  return {"", "", {}, std::move(given_up)};
 }
 
 Trace plain_schedule(const PrimFunc& f, const Target& target) {

@@ -163,13 +163,22 @@ void write_panel(Schedule& s, const BlockInfo& b, const std::string& writer, con
   order.push_back(lines);
   order.insert(order.end(), run.begin(), run.end());
   s(fmt::format("reorder {} ({})", writer, join(order)));
+  const int64_t side = kLine / bytes_of(e.output->type.dtype);
+  // Of three loops, two that make whole lines are walked as one: three digits aren't told apart.
+  std::vector<std::string> above;
+  const auto lanes_of_two = [&] {
+    return extent_of(s, writer, run.back()) * extent_of(s, writer, run[run.size() - 2]);
+  };
+  while (run.size() > 2 && lanes_of_two() % side == 0) {
+    above.push_back(run.front());
+    run.erase(run.begin());
+  }
   line = run.front();
   if (run.size() > 1) {
     line = fresh_loop(s, writer, "line");
     s(fmt::format("{} = fuse {} ({})", line, writer, join(run)));
   }
-  const int64_t side = kLine / bytes_of(e.output->type.dtype);
-  order.clear();
+  order = above;
   const auto cut = [&](std::string& l, int64_t size) {
     if (extent_of(s, writer, l) <= size) return;
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, writer, size));

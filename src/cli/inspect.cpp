@@ -96,6 +96,8 @@ int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
 
 void show_schedule(const CompiledFunction& f, bool why) {
   fmt::print("# {} schedule of {}\n", f.choice.origin, f.func.name);
+  for (const std::string& plan : f.choice.trace.given_up)
+    if (why) fmt::print("#     {}\n", plan);
   for (const Step& step : f.choice.trace.steps) {
     fmt::print("#   {}\n", print(step));
     if (why && !step.why.empty()) fmt::print("#     because {}\n", step.why);

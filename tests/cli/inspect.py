@@ -50,6 +50,19 @@ def reasons():
         t.check("#     because " in shown, f"a reason in the schedule of {spec}", shown)
     steps = t.succeeds("--steps --why", "inspect", *matmul, "--steps", "--why")
     t.check("#   because " in steps, "reasons between steps", steps[:2000])
+    turned = t.write("turned.nest", """func turned(in X: f32[64,64], out Y: f32[64,64]) {
+  for i in 64, j in 64, k in 64 {
+    block Y(vi: S 64 = (i+j)%64, vj: S 64 = j, vk: R 64 = k) {
+      init { Y[vi,vj] = 0.0f32 }
+      Y[vi,vj] += X[vi,vk] * X[vk,vj]
+    }
+  }
+}
+""")
+    shown = t.succeeds("--why of a plan that is refused", "inspect", turned, "--why")
+    t.check(re.search(r"a plan of tiles was given up: `Y_out = cache_write .* breaks requirement 2", shown),
+            "what was tried before is told", shown)
+    t.check("given up" not in t.run("inspect", turned).stdout, "but only if asked", shown)
     t.refuses("--why of machine code", ["inspect", *matmul, "--stage", "asm", "--why"], "--stage schedule")
     for spec, op, reason, chosen in (
             ("Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])", "WinogradConv", r"Winograd's F\(4x4, 3x3\) takes", 1),

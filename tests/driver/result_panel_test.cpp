@@ -79,6 +79,16 @@ TEST_CASE("a panel's lines go by as many as divide those of a tile") {
   CHECK(lines("Conv(f32[1,3,112,112], const f32[23,3,3,3]; strides=[2,2], pads=[1,1,1,1])", "16"));  // of all
 }
 
+TEST_CASE("a panel of three loops is written by whole lines of two") {
+  const std::string spec = "ConvTranspose(f32[1,16,8,16], const f32[16,155,3,3]; strides=[3,3])";
+  Target target = parse_target("x86-64-v3");
+  target.cores = 1;
+  const std::string schedule = default_text(spec, target, false);
+  CHECK(schedule.find("line = fuse Y (wx wpx)\n") != std::string::npos);
+  CHECK(schedule.find("vectorize T.o1\n") != std::string::npos);
+  check_default(spec, target);
+}
+
 TEST_CASE("what goes through a panel isn't scattered") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
