@@ -72,6 +72,20 @@ TEST_CASE(
   CHECK(!has(single, "rfactor", target));
 }
 
+TEST_CASE("a part of an image that doesn't stay is asked for where the third level is near") {
+  Target target = with_l2("x86-64-v3", 512 << 10);
+  target.issue_width = 6;
+  target.cores = 1;
+  const std::string ask = "prefetch Y_part.cb1 X distance=1", strided = "; strides=[2,2], pads=[1,1,1,1])";
+  const std::string large = "Conv(f32[1,400,54,54], const f32[48,400,3,3]" + strided;
+  CHECK(has(large, ask, target));                                                       // 911 KiB
+  CHECK(!has("Conv(f32[1,512,28,28], const f32[512,512,3,3]" + strided, ask, target));  // 392
+  target.l2_bytes = 128 << 10;
+  const std::string ragged = "Conv(f32[1,128,40,41], const f32[16,128,3,3]; strides=[3,3], pads=[1,1,1,1])";
+  CHECK(has(ragged, ask, target));
+  check_default(ragged, target, true);
+}
+
 TEST_CASE("an image beside which panels wouldn't stay goes in parts of its channels, outermost") {
   Target target = parse_target("x86-64-v3");
   target.issue_width = 6;
