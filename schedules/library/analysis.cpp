@@ -193,8 +193,8 @@ int64_t bytes_read(const Access& a, const std::map<const Iter*, int64_t>& extent
     int64_t different = 1;  // steps and dilations leave out whole lines only
     for (const auto& [i, extent] : extents)
       if (uses_var(a.indices[d], i->var)) different *= std::min(extent, whole);
-    const bool lines = a.strides[d] * bytes_of(a.buffer->type.dtype) >= kLine;
-    n *= lines ? std::min(whole, different) : whole;
+    const int64_t pitch = std::max<int64_t>(1, a.strides[d] * bytes_of(a.buffer->type.dtype));
+    n *= std::min(whole, different * ceil_div(kLine, pitch));
   }
   return std::min(n, a.elements) * bytes_of(a.buffer->type.dtype);
 }

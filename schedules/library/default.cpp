@@ -145,7 +145,7 @@ struct Plan {
   void (*apply)(Schedule&, const Target&);
 };
 constexpr Plan kProducts{"products and the rows between them", plan_products},
-    kDots{"tiles, and dot products where they are narrow", plan_dots}, kTiles{"tiles", plan_plain_tiles},
+    kDots{"tiles and dot products", plan_dots}, kTiles{"tiles", plan_plain_tiles},
     kRows{"rows that all reductions share", plan_rows}, kSafe{"loops alone", plan_safe};
 
 std::string refusal_of(const ScheduleError& e) {
@@ -177,7 +177,9 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
     } catch (const ScheduleError& e) {
       why = refusal_of(e);
     }
-    given_up.push_back(std::string("a plan of ") + plan.what + " was given up: " + why);
+    const std::string reason = " was given up: " + why;
+    if (given_up.empty() || !given_up.back().ends_with(reason))
+      given_up.push_back(std::string("a plan of ") + plan.what + reason);
   }
   return {"", "", {}, std::move(given_up)};
 }

@@ -140,12 +140,12 @@ int64_t image_bytes(const BlockInfo& b, const Tile& t) {
   return n;
 }
 
-// For a part of an image that the second-level cache doesn't hold: what a near third level gives late beside
-// others' use of it.
-void ask_for_image(Schedule& s, const std::string& sums, const BlockInfo& b, const Tile& t,
+// For a part of an image, of which `sharing` threads read some lines each, where the second-level cache
+// doesn't hold it: a near third level gives it late beside others' use of that.
+void ask_for_image(Schedule& s, const std::string& sums, const BlockInfo& b, const Tile& t, int64_t sharing,
                    const Target& target) {
-  const int64_t part = image_bytes(b, t);
-  if (target.far_l3() || part <= target.l2_bytes) return;
+  const int64_t part = image_bytes(b, t) / sharing;
+  if (target.far_l3() || part <= target.l2_bytes * 7 / 8) return;  // weights pass beside it
   const std::string channels = b.reduced().front()->loop + "1";
   for (const Access& a : analyze(s.func(), sums).accesses) {  // without the padding that was inlined
     if (a.write || a.constant || !find_param(s.func(), a.buffer)) continue;
@@ -220,7 +220,8 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
   of_part.column = p.iter(t.column->loop);
   of_part.vector = p.iter(t.vector->loop);
   stream_panels(s, sums, p, of_part, order[1], target);
-  if (!parts.outermost) ask_for_image(s, sums, b, t, target);
+  if (!parts.outermost)
+    ask_for_image(s, sums, b, t, parts.by_columns ? 1 : std::max(1, target.cores), target);
 }
 
 // Empty, of one part, where parts would win nothing.

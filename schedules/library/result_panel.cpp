@@ -164,12 +164,8 @@ void write_panel(Schedule& s, const BlockInfo& b, const std::string& writer, con
   order.insert(order.end(), run.begin(), run.end());
   s(fmt::format("reorder {} ({})", writer, join(order)));
   const int64_t side = kLine / bytes_of(e.output->type.dtype);
-  // Of three loops, two that make whole lines are walked as one: three digits aren't told apart.
   std::vector<std::string> above;
-  const auto lanes_of_two = [&] {
-    return extent_of(s, writer, run.back()) * extent_of(s, writer, run[run.size() - 2]);
-  };
-  while (run.size() > 2 && lanes_of_two() % side == 0) {
+  while (run.size() > 2) {  // the last two make whole lines (result_panel): three digits aren't told apart
     above.push_back(run.front());
     run.erase(run.begin());
   }

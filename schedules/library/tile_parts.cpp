@@ -96,7 +96,7 @@ int64_t choose_parts(int64_t k, int64_t beside, int64_t bytes, const Target& tar
 // What short vectors read from a third level that is near, which gives less than they use.
 enum class Near { no, blocks, few_rows };
 
-// What rows of a part take of the second-level cache, or its panel.
+// What rows of a part take of the second-level cache, or its panel; of a far third level's, `no`, as well.
 int64_t bytes_of_part(Near form, const Target& target) {
   return target.l2_bytes / (form == Near::blocks ? 2 : 4);
 }
@@ -181,7 +181,7 @@ Parts parts_of(BlockInfo& b, const Target& target) {
       std::max<int64_t>(1, bytes_of_part(form, target) / (p.steps * bytes_of(DType::f32) * t.rows));
   int64_t blocks = ceil_div(row_tiles, fits);
   if (near) blocks = std::min(row_tiles, ceil_div(blocks, threads) * threads);  // as many for each thread
-  if (row_tiles > fits * 3 / 2) p.row_tiles = ceil_div(row_tiles, blocks);
+  if (form != Near::few_rows && row_tiles > fits * 3 / 2) p.row_tiles = ceil_div(row_tiles, blocks);
   return p;
 }
 

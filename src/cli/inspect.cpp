@@ -82,12 +82,17 @@ int inspect_html(const InspectVerb& v, const CompileOptions& options) {
   return 0;
 }
 
+void show_given_up(const Trace& trace) {
+  for (const std::string& plan : trace.given_up) fmt::print("#     {}\n", plan);
+}
+
 int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
   const CompiledModel model = partition_model(load(v.common.model, options), options);
   for (const size_t f : select(model.partition.funcs, v.func)) {
     const PrimFunc& func = model.partition.funcs[f];
     const ScheduleChoice choice = choose_schedule(func, options);
     const report::Walk walk = report::walk_trace(func, choice);
+    if (v.why) show_given_up(choice.trace);
     show_steps(walk, v.why);
     if (options.review) options.review(func, choice, walk.last());
   }
@@ -96,8 +101,7 @@ int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
 
 void show_schedule(const CompiledFunction& f, bool why) {
   fmt::print("# {} schedule of {}\n", f.choice.origin, f.func.name);
-  for (const std::string& plan : f.choice.trace.given_up)
-    if (why) fmt::print("#     {}\n", plan);
+  if (why) show_given_up(f.choice.trace);
   for (const Step& step : f.choice.trace.steps) {
     fmt::print("#   {}\n", print(step));
     if (why && !step.why.empty()) fmt::print("#     because {}\n", step.why);

@@ -61,8 +61,8 @@ class Costs {
   Costs(const TransposedShape& s, DType type, double nests, const OptimizeOptions& options)
       : s_(s), lanes_(options.lanes), nests_(nests) {
     const Dims three(2, 3), one(2, 1);
-    transformed_ =
-        options.winograd && s.kernel == three && s.stride == one && s.dilation == one && s.group == 1;
+    transformed_ = options.winograd && type == DType::f32 && s.kernel == three && s.stride == one &&
+                   s.dilation == one && s.group == 1;
     const auto bytes = static_cast<double>(bytes_of(type));
     const double pixels = static_cast<double>(product(s.input)),
                  taps = static_cast<double>(product(s.kernel));
@@ -98,7 +98,7 @@ class Costs {
     if (s_.group > 1 && filters % lanes_ != 0) return false;
     if (!s_.strided()) return 4 * filters >= 3 * lanes_;
     const bool scattered = s_.stride.back() > 2;
-    return s_.filters >= lanes_ && 4 * filters >= (scattered ? 2 : 3) * whole;
+    return filters >= lanes_ && 4 * filters >= (scattered ? 2 : 3) * whole;
   }
   // Of the peak: of windows along a row, a vector of the row and the next few by all filters; of residues, a
   // few filters by what a row of the image is cut into.
@@ -109,33 +109,32 @@ class Costs {
     if (by_filters()) return kReached * n / static_cast<double>(whole) * hidden(whole / lanes_);
     return s_.strided() ? std::min(kOfResidues, kOfAFilter * n) : windows(lanes_);
   }
-  // Of an FMA's latency, by tiles of so many vectors of filters and of a row's outputs of one residue. A tap
-  // that reaches few of a tile's outputs, beside padding, leaves few FMAs to hide it, unless the sum may be
-  // Winograd's. (Zen 3, 4x4 of 64 to 58
-  // at 30x5 0.34 ms, by columns 0.23; 5x5 of 128 to 128 at 6x6 0.60 and 0.38.)
+  // Of an FMA's latency. A tile is `vectors` of filters, as many as choose_tile takes beside each other, by
+  // outputs of one residue along a row. Beside padding a tap reaches few of these, and leaves few FMAs under
+  // way, unless the sum may be Winograd's. (Zen 3, 4x4 of 64 to 58 at 30x5 0.34 ms, by columns 0.23; 5x5 of
+  // 128 to 128 at 6x6 0.60 and 0.38.)
   double hidden(int64_t vectors) const {
     constexpr int64_t kToHideLatency = 8;
+    const bool many_registers = lanes_ >= kWidestVector;
+    const int64_t beside = many_registers ? 4 : 2, accumulators = many_registers ? 24 : 12;
     const size_t d = s_.input.size() - 1;
-    const bool wide = lanes_ >= kWidestVector;
+    const int64_t stride = s_.stride[d];
     int64_t made = 0, slots = 0;
-    for (int64_t first = 0; first < std::min(s_.stride[d], s_.output[d]); ++first) {
-      const int64_t outputs = ceil_div(s_.output[d] - first, s_.stride[d]);
-      const int64_t columns =
-          std::min(vectors, std::max<int64_t>(wide ? 4 : 2, ceil_div(kToHideLatency, outputs)));
-      const int64_t tiles = ceil_div(outputs * columns, wide ? 24 : 12), rows = ceil_div(outputs, tiles);
-      for (int64_t tap = 0; tap < s_.kernel[d]; ++tap) {
-        const int64_t at = first + s_.pad[d] - s_.dilation[d] * tap;  // stride times the first output's input
-        if (at % s_.stride[d]) continue;
-        for (int64_t t = 0; t < outputs; t += rows) {
-          int64_t from = t, to = std::min(t + rows, outputs);
-          if (!transformed_) {
-            from = std::max(from, -at / s_.stride[d]);
-            to = std::min(to, s_.input[d] - at / s_.stride[d]);
-          }
-          const int64_t reached = columns * std::max<int64_t>(0, to - from);
-          made += reached;
-          slots += reached ? std::max(reached, kToHideLatency) : 0;
+    for (int64_t tap = 0; tap < s_.kernel[d]; ++tap) {
+      const int64_t back = s_.dilation[d] * tap - s_.pad[d], first = (back % stride + stride) % stride;
+      if (first >= s_.output[d]) continue;
+      const int64_t outputs = ceil_div(s_.output[d] - first, stride), input = (first - back) / stride;
+      const int64_t columns = std::min(vectors, std::max(beside, ceil_div(kToHideLatency, outputs)));
+      const int64_t rows = ceil_div(outputs, ceil_div(outputs * columns, accumulators));
+      for (int64_t t = 0; t < outputs; t += rows) {
+        int64_t from = t, to = std::min(t + rows, outputs);
+        if (!transformed_) {
+          from = std::max(from, -input);
+          to = std::min(to, s_.input[d] - input);
         }
+        const int64_t reached = columns * std::max<int64_t>(0, to - from);
+        made += reached;
+        slots += reached ? std::max(reached, kToHideLatency) : 0;
       }
     }
     return slots ? static_cast<double>(made) / static_cast<double>(slots) : 1;

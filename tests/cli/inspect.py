@@ -60,8 +60,9 @@ def reasons():
 }
 """)
     shown = t.succeeds("--why of a plan that is refused", "inspect", turned, "--why")
-    t.check(re.search(r"a plan of tiles was given up: `Y_out = cache_write .* breaks requirement 2", shown),
+    t.check(re.search(r"a plan of tiles and dot products was given up: `Y_out = cache_write .* breaks requirement 2", shown),
             "what was tried before is told", shown)
+    t.check("given up" in t.run("inspect", turned, "--steps", "--why").stdout, "before the steps, too", shown)
     t.check("given up" not in t.run("inspect", turned).stdout, "but only if asked", shown)
     t.refuses("--why of machine code", ["inspect", *matmul, "--stage", "asm", "--why"], "--stage schedule")
     for spec, op, reason, chosen in (

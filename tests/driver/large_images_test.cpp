@@ -220,6 +220,8 @@ TEST_CASE("lines of an image go by blocks that stay in the cache while all filte
   // A stride leaves out pixels, but no parts of lines.
   CHECK(default_has("Conv(f32[1,128,106,106], const f32[256,128,1,1]; strides=[2,2])",
                     "yb yt = split Y.y [_, 4] tail=peel\n", with_l2("x86-64-v3", 512 << 10)));
+  CHECK(default_says("Conv(f32[1,128,212,212], const f32[256,128,1,1]; strides=[4,4])",
+                     "106 KiB that move with y", with_l2("x86-64-v3", 256 << 10)));
 }
 
 TEST_CASE("an image that no near third level holds passes once, where filters hide behind their uses") {

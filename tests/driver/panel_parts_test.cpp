@@ -80,6 +80,11 @@ TEST_CASE("a part of an image that doesn't stay is asked for where the third lev
   const std::string large = "Conv(f32[1,400,54,54], const f32[48,400,3,3]" + strided;
   CHECK(has(large, ask, target));                                                       // 911 KiB
   CHECK(!has("Conv(f32[1,512,28,28], const f32[512,512,3,3]" + strided, ask, target));  // 392
+  target.cores = 2;  // which share lines, 472 KiB of each
+  CHECK(has(large, ask, target));
+  target.cores = 4;
+  CHECK(!has(large, ask, target));
+  target.cores = 1;
   target.l2_bytes = 128 << 10;
   const std::string ragged = "Conv(f32[1,128,40,41], const f32[16,128,3,3]; strides=[3,3], pads=[1,1,1,1])";
   CHECK(has(ragged, ask, target));
