@@ -220,8 +220,6 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
   of_part.column = p.iter(t.column->loop);
   of_part.vector = p.iter(t.vector->loop);
   stream_panels(s, sums, p, of_part, order[1], target);
-  if (!parts.outermost)
-    ask_for_image(s, sums, b, t, parts.by_columns ? 1 : std::max(1, target.cores), target);
 }
 
 // Empty, of one part, where parts would win nothing.
@@ -276,6 +274,8 @@ bool panel_parts(Schedule& s, const std::string& block, const Target& target) {
   try {
     Schedule split = s;
     schedule_parts(split, part, t, parts, work_of(b, target), target);
+    if (!parts.outermost)
+      ask_for_image(split, block + "_part", part, t, parts.by_columns ? 1 : threads, target);
     s = split;
   } catch (const ScheduleError&) {
     return false;  // it isn't quite that form
