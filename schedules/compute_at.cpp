@@ -6,6 +6,8 @@
 // is covered whole. Bounds may leave the buffer (a padded read that a select guards): instances run only
 // inside the iterators' domains. What two iterations both read is computed twice, which is why only a map or
 // a whole reduction can move.
+// By tail=guard it doesn't run where a guard keeps its consumers from running, also one that loops inside the
+// new place decide, if all reads go in step with them: the last tile of a loop that was split before.
 //
 // Requires
 //  1. the block is a map, or a reduction with its init over the whole range of its R iterators (semantic);
@@ -152,7 +154,7 @@ std::vector<std::optional<Bound>> bounds_read(const Move& m) {
       if (c.depth_of(l) <= c.depth_of(m.loop.stmt)) standing.push_back(l);
     for (const BlockAccess& a : accesses_at(c)) {
       if (!a.read || a.buffer != m.info.out) continue;
-      const auto region = region_of(c, a, standing);
+      const auto region = guarded_region_of(c, a, standing);
       if (first) out = region;
       for (size_t d = 0; d < region.size() && !first; ++d)
         out[d] = out[d] && region[d] ? unite(*out[d], *region[d]) : std::nullopt;
@@ -196,21 +198,57 @@ bool grows(const Move& m, const std::vector<IterSpan>& spans, const std::vector<
   return false;
 }
 
-// Where none of the consumers runs, what the producer reads need not be there.
-std::vector<IterVar> guards_of(const Move& m) {
+// The iterators of the producer that run in step with loops of the consumer, as one read says: by loop.
+VarMap in_step(const Move& m, const BlockAccess& read, const std::vector<int>& dims,
+               const std::vector<IterSpan>& spans) {
+  VarMap out;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] < 0) continue;
+    const auto k = static_cast<size_t>(dims[d]);
+    const Linear step = add(linear_of(read.indices[d]), linear_of(spans[k].base), -1);
+    if (step.terms.size() == 1 && step.terms[0].coefficient == 1 && step.constant == 0)
+      if (const auto* v = step.terms[0].atom.as<VarRef>()) out[v->var] = Expr(m.block.block().iters[k].var);
+  }
+  return out;
+}
+
+// A consumer's guards, but those that loops decide with which a read of it doesn't go in step.
+std::vector<IterVar> guards_in_step(const Place& c, const Stmt& loop, const VarMap& steps) {
   std::vector<IterVar> out;
-  bool first = true;
+  const std::vector<Stmt> loops = c.loops();
+  for (IterVar g : c.block().iters) {
+    if (!is_guard(c.block(), g)) continue;
+    const bool decided = std::all_of(loops.begin(), loops.end(), [&](const Stmt& l) {
+      return c.depth_of(l) <= c.depth_of(loop) || !uses_var(g.binding, as_for(l).var) ||
+             steps.count(as_for(l).var) > 0;
+    });
+    g.binding = substitute(g.binding, steps);
+    if (decided) out.push_back(std::move(g));
+  }
+  return out;
+}
+
+// Where none of the consumers runs, what the producer reads need not be there: the guards of all of them that
+// only standing loops decide, and with `inner` those that loops decide in step with the producer's.
+std::vector<IterVar> guards_of(const Move& m, const std::vector<int>& dims,
+                               const std::vector<IterSpan>& spans, bool inner) {
+  std::vector<std::vector<IterVar>> all;
   for (const Place& c : m.consumers) {
     if (!c.under(m.loop.stmt)) continue;
-    const std::vector<IterVar> guards = standing_guards(c, m.loop.stmt);
-    if (first) out = guards;
-    std::erase_if(out, [&](const IterVar& o) {
-      return std::none_of(guards.begin(), guards.end(), [&](const IterVar& g) {
+    if (!inner) all.push_back(standing_guards(c, m.loop.stmt));
+    for (const BlockAccess& a : accesses_at(c))
+      if (inner && a.read && a.buffer == m.info.out)
+        all.push_back(guards_in_step(c, m.loop.stmt, in_step(m, a, dims, spans)));
+  }
+  if (all.empty()) return {};
+  std::vector<IterVar> out = all.front();
+  std::erase_if(out, [&](const IterVar& o) {
+    return !std::all_of(all.begin(), all.end(), [&](const std::vector<IterVar>& guards) {
+      return std::any_of(guards.begin(), guards.end(), [&](const IterVar& g) {
         return same_expr(o.binding, g.binding) && same_expr(o.extent, g.extent);
       });
     });
-    first = false;
-  }
+  });
   return out;
 }
 
@@ -235,11 +273,7 @@ void forbid_unmade(const StepContext& ctx, const Move& m) {
 }
 
 PrimFunc run(StepContext& ctx) {
-  if (const std::string at = ctx.location(1); !at.empty()) {
-    const Place p = ctx.block(0);
-    if (at == "root") return ctx.func();
-    return apply_step(ctx.func(), step_at_location(ctx.step().primitive, p.name(), at), ctx.decisions());
-  }
+  if (const auto moved = moved_as_decided(ctx)) return *moved;
   Move m;
   m.block = ctx.block(0);
   m.loop = ctx.loop(1);
@@ -258,7 +292,7 @@ PrimFunc run(StepContext& ctx) {
     if (dims[d] >= 0 && bounds[d])
       spans[static_cast<size_t>(dims[d])] =
           span_of(*bounds[d], m.block.block().iters[static_cast<size_t>(dims[d])]);
-  const std::vector<IterVar> guards = guards_of(m);
+  const std::vector<IterVar> guards = guards_of(m, dims, spans, ctx.choice("tail") == "guard");
   if (grows(m, spans, guards)) forbid_unmade(ctx, m);
   const Stmt moved = rebuild(ctx, m.block, spans, m.loop.stmt, guards);
 
@@ -276,7 +310,9 @@ Primitive compute_at_row() {
       "compute_at",
       "n c h w ...",
       {{ArgKind::block, "P"}, {ArgKind::location, "T.i"}},
-      {},
+      {{"tail", "full|guard",
+        "what becomes of a part that consumers' loops overhang: `full` computes it too, in full vectors and "
+        "unrolled loops; `guard` asks where consumers do"}},
       "A producer moves under a loop of its consumers and computes what that iteration reads.",
       {semantic("the block is a map, or a reduction with its init over the whole range of its R iterators"),
        semantic("it is the only writer of its buffer, a temporary"),

@@ -53,6 +53,7 @@ Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>
   Block moved = old;
   moved.iters.clear();
   std::vector<NewLoop> spatial, reduce;
+  VarMap loops;  // new ones, by iterators
   size_t result = 0;
   for (size_t k = 0; k < old.iters.size(); ++k) {
     IterVar i = old.iters[k];
@@ -73,12 +74,14 @@ Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>
     const Var v = make_var(s ? ctx.new_name(result++, stem, taken) : unique_name(stem, taken));
     taken.insert(v->name);
     (s ? spatial : reduce).push_back({v, spans[k].extent});
+    loops[i.var] = Expr(v);
     i.binding = spans[k].base + Expr(v);
     moved.iters.push_back(std::move(i));
   }
   for (IterVar g : guards) {
     g.var = make_var(unique_name(g.var->name, taken));
     taken.insert(g.var->name);
+    g.binding = substitute(g.binding, loops);
     moved.iters.push_back(std::move(g));
   }
   spatial.insert(spatial.end(), reduce.begin(), reduce.end());

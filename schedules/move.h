@@ -18,7 +18,8 @@ IterSpan span_of(const Bound& b, const IterVar& i);  // the whole domain where t
 
 // The block with new loops, one per iterator, S before R. Guards fall away with the loops that they guarded;
 // those over loops that are around the new place stay. Loops of S iterators are named by the step's results,
-// or after their iterators. `guards` are added, with fresh variables.
+// or after their iterators. `guards` are added, with fresh variables; in them an iterator's variable stands
+// for its new loop.
 Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>& spans, const Stmt& loop,
              std::vector<IterVar> guards = {});
 size_t count_spatial(const Block& b);  // without guards

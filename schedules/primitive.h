@@ -198,6 +198,8 @@ PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions);
 // `mover` is compute_at or reverse_compute_at; step_at_location is the step that brings the block there.
 std::vector<std::string> legal_locations(const PrimFunc& f, const Place& p, const std::string& mover);
 Step step_at_location(const std::string& mover, const std::string& block, const std::string& location);
+// What a mover's step makes whose second word is a decision's name; none where it names a loop itself.
+std::optional<PrimFunc> moved_as_decided(StepContext& ctx);
 
 bool quiet_refusals();  // QuietRefusals is in force
 

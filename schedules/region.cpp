@@ -92,17 +92,63 @@ bool fills_region(const Place& p, const BlockAccess& write, const std::vector<St
   return gapless(p, write, standing);
 }
 
-std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,
-                                            const std::vector<Stmt>& standing) {
+namespace {
+
+struct Motion {
   std::unordered_map<Var, Interval> moving;
   std::unordered_set<Var> fixed;
+};
+Motion motion_of(const Place& p, const std::vector<Stmt>& standing) {
+  Motion out;
   for (const Stmt& l : p.loops())
     if (is_among(standing, l) && extent_of(l) != 1)
-      fixed.insert(as_for(l).var);
+      out.fixed.insert(as_for(l).var);
     else
-      moving[as_for(l).var] = range_of_loop(l);
+      out.moving[as_for(l).var] = range_of_loop(l);
+  return out;
+}
+
+// Bounds of an index in which a guard's sum stands beside what moves without it: that sum stays in the
+// guard's range.
+std::optional<Bound> guarded_bound(const Linear& index, const IterVar& guard, const Motion& m) {
+  const Linear sum = linear_of(guard.binding);
+  const auto extent = as_int(guard.extent);
+  if (!extent || *extent < 1 || sum.terms.empty()) return std::nullopt;
+  int64_t times = 0;
+  for (const Term& t : index.terms)
+    if (same_expr(t.atom, sum.terms[0].atom)) times = t.coefficient / sum.terms[0].coefficient;
+  const Linear rest = add(index, sum, -times);
+  for (const Var& v : vars_of(guard.binding))
+    if (times <= 0 || uses_var(to_expr(rest), v)) return std::nullopt;
+  const auto inside = bound_of(guard.binding, m.moving, m.fixed),
+             beside = bound_of(to_expr(rest), m.moving, m.fixed);
+  if (!inside || !beside || !inside->base.is_constant()) return std::nullopt;
+  const int64_t lo = std::max<int64_t>(inside->lo + inside->base.constant, 0);
+  const int64_t hi = std::min(inside->hi + inside->base.constant, *extent - 1);
+  if (hi < lo) return std::nullopt;
+  return Bound{beside->base, beside->lo + times * lo, beside->hi + times * hi};
+}
+
+}  // namespace
+
+std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,
+                                            const std::vector<Stmt>& standing) {
+  const Motion motion = motion_of(p, standing);
   std::vector<std::optional<Bound>> dims;
-  for (const Expr& e : access.indices) dims.push_back(bound_of(e, moving, fixed));
+  for (const Expr& e : access.indices) dims.push_back(bound_of(e, motion.moving, motion.fixed));
+  return dims;
+}
+
+std::vector<std::optional<Bound>> guarded_region_of(const Place& p, const BlockAccess& access,
+                                                    const std::vector<Stmt>& standing) {
+  const Motion motion = motion_of(p, standing);
+  std::vector<std::optional<Bound>> dims = region_of(p, access, standing);
+  for (size_t d = 0; d < dims.size(); ++d)
+    for (const IterVar& i : p.block().iters)
+      if (dims[d] && is_guard(p.block(), i))
+        if (const auto b = guarded_bound(linear_of(access.indices[d]), i, motion);
+            b && b->hi - b->lo < dims[d]->hi - dims[d]->lo)
+          dims[d] = b;
   return dims;
 }
 

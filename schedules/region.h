@@ -18,5 +18,8 @@ bool fills_region(const Place& p, const BlockAccess& write, const std::vector<St
 // running.
 std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,
                                             const std::vector<Stmt>& standing);
+// The same, with loops running no further than guards let them whose sum the index holds.
+std::vector<std::optional<Bound>> guarded_region_of(const Place& p, const BlockAccess& access,
+                                                    const std::vector<Stmt>& standing);
 
 }  // namespace nestor::schedules

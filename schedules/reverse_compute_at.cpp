@@ -257,11 +257,7 @@ std::vector<IterVar> guards_of(const Move& m) {
 }
 
 PrimFunc run(StepContext& ctx) {
-  if (const std::string at = ctx.location(1); !at.empty()) {
-    const Place p = ctx.block(0);
-    if (at == "root") return ctx.func();
-    return apply_step(ctx.func(), step_at_location(ctx.step().primitive, p.name(), at), ctx.decisions());
-  }
+  if (const auto moved = moved_as_decided(ctx)) return *moved;
   Move m;
   m.block = ctx.block(0);
   m.loop = ctx.loop(1);

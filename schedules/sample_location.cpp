@@ -42,6 +42,19 @@ Step step_at_location(const std::string& mover, const std::string& block, const 
   return s;
 }
 
+std::optional<PrimFunc> moved_as_decided(StepContext& ctx) {
+  const std::string at = ctx.location(1);
+  if (at.empty()) return std::nullopt;
+  const Place p = ctx.block(0);
+  if (at == "root") return ctx.func();
+  Step step = step_at_location(ctx.step().primitive, p.name(), at);
+  if (at != "inline") {
+    step.results = ctx.step().results;
+    step.options = ctx.step().options;
+  }
+  return apply_step(ctx.func(), step, ctx.decisions());
+}
+
 std::vector<std::string> legal_locations(const PrimFunc& f, const Place& p, const std::string& mover) {
   std::vector<std::string> out{"root"};
   if (accepted(f, step_at_location(mover, p.name(), "inline"))) out.emplace_back("inline");

@@ -86,7 +86,7 @@ class Placer {
   std::optional<Span> span_at(size_t depth, size_t dim) const {
     std::optional<Span> all;
     for (const Access& a : accesses_) {
-      auto span = span_of(a.indices[dim], running(a, depth), a.facts);
+      auto span = span_of(a, dim, running(a, depth));
       if (!span) return std::nullopt;
       all = all ? join(*all, *span) : span;
       if (!all) return std::nullopt;
@@ -163,6 +163,7 @@ class Placer {
         continue;
       }
       if (can_prove(logical_and(le(0, i.binding), lt(i.binding, i.extent)), write.facts)) continue;
+      if (guards_alike(i, write, read)) continue;
       // A binding outside of its domain would be an element outside of the buffer, which nobody reads.
       bool is_index = false;
       for (size_t d = 0; d < write.indices.size(); ++d)
@@ -171,6 +172,18 @@ class Placer {
       if (!is_index) return false;
     }
     return true;
+  }
+
+  // True if the read has a guard that lets the same elements through: one of the same extent, each the same
+  // distance from an index. An element that is read is then one that the write's guard lets through too.
+  bool guards_alike(const IterVar& guard, const Access& write, const Access& read) const {
+    const Expr at = simplify(guard.binding, write.facts);
+    for (const IterVar& g : read.guards) {
+      if (!same_expr(g.extent, guard.extent)) continue;
+      for (size_t d = 0; d < decl_.shape.size(); ++d)
+        if (same_expr(simplify(write.indices[d] - at), simplify(read.indices[d] - g.binding))) return true;
+    }
+    return false;
   }
 
   // True for guards such as `t < 32` and `t == 0` on loops that run: the ranges account for them already.
@@ -193,8 +206,7 @@ class Placer {
     std::set<const VarNode*> used;
     for (size_t d = 0; d < decl_.shape.size(); ++d) {
       if (!is_dense(write, d, writing, used)) return false;
-      const auto w = span_of(write.indices[d], writing, write.facts),
-                 r = span_of(read.indices[d], reading, facts);
+      const auto w = span_of(write, d, writing), r = span_of(read, d, reading);
       if (!w || !r) return false;
       const Expr end = decl_.shape[d] - 1;
       const bool from_start = can_prove(le(w->first(), r->first()), facts) ||

@@ -60,7 +60,14 @@ class Collector : public Walker {
   void in_block(const Block& block) {
     const Block* outer = here_.block;
     here_.block = &block;
-    for (const IterVar& i : block.iters) bindings_[i.var] = substitute(i.binding, bindings_);
+    const std::vector<IterVar> guards = here_.guards;
+    for (const IterVar& i : block.iters) {
+      bindings_[i.var] = substitute(i.binding, bindings_);
+      const Expr at = simplify(bindings_[i.var], here_.facts);
+      const Interval range = range_of(at, here_.facts);
+      if (const auto extent = as_int(i.extent); extent && (range.lo < 0 || range.hi >= *extent))
+        here_.guards.push_back({i.var, i.kind, i.extent, at});
+    }
     if (block.where) expr(block.where);
     if (block.init) {
       in_init_ = true;
@@ -69,6 +76,7 @@ class Collector : public Walker {
     }
     stmt(block.body);
     here_.block = outer;
+    here_.guards = guards;
   }
   void record(const Buffer& b, AccessKind kind, const std::vector<Expr>& indices) {
     Access a = here_;
@@ -77,7 +85,7 @@ class Collector : public Walker {
     found[b].push_back(std::move(a));
   }
 
-  Access here_{AccessKind::read, {}, {}, {}, nullptr, {}};
+  Access here_{AccessKind::read, {}, {}, {}, nullptr, {}, {}};
   VarMap bindings_;
   bool in_init_ = false;
 };
@@ -114,6 +122,28 @@ std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, 
   span.hi += sum.constant;
   span.base = to_expr(fixed);
   span.step = std::max<int64_t>(span.step, 1);
+  return span;
+}
+
+std::optional<Span> span_of(const Access& a, size_t dim, const std::vector<Var>& running) {
+  auto span = span_of(a.indices[dim], running, a.facts);
+  for (const IterVar& g : a.guards) {
+    if (!span || span->step != 1) break;
+    const Linear sum = linear(g.binding);
+    const Linear index = linear(a.indices[dim]);
+    int64_t times = 0;
+    for (const auto& [atom, coefficient] : index.terms)
+      if (!sum.terms.empty() && same_expr(atom, sum.terms[0].first))
+        times = coefficient / sum.terms[0].second;
+    const Expr rest = simplify(a.indices[dim] - times * g.binding);
+    const auto both = [&](const Var& v) { return uses_var(rest, v) && uses_var(g.binding, v); };
+    if (times <= 0 || std::any_of(running.begin(), running.end(), both)) continue;
+    const auto inside = span_of(g.binding, running, a.facts), beside = span_of(rest, running, a.facts);
+    if (!inside || !beside || as_int(inside->base) != 0) continue;
+    const int64_t lo = std::max<int64_t>(inside->lo, 0), hi = std::min(inside->hi, *as_int(g.extent) - 1);
+    if (lo <= hi && (hi - lo) < inside->hi - inside->lo)
+      span = Span{beside->base, beside->lo + times * lo, beside->hi + times * hi};
+  }
   return span;
 }
 

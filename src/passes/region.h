@@ -18,6 +18,7 @@ struct Access {
   std::vector<const If*> ifs;     // likewise, those whose body it is in
   const Block* block = nullptr;   // the block it is in, if any
   Facts facts;                    // the ranges of the loops, narrowed by the ifs around
+  std::vector<IterVar> guards = {};  // of the block's iterators, those that keep it from running somewhere
 };
 
 // All accesses, in program order (of one statement: reads, then the write), by buffer.
@@ -36,6 +37,8 @@ struct Span {
 };
 // The values `index` takes while `running` loops run; nullopt where they aren't bounded.
 std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, const Facts& facts);
+// The same of an access's index, as far as guards let it go whose sum it holds.
+std::optional<Span> span_of(const Access& a, size_t dim, const std::vector<Var>& running);
 // The smallest span with both; nullopt where their distance isn't constant.
 std::optional<Span> join(const Span& a, const Span& b);
 // How many loops, from the outermost, stand around both.

@@ -192,24 +192,24 @@ class Proposer {
 
   // A block, and a loop around a block that shares a buffer with it.
   std::string move(const std::string& primitive) {
+    const std::string tail = primitive == "compute_at" ? any({"", " tail=guard"}) : "";
     for (const Step& s : s_.trace().steps)
       if (s.primitive == "sample_location" && s.options[0].second == primitive && below(2))
-        return primitive + " " + s.args[0] + " " + s.results[0];
+        return primitive + " " + s.args[0] + " " + s.results[0] + tail;
     const std::string block = any_block();
     const bool forward = primitive == "compute_at";
     std::vector<std::string> partners;
     for (const std::string& other : blocks_) {
-      if (other == block) continue;
       const Block &producer = *find_block(f_, forward ? block : other),
                   &consumer = *find_block(f_, forward ? other : block);
       for (const BlockAccess& w : accesses_of(producer))
         for (const BlockAccess& r : accesses_of(consumer))
-          if (w.write && r.read && w.buffer == r.buffer) partners.push_back(other);
+          if (other != block && w.write && r.read && w.buffer == r.buffer) partners.push_back(other);
     }
     if (partners.empty()) return "";
     const std::string partner = any(partners);
     const auto loops = loops_of(f_, partner);
-    return loops.empty() ? "" : primitive + " " + block + " " + partner + "." + any(loops).name;
+    return loops.empty() ? "" : primitive + " " + block + " " + partner + "." + any(loops).name + tail;
   }
 
   // A name for a place; move() uses it half of the time where one has been bound.

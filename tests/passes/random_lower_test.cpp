@@ -132,7 +132,7 @@ class Scheduler {
       case 6:
         return attempt("parallel " + (loops.empty() ? "x" : loop(0)));
       case 7:
-        return attempt("compute_at " + block() + " " + any());
+        return attempt("compute_at " + block() + " " + any() + (pick(2) ? "" : " tail=guard"));
       case 8:
         return attempt("reverse_compute_at " + block() + " " + any());
       case 9:
