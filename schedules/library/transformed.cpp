@@ -213,7 +213,6 @@ class Planner {
     Tile t = choose_tile(b, target_);
     even_columns(t, b, target_);
     leave_next_panel(t, b, target_);
-    if (!shared_.empty()) divide_block(t, t.row ? t.row->extent : 1, target_);
     if (streams_past(b, t)) {
       t.rows = t.row->extent;
       t.columns = 1;

@@ -51,11 +51,10 @@ struct TransformedBlocks {
 };
 double cost_of_blocks(const TransformedBlocks& b, const Target& target);
 
-// The register tile of the products `b`, changed so that panels of weights are of one width, that there are
-// two of them at least, and that rows divide the `tiles` in a block.
+// The register tile of the products `b`, changed so that panels of weights are of one width, and that there
+// are two of them at least.
 void even_columns(Tile& t, const BlockInfo& b, const Target& target);
 void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target);
-void divide_block(Tile& t, int64_t tiles, const Target& target);
 
 // What the products b ask for ahead: panels of their weights, and the tiles' data of the next product.
 struct ProductLoops {

@@ -1,5 +1,5 @@
 // How the register tile of transformed products differs from that of every reduction (tile_size.cpp): panels
-// of weights follow each other through all products, and blocks of rows of tiles end between tiles.
+// of weights follow each other through all products.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,24 +43,6 @@ void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target) {
   if (streamed(b, narrow, target).empty() && used_by_few(b, narrow, target).empty()) return;
   narrow.why_size += fmt::format("; {} x {} leave a next panel to ask for", narrow.rows, narrow.columns);
   t = narrow;
-}
-
-// Of the `tiles` in a block, the last of t's would overhang: it would ask for what the next block transforms,
-// which then was transformed for both, and found no place near where a block begins. So t takes rows that
-// divide, of fewer columns where there is nothing else. (Cascade Lake: 32@128, 32 tiles by 8 x 2 instead of
-// 11 x 2 vectors, 30 % less time; 48@92, 23 by 23 x 1 instead of 9 x 3, as much.)
-void divide_block(Tile& t, int64_t tiles, const Target& target) {
-  if (!t.row || tiles % t.rows == 0) return;
-  const int64_t columns = t.column ? t.columns : 1, enough = ceil_div(t.rows * columns, 2);
-  for (int64_t beside = columns; beside > 0; --beside) {
-    int64_t rows = std::max<int64_t>(1, (target.vector_registers - 1) / beside - 1);
-    while (tiles % rows != 0) --rows;
-    if (rows * beside < enough) continue;
-    t.why_size += fmt::format("; {} x {} leave none of a block's {} over", rows, beside, tiles);
-    t.rows = rows;
-    if (t.column) t.columns = beside;
-    return;
-  }
 }
 
 }  // namespace nestor::library
