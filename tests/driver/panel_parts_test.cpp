@@ -102,12 +102,48 @@ TEST_CASE("an image beside which panels wouldn't stay goes in parts of its chann
   CHECK(has(deep, "prefetch Y_part.ob0 W distance=1 shares=yx0", target));
   CHECK(!has("Conv(f32[1,512,7,7], const f32[512,512,1,1])", "rfactor", target));    // 98 KB of image
   CHECK(!has("Conv(f32[1,512,14,14], const f32[512,512,1,1])", "rfactor", target));  // results
-  CHECK(!has("Conv(f32[1,144,14,14], const f32[144,144,3,3]; pads=[1,1,1,1])", "rfactor", target));  // taps
+  CHECK(!has("Conv(f32[1,144,14,14], const f32[144,144,3,3]; pads=[1,1,1,1])", outermost, target));  // taps
   // Parts of the image that would stay are of too few channels.
   CHECK(!has("Conv(f32[1,512,28,28], const f32[32,512,1,1])", "rfactor", target));
-  CHECK(has("Conv(f32[1,2048,20,20], const f32[64,2048,1,1])", "cb0 cb1 = split Y.cb [16, _]", target));
+  CHECK(has("Conv(f32[1,2048,20,20], const f32[64,2048,1,1])", "cb0 cb1 = split Y.cb [_, 22]", target));
   target.l2_bytes = 1 << 20;
   CHECK(!has(deep, "rfactor", target));
+}
+
+TEST_CASE(
+    "a panel stays in the first-level cache where the third is near, unless threads would meet too often") {
+  Target target = with_l2("x86-64-v3", 512 << 10);
+  target.issue_width = 6;
+  target.l1_bytes = 32 << 10;
+  target.cores = 1;
+  const std::string middle = "Conv(f32[1,128,56,56], const f32[128,128,3,3]; strides=[2,2], pads=[1,1,1,1])";
+  CHECK(has(middle, "cb0 cb1 = split Y.cb [_, 3] tail=peel", target));  // 13.5 KB of 32
+  CHECK(has(middle, "Y_init = decompose_reduction Y.cb0", target));
+  target.cores = 2;  // 8 tiles of columns
+  CHECK(has(middle, "cb0 cb1 = split Y.cb [_, 3] tail=peel", target));
+  target.cores = 3;
+  CHECK(!has(middle, "rfactor", target));  // 72 KB, which stay in the second level
+  CHECK(!has("Conv(f32[1,64,28,28], const f32[128,64,3,3]; strides=[2,2], pads=[1,1,1,1])", "rfactor",
+             target));  // 36
+}
+
+TEST_CASE("parts are of whole blocks of channels, the last has what is left") {
+  for (const int cores : {1, 2})
+    for (const bool far : {false, true})
+      for (const char* spec :
+           {"Conv(f32[1,342,9,5,4], const f32[32,342,2,2,2]; pads=[2,2,2,2,2,2], dilations=[2,2,2])",
+            "Conv(f32[1,150,19,7], const f32[64,150,5,5], const f32[64]; strides=[2,2], pads=[2,2,2,2])",
+            "Conv(f32[2,276,7,9], const f32[64,276,3,3]; dilations=[2,2], pads=[2,2,2,2])"}) {
+        Target target = far ? far_target(512 << 10) : with_l2("x86-64-v3", 512 << 10);
+        target.issue_width = 6;
+        target.l1_bytes = 32 << 10;
+        target.cores = cores;
+        target.parallel_us = 0;
+        INFO(spec << " on " << cores << ", the third level " << (far ? "far" : "near"));
+        CHECK(has(spec, "_part = rfactor ", target));
+        CHECK(has(spec, "_part.c1 [_, " + std::to_string(target.lanes(4)) + "]", target));
+        check_default(spec, target, true);
+      }
 }
 
 TEST_CASE("tiles of one column of more rows are right") {
