@@ -142,7 +142,13 @@ PrimFunc run(StepContext& ctx) {
     init.iters.push_back(copy);
   }
   init.body = substitute(old.init, iterators);
-  if (old.where) init.where = substitute(old.where, iterators);
+  if (old.where) {  // but where it only leaves out steps behind the first
+    Facts domains;
+    for (const IterVar& i : init.iters)
+      if (const auto extent = as_int(i.extent)) domains.set(i.var, {0, *extent - 1});
+    const Expr where = substitute(old.where, iterators);
+    if (!can_prove(where, domains)) init.where = where;
+  }
   init.annotations = old.annotations;
 
   Stmt init_nest = make::block(std::move(init));

@@ -60,21 +60,21 @@ const Access* weights_of(const BlockInfo& b, const Tile& t) {
   return weights;
 }
 
-bool fits_form(const BlockInfo& b, const Tile& t) {
-  return b.affine_loops && t.vector && t.row && t.column && t.width == t.vector->extent && !t.turned &&
-         !t.taps && t.copied.empty() && t.panels.empty() && b.reduced().size() > 1 &&
-         !b.reduced().front()->loop.empty();
-}
-
-int64_t panel_bytes(const BlockInfo& b, const Tile& t) {
-  return b.reduction_size() * t.columns * t.width * bytes_of(DType::f32);
-}
-
 // Channels that lie in blocks of so many, the last one not full; 1: they don't.
 int64_t block_of_channels(const BlockInfo& b) {
   const auto blocks = reduced_in_blocks(b);
   const auto it = blocks.find(b.reduced().front()->loop);
   return it == blocks.end() ? 1 : it->second;
+}
+
+bool fits_form(const BlockInfo& b, const Tile& t) {
+  return b.affine_loops && t.vector && t.row && t.column && t.width == t.vector->extent && !t.turned &&
+         !t.taps && t.copied.empty() && t.panels.empty() && !b.reduced().empty() &&
+         !b.reduced().front()->loop.empty() && (b.reduced().size() > 1 || block_of_channels(b) > 1);
+}
+
+int64_t panel_bytes(const BlockInfo& b, const Tile& t) {
+  return b.reduction_size() * t.columns * t.width * bytes_of(DType::f32);
 }
 
 // The block as it is within one part of its first reduction loop. Parts are of whole blocks, where channels
