@@ -253,10 +253,24 @@ LoopUse use_of(const Block& b, const Var& loop) {
   return use;
 }
 
+namespace {
+
+// Whether the block's result has elements of its own for each point of the iterator; a slot of a pipeline's
+// buffer has none.
+bool tells_results_apart(const Block& b, const IterVar& i) {
+  const std::vector<BlockAccess> all = accesses_of(b);
+  return std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) {
+    return a.write && std::any_of(a.indices.begin(), a.indices.end(),
+                                  [&](const Expr& e) { return uses_var(e, i.var); });
+  });
+}
+
+}  // namespace
+
 const IterVar* bound_to(const Block& b, const Var& loop) {
   for (const IterVar& i : b.iters)
     if (const auto* v = i.binding.as<VarRef>();
-        v && v->var == loop && i.kind == IterKind::spatial && !is_guard(b, i))
+        v && v->var == loop && i.kind == IterKind::spatial && !is_guard(b, i) && tells_results_apart(b, i))
       return &i;
   return nullptr;
 }

@@ -58,8 +58,8 @@ struct LoopUse {
   bool spatial = false, reduce = false;
 };
 LoopUse use_of(const Block& b, const Var& loop);
-// The S iterator that is bound to the loop as it is, or null. Such a loop stands still while a reduction runs,
-// so R iterators may speak of it; own_use_of doesn't count that.
+// The S iterator of the results that is bound to the loop as it is, or null. Such a loop stands still while a
+// reduction runs, so R iterators may speak of it; own_use_of doesn't count that.
 const IterVar* bound_to(const Block& b, const Var& loop);
 LoopUse own_use_of(const Block& b, const Var& loop);
 
