@@ -89,7 +89,15 @@ Expr Simplifier::vectorize(const Expr& e, int lanes) {
           const bool scaled_lane = (is_lane(b.a) && !varies(b.b)) || (is_lane(b.b) && !varies(b.a));
           if (!is_atom(sum, e) || (b.op == BinaryOp::mul && scaled_lane)) return vectorize_sum(sum, lanes);
         }
-        return make::binary(b.op, vectorize(b.a, lanes), vectorize(b.b, lanes));
+        const Expr y = vectorize(b.b, lanes);
+        // A vector's right operand is always evaluated, and may read what isn't there.
+        const bool logical = b.op == BinaryOp::logical_and || b.op == BinaryOp::logical_or;
+        if (logical && !varies(b.a) && has_load(y)) {
+          const Expr decided = make::broadcast(make::bool_imm(b.op == BinaryOp::logical_or), lanes);
+          return b.op == BinaryOp::logical_and ? make::select(b.a, y, decided)
+                                               : make::select(b.a, decided, y);
+        }
+        return make::binary(b.op, vectorize(b.a, lanes), y);
       },
       [&](const Unary& u) { return make::unary(u.op, vectorize(u.a, lanes)); },
       [&](const Select& s) {
