@@ -14,9 +14,9 @@
 // 5 blocks of filters, one a tile, 15 rows of it, 7x7/2 of 480 to 80 at 30 10.0 to 4.7.)
 //
 // What such a part reads of the image is asked for a step over its channels ahead where the second-level
-// cache doesn't hold it and the third is near: others' use of that makes it late. (Zen 3, 3x3/2:
-// 400-48@54 4.4 to 3.1 ms, 384-192@60 20 to 15 beside such, alone 3 % more; of images whose parts stay 2 to
-// 13 more.)
+// cache doesn't hold it, or not a quarter of the image, and the third is near: others' use of that makes it
+// late. (Zen 3, 3x3/2: 400-48@54 4.4 to 3.1 ms, 384-192@60 20 to 15 beside such, alone 3 to 6 % more; of
+// smaller images whose parts stay 2 to 13 more.)
 //
 // Only where the third level is far, or the second one small. (Cascade Lake, 1 MB of second-level cache: 3x3
 // over 512 channels at 7x7, panels of 576 KiB, in parts of 144 35 % less time; over 256 at 14x14, panels of
@@ -155,16 +155,17 @@ int64_t image_bytes(const BlockInfo& b, const Tile& t) {
 }
 
 // For a part of an image, of which `sharing` threads read some lines each, where the second-level cache
-// doesn't hold it: a near third level gives it late beside others' use of that.
-void ask_for_image(Schedule& s, const std::string& sums, const BlockInfo& b, const Tile& t, int64_t sharing,
-                   const Target& target) {
-  const int64_t part = image_bytes(b, t) / sharing;
-  if (target.far_l3() || part <= target.l2_bytes * 7 / 8) return;  // weights pass beside it
+// doesn't hold it, or by far not the image: a near third level gives it late beside others' use of that.
+void ask_for_image(Schedule& s, const std::string& sums, const BlockInfo& b, const Tile& t, int64_t parts,
+                   int64_t sharing, const Target& target) {
+  const int64_t part = image_bytes(b, t) / sharing;  // weights pass beside it
+  const bool stays = part <= target.l2_bytes * 7 / 8 && part * parts <= 4 * target.l2_bytes;
+  if (target.far_l3() || stays) return;
   const std::string c = b.reduced().front()->loop + "1", channels = extent_of(s, sums, c) < 0 ? c + "0" : c;
   for (const Access& a : analyze(s.func(), sums).accesses) {  // without the padding that was inlined
     if (a.write || a.constant || !find_param(s.func(), a.buffer)) continue;
-    s.because(fmt::format("{} KiB of {} don't stay in the second-level cache while a part's tiles pass",
-                          part / 1024, a.buffer->name));
+    s.because(fmt::format("{} KiB of {} come from behind the second-level cache for each part", part / 1024,
+                          a.buffer->name));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1", sums, channels, a.buffer->name));
   }
 }
@@ -340,7 +341,7 @@ bool panel_parts(Schedule& s, const std::string& block, const Target& target) {
     Schedule split = s;
     schedule_parts(split, part, t, parts, work_of(b, target), target);
     if (!parts.outermost)
-      ask_for_image(split, block + "_part", part, t, parts.by_columns ? 1 : threads, target);
+      ask_for_image(split, block + "_part", part, t, parts.count, parts.by_columns ? 1 : threads, target);
     s = split;
   } catch (const ScheduleError&) {
     return false;  // it isn't quite that form

@@ -78,8 +78,8 @@ TEST_CASE("a part of an image that doesn't stay is asked for where the third lev
   target.cores = 1;
   const std::string ask = "prefetch Y_part.cb1 X distance=1", strided = "; strides=[2,2], pads=[1,1,1,1])";
   const std::string large = "Conv(f32[1,400,54,54], const f32[48,400,3,3]" + strided;
-  CHECK(has(large, ask, target));                                                       // 911 KiB
-  CHECK(!has("Conv(f32[1,512,28,28], const f32[512,512,3,3]" + strided, ask, target));  // 392
+  CHECK(has(large, ask, target));                                                       // 4.6 MB of image
+  CHECK(!has("Conv(f32[1,512,28,28], const f32[512,512,3,3]" + strided, ask, target));  // 1.6
   target.cores = 2;  // which share lines, 472 KiB of each
   CHECK(has(large, ask, target));
   target.cores = 4;
