@@ -198,16 +198,21 @@ bool grows(const Move& m, const std::vector<IterSpan>& spans, const std::vector<
   return false;
 }
 
-// The iterators of the producer that run in step with loops of the consumer, as one read says: by loop.
-VarMap in_step(const Move& m, const BlockAccess& read, const std::vector<int>& dims,
+// The iterators of the producer that run in step with loops of the consumer, inside of the new place, as one
+// read says: by loop.
+VarMap in_step(const Move& m, const Place& consumer, const BlockAccess& read, const std::vector<int>& dims,
                const std::vector<IterSpan>& spans) {
   VarMap out;
+  std::unordered_set<Var> inside;
+  for (const Stmt& l : consumer.loops())
+    if (consumer.depth_of(l) > consumer.depth_of(m.loop.stmt)) inside.insert(as_for(l).var);
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] < 0) continue;
     const auto k = static_cast<size_t>(dims[d]);
     const Linear step = add(linear_of(read.indices[d]), linear_of(spans[k].base), -1);
     if (step.terms.size() == 1 && step.terms[0].coefficient == 1 && step.constant == 0)
-      if (const auto* v = step.terms[0].atom.as<VarRef>()) out[v->var] = Expr(m.block.block().iters[k].var);
+      if (const auto* v = step.terms[0].atom.as<VarRef>(); v && inside.count(v->var))
+        out[v->var] = Expr(m.block.block().iters[k].var);
   }
   return out;
 }
@@ -235,10 +240,9 @@ std::vector<IterVar> guards_of(const Move& m, const std::vector<int>& dims,
   std::vector<std::vector<IterVar>> all;
   for (const Place& c : m.consumers) {
     if (!c.under(m.loop.stmt)) continue;
-    if (!inner) all.push_back(standing_guards(c, m.loop.stmt));
     for (const BlockAccess& a : accesses_at(c))
-      if (inner && a.read && a.buffer == m.info.out)
-        all.push_back(guards_in_step(c, m.loop.stmt, in_step(m, a, dims, spans)));
+      if (a.read && a.buffer == m.info.out)
+        all.push_back(guards_in_step(c, m.loop.stmt, inner ? in_step(m, c, a, dims, spans) : VarMap()));
   }
   if (all.empty()) return {};
   std::vector<IterVar> out = all.front();

@@ -22,6 +22,10 @@
 // over 512 channels at 7x7, panels of 576 KiB, in parts of 144 35 % less time; over 256 at 14x14, panels of
 // 288 KiB, 5 %. Zen 3, 512 KB: 3x3 over 512 at 7x7, panels of 288 KiB, 9 %, over 256 at 14x14 3.)
 //
+// A part of a panel that takes at most half of the first-level cache is better still where the second one is
+// small and the third near, if threads share tiles of columns. Where channels lie in blocks a part has whole
+// ones, and the last part what is left.
+//
 // If it is the image that takes much of it beside panels, and no window slides over that, each of whose lines
 // is used few times, then parts are outermost:
 //
@@ -136,10 +140,12 @@ int64_t choose_parts(const BlockInfo& b, int64_t most, const Target& target) {
 }
 
 struct Parts {
-  int64_t count = 1, channels = 1, steps = 1;  // channels of all, steps of one, the last perhaps fewer
-  int64_t block = 1;                           // of channels, the last one not full
+  int64_t count = 1;
   bool outermost = false;
-  std::string why;
+  std::string why = {};
+  int64_t channels = 1;
+  int64_t steps = 1;       // over channels, of one part; of the last perhaps fewer
+  int64_t block = 1;       // of channels, the last one not full
   bool by_columns = true;  // threads share tiles of columns, else lines of the image in each part
   bool rest() const { return count * steps != channels; }
 };
@@ -284,11 +290,7 @@ Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
   const int64_t small = !target.far_l3() && taps && 8 * panel > l2 ? small_parts(b, target) : 1;
   if (small > 1 || 4 * panel > l2) {
     const int64_t count = small > 1 ? small : choose_parts(b, l2 / 6, target);  // two take a third of it
-    return {count,
-            1,
-            1,
-            1,
-            false,
+    return {count, false,
             fmt::format("{} KiB of weights for a tile of columns, and as much of the next one, wouldn't stay "
                         "in the {}-level cache; of {} parts each does",
                         panel / 1024, small > 1 ? "first" : "second", count)};
@@ -297,11 +299,7 @@ Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
   // Five eighths of the cache for a part of the image and two of a panel.
   const int64_t beside = l2 * 5 / 8 * panel / (image + 2 * panel);
   const int64_t count = choose_parts(b, std::min(target.l1_bytes / 2, beside), target);
-  return {count,
-          1,
-          1,
-          1,
-          true,
+  return {count, true,
           fmt::format("{} KiB of image beside panels of {} KiB of weights wouldn't stay in the second-level "
                       "cache; of {} parts each does while all columns pass",
                       image / 1024, panel / 1024, count)};

@@ -163,7 +163,7 @@ class Placer {
         continue;
       }
       if (can_prove(logical_and(le(0, i.binding), lt(i.binding, i.extent)), write.facts)) continue;
-      if (guards_alike(i, write, read)) continue;
+      if (guards_alike(i, write, read, depth)) continue;
       // A binding outside of its domain would be an element outside of the buffer, which nobody reads.
       bool is_index = false;
       for (size_t d = 0; d < write.indices.size(); ++d)
@@ -175,15 +175,23 @@ class Placer {
   }
 
   // True if the read has a guard that lets the same elements through: one of the same extent, each the same
-  // distance from an index. An element that is read is then one that the write's guard lets through too.
-  bool guards_alike(const IterVar& guard, const Access& write, const Access& read) const {
+  // distance from an index, which none of the loops below `depth` changes. An element that is read is then
+  // one that the write's guard lets through too.
+  bool guards_alike(const IterVar& guard, const Access& write, const Access& read, size_t depth) const {
     const Expr at = simplify(guard.binding, write.facts);
     for (const IterVar& g : read.guards) {
       if (!same_expr(g.extent, guard.extent)) continue;
-      for (size_t d = 0; d < decl_.shape.size(); ++d)
-        if (same_expr(simplify(write.indices[d] - at), simplify(read.indices[d] - g.binding))) return true;
+      for (size_t d = 0; d < decl_.shape.size(); ++d) {
+        const Expr distance = simplify(write.indices[d] - at);
+        if (same_expr(distance, simplify(read.indices[d] - g.binding)) && stands(distance, write, depth))
+          return true;
+      }
     }
     return false;
+  }
+  bool stands(const Expr& e, const Access& a, size_t depth) const {
+    const std::vector<Var> vars = running(a, depth);
+    return std::none_of(vars.begin(), vars.end(), [&](const Var& v) { return uses_var(e, v); });
   }
 
   // True for guards such as `t < 32` and `t == 0` on loops that run: the ranges account for them already.

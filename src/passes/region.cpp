@@ -125,25 +125,34 @@ std::optional<Span> span_of(const Expr& index, const std::vector<Var>& running, 
   return span;
 }
 
+namespace {
+
+// The span of an index that holds a guard's sum, if only running loops move that and nothing else moves with
+// it: the sum stays in the guard's range.
+std::optional<Span> guarded_span(const Expr& index, const IterVar& guard, const std::vector<Var>& running,
+                                 const Facts& facts) {
+  const Linear sum = linear(guard.binding);
+  int64_t times = 0;
+  for (const auto& [atom, coefficient] : linear(index).terms)
+    if (!sum.terms.empty() && same_expr(atom, sum.terms[0].first)) times = coefficient / sum.terms[0].second;
+  const Expr rest = simplify(index - times * guard.binding);
+  const auto both = [&](const Var& v) { return uses_var(rest, v) && uses_var(guard.binding, v); };
+  if (times <= 0 || std::any_of(running.begin(), running.end(), both)) return std::nullopt;
+  const auto inside = span_of(guard.binding, running, facts), beside = span_of(rest, running, facts);
+  if (!inside || !beside || as_int(inside->base) != 0) return std::nullopt;
+  const int64_t lo = std::max<int64_t>(inside->lo, 0), hi = std::min(inside->hi, *as_int(guard.extent) - 1);
+  if (hi < lo) return std::nullopt;
+  return Span{beside->base, beside->lo + times * lo, beside->hi + times * hi};
+}
+
+}  // namespace
+
 std::optional<Span> span_of(const Access& a, size_t dim, const std::vector<Var>& running) {
   auto span = span_of(a.indices[dim], running, a.facts);
-  for (const IterVar& g : a.guards) {
-    if (!span || span->step != 1) break;
-    const Linear sum = linear(g.binding);
-    const Linear index = linear(a.indices[dim]);
-    int64_t times = 0;
-    for (const auto& [atom, coefficient] : index.terms)
-      if (!sum.terms.empty() && same_expr(atom, sum.terms[0].first))
-        times = coefficient / sum.terms[0].second;
-    const Expr rest = simplify(a.indices[dim] - times * g.binding);
-    const auto both = [&](const Var& v) { return uses_var(rest, v) && uses_var(g.binding, v); };
-    if (times <= 0 || std::any_of(running.begin(), running.end(), both)) continue;
-    const auto inside = span_of(g.binding, running, a.facts), beside = span_of(rest, running, a.facts);
-    if (!inside || !beside || as_int(inside->base) != 0) continue;
-    const int64_t lo = std::max<int64_t>(inside->lo, 0), hi = std::min(inside->hi, *as_int(g.extent) - 1);
-    if (lo <= hi && (hi - lo) < inside->hi - inside->lo)
-      span = Span{beside->base, beside->lo + times * lo, beside->hi + times * hi};
-  }
+  if (!span || span->step != 1) return span;  // a shorter one might begin between steps
+  for (const IterVar& g : a.guards)
+    if (const auto s = guarded_span(a.indices[dim], g, running, a.facts); s && s->extent() < span->extent())
+      span = s;
   return span;
 }
 
