@@ -49,7 +49,8 @@ struct Parts {
   int64_t lo = 0, hi = 0;
 };
 
-// Of each dimension; `exact`: by counting, where a guard makes the bounds smaller.
+// Of each dimension; `exact`: by counting, where guards make the bounds smaller and the index holds no such
+// sum.
 std::vector<std::optional<Parts>> parts_of(const Seen& s, const Stmt& loop, bool exact) {
   std::vector<Stmt> standing;
   for (const Stmt& l : s.place->loops())
@@ -58,7 +59,7 @@ std::vector<std::optional<Parts>> parts_of(const Seen& s, const Stmt& loop, bool
   if (const auto counted = exact ? exact_region(*s.place, s.access, standing) : std::nullopt)
     bounds = counted->dims;
   else
-    bounds = region_of(*s.place, s.access, standing);
+    bounds = guarded_region_of(*s.place, s.access, standing);
   std::vector<std::optional<Parts>> out;
   for (const auto& bound : bounds) {
     out.emplace_back();

@@ -335,8 +335,8 @@ TEST_CASE("Winograd's schedules are proved within the limit of their time, whate
 TEST_CASE("A block of rows of Winograd's tiles transforms only its own, whatever the products' tile leaves") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     Target target = parse_target(name);
-    target.cores = 1;
     for (const int64_t tiles : {23, 32, 37}) {
+      target.cores = 1;
       INFO(name << ", " << tiles << " tiles");
       const Layer l{.channels = 32, .filters = 32, .height = 32, .width = 4 * tiles};
       std::string text;
@@ -345,6 +345,10 @@ TEST_CASE("A block of rows of Winograd's tiles transforms only its own, whatever
       const std::string of_row = "alloc V: f32[" + std::to_string(36 * tiles * 32) + "]";
       CHECK(text.find(of_row) != std::string::npos);
       CHECK(text.find("for v_t0 in") == std::string::npos);  // nothing for the next block
+      target.cores = 2;
+      text.clear();
+      for (const CompiledFunction& f : forced(l, 4, target).funcs) text += print(f.scheduled);
+      CHECK(text.find("parallel y_b in") != std::string::npos);  // which threads share
     }
   }
 }
