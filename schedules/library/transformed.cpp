@@ -328,14 +328,17 @@ class Planner {
     return n;
   }
 
-  // Threads share blocks of rows where there are enough of them, else the loops inside each phase.
+  // Threads share blocks of rows where there are enough of them, or where a block's products are no work that
+  // is worth threads, else the loops inside each phase.
   void parallel() {
     int64_t blocks = 1;
     for (const std::string& l : outer_) blocks *= std::max<int64_t>(1, extent_of(s_, c_.last.name, l));
     const Work products = work_of(c_.products, target_);
     if (shared_.empty()) blocks = 1;
-    if (shares_blocks(blocks, block_rows_)) return share_loops(s_, c_.last.name, outer_, products, target_);
     const auto each = static_cast<double>(blocks);
+    const bool short_phases = blocks > 1 && (products / each).microseconds() < target_.parallel_us;
+    if (short_phases || shares_blocks(blocks, block_rows_))
+      return share_loops(s_, c_.last.name, outer_, products, target_);
     share_loops(s_, c_.products.name + (parts_ > 1 ? "" : "_out"), products_, products / each, target_);
     share_loops(s_, c_.second.name, input_, work_of(c_.second, target_) / each, target_);
     share_loops(s_, c_.last.name, channels_, work_of(c_.last, target_) / each, target_);
