@@ -217,22 +217,6 @@ VarMap in_step(const Move& m, const Place& consumer, const BlockAccess& read, co
   return out;
 }
 
-// A consumer's guards, but those that loops decide with which a read of it doesn't go in step.
-std::vector<IterVar> guards_in_step(const Place& c, const Stmt& loop, const VarMap& steps) {
-  std::vector<IterVar> out;
-  const std::vector<Stmt> loops = c.loops();
-  for (IterVar g : c.block().iters) {
-    if (!is_guard(c.block(), g)) continue;
-    const bool decided = std::all_of(loops.begin(), loops.end(), [&](const Stmt& l) {
-      return c.depth_of(l) <= c.depth_of(loop) || !uses_var(g.binding, as_for(l).var) ||
-             steps.count(as_for(l).var) > 0;
-    });
-    g.binding = substitute(g.binding, steps);
-    if (decided) out.push_back(std::move(g));
-  }
-  return out;
-}
-
 // Where none of the consumers runs, what the producer reads need not be there: the guards of all of them that
 // only standing loops decide, and with `inner` those that loops decide in step with the producer's.
 std::vector<IterVar> guards_of(const Move& m, const std::vector<int>& dims,
@@ -242,7 +226,7 @@ std::vector<IterVar> guards_of(const Move& m, const std::vector<int>& dims,
     if (!c.under(m.loop.stmt)) continue;
     for (const BlockAccess& a : accesses_at(c))
       if (a.read && a.buffer == m.info.out)
-        all.push_back(guards_in_step(c, m.loop.stmt, inner ? in_step(m, c, a, dims, spans) : VarMap()));
+        all.push_back(standing_guards(c, m.loop.stmt, inner ? in_step(m, c, a, dims, spans) : VarMap()));
   }
   if (all.empty()) return {};
   std::vector<IterVar> out = all.front();

@@ -107,14 +107,17 @@ void check_visible(const StepContext& ctx, int requirement, const Place& p, cons
   }
 }
 
-std::vector<IterVar> standing_guards(const Place& q, const Stmt& loop) {
+std::vector<IterVar> standing_guards(const Place& q, const Stmt& loop, const VarMap& steps) {
   std::vector<IterVar> out;
-  for (const IterVar& i : q.block().iters) {
+  const std::vector<Stmt> loops = q.loops();
+  for (IterVar i : q.block().iters) {
     if (!is_guard(q.block(), i)) continue;
-    bool stands = true;
-    for (const Stmt& l : q.loops())
-      stands = stands && (q.depth_of(l) <= q.depth_of(loop) || !uses_var(i.binding, as_for(l).var));
-    if (stands) out.push_back(i);
+    const bool stands = std::all_of(loops.begin(), loops.end(), [&](const Stmt& l) {
+      return q.depth_of(l) <= q.depth_of(loop) || !uses_var(i.binding, as_for(l).var) ||
+             steps.count(as_for(l).var) > 0;
+    });
+    i.binding = substitute(i.binding, steps);
+    if (stands) out.push_back(std::move(i));
   }
   return out;
 }

@@ -24,8 +24,8 @@ Stmt rebuild(const StepContext& ctx, const Place& p, const std::vector<IterSpan>
              std::vector<IterVar> guards = {});
 size_t count_spatial(const Block& b);  // without guards
 // The guards of a block below `loop` that only loops down to it decide: where they don't hold nothing of the
-// block runs.
-std::vector<IterVar> standing_guards(const Place& q, const Stmt& loop);
+// block runs. Loops of `steps` count too, under the names that it gives them.
+std::vector<IterVar> standing_guards(const Place& q, const Stmt& loop, const VarMap& steps = {});
 
 // The block's buffers can be seen from the loop's body, and live there at least as long as `out`.
 void check_visible(const StepContext& ctx, int requirement, const Place& p, const LoopRef& loop);
