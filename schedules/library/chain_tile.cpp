@@ -20,7 +20,7 @@ int64_t most_rows(int64_t vectors, int64_t spare, const Target& target) {
 double slots_of_step(int64_t columns, int64_t all_rows, const ChainTile& tile, int64_t lanes,
                      const Target& target) {
   const int64_t width = tile.vectors * lanes;
-  const int64_t used = tile.rows * tile.vectors + tile.vectors + 1 + spare_for_two_steps(target);
+  const int64_t used = tile.rows * tile.vectors + tile.vectors + 1 + spare_for_steps(target);
   const bool pairs = used <= target.vector_registers && !ends_in_part(columns, width, lanes);
   const double loop = pairs ? kOfTheLoop / 2 : kOfTheLoop;
   const auto of_tile = [&](int64_t rows, int64_t vectors) {
@@ -59,9 +59,9 @@ int64_t chain_rows(int64_t extent, const ChainTile& tile) {
 // are multiplied with then passes most rarely. But a core that takes up few micro-operations a cycle has
 // hardly any left beside 14 x 2 FMAs and 16 loads: those of fewer rows and more vectors are fewer. (Cascade
 // Lake, 4 a cycle, alone on its core and beside another thread: 12x512x64 by 6 x 4 takes 6 and 10 % less
-// time, 12x197x64_split 3.) Tiles that leave registers for two steps in one body (two_steps.cpp) count the
-// loop once for both, where they end in whole vectors. (8x256x96 by 8 x 3 2 % less time than by 9 x 3.) What
-// counts is the tiles that there are, of rows and columns that are left over too: 9 queries of 197 keys,
+// time, 12x197x64_split 3.) Tiles that leave registers for two steps in one body (steps_at_once.cpp) count
+// the loop once for both, where they end in whole vectors. (8x256x96 by 8 x 3 2 % less time than by 9 x 3.)
+// What counts is the tiles that there are, of rows and columns that are left over too: 9 queries of 197 keys,
 // heads of 96, by 9 x 3 take 8 % less time than by 5 and 4 x 3.
 //
 // Five vectors by five rows would take results of 65 to 80 columns whole, but of 32 registers they leave one.
@@ -74,7 +74,7 @@ ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target
   if (!target.is_narrow() || !results) return best;
   const int64_t lanes = lanes_of(second, target), keys = second.reduction_size();
   double least = std::numeric_limits<double>::infinity();
-  const std::set<int64_t> spares{0, spare_for_two_steps(target)};
+  const std::set<int64_t> spares{0, spare_for_steps(target)};
   for (int64_t v = kFewest; v <= kMost; ++v) {
     for (const int64_t spare : spares) {
       const ChainTile most{v, most_rows(v, spare, target)};

@@ -291,7 +291,7 @@ class Joiner {
   void pair_steps(const Tiled& t) {
     const BlockInfo b = analyze(s_.func(), t.product);
     if (!ends_in_part(t.extent, width_, lanes_of(b, target_)))
-      two_steps(s_, t.product, rows_, tile_.vectors, b.reduced().front()->loop, target_);
+      steps_at_once(s_, t.product, rows_, tile_.vectors, b.reduced().front()->loop, target_);
   }
 
   // Gives the loop over tiles, empty where there is one tile, and the loop inside a tile.

@@ -244,6 +244,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
   if (parts.block > 1) reduced = cut_blocks(s, sums, c, parts, words);
   // Loops of one step are gone.
   std::erase_if(reduced, [&](const std::string& l) { return extent_of(s, sums, l) < 0; });
+  const std::string innermost = reduced.back();
   for (const Iter* i : {t.row, t.column, t.vector}) reduced.push_back("p" + i->loop);
   s(fmt::format("reorder {} ({})", sums, join(reduced)));
   s.because(t.why_vector);
@@ -267,6 +268,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
   of_part.column = p.iter(t.column->loop);
   of_part.vector = p.iter(t.vector->loop);
   stream_panels(s, sums, p, of_part, order[1], target);
+  if (!target.is_narrow()) steps_at_once(s, sums, t, innermost, target);
 }
 
 bool takes_whole_columns(const Tile& t, const Target& target) {

@@ -205,13 +205,13 @@ int64_t tiles_ahead(int64_t cycles);
 void taps_at_once(Schedule& s, const BlockInfo& b, const std::vector<std::string>& reduced, const Tile& t,
                   const Target& target);
 
-// Two steps at a time of the innermost loop of a tile's reduction, where a step's own micro-operations count;
-// see two_steps.cpp. After all else that cuts the loop or asks ahead in it.
-void two_steps(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,
-               const Target& target);
+// Several steps at a time of the innermost loop of a tile's reduction, where a step's own micro-operations
+// count; see steps_at_once.cpp. After all else that cuts the loop or asks ahead in it.
+void steps_at_once(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,
+                   const Target& target);
 // The same for a tile of so many rows of whole vectors.
-void two_steps(Schedule& s, const std::string& block, int64_t rows, int64_t vectors, const std::string& loop,
-               const Target& target);
+void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t vectors,
+                   const std::string& loop, const Target& target);
 
 // Asks ahead for what `w` will write, tile by tile of the loop `tiles`, of the reduction `b`; row: the
 // iterator of w, null for none, that walks the rows of a tile; see prefetch_output.cpp.

@@ -5,8 +5,8 @@
 // the lines take to come. (Granite Rapids: 25x271x3072 by 9 x 3 30 % less time, 42x256x6144 40 %; steps ahead
 // 8 to 16 alike. Cascade Lake, 16x397x917 by 8 x 3: 12 steps ahead 5 to 7 % less time than 25, 12 less than
 // 50. What fits the second level, 8x128x1531 by 8 x 3 30 % less time where it has gone, 48 where it stays;
-// 6x200x1200 25 and 50, 8x96x2500 30 and 26; 2 to 4 rows of 36 to 300 steps up to 70 more.) Of two steps in
-// one body (two_steps.cpp) both rows are asked for at once.
+// 6x200x1200 25 and 50, 8x96x2500 30 and 26; 2 to 4 rows of 36 to 300 steps up to 70 more.) Of several steps
+// in one body (steps_at_once.cpp) all rows are asked for at once.
 //
 // Where it is near, and lines that few tiles of rows use come from behind the second level, the first steps
 // of a panel come too late if only its own ask. Of short panels the same steps of later ones are asked for
@@ -41,9 +41,9 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
   std::erase_if(steps, [](const Iter* i) { return i->extent == 1; });
   if (steps.size() != 1) return;
   const Iter& k = *steps[0];
-  const bool paired = extent_of(s, block, k.loop + "p") > 0;
-  const std::string loop = k.loop + (paired ? "p" : "");
-  const int64_t at_once = paired ? 2 : 1;
+  const bool several = extent_of(s, block, k.loop + "p") > 0;
+  const std::string loop = k.loop + (several ? "p" : "");
+  const int64_t at_once = several ? extent_of(s, block, k.loop + "s") : 1;
   if (extent_of(s, block, loop) * at_once < kLeastSteps) return;
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target)) * t.columns;
   const int64_t sets = target.l1_bytes / target.l1_ways / kLine;

@@ -66,12 +66,16 @@ inline bool ends_in_part(int64_t extent, int64_t width, int64_t lanes) {
 
 constexpr int64_t kLeastPart = 128;  // steps of a part of a sum, beside which reading its result is little
 
-// Whether a tile of so many vectors beside each other may have two steps in one body, and the registers that
-// it leaves for them; see two_steps.cpp.
-inline bool may_have_two_steps(int64_t vectors, const Target& target) {
-  return target.is_narrow() && (vectors > 1 || target.vector_registers > 16);
+// How many steps of a product are one body, whether those of a tile of so many vectors beside each other may
+// be, and the registers that it leaves for that; see steps_at_once.cpp.
+inline int64_t steps_of_body(const Target& target) {
+  if (target.is_narrow()) return 2;
+  return target.vector_registers <= 16 && target.has_fma() ? 4 : 1;
 }
-inline int64_t spare_for_two_steps(const Target& target) {
+inline bool may_have_steps_at_once(int64_t vectors, const Target& target) {
+  return steps_of_body(target) > 1 && (vectors > 1 || target.vector_registers > 16);
+}
+inline int64_t spare_for_steps(const Target& target) {
   return target.vector_registers > 16 ? 2 : 0;
 }
 

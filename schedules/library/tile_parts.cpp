@@ -267,7 +267,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   of_part.vector = p.iter(j);
   stream_panels(s, sums, p, of_part, panels, target);
   ask_ahead(s, b, t, panels, rows, parts.shares_columns);
-  two_steps(s, sums, of_part, k + "11", target);
+  steps_at_once(s, sums, of_part, k + "11", target);
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }
 

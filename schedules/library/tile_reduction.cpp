@@ -144,7 +144,7 @@ void groups_at_once(Schedule& s, const BlockInfo& b, const std::string& groups, 
   constexpr int64_t kMostSteps = 4;
   if (!target.is_narrow()) return;
   const int64_t steps = extent_of(s, b.name, groups);
-  if (steps > kMostSteps) two_steps(s, b.name, t, groups, target);
+  if (steps > kMostSteps) steps_at_once(s, b.name, t, groups, target);
   const std::vector<const Iter*> reduced = b.reduced();
   const auto walked =
       std::count_if(reduced.begin(), reduced.end(), [](const Iter* i) { return i->extent > 1; });
@@ -362,7 +362,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (!dot && !outer.empty() && panel.held.empty())
     prefetch_output(s, e, t.row ? iter_over(e, accumulator, dim_of(b, t.row)) : nullptr, b, outer.back(),
                     target);
-  const double steps_at_once = dot ? static_cast<double>(dot->group) : 1;
+  const double terms_at_once = dot ? static_cast<double>(dot->group) : 1;
   if (row_blocks.size > 0 && !streamed(b, t, target).empty()) {
     // The loop over panels, in which the next is asked for, stays one where blocks are enough for all cores.
     int64_t blocks = 1;
@@ -370,7 +370,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (blocks >= 2 * target.cores) around = outside;
   }
   if (!shared.empty()) around = {shared};
-  share_loops(s, block, around, work_of(b, target) / steps_at_once, target);
+  share_loops(s, block, around, work_of(b, target) / terms_at_once, target);
   prefetch_rows(s, block, b, t, ahead, row_tiles, target);
   if (!dot && ahead.loop.empty()) prefetch_next_rows(s, block, b, t, outer, row_tiles, target);
   if (!dot && !asks) prefetch_next_windows(s, block, t, row_tiles, words.reduced, taps, target);
@@ -382,7 +382,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s.because(t.why_vector);
     s(fmt::format("tensorize {}.{} {}", block, lane, dot->instruction));
   }
-  if (!dot && !t.turned && taps.empty()) two_steps(s, block, t, words.reduced.back(), target);
+  if (!dot && !t.turned && (taps.empty() || !target.is_narrow()))
+    steps_at_once(s, block, t, words.reduced.back(), target);
   if (!dot && !t.turned && taps.empty()) taps_at_once(s, b, words.reduced, t, target);
   if (!dot && ahead.loop.empty()) prefetch_steps(s, block, b, t, vector_tiles, target);
   if (!dot) prefetch_planes(s, block, b, t, target);

@@ -84,7 +84,7 @@ Slots slots_of_step(double rows, double vectors, const Target& target, double of
   return {fmas + rows + vectors + of_the_loop, target.issue_width * fmas / kFmasPerCycle};
 }
 
-// Whether tiles may have two steps in one body (two_steps.cpp): those of a product.
+// Whether tiles may have two steps in one body (steps_at_once.cpp): those of a product.
 bool pairs_steps(const BlockInfo& b, const Tile& t) {
   return b.reduced().size() == 1 && !t.column && !t.turned && !t.taps;
 }
@@ -139,8 +139,8 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     if (t.column && vectors > 4) break;  // more rows share more of a window
     const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);
     const bool pairs =
-        may_pair && may_have_two_steps(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
-    int64_t fit = (registers - 1 - vectors - (pairs && vectors > 1 ? spare_for_two_steps(target) : 0) -
+        may_pair && may_have_steps_at_once(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
+    int64_t fit = (registers - 1 - vectors - (pairs && vectors > 1 ? spare_for_steps(target) : 0) -
                    (needs_mask(b, t, width, target) ? 1 : 0)) /
                   vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);

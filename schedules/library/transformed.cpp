@@ -265,7 +265,7 @@ class Planner {
     for (const auto& [loop, size] : blocks)
       s_(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, name, size));
     std::vector<std::string> tile = reduction_order(b, {}, blocks, target_);
-    const std::string first = tile.front();
+    const std::string first = tile.front(), innermost = tile.back();
     for (const Iter* i : {t.row, t.column, t.vector})
       if (i) tile.push_back("k_" + i->loop);
     s_(fmt::format("reorder {} ({})", name, join(tile)));
@@ -275,6 +275,7 @@ class Planner {
     s_(fmt::format("vectorize {}.k_{}", name, t.vector->loop));
     s_(fmt::format("vectorize {}.{}", out, loop_of(t.vector)));
     s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, first));
+    if (!target_.is_narrow()) steps_at_once(s_, name, t, innermost, target_);
     if (t.column) stream_products(s_, b, t, {loop_of(t.column) + "0", shared_.empty(), &products_}, target_);
   }
 

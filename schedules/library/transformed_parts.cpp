@@ -111,7 +111,7 @@ std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo&
   s(fmt::format("{} = compute_at {} {}.{}0", join(names), sums, block, column));
   // Loops of one step are gone.
   std::erase_if(reduced, [&](const std::string& l) { return extent_of(s, sums, l) < 0; });
-  const std::string first = reduced.front();
+  const std::string first = reduced.front(), innermost = reduced.back();
   for (const std::string& l : {row, column, lanes}) reduced.push_back("k_" + l);
   s(fmt::format("reorder {} ({})", sums, join(reduced)));
   for (const std::string& l : {row, column}) s(fmt::format("unroll {}.k_{}", sums, l));
@@ -125,6 +125,7 @@ std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo&
   of_part.column = p.iter(column);
   of_part.vector = p.iter(lanes);
   stream_panels(s, sums, p, of_part, column + "0", target);
+  if (!target.is_narrow()) steps_at_once(s, sums, of_part, innermost, target);
   if (parts <= kWrittenOut) s(fmt::format("unroll {}.{}0", block, c));
   return points;
 }

@@ -126,19 +126,33 @@ class Sharer : public ScopedRewriter {
     }
   };
 
-  // What moves by most in an index, and by how much.
-  struct Outermost {
-    Var var;
-    int64_t coefficient = 0;
-    bool operator==(const Outermost& o) const { return var == o.var && coefficient == o.coefficient; }
+  // Some ranges of one length, a fixed distance apart: what moves by most in an index goes from one to the
+  // next. So does what goes from row to row of several together, as steps that are written out do.
+  struct Rows {
+    int64_t apart = 0, count = 1;
+    Range first;
+    bool alike(const Rows& o) const { return apart > 0 && apart == o.apart && count == o.count; }
   };
-  static Outermost outermost(const Expr& index, const std::vector<Var>& running) {
-    Outermost most;
-    for (const auto& [atom, coefficient] : linear(index).terms)
-      if (const auto* r = atom.as<VarRef>();
-          r && coefficient > most.coefficient && std::count(running.begin(), running.end(), r->var))
-        most = {r->var, coefficient};
-    return most;
+  static Rows rows_of(Expr index, const std::vector<Var>& running, const Facts& facts, int64_t read,
+                      int64_t line) {
+    Rows rows;
+    do {
+      Var var;
+      int64_t coefficient = 0;
+      for (const auto& [atom, c] : linear(index).terms)
+        if (const auto* r = atom.as<VarRef>();
+            r && c > coefficient && std::count(running.begin(), running.end(), r->var)) {
+          var = r->var;
+          coefficient = c;
+        }
+      const int64_t count = var ? range_of(Expr(var), facts).hi + 1 : 0;
+      if (!var || (rows.apart > 0 && rows.apart != coefficient * count)) break;
+      rows.apart = coefficient;
+      rows.count *= count;
+      index = simplify(substitute(index, VarMap{{var, 0}}), facts);
+      rows.first = {span_of(index, running, facts), every_of(index, running, facts, line)};
+    } while (rows.first.span && !mostly_read(rows.first, read / rows.count, line));
+    return rows;
   }
 
   // The range that an iteration of the loop reads, if it is dense, `distance` ahead.
@@ -149,10 +163,10 @@ class Sharer : public ScopedRewriter {
     });
     for (const auto& [buffer, accesses] : find_accesses(loop.body, facts())) {
       if (buffer->name != name || decls_.at(buffer).scope != Scope::global || inside.count(buffer)) continue;
-      Range all, part;                // all that is read; one of several ranges
-      std::optional<Outermost> over;  // those ranges
-      bool alike = true;              // all accesses have those, and each one of them is known
-      int64_t most = 0, ranges = 0;
+      Range all;
+      std::optional<Rows> rows;  // of all accesses, if those are alike
+      bool alike = true;
+      int64_t most = 0;
       const int64_t line = line_of(buffer);
       for (const Access& a : accesses) {
         if (a.kind != AccessKind::read || a.indices.size() != 1) continue;
@@ -167,39 +181,37 @@ class Sharer : public ScopedRewriter {
         all.add(here, every_of(a.indices[0], running, a.facts, line), line);
         if (!all.span) return;
         most = std::max(most, read);
-        const Outermost outer = outermost(a.indices[0], running);
-        alike = alike && (!over || *over == outer);
-        over = outer;
-        if (!outer.var || !alike) continue;
-        const int64_t count = range_of(Expr(outer.var), a.facts).hi + 1;
-        alike = ranges == 0 || ranges == count;
-        ranges = count;
-        const Expr index = simplify(substitute(a.indices[0], VarMap{{outer.var, 0}}), a.facts);
-        const auto first = span_of(index, running, a.facts);
-        alike = alike && first;
-        if (alike) part.add(first, every_of(index, running, a.facts, line), line);
-        alike = alike && part.span;
+        const Rows these = rows_of(a.indices[0], running, a.facts, read, line);
+        alike = alike && these.first.span && (!rows || rows->alike(these));
+        if (!alike) continue;
+        if (rows)
+          rows->first.add(these.first.span, these.first.every, line);
+        else
+          rows = these;
+        alike = rows->first.span.has_value();
       }
       if (!all.span) return;
       const bool dense = mostly_read(all, most, line);
-      if (!dense && (!alike || !part.span || part.span->extent() > over->coefficient ||
-                     !mostly_read(part, most / ranges, line) || part.span->extent() < line))
+      if (!dense && !alike) return;
+      const Range& part = dense ? all : rows->first;
+      if (!dense && (part.span->extent() > rows->apart || !mostly_read(part, most / rows->count, line) ||
+                     part.span->extent() < line))
         return;
-      auto& [range, every] = dense ? all : part;
-      const int64_t apart = dense ? 0 : over->coefficient;
-      if (dense) ranges = 1;
-      const int64_t began = range->lo;
-      leave_out_read(*range, loop);
-      if ((range->lo - began) % every != 0) every = line;
+      Span range = *part.span;
+      int64_t every = part.every;
+      const int64_t apart = dense ? 0 : rows->apart, ranges = dense ? 1 : rows->count;
+      const int64_t began = range.lo;
+      leave_out_read(range, loop);
+      if ((range.lo - began) % every != 0) every = line;
       const Expr later = Expr(loop.var) + Expr(distance);
-      if (goes_on_around(range->base, loop))
-        range->base = min(substitute(range->base, VarMap{{loop.var, later}}),
-                          decls_.at(buffer).shape[0] - ((ranges - 1) * apart + range->hi + 1));
+      if (goes_on_around(range.base, loop))
+        range.base = min(substitute(range.base, VarMap{{loop.var, later}}),
+                         decls_.at(buffer).shape[0] - ((ranges - 1) * apart + range.hi + 1));
       else
-        range->base = substitute(range->base, VarMap{{loop.var, min(later, loop.extent - 1)}});
-      range->base = readable_anywhere(range->base, f_, facts());
-      if (!range->base) return;
-      streams_.push_back({name, decls_.at(buffer), *range, path_.size(), ranges, apart, every, every > line});
+        range.base = substitute(range.base, VarMap{{loop.var, min(later, loop.extent - 1)}});
+      range.base = readable_anywhere(range.base, f_, facts());
+      if (!range.base) return;
+      streams_.push_back({name, decls_.at(buffer), range, path_.size(), ranges, apart, every, every > line});
       return;
     }
   }

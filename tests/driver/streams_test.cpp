@@ -296,8 +296,8 @@ TEST_CASE("short panels that few rows use are asked for panels ahead where the t
   Target near = with_l2("x86-64-v3", 512 << 10);
   near.l1_bytes = 32 << 10;
   near.issue_width = 6;
-  CHECK(default_has("Conv(f32[1,64,126,126], const f32[11,64,1,1])", "prefetch Y.yx0 X distance=2 shares=c\n",
-                    near));
+  CHECK(default_has("Conv(f32[1,64,126,126], const f32[11,64,1,1])",
+                    "prefetch Y.yx0 X distance=2 shares=cp\n", near));
   CHECK(default_has("MatMul(f32[9,128], f32[128,8192])", "prefetch Y.j0 B distance=2 shares=k\n", near));
   CHECK_FALSE(default_has("MatMul(f32[25,271], f32[271,3000])", "prefetch Y.j0 B", near));  // too long
   CHECK_FALSE(default_has("MatMul(f32[9,128], f32[128,700])", "prefetch Y.j0 B", near));    // it stays

@@ -115,7 +115,8 @@ TEST_CASE("masked results that rows are added to one after the other wait in reg
   options.target = parse_target("x86-64-v4");
   options.schedules = default_schedules();
   for (const char* op : {"ReduceSum", "ReduceMax", "ReduceSumSquare"}) {
-    const std::string spec = std::string(op) + "(f32[32,72,71], const i64[1]{1})";  // 9 times 8 rows of 64 + 7
+    const std::string spec =
+        std::string(op) + "(f32[32,72,71], const i64[1]{1})";  // 9 times 8 rows of 64 + 7
     INFO(spec);
     const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
     const std::regex store(R"(vmovups\s+%[yz]mm\d+, -?\d*\(.*\) \{%k\d\})");

@@ -1,0 +1,74 @@
+// How many steps of a product one body of its loop is.
+#include "catch.h"
+#include "nestor/library.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+Target wide_of_16_registers() {
+  Target target = with_l2("x86-64-v3", 512 << 10);
+  target.l1_bytes = 32 << 10;
+  target.issue_width = 6;
+  return target;
+}
+
+}  // namespace
+
+TEST_CASE("a wide core with 16 registers takes four steps of a product at once") {
+  Target target = wide_of_16_registers();
+  const std::string four = "ks = split Y.k [_, 4] tail=peel\n";
+  CHECK(default_has("MatMul(f32[64,64], const f32[64,64])", four, target));
+  CHECK(default_has("MatMul(f32[64,67], const f32[67,64])", four, target));
+  CHECK(default_has("MatMul(f32[1024,1024], const f32[1024,1024])", "k1s = split Y.k1 [_, 4] tail=peel\n",
+                    target));
+  CHECK_FALSE(default_has("MatMul(f32[64,20], const f32[20,64])", four, target));    // few steps
+  CHECK_FALSE(default_has("MatMul(f32[128,768], const f32[768,8])", four, target));  // a tile of one vector
+  CHECK_FALSE(default_has("MatMul(f32[64,64], const f32[64,64])", four, parse_target("x86-64-v4")));
+  target.issue_width = 4;
+  CHECK(default_has("MatMul(f32[64,64], const f32[64,64])", "ks = split Y.k [_, 2] tail=peel\n", target));
+}
+
+TEST_CASE("rows far apart that aren't packed are two steps, those of one set of the cache one") {
+  const Target target = wide_of_16_registers();
+  const auto takes = [&](const char* spec, const char* steps) {
+    return default_has(spec, std::string("s = split Y.k [_, ") + steps + "] tail=peel\n", target);
+  };
+  CHECK(takes("MatMul(f32[24,256], f32[256,512])", "4"));
+  CHECK(takes("MatMul(f32[24,256], f32[256,600])", "2"));
+  CHECK_FALSE(takes("MatMul(f32[24,256], f32[256,1024])", "2"));
+  CHECK(takes("MatMul(f32[24,256], const f32[256,600])", "4"));
+}
+
+TEST_CASE("a block of channels is one body of a wide core, or four steps each where windows slide") {
+  Target target = wide_of_16_registers();
+  const std::string whole = "unroll Y.cl\n", four = "cls = split Y.cl [_, 4] tail=peel\n";
+  const char* pointwise = "Conv(f32[1,64,28,28], const f32[128,64,1,1])";
+  const char* deep = "Conv(f32[1,2048,7,7], const f32[512,2048,1,1])";
+  const char* strided = "Conv(f32[1,64,30,30], const f32[64,64,3,3]; strides=[2,2])";
+  CHECK(default_has(pointwise, whole, target));
+  CHECK(default_has("Conv(f32[1,256,14,14], const f32[8,256,1,1])", whole, target));  // tiles of one vector
+  CHECK(default_has(deep, "unroll Y_part.cl\n", target));
+  CHECK(default_has(strided, four, target));
+  CHECK(default_has("Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])",
+                    "cls = split Y_part.cl [_, 4] tail=peel\n", target, true));
+  CHECK(
+      default_has("Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])", "unroll M.cl\n", target));
+  target.issue_width = 4;
+  CHECK_FALSE(default_has(pointwise, whole, target));
+  CHECK_FALSE(default_has(strided, four, target));
+}
+
+TEST_CASE("steps at once are right at ragged sizes") {
+  Target target = wide_of_16_registers();
+  for (const char* spec : {"MatMul(f32[13,67], const f32[67,41])", "MatMul(f32[13,67], f32[67,600])",
+                           "MatMul(f32[9,70], f32[70,309])"})
+    check_scheduled_for(spec, target);
+  for (const char* spec : {"Conv(f32[1,21,9,7], const f32[19,21,1,1])",
+                           "Conv(f32[1,21,9,7], const f32[19,21,3,3]; pads=[1,1,1,1])",
+                           "Conv(f32[2,19,11,9], const f32[23,19,3,3]; strides=[2,2], pads=[1,1,1,1])"})
+    check_default(spec, target, true);
+  target.l2_bytes = 16 << 10;
+  check_default("Conv(f32[1,150,5,7], const f32[40,150,3,3]; strides=[2,2], pads=[1,1,1,1])", target, true);
+}
