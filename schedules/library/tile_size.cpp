@@ -81,7 +81,8 @@ struct Slots {
 
 Slots slots_of_step(double rows, double vectors, const Target& target, double of_the_loop = kOfTheLoop) {
   const double fmas = rows * vectors;
-  return {fmas + rows + vectors + of_the_loop, target.issue_width * fmas / kFmasPerCycle};
+  return {fmas + rows + vectors + of_the_loop,
+          (target.is_narrow() ? target.issue_width : 4) * fmas / kFmasPerCycle};
 }
 
 // Whether tiles may have two steps in one body (steps_at_once.cpp): those of a product.
@@ -109,14 +110,19 @@ bool needs_mask(const BlockInfo& b, const Tile& t, int64_t width, const Target& 
 // Tiles that pair steps count the loop once for two; of them, one of more rows loads fewer vectors.
 // (128x768x3072 by 8 x 3 vectors 7 % less time than by 9 x 3, which can't, 6 less than by 6 x 4; 197x384x1536
 // 6 and 8, 128x768x768 6 and 4.) Those are fewer bytes where vectors are narrower. (32 bytes: 1024^3 and
-// 2048^3 by 4 x 3 vectors 2 to 4 % less time than by 6 x 2.)
-double lost_to_issue(const BlockInfo& b, double rows, double vectors, bool streams, bool pairs,
-                     const Target& target) {
+// 2048^3 by 4 x 3 vectors 2 to 4 % less time than by 6 x 2.) A wide core whose other thread takes half is as
+// narrow where rows come from behind the second-level cache and columns leave little over. (Zen 3, 4 x 3
+// instead of 6 x 2: 2048^3 6 % less time, 1024^3 2 to 4, 128x768x3072 2 to 7; 576x855x790 alike; of few
+// columns up to half more.)
+double lost_to_issue(const BlockInfo& b, double rows, double vectors, double columns, bool streams,
+                     bool pairs, const Target& target) {
+  constexpr double kMany = 96;  // vectors: of 3, 32 tiles
   constexpr double kFree = 0.7, kOfSlots = 0.6, kOfVectors = 3;
   const double few_rows = pairs ? 0.2 * target.vector_bits / 8 / kLine : 0.1;
   const double fits = streams ? 0.5 : 0.375;
-  if (!target.is_narrow()) return 0;
-  const Slots slots = slots_of_step(rows, vectors, target, pairs ? kOfTheLoop / 2 : kOfTheLoop);
+  if (!target.is_narrow() && !(pairs && streams && columns >= kMany)) return 0;
+  const double of_the_loop = kOfTheLoop / static_cast<double>(pairs ? steps_of_body(target) : 1);
+  const Slots slots = slots_of_step(rows, vectors, target, of_the_loop);
   const double panel = static_cast<double>(b.reduction_size()) * vectors * target.vector_bits / 8 /
                        static_cast<double>(target.l2_bytes);
   return kOfSlots * std::max(0.0, slots.taken / slots.there - kFree) +
@@ -165,7 +171,9 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     const auto slow = [&](int64_t wide) {
       const double average = static_cast<double>(row_extent) / static_cast<double>(panels);
       const auto beside = static_cast<double>(wide);
-      return wide && shares ? lost_to_issue(b, average, beside, streams, pairs, target) : 0;
+      return wide && shares ? lost_to_issue(b, average, beside, static_cast<double>(vectors_wanted), streams,
+                                            pairs, target)
+                            : 0;
     };
     const double rest = static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
     const double issue = (1 - rest) * slow(vectors) + rest * slow(vectors_wanted % vectors);

@@ -30,6 +30,13 @@ TEST_CASE("a wide core with 16 registers takes four steps of a product at once")
   CHECK(default_has("MatMul(f32[64,64], const f32[64,64])", "ks = split Y.k [_, 2] tail=peel\n", target));
 }
 
+TEST_CASE("of 16 registers a wide core takes 4 x 3 vectors where rows stream past many columns") {
+  const Target target = wide_of_16_registers();
+  CHECK(default_has("MatMul(f32[1024,1024], const f32[1024,1024])", "32] -> 24\n", target));
+  CHECK(default_has("MatMul(f32[512,512], const f32[512,512])", "32] -> 16\n", target));  // few columns
+  CHECK(default_has("MatMul(f32[64,64], const f32[64,1024])", "32] -> 16\n", target));    // rows that stay
+}
+
 TEST_CASE("rows far apart that aren't packed are two steps, those of one set of the cache one") {
   const Target target = wide_of_16_registers();
   const auto takes = [&](const char* spec, const char* steps) {
