@@ -48,7 +48,8 @@ void plan_tiles(Schedule& s, const Target& target, bool dots) {
   std::vector<std::string> epilogues;
   const std::vector<BlockInfo> blocks = blocks_of(s.func());
   for (const BlockInfo& b : blocks) {
-    if (!b.reduction || library::tile_parts(s, b.name, target) || library::panel_parts(s, b.name, target))
+    if (!b.reduction || library::tile_parts(s, b.name, target) || library::panel_parts(s, b.name, target) ||
+        library::row_parts(s, b.name, target))
       continue;
     const std::string epilogue = library::epilogue_of(s.func(), b);
     if (!epilogue.empty()) epilogues.push_back(epilogue);

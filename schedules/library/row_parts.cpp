@@ -1,0 +1,139 @@
+// A product of few rows whose wide operand isn't packed and comes from behind the second-level cache: each
+// of its elements is used once or a few times, so that it is a stream, and a copy would cost as much as the
+// product does. A tile of columns over the whole reduction reads a line or a few of each row, the rows apart:
+// each lies in another page, and nothing foresees it. So the reduction goes in parts of a few rows, which are
+// read from front to back side by side, and a tile adds what a part gives to what the parts before gave; the
+// results stay in the cache:
+//
+//   threads' columns | parts of the reduction | column tiles | row tiles | steps of a part | tile
+//
+// (The order in which libraries multiply vectors by matrices: OpenBLAS's gemv. Zen 3, 512 KB of second-level
+// cache, beside others' use of the third: 1x1600x1322 half of the time, 6x1600x1322 a fourth, 2 to 4 rows 60
+// to 70 %. Parts of 4 and 16 steps 5 to 20 % slower than of 8. What is near and is asked for ahead,
+// prefetch_steps.cpp, is no stream: 6x400x400, 640 KB, 50 % more time, 4x300x2500, 3 MB, 14, by one row
+// 1x400x400 12 less.)
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nestor/walk.h"
+#include "schedules/library/planner.h"
+#include "schedules/words.h"
+
+namespace nestor::library {
+
+namespace {
+
+constexpr int64_t kSteps = 8;  // of a part
+constexpr int64_t kLeastParts = 8;
+constexpr int64_t kMostRowTiles = 3;
+constexpr int64_t kNear = 8;  // second-level caches
+
+// The operand that moves with the columns and the reduction, not with rows, as it lies in memory; null where
+// none does.
+const Access* streamed_rows(const Schedule& s, const BlockInfo& b, const Tile& t) {
+  const Access* wide = nullptr;
+  for (const Access& a : b.accesses) {
+    if (a.buffer->type.dtype != DType::f32) return nullptr;
+    if (a.write || !a.uses(*t.vector)) continue;
+    const bool lies_in_rows = a.stride(*t.vector) == 1 && a.uses(*b.reduced()[0]) &&
+                              a.stride(*b.reduced()[0]).value_or(0) >= t.vector->extent;
+    if (wide || a.constant || !lies_in_rows || (t.row && a.uses(*t.row)) || !find_param(s.func(), a.buffer))
+      return nullptr;
+    wide = &a;
+  }
+  return wide;
+}
+
+// The tile, if the block is such a product.
+std::optional<Tile> tile_of_stream(const Schedule& s, const BlockInfo& b, const Target& target) {
+  if (target.far_l3() || target.is_narrow() || !has_short_vectors(target)) return std::nullopt;
+  if (!b.affine_loops || b.reduced().size() != 1 || b.reduced()[0]->loop.empty()) return std::nullopt;
+  const Tile t = choose_tile(b, target);
+  if (!t.vector || t.column || t.turned || t.taps || t.vector->extent <= t.width) return std::nullopt;
+  if (!t.copied.empty() || !t.packed.empty() || !t.panels.empty()) return std::nullopt;
+  int64_t results = bytes_of(DType::f32);
+  for (const Iter* i : b.spatial()) {
+    if (i != t.row && i != t.vector && i->extent > 1) return std::nullopt;
+    results *= i->extent;
+  }
+  const Access* wide = streamed_rows(s, b, t);
+  const int64_t near = (t.row ? kNear : 1) * target.l2_bytes;
+  if (!wide || wide->elements * bytes_of(DType::f32) <= near) return std::nullopt;
+  if (results > target.l2_bytes / 4 || b.reduction_size() < kLeastParts * kSteps) return std::nullopt;
+  if (t.row && ceil_div(t.row->extent, t.rows) > kMostRowTiles) return std::nullopt;
+  return t;
+}
+
+void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Target& target) {
+  const std::string &block = b.name, &k = b.reduced()[0]->loop, &j = t.vector->loop, sums = block + "_part";
+  const Work work = work_of(b, target);
+  const TileWords words = sample_tile(s, t, lanes_of(b, target));
+  std::vector<std::string> all{k + "0"};
+  for (const Iter* i : b.spatial())
+    if (!i->loop.empty()) all.push_back(i->loop);
+  all.push_back(k + "1");
+  s.because(
+      fmt::format("its rows come from behind the second-level cache, and each is used for {} at most: {} "
+                  "of them are read side by side, from front to back",
+                  t.row ? t.row->extent : 1, kSteps));
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", k, block, kSteps));
+  s(fmt::format("reorder {} ({})", block, schedules::join(all)));
+  s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, k));
+  const BlockInfo p = analyze(s.func(), sums);
+
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", j, block, words.width));
+  std::string columns = j + "0", row = t.row ? t.row->loop : "";
+  std::vector<std::string> outside, order;
+  if (target.cores > 1) {
+    s.because("each thread has its own columns through all parts");
+    s(fmt::format("{0}c {0}t = split {1}.{0}0 [_, {2}] tail=balanced", j, block,
+                  ceil_div(ceil_div(t.vector->extent, t.width), target.cores)));
+    outside.push_back(j + "c");
+    columns = j + "t";
+  }
+  order = outside;
+  order.insert(order.end(), {k + "0", columns});
+  if (!words.rows.empty()) {
+    s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", row, block, words.rows));
+    order.push_back(row + "0");
+    row += "1";
+  }
+  const std::string at = order.back();
+  if (t.row) order.push_back(row);
+  order.push_back(j + "1");
+  s(fmt::format("reorder {} ({})", block, schedules::join(order)));
+
+  std::vector<std::string> names, inner{k + "1"};
+  for (const Iter* i : p.spatial())
+    if (i->loop != k + "0") names.push_back("p" + (i->loop.empty() ? i->var->name : i->loop));
+  s.because("the sum of a part stays in registers");
+  s(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, block, at));
+  if (t.row) inner.push_back("p" + t.row->loop);
+  inner.push_back("p" + j);
+  s(fmt::format("reorder {} ({})", sums, schedules::join(inner)));
+  s.because(t.why_vector);
+  s(fmt::format("vectorize {}.p{}", sums, j));
+  s(fmt::format("vectorize {}.{}1", block, j));
+  if (t.row) s(fmt::format("unroll {}.p{}", sums, t.row->loop));
+  if (t.row) s(fmt::format("unroll {}.{}", block, row));
+  s(fmt::format("unroll {}.{}1", sums, k));
+  s(fmt::format("set_scope {} local", p.output->name));
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}1", sums, k));
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}0", block, k));
+  share_loops(s, block, outside, work, target);
+}
+
+}  // namespace
+
+bool row_parts(Schedule& s, const std::string& block, const Target& target) {
+  const BlockInfo b = analyze(s.func(), block);
+  const std::optional<Tile> t = tile_of_stream(s, b, target);
+  if (!t) return false;
+  Schedule parts = s;
+  schedule_parts(parts, b, *t, target);
+  s = parts;
+  return true;
+}
+
+}  // namespace nestor::library

@@ -1,0 +1,54 @@
+// Products of few rows with a wide operand that isn't packed, in parts of a few of its rows.
+#include "catch.h"
+#include "nestor/library.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+Target near(int64_t l2_bytes) {
+  Target target = with_l2("x86-64-v3", l2_bytes);
+  target.issue_width = 6;
+  target.cores = 1;
+  return target;
+}
+
+const char* const kParts = ".k [_, 8] tail=peel\n";
+
+}  // namespace
+
+TEST_CASE("few rows times a matrix from behind the cache take a few of its rows at a time") {
+  Target target = near(512 << 10);
+  for (const char* spec :
+       {"MatMul(f32[1,1600], f32[1600,1322])", "MatMul(f32[6,1600], f32[1600,1322])",
+        "MatMul(f32[1,400], f32[400,400])", "Gemm(f32[4,1500], f32[1500,1000], f32[1000])"})
+    CHECK(default_has(spec, kParts, target));
+  // Packed; near enough to ask ahead; all of it in the cache; many rows; columns of a tile; results that
+  // don't stay; its columns lie dense.
+  for (const char* spec : {"MatMul(f32[1,1600], const f32[1600,1322])", "MatMul(f32[6,400], f32[400,400])",
+                           "MatMul(f32[1,300], f32[300,300])", "MatMul(f32[40,1600], f32[1600,1322])",
+                           "MatMul(f32[1,10000], f32[10000,64])", "MatMul(f32[6,128], f32[128,30000])",
+                           "Gemm(f32[4,1500], f32[1000,1500]; transB=1)"})
+    CHECK_FALSE(default_has(spec, kParts, target));
+  target.issue_width = 4;
+  CHECK_FALSE(default_has("MatMul(f32[1,1600], f32[1600,1322])", kParts, target));
+  target = with_far_l3("x86-64-v3", 512 << 10);
+  target.issue_width = 6;
+  CHECK_FALSE(default_has("MatMul(f32[1,1600], f32[1600,1322])", kParts, target));
+}
+
+TEST_CASE("threads have their own columns of such a product, and ragged sizes are right") {
+  Target target = near(6500);
+  target.parallel_us = 0;
+  for (const int cores : {1, 2, 3}) {
+    target.cores = cores;
+    for (const char* spec : {"MatMul(f32[1,67], f32[67,167])", "MatMul(f32[5,270], f32[270,63])",
+                             "MatMul(f32[2,72], f32[72,200])", "Gemm(f32[1,65], f32[65,131], f32[131])"}) {
+      INFO(spec << " on " << cores);
+      CHECK(default_has(spec, kParts, target));
+      CHECK((cores > 1) == default_has(spec, ".jc\n", target));
+      check_default(spec, target, true);
+    }
+  }
+}
