@@ -19,7 +19,13 @@
 // windows (3x3 256@14 22, 512@7 13, 64@56 3 to 10, 64-128@56 with stride 2 12), and without windows a block
 // of 8 is one body (1x1 2048-512@7 13, where four take 4; 512-128@28 7, where four take none; Winograd's
 // 256@14 11, where four take 9; 14 x 1, 256-8@14 8). Windows' would share elements of many taps, which
-// spill: 1.2 to 1.6 times the time.
+// spill: 1.2 to 1.6 times the time. Where the taps of a line are written out, more than twelve steps win
+// nothing and take the compiler long (7x7 31-34@82 0.5 to 2 s).
+//
+// Rows apart, of an operand that isn't packed, are foreseen by where one instruction loads from in each
+// iteration, up to some distance: two steps (24x256x1536 6 % less time, where four take as much more;
+// 24x256x512 8 and 12, 64x256x256 13 and 22), and one where these push each other out of the cache (1x1
+// 128-32@128x16, 8 KiB apart, 37 % more time for two; @126x16 11 less).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,10 +37,11 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLeastSteps = 32;  // of a loop by itself (16 steps: 3 to 4 % more time)
-constexpr int64_t kWhole = 8;        // of a loop inside of others that is one body
-constexpr int64_t kNear = 2048;      // bytes from step to step, beyond which each is foreseen by itself
-constexpr int64_t kHalfWay = 2048;   // bytes: lines so far apart share two sets of the first-level cache
+constexpr int64_t kLeastSteps = 32;   // of a loop by itself (16 steps: 3 to 4 % more time)
+constexpr int64_t kWhole = 8;         // of a loop inside of others that is one body
+constexpr int64_t kNear = 2048;       // bytes from step to step, beyond which each is foreseen by itself
+constexpr int64_t kMostWritten = 12;  // steps in one body
+constexpr int64_t kHalfWay = 2048;    // bytes: lines so far apart share two sets of the first-level cache
 
 // Whether some operand's windows share elements. A part of a reduction is an iterator of all operands.
 bool slides_windows(const BlockInfo& b) {
@@ -65,6 +72,16 @@ int64_t at_once_in(const Schedule& s, const BlockInfo& b, const std::string& loo
   return most;
 }
 
+// The taps around the loop that are written out: several steps are as often.
+int64_t taps_around(const Schedule& s, const std::string& block, const std::string& loop) {
+  int64_t taps = 1;
+  for (const LoopInfo& l : loops_of(s.func(), block)) {
+    if (l.name == loop) break;
+    if (l.kind == ForKind::unrolled) taps *= l.extent;
+  }
+  return taps;
+}
+
 }  // namespace
 
 void steps_at_once(Schedule& s, const std::string& block, const Tile& t, const std::string& loop,
@@ -79,7 +96,8 @@ void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t 
                    const std::string& loop, const Target& target) {
   if (rows * vectors + vectors + 1 + spare_for_steps(target) > target.vector_registers) return;
   const BlockInfo b = analyze(s.func(), block);
-  const int64_t steps = extent_of(s, block, loop), at_once = at_once_in(s, b, loop, target);
+  const int64_t steps = extent_of(s, block, loop), fit = kMostWritten / taps_around(s, block, loop);
+  const int64_t at_once = std::min(at_once_in(s, b, loop, target), fit < 4 ? std::min<int64_t>(fit, 2) : fit);
   const bool inside = steps < b.reduction_size(), short_bodies = inside && !target.is_narrow();
   if (at_once < 2) return;
   if (short_bodies && steps > 1 && steps <= kWhole && !slides_windows(b)) {

@@ -62,6 +62,9 @@ TEST_CASE("a block of channels is one body of a wide core, or four steps each wh
                     "cls = split Y_part.cl [_, 4] tail=peel\n", target, true));
   CHECK(
       default_has("Conv(f32[1,256,14,14], const f32[256,256,3,3]; pads=[1,1,1,1])", "unroll M.cl\n", target));
+  // Where the five taps of a line are written out, and would be four times.
+  CHECK(default_has("Conv(f32[1,64,28,28], const f32[64,64,5,5]; pads=[2,2,2,2])", "cl [_, 2] tail=peel\n",
+                    target));
   target.issue_width = 4;
   CHECK_FALSE(default_has(pointwise, whole, target));
   CHECK_FALSE(default_has(strided, four, target));
