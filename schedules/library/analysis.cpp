@@ -116,6 +116,14 @@ std::vector<Interval> filled_of(const PrimFunc& f, const Buffer& buffer) {
 
 }  // namespace
 
+bool slides_along_any(const BlockInfo& b, const Iter& tap) {
+  const std::vector<const Iter*> spatial = b.spatial();
+  return std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    return std::any_of(spatial.begin(), spatial.end(),
+                       [&](const Iter* i) { return i->extent > 1 && a.slides_along(tap, *i); });
+  });
+}
+
 bool has_taps(const BlockInfo& b, const Access& a) {
   const std::vector<const Iter*> reduced = b.reduced(), spatial = b.spatial();
   return std::any_of(reduced.begin(), reduced.end(), [&](const Iter* r) {

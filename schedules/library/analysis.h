@@ -73,6 +73,8 @@ int64_t products_of_each(const BlockInfo& b, const Access& a);
 // it copied with its padding; see skip_padding.cpp.
 bool loads_parts(const BlockInfo& b, const Access& a, const Target& target);
 
+// Whether the reduction's iterator is one of windows' that slide along some other.
+bool slides_along_any(const BlockInfo& b, const Iter& tap);
 // Whether windows of several elements slide over the operand.
 bool has_taps(const BlockInfo& b, const Access& a);
 

@@ -37,11 +37,9 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kLeastSteps = 32;   // of a loop by itself (16 steps: 3 to 4 % more time)
-constexpr int64_t kWhole = 8;         // of a loop inside of others that is one body
-constexpr int64_t kNear = 2048;       // bytes from step to step, beyond which each is foreseen by itself
-constexpr int64_t kMostWritten = 12;  // steps in one body
-constexpr int64_t kHalfWay = 2048;    // bytes: lines so far apart share two sets of the first-level cache
+constexpr int64_t kLeastSteps = 32;  // of a loop by itself (16 steps: 3 to 4 % more time)
+constexpr int64_t kNear = 2048;      // bytes from step to step, beyond which each is foreseen by itself
+constexpr int64_t kHalfWay = 2048;   // bytes: lines so far apart share two sets of the first-level cache
 
 // Whether some operand's windows share elements. A part of a reduction is an iterator of all operands.
 bool slides_windows(const BlockInfo& b) {
@@ -72,12 +70,14 @@ int64_t at_once_in(const Schedule& s, const BlockInfo& b, const std::string& loo
   return most;
 }
 
-// The taps around the loop that are written out: several steps are as often.
-int64_t taps_around(const Schedule& s, const std::string& block, const std::string& loop) {
-  int64_t taps = 1;
+// The taps around the loop that are written out, as its steps are then as often, and whether it stands
+// directly inside of them.
+std::pair<int64_t, bool> taps_around(const Schedule& s, const std::string& block, const std::string& loop) {
+  std::pair<int64_t, bool> taps{1, false};
   for (const LoopInfo& l : loops_of(s.func(), block)) {
     if (l.name == loop) break;
-    if (l.kind == ForKind::unrolled) taps *= l.extent;
+    taps.second = l.kind == ForKind::unrolled;
+    if (taps.second) taps.first *= l.extent;
   }
   return taps;
 }
@@ -96,16 +96,21 @@ void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t 
                    const std::string& loop, const Target& target) {
   if (rows * vectors + vectors + 1 + spare_for_steps(target) > target.vector_registers) return;
   const BlockInfo b = analyze(s.func(), block);
-  const int64_t steps = extent_of(s, block, loop), fit = kMostWritten / taps_around(s, block, loop);
+  const auto [taps, directly] = taps_around(s, block, loop);
+  const int64_t steps = extent_of(s, block, loop), fit = kMostWritten / taps;
   const int64_t at_once = std::min(at_once_in(s, b, loop, target), fit < 4 ? std::min<int64_t>(fit, 2) : fit);
   const bool inside = steps < b.reduction_size(), short_bodies = inside && !target.is_narrow();
-  if (at_once < 2) return;
-  if (short_bodies && steps > 1 && steps <= kWhole && !slides_windows(b)) {
+  const Iter* whole = b.iter(loop);
+  if (!target.is_narrow() && whole && b.has_select && slides_along_any(b, *whole))
+    return;  // it may end anywhere at a border
+  const bool apart = !slides_windows(b) || (whole && fit >= steps && !directly);
+  if (steps_of_body(target) > 1 && short_bodies && steps > 1 && steps <= kFewSteps && apart) {
     s.because(fmt::format("the {} steps of a block are too few for a loop", steps));
     s.try_step(fmt::format("unroll {}.{}", block, loop));
     return;
   }
-  if (!may_have_steps_at_once(vectors, target) || steps < (short_bodies ? 2 * at_once : kLeastSteps)) return;
+  if (at_once < 2 || !may_have_steps_at_once(vectors, target)) return;
+  if (steps < (short_bodies ? 2 * at_once : kLeastSteps)) return;
   Schedule more = s;
   more.because(fmt::format("a step's {} micro-operations of its own are paid once for {}", kOfTheLoop,
                            at_once == 2 ? "two" : "four"));

@@ -70,6 +70,20 @@ TEST_CASE("a block of channels is one body of a wide core, or four steps each wh
   CHECK_FALSE(default_has(strided, four, target));
 }
 
+TEST_CASE("few channels are one body inside of the taps of a wide core with 16 registers") {
+  Target target = wide_of_16_registers();
+  const auto whole = [&](const char* spec) { return default_has(spec, "unroll Y.c\n", target); };
+  const char* first = "Conv(f32[1,3,56,56], const f32[32,3,3,3]; pads=[1,1,1,1])";
+  CHECK(whole(first));
+  CHECK(default_has(first, "x0 s r c x1", target));
+  CHECK(whole("Conv(f32[1,3,64,64], const f32[32,3,3,3])"));
+  CHECK_FALSE(whole("Conv(f32[1,3,90,90], const f32[64,3,5,5]; pads=[2,2,2,2])"));  // 15 steps in one body
+  CHECK_FALSE(whole("Conv(f32[1,3,99,99], const f32[64,3,7,7]; strides=[2,2])"));   // long lines of taps
+  CHECK_FALSE(whole("Conv(f32[4,2,300], const f32[64,2,5]; pads=[2,2])"));          // directly inside of taps
+  target.issue_width = 4;
+  CHECK_FALSE(whole(first));
+}
+
 TEST_CASE("steps at once are right at ragged sizes") {
   Target target = wide_of_16_registers();
   for (const char* spec : {"MatMul(f32[13,67], const f32[67,41])", "MatMul(f32[13,67], f32[67,600])",
@@ -77,7 +91,9 @@ TEST_CASE("steps at once are right at ragged sizes") {
     check_scheduled_for(spec, target);
   for (const char* spec : {"Conv(f32[1,21,9,7], const f32[19,21,1,1])",
                            "Conv(f32[1,21,9,7], const f32[19,21,3,3]; pads=[1,1,1,1])",
-                           "Conv(f32[2,19,11,9], const f32[23,19,3,3]; strides=[2,2], pads=[1,1,1,1])"})
+                           "Conv(f32[2,19,11,9], const f32[23,19,3,3]; strides=[2,2], pads=[1,1,1,1])",
+                           "Conv(f32[1,3,9,13], const f32[19,3,3,3]; pads=[1,1,1,1])",
+                           "Conv(f32[2,2,9,13], const f32[17,2,5,5]; strides=[2,2], pads=[2,1,2,3])"})
     check_default(spec, target, true);
   target.l2_bytes = 16 << 10;
   check_default("Conv(f32[1,150,5,7], const f32[40,150,3,3]; strides=[2,2], pads=[1,1,1,1])", target, true);
