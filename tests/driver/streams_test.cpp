@@ -263,7 +263,7 @@ TEST_CASE("tiles are wider where rows stream, as far as two panels stay in the c
   CHECK(tile("MatMul(f32[128,3072], const f32[3072,768])", target) == 9);  // panels of 768 KiB otherwise
   Target narrow_vectors = with_l2("x86-64-v3", 1 << 20);
   narrow_vectors.issue_width = 6;
-  CHECK(tile("MatMul(f32[1024,1024], const f32[1024,1024])", narrow_vectors) == 6);
+  CHECK(tile("MatMul(f32[512,512], const f32[512,512])", narrow_vectors) == 6);
 }
 
 TEST_CASE("panels of a copy are asked for ahead where the third level is near") {

@@ -82,8 +82,8 @@ TEST_CASE("where the third level is near, rows that take much of it go in parts 
   CHECK(none("MatMul(f32[700,2048], const f32[2048,700])"));
   CHECK(none("MatMul(f32[2003,2003], const f32[2003,2003])"));  // no equal parts
   CHECK(none("MatMul(f32[4096,512], const f32[512,2048])"));    // blocks of rows stay
-  target.cores = 16;                                            // 35 blocks would leave threads idle
-  CHECK(default_has("MatMul(f32[2048,2048], const f32[2048,2048])", "ib it = split Y.i0 [_, 8]", target));
+  target.cores = 12;                                            // 32 blocks would leave threads idle
+  CHECK(default_has("MatMul(f32[2048,2048], const f32[2048,2048])", "ib it = split Y.i0 [_, 15]", target));
   target.cores = 1;
   target.vector_bits = 512;
   CHECK(none("MatMul(f32[2048,2048], const f32[2048,2048])"));
