@@ -21,8 +21,8 @@ double slots_of_step(int64_t columns, int64_t all_rows, const ChainTile& tile, i
                      const Target& target) {
   const int64_t width = tile.vectors * lanes;
   const int64_t used = tile.rows * tile.vectors + tile.vectors + 1 + spare_for_steps(target);
-  const bool pairs = used <= target.vector_registers && !ends_in_part(columns, width, lanes);
-  const double loop = pairs ? kOfTheLoop / 2 : kOfTheLoop;
+  const bool at_once = used <= target.vector_registers && !ends_in_part(columns, width, lanes);
+  const double loop = at_once ? kOfTheLoop / 2 : kOfTheLoop;
   const auto of_tile = [&](int64_t rows, int64_t vectors) {
     if (rows == 0 || vectors == 0) return 0.0;
     return std::max<double>(static_cast<double>(rows * vectors + rows + vectors) + loop, kToHideLatency);

@@ -112,7 +112,7 @@ class Joiner {
       prefetch_next_operand(s_, b, batch_, scored.product, row_tiles(), target_);
     prefetch_next_operand(s_, summed.product, batch_, summed.product, row_tiles(), target_);
     for (const std::string& b : by_rows_) vectorize_inside(s_, b, target_);
-    for (const Tiled& t : {scored, summed}) pair_steps(t);
+    for (const Tiled& t : {scored, summed}) take_steps_at_once(t);
     parallel(summed.writer, work);
     return true;
   }
@@ -288,7 +288,7 @@ class Joiner {
     t.in_registers(s_, prefix, reduced, brought_[t.product]);
   }
 
-  void pair_steps(const Tiled& t) {
+  void take_steps_at_once(const Tiled& t) {
     const BlockInfo b = analyze(s_.func(), t.product);
     if (!ends_in_part(t.extent, width_, lanes_of(b, target_)))
       steps_at_once(s_, t.product, rows_, tile_.vectors, b.reduced().front()->loop, target_);

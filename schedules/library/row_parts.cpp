@@ -10,8 +10,8 @@
 // (The order in which libraries multiply vectors by matrices: OpenBLAS's gemv. Zen 3, 512 KB of second-level
 // cache, beside others' use of the third: 1x1600x1322 half of the time, 6x1600x1322 a fourth, 2 to 4 rows 60
 // to 70 %. Parts of 4 and 16 steps 5 to 20 % slower than of 8. What is near and is asked for ahead,
-// prefetch_steps.cpp, is no stream: 6x400x400, 640 KB, 50 % more time, 4x300x2500, 3 MB, 14, by one row
-// 1x400x400 12 less.)
+// prefetch_steps.cpp, is no stream: 6x400x400, 640 KB, 50 % more time, 4x300x2500, 3 MB, 14, 6x1400x1000,
+// 5.6 MB, 40; 6x1600x1000, 6.4 MB, less, as one row is, 1x400x400. By two threads 6x1600x700 70 % more.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,15 +26,18 @@ namespace {
 
 constexpr int64_t kSteps = 8;  // of a part
 constexpr int64_t kLeastParts = 8;
-constexpr int64_t kMostRowTiles = 3;
-constexpr int64_t kNear = 8;  // second-level caches
+constexpr int64_t kMostRowTiles = 3;  // more rows pay for a copy
+constexpr int64_t kNear = 12;         // second-level caches, for several rows
+constexpr int64_t kLeastRow = 2048;   // bytes of a row for each thread: less is no stream
 
 // The operand that moves with the columns and the reduction, not with rows, as it lies in memory; null where
 // none does.
 const Access* streamed_rows(const Schedule& s, const BlockInfo& b, const Tile& t) {
   const Access* wide = nullptr;
+  int64_t factors = 0;
   for (const Access& a : b.accesses) {
     if (a.buffer->type.dtype != DType::f32) return nullptr;
+    factors += !a.write;
     if (a.write || !a.uses(*t.vector)) continue;
     const bool lies_in_rows = a.stride(*t.vector) == 1 && a.uses(*b.reduced()[0]) &&
                               a.stride(*b.reduced()[0]).value_or(0) >= t.vector->extent;
@@ -42,12 +45,12 @@ const Access* streamed_rows(const Schedule& s, const BlockInfo& b, const Tile& t
       return nullptr;
     wide = &a;
   }
-  return wide;
+  return factors == 2 ? wide : nullptr;
 }
 
 // The tile, if the block is such a product.
 std::optional<Tile> tile_of_stream(const Schedule& s, const BlockInfo& b, const Target& target) {
-  if (target.far_l3() || target.is_narrow() || !has_short_vectors(target)) return std::nullopt;
+  if (target.far_l3() || target.is_narrow() || target.vector_bits != 256) return std::nullopt;
   if (!b.affine_loops || b.reduced().size() != 1 || b.reduced()[0]->loop.empty()) return std::nullopt;
   const Tile t = choose_tile(b, target);
   if (!t.vector || t.column || t.turned || t.taps || t.vector->extent <= t.width) return std::nullopt;
@@ -60,6 +63,8 @@ std::optional<Tile> tile_of_stream(const Schedule& s, const BlockInfo& b, const 
   const Access* wide = streamed_rows(s, b, t);
   const int64_t near = (t.row ? kNear : 1) * target.l2_bytes;
   if (!wide || wide->elements * bytes_of(DType::f32) <= near) return std::nullopt;
+  const int64_t row = t.vector->extent * bytes_of(DType::f32) / target.cores;  // a thread's part
+  if (target.cores > 1 && row < kLeastRow) return std::nullopt;
   if (results > target.l2_bytes / 4 || b.reduction_size() < kLeastParts * kSteps) return std::nullopt;
   if (t.row && ceil_div(t.row->extent, t.rows) > kMostRowTiles) return std::nullopt;
   return t;

@@ -41,7 +41,7 @@ constexpr int64_t kLeastSteps = 32;  // of a loop by itself (16 steps: 3 to 4 % 
 constexpr int64_t kNear = 2048;      // bytes from step to step, beyond which each is foreseen by itself
 constexpr int64_t kHalfWay = 2048;   // bytes: lines so far apart share two sets of the first-level cache
 
-// Whether some operand's windows share elements. A part of a reduction is an iterator of all operands.
+// Whether windows slide over some operand. A part of a reduction is an iterator of all operands.
 bool slides_windows(const BlockInfo& b) {
   std::vector<const Access*> operands;
   for (const Access& a : b.accesses)
@@ -103,7 +103,8 @@ void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t 
   const Iter* whole = b.iter(loop);
   if (!target.is_narrow() && whole && b.has_select && slides_along_any(b, *whole))
     return;  // it may end anywhere at a border
-  const bool apart = !slides_windows(b) || (whole && fit >= steps && !directly);
+  const bool apart =
+      !slides_windows(b) ? taps == 1 : whole && std::min(fit, kFewInWindows) >= steps && !directly;
   if (steps_of_body(target) > 1 && short_bodies && steps > 1 && steps <= kFewSteps && apart) {
     s.because(fmt::format("the {} steps of a block are too few for a loop", steps));
     s.try_step(fmt::format("unroll {}.{}", block, loop));

@@ -76,6 +76,7 @@ inline bool may_have_steps_at_once(int64_t vectors, const Target& target) {
   return steps_of_body(target) > 1 && (vectors > 1 || target.vector_registers > 16);
 }
 constexpr int64_t kFewSteps = 8;      // of a loop inside of others that is one body
+constexpr int64_t kFewInWindows = 4;  // of one inside of windows' taps, which more would have spill
 constexpr int64_t kMostWritten = 12;  // steps in one body, those around it that are written out counted
 inline int64_t spare_for_steps(const Target& target) {
   return target.vector_registers > 16 ? 2 : 0;

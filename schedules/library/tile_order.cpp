@@ -106,7 +106,7 @@ bool few_channels_last(std::vector<std::string>& order, const BlockInfo& b,
       return false;
   }
   if (channels == order.end() || between == 0 || between > kMostTaps) return false;
-  if (b.iter(*channels)->extent > std::min(kFewSteps, kMostWritten / written)) return false;
+  if (b.iter(*channels)->extent > std::min(kFewInWindows, kMostWritten / written)) return false;
   std::rotate(channels, channels + 1, order.end());
   return true;
 }

@@ -79,14 +79,16 @@ struct Slots {
   double taken, there;
 };
 
+constexpr int kBesideAnother = 4;  // micro-operations a cycle of a wide core whose other thread takes half
+
 Slots slots_of_step(double rows, double vectors, const Target& target, double of_the_loop = kOfTheLoop) {
   const double fmas = rows * vectors;
   return {fmas + rows + vectors + of_the_loop,
-          (target.is_narrow() ? target.issue_width : 4) * fmas / kFmasPerCycle};
+          (target.is_narrow() ? target.issue_width : kBesideAnother) * fmas / kFmasPerCycle};
 }
 
-// Whether tiles may have two steps in one body (steps_at_once.cpp): those of a product.
-bool pairs_steps(const BlockInfo& b, const Tile& t) {
+// Whether tiles may have several steps in one body (steps_at_once.cpp): those of a product.
+bool may_take_steps(const BlockInfo& b, const Tile& t) {
   return b.reduced().size() == 1 && !t.column && !t.turned && !t.taps;
 }
 
@@ -107,21 +109,21 @@ bool needs_mask(const BlockInfo& b, const Tile& t, int64_t width, const Target& 
 // x 2.) Where rows come from there, each time that the columns of another tile meet them, half of the cache
 // is best the columns'. (2048^3, a panel of 512 KiB by 6 x 4, of 384 by 8 x 3: 11 % less time.)
 //
-// Tiles that pair steps count the loop once for two; of them, one of more rows loads fewer vectors.
-// (128x768x3072 by 8 x 3 vectors 7 % less time than by 9 x 3, which can't, 6 less than by 6 x 4; 197x384x1536
-// 6 and 8, 128x768x768 6 and 4.) Those are fewer bytes where vectors are narrower. (32 bytes: 1024^3 and
-// 2048^3 by 4 x 3 vectors 2 to 4 % less time than by 6 x 2.) A wide core whose other thread takes half is as
-// narrow where rows come from behind the second-level cache and columns leave little over. (Zen 3, 4 x 3
-// instead of 6 x 2: 2048^3 6 % less time, 1024^3 2 to 4, 128x768x3072 2 to 7; 576x855x790 alike; of few
+// Tiles that take several steps at once count the loop once for them; of them, one of more rows loads fewer
+// vectors. (128x768x3072 by 8 x 3 vectors 7 % less time than by 9 x 3, which can't, 6 less than by 6 x 4;
+// 197x384x1536 6 and 8, 128x768x768 6 and 4.) Those are fewer bytes where vectors are narrower. (32 bytes:
+// 1024^3 and 2048^3 by 4 x 3 vectors 2 to 4 % less time than by 6 x 2.) A wide core whose other thread takes
+// half is as narrow where rows come from behind the second-level cache and columns leave little over. (Zen 3,
+// 4 x 3 instead of 6 x 2: 2048^3 6 % less time, 1024^3 2 to 4, 128x768x3072 2 to 7; 576x855x790 alike; of few
 // columns up to half more.)
 double lost_to_issue(const BlockInfo& b, double rows, double vectors, double columns, bool streams,
-                     bool pairs, const Target& target) {
+                     bool at_once, const Target& target) {
   constexpr double kMany = 96;  // vectors: of 3, 32 tiles
   constexpr double kFree = 0.7, kOfSlots = 0.6, kOfVectors = 3;
-  const double few_rows = pairs ? 0.2 * target.vector_bits / 8 / kLine : 0.1;
+  const double few_rows = at_once ? 0.2 * target.vector_bits / 8 / kLine : 0.1;
   const double fits = streams ? 0.5 : 0.375;
-  if (!target.is_narrow() && !(pairs && streams && columns >= kMany)) return 0;
-  const double of_the_loop = kOfTheLoop / static_cast<double>(pairs ? steps_of_body(target) : 1);
+  if (!target.is_narrow() && !(at_once && streams && columns >= kMany)) return 0;
+  const double of_the_loop = kOfTheLoop / static_cast<double>(at_once ? steps_of_body(target) : 1);
   const Slots slots = slots_of_step(rows, vectors, target, of_the_loop);
   const double panel = static_cast<double>(b.reduction_size()) * vectors * target.vector_bits / 8 /
                        static_cast<double>(target.l2_bytes);
@@ -137,16 +139,16 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t row_extent = t.row ? t.row->extent : 1, in_cache = rows_in_cache(b, t, target);
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
-  const bool may_pair = pairs_steps(b, t);
+  const bool may_take = may_take_steps(b, t);
   double quality = -std::numeric_limits<double>::infinity();
   bool crowded = false;
   for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
     const int64_t width = std::min(vectors * lanes, t.vector ? t.vector->extent : lanes);
-    const bool pairs =
-        may_pair && may_have_steps_at_once(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
-    int64_t fit = (registers - 1 - vectors - (pairs && vectors > 1 ? spare_for_steps(target) : 0) -
+    const bool at_once =
+        may_take && may_have_steps_at_once(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
+    int64_t fit = (registers - 1 - vectors - (at_once && vectors > 1 ? spare_for_steps(target) : 0) -
                    (needs_mask(b, t, width, target) ? 1 : 0)) /
                   vectors;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
@@ -172,7 +174,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
       const double average = static_cast<double>(row_extent) / static_cast<double>(panels);
       const auto beside = static_cast<double>(wide);
       return wide && shares ? lost_to_issue(b, average, beside, static_cast<double>(vectors_wanted), streams,
-                                            pairs, target)
+                                            at_once, target)
                             : 0;
     };
     const double rest = static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);

@@ -275,8 +275,8 @@ class Planner {
     s_(fmt::format("vectorize {}.k_{}", name, t.vector->loop));
     s_(fmt::format("vectorize {}.{}", out, loop_of(t.vector)));
     s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", name, first));
-    if (!target_.is_narrow()) steps_at_once(s_, name, t, innermost, target_);
     if (t.column) stream_products(s_, b, t, {loop_of(t.column) + "0", shared_.empty(), &products_}, target_);
+    if (!target_.is_narrow()) steps_at_once(s_, name, t, innermost, target_);
   }
 
   void plan_input() {

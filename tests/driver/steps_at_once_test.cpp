@@ -44,8 +44,9 @@ TEST_CASE("rows far apart that aren't packed are two steps, those of one set of 
   };
   CHECK(takes("MatMul(f32[24,256], f32[256,512])", "4"));
   CHECK(takes("MatMul(f32[24,256], f32[256,600])", "2"));
-  CHECK_FALSE(takes("MatMul(f32[24,256], f32[256,1024])", "2"));
-  CHECK_FALSE(takes("MatMul(f32[24,256], const f32[256,600])", "2"));
+  CHECK_FALSE(default_has("MatMul(f32[24,256], f32[256,1024])", "kp ks = split Y.k ", target));
+  CHECK(
+      default_has("MatMul(f32[24,256], const f32[256,600])", "k1s = split Y.k1 [_, 4] tail=peel\n", target));
 }
 
 TEST_CASE("a block of channels is one body of a wide core, or four steps each where windows slide") {
