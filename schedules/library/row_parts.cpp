@@ -12,6 +12,12 @@
 // to 70 %. Parts of 4 and 16 steps 5 to 20 % slower than of 8. What is near and is asked for ahead,
 // prefetch_steps.cpp, is no stream: 6x400x400, 640 KB, 50 % more time, 4x300x2500, 3 MB, 14, 6x1400x1000,
 // 5.6 MB, 40; 6x1600x1000, 6.4 MB, less, as one row is, 1x400x400. By two threads 6x1600x700 70 % more.)
+//
+// Of more rows a copy pays, but the whole one goes to memory and comes back from there. So one of a part is
+// made as it begins, of more steps, since results are read and written once for each. (24x1600x1322 and
+// 32x2048x2048 half of the time, 48x1024x1024 four fifths, 64x4096x1024 three quarters, 80x1600x1322 8 %
+// less; 128 rows and more no less. Parts of 32 steps 7 % more time than of 64, of 128 as much; results of 2.4
+// MB, 96x300x6144, 4.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,11 +30,12 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kSteps = 8;  // of a part
+constexpr int64_t kSteps = 8, kCopiedSteps = 64;  // of a part
 constexpr int64_t kLeastParts = 8;
-constexpr int64_t kMostRowTiles = 3;  // more rows pay for a copy
-constexpr int64_t kNear = 12;         // second-level caches, for several rows
-constexpr int64_t kLeastRow = 2048;   // bytes of a row for each thread: less is no stream
+constexpr int64_t kMostRowTiles = 3;            // more rows pay for a copy
+constexpr int64_t kNear = 12, kNearCopied = 2;  // second-level caches: less is near for several rows
+constexpr int64_t kMostCopied = 96;             // rows
+constexpr int64_t kLeastRow = 2048;             // bytes of a row for each thread: less is no stream
 
 // The operand that moves with the columns and the reduction, not with rows, as it lies in memory; null where
 // none does.
@@ -54,35 +61,44 @@ std::optional<Tile> tile_of_stream(const Schedule& s, const BlockInfo& b, const 
   if (!b.affine_loops || b.reduced().size() != 1 || b.reduced()[0]->loop.empty()) return std::nullopt;
   const Tile t = choose_tile(b, target);
   if (!t.vector || t.column || t.turned || t.taps || t.vector->extent <= t.width) return std::nullopt;
-  if (!t.copied.empty() || !t.packed.empty() || !t.panels.empty()) return std::nullopt;
+  if (!t.packed.empty() || !t.panels.empty()) return std::nullopt;
   int64_t results = bytes_of(DType::f32);
   for (const Iter* i : b.spatial()) {
     if (i != t.row && i != t.vector && i->extent > 1) return std::nullopt;
     results *= i->extent;
   }
   const Access* wide = streamed_rows(s, b, t);
-  const int64_t near = (t.row ? kNear : 1) * target.l2_bytes;
-  if (!wide || wide->elements * bytes_of(DType::f32) <= near) return std::nullopt;
+  if (!wide) return std::nullopt;
+  const int64_t size = wide->elements * bytes_of(DType::f32), steps = b.reduction_size();
   const int64_t row = t.vector->extent * bytes_of(DType::f32) / target.cores;  // a thread's part
   if (target.cores > 1 && row < kLeastRow) return std::nullopt;
-  if (results > target.l2_bytes / 4 || b.reduction_size() < kLeastParts * kSteps) return std::nullopt;
-  if (t.row && ceil_div(t.row->extent, t.rows) > kMostRowTiles) return std::nullopt;
+  const int64_t rows = t.row ? t.row->extent : 1, l2 = target.l2_bytes;
+  const bool streams = t.copied.empty() && size > (rows > 1 ? kNear : 1) * l2 && results <= l2 / 4 &&
+                       steps >= kLeastParts * kSteps && rows <= kMostRowTiles * t.rows;
+  const bool copies = t.row && t.copies_whole(wide->buffer) && size > kNearCopied * l2 && results <= l2 &&
+                      steps >= 2 * kCopiedSteps && rows <= kMostCopied;
+  if (!streams && !copies) return std::nullopt;
   return t;
 }
 
 void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Target& target) {
+  const bool copies = !t.copied.empty();
+  const int64_t steps = copies ? kCopiedSteps : kSteps;
   const std::string &block = b.name, &k = b.reduced()[0]->loop, &j = t.vector->loop, sums = block + "_part";
   const Work work = work_of(b, target);
-  const TileWords words = sample_tile(s, t, lanes_of(b, target));
+  TileWords words = sample_tile(s, t, lanes_of(b, target));
+  words.reduced = {k};
+  for (const Buffer& buffer : t.copied) copy_operand(s, block, buffer, t, words);
   std::vector<std::string> all{k + "0"};
   for (const Iter* i : b.spatial())
     if (!i->loop.empty()) all.push_back(i->loop);
   all.push_back(k + "1");
   s.because(
-      fmt::format("its rows come from behind the second-level cache, and each is used for {} at most: {} "
-                  "of them are read side by side, from front to back",
-                  t.row ? t.row->extent : 1, kSteps));
-  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", k, block, kSteps));
+      copies ? fmt::format("a copy of {} rows stays in the cache while {} rows use it", steps, t.row->extent)
+             : fmt::format("its rows come from behind the second-level cache, and each is used for {} at "
+                           "most: {} of them are read side by side, from front to back",
+                           t.row ? t.row->extent : 1, steps));
+  s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", k, block, steps));
   s(fmt::format("reorder {} ({})", block, schedules::join(all)));
   s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, k));
   const BlockInfo p = analyze(s.func(), sums);
@@ -122,11 +138,20 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Target
   s(fmt::format("vectorize {}.{}1", block, j));
   if (t.row) s(fmt::format("unroll {}.p{}", sums, t.row->loop));
   if (t.row) s(fmt::format("unroll {}.{}", block, row));
-  s(fmt::format("unroll {}.{}1", sums, k));
+  if (!copies) s(fmt::format("unroll {}.{}1", sums, k));
   s(fmt::format("set_scope {} local", p.output->name));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}1", sums, k));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}0", block, k));
   share_loops(s, block, outside, work, target);
+  if (!copies) return;
+  Tile of_part = t;
+  of_part.row = p.iter(t.row->loop);
+  of_part.vector = p.iter(j);
+  steps_at_once(s, sums, of_part, k + "1", target);
+  for (const Buffer& buffer : t.copied) {
+    s(fmt::format("compute_at {}_packed {}.{}0", buffer->name, block, k));
+    vectorize_inside(s, buffer->name + "_packed", target);
+  }
 }
 
 }  // namespace

@@ -58,3 +58,26 @@ TEST_CASE("threads have their own columns of such a product, and ragged sizes ar
   CHECK(default_has(few_columns, kParts, target));
   check_default(few_columns, target, true);
 }
+
+TEST_CASE("of more rows the part's copy is made as it begins") {
+  Target target = near(512 << 10);
+  const std::string parts = ".k [_, 64] tail=peel\n", copy = "compute_at B_packed Y.k0\n";
+  const auto both = [&](const char* spec) {
+    CHECK(default_has(spec, parts, target) == default_has(spec, copy, target));
+    return default_has(spec, copy, target);
+  };
+  CHECK(both("MatMul(f32[46,1557], f32[1557,1408])"));
+  CHECK(both("MatMul(f32[24,1600], f32[1600,1322])"));
+  CHECK_FALSE(both("MatMul(f32[46,1557], const f32[1557,1408])"));
+  CHECK_FALSE(both("MatMul(f32[128,1500], f32[1500,1500])"));  // many rows
+  CHECK_FALSE(both("MatMul(f32[96,300], f32[300,6144])"));     // results that don't stay
+  CHECK_FALSE(both("MatMul(f32[40,400], f32[400,400])"));      // a copy that does
+  target.l2_bytes = 264 << 10;
+  target.parallel_us = 0;
+  for (const int cores : {1, 2}) {
+    target.cores = cores;
+    const char* ragged = "MatMul(f32[65,140], f32[140,1027])";
+    CHECK(both(ragged));
+    check_default(ragged, target, true);
+  }
+}
