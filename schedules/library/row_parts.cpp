@@ -81,6 +81,29 @@ std::optional<Tile> tile_of_stream(const Schedule& s, const BlockInfo& b, const 
   return t;
 }
 
+// What a part of the loop `parts` gives to a tile, `p`, comes to the loop `at` of the block, around the
+// tile's rows.
+void sum_part(Schedule& s, const BlockInfo& p, const Tile& t, const std::string& block,
+              const std::string& parts, const std::string& at, const std::string& row) {
+  const std::string &sums = p.name, &steps = p.reduced()[0]->loop, &j = t.vector->loop;
+  std::vector<std::string> names, inner{steps};
+  for (const Iter* i : p.spatial())
+    if (i->loop != parts) names.push_back("p" + (i->loop.empty() ? i->var->name : i->loop));
+  s.because("the sum of a part stays in registers");
+  s(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, block, at));
+  if (t.row) inner.push_back("p" + t.row->loop);
+  inner.push_back("p" + j);
+  s(fmt::format("reorder {} ({})", sums, schedules::join(inner)));
+  s.because(t.why_vector);
+  s(fmt::format("vectorize {}.p{}", sums, j));
+  s(fmt::format("vectorize {}.{}1", block, j));
+  if (t.row) s(fmt::format("unroll {}.p{}", sums, t.row->loop));
+  if (t.row) s(fmt::format("unroll {}.{}", block, row));
+  if (t.copied.empty()) s(fmt::format("unroll {}.{}", sums, steps));
+  s(fmt::format("set_scope {} local", p.output->name));
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, steps));
+}
+
 void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Target& target) {
   const bool copies = !t.copied.empty();
   const int64_t steps = copies ? kCopiedSteps : kSteps;
@@ -125,22 +148,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Target
   order.push_back(j + "1");
   s(fmt::format("reorder {} ({})", block, schedules::join(order)));
 
-  std::vector<std::string> names, inner{k + "1"};
-  for (const Iter* i : p.spatial())
-    if (i->loop != k + "0") names.push_back("p" + (i->loop.empty() ? i->var->name : i->loop));
-  s.because("the sum of a part stays in registers");
-  s(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, block, at));
-  if (t.row) inner.push_back("p" + t.row->loop);
-  inner.push_back("p" + j);
-  s(fmt::format("reorder {} ({})", sums, schedules::join(inner)));
-  s.because(t.why_vector);
-  s(fmt::format("vectorize {}.p{}", sums, j));
-  s(fmt::format("vectorize {}.{}1", block, j));
-  if (t.row) s(fmt::format("unroll {}.p{}", sums, t.row->loop));
-  if (t.row) s(fmt::format("unroll {}.{}", block, row));
-  if (!copies) s(fmt::format("unroll {}.{}1", sums, k));
-  s(fmt::format("set_scope {} local", p.output->name));
-  s(fmt::format("{0}_init = decompose_reduction {0}.{1}1", sums, k));
+  sum_part(s, p, t, block, k + "0", at, row);
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}0", block, k));
   share_loops(s, block, outside, work, target);
   if (!copies) return;

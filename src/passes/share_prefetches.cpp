@@ -146,7 +146,7 @@ class Sharer : public ScopedRewriter {
           coefficient = c;
         }
       const int64_t count = var ? range_of(Expr(var), facts).hi + 1 : 0;
-      if (!var || (rows.apart > 0 && rows.apart != coefficient * count)) break;
+      if (count < 1 || (rows.apart > 0 && rows.apart != coefficient * count)) break;
       rows.apart = coefficient;
       rows.count *= count;
       index = simplify(substitute(index, VarMap{{var, 0}}), facts);
