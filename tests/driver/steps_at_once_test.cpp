@@ -66,6 +66,10 @@ TEST_CASE("a block of channels is one body of a wide core, or four steps each wh
   // Where the five taps of a line are written out, and would be four times.
   CHECK(default_has("Conv(f32[1,64,28,28], const f32[64,64,5,5]; pads=[2,2,2,2])", "cl [_, 2] tail=peel\n",
                     target));
+  const std::string some =
+      "c1s = split Y.c1 [_, 4] tail=peel\n";  // channels that don't fill their last block
+  CHECK(default_has("Conv(f32[1,45,30,30], const f32[64,45,3,3]; strides=[2,2])", some, target));
+  CHECK_FALSE(default_has("Conv(f32[1,14,30,30], const f32[64,14,3,3]; strides=[2,2])", some, target));
   target.issue_width = 4;
   CHECK_FALSE(default_has(pointwise, whole, target));
   CHECK_FALSE(default_has(strided, four, target));
@@ -90,9 +94,9 @@ TEST_CASE("steps at once are right at ragged sizes") {
   for (const char* spec : {"MatMul(f32[13,67], const f32[67,41])", "MatMul(f32[13,67], f32[67,600])",
                            "MatMul(f32[9,70], f32[70,309])"})
     check_scheduled_for(spec, target);
-  for (const char* spec : {"Conv(f32[1,21,9,7], const f32[19,21,1,1])",
-                           "Conv(f32[1,21,9,7], const f32[19,21,3,3]; pads=[1,1,1,1])",
-                           "Conv(f32[2,19,11,9], const f32[23,19,3,3]; strides=[2,2], pads=[1,1,1,1])",
+  for (const char* spec : {"Conv(f32[1,45,9,7], const f32[19,45,1,1])",
+                           "Conv(f32[1,45,9,7], const f32[19,45,3,3]; pads=[1,1,1,1])",
+                           "Conv(f32[2,43,11,9], const f32[23,43,3,3]; strides=[2,2], pads=[1,1,1,1])",
                            "Conv(f32[1,3,9,13], const f32[19,3,3,3]; pads=[1,1,1,1])",
                            "Conv(f32[2,2,9,13], const f32[17,2,5,5]; strides=[2,2], pads=[2,1,2,3])"})
     check_default(spec, target, true);
