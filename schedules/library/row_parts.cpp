@@ -59,6 +59,10 @@ const Access* streamed_rows(const Schedule& s, const BlockInfo& b, const Tile& t
 std::optional<Tile> tile_of_stream(const Schedule& s, const BlockInfo& b, const Target& target) {
   if (target.far_l3() || target.is_narrow() || target.vector_bits != 256) return std::nullopt;
   if (!b.affine_loops || b.reduced().size() != 1 || b.reduced()[0]->loop.empty()) return std::nullopt;
+  const auto comes_from_behind = [&](const Access& a) {
+    return !a.write && !a.constant && a.elements * bytes_of(DType::f32) > target.l2_bytes;
+  };
+  if (std::none_of(b.accesses.begin(), b.accesses.end(), comes_from_behind)) return std::nullopt;
   const Tile t = choose_tile(b, target);
   if (!t.vector || t.column || t.turned || t.taps || t.vector->extent <= t.width) return std::nullopt;
   if (!t.packed.empty() || !t.panels.empty()) return std::nullopt;

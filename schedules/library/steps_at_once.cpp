@@ -60,11 +60,10 @@ bool slides_windows(const BlockInfo& b) {
 // How many steps one body is, by how far operands go on from one to the next. Few blocks of which the last
 // isn't full are mostly code for that one.
 int64_t at_once_in(const Schedule& s, const BlockInfo& b, const std::string& loop, const Target& target) {
-  const std::string& block = b.name;
+  const int64_t steps = extent_of(s, b.name, loop);
   int64_t most = steps_of_body(target);
   for (const Iter* r : b.reduced()) {
     if (r->extent == 1 || (r->loop != loop && (!r->loop.empty() || b.iter(loop)))) continue;
-    const int64_t steps = extent_of(s, block, loop);
     if (!target.is_narrow() && r->extent % steps != 0 && r->extent < kManyBlocks * steps) return 1;
     for (const Access& a : b.accesses) {
       if (a.constant || !find_param(s.func(), a.buffer)) continue;  // packed
@@ -99,6 +98,7 @@ void steps_at_once(Schedule& s, const std::string& block, const Tile& t, const s
 
 void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t vectors,
                    const std::string& loop, const Target& target) {
+  if (steps_of_body(target) < 2) return;
   if (rows * vectors + vectors + 1 + spare_for_steps(target) > target.vector_registers) return;
   const BlockInfo b = analyze(s.func(), block);
   const auto [taps, directly] = taps_around(s, block, loop);
@@ -110,7 +110,7 @@ void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t 
     return;  // it may end anywhere at a border
   const bool apart =
       !slides_windows(b) ? taps == 1 : whole && std::min(fit, kFewInWindows) >= steps && !directly;
-  if (steps_of_body(target) > 1 && short_bodies && steps > 1 && steps <= kFewSteps && apart) {
+  if (short_bodies && steps > 1 && steps <= kFewSteps && apart) {
     s.because(fmt::format("the {} steps of a block are too few for a loop", steps));
     s.try_step(fmt::format("unroll {}.{}", block, loop));
     return;
