@@ -42,6 +42,7 @@
 #include <optional>
 
 #include "nestor/walk.h"
+#include "schedules/library/part_of_sum.h"
 #include "schedules/library/planner.h"
 #include "schedules/words.h"
 
@@ -199,26 +200,22 @@ std::vector<std::string> cut_blocks(Schedule& s, const std::string& sums, const 
 
 void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts& parts, const Work& work,
                     const Target& target) {
-  const std::string &block = b.name, &c = b.reduced().front()->loop, sums = block + "_part";
+  const std::string &block = b.name, &c = b.reduced().front()->loop;
   const SkippedPadding taps = skip_padding(s, block, t, target);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   if (parts.block > 1) words.blocks[c] = parts.block;
   words.reduced = reduction_order(b, taps.first, words.blocks, target);
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
 
-  std::vector<std::string> all{c + "0"}, others;
-  for (const Iter* i : b.spatial()) {
-    if (i->loop.empty()) continue;
-    all.push_back(i->loop);
-    if (i != t.row && i != t.column && i != t.vector && i->extent > 1) others.push_back(i->loop);
-  }
+  std::vector<std::string> others;
+  for (const Iter* i : b.spatial())
+    if (!i->loop.empty() && i != t.row && i != t.column && i != t.vector && i->extent > 1)
+      others.push_back(i->loop);
   std::vector<std::string> reduced = reduction_order(b, taps.first, {}, target);
   std::replace(reduced.begin(), reduced.end(), c, c + "1");
-  all.insert(all.end(), reduced.begin(), reduced.end());
   cut_parts(s, block, c, parts);
-  s(fmt::format("reorder {} ({})", block, join(all)));
-  s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, c));
-  const BlockInfo p = analyze(s.func(), sums);
+  const BlockInfo p = factor_part(s, b, c, reduced);
+  const Tile of_part = tile_in(p, t);
 
   const std::string columns = t.column->loop + "0";
   std::string row = t.row->loop;
@@ -236,25 +233,11 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
   for (const std::string& l : {row, t.column->loop + "1", t.vector->loop}) order.push_back(l);
   s(fmt::format("reorder {} ({})", block, join(order)));
 
-  std::vector<std::string> names;
-  for (const Iter* i : p.spatial())
-    if (i->loop != c + "0") names.push_back("p" + (i->loop.empty() ? i->var->name : i->loop));
-  s.because("the sum of a part stays in registers");
-  s(fmt::format("{} = compute_at {} {}.{}", join(names), sums, block, at));
-  if (parts.block > 1) reduced = cut_blocks(s, sums, c, parts, words);
-  // Loops of one step are gone.
-  std::erase_if(reduced, [&](const std::string& l) { return extent_of(s, sums, l) < 0; });
-  const std::string innermost = reduced.back();
-  for (const Iter* i : {t.row, t.column, t.vector}) reduced.push_back("p" + i->loop);
-  s(fmt::format("reorder {} ({})", sums, join(reduced)));
-  s.because(t.why_vector);
-  s(fmt::format("vectorize {}.p{}", sums, t.vector->loop));
-  s(fmt::format("vectorize {}.{}", block, t.vector->loop));
-  for (const Iter* i : {t.row, t.column}) s(fmt::format("unroll {}.p{}", sums, i->loop));
-  for (const std::string& l : {row, t.column->loop + "1"}) s(fmt::format("unroll {}.{}", block, l));
-  for (const std::string& l : taps.unrolled) s(fmt::format("unroll {}.{}", sums, l));
-  s(fmt::format("set_scope {} local", p.output->name));
-  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, reduced.front()));
+  const AddingTile adding{block, at, t.vector->loop, {row, t.column->loop + "1"}};
+  compute_part(s, p, adding);
+  if (parts.block > 1) reduced = cut_blocks(s, p.name, c, parts, words);
+  reduced = keep_part(s, p, of_part, adding, reduced);
+  for (const std::string& l : taps.unrolled) s(fmt::format("unroll {}.{}", p.name, l));
   if (parts.rest()) {
     s.because("parts are then alike but for the last one");
     s(fmt::format("{0}_init = decompose_reduction {0}.{1}0", block, c));
@@ -263,12 +246,8 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
     share_loops(s, block, {columns}, work, target);
   else
     share_loops(s, block, others, work / static_cast<double>(parts.count), target);
-  Tile of_part = t;
-  of_part.row = p.iter(t.row->loop);
-  of_part.column = p.iter(t.column->loop);
-  of_part.vector = p.iter(t.vector->loop);
-  stream_panels(s, sums, p, of_part, order[1], target);
-  if (!target.is_narrow()) steps_at_once(s, sums, t, innermost, target);
+  stream_panels(s, p.name, p, of_part, order[1], target);
+  if (!target.is_narrow()) steps_at_once(s, p.name, of_part, reduced.back(), target);
 }
 
 bool takes_whole_columns(const Tile& t, const Target& target) {

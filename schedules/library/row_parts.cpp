@@ -23,6 +23,7 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
+#include "schedules/library/part_of_sum.h"
 #include "schedules/library/planner.h"
 #include "schedules/words.h"
 
@@ -85,50 +86,22 @@ std::optional<Tile> tile_of_stream(const Schedule& s, const BlockInfo& b, const 
   return t;
 }
 
-// What a part of the loop `parts` gives to a tile, `p`, comes to the loop `at` of the block, around the
-// tile's rows.
-void sum_part(Schedule& s, const BlockInfo& p, const Tile& t, const std::string& block,
-              const std::string& parts, const std::string& at, const std::string& row) {
-  const std::string &sums = p.name, &steps = p.reduced()[0]->loop, &j = t.vector->loop;
-  std::vector<std::string> names, inner{steps};
-  for (const Iter* i : p.spatial())
-    if (i->loop != parts) names.push_back("p" + (i->loop.empty() ? i->var->name : i->loop));
-  s.because("the sum of a part stays in registers");
-  s(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, block, at));
-  if (t.row) inner.push_back("p" + t.row->loop);
-  inner.push_back("p" + j);
-  s(fmt::format("reorder {} ({})", sums, schedules::join(inner)));
-  s.because(t.why_vector);
-  s(fmt::format("vectorize {}.p{}", sums, j));
-  s(fmt::format("vectorize {}.{}1", block, j));
-  if (t.row) s(fmt::format("unroll {}.p{}", sums, t.row->loop));
-  if (t.row) s(fmt::format("unroll {}.{}", block, row));
-  if (t.copied.empty()) s(fmt::format("unroll {}.{}", sums, steps));
-  s(fmt::format("set_scope {} local", p.output->name));
-  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, steps));
-}
-
 void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Target& target) {
   const bool copies = !t.copied.empty();
   const int64_t steps = copies ? kCopiedSteps : kSteps;
-  const std::string &block = b.name, &k = b.reduced()[0]->loop, &j = t.vector->loop, sums = block + "_part";
+  const std::string &block = b.name, &k = b.reduced()[0]->loop, &j = t.vector->loop;
   const Work work = work_of(b, target);
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   words.reduced = {k};
   for (const Buffer& buffer : t.copied) copy_operand(s, block, buffer, t, words);
-  std::vector<std::string> all{k + "0"};
-  for (const Iter* i : b.spatial())
-    if (!i->loop.empty()) all.push_back(i->loop);
-  all.push_back(k + "1");
   s.because(
       copies ? fmt::format("a copy of {} rows stays in the cache while {} rows use it", steps, t.row->extent)
              : fmt::format("its rows come from behind the second-level cache, and each is used for {} at "
                            "most: {} of them are read side by side, from front to back",
                            t.row ? t.row->extent : 1, steps));
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", k, block, steps));
-  s(fmt::format("reorder {} ({})", block, schedules::join(all)));
-  s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, k));
-  const BlockInfo p = analyze(s.func(), sums);
+  const BlockInfo p = factor_part(s, b, k, {k + "1"});
+  const Tile of_part = tile_in(p, t);
 
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", j, block, words.width));
   std::string columns = j + "0", row = t.row ? t.row->loop : "";
@@ -147,19 +120,19 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Target
     order.push_back(row + "0");
     row += "1";
   }
-  const std::string at = order.back();
+  AddingTile adding{block, order.back(), j + "1", {}};
+  if (t.row) adding.unrolled = {row};
   if (t.row) order.push_back(row);
   order.push_back(j + "1");
   s(fmt::format("reorder {} ({})", block, schedules::join(order)));
 
-  sum_part(s, p, t, block, k + "0", at, row);
+  compute_part(s, p, adding);
+  keep_part(s, p, of_part, adding, {k + "1"});
+  if (!copies) s(fmt::format("unroll {}.{}1", p.name, k));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}0", block, k));
   share_loops(s, block, outside, work, target);
   if (!copies) return;
-  Tile of_part = t;
-  of_part.row = p.iter(t.row->loop);
-  of_part.vector = p.iter(j);
-  steps_at_once(s, sums, of_part, k + "1", target);
+  steps_at_once(s, p.name, of_part, k + "1", target);
   for (const Buffer& buffer : t.copied) {
     s(fmt::format("compute_at {}_packed {}.{}0", buffer->name, block, k));
     vectorize_inside(s, buffer->name + "_packed", target);

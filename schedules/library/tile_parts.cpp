@@ -34,6 +34,7 @@
 
 #include <algorithm>
 
+#include "schedules/library/part_of_sum.h"
 #include "schedules/library/planner.h"
 #include "schedules/words.h"
 
@@ -209,17 +210,13 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   words.reduced = {k};
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
   for (const Buffer& buffer : t.copied) copy_operand(s, block, buffer, t, words);
-  std::vector<std::string> outside, spatial;
-  for (const Iter* o : b.spatial()) {
-    spatial.push_back(o->loop);
+  std::vector<std::string> outside;
+  for (const Iter* o : b.spatial())
     if (o != t.row && o != t.vector && !o->loop.empty()) outside.push_back(o->loop);
-  }
   s.because(parts.why);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [{2}, _]", k, block, parts.count));
-  s(fmt::format("reorder {} ({}0 {} {}1)", block, k, schedules::join(spatial), k));
-  const std::string sums = block + "_part";
-  s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, k));
-  const BlockInfo p = analyze(s.func(), sums);
+  const BlockInfo p = factor_part(s, b, k, {k + "1"});
+  const Tile of_part = tile_in(p, t);
 
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}]{3}", j, block, words.width,
                 t.vector->extent % t.width ? " tail=peel" : ""));
@@ -243,31 +240,16 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   for (const std::string& l : {k + "0", panels, rows, i + "1", j + "1"}) order.push_back(l);
   s(fmt::format("reorder {} ({})", block, schedules::join(order)));
 
-  std::vector<std::string> names, units;
-  for (const Iter* o : p.spatial()) {
-    names.push_back("p" + (o->loop.empty() ? o->var->name : o->loop));
-    if (o->loop != i && o->loop != j) units.push_back(names.back());
-  }
-  s.because("the sum of a part stays in registers");
-  s(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, block, rows));
+  const AddingTile adding{block, rows, j + "1", {i + "1"}};
+  compute_part(s, p, adding);
   const int64_t steps = target.is_narrow() && parts.steps % kStepsOnNarrow == 0 ? kStepsOnNarrow : kSteps;
-  s(fmt::format("{0}10 {0}11 = split {1}.{0}1 [_, {2}]{3}", k, sums, steps,
+  s(fmt::format("{0}10 {0}11 = split {1}.{0}1 [_, {2}]{3}", k, p.name, steps,
                 parts.steps % steps ? " tail=peel" : ""));
-  s(fmt::format("reorder {} ({} {}10 {}11 p{} p{})", sums, schedules::join(units), k, k, i, j));
-  s.because(t.why_vector);
-  s(fmt::format("vectorize {}.p{}", sums, j));
-  s(fmt::format("vectorize {}.{}1", block, j));
-  s(fmt::format("unroll {}.p{}", sums, i));
-  s(fmt::format("unroll {}.{}1", block, i));
-  s(fmt::format("set_scope {} local", analyze(s.func(), sums).output->name));
-  s(fmt::format("{0}_init = decompose_reduction {0}.{1}10", sums, k));
+  keep_part(s, p, of_part, adding, {k + "10", k + "11"});
   share_loops(s, block, outside, work, target);
-  Tile of_part = t;
-  of_part.row = p.iter(i);
-  of_part.vector = p.iter(j);
-  stream_panels(s, sums, p, of_part, panels, target);
+  stream_panels(s, p.name, p, of_part, panels, target);
   ask_ahead(s, b, t, panels, rows, parts.shares_columns);
-  steps_at_once(s, sums, of_part, k + "11", target);
+  steps_at_once(s, p.name, of_part, k + "11", target);
   for (const Buffer& buffer : t.copied) spread_map(s, buffer->name + "_packed", target);
 }
 

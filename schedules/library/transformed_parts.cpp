@@ -19,6 +19,7 @@
 
 #include <algorithm>
 
+#include "schedules/library/part_of_sum.h"
 #include "schedules/library/planner.h"
 #include "schedules/library/transformed_chain.h"
 #include "schedules/words.h"
@@ -70,18 +71,16 @@ int64_t parts_that_stay(const BlockInfo& b, const Tile& t, const Target& target)
 
 std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo& b, int64_t parts,
                                            const Target& target) {
-  const std::string &block = b.name, &c = b.reduced().front()->loop, sums = block + "_part";
+  const std::string &block = b.name, &c = b.reduced().front()->loop;
   const std::string &row = t.row->loop, &column = t.column->loop, &lanes = t.vector->loop;
   t.rows = t.row->extent;
   t.columns = 1;
   t.why_size =
       "all tiles use each vector of the weights, which come from behind the second-level cache, at once";
   TileWords words = sample_tile(s, t, lanes_of(b, target));
-  std::vector<std::string> points, reduced, all{c + "0"};
-  for (const Iter* i : b.spatial()) {
-    all.push_back(i->loop);
+  std::vector<std::string> points, reduced;
+  for (const Iter* i : b.spatial())
     if (i != t.row && i != t.column && i != t.vector) points.push_back(i->loop);
-  }
   for (const Iter* i : b.reduced()) {
     words.reduced.push_back(i->loop);
     reduced.push_back(i->loop == c ? c + "1" : i->loop);
@@ -96,36 +95,18 @@ std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo&
                   "of {} parts each does",
                   b.reduction_size() * t.rows * bytes_of(b.output->type.dtype) / 1024, parts));
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [{2}, _]", c, block, parts));
-  all.insert(all.end(), reduced.begin(), reduced.end());
-  s(fmt::format("reorder {} ({})", block, join(all)));
-  s(fmt::format("{} = rfactor {}.{}0 axis=0", sums, block, c));
-  const BlockInfo p = analyze(s.func(), sums);
+  const BlockInfo p = factor_part(s, b, c, reduced);
+  const Tile of_part = tile_in(p, t);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, 1]", column, block));
   std::vector<std::string> order = points;
   order.insert(order.end(), {c + "0", column + "0", row, column + "1", lanes});
   s(fmt::format("reorder {} ({})", block, join(order)));
 
-  std::vector<std::string> names;
-  for (const Iter* i : p.spatial())
-    if (i->loop != c + "0") names.push_back("k_" + i->loop);
-  s(fmt::format("{} = compute_at {} {}.{}0", join(names), sums, block, column));
-  // Loops of one step are gone.
-  std::erase_if(reduced, [&](const std::string& l) { return extent_of(s, sums, l) < 0; });
-  const std::string first = reduced.front(), innermost = reduced.back();
-  for (const std::string& l : {row, column, lanes}) reduced.push_back("k_" + l);
-  s(fmt::format("reorder {} ({})", sums, join(reduced)));
-  for (const std::string& l : {row, column}) s(fmt::format("unroll {}.k_{}", sums, l));
-  for (const std::string& l : {row, column + "1"}) s(fmt::format("unroll {}.{}", block, l));
-  s(fmt::format("vectorize {}.k_{}", sums, lanes));
-  s(fmt::format("vectorize {}.{}", block, lanes));
-  s(fmt::format("set_scope {} local", p.output->name));
-  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, first));
-  Tile of_part = t;
-  of_part.row = p.iter(row);
-  of_part.column = p.iter(column);
-  of_part.vector = p.iter(lanes);
-  stream_panels(s, sums, p, of_part, column + "0", target);
-  if (!target.is_narrow()) steps_at_once(s, sums, of_part, innermost, target);
+  const AddingTile adding{block, column + "0", lanes, {row, column + "1"}};
+  compute_part(s, p, adding);
+  reduced = keep_part(s, p, of_part, adding, reduced);
+  stream_panels(s, p.name, p, of_part, column + "0", target);
+  if (!target.is_narrow()) steps_at_once(s, p.name, of_part, reduced.back(), target);
   if (parts <= kWrittenOut) s(fmt::format("unroll {}.{}0", block, c));
   return points;
 }
