@@ -71,6 +71,18 @@ def form(rng):
         return name, conv_spec(batch, c, o, image, kernel, strides, pads, dilations)
 
 
+def batched(rng):
+    """Convolutions of many small images, as late layers and small models have them: a few of them depthwise."""
+    while True:
+        batch, hw, k, s = size(rng, 4, 256), size(rng, 1, 32), rng.choice([1, 3, 3, 3, 5]), rng.choice([1, 1, 1, 2])
+        c, o, width = size(rng, 1, 512), size(rng, 4, 512), rng.choice([hw, hw, hw, size(rng, 1, 32)])
+        group = c if rng.random() < 0.15 else 1
+        o, out = (c if group > 1 else o), ((hw - 1) // s + 1) * ((width - 1) // s + 1)
+        if 1e6 <= batch * c // group * o * k * k * out <= 5e8:
+            return (f"b{batch}{f'g{group}' if group > 1 else ''}_{k}x{k}/{s}_{c}-{o}@{hw}x{width}",
+                    conv_spec(batch, c, o, [hw, width], [k, k], [s, s], [k // 2] * 4, group=group))
+
+
 def transposed(rng):
     """Convolutions that enlarge their images: along one, two or three dimensions, windows of any size, groups, and a few
     that are dilated or keep an image's size."""
@@ -126,10 +138,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--families", default="matmul,conv,conv,grouped,form,transposed,rows,memory", help="drawn from in turn")
+    parser.add_argument("--families", default="matmul,conv,conv,grouped,form,batched,transposed,rows,memory", help="drawn from in turn")
     args = parser.parse_args()
     rng = random.Random(args.seed)
-    known = {f.__name__: f for f in (matmul, conv, grouped, form, transposed, rows, memory)}
+    known = {f.__name__: f for f in (matmul, conv, grouped, form, batched, transposed, rows, memory)}
     families = args.families.split(",")
     if unknown := set(families) - set(known):
         parser.error(f"no family is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")

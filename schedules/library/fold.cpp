@@ -262,7 +262,7 @@ struct Fold {
 
 bool folds_rows_together(const BlockInfo& b, const Target& target) {
   const Iter* d = dense_in(b);
-  return d && d->reduce && d->extent < kShortRow && 2 * d->extent > lanes_of(b, target);
+  return d && reads_once(b) && d->reduce && d->extent < kShortRow && 2 * d->extent > lanes_of(b, target);
 }
 
 std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target) {

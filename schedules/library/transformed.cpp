@@ -108,7 +108,9 @@ class Planner {
     const bool rows_over = target_.far_l3() && target_.is_narrow() && images == 1;
     for (int64_t n = 1; n <= rows_; ++n)
       if (rows_ % n == 0 || (rows_over && 2 * n <= rows_)) try_block(n, ceil_div(rows_, n) * images);
-    if (images > 1) try_block(rows_ * images, 1);
+    const bool one_loop = images_.size() == 1;
+    for (int64_t n = 2; n <= images; ++n)
+      if (images % n == 0 && (one_loop || n == images)) try_block(rows_ * n, images / n);
     whole_ = block_rows_ == rows_ * images;
   }
 
@@ -152,6 +154,14 @@ class Planner {
       s_(fmt::format("{0}_b {0}_r = split {1}.{0} [_, {2}] tail=peel", y_, last, block_rows_ * m));
       outer.push_back(y_ + "_b");
       row += "_r";
+    }
+    if (!whole_ && block_rows_ > rows_) {
+      const std::string n = outer.back();
+      s_.because(fmt::format("{} images leave what is transformed in the second-level cache",
+                             block_rows_ / rows_));
+      s_(fmt::format("{0}_b {0}_r = split {1}.{0} [_, {2}]", n, last, block_rows_ / rows_));
+      outer.back() = n + "_b";
+      inner.push_back(n + "_r");
     }
     std::string x = c_.by_last.loop;
     s_(fmt::format("{0}0 {0}1 = split {1}.{2} [_, {3}] tail=peel", y_, last, row, m));

@@ -1,5 +1,7 @@
 #include "schedules/library/transformed_chain.h"
 
+#include <algorithm>
+
 #include "nestor/walk.h"
 
 namespace nestor::library {
@@ -20,6 +22,25 @@ std::optional<Choice> choice_of(const PrimFunc& f, const BlockInfo& b) {
       if (i.var == var->var && !i.loop.empty()) found = Choice{i.loop, modulo ? *as_int(rest->b) : 0};
   });
   return found;
+}
+
+// The iterator of the second block that numbers tiles: that of the products which the constant operand doesn't
+// have.
+const Iter* tiles_in_second(const TransformedChain& c) {
+  const auto moves_constant = [&](const Iter& i) {
+    return std::any_of(c.products.accesses.begin(), c.products.accesses.end(),
+                       [&](const Access& a) { return a.constant && a.uses(i); });
+  };
+  for (const Iter* i : c.products.spatial())
+    if (!moves_constant(*i))
+      for (const Access& a : c.products.accesses)
+        for (size_t d = 0; d < a.indices.size() && a.buffer == c.second.output; ++d)
+          if (const auto* r = a.indices[d].as<VarRef>(); r && r->var == i->var)
+            for (const Access& w : c.second.accesses)
+              if (const auto* o = w.write ? w.indices[d].as<VarRef>() : nullptr)
+                for (const Iter& n : c.second.iters)
+                  if (n.var == o->var) return &n;
+  return nullptr;
 }
 
 // The only block that reads what `b` writes.
@@ -62,8 +83,10 @@ std::optional<TransformedChain> find_transformed_chain(const PrimFunc& f) {
                      step(sole_producer(f, c.second), c.first, c.by_first) &&
                      step(sole_reader(f, c.products), c.third, c.by_third) &&
                      step(sole_reader(f, c.third), c.last, c.by_last);
-  if (!whole || c.by_first.modulo || c.by_second.modulo || !c.by_third.modulo || !c.by_last.modulo)
-    return std::nullopt;
+  if (!whole || c.by_first.modulo || c.by_second.modulo) return std::nullopt;
+  // One tile along the image: the iterator is its own remainder.
+  if (c.by_third.modulo == 0) c.by_third.modulo = c.third.iter(c.by_third.loop)->extent;
+  if (c.by_last.modulo == 0) c.by_last.modulo = c.last.iter(c.by_last.loop)->extent;
   return c;
 }
 
@@ -98,15 +121,21 @@ std::vector<std::string> image_loops(const TransformedChain& c) {
 }
 
 int64_t tiles_of_row(const TransformedChain& c, std::string& loop) {
+  const Iter* tiles = tiles_in_second(c);
+  if (!tiles) return 0;
+  loop = tiles->loop;
+  int64_t row = tiles->extent;
   for (const Access& a : c.second.accesses)
-    for (const Expr& e : a.indices)
-      if (const auto* div = e.as<Binary>(); div && div->op == BinaryOp::div && as_int(div->b))
-        for (const Iter& i : c.second.iters)
-          if (const auto* r = div->a.as<VarRef>(); r && r->var == i.var) {
-            loop = i.loop;
-            return *as_int(div->b);
-          }
-  return 0;
+    for (const Expr& e : a.indices) {
+      if (a.buffer != c.first.output) continue;
+      const auto* var = e.as<VarRef>();
+      if (var && var->var == tiles->var) row = std::min<int64_t>(row, 1);  // each is a row
+      const auto* div = e.as<Binary>();
+      if (!div || div->op != BinaryOp::div || !as_int(div->b)) continue;
+      var = div->a.as<VarRef>();
+      if (var && var->var == tiles->var) row = *as_int(div->b);
+    }
+  return row;
 }
 
 }  // namespace nestor::library

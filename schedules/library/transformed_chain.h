@@ -38,7 +38,7 @@ std::string loop_over_dim(const BlockInfo& reader, const Buffer& buffer, size_t 
 std::string in_last(const TransformedChain& c, const std::string& loop);
 // The last block's loops over images: what the products number together with rows and columns of tiles.
 std::vector<std::string> image_loops(const TransformedChain& c);
-// Tiles in a row: how the second block finds rows among the tiles that it numbers through; 0: all are one.
+// Tiles in a row, among those that the second block numbers through by `loop`; 0: it doesn't.
 int64_t tiles_of_row(const TransformedChain& c, std::string& loop);
 
 // Blocks of rows of tiles: bytes transformed for one, tiles in it, how many blocks, bytes transformed for all

@@ -9,70 +9,14 @@
 #include "nestor/proof.h"
 #include "nestor/walk.h"
 #include "tests/driver/compiled.h"
+#include "tests/driver/winograd_layer.h"
 
 using namespace nestor;
 
 namespace {
 
 using Ints = std::vector<int64_t>;
-
-struct Layer {
-  int64_t n = 1, channels = 16, filters = 16, height = 8, width = 8;
-  Ints pads = {1, 1, 1, 1};
-  std::string tail = "Relu";  // what follows: "", "Relu", or "Add" of what the convolution reads
-  bool constant_weights = true;
-  Attrs more = {};
-};
-
-// A 3x3 convolution between two of 1x1, so that what it reads and writes lies in blocks of channels.
-Graph graph_of(const Layer& l) {
-  const auto dims = [](const Ints& shape) {
-    std::vector<ModelDim> out;
-    for (const int64_t n : shape) out.push_back({n, ""});
-    return out;
-  };
-  Model m;
-  m.opsets[""] = 17;
-  m.inputs.push_back({"x", DType::f32, dims({l.n, 3, l.height, l.width})});
-  m.outputs.push_back({"y", DType::f32, {}, false, false});
-  uint64_t seed = 3;
-  const auto weight = [&](const char* name, const Ints& shape) {
-    m.initializers.emplace_back(name, Tensor::random(DType::f32, shape, seed++));
-  };
-  weight("w1", {l.channels, 3, 1, 1});
-  weight("w3", {2, l.filters, 1, 1});
-  weight("b2", {l.filters});
-  const Ints w2{l.filters, l.channels, 3, 3};
-  if (l.constant_weights)
-    weight("w2", w2);
-  else
-    m.inputs.push_back({"w2", DType::f32, dims(w2)});
-  Attrs attrs = l.more;
-  attrs["pads"] = l.pads;
-  m.nodes.push_back({"Conv", "", "", {"x", "w1"}, {"a"}, {}, {}});
-  m.nodes.push_back({"Conv", "", "", {"a", "w2", "b2"}, {"b"}, attrs, {}});
-  std::string last = "b";
-  if (l.tail == "Relu") m.nodes.push_back({"Relu", "", "", {"b"}, {last = "r"}, {}, {}});
-  if (l.tail == "Add") m.nodes.push_back({"Add", "", "", {"b", "a"}, {last = "s"}, {}, {}});
-  m.nodes.push_back({"Conv", "", "", {last, "w3"}, {"y"}, {}, {}});
-  return build_graph(m);
-}
-
-// Compiled with the algorithm wherever it applies, whatever it costs.
-CompiledModel forced(const Layer& l, int64_t tile, const Target& target) {
-  Source source{graph_of(l), std::nullopt};
-  const EvaluateFn evaluate = constant_evaluator(target);
-  optimize(source.graph, evaluate);
-  const PartitionOptions how{.channel_block = target.lanes(4)};
-  source.partition = partition(source.graph, how);
-  use_winograd(source.graph, *source.partition, how, {.lanes = target.lanes(4), .tile = tile}, evaluate);
-  return compile_model(std::move(source), checking_options(target));
-}
-
-int count_winograd(const CompiledModel& m) {
-  return static_cast<int>(std::count_if(m.graph.nodes.begin(), m.graph.nodes.end(),
-                                        [](const Node& n) { return n.op == "WinogradConv"; }));
-}
+using Layer = WinogradLayer;
 
 // Of the convolution, 0 for the direct sum.
 int64_t chosen_tile(const Layer& l, const CompileOptions& o) {
@@ -122,7 +66,7 @@ TEST_CASE("Winograd's convolutions are the direct ones within their bound, at al
   for (const Target& target : {host_target(), parse_target("x86-64-v3")})
     for (const int64_t tile : {2, 3, 4})
       for (const Layer& l : layers) {
-        const CompiledModel m = forced(l, tile, target);
+        const CompiledModel m = forced_winograd(l, tile, target);
         INFO(target.name << ": tile " << tile << ", " << l.n << "x" << l.channels << "x" << l.height << "x"
                          << l.width << " to " << l.filters << ", tail " << l.tail);
         REQUIRE(count_winograd(m) == 1);
@@ -149,7 +93,8 @@ TEST_CASE("Winograd's convolutions are the direct ones within their bound, at al
 }
 
 TEST_CASE("A Winograd convolution that loses more than its bound is found out") {
-  CompiledModel m = forced({.channels = 64, .filters = 32, .height = 15, .width = 14}, 4, host_target());
+  CompiledModel m =
+      forced_winograd({.channels = 64, .filters = 32, .height = 15, .width = 14}, 4, host_target());
   size_t call = 0;
   while (check_algorithm(m, call).empty()) ++call;
   const OutputCheck right = check_algorithm(m, call)[0];
@@ -227,7 +172,7 @@ TEST_CASE("Winograd's products are register tiles whose weights lie as they read
   for (const Layer& l : {Layer{.channels = 64, .filters = 64, .height = 28, .width = 28},
                          Layer{.channels = 128, .filters = 96, .height = 15, .width = 17}}) {
     int found = 0;
-    for (const CompiledFunction& f : forced(l, 4, target).funcs) {
+    for (const CompiledFunction& f : forced_winograd(l, 4, target).funcs) {
       const std::string steps = print(default_schedule(f.func, target));
       if (steps.find("transform_layout U") == std::string::npos) continue;
       ++found;
@@ -242,7 +187,7 @@ TEST_CASE("Winograd's products go by blocks of channels, also where these don't 
   const Target target = parse_target("x86-64-v4");
   int found = 0;
   for (const CompiledFunction& f :
-       forced({.channels = 45, .filters = 32, .height = 28, .width = 56}, 4, target).funcs) {
+       forced_winograd({.channels = 45, .filters = 32, .height = 28, .width = 56}, 4, target).funcs) {
     const std::string steps = print(default_schedule(f.func, target));
     if (steps.find("transform_layout U") == std::string::npos) continue;
     ++found;
@@ -257,7 +202,7 @@ TEST_CASE("Winograd's products go by blocks of channels, also where these don't 
 TEST_CASE("Rows of Winograd's tiles go by blocks that threads share, as small as fill a register tile") {
   const auto blocks = [](const Layer& l, const Target& target) {
     std::string found;
-    for (const CompiledFunction& f : forced(l, 4, target).funcs) {
+    for (const CompiledFunction& f : forced_winograd(l, 4, target).funcs) {
       const Proof proof = verify_schedule(f.func, f.scheduled, {.seconds = 60});
       INFO(f.func.name << ": " << describe(proof));
       CHECK(proof.ok());
@@ -294,7 +239,7 @@ TEST_CASE(
     target.l2_bytes = 1 << 20;
     target.l3_bytes_per_cycle = l3_bytes_per_cycle;
     const Layer l{.n = n, .channels = channels, .filters = filters, .height = size, .width = size};
-    for (const CompiledFunction& f : forced(l, 4, target).funcs) {
+    for (const CompiledFunction& f : forced_winograd(l, 4, target).funcs) {
       const std::string steps = print(default_schedule(f.func, target));
       const size_t split = steps.find("_r = split ");
       if (split != std::string::npos) return std::stoi(steps.substr(steps.find("[_, ", split) + 4));
@@ -340,14 +285,14 @@ TEST_CASE("A block of rows of Winograd's tiles transforms only its own, whatever
       INFO(name << ", " << tiles << " tiles");
       const Layer l{.channels = 32, .filters = 32, .height = 32, .width = 4 * tiles};
       std::string text;
-      for (const CompiledFunction& f : forced(l, 4, target).funcs)
+      for (const CompiledFunction& f : forced_winograd(l, 4, target).funcs)
         if (print(f.scheduled).find(" V(") != std::string::npos) text = print(f.lowered);
       const std::string of_row = "alloc V: f32[" + std::to_string(36 * tiles * 32) + "]";
       CHECK(text.find(of_row) != std::string::npos);
       CHECK(text.find("for v_t0 in") == std::string::npos);  // nothing for the next block
       target.cores = 2;
       target.parallel_us = 0;
-      for (const CompiledFunction& f : forced(l, 4, target).funcs) text += print(f.scheduled);
+      for (const CompiledFunction& f : forced_winograd(l, 4, target).funcs) text += print(f.scheduled);
       CHECK(text.find("parallel h_b in 8") != std::string::npos);  // which threads share
     }
   }
