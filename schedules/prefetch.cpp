@@ -4,7 +4,7 @@
 // changes nothing but the time, and its addresses stay inside of the buffer.
 //
 // Requires
-//  1. the block reads the buffer or, without shares, writes it; it lies in global memory;
+//  1. the block reads the buffer or writes it; it lies in global memory;
 //  2. what it reads, or else writes, moves with the loop, between bounds that are known, or begins where
 //     inputs say;
 //  3. the loop is serial, parallel or unrolled;
@@ -102,11 +102,11 @@ PrimFunc run(StepContext& ctx) {
   const Buffer b = ctx.buffer(1);
   const For& l = as_for(loop.stmt);
   const bool read = reads(loop.place.block(), b), write = writes(loop.place.block(), b);
-  if (!read && (!write || ctx.option("shares"))) {
+  if (!read && !write) {
     std::vector<std::string> names;
     for (const Buffer& r : read_buffers(loop.place.block())) names.push_back(r->name);
-    ctx.refuse(1, 1, loop.place.name() + " doesn't read " + b->name + (write ? "" : ", or write it"),
-               {loop.place.stmt}, "it reads " + join(names, ", "));
+    ctx.refuse(1, 1, loop.place.name() + " doesn't read " + b->name + ", or write it", {loop.place.stmt},
+               "it reads " + join(names, ", "));
   }
   if (const Scope scope = decl_of(ctx.func(), b).scope; scope != Scope::global)
     ctx.refuse(1, 1, b->name + " is " + name_of(scope));
@@ -159,7 +159,7 @@ Primitive prefetch_row() {
         "one line of each page brings its translation, where more pages are walked than are kept "
         "translated"}},
       "While an iteration of a loop runs, what a later one reads of a buffer, or writes, is asked for.",
-      {"the block reads the buffer or, without shares, writes it; it lies in global memory",
+      {"the block reads the buffer or writes it; it lies in global memory",
        "what it reads, or else writes, moves with the loop, between bounds that are known, or begins where "
        "inputs say",
        "the loop is serial, parallel or unrolled", "the distance is at least 1",

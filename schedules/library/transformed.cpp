@@ -70,6 +70,7 @@ class Planner {
     parts_ > 1 ? plan_parts() : plan_products();
     plan_input();
     parallel();
+    ask_for_output(s_, c_.last, {channels_.empty() ? "" : channels_.back(), c_.by_last.loop + "0"}, target_);
   }
 
  private:
@@ -157,8 +158,8 @@ class Planner {
     }
     if (!whole_ && block_rows_ > rows_) {
       const std::string n = outer.back();
-      s_.because(fmt::format("{} images leave what is transformed in the second-level cache",
-                             block_rows_ / rows_));
+      s_.because(
+          fmt::format("{} images leave what is transformed in the second-level cache", block_rows_ / rows_));
       s_(fmt::format("{0}_b {0}_r = split {1}.{0} [_, {2}]", n, last, block_rows_ / rows_));
       outer.back() = n + "_b";
       inner.push_back(n + "_r");

@@ -24,8 +24,8 @@ std::optional<Choice> choice_of(const PrimFunc& f, const BlockInfo& b) {
   return found;
 }
 
-// The iterator of the second block that numbers tiles: that of the products which the constant operand doesn't
-// have.
+// The iterator of the second block that numbers tiles: that of the products which the constant operand
+// doesn't have.
 const Iter* tiles_in_second(const TransformedChain& c) {
   const auto moves_constant = [&](const Iter& i) {
     return std::any_of(c.products.accesses.begin(), c.products.accesses.end(),

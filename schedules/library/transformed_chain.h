@@ -65,6 +65,13 @@ struct ProductLoops {
 void stream_products(Schedule& s, const BlockInfo& b, const Tile& t, const ProductLoops& loops,
                      const Target& target);
 
+// Asks ahead for what tiles write in `last`, where the caches don't hold it: a line of tiles in the next
+// channels while this one is made.
+struct OutputLoops {
+  std::string channels, tiles;  // empty: none
+};
+void ask_for_output(Schedule& s, const BlockInfo& last, const OutputLoops& loops, const Target& target);
+
 // Whether the products' data of all tiles, in one column, stay in the first-level cache beside what passes.
 bool one_column_stays(const BlockInfo& b, int64_t tiles, const Target& target);
 // Of how many parts of the channels the products' data of all tiles stays in the first-level cache, by the

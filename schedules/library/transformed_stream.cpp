@@ -7,6 +7,11 @@
 // shares are those of one iteration. (Emerald Rapids, one thread and two: 128-128@28, 4 panels, 3 and 6 %
 // less time, 128-192@28, 6, 1 and 8, 192-192@28, 6, 1 and 4, 256-256@14, 8, none and 3; 192-192@14, 12, 9 %
 // more, 512@7 and 128-256@20, 16, 4.)
+//
+// A tile of results goes to a few short rows of the image, which nothing foresees. Behind a near third level
+// each store waits for its line, unless it has been asked for: a row of tiles in the next block of filters
+// while this one's are made, some lines with each tile. (Zen 3: 64@56 and @112 7 % less time, 32-64@112 9,
+// 128@28 4, 256@14, whose output stays, none; of few channels, 8x4-320@20 and 20x8-448@8, 29.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -60,6 +65,17 @@ void stream_products(Schedule& s, const BlockInfo& b, const Tile& t, const Produ
   stream_panels(s, b.name, b, t, fused ? all : loops.panels, target);
   if (few) stream_for_few(s, b.name, b, t, target);
   if (fused && loops.whole) ask_for_next_product(s, b, t, all, target);
+}
+
+void ask_for_output(Schedule& s, const BlockInfo& last, const OutputLoops& loops, const Target& target) {
+  const int64_t bytes = last.instances() * bytes_of(last.output->type.dtype);
+  if (target.far_l3() || 2 * bytes <= target.l2_bytes) return;
+  s.because(fmt::format("{} KiB of output don't stay in the second-level cache", bytes / 1024));
+  if (extent_of(s, last.name, loops.channels) > 1)
+    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", last.name, loops.channels,
+                           last.output->name, loops.tiles));
+  else
+    s.try_step(fmt::format("prefetch {}.{} {} distance=1", last.name, loops.tiles, last.output->name));
 }
 
 }  // namespace nestor::library

@@ -4,10 +4,12 @@
 // cycles of one core:
 //
 //   arithmetic: two vector FMAs a cycle
-//   transforms: what the loops of src/ops/winograd.cpp come to, for each tile and vector of channels; many
-//               times that for the input where its channels are less than a vector, by no power of two, and
-//               stores have no masks (Zen 3, 16 filters at 124 x 124: of 7 channels 0.53 ms, direct 0.31; of
-//               8 0.24)
+//   transforms: what the loops of src/ops/winograd.cpp come to, for each tile and vector of channels, and
+//               what begins, ends and moves a short sum of products for each vector of results where L3 is
+//               near, which is most of it where channels are few (Zen 3, images of 8 to 112: of 4 channels as
+//               much time as the direct sum or half as much again, of 8 two thirds, of 16 half); many times
+//               that for the input where its channels are less than a vector, by no power of two, and stores
+//               have no masks (Zen 3, 16 filters at 124 x 124: of 7 channels 0.53 ms, direct 0.31; of 8 0.24)
 //   weights:    once through the caches in a call, a fifth hidden behind the arithmetic; from L3, which
 //               serves each thread its part, or from memory where all weights of the model together are more
 //               than L3 holds. From L3, half is hidden where a line has uses enough to be asked for a panel
@@ -51,6 +53,7 @@ constexpr double kShownOfWeights = 0.8, kShownAskedAhead = 0.5, kShownAskedFar =
 constexpr double kUsesToAskAhead = 12;  // of a line, as in schedules/library/stream_panels.cpp
 constexpr double kLeastUses = 4;        // of a vector of weights: with fewer, loads bind
 constexpr double kPieces = 12;          // of the time that a vector's transform takes
+constexpr double kOfAResult = 8;        // cycles beside the transform and the FMAs, where L3 is near
 // Of a far third level: the part of it that stays, bytes from memory.
 constexpr double kPartOfL3 = 4, kFarFromMemory = 6.5;
 // Bytes a cycle to a near one and back, of rows of tiles that take half of the second level.
@@ -102,7 +105,8 @@ class Costs {
     // Stores bind: tile columns of the first pass over the input are shared, the others are whole tiles.
     const double in = reads * (real(tile) + 0.2) + reads * reads, out = real(tile) * (reads + real(tile));
     const double pieces = in_pieces() ? kPieces : 1;
-    const double transforms = 1.3 * tiles * (pieces * in * vectors(l_.channels) + out * vectors(l_.filters));
+    const double transforms = 1.3 * tiles * (pieces * in * vectors(l_.channels) + out * vectors(l_.filters)) +
+                              results() * real(l_.n * l_.height * l_.width) * vectors(l_.filters);
     const double reorders = 2 * real(l_.reordered) / kBytesReordered;
     return (products / kFmasPerCycle + transforms + reorders + spills(tile, near)) / o_.threads +
            weights(reads * reads, tiles, asked);
@@ -115,6 +119,8 @@ class Costs {
  private:
   static double real(int64_t n) { return static_cast<double>(n); }
   double vectors(int64_t channels) const { return real(ceil_div(channels, o_.lanes)); }
+
+  double results() const { return o_.far_l3 ? 0 : kOfAResult; }
 
   // Whether a vector of the input's channels is stored and read in pieces.
   bool in_pieces() const {

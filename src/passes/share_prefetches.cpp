@@ -1,7 +1,7 @@
-// What a later iteration of a loop reads of a buffer is asked for in shares: a few lines in each iteration of
-// a loop further inside. All of it at once would queue for the memory, and the arithmetic behind it; evenly
-// spread it comes while that runs. The outer loop carries `share X`, the distance, the inner one `shares of
-// X`.
+// What a later iteration of a loop reads of a buffer, or writes where nothing reads it, is asked for in
+// shares: a few lines in each iteration of a loop further inside. All of it at once would queue for the
+// memory, and the arithmetic behind it; evenly spread it comes while that runs. The outer loop carries `share
+// X`, the distance, the inner one `shares of X`.
 //
 // Runs behind `flatten_buffers`: what an iteration reads is one range of addresses there, if it is dense, so
 // that its lines can be numbered through, whatever the layout. Iterations of the inner loop are numbered
@@ -168,20 +168,22 @@ class Sharer : public ScopedRewriter {
       bool alike = true;
       int64_t most = 0;
       const int64_t line = line_of(buffer);
+      const bool read = std::any_of(accesses.begin(), accesses.end(),
+                                    [](const Access& a) { return a.kind == AccessKind::read; });
       for (const Access& a : accesses) {
-        if (a.kind != AccessKind::read || a.indices.size() != 1) continue;
+        if ((read && a.kind != AccessKind::read) || a.indices.size() != 1) continue;
         std::vector<Var> running;
-        int64_t read = 1;
+        int64_t steps = 1;
         for (const For* l : a.loops) {
           running.push_back(l->var);
-          if (uses_var(a.indices[0], l->var)) read *= range_of(l->extent, a.facts).hi;
+          if (uses_var(a.indices[0], l->var)) steps *= range_of(l->extent, a.facts).hi;
         }
         if (jumps(a.indices[0], running)) return;
         const auto here = span_of(a.indices[0], running, a.facts);
         all.add(here, every_of(a.indices[0], running, a.facts, line), line);
         if (!all.span) return;
-        most = std::max(most, read);
-        const Rows these = rows_of(a.indices[0], running, a.facts, read, line);
+        most = std::max(most, steps);
+        const Rows these = rows_of(a.indices[0], running, a.facts, steps, line);
         alike = alike && these.first.span && (!rows || rows->alike(these));
         if (!alike) continue;
         if (rows)

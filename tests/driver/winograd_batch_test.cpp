@@ -69,3 +69,34 @@ TEST_CASE("A block of Winograd's tiles is of several images where each has few")
   CHECK(images({.n = 8, .channels = 16, .filters = 32, .height = 16, .width = 16}, 1) == 0);
   CHECK(images({.n = 6, .channels = 16, .filters = 32, .height = 4, .width = 4}, 1) == 0);
 }
+
+TEST_CASE("Rows of Winograd's results are asked for ahead where the second-level cache doesn't hold them") {
+  const auto steps = [](const WinogradLayer& l, const Target& target) {
+    const CompiledModel m = forced_winograd(l, 4, target);
+    for (const CompiledFunction& f : m.funcs) check_results(f, target);
+    return schedule_of(m, target);
+  };
+  Target near = with_l2("x86-64-v3", 512 << 10), far = with_far_l3("x86-64-v3", 512 << 10);
+  near.cores = far.cores = 1;
+  const WinogradLayer wide{.channels = 16, .filters = 32, .height = 52, .width = 56};
+  const WinogradLayer few{.n = 3, .channels = 16, .filters = 8, .height = 60, .width = 56};
+  CHECK(has(steps(wide, near), "prefetch Y.cb Y distance=1 shares=w0"));
+  CHECK(has(steps(few, near), "prefetch Y.w0 Y distance=1"));  // of one block of filters
+  CHECK_FALSE(has(steps(wide, far), "prefetch Y."));
+  CHECK_FALSE(has(steps({.channels = 16, .filters = 32, .height = 40, .width = 40}, near), "prefetch Y."));
+}
+
+TEST_CASE(
+    "Winograd isn't chosen near the third level where channels are so few that results are most of it") {
+  const auto chosen = [](int64_t channels, double l3_bytes_per_cycle) {
+    CompileOptions o = checking_options(parse_target("x86-64-v3"));
+    o.threads = 1;
+    o.target.l3_bytes_per_cycle = l3_bytes_per_cycle;
+    return count_winograd(partition_model(
+               {graph_of({.n = 8, .channels = channels, .filters = 64, .height = 32, .width = 32}), {}}, o)) >
+           0;
+  };
+  CHECK_FALSE(chosen(4, 16));
+  CHECK(chosen(8, 16));
+  CHECK(chosen(4, 9));  // behind a far one that wasn't seen
+}
