@@ -108,8 +108,7 @@ void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t 
   const Iter* whole = b.iter(loop);
   if (!target.is_narrow() && whole && b.has_select && slides_along_any(b, *whole))
     return;  // it may end anywhere at a border
-  const bool apart =
-      !slides_windows(b) ? taps == 1 : whole && std::min(fit, kFewInWindows) >= steps && !directly;
+  const bool apart = !slides_windows(b) ? taps == 1 : whole && steps <= kFewInWindows && !directly;
   if (short_bodies && steps > 1 && steps <= kFewSteps && apart) {
     s.because(fmt::format("the {} steps of a block are too few for a loop", steps));
     s.try_step(fmt::format("unroll {}.{}", block, loop));

@@ -85,28 +85,27 @@ std::vector<const Iter*> furthest_first(const BlockInfo& b) {
 
 // Where several steps are one body (steps_at_once.cpp), so few channels are one, inside of the taps, whose
 // loops may end anywhere at a border. (Zen 3: 3x3 3-32@56 4 % less time, beside a busy other thread 25, with
-// stride 2 12 and 15; 2-192@47 5 and 25.) Not if the taps that are written out would stand directly around
-// them, or if lines of taps are long (7x7 and 16x16 of 3 channels 2 % more).
+// stride 2 12 and 15; 2-192@47 5 and 25; 7x7 3-64@224 with stride 2 1 and 14, 2-384@65 10 and 15, 5x5
+// 4-403@60 3 and 20, 11x11 2-20@64 2 and 28.) Not if the taps that are written out would stand directly
+// around them.
 bool few_channels_last(std::vector<std::string>& order, const BlockInfo& b,
                        const std::vector<std::string>& taps, const Target& target) {
-  constexpr int64_t kMostTaps = 5;
   if (steps_of_body(target) <= 2) return false;
   auto channels = order.end();
-  int64_t written = 1, between = 0;
+  bool between = false;
   for (auto l = order.begin(); l != order.end(); ++l) {
     const Iter& i = *b.iter(*l);
     const bool is_tap = std::find(taps.begin(), taps.end(), *l) != taps.end();
-    if (is_tap) written *= i.extent;
     if (i.extent == 1 || is_tap) continue;
     if (slides_along_any(b, i))
-      between = std::max(between, i.extent);
+      between = true;
     else if (channels == order.end())
       channels = l;
     else
       return false;
   }
-  if (channels == order.end() || between == 0 || between > kMostTaps) return false;
-  if (b.iter(*channels)->extent > std::min(kFewInWindows, kMostWritten / written)) return false;
+  if (channels == order.end() || !between) return false;
+  if (b.iter(*channels)->extent > kFewInWindows) return false;
   std::rotate(channels, channels + 1, order.end());
   return true;
 }

@@ -82,8 +82,9 @@ TEST_CASE("few channels are one body inside of the taps of a wide core with 16 r
   CHECK(whole(first));
   CHECK(default_has(first, "x0 s r c x1", target));
   CHECK(whole("Conv(f32[1,3,64,64], const f32[32,3,3,3])"));
-  CHECK_FALSE(whole("Conv(f32[1,3,90,90], const f32[64,3,5,5]; pads=[2,2,2,2])"));  // 15 steps in one body
-  CHECK_FALSE(whole("Conv(f32[1,3,99,99], const f32[64,3,7,7]; strides=[2,2])"));   // long lines of taps
+  CHECK(whole("Conv(f32[1,3,224,224], const f32[64,3,7,7]; strides=[2,2], pads=[3,3,3,3])"));
+  CHECK(whole("Conv(f32[1,4,60,60], const f32[64,4,5,5]; pads=[2,2,2,2])"));
+  CHECK_FALSE(whole("Conv(f32[1,6,60,60], const f32[64,6,5,5]; pads=[2,2,2,2])"));  // would spill
   CHECK_FALSE(whole("Conv(f32[4,2,300], const f32[64,2,5]; pads=[2,2])"));          // directly inside of taps
   target.issue_width = 4;
   CHECK_FALSE(whole(first));
@@ -98,7 +99,8 @@ TEST_CASE("steps at once are right at ragged sizes") {
                            "Conv(f32[1,45,9,7], const f32[19,45,3,3]; pads=[1,1,1,1])",
                            "Conv(f32[2,43,11,9], const f32[23,43,3,3]; strides=[2,2], pads=[1,1,1,1])",
                            "Conv(f32[1,3,9,13], const f32[19,3,3,3]; pads=[1,1,1,1])",
-                           "Conv(f32[2,2,9,13], const f32[17,2,5,5]; strides=[2,2], pads=[2,1,2,3])"})
+                           "Conv(f32[2,2,9,13], const f32[17,2,5,5]; strides=[2,2], pads=[2,1,2,3])",
+                           "Conv(f32[1,4,13,15], const f32[17,4,7,7]; pads=[3,3,3,3])"})
     check_default(spec, target, true);
   target.l2_bytes = 16 << 10;
   check_default("Conv(f32[1,150,5,7], const f32[40,150,3,3]; strides=[2,2], pads=[1,1,1,1])", target, true);
