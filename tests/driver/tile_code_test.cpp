@@ -19,7 +19,7 @@ TEST_CASE("default tiles of AVX2 keep their accumulators in registers") {
   for (const char* spec :
        {"MatMul(f32[1024,1024], const f32[1024,1024])", "MatMul(f32[1009,1009], const f32[1009,1009])",
         "Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
-        "Conv(f32[1,64,56,56], const f32[256,64,1,1])"}) {
+        "Conv(f32[1,64,56,56], const f32[256,64,1,1])", "MatMul(f32[873,17], f32[17,23])"}) {
     INFO(spec);
     const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
     std::istringstream lines(assembly);
