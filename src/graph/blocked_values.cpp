@@ -45,6 +45,9 @@ struct Kind {
   // 86 us, of 11 to 22 at 16x21 133 to 55; by strides of 2, 3x3 of 64 to 20 at 32x32, it would be 224 to
   // 320.)
   bool scattered = false;
+  // Or one apart, in lanes so few that they are stored one by one unless two rows are alike. (Zen 3, 3x3/2 of
+  // 8 to 17 channels at 78x16 126 to 58 us, 2x2/2 of 8 to 10 at 50x9 10 to 7.6.)
+  bool interleaved = false;
   // Two groups of channels share a block of lanes, and a stride leaves little that neighbouring windows
   // share: for each product and a half, an element of either group is broadcast and both are blended, which
   // takes as long again. Along the image lanes are all of one group. Half vectors blend nothing. (Zen 4,
@@ -59,27 +62,33 @@ struct Kind {
   bool by_lanes() const { return !narrow || product || whole_blocks; }
   // What Winograd's transform saves is more than some empty lanes cost.
   bool transformed = false;
-  double least() const { return product && !strided && !scattered && !transformed ? 0.75 : 0.5; }
+  double least() const {
+    if (!product || strided || scattered || transformed) return 0.5;
+    return interleaved ? 0.6 : 0.75;
+  }
 };
 
-// Whether neighbours along the image lie more than two elements apart: two rows of results are put together
-// in registers.
-bool scatters(const Block& b) {
+// How far apart neighbours along the image lie that the block writes. Of two elements, two rows of results
+// may be put together in registers.
+int64_t apart(const Block& b) {
   NestUses uses;
   uses.block(b);
+  int64_t most = 0;
   for (const NestAccess& a : uses.accesses) {
     if (!a.write || a.indices->size() <= 2 || b.iters.empty()) continue;
     const auto last = as_affine(a.indices->back());
-    if (last && coefficient(*last, b.iters.back().var) > 2) return true;
+    if (last) most = std::max(most, coefficient(*last, b.iters.back().var));
   }
-  return false;
+  return most;
 }
 
 Kind kind_of(const PrimFunc& f, int64_t lanes) {
   Kind kind;
   for (const Nest& nest : read_nests(f).value_or(std::vector<Nest>())) {
     const std::vector<IterVar>& iters = nest.block.iters;
-    kind.scattered |= scatters(nest.block);
+    const int64_t distance = apart(nest.block);
+    kind.scattered |= distance > 2;
+    kind.interleaved |= distance == 2 && lanes <= 8;
     if (std::none_of(iters.begin(), iters.end(), [](const IterVar& i) { return i.kind == IterKind::reduce; }))
       continue;
     NestUses uses;

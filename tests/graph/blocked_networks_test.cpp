@@ -205,8 +205,8 @@ TEST_CASE("groups of which many share a block of results stay row major, of sing
   CHECK(blocked(8, 1, 3, R"(, "strides": [3,3])"));  // a row of three
 }
 
-TEST_CASE("results that a stride of three and more takes apart lie in blocks that they fill by half") {
-  const auto blocked = [](int64_t filters, int64_t stride) {
+TEST_CASE("results that a stride takes apart lie in blocks that they don't quite fill") {
+  const auto blocked = [](int64_t filters, int64_t stride, int64_t lanes = 16) {
     Model m = model_of(R"({"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [1,4,9,7]}],
       "outputs": ["y"], "nodes": [{"op": "ConvTranspose", "inputs": ["x","w"], "outputs": ["y"],
       "attrs": {"strides": [2,)" +
@@ -214,10 +214,12 @@ TEST_CASE("results that a stride of three and more takes apart lie in blocks tha
     m.initializers.emplace_back("w", Tensor::random(DType::f32, {4, filters, 3, 5}, 3));
     Graph g = build_graph(m);
     optimize(g, evaluate_by_interpreter);
-    return !blocked_names(g, partition(g, {.channel_block = 16, .blocked_io = true})).empty();
+    return !blocked_names(g, partition(g, {.channel_block = lanes, .blocked_io = true})).empty();
   };
   CHECK(blocked(21, 3));
   CHECK(blocked(21, 4));
   CHECK(!blocked(21, 2));  // 21 of 32
   CHECK(blocked(24, 2));
+  CHECK(blocked(17, 2, 8));  // 17 of 24, of lanes that are few
+  CHECK(!blocked(9, 2, 8));
 }
