@@ -177,6 +177,8 @@ bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const Win
 // Nodes that reorder stand before and behind strided convolutions that gain more by images in blocks of
 // channels than the copies take. True where one does: `p` is then the new graph's.
 bool reorder_images(Graph& g, Partition& p, const PartitionOptions& how);
+// The same for functions that sum up and would convert an image between the two orders on their way.
+bool separate_layouts(Graph& g, Partition& p, const PartitionOptions& how);
 
 // Fusion by pattern kinds, then each group to a PrimFunc.
 Partition partition(const Graph& g, const PartitionOptions& options = {});

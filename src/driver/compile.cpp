@@ -82,6 +82,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
       use_winograd(model.graph, model.partition, how, winograd_options(options),
                    constant_evaluator(options.target));
     reorder_images(model.graph, model.partition, how);
+    separate_layouts(model.graph, model.partition, how);
   }
   options.schedules.check(model.partition.funcs);
   return model;

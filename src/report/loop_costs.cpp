@@ -61,7 +61,8 @@ int64_t extent_of(const For& loop) {
 // A box of elements, each dimension's bounds over loops that stand still.
 struct Box {
   std::vector<Bound> dims;
-  int64_t elements = 1;  // in it that are reached, at most
+  const Touch* of = nullptr;  // an access that reaches them
+  int64_t elements = 1;       // in it that are reached, at most
   bool exact = true;
 };
 
@@ -88,6 +89,7 @@ Box box_of(const Touch& t, size_t first, const BufferDecl& decl) {
     return product;
   };
   Box box;
+  box.of = &t;
   for (size_t d = 0; d < t.indices.size(); ++d) {
     const int64_t size = as_int(decl.shape[d]).value_or(Interval::kMax);
     std::optional<Bound> bound = schedules::bound_of(t.indices[d], moving, fixed);
@@ -111,9 +113,11 @@ Box box_of(const Touch& t, size_t first, const BufferDecl& decl) {
   return box;
 }
 
-// The smallest box with both, where that holds no more than the two apart.
+// The smallest box with both, where that holds no more than the two apart. Of the same box they may reach
+// different elements, unless they name them alike.
 std::optional<Box> join(const Box& a, const Box& b) {
   Box out;
+  out.of = a.of;
   bool same = true;
   for (size_t d = 0; d < a.dims.size(); ++d) {
     std::optional<Bound> both = schedules::unite(a.dims[d], b.dims[d]);
@@ -124,7 +128,9 @@ std::optional<Box> join(const Box& a, const Box& b) {
     out.dims.push_back(std::move(*both));
   }
   out.exact = a.exact && b.exact;
-  if (same) out.elements = std::max(a.elements, b.elements);
+  const bool alike = std::equal(a.of->indices.begin(), a.of->indices.end(), b.of->indices.begin(), same_expr);
+  if (same && alike) out.elements = std::max(a.elements, b.elements);
+  if (same && !alike) out.elements = std::min(out.elements, a.elements + b.elements);
   if (out.elements > a.elements + b.elements) return std::nullopt;
   return out;
 }

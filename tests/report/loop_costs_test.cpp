@@ -131,6 +131,22 @@ func f(in X: f32[100,100], out Y: f32[10]) {
   CHECK(costs[0].touched == 4 * (11 + 10 + 10 + 10));
 }
 
+TEST_CASE("accesses of one box that reach different elements of it add up") {
+  const auto costs = loop_costs(parse_func(R"(
+func slots(in X: f32[3], out Y: f32[2], out Z: f32[2]) {
+  for i in 2 {
+    block Y(vi: S 2 = i) {
+      Y[vi] = X[vi%3]
+    }
+    block Z(vi: S 2 = i) {
+      Z[vi] = X[(vi+2)%3]
+    }
+  }
+})"));
+  REQUIRE(costs.size() == 1);
+  CHECK(costs[0].touched >= 4 * (3 + 2 + 2));  // slots 0 and 1, 2 and 0
+}
+
 TEST_CASE("a gather may reach every row, and the figure says that it is a bound") {
   const auto costs = loop_costs(parse_func(R"(
 func gather(in X: f32[50,8], in I: i64[4], out Y: f32[4,8]) {
