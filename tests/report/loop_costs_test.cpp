@@ -133,18 +133,18 @@ func f(in X: f32[100,100], out Y: f32[10]) {
 
 TEST_CASE("accesses of one box that reach different elements of it add up") {
   const auto costs = loop_costs(parse_func(R"(
-func slots(in X: f32[3], out Y: f32[2], out Z: f32[2]) {
-  for i in 2 {
-    block Y(vi: S 2 = i) {
+func slots(in X: f32[3], out Y: f32[12], out Z: f32[12]) {
+  for o in 6, i in 2 {
+    block Y(vi: S 12 = o*2+i) {
       Y[vi] = X[vi%3]
     }
-    block Z(vi: S 2 = i) {
+    block Z(vi: S 12 = o*2+i) {
       Z[vi] = X[(vi+2)%3]
     }
   }
 })"));
-  REQUIRE(costs.size() == 1);
-  CHECK(costs[0].touched >= 4 * (3 + 2 + 2));  // slots 0 and 1, 2 and 0
+  REQUIRE(costs.size() == 2);
+  CHECK(costs[1].touched == 4 * (3 + 2 + 2));  // of o = 0, slots 0 and 1, 2 and 0
 }
 
 TEST_CASE("a gather may reach every row, and the figure says that it is a bound") {
