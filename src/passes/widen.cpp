@@ -81,7 +81,18 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
       [&](const VectorReduce&) { return e; }, [&](const Shuffle&) { return e; });
 }
 
-Expr Widener::load(const Load& l, const Expr& mask) {
+// A condition that is read from memory lane by lane hides no load that is inside anyway: a masked one may go
+// by single elements (And of bytes on AVX2: forty times the time).
+Expr Widener::mask_of(const Load& l, const Expr& mask) const {
+  if (!mask || !has_load(mask) || !safe(make::load(l.buffer, l.indices))) return mask;
+  Expr kept;
+  for (const Expr& c : conjuncts(mask))
+    if (!has_load(c)) kept = mask_and(kept, c);
+  return kept;
+}
+
+Expr Widener::load(const Load& l, const Expr& wanted) {
+  const Expr mask = mask_of(l, wanted);
   Expr index = widen(l.indices[0], mask);
   if (!index.type().is_vector()) {
     // All lanes read one element. Where the first lane may, one load does; maybe none may: then the mask

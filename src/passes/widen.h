@@ -36,7 +36,8 @@ class Widener {
   int lanes() const { return lanes_; }
 
  private:
-  Expr load(const Load& l, const Expr& mask);
+  Expr load(const Load& l, const Expr& wanted);
+  Expr mask_of(const Load& l, const Expr& mask) const;
   Expr binary(const Binary& b, const Expr& mask);
   Expr select(const Select& s, const Expr& mask);
   bool safe(const Expr& e) const;  // all its loads are in bounds, whatever the lanes' masks
