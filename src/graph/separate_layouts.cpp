@@ -7,6 +7,8 @@
 // (Zen 3, 64 channels at 28x28 behind a convolution: windows of a channel each, 3x3, 657 us, in blocks and
 // with a copy 23; MaxPool 2x2 81 and 10, 3x3 141 and 8; Softmax along rows 276 and 41, over channels 95 and
 // 42, InstanceNormalization 179 and 24, MatMul 96 and 47.)
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "nestor/ops.h"
@@ -49,6 +51,20 @@ bool walks_both(const Nest& nest, int64_t lanes) {
   return false;
 }
 
+// The node of the function that works by channels; null: none does.
+const Node* by_channels(const Graph& g, const KernelCall& call) {
+  for (const int i : call.nodes) {
+    const Node& n = g.nodes[static_cast<size_t>(i)];
+    if (find_op(n.domain, n.op, n.opset)->by_channels) return &n;
+  }
+  return nullptr;
+}
+
+ValueId made_by_channels(const Graph& g, const KernelCall& call) {
+  const Node* n = by_channels(g, call);
+  return n ? n->outputs[0] : -1;
+}
+
 // The images that a function reads and makes, in elements of the largest ones.
 struct Images {
   int64_t in_blocks = 0, row_major = 0;
@@ -56,9 +72,12 @@ struct Images {
 };
 Images images_in(const Graph& g, const Partition& p, const KernelCall& call) {
   Images out;
+  const Node* n = by_channels(g, call);
   for (const ValueId v : call.args) {
     const TensorType& t = value_of(g, v).type;
-    if (is_constant(g, v) || t.shape.size() < 3) continue;
+    const bool weights = n && std::count(n->inputs.begin() + 1, n->inputs.end(), v) > 0;
+    if (weights || is_constant(g, v) || t.shape.size() < 3 || product(t.shape) == t.shape[0] * t.shape[1])
+      continue;
     int64_t& most = p.blocked.count(v) ? out.in_blocks : out.row_major;
     most = std::max(most, product(t.shape));
     out.floats &= t.dtype == DType::f32;
@@ -83,42 +102,50 @@ bool converts_in_sums(const PrimFunc& f, const Images& images, int64_t lanes) {
   return images.makes_rows && images.floats && products >= kLeastUses * images.in_blocks;
 }
 
-// What the node of the function makes that works by channels; -1: none does.
-ValueId made_by_channels(const Graph& g, const KernelCall& call) {
-  for (const int i : call.nodes) {
-    const Node& n = g.nodes[static_cast<size_t>(i)];
-    if (find_op(n.domain, n.op, n.opset)->by_channels) return n.outputs[0];
-  }
-  return -1;
+// What the function's last node makes.
+ValueId last_of(const Graph& g, const KernelCall& call) {
+  return g.nodes[static_cast<size_t>(call.nodes.back())].outputs[0];
 }
 
 }  // namespace
 
 bool separate_layouts(Graph& g, Partition& p, const PartitionOptions& how) {
   if (how.channel_block <= 1) return false;
+  const auto converts = [&](const Graph& graph, const Partition& q, const KernelCall& call) {
+    return converts_in_sums(q.funcs[static_cast<size_t>(call.func)], images_in(graph, q, call),
+                            how.channel_block);
+  };
   bool any = false;
-  std::set<ValueId> separate, refused;  // that can't lie in blocks
+  std::set<ValueId> tried_in_blocks, tried_in_rows;
   for (;;) {
     std::set<ValueId> in_blocks, in_rows;
     for (const KernelCall& call : p.calls) {
-      const PrimFunc& f = p.funcs[static_cast<size_t>(call.func)];
-      const ValueId made = made_by_channels(g, call), last = call.args.back();
-      if (separate.count(last) || !converts_in_sums(f, images_in(g, p, call), how.channel_block)) continue;
-      if (made >= 0 && !refused.count(made))
+      if (!converts(g, p, call)) continue;
+      const ValueId made = made_by_channels(g, call), last = last_of(g, call);
+      if (made >= 0 && !tried_in_blocks.count(made))
         in_blocks.insert(made);
-      else
-        in_rows.insert(g.nodes[static_cast<size_t>(call.nodes.back())].outputs[0]);
+      else if (!tried_in_rows.count(last))
+        in_rows.insert(last);
     }
     if (in_blocks.empty() && in_rows.empty()) return any;
-    Graph changed = in_blocks.empty() ? with_rows(g, p, in_rows) : with_reorders(g, p, in_blocks);
+    const bool rows = in_blocks.empty();
+    const std::set<ValueId>& chosen = rows ? in_rows : in_blocks;
+    std::set<ValueId>& tried = rows ? tried_in_rows : tried_in_blocks;
+    Graph changed = rows ? with_rows(g, p, chosen) : with_reorders(g, p, chosen);
     Partition q = partition(changed, how);
-    const size_t before = refused.size();
-    for (const KernelCall& call : q.calls)
-      if (const ValueId made = made_by_channels(changed, call);
-          in_blocks.count(made) && !q.blocked.count(call.args.back()))
-        refused.insert(made);
-    if (refused.size() > before) continue;
-    if (in_blocks.empty()) separate.insert(in_rows.begin(), in_rows.end());
+    bool helps = true;
+    for (const KernelCall& call : q.calls) {
+      const ValueId which = rows ? last_of(changed, call) : made_by_channels(changed, call);
+      if (!chosen.count(which) || !converts(changed, q, call)) continue;
+      helps = false;
+      tried.insert(which);
+    }
+    if (!helps) continue;
+    tried.insert(chosen.begin(), chosen.end());
+    for (Node& n : changed.nodes)
+      if (chosen.count(n.outputs[0]))
+        n.why = fmt::format("it sums in {}, and a copy converts, which it would do by single elements",
+                            rows ? "rows" : "blocks of channels");
     g = std::move(changed);
     p = std::move(q);
     any = true;

@@ -19,7 +19,7 @@ struct Behind {  // a pointwise convolution of so many filters
   int64_t filters = 16, size = 28;
 };
 
-Graph graph_of(const Behind& b) {
+Model model_of(const Behind& b) {
   Model m;
   m.opsets[""] = 17;
   m.inputs.push_back({"x", DType::f32, {{1, ""}, {16, ""}, {b.size, ""}, {b.size, ""}}});
@@ -31,7 +31,11 @@ Graph graph_of(const Behind& b) {
     m.initializers.emplace_back("v", Tensor::random(DType::f32, b.weights, 2));
     m.nodes.back().inputs.push_back("v");
   }
-  return build_graph(m);
+  return m;
+}
+
+Graph graph_of(const Behind& b) {
+  return build_graph(model_of(b));
 }
 
 CompileOptions eight_lanes() {
@@ -104,4 +108,33 @@ TEST_CASE("models with copies beside sums are right") {
     INFO(describe(c, "y", want));
     CHECK(c.ok());
   }
+}
+
+TEST_CASE("a scale of a number for each channel is no image that is to be converted") {
+  constexpr int64_t kChannels = 4096;
+  Behind b{"Conv", kEach, {kChannels, 1, 3, 3}, kChannels, 3};
+  b.attrs["group"] = kChannels;
+  Model m = model_of(b);
+  m.nodes.back().outputs = {"d"};
+  m.nodes.push_back({"GlobalAveragePool", "", "", {"a"}, {"s"}, {}, {}});
+  m.nodes.push_back({"Mul", "", "", {"d", "s"}, {"m"}, {}, {}});
+  m.nodes.push_back({"GlobalAveragePool", "", "", {"m"}, {"y"}, {}, {}});
+  const CompiledModel out = partition_model({build_graph(m), std::nullopt}, eight_lanes());
+  const auto copies_made = std::count_if(out.graph.nodes.begin(), out.graph.nodes.end(),
+                                         [](const Node& n) { return n.op == "Reorder"; });
+  CHECK(copies_made == 0);
+}
+
+TEST_CASE("weights that are no constants are no image either") {
+  Behind b{"Conv", kPadded, {16, 16, 3, 3}};
+  Model m = model_of(b);
+  m.initializers.pop_back();
+  m.inputs.push_back({"v", DType::f32, {{16, ""}, {16, ""}, {3, ""}, {3, ""}}});
+  m.nodes.back().outputs = {"c"};
+  m.initializers.emplace_back("u", Tensor::random(DType::f32, {16, 16, 1, 1}, 3));
+  m.nodes.push_back({"Conv", "", "", {"c", "u"}, {"e"}, {}, {}});
+  m.nodes.push_back({"GlobalAveragePool", "", "", {"e"}, {"y"}, {}, {}});
+  const CompiledModel out = partition_model({build_graph(m), std::nullopt}, eight_lanes());
+  CHECK(std::none_of(out.graph.nodes.begin(), out.graph.nodes.end(),
+                     [](const Node& n) { return n.op == "Reorder"; }));
 }
