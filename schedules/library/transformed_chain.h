@@ -19,7 +19,7 @@ struct Tile;
 // Index that a block's value is chosen by: an iterator compared with constants, as it is or modulo something.
 struct Choice {
   std::string loop;
-  int64_t modulo = 0;  // 0: the iterator itself
+  int64_t modulo = 0;  // 0: the iterator itself; of results along an image that is one tile, its extent
 };
 
 // Two maps that transform, a reduction over what they made, and two maps that transform its results.

@@ -1,11 +1,11 @@
 // A value is kept in blocks of channels where one of the functions that make or read it works by channels,
 // and none of them has to see it row major: the model's inputs and outputs, and values with views of other
 // shapes. No conversion stands between: a function with one row-major and one blocked parameter is its own
-// conversion. (Winograd's convolutions work on blocks only, strided ones gain by them: use_winograd and
-// reorder_images put copies in between.) Where an image is a single pixel, or the channels would fill the
-// last block with too little, the row-major order is as good. Of other types than f32 every block must be
-// full: several steps of a reduction go at once there, and those that aren't all channels would go one by
-// one.
+// conversion. (Winograd's convolutions work on blocks only, strided ones gain by them, sums don't convert
+// well: use_winograd, reorder_images and separate_layouts put copies in between.) Where an image is a single
+// pixel, or the channels would fill the last block with too little, the row-major order is as good. Of other
+// types than f32 every block must be full: several steps of a reduction go at once there, and those that
+// aren't all channels would go one by one.
 #include "src/graph/blocked_values.h"
 
 #include <algorithm>

@@ -65,28 +65,29 @@ ValueId made_by_channels(const Graph& g, const KernelCall& call) {
   return n ? n->outputs[0] : -1;
 }
 
-// The images that a function reads and makes, in elements of the largest ones.
+// The images that a function reads and makes, in elements of the largest ones: neither weights, nor what has
+// a number for each channel or row of one.
 struct Images {
   int64_t in_blocks = 0, row_major = 0;
-  bool makes_rows = false, floats = true;
+  bool floats = true;
 };
 Images images_in(const Graph& g, const Partition& p, const KernelCall& call) {
-  Images out;
   const Node* n = by_channels(g, call);
-  for (const ValueId v : call.args) {
+  std::set<ValueId> images(call.args.begin(), call.args.end());
+  if (n) images = images_of(g, call, {n->outputs[0]});
+  Images out;
+  for (const ValueId v : images) {
     const TensorType& t = value_of(g, v).type;
-    const bool weights = n && std::count(n->inputs.begin() + 1, n->inputs.end(), v) > 0;
-    if (weights || is_constant(g, v) || t.shape.size() < 3 || product(t.shape) == t.shape[0] * t.shape[1])
-      continue;
+    if (is_constant(g, v) || t.shape.size() < 3 || product(t.shape) == t.shape[0] * t.shape[1]) continue;
     int64_t& most = p.blocked.count(v) ? out.in_blocks : out.row_major;
     most = std::max(most, product(t.shape));
     out.floats &= t.dtype == DType::f32;
-    out.makes_rows = !p.blocked.count(v);  // of the last one
   }
   return out;
 }
 
-bool converts_in_sums(const PrimFunc& f, const Images& images, int64_t lanes) {
+// Maps beside a sum are planned with it, and don't turn vectors either.
+bool converts_in_sums(const PrimFunc& f, const Images& images, bool makes_rows, int64_t lanes) {
   const auto nests = read_nests(f);
   if (!nests || images.in_blocks < kLeast || images.row_major == 0) return false;
   int64_t products = 0;
@@ -99,7 +100,7 @@ bool converts_in_sums(const PrimFunc& f, const Images& images, int64_t lanes) {
   }
   if (products == 0) return false;
   if (both) return images.row_major >= std::max(kLeast, images.in_blocks / kFew);
-  return images.makes_rows && images.floats && products >= kLeastUses * images.in_blocks;
+  return makes_rows && images.floats && products >= kLeastUses * images.in_blocks;
 }
 
 // What the function's last node makes.
@@ -113,7 +114,7 @@ bool separate_layouts(Graph& g, Partition& p, const PartitionOptions& how) {
   if (how.channel_block <= 1) return false;
   const auto converts = [&](const Graph& graph, const Partition& q, const KernelCall& call) {
     return converts_in_sums(q.funcs[static_cast<size_t>(call.func)], images_in(graph, q, call),
-                            how.channel_block);
+                            !q.blocked.count(call.args.back()), how.channel_block);
   };
   bool any = false;
   std::set<ValueId> tried_in_blocks, tried_in_rows;

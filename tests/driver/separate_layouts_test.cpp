@@ -112,7 +112,7 @@ TEST_CASE("models with copies beside sums are right") {
 
 TEST_CASE("a scale of a number for each channel is no image that is to be converted") {
   constexpr int64_t kChannels = 4096;
-  Behind b{"Conv", kEach, {kChannels, 1, 3, 3}, kChannels, 3};
+  Behind b{"Conv", kEach, {kChannels, 1, 3, 3}, kChannels, 2};
   b.attrs["group"] = kChannels;
   Model m = model_of(b);
   m.nodes.back().outputs = {"d"};
@@ -123,6 +123,28 @@ TEST_CASE("a scale of a number for each channel is no image that is to be conver
   const auto copies_made = std::count_if(out.graph.nodes.begin(), out.graph.nodes.end(),
                                          [](const Node& n) { return n.op == "Reorder"; });
   CHECK(copies_made == 0);
+}
+
+TEST_CASE("what a copy doesn't help has none, and comes to an end") {
+  for (const char* spec : {"AveragePool(f32[1,4096,1,1]; kernel_shape=[2,2], pads=[1,1,1,1])",
+                           "Conv(f32[1,4096,1,1], const f32[4096,1,2,2]; group=4096, pads=[1,1,1,1])",
+                           "ConvTranspose(f32[1,4096,1,1], const f32[4096,1,2,2]; group=4096)"}) {
+    INFO(spec);
+    CompileOptions options = eight_lanes();
+    options.blocked_io = true;
+    const CompiledModel m = partition_model(load(spec), options);
+    CHECK(std::none_of(m.graph.nodes.begin(), m.graph.nodes.end(),
+                       [](const Node& n) { return n.op == "Reorder" || !n.why.empty(); }));
+  }
+  // Behind a sum, what has a number for each row.
+  Model m = model_of({"Conv", kEach, {16, 1, 3, 3}});
+  m.nodes.back().outputs = {"d"};
+  m.inputs.push_back({"r", DType::f32, {{1, ""}, {16, ""}, {28, ""}, {1, ""}}});
+  m.nodes.push_back({"Add", "", "", {"d", "r"}, {"m"}, {}, {}});
+  m.nodes.push_back({"GlobalAveragePool", "", "", {"m"}, {"y"}, {}, {}});
+  const CompiledModel out = partition_model({build_graph(m), std::nullopt}, eight_lanes());
+  CHECK(std::none_of(out.graph.nodes.begin(), out.graph.nodes.end(),
+                     [](const Node& n) { return n.op == "Reorder"; }));
 }
 
 TEST_CASE("weights that are no constants are no image either") {
