@@ -10,9 +10,11 @@
 // translated at once. (Zen 3: 48x1925x1423 15.9 to 6.7 ms, 24 rows 7.2 to 4.4, 48x2048x2048 14.2 to 9.2; 12
 // of these rows half again as long; 48x768x3072 9 % less time, of 24 rows 12 more.) Of such vectors a panel's
 // tile reads one line a step, on another page every few: near the third level a copy also pays for rows that
-// begin at no line, or that the second level doesn't hold. (Zen 3: 125x873x586 42 % less time, 200x873x586
-// 31, 150x512x250 18, 284x256x265 15, 64x873x586 6; 200x896x576 24, 100x768x768 18, 72x896x576 none,
-// 53x896x576 and 48x1000x1000 a quarter more; 200x300x400, which it holds, 5 more.)
+// begin at no line, that the second level doesn't hold, or that meet in few sets of the first one, which
+// would hold a panel. (Zen 3: 1943x64x1024 28 % less time, 128x64x1024 15, 1000x100x640 7, 200x150x768 4;
+// 125x873x586 42 % less time, 200x873x586 31, 150x512x250 18, 284x256x265 15, 64x873x586 6; 200x896x576 24,
+// 100x768x768 18, 72x896x576 none, 53x896x576 and 48x1000x1000 a quarter more; 200x300x400, which it holds, 5
+// more.)
 //
 // A core that takes up few micro-operations a cycle doesn't catch up where a vector comes late, and vectors
 // of rows that lie apart come from the second-level cache or lie across two lines. There a panel's copy pays
@@ -75,6 +77,9 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
   if (scattered) return kScattered;
   const bool near = has_short_vectors(target) && !target.far_l3();
   if (near && torn && size > target.l1_bytes) return kTornNear;
+  const int64_t panel = rows * t.width * bytes;
+  const int64_t in_a_set = lines_in_a_set(pitch, rows, target.l1_bytes / target.l1_ways / kLine);
+  if (near && 2 * panel <= target.l1_bytes && in_a_set > target.l1_ways) return kFromNear;
   if (size <= target.l2_bytes) return kNever;
   return near ? kFromNear : kFromAfar;
 }

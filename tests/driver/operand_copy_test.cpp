@@ -21,8 +21,14 @@ TEST_CASE("an operand of more pages than stay translated is copied for fewer row
   CHECK(copies("MatMul(f32[96,896], f32[896,592])", "x86-64-v3"));
   CHECK_FALSE(copies("MatMul(f32[95,896], f32[896,592])", "x86-64-v3"));
   CHECK_FALSE(copies("MatMul(f32[200,300], f32[300,400])", "x86-64-v3"));  // it stays
+  // Or meet in few sets of the first level, which would hold a panel.
+  CHECK(copies("MatMul(f32[96,64], f32[64,1024])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[95,64], f32[64,1024])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[96,64], f32[64,1040])", "x86-64-v3"));
+  CHECK_FALSE(copies("MatMul(f32[96,64], f32[64,1024])", "x86-64-v4"));
   CHECK_FALSE(
       default_has("MatMul(f32[64,873], f32[873,586])", "B_packed", with_far_l3("x86-64-v3", 512 << 10)));
   CHECK_FALSE(copies("MatMul(f32[40,1200], f32[1200,1424])", "x86-64-v3"));
+  check_scheduled_for("MatMul(f32[97,65], f32[65,1024])", with_l2("x86-64-v3", 512 << 10));
   check_scheduled_for("MatMul(f32[25,1601], f32[1601,1027])", with_l2("x86-64-v3", 512 << 10));
 }
