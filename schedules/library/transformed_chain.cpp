@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
+#include "schedules/library/tile_results.h"
 
 namespace nestor::library {
 
@@ -22,25 +23,6 @@ std::optional<Choice> choice_of(const PrimFunc& f, const BlockInfo& b) {
       if (i.var == var->var && !i.loop.empty()) found = Choice{i.loop, modulo ? *as_int(rest->b) : 0};
   });
   return found;
-}
-
-// The iterator of the second block that numbers tiles: that of the products which the constant operand
-// doesn't have.
-const Iter* tiles_in_second(const TransformedChain& c) {
-  const auto moves_constant = [&](const Iter& i) {
-    return std::any_of(c.products.accesses.begin(), c.products.accesses.end(),
-                       [&](const Access& a) { return a.constant && a.uses(i); });
-  };
-  for (const Iter* i : c.products.spatial())
-    if (!moves_constant(*i))
-      for (const Access& a : c.products.accesses)
-        for (size_t d = 0; d < a.indices.size() && a.buffer == c.second.output; ++d)
-          if (const auto* r = a.indices[d].as<VarRef>(); r && r->var == i->var)
-            for (const Access& w : c.second.accesses)
-              if (const auto* o = w.write ? w.indices[d].as<VarRef>() : nullptr)
-                for (const Iter& n : c.second.iters)
-                  if (n.var == o->var) return &n;
-  return nullptr;
 }
 
 // The only block that reads what `b` writes.
@@ -119,6 +101,26 @@ std::vector<std::string> image_loops(const TransformedChain& c) {
   }
   return out;
 }
+
+namespace {
+
+// The iterator of the second block that numbers tiles: that of the products which the constant operand
+// doesn't have.
+const Iter* tiles_in_second(const TransformedChain& c) {
+  const Buffer& made = c.second.output;
+  const auto moves_constant = [&](const Iter& i) {
+    return std::any_of(c.products.accesses.begin(), c.products.accesses.end(),
+                       [&](const Access& a) { return a.constant && a.uses(i); });
+  };
+  for (size_t d = 0; d < write_of(c.second)->indices.size(); ++d) {
+    const std::string read = loop_over_dim(c.products, made, d), written = loop_over_dim(c.second, made, d);
+    const Iter* i = read.empty() || written.empty() ? nullptr : c.products.iter(read);
+    if (i && !i->reduce && !moves_constant(*i)) return c.second.iter(written);
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 int64_t tiles_of_row(const TransformedChain& c, std::string& loop) {
   const Iter* tiles = tiles_in_second(c);
