@@ -82,7 +82,6 @@ Graph with_reorders(const Graph& g, const Partition& p, const std::set<ValueId>&
     std::set<ValueId> images;
     for (const ValueId v : images_of(g, call, chosen))
       if (!p.blocked.count(v)) images.insert(v);
-    if (!p.blocked.count(call.args.back())) images.insert(call.args.back());
     return images;
   });
 }

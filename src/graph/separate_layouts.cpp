@@ -88,8 +88,9 @@ Images images_in(const Graph& g, const Partition& p, const KernelCall& call) {
 
 // Maps beside a sum are planned with it, and don't turn vectors either.
 bool converts_in_sums(const PrimFunc& f, const Images& images, bool makes_rows, int64_t lanes) {
+  if (images.in_blocks < kLeast || images.row_major == 0) return false;
   const auto nests = read_nests(f);
-  if (!nests || images.in_blocks < kLeast || images.row_major == 0) return false;
+  if (!nests) return false;
   int64_t products = 0;
   bool both = false;
   for (const Nest& nest : *nests) {
