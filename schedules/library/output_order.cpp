@@ -41,7 +41,7 @@ std::optional<int64_t> distance_of(const Iter& i, const BlockInfo& b, const Bloc
 OutputOrder output_order(const BlockInfo& b, const Tile& t, const BlockInfo* written, const Target& target) {
   OutputOrder none;
   const Access* out = write_of(written ? *written : b);
-  if (!t.vector || !t.row || t.turned || !t.panels.empty() || !out) return none;
+  if (!t.vector || !t.row || t.beside || t.turned || !t.panels.empty() || !out) return none;
   std::map<const Iter*, int64_t> distances;
   for (const Iter* i : b.spatial()) {
     const auto distance = distance_of(*i, b, written);

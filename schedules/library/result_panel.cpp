@@ -37,15 +37,11 @@ constexpr int64_t kFewest = 6;       // rows of a tile that the pass turns where
 constexpr int64_t kShareOfLine = 4;  // of the second-level cache, that a panel of one line may take
 constexpr int64_t kShareOfRun = 16;  // or one of several
 
-int64_t tile_size(const Tile& t, const Iter* i) {
-  return i == t.vector ? t.width : i == t.row ? t.rows : i == t.column ? t.columns : 1;
-}
-
 // Iterations of the loops around the panel.
 int64_t iterations_outside(const BlockInfo& b, const Tile& t, const std::vector<const Iter*>& held) {
   int64_t n = 1;
   for (const Iter* i : b.spatial())
-    if (std::find(held.begin(), held.end(), i) == held.end()) n *= ceil_div(i->extent, tile_size(t, i));
+    if (std::find(held.begin(), held.end(), i) == held.end()) n *= ceil_div(i->extent, in_tile(t, i));
   return n;
 }
 
@@ -89,7 +85,7 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
   const int64_t line = kLine / bytes;
   const bool shared = work_of(b, target).microseconds() >= target.parallel_us;
   bool cramped = false;
-  int64_t run = 1, results = t.width * t.rows * t.columns;
+  int64_t run = 1, results = t.width * t.rows * t.columns * (t.beside ? t.beside->extent : 1);
   while (run < kWanted * line) {
     const Iter* of = made_by(b, now, w, iter_at(w, run));
     if (of == t.vector && run < line) {  // the vectors follow: put together, or turned, where they are
@@ -103,7 +99,7 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
     // Three digits of a vector's index aren't told apart.
     if (panel.held.size() > 1 && run % line != 0) break;
     const int64_t extent = of == cut ? std::min(steps, of->extent) : of->extent;
-    const int64_t size = results * ceil_div(extent, tile_size(t, of));
+    const int64_t size = results * ceil_div(extent, in_tile(t, of));
     if (size * bytes > target.l2_bytes / (run < line / 2 ? kShareOfLine : kShareOfRun)) {
       cramped = true;
       break;

@@ -90,8 +90,7 @@ PadLines pad_by_lines(const PrimFunc& f, const BlockInfo& b, const Tile& t, cons
     std::vector<std::string> inside;
     int64_t copies = 1;
     for (const Iter* i : b.spatial()) {
-      const int64_t tile = i == t.vector ? t.width : i == t.row ? t.rows : i == t.column ? t.columns : 1;
-      extents[i] = std::min(tile, i->extent);
+      extents[i] = std::min(in_tile(t, i), i->extent);
       copies *= ceil_div(i->extent, extents[i]);
     }
     for (const Iter* i : b.reduced()) {

@@ -23,10 +23,7 @@ int64_t tiles_of_results(const BlockInfo& b, const Target& target) {
   if (const auto n = pieces_to_fold(b, target)) return *n;
   const Tile t = choose_tile(b, target);
   int64_t n = 1;
-  for (const Iter* i : b.spatial()) {
-    const int64_t size = i == t.vector ? t.width : i == t.row ? t.rows : i == t.column ? t.columns : 1;
-    n *= ceil_div(i->extent, std::max<int64_t>(1, size));
-  }
+  for (const Iter* i : b.spatial()) n *= ceil_div(i->extent, std::max<int64_t>(1, in_tile(t, i)));
   return n;
 }
 

@@ -12,6 +12,7 @@ namespace nestor::library {
 struct Tile {
   const Iter* vector = nullptr;  // null: nothing can be vectorized
   const Iter* row = nullptr;     // null: one row
+  const Iter* beside = nullptr;  // all its few iterations are rows of a tile, for each one of `row`
   const Iter* column = nullptr;  // of several vectors beside each other where `vector` is no longer than one
   int64_t width = 1;  // elements of the vector iterator in a tile: a multiple of the lanes, or its extent
   int64_t rows = 1, columns = 1;
@@ -31,6 +32,15 @@ struct Tile {
     return copies_whole(b) || std::count(panels.begin(), panels.end(), b) > 0;
   }
 };
+
+// Iterations of a spatial iterator in a tile.
+inline int64_t in_tile(const Tile& t, const Iter* i) {
+  return i == t.vector   ? t.width
+         : i == t.row    ? t.rows
+         : i == t.column ? t.columns
+         : i == t.beside ? i->extent
+                         : 1;
+}
 
 // Tiles of columns, or of the vector: as often what moves with the rows is read.
 inline int64_t column_tiles(const Tile& t) {

@@ -143,7 +143,7 @@ std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const 
   bool behind = false;
   for (const Iter* i : b.spatial()) {
     behind |= i == wide;
-    if (i == t.vector || i == t.row || i == t.column) continue;
+    if (i == t.vector || i == t.row || i == t.beside || i == t.column) continue;
     (behind && shared ? between : outside).push_back(i->loop);
   }
   return {outside, between};

@@ -237,6 +237,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const auto [column_tiles, columns] = cut(t.column, words.columns, "peel, balanced");
   auto [vector_tiles, lanes] = cut(t.vector, words.width, "peel, mask");
   auto [row_tiles, rows] = cut(t.row, words.rows, "peel, balanced");
+  const std::string beside = t.beside ? t.beside->loop : "";
   if (row_blocks.size > 0) {
     const bool by_tiles = row_blocks.over == t.row;
     const std::string over = row_blocks.over->loop, walked = by_tiles ? row_tiles : over;
@@ -304,8 +305,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     return l == block_loop || !panel.holds(b, l);
   });
   std::vector<std::string> around(outer.begin(), first_held);  // the panel, if there is one
-  for (const auto& more :
-       {outer, words.reduced, std::vector<std::string>{rows, columns, tap, vectors, lane, words.group}})
+  for (const auto& more : {outer, words.reduced,
+                           std::vector<std::string>{rows, beside, columns, tap, vectors, lane, words.group}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
   s.because(by_output.iters.empty() ? why_order(b, t, row_tiles, target) : by_output.why);
@@ -341,7 +342,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     lanes_last(s, from_registers, written_by(t.vector));
     s(fmt::format("vectorize {}.{}", from_registers, written_by(t.vector)));
   }
-  for (const auto& [iter, loop] : {std::pair{t.row, rows}, std::pair{t.column, columns}})
+  for (const auto& [iter, loop] :
+       {std::pair{t.row, rows}, std::pair{t.beside, beside}, std::pair{t.column, columns}})
     if (iter) {
       s.because("registers have no index: each accumulator gets a name");
       s(fmt::format("unroll {}.{}", block, loop));

@@ -29,12 +29,23 @@ int64_t rows_in_cache(const BlockInfo& b, const Tile& t, const Target& target) {
   return rows;
 }
 
+// Elements of an operand that one set of columns meets: those of a batch, or group, if columns are its own.
+int64_t of_its_columns(const BlockInfo& b, const Access& a, const Tile& t) {
+  int64_t elements = a.elements;
+  for (const Iter* i : b.spatial())
+    if (i->extent > 1 && i != t.row && a.uses(*i) &&
+        std::any_of(b.accesses.begin(), b.accesses.end(),
+                    [&](const Access& c) { return !c.write && c.uses(*t.vector) && c.uses(*i); }))
+      elements /= i->extent;
+  return elements;
+}
+
 // Whether rows of an operand come from behind the second-level cache for each tile of columns.
 bool rows_stream(const BlockInfo& b, const Tile& t, const Target& target) {
   for (const Access& a : b.accesses)
     if (!a.write && !a.constant && t.row && a.uses(*t.row) && !a.uses(*t.vector) &&
         a.stride(*b.reduced().back()) == 1 &&
-        a.elements * bytes_of(a.buffer->type.dtype) > target.l2_bytes / 2)
+        of_its_columns(b, a, t) * bytes_of(a.buffer->type.dtype) > target.l2_bytes / 2)
       return true;
   return false;
 }
@@ -142,6 +153,7 @@ double lost_to_issue(const BlockInfo& b, double rows, double vectors, double col
 void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const int64_t lanes = lanes_of(b, target), registers = target.vector_registers;
   const int64_t row_extent = t.row ? t.row->extent : 1, in_cache = rows_in_cache(b, t, target);
+  const int64_t beside = t.beside ? t.beside->extent : 1;
   const int64_t vectors_wanted = t.column ? t.column->extent : ceil_div(t.vector->extent, lanes);
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
   const bool may_take = may_take_steps(b, t);
@@ -155,15 +167,16 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
         may_take && may_have_steps_at_once(vectors, target) && !ends_in_part(t.vector->extent, width, lanes);
     int64_t fit = (registers - 1 - vectors - (at_once && vectors > 1 ? spare_for_steps(target) : 0) -
                    (needs_mask(b, t, width, target) ? 1 : 0)) /
-                  vectors;
+                  (vectors * beside);
+    if (fit == 0 && t.beside) continue;
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
     const int64_t most =
-        shares ? std::max<int64_t>(1, std::min(fit, in_cache)) : ceil_div(kToHideLatency, vectors);
+        shares ? std::max<int64_t>(1, std::min(fit, in_cache)) : ceil_div(kToHideLatency, vectors * beside);
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
     const int64_t rows = ceil_div(row_extent, panels);
-    const auto accumulators = static_cast<double>(rows * vectors),
-               loads = static_cast<double>(rows + vectors);
+    const auto accumulators = static_cast<double>(rows * beside * vectors),
+               loads = static_cast<double>(rows * beside + vectors);
     const double throughput = std::min(1.0, accumulators / loads);  // 2 loads, 2 FMAs a cycle
     const double latency = std::min(1.0, accumulators / kToHideLatency);
     // Two columns are enough to use each broadcast twice; more columns stride over more cache lines at once,
@@ -176,10 +189,9 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
     const double lost = streams ? lost_to_streams(b, vectors, target) : 0;
     // Where rows don't divide evenly, the last tile has fewer: what counts is how many they are on average.
     const auto slow = [&](int64_t wide) {
-      const double average = static_cast<double>(row_extent) / static_cast<double>(panels);
-      const auto beside = static_cast<double>(wide);
-      return wide && shares ? lost_to_issue(b, average, beside, static_cast<double>(vectors_wanted), streams,
-                                            at_once, target)
+      const double average = static_cast<double>(row_extent * beside) / static_cast<double>(panels);
+      return wide && shares ? lost_to_issue(b, average, static_cast<double>(wide),
+                                            static_cast<double>(vectors_wanted), streams, at_once, target)
                             : 0;
     };
     const double rest = static_cast<double>(vectors_wanted % vectors) / static_cast<double>(vectors_wanted);
@@ -193,14 +205,17 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
       crowded = most < fit && row_extent > most;
     }
   }
-  const int64_t vectors = t.column ? t.columns : t.width;
+  const int64_t vectors = t.column ? t.columns : t.width, rows = t.rows * beside;
   t.why_size = fmt::format(
       "{} x {} accumulators take, with a step's {} vectors and a broadcast, {} of {} registers; a step makes "
       "{} loads for {} FMAs; {} in flight hide an FMA's latency",
-      t.rows, vectors, vectors, t.rows * vectors + vectors + 1, registers, t.rows + vectors, t.rows * vectors,
+      rows, vectors, vectors, rows * vectors + vectors + 1, registers, rows + vectors, rows * vectors,
       kToHideLatency);
+  if (t.beside)
+    t.why_size +=
+        fmt::format("; the rows are {} of {} by {} of {}", t.rows, t.row->loop, beside, t.beside->loop);
   if (shares && target.is_narrow()) {
-    const Slots slots = slots_of_step(static_cast<double>(t.rows), static_cast<double>(vectors), target);
+    const Slots slots = slots_of_step(static_cast<double>(rows), static_cast<double>(vectors), target);
     t.why_size += fmt::format(
         "; {} micro-operations a step, of {} that the core takes up in as many cycles as "
         "its FMAs take",

@@ -3,14 +3,18 @@
 // Where what is computed of an image is much more than to copy it, in and out, it is worth it to reorder.
 // (Zen 3: 3x3/2 of 301 to 74 channels at 74 15.3 to 8.6 ms, 7x7/2 of 481 to 16 at 33 5.4 to 2.5, of 192 to 12
 // at 73 7.4 to 5.9, 5x5/2 of 192 to 16 at 55 2.0 to 1.4, 3x3/2 of 78 to 61 at 110 3.7 to 3.5, of 301 to 32
-// at 106 18 to 8.5; as near the limit 1x5/2 of 32 to 64 at 32x30 0.21 to 0.23.)
+// at 106 18 to 8.5; as near the limit 1x5/2 of 32 to 64 at 32x30 0.21 to 0.23.) Most gain so many lines that
+// they don't stay in the first level. (3x3/2 of 512 to 12 at 74 7.4 to 3.9, of 378 to 22 at 57 2.3 to 2.0 and
+// beside a busy neighbour 4.4 to 2.2; of fewer 48 to 32 at 90 0.64 to 0.69, 96 to 32 at 40 0.34 to 0.25.)
 //
 // One that moves by one element reads lines from as many planes, and as many pages, as there are channels.
 // That costs less than strides do: more must be computed of it.
 // (Zen 3, large windows, Winograd takes most small ones: 5x5 of 384 to 128 channels at 23 24 to 13.6 ms, of
 // 64 to 117 at 50 13.3 to 10.6, of 128 to 128 at 28 8.5 to 6.9, of 32 to 64 at 126 20 to 19; 7x7 of 128 to
 // 128 at 15 8.1 to 4.7; transposed 3x3x3 of 356 to 16 at 16x12x16 22 to 15; 7x7 of 8 the same. While
-// neighbours use the caches more.)
+// neighbours use the caches more. 25 random ones of which less is computed, small ones that are dilated and
+// few filters, 28 % less time; 3x3 of 301 to 24 at 33 2.8 to 1.9, 2x2 of 128 to 32 at 57 2.0 to 1.3. Of still
+// less: 1x3 of 512 to 32 at 33 1.2 to 1.4.)
 //
 // Strided windows of a channel each, which are gathered from eight planes at once, gain too, unless they are
 // small and the copies go to memory. (Zen 3: 5x5/2 of 96 at 56 0.43 to 0.10 ms, of 240 at 28 0.28 to 0.06, of
@@ -38,12 +42,19 @@ namespace nestor {
 
 namespace {
 
-constexpr double kFmasPerCycle = 2, kBytesReordered = 5;  // a cycle
+constexpr double kFmasPerCycle = 2, kBytesReordered = 8;  // a cycle
 constexpr double kSaved = 0.37;                           // of the cycles of its products
-constexpr double kSavedUnstrided = 0.1;
+constexpr double kSavedOfMany = 0.6, kSavedUnstrided = 0.2;
+constexpr int64_t kLines = 384;  // of a plane each, that stay in the first level
 
 bool is_strided(const ops::ConvShape& s) {
   return std::any_of(s.window.stride.begin(), s.window.stride.end(), [](int64_t n) { return n > 1; });
+}
+
+double saved(const ops::ConvShape& s) {
+  if (!is_strided(s)) return kSavedUnstrided;
+  const int64_t lines = s.channels * product(s.window.kernel) / s.window.kernel.back();
+  return lines > kLines ? kSavedOfMany : kSaved;
 }
 
 // Cycles of one core, of all products.
@@ -90,7 +101,7 @@ bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node
   }
   if (wide) return pays_by_parts(s, copied, how);
   if (depthwise) return strided && (copied <= kInCaches || product(s.window.kernel) > kSmallWindow);
-  return s.group == 1 && (strided ? kSaved : kSavedUnstrided) * products(s, lanes) > copied / kBytesReordered;
+  return s.group == 1 && saved(s) * products(s, lanes) > copied / kBytesReordered;
 }
 
 }  // namespace

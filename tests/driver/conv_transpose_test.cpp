@@ -165,6 +165,16 @@ TEST_CASE(
   CHECK(count(schedule, "unroll Y.wpx") == 1);
 }
 
+TEST_CASE("two phases beside each other in a row of the output are rows of a tile with those of filters") {
+  const std::string spec =
+      "ConvTranspose(f32[1,20,4,72], const f32[20,63,2,2], const f32[63]; strides=[2,2])";
+  const std::string schedule = schedule_of(spec, false);
+  INFO(schedule);
+  CHECK(count(schedule, "unroll T.px") == 1);
+  CHECK(count(schedule, "unroll T.o1") == 1);
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) check_default(spec, parse_target(name));
+}
+
 TEST_CASE("groups of which eight share a block of results stay row major") {
   const CompiledModel m =
       partition_model(load("ConvTranspose(f32[1,32,9,16], const f32[32,2,3,3]; group=8, strides=[2,2])"),

@@ -31,13 +31,21 @@ TEST_CASE("convolutions that compute much of an image have it reordered") {
   CHECK(reorders(deep, "x86-64-v3") == Pair{2, 3});
   CHECK(reorders(deep, "x86-64-v3", true) == Pair{0, 1});  // it lies in blocks
   CHECK(reorders(deep, "x86-64-v4") == Pair{0, 1});
-  // Little is computed of it; windows one by one that are small, or a point; channels that fill no block.
+  // Little is computed of it; small windows one by one, or a point; channels that fill no block.
   CHECK(reorders("Conv(f32[1,128,67,67], const f32[44,128,1,1]; strides=[2,2])", "x86-64-v3") == Pair{0, 1});
-  const char* one_by_one = "Conv(f32[1,192,55,55], const f32[16,192,3,3]; dilations=[2,2])";
-  CHECK(reorders(one_by_one, "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,192,55,55], const f32[16,192,1,3])", "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,192,55,55], const f32[16,192,3,3]; dilations=[2,2])", "x86-64-v3").first == 2);
   CHECK(reorders("Conv(f32[1,192,55,55], const f32[16,192,5,5])", "x86-64-v3").first == 2);
   CHECK(reorders("Conv(f32[1,512,28,28], const f32[512,512,1,1])", "x86-64-v3").first == 0);
   CHECK(reorders("Conv(f32[1,3,224,224], const f32[64,3,7,7]; strides=[2,2])", "x86-64-v3").first == 0);
+  // Filters are few, and channels so many that lines of them leave the first level; or both few.
+  const auto strided = [](int64_t channels, int64_t filters) {
+    return fmt::format("Conv(f32[1,{0},74,74], const f32[{1},{0},3,3]; strides=[2,2], pads=[1,1,1,1])",
+                       channels, filters);
+  };
+  CHECK(reorders(strided(512, 12), "x86-64-v3").first == 2);
+  CHECK(reorders(strided(378, 22), "x86-64-v3").first == 2);
+  CHECK(reorders(strided(48, 16), "x86-64-v3").first == 0);
   // Windows of a channel each, but for small ones of images that the caches don't hold.
   const auto each = [](int64_t channels, int64_t size, int64_t window) {
     return fmt::format("Conv(f32[1,{0},{1},{1}], const f32[{0},1,{2},{2}]; group={0}, strides=[2,2])",
