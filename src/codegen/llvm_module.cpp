@@ -20,6 +20,7 @@
 #include "llvm_func.h"
 #include "llvm_lines.h"
 #include "llvm_pointers.h"
+#include "llvm_subtractions.h"
 #include "nestor/codegen.h"
 #include "nestor/error.h"
 #include "nestor/parse.h"
@@ -121,6 +122,8 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
   }
   const std::string features = machine.getTargetFeatureString().str();
   const auto has = [&](const char* feature) { return features.find(feature) != std::string::npos; };
+  if (machine.getTargetTriple().isX86() && has("+avx"))
+    passes.addPass(llvm::createModuleToFunctionPassAdaptor(AddNegated()));
   if (machine.getTargetTriple().isX86() && has("+avx2") && !has("+avx512vl"))
     passes.addPass(ConstantsInMemory());
   passes.run(module, modules);
