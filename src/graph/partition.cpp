@@ -18,6 +18,7 @@
 #include "src/graph/collapse.h"
 #include "src/graph/edit.h"
 #include "src/graph/fusion.h"
+#include "src/graph/map_pieces.h"
 #include "src/graph/split_groups.h"
 
 namespace nestor {
@@ -239,7 +240,8 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
   std::vector<PrimFunc> funcs;
   for (const std::vector<int>& group : fusion.groups) {
     KernelCall call;
-    funcs.push_back(GroupBuilder(g, group).build(call.args));
+    PrimFunc f = GroupBuilder(g, group).build(call.args);
+    funcs.push_back(options.fuse ? map_pieces(f) : std::move(f));
     call.nodes = group;
     out.calls.push_back(std::move(call));
   }

@@ -108,7 +108,8 @@ TEST_CASE("what follows a transposed convolution is done where its results are w
         INFO("group " << group << " for " << target.name << (blocked ? ", in blocks" : ""));
         REQUIRE(m.funcs.size() == 1);
         const CompiledFunction& f = m.funcs[0];
-        CHECK(print(f.func).find("max(") != std::string::npos);
+        CHECK(count(print(f.func), "max(") == 4);
+        CHECK(count(print(default_schedule(f.func, target)), "= reverse_compute_at") == 4);
         CHECK(verify_schedule(f.func, f.scheduled, {.seconds = 60}).ok());
         for (const OutputCheck& c : check_function(f, Against::oracle, target)) {
           INFO(describe(c.comparison, c.name, c.want));
