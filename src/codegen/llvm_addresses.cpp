@@ -5,11 +5,15 @@
 // instructions, a quarter of the time).
 //
 // So what comes from the loops around is made one number before the innermost loop begins: `freeze`, which is
-// no instruction of the machine's, ends what the analysis sees.
+// no instruction of the machine's, ends what the analysis sees. A loop behind another one, as those of a
+// window's taps, begins in a block of its own for that. (Zen 3, 3x3x3 of 32 channels at 8x28x28 4.3 to 3.2
+// ms, of 16 to 32 at 16x56x56 by 2 2.9 to 1.8.)
 #include "src/codegen/llvm_addresses.h"
 
 #include <llvm/Analysis/LoopInfo.h>
+#include <llvm/IR/Dominators.h>
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/Transforms/Utils/LoopUtils.h>
 
 namespace nestor {
 
@@ -30,10 +34,13 @@ bool is_outer_part(const llvm::Use& use, const llvm::Loop& loop, const llvm::Loo
 }  // namespace
 
 llvm::PreservedAnalyses ShareAddresses::run(llvm::Function& f, llvm::FunctionAnalysisManager& analyses) {
-  const llvm::LoopInfo& loops = analyses.getResult<llvm::LoopAnalysis>(f);
+  auto& loops = analyses.getResult<llvm::LoopAnalysis>(f);
+  auto& dominators = analyses.getResult<llvm::DominatorTreeAnalysis>(f);
   for (llvm::Loop* loop : loops.getLoopsInPreorder()) {
+    if (!loop->isInnermost() || loop->getLoopDepth() < kDepth) continue;
     llvm::BasicBlock* before = loop->getLoopPreheader();
-    if (!loop->isInnermost() || loop->getLoopDepth() < kDepth || !before) continue;
+    if (!before) before = llvm::InsertPreheaderForLoop(loop, &dominators, &loops, nullptr, false);
+    if (!before) continue;
     llvm::DenseMap<llvm::Value*, llvm::Value*> parts;
     llvm::IRBuilder<> builder(before->getTerminator());
     for (llvm::BasicBlock* block : loop->blocks())

@@ -53,6 +53,23 @@ TEST_CASE("a tile's rows are offsets from one pointer, however many loops stand 
   }
 }
 
+TEST_CASE("loops of taps one behind another have no pointers that wait in memory") {
+  CompileOptions options;
+  options.schedules = default_schedules();
+  options.exact_conv = options.blocked_io = true;
+  for (const char* target : {"x86-64-v3", "x86-64-v4"})
+    for (const char* spec : {"Conv(f32[1,32,8,28,28], const f32[32,32,3,3,3]; pads=[1,1,1,1,1,1])",
+                             "Conv(f32[1,16,16,56,56], const f32[32,16,3,3,3]; strides=[2,2,2], "
+                             "pads=[1,1,1,1,1,1])"}) {
+      INFO(spec << " for " << target);
+      options.target = parse_target(target);
+      const std::string assembly = emit_asm(compile_model(spec, options).lowered(), options.target);
+      const std::regex moved(R"(addq\s+\$-?\d+, -?\d*\(%rsp\))");
+      CHECK(std::distance(std::sregex_iterator(assembly.begin(), assembly.end(), moved),
+                          std::sregex_iterator()) <= 8);
+    }
+}
+
 TEST_CASE("a multiply-add with an operand in memory reaches it by one register") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
