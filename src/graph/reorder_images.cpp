@@ -16,6 +16,10 @@
 // few filters, 28 % less time; 3x3 of 301 to 24 at 33 2.8 to 1.9, 2x2 of 128 to 32 at 57 2.0 to 1.3. Of still
 // less: 1x3 of 512 to 32 at 33 1.2 to 1.4.)
 //
+// One of a single pixel is a product of matrices, but where neither few pixels nor filters lie as lanes want.
+// (Zen 3, 7x7 pixels of 256 to 256 channels 84 to 70 us, of 1024 to 320 437 to 361, of 576 to 1280 1.04 to
+// 0.80 ms; 17x17 of 1024 to 256 2.3 to 1.7; but 7x7 of 160 to 320 or 21x23 of 320 to 512 no better.)
+//
 // Strided windows of a channel each, which are gathered from eight planes at once, gain too, unless they are
 // small and the copies go to memory. (Zen 3: 5x5/2 of 96 at 56 0.43 to 0.10 ms, of 240 at 28 0.28 to 0.06, of
 // 261 at 112 6.6 to 2.1; 3x3/2 of 192 at 28 69 to 31 us, of 144 at 56 120 to 98, of 96 at 112 380 to 334; of
@@ -57,6 +61,15 @@ double saved(const ops::ConvShape& s) {
   return lines > kLines ? kSavedOfMany : kSaved;
 }
 
+// Whether a window of one pixel, each beside the last one, finds its image better in blocks: where rows of
+// pixels would leave lanes over, filters are the lanes, and each step's broadcasts come from another line.
+bool is_torn_point(const ops::ConvShape& s, int64_t lanes) {
+  constexpr int64_t kManyChannels = 256, kMost = 1024, kFewPixels = 128;
+  const int64_t pixels = product(s.window.output);
+  return s.group == 1 && pixels % lanes != 0 && s.channels >= kManyChannels &&
+         (pixels <= kFewPixels || s.channels >= kMost);
+}
+
 // Cycles of one core, of all products.
 double products(const ops::ConvShape& s, int64_t lanes) {
   const auto blocks = static_cast<double>(ceil_div(s.filters, lanes));
@@ -93,7 +106,7 @@ bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node
   const bool wide = lanes >= kWidestVector;
   if (ctx.input(0).dtype != DType::f32 || s.channels < lanes) return false;
   const bool strided = is_strided(s), point = product(s.window.kernel) == 1;
-  if (!wide && !strided && point) return false;
+  if (!wide && !strided && point && !is_torn_point(s, lanes)) return false;
   double copied = 0;  // read and written
   for (const ValueId v : images_of(g, call, {n.outputs[0]})) {
     const TensorType& t = value_of(g, v).type;

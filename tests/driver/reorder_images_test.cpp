@@ -38,6 +38,9 @@ TEST_CASE("convolutions that compute much of an image have it reordered") {
   CHECK(reorders("Conv(f32[1,192,55,55], const f32[16,192,5,5])", "x86-64-v3").first == 2);
   CHECK(reorders("Conv(f32[1,512,28,28], const f32[512,512,1,1])", "x86-64-v3").first == 0);
   CHECK(reorders("Conv(f32[1,3,224,224], const f32[64,3,7,7]; strides=[2,2])", "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,256,7,7], const f32[256,256,1,1])", "x86-64-v3").first == 2);
+  CHECK(reorders("Conv(f32[1,256,8,8], const f32[256,256,1,1])", "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,160,7,7], const f32[320,160,1,1])", "x86-64-v3").first == 0);
   // Filters are few, and channels so many that lines of them leave the first level; or both few.
   const auto strided = [](int64_t channels, int64_t filters) {
     return fmt::format("Conv(f32[1,{0},74,74], const f32[{1},{0},3,3]; strides=[2,2], pads=[1,1,1,1])",
