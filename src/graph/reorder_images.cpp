@@ -24,6 +24,9 @@
 // small and the copies go to memory. (Zen 3: 5x5/2 of 96 at 56 0.43 to 0.10 ms, of 240 at 28 0.28 to 0.06, of
 // 261 at 112 6.6 to 2.1; 3x3/2 of 192 at 28 69 to 31 us, of 144 at 56 120 to 98, of 96 at 112 380 to 334; of
 // 64 at 224 1.3 to 1.6 ms. Groups of 24 channels 1.2 to 1.7.)
+// Others do where windows are large, or rows short. (7x7 of 96 at 56 0.62 to 0.38 ms, of 384 at 14 191 to 81
+// us, 5x5 of 240 at 28 232 to 143, of 480 at 14 101 to 68, 3x3 of 576 at 14 81 to 62, of 960 at 7 46 to 23;
+// of 144 at 56 146 to 202.)
 //
 // This was measured with vectors of 8 elements, and is only chosen with such or shorter ones.
 //
@@ -70,6 +73,17 @@ bool is_torn_point(const ops::ConvShape& s, int64_t lanes) {
          (pixels <= kFewPixels || s.channels >= kMost);
 }
 
+// Whether windows of a channel each take longer by lanes along rows of the image, a load for each product,
+// than by channels with copies; in cycles for a vector of results, fitted to those of the comment above.
+bool is_window_of_blocks(const ops::ConvShape& s, int64_t lanes) {
+  constexpr double kTapInRow = 1, kShortRow = 16, kTapInBlocks = 0.5, kCopied = 8.5;
+  const int64_t row = s.window.output.back(), vectors = ceil_div(row, lanes);
+  const auto taps = static_cast<double>(product(s.window.kernel)), n = static_cast<double>(vectors);
+  const double in_rows = kTapInRow * taps * n * static_cast<double>(lanes) / static_cast<double>(row) +
+                         (vectors <= 2 ? kShortRow / n : 0);
+  return in_rows > kTapInBlocks * taps + kCopied;
+}
+
 // Cycles of one core, of all products.
 double products(const ops::ConvShape& s, int64_t lanes) {
   const auto blocks = static_cast<double>(ceil_div(s.filters, lanes));
@@ -113,7 +127,9 @@ bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node
     if (!p.blocked.count(v)) copied += 2 * static_cast<double>(product(t.shape) * bytes_of(t.dtype));
   }
   if (wide) return pays_by_parts(s, copied, how);
-  if (depthwise) return strided && (copied <= kInCaches || product(s.window.kernel) > kSmallWindow);
+  if (depthwise)
+    return (copied <= kInCaches || product(s.window.kernel) > kSmallWindow) &&
+           (strided || is_window_of_blocks(s, lanes));
   return s.group == 1 && saved(s) * products(s, lanes) > copied / kBytesReordered;
 }
 

@@ -58,7 +58,9 @@ TEST_CASE("convolutions that compute much of an image have it reordered") {
   CHECK(reorders(each(192, 28, 3), "x86-64-v3").first == 2);
   CHECK(reorders(each(261, 112, 5), "x86-64-v3").first == 2);
   CHECK(reorders(each(64, 224, 3), "x86-64-v3").first == 0);
-  CHECK(reorders("Conv(f32[1,96,56,56], const f32[96,1,5,5]; group=96)", "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,96,56,56], const f32[96,1,3,3]; group=96)", "x86-64-v3").first == 0);
+  CHECK(reorders("Conv(f32[1,96,14,14], const f32[96,1,3,3]; group=96)", "x86-64-v3").first == 2);
+  CHECK(reorders("Conv(f32[1,96,56,56], const f32[96,1,7,7]; group=96)", "x86-64-v3").first == 2);
   CHECK(reorders("Conv(f32[1,48,28,28], const f32[48,24,3,3]; group=2, strides=[2,2])", "x86-64-v3").first ==
         0);
 }
