@@ -19,6 +19,7 @@
 #include "llvm_constants.h"
 #include "llvm_func.h"
 #include "llvm_lines.h"
+#include "llvm_masked_stores.h"
 #include "llvm_pointers.h"
 #include "llvm_subtractions.h"
 #include "nestor/codegen.h"
@@ -32,7 +33,8 @@ namespace {
 
 // One run of instcombine needn't reach its fixpoint; by name alone it would insist on it.
 constexpr const char* kPasses =
-    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa(licm),"
+    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa("
+    "licm),"
     "gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 }  // namespace
@@ -124,8 +126,11 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
   const auto has = [&](const char* feature) { return features.find(feature) != std::string::npos; };
   if (machine.getTargetTriple().isX86() && has("+avx"))
     passes.addPass(llvm::createModuleToFunctionPassAdaptor(AddNegated()));
-  if (machine.getTargetTriple().isX86() && has("+avx2") && !has("+avx512vl"))
+  if (machine.getTargetTriple().isX86() && has("+avx2") && !has("+avx512vl")) {
     passes.addPass(ConstantsInMemory());
+    if (cpu.starts_with("znver"))
+      passes.addPass(llvm::createModuleToFunctionPassAdaptor(SplitMaskedStores()));
+  }
   passes.run(module, modules);
 }
 
