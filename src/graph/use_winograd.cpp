@@ -24,11 +24,15 @@
 //               of the cache, not nine tenths; of 64@45 6 % more); where a row of tiles takes half of it and
 //               the third level is far, whose lines are fetched before they are written, so do the
 //               transformed tiles, and what is more than a quarter of it comes from memory. With few
-//               channels, or few filters, there is little else to do (Zen 3: 8-192 at 123 x 123 6.3 ms,
-//               direct 5.4, 16-192 8.1 and 11.9; Granite Rapids: 16-384 at 104 x 104 15.4 ms, direct 7.1;
-//               Cascade Lake: 16-256 at 104 9.6 and 6.0, 256-16 9.6 and 7.4, 128-64 6.6 and 12.2)
+//               channels, or few filters, there is little else to do (Granite Rapids: 16-384 at 104 x
+//               104 15.4 ms, direct 7.1; Cascade Lake: 16-256 at 104 9.6 and 6.0, 256-16 9.6 and 7.4,
+//               128-64 6.6 and 12.2). Where it is near, products of few channels are made for a few filters
+//               at a time, whose results are asked for ahead: little spills (Zen 3: 8-192 at 123 x 123 2.7
+//               ms, direct 4.4, 16-192 at 112 3.3 and 7.0, of ten images 8-192 at 37 2.4 and 4.0, 4-192 1.7
+//               and 2.1)
 //   reorders:   lanes are channels, so that what isn't in blocks of them (a model's inputs and outputs) is
-//               copied: a read and a write of each element
+//               copied: a read and a write of each element (Zen 3, row-major images of 8 to 64 channels, 45
+//               layers that are Winograd's by 8 bytes a cycle, not by 5: 36 % less time, the least 13)
 //
 // Rounding is worse than the direct sum's, so that a tenth less time is the least that is asked for.
 #include <fmt/format.h>
@@ -48,16 +52,16 @@ namespace nestor {
 
 namespace {
 
-constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9, kBytesReordered = 5;
+constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9;
+constexpr double kBytesReordered = 8, kReorderedFar = 5;
 constexpr double kShownOfWeights = 0.8, kShownAskedAhead = 0.5, kShownAskedFar = 0.64, kLeastGain = 0.9;
-constexpr double kUsesToAskAhead = 12;  // of a line, as in schedules/library/stream_panels.cpp
-constexpr double kLeastUses = 4;        // of a vector of weights: with fewer, loads bind
-constexpr double kPieces = 12;          // of the time that a vector's transform takes
-constexpr double kOfAResult = 8;        // cycles beside the transform and the FMAs, where L3 is near
+constexpr double kUsesToAskAhead = 12;   // of a line, as in schedules/library/stream_panels.cpp
+constexpr double kLeastUses = 4;         // of a vector of weights: with fewer, loads bind
+constexpr double kPieces = 12;           // of the time that a vector's transform takes
+constexpr double kOfAResult = 8;         // cycles beside the transform and the FMAs, where L3 is near
+constexpr double kChannelsToSpill = 32;  // there; products of fewer are made for a few filters at a time
 // Of a far third level: the part of it that stays, bytes from memory.
 constexpr double kPartOfL3 = 4, kFarFromMemory = 6.5;
-// Bytes a cycle to a near one and back, of rows of tiles that take half of the second level.
-constexpr double kNearSpilled = 6;
 
 struct Layer {
   int64_t n, channels, filters, height, width;  // of the output
@@ -95,9 +99,8 @@ class Costs {
     return products / kFmasPerCycle / o_.threads +
            weights(9, real(l_.n * l_.height * l_.width), kShownAskedAhead);
   }
-  // `asked`: the part of weights that shows, where they are asked for ahead. `near`: bytes a cycle of what
-  // spills to a near third level.
-  double winograd(int64_t tile, double asked = kShownAskedAhead, double near = kNearSpilled) const {
+  // `asked`: the part of weights that shows, where they are asked for ahead.
+  double winograd(int64_t tile, double asked = kShownAskedAhead) const {
     const double reads = real(tile + 2), rows = real(ceil_div(l_.height, tile));
     const double tiles = real(l_.n) * rows * real(ceil_div(l_.width, tile));
     const double uses = std::max(tiles, kLeastUses);
@@ -107,13 +110,13 @@ class Costs {
     const double pieces = in_pieces() ? kPieces : 1;
     const double transforms = 1.3 * tiles * (pieces * in * vectors(l_.channels) + out * vectors(l_.filters)) +
                               results() * real(l_.n * l_.height * l_.width) * vectors(l_.filters);
-    const double reorders = 2 * real(l_.reordered) / kBytesReordered;
-    return (products / kFmasPerCycle + transforms + reorders + spills(tile, near)) / o_.threads +
+    const double reorders = 2 * real(l_.reordered) / (o_.far_l3 ? kReorderedFar : kBytesReordered);
+    return (products / kFmasPerCycle + transforms + reorders + spills(tile)) / o_.threads +
            weights(reads * reads, tiles, asked);
   }
-  // To compare tiles. Of images that spill a little the lower rate of a near third level wasn't seen.
+  // To compare tiles.
   double winograd_among(int64_t tile) const {
-    return winograd(tile, o_.far_l3 ? kShownAskedFar : kShownAskedAhead, o_.l3_bytes_per_cycle);
+    return winograd(tile, o_.far_l3 ? kShownAskedFar : kShownAskedAhead);
   }
 
  private:
@@ -127,7 +130,7 @@ class Costs {
     return !o_.masks && l_.channels < o_.lanes && (l_.channels & (l_.channels - 1)) != 0;
   }
 
-  double spills(int64_t tile, double near) const {
+  double spills(int64_t tile) const {
     const double points = 4 * real(tile + 2) * real(tile + 2), l2 = real(o_.l2_bytes);
     const double tiles_of_row = real(ceil_div(l_.width, tile)), rows = real(l_.n * ceil_div(l_.height, tile));
     const double row = points * tiles_of_row * real(l_.channels + l_.filters);
@@ -137,8 +140,8 @@ class Costs {
     if (row * rows <= l2 || beyond <= 0) return 0;
     const double products = points * tiles_of_row * rows * real(l_.filters), from_l3 = o_.l3_bytes_per_cycle;
     const double goes = std::min(beyond, 1.0) * 2 * products;
+    if (!o_.far_l3) return std::min(1.0, real(l_.channels) / kChannelsToSpill) * goes / from_l3;
     if (2 * row <= l2) return goes / from_l3;
-    if (!o_.far_l3) return goes / std::min(from_l3, near);
     const double moved = products + points * tiles_of_row * rows * real(l_.channels);
     return 3 * moved / (kPartOfL3 * moved <= real(o_.l3_bytes) ? from_l3 : std::min(from_l3, kFarFromMemory));
   }
