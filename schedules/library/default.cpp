@@ -100,11 +100,15 @@ bool reductions_meet(const PrimFunc& f, const Target& target) {
   std::map<const BufferNode*, std::set<std::string>> made_from;  // by buffer; only looked up
   std::set<std::string> folded;
   bool meet = false;
-  for (const BlockInfo& b : blocks_of(f)) {
+  const std::vector<BlockInfo> blocks = blocks_of(f);
+  for (const BlockInfo& b : blocks) {
     std::set<std::string> from;
     for (const library::Access& a : b.accesses) {
       if (a.buffer == b.output) continue;
+      const bool in_pieces = 1 < std::count_if(blocks.begin(), blocks.end(),
+                                               [&](const BlockInfo& w) { return w.output == a.buffer; });
       for (const std::string& r : made_from[a.buffer.get()]) {
+        if (in_pieces && r != *made_from[a.buffer.get()].begin()) break;  // each is of other rows
         meet |= folded.count(r) && spreads_over_rows(b, a);
         from.insert(r);
       }

@@ -168,6 +168,7 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
 Tile choose_tile(const BlockInfo& b, const Dot& dot, const Target& target) {
   Tile t = choose_tile(b, target, b.iter(dot.vector));
   t.turned = t.taps = nullptr;
+  if (t.beside) t.rows = std::min(t.row->extent, t.rows * std::exchange(t.beside, nullptr)->extent);
   const int64_t wanted = ceil_div(t.width, dot.lanes);
   if (const int64_t n = vectors_for(t.vector->extent, dot.lanes, wanted); n != wanted) {
     t.width = std::min(n * dot.lanes, t.vector->extent);

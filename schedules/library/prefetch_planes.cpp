@@ -23,7 +23,7 @@ void prefetch_planes(Schedule& s, const std::string& block, const BlockInfo& b, 
   if (steps.size() != 1 || extent_of(s, block, steps[0]->loop) < 2 * kUnasked) return;
   const Iter& k = *steps[0];
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target));
-  const int64_t cycles = std::max<int64_t>(1, t.rows * vectors / kFmasPerCycle);
+  const int64_t cycles = std::max<int64_t>(1, rows_of(t) * vectors / kFmasPerCycle);
   for (const Access& a : analyze(s.func(), block).accesses) {
     const int64_t bytes = bytes_of(a.buffer->type.dtype);
     if (a.write || a.constant || !find_param(s.func(), a.buffer)) continue;

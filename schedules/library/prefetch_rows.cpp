@@ -57,7 +57,7 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
         k.loop, steps, 0, {}, fmt::format("once in {} steps is often enough to ask for lines ahead", steps)};
   }
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target)) * t.columns;
-  const int64_t cycles = std::max<int64_t>(1, ahead.line * t.rows * vectors / kFmasPerCycle);
+  const int64_t cycles = std::max<int64_t>(1, ahead.line * rows_of(t) * vectors / kFmasPerCycle);
   ahead.distance = ceil_div(kFarCycles, cycles);
   ahead.why = fmt::format("{} steps use a line of each row, in {} cycles", ahead.line, cycles);
   return ahead;
@@ -69,7 +69,7 @@ void prefetch_rows(Schedule& s, const std::string& block, const BlockInfo& b, co
   const bool tiles = std::any_of(loops.begin(), loops.end(),
                                  [&](const LoopInfo& l) { return l.name == row_tiles && l.extent > 1; });
   for (const Buffer& buffer : ahead.buffers) {
-    const int64_t bytes = b.reduction_size() * t.rows * bytes_of(buffer->type.dtype);
+    const int64_t bytes = b.reduction_size() * rows_of(t) * bytes_of(buffer->type.dtype);
     if (tiles && b.reduced().size() == 1 && bytes <= target.l2_bytes / kPartOfL2) {
       s.because(
           fmt::format("rows come from behind the second-level cache: the next tile's, {:.1f} KiB, while this "
@@ -102,7 +102,7 @@ void prefetch_next_rows(Schedule& s, const std::string& block, const BlockInfo& 
     s.because(
         fmt::format("rows come from behind the second-level cache: the next tile's, {:.1f} KiB, while "
                     "all tiles of columns use this one's",
-                    static_cast<double>(k.extent * t.rows * bytes) / 1024));
+                    static_cast<double>(k.extent * rows_of(t) * bytes) / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, row_tiles, a.buffer->name,
                            column_tiles));
   }

@@ -47,11 +47,11 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
   if (extent_of(s, block, loop) * at_once < kLeastSteps) return;
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target)) * t.columns;
   const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
-  const int64_t cycles = std::max<int64_t>(1, t.rows * vectors / kFmasPerCycle);
+  const int64_t cycles = std::max<int64_t>(1, rows_of(t) * vectors / kFmasPerCycle);
   for (const Access& a : analyze(s.func(), block).accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
     if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= near_bytes) continue;
-    if (size <= target.l2_bytes && (t.rows < kRowsFromNear || k.extent < kStepsFromNear)) continue;
+    if (size <= target.l2_bytes && (rows_of(t) < kRowsFromNear || k.extent < kStepsFromNear)) continue;
     const auto& accesses = b.accesses;
     const auto was = std::find_if(accesses.begin(), accesses.end(),
                                   [&](const Access& other) { return other.buffer == a.buffer; });
@@ -59,7 +59,7 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
     if (std::abs(was->stride(k).value_or(0)) <= t.width) continue;
     int64_t tiles = ceil_div(t.row->extent, t.rows);
     for (const Iter* i : b.spatial())
-      if (i != t.vector && i != t.row && !was->uses(*i)) tiles *= i->extent;
+      if (i != t.vector && i != t.row && i != t.beside && !was->uses(*i)) tiles *= i->extent;
     if (tiles > kMostTiles) continue;
     const int64_t bytes = bytes_of(a.buffer->type.dtype), pitch = *was->stride(k) * bytes;
     const int64_t lines = ceil_div(vectors * lanes_of(b, target) * bytes, kLine);

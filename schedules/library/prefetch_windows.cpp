@@ -103,9 +103,9 @@ int64_t in_a_step(const Schedule& s, const std::string& block, const std::string
                   const Iter& i, const Tile& t) {
   if (i.var == over.var) return ceil_div(i.extent, extent_of(s, block, loop));
   if (i.reduce) return i.extent;
-  if (t.vector && i.var == t.vector->var) return t.width;
-  if (t.row && i.var == t.row->var) return t.rows;
-  return t.column && i.var == t.column->var ? t.columns : 1;
+  for (const Iter* of : {t.vector, t.row, t.beside, t.column})
+    if (of && i.var == of->var) return in_tile(t, of);
+  return 1;
 }
 
 // Whether each step of r is a tap of windows that slide along i, share taps, and together leave out none.

@@ -85,7 +85,7 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
   const int64_t line = kLine / bytes;
   const bool shared = work_of(b, target).microseconds() >= target.parallel_us;
   bool cramped = false;
-  int64_t run = 1, results = t.width * t.rows * t.columns * (t.beside ? t.beside->extent : 1);
+  int64_t run = 1, results = t.width * rows_of(t) * t.columns;
   while (run < kWanted * line) {
     const Iter* of = made_by(b, now, w, iter_at(w, run));
     if (of == t.vector && run < line) {  // the vectors follow: put together, or turned, where they are

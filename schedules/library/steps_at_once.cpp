@@ -93,7 +93,7 @@ void steps_at_once(Schedule& s, const std::string& block, const Tile& t, const s
   if (!t.vector) return;
   const int64_t lanes = lanes_of(analyze(s.func(), block), target);
   if (!ends_in_part(t.vector->extent, t.width, lanes))
-    steps_at_once(s, block, t.rows, ceil_div(t.width, lanes) * t.columns, loop, target);
+    steps_at_once(s, block, rows_of(t), ceil_div(t.width, lanes) * t.columns, loop, target);
 }
 
 void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t vectors,

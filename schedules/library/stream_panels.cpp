@@ -62,7 +62,7 @@ int64_t rows_bytes(const BlockInfo& b, const Tile& t) {
   int64_t n = 0;
   for (const Access& a : b.accesses)
     if (!a.write && a.uses(*t.row) && !a.uses(*t.vector))
-      n += b.reduction_size() * t.rows * bytes_of(a.buffer->type.dtype);
+      n += b.reduction_size() * rows_of(t) * bytes_of(a.buffer->type.dtype);
   return n;
 }
 
@@ -81,7 +81,7 @@ bool ask_near(Schedule& s, const std::string& block, const BlockInfo& b, const T
               int64_t bytes, const std::vector<LoopInfo>& inside, const Target& target) {
   if (!target.far_l3() || t.rows < t.row->extent) return false;
   // This one, and the next beside the results.
-  const int64_t panels = target.is_narrow() ? 2 * bytes + t.rows * t.columns * kLine : bytes;
+  const int64_t panels = target.is_narrow() ? 2 * bytes + rows_of(t) * t.columns * kLine : bytes;
   if (panels + rows_bytes(b, t) <= target.l1_bytes * 3 / 4) return false;
   const auto serial = [](const LoopInfo& l) { return l.kind == ForKind::serial && l.extent > 1; };
   std::vector<LoopInfo> loops;

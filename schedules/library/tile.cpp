@@ -154,7 +154,7 @@ const Iter* nearest_row(const BlockInfo& b, const Tile& t) {
 // alike.)
 const Iter* longer_row(const BlockInfo& b, const Tile& t, double score) {
   const Iter* longer = nullptr;
-  if (!t.row || t.column || t.row->extent > kInterleaved) return nullptr;
+  if (!t.row || t.column || t.turned || t.taps || t.row->extent > kInterleaved) return nullptr;
   for (const Iter* i : b.spatial()) {
     if (i == t.vector || i->loop.empty() || i->extent <= kInterleaved || sharing(b, *t.vector, *i) < score)
       continue;
@@ -314,12 +314,12 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
     best = score;
   }
   if (t.vector->extent <= lanes) t.column = choose_column(b, t);
-  if (const Iter* longer = longer_row(b, t, best)) t.beside = std::exchange(t.row, longer);
   const bool shares = t.row != nullptr;
   if (!shares && t.vector->extent <= lanes * kToHideLatency / 2) t.row = nearest_row(b, t);
 
   t.turned = turned_along(b, *t.vector, lanes);
   t.taps = t.column ? nullptr : shared_taps(b, t);
+  if (const Iter* longer = longer_row(b, t, best); longer && shares) t.beside = std::exchange(t.row, longer);
   size_tile(b, t, shares, target);
   t.width = std::min(t.column ? lanes : t.width * lanes, t.vector->extent);
   for (const Access& a : b.accesses)

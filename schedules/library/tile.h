@@ -42,6 +42,11 @@ inline int64_t in_tile(const Tile& t, const Iter* i) {
                          : 1;
 }
 
+// Rows of a tile, of both iterators.
+inline int64_t rows_of(const Tile& t) {
+  return t.rows * (t.beside ? t.beside->extent : 1);
+}
+
 // Tiles of columns, or of the vector: as often what moves with the rows is read.
 inline int64_t column_tiles(const Tile& t) {
   return t.column ? ceil_div(t.column->extent, t.columns) : ceil_div(t.vector->extent, t.width);

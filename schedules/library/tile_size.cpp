@@ -24,7 +24,8 @@ int64_t rows_in_cache(const BlockInfo& b, const Tile& t, const Target& target) {
   for (const Access& a : b.accesses) {
     if (a.write || a.uses(*t.vector) || a.stride(*b.reduced().back()) != 1) continue;
     const int64_t pitch = std::abs(a.stride(*t.row).value_or(0)) * bytes_of(a.buffer->type.dtype);
-    while (rows > 1 && lines_in_a_set(pitch, rows, sets) > target.l1_ways) --rows;
+    const int64_t beside = t.beside ? t.beside->extent : 1;
+    while (rows > 1 && beside * lines_in_a_set(pitch, rows, sets) > target.l1_ways) --rows;
   }
   return rows;
 }
@@ -36,7 +37,7 @@ int64_t of_its_columns(const BlockInfo& b, const Access& a, const Tile& t) {
     if (i->extent > 1 && i != t.row && a.uses(*i) &&
         std::any_of(b.accesses.begin(), b.accesses.end(),
                     [&](const Access& c) { return !c.write && c.uses(*t.vector) && c.uses(*i); }))
-      elements /= i->extent;
+      elements = std::max<int64_t>(1, elements / i->extent);
   return elements;
 }
 
@@ -205,7 +206,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
       crowded = most < fit && row_extent > most;
     }
   }
-  const int64_t vectors = t.column ? t.columns : t.width, rows = t.rows * beside;
+  const int64_t vectors = t.column ? t.columns : t.width, rows = rows_of(t);
   t.why_size = fmt::format(
       "{} x {} accumulators take, with a step's {} vectors and a broadcast, {} of {} registers; a step makes "
       "{} loads for {} FMAs; {} in flight hide an FMA's latency",
@@ -233,10 +234,7 @@ void even_rows(Tile& t, const BlockInfo& b, const Target& target) {
   if (!t.row || t.row->extent % t.rows == 0 || work_of(b, target).microseconds() < target.parallel_us) return;
   int64_t around = 1;
   for (const Iter* i : b.spatial())
-    if (i != t.row)
-      around *= i == t.vector   ? ceil_div(i->extent, t.width)
-                : i == t.column ? ceil_div(i->extent, t.columns)
-                                : i->extent;
+    if (i != t.row) around *= ceil_div(i->extent, in_tile(t, i));
   if (around < 2 || around >= target.cores) return;
   for (int64_t rows = t.rows - 1; rows >= (t.rows + 1) / 2; --rows)
     if (t.row->extent % rows == 0) {

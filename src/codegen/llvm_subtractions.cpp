@@ -10,6 +10,8 @@
 #include <map>
 #include <vector>
 
+#include "nestor/error.h"
+
 namespace nestor {
 
 namespace {
@@ -45,12 +47,16 @@ llvm::PreservedAnalyses AddNegated::run(llvm::Function& f, llvm::FunctionAnalysi
   for (llvm::Instruction* i : found) {
     auto* less = llvm::cast<llvm::Instruction>(i->getOperand(1));
     llvm::Value*& negative = negated[less];
-    if (!negative) negative = llvm::IRBuilder<>(&**less->getInsertionPointAfterDef()).CreateFNeg(less);
+    if (!negative) {
+      const auto behind = less->getInsertionPointAfterDef();
+      NESTOR_CHECK(behind.has_value()) << "a subtrahend that nothing can stand behind";
+      negative = llvm::IRBuilder<>(&**behind).CreateFNeg(less);
+    }
     auto* sum = llvm::BinaryOperator::CreateFAdd(i->getOperand(0), negative, "", i->getIterator());
     sum->copyFastMathFlags(i);
     i->replaceAllUsesWith(sum);
-    i->eraseFromParent();
   }
+  for (llvm::Instruction* i : found) i->eraseFromParent();  // whose addresses were keys
   return found.empty() ? llvm::PreservedAnalyses::all() : llvm::PreservedAnalyses::none();
 }
 
