@@ -33,9 +33,8 @@ namespace {
 
 // One run of instcombine needn't reach its fixpoint; by name alone it would insist on it.
 constexpr const char* kPasses =
-    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,loop-mssa("
-    "licm),"
-    "gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+    "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(licm),gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 }  // namespace
 
