@@ -21,6 +21,7 @@
 //  7. its buffers can be seen from the producer.
 #include <algorithm>
 
+#include "nestor/replace_load.h"
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 #include "schedules/independence.h"
@@ -148,15 +149,6 @@ Pair read_pair(const StepContext& ctx) {
   return p;
 }
 
-struct ReplaceLoad : Rewriter {
-  Buffer buffer;
-  Expr value;
-  Expr expr(const Expr& e) override {
-    const auto* l = e.as<Load>();
-    return l && l->buffer == buffer ? value : children(e);
-  }
-};
-
 PrimFunc run(StepContext& ctx) {
   const Pair p = read_pair(ctx);
   const Block &from = p.producer.block(), &to = p.consumer.block();
@@ -202,14 +194,12 @@ PrimFunc run(StepContext& ctx) {
   }
   for (size_t k = 0; k < from.iters.size(); ++k) merged.iters.push_back(renewed[k].value_or(from.iters[k]));
 
-  ReplaceLoad put;
-  put.buffer = p.temporary;
-  put.value = substitute(p.made.store->value, of_producer);
+  const Expr value = substitute(p.made.store->value, of_producer);
   // The consumer's iterators go first, since the producer's value may use variables of the same function.
-  merged.body = put.stmt(substitute(to.body, of_consumer));
+  merged.body = replace_load(substitute(to.body, of_consumer), p.temporary, value);
   if (from.where) merged.where = substitute(from.where, of_producer);
   if (to.where) {
-    const Expr where = put.expr(substitute(to.where, of_consumer));
+    const Expr where = replace_load(substitute(to.where, of_consumer), p.temporary, value);
     merged.where = merged.where ? logical_and(merged.where, where) : where;
   }
   PrimFunc f = replace(ctx.func(), p.producer.stmt, make::block(std::move(merged)));

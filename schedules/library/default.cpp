@@ -108,9 +108,9 @@ bool reductions_meet(const PrimFunc& f, const Target& target) {
       const bool in_pieces = 1 < std::count_if(blocks.begin(), blocks.end(),
                                                [&](const BlockInfo& w) { return w.output == a.buffer; });
       for (const std::string& r : made_from[a.buffer.get()]) {
-        if (in_pieces && r != *made_from[a.buffer.get()].begin()) break;  // each is of other rows
         meet |= folded.count(r) && spreads_over_rows(b, a);
         from.insert(r);
+        if (in_pieces) break;  // each is of other rows: one stands for all
       }
     }
     if (b.reduction) from.insert(b.name);

@@ -230,7 +230,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     if (!i) return {};
     if (size.empty()) return {"", i->loop};
     s(fmt::format("{}_tail = sample_choice [{}] -> peel", i->loop, tails));
-    s.because(tail_of(*i, i == t.vector ? t.width : i == t.row ? t.rows : t.columns));
+    s.because(tail_of(*i, in_tile(t, i)));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", i->loop, block, size));
     return {i->loop + "0", i->loop + "1"};
   };

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <set>
 
+#include "nestor/replace_load.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "src/graph/nests.h"
@@ -36,15 +37,6 @@ const Store* only_store(const Nest& nest) {
   const bool placed = store && std::none_of(store->indices.begin(), store->indices.end(), has_load);
   return map && placed && !b.where && !b.init && !store->mask ? store : nullptr;
 }
-
-struct ReplaceLoad : Rewriter {
-  Buffer buffer;
-  Expr value;
-  Expr expr(const Expr& e) override {
-    const auto* l = e.as<Load>();
-    return l && l->buffer == buffer ? value : children(e);
-  }
-};
 
 class PieceMapper : NestChanger {
  public:
@@ -109,13 +101,10 @@ class PieceMapper : NestChanger {
     return copies && (iters.empty() || *as_int(iters.back().extent) < kShort);
   }
 
-  // Whether a nest from `begin` until `end` writes what nest n reads.
-  bool writes_operands(size_t begin, size_t end, size_t n) const {
-    return std::any_of(uses_[n].accesses.begin(), uses_[n].accesses.end(), [&](const NestAccess& a) {
-      for (size_t m = begin; m < end && !a.write; ++m)
-        if (accesses(m, a.buffer, true)) return true;
-      return false;
-    });
+  // Whether nest m writes what nest n reads.
+  bool writes_operand(size_t m, size_t n) const {
+    return std::any_of(uses_[n].accesses.begin(), uses_[n].accesses.end(),
+                       [&](const NestAccess& a) { return !a.write && accesses(m, a.buffer, true); });
   }
 
   // The function without nest n, a map whose results one other reads, each once; nullopt: it isn't that.
@@ -126,8 +115,9 @@ class PieceMapper : NestChanger {
     if (decl == func_.allocs.end() || touching(decl->buffer, true).size() != 1) return std::nullopt;
     const std::vector<size_t> readers = touching(decl->buffer, false);
     if (readers.size() != 1 || readers[0] <= n || !only_store(nests_[readers[0]])) return std::nullopt;
-    if (writes_operands(n, readers[0], n) || !may_be_used(store->value, decl->buffer, readers[0]))
-      return std::nullopt;
+    for (size_t m = n; m < readers[0]; ++m)
+      if (writes_operand(m, n)) return std::nullopt;
+    if (!may_be_used(store->value, decl->buffer, readers[0])) return std::nullopt;
     const auto made = walked(*decl, n), read = walked(*decl, readers[0]);
     if (!made || !read) return std::nullopt;
     Block block = nests_[readers[0]].block;
@@ -137,10 +127,7 @@ class PieceMapper : NestChanger {
       for (size_t l = 0; l < read->size(); ++l)
         if ((*made)[k] && (*made)[k] == (*read)[l]) at = Expr(block.iters[l].var);
     }
-    ReplaceLoad put;
-    put.buffer = decl->buffer;
-    put.value = substitute(store->value, place);
-    block.body = put.stmt(block.body);
+    block.body = replace_load(block.body, decl->buffer, substitute(store->value, place));
     return without(decl->buffer, [&](size_t m) -> std::optional<Stmt> {
       if (m == n) return std::nullopt;
       return loops_around(m == readers[0] ? block : nests_[m].block);
@@ -171,11 +158,9 @@ class PieceMapper : NestChanger {
 
   bool others_are_made() const {
     const Buffer made = only_store(nests_[map_])->buffer;
-    for (size_t n = pieces_.front(); n < map_; ++n) {
-      if (accesses(n, made, true) || accesses(n, made, false)) return false;
-      for (const NestAccess& a : uses_[map_].accesses)
-        if (!a.write && !is_piece(n) && accesses(n, a.buffer, true)) return false;
-    }
+    for (size_t n = pieces_.front(); n < map_; ++n)
+      if (accesses(n, made, true) || accesses(n, made, false) || (!is_piece(n) && writes_operand(n, map_)))
+        return false;
     return true;
   }
 
@@ -186,16 +171,14 @@ class PieceMapper : NestChanger {
     const std::vector<IterVar>& iters = nests_[map_].block.iters;
     for (size_t k = 0; k < iters.size(); ++k)
       place[iters[k].var] = dims_[k] ? made.indices[*dims_[k]] : Expr(0);
-    ReplaceLoad put;
-    put.buffer = temporary;
-    put.value = made.value;
     Facts facts;
     for (const IterVar& i : block.iters)  // the others stay iterators
       if (const int64_t extent = *as_int(i.extent); extent > 1) facts.set(i.var, {0, extent - 1});
     std::vector<Expr> indices;
     for (const Expr& e : map.indices) indices.push_back(substitute(e, place));
     block.id = make_block_id(std::move(name));
-    block.body = simplify(make::store(map.buffer, indices, put.expr(substitute(map.value, place))), facts);
+    const Expr value = replace_load(substitute(map.value, place), temporary, made.value);
+    block.body = simplify(make::store(map.buffer, indices, value), facts);
     return loops_around(std::move(block));
   }
 

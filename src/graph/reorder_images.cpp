@@ -49,8 +49,8 @@ namespace nestor {
 
 namespace {
 
-constexpr double kFmasPerCycle = 2, kBytesReordered = 8;  // a cycle
-constexpr double kSaved = 0.37;                           // of the cycles of its products
+constexpr double kFmasPerCycle = 2;
+constexpr double kSaved = 0.37;  // of the cycles of its products
 constexpr double kSavedOfMany = 0.6, kSavedUnstrided = 0.2;
 constexpr int64_t kLines = 384;  // of a plane each, that stay in the first level
 

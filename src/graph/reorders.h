@@ -7,6 +7,9 @@
 
 namespace nestor {
 
+// Read and written in a cycle of one core, where the third level is near.
+constexpr double kBytesReordered = 8;
+
 // What a function reads and makes by channels: the operand of each node that makes one of `chosen`, and what
 // is of its result's shape.
 std::set<ValueId> images_of(const Graph& g, const KernelCall& call, const std::set<ValueId>& chosen);

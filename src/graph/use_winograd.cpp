@@ -53,7 +53,7 @@ namespace nestor {
 namespace {
 
 constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9;
-constexpr double kBytesReordered = 8, kReorderedFar = 5;
+constexpr double kBytesReorderedFar = 5;
 constexpr double kShownOfWeights = 0.8, kShownAskedAhead = 0.5, kShownAskedFar = 0.64, kLeastGain = 0.9;
 constexpr double kUsesToAskAhead = 12;   // of a line, as in schedules/library/stream_panels.cpp
 constexpr double kLeastUses = 4;         // of a vector of weights: with fewer, loads bind
@@ -110,7 +110,7 @@ class Costs {
     const double pieces = in_pieces() ? kPieces : 1;
     const double transforms = 1.3 * tiles * (pieces * in * vectors(l_.channels) + out * vectors(l_.filters)) +
                               results() * real(l_.n * l_.height * l_.width) * vectors(l_.filters);
-    const double reorders = 2 * real(l_.reordered) / (o_.far_l3 ? kReorderedFar : kBytesReordered);
+    const double reorders = 2 * real(l_.reordered) / (o_.far_l3 ? kBytesReorderedFar : kBytesReordered);
     return (products / kFmasPerCycle + transforms + reorders + spills(tile)) / o_.threads +
            weights(reads * reads, tiles, asked);
   }

@@ -118,6 +118,25 @@ TEST_CASE("what follows a transposed convolution is done where its results are w
       }
 }
 
+TEST_CASE("classes are tiles of their own also where what follows isn't done with each of them") {
+  Model m;
+  m.opsets[""] = 17;
+  m.inputs.push_back({"x", DType::f32, {{1, ""}, {16, ""}, {5, ""}, {6, ""}}});
+  m.outputs.push_back({"y", DType::f32, {}, false, false});
+  m.initializers.emplace_back("w", Tensor::random(DType::f32, {16, 32, 4, 4}, 3));
+  const Attrs attrs{{"strides", std::vector<int64_t>{2, 2}}, {"pads", std::vector<int64_t>{1, 1, 1, 1}}};
+  m.nodes.push_back({"ConvTranspose", "", "", {"x", "w"}, {"t"}, attrs, {}});
+  m.nodes.push_back({"Mul", "", "", {"t", "t"}, {"u"}, {}, {}});
+  m.nodes.push_back({"Mul", "", "", {"u", "u"}, {"v"}, {}, {}});
+  m.nodes.push_back({"Mul", "", "", {"v", "v"}, {"y"}, {}, {}});
+  const Target target = parse_target("x86-64-v3");
+  const CompiledModel c = compile_model({build_graph(m), std::nullopt}, options_for(target, false));
+  REQUIRE(c.funcs.size() == 1);
+  const std::string schedule = print(default_schedule(c.funcs[0].func, target));
+  INFO(schedule);
+  CHECK(count(schedule, "= reverse_compute_at") >= 4);
+}
+
 TEST_CASE("each class of a transposed convolution is a tile in registers, and weights are packed once") {
   const std::string spec =
       "ConvTranspose(f32[1,64,14,14], const f32[64,128,4,4]; strides=[2,2], pads=[1,1,1,1])";
