@@ -119,16 +119,20 @@ Value* ExprEmitter::lookup(const std::vector<Value*>& args) {
     if (value) table.push_back(value);
   }
   const size_t native = has_avx512() ? 16 : has_feature("avx2") ? 8 : 0;
-  if (table.size() == count && count <= native) {
-    while (table.size() < native) table.push_back(table[table.size() - count]);
-    Value* values = llvm::ConstantVector::get(table);
+  const size_t size = has_avx512() && count > native ? 2 * native : native;  // of a register or two
+  if (table.size() == count && count <= size) {
+    while (table.size() < size) table.push_back(table[table.size() - count]);
+    const llvm::ArrayRef<llvm::Constant*> all(table);
+    Value *low = llvm::ConstantVector::get(all.take_front(native)),
+          *high = llvm::ConstantVector::get(all.take_back(native));
     // The instruction takes the lowest bits by itself.
-    Value* bits = count == native ? b_.CreateBitCast(args[0], ints) : index;
+    Value* bits = count == size ? b_.CreateBitCast(args[0], ints) : index;
     return in_parts(b_, type, static_cast<unsigned>(native), [&](unsigned from) {
+      using namespace llvm::Intrinsic;
       Value* which = part(b_, bits, from, static_cast<unsigned>(native));
-      return native == 16
-                 ? b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_permvar_sf_512, {}, {values, which})
-                 : b_.CreateIntrinsic(llvm::Intrinsic::x86_avx2_permps, {}, {values, which});
+      if (size > native) return b_.CreateIntrinsic(x86_avx512_vpermi2var_ps_512, {}, {low, which, high});
+      const ID one = native == 16 ? x86_avx512_permvar_sf_512 : x86_avx2_permps;
+      return b_.CreateIntrinsic(one, {}, {low, which});
     });
   }
   Value* chosen = args[1];

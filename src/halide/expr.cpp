@@ -131,6 +131,7 @@ Halide::Expr ExprTranslator::call(const Call& c, Type type) {
   for (const Expr& arg : c.args) a.push_back(value(arg));
   switch (c.fn) {
     case Intrinsic::exp:
+    case Intrinsic::exp_nonpositive:
       return Halide::exp(a[0]);
     case Intrinsic::log:
       return Halide::log(a[0]);

@@ -100,6 +100,7 @@ std::string call_problem(const Call& c, Type type) {
       if (is_bool(t.dtype)) return "`abs` of bool";
       break;
     case Intrinsic::exp:
+    case Intrinsic::exp_nonpositive:
     case Intrinsic::log:
     case Intrinsic::sqrt:
     case Intrinsic::tanh:

@@ -126,6 +126,7 @@ template <class T>
 Handler float_call(Intrinsic fn) {
   switch (fn) {
     case Intrinsic::exp:
+    case Intrinsic::exp_nonpositive:
       return math1<T, [](double x) { return std::exp(x); }>;
     case Intrinsic::log:
       return math1<T, [](double x) { return std::log(x); }>;

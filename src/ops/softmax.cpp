@@ -28,9 +28,9 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   return {ctx.input(0)};
 }
 
-// exp(x - m) of an m that is no less than x: said by the sign, it spares exp the steps for arguments above 0.
+// exp(x - m) of an m that is no less than x.
 Expr exp_below(const Expr& x, const Expr& m) {
-  return make::call(Intrinsic::exp, {make::unary(UnaryOp::neg, make::call(Intrinsic::abs, {x - m}))});
+  return make::call(Intrinsic::exp_nonpositive, {x - m});
 }
 
 BuildTensor row_maximum(FuncBuilder& b, const RowView& rows, const BuildTensor& x) {

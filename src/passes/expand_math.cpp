@@ -23,7 +23,8 @@ struct MathExpander : Rewriter {
       Expr power = exponent ? power_of(call->args[0], *exponent) : Expr();
       if (power) return power;
     }
-    return out.dtype() == DType::f64 ? out : expand(*call, out);
+    if (out.dtype() != DType::f64) return expand(*call, out);
+    return call->fn == Intrinsic::exp_nonpositive ? make::call(Intrinsic::exp, call->args) : out;
   }
 
  private:
@@ -32,12 +33,6 @@ struct MathExpander : Rewriter {
       return target.kind == TargetKind::cpu && target.has_feature(feature);
     };
     return has("avx512f") && has("avx512vl") ? 16 : has("avx2") ? 8 : 0;
-  }
-  // -abs(...), by which softmax says so of what it subtracts the maximum from.
-  static bool is_nonpositive(const Expr& e) {
-    const auto* negative = e.as<Unary>();
-    const auto* magnitude = negative && negative->op == UnaryOp::neg ? negative->a.as<Call>() : nullptr;
-    return magnitude && magnitude->fn == Intrinsic::abs;
   }
   static std::optional<double> constant(const Expr& e) {
     const auto* b = e.as<Broadcast>();
@@ -86,7 +81,9 @@ struct MathExpander : Rewriter {
     const auto done = [&](Expr value) { return make::cast(t, m.finish(std::move(value))); };
     switch (call.fn) {
       case Intrinsic::exp:
-        return done(m.exp(args[0], is_nonpositive(call.args[0])));
+        return done(m.exp(args[0]));
+      case Intrinsic::exp_nonpositive:
+        return done(m.exp_nonpositive(args[0]));
       case Intrinsic::log:
         return done(m.log(args[0]));
       case Intrinsic::tanh:

@@ -4,14 +4,17 @@
 // Largest errors in units of the last place, with AVX-512 and without, denormal arguments and results
 // included (a test measures them over floats of every exponent, NESTOR_DENSE=1 over all):
 //
-//   exp 1.14 (AVX2; else 1.03)   log 0.94   tanh 2.60   sigmoid 2.90   erf 2.98   pow 0.52
+//   exp 1.14 (AVX2; else 1.05)   log 0.94   tanh 2.60   sigmoid 2.90   erf 2.98   pow 0.52
+//   exp_nonpositive 1.75 + |x|/21
 //
-// There are two exponentials: exp itself; and exp(x) - 1 of moderate x, which takes no range checks and is
-// accurate near 0, for tanh, a quotient of it. erf is a quotient of polynomials. Where a register holds a
-// table of 16 numbers (AVX-512), erf takes its coefficients from there and exp its powers of 2^(1/16), and
-// both need half as much; of 8 (AVX2), exp its powers of 2^(1/8). What binds such chains without AVX-512 is
-// how many of their steps a core keeps in flight: the polynomials of exp, tanh and erf go by halves, and erf
-// was 1 - exp(x Q(x)) before (AVX2, Zen 3: GELU 327 us by that, 394 one step after the other, 192 now).
+// There are three exponentials: exp itself; exp_nonpositive, softmax's, where a number weighs the less beside
+// the row's largest the larger its error is, and 12 to 20 % fewer steps count; and exp(x) - 1 of moderate x,
+// which takes no range checks and is accurate near 0, for tanh, a quotient of it. erf is a quotient of
+// polynomials. Where a register holds a table of 16 numbers (AVX-512), erf takes its coefficients from there
+// and exp its powers of 2^(1/16), or out of two registers of 2^(1/32), and both need half as much; of 8
+// (AVX2), exp its powers of 2^(1/8). What binds such chains without AVX-512 is how many of their steps a core
+// keeps in flight: the polynomials of exp, tanh and erf go by halves, and erf was 1 - exp(x Q(x)) before
+// (AVX2, Zen 3: GELU 327 us by that, 394 one step after the other, 192 now).
 //
 // Infinities, zeros and NaN come out as in C99's Annex F.
 //
@@ -35,11 +38,19 @@ constexpr double kLn2 = 0.6931471805599453;
 
 }  // namespace
 
-Expr Expansion::exp(const Expr& x, bool nonpositive) {
-  if (table_ == 16) return exp_by_table(name("x", x), nonpositive);
+Expr Expansion::exp(const Expr& x) {
+  return exp(x, {});
+}
+
+Expr Expansion::exp_nonpositive(const Expr& x) {
+  return exp(x, {.nonpositive = true, .rough = true});
+}
+
+Expr Expansion::exp(const Expr& x, ExpOptions options) {
+  if (table_ == 16) return exp_by_table(name("x", x), options);
   // min and max give their right operand where one is NaN.
-  const Expr xc = name("x", max(f(-104.0), nonpositive ? x : min(f(89.0), x)));
-  return table_ == 8 ? exp_by_small_table(xc, nonpositive) : exp_in_range(xc);
+  const Expr xc = name("x", max(f(-104.0), options.nonpositive ? x : min(f(89.0), x)));
+  return table_ == 8 ? exp_by_small_table(xc, options) : exp_in_range(xc, options);
 }
 
 Expr Expansion::log(const Expr& x0) {
@@ -62,7 +73,7 @@ Expr Expansion::tanh(const Expr& x0) {
 
 Expr Expansion::sigmoid(const Expr& x0) {
   const Expr x = name("x", x0);
-  const Expr t = name("t", exp(make::unary(UnaryOp::neg, abs(x)), true));
+  const Expr t = name("t", exp(make::unary(UnaryOp::neg, abs(x)), {.nonpositive = true}));
   return make::select(lt(x, f(0)), t, f(1)) / (f(1) + t);
 }
 
@@ -174,21 +185,21 @@ Expr Expansion::exp_minus_1(const Expr& x) {
   return fma(power, fma(r2, q, r), power - f(1));
 }
 
-Expansion::Rounded Expansion::round_off(const Expr& x, double magic) {
+Expansion::Rounded Expansion::round_off(const Expr& x, double magic, bool rough) {
   const Expr s = name("s", fma(x, f(kLog2e), f(magic)));
   const Expr n = name("n", s - f(magic));
   const double ln2_low = kLn2 - static_cast<double>(static_cast<float>(kLn2));
-  const Expr r = name("r", fma(n, f(-ln2_low), fma(n, f(-kLn2), x)));
-  return {s, n, r};
+  const Expr r = fma(n, f(-kLn2), x);
+  return {s, n, name("r", rough ? r : fma(n, f(-ln2_low), r))};
 }
 
 // exp of x in [-104, 89] or NaN: x = n ln2 + r, exp(r) = 1 + r + r^2 q(r), times 2^n in two steps, so that
 // neither denormal results nor those near the largest lose a bit. Adding 1.5*2^23 rounds to an integer, and
 // leaves it in the low bits of the sum; with 254 more, the exponents of 2^(n/2), rounded down and up, are
 // half of these bits, and the rest of them.
-Expr Expansion::exp_in_range(const Expr& x) {
+Expr Expansion::exp_in_range(const Expr& x, ExpOptions options) {
   constexpr double magic = 0x1.8p23 + 254;
-  const auto [shifted, n, r] = round_off(x, magic);
+  const auto [shifted, n, r] = round_off(x, magic, options.rough);
   const Expr r2 = name("r2", r * r);
   const Expr q = poly_by_halves(r, r2, {0.5, 0x1.55549p-3, 0x1.5554bep-5, 0x1.123afep-7, 0x1.6d7c9ep-10});
   const Expr bits = name("b", make::bitcast(i32_, shifted)), half = name("h", bit(BinaryOp::shr, bits, i(1)));
@@ -202,9 +213,9 @@ Expr Expansion::exp_in_range(const Expr& x) {
 // 2^-64, by which the result is multiplied: neither denormal results nor those near the largest lose a bit.
 // The sum that rounds to n leaves it in its low bits; shifted, they add floor(n) to the exponent, and to the
 // fraction the number of the power looked up, which the table holds back.
-Expr Expansion::exp_by_small_table(const Expr& x, bool nonpositive) {
+Expr Expansion::exp_by_small_table(const Expr& x, ExpOptions options) {
   constexpr double magic = 0x1.8p20;  // a unit in its last place is 1/8
-  const auto [s, n, r] = round_off(x, magic);
+  const auto [s, n, r] = round_off(x, magic, options.rough);
   const Expr floor_n = name("h", bit(BinaryOp::shl, make::bitcast(i32_, s), i(20)));
   const auto looked_up = [&](int exponent) {
     std::vector<Expr> args = {s};
@@ -215,7 +226,7 @@ Expr Expansion::exp_by_small_table(const Expr& x, bool nonpositive) {
     return make::bitcast(i32_, make::call(Intrinsic::lookup, std::move(args)));
   };
   Expr last = f(0x1p-64), scaled;
-  if (nonpositive) {
+  if (options.nonpositive) {
     scaled = looked_up(64);
   } else {  // the last factor's exponent is taken off 127 too many
     last = name("l", make::select(lt(floor_n, i(0)), last, f(0x1p64)));
@@ -227,18 +238,20 @@ Expr Expansion::exp_by_small_table(const Expr& x, bool nonpositive) {
 }
 
 // x = n ln2 + r with n a multiple of 1/16: 2^(n - floor(n)) is one of 16 numbers, floor(n) the exponent,
-// and r so small that 1 + r + r^2 (a + b r) is enough. Where x is so large that the sum doesn't round to
-// such an n, r is anything and left out: a power of n's size gives 0 or infinity. The comparison that
-// decides it runs beside the products, where min and max would take turns with them: of 5.4 cycles a vector
-// 0.6 (Zen 5).
-Expr Expansion::exp_by_table(const Expr& x, bool nonpositive) {
-  constexpr double magic = 0x1.8p19;  // a unit in its last place is 1/16
-  const auto [s, n, r] = round_off(x, magic);
+// and r so small that 1 + r + r^2 (a + b r) is enough; of 1/32 roughly, and 1 + r (a + b r). Where x is so
+// large that the sum doesn't round to such an n, r is anything and left out: a power of n's size gives 0 or
+// infinity. The comparison that decides it runs beside the products, where min and max would take turns with
+// them: of 5.4 cycles a vector 0.6 (Zen 5).
+Expr Expansion::exp_by_table(const Expr& x, ExpOptions options) {
+  const int parts = options.rough ? 32 : 16;
+  const auto [s, n, r] = round_off(x, 0x1.8p23 / parts, options.rough);
   std::vector<Expr> args = {s};
-  for (int k = 0; k < 16; ++k) args.push_back(f(std::exp2(k / 16.0)));
+  for (int k = 0; k < parts; ++k) args.push_back(f(std::exp2(k / static_cast<double>(parts))));
   const Expr power = name("w", make::call(Intrinsic::lookup, std::move(args)));
-  const Expr small = r * fma(r, poly(r, {0x1.000222p-1, 0x1.5556b6p-3}), f(1));
-  const Expr rounds = nonpositive ? lt(f(-0x1p17), x) : lt(abs(x), f(0x1p17));
+  const Expr small =
+      r * (options.rough ? poly(r, {0x1.0000f6p+0, 0.5}) : poly(r, {1.0, 0x1.000222p-1, 0x1.5556b6p-3}));
+  const double bound = 0x1p21 / parts;
+  const Expr rounds = options.nonpositive ? lt(f(-bound), x) : lt(abs(x), f(bound));
   return make::call(Intrinsic::scalef, {make::select(rounds, fma(power, small, power), power), n});
 }
 

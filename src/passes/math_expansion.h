@@ -30,8 +30,8 @@ class Expansion {
     return v;
   }
 
-  // `nonpositive`: x is known to be 0 or less, or NaN, and there is less to look after.
-  Expr exp(const Expr& x, bool nonpositive);
+  Expr exp(const Expr& x);
+  Expr exp_nonpositive(const Expr& x);
   Expr log(const Expr& x);
   Expr tanh(const Expr& x);
   Expr sigmoid(const Expr& x);
@@ -39,6 +39,12 @@ class Expansion {
   Expr pow(const Expr& x, const Expr& y);
 
  private:
+  struct ExpOptions {
+    bool nonpositive = false;  // x is known not to be above 0: there is less to look after
+    bool rough = false;        // n ln2 rounded at once, off by |x|/21 units of the last place
+  };
+  Expr exp(const Expr& x, ExpOptions options);
+
   Expr f(double v) const { return make::imm(v, f32_); }
   Expr d(double v) const { return make::imm(v, f64_); }
   Expr i(int64_t v) const { return make::broadcast(make::int_imm(v, {DType::i32, 1}), i32_.lanes); }
@@ -60,10 +66,10 @@ class Expansion {
   struct Rounded {
     Expr s, n, r;
   };
-  Rounded round_off(const Expr& x, double magic);
-  Expr exp_in_range(const Expr& x);
-  Expr exp_by_small_table(const Expr& x, bool nonpositive);
-  Expr exp_by_table(const Expr& x, bool nonpositive);
+  Rounded round_off(const Expr& x, double magic, bool rough);
+  Expr exp_in_range(const Expr& x, ExpOptions options);
+  Expr exp_by_small_table(const Expr& x, ExpOptions options);
+  Expr exp_by_table(const Expr& x, ExpOptions options);
   std::pair<Expr, Expr> split_exponent(const Expr& x);
   Expr log2_in_f64(const Expr& x);
   Expr exp2_in_f64(const Expr& t);

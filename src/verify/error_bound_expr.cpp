@@ -255,6 +255,7 @@ Pair Expressions::call(const Expr& e, const Call& c, Lets& lets) {
   const auto apply = [&](const Expr& at) { return make::call(c.fn, {at}); };
   switch (c.fn) {
     case Intrinsic::exp:
+    case Intrinsic::exp_nonpositive:
       return {value, plus(math, err ? size * (err * apply(err)) : Expr())};
     case Intrinsic::log: {
       // Near 1 the argument's own rounding is all there is: an absolute u.

@@ -29,21 +29,30 @@ TEST_CASE("scalef and lookup on every number of lanes, with their instructions a
       const std::string n = std::to_string(lanes), step = "[ramp(i * " + n + ", 1, " + n + ")]";
       const std::string at = lanes == 1 ? "[i]" : step, x = lanes == 1 ? "" : "x" + n;
       std::string text =
-          "func f(in X: f32[768], in Y: f32[768], out A: f32[768], out B: f32[768], out C: "
-          "f32[768], out D: f32[768], out E: f32[768], out F: f32[768]) {\n  for i in " +
+          "func f(in X: f32[768], in Y: f32[768], out A: f32[768], out B: f32[768], out C: f32[768], out D: "
+          "f32[768], out E: f32[768], out F: f32[768], out G: f32[768]) {\n  for i in " +
           std::to_string(768 / lanes) + " {\n";
       const auto value = [&](int k) { return x + "(" + std::to_string(k) + ".5f32)"; };
       text += "    A" + at + " = scalef(X" + at + ", Y" + at + ")\n    B" + at + " = scalef(Y" + at + ", " +
-              x + "(-100.0f32) - " + x + "(40.5f32))\n    C" + at + " = lookup(X" + at;
-      for (int k = 0; k < 16; ++k) text += ", " + value(k);
-      text += ")\n    E" + at + " = lookup(X" + at;
-      for (int k = 0; k < 8; ++k) text += ", " + value(k);
-      text += ")\n    F" + at + " = lookup(X" + at;
-      for (int k = 0; k < 4; ++k) text += ", " + value(k);
-      text += ")\n    D" + at + " = lookup(Y" + at + ", " + value(1) + ", " + value(7) + ", X" + at + ", " +
+              x + "(-100.0f32) - " + x + "(40.5f32))\n";
+      for (const auto& [output, size] : {std::pair("C", 16), {"E", 8}, {"F", 4}, {"G", 32}}) {
+        text += std::string("    ") + output + at + " = lookup(X" + at;
+        for (int k = 0; k < size; ++k) text += ", " + value(k);
+        text += ")\n";
+      }
+      text += "    D" + at + " = lookup(Y" + at + ", " + value(1) + ", " + value(7) + ", X" + at + ", " +
               value(4) + ")\n  }\n}\n";
       check_agree(parse_func(text), 1, parse_target(target));
     }
+}
+
+TEST_CASE("lookup in 32 numbers is one instruction of AVX-512") {
+  std::string text =
+      "func f(in X: f32[16], out Y: f32[16]) {\n  Y[ramp(0, 1, 16)] = lookup(X[ramp(0, 1, 16)]";
+  for (int k = 0; k < 32; ++k) text += ", x16(" + std::to_string(k) + ".5f32)";
+  const std::string code = emit_asm({parse_func(text + ")\n}\n")}, parse_target("x86-64-v4"));
+  CHECK((code.find("vpermi2ps") != std::string::npos || code.find("vpermt2ps") != std::string::npos));
+  CHECK(code.find("vpcmp") == std::string::npos);
 }
 
 TEST_CASE("rounding functions and casts between every two types") {

@@ -20,9 +20,9 @@ namespace {
 // Y[i] = fn(X[i] ...) on vectors of 16, expanded.
 PrimFunc elementwise(const std::string& fn, int arity, int64_t n, const Target& target = host_target()) {
   const std::string size = std::to_string(n), x = "X[ramp(i*16, 1, 16)]";
-  const std::string call = fn == "exp_below" ? "exp(-abs(" + x + "))"
-                           : arity == 2      ? fn + "(" + x + ", Z[ramp(i*16, 1, 16)])"
-                                             : fn + "(" + x + ")";
+  const std::string call = fn == "exp_nonpositive" ? "exp_nonpositive(-abs(" + x + "))"
+                           : arity == 2            ? fn + "(" + x + ", Z[ramp(i*16, 1, 16)])"
+                                                   : fn + "(" + x + ")";
   return passes::expand_math(
       parse_func("func f(in X: f32[" + size + "], in Z: f32[" + size + "], out Y: f32[" + size +
                  "]) {\n  for i in " + std::to_string(n / 16) + " {\n    Y[ramp(i*16, 1, 16)] = " + call +
@@ -46,12 +46,17 @@ double ulp_error(float got, double exact) {
 
 double reference(const std::string& fn, double x, double y) {
   if (fn == "exp") return std::exp(x);
-  if (fn == "exp_below") return std::exp(-std::abs(x));
+  if (fn == "exp_nonpositive") return std::exp(-std::abs(x));
   if (fn == "log") return std::log(x);
   if (fn == "tanh") return std::tanh(x);
   if (fn == "erf") return std::erf(x);
   if (fn == "sigmoid") return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
   return std::pow(x, y);
+}
+
+// What n ln2 rounded at once adds to the error.
+double allowance(const std::string& fn, double x) {
+  return fn == "exp_nonpositive" ? std::min(std::abs(x), 104.0) / 21 : 0;
 }
 
 struct Worst {
@@ -92,7 +97,7 @@ Worst worst_error(const std::string& fn, const Target& target, uint64_t stride) 
     }
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
       const float a = x.as<float>()[i], b = z.as<float>()[i], got = y.as<float>()[i];
-      const double error = ulp_error(got, reference(fn, a, b));
+      const double error = ulp_error(got, reference(fn, a, b)) - allowance(fn, a);
       if (error > worst.ulp) worst = {error, a, b, got};
     }
   }
@@ -124,14 +129,14 @@ uint64_t stride() {
 TEST_CASE("expanded math functions are within their stated error") {
   // The bounds that the head of math_expansion.cpp states.
   const auto [fn, bound] = GENERATE(table<std::string, double>({{"exp", 1.14},
-                                                                {"exp_below", 1.14},
+                                                                {"exp_nonpositive", 1.75},
                                                                 {"log", 0.94},
                                                                 {"tanh", 2.6},
                                                                 {"sigmoid", 2.9},
                                                                 {"erf", 2.98},
                                                                 {"pow", 0.52}}));
   const std::string target = GENERATE("x86-64-v4", "x86-64-v3", "x86-64-v2");
-  const double most = fn.starts_with("exp") && target != "x86-64-v3" ? 1.03 : bound;
+  const double most = fn == "exp" && target != "x86-64-v3" ? 1.05 : bound;
   const Worst w = worst_error(fn, parse_target(target), stride());
   INFO("for " << target << " " << fn << "(" << w.x << ", " << w.y << ") = " << w.got << " is off by " << w.ulp
               << " ulp");
@@ -149,7 +154,8 @@ TEST_CASE("expanded math functions at infinities, zeros and NaN") {
         {{inf, inf}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {89.0f, inf}, {-104.0f, 0.0f}});
   for (const float large : {1e4f, 0x1.fffffep16f, 0x1p17f, 1e9f, 0x1.abcdefp60f, 0x1.fffffep127f})
     check("exp", {{large, inf}, {-large, 0.0f}});
-  check("exp_below", {{inf, 0.0f}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {1e4f, 0.0f}});
+  check("exp_nonpositive",
+        {{inf, 0.0f}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {1e4f, 0.0f}});
   check("log",
         {{inf, inf}, {-inf, nan}, {nan, nan}, {0.0f, -inf}, {-0.0f, -inf}, {1.0f, 0.0f}, {-1.0f, nan}});
   check("tanh", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
@@ -157,7 +163,7 @@ TEST_CASE("expanded math functions at infinities, zeros and NaN") {
   check("sigmoid", {{inf, 1.0f}, {-inf, 0.0f}, {nan, nan}, {0.0f, 0.5f}});
 }
 
-TEST_CASE("exp of what its sign says is not above 0 takes fewer steps") {
+TEST_CASE("exp of what is known not to be above 0 takes fewer steps") {
   const std::string target = GENERATE("x86-64-v4", "x86-64-v3", "x86-64-v2");
   const auto operations = [&](const std::string& fn) {
     int count = 0;
@@ -169,7 +175,7 @@ TEST_CASE("exp of what its sign says is not above 0 takes fewer steps") {
     return count;
   };
   INFO(target);
-  CHECK(operations("exp_below") - 1 < operations("exp"));  // but for -abs's own
+  CHECK(operations("exp_nonpositive") - 1 < operations("exp") - 1);  // but for its argument's -abs
 }
 
 TEST_CASE("expanded pow follows C99's special cases") {
