@@ -26,7 +26,12 @@
 //
 // What is copied is a panel: while it is used it stays in the cache, where the whole copy would go to memory
 // and come back. Its rows lie far apart, each on a page of its own, which no prefetcher foresees: they are
-// asked for some rows ahead. A panel of single lines is no better than the whole (AVX2, 1024^3: 10 % slower).
+// asked for some rows ahead. A panel of single lines is no better than the whole (AVX2, 1024^3: 10 % slower),
+// unless all of it is asked for while the one before is used (stream_panels.cpp): near the third level, for
+// so few rows that the copy counts, where the next panel's lines stay beside this one's copy and its pages
+// stay translated. (Zen 3: 121x832x1856 and 128x768x3072 15 % less time, 128x1300x1000 15, 200x1000x1000 8,
+// 96x1408x576 and 72x300x1000 7, 512^3 2; without that limit 128x1500x1000, 200x2000x1000 and 64x4096x1024 10
+// to 40 more. Of rows for which no copy paid it is no better than reading them as they lie.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -114,6 +119,41 @@ bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
   return copy_pays_for(b, a, v, kRowsToPay);
 }
 
+namespace {
+
+// The iterations that share a panel, and whether the loops over them stand inside of that over panels.
+std::pair<int64_t, bool> sharing_of(const BlockInfo& b, const Access& a, const Tile& t) {
+  int64_t sharing = 1;
+  bool behind = false, inside = true;
+  for (const Iter* i : b.spatial()) {
+    behind |= i == t.vector;
+    if (i == t.vector || a.uses(*i)) continue;
+    sharing *= i->extent;
+    inside &= behind || i == t.row || i->extent == 1;
+  }
+  return {sharing, inside};
+}
+
+}  // namespace
+
+bool asks_for_panels(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
+  constexpr int64_t kMostRows = 512, kFewRows = 64;
+  if (target.far_l3() || target.is_narrow() || !has_short_vectors(target) || b.reduced().size() != 1)
+    return false;
+  const auto [sharing, inside] = sharing_of(b, a, t);
+  const int64_t bytes = bytes_of(a.buffer->type.dtype);
+  const int64_t least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
+  if (!inside || sharing < kFewRows || sharing > kMostRows || t.vector->extent / t.width < least ||
+      2 * a.elements * bytes <= target.l2_bytes)
+    return false;
+  // The panel that is used and the lines of the next one, of which a row that begins at none has half more.
+  const int64_t rows = b.reduction_size(), row = t.width * bytes,
+                pitch = std::abs(a.stride(*b.reduced()[0]).value_or(0)) * bytes,
+                torn = pitch % kLine == 0 && row % kLine == 0 ? 0 : kLine / 2;
+  return rows * (2 * row + torn) <= target.l2_bytes * 5 / 8 &&
+         rows * std::min(pitch, kPage) / kPage <= kPagesTranslated * 5 / 6;
+}
+
 OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
   const bool turned = a.stride(*t.vector) != 1;
   const bool few = !turned && (target.is_narrow() || has_short_vectors(target));
@@ -122,22 +162,17 @@ OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Ta
     return OperandCopy::none;
   if (turned) return OperandCopy::whole;
   if (t.vector->extent <= t.width) return OperandCopy::none;
-  int64_t sharing = 1;
-  bool behind = false, inside = true;  // the loops over what shares a panel stand inside of that over panels
-  for (const Iter* i : b.spatial()) {
-    behind |= i == t.vector;
-    if (i == t.vector || a.uses(*i)) continue;
-    sharing *= i->extent;
-    inside &= behind || i == t.row || i->extent == 1;
-  }
-  const bool by_panels = inside && t.width * bytes_of(a.buffer->type.dtype) >= 2 * kLine;
+  const auto [sharing, inside] = sharing_of(b, a, t);
+  const bool by_panels =
+      (inside && t.width * bytes_of(a.buffer->type.dtype) >= 2 * kLine) || asks_for_panels(b, a, t, target);
   if (sharing < rows_to_pay(b, a, t, by_panels, target)) return OperandCopy::none;
   return by_panels ? OperandCopy::panels : OperandCopy::whole;
 }
 
-void copy_panel(Schedule& s, const std::string& block, const std::string& copy, const std::string& loop,
-                const std::string& width, const Target& target) {
+void copy_panel(Schedule& s, const BlockInfo& of, const Tile& t, const Buffer& operand,
+                const std::string& loop, const std::string& width, const Target& target) {
   constexpr int64_t kRowsAhead = 8;
+  const std::string &block = of.name, copy = operand->name + "_packed";
   const BlockInfo b = analyze(s.func(), copy);
   s.because("a panel stays in the cache while it is used, the whole copy wouldn't");
   if (!s.try_step(fmt::format("compute_at {} {}.{}", copy, block, loop))) return spread_map(s, copy, target);
@@ -152,6 +187,8 @@ void copy_panel(Schedule& s, const std::string& block, const std::string& copy, 
   }
   vectorize_inside(s, copy, target);
   if (b.iters.size() < 2 || loops.size() < 2) return;
+  for (const Access& a : of.accesses)
+    if (a.buffer == operand && asks_for_panels(of, a, t, target)) return;
   s.because(fmt::format("its rows lie far apart: they are asked for {} ahead", kRowsAhead));
   for (const Access& a : b.accesses)
     if (!a.write)

@@ -68,10 +68,10 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
 void copy_operand(Schedule& s, const std::string& block, const Buffer& operand, const Tile& t,
                   const TileWords& w);
 
-// The block `copy`, what `block` reads of an operand, is made under `loop` of it, one panel at a time, or a
-// run of panels of `width` columns each (a number, or a decision's name; empty: one panel).
-void copy_panel(Schedule& s, const std::string& block, const std::string& copy, const std::string& loop,
-                const std::string& width, const Target& target);
+// The copy of an operand is made under `loop` of the tile's block, one panel at a time, or a run of panels of
+// `width` columns each (a number, or a decision's name; empty: one panel).
+void copy_panel(Schedule& s, const BlockInfo& b, const Tile& t, const Buffer& operand,
+                const std::string& loop, const std::string& width, const Target& target);
 
 // Products of transformed data, Winograd's convolutions. False where the function isn't that.
 bool transformed_products(Schedule& s, const Target& target);

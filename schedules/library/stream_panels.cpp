@@ -115,14 +115,23 @@ bool streams(const BlockInfo& b, const Access& a, const Tile& t, const Target& t
          wide.extent > (t.column ? t.columns : t.width) && panel_bytes(b, a, t) <= target.l2_bytes * 3 / 4;
 }
 
-// These, and near the third level those that are copied as a whole before.
-std::vector<std::pair<const Access*, std::string>> passing(const BlockInfo& b, const Tile& t,
-                                                           const Target& target) {
-  std::vector<std::pair<const Access*, std::string>> out;
+// What passes by panels, who reads it from afar, and under which name.
+struct Passing {
+  const Access* access;
+  std::string block, name;
+};
+
+// Constants; near the third level what is copied as a whole before, and what is by panels that are asked for.
+std::vector<Passing> passing(const BlockInfo& b, const Tile& t, const Target& target) {
+  std::vector<Passing> out;
   for (const Access& a : b.accesses) {
-    const bool copied = !target.far_l3() && t.copies_whole(a.buffer);
-    if ((a.constant || copied) && streams(b, a, t, target))
-      out.emplace_back(&a, a.buffer->name + (copied ? "_packed" : ""));
+    const std::string &name = a.buffer->name, copy = name + "_packed";
+    const bool whole = !target.far_l3() && t.copies_whole(a.buffer);
+    if (std::count(t.panels.begin(), t.panels.end(), a.buffer) > 0) {
+      if (asks_for_panels(b, a, t, target)) out.push_back({&a, copy, name});
+    } else if ((a.constant || whole) && streams(b, a, t, target)) {
+      out.push_back({&a, b.name, whole ? copy : name});
+    }
   }
   return out;
 }
@@ -143,7 +152,7 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
       std::find_if(loops.begin(), loops.end(), [&](const LoopInfo& l) { return l.name == panels; });
   if (outer == loops.end()) return;  // threads share finer pieces
   const int64_t asks = target.far_l3() ? kMostAsks : 1;
-  for (const auto& [access, name] : passing(b, t, target)) {
+  for (const auto& [access, reader, name] : passing(b, t, target)) {
     const int64_t lines = panel_bytes(b, *access, t) / kLine;
     int64_t iterations = 1, before = 1;
     std::string shares;
@@ -163,7 +172,8 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
         fmt::format("the next panel of {}, {} KiB, comes from memory while this one is used, {} lines in {} "
                     "shares",
                     name, lines * kLine / 1024, lines, iterations));
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, panels, name, shares));
+    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}{}", reader, panels, name,
+                           reader == block ? "" : block + ".", shares));
   }
 }
 

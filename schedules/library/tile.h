@@ -108,6 +108,9 @@ bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v);
 enum class OperandCopy { none, whole, panels };
 OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target);
 
+// Whether an operand's next panel is asked for while the one before is used, and copied then.
+bool asks_for_panels(const BlockInfo& b, const Access& a, const Tile& t, const Target& target);
+
 // Gives t, whose iterators are chosen, rows, vectors beside each other (as `width` in lanes, or as columns)
 // and the reason. `shares`: its rows share loads.
 void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target);

@@ -321,7 +321,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     vectorize_inside(s, lines.padding, target);
   }
   for (const Buffer& buffer : t.panels)
-    copy_panel(s, block, buffer->name + "_packed", vector_tiles, runs.size > 0 ? words.width : "", target);
+    copy_panel(s, b, t, buffer, vector_tiles, runs.size > 0 ? words.width : "", target);
 
   // The epilogue writes a whole tile at a time: its loops under the last outer loop are the tile's.
   std::string prefix;

@@ -203,7 +203,7 @@ class Sharer : public ScopedRewriter {
       int64_t every = part.every;
       const int64_t apart = dense ? 0 : rows->apart, ranges = dense ? 1 : rows->count;
       const int64_t began = range.lo;
-      leave_out_read(range, loop);
+      leave_out_read(range, every == line ? 1 : every, loop);
       if ((range.lo - began) % every != 0) every = line;
       const Expr later = Expr(loop.var) + Expr(distance);
       if (goes_on_around(range.base, loop))
@@ -224,11 +224,12 @@ class Sharer : public ScopedRewriter {
   }
 
   // Of a range that goes on by less than its length what the iteration before doesn't read. In a loop that
-  // was fused of several the innermost goes on.
-  void leave_out_read(Span& range, const For& loop) const {
+  // was fused of several the innermost goes on. Of one read by `step` only what goes on by such steps.
+  void leave_out_read(Span& range, int64_t step, const For& loop) const {
     const Expr next = OneOn(loop.var).expr(range.base);
     const auto forward = as_int(simplify(next - range.base, facts()));
-    if (forward && *forward > 0 && *forward < range.extent()) range.lo = range.hi + 1 - *forward;
+    if (forward && *forward > 0 && *forward < range.extent() && *forward % step == 0)
+      range.lo = range.hi + 1 - *forward;
   }
 
   // Whether behind the loop's last iteration lies what the next iteration of the loop around it begins with.

@@ -32,3 +32,28 @@ TEST_CASE("an operand of more pages than stay translated is copied for fewer row
   check_scheduled_for("MatMul(f32[97,65], f32[65,1024])", with_l2("x86-64-v3", 512 << 10));
   check_scheduled_for("MatMul(f32[25,1601], f32[1601,1027])", with_l2("x86-64-v3", 512 << 10));
 }
+
+TEST_CASE("a panel of short vectors is copied while the next one is asked for, if both stay") {
+  const auto asks = [](const std::string& spec, const Target& target) {
+    const bool asked = default_has(spec, "prefetch B_packed.j0 B distance=1 shares=Y.k0", target);
+    if (asked) CHECK(default_has(spec, "compute_at B_packed Y.j0", target));
+    return asked;
+  };
+  Target near = with_l2("x86-64-v3", 512 << 10);
+  near.issue_width = 6;
+  for (const char* rows : {"96", "128", "512"})
+    CHECK(asks(std::string("MatMul(f32[") + rows + ",832], f32[832,1856])", near));
+  CHECK(asks("MatMul(f32[64,832], f32[832,1855])", near));
+  CHECK_FALSE(asks("MatMul(f32[60,832], f32[832,1856])", near));
+  CHECK_FALSE(asks("MatMul(f32[520,832], f32[832,1856])", near));    // the copy counts for little
+  CHECK_FALSE(asks("MatMul(f32[128,256], f32[256,256])", near));     // all of it stays
+  CHECK_FALSE(asks("MatMul(f32[128,3072], f32[3072,768])", near));   // two panels don't
+  CHECK_FALSE(asks("MatMul(f32[128,1300], f32[1300,2000])", near));  // each row has a page
+  CHECK_FALSE(asks("MatMul(f32[128,832], const f32[832,1856])", near));
+  CHECK_FALSE(asks("MatMul(f32[128,832], f32[832,1856])", with_far_l3("x86-64-v3", 512 << 10)));
+  near.cores = 2;
+  CHECK(asks("MatMul(f32[128,832], f32[832,1856])", near));
+  CHECK_FALSE(asks("MatMul(f32[128,1000], f32[1000,100])", near));  // too few panels for two
+  for (const char* spec : {"MatMul(f32[97,409], f32[409,555])", "MatMul(f32[2,70,300], f32[2,300,483])"})
+    check_scheduled_for(spec, near);
+}

@@ -270,9 +270,10 @@ TEST_CASE("panels of a copy are asked for ahead where the third level is near") 
   Target near = with_l2("x86-64-v3", 512 << 10);
   near.issue_width = 6;
   const std::string next = "prefetch Y.j0 B_packed distance=1 shares=k0";
-  CHECK(default_has("MatMul(f32[128,768], f32[768,3072])", next, near));
+  CHECK(default_has("MatMul(f32[128,1500], f32[1500,1000])", next, near));
   CHECK_FALSE(default_has("MatMul(f32[128,256], f32[256,256])", next, near));  // all of it stays
-  CHECK_FALSE(default_has("MatMul(f32[128,768], f32[768,3072])", next, with_far_l3("x86-64-v3", 512 << 10)));
+  CHECK_FALSE(
+      default_has("MatMul(f32[128,1500], f32[1500,1000])", next, with_far_l3("x86-64-v3", 512 << 10)));
 }
 
 TEST_CASE("few rows read short vectors from several panels near the third level too") {
