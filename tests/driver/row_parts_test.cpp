@@ -72,11 +72,11 @@ TEST_CASE("of more rows the part's copy is made as it begins") {
   CHECK_FALSE(both("MatMul(f32[128,1500], f32[1500,1500])"));  // many rows
   CHECK_FALSE(both("MatMul(f32[96,300], f32[300,6144])"));     // results that don't stay
   CHECK_FALSE(both("MatMul(f32[40,400], f32[400,400])"));      // a copy that does
-  target.l2_bytes = 264 << 10;
   target.parallel_us = 0;
-  for (const int cores : {1, 2}) {
+  for (const auto& [cores, kib, ragged] : {std::tuple(1, 100, "MatMul(f32[65,450], f32[450,202])"),
+                                           {2, 264, "MatMul(f32[50,140], f32[140,1024])"}}) {
     target.cores = cores;
-    const char* ragged = "MatMul(f32[65,140], f32[140,1027])";
+    target.l2_bytes = kib << 10;
     CHECK(both(ragged));
     check_default(ragged, target, true);
   }
