@@ -93,7 +93,7 @@ enum class UnaryOp : uint8_t { neg, logical_not };
 // Functions of the machine or of the math library. `intrinsics()` has name, arity and typing of each.
 enum class Intrinsic : uint8_t {
   exp,
-  exp_nonpositive,  // exp of x that is known not to be above 0 but for rounding, or NaN
+  exp_nonpositive,  // exp of x that is known not to be above 0, but for rounding (by 40 at most), or NaN
   log,
   sqrt,
   tanh,

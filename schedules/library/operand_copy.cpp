@@ -144,13 +144,13 @@ bool asks_for_panels(const BlockInfo& b, const Access& a, const Tile& t, const T
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
   const int64_t least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
   if (!inside || sharing < kFewRows || sharing > kMostRows || t.vector->extent / t.width < least ||
-      2 * a.elements * bytes <= target.l2_bytes)
+      2 * b.reduction_size() * t.vector->extent * bytes <= target.l2_bytes)
     return false;
   // The panel that is used and the lines of the next one, of which a row that begins at none has half more.
   const int64_t rows = b.reduction_size(), row = t.width * bytes,
                 pitch = std::abs(a.stride(*b.reduced()[0]).value_or(0)) * bytes,
                 torn = pitch % kLine == 0 && row % kLine == 0 ? 0 : kLine / 2;
-  return rows * (2 * row + torn) <= target.l2_bytes * 5 / 8 &&
+  return row >= kLine && rows * (2 * row + torn) <= target.l2_bytes * 5 / 8 &&
          rows * std::min(pitch, kPage) / kPage <= kPagesTranslated * 5 / 6;
 }
 

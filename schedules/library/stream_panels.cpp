@@ -4,8 +4,9 @@
 // So the next panel is asked for while all tiles of rows meet this one, a few lines at a time, evenly spread.
 // (Zen 5: 128x768x3072 5 % less time, 32x768x3072 22 %, 3x3 over 512 channels at 7 20 to 30 %.)
 //
-// So is that of an operand that is copied as a whole before, near the third level. (Zen 3, 128x768x3072 8 %
-// less time, 1024^3 1 to 7, 1536^3 2.)
+// So is that of an operand that is copied as a whole before, near the third level. (Zen 3, 1024^3 1 to 7 %
+// less time, 1536^3 2.) Of one that is copied by panels what the next copy reads is asked for, where
+// operand_copy.cpp says so.
 //
 // With fewer rows a tile takes weights as fast as they come, and a panel ahead is too soon or too late. Where
 // they come from far away, the core's own prefetchers don't fetch them as fast as the third level could give:

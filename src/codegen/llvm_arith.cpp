@@ -272,7 +272,7 @@ llvm::Value* ExprEmitter::math_library(const Call& c, Type t) {
   llvm::Module* m = b_.GetInsertBlock()->getModule();
   llvm::Type* d = b_.getDoubleTy();
   const bool sigmoid = c.fn == Intrinsic::sigmoid;
-  const std::string name = sigmoid ? "exp" : info(c.fn).name;
+  const std::string name = sigmoid || c.fn == Intrinsic::exp_nonpositive ? "exp" : info(c.fn).name;
   std::vector<llvm::Type*> params(c.args.size(), d);
   llvm::FunctionCallee fn = m->getOrInsertFunction(name, llvm::FunctionType::get(d, params, false));
   auto* declaration = llvm::cast<llvm::Function>(fn.getCallee());

@@ -1,6 +1,6 @@
 // What is one instruction of AVX-512, on as many lanes as it takes, and elsewhere arithmetic that gives the
-// same bits: scalef (nestor/scalef.h), and lookup in a table that fits a register, which AVX2 has too, of
-// half the size.
+// same bits: scalef (nestor/scalef.h), and lookup in a table that fits one register or two, which AVX2 has
+// too, of half the size, in one.
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 

@@ -23,8 +23,7 @@ struct MathExpander : Rewriter {
       Expr power = exponent ? power_of(call->args[0], *exponent) : Expr();
       if (power) return power;
     }
-    if (out.dtype() != DType::f64) return expand(*call, out);
-    return call->fn == Intrinsic::exp_nonpositive ? make::call(Intrinsic::exp, call->args) : out;
+    return out.dtype() == DType::f64 ? out : expand(*call, out);
   }
 
  private:

@@ -193,7 +193,7 @@ TEST_CASE("reductions over lanes are the documented tree, for any lane count") {
 
 TEST_CASE("math in f64 and in f32 is the C library's") {
   check_agree(R"(
-func f(in X: f64[128], in U: f32[128], out Y: f64[896], out V: f32[256]) {
+func f(in X: f64[128], in U: f32[128], out Y: f64[1024], out V: f32[384]) {
   for i in 128 {
     Y[i] = exp(X[i])
     Y[128 + i] = log(abs(X[i]))
@@ -202,7 +202,9 @@ func f(in X: f64[128], in U: f32[128], out Y: f64[896], out V: f32[256]) {
     Y[512 + i] = sigmoid(X[i])
     Y[640 + i] = pow(abs(X[i]), 1.5f64)
     Y[768 + i] = sqrt(abs(X[i]))
+    Y[896 + i] = exp_nonpositive(-abs(X[i]))
     V[i] = exp(U[i])
+    V[256 + i] = exp_nonpositive(-abs(U[i]))
   }
   for o in 16 {
     V[ramp(128 + o * 8, 1, 8)] = sigmoid(U[ramp(o * 8, 1, 8)])

@@ -50,7 +50,7 @@ TEST_CASE("random expressions of every type: the emitted text agrees with the in
 
 TEST_CASE("math functions are expanded before they are emitted") {
   const PrimFunc f = parse_func(R"(
-func math(in X: f32[96], in Y: f32[96], out Z: f32[6,96], out D: f64[2,96]) {
+func math(in X: f32[96], in Y: f32[96], out Z: f32[7,96], out D: f64[3,96]) {
   for g in 96 {
     block Z(v: S 96 = g) {
       Z[0,v] = exp(X[v])
@@ -59,6 +59,8 @@ func math(in X: f32[96], in Y: f32[96], out Z: f32[6,96], out D: f64[2,96]) {
       Z[3,v] = erf(X[v])
       Z[4,v] = sigmoid(X[v])
       Z[5,v] = pow(X[v], Y[v])
+      Z[6,v] = exp_nonpositive(-abs(X[v]))
+      D[2,v] = exp_nonpositive(f64(-abs(X[v])))
       D[0,v] = exp(f64(X[v]))
       D[1,v] = sigmoid(f64(X[v]))
     }

@@ -56,7 +56,7 @@ double reference(const std::string& fn, double x, double y) {
 
 // What n ln2 rounded at once adds to the error.
 double allowance(const std::string& fn, double x) {
-  return fn == "exp_nonpositive" ? std::min(std::abs(x), 104.0) / 21 : 0;
+  return fn == "exp_nonpositive" && !std::isnan(x) ? std::min(std::abs(x), 104.0) / 21 : 0;
 }
 
 struct Worst {
@@ -175,7 +175,7 @@ TEST_CASE("exp of what is known not to be above 0 takes fewer steps") {
     return count;
   };
   INFO(target);
-  CHECK(operations("exp_nonpositive") - 1 < operations("exp") - 1);  // but for its argument's -abs
+  CHECK(operations("exp_nonpositive") < operations("exp"));
 }
 
 TEST_CASE("expanded pow follows C99's special cases") {
