@@ -30,8 +30,9 @@
 // unless all of it is asked for while the one before is used (stream_panels.cpp): near the third level, for
 // so few rows that the copy counts, where the next panel's lines stay beside this one's copy and its pages
 // stay translated. (Zen 3: 121x832x1856 and 128x768x3072 15 % less time, 128x1300x1000 15, 200x1000x1000 8,
-// 96x1408x576 and 72x300x1000 7, 512^3 2; without that limit 128x1500x1000, 200x2000x1000 and 64x4096x1024 10
-// to 40 more. Of rows for which no copy paid it is no better than reading them as they lie.)
+// 96x1408x576 and 72x300x1000 7, 512^3 2, 24 of 128x128x64 5; without that limit 128x1500x1000, 200x2000x1000
+// and 64x4096x1024 10 to 40 more. Of rows for which no copy paid it is no better than reading them as they
+// lie.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -144,7 +145,7 @@ bool asks_for_panels(const BlockInfo& b, const Access& a, const Tile& t, const T
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
   const int64_t least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
   if (!inside || sharing < kFewRows || sharing > kMostRows || t.vector->extent / t.width < least ||
-      2 * b.reduction_size() * t.vector->extent * bytes <= target.l2_bytes)
+      2 * a.elements * bytes <= target.l2_bytes)
     return false;
   // The panel that is used and the lines of the next one, of which a row that begins at none has half more.
   const int64_t rows = b.reduction_size(), row = t.width * bytes,
