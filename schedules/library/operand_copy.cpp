@@ -58,33 +58,46 @@ int64_t rows_on_narrow(bool scattered, bool torn, int64_t bytes, const Target& t
   return stays && bytes > target.l2_bytes / 2 ? kApart : kElse;
 }
 
+// How the rows of a panel lie, one for each step of the reduction.
+struct Rows {
+  int64_t count = 1, pitch = 0;  // bytes from one to the next
+  int64_t pages = 0;
+
+  Rows(const BlockInfo& b, const Access& a) {
+    for (const Iter* i : b.reduced())
+      if (a.uses(*i)) {
+        count *= i->extent;
+        pitch = std::abs(a.stride(*i).value_or(0)) * bytes_of(a.buffer->type.dtype);
+      }
+    pages = count * std::min(pitch, kPage) / kPage;
+  }
+};
+
+// Whether there are panels enough for the threads to share.
+bool has_many_panels(const Tile& t, const Target& target) {
+  return t.vector->extent / t.width >= (target.cores == 1 ? 2 : kTilesForThreads * target.cores);
+}
+
 // From how many rows on a copy pays for how the operand's panel lies.
 int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_panels,
                     const Target& target) {
   constexpr int64_t kScattered = 50, kTornNear = 64, kFromNear = 96, kFromAfar = 333,
                     kNever = std::numeric_limits<int64_t>::max();
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
-  int64_t rows = 1, pitch = 0;
-  for (const Iter* i : b.reduced())
-    if (a.uses(*i)) {
-      rows *= i->extent;
-      pitch = std::abs(a.stride(*i).value_or(0)) * bytes;
-    }
+  const Rows rows(b, a);
   const int64_t ways = target.l2_ways, sets = target.l2_bytes / ways / kLine;
-  const int64_t pages = rows * std::min(pitch, kPage) / kPage;
-  const bool scattered = 2 * lines_in_a_set(pitch, rows, sets) > ways ||
-                         pages > kPagesTranslated * 2 / 3;  // the rest needs some
-  const int64_t whole = t.vector->extent / t.width,
-                least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
-  const bool torn = pitch % kLine != 0;
+  const bool scattered = 2 * lines_in_a_set(rows.pitch, rows.count, sets) > ways ||
+                         rows.pages > kPagesTranslated * 2 / 3;  // the rest needs some
+  const bool torn = rows.pitch % kLine != 0;
   const int64_t size = a.elements * bytes;
-  if (target.is_narrow() && by_panels && whole >= least) return rows_on_narrow(scattered, torn, size, target);
-  if (scattered && has_short_vectors(target)) return pages > kPagesTranslated ? kFewestRows : kRowsToPay;
+  if (target.is_narrow() && by_panels && has_many_panels(t, target))
+    return rows_on_narrow(scattered, torn, size, target);
+  if (scattered && has_short_vectors(target)) return rows.pages > kPagesTranslated ? kFewestRows : kRowsToPay;
   if (scattered) return kScattered;
   const bool near = has_short_vectors(target) && !target.far_l3();
   if (near && torn && size > target.l1_bytes) return kTornNear;
-  const int64_t panel = rows * t.width * bytes;
-  const int64_t in_a_set = lines_in_a_set(pitch, rows, target.l1_bytes / target.l1_ways / kLine);
+  const int64_t panel = rows.count * t.width * bytes;
+  const int64_t in_a_set = lines_in_a_set(rows.pitch, rows.count, target.l1_bytes / target.l1_ways / kLine);
   if (near && 2 * panel <= target.l1_bytes && in_a_set > target.l1_ways) return kFromNear;
   if (size <= target.l2_bytes) return kNever;
   return near ? kFromNear : kFromAfar;
@@ -114,14 +127,6 @@ bool copy_pays_for(const BlockInfo& b, const Access& a, const Iter& v, int64_t r
   return false;
 }
 
-}  // namespace
-
-bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
-  return copy_pays_for(b, a, v, kRowsToPay);
-}
-
-namespace {
-
 // The iterations that share a panel, and whether the loops over them stand inside of that over panels.
 std::pair<int64_t, bool> sharing_of(const BlockInfo& b, const Access& a, const Tile& t) {
   int64_t sharing = 1;
@@ -137,22 +142,24 @@ std::pair<int64_t, bool> sharing_of(const BlockInfo& b, const Access& a, const T
 
 }  // namespace
 
+bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
+  return copy_pays_for(b, a, v, kRowsToPay);
+}
+
 bool asks_for_panels(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
   constexpr int64_t kMostRows = 512, kFewRows = 64;
   if (target.far_l3() || target.is_narrow() || !has_short_vectors(target) || b.reduced().size() != 1)
     return false;
   const auto [sharing, inside] = sharing_of(b, a, t);
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
-  const int64_t least = target.cores == 1 ? 2 : kTilesForThreads * target.cores;
-  if (!inside || sharing < kFewRows || sharing > kMostRows || t.vector->extent / t.width < least ||
+  if (!inside || sharing < kFewRows || sharing > kMostRows || !has_many_panels(t, target) ||
       2 * a.elements * bytes <= target.l2_bytes)
     return false;
   // The panel that is used and the lines of the next one, of which a row that begins at none has half more.
-  const int64_t rows = b.reduction_size(), row = t.width * bytes,
-                pitch = std::abs(a.stride(*b.reduced()[0]).value_or(0)) * bytes,
-                torn = pitch % kLine == 0 && row % kLine == 0 ? 0 : kLine / 2;
-  return row >= kLine && rows * (2 * row + torn) <= target.l2_bytes * 5 / 8 &&
-         rows * std::min(pitch, kPage) / kPage <= kPagesTranslated * 5 / 6;
+  const Rows rows(b, a);
+  const int64_t row = t.width * bytes, torn = rows.pitch % kLine == 0 && row % kLine == 0 ? 0 : kLine / 2;
+  return row >= kLine && rows.count * (2 * row + torn) <= target.l2_bytes * 5 / 8 &&
+         rows.pages <= kPagesTranslated * 5 / 6;
 }
 
 OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {

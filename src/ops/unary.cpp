@@ -24,7 +24,8 @@ Expr imm(const Expr& like, double value) {
 
 // log(1 + exp(x)) without overflow.
 Expr softplus(const Expr& x) {
-  return max(imm(x, 0), x) + call(Intrinsic::log, imm(x, 1) + call(Intrinsic::exp_nonpositive, -call(Intrinsic::abs, x)));
+  return max(imm(x, 0), x) +
+         call(Intrinsic::log, imm(x, 1) + call(Intrinsic::exp_nonpositive, -call(Intrinsic::abs, x)));
 }
 
 // A line cut off at 0 and 1.

@@ -200,11 +200,9 @@ class Sharer : public ScopedRewriter {
                      part.span->extent() < line))
         return;
       Span range = *part.span;
-      int64_t every = part.every;
+      const int64_t every = part.every;
       const int64_t apart = dense ? 0 : rows->apart, ranges = dense ? 1 : rows->count;
-      const int64_t began = range.lo;
       leave_out_read(range, every == line ? 1 : every, loop);
-      if ((range.lo - began) % every != 0) every = line;
       const Expr later = Expr(loop.var) + Expr(distance);
       if (goes_on_around(range.base, loop))
         range.base = min(substitute(range.base, VarMap{{loop.var, later}}),
@@ -223,13 +221,13 @@ class Sharer : public ScopedRewriter {
     return range.span->extent() / (range.every / line) <= kMostLeftOut * read;
   }
 
-  // Of a range that goes on by less than its length what the iteration before doesn't read. In a loop that
-  // was fused of several the innermost goes on. Of one read by `step` only what goes on by such steps.
+  // Of a range read by `step` that goes on by some steps, less than its length, those that the iteration
+  // before doesn't read. In a loop that was fused of several the innermost goes on.
   void leave_out_read(Span& range, int64_t step, const For& loop) const {
     const Expr next = OneOn(loop.var).expr(range.base);
     const auto forward = as_int(simplify(next - range.base, facts()));
     if (forward && *forward > 0 && *forward < range.extent() && *forward % step == 0)
-      range.lo = range.hi + 1 - *forward;
+      range.lo += ceil_div(range.extent() - *forward, step) * step;
   }
 
   // Whether behind the loop's last iteration lies what the next iteration of the loop around it begins with.

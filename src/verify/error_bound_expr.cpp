@@ -254,13 +254,13 @@ Pair Expressions::call(const Expr& e, const Call& c, Lets& lets) {
   const Expr math = f64(kMathUlps * unit_roundoff(e.dtype())) * size;
   const auto apply = [&](const Expr& at) { return make::call(c.fn, {at}); };
   switch (c.fn) {
-    case Intrinsic::exp_nonpositive: {  // |x| / 21 units of the last place more
-                                        // (src/passes/math_expansion.cpp)
-      const Expr own = math + u * size * (abs_of(x) * f64(1 / 10.5));
+    case Intrinsic::exp:
+    case Intrinsic::exp_nonpositive: {
+      // By |x| / 21 ulps more than the others: src/passes/math_expansion.cpp.
+      const bool rough = c.fn == Intrinsic::exp_nonpositive;
+      const Expr own = rough ? math + u * size * (abs_of(x) * f64(1 / 10.5)) : math;
       return {value, plus(own, err ? size * (err * make::call(Intrinsic::exp, {err})) : Expr())};
     }
-    case Intrinsic::exp:
-      return {value, plus(math, err ? size * (err * apply(err)) : Expr())};
     case Intrinsic::log: {
       // Near 1 the argument's own rounding is all there is: an absolute u.
       const Expr own = math + u;
