@@ -47,12 +47,22 @@ TEST_CASE("scalef and lookup on every number of lanes, with their instructions a
 }
 
 TEST_CASE("lookup in 32 numbers is one instruction of AVX-512") {
-  std::string text =
-      "func f(in X: f32[16], out Y: f32[16]) {\n  Y[ramp(0, 1, 16)] = lookup(X[ramp(0, 1, 16)]";
-  for (int k = 0; k < 32; ++k) text += ", x16(" + std::to_string(k) + ".5f32)";
-  const std::string code = emit_asm({parse_func(text + ")\n}\n")}, parse_target("x86-64-v4"));
+  const auto code_of = [](const std::string& which) {
+    std::string text = "func f(in X: f32[16], out Y: f32[16]) {\n  Y[ramp(0, 1, 16)] = lookup(" + which;
+    for (int k = 0; k < 32; ++k) text += ", x16(" + std::to_string(k) + ".5f32)";
+    return emit_asm({parse_func(text + ")\n}\n")}, parse_target("x86-64-v4"));
+  };
+  const std::string code = code_of("X[ramp(0, 1, 16)]");
   CHECK((code.find("vpermi2ps") != std::string::npos || code.find("vpermt2ps") != std::string::npos));
   CHECK(code.find("vpcmp") == std::string::npos);
+  // LLVM knows which number the instruction gives: that of the lowest bits, here 20 and 3: 20.5 and 3.5.
+  for (const auto& [which, number] :
+       {std::pair("x16(393216.625f32)", "0x41a40000"), {"x16(393216.09375f32)", "0x40600000"}}) {
+    const std::string folded = code_of(which);
+    INFO(folded);
+    CHECK(folded.find(number) != std::string::npos);
+    CHECK(folded.find("vperm") == std::string::npos);
+  }
 }
 
 TEST_CASE("rounding functions and casts between every two types") {
