@@ -32,7 +32,9 @@
 // stay translated. (Zen 3: 121x832x1856 and 128x768x3072 15 % less time, 128x1300x1000 15, 200x1000x1000 8,
 // 96x1408x576 and 72x300x1000 7, 512^3 2, 24 of 128x128x64 5; without that limit 128x1500x1000, 200x2000x1000
 // and 64x4096x1024 10 to 40 more. Of rows for which no copy paid it is no better than reading them as they
-// lie.)
+// lie, but of what little is left of when the next call comes: 44x723x1904, 60x600x1500 and 48x300x2500
+// beside the libraries 15 % less time, 32x600x1322 and 56x900x900 10; of less, 36x768x768 and 36x700x500, 5
+// to 10 more.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -127,6 +129,12 @@ bool copy_pays_for(const BlockInfo& b, const Access& a, const Iter& v, int64_t r
   return false;
 }
 
+// Whether the operand takes so much of a near third level that little of it is still there in the next call.
+bool lies_far(const Access& a, const Target& target) {
+  constexpr int64_t kFar = 6;  // second-level caches
+  return a.elements * bytes_of(a.buffer->type.dtype) > kFar * target.l2_bytes;
+}
+
 // The iterations that share a panel, and whether the loops over them stand inside of that over panels.
 std::pair<int64_t, bool> sharing_of(const BlockInfo& b, const Access& a, const Tile& t) {
   int64_t sharing = 1;
@@ -147,16 +155,19 @@ bool copy_pays(const BlockInfo& b, const Access& a, const Iter& v) {
 }
 
 bool asks_for_panels(const BlockInfo& b, const Access& a, const Tile& t, const Target& target) {
-  constexpr int64_t kMostRows = 512, kFewRows = 64;
+  constexpr int64_t kMostRows = 512, kFewRows = 64, kFewRowsFar = 32;
   if (target.far_l3() || target.is_narrow() || !has_short_vectors(target) || b.reduced().size() != 1)
     return false;
   const auto [sharing, inside] = sharing_of(b, a, t);
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
-  if (!inside || sharing < kFewRows || sharing > kMostRows || !has_many_panels(t, target) ||
+  const Rows rows(b, a);
+  const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
+  const bool spread = 2 * lines_in_a_set(rows.pitch, sets, sets) <= target.l1_ways;
+  const int64_t least = spread && lies_far(a, target) ? kFewRowsFar : kFewRows;
+  if (!inside || sharing < least || sharing > kMostRows || !has_many_panels(t, target) ||
       2 * a.elements * bytes <= target.l2_bytes)
     return false;
   // The panel that is used and the lines of the next one, of which a row that begins at none has half more.
-  const Rows rows(b, a);
   const int64_t row = t.width * bytes, torn = rows.pitch % kLine == 0 && row % kLine == 0 ? 0 : kLine / 2;
   return row >= kLine && rows.count * (2 * row + torn) <= target.l2_bytes * 5 / 8 &&
          rows.pages <= kPagesTranslated * 5 / 6;
@@ -171,9 +182,10 @@ OperandCopy copy_of(const BlockInfo& b, const Access& a, const Tile& t, const Ta
   if (turned) return OperandCopy::whole;
   if (t.vector->extent <= t.width) return OperandCopy::none;
   const auto [sharing, inside] = sharing_of(b, a, t);
-  const bool by_panels =
-      (inside && t.width * bytes_of(a.buffer->type.dtype) >= 2 * kLine) || asks_for_panels(b, a, t, target);
-  if (sharing < rows_to_pay(b, a, t, by_panels, target)) return OperandCopy::none;
+  const bool asks = asks_for_panels(b, a, t, target);
+  const bool by_panels = asks || (inside && t.width * bytes_of(a.buffer->type.dtype) >= 2 * kLine);
+  if (!(asks && lies_far(a, target)) && sharing < rows_to_pay(b, a, t, by_panels, target))
+    return OperandCopy::none;
   return by_panels ? OperandCopy::panels : OperandCopy::whole;
 }
 

@@ -81,3 +81,65 @@ TEST_CASE("of more rows the part's copy is made as it begins") {
     check_default(ragged, target, true);
   }
 }
+
+TEST_CASE("what comes from memory is copied by parts, and the next part's rows are asked for") {
+  Target target = near(512 << 10);
+  const std::string copy = "compute_at B_packed Y.k0\n",
+                    ahead = "prefetch B_packed.k0 B distance=1 shares=Y_part.k1p\n";
+  const auto both = [&](const char* spec) {
+    CHECK(default_has(spec, copy, target) == default_has(spec, ahead, target));
+    return default_has(spec, copy, target);
+  };
+  CHECK(both("MatMul(f32[20,1828], f32[1828,1815])"));
+  CHECK(both("MatMul(f32[12,16,600], f32[12,600,500])"));
+  CHECK_FALSE(both("MatMul(f32[12,16,600], f32[600,500])"));   // the same for all
+  CHECK_FALSE(both("MatMul(f32[4,16,600], f32[4,600,500])"));  // not so much of it
+  CHECK_FALSE(both("MatMul(f32[12,3,600], f32[12,600,500])"));
+  CHECK_FALSE(both("MatMul(f32[40,16,120], f32[40,120,500])"));  // one part and a rest
+  target.parallel_us = 0;
+  target.l2_bytes = 36 << 10;
+  for (const int cores : {1, 2}) {
+    target.cores = cores;
+    for (const auto& [ragged, batches] : {std::pair("MatMul(f32[3,5,201], f32[3,201,1030])", 3),
+                                          {"MatMul(f32[9,7,130], f32[9,130,97])", 9}}) {
+      INFO(ragged << " on " << cores);
+      CHECK(both(ragged));
+      CHECK((batches < 4 * cores && cores > 1) == default_has(ragged, "jc jt = split", target));
+      check_default(ragged, target, true);
+    }
+  }
+}
+
+TEST_CASE("rows that meet in few sets of the first level are read by parts whose lines stay there") {
+  Target target = near(512 << 10);
+  const auto steps = [&](const std::string& spec) {
+    int found = 0;
+    for (const int n : {8, 32, 64})
+      if (default_has(spec, "split Y.k [_, " + std::to_string(n) + "] tail=peel\n", target)) found += n;
+    return default_has(spec, "_part = rfactor", target) ? found : 0;
+  };
+  CHECK(steps("MatMul(f32[18,492], f32[492,384])") == 64);
+  CHECK(steps("MatMul(f32[48,492], f32[492,384])") == 64);
+  CHECK(steps("MatMul(f32[12,492], f32[492,768])") == 32);  // 64 lines don't stay
+  CHECK(steps("MatMul(f32[3,492], f32[492,384])") == 8);
+  CHECK(steps("MatMul(f32[2,18,492], f32[2,492,384])") == 64);
+  CHECK(steps("MatMul(f32[18,492], f32[492,400])") == 0);   // spread over all sets
+  CHECK(steps("MatMul(f32[18,320], f32[320,384])") == 0);   // all of it stays
+  CHECK(steps("MatMul(f32[18,200], f32[200,1024])") == 0);  // few parts
+  CHECK(steps("MatMul(f32[49,492], f32[492,384])") == 0);
+  CHECK(steps("MatMul(f32[1,300], f32[300,1024])") == 8);  // a stream
+  target.cores = 2;
+  CHECK(steps("MatMul(f32[18,492], f32[492,384])") == 64);
+  CHECK(steps("MatMul(f32[3,492], f32[492,384])") == 64);  // short rows for each thread
+  target.parallel_us = 0;
+  target.l2_bytes = 300 << 10;
+  for (const int cores : {1, 2}) {
+    target.cores = cores;
+    for (const char* spec : {"MatMul(f32[7,259], f32[259,384])", "MatMul(f32[2,19,260], f32[2,260,512])",
+                             "Gemm(f32[2,259], f32[259,384], f32[384])"}) {
+      INFO(spec << " on " << cores);
+      CHECK(default_has(spec, "_part = rfactor", target));
+      check_default(spec, target, true);
+    }
+  }
+}
