@@ -63,6 +63,8 @@ const Access* streamed_rows(const Schedule& s, const BlockInfo& b, const Tile& t
     if (a.write || !a.uses(*t.vector)) continue;
     const bool lies_in_rows = a.stride(*t.vector) == 1 && a.uses(*b.reduced()[0]) &&
                               a.stride(*b.reduced()[0]).value_or(0) >= t.vector->extent;
+    for (const Expr& e : a.indices)
+      if (!e.as<VarRef>() && !as_int(e)) return nullptr;
     if (wide || a.constant || !lies_in_rows || (t.row && a.uses(*t.row)) || !find_param(s.func(), a.buffer))
       return nullptr;
     wide = &a;
@@ -89,7 +91,7 @@ int64_t steps_that_stay(const BlockInfo& b, const Access& wide, const Target& ta
   const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
   const int64_t pitch = wide.stride(*b.reduced()[0]).value_or(0) * bytes_of(DType::f32);
   const auto stay = [&](int64_t steps) { return lines_in_a_set(pitch, steps, sets) <= target.l1_ways; };
-  if (stay(b.reduction_size())) return 0;
+  if (2 * lines_in_a_set(pitch, sets, sets) <= target.l1_ways || stay(b.reduction_size())) return 0;
   return stay(2 * kMeetingSteps) ? 2 * kMeetingSteps : kMeetingSteps;
 }
 
