@@ -8,6 +8,11 @@
 
 namespace nestor::library {
 
+bool Access::has_plain_indices() const {
+  return std::all_of(indices.begin(), indices.end(),
+                     [](const Expr& e) { return e.as<VarRef>() || as_int(e); });
+}
+
 bool Access::uses(const Iter& i) const {
   for (const Expr& e : indices)
     if (uses_var(e, i.var)) return true;

@@ -30,6 +30,7 @@ struct Access {
   std::vector<Interval> filled;
 
   bool uses(const Iter& i) const;
+  bool has_plain_indices() const;                           // each an iterator or a number
   bool slides_along(const Iter& tap, const Iter& i) const;  // one index moves with both
   // Elements between neighbours along i; nullopt where that isn't constant.
   std::optional<int64_t> stride(const Iter& i) const;

@@ -42,8 +42,7 @@ bool begins_at_lines(const BlockInfo& b, const Access& a, const Iter& columns) {
 
 // Columns lie dense in it, and every index is an iterator's.
 bool has_plain_rows(const Access& a, const Iter& columns) {
-  return a.stride(columns) == 1 && std::all_of(a.indices.begin(), a.indices.end(),
-                                               [](const Expr& e) { return e.as<VarRef>() || as_int(e); });
+  return a.stride(columns) == 1 && a.has_plain_indices();
 }
 
 int64_t size_of(const Access& a) {

@@ -84,11 +84,6 @@ int64_t uses_of(const BlockInfo& b, const Access& a) {
   return uses / std::max<int64_t>(1, std::min(touched, a.elements));
 }
 
-bool all_plain(const Access& a) {
-  return std::all_of(a.indices.begin(), a.indices.end(),
-                     [](const Expr& e) { return e.as<VarRef>() || as_int(e); });
-}
-
 // Groups that are mostly full.
 bool fills_groups(int64_t extent, int64_t group) {
   return extent * 2 > group && ceil_div(extent, group) * group * 2 <= extent * 3;
@@ -138,7 +133,7 @@ std::optional<Dot> find_dot(const PrimFunc& f, const BlockInfo& b, const Target&
                                      u->buffer->type.dtype, lanes_of(b, target), target);
   if (!shape) return std::nullopt;
   const Access &shared = *access_of(b, first->buffer), &own = *access_of(b, second->buffer);
-  if (!all_plain(own) || (!own.constant && uses_of(b, own) < kUsesToPay)) return std::nullopt;
+  if (!own.has_plain_indices() || (!own.constant && uses_of(b, own) < kUsesToPay)) return std::nullopt;
   std::optional<Dot> best;
   // Steps made for one that counts, whether a copy, whether results of neighbouring lanes lie apart (1x1 from
   // 64 to 256 channels by lanes along 16 blocks of them: twice the time), columns.

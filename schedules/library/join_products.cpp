@@ -186,8 +186,7 @@ class Joiner {
         continue;
       const int64_t bytes = bytes_of(a.buffer->type.dtype);
       const int64_t pitch = a.stride(*b.reduced().front()).value_or(0) * bytes;
-      const int64_t sets = target_.l1_bytes / target_.l1_ways / kLine,
-                    lines = ceil_div(width_ * bytes, kLine);
+      const int64_t sets = l1_sets(target_), lines = ceil_div(width_ * bytes, kLine);
       if (lines_in_a_set(pitch, keys, sets, lines) <= 2 * target_.l1_ways) continue;
       s_.because(
           fmt::format("of {} rows {} bytes apart a tile's {} columns don't stay in the first-level cache",

@@ -13,8 +13,8 @@
 // begin at no line, that the second level doesn't hold, or that meet in few sets of the first one, which
 // would hold a panel. (Zen 3: 1943x64x1024 28 % less time, 128x64x1024 15, 1000x100x640 7, 200x150x768 4;
 // 125x873x586 42 % less time, 200x873x586 31, 150x512x250 18, 284x256x265 15, 64x873x586 6; 200x896x576 24,
-// 100x768x768 18, 72x896x576 none, 53x896x576 and 48x1000x1000 a quarter more; 200x300x400, which it holds, 5
-// more.)
+// 100x768x768 18, 72x896x576 none, 53x896x576 and, not asked for ahead, 48x1000x1000 a quarter more;
+// 200x300x400, which it holds, 5 more.)
 //
 // A core that takes up few micro-operations a cycle doesn't catch up where a vector comes late, and vectors
 // of rows that lie apart come from the second-level cache or lie across two lines. There a panel's copy pays
@@ -99,7 +99,7 @@ int64_t rows_to_pay(const BlockInfo& b, const Access& a, const Tile& t, bool by_
   const bool near = has_short_vectors(target) && !target.far_l3();
   if (near && torn && size > target.l1_bytes) return kTornNear;
   const int64_t panel = rows.count * t.width * bytes;
-  const int64_t in_a_set = lines_in_a_set(rows.pitch, rows.count, target.l1_bytes / target.l1_ways / kLine);
+  const int64_t in_a_set = lines_in_a_set(rows.pitch, rows.count, l1_sets(target));
   if (near && 2 * panel <= target.l1_bytes && in_a_set > target.l1_ways) return kFromNear;
   if (size <= target.l2_bytes) return kNever;
   return near ? kFromNear : kFromAfar;
@@ -117,13 +117,17 @@ int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets, int64_t lines)
   return most;
 }
 
+bool meet_in_l1(int64_t pitch, const Target& target) {
+  const int64_t sets = l1_sets(target);
+  return 2 * lines_in_a_set(pitch, sets, sets) > target.l1_ways;
+}
+
 namespace {
 
 bool copy_pays_for(const BlockInfo& b, const Access& a, const Iter& v, int64_t rows) {
   constexpr int64_t kReduction = 64;
-  if (a.write || a.constant || !a.stride(v) || b.reduction_size() < kReduction) return false;
-  for (const Expr& e : a.indices)
-    if (!e.as<VarRef>() && !as_int(e)) return false;
+  if (a.write || a.constant || !a.stride(v) || !a.has_plain_indices() || b.reduction_size() < kReduction)
+    return false;
   for (const Iter* i : b.spatial())
     if (i != &v && !a.uses(*i) && i->extent >= rows) return true;
   return false;
@@ -161,11 +165,9 @@ bool asks_for_panels(const BlockInfo& b, const Access& a, const Tile& t, const T
   const auto [sharing, inside] = sharing_of(b, a, t);
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
   const Rows rows(b, a);
-  const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
-  const bool spread = 2 * lines_in_a_set(rows.pitch, sets, sets) <= target.l1_ways;
-  const int64_t least = spread && lies_far(a, target) ? kFewRowsFar : kFewRows;
-  if (!inside || sharing < least || sharing > kMostRows || !has_many_panels(t, target) ||
-      2 * a.elements * bytes <= target.l2_bytes)
+  const bool few_pay = lies_far(a, target) && !meet_in_l1(rows.pitch, target);
+  if (!inside || sharing < (few_pay ? kFewRowsFar : kFewRows) || sharing > kMostRows ||
+      !has_many_panels(t, target) || 2 * a.elements * bytes <= target.l2_bytes)
     return false;
   // The panel that is used and the lines of the next one, of which a row that begins at none has half more.
   const int64_t row = t.width * bytes, torn = rows.pitch % kLine == 0 && row % kLine == 0 ? 0 : kLine / 2;

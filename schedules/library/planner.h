@@ -29,7 +29,8 @@ Target with_half_vectors(const PrimFunc& f, const BlockInfo& b, const std::strin
 // reduction; see tile_parts.cpp. False where it isn't one. An epilogue is left as it is.
 bool tile_parts(Schedule& s, const std::string& block, const Target& target);
 
-// The same where few rows are multiplied by what isn't packed and passes once; see row_parts.cpp.
+// The same where few rows are multiplied by what isn't packed and comes from behind the second-level cache;
+// see row_parts.cpp.
 bool row_parts(Schedule& s, const std::string& block, const Target& target);
 
 // A convolution whose weights for one tile of columns don't stay in the second-level cache, by parts of its

@@ -46,7 +46,7 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
   const int64_t at_once = several ? extent_of(s, block, k.loop + "s") : 1;
   if (extent_of(s, block, loop) * at_once < kLeastSteps) return;
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target)) * t.columns;
-  const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
+  const int64_t sets = l1_sets(target);
   const int64_t cycles = std::max<int64_t>(1, rows_of(t) * vectors / kFmasPerCycle);
   for (const Access& a : analyze(s.func(), block).accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);

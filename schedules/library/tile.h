@@ -97,8 +97,13 @@ inline int64_t spare_for_steps(const Target& target) {
   return target.vector_registers > 16 ? 2 : 0;
 }
 
+inline int64_t l1_sets(const Target& target) {
+  return target.l1_bytes / target.l1_ways / kLine;
+}
 // Of the first `lines` of rows `pitch` bytes apart, the most that fall into one of a cache's `sets`.
 int64_t lines_in_a_set(int64_t pitch, int64_t rows, int64_t sets, int64_t lines = 1);
+// Whether rows so far apart fill few sets of the first-level cache while others stay empty.
+bool meet_in_l1(int64_t pitch, const Target& target);
 
 // Whether a packed copy of an operand that is gathered along v pays: every element is used by many rows, over
 // a long reduction, and all indices are plain iterators, so that the copy is as large as the operand.

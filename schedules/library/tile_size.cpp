@@ -19,7 +19,7 @@ namespace {
 // them than ways push each other out at every step (1024^3, 14 rows in 8 ways: 72 % of the peak; 8 rows: 94).
 int64_t rows_in_cache(const BlockInfo& b, const Tile& t, const Target& target) {
   int64_t rows = target.vector_registers;
-  const int64_t sets = target.l1_bytes / target.l1_ways / kLine;
+  const int64_t sets = l1_sets(target);
   if (!t.row || !t.vector || sets < 1) return rows;
   for (const Access& a : b.accesses) {
     if (a.write || a.uses(*t.vector) || a.stride(*b.reduced().back()) != 1) continue;

@@ -45,9 +45,10 @@ TEST_CASE("a panel of short vectors is copied while the next one is asked for, i
     CHECK(asks(std::string("MatMul(f32[") + rows + ",832], f32[832,1856])", near));
   CHECK(asks("MatMul(f32[64,832], f32[832,1855])", near));
   CHECK_FALSE(asks("MatMul(f32[60,832], f32[832,896])", near));
+  CHECK_FALSE(asks("MatMul(f32[60,832], f32[832,900])", near));
   CHECK(asks("MatMul(f32[32,723], f32[723,1904])", near));  // it comes from afar
   CHECK_FALSE(asks("MatMul(f32[31,723], f32[723,1904])", near));
-  CHECK_FALSE(asks("MatMul(f32[60,832], f32[832,2048])", near));     // to few sets of the first level
+  CHECK_FALSE(asks("MatMul(f32[60,832], f32[832,2048])", near));     // too few sets of the first level
   CHECK_FALSE(asks("MatMul(f32[520,832], f32[832,1856])", near));    // the copy counts for little
   CHECK_FALSE(asks("MatMul(f32[128,256], f32[256,256])", near));     // all of it stays
   CHECK_FALSE(asks("MatMul(f32[128,3072], f32[3072,768])", near));   // two panels don't

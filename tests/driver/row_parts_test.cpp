@@ -95,6 +95,7 @@ TEST_CASE("what comes from memory is copied by parts, and the next part's rows a
   CHECK_FALSE(both("MatMul(f32[12,16,600], f32[600,500])"));   // the same for all
   CHECK_FALSE(both("MatMul(f32[4,16,600], f32[4,600,500])"));  // not so much of it
   CHECK_FALSE(both("MatMul(f32[12,3,600], f32[12,600,500])"));
+  CHECK_FALSE(default_has("Conv(f32[1,1,400,4000], f32[8,1,128,1])", "rfactor", target));  // they overlap
   CHECK_FALSE(both("MatMul(f32[40,16,120], f32[40,120,500])"));  // one part and a rest
   target.parallel_us = 0;
   target.l2_bytes = 36 << 10;
@@ -115,7 +116,7 @@ TEST_CASE("rows that meet in few sets of the first level are read by parts whose
   const auto steps = [&](const std::string& spec) {
     int found = 0;
     for (const int n : {8, 32, 64})
-      if (default_has(spec, "split Y.k [_, " + std::to_string(n) + "] tail=peel\n", target)) found += n;
+      if (default_has(spec, ".k [_, " + std::to_string(n) + "] tail=peel\n", target)) found += n;
     return default_has(spec, "_part = rfactor", target) ? found : 0;
   };
   CHECK(steps("MatMul(f32[18,492], f32[492,384])") == 64);
@@ -123,9 +124,10 @@ TEST_CASE("rows that meet in few sets of the first level are read by parts whose
   CHECK(steps("MatMul(f32[12,492], f32[492,768])") == 32);  // 64 lines don't stay
   CHECK(steps("MatMul(f32[3,492], f32[492,384])") == 8);
   CHECK(steps("MatMul(f32[2,18,492], f32[2,492,384])") == 64);
-  CHECK(steps("MatMul(f32[18,492], f32[492,400])") == 0);   // spread over all sets
-  CHECK(steps("MatMul(f32[18,320], f32[320,384])") == 0);   // all of it stays
-  CHECK(steps("MatMul(f32[18,200], f32[200,1024])") == 0);  // few parts
+  CHECK(steps("MatMul(f32[18,492], f32[492,400])") == 0);    // spread over all sets
+  CHECK(steps("MatMul(f32[18,1000], f32[1000,401])") == 0);  // so do more than it holds
+  CHECK(steps("MatMul(f32[18,320], f32[320,384])") == 0);    // all of it stays
+  CHECK(steps("MatMul(f32[18,200], f32[200,1024])") == 0);   // few parts
   CHECK(steps("MatMul(f32[49,492], f32[492,384])") == 0);
   CHECK(steps("MatMul(f32[1,300], f32[300,1024])") == 8);  // a stream
   target.cores = 2;
@@ -135,10 +137,12 @@ TEST_CASE("rows that meet in few sets of the first level are read by parts whose
   target.l2_bytes = 300 << 10;
   for (const int cores : {1, 2}) {
     target.cores = cores;
-    for (const char* spec : {"MatMul(f32[7,259], f32[259,384])", "MatMul(f32[2,19,260], f32[2,260,512])",
-                             "Gemm(f32[2,259], f32[259,384], f32[384])"}) {
+    for (const auto& [spec, part] : {std::pair("MatMul(f32[7,259], f32[259,384])", 64),
+                                     {"MatMul(f32[2,19,260], f32[2,260,512])", 32},
+                                     {"Gemm(f32[2,259], f32[259,384], f32[384])", cores > 1 ? 64 : 8}}) {
       INFO(spec << " on " << cores);
       CHECK(default_has(spec, "_part = rfactor", target));
+      CHECK(steps(spec) == part);
       check_default(spec, target, true);
     }
   }
