@@ -2,6 +2,7 @@
 // asks for; reorders into them are made before the clock starts, so it is measured at its best.
 #include <dnnl.hpp>
 #include <fstream>
+#include <numeric>
 #include <unordered_map>
 
 #include "bench/peers/peer.h"
@@ -215,7 +216,11 @@ Peer max_pool(const Problem& p) {
 
 // A transposition is a reorder into a description whose strides are those of the output.
 Peer transpose(const Problem& p) {
-  const std::vector<int64_t> perm = p.ints("perm", {}), &shape = p.shape(0), &out = p.output.shape();
+  const std::vector<int64_t>& shape = p.shape(0);
+  const std::vector<int64_t>& out = p.output.shape();
+  std::vector<int64_t> reversed(shape.size());
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  const std::vector<int64_t> perm = p.ints("perm", reversed);
   memory::dims strides(shape.size());
   int64_t stride = 1;
   for (size_t d = out.size(); d-- > 0; stride *= out[d]) strides[static_cast<size_t>(perm[d])] = stride;

@@ -144,7 +144,7 @@ int64_t streaming_size(const Target& target) {
 }
 
 int64_t moved_streaming_size(const Target& target) {
-  return streaming_size(target) / 2;
+  return streaming_size(target) / (target.cores > 1 && !target.far_l3() ? 1 : 2);
 }
 
 void spread_map(Schedule& s, const std::string& block, const Target& target) {

@@ -17,6 +17,10 @@
 //    holds (64 x 12544 0.87 to 0.79, 127 x 20000 6.1 to 3.8). Of short rows that lie dense, panels of 96 KB:
 //    the next one is asked for in shares (12544 x 64 0.60 to 0.52, x 96 1.4 to 0.9, 6400 x 127 1.3 to 0.8; of
 //    20 columns 0.8 to 0.95).
+//  - Panels of 64 rows instead where stores go past the caches, whole lines at a time, and the last one is
+//  near:
+//    memory takes lines that follow each other faster than a column of them (Zen 5: 2048 x 2048 1.26 to 0.86
+//    ms, 4096 x 4096 5.9 to 3.8).
 //  - Of elements of a byte as many lanes as a line holds, where that is one register: four squares share it
 //    (Cascade Lake, i8: 200 x 300 10 to 20 % less time, 3009 x 2003 30 %; of two bytes none, AVX2 loses).
 //  - Stores past the caches are of whole lines: parts of them go to memory one by one (Cascade Lake, f16
@@ -44,12 +48,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+#include <cstdlib>
 #include <numeric>
 
 #include "schedules/library/planner.h"
 #include "schedules/library/tile_results.h"
+#include "schedules/library/turn_choice.h"
 #include "schedules/library/turn_size.h"
 
 namespace nestor::library {
@@ -62,73 +66,6 @@ constexpr int64_t kPanel = 1024;     // rows read in turn: well within the secon
 constexpr int64_t kLeastPasses = 2;  // of row tiles over a panel: fewer find its lines in the first level
 constexpr int64_t kTranslated = 1536;      // pages: all of that level
 constexpr int64_t kDensePanel = 96 << 10;  // bytes: stays in the cache, with the next one
-
-bool leaves_no_gaps(const Access& a, const Iter& l, const Iter& r) {
-  return r.extent <= kInterleaved && a.stride(l) == r.extent;
-}
-
-bool turns(const Access& a, const Iter& l, const Iter& r) {
-  return a.uses(l) && a.stride(l).value_or(0) > 1 && a.stride(r) == 1 &&
-         (r.extent > 2 || leaves_no_gaps(a, l, r));
-}
-
-// Another iterator than r along which what is written can be told apart from whole vectors, where it lies
-// dense along neither l nor r; null where there is none.
-const Iter* interleaved_in_output(const BlockInfo& b, const Iter& l, const Iter& r) {
-  const Access& out = *write_of(b);
-  for (const Iter* i : b.spatial())
-    if (i != &l && i != &r && !i->loop.empty() && i->extent > 1 && out.stride(*i) == 1 &&
-        leaves_no_gaps(out, l, *i))
-      return i;
-  return nullptr;
-}
-
-// Of one vector along l, in the time of a load. r and q may be null.
-double cost_of_access(const Access& a, const Iter& l, const Iter* r, const Iter* q, int64_t lanes,
-                      int64_t side) {
-  const auto n = static_cast<double>(lanes);
-  if (!a.uses(l)) return 0.25;
-  if (a.stride(l) == 1) return 1;
-  if (q && a.write) return static_cast<double>(q->extent);
-  if (!r || !turns(a, l, *r)) return n + 4;
-  if (leaves_no_gaps(a, l, *r)) return static_cast<double>(r->extent);
-  const auto columns = static_cast<double>(std::min(r->extent, side));
-  const auto width = static_cast<double>(std::bit_ceil(static_cast<uint64_t>(columns)));
-  return (n + width * std::log2(width)) / columns;
-}
-
-struct Turn {
-  const Iter *lanes = nullptr, *rows = nullptr;
-  const Iter* written = nullptr;  // unrolled besides the rows: what is written is interleaved along it
-};
-
-// The cheapest pair, or three; rows is null where none is cheaper than lanes alone. Of rows as cheap, those
-// nearest in what is written: lines of an image, not channels, each another page. (Cascade Lake, Col2Im of
-// 5x5x5 taps, strides of 4, on 14x4x5: 10.4 to 4.5 ms; of 5x5, strides of 2, on 14x47: 20 to 4.)
-Turn choose(const BlockInfo& b, const Target& target) {
-  Turn best;
-  double least = HUGE_VAL;
-  const int64_t lanes = std::min(lanes_of(b, target), side_of(b));
-  const auto pitch = [&](const Iter& i) { return write_of(b)->stride(i).value_or(INT64_MAX); };
-  std::vector<const Iter*> rows = {nullptr};
-  for (const Iter* r : b.spatial()) rows.push_back(r);
-  for (const Iter* r : rows)
-    for (const Iter* l : b.spatial()) {
-      if (l == r || l->loop.empty() || l->extent < 2 || (r && (r->loop.empty() || r->extent < 2))) continue;
-      const double vectors = std::ceil(static_cast<double>(l->extent) / static_cast<double>(lanes));
-      const Iter* q = r ? interleaved_in_output(b, *l, *r) : nullptr;
-      double cost = 0;
-      for (const Access& a : b.accesses) cost += cost_of_access(a, *l, r, q, lanes, side_of(b));
-      cost *= vectors / static_cast<double>(l->extent);
-      const bool nearer =
-          q && best.written && best.lanes == l && cost <= least && pitch(*r) < pitch(*best.rows);
-      if (cost < 0.95 * least || nearer) {
-        least = cost;
-        best = {l, r, q};
-      }
-    }
-  return best;
-}
 
 bool is_long(const BlockInfo& b, const Iter& i) {
   return i.extent >= kLongWalk * side_of(b);
@@ -211,7 +148,8 @@ struct Walk {
   const Iter* along = nullptr;    // or the next one's tile after each; null: tiles follow along a side
   const Iter* filling = nullptr;  // fills the lines of a tile of lanes before the next
   bool ahead = false;             // a long one, and ask for lines of later ones
-  bool rows_innermost = false;    // of the loops over tiles
+  bool rows_innermost = false;    // of the loops over tiles,
+  int64_t strip = 0;              // as many of them before the next tile of lanes; 0: all, or a panel
   int64_t panel = kPanel;         // of lanes; where `dense`, what is read of it lies side by side
   bool dense = false;
 };
@@ -225,6 +163,27 @@ int64_t dense_panel(const BlockInfo& b, const Turn& t, const Target& target) {
       row = t.rows->extent * bytes_of(a.buffer->type.dtype);
     }
   return row ? std::min(kDensePanel, target.l2_bytes / 8) / row : 0;
+}
+
+// Tiles of rows in a strip; 0 for none.
+int64_t tiles_of_strip(const BlockInfo& b, const Turn& t, bool streaming, const Target& target) {
+  const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), tiles = streaming ? 3 : 4;
+  if (target.far_l3() || lanes_of(b, target) < side || !takes_whole_lines(b) ||
+      t.rows->extent <= tiles * side)
+    return 0;
+  if (streaming) return tiles;
+  if (2 * write_of(b)->elements * bytes <= target.l2_bytes) return 0;
+  const auto meet = [&](const Access& a, const Iter& i, int64_t rows) {
+    const int64_t pitch = std::abs(a.stride(i).value_or(0)) * bytes;
+    return 2 * rows * std::gcd(pitch, kPage) > target.l1_ways * kPage;
+  };
+  return std::any_of(b.accesses.begin(), b.accesses.end(),
+                     [&](const Access& a) {
+                       return a.stride(*t.rows) == 1 ? meet(a, *t.lanes, side)
+                                                     : meet(a, *t.rows, tiles * side);
+                     })
+             ? 0
+             : tiles;
 }
 
 Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
@@ -246,7 +205,10 @@ Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   w.slabs = middle && holds_slabs(b, t, *middle, target);
   w.along = w.slabs || !has_long ? middle : nullptr;
   w.ahead = far && has_long && !w.along;
-  w.rows_innermost = w.left_to_right || (w.ahead && follows_rows(b, t));
+  if (w.left_to_right || (!w.interleaved && !t.written && !w.filling && !w.along && !w.ahead))
+    w.strip = tiles_of_strip(b, t, w.streaming, target);
+  if (w.strip && w.streaming) w.panel = kPanel / 2;
+  w.rows_innermost = w.left_to_right || w.strip || (w.ahead && follows_rows(b, t));
   const int64_t panel = w.ahead && !w.rows_innermost ? dense_panel(b, t, target) / side * side : 0;
   w.dense = t.rows->extent > kLeastPasses * side && panel >= kLongWalk * side && t.lanes->extent >= 4 * panel;
   if (w.dense) w.panel = std::min(panel, kPanel);
@@ -255,7 +217,7 @@ Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
 
 // The names of loops that a tile's are split into; empty where there is none.
 struct Loops {
-  std::string panels, row_tiles, lane_tiles, rows, columns;
+  std::string panels, row_panels, row_tiles, lane_tiles, rows, columns;
 };
 
 void split_lanes(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, const Target& target,
@@ -273,11 +235,11 @@ void split_lanes(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, 
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, b.name, size));
   loops.lane_tiles = l + "0";
   const int64_t tiles = ceil_div(t.lanes->extent, width), most = w.panel / width;
-  if (!w.interleaved && !w.rows_innermost && !w.slabs && tiles >= 2 * most) {
+  if (!w.interleaved && (!w.rows_innermost || w.strip) && !w.slabs && tiles >= 2 * most) {
     s.because(w.dense ? "what is read of a panel lies side by side, and stays in the cache"
                       : fmt::format(
                             "{} rows lie in as many pages, few enough for their addresses to stay translated",
-                            kPanel));
+                            w.panel));
     s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", l, b.name, most));
     loops.panels = l + "p";
     loops.lane_tiles = l + "t";
@@ -292,8 +254,8 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
   const int64_t side = side_of(b), each = t.written ? t.written->extent : 1;  // rows of whole strides
   const int64_t height = t.written       ? std::min(kInterleaved / each * each, t.rows->extent)
                          : w.interleaved ? t.rows->extent
-                         : w.ahead || w.along || w.left_to_right ? side
-                                                                 : rows_of(b, *t.rows, target);
+                         : w.ahead || w.along || w.rows_innermost ? side
+                                                                  : rows_of(b, *t.rows, target);
   if (t.rows->extent <= height) return;
   if (!t.written)
     s.because(height > side ? "lines come in pairs, and the sets of the cache allow it" : "a line each way");
@@ -305,12 +267,15 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
   const bool stay = t.rows->extent * kLine <= target.l2_bytes / 2;
   const int64_t pitch = std::abs(write_of(b)->stride(*t.rows).value_or(0)) * bytes_of(b.output->type.dtype),
                 pages = t.rows->extent * std::min(pitch, kPage) / kPage;
-  if (!w.rows_innermost || (stay && pages < kTranslated)) return;
-  s.because(fmt::format("{} rows' {} from one column of tiles to the next", kPanel,
-                        stay ? "pages stay translated" : "lines stay in the cache"));
+  if (!w.rows_innermost || (!w.strip && stay && pages < kTranslated)) return;
+  s.because(w.strip
+                ? fmt::format("{} bytes of what is read follow each other, and few rows are being written",
+                              w.strip * kLine)
+                : fmt::format("{} rows' {} from one column of tiles to the next", kPanel,
+                              stay ? "pages stay translated" : "lines stay in the cache"));
   s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", r, b.name,
-                ceil_div(tiles, ceil_div(tiles * height, kPanel))));
-  loops.panels = r + "p";
+                w.strip ? w.strip : ceil_div(tiles, ceil_div(tiles * height, kPanel))));
+  loops.row_panels = r + "p";
   loops.row_tiles = r + "t";
 }
 
@@ -330,7 +295,7 @@ void reorder(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, cons
   for (const Iter* i : b.spatial())
     if (i != t.lanes && i != t.rows && i != t.written && i != w.along && i != w.filling)
       order.push_back(i->loop);
-  order.push_back(loops.panels);
+  order.insert(order.end(), {loops.panels, loops.row_panels});
   if (w.slabs) order.push_back(w.along->loop);
   order.push_back(w.rows_innermost ? loops.lane_tiles : loops.row_tiles);
   order.push_back(w.rows_innermost ? loops.row_tiles : loops.lane_tiles);
@@ -346,7 +311,7 @@ void reorder(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, cons
 
 bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   const BlockInfo b = analyze(s.func(), block);
-  const Turn t = choose(b, target);
+  const Turn t = choose_turn(b, target);
   if (!t.rows) return false;
   const Walk w = choose_walk(b, t, target);
   if (t.written) {

@@ -187,7 +187,9 @@ TEST_CASE("transposes that ask for lines ahead are right at ragged sizes") {
 }
 
 TEST_CASE("past the caches, what is turned or moved is read in the order in which it lies") {
-  Target near = with_l2("x86-64-v4", 1 << 20), mesh = near;
+  Target near = with_l2("x86-64-v4", 1 << 20);
+  near.cores = 1;
+  Target mesh = near;
   mesh.l3_bytes_per_cycle = 9;
   const std::string turned = "Transpose(f32[2048,2048]; perm=[1,0])";
   CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", mesh));
@@ -204,13 +206,22 @@ TEST_CASE("past the caches, what is turned or moved is read in the order in whic
   CHECK(default_has(line, "streaming=1", mesh));
   CHECK(default_has(line, " X distance=2", mesh));
   CHECK(!default_has("Transpose(f32[1,500,496,3]; perm=[0,3,1,2])", "streaming=1", mesh));  // interleaved
-  CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", near));
+  CHECK(default_has(turned, "reorder Y (jp ip jt it i1 j1)", near));  // strips of few rows
+  CHECK(default_has(turned, "split Y.i0 [_, 3]", near));
   CHECK(!default_has(turned, "prefetch", near));
   // Of rows that begin at no line, which the caches keep, a tile has a line each way.
   const std::string ragged = "Transpose(f32[1009,2003]; perm=[1,0])";
-  CHECK(default_has(ragged, "reorder Y (i0 j0 i1 j1)", near));
+  CHECK(default_has(ragged, "reorder Y (ip j0 it i1 j1)", near));
   CHECK(default_has(ragged, "i_rows = sample_choice [16, 32] -> 16", near));
-  CHECK(default_has("Transpose(f32[500,500]; perm=[1,0])", "i_rows = sample_choice [16, 32] -> 32", near));
+  CHECK(default_has(ragged, "split Y.i0 [_, 4]", near));
+  for (const char* none : {"Transpose(f32[1280,192]; perm=[1,0])",  // meet in few sets: what is written,
+                           "Transpose(f32[512,700]; perm=[1,0])",
+                           "Transpose(f32[700,1024]; perm=[1,0])",  // or what is read;
+                           "Transpose(f32[500,201]; perm=[1,0])"})  // small
+    CHECK(default_has(none, "reorder Y (i0 j0 i1 j1)", near));
+  const Target narrow = with_l2("x86-64-v3", 1 << 20);  // two vectors a line
+  CHECK(default_has(ragged, "reorder Y (i0 j0 i1 j1)", narrow));
+  CHECK(default_has("Transpose(f32[300,300]; perm=[1,0])", "i_rows = sample_choice [16, 32] -> 32", near));
   const std::string image = "Transpose(f32[1,220,220,64]; perm=[0,3,1,2])";
   CHECK(default_has(image, "streaming=1", mesh));
   CHECK(default_has(image, "streaming=1", near));
@@ -219,6 +230,10 @@ TEST_CASE("past the caches, what is turned or moved is read in the order in whic
   const std::string heads = "Transpose(f32[8,512,12,64]; perm=[0,2,1,3])";
   CHECK(default_has(heads, "reorder Y (n h c w)", mesh));
   CHECK(default_has(heads, "reorder Y (n h c w)", near));
+  Target two = near;
+  two.cores = 2;
+  CHECK(default_has(heads, "streaming=1", near));
+  CHECK(!default_has(heads, "streaming=1", two));
   CHECK(default_has("Transpose(f32[1,512,12,64]; perm=[0,2,1,3])", "reorder Y (n c h w)", near));  // small
   CHECK(default_has("Transpose(f32[8,12,512,64]; perm=[0,2,1,3])", "reorder Y (n c h w)", mesh));
   for (const Target& target : {near, mesh}) {
