@@ -106,6 +106,7 @@ struct Fold {
     for (const Iter& i : analyze(s.func(), epilogue).iters) inside.push_back("w" + i.loop);
     s(fmt::format("{} = reverse_compute_at {} {}.{}", join(inside), epilogue, block, loop));
     vectorize_inside(s, epilogue, target);
+    stream_rows(s, analyze(s.func(), epilogue), target);
   }
 
   // How rows are read: `at_once` of them for each result that is read and written, `held` bytes of results at

@@ -33,7 +33,8 @@ constexpr int64_t kInPlaceVectors = 8;
 // 0.29, 3035 x 622 0.63 to 0.47; softmax of 3000 x 768 10 % less. 3000 x 192, an eighth of the third level,
 // take 7 % more, and rows of 128 elements or less at any size.)
 constexpr int64_t kAloneVectors = 10;
-constexpr int64_t kNearPart = 4;  // of the third level
+constexpr int64_t kNearPart = 4;      // of the third level
+constexpr int64_t kLongVectors = 64;  // in rows that are asked for though they begin at lines
 
 }  // namespace
 
@@ -215,17 +216,12 @@ void share_between_rows(Schedule& s, const std::string& root, const std::string&
     s = tried;
 }
 
-// What the root reads of the operands themselves, where the one loop over columns has its tiles outside of a
-// group's rows. Where the third level is far, so is the second one: as a group's rows are written, the next
-// group's are asked for, a share with each tile; groups of so few rows that both take half of the first
-// level, of two at least. (Emerald Rapids, LayerNormalization: 128 x 768 13.0 to 11.4 us, 4 rows at a time
-// 12.3; 512 x 1024 162 to 147, 500 x 256 17.4 to 15.3, 2 rows at a time 18.2. Asked for with no shares, or
-// what is written: 2 to 24 % more.)
+// What the root reads of the operands themselves, where there is one loop over columns.
 std::vector<Buffer> rows_to_ask_for(const PrimFunc& f, const BlockInfo& root,
                                     const std::vector<std::string>& rows, int64_t length,
                                     const Target& target) {
   std::vector<Buffer> out;
-  if (!target.far_l3() || !reads_alike(root) || length < kAloneVectors * lanes_of(root, target)) return out;
+  if (!reads_alike(root) || length < kAloneVectors * lanes_of(root, target)) return out;
   const Iter* column = nullptr;
   for (const Iter& i : root.iters) {
     if (i.loop.empty() || std::find(rows.begin(), rows.end(), i.loop) != rows.end()) continue;
@@ -240,7 +236,12 @@ std::vector<Buffer> rows_to_ask_for(const PrimFunc& f, const BlockInfo& root,
   return out;
 }
 
-// Under the loop over groups stands one over tiles of columns, around the loop `grouped` over a group's rows.
+// Where the third level is far, so is the second one: as a group's rows are written, the next group's are
+// asked for, a share with each tile; groups of so few rows that both take half of the first level, of two at
+// least. (Emerald Rapids, LayerNormalization: 128 x 768 13.0 to 11.4 us, 4 rows at a time 12.3; 512 x 1024
+// 162 to 147, 500 x 256 17.4 to 15.3, 2 rows at a time 18.2. Asked for with no shares, or what is written: 2
+// to 24 % more.) Under the loop over groups stands one over tiles of columns, around the loop `grouped` over
+// a group's rows.
 void ask_for_rows(Schedule& s, const std::string& root, const std::string& grouped,
                   const std::vector<Buffer>& operands) {
   const std::vector<LoopInfo> loops = loops_of(s.func(), root);
@@ -254,17 +255,32 @@ void ask_for_rows(Schedule& s, const std::string& root, const std::string& group
   }
 }
 
-// Stores past the caches of what doesn't stay there, where nothing waited in its place. (Zen 4, LayerNorm of
-// 1075 rows of 3840 2.8 to 2.3 ms, LogSoftmax of 5000 of 1024 5.1 to 3.9.)
-void stream_rows(Schedule& s, const BlockInfo& root, const Target& target) {
+// Rows that come one by one from memory, where a vector is a line: the next one is asked for while this one
+// is written, and its place with it where stores go by the caches, of rows that begin at no line. Where they
+// go past them, of long rows only: the machine foresees short ones. (Zen 5, LayerNormalization: 4000 x
+// 1760 1.25 to 1.1 ms, 4096 x 4096 3.5 to 3.05, 3976 x 1759 2.1 to 1.86, 16001 x 769 4.3 to 3.7; 16000 x 768
+// 2 % more time, 10000 x 768 15. Softmax loses as often as it gains.)
+void ask_for_row(Schedule& s, const std::string& root, bool streaming, const std::vector<Buffer>& operands) {
+  const std::vector<LoopInfo> loops = loops_of(s.func(), root);
+  if (loops.size() < 3) return;
+  const auto ask = [&](const Buffer& x) {
+    s.because("the next row comes from memory while this one is written");
+    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", root, loops[loops.size() - 3].name,
+                           x->name, loops[loops.size() - 2].name));
+  };
+  for (const Buffer& x : operands) ask(x);
+  if (!streaming && !operands.empty()) ask(analyze(s.func(), root).output);
+}
+
+bool stream_rows(Schedule& s, const BlockInfo& root, const Target& target) {
   const int64_t lanes = lanes_of(root, target);
   for (const Iter& i : root.iters)
     if (!root.reduction && write_of(root)->stride(i) == 1 &&
         wants_streaming(root, i, lanes, streaming_size(target))) {
       s.because("the output doesn't stay in the caches: stores go past them");
-      s.try_step(fmt::format("annotate {} streaming=1", root.name));
-      return;
+      return s.try_step(fmt::format("annotate {} streaming=1", root.name));
     }
+  return false;
 }
 
 void join_rows(Schedule& s, const Target& target) {
@@ -305,7 +321,7 @@ void join_rows(Schedule& s, const Target& target) {
     if (const int64_t count = extent_of(s, root.name, last);
         !together && group_size * bytes <= target.l1_bytes && count >= 4 * group_size &&
         !go_alone(length, count_of_rows * bytes, lanes, target)) {
-      asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
+      if (target.far_l3()) asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
       while (!asked_for.empty() && group_size > 2 && 3 * group_size * bytes > target.l1_bytes)
         group_size /= 2;
       s.because(
@@ -322,6 +338,9 @@ void join_rows(Schedule& s, const Target& target) {
     for (size_t k = names.size() - 1; k-- > 0;)
       s.because(fmt::format("a row is read from memory once: its {} elements stay in the cache", length))(
           fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
+    if (grouped.empty() && !together && !target.far_l3() && count_of_rows * bytes > target.l3_bytes &&
+        lanes * bytes_of(root.output->type.dtype) >= kLine)
+      asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
   }
   if (grouped.empty() && !together)
     for (const std::string& name : names) sum_as_made(s, name, rows.empty() ? "" : rows.back(), target);
@@ -358,9 +377,12 @@ void join_rows(Schedule& s, const Target& target) {
   }
   if (!grouped.empty()) share_between_rows(s, root.name, grouped);
   const bool kept = length >= kInPlaceVectors * lanes_of(root, target) && keep_in_output(s, root.name);
-  if (!kept) stream_rows(s, root, target);
+  const bool streaming = !kept && stream_rows(s, root, target);
   share_loops(s, root.name, rows, work, target);
-  if (!grouped.empty()) ask_for_rows(s, root.name, grouped, asked_for);
+  if (!grouped.empty())
+    ask_for_rows(s, root.name, grouped, asked_for);
+  else if (!streaming || length >= kLongVectors * lanes_of(root, target))
+    ask_for_row(s, root.name, streaming, asked_for);
 }
 
 }  // namespace nestor::library

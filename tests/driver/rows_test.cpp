@@ -172,6 +172,32 @@ TEST_CASE(
   CHECK(default_has("LayerNormalization(f32[1075,3920], f32[3920], f32[3920])", streaming, target));
   CHECK_FALSE(default_has("LayerNormalization(f32[1000,3920], f32[3920], f32[3920])", streaming, target));
   CHECK_FALSE(default_has("Softmax(f32[5000,1024])", streaming, target));
+  CHECK(default_has("RMSNormalization(f32[1075,3920], f32[3920])", streaming, target));
+  CHECK_FALSE(default_has("RMSNormalization(f32[1000,3920], f32[3920])", streaming, target));
+  CHECK_FALSE(default_has("RMSNormalization(f32[1075,3921], f32[3921])", streaming, target));  // no lines
+}
+
+TEST_CASE("rows from memory, one at a time, are asked for while the one before is written") {
+  Target target = with_l2("x86-64-v4", 1 << 20);
+  target.l3_bytes = 32 << 20;
+  const auto norm = [](const std::string& rows, const std::string& n) {
+    return "LayerNormalization(f32[" + rows + "," + n + "], f32[" + n + "], f32[" + n + "])";
+  };
+  const auto asks = [&](const std::string& spec, const std::string& buffer) {
+    return default_has(spec, "prefetch Y.i " + buffer + " distance=1 shares=j_t", target);
+  };
+  CHECK(asks(norm("4000", "1760"), "X"));
+  CHECK_FALSE(asks(norm("4000", "1760"), "Y"));  // which goes past the caches
+  CHECK(asks(norm("4000", "1759"), "X"));
+  CHECK(asks(norm("4000", "1759"), "Y"));
+  CHECK_FALSE(asks(norm("2000", "1760"), "X"));  // stays in the last level
+  CHECK_FALSE(asks(norm("10000", "768"), "X"));  // foreseen
+  CHECK_FALSE(asks("Softmax(f32[4000,1760])", "Y"));
+  target.l3_bytes = target.l2_bytes = 64 << 10;
+  CHECK(asks(norm("67", "333"), "X"));
+  CHECK(asks(norm("67", "333"), "Y"));
+  check_scheduled_for(norm("67", "333"), target);
+  check_scheduled_for(norm("33", "2001"), target);
 }
 
 TEST_CASE("results of a group of rows start right before them, not in a loop over all rows") {
