@@ -84,6 +84,7 @@ TEST_CASE("one row has results without dimensions") {
 
 TEST_CASE("rows go in groups as the first-level cache has room for, and share what they read alike") {
   Target target = parse_target("native");
+  target.l3_bytes_per_cycle = 9;
   const auto steps_at = [&](int64_t l1, const char* spec) {
     target.l1_bytes = l1;
     return checked(spec, target);
@@ -96,6 +97,11 @@ TEST_CASE("rows go in groups as the first-level cache has room for, and share wh
   const std::string softmax = steps_at(32 << 10, "Softmax(f32[130,200])");
   CHECK(softmax.find("split Y.i [_") != std::string::npos);
   CHECK(softmax.find("reorder Y (j_t i1)\n") == std::string::npos);
+  // A load takes a line, and the third level is near: not worth rows that are written side by side.
+  const Target lines = with_l2("x86-64-v4", 1 << 20), halves = with_l2("x86-64-v3", 1 << 20);
+  CHECK_FALSE(default_has(norm, "reorder Y (j_t i1)", lines));
+  CHECK(default_has(norm, "reorder Y (j_t i1)", halves));
+  check_scheduled_for(norm, lines);
 }
 
 TEST_CASE("rows that share what they read take one vector at a time where registers are few") {
