@@ -7,16 +7,18 @@
 // time, over 17 channels at 93 30; 512 at 60 6 % less, 1x1 over 1024 at 40 13). But where windows move by
 // more than one, a line is used few times: from twice the second-level cache on it doesn't come in time
 // either (Zen 3, 3x3 with stride 2: 128-30@81 38 % less time, 96-64@56 23, in three dimensions 32-32@16x40x40
-// 29; with stride 3, 100-64@90 42; 5x5 with stride 2, 96-32@90 24; of less, 48-64@57 40 more), nor that of a
-// smaller one where none slides. (Zen 3, 1x1, 0.8 to 3.9 MB: 256-64@56 36 % faster, 192-130@72 19, 512-128@28
-// and 1024-256@14 14, 512-128@28 by 2 26, 64-64@112 1.) Nor does all of one that takes more than half of the
-// cache while panels of weights pass through it, by short vectors. (384-384@14 10 % less time, 384-409@16 9
-// to 25; 256-512@14, 196 KB, up to as much more.) If few tiles of columns pass over a line, what is asked for
-// is the same step's of tiles some 1500 cycles ahead: the first steps of a tile come too late if only its own
-// ask. (By steps instead, of 48 cycles and 4 ahead: 156-32@105 2.3 times the time, 256-64@28 of 4
-// images 1.35, 1024-64@40 and 128-64 of 28x28x10 5 to 10 % more. Tiles ahead with more columns: 1024-256@14
-// 10 to 20 % more, 320-320@60 and 275-167@123 3 to 11; of rows of few tiles, by stride 2: 512-16 of 36x25 and
-// of 36x60 21, of 12 to 28 tiles 4 to 6.)
+// 29; with stride 3, 100-64@90 42; 5x5 with stride 2, 96-32@90 24; of less, 48-64@57 40 more), of vectors of
+// a line from one and a half on (Zen 5, 1 MB, stride 2: 128-128@56 and 128-256@56 9 % less time, 64-128@84 8;
+// of 1.2 to 1.4 MB 3 less to 4 more, of 0.8 to 1.1 3 to 5 more), nor that of a smaller one where none slides.
+// (Zen 3, 1x1, 0.8 to 3.9 MB: 256-64@56 36 % faster, 192-130@72 19, 512-128@28 and 1024-256@14 14, 512-128@28
+// by 2 26, 64-64@112 1.) Nor does all of one that takes more than half of the cache while panels of weights
+// pass through it, by short vectors. (384-384@14 10 % less time, 384-409@16 9 to 25; 256-512@14, 196 KB, up
+// to as much more.) If few tiles of columns pass over a line, what is asked for is the same step's of tiles
+// some 1500 cycles ahead: the first steps of a tile come too late if only its own ask. (By steps instead, of
+// 48 cycles and 4 ahead: 156-32@105 2.3 times the time, 256-64@28 of 4 images 1.35, 1024-64@40 and 128-64 of
+// 28x28x10 5 to 10 % more. Tiles ahead with more columns: 1024-256@14 10 to 20 % more, 320-320@60 and
+// 275-167@123 3 to 11; of rows of few tiles, by stride 2: 512-16 of 36x25 and of 36x60 21, of 12 to 28 tiles
+// 4 to 6.)
 //
 // Where no window slides, a step over a block's channels has as many lines asked for as the tile has rows.
 // More than a core has under way, or lines whose page is not translated yet, hold up all that is behind them.
@@ -86,7 +88,8 @@ int64_t comes_in_time(const BlockInfo& b, const Access& a, bool beside_stream, c
   if (!has_taps(b, a))
     return beside_stream && has_short_vectors(target) ? target.l2_bytes / 2 : stays_of(target);
   const int64_t sliding = std::max(stays_of(target), target.l3_bytes / kPartOfL3);
-  return windows_leap(b, a) ? std::min(2 * target.l2_bytes, sliding) : sliding;
+  const int64_t leaping = has_short_vectors(target) ? 2 * target.l2_bytes : target.l2_bytes * 3 / 2;
+  return windows_leap(b, a) ? std::min(leaping, sliding) : sliding;
 }
 
 // The elements that one step of r reads lie further from those of the next than all of a sum's would reach if

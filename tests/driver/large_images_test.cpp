@@ -63,6 +63,9 @@ TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
   CHECK_FALSE(
       default_has("Conv(f32[1,64,53,53], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])", lines, far));
   CHECK_FALSE(default_has("Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])", lines, far));
+  CHECK(default_has("Conv(f32[1,128,56,56], const f32[64,128,3,3]; strides=[2,2])", lines, near));  // 1.5 MiB
+  CHECK_FALSE(default_has("Conv(f32[1,128,54,54], const f32[64,128,3,3]; strides=[2,2])", lines, near));
+  CHECK_FALSE(default_has("Conv(f32[1,128,56,56], const f32[64,128,3,3])", lines, near));  // used more often
   // Of windows that leap more than twice the second level; of those that move by one less than an eighth.
   const Target small = with_l2("x86-64-v3", 512 << 10);
   CHECK(default_has("Conv(f32[1,128,81,81], const f32[30,128,3,3]; strides=[2,2], pads=[1,1,1,1])", lines,
