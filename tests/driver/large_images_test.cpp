@@ -66,6 +66,19 @@ TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
   CHECK(default_has("Conv(f32[1,128,56,56], const f32[64,128,3,3]; strides=[2,2])", lines, near));  // 1.5 MiB
   CHECK_FALSE(default_has("Conv(f32[1,128,54,54], const f32[64,128,3,3]; strides=[2,2])", lines, near));
   CHECK_FALSE(default_has("Conv(f32[1,128,56,56], const f32[64,128,3,3])", lines, near));  // used more often
+  // Windows that leave rows out, in a padded copy as well, whose planes are pages.
+  const auto planes = [](const char* rest) {
+    return fmt::format("Conv(f32[8,128,78,16], const f32{}", rest);
+  };
+  const std::string channels = "prefetch Y.c P distance=";
+  CHECK(default_has(planes("[8,128,7,5]; pads=[0,8,0,8], dilations=[2,2])"), channels, near));
+  CHECK_FALSE(default_has(planes("[8,128,7,5]; pads=[3,2,3,2])"), channels, near));
+  Target little = near;
+  little.l2_bytes = 16 << 10;
+  little.l3_bytes = 64 << 10;
+  const std::string copied = "Conv(f32[2,20,40,26], const f32[8,20,5,5]; pads=[4,4,4,4], dilations=[2,2])";
+  CHECK(default_has(copied, channels, little));
+  check_default(copied.c_str(), little, true);
   // Of windows that leap more than twice the second level; of those that move by one less than an eighth.
   const Target small = with_l2("x86-64-v3", 512 << 10);
   CHECK(default_has("Conv(f32[1,128,81,81], const f32[30,128,3,3]; strides=[2,2], pads=[1,1,1,1])", lines,
