@@ -11,7 +11,10 @@
 //      others | R | column tiles | lanes        others | panels | R | column tiles | 4 rows | lanes
 //    (Zen 4: 20000x500 4.2 to 2.0 ms, 8192x2048 5.6 to 3.7, 1000x1000 0.41 to 0.23, 64x256x256 along its
 //    middle 2.2 to 1.2; 2000x8192, of 4 rows, 4.5 to 3.6.) Where threads share the columns no row is read
-//    whole, and 8 at a time are faster (two threads, 20000x500 by one row 1.5 to 2 times as long).
+//    whole, and 8 at a time are faster (two threads, 20000x500 by one row 1.5 to 2 times as long). So they
+//    are where a load takes a whole line and the third level is near, in panels of a quarter of the second
+//    level (Zen 5: 3000x3000 1.1 to 0.57 ms, 4000x2000 0.63 to 0.41, 64x256x256 0.19 to 0.155, 4096x4096 1.40
+//    to 1.34).
 //  - It is folded and long: lanes keep partial results along each row, several vectors of them side by side.
 //  - It is folded and short: a fold of the lanes for each row would cost more than the row. The lanes of 16
 //    rows are folded together (fold_rows of the passes): 45 operations, where turning 16 x 16 elements takes
@@ -24,6 +27,7 @@
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tile.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -121,6 +125,8 @@ struct Fold {
     const bool far = read.elements * bytes_of(read.buffer->type.dtype) > kFar * target.l2_bytes;
     const bool whole = row <= target.l1_bytes / 4, shared = alone && target.cores > 1;
     if (!far || (whole && shared)) return {};
+    if (!target.far_l3() && !has_short_vectors(target) && !target.double_pumped)
+      return Rows{kRowsAtOnce, target.l2_bytes / 4, false};
     return whole ? Rows{1, row, true} : Rows{kFarRowsAtOnce, target.l2_bytes / 4, false};
   }
 

@@ -152,6 +152,7 @@ TEST_CASE("sums of columns read whole rows from left to right where these come f
   target.l1_bytes = 4 << 10;
   target.l2_bytes = 16 << 10;
   target.cores = 1;
+  target.double_pumped = true;
   const auto has = [&](const char* spec, const char* part) {
     return checked(spec, target).find(part) != std::string::npos;
   };
@@ -165,6 +166,12 @@ TEST_CASE("sums of columns read whole rows from left to right where these come f
   CHECK(has(four, "i_rows = sample_choice [2, 4, 8] -> 4"));
   CHECK(has(four, "jp jt = split Y.j0 [_, 16]"));
   CHECK(has("ReduceSum(f32[20,200], const i64[1]{0})", "i_rows = sample_choice [2, 4, 8, 16] -> 8"));  // near
+  target.double_pumped = false;  // loads of whole lines: 8 rows, in panels as wide
+  CHECK(has(one, "reorder Y (i0 j0 i1 j1)"));
+  CHECK(has(one, "i_rows = sample_choice [2, 4, 8, 16] -> 8"));
+  CHECK(has(four, "i_rows = sample_choice [2, 4, 8] -> 8"));
+  CHECK(has(four, "jp jt = split Y.j0 [_, 16]"));
+  target.double_pumped = true;
   target.cores = 2;  // which share the columns, or what stands around the rows
   CHECK(has(one, "i_rows = sample_choice [2, 4, 8, 16] -> 8"));
   CHECK(has("ReduceMax(f32[3,50,131], const i64[1]{1})", "reorder Y (b i j0 j1)"));
