@@ -295,6 +295,22 @@ std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
   if (readers.size() != 1) return "";
   return analyze(f, readers[0]).reduction ? "" : readers[0];
 }
+bool share_a_loop(const PrimFunc& f, const std::string& block, const std::string& other) {
+  bool found = false;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* loop = s.as<For>();
+    if (!loop || found) return;
+    bool one = false, another = false;
+    for_each_stmt(loop->body, [&](const Stmt& inside) {
+      const auto* b = inside.as<Block>();
+      one |= b && b->id->name == block;
+      another |= b && b->id->name == other;
+    });
+    found = one && another;
+  });
+  return found;
+}
+
 std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b) {
   return touching(f, b, true);
 }

@@ -87,5 +87,7 @@ std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b);
 // The one map that reads the reduction's output and is all that does; empty where it isn't so.
 std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction);
 std::vector<std::string> writers_of(const PrimFunc& f, const Buffer& b);
+// Whether a loop is around both blocks.
+bool share_a_loop(const PrimFunc& f, const std::string& block, const std::string& other);
 
 }  // namespace nestor::library

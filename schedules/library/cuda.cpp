@@ -12,6 +12,7 @@
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
+#include "schedules/library/analysis.h"
 #include "schedules/library/cuda_tile.h"
 #include "schedules/words.h"
 
@@ -92,21 +93,7 @@ Loops classify(const PrimFunc& f, const std::string& block) {
     if (!reduced) out.size *= l.extent;
   }
   for (const std::string& other : block_names(f)) {
-    if (other == block) continue;
-    bool around = false;
-    for_each_stmt(f.body, [&](const Stmt& s) {
-      const auto* loop = s.as<For>();
-      if (!loop) return;
-      bool mine = false, theirs = false;
-      for_each_stmt(loop->body, [&](const Stmt& inner) {
-        const auto* block_in = inner.as<Block>();
-        if (!block_in) return;
-        mine |= block_in->id->name == block;
-        theirs |= block_in->id->name == other;
-      });
-      around |= mine && theirs;
-    });
-    out.simple &= !around;
+    out.simple &= other == block || !library::share_a_loop(f, block, other);
   }
   return out;
 }

@@ -33,8 +33,9 @@ constexpr int64_t kInPlaceVectors = 8;
 // 0.29, 3035 x 622 0.63 to 0.47; softmax of 3000 x 768 10 % less. 3000 x 192, an eighth of the third level,
 // take 7 % more, and rows of 128 elements or less at any size.)
 constexpr int64_t kAloneVectors = 10;
-constexpr int64_t kNearPart = 4;      // of the third level
-constexpr int64_t kLongVectors = 64;  // in rows that are asked for though they begin at lines
+constexpr int64_t kNearPart = 4;                          // of the third level
+constexpr int64_t kAskedVectors = 24, kLongVectors = 64;  // in rows asked for, by and past the caches
+constexpr int64_t kRowPart = 8;                           // of the third level that such a row takes at most
 
 }  // namespace
 
@@ -260,13 +261,14 @@ void ask_for_rows(Schedule& s, const std::string& root, const std::string& group
 }
 
 // Rows that come one by one from memory, where a vector is a line: the next one is asked for while this one
-// is written, and its place with it where stores go by the caches, of rows that begin at no line. Where they
-// go past them, of long rows only: the machine foresees short ones. (Zen 5, LayerNormalization: 4000 x
-// 1760 1.25 to 1.1 ms, 4096 x 4096 3.5 to 3.05, 3976 x 1759 2.1 to 1.86, 16001 x 769 4.3 to 3.7; 16000 x 768
-// 2 % more time, 10000 x 768 15. Softmax loses as often as it gains.)
+// is written, and its place with it where stores don't go past the caches. Where they do, of long rows only:
+// the machine foresees short ones. (Zen 5, LayerNormalization: 4000 x 1760 1.25 to 1.1 ms, 4096 x 4096 3.5 to
+// 3.05; 16000 x 768 2 % more time, 10000 x 768 15. By the caches 3976 x 1759 2.1 to 1.86, 385 wide 2.0
+// to 1.6, 321 the same, 225 a third more; of 8 x 2000001 a quarter more, which leave before they are used.
+// Softmax loses as often as it gains.)
 void ask_for_row(Schedule& s, const std::string& root, bool streaming, const std::vector<Buffer>& operands) {
   const std::vector<LoopInfo> loops = loops_of(s.func(), root);
-  if (loops.size() < 3) return;
+  if (loops.size() < 3 || loops.back().kind != ForKind::vectorized) return;
   const auto ask = [&](const Buffer& x) {
     s.because("the next row comes from memory while this one is written");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", root, loops[loops.size() - 3].name,
@@ -276,11 +278,12 @@ void ask_for_row(Schedule& s, const std::string& root, bool streaming, const std
   if (!streaming && !operands.empty()) ask(analyze(s.func(), root).output);
 }
 
-bool stream_rows(Schedule& s, const BlockInfo& root, const Target& target) {
+bool stream_rows(Schedule& s, const BlockInfo& root, int64_t least, const Target& target) {
   const int64_t lanes = lanes_of(root, target);
+  const std::vector<LoopInfo> loops = loops_of(s.func(), root.name);
+  if (loops.empty() || loops.back().kind != ForKind::vectorized) return false;
   for (const Iter& i : root.iters)
-    if (!root.reduction && write_of(root)->stride(i) == 1 &&
-        wants_streaming(root, i, lanes, streaming_size(target))) {
+    if (!root.reduction && write_of(root)->stride(i) == 1 && wants_streaming(root, i, lanes, least)) {
       s.because("the output doesn't stay in the caches: stores go past them");
       return s.try_step(fmt::format("annotate {} streaming=1", root.name));
     }
@@ -343,7 +346,7 @@ void join_rows(Schedule& s, const Target& target) {
       s.because(fmt::format("a row is read from memory once: its {} elements stay in the cache", length))(
           fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
     if (grouped.empty() && !together && !target.far_l3() && count_of_rows * bytes > target.l3_bytes &&
-        lanes * bytes_of(root.output->type.dtype) >= kLine)
+        kRowPart * bytes <= target.l3_bytes && lanes * bytes_of(root.output->type.dtype) >= kLine)
       asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
   }
   if (grouped.empty() && !together)
@@ -381,11 +384,11 @@ void join_rows(Schedule& s, const Target& target) {
   }
   if (!grouped.empty()) share_between_rows(s, root.name, grouped, target);
   const bool kept = length >= kInPlaceVectors * lanes_of(root, target) && keep_in_output(s, root.name);
-  const bool streaming = !kept && stream_rows(s, root, target);
+  const bool streaming = !kept && stream_rows(s, root, streaming_size(target), target);
   share_loops(s, root.name, rows, work, target);
   if (!grouped.empty())
     ask_for_rows(s, root.name, grouped, asked_for);
-  else if (!streaming || length >= kLongVectors * lanes_of(root, target))
+  else if (length >= (streaming ? kLongVectors : kAskedVectors) * lanes_of(root, target))
     ask_for_row(s, root.name, streaming, asked_for);
 }
 

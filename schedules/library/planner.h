@@ -277,10 +277,10 @@ void merge_nests(Schedule& s, const Target& target);
 // isn't one.
 bool turn_map(Schedule& s, const std::string& block, const Target& target);
 
-// Stores of the map `root` go past the caches where what it writes doesn't stay there; whether they do. (Zen
-// 4, LayerNorm of 1075 rows of 3840 2.8 to 2.3 ms, LogSoftmax of 5000 of 1024 5.1 to 3.9; Zen 5, RMS norms of
-// 4000 rows of 1760 1.18 to 1.0.)
-bool stream_rows(Schedule& s, const BlockInfo& root, const Target& target);
+// Stores of the map `root`, in vectors, go past the caches from `least` bytes on; whether they do. (Zen 4,
+// LayerNorm of 1075 rows of 3840 2.8 to 2.3 ms, LogSoftmax of 5000 of 1024 5.1 to 3.9.)
+bool stream_rows(Schedule& s, const BlockInfo& root, int64_t least, const Target& target);
+
 // Whether the map `b` writes at least `least` bytes, whole vectors of `width` along `lanes` at multiples of
 // their size: then its stores may bypass the caches.
 bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64_t least);
@@ -288,8 +288,8 @@ bool wants_streaming(const BlockInfo& b, const Iter& lanes, int64_t width, int64
 int64_t streaming_size(const Target& target);
 // The same for what is written elsewhere than it was read: each line that is fetched only to be overwritten
 // comes alone. (Zen 4, 0213 of 8x512x12x64, 12 MB, 2.2 to 0.9 ms; maps of 9 MB gain as much as what reads
-// them next loses.) Two threads share what memory takes, and a near last level not yet full brings them more
-// (Zen 5: the same 0.29 to 0.20 ms; by one thread 0.29, in the caches 0.39).
+// them next loses.) Threads share what memory takes, and a near last level not yet full brings them more
+// (Zen 5, by two: the same 0.29 to 0.20 ms; by one thread 0.29, in the caches 0.39).
 int64_t moved_streaming_size(const Target& target);
 
 // The root's loops along which every reduction's result is one row's, outermost first.

@@ -19,9 +19,12 @@
 // 28x28x10 5 to 10 % more. Tiles ahead with more columns: 1024-256@14 10 to 20 % more, 320-320@60 and
 // 275-167@123 3 to 11; of rows of few tiles, by stride 2: 512-16 of 36x25 and of 36x60 21, of 12 to 28 tiles
 // 4 to 6.)
-// Windows that leave rows out are asked for in padded copies as well, each channel's on pages of its own.
-// (Zen 5, few filters over planes: 7x5 with a dilation of 2, 128-8 of 8 images of 78x16 9.3 to 5.2 ms, 7x7,
-// 128-9 of 3 of 60x64 6.2 to 5.6; 3x3, 64-8@200 1 % more. Without a dilation 1 to 6 more.)
+//
+// Windows that leave rows or columns out are asked for in padded copies as well, unless these are made as
+// they are used, and though a channel's lines reach as far as a sum's, where each channel has pages of its
+// own. (Zen 5, few filters over planes: 7x5 with a dilation of 2, 128-8 of 8 images of 78x16 9.3 to 5.2 ms,
+// 7x7, 128-9 of 3 of 60x64 6.2 to 5.6. Made as they are used, 64-8@200 1 % more, 1-16@1300 5; without a
+// dilation 1 to 6.)
 //
 // Where no window slides, a step over a block's channels has as many lines asked for as the tile has rows.
 // More than a core has under way, or lines whose page is not translated yet, hold up all that is behind them.
@@ -96,12 +99,21 @@ int64_t comes_in_time(const BlockInfo& b, const Access& a, bool beside_stream, c
 }
 
 // The elements that one step of r reads lie further from those of the next than all of a sum's would reach if
-// they were dense, and no window slides along it.
-bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r) {
-  if (!a.uses(r) || std::abs(a.stride(r).value_or(a.elements)) <= b.reduction_size()) return false;
+// they were dense, or, where `pages` do, on others; and no window slides along it.
+bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r, bool pages = false) {
+  const int64_t pitch = std::abs(a.stride(r).value_or(a.elements));
+  const bool on_others = pages && pitch * bytes_of(a.buffer->type.dtype) >= kPage;
+  if (!a.uses(r) || (pitch <= b.reduction_size() && !on_others)) return false;
   for (const Iter* i : b.spatial())
     if (a.slides_along(r, *i)) return false;
   return true;
+}
+
+// Whether all of it is there before the block begins.
+bool was_made(const PrimFunc& f, const std::string& block, const Access& a) {
+  const std::vector<std::string> writers = writers_of(f, a.buffer);
+  return std::none_of(writers.begin(), writers.end(),
+                      [&](const std::string& w) { return share_a_loop(f, block, w); });
 }
 
 // Whether windows that slide leave out rows or columns between their taps.
@@ -239,12 +251,11 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
   const BlockInfo now = analyze(s.func(), block);  // without the padding that was inlined
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
-    const bool some_out = leaves_some_out(now, a);  // whose padded copies no prefetcher foresees either
-    if (a.write || a.constant || !(some_out || find_param(s.func(), a.buffer))) continue;
+    const bool some_out = leaves_some_out(now, a);
+    const bool whole = some_out ? was_made(s.func(), block, a) : find_param(s.func(), a.buffer) != nullptr;
+    if (a.write || a.constant || !whole) continue;
     if (size <= comes_in_time(now, a, beside_stream, target)) continue;
-    const bool pages = over && some_out && a.uses(*over) &&
-                       std::abs(a.stride(*over).value_or(0)) * bytes_of(a.buffer->type.dtype) >= kPage;
-    if (!over || !(pages || lies_apart(now, a, *over))) continue;
+    if (!over || !lies_apart(now, a, *over, some_out)) continue;
     std::map<const Iter*, int64_t> step;
     int64_t products = 1;
     for (const Iter& i : now.iters) products *= step[&i] = in_a_step(s, block, *loop, *over, i, t);

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "schedules/library/planner.h"
+#include "schedules/library/tile.h"
 #include "schedules/library/tile_results.h"
 #include "schedules/library/turn_size.h"
 

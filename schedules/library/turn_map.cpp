@@ -17,10 +17,12 @@
 //    holds (64 x 12544 0.87 to 0.79, 127 x 20000 6.1 to 3.8). Of short rows that lie dense, panels of 96 KB:
 //    the next one is asked for in shares (12544 x 64 0.60 to 0.52, x 96 1.4 to 0.9, 6400 x 127 1.3 to 0.8; of
 //    20 columns 0.8 to 0.95).
-//  - Panels of 64 rows instead where stores go past the caches, whole lines at a time, and the last one is
-//  near:
-//    memory takes lines that follow each other faster than a column of them (Zen 5: 2048 x 2048 1.26 to 0.86
-//    ms, 4096 x 4096 5.9 to 3.8).
+//  - Strips of few row tiles, whose lines follow each other in what is read, where vectors are lines and the
+//    last cache is near: lane tiles come around them, in panels of lanes as before. Where stores go past
+//    the caches, 3, in panels of 512 lanes: memory takes lines that follow each other faster than a column of
+//    them (Zen 5: 2048 x 2048 1.26 to 0.58 ms, 4096 x 4096 6.0 to 3.6). Else 4, where neither they nor the
+//    lanes of a tile meet in few sets of the first level (1009 x 2003 0.20 to 0.17 ms, 1001 x 1003 0.095 to
+//    0.076; 12544 x 64, where they do, 0.057 to 0.092).
 //  - Of elements of a byte as many lanes as a line holds, where that is one register: four squares share it
 //    (Cascade Lake, i8: 200 x 300 10 to 20 % less time, 3009 x 2003 30 %; of two bytes none, AVX2 loses).
 //  - Stores past the caches are of whole lines: parts of them go to memory one by one (Cascade Lake, f16
@@ -149,7 +151,7 @@ struct Walk {
   const Iter* filling = nullptr;  // fills the lines of a tile of lanes before the next
   bool ahead = false;             // a long one, and ask for lines of later ones
   bool rows_innermost = false;    // of the loops over tiles,
-  int64_t strip = 0;              // as many of them before the next tile of lanes; 0: all, or a panel
+  int64_t strip = 0;              // tiles of rows before the next tile of lanes; 0: all, or a panel
   int64_t panel = kPanel;         // of lanes; where `dense`, what is read of it lies side by side
   bool dense = false;
 };
@@ -169,13 +171,13 @@ int64_t dense_panel(const BlockInfo& b, const Turn& t, const Target& target) {
 int64_t tiles_of_strip(const BlockInfo& b, const Turn& t, bool streaming, const Target& target) {
   const int64_t side = side_of(b), bytes = bytes_of(b.output->type.dtype), tiles = streaming ? 3 : 4;
   if (target.far_l3() || lanes_of(b, target) < side || !takes_whole_lines(b) ||
-      t.rows->extent <= tiles * side)
+      t.rows->extent <= tiles * side || t.lanes->extent <= side)
     return 0;
   if (streaming) return tiles;
   if (2 * write_of(b)->elements * bytes <= target.l2_bytes) return 0;
   const auto meet = [&](const Access& a, const Iter& i, int64_t rows) {
-    const int64_t pitch = std::abs(a.stride(i).value_or(0)) * bytes;
-    return 2 * rows * std::gcd(pitch, kPage) > target.l1_ways * kPage;
+    const int64_t pitch = std::abs(a.stride(i).value_or(0)) * bytes_of(a.buffer->type.dtype);
+    return a.uses(i) && 2 * rows * std::gcd(pitch, kPage) > target.l1_ways * kPage;
   };
   return std::any_of(b.accesses.begin(), b.accesses.end(),
                      [&](const Access& a) {

@@ -73,6 +73,8 @@ TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
   const std::string channels = "prefetch Y.c P distance=";
   CHECK(default_has(planes("[8,128,7,5]; pads=[0,8,0,8], dilations=[2,2])"), channels, near));
   CHECK_FALSE(default_has(planes("[8,128,7,5]; pads=[3,2,3,2])"), channels, near));
+  CHECK_FALSE(default_has("Conv(f32[1,1,1300,1300], const f32[16,1,3,3]; pads=[2,2,2,2], dilations=[2,2])",
+                          " P distance", near));  // of which some rows are made at a time
   Target little = near;
   little.l2_bytes = 16 << 10;
   little.l3_bytes = 64 << 10;

@@ -209,11 +209,17 @@ TEST_CASE("past the caches, what is turned or moved is read in the order in whic
   CHECK(default_has(turned, "reorder Y (jp ip jt it i1 j1)", near));  // strips of few rows
   CHECK(default_has(turned, "split Y.i0 [_, 3]", near));
   CHECK(!default_has(turned, "prefetch", near));
+  check_scheduled_for("Transpose(f32[2049,2064]; perm=[1,0])", near);
   // Of rows that begin at no line, which the caches keep, a tile has a line each way.
   const std::string ragged = "Transpose(f32[1009,2003]; perm=[1,0])";
   CHECK(default_has(ragged, "reorder Y (ip j0 it i1 j1)", near));
   CHECK(default_has(ragged, "i_rows = sample_choice [16, 32] -> 16", near));
   CHECK(default_has(ragged, "split Y.i0 [_, 4]", near));
+  CHECK(default_has("Transpose(f64[501,803]; perm=[1,0])", "split Y.i0 [_, 4]", near));
+  check_scheduled_for("Transpose(f64[501,803]; perm=[1,0])", near);
+  check_scheduled_for("Transpose(f32[2,301,3,403]; perm=[0,3,2,1])", near);
+  // Not of one tile of lanes.
+  CHECK_FALSE(default_has("Transpose(f32[3,50,70,11,90]; perm=[0,4,2,1,3])", "[_, 4]", near));
   for (const char* none : {"Transpose(f32[1280,192]; perm=[1,0])",  // meet in few sets: what is written,
                            "Transpose(f32[512,700]; perm=[1,0])",
                            "Transpose(f32[700,1024]; perm=[1,0])",  // or what is read;

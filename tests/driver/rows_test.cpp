@@ -185,7 +185,15 @@ TEST_CASE(
   CHECK(default_has("LayerNormalization(f32[1075,3920], f32[3920], f32[3920])", streaming, target));
   CHECK_FALSE(default_has("LayerNormalization(f32[1000,3920], f32[3920], f32[3920])", streaming, target));
   CHECK_FALSE(default_has("Softmax(f32[5000,1024])", streaming, target));
-  CHECK(default_has("RMSNormalization(f32[1075,3920], f32[3920])", streaming, target));
+  const std::string folded = "RMSNormalization(f32[1075,3920], f32[3920])";
+  target.cores = 2;  // which fill a near last level first
+  CHECK_FALSE(default_has(folded, streaming, target));
+  CHECK(default_has("RMSNormalization(f32[1700,3920], f32[3920])", streaming, target));
+  target.cores = 1;
+  CHECK(default_has(folded, streaming, target));
+  check_scheduled_for(folded, target);
+  CHECK_FALSE(
+      default_has("ReduceMean(f32[4500000,64], const i64[1]{1})", "streaming=1", target));  // no vectors
   CHECK_FALSE(default_has("RMSNormalization(f32[1000,3920], f32[3920])", streaming, target));
   CHECK_FALSE(default_has("RMSNormalization(f32[1075,3921], f32[3921])", streaming, target));  // no lines
 }
@@ -205,12 +213,15 @@ TEST_CASE("rows from memory, one at a time, are asked for while the one before i
   CHECK(asks(norm("4000", "1759"), "Y"));
   CHECK_FALSE(asks(norm("2000", "1760"), "X"));  // stays in the last level
   CHECK_FALSE(asks(norm("10000", "768"), "X"));  // foreseen
-  CHECK_FALSE(asks("Softmax(f32[4000,1760])", "Y"));
-  target.l3_bytes = target.l2_bytes = 64 << 10;
-  CHECK(asks(norm("67", "333"), "X"));
-  CHECK(asks(norm("67", "333"), "Y"));
-  check_scheduled_for(norm("67", "333"), target);
-  check_scheduled_for(norm("33", "2001"), target);
+  CHECK_FALSE(asks(norm("40001", "161"), "X"));  // short, begin at no line
+  CHECK_FALSE(asks(norm("4", "1000001"), "X"));  // gone before they are used
+  CHECK_FALSE(asks("LogSoftmax(f32[5000,2000])", "X"));
+  target.l2_bytes = 64 << 10;
+  target.l3_bytes = 96 << 10;
+  CHECK(asks(norm("67", "401"), "X"));
+  CHECK(asks(norm("67", "401"), "Y"));
+  check_scheduled_for(norm("67", "401"), target);
+  check_scheduled_for(norm("33", "1101"), target);
 }
 
 TEST_CASE("results of a group of rows start right before them, not in a loop over all rows") {
