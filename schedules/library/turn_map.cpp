@@ -38,7 +38,10 @@
 // [50,200,101] 3.2 to 1.7, [127,127,127] 4.9 to 3.6. Where a tile's rows are all there are, and less than a
 // line, each line is filled before the next tile of lanes, unless those of all lanes stay in the first level
 // (Emerald Rapids, [4,128,256] turned around 0.113 to 0.028 ms, [4,64,64] 10.7 to 3.3 us, [4,1000,1000] 4.4
-// to 1.7 ms; [4,200,100], whose lines stay, would take 15 % more).
+// to 1.7 ms; [4,200,100], whose lines stay, would take 15 % more). Near a third level so are those that go on
+// along what stands between, where all rows' meet in few sets of the first level (Zen 5: [20,192,117] turned
+// around 0.160 to 0.056 ms, [40,64,200] 0.21 to 0.056, [100,192,117] 0.59 to 0.32; [20,200,117], whose rows
+// don't meet, 0.037 to 0.058).
 //
 // Where the third level is far, stores go past the caches from the size of the second one on (Emerald Rapids,
 // 64 x 12544 0.41 to 0.17 ms, 800 x 800 of f64 0.52 to 0.28); elements of two bytes and less only where lines
@@ -54,6 +57,7 @@
 #include <numeric>
 
 #include "schedules/library/planner.h"
+#include "schedules/library/tile.h"
 #include "schedules/library/tile_results.h"
 #include "schedules/library/turn_choice.h"
 #include "schedules/library/turn_size.h"
@@ -188,6 +192,22 @@ int64_t tiles_of_strip(const BlockInfo& b, const Turn& t, bool streaming, const 
              : tiles;
 }
 
+// Whether the lines written along the side that doesn't lie dense there, which what stands between goes on
+// with, meet in so few sets of the first level that they have left it by then. Few whole lines as well: more
+// of them are read and written without a break (Zen 5: [96,64,128] 16 % less time, [128,100,50] 45 more).
+bool leave_too_early(const BlockInfo& b, const Turn& t, const Target& target) {
+  constexpr int64_t kMost = 4096;  // lines: more than any first level holds
+  constexpr int64_t kFewLines = 6;
+  const Access& out = *write_of(b);
+  const bool dense_lanes = out.stride(*t.lanes) == 1;
+  const Iter &dense = dense_lanes ? *t.lanes : *t.rows, &apart = dense_lanes ? *t.rows : *t.lanes;
+  const int64_t bytes = bytes_of(b.output->type.dtype), row = dense.extent * bytes;
+  const int64_t pitch = std::abs(out.stride(apart).value_or(0)) * bytes;
+  const int64_t sets = target.l1_ways > 0 ? l1_sets(target) : 0;
+  return (row % kLine != 0 || row <= kFewLines * kLine) && sets > 0 &&
+         lines_in_a_set(pitch, std::min(kMost, apart.extent), sets) > target.l1_ways;
+}
+
 Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   Walk w;
   w.interleaved = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
@@ -201,11 +221,12 @@ Walk choose_walk(const BlockInfo& b, const Turn& t, const Target& target) {
   w.streaming = wants_streaming(b, *t.lanes, side < line ? line : std::min(lanes_of(b, target), side), least);
   w.left_to_right = w.streaming && !w.interleaved;
   w.filling = w.streaming || t.written ? nullptr : fills_lines(b, *t.lanes, *t.rows, target);
-  const bool far = !w.interleaved && !w.streaming && !w.filling && is_far(b, target),
+  const bool plain = !w.interleaved && !w.streaming && !w.filling, far = plain && is_far(b, target),
+             meeting = plain && !t.written && !target.far_l3() && leave_too_early(b, t, target),
              has_long = has_long_side(b, t);
-  const Iter* middle = far ? between(b, t) : nullptr;
-  w.slabs = middle && holds_slabs(b, t, *middle, target);
-  w.along = w.slabs || !has_long ? middle : nullptr;
+  const Iter* middle = far || meeting ? between(b, t) : nullptr;
+  w.slabs = far && middle && holds_slabs(b, t, *middle, target);
+  w.along = w.slabs || meeting || !has_long ? middle : nullptr;
   w.ahead = far && has_long && !w.along;
   if (w.left_to_right || (!w.interleaved && !t.written && !w.filling && !w.along && !w.ahead))
     w.strip = tiles_of_strip(b, t, w.streaming, target);
@@ -281,7 +302,8 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
   loops.row_tiles = r + "t";
 }
 
-void reorder(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, const Loops& loops) {
+void reorder(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, const Loops& loops,
+             const Target& target) {
   if (w.left_to_right)
     s.because("reads go from left to right, as the machine foresees them");
   else if (w.ahead)
@@ -291,6 +313,9 @@ void reorder(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, cons
   else if (w.filling)
     s.because(fmt::format("lines are written by parts of {} elements: whole ones before the next tile's",
                           t.rows->extent));
+  else if (w.along && !target.far_l3())
+    s.because(
+        "all rows' lines meet in few sets of the cache: those of a tile are written whole before the next");
   else if (w.along)
     s.because("both sides are short: tiles follow each other between them");
   std::vector<std::string> order;
@@ -326,14 +351,14 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   Loops loops;
   split_lanes(s, b, t, w, target, loops);
   split_rows(s, b, t, w, target, loops);
-  reorder(s, b, t, w, loops);
+  reorder(s, b, t, w, loops, target);
   s(fmt::format("unroll {}.{}", block, loops.rows));
   s(fmt::format("vectorize {}.{}", block, loops.columns));
   if (w.streaming) s(fmt::format("annotate {} streaming=1", block));
   const std::string &first = w.rows_innermost ? loops.lane_tiles : loops.row_tiles,
                     &last = w.rows_innermost ? loops.row_tiles : loops.lane_tiles;
   if (w.ahead) ask_ahead(s, b, t, last, kTilesAhead, !w.dense, true);
-  if (w.along) ask_ahead(s, b, t, w.along->loop, w.slabs ? 1 : kTilesAhead, true, true);
+  if (w.along && target.far_l3()) ask_ahead(s, b, t, w.along->loop, w.slabs ? 1 : kTilesAhead, true, true);
   if (w.left_to_right && target.far_l3() && !stores_pairs(b, *t.lanes, target))
     ask_ahead(s, b, t, last.empty() || !is_long(b, *t.rows) ? first : last, kTilesAhead, true, false);
 

@@ -225,6 +225,15 @@ TEST_CASE("past the caches, what is turned or moved is read in the order in whic
                            "Transpose(f32[700,1024]; perm=[1,0])",  // or what is read;
                            "Transpose(f32[500,201]; perm=[1,0])"})  // small
     CHECK(default_has(none, "reorder Y (i0 j0 i1 j1)", near));
+  // What stands between goes on with lines that meet, unless these are whole and many, or don't.
+  const auto between = [&](const std::string& shape) {
+    const std::string spec = "Transpose(f32[" + shape + "]; perm=[2,1,0])";
+    return default_has(spec, " i b1 j1)", near) || default_has(spec, " i j1 b1)", near);
+  };
+  for (const char* shape : {"20,192,117", "40,64,200", "100,192,117", "96,64,128"}) CHECK(between(shape));
+  for (const char* shape : {"20,200,117", "128,100,50"}) CHECK_FALSE(between(shape));
+  check_scheduled_for("Transpose(f32[20,192,117]; perm=[2,1,0])", near);
+  check_scheduled_for("Transpose(f32[100,64,67]; perm=[2,1,0])", near);
   const Target narrow = with_l2("x86-64-v3", 1 << 20);  // two vectors a line
   CHECK(default_has(ragged, "reorder Y (i0 j0 i1 j1)", narrow));
   CHECK(default_has("Transpose(f32[300,300]; perm=[1,0])", "i_rows = sample_choice [16, 32] -> 32", near));
