@@ -47,6 +47,11 @@
 // (Zen 3, 3x3 with stride 2: 96 at 112 29 % less time, 64 at 112 23, 144 at 56 13, 5x5, 96 at 56 6; with
 // stride 1 5 to 15 more, groups of 16 and 24 3 to 10.)
 //
+// Where a vector is a line, so do all windows over an image of 13/8 of the second level and more. (Zen 5, 1
+// MB, 3x3 of a channel: 256 at 89 25 % less time, 320 at 91 43, 128 at 112 15; groups of 16, 256 at 104 28;
+// of 8, 512 at 56 65, 64 at 112 20; of 4, 128 at 75 50; 5x5 of 4, 120 at 80 75; 7x7 of 510 to 13 at 45 4
+// more. Of 1.1 to 1.5 MB 3 to 12 more as often as 5 less.)
+//
 // So are lines of planes, whose channels no loop outside of the taps walks. (Groups of 24 channels, 3x3 with
 // stride 2: 264 at 58 11 % less time, 192 at 60 3 to 8; 5x5, 384 at 52 4; of 12, 5x5, 336 at 53 5. All at
 // once up to 13 more where the second-level cache holds half of the image.)
@@ -170,9 +175,9 @@ bool uses_lanes(const BlockInfo& now, const Access& a, const Tile& t) {
                      [&](const Iter& i) { return i.var == t.vector->var && a.uses(i); });
 }
 
-// Whether windows slide along what is summed, but for channels: those in one line, or planes whose elements
-// are broadcast.
-bool slides(const BlockInfo& b, const Access& a, const Tile& t) {
+// Whether windows slide along what is summed, but for channels: those in one line, not of windows that move
+// by one unless `all`, or planes whose elements are broadcast.
+bool slides(const BlockInfo& b, const Access& a, const Tile& t, bool all) {
   const std::vector<const Iter*> reduced = b.reduced(), spatial = b.spatial();
   bool any = false, in_block = false, one_by_one = false;
   const bool each = std::all_of(reduced.begin(), reduced.end(), [&](const Iter* r) {
@@ -187,7 +192,7 @@ bool slides(const BlockInfo& b, const Access& a, const Tile& t) {
     in_block |= stays_in_line(a, *r);
     return stays_in_line(a, *r) || (lies_apart(b, a, *r) && !uses_lanes(b, a, t));
   });
-  return any && each && !(in_block && one_by_one);
+  return any && each && (all || !(in_block && one_by_one));
 }
 
 // Whether another iterator than the lanes', along which no window slides, stays in the lines that were read
@@ -314,11 +319,13 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
   for (const Access& a : now.accesses) {
     const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
     if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target)) continue;
-    if (!slides(now, a, t) || reads_again(now, a, t)) continue;
-    if (!target.far_l3() && !leaps(now, a)) continue;
-    s.because(
-        fmt::format("its {} KiB come from behind the second-level cache{}", size / 1024,
-                    target.far_l3() ? ", far away" : ", more of them for each row of windows than one"));
+    const bool large = !target.far_l3() && !has_short_vectors(target) && 8 * size > 13 * target.l2_bytes;
+    if (!slides(now, a, t, large) || reads_again(now, a, t)) continue;
+    if (!target.far_l3() && !large && !leaps(now, a)) continue;
+    s.because(fmt::format("its {} KiB come from behind the second-level cache{}", size / 1024,
+                          target.far_l3() ? ", far away"
+                          : large         ? ", too late for rows of windows"
+                                          : ", more of them for each row of windows than one"));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around, a.buffer->name, *steps));
   }
 }

@@ -192,8 +192,14 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
   for (const char* grouped :
        {"Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[1,256,41,41], const f32[256,2,3,3]; group=128, strides=[2,2], pads=[1,1,1,1])"})
-    for (const Target& target : {far, near})
-      CHECK(default_has(grouped, " X distance=1 shares=r\n", target) == target.far_l3());
+    for (const Target& target : {far, near, with_l2("x86-64-v3", 1 << 20)})
+      CHECK(default_has(grouped, " X distance=1 shares=r\n", target) == (target.vector_bits == 512));
+  // Near, where a vector is a line: of images of 13/8 of the second level on.
+  for (const char* large : {"Conv(f32[1,256,89,89], const f32[256,1,3,3]; group=256, pads=[1,1,1,1])",
+                            "Conv(f32[1,256,104,104], const f32[256,16,3,3]; group=16, pads=[1,1,1,1])"})
+    CHECK(default_has(large, " X distance=1 shares=", near));
+  CHECK_FALSE(default_has("Conv(f32[1,45,90,90], const f32[45,1,5,5]; group=45, pads=[2,2,2,2])",
+                          " X distance=1 shares=", near));
   CHECK_FALSE(default_has("Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, pads=[1,1,1,1])",
                           " X distance=1 shares=", far));  // windows one by one
   // Channels of a group whose planes lie apart: the lines of each are asked for.
@@ -210,6 +216,11 @@ TEST_CASE("where the last cache is far away, what the next row of windows reads 
     check_right(apart, {"X distance=1 shares=r"}, options);
   check_right("Conv(f32[1,32,27,29], const f32[32,8,3,3]; group=4, strides=[2,2], pads=[1,1,1,1])",
               {"X distance=1 shares=r"}, options);
+  options.target = with_l2("x86-64-v4", 4 << 10);
+  for (const char* by_one : {"Conv(f32[2,32,13,29], const f32[32,16,3,3]; group=2, pads=[1,1,1,1])",
+                             "Conv(f32[1,32,27,29], const f32[32,8,5,5]; group=4, pads=[2,2,2,2])"})
+    check_right(by_one, {" X distance=1 shares="}, options);
+  options.target = with_far_l3("x86-64-v3", 4 << 10);
   check_right("Conv(f32[1,19,27,29], const f32[19,1,5,5]; group=19, strides=[2,2], pads=[2,2,2,2])",
               {"X distance=1 shares=r"}, options);
 }
