@@ -295,6 +295,7 @@ std::string epilogue_of(const PrimFunc& f, const BlockInfo& reduction) {
   if (readers.size() != 1) return "";
   return analyze(f, readers[0]).reduction ? "" : readers[0];
 }
+
 bool share_a_loop(const PrimFunc& f, const std::string& block, const std::string& other) {
   bool found = false;
   for_each_stmt(f.body, [&](const Stmt& s) {

@@ -92,9 +92,8 @@ Loops classify(const PrimFunc& f, const std::string& block) {
     (reduced ? out.reduced : out.spatial).push_back(l.name);
     if (!reduced) out.size *= l.extent;
   }
-  for (const std::string& other : block_names(f)) {
+  for (const std::string& other : block_names(f))
     out.simple &= other == block || !library::share_a_loop(f, block, other);
-  }
   return out;
 }
 

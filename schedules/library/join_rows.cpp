@@ -11,6 +11,7 @@
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
 #include "schedules/library/product_chain.h"
+#include "schedules/library/tile.h"
 #include "schedules/library/tile_results.h"
 
 namespace nestor::library {
@@ -210,8 +211,7 @@ int64_t vectors_at_once(const BlockInfo& root, int64_t rows, const Target& targe
 void share_between_rows(Schedule& s, const std::string& root, const std::string& rows, const Target& target) {
   const std::vector<LoopInfo> loops = loops_of(s.func(), root);
   const BlockInfo b = analyze(s.func(), root);
-  const bool lines = lanes_of(b, target) * bytes_of(b.output->type.dtype) >= kLine;
-  if (!reads_alike(b) || loops.size() < 3 || (lines && !target.far_l3())) return;
+  if (!reads_alike(b) || loops.size() < 3 || !(has_short_vectors(target) || target.far_l3())) return;
   const size_t n = loops.size();
   if (loops.back().kind != ForKind::vectorized || loops[n - 3].name != rows) return;
   Schedule tried = s;
@@ -346,7 +346,7 @@ void join_rows(Schedule& s, const Target& target) {
       s.because(fmt::format("a row is read from memory once: its {} elements stay in the cache", length))(
           fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
     if (grouped.empty() && !together && !target.far_l3() && count_of_rows * bytes > target.l3_bytes &&
-        kRowPart * bytes <= target.l3_bytes && lanes * bytes_of(root.output->type.dtype) >= kLine)
+        kRowPart * bytes <= target.l3_bytes && !has_short_vectors(target))
       asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
   }
   if (grouped.empty() && !together)
