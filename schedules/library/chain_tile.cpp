@@ -9,11 +9,11 @@
 
 namespace nestor::library {
 
-namespace {
-
-int64_t most_rows(int64_t vectors, int64_t spare, const Target& target) {
+int64_t most_tile_rows(int64_t vectors, int64_t spare, const Target& target) {
   return std::max<int64_t>(1, (target.vector_registers - vectors - 1 - spare) / vectors);
 }
+
+namespace {
 
 // The micro-operations of a step along so many columns, for all rows: of each tile, of so many rows and
 // vectors at most, its FMAs, broadcasts, loads and loop. A tile of few accumulators waits for them.
@@ -67,9 +67,9 @@ int64_t chain_rows(int64_t extent, const ChainTile& tile) {
 // Five vectors by five rows would take results of 65 to 80 columns whole, but of 32 registers they leave one.
 // What LLVM keeps there over both products (masks, constants of exp) then has accumulators change places in
 // each step, of some lengths: 8x128x80 by 8 x 3 32 % less time, 8x256x72 by 6 x 4 23 %; 5x300x80 3 % more.
-ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target) {
+ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target, bool alone) {
   constexpr int64_t kFewest = 2, kMost = 4;
-  ChainTile best{kFewest, most_rows(kFewest, 0, target)};
+  ChainTile best{kFewest, most_tile_rows(kFewest, 0, target)};
   const Iter* results = lanes_in(second);
   if (!target.is_narrow() || !results) return best;
   const int64_t lanes = lanes_of(second, target), keys = second.reduction_size();
@@ -77,14 +77,14 @@ ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target
   const std::set<int64_t> spares{0, spare_for_steps(target)};
   for (int64_t v = kFewest; v <= kMost; ++v) {
     for (const int64_t spare : spares) {
-      const ChainTile most{v, most_rows(v, spare, target)};
+      const ChainTile most{v, most_tile_rows(v, spare, target)};
       const ChainTile tile{v, chain_rows(rows, most)};
+      double slots = slots_of_step(results->extent, rows, tile, lanes, target) * static_cast<double>(keys);
       // The first product's steps are about as many as the second's columns.
-      const double both =
-          slots_of_step(results->extent, rows, tile, lanes, target) * static_cast<double>(keys) +
-          slots_of_step(keys, rows, tile, lanes, target) * static_cast<double>(results->extent);
-      if (both >= least) continue;
-      least = both;
+      if (!alone)
+        slots += slots_of_step(keys, rows, tile, lanes, target) * static_cast<double>(results->extent);
+      if (slots >= least) continue;
+      least = slots;
       best = most;
     }
   }

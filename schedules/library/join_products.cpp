@@ -71,6 +71,7 @@ class Joiner {
     inline_maps(s_);
     auto chain = find_product_chain(s_.func());
     if (!chain) return false;
+    if (turned_products(s_, *chain, target_)) return true;
     const BlockInfo product = analyze(s_.func(), chain->second);
     const Iter* scored_rows = rows_in(product, access_to(product, chain->scores, false));
     tile_ = chain_tile(product, scored_rows ? scored_rows->extent : 1, target_);

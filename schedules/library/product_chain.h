@@ -31,12 +31,18 @@ const Iter* iter_at(const BlockInfo& b, const Access& a, size_t dim);
 size_t dim_of(const BlockInfo& b, const Access& a, const Iter& i);
 const Access& access_to(const BlockInfo& b, const Buffer& buffer, bool write);
 
-// Of the tiles of both products: the vectors beside each other in a row, and the rows (chain_tile.cpp).
+// Of the tiles of both products, or of the second `alone`: the vectors beside each other in a row, and the
+// rows (chain_tile.cpp).
 struct ChainTile {
   int64_t vectors = 0, rows = 0;  // at most so many rows
 };
-ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target);
+ChainTile chain_tile(const BlockInfo& second, int64_t rows, const Target& target, bool alone = false);
 int64_t chain_rows(int64_t extent, const ChainTile& tile);
+// What the registers hold beside a row of vectors, a broadcast and so many spare ones.
+int64_t most_tile_rows(int64_t vectors, int64_t spare, const Target& target);
+
+// The chain with its scores turned around: lanes are queries. False where it isn't softmax of few queries.
+bool turned_products(Schedule& s, const ProductChain& chain, const Target& target);
 
 // Inputs are asked for while something else is worked at (prefetch_operands.cpp): rows that `block` reads for
 // each of the loop `row_tiles` alone; what it reads for each of `batch`, for all row tiles, with the tiles of

@@ -1,0 +1,45 @@
+// Attention as exporters write it, of any size.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+namespace nestor {
+
+struct AttentionShape {
+  std::string batch;  // "2,3," or nothing
+  int64_t queries, keys, depth, width;
+};
+
+// The graph of an attention: scores scaled, masked where `mask` is a shape, K transposed by a node of its
+// own.
+inline std::string attention_model(const AttentionShape& s, const std::string& mask) {
+  const std::string perm = s.batch.empty() ? "[1,0]" : s.batch == "4," ? "[0,2,1]" : "[0,1,3,2]";
+  std::string inputs, nodes, scores = "t";
+  const auto input = [&](const char* name, const std::string& shape) {
+    inputs += fmt::format(R"({}{{"name": "{}", "dtype": "f32", "shape": [{}]}})", inputs.empty() ? "" : ", ",
+                          name, shape);
+  };
+  input("q", fmt::format("{}{},{}", s.batch, s.queries, s.depth));
+  input("k", fmt::format("{}{},{}", s.batch, s.keys, s.depth));
+  input("v", fmt::format("{}{},{}", s.batch, s.keys, s.width));
+  nodes = fmt::format(R"({{"op": "Transpose", "inputs": ["k"], "outputs": ["kt"], "attrs": {{"perm": {}}}}},
+    {{"op": "MatMul", "inputs": ["q", "kt"], "outputs": ["s"]}},
+    {{"op": "Mul", "inputs": ["s", "scale"], "outputs": ["t"]}},)",
+                      perm);
+  if (!mask.empty()) {
+    input("m", mask);
+    nodes += R"({"op": "Add", "inputs": ["t", "m"], "outputs": ["u"]},)";
+    scores = "u";
+  }
+  nodes += fmt::format(R"({{"op": "Softmax", "inputs": ["{}"], "outputs": ["p"]}},
+    {{"op": "MatMul", "inputs": ["p", "v"], "outputs": ["y"]}})",
+                       scores);
+  return fmt::format(R"({{"name": "attention", "opset": 17, "inputs": [{}], "outputs": ["y"], "nodes": [{}],
+    "weights": {{"scale": {{"dtype": "f32", "shape": [], "data": [0.25]}}}}}})",
+                     inputs, nodes);
+}
+
+}  // namespace nestor
