@@ -41,7 +41,7 @@ int64_t chain_rows(int64_t extent, const ChainTile& tile);
 // What the registers hold beside a row of vectors, a broadcast and so many spare ones.
 int64_t most_tile_rows(int64_t vectors, int64_t spare, const Target& target);
 
-// The chain with its scores turned around: lanes are queries. False where it isn't softmax of few queries.
+// The chain with its scores turned around: lanes are queries. False where it isn't softmax (turned_parts.h) of few queries.
 bool turned_products(Schedule& s, const ProductChain& chain, const Target& target);
 
 // Inputs are asked for while something else is worked at (prefetch_operands.cpp): rows that `block` reads for

@@ -46,6 +46,17 @@ bool folds_rows(const PrimFunc& f, const std::string& name, const Buffer& scores
   return reads(b, scores);
 }
 
+// Whether the map reads one element of each query's, in order.
+bool spreads_over_keys(const PrimFunc& f, const std::string& name, const Buffer& folded) {
+  const BlockInfo b = analyze(f, name);
+  const Access& out = access_to(b, b.output, true);
+  return std::all_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    return a.buffer != folded ||
+           (a.has_plain_indices() && !a.indices.empty() &&
+            iter_at(b, a, a.indices.size() - 1) == iter_at(b, out, out.indices.size() - 2));
+  });
+}
+
 // Whether softmax of rows is all that is between the products; the scores may be scaled and masked before.
 bool find_softmax(const PrimFunc& f, const ProductChain& c, TurnedParts& p) {
   const BlockInfo first = analyze(f, c.first);
@@ -64,6 +75,7 @@ bool find_softmax(const PrimFunc& f, const ProductChain& c, TurnedParts& p) {
   const Buffer exponentials = output_of(p.exponentials);
   return c.scores == exponentials && folds_rows(f, p.largest, scores) &&
          is_map_of_scores(f, p.exponentials, scores) && folds_rows(f, p.sum, exponentials) &&
+         spreads_over_keys(f, p.exponentials, output_of(p.largest)) &&
          readers_of(f, scores) == std::vector{p.largest, p.exponentials} &&
          readers_of(f, exponentials) == std::vector{p.sum, c.second} &&
          readers_of(f, output_of(p.largest)) == std::vector{p.exponentials} &&

@@ -16,8 +16,8 @@ struct TurnedParts {
   std::string moved_queries, moved_values;  // maps that copy them; empty where they are read where they lie
 };
 
-// None where what is between the products isn't softmax of rows, scaled and masked by keys at most, or
-// operands lie otherwise.
+// None where what is between the products isn't a fold of rows, a map and another fold, softmax, after a map
+// of scores at most, of which nothing else goes with both a query and a key; or where operands lie otherwise.
 std::optional<TurnedParts> turned_parts(const PrimFunc& f, const ProductChain& c);
 
 }  // namespace nestor::library

@@ -52,8 +52,7 @@ class Turner {
     if (keys <= key_rows_) return false;
     tile_ = chain_tile(second, block_, target_, true);
     keep_queries_across(first);
-    place_results(second, query->extent);
-    if (at_.empty() || (outer_.empty() && !parts_.moved_values.empty())) return false;
+    if (!place_results(second, query->extent)) return false;
     place_scores(first.name, vectors);
     place_exponentials();
     place_queries(width);
@@ -62,43 +61,38 @@ class Turner {
     if (!ends_in_part(lanes->extent, tile_.vectors * width, width))
       steps_at_once(s_, chain_.second, chain_rows(block_, tile_), tile_.vectors,
                     analyze(s_.func(), chain_.second).reduced().front()->loop, target_);
-    const bool by_batch = std::any_of(outer_.begin(), outer_.end(), [&](const std::string& l) {
-      return extent_of(s_, chain_.epilogue, l) > 1;
-    });
-    share_loops(s_, chain_.epilogue, by_batch ? outer_ : std::vector{at_}, work, target_);
+    share_loops(s_, chain_.epilogue, heads_ > 1 ? outer_ : std::vector{block_loop_}, work, target_);
     return true;
   }
 
  private:
-  // One of the last two dimensions in blocks of so many, inside of the other: (.., i, j) to (.., i/size, j,
-  // i%size) or (.., j/size, i, j%size).
-  void lay(const Buffer& buffer, size_t dim, int64_t size) {
+  // The last dimension, or the one before, in blocks of so many, inside of the other: (.., i, j) to (..,
+  // i/size, j, i%size) or (.., j/size, i, j%size).
+  void store_in_blocks(const Buffer& buffer, bool last, int64_t size) {
     const size_t dims = declarations(s_.func()).at(buffer).shape.size();
     std::vector<std::string> names;
     for (size_t d = 0; d < dims; ++d) names.push_back(fmt::format("d{}", d));
     std::vector<std::string> to(names.begin(), names.end() - 2);
-    const std::string &in_blocks = names[dim], &other = names[2 * dims - 3 - dim];
+    const std::string &in_blocks = names[dims - (last ? 1 : 2)], &other = names[dims - (last ? 2 : 1)];
     to.insert(to.end(),
               {fmt::format("{}/{}", in_blocks, size), other, fmt::format("{}%{}", in_blocks, size)});
     s_(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                    fmt::join(to, ", ")));
   }
-  void lay_across(const Buffer& buffer) {
-    lay(buffer, declarations(s_.func()).at(buffer).shape.size() - 2, block_);
-  }
+  void store_by_queries(const Buffer& buffer) { store_in_blocks(buffer, false, block_); }
 
   Buffer output_of(const std::string& block) const { return analyze(s_.func(), block).output; }
 
   void keep_queries_across(const BlockInfo& first) {
     s_.because(
         fmt::format("few queries are turned for each block of {} instead of all keys at once", block_));
-    s_("compute_inline " + parts_.turned_keys);
     queries_ = parts_.moved_queries;
     if (queries_.empty()) {
       queries_ = first.name + "_across";
       s_(fmt::format("{} = cache_read {} {} global", queries_, first.name, parts_.queries->name));
     }
-    lay_across(output_of(queries_));
+    s_("compute_inline " + parts_.turned_keys);  // later: the keys may be of the same input
+    store_by_queries(output_of(queries_));
     maker_ = parts_.maker;
     if (maker_.empty()) {
       maker_ = first.name + "_out";
@@ -106,7 +100,7 @@ class Turner {
     } else {
       s_(fmt::format("set_scope {} local", first.output->name));
     }
-    for (const std::string& b : {first.name, maker_, parts_.exponentials}) lay_across(output_of(b));
+    for (const std::string& b : {first.name, maker_, parts_.exponentials}) store_by_queries(output_of(b));
     for (const std::string& b : {chain_.second, parts_.largest})
       s_(fmt::format("set_scope {} local", output_of(b)->name));
     sum_out_ = parts_.sum + "_out";
@@ -163,24 +157,29 @@ class Turner {
   }
 
   // Results by blocks of queries, within them by tiles of the second product; the others come to the block.
-  void place_results(const BlockInfo& second, int64_t queries) {
+  // Whether there are loops for all threads, and one around a block.
+  bool place_results(const BlockInfo& second, int64_t queries) {
     const std::string &w = chain_.epilogue, &t = second.name;
     const BlockInfo epilogue = analyze(s_.func(), w);
     const Access& read = access_to(epilogue, second.output, false);
     const Iter *of_query = iter_at(epilogue, read, read.indices.size() - 2), *of_lane = lanes_in(epilogue);
-    if (!of_query || !of_lane || of_query == of_lane) return;
+    if (!of_query || !of_lane || of_query == of_lane) return false;
     std::string query = of_query->loop;
     const std::string lane = of_lane->loop;
     for (const Iter& i : epilogue.iters)
-      if (i.loop != query && i.loop != lane) outer_.push_back(i.loop);
+      if (i.loop != query && i.loop != lane) {
+        outer_.push_back(i.loop);
+        heads_ *= i.extent;
+      }
+    if (heads_ == 1 && ceil_div(queries, block_) < target_.cores) return false;
     std::vector<std::string> all = outer_;
     if (queries > block_) {
       const auto [blocks, in_block] = cut(w, query, block_, "q");
       all.push_back(blocks);
       query = in_block;
     }
-    if (all.empty()) return;
-    at_ = all.back();
+    if (all.empty() || (outer_.empty() && !parts_.moved_values.empty())) return false;
+    block_loop_ = all.back();
     const auto [row_tiles, rows] = cut(w, query, chain_rows(block_, tile_), "i");
     const auto [lane_tiles, lanes] = cut(w, lane, tile_.vectors * lanes_of(second, target_), "j");
     for (const std::string& l : {row_tiles, lane_tiles})
@@ -191,18 +190,21 @@ class Turner {
     keep_in_registers(t, of_tile, of_tile.query, of_tile.key);
     s_(fmt::format("unroll {}.{}", w, rows));
     s_(fmt::format("vectorize {}.{}", w, lanes));
-    const std::string at = w + "." + at_;
+    const std::string at = w + "." + block_loop_;
     s_(fmt::format("vectorize {}.{}", sum_out_, bring(sum_out_, at, true).query));
     sums_ = bring(parts_.sum, at, true);
     exponentials_ = bring(parts_.exponentials, at, false);
     largest_ = bring(parts_.largest, at, true);
     scores_ = bring(maker_, at, false);
+    return true;
   }
 
-  // Both blocks' loops inside of `at_`, but the innermost ones, become one; gives the last.
+  // Both blocks' loops inside of `block_loop_`, but the innermost ones, become one; gives the last.
   std::string merge(const std::string& block, const std::vector<std::string>& loops, const std::string& other,
                     const std::vector<std::string>& others, const std::string& prefix) {
     std::string last;
+    if (loops.size() != others.size())
+      throw ScheduleError(Diagnostic{fmt::format("{} and {} don't walk the same", block, other), {}, {}, ""});
     for (size_t d = 0; d < loops.size(); ++d) {
       last = fmt::format("{}{}", prefix, d);
       s_(fmt::format("{} = merge {}.{} {}.{}", last, block, loops[d], other, others[d]));
@@ -250,7 +252,7 @@ class Turner {
   }
 
   void place_queries(int64_t side) {
-    const Loops loops = bring(queries_, chain_.epilogue + "." + at_, false);
+    const Loops loops = bring(queries_, chain_.epilogue + "." + block_loop_, false);
     std::vector<std::string> all = loops.others;
     const auto [query_tiles, queries] = cut(queries_, loops.query, side, "g");
     const auto [along_tiles, along] = cut(queries_, loops.key, side, "h");
@@ -268,7 +270,7 @@ class Turner {
     const std::vector<Expr> shape = declarations(s_.func()).at(values).shape;
     bring(parts_.moved_values, chain_.epilogue + "." + outer_.back(), false);
     const int64_t columns = tile_.vectors * width;
-    if (as_int(shape.back()).value_or(0) > columns) lay(values, shape.size() - 1, columns);
+    if (as_int(shape.back()).value_or(0) > columns) store_in_blocks(values, true, columns);
     vectorize_inside(s_, parts_.moved_values, target_);
   }
 
@@ -284,7 +286,8 @@ class Turner {
                       bytes / 1024));
       s_.try_step(fmt::format("prefetch {}.{} {} distance=1", first.name, tiles_, a.buffer->name));
     }
-    prefetch_next_operand(s_, chain_.second, outer_.empty() ? "" : outer_.back(), first.name, at_, target_);
+    const std::string& values = parts_.moved_values.empty() ? chain_.second : parts_.moved_values;
+    prefetch_next_operand(s_, values, outer_.empty() ? "" : outer_.back(), first.name, block_loop_, target_);
   }
 
   Schedule& s_;
@@ -295,13 +298,15 @@ class Turner {
   int64_t block_ = 0, key_rows_ = 0;       // queries in a block, keys in a tile
   std::string queries_, maker_, sum_out_;  // blocks: turned queries, scores, sums
   std::vector<std::string> outer_;         // loops of the epilogue outside of the blocks of queries
+  int64_t heads_ = 1;                      // their iterations
   Loops scores_, largest_, exponentials_, sums_;
-  std::string at_;     // the innermost loop around a block of queries
-  std::string tiles_;  // the loop over tiles of keys
+  std::string block_loop_;  // the innermost loop around a block of queries
+  std::string tiles_;       // the loop over tiles of keys
 };
 
 }  // namespace
 
+// Where a step is refused, as where loops of a function's own are named like these, it is not turned.
 bool turned_products(Schedule& s, const ProductChain& chain, const Target& target) {
   const auto parts = turned_parts(s.func(), chain);
   if (!parts) return false;
