@@ -204,7 +204,10 @@ class Vectorizer : public ScopedRewriter {
       : target_(target), sizes_(std::move(sizes)), whole_(std::move(whole)) {}
 
   Stmt stmt(const Stmt& s) override {
-    if (const auto* a = s.as<Alloc>()) sizes_[a->decl.buffer] = a->decl.shape[0];
+    if (const auto* a = s.as<Alloc>()) {
+      sizes_[a->decl.buffer] = a->decl.shape[0];
+      if (a->decl.scope == Scope::local) local_.insert(a->decl.buffer);
+    }
     const auto* loop = s.as<For>();
     if (!loop || loop->kind != ForKind::vectorized) return ScopedRewriter::stmt(s);
     const auto extent = as_int(loop->extent);
@@ -228,18 +231,26 @@ class Vectorizer : public ScopedRewriter {
 
  private:
   // By the widest element that is stored or computed with: bytes that are sums brought down are sums first.
+  // By registers' elements where there are any: a register is one vector, whatever its elements become.
   int64_t lanes_for(const For& loop) const {
-    int bytes = 1;
+    int bytes = 1, of_registers = 0;
     const auto see = [&](const Type& t) { bytes = std::max(bytes, bytes_of(t.dtype)); };
+    const auto see_buffer = [&](const Buffer& b) {
+      if (local_.contains(b)) of_registers = std::max(of_registers, bytes_of(b->type.dtype));
+    };
     for_each_stmt(loop.body, [&](const Stmt& s) {
-      if (const auto* st = s.as<Store>()) see(st->buffer->type);
+      if (const auto* st = s.as<Store>()) {
+        see(st->buffer->type);
+        see_buffer(st->buffer);
+      }
     });
     for_each_expr(loop.body, [&](const Expr& e) {
+      if (const auto* l = e.as<Load>()) see_buffer(l->buffer);
       if (e.as<Load>() && is_float(e.dtype())) see(e.type());
       if (const auto* c = e.as<Cast>(); c && bytes_of(c->a.dtype()) > bytes_of(e.dtype()) && has_load(c->a))
         see(c->a.type());
     });
-    return std::max(1, target_.lanes(bytes));
+    return std::max(1, target_.lanes(of_registers ? of_registers : bytes));
   }
 
   Stmt piece(const Stmt& body, const For& loop, Expr start, int64_t lanes, int64_t count) {
@@ -279,6 +290,7 @@ class Vectorizer : public ScopedRewriter {
   const Target& target_;
   BufferSizes sizes_;
   std::set<Buffer> whole_;  // registers that are used in whole vectors
+  std::set<Buffer> local_;  // registers
 };
 
 }  // namespace
