@@ -111,7 +111,8 @@ class Joiner {
     for (const std::string& b : chain->moved) place_operand(b, summed.writer);
     for (const std::string& b : chain->moved)
       prefetch_next_operand(s_, b, batch_, scored.product, row_tiles(), target_);
-    prefetch_next_operand(s_, summed.product, batch_, summed.product, row_tiles(), target_);
+    if (!prefetch_next_operand(s_, summed.product, batch_, summed.product, row_tiles(), target_))
+      prefetch_next_operand(s_, summed.product, batch_, scored.product, row_tiles(), target_);
     for (const std::string& b : by_rows_) vectorize_inside(s_, b, target_);
     for (const Tiled& t : {scored, summed}) take_steps_at_once(t);
     parallel(summed.writer, work);

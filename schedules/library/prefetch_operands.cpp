@@ -40,16 +40,24 @@ void prefetch_next_rows(Schedule& s, const std::string& block, const std::string
   }
 }
 
-// Where the second-level cache can't hold the input. (Zen 5: 16x256x128, 12x512x64 and 8x1024x64 1 to 1.5 %
-// faster; inputs that are in the cache would cost 0.5 %.)
-void prefetch_next_operand(Schedule& s, const std::string& block, const std::string& batch,
+// Where the second-level cache can't hold the input, and shares are of a few hundred lines at most: each line
+// is an instruction. (Of 31 queries and 4096 keys a share of two was 2700, which took 5 s to compile.) (Zen
+// 5: 16x256x128, 12x512x64 and 8x1024x64 1 to 1.5 % faster; inputs that are in the cache would cost 0.5 %.)
+bool prefetch_next_operand(Schedule& s, const std::string& block, const std::string& batch,
                            const std::string& product, const std::string& row_tiles, const Target& target) {
+  constexpr int64_t kMostLines = 256;
   const std::string columns = column_tiles(s, product, row_tiles);
-  if (batch.empty() || columns.empty()) return;
+  if (batch.empty() || columns.empty()) return true;
+  int64_t shares = 1;  // of all batches
+  for (const LoopInfo& l : loops_of(s.func(), product)) {
+    shares *= l.extent;
+    if (l.name == columns) break;
+  }
   const BlockInfo b = analyze(s.func(), block);
   for (const Access& a : b.accesses) {
     const int64_t bytes = a.elements * bytes_of(a.buffer->type.dtype);
     if (a.write || !find_param(s.func(), a.buffer) || bytes <= target.l2_bytes) continue;
+    if (bytes / kLine > kMostLines * shares) return false;
     s.because(
         fmt::format("{} KiB don't stay in the second-level cache: the next are asked for while these are "
                     "worked at",
@@ -57,6 +65,7 @@ void prefetch_next_operand(Schedule& s, const std::string& block, const std::str
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}.{}", block, batch, a.buffer->name, product,
                            columns));
   }
+  return true;
 }
 
 }  // namespace nestor::library

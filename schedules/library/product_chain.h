@@ -41,14 +41,15 @@ int64_t chain_rows(int64_t extent, const ChainTile& tile);
 // What the registers hold beside a row of vectors, a broadcast and so many spare ones.
 int64_t most_tile_rows(int64_t vectors, int64_t spare, const Target& target);
 
-// The chain with its scores turned around: lanes are queries. False where it isn't softmax (turned_parts.h) of few queries.
+// The chain with its scores turned around: lanes are queries. False where it isn't softmax (turned_parts.h)
+// of few queries.
 bool turned_products(Schedule& s, const ProductChain& chain, const Target& target);
 
 // Inputs are asked for while something else is worked at (prefetch_operands.cpp): rows that `block` reads for
-// each of the loop `row_tiles` alone; what it reads for each of `batch`, for all row tiles, with the tiles of
-// `product`.
+// each of the loop `row_tiles` alone; what it reads for each of `batch`, for all row tiles, in shares with
+// the tiles of `product`, unless these are too few.
 void prefetch_next_rows(Schedule& s, const std::string& block, const std::string& row_tiles);
-void prefetch_next_operand(Schedule& s, const std::string& block, const std::string& batch,
+bool prefetch_next_operand(Schedule& s, const std::string& block, const std::string& batch,
                            const std::string& product, const std::string& row_tiles, const Target& target);
 
 }  // namespace nestor::library

@@ -155,6 +155,8 @@ TEST_CASE("attention's tiles, copies and prefetches are chosen by its sizes") {
     CHECK_FALSE(takes(small, step));
     CHECK(takes(large, step));
   }
+  // With a product's tiles of columns where these are enough: a share is a few hundred lines at most.
+  CHECK(takes(steps({"1,8,", 30, 2048, 64, 64}), "prefetch T1.b1 B distance=1 shares=T.sw0"));
 }
 
 TEST_CASE("row tiles share panels of operands that come from far away each time") {
