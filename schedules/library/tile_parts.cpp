@@ -15,7 +15,10 @@
 // out while they pass. There a result that doesn't stay costs less than the panel does, and a part's tile can
 // be wide again; a part is as long as its panel takes a quarter of the cache, and rows go by no blocks. (1 MB
 // of it, Cascade Lake: 1024x4096x1024 in 4 parts 150 to 110 ms, 1024x3072x1024 in 2 or 4 86 to 77; 2048^3 and
-// 1024^3 are no faster.) Only on cores that have been seen to gain, those of few micro-operations a cycle.
+// 1024^3 are no faster.) Only on cores that have been seen to gain, those of few micro-operations a cycle,
+// and with whole lines as vectors near the third level, where the widest panel takes one and a half of the
+// second. (Zen 5, 1 MB of it: 1024x8192x1024 6 % less time, 128x8192x768 5, 256x10000x2000 9, 1024x12288x512
+// 8; of 6144 to 7168 3 less to 1 more, of 4096 0 to 2 more, of 3000 4 to 7.)
 //
 // Where the third level is near it gives dense rows as fast as they are used, as long as it holds them, and
 // vectors as long as a line use what they read twice as fast as it comes. So there parts go with short
@@ -97,6 +100,11 @@ int64_t choose_parts(int64_t k, int64_t beside, int64_t bytes, const Target& tar
 // What short vectors read from a third level that is near, which gives less than they use.
 enum class Near { no, blocks, few_rows };
 
+// Each in one pass.
+bool vectors_are_lines(const Target& target) {
+  return !has_short_vectors(target) && !target.double_pumped;
+}
+
 // What rows of a part take of the second-level cache, or its panel; of a far third level's, `no`, as well.
 int64_t bytes_of_part(Near form, const Target& target) {
   return target.l2_bytes / (form == Near::blocks ? 2 : 4);
@@ -123,8 +131,10 @@ Near near_form(const BlockInfo& b, const Target& target) {
 
 // Of the widest tile, 5/8 of the cache: 2048 and 2500 steps are no faster in parts.
 bool has_long_panel(const BlockInfo& b, const Tile& t, const Target& target) {
-  return target.is_narrow() && t.row && t.vector &&
-         b.reduction_size() * kWidest * lanes_of(b, target) * bytes_of(DType::f32) > target.l2_bytes / 8 * 5;
+  if (!t.row || !t.vector) return false;
+  const int64_t panel = b.reduction_size() * kWidest * lanes_of(b, target) * bytes_of(DType::f32);
+  return target.far_l3() ? target.is_narrow() && panel > target.l2_bytes / 8 * 5
+                         : vectors_are_lines(target) && panel > target.l2_bytes / 2 * 3;
 }
 
 struct Parts {
@@ -141,15 +151,16 @@ Parts parts_of(BlockInfo& b, const Target& target) {
   const bool near = !target.far_l3();
   if (b.reduced().size() != 1) return {};
   const Near form = near_form(b, target);
-  if (near && form == Near::no) return {};
+  if (near && form == Near::no && !vectors_are_lines(target)) return {};
   Parts p;
   p.shares_columns = form != Near::blocks;
   p.tile = choose_tile(b, target);
   Tile& t = p.tile;
   const int64_t k = b.reduction_size();
   if (form == Near::few_rows && (!t.vector || t.vector->extent % t.width || !t.copied.empty())) return {};
-  const bool long_panel = !fits_form(b, t, near, target);
-  if (long_panel && (near || !has_long_panel(b, t, target))) return {};
+  const bool rows_in_parts = form != Near::no || !near;  // else panels
+  const bool long_panel = !rows_in_parts || !fits_form(b, t, near, target);
+  if (long_panel && (form != Near::no || !has_long_panel(b, t, target))) return {};
   const int64_t rows = std::min(form == Near::blocks ? kRowsNear : kRows, t.row->extent);
   p.count =
       choose_parts(k, long_panel ? kWidest * lanes_of(b, target) : rows, bytes_of_part(form, target), target);
@@ -163,7 +174,7 @@ Parts parts_of(BlockInfo& b, const Target& target) {
   const int64_t columns = t.vector->extent / t.width, row_tiles = ceil_div(t.row->extent, t.rows);
   const int64_t threads = std::max(1, target.cores);
   const int64_t shared = p.shares_columns ? kLeastTiles * threads : 0;
-  if (row_tiles < 2 || columns < std::max(near ? kLeastTilesNear : 0, shared)) return {};
+  if (row_tiles < 2 || columns < std::max(form != Near::no ? kLeastTilesNear : 0, shared)) return {};
   const auto kib = [](int64_t elements) {
     return static_cast<double>(elements * bytes_of(DType::f32)) / 1024;
   };

@@ -135,6 +135,36 @@ TEST_CASE("products in parts of the reduction near the third level are right") {
   }
 }
 
+TEST_CASE("near the third level panels longer than the cache go in parts where a vector is a line") {
+  Target target = with_l2("x86-64-v4", 1 << 20);
+  target.cores = 1;
+  const auto parts = [&](const std::string& spec, int n) {
+    return default_has(spec, fmt::format("k0 k1 = split Y.k [{}, _]", n), target);
+  };
+  const std::string spec = "MatMul(f32[256,8192], const f32[8192,512])";
+  CHECK(parts(spec, 8));
+  const auto none = [&](const std::string& work) { return !default_has(work, "_part = rfactor", target); };
+  CHECK(none("MatMul(f32[256,6144], const f32[6144,512])"));
+  CHECK(none("MatMul(f32[6,8192], const f32[8192,512])"));  // one tile of rows
+  target.double_pumped = true;
+  CHECK(none(spec));
+  target = with_l2("x86-64-v3", 1 << 20);
+  target.issue_width = 6;
+  CHECK(none("MatMul(f32[140,8192], const f32[8192,512])"));
+
+  target = with_l2("x86-64-v4", 256 << 10);
+  target.parallel_us = 0;
+  for (const int cores : {1, 2}) {
+    target.cores = cores;
+    for (const std::string work : {"MatMul(f32[29,2048], const f32[2048,512])",
+                                   "Gemm(f32[23,2560], const f32[2560,576], const f32[576])"}) {
+      INFO(work << " on " << cores);
+      CHECK(default_has(work, "_part = rfactor", target));
+      check_default(work, target);
+    }
+  }
+}
+
 TEST_CASE("products in blocks of rows and in parts of the reduction are right") {
   struct Work {
     std::string spec, step;
