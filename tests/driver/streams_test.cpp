@@ -83,7 +83,7 @@ TEST_CASE("the next panel of weights that don't stay in the cache is asked for i
   CHECK(default_has("MatMul(f32[64,188], const f32[188,826])", "shares", far));
   CHECK_FALSE(default_has("MatMul(f32[900,9000], const f32[9000,32])", "shares", target));  // one panel
   CHECK_FALSE(
-      default_has("MatMul(f32[128,9000], const f32[9000,768])", "shares", target));  // too long for the cache
+      default_has("MatMul(f32[128,9001], const f32[9001,768])", "shares", target));  // too long for the cache
 }
 
 TEST_CASE("panels of transformed weights follow each other through all products, each asked for ahead") {
