@@ -5,8 +5,8 @@
 //    tile_reduction.cpp.
 //  - Several reductions over the same rows (softmax, norms): all blocks join the last one's row loop, see
 //    join_rows.cpp, and join_columns.cpp for rows that lie beside each other.
-//  - Two products with rows between them (attention): all by tiles of rows, see join_products.cpp, or of
-//    columns where these are few, see turned_products.cpp.
+//  - Two products with rows between them (attention): all by tiles of rows, see join_products.cpp; with
+//    lanes across rows where these are few, see turned_products.cpp.
 //  - A map: lanes and a parallel loop, see spread_map.cpp.
 //
 // A plan is tried as a whole. Where one of its steps is refused, or lowering would refuse its result, the
