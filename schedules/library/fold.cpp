@@ -133,8 +133,7 @@ struct Fold {
     const bool far = read.elements * bytes_of(read.buffer->type.dtype) > kFar * target.l2_bytes;
     const bool whole = row <= target.l1_bytes / 4, shared = alone && target.cores > 1;
     if (!far || (whole && shared)) return {};
-    if (!target.far_l3() && !has_short_vectors(target) && !target.double_pumped)
-      return Rows{kRowsAtOnce, target.l2_bytes / 4, false};
+    if (!target.far_l3() && vectors_are_lines(target)) return Rows{kRowsAtOnce, target.l2_bytes / 4, false};
     return whole ? Rows{1, row, true} : Rows{kFarRowsAtOnce, target.l2_bytes / 4, false};
   }
 

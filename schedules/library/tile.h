@@ -67,6 +67,10 @@ constexpr int64_t kRowsBesideTurned = 12;  // accumulators that fit beside the v
 inline bool has_short_vectors(const Target& target) {
   return target.vector_bits / 8 < kLine;
 }
+// Each takes a whole line, in one pass.
+inline bool vectors_are_lines(const Target& target) {
+  return !has_short_vectors(target) && !target.double_pumped;
+}
 
 constexpr double kOfTheLoop = 3;  // micro-operations of a step that count, compare and jump
 

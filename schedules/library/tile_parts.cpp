@@ -100,11 +100,6 @@ int64_t choose_parts(int64_t k, int64_t beside, int64_t bytes, const Target& tar
 // What short vectors read from a third level that is near, which gives less than they use.
 enum class Near { no, blocks, few_rows };
 
-// Each in one pass.
-bool vectors_are_lines(const Target& target) {
-  return !has_short_vectors(target) && !target.double_pumped;
-}
-
 // What rows of a part take of the second-level cache, or its panel; of a far third level's, `no`, as well.
 int64_t bytes_of_part(Near form, const Target& target) {
   return target.l2_bytes / (form == Near::blocks ? 2 : 4);

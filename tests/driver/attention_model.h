@@ -42,4 +42,21 @@ inline std::string attention_model(const AttentionShape& s, const std::string& m
                      inputs, nodes);
 }
 
+// Two of a batch, [batch, row, head, depth]: heads lie between rows and columns; scores as the product is.
+inline std::string attention_of_heads_between(int rows, int heads, int depth) {
+  std::string inputs, nodes;
+  for (const char* x : {"q", "k", "v"}) {
+    inputs += fmt::format(R"({}{{"name": "{}", "dtype": "f32", "shape": [2,{},{},{}]}})",
+                          inputs.empty() ? "" : ",", x, rows, heads, depth);
+    nodes += fmt::format(R"({{"op": "Transpose", "inputs": ["{0}"], "outputs": ["{0}t"],
+                       "attrs": {{"perm": {1}}}}},)",
+                         x, *x == 'k' ? "[0,2,3,1]" : "[0,2,1,3]");
+  }
+  return fmt::format(R"({{"name": "a", "opset": 17, "inputs": [{}], "outputs": ["y"], "nodes": [{}
+  {{"op": "MatMul", "inputs": ["qt", "kt"], "outputs": ["s"]}},
+  {{"op": "Softmax", "inputs": ["s"], "outputs": ["p"]}},
+  {{"op": "MatMul", "inputs": ["p", "vt"], "outputs": ["y"]}}]}})",
+                     inputs, nodes);
+}
+
 }  // namespace nestor

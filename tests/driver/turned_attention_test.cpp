@@ -73,20 +73,7 @@ TEST_CASE("few queries whose heads lie between rows and columns are turned from 
   for (const auto& [rows, heads, depth] :
        {std::array{32, 3, 40}, std::array{48, 1, 33}, std::array{16, 2, 16}})
     for (const char* name : {"native", "x86-64-v3"}) {
-      std::string inputs, nodes;
-      for (const char* x : {"q", "k", "v"}) {
-        inputs += fmt::format(R"({}{{"name": "{}", "dtype": "f32", "shape": [2,{},{},{}]}})",
-                              inputs.empty() ? "" : ",", x, rows, heads, depth);
-        nodes += fmt::format(R"({{"op": "Transpose", "inputs": ["{0}"], "outputs": ["{0}t"],
-                             "attrs": {{"perm": {1}}}}},)",
-                             x, *x == 'k' ? "[0,2,3,1]" : "[0,2,1,3]");
-      }
-      const std::string text =
-          fmt::format(R"({{"name": "a", "opset": 17, "inputs": [{}], "outputs": ["y"], "nodes": [{}
-        {{"op": "MatMul", "inputs": ["qt", "kt"], "outputs": ["s"]}},
-        {{"op": "Softmax", "inputs": ["s"], "outputs": ["p"]}},
-        {{"op": "MatMul", "inputs": ["p", "vt"], "outputs": ["y"]}}]}})",
-                      inputs, nodes);
+      const std::string text = attention_of_heads_between(rows, heads, depth);
       const Target target = parse_target(name);
       const CompiledModel m = compiled(folder.write("c.json", text), target);
       INFO(name << " " << rows << " " << heads << " " << depth);
