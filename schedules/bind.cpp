@@ -10,8 +10,8 @@
 #include <array>
 
 #include "schedules/examples.h"
-#include "schedules/independence.h"
 #include "schedules/primitive.h"
+#include "schedules/privatize.h"
 
 namespace nestor::schedules {
 

@@ -86,7 +86,7 @@ void check(const StepContext& ctx, const LoopRef& loop) {
     // wrote.
     for (const Stmt& l : p.loops())
       if (!before && writes_out && p.depth_of(l) >= loop.depth && other.under(l))
-        if (const auto c = find_backward(ctx.func(), l, p.stmt, other.stmt))
+        if (const auto c = find_backward(ctx.func(), l, {p.stmt}, {other.stmt}))
           ctx.forbid(4, 0, c->why, c->blocks);
     for (const Buffer& b : read_by_init(p.block()))
       if (writes(other.block(), b))

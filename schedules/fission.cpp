@@ -67,10 +67,8 @@ Problem problem_of(const StepContext& ctx, const LoopRef& loop, const Body& body
     if (std::any_of(body.stmts.begin(), before, uses) && std::any_of(before, body.stmts.end(), uses))
       return {2, b->name + " is allocated in each iteration and used on both sides", {a}};
   }
-  for (size_t x = 0; x <= cut; ++x)
-    for (size_t y = cut + 1; y < body.stmts.size(); ++y)
-      if (const auto c = find_backward(ctx.func(), loop.stmt, body.stmts[x], body.stmts[y]))
-        return {3, c->why, c->blocks};
+  const std::vector<Stmt> first(body.stmts.begin(), before), second(before, body.stmts.end());
+  if (const auto c = find_backward(ctx.func(), loop.stmt, first, second)) return {3, c->why, c->blocks};
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include "schedules/independence.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "schedules/exact_region.h"
@@ -15,9 +16,17 @@ namespace nestor::schedules {
 
 namespace {
 
+// An index as outer + moved(p) + [lo, hi].
+struct Parts {
+  Linear outer, moved;
+  int64_t lo = 0, hi = 0;
+};
+using PartsOfDims = std::vector<std::optional<Parts>>;
+
 struct Seen {
   const Place* place;
-  BlockAccess access;  // indices over loops
+  BlockAccess access;                                       // indices over loops
+  mutable std::optional<PartsOfDims> bounded{}, counted{};  // of the loop it is asked about
 };
 
 bool same_function(const Seen& a, const Seen& b) {
@@ -43,15 +52,11 @@ bool told_by_one_function(const Seen& s, const Stmt& loop) {
   return solver.knows(as_for(loop).var);
 }
 
-// An index as outer + moved(p) + [lo, hi].
-struct Parts {
-  Linear outer, moved;
-  int64_t lo = 0, hi = 0;
-};
-
 // Of each dimension; `exact`: by counting, where guards make the bounds smaller and the index holds no such
 // sum.
-std::vector<std::optional<Parts>> parts_of(const Seen& s, const Stmt& loop, bool exact) {
+const PartsOfDims& parts_of(const Seen& s, const Stmt& loop, bool exact) {
+  std::optional<PartsOfDims>& known = exact ? s.counted : s.bounded;
+  if (known) return *known;
   std::vector<Stmt> standing;
   for (const Stmt& l : s.place->loops())
     if (s.place->depth_of(l) <= s.place->depth_of(loop)) standing.push_back(l);
@@ -60,7 +65,7 @@ std::vector<std::optional<Parts>> parts_of(const Seen& s, const Stmt& loop, bool
     bounds = counted->dims;
   else
     bounds = guarded_region_of(*s.place, s.access, standing);
-  std::vector<std::optional<Parts>> out;
+  PartsOfDims& out = known.emplace();
   for (const auto& bound : bounds) {
     out.emplace_back();
     if (!bound) continue;
@@ -83,7 +88,7 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
     solver.range(as_for(s).var, range_of_loop(s));
     solver.know(as_for(s).var);
   }
-  const auto xs = parts_of(a, loop, exact), ys = parts_of(b, loop, exact);
+  const PartsOfDims &xs = parts_of(a, loop, exact), &ys = parts_of(b, loop, exact);
   for (size_t d = 0; d < xs.size(); ++d) {
     const auto &x = xs[d], &y = ys[d];
     if (!x || !y) continue;
@@ -105,7 +110,7 @@ bool told_apart(const Seen& a, const Seen& b, const Stmt& loop) {
 // difference of the rests reaches c.
 bool never_after(const Seen& a, const Seen& b, const Stmt& loop) {
   if (a.access.indices.size() != b.access.indices.size()) return false;
-  const auto xs = parts_of(a, loop, true), ys = parts_of(b, loop, true);
+  const PartsOfDims &xs = parts_of(a, loop, true), &ys = parts_of(b, loop, true);
   for (size_t d = 0; d < xs.size(); ++d) {
     const auto &x = xs[d], &y = ys[d];
     if (!x || !y) continue;
@@ -184,28 +189,72 @@ std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop) {
   return std::nullopt;
 }
 
-std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const Stmt& first,
-                                      const Stmt& second) {
+namespace {
+
+std::vector<Place> places_in(const PrimFunc& f, const std::vector<Stmt>& parts) {
+  std::vector<Place> out;
+  for (const Stmt& part : parts)
+    for (Place& p : places_under(f.body, part)) out.push_back(std::move(p));
+  return out;
+}
+
+// The buffers that blocks touch, and whether they are written; only looked up.
+std::map<const BufferNode*, bool> touched_at(const std::vector<Place>& all) {
+  std::map<const BufferNode*, bool> out;
+  for (const Place& p : all)
+    for (const BlockAccess& a : accesses_of(p.block())) out[a.buffer.get()] |= a.write;
+  return out;
+}
+
+// The first pair of accesses of two parts of a loop's body, one of them writing, of which it isn't proved.
+template <class Proved, class Described>
+std::optional<Conflict> first_pair(const PrimFunc& f, const Stmt& loop, const std::vector<Stmt>& first,
+                                   const std::vector<Stmt>& second, const Proved& proved,
+                                   const Described& described) {
+  const std::vector<Place> firsts = places_in(f, first), seconds = places_in(f, second);
+  const auto xs = touched_at(firsts), ys = touched_at(seconds);
+  const auto meet = [&](const Buffer& b) {  // else each iteration has it for itself, or nobody writes it
+    const auto x = xs.find(b.get()), y = ys.find(b.get());
+    return x != xs.end() && y != ys.end() && (x->second || y->second) && !declared_inside(loop, b);
+  };
   const auto seen_at = [&](const std::vector<Place>& all) {
     std::vector<Seen> out;
     for (const Place& p : all)
-      for (BlockAccess& a : accesses_at(p))
-        if (!declared_inside(loop, a.buffer)) out.push_back({&p, std::move(a)});
+      for (BlockAccess& a : accesses_at(p, meet)) out.push_back({&p, std::move(a)});
     return out;
   };
-  const std::vector<Place> firsts = places_under(f.body, first), seconds = places_under(f.body, second);
   const std::vector<Seen> before = seen_at(firsts), behind = seen_at(seconds);
   for (const Seen& a : before)
-    for (const Seen& b : behind) {
-      if (a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write)) continue;
-      if (told_by_both(a, b, loop, true) || never_after(a, b, loop)) continue;
-      return Conflict{"a later iteration of " + loop_name(loop) + " of block " + a.place->name() +
-                          ", which " + text_of(a) + ", may meet an earlier one of block " + b.place->name() +
-                          ", which " + text_of(b),
-                      {a.place->stmt, b.place->stmt},
-                      a.access.buffer};
-    }
+    for (const Seen& b : behind)
+      if (a.access.buffer == b.access.buffer && (a.access.write || b.access.write) && !proved(a, b))
+        return described(a, b);
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Conflict> find_conflict_between(const PrimFunc& f, const Stmt& loop,
+                                              const std::vector<Stmt>& first,
+                                              const std::vector<Stmt>& second) {
+  return first_pair(
+      f, loop, first, second, [&](const Seen& a, const Seen& b) { return told_apart(a, b, loop); },
+      [&](const Seen& a, const Seen& b) {
+        return a.access.write ? describe(a, b, loop) : describe(b, a, loop);
+      });
+}
+
+std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const std::vector<Stmt>& first,
+                                      const std::vector<Stmt>& second) {
+  return first_pair(
+      f, loop, first, second,
+      [&](const Seen& a, const Seen& b) { return told_by_both(a, b, loop, true) || never_after(a, b, loop); },
+      [&](const Seen& a, const Seen& b) {
+        return Conflict{"a later iteration of " + loop_name(loop) + " of block " + a.place->name() +
+                            ", which " + text_of(a) + ", may meet an earlier one of block " +
+                            b.place->name() + ", which " + text_of(b),
+                        {a.place->stmt, b.place->stmt},
+                        a.access.buffer};
+      });
 }
 
 std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, const std::vector<Place>& to) {
@@ -214,7 +263,7 @@ std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, cons
       for (const Stmt& l : p.loops()) {
         const auto stays = [&](const Place& t) { return t.under(l); };
         if (w.stmt.same_as(p.stmt) || !w.under(l) || std::all_of(to.begin(), to.end(), stays)) continue;
-        if (auto c = find_backward(f, l, w.stmt, p.stmt)) return c;
+        if (auto c = find_backward(f, l, {w.stmt}, {p.stmt})) return c;
       }
   return std::nullopt;
 }
@@ -225,128 +274,9 @@ std::optional<Conflict> find_hurried(const PrimFunc& f, const Place& p, const Pl
   for (const Place& q : all) {
     for (const Stmt& l : p.loops())
       if (behind && q.under(l) && !to.under(l) && extent_of(l) != 1)
-        if (auto c = find_backward(f, l, p.stmt, q.stmt)) return c;
+        if (auto c = find_backward(f, l, {p.stmt}, {q.stmt})) return c;
     behind = behind || q.stmt.same_as(p.stmt);
   }
-  return std::nullopt;
-}
-
-namespace {
-
-std::optional<Stmt> loop_of(const PrimFunc& f, const Var& v) {
-  std::optional<Stmt> found;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* l = s.as<For>(); l && l->var == v) found = s;
-  });
-  return found;
-}
-
-bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, const Place& reader,
-            const BlockAccess& read) {
-  std::vector<Stmt> standing;  // the loops that both are under
-  for (const Stmt& l : writer.loops())
-    if (reader.under(l)) standing.push_back(l);
-  const auto counted = exact_region(writer, write, standing);
-  if (!(counted && counted->full) && !fills_region(writer, write, standing)) return false;
-  for (const IterVar& i : writer.block().iters) {
-    if (!is_guard(writer.block(), i)) continue;
-    for (const Var& v :
-         vars_of(i.binding)) {  // one on a standing loop: nothing is written in some iterations
-      const bool stands =
-          std::any_of(standing.begin(), standing.end(), [&](const Stmt& l) { return as_for(l).var == v; });
-      if (stands || !(counted && counted->full)) return false;
-    }
-  }
-  const BufferDecl decl = decl_of(f, write.buffer);
-  const auto w = counted && counted->full ? counted->dims : region_of(writer, write, standing);
-  const auto counted_reads = exact_region(reader, read, standing);
-  const auto r = counted_reads ? counted_reads->dims : region_of(reader, read, standing);
-  for (size_t d = 0; d < w.size(); ++d) {
-    if (!w[d]) return false;
-    const Bound& x = *w[d];
-    const auto extent = as_int(decl.shape[d]);
-    if (x.base.is_constant() && extent && x.base.constant + x.lo <= 0 &&
-        x.base.constant + x.hi >= *extent - 1)
-      continue;
-    if (!r[d]) return false;
-    const Linear difference = add(r[d]->base, x.base, -1);
-    if (!difference.is_constant()) return false;
-    if (r[d]->lo + difference.constant < x.lo || r[d]->hi + difference.constant > x.hi) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
-bool written_before_read(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
-  if (!is_temporary(f, b)) return false;
-  const std::vector<Place> all = places_touching(f.body, b);
-  const Place* first = nullptr;
-  BlockAccess write;
-  for (const Place& p : all) {
-    for (const BlockAccess& a : accesses_at(p, [&](const Buffer& other) { return other == b; })) {
-      if (!p.under(loop)) return false;
-      if (a.write)
-        for (const IterVar& i : p.block().iters)
-          if (i.kind == IterKind::reduce && uses_var(i.binding, as_for(loop).var)) return false;
-      if (!first) {
-        // The first writer defines its elements by itself: a store, or an update with an init.
-        bool defines = a.write && !p.block().where && inspect(p.block()).kind != BlockKind::other &&
-                       (!inspect(p.block()).update || p.block().init);
-        for (const IterVar& i : p.block().iters)
-          defines = defines && (i.kind == IterKind::spatial || begins_at_zero(p, i));
-        if (!defines) return false;
-        first = &p;
-        write = a;
-      }
-      if (&p != first && a.read && !covers(f, *first, write, p, a)) return false;
-    }
-  }
-  return first != nullptr;
-}
-
-namespace {
-
-PrimFunc move_allocation(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
-  const BufferDecl decl = decl_of(f, b);
-  PrimFunc out = f;
-  Stmt moved = with_body(loop, make::alloc(decl, as_for(loop).body));
-  out = replace(out, loop, moved);
-  const auto at =
-      std::find_if(out.allocs.begin(), out.allocs.end(), [&](const BufferDecl& d) { return d.buffer == b; });
-  if (at != out.allocs.end()) {
-    out.allocs.erase(at);
-    return out;
-  }
-  Stmt old;  // an allocation further out, inside the body
-  for_each_stmt(out.body, [&](const Stmt& s) {
-    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b && !old) old = s;
-  });
-  return replace(out, old, old.as<Alloc>()->body);
-}
-
-}  // namespace
-
-std::optional<Conflict> make_independent(PrimFunc& f, const Var& var, bool may_privatize) {
-  PrimFunc work = f;
-  for (;;) {
-    const auto loop = loop_of(work, var);
-    NESTOR_CHECK(loop) << "no loop " << var->name;
-    auto conflict = [&] {
-      const QuietRefusals quiet;  // most of them will be resolved
-      return find_conflict(work, *loop);
-    }();
-    if (!conflict) break;
-    if (!may_privatize || !written_before_read(work, *loop, conflict->buffer)) {
-      // The blocks are of `work`; give those of f, which the caller can print.
-      Conflict out = *find_conflict(work, *loop);
-      for (Stmt& b : out.blocks)
-        if (const auto p = find_place(f, b.as<Block>()->id->name)) b = p->stmt;
-      return out;
-    }
-    work = move_allocation(work, *loop, conflict->buffer);
-  }
-  f = std::move(work);
   return std::nullopt;
 }
 

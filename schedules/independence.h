@@ -21,10 +21,15 @@ struct Conflict {
 // means proved.
 std::optional<Conflict> find_conflict(const PrimFunc& f, const Stmt& loop);
 
-// The first pair of accesses by which an iteration of `loop` of its part `first` meets an earlier iteration
+// The same, only between an iteration's `first` parts and another's `second` ones.
+std::optional<Conflict> find_conflict_between(const PrimFunc& f, const Stmt& loop,
+                                              const std::vector<Stmt>& first,
+                                              const std::vector<Stmt>& second);
+
+// The first pair of accesses by which an iteration of `loop` of its parts `first` meets an earlier iteration
 // of `second`, one of them writing. None means proved.
-std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const Stmt& first,
-                                      const Stmt& second);
+std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const std::vector<Stmt>& first,
+                                      const std::vector<Stmt>& second);
 
 // A block that leaves loops to stand behind them: the first write to what it reads that a later iteration of
 // one of them makes. `to`: where it goes, which may still be under some of the loops.
@@ -33,15 +38,6 @@ std::optional<Conflict> find_overwriting(const PrimFunc& f, const Place& p, cons
 // A block that leaves loops to stand before them, at `to`: the first access by which it meets an earlier
 // iteration of a block behind it in one of them.
 std::optional<Conflict> find_hurried(const PrimFunc& f, const Place& p, const Place& to);
-
-// Makes temporaries that clash only because iterations share them the iteration's own, by moving their
-// allocation into the loop; needs that each iteration writes whatever it reads. Gives the conflict that
-// remains, if one does.
-std::optional<Conflict> make_independent(PrimFunc& f, const Var& loop, bool may_privatize);
-
-// Does each iteration of the loop write every element of a temporary before it reads it, with no other
-// accesses anywhere?
-bool written_before_read(const PrimFunc& f, const Stmt& loop, const Buffer& b);
 
 // Requirement D: checks every parallel, vectorized and thread loop of `out`, the result of a step.
 PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out);

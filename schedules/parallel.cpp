@@ -8,8 +8,8 @@
 //  2. no two iterations touch one element, one of them writing it (semantic);
 //  3. the loop isn't inside a vectorized or thread loop.
 #include "schedules/examples.h"
-#include "schedules/independence.h"
 #include "schedules/primitive.h"
+#include "schedules/privatize.h"
 
 namespace nestor::schedules {
 

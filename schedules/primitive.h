@@ -127,6 +127,10 @@ class StepContext {
   void proved(const Stmt& loop) { proved_ = loop; }
   bool is_proved(const Stmt& loop) const { return loop.same_as(proved_); }
 
+  // What was proved of loops before the step holds behind it, but for one that the step makes.
+  void only_concerns(const Stmt& loop) { concerned_ = loop; }
+  const Stmt& concerned() const { return concerned_; }  // null: any loop may be
+
   // Arguments by their position in the row.
   LoopRef loop(size_t arg) const;
   std::string location(size_t arg) const;        // "root", "inline", or "" for a loop, which `loop` gives
@@ -187,7 +191,7 @@ class StepContext {
   const Step& step_;
   const Primitive& row_;
   Decisions& decisions_;
-  Stmt proved_;
+  Stmt proved_, concerned_;
   std::vector<Slot> slots_;
 };
 

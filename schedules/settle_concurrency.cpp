@@ -4,9 +4,9 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "schedules/independence.h"
 #include "schedules/move.h"
 #include "schedules/primitive.h"
+#include "schedules/privatize.h"
 
 namespace nestor::schedules {
 
@@ -37,6 +37,10 @@ Nests nests_of(const Stmt& s) {
   return out;
 }
 
+bool is_concurrent(const For& l) {
+  return l.kind != ForKind::serial && l.kind != ForKind::unrolled;
+}
+
 struct ConcurrentLoops : Walker {
   const Nests* known = nullptr;  // not looked into
   std::vector<Concurrent> found;
@@ -46,7 +50,7 @@ struct ConcurrentLoops : Walker {
     const auto* l = s.as<For>();
     if (around.empty() && std::binary_search(known->begin(), known->end(), s.get())) return;
     if (!l && !s.as<Block>()) return children(s);
-    if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled) found.push_back({s, around});
+    if (l && is_concurrent(*l)) found.push_back({s, around});
     const size_t outside = around.size();
     if (l)
       around.insert(around.end(), {l->var.get(), l->extent.get()});
@@ -59,7 +63,7 @@ struct ConcurrentLoops : Walker {
 
 // Those in `after` that didn't stand in `before`, the same and in the same place: what they hold, and so
 // whether its iterations clash, is as it was.
-std::vector<Concurrent> new_concurrent_loops(const PrimFunc& before, const PrimFunc& after) {
+std::vector<Stmt> new_concurrent_loops(const PrimFunc& before, const PrimFunc& after) {
   const Nests were = nests_of(before.body), are = nests_of(after.body);
   Nests same;  // a step changes one nest of many
   std::set_intersection(were.begin(), were.end(), are.begin(), are.end(), std::back_inserter(same));
@@ -69,20 +73,26 @@ std::vector<Concurrent> new_concurrent_loops(const PrimFunc& before, const PrimF
   now.stmt(after.body);
   std::unordered_map<const StmtNode*, const Concurrent*> stood;
   for (const Concurrent& c : old.found) stood[c.loop.get()] = &c;
-  std::vector<Concurrent> out;
-  for (Concurrent& c : now.found) {
+  std::vector<Stmt> out;
+  for (const Concurrent& c : now.found) {
     const auto at = stood.find(c.loop.get());
-    if (at == stood.end() || at->second->around != c.around) out.push_back(std::move(c));
+    if (at == stood.end() || at->second->around != c.around) out.push_back(c.loop);
   }
   return out;
+}
+
+std::vector<Stmt> loops_to_settle(const StepContext& ctx, const PrimFunc& out) {
+  const Stmt& only = ctx.concerned();
+  if (!only) return new_concurrent_loops(ctx.func(), out);
+  return is_concurrent(as_for(only)) ? std::vector<Stmt>{only} : std::vector<Stmt>{};
 }
 
 }  // namespace
 
 PrimFunc settle_concurrency(const StepContext& ctx, PrimFunc out) {
-  for (const Concurrent& c : new_concurrent_loops(ctx.func(), out)) {
-    if (ctx.is_proved(c.loop)) continue;
-    const auto& [var, kind] = std::tie(as_for(c.loop).var, as_for(c.loop).kind);
+  for (const Stmt& loop : loops_to_settle(ctx, out)) {
+    if (ctx.is_proved(loop)) continue;
+    const auto& [var, kind] = std::tie(as_for(loop).var, as_for(loop).kind);
     if (kind == ForKind::vectorized && reduces_lanes(as_for(loop_with(out, var)))) continue;
     const auto conflict = make_independent(out, var, kind != ForKind::vectorized);
     if (!conflict || is_waived(ctx.step().primitive, 0)) continue;

@@ -19,8 +19,8 @@
 #include <algorithm>
 
 #include "schedules/examples.h"
-#include "schedules/independence.h"
 #include "schedules/primitive.h"
+#include "schedules/privatize.h"
 #include "schedules/region.h"
 
 namespace nestor::schedules {
