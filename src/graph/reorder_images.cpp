@@ -30,6 +30,16 @@
 //
 // This was measured with vectors of 8 elements, and is only chosen with such or shorter ones.
 //
+// With the widest ones windows of a channel each gain where they are large, unless the copies go to memory
+// (Zen 5: 5x5/2 of 384 at 47 0.26 to 0.12 ms, 5x5 of 455 at 33 0.27 to 0.18, but of 320 at 97 1.5 to 2.0; 3x3
+// none), and so do groups of few channels along rows that leave lanes empty (3x3 of 54 groups of 4 at 17 34
+// to 24 us, 5x5/2 of 8 groups of 8 at 19 18 to 10).
+//
+// Many images of a few pixels gain by blocks whatever their vectors: a tile is then a point of each of
+// several images, and what meets padding there isn't computed. (Zen 5: 16 of 3x2, 5x5 of 64 channels to 384,
+// 466 to 114 us; 208 of 2x2, 3x3 of 384 to 161, 6.8 to 1.9 ms.) Results of strided transposed ones:
+// scattered.cpp.
+//
 // With the widest ones, where the third level is far, it is worth it where weights don't stay in the second
 // level: in blocks the sum goes in parts of channels (schedules/library/panel_parts.cpp), while row major all
 // weights come again for each tile. (Emerald Rapids, 2 MB: 7x7/2 of 384 channels to 54 at 36 9.2 to 4.4 ms,
@@ -38,11 +48,13 @@
 // windows of many channels to one block of filters (7x7/2 of 96 to 16 at 30 0.25 to 0.19, 5x5 of 480 to 16 at
 // 14 0.48 to 0.39), but not where the copies go to memory (5x5/2 of 320 to 16 at 56 1.5 to 1.7).
 #include <algorithm>
+#include <map>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 #include "src/graph/passes.h"
 #include "src/graph/reorders.h"
+#include "src/graph/scattered.h"
 #include "src/ops/products.h"
 
 namespace nestor {
@@ -52,7 +64,12 @@ namespace {
 constexpr double kFmasPerCycle = 2;
 constexpr double kSaved = 0.37;  // of the cycles of its products
 constexpr double kSavedOfMany = 0.6, kSavedUnstrided = 0.2;
-constexpr int64_t kLines = 384;  // of a plane each, that stay in the first level
+constexpr int64_t kLines = 384;         // of a plane each, that stay in the first level
+constexpr double kInCaches = 16 << 20;  // bytes
+
+const Node& producer_of(const Graph& g, ValueId v) {
+  return g.nodes[static_cast<size_t>(value_of(g, v).producer)];
+}
 
 bool is_strided(const ops::ConvShape& s) {
   return std::any_of(s.window.stride.begin(), s.window.stride.end(), [](int64_t n) { return n > 1; });
@@ -97,7 +114,7 @@ bool pays_by_parts(const ops::ConvShape& s, double copied, const PartitionOption
   constexpr double kInMemory = 4 << 20, kFarBytes = 8, kCachedBytes = 16;  // copied in a cycle
   constexpr double kOfMany = 0.1, kOfFew = 0.16;  // that copies take of the products' cycles
   constexpr int64_t kLargeWindow = 25, kManyChannels = 48;
-  if (s.group != 1 || how.near_weights == 0) return false;
+  if (s.group != 1 || s.channels < how.channel_block || how.near_weights == 0) return false;
   const int64_t lanes = how.channel_block, window = product(s.window.kernel);
   const auto weights = static_cast<double>(s.filters * s.channels * window * bytes_of(DType::f32));
   const double share = copied / (copied > kInMemory ? kFarBytes : kCachedBytes) / products(s, lanes);
@@ -107,57 +124,121 @@ bool pays_by_parts(const ops::ConvShape& s, double copied, const PartitionOption
          share <= kOfFew;
 }
 
-bool pays(const Graph& g, const Partition& p, const KernelCall& call, const Node& n,
-          const PartitionOptions& how) {
-  constexpr int64_t kSmallWindow = 9;
-  constexpr double kInCaches = 16 << 20;  // bytes
-  if (n.op != "Conv" || !n.domain.empty() || !is_constant(g, n.inputs[1]) || p.blocked.count(n.inputs[0]))
+// Windows of a channel each so large that lanes along rows, a load for each product, take longer than by
+// channels with copies; or of so few channels in a group that lanes go along rows, which they fill badly.
+bool pays_by_rows(const ops::ConvShape& s, double copied, int64_t lanes) {
+  constexpr int64_t kLargeWindow = 25;
+  constexpr double kFilled = 0.75, kCopied = 6;  // cycles for a vector, read and written
+  const int64_t group = s.channels / s.group, window = product(s.window.kernel);
+  const auto part = [&](int64_t n) {
+    return static_cast<double>(n) / static_cast<double>(ceil_div(n, lanes) * lanes);
+  };
+  if (s.group == 1 || s.filters != s.channels || group % lanes == 0 || part(s.channels) < kFilled)
     return false;
+  if (group == 1) return window >= kLargeWindow && (is_strided(s) || copied <= kInCaches);
+  const double filled = part(s.window.output.back());
+  const double work = static_cast<double>(group * window) / kFmasPerCycle;
+  const double copies = kCopied * (1 + static_cast<double>(product(s.window.input)) /
+                                           static_cast<double>(product(s.window.output)));
+  return filled < kFilled && work * (1 / filled - 1 / part(s.channels)) > copies;
+}
+
+// The share of all products that don't meet padding.
+double share_inside(const ops::Window& w) {
+  double share = 1;
+  for (size_t d = 0; d < w.rank(); ++d) {
+    int64_t inside = 0;
+    for (int64_t at = 0; at < w.output[d]; ++at)
+      for (int64_t tap = 0; tap < w.kernel[d]; ++tap) {
+        const int64_t i = at * w.stride[d] + tap * w.dilation[d] - w.pad_begin[d];
+        inside += 0 <= i && i < w.input[d];
+      }
+    share *= static_cast<double>(inside) / static_cast<double>(w.output[d] * w.kernel[d]);
+  }
+  return share;
+}
+
+// Images so small, and so many, that in blocks a tile of filters takes a point of each of several images: all
+// its products are inside of them, or none. A tile of one image's points computes its padding, too.
+bool is_small_in_batch(const ops::ConvShape& s) {
+  constexpr int64_t kLeastImages = 4, kShortRow = 4;
+  constexpr double kLeastPadding = 0.3, kCopied = 10;  // cycles for a vector, read and written
+  if (s.group > 1 || s.n < kLeastImages || s.window.output.back() > kShortRow) return false;
+  const double padding = 1 - share_inside(s.window);
+  const double work = static_cast<double>(s.channels * product(s.window.kernel)) / kFmasPerCycle;
+  const double images = static_cast<double>(s.channels * product(s.window.input)) /
+                        static_cast<double>(s.filters * product(s.window.output));
+  return padding > kLeastPadding && padding * work > kCopied * (1 + images);
+}
+
+// What has to lie in blocks of channels for a node's copies to pay.
+enum class Gain { none, by_image, by_result };
+
+Gain gain_of(const Graph& g, const Partition& p, const KernelCall& call, const Node& n,
+             const PartitionOptions& how) {
+  constexpr int64_t kSmallWindow = 9;
+  if ((n.op != "Conv" || !n.domain.empty()) && n.op != "ConvTranspose") return Gain::none;
+  if (!is_constant(g, n.inputs[1])) return Gain::none;
   const OpContext ctx(g, n);
-  const ops::ConvShape s = ops::conv_shape(ctx, 1);
-  const bool depthwise = s.group > 1 && s.group == s.channels && s.group == s.filters;
+  if (ctx.input(0).dtype != DType::f32) return Gain::none;
   const int64_t lanes = how.channel_block;
-  const bool wide = lanes >= kWidestVector;
-  if (ctx.input(0).dtype != DType::f32 || s.channels < lanes) return false;
-  const bool strided = is_strided(s), point = product(s.window.kernel) == 1;
-  if (!wide && !strided && point && !is_torn_point(s, lanes)) return false;
+  if (n.op == "ConvTranspose")
+    return !p.blocked.count(n.outputs[0]) && scatters_badly(ops::transposed_shape(ctx), lanes)
+               ? Gain::by_result
+               : Gain::none;
+  const ops::ConvShape s = ops::conv_shape(ctx, 1);
+  if (!p.blocked.count(n.outputs[0]) && is_small_in_batch(s)) return Gain::by_result;
+  const auto by_image = [](bool pays) { return pays ? Gain::by_image : Gain::none; };
+  const bool depthwise = s.group > 1 && s.group == s.channels && s.group == s.filters;
+  if (p.blocked.count(n.inputs[0])) return Gain::none;
   double copied = 0;  // read and written
   for (const ValueId v : images_of(g, call, {n.outputs[0]})) {
     const TensorType& t = value_of(g, v).type;
     if (!p.blocked.count(v)) copied += 2 * static_cast<double>(product(t.shape) * bytes_of(t.dtype));
   }
-  if (wide) return pays_by_parts(s, copied, how);
+  if (lanes >= kWidestVector)
+    return by_image(pays_by_rows(s, copied, lanes) || pays_by_parts(s, copied, how));
+  const bool strided = is_strided(s), point = product(s.window.kernel) == 1;
+  if (s.channels < lanes || (!strided && point && !is_torn_point(s, lanes))) return Gain::none;
   if (depthwise)
-    return (copied <= kInCaches || product(s.window.kernel) > kSmallWindow) &&
-           (strided || is_window_of_blocks(s, lanes));
-  return s.group == 1 && saved(s) * products(s, lanes) > copied / kBytesReordered;
+    return by_image((copied <= kInCaches || product(s.window.kernel) > kSmallWindow) &&
+                    (strided || is_window_of_blocks(s, lanes)));
+  return by_image(s.group == 1 && saved(s) * products(s, lanes) > copied / kBytesReordered);
 }
 
 }  // namespace
 
 bool reorder_images(Graph& g, Partition& p, const PartitionOptions& how) {
   if (how.channel_block <= 1) return false;
-  std::set<ValueId> refused;
+  std::set<ValueId> refused, kept;
   for (;;) {
+    std::map<ValueId, Gain> gains;
     std::set<ValueId> chosen;
     for (const KernelCall& call : p.calls)
-      for (const int i : call.nodes)
-        if (const Node& n = g.nodes[static_cast<size_t>(i)];
-            !refused.count(n.outputs[0]) && pays(g, p, call, n, how))
-          chosen.insert(n.outputs[0]);
+      for (const int i : call.nodes) {
+        const Node& n = g.nodes[static_cast<size_t>(i)];
+        const Gain gain = refused.count(n.outputs[0]) ? Gain::none : gain_of(g, p, call, n, how);
+        if (gain == Gain::none) continue;
+        gains[n.outputs[0]] = gain;
+        chosen.insert(n.outputs[0]);
+      }
     if (chosen.empty()) return false;
-    Graph changed = with_reorders(g, p, chosen);
+    Graph changed = with_reorders(g, p, chosen, kept);
     Partition q = partition(changed, how);
-    const size_t before = refused.size();
-    for (const KernelCall& call : q.calls)
-      for (const int i : call.nodes)
-        if (const Node& n = changed.nodes[static_cast<size_t>(i)];
-            chosen.count(n.outputs[0]) && !q.blocked.count(n.inputs[0]))
-          refused.insert(n.outputs[0]);
-    if (refused.size() > before) continue;
-    for (Node& n : changed.nodes)
-      if (chosen.count(n.outputs[0]))
-        n.why = "it reads its image in blocks of channels, which pays for the copy";
+    const size_t before = refused.size() + kept.size();
+    for (const auto& [made, gain] : gains) {
+      const ValueId image = producer_of(g, made).inputs[0], copy = producer_of(changed, made).inputs[0];
+      if (!q.blocked.count(gain == Gain::by_image ? copy : made))
+        refused.insert(made);
+      else if (copy != image && !q.blocked.count(copy))
+        kept.insert(image);
+    }
+    if (refused.size() + kept.size() > before) continue;
+    for (const auto& [made, gain] : gains) {
+      std::string& why = changed.nodes[static_cast<size_t>(value_of(changed, made).producer)].why;
+      why += fmt::format("{}it {} in blocks of channels, which pays for the copy", why.empty() ? "" : "; ",
+                         gain == Gain::by_image ? "reads its image" : "makes its result");
+    }
     g = std::move(changed);
     p = std::move(q);
     return true;

@@ -77,11 +77,12 @@ std::set<ValueId> images_of(const Graph& g, const KernelCall& call, const std::s
   return out;
 }
 
-Graph with_reorders(const Graph& g, const Partition& p, const std::set<ValueId>& chosen) {
+Graph with_reorders(const Graph& g, const Partition& p, const std::set<ValueId>& chosen,
+                    const std::set<ValueId>& kept) {
   return Reorderer(g, ".blocks").run(p, chosen, [&](const KernelCall& call) {
     std::set<ValueId> images;
     for (const ValueId v : images_of(g, call, chosen))
-      if (!p.blocked.count(v)) images.insert(v);
+      if (!p.blocked.count(v) && !kept.count(v)) images.insert(v);
     return images;
   });
 }

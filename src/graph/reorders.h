@@ -15,8 +15,9 @@ constexpr double kBytesReordered = 8;
 std::set<ValueId> images_of(const Graph& g, const KernelCall& call, const std::set<ValueId>& chosen);
 
 // The graph with a Reorder before and behind the functions whose nodes make `chosen`, where they read or make
-// row-major values: what stands between may then lie in blocks of channels.
-Graph with_reorders(const Graph& g, const Partition& p, const std::set<ValueId>& chosen);
+// row-major values, but for those in `kept`: what stands between may then lie in blocks of channels.
+Graph with_reorders(const Graph& g, const Partition& p, const std::set<ValueId>& chosen,
+                    const std::set<ValueId>& kept = {});
 
 // The graph with a Reorder before and behind the functions whose nodes make `chosen`, where they read or make
 // values in blocks of channels: what stands between is row major.

@@ -88,9 +88,69 @@ TEST_CASE("with the widest vectors images are reordered where weights don't stay
   CHECK_FALSE(reordered(deep));
 }
 
+TEST_CASE("results that rows would take one by one are made in blocks, and copied") {
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    INFO(target);
+    const auto copies = [&](const std::string& spec) { return reorders(spec, target).first; };
+    const std::string deep = "ConvTranspose(f32[1,16,4,16,5], const f32[16,192,4,4,4]; strides=[3,3,3])";
+    CHECK(copies(deep) == 2);
+    CHECK(reorders(deep, target, true).first == 0);  // they are
+    // Of an image of few channels only the result.
+    CHECK(copies("ConvTranspose(f32[1,2,8,8,5], const f32[2,45,4,4,4]; strides=[2,2,2], "
+                 "pads=[1,1,1,1,1,1])") == 1);
+    // Rows that fill vectors; no stride; less than a copy; mostly what no tap reaches.
+    CHECK(copies("ConvTranspose(f32[1,18,64,31], const f32[18,128,3,3]; strides=[2,2])") == 0);
+    CHECK(copies("ConvTranspose(f32[1,18,64,9], const f32[18,128,1,1])") == 0);
+    CHECK(copies("ConvTranspose(f32[1,2,64,48], const f32[2,45,2,2]; strides=[2,2])") == 0);
+    CHECK(copies("ConvTranspose(f32[1,4,8,8,7], const f32[4,45,3,3,3]; strides=[2,2,2], "
+                 "dilations=[2,2,2])") == 0);
+  }
+}
+
+TEST_CASE("many small images are reordered") {
+  const auto copies = [&](const std::string& spec) { return reorders(spec, "x86-64-v4").first; };
+  CHECK(copies("Conv(f32[16,64,3,2], const f32[384,64,5,5]; pads=[2,2,2,2])") == 2);
+  CHECK(copies("Conv(f32[16,4,3,2], const f32[384,4,5,5]; pads=[2,2,2,2])") == 1);
+  CHECK(copies("Conv(f32[2,64,3,2], const f32[384,64,5,5]; pads=[2,2,2,2])") == 0);  // few
+  CHECK(copies("Conv(f32[16,64,7,6], const f32[384,64,5,5])") == 0);                 // nothing is padding
+  CHECK(copies("Conv(f32[16,64,9,9], const f32[384,64,5,5]; pads=[2,2,2,2])") == 0);
+  CHECK(copies("Conv(f32[154,2,4,4], const f32[128,2,3,3]; pads=[1,1,1,1])") == 0);  // less than a copy
+}
+
+TEST_CASE("with the widest vectors, images whose rows fill them badly are reordered") {
+  const auto groups = [](int64_t channels, int64_t size, int64_t of, int64_t window, int64_t stride) {
+    const std::string spec =
+        fmt::format("Conv(f32[1,{0},{1},{1}], const f32[{0},{2},{3},{3}]; group={4}, strides=[{5},{5}])",
+                    channels, size, of, window, channels / of, stride);
+    return reorders(spec, "x86-64-v4").first;
+  };
+  CHECK(groups(384, 47, 1, 5, 2) == 2);
+  CHECK(groups(96, 56, 1, 7, 1) == 2);
+  CHECK(groups(384, 47, 1, 3, 2) == 0);   // small windows
+  CHECK(groups(320, 100, 1, 5, 1) == 0);  // more than the caches hold
+  CHECK(groups(320, 100, 1, 5, 2) == 2);  // but strides
+  CHECK(groups(8, 56, 1, 5, 1) == 0);     // half of a block
+  CHECK(groups(216, 19, 4, 3, 1) == 2);
+  CHECK(groups(216, 34, 4, 3, 1) == 0);  // full rows
+  CHECK(groups(256, 19, 16, 3, 1) == 0);
+}
+
+TEST_CASE("convolutions of reordered images are right with the widest vectors") {
+  for (const char* spec :
+       {"Conv(f32[1,40,23,23], const f32[40,1,5,5], const f32[40]; group=40, strides=[2,2], pads=[2,1,2,1])",
+        "Conv(f32[1,60,17,17], const f32[60,4,3,3]; group=15, pads=[1,1,1,1])"}) {
+    INFO(spec);
+    CHECK(reorders(spec, "x86-64-v4").first == 2);
+    check_default(spec, parse_target("x86-64-v4"));
+  }
+}
+
 TEST_CASE("convolutions of reordered images are right") {
   for (const char* spec :
-       {"Conv(f32[1,35,17,19], const f32[20,35,7,5], const f32[20]; pads=[2,2,2,2])",
+       {"ConvTranspose(f32[1,16,9,4], const f32[16,27,3,3], const f32[27]; strides=[2,2])",
+        "ConvTranspose(f32[2,9,3,4,3], const f32[9,24,4,3,4]; strides=[2,2,3], pads=[1,0,1,0,1,1])",
+        "Conv(f32[5,19,3,2], const f32[21,19,5,5], const f32[21]; pads=[2,2,2,2])",
+        "Conv(f32[1,35,17,19], const f32[20,35,7,5], const f32[20]; pads=[2,2,2,2])",
         "Conv(f32[1,35,17,19], const f32[20,35,5,5], const f32[20]; strides=[2,2], pads=[2,2,2,2])",
         "Conv(f32[2,32,40], const f32[96,32,7]; strides=[3], pads=[1,4])",
         "Conv(f32[1,8,7,9,8], const f32[68,8,3,3,3]; strides=[2,1,2], dilations=[1,2,1])",

@@ -75,7 +75,7 @@ TEST_CASE("a multiply-add with an operand in memory reaches it by one register")
   options.target = parse_target("x86-64-v4");
   options.schedules = default_schedules();
   // Weights go by the same step: a counter is there anyway.
-  const char* depthwise = "Conv(f32[1,40,54,54], const f32[40,1,5,5]; group=40, pads=[2,2,2,2])";
+  const char* depthwise = "Conv(f32[1,40,54,54], const f32[40,1,3,3]; group=40, pads=[1,1,1,1])";
   const std::string by_counter = emit_asm(compile_model(depthwise, options).lowered(), options.target);
   CHECK(std::regex_search(by_counter, std::regex(R"(vfmadd\w+\s+-?\d*\(%r\w+,)")));
   options.exact_conv = options.blocked_io = true;
