@@ -173,6 +173,11 @@ struct ColumnRuns {
 };
 ColumnRuns column_runs(const BlockInfo& b, const Tile& t, const Target& target);
 
+// Asks for the next images while these are computed; see prefetch_images.cpp. True where it does.
+bool prefetch_images(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
+                     const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
+                     const Target& target);
+
 // Asks ahead for an input that the cache doesn't hold. `row_tiles` is the loop over tiles, empty if there is
 // one; `reduced` are the loops of the reduction of `block`, `taps` those of them that are unrolled; `b` is
 // the block as it was when t was chosen. Whether it does.

@@ -360,7 +360,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("unroll {}.{}", block, l));
   }
   if (!t.vector && !t.row) vectorize_reduction(s, block);
-  const bool asks = !dot && prefetch_windows(s, block, b, t, row_tiles, words.reduced, taps, target);
+  const bool asks = !dot && (prefetch_images(s, block, b, t, words.reduced, taps, target) ||
+                             prefetch_windows(s, block, b, t, row_tiles, words.reduced, taps, target));
   if (!dot && !outer.empty() && panel.held.empty())
     prefetch_output(s, e, t.row ? iter_over(e, accumulator, dim_of(b, t.row)) : nullptr, b, outer.back(),
                     target);

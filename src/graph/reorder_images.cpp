@@ -148,11 +148,11 @@ double share_inside(const ops::Window& w) {
   double share = 1;
   for (size_t d = 0; d < w.rank(); ++d) {
     int64_t inside = 0;
-    for (int64_t at = 0; at < w.output[d]; ++at)
-      for (int64_t tap = 0; tap < w.kernel[d]; ++tap) {
-        const int64_t i = at * w.stride[d] + tap * w.dilation[d] - w.pad_begin[d];
-        inside += 0 <= i && i < w.input[d];
-      }
+    for (int64_t tap = 0; tap < w.kernel[d]; ++tap) {  // 0 <= stride * at + dilation * tap - pad < input
+      const int64_t from = w.pad_begin[d] - w.dilation[d] * tap, to = from + w.input[d];
+      const auto first = [&](int64_t bound) { return ceil_div(std::max<int64_t>(bound, 0), w.stride[d]); };
+      inside += std::max<int64_t>(0, std::min(w.output[d], first(to)) - first(from));
+    }
     share *= static_cast<double>(inside) / static_cast<double>(w.output[d] * w.kernel[d]);
   }
   return share;

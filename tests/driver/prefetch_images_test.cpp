@@ -1,0 +1,54 @@
+// Which images are asked for while others are computed, and that results stay.
+#include <fmt/format.h>
+
+#include "catch.h"
+#include "nestor/library.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+bool asks(const std::string& spec, const Target& target, const std::string& step) {
+  return default_text(spec, target, true).find("prefetch " + step) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("while images are computed, the next are asked for") {
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  const auto images = [](int64_t n, int64_t channels, int64_t filters, int64_t size, int64_t window) {
+    return fmt::format("Conv(f32[{0},{1},{3},{3}], const f32[{2},{1},{4},{4}]; strides=[2,2])", n, channels,
+                       filters, size, window);
+  };
+  const std::string two = "Y.n0 X distance=1 shares=c";
+  CHECK(asks(images(64, 46, 7, 32, 5), near, two));
+  CHECK_FALSE(asks(images(4, 46, 7, 32, 5), near, two));   // they stay in the cache
+  CHECK_FALSE(asks(images(64, 92, 7, 40, 5), near, two));  // which doesn't hold the next beside them
+  CHECK_FALSE(asks(images(64, 46, 7, 32, 5), with_far_l3("x86-64-v4", 1 << 20), two));
+  CHECK(asks("Conv(f32[111,128,19,19], const f32[58,128,1,1])", near, "Y.n X distance=1 shares=cb"));
+  CHECK_FALSE(asks("Conv(f32[128,320,4,4], const f32[13,320,1,1])", near, "Y.n"));  // little to do for a line
+  const Target short_vectors = with_l2("x86-64-v3", 1 << 20);
+  CHECK_FALSE(asks("Conv(f32[47,448,4,8], const f32[448,1,5,5]; group=448, pads=[2,2,2,2])", short_vectors,
+                   "Y.n"));  // several steps for each line
+}
+
+TEST_CASE("of taps outside of the steps over channels, not each asks for them") {
+  const std::string spec =
+      "Conv(f32[2,141,111,39], const f32[7,141,7,3]; strides=[2,2], pads=[12,0,0,4], dilations=[4,4])";
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  CHECK(asks(spec, near, "Y.y X distance=1 shares=c"));
+  CHECK_FALSE(asks(spec, near, "Y.c X"));
+}
+
+TEST_CASE("what asks for images is right") {
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+    const Target tiny = with_l2(name, 64 << 10);
+    for (const char* spec : {"Conv(f32[18,4,20,20], const f32[7,4,5,5]; strides=[2,2], pads=[1,1,1,1])",
+                             "Conv(f32[9,16,15,14], const f32[36,16,3,1]; pads=[1,0,1,0])"}) {
+      INFO(default_text(spec, tiny, true));
+      CHECK(asks(spec, tiny, "Y.n"));
+      check_default(spec, tiny, true);
+    }
+  }
+}
