@@ -176,13 +176,15 @@ Peer relu(const Problem& p) {
 }
 
 Peer layer_norm(const Problem& p) {
-  const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
+  const bool shifts = p.node().inputs.size() > 2;
+  auto flags = dnnl::normalization_flags::use_scale;
+  if (shifts) flags |= dnnl::normalization_flags::use_shift;
   const dnnl::layer_normalization_forward::primitive_desc pd(
       {dnnl::prop_kind::forward_inference, plain(p.shape(0)), 1e-5f, flags}, library().engine);
   Args args{{DNNL_ARG_SRC, view(plain(p.shape(0)), p.input(0))},
             {DNNL_ARG_SCALE, view(plain(p.shape(1)), p.input(1))},
-            {DNNL_ARG_SHIFT, view(plain(p.shape(2)), p.input(2))},
             {DNNL_ARG_DST, memory(pd.dst_desc(), library().engine)}};
+  if (shifts) args.insert({DNNL_ARG_SHIFT, view(plain(p.shape(2)), p.input(2))});
   return peer(dnnl::layer_normalization_forward(pd), args, pd.impl_info_str(), p, p.output.shape());
 }
 

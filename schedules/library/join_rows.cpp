@@ -9,6 +9,7 @@
 #include <set>
 
 #include "nestor/walk.h"
+#include "schedules/library/next_rows.h"
 #include "schedules/library/planner.h"
 #include "schedules/library/product_chain.h"
 #include "schedules/library/tile.h"
@@ -28,16 +29,6 @@ constexpr int64_t kFoldedVectors = 2;
 // meets stores still on their way, and a ragged end's can't be read before they are done: 1000 rows of 77
 // would take 10 % more, of 197 4 % less, of 333 20 %.
 constexpr int64_t kInPlaceVectors = 8;
-// Rows from far back in the third-level cache, or from memory, come while others are computed: one row's
-// passes leave the machine time to fetch the next one, four rows' first pass waits for all of them, and what
-// they write goes to four places. (Zen 5, LayerNormalization: 1500 x 768 0.24 to 0.18 ms, 8192 x 192 0.46 to
-// 0.29, 3035 x 622 0.63 to 0.47; softmax of 3000 x 768 10 % less. 3000 x 192, an eighth of the third level,
-// take 7 % more, and rows of 128 elements or less at any size.)
-constexpr int64_t kAloneVectors = 10;
-constexpr int64_t kNearPart = 4;                          // of the third level
-constexpr int64_t kAskedVectors = 24, kLongVectors = 64;  // in rows asked for, by and past the caches
-constexpr int64_t kRowPart = 8;                           // of the third level that such a row takes at most
-
 }  // namespace
 
 // The iterators of the root along which every reduction's result is one row's: those that index it.
@@ -138,12 +129,6 @@ void vectorize_across(Schedule& s, const std::string& block, const std::string& 
   }
 }
 
-// Whether rows of so many elements, in so many bytes of all operands, come from so far away that none should
-// wait for others.
-bool go_alone(int64_t length, int64_t bytes, int64_t lanes, const Target& target) {
-  return length >= kAloneVectors * lanes && bytes > std::max(target.l2_bytes, target.l3_bytes / kNearPart);
-}
-
 // A loop over a few rows that what `b` sums up doesn't all move with: the rest is read for all of them.
 std::string few_rows(const BlockInfo& b) {
   for (const Iter* i : b.spatial()) {
@@ -185,15 +170,6 @@ void share_lanes(Schedule& s, const std::string& block, const std::string& few) 
     s = tried;
 }
 
-// Whether the map reads something along its last iterator alone: what all rows read alike.
-bool reads_alike(const BlockInfo& b) {
-  return !b.reduction && std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
-    return !a.write && std::all_of(b.iters.begin(), b.iters.end(), [&](const Iter& i) {
-      return i.extent < 2 || a.uses(i) == (&i == &b.iters.back());
-    });
-  });
-}
-
 // The vectors of a row that `rows` of a group take at a time: one where they share what they read, so that
 // each row's mean and scale stay in registers beside it, if they do. (16 registers, Zen 3:
 // LayerNormalization of rows of 768 by 4 vectors 10 % more time.)
@@ -219,63 +195,6 @@ void share_between_rows(Schedule& s, const std::string& root, const std::string&
   if (tried.try_step(fmt::format("reorder {} ({} {})", root, loops[n - 2].name, rows)) &&
       tried.try_step(fmt::format("unroll {}.{}", root, rows)))
     s = tried;
-}
-
-// What the root reads of the operands themselves, where there is one loop over columns.
-std::vector<Buffer> rows_to_ask_for(const PrimFunc& f, const BlockInfo& root,
-                                    const std::vector<std::string>& rows, int64_t length,
-                                    const Target& target) {
-  std::vector<Buffer> out;
-  if (!reads_alike(root) || length < kAloneVectors * lanes_of(root, target)) return out;
-  const Iter* column = nullptr;
-  for (const Iter& i : root.iters) {
-    if (i.loop.empty() || std::find(rows.begin(), rows.end(), i.loop) != rows.end()) continue;
-    if (column) return out;
-    column = &i;
-  }
-  for (const Access& a : root.accesses)
-    if (!a.write && find_param(f, a.buffer) && a.uses(*root.iter(rows.back())) && column && a.uses(*column) &&
-        a.elements * bytes_of(a.buffer->type.dtype) > target.l1_bytes &&
-        std::find(out.begin(), out.end(), a.buffer) == out.end())
-      out.push_back(a.buffer);
-  return out;
-}
-
-// Where the third level is far, so is the second one: as a group's rows are written, the next group's are
-// asked for, a share with each tile; groups of so few rows that both take half of the first level, of two at
-// least. (Emerald Rapids, LayerNormalization: 128 x 768 13.0 to 11.4 us, 4 rows at a time 12.3; 512 x 1024
-// 162 to 147, 500 x 256 17.4 to 15.3, 2 rows at a time 18.2. Asked for with no shares, or what is written: 2
-// to 24 % more.) Under the loop over groups stands one over tiles of columns, around the loop `grouped` over
-// a group's rows.
-void ask_for_rows(Schedule& s, const std::string& root, const std::string& grouped,
-                  const std::vector<Buffer>& operands) {
-  const std::vector<LoopInfo> loops = loops_of(s.func(), root);
-  const auto rows =
-      std::find_if(loops.begin(), loops.end(), [&](const LoopInfo& l) { return l.name == grouped; });
-  if (rows == loops.end() || rows - loops.begin() < 2) return;
-  for (const Buffer& x : operands) {
-    s.because("the next rows come while these are written");
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", root, (rows - 2)->name, x->name,
-                           (rows - 1)->name));
-  }
-}
-
-// Rows that come one by one from memory, where a vector is a line: the next one is asked for while this one
-// is written, and its place with it where stores don't go past the caches. Where they do, of long rows only:
-// the machine foresees short ones. (Zen 5, LayerNormalization: 4000 x 1760 1.25 to 1.1 ms, 4096 x 4096 3.5 to
-// 3.05; 16000 x 768 2 % more time, 10000 x 768 15. By the caches 3976 x 1759 2.1 to 1.86, 385 wide 2.0
-// to 1.6, 321 the same, 225 a third more; of 8 x 2000001 a quarter more, which leave before they are used.
-// Softmax loses as often as it gains.)
-void ask_for_row(Schedule& s, const std::string& root, bool streaming, const std::vector<Buffer>& operands) {
-  const std::vector<LoopInfo> loops = loops_of(s.func(), root);
-  if (loops.size() < 3 || loops.back().kind != ForKind::vectorized) return;
-  const auto ask = [&](const Buffer& x) {
-    s.because("the next row comes from memory while this one is written");
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", root, loops[loops.size() - 3].name,
-                           x->name, loops[loops.size() - 2].name));
-  };
-  for (const Buffer& x : operands) ask(x);
-  if (!streaming && !operands.empty()) ask(analyze(s.func(), root).output);
 }
 
 bool stream_rows(Schedule& s, const BlockInfo& root, int64_t least, const Target& target) {
@@ -345,8 +264,7 @@ void join_rows(Schedule& s, const Target& target) {
     for (size_t k = names.size() - 1; k-- > 0;)
       s.because(fmt::format("a row is read from memory once: its {} elements stay in the cache", length))(
           fmt::format("compute_at {} {}.{}", names[k], root.name, rows.back()));
-    if (grouped.empty() && !together && !target.far_l3() && count_of_rows * bytes > target.l3_bytes &&
-        kRowPart * bytes <= target.l3_bytes && !has_short_vectors(target))
+    if (grouped.empty() && !together && waits_for_row(root, length, bytes, count_of_rows, target))
       asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
   }
   if (grouped.empty() && !together)
@@ -388,8 +306,8 @@ void join_rows(Schedule& s, const Target& target) {
   share_loops(s, root.name, rows, work, target);
   if (!grouped.empty())
     ask_for_rows(s, root.name, grouped, asked_for);
-  else if (length >= (streaming ? kLongVectors : kAskedVectors) * lanes_of(root, target))
-    ask_for_row(s, root.name, streaming, asked_for);
+  else
+    ask_for_row(s, root.name, length, streaming, asked_for, target);
 }
 
 }  // namespace nestor::library

@@ -169,7 +169,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
           sample_size(s, lanes + "_width", {n, 2 * n, 4 * n, 8 * n, 16 * n}, width, extent);
       s(fmt::format("{}_tail = sample_choice [peel, mask] -> peel", lanes));
       split_at_lines(s, fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail={0}_tail", lanes, block, size),
-                     period ? "" : at_lines(b, lanes, width, target));
+                     period || !target.far_l3() ? "" : at_lines(b, lanes, width, target));
       lanes += "1";
     }
     const std::vector<std::string> first = read_in_order(b, *lanes_iter, target);

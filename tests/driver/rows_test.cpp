@@ -315,7 +315,8 @@ TEST_CASE("where the third level is far, a norm asks for its next rows as it wri
 }
 
 TEST_CASE("rows that begin at no line go by tiles that do, where lanes fill a line") {
-  const Target wide = parse_target("x86-64-v4"), narrow = parse_target("x86-64-v3");
+  const Target wide = with_far_l3("x86-64-v4", 2 << 20), near = with_l2("x86-64-v4", 1 << 20),
+               narrow = parse_target("x86-64-v3");
   const std::string lines = " at_lines=Y";
   const auto has = [&](const std::string& spec, const Target& target) {
     return print(default_schedule(compiled(spec, target).funcs[0].func, target)).find(lines) !=
@@ -328,7 +329,8 @@ TEST_CASE("rows that begin at no line go by tiles that do, where lanes fill a li
     INFO(spec);
     CHECK(has(spec, wide));
     CHECK_FALSE(has(spec, narrow));
-    checked(spec, parse_target("native"));
+    CHECK(has(spec, near) == (std::string(spec).find("Softmax") != std::string::npos));
+    for (const Target& t : {wide, near}) checked(spec, t);
   }
   for (const char* spec :
        {"Add(f32[7,208], f32[208])",                                             // they do
@@ -339,6 +341,22 @@ TEST_CASE("rows that begin at no line go by tiles that do, where lanes fill a li
     INFO(spec);
     CHECK_FALSE(has(spec, wide));
   }
+}
+
+TEST_CASE("single rows that the machine doesn't foresee are asked for") {
+  const Target near = with_l2("x86-64-v4", 1 << 20);  // and 32 MB of the third level
+  const auto asks = [&](int64_t rows, int64_t length, const Target& target) {
+    const std::string spec =
+        fmt::format("LayerNormalization(f32[{0},{1}], const f32[{1}], const f32[{1}])", rows, length);
+    return default_text(spec, target, false).find("prefetch Y.i X distance=1") != std::string::npos;
+  };
+  CHECK(asks(1486, 1371, near));
+  CHECK(asks(918, 3664, near));
+  CHECK(asks(6000, 1376, near));        // from memory
+  CHECK_FALSE(asks(1486, 1376, near));  // of whole lines
+  CHECK_FALSE(asks(400, 1371, near));   // near
+  CHECK_FALSE(asks(3000, 301, near));   // short
+  CHECK_FALSE(asks(1486, 1371, with_l2("x86-64-v3", 1 << 20)));
 }
 
 TEST_CASE("a long row's exponentials are made and summed up by tiles that begin at lines") {
