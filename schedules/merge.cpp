@@ -72,7 +72,7 @@ PrimFunc run(StepContext& ctx) {
   const PrimFunc out = replace(replace(ctx.func(), second.stmt, {}), first.stmt, merged);
   if (const auto c = find_backward(out, merged, before, behind))
     ctx.forbid(3, 1, c->why, {first.stmt, second.stmt});
-  // In an iteration of any other loop as much happens as before, and either body's own were proved.
+  // In an iteration of any other loop as much happens as before, and pairs within either body were proved.
   ctx.only_concerns(merged);
   if (a.kind == ForKind::parallel && !find_conflict_between(out, merged, before, behind)) ctx.proved(merged);
   return out;

@@ -28,20 +28,19 @@ namespace nestor::library {
 
 namespace {
 
-// Bytes of the operands that all rows read alike, and of all that a row passes.
+// The bytes that a row passes, and whether all rows read something alike.
 struct RowBytes {
-  int64_t alike = 0, all = 0;
+  int64_t all = 0;
+  bool alike = false;
 };
 
 RowBytes bytes_of_row(const BlockInfo& b, const Iter& lanes) {
   RowBytes out;
   for (const Access& a : b.accesses) {
     if (!a.uses(lanes)) continue;
-    const int64_t bytes = lanes.extent * bytes_of(a.buffer->type.dtype);
-    out.all += bytes;
-    if (std::none_of(b.iters.begin(), b.iters.end(),
-                     [&](const Iter& i) { return &i != &lanes && i.extent > 1 && a.uses(i); }))
-      out.alike += bytes;
+    out.all += lanes.extent * bytes_of(a.buffer->type.dtype);
+    out.alike |= std::none_of(b.iters.begin(), b.iters.end(),
+                              [&](const Iter& i) { return &i != &lanes && i.extent > 1 && a.uses(i); });
   }
   return out;
 }
@@ -55,7 +54,7 @@ std::string at_lines(const BlockInfo& b, const std::string& loop, int64_t width,
   if (!lanes || !out || b.reduction || target.vector_bits / 8 != kLine || out->stride(*lanes) != 1) return "";
   if (lanes->extent < width * (b.output_is_param ? kLeastTiles : kLeastReadAgain)) return "";
   const RowBytes row = bytes_of_row(b, *lanes);
-  if (row.alike > 0 && (row.all > target.l1_bytes / 2 || !target.far_l3())) return "";
+  if (row.alike && (row.all > target.l1_bytes / 2 || !target.far_l3())) return "";
   const int64_t bytes = bytes_of(out->buffer->type.dtype);
   bool begin_at_lines = true;
   for (const Iter& i : b.iters) {

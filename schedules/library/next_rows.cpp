@@ -11,8 +11,8 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kAloneVectors = 10;
-constexpr int64_t kNearPart = 4;                          // of the third level
+constexpr int64_t kAloneVectors = 10;  // of a row at least, that goes alone or is asked for
+constexpr int64_t kNearPart = 4;       // of the third level
 constexpr int64_t kAskedVectors = 24, kLongVectors = 64;  // in rows asked for, by and past the caches
 constexpr int64_t kRowPart = 8;                           // of the third level that such a row takes at most
 
@@ -83,7 +83,7 @@ bool waits_for_row(const BlockInfo& root, int64_t length, int64_t bytes, int64_t
   return rows * bytes > (foreseen ? target.l3_bytes : target.l3_bytes / kNearPart);
 }
 
-// Rows that come one by one from memory, where a vector is a line: the next one is asked for while this one
+// Rows that come one by one from far away, where a vector is a line: the next one is asked for while this one
 // is written, and its place with it where stores don't go past the caches. Where they do, of long rows only:
 // the machine foresees short ones. (Zen 5, LayerNormalization: 4000 x 1760 1.25 to 1.1 ms, 4096 x 4096 3.5 to
 // 3.05; 16000 x 768 2 % more time, 10000 x 768 15. By the caches 3976 x 1759 2.1 to 1.86, 385 wide 2.0
@@ -95,7 +95,7 @@ void ask_for_row(Schedule& s, const std::string& root, int64_t length, bool stre
   const std::vector<LoopInfo> loops = loops_of(s.func(), root);
   if (loops.size() < 3 || loops.back().kind != ForKind::vectorized) return;
   const auto ask = [&](const Buffer& x) {
-    s.because("the next row comes from memory while this one is written");
+    s.because("the next row comes from behind the second-level cache while this one is written");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", root, loops[loops.size() - 3].name,
                            x->name, loops[loops.size() - 2].name));
   };

@@ -5,8 +5,8 @@
 //
 // Those that the second level holds twice beside weights and results, and of which enough is computed.
 // (Zen 5, 1 MB, beside oneDNN's copy of them: 5x5/2 of 46 channels to 7 over 64 images of 32x32, two at a
-// time, 1.6 to 3.5 ms, by what neighbours do, to 1.05; 3x3/2 of 19 to 256, 25 of 31x31, 10 % less time, 1x1/2
-// of 116 to 64, 192 of 27x27, 11, 1x1 of 128 to 58, 111 of 19x19, 5; 9 others 1 % more to 4 less. By one
+// time, 1.6 to 3.5 ms, by what neighbours do, to 1.05; 3x3/2 of 19 to 256, 25 of 31x31, 10 % less time, 1x1
+// of 128 to 58, 111 of 19x19, 5; 9 others 1 % more to 4 less. By one
 // vector of filters, 16 FMAs a line, 1x1 of 320 to 13, 128 of 4x4, 9 more; of 0.41 MB, 3x3/2 of 405 to 6, 5
 // more.)
 #include <fmt/format.h>

@@ -26,9 +26,13 @@
 // 7x7, 128-9 of 3 of 60x64 6.2 to 5.6. Made as they are used, 64-8@200 1 % more, 1-16@1300 5; without a
 // dilation 1 to 6.)
 //
-// Where taps stand outside of the steps over channels, each of them would ask again: near the third level all
-// of a row of windows is asked for once, with the row before. (Zen 5, 7x3/2 with a dilation of 4, 141
-// channels to 7 of 2 images of 111x39 0.87 to 0.66 ms; 9 works of groups of 12 and 24 1 % more to 16 less.)
+// Near the third level all of the next row of windows is asked for while this one is computed, where it is
+// but a part of the second one, or taps stand outside of the steps over channels, each of which would ask
+// again. (Zen 5, windows with stride 2, of 33 works of random shapes one 2 % more time, the others up to 19
+// less, in the middle 6: 3x3, 128-128@56 6, 161-192@77 8, 320-8@41 9, 5x3, 192-14 of 2 of 113x61 11; taps
+// outside, 7x3 with a dilation of 4, 141-7 of 2 of 111x39 0.87 to 0.66 ms. Of windows of one row or column,
+// to 16 products a line, 8 to 15 % more; asked for by rows of the window where these are the innermost steps,
+// 20 to 50; of those that move by one and leave rows out, 7x5, 128-8 of 8 of 78x16, 8.)
 //
 // Where no window slides, a step over a block's channels has as many lines asked for as the tile has rows.
 // More than a core has under way, or lines whose page is not translated yet, hold up all that is behind them.
@@ -230,6 +234,39 @@ std::string loop_around_rows(const Schedule& s, const std::string& block, const 
   return around;
 }
 
+// The loop whose next iteration has the next row of windows over `a`, and how much it reads; empty where rows
+// lie in one line.
+struct NextRow {
+  std::string loop;
+  int64_t bytes = 0;
+};
+
+NextRow next_row(const Schedule& s, const BlockInfo& b, const BlockInfo& now, const Access& a,
+                 const std::string& row_tiles, const std::vector<std::string>& reduced) {
+  NextRow out;
+  std::map<const Iter*, int64_t> extents;
+  for (const Iter& i : now.iters) extents[&i] = i.extent;
+  for (const LoopInfo& l : loops_of(s.func(), b.name)) {
+    if (l.name == row_tiles || std::find(reduced.begin(), reduced.end(), l.name) != reduced.end()) break;
+    const Iter* of = walked_by(b, l.name);
+    for (auto& [i, extent] : extents) {
+      if (!of || i->var != of->var) continue;
+      extent = ceil_div(extent, l.extent);
+      if (std::abs(a.stride(*i).value_or(0)) * bytes_of(a.buffer->type.dtype) >= kLine)
+        out = {l.name, bytes_read(a, extents, now)};
+    }
+  }
+  return out;
+}
+
+// The loop whose steps ask in shares: a row of the window where channels of a block follow inside, as blocks
+// are few, else `loop`, over channels.
+template <class Loop, class IsLoop>
+std::string shared_down_to(Loop loop, Loop end, const IsLoop& is_loop) {
+  const Loop rows = std::find_if(loop + 1, end, is_loop);
+  return rows != end && std::any_of(rows + 1, end, is_loop) ? *rows : *loop;
+}
+
 // Whether the loop `steps`, over the channels of a block, asks for `lines` in shares.
 struct Shares {
   std::string option, why;  // empty: all at once
@@ -254,11 +291,12 @@ Shares shared_by(const Schedule& s, const BlockInfo& now, const Access& a, const
 bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::string& row_tiles, const std::vector<std::string>& reduced,
                       const std::vector<std::string>& taps, const Target& target) {
-  constexpr int64_t kLeastWork = 2;      // FMAs for each line that is asked for
-  constexpr int64_t kCyclesAhead = 150;  // in which a line comes
-  constexpr int64_t kFewPasses = 4;      // of tiles of columns over the image
-  constexpr int64_t kUnasked = 6;        // steps for each that may go without
-  constexpr int64_t kLongRow = 32;       // tiles, behind which those of the next row are cold
+  constexpr int64_t kLeastWork = 2, kLeastWorkOfRow = 20;  // FMAs for each line that is asked for
+  constexpr int64_t kPartOfL2 = 4;                         // that a row of windows takes at most
+  constexpr int64_t kCyclesAhead = 150;                    // in which a line comes
+  constexpr int64_t kFewPasses = 4;                        // of tiles of columns over the image
+  constexpr int64_t kUnasked = 6;                          // steps for each that may go without
+  constexpr int64_t kLongRow = 32;  // tiles, behind which those of the next row are cold
   if (!t.vector || !t.row || t.turned || reduced.size() < 2) return false;
   const auto is_loop = [&](const std::string& l) {
     return std::find(taps.begin(), taps.end(), l) == taps.end();
@@ -295,14 +333,17 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
         continue;
       }
     }
-    const std::string around = loop_around_rows(s, block, row_tiles, reduced);
-    if (!target.far_l3() && loop != reduced.begin() && !around.empty()) {
+    const NextRow row = next_row(s, b, now, a, row_tiles, reduced);
+    if (!target.far_l3() && has_taps(now, a) && !row.loop.empty() &&
+        (loop != reduced.begin() ||
+         ((!some_out || windows_leap(now, a)) && kPartOfL2 * row.bytes <= target.l2_bytes &&
+          products / lanes_of(now, target) >= kLeastWorkOfRow * lines))) {
       s.because(
-          fmt::format("its {} KiB come from behind the second-level cache, and all taps of {} would ask for "
-                      "them again",
-                      size / 1024, reduced.front()));
-      asked |= s.try_step(
-          fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around, a.buffer->name, *loop));
+          fmt::format("its {} KiB come from behind the second-level cache: the {} KiB of the next row of "
+                      "windows while this one is computed",
+                      size / 1024, row.bytes / 1024));
+      asked |= s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, row.loop,
+                                      a.buffer->name, shared_down_to(loop, reduced.end(), is_loop)));
       continue;
     }
     int64_t places = 1;  // each in a line of its own

@@ -129,7 +129,7 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
 bool scatters_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
   return std::any_of(call.nodes.begin(), call.nodes.end(), [&](int i) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
-    if (n.op != "ConvTranspose") return false;
+    if (!ops::is_conv_transpose(n)) return false;
     const ops::TransposedShape s = ops::transposed_shape(OpContext(g, n));
     const int64_t filters = s.group > 1 ? s.filters / s.group : lanes;
     return s.strided() && (2 * filters == lanes || 4 * filters == lanes) && s.output.back() >= lanes;
@@ -145,7 +145,7 @@ bool gathers_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
   constexpr int64_t kManyGroups = 8, kLeastRow = 2;  // part of the lanes
   return std::any_of(call.nodes.begin(), call.nodes.end(), [&](int i) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
-    const bool transposed = n.op == "ConvTranspose";
+    const bool transposed = ops::is_conv_transpose(n);
     if (!transposed && (n.op != "Conv" || !n.domain.empty())) return false;
     const OpContext ctx(g, n);
     const auto gathers = [&](const auto& s, const auto& kernel, const auto& stride, const auto& output) {

@@ -20,6 +20,7 @@
 #include "src/graph/fusion.h"
 #include "src/graph/map_pieces.h"
 #include "src/graph/split_groups.h"
+#include "src/ops/transposed.h"
 
 namespace nestor {
 
@@ -40,7 +41,7 @@ std::string snake(const std::string& op) {
 
 std::string short_name(const Graph& g, const Node& n) {
   const bool bias = n.inputs.size() > 2 && n.inputs[2] >= 0;
-  if ((n.domain.empty() && n.op == "Conv") || n.op == "ConvTranspose") {
+  if ((n.domain.empty() && n.op == "Conv") || ops::is_conv_transpose(n)) {
     const TensorType &x = value_of(g, n.inputs[0]).type, &w = value_of(g, n.inputs[1]).type;
     const bool depthwise = n.op == "Conv" && w.shape[1] == 1 && x.shape[1] > 1;
     return fmt::format("{}{}{}d{}", depthwise ? "depthwise_" : "", snake(n.op), x.shape.size() - 2,

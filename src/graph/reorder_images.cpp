@@ -126,7 +126,7 @@ bool pays_by_parts(const ops::ConvShape& s, double copied, const PartitionOption
 
 // Windows of a channel each so large that lanes along rows, a load for each product, take longer than by
 // channels with copies; or of so few channels in a group that lanes go along rows, which they fill badly.
-bool pays_by_rows(const ops::ConvShape& s, double copied, int64_t lanes) {
+bool fills_rows_badly(const ops::ConvShape& s, double copied, int64_t lanes) {
   constexpr int64_t kLargeWindow = 25;
   constexpr double kFilled = 0.75, kCopied = 6;  // cycles for a vector, read and written
   const int64_t group = s.channels / s.group, window = product(s.window.kernel);
@@ -177,19 +177,18 @@ enum class Gain { none, by_image, by_result };
 Gain gain_of(const Graph& g, const Partition& p, const KernelCall& call, const Node& n,
              const PartitionOptions& how) {
   constexpr int64_t kSmallWindow = 9;
-  if ((n.op != "Conv" || !n.domain.empty()) && n.op != "ConvTranspose") return Gain::none;
+  const bool transposed = ops::is_conv_transpose(n);
+  if (!transposed && (n.op != "Conv" || !n.domain.empty())) return Gain::none;
   if (!is_constant(g, n.inputs[1])) return Gain::none;
   const OpContext ctx(g, n);
   if (ctx.input(0).dtype != DType::f32) return Gain::none;
   const int64_t lanes = how.channel_block;
-  if (n.op == "ConvTranspose")
-    return !p.blocked.count(n.outputs[0]) && scatters_badly(ops::transposed_shape(ctx), lanes)
-               ? Gain::by_result
-               : Gain::none;
+  const bool row_major = !p.blocked.count(call.args.back());
+  if (transposed)
+    return row_major && scatters_badly(ops::transposed_shape(ctx), lanes) ? Gain::by_result : Gain::none;
   const ops::ConvShape s = ops::conv_shape(ctx, 1);
-  if (!p.blocked.count(n.outputs[0]) && is_small_in_batch(s)) return Gain::by_result;
+  if (row_major && is_small_in_batch(s)) return Gain::by_result;
   const auto by_image = [](bool pays) { return pays ? Gain::by_image : Gain::none; };
-  const bool depthwise = s.group > 1 && s.group == s.channels && s.group == s.filters;
   if (p.blocked.count(n.inputs[0])) return Gain::none;
   double copied = 0;  // read and written
   for (const ValueId v : images_of(g, call, {n.outputs[0]})) {
@@ -197,13 +196,21 @@ Gain gain_of(const Graph& g, const Partition& p, const KernelCall& call, const N
     if (!p.blocked.count(v)) copied += 2 * static_cast<double>(product(t.shape) * bytes_of(t.dtype));
   }
   if (lanes >= kWidestVector)
-    return by_image(pays_by_rows(s, copied, lanes) || pays_by_parts(s, copied, how));
+    return by_image(fills_rows_badly(s, copied, lanes) || pays_by_parts(s, copied, how));
   const bool strided = is_strided(s), point = product(s.window.kernel) == 1;
   if (s.channels < lanes || (!strided && point && !is_torn_point(s, lanes))) return Gain::none;
-  if (depthwise)
+  if (s.group > 1 && s.group == s.channels && s.group == s.filters)
     return by_image((copied <= kInCaches || product(s.window.kernel) > kSmallWindow) &&
                     (strided || is_window_of_blocks(s, lanes)));
   return by_image(s.group == 1 && saved(s) * products(s, lanes) > copied / kBytesReordered);
+}
+
+// By what a node makes, what its function does.
+std::map<ValueId, ValueId> results_of(const Graph& g, const Partition& p) {
+  std::map<ValueId, ValueId> out;
+  for (const KernelCall& call : p.calls)
+    for (const int i : call.nodes) out[g.nodes[static_cast<size_t>(i)].outputs[0]] = call.args.back();
+  return out;
 }
 
 }  // namespace
@@ -225,10 +232,11 @@ bool reorder_images(Graph& g, Partition& p, const PartitionOptions& how) {
     if (chosen.empty()) return false;
     Graph changed = with_reorders(g, p, chosen, kept);
     Partition q = partition(changed, how);
+    const std::map<ValueId, ValueId> results = results_of(changed, q);
     const size_t before = refused.size() + kept.size();
     for (const auto& [made, gain] : gains) {
       const ValueId image = producer_of(g, made).inputs[0], copy = producer_of(changed, made).inputs[0];
-      if (!q.blocked.count(gain == Gain::by_image ? copy : made))
+      if (!q.blocked.count(gain == Gain::by_image ? copy : results.at(made)))
         refused.insert(made);
       else if (copy != image && !q.blocked.count(copy))
         kept.insert(image);

@@ -42,6 +42,11 @@ struct TransposedShape {
 // One class of each dimension: together they are all outputs, each of them once. Empty: there are none.
 std::vector<ResidueClasses> classes_of(const TransposedShape& s);
 
+// ONNX's operator, or the same with its weights in Conv's order.
+inline bool is_conv_transpose(const Node& n) {
+  return n.op == "ConvTranspose" && (n.domain.empty() || n.domain == "nestor");
+}
+
 // Fails where input 0, the weights and the attributes make none.
 TransposedShape transposed_shape(const OpContext& ctx);
 

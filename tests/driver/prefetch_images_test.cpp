@@ -23,8 +23,8 @@ TEST_CASE("while images are computed, the next are asked for") {
   };
   const std::string two = "Y.n0 X distance=1 shares=c";
   CHECK(asks(images(64, 46, 7, 32, 5), near, two));
-  CHECK_FALSE(asks(images(4, 46, 7, 32, 5), near, two));   // they stay in the cache
-  CHECK_FALSE(asks(images(64, 92, 7, 40, 5), near, two));  // which doesn't hold the next beside them
+  CHECK_FALSE(asks(images(4, 46, 7, 32, 5), near, two));     // they stay in the cache
+  CHECK_FALSE(asks(images(64, 92, 7, 40, 5), near, "Y.n"));  // which doesn't hold the next beside them
   CHECK_FALSE(asks(images(64, 46, 7, 32, 5), with_far_l3("x86-64-v4", 1 << 20), two));
   CHECK(asks("Conv(f32[111,128,19,19], const f32[58,128,1,1])", near, "Y.n X distance=1 shares=cb"));
   CHECK_FALSE(asks("Conv(f32[128,320,4,4], const f32[13,320,1,1])", near, "Y.n"));  // little to do for a line
@@ -39,6 +39,20 @@ TEST_CASE("of taps outside of the steps over channels, not each asks for them") 
   const Target near = with_l2("x86-64-v4", 1 << 20);
   CHECK(asks(spec, near, "Y.y X distance=1 shares=c"));
   CHECK_FALSE(asks(spec, near, "Y.c X"));
+}
+
+TEST_CASE("the next row of windows is asked for while this one is computed") {
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  const auto windows = [](int64_t channels, int64_t filters, int64_t size, const std::string& window) {
+    return fmt::format("Conv(f32[1,{0},{2},{2}], const f32[{1},{0},{3}]; strides=[2,2])", channels, filters,
+                       size, window);
+  };
+  CHECK(asks(windows(128, 16, 71, "3,3"), near, "Y.y X distance=1 shares=r"));
+  CHECK_FALSE(asks(windows(128, 16, 71, "3,3"), with_far_l3("x86-64-v4", 1 << 20), "Y.y"));
+  CHECK_FALSE(asks(windows(128, 16, 71, "3,1"), near, "Y.y"));   // little is computed of a line
+  CHECK_FALSE(asks(windows(1024, 16, 71, "3,3"), near, "Y.y"));  // much of the cache
+  const std::string groups = "Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2])";
+  CHECK(asks(groups, with_l2("x86-64-v3", 1 << 20), "Y.y X distance=1 shares=r"));
 }
 
 TEST_CASE("what asks for images is right") {

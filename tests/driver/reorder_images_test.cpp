@@ -107,6 +107,42 @@ TEST_CASE("results that rows would take one by one are made in blocks, and copie
   }
 }
 
+TEST_CASE("what stands behind a convolution in one function doesn't keep its result from blocks") {
+  for (const bool transposed : {true, false}) {
+    Model m;
+    m.opsets[""] = 17;
+    if (transposed)
+      m.inputs.push_back({"x", DType::f32, {{1, ""}, {16, ""}, {9, ""}, {4, ""}}});
+    else
+      m.inputs.push_back({"x", DType::f32, {{9, ""}, {16, ""}, {3, ""}, {2, ""}}});
+    m.outputs.push_back({"y", DType::f32, {}, false, false});
+    m.initializers.emplace_back(
+        "w", Tensor::random(
+                 DType::f32,
+                 transposed ? std::vector<int64_t>{16, 27, 3, 3} : std::vector<int64_t>{27, 16, 5, 5}, 3));
+    const Attrs attrs = transposed ? Attrs{{"strides", std::vector<int64_t>{2, 2}}}
+                                   : Attrs{{"pads", std::vector<int64_t>{2, 2, 2, 2}}};
+    m.nodes.push_back({transposed ? "ConvTranspose" : "Conv", "", "", {"x", "w"}, {"t"}, attrs, {}});
+    m.nodes.push_back({"Sigmoid", "", "", {"t"}, {"u"}, {}, {}});
+    m.nodes.push_back({"Mul", "", "", {"t", "u"}, {"y"}, {}, {}});
+    const Target target = to_run(parse_target("x86-64-v3"));
+    NamedTensors results[2];
+    for (const bool fuse : {true, false}) {
+      CompileOptions options;
+      options.target = target;
+      options.fuse = fuse;
+      options.schedules = default_schedules();
+      const CompiledModel c = compile_model({build_graph(m), std::nullopt}, options);
+      if (fuse) CHECK(c.funcs.size() == 3);  // two copies
+      const Value& image = c.graph.values[static_cast<size_t>(c.graph.inputs[0])];
+      results[fuse] = make_executor(c)->run({{image.name, Tensor::random(DType::f32, image.type.shape, 5)}});
+    }
+    const Tensor &got = results[1].at("y"), &want = results[0].at("y");
+    REQUIRE(got.shape() == want.shape());
+    for (int64_t i = 0; i < got.size(); ++i) CHECK(got.get(i) == Approx(want.get(i)).margin(1e-3));
+  }
+}
+
 TEST_CASE("many small images are reordered") {
   const auto copies = [&](const std::string& spec) { return reorders(spec, "x86-64-v4").first; };
   CHECK(copies("Conv(f32[16,64,3,2], const f32[384,64,5,5]; pads=[2,2,2,2])") == 2);
