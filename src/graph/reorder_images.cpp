@@ -52,6 +52,7 @@
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/lanes.h"
 #include "src/graph/passes.h"
 #include "src/graph/reorders.h"
 #include "src/graph/scattered.h"
@@ -61,7 +62,6 @@ namespace nestor {
 
 namespace {
 
-constexpr double kFmasPerCycle = 2;
 constexpr double kSaved = 0.37;  // of the cycles of its products
 constexpr double kSavedOfMany = 0.6, kSavedUnstrided = 0.2;
 constexpr int64_t kLines = 384;         // of a plane each, that stay in the first level
@@ -130,29 +130,22 @@ bool fills_rows_badly(const ops::ConvShape& s, double copied, int64_t lanes) {
   constexpr int64_t kLargeWindow = 25;
   constexpr double kFilled = 0.75, kCopied = 6;  // cycles for a vector, read and written
   const int64_t group = s.channels / s.group, window = product(s.window.kernel);
-  const auto part = [&](int64_t n) {
-    return static_cast<double>(n) / static_cast<double>(ceil_div(n, lanes) * lanes);
-  };
-  if (s.group == 1 || s.filters != s.channels || group % lanes == 0 || part(s.channels) < kFilled)
+  if (s.group == 1 || s.filters != s.channels || group % lanes == 0 || filled(s.channels, lanes) < kFilled)
     return false;
   if (group == 1) return window >= kLargeWindow && (is_strided(s) || copied <= kInCaches);
-  const double filled = part(s.window.output.back());
+  const double row = filled(s.window.output.back(), lanes);
   const double work = static_cast<double>(group * window) / kFmasPerCycle;
   const double copies = kCopied * (1 + static_cast<double>(product(s.window.input)) /
                                            static_cast<double>(product(s.window.output)));
-  return filled < kFilled && work * (1 / filled - 1 / part(s.channels)) > copies;
+  return row < kFilled && work * (1 / row - 1 / filled(s.channels, lanes)) > copies;
 }
 
 // The share of all products that don't meet padding.
 double share_inside(const ops::Window& w) {
   double share = 1;
   for (size_t d = 0; d < w.rank(); ++d) {
-    int64_t inside = 0;
-    for (int64_t tap = 0; tap < w.kernel[d]; ++tap) {  // 0 <= stride * at + dilation * tap - pad < input
-      const int64_t from = w.pad_begin[d] - w.dilation[d] * tap, to = from + w.input[d];
-      const auto first = [&](int64_t bound) { return ceil_div(std::max<int64_t>(bound, 0), w.stride[d]); };
-      inside += std::max<int64_t>(0, std::min(w.output[d], first(to)) - first(from));
-    }
+    const int64_t inside =
+        ops::pairs_inside(w.output[d], w.kernel[d], w.stride[d], w.dilation[d], w.pad_begin[d], w.input[d]);
     share *= static_cast<double>(inside) / static_cast<double>(w.output[d] * w.kernel[d]);
   }
   return share;

@@ -14,21 +14,18 @@
 #include <algorithm>
 #include <set>
 
+#include "src/graph/lanes.h"
+
 namespace nestor {
 
 namespace {
 
-constexpr double kFmasPerCycle = 2;
 constexpr double kGap = 3, kWideGap = 9;            // to put what sums make of a row between each other
 constexpr double kScattered = 60;                   // to store lanes singly
 constexpr double kFillsBetter = 1.35;               // than rows: lanes go across filters
 constexpr double kNear = 4 << 20, kFar = 16 << 20;  // bytes copied, read and written,
 constexpr double kCopied = 5, kCopiedAfar = 8, kFromMemory = 15;  // and what a vector of them takes
 constexpr double kLeastGain = 0.9;
-
-double filled(int64_t n, int64_t lanes) {
-  return static_cast<double>(n) / static_cast<double>(ceil_div(n, lanes) * lanes);
-}
 
 // The sums of all residues.
 struct Sums {

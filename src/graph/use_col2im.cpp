@@ -18,6 +18,7 @@
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/lanes.h"
 #include "src/graph/passes.h"
 #include "src/ops/products.h"
 #include "src/ops/transposed.h"
@@ -29,26 +30,15 @@ namespace {
 using Dims = std::vector<int64_t>;
 using ops::TransposedShape;
 
-constexpr int64_t kFmasPerCycle = 2;  // of vectors
-
 // The share of all products that reach an output: the others aren't computed.
 double share_inside(const TransposedShape& s) {
   double share = 1;
   for (size_t d = 0; d < s.input.size(); ++d) {
-    int64_t pairs = 0;
-    for (int64_t r = 0; r < s.kernel[d]; ++r) {  // pad <= stride * i + dilation * r < pad + output
-      const int64_t from = s.pad[d] - s.dilation[d] * r, to = from + s.output[d];
-      const auto first = [&](int64_t bound) { return ceil_div(std::max<int64_t>(bound, 0), s.stride[d]); };
-      pairs += std::max<int64_t>(0, std::min(s.input[d], first(to)) - first(from));
-    }
+    const int64_t pairs =
+        ops::pairs_inside(s.input[d], s.kernel[d], s.stride[d], s.dilation[d], s.pad[d], s.output[d]);
     share *= static_cast<double>(pairs) / static_cast<double>(s.input[d] * s.kernel[d]);
   }
   return share;
-}
-
-// Of the lanes of a row in vectors.
-double filled(int64_t row, int64_t lanes) {
-  return static_cast<double>(row) / static_cast<double>(ceil_div(row, lanes) * lanes);
 }
 
 // How many cycles of one core an element of T takes, or what stands for it in the nests of residues or
@@ -71,8 +61,8 @@ class Costs {
     clash_ = std::fmod(pixels * bytes, kPage) == 0;  // channels meet in few sets of the caches
     megabytes_ = static_cast<double>(s.n * s.filters) * taps * pixels * bytes / (1 << 20);
     const auto channels = static_cast<double>(s.channels / s.group);
-    steps_ = channels / static_cast<double>(kFmasPerCycle * lanes_);
-    widest_steps_ = channels / static_cast<double>(kFmasPerCycle * kWidestVector);
+    steps_ = channels / (kFmasPerCycle * static_cast<double>(lanes_));
+    widest_steps_ = channels / (kFmasPerCycle * static_cast<double>(kWidestVector));
   }
 
   double columns() const {
@@ -183,7 +173,7 @@ class PlaneCosts {
     const auto products = static_cast<double>(s.n * s.filters * product(s.kernel)) * pixels_;
     far_ = pixels_ * bytes * static_cast<double>(s.channels) > kNear;
     megabytes_ = products * bytes / (1 << 20);
-    steps_ = static_cast<double>(s.channels) / static_cast<double>(kFmasPerCycle * lanes);
+    steps_ = static_cast<double>(s.channels) / (kFmasPerCycle * static_cast<double>(lanes));
   }
   static bool applies(const TransposedShape& s, int64_t lanes) {
     return s.group == 1 && 4 * s.filters < 3 * lanes * ceil_div(s.filters, lanes);

@@ -45,6 +45,7 @@
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/lanes.h"
 #include "src/graph/passes.h"
 #include "src/graph/reorders.h"
 
@@ -52,7 +53,7 @@ namespace nestor {
 
 namespace {
 
-constexpr double kFmasPerCycle = 2, kBytesFromL3 = 16, kBytesFromMemory = 9;
+constexpr double kBytesFromL3 = 16, kBytesFromMemory = 9;
 constexpr double kBytesReorderedFar = 5;
 constexpr double kShownOfWeights = 0.8, kShownAskedAhead = 0.5, kShownAskedFar = 0.64, kLeastGain = 0.9;
 constexpr double kUsesToAskAhead = 12;   // of a line, as in schedules/library/stream_panels.cpp

@@ -114,6 +114,16 @@ Window read_window(const OpContext& ctx, const Dims& kernel) {
   return w;
 }
 
+int64_t pairs_inside(int64_t count, int64_t taps, int64_t stride, int64_t dilation, int64_t pad, int64_t of) {
+  int64_t pairs = 0;
+  for (int64_t r = 0; r < taps; ++r) {
+    const int64_t from = pad - dilation * r, to = from + of;
+    const auto first = [&](int64_t bound) { return ceil_div(std::max<int64_t>(bound, 0), stride); };
+    pairs += std::max<int64_t>(0, std::min(count, first(to)) - first(from));
+  }
+  return pairs;
+}
+
 BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill) {
   if (!w.is_padded()) return x;
   Dims shape = {x.shape[0], x.shape[1]};

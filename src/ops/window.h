@@ -34,6 +34,10 @@ void require_kernel(const OpContext& ctx, const Dims& kernel, size_t rank);
 // of an image.
 int64_t extent_of(const OpContext& ctx, int64_t taps, int64_t apart, size_t d);
 
+// How many pairs of i, 0 <= i < count, and tap r, 0 <= r < taps, have 0 <= stride * i + dilation * r - pad <
+// of: products of a convolution's outputs, or of a transposed one's inputs, that meet no padding.
+int64_t pairs_inside(int64_t count, int64_t taps, int64_t stride, int64_t dilation, int64_t pad, int64_t of);
+
 // X, or a block P that holds X with `fill` around it: P[n,c,h...] with spatial extents reach(d).
 BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill);
 
