@@ -32,8 +32,9 @@
 //
 // With the widest ones windows of a channel each gain where they are large, unless the copies go to memory
 // (Zen 5: 5x5/2 of 384 at 47 0.26 to 0.12 ms, 5x5 of 455 at 33 0.27 to 0.18, but of 320 at 97 1.5 to 2.0; 3x3
-// none), and so do groups of few channels along rows that leave lanes empty (3x3 of 54 groups of 4 at 17 34
-// to 24 us, 5x5/2 of 8 groups of 8 at 19 18 to 10).
+// none but along rows of up to 4, 192 images of 128 at 2 461 to 15 us, of 5 to 8 14 % less to twice as much),
+// and so do groups of few channels along rows that leave lanes empty (3x3 of 54 groups of 4 at 17 34 to 24
+// us, 5x5/2 of 8 groups of 8 at 19 18 to 10).
 //
 // Many images of a few pixels gain by blocks whatever their vectors: a tile is then a point of each of
 // several images, and what meets padding there isn't computed. (Zen 5: 16 of 3x2, 5x5 of 64 channels to 384,
@@ -127,12 +128,16 @@ bool pays_by_parts(const ops::ConvShape& s, double copied, const PartitionOption
 // Windows of a channel each so large that lanes along rows, a load for each product, take longer than by
 // channels with copies; or of so few channels in a group that lanes go along rows, which they fill badly.
 bool fills_rows_badly(const ops::ConvShape& s, double copied, int64_t lanes) {
-  constexpr int64_t kLargeWindow = 25;
+  constexpr int64_t kLargeWindow = 25, kShortRow = 4, kLeastOfShort = 9;
   constexpr double kFilled = 0.75, kCopied = 6;  // cycles for a vector, read and written
   const int64_t group = s.channels / s.group, window = product(s.window.kernel);
   if (s.group == 1 || s.filters != s.channels || group % lanes == 0 || filled(s.channels, lanes) < kFilled)
     return false;
-  if (group == 1) return window >= kLargeWindow && (is_strided(s) || copied <= kInCaches);
+  if (group == 1) {
+    const int64_t pixels = s.window.output.back();
+    if (pixels > 1 && pixels <= kShortRow && window >= kLeastOfShort) return true;
+    return window >= kLargeWindow && (is_strided(s) || copied <= kInCaches);
+  }
   const double row = filled(s.window.output.back(), lanes);
   const double work = static_cast<double>(group * window) / kFmasPerCycle;
   const double copies = kCopied * (1 + static_cast<double>(product(s.window.input)) /

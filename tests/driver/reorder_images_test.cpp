@@ -162,7 +162,10 @@ TEST_CASE("with the widest vectors, images whose rows fill them badly are reorde
   };
   CHECK(groups(384, 47, 1, 5, 2) == 2);
   CHECK(groups(96, 56, 1, 7, 1) == 2);
-  CHECK(groups(384, 47, 1, 3, 2) == 0);   // small windows
+  CHECK(groups(384, 47, 1, 3, 2) == 0);  // small windows
+  CHECK(groups(384, 6, 1, 3, 1) == 2);   // but short rows
+  CHECK(groups(384, 3, 1, 2, 1) == 0);   // of more than a few taps
+  CHECK(groups(384, 7, 1, 3, 1) == 0);
   CHECK(groups(320, 100, 1, 5, 1) == 0);  // more than the caches hold
   CHECK(groups(320, 100, 1, 5, 2) == 2);  // but strides
   CHECK(groups(8, 56, 1, 5, 1) == 0);     // half of a block
@@ -174,7 +177,8 @@ TEST_CASE("with the widest vectors, images whose rows fill them badly are reorde
 TEST_CASE("convolutions of reordered images are right with the widest vectors") {
   for (const char* spec :
        {"Conv(f32[1,40,23,23], const f32[40,1,5,5], const f32[40]; group=40, strides=[2,2], pads=[2,1,2,1])",
-        "Conv(f32[1,60,17,17], const f32[60,4,3,3]; group=15, pads=[1,1,1,1])"}) {
+        "Conv(f32[1,60,17,17], const f32[60,4,3,3]; group=15, pads=[1,1,1,1])",
+        "Conv(f32[5,48,3,2], const f32[48,1,3,3], const f32[48]; group=48, pads=[1,1,1,1])"}) {
     INFO(spec);
     CHECK(reorders(spec, "x86-64-v4").first == 2);
     check_default(spec, parse_target("x86-64-v4"));
