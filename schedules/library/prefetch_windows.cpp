@@ -223,15 +223,16 @@ bool is_one_row(const BlockInfo& now, const Access& a, const Iter& over, const T
   });
 }
 
-// The loop whose next iteration has the next row of windows; empty where there is none.
-std::string loop_around_rows(const Schedule& s, const std::string& block, const std::string& row_tiles,
-                             const std::vector<std::string>& reduced) {
-  std::string around;
+// The loops outside of a row of windows.
+std::vector<LoopInfo> loops_around_row(const Schedule& s, const std::string& block,
+                                       const std::string& row_tiles,
+                                       const std::vector<std::string>& reduced) {
+  std::vector<LoopInfo> out;
   for (const LoopInfo& l : loops_of(s.func(), block)) {
     if (l.name == row_tiles || std::find(reduced.begin(), reduced.end(), l.name) != reduced.end()) break;
-    around = l.name;
+    out.push_back(l);
   }
-  return around;
+  return out;
 }
 
 // The loop whose next iteration has the next row of windows over `a`, and how much it reads; empty where rows
@@ -246,8 +247,7 @@ NextRow next_row(const Schedule& s, const BlockInfo& b, const BlockInfo& now, co
   NextRow out;
   std::map<const Iter*, int64_t> extents;
   for (const Iter& i : now.iters) extents[&i] = i.extent;
-  for (const LoopInfo& l : loops_of(s.func(), b.name)) {
-    if (l.name == row_tiles || std::find(reduced.begin(), reduced.end(), l.name) != reduced.end()) break;
+  for (const LoopInfo& l : loops_around_row(s, b.name, row_tiles, reduced)) {
     const Iter* of = walked_by(b, l.name);
     for (auto& [i, extent] : extents) {
       if (!of || i->var != of->var) continue;
@@ -333,8 +333,9 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
         continue;
       }
     }
-    const NextRow row = next_row(s, b, now, a, row_tiles, reduced);
-    if (!target.far_l3() && has_taps(now, a) && !row.loop.empty() &&
+    NextRow row;
+    if (!target.far_l3() && has_taps(now, a)) row = next_row(s, b, now, a, row_tiles, reduced);
+    if (!row.loop.empty() &&
         (loop != reduced.begin() ||
          ((!some_out || windows_leap(now, a)) && kPartOfL2 * row.bytes <= target.l2_bytes &&
           products / lanes_of(now, target) >= kLeastWorkOfRow * lines))) {
@@ -375,7 +376,7 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
   const auto first_tap = std::find_if(reduced.begin(), reduced.end(), is_tap_loop);
   const auto inner = first_tap == reduced.begin() ? reduced.rbegin() : std::reverse_iterator(first_tap);
   const auto steps = std::find_if_not(inner, reduced.rend(), is_tap_loop);
-  const std::string around = loop_around_rows(s, block, row_tiles, reduced);
+  const std::vector<LoopInfo> around = loops_around_row(s, block, row_tiles, reduced);
   if (steps == reduced.rend() || around.empty()) return;
   const BlockInfo now = analyze(s.func(), block);
   for (const Access& a : now.accesses) {
@@ -388,7 +389,8 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
                           target.far_l3() ? ", far away"
                           : large         ? ", too late for rows of windows"
                                           : ", more of them for each row of windows than one"));
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around, a.buffer->name, *steps));
+    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around.back().name,
+                           a.buffer->name, *steps));
   }
 }
 

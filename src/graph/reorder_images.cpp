@@ -65,8 +65,9 @@ namespace {
 
 constexpr double kSaved = 0.37;  // of the cycles of its products
 constexpr double kSavedOfMany = 0.6, kSavedUnstrided = 0.2;
-constexpr int64_t kLines = 384;         // of a plane each, that stay in the first level
-constexpr double kInCaches = 16 << 20;  // bytes
+constexpr int64_t kLines = 384;           // of a plane each, that stay in the first level
+constexpr double kInCaches = 16 << 20;    // bytes
+constexpr int64_t kPixelsInShortRow = 4;  // pixels
 
 const Node& producer_of(const Graph& g, ValueId v) {
   return g.nodes[static_cast<size_t>(value_of(g, v).producer)];
@@ -128,14 +129,14 @@ bool pays_by_parts(const ops::ConvShape& s, double copied, const PartitionOption
 // Windows of a channel each so large that lanes along rows, a load for each product, take longer than by
 // channels with copies; or of so few channels in a group that lanes go along rows, which they fill badly.
 bool fills_rows_badly(const ops::ConvShape& s, double copied, int64_t lanes) {
-  constexpr int64_t kLargeWindow = 25, kShortRow = 4, kLeastOfShort = 9;
+  constexpr int64_t kLargeWindow = 25, kLeastOfShort = 9;
   constexpr double kFilled = 0.75, kCopied = 6;  // cycles for a vector, read and written
   const int64_t group = s.channels / s.group, window = product(s.window.kernel);
   if (s.group == 1 || s.filters != s.channels || group % lanes == 0 || filled(s.channels, lanes) < kFilled)
     return false;
   if (group == 1) {
     const int64_t pixels = s.window.output.back();
-    if (pixels > 1 && pixels <= kShortRow && window >= kLeastOfShort) return true;
+    if (pixels > 1 && pixels <= kPixelsInShortRow && window >= kLeastOfShort) return true;
     return window >= kLargeWindow && (is_strided(s) || copied <= kInCaches);
   }
   const double row = filled(s.window.output.back(), lanes);
@@ -159,9 +160,9 @@ double share_inside(const ops::Window& w) {
 // Images so small, and so many, that in blocks a tile of filters takes a point of each of several images: all
 // its products are inside of them, or none. A tile of one image's points computes its padding, too.
 bool is_small_in_batch(const ops::ConvShape& s) {
-  constexpr int64_t kLeastImages = 4, kShortRow = 4;
+  constexpr int64_t kLeastImages = 4;
   constexpr double kLeastPadding = 0.3, kCopied = 10;  // cycles for a vector, read and written
-  if (s.group > 1 || s.n < kLeastImages || s.window.output.back() > kShortRow) return false;
+  if (s.group > 1 || s.n < kLeastImages || s.window.output.back() > kPixelsInShortRow) return false;
   const double padding = 1 - share_inside(s.window);
   const double work = static_cast<double>(s.channels * product(s.window.kernel)) / kFmasPerCycle;
   const double images = static_cast<double>(s.channels * product(s.window.input)) /
