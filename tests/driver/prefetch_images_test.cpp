@@ -55,6 +55,33 @@ TEST_CASE("the next row of windows is asked for while this one is computed") {
   CHECK(asks(groups, with_l2("x86-64-v3", 1 << 20), "Y.y X distance=1 shares=r"));
 }
 
+TEST_CASE("what a tile writes is asked for where much passes through a near last cache after short sums") {
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  const auto filters = [](int64_t n, int64_t channels, int64_t count) {
+    return fmt::format("Conv(f32[{},{},90,90], const f32[{},{},1,1])", n, channels, count, channels);
+  };
+  const std::string shares = "Y_out.yx0 Y distance=1 shares=Y.c";
+  CHECK(asks(filters(1, 4, 400), near, shares));
+  CHECK(asks(filters(4, 17, 96), near, shares + "1"));  // the channels of a block, and one left over
+  CHECK(asks("Conv(f32[1,320,97,97], const f32[320,1,5,5]; group=320, pads=[2,2,2,2])", near,
+             "Y_out.x0 Y distance=1 shares=Y.r"));
+  CHECK_FALSE(asks(filters(1, 4, 160), near, "Y_out"));   // a smaller part
+  CHECK_FALSE(asks(filters(1, 80, 400), near, "Y_out"));  // time enough to write a line
+  Target far = with_far_l3("x86-64-v4", 1 << 20);
+  far.l3_bytes = near.l3_bytes;
+  CHECK_FALSE(asks(filters(1, 4, 400), far, "Y_out"));
+  CHECK_FALSE(asks(filters(1, 4, 400), with_l2("x86-64-v3", 1 << 20), "Y_out"));
+
+  Target tiny = with_l2("x86-64-v4", 16 << 10);
+  tiny.l3_bytes = 64 << 10;
+  for (const char* spec :
+       {"Conv(f32[2,4,15,17], const f32[48,4,1,1])", "Conv(f32[2,17,15,17], const f32[48,17,1,1])",
+        "Conv(f32[1,40,19,17], const f32[40,1,5,5]; group=40, pads=[2,2,2,2])"}) {
+    CHECK(asks(spec, tiny, "Y_out"));
+    check_default(spec, tiny, true);
+  }
+}
+
 TEST_CASE("what asks for images is right") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     const Target tiny = with_l2(name, 64 << 10);
