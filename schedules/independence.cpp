@@ -211,6 +211,7 @@ template <class Proved, class Described>
 std::optional<Conflict> first_pair(const PrimFunc& f, const Stmt& loop, const std::vector<Stmt>& first,
                                    const std::vector<Stmt>& second, const Proved& proved,
                                    const Described& described) {
+  if (extent_of(loop) == 1) return std::nullopt;
   const std::vector<Place> firsts = places_in(f, first), seconds = places_in(f, second);
   const auto xs = touched_at(firsts), ys = touched_at(seconds);
   const auto meet = [&](const Buffer& b) {  // else each iteration has it for itself, or nobody writes it
@@ -247,7 +248,7 @@ std::optional<Conflict> find_backward(const PrimFunc& f, const Stmt& loop, const
                                       const std::vector<Stmt>& second) {
   return first_pair(
       f, loop, first, second,
-      [&](const Seen& a, const Seen& b) { return told_by_both(a, b, loop, true) || never_after(a, b, loop); },
+      [&](const Seen& a, const Seen& b) { return never_after(a, b, loop) || told_by_both(a, b, loop, true); },
       [&](const Seen& a, const Seen& b) {
         return Conflict{"a later iteration of " + loop_name(loop) + " of block " + a.place->name() +
                             ", which " + text_of(a) + ", may meet an earlier one of block " +

@@ -101,12 +101,14 @@ void check_between(const StepContext& ctx, const Move& m) {
   for (size_t i = 0; i < m.loop.depth; ++i) {
     const Stmt& l = m.loop.place.path[i];
     if (!l.as<For>() || extent_of(l) == 1) continue;
-    for (const Buffer& b : inputs)
+    for (const Buffer& b : inputs) {
+      if (is_producer(m, b)) continue;
       for (const Place& q : m.all)
-        if (!is_producer(m, b) && writes(q.block(), b) && q.under(l))
+        if (q.under(l) && writes(q.block(), b))
           ctx.forbid(
               7, 0, "block " + q.name() + " makes " + b->name + " in the loop " + loop_name(l) + " around it",
               {q.stmt});
+    }
   }
 }
 

@@ -83,16 +83,21 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
   return rows;
 }
 
-// Merges the outer loops that both have, of the same name and extent, if one goes around at all.
+// Merges the outer loops that both have, of the same name and extent, as far as one goes around.
 void merge_outside(Schedule& s, const std::string& a, const std::string& b) {
-  Schedule tried = s;
-  for (size_t at = 0;; ++at) {
-    const std::vector<LoopInfo> xs = loops_of(tried.func(), a), ys = loops_of(tried.func(), b);
-    if (at >= xs.size() || at >= ys.size() || xs[at].name != ys[at].name || xs[at].extent != ys[at].extent)
-      return;
-    tried.because("nests that write between each other's elements take turns: lines are still in the cache");
-    if (!tried.try_step(fmt::format("merge {}.{} {}.{}", a, xs[at].name, b, ys[at].name))) return;
-    if (xs[at].extent > 1) s = tried;
+  const std::vector<LoopInfo> xs = loops_of(s.func(), a), ys = loops_of(s.func(), b);
+  std::vector<std::string> alike;
+  size_t count = 0;
+  for (size_t at = 0; at < std::min(xs.size(), ys.size()); ++at) {
+    const LoopInfo &x = xs[at], &y = ys[at];
+    if (x.name != y.name || x.extent != y.extent || x.kind != y.kind) break;
+    alike.push_back(x.name);
+    if (x.extent > 1) count = alike.size();
+  }
+  alike.resize(count);
+  for (const std::string& loop : alike) {
+    s.because("nests that write between each other's elements take turns: lines are still in the cache");
+    if (!s.try_step(fmt::format("merge {}.{} {}.{}", a, loop, b, loop))) return;
   }
 }
 
