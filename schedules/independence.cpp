@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "schedules/digit.h"
 #include "schedules/exact_region.h"
 #include "schedules/primitive.h"
 #include "schedules/region.h"
@@ -206,6 +207,32 @@ std::map<const BufferNode*, bool> touched_at(const std::vector<Place>& all) {
   return out;
 }
 
+struct Told {
+  BlockAccess access;
+  Digits digits;
+};
+
+// Whether digits tell all pairs apart of which one writes.
+bool told_by_digits(const std::vector<Place>& firsts, const std::vector<Place>& seconds,
+                    const BufferTest& meet, const Stmt& loop) {
+  const auto told_at = [&](const std::vector<Place>& all) {
+    std::vector<Told> out;
+    for (const Place& p : all)
+      for (BlockAccess& a : accesses_of(p.block(), meet)) {
+        Digits digits = digits_of(p, a, loop);
+        out.push_back({std::move(a), std::move(digits)});
+      }
+    return out;
+  };
+  const std::vector<Told> before = told_at(firsts), behind = told_at(seconds);
+  return std::all_of(before.begin(), before.end(), [&](const Told& a) {
+    return std::all_of(behind.begin(), behind.end(), [&](const Told& b) {
+      return a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write) ||
+             tell_apart(a.digits, b.digits);
+    });
+  });
+}
+
 // The first pair of accesses of two parts of a loop's body, one of them writing, of which it isn't proved.
 template <class Proved, class Described>
 std::optional<Conflict> first_pair(const PrimFunc& f, const Stmt& loop, const std::vector<Stmt>& first,
@@ -218,6 +245,7 @@ std::optional<Conflict> first_pair(const PrimFunc& f, const Stmt& loop, const st
     const auto x = xs.find(b.get()), y = ys.find(b.get());
     return x != xs.end() && y != ys.end() && (x->second || y->second) && !declared_inside(loop, b);
   };
+  if (told_by_digits(firsts, seconds, meet, loop)) return std::nullopt;
   const auto seen_at = [&](const std::vector<Place>& all) {
     std::vector<Seen> out;
     for (const Place& p : all)

@@ -3,6 +3,7 @@
 #include "catch.h"
 #include "nestor/parse.h"
 #include "nestor/schedule.h"
+#include "schedules/digit.h"
 #include "schedules/disjoint.h"
 
 using namespace nestor;
@@ -68,4 +69,31 @@ TEST_CASE("blocks never meet where ranges or remainders say so") {
   CHECK(meet("vi*2", "vi*2+4"));
   CHECK(meet("vi*2", "vi*3+1"));
   CHECK(meet("vi", "vi+7"));
+}
+
+TEST_CASE("indices that hold a loop as a digit tell its iterations apart") {
+  const auto tell = [](const std::string& a, const std::string& b, const std::string& inner) {
+    const PrimFunc f =
+        parse_func("func f(in X: f32[8], out Y: f32[99,99]) {\n  for i in 8 {\n    for j in " + inner +
+                   " { block A(vi: S 8 = i, vj: S 9 = j) { Y[" + a + "] = X[vi] } }\n    for j in " + inner +
+                   " { block B(vi: S 8 = i, vj: S 9 = j) { Y[" + b + "] = X[vi] } }\n  }\n}");
+    const std::vector<schedules::Place> all = schedules::places(f.body);
+    const auto of = [&](const schedules::Place& p) {
+      const auto is_y = [&](const Buffer& buffer) { return buffer == f.params[1].decl.buffer; };
+      return schedules::digits_of(p, accesses_of(p.block(), is_y)[0], p.loops()[0]);
+    };
+    return schedules::tell_apart(of(all[0]), of(all[1]));
+  };
+  CHECK(tell("vi,vj", "vi,0", "4"));
+  CHECK(tell("vj,vi*4+vj", "0,vi*4+vj", "4"));
+  CHECK(tell("7-vi,vj", "7-vi,vj", "4"));
+  CHECK(tell("0,vi*4+vj", "0,vi*4+vj+1", "3"));
+  CHECK_FALSE(tell("0,vi*4+vj", "0,vi*4+vj+1", "4"));
+  CHECK_FALSE(tell("0,vi*4+vj", "0,vi*4+vj", "5"));
+  CHECK_FALSE(tell("vi,0", "vi+1,0", "4"));
+  CHECK_FALSE(tell("vi*4,0", "vi*3,0", "4"));
+  CHECK_FALSE(tell("vi,0", "7-vi,0", "4"));
+  CHECK_FALSE(tell("vi/2,0", "vi/2,0", "4"));
+  CHECK_FALSE(tell("vj,vj", "vj,vj", "4"));
+  CHECK_FALSE(tell("vi*vj,0", "vi*vj,0", "4"));
 }
