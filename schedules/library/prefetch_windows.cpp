@@ -18,7 +18,8 @@
 // 48 cycles and 4 ahead: 156-32@105 2.3 times the time, 256-64@28 of 4 images 1.35, 1024-64@40 and 128-64 of
 // 28x28x10 5 to 10 % more. Tiles ahead with more columns: 1024-256@14 10 to 20 % more, 320-320@60 and
 // 275-167@123 3 to 11; of rows of few tiles, by stride 2: 512-16 of 36x25 and of 36x60 21, of 12 to 28 tiles
-// 4 to 6.)
+// 4 to 6.) One block of filters, of a line each, asks for the next tile, by each step inside of a block. (Zen
+// 5, 48-16@94 and 98-14@95 15 % less time, 207-16@64 12; more blocks to 6 more, short vectors to 25.)
 //
 // Windows that leave rows or columns out are asked for in padded copies as well, unless these are made as
 // they are used, and though a channel's lines reach as far as a sum's, where each channel has pages of its
@@ -320,15 +321,17 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     const int64_t lines = bytes_read(a, step, now) / kLine;
     if (products / lanes_of(now, target) < kLeastWork * lines) continue;
     const int64_t cycles = std::max<int64_t>(1, products / lanes_of(now, target) / kFmasPerCycle);
-    const int64_t steps = extent_of(s, block, *loop), tiles = tiles_ahead(cycles * steps);
+    const int64_t steps = extent_of(s, block, *loop);
+    const bool spread = !has_short_vectors(target) && !t.column && column_tiles(t) == 1;
+    const int64_t tiles = spread ? 1 : tiles_ahead(cycles * steps);
     if (!target.far_l3() && !has_taps(now, a) && column_tiles(t) <= kFewPasses &&
         extent_of(s, block, row_tiles) > (is_one_row(now, a, *over, t) ? 1 : kLongRow) * tiles) {
       s.because(fmt::format(
           "its {} KiB come from behind the second-level cache, lie apart along {}, and are used by "
-          "few tiles of columns, each for {} cycles: {} tiles ahead, while this one is computed",
+          "few tiles of columns, each for {} cycles: {} ahead, while this one is computed",
           size / 1024, *loop, cycles * steps, tiles));
       if (s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, row_tiles, a.buffer->name,
-                                 tiles, *loop))) {
+                                 tiles, spread ? reduced.back() : *loop))) {
         asked = true;
         continue;
       }

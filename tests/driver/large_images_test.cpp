@@ -106,6 +106,10 @@ TEST_CASE("few tiles of columns over an image near the third level ask for its t
   CHECK(asks("Conv(f32[1,384,14,14], const f32[384,384,1,1])", "cb X distance=4"));    // W passes beside it
   CHECK_FALSE(default_has("Conv(f32[1,256,14,14], const f32[512,256,1,1])", " X distance", near));
   CHECK_FALSE(default_has("Conv(f32[1,384,14,14], const f32[32,384,1,1])", " X distance", near));
+  // One block of filters.
+  CHECK(default_has("Conv(f32[1,98,95,95], const f32[14,98,1,1])", "prefetch Y.yx0 X distance=1 shares=c1\n",
+                    with_l2("x86-64-v4", 1 << 20)));
+  CHECK(asks("Conv(f32[1,98,95,95], const f32[8,98,1,1])", "yx0 X distance=3 shares=c0"));
   // Rows of a few tiles.
   CHECK(asks("Conv(f32[1,512,36,25], const f32[16,512,1,1]; strides=[2,2])", "cb X distance=4"));
   near.l2_bytes = 16 << 10;
