@@ -33,7 +33,9 @@
 // less, in the middle 6: 3x3, 128-128@56 6, 161-192@77 8, 320-8@41 9, 5x3, 192-14 of 2 of 113x61 11; taps
 // outside, 7x3 with a dilation of 4, 141-7 of 2 of 111x39 0.87 to 0.66 ms. Of windows of one row or column,
 // to 16 products a line, 8 to 15 % more; asked for by rows of the window where these are the innermost steps,
-// 20 to 50; of those that move by one and leave rows out, 7x5, 128-8 of 8 of 78x16, 8.)
+// 20 to 50; of those that move by one and leave rows out, 7x5, 128-8 of 8 of 78x16, 8.) Windows that move by
+// one share most lines with the row before: 8 products for each are enough. (5x1, 128-13 of 8 of 19x64 14 %
+// less time, 3x5, 32-4 of 8 of 138x64 31, groups of 6 channels, 3x3, 288 at 89 22; of six works none more.)
 //
 // Where no window slides, a step over a block's channels has as many lines asked for as the tile has rows.
 // More than a core has under way, or lines whose page is not translated yet, hold up all that is behind them.
@@ -41,29 +43,6 @@
 // to 540 us, 192-10@63 57 to 47, 320-448@107 5.9 to 5.5 ms; with stride 1, 441-12@80 649 to 580 us,
 // 192-16@120 670 to 621; of 8 to 11, with many pages asked for as well: 407-47@80 481 to 411, 504-32@65 319
 // to 262; with few, by stride 3, 162-60@94 6 % more, 477-49@49 3.)
-//
-// Windows of a channel each, or of those in one block, have no steps over such. Where the third level is far,
-// what the next row of windows reads first is asked for in shares, with the steps of this row (Cascade Lake,
-// 3x3 with stride 2, 96 at 112: 0.67 to 0.49 ms; without shares, all at once, 0.64; asking for lines to be
-// written as well loses 5 %, stores past the caches 8). Tiles of rows and columns (tile_windows.cpp) neither
-// gain nor lose by it. Not where several results of a channel read the same input (two: 10 to 23 % more
-// time), windows share no rows (3x3 with stride 3: 11 to 17), or leave some out (5x5 with stride and dilation
-// 2: 8 to 13). (Groups of 16 channels, 3x3 with stride 2: 224 at 98 9 to 13 % less time, 256 at 73 9 to 20;
-// of 2, 256 at 41 9 to 13. With stride 1 the padding's conditions would stay inside the loop over channels:
-// of 8, 72 at 52 2.5 times as long.)
-//
-// Near the third level so do windows of a channel that move by more than one, for which more lines are new.
-// (Zen 3, 3x3 with stride 2: 96 at 112 29 % less time, 64 at 112 23, 144 at 56 13, 5x5, 96 at 56 6; with
-// stride 1 5 to 15 more, groups of 16 and 24 3 to 10.)
-//
-// Where a vector is a line, so do all windows over an image of 13/8 of the second level and more. (Zen 5, 1
-// MB, 3x3 of a channel: 256 at 89 25 % less time, 320 at 91 43, 128 at 112 15; groups of 16, 256 at 104 28;
-// of 8, 512 at 56 65, 64 at 112 20; of 4, 128 at 75 50; 5x5 of 4, 120 at 80 75; 7x7 of 510 to 13 at 45 4
-// more. Of 1.1 to 1.5 MB 3 to 12 more as often as 5 less.)
-//
-// So are lines of planes, whose channels no loop outside of the taps walks. (Groups of 24 channels, 3x3 with
-// stride 2: 264 at 58 11 % less time, 192 at 60 3 to 8; 5x5, 384 at 52 4; of 12, 5x5, 336 at 53 5. All at
-// once up to 13 more where the second-level cache holds half of the image.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -72,17 +51,11 @@
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/windows.h"
 
 namespace nestor::library {
 
 namespace {
-
-bool moves_by_one(const Access& a, const Iter& i) {
-  return std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) {
-    const auto index = as_affine(e);
-    return index && coefficient(*index, i.var) == 1;
-  });
-}
 
 // Whether windows slide, and none of them moves by one.
 bool windows_leap(const BlockInfo& b, const Access& a) {
@@ -96,12 +69,8 @@ bool windows_leap(const BlockInfo& b, const Access& a) {
   return any;
 }
 
-// How much of an image a core finds beside weights and results in its second-level cache.
-int64_t stays_of(const Target& target) {
-  return target.l2_bytes * 3 / 4;
-}
-
-// The same of what the machine gives in time: windows that slide over an image use its lines several times.
+// How much of an image the machine gives in time: windows that slide over an image use its lines several
+// times.
 int64_t comes_in_time(const BlockInfo& b, const Access& a, bool beside_stream, const Target& target) {
   constexpr int64_t kPartOfL3 = 8;
   if (target.far_l3()) return stays_of(target);
@@ -110,17 +79,6 @@ int64_t comes_in_time(const BlockInfo& b, const Access& a, bool beside_stream, c
   const int64_t sliding = std::max(stays_of(target), target.l3_bytes / kPartOfL3);
   const int64_t leaping = has_short_vectors(target) ? 2 * target.l2_bytes : target.l2_bytes * 3 / 2;
   return windows_leap(b, a) ? std::min(leaping, sliding) : sliding;
-}
-
-// The elements that one step of r reads lie further from those of the next than all of a sum's would reach if
-// they were dense, or, where `pages` do, on others; and no window slides along it.
-bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r, bool pages = false) {
-  const int64_t pitch = std::abs(a.stride(r).value_or(a.elements));
-  const bool on_others = pages && pitch * bytes_of(a.buffer->type.dtype) >= kPage;
-  if (!a.uses(r) || (pitch <= b.reduction_size() && !on_others)) return false;
-  for (const Iter* i : b.spatial())
-    if (a.slides_along(r, *i)) return false;
-  return true;
 }
 
 // Whether all of it is there before the block begins.
@@ -153,68 +111,6 @@ int64_t in_a_step(const Schedule& s, const std::string& block, const std::string
   return 1;
 }
 
-// Whether each step of r is a tap of windows that slide along i, share taps, and together leave out none.
-bool is_tap(const Access& a, const Iter& r, const Iter& i) {
-  return i.extent > 1 && std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) {
-           const auto index = as_affine(e);
-           if (!index) return false;
-           const int64_t dilation = coefficient(*index, r.var), stride = coefficient(*index, i.var);
-           return dilation > 0 && stride > 0 && stride <= dilation * (r.extent - 1) &&
-                  std::gcd(stride, dilation) == 1;
-         });
-}
-
-// Whether an iterator stays within the lines that it begins with.
-bool stays_in_line(const Access& a, const Iter& i) {
-  const auto stride = a.stride(i);
-  return stride && std::abs(*stride) * i.extent * bytes_of(a.buffer->type.dtype) <= kLine;
-}
-
-// Whether taps alone are summed, of windows none of which moves by one.
-bool leaps(const BlockInfo& b, const Access& a) {
-  const std::vector<const Iter*> reduced = b.reduced(), spatial = b.spatial();
-  return std::all_of(reduced.begin(), reduced.end(), [&](const Iter* r) {
-    const auto moves = [&](const Iter* i) { return is_tap(a, *r, *i) && !moves_by_one(a, *i); };
-    return r->extent == 1 || std::any_of(spatial.begin(), spatial.end(), moves);
-  });
-}
-
-bool uses_lanes(const BlockInfo& now, const Access& a, const Tile& t) {
-  return std::any_of(now.iters.begin(), now.iters.end(),
-                     [&](const Iter& i) { return i.var == t.vector->var && a.uses(i); });
-}
-
-// Whether windows slide along what is summed, but for channels: those in one line, not of windows that move
-// by one unless `all`, or planes whose elements are broadcast.
-bool slides(const BlockInfo& b, const Access& a, const Tile& t, bool all) {
-  const std::vector<const Iter*> reduced = b.reduced(), spatial = b.spatial();
-  bool any = false, in_block = false, one_by_one = false;
-  const bool each = std::all_of(reduced.begin(), reduced.end(), [&](const Iter* r) {
-    bool tap = false;
-    for (const Iter* i : spatial)
-      if (r->extent > 1 && is_tap(a, *r, *i)) {
-        tap = true;
-        one_by_one |= moves_by_one(a, *i);
-      }
-    any |= tap;
-    if (tap || r->extent == 1) return true;
-    in_block |= stays_in_line(a, *r);
-    return stays_in_line(a, *r) || (lies_apart(b, a, *r) && !uses_lanes(b, a, t));
-  });
-  return any && each && (all || !(in_block && one_by_one));
-}
-
-// Whether another iterator than the lanes', along which no window slides, stays in the lines that were read
-// before: several results of a channel.
-bool reads_again(const BlockInfo& b, const Access& a, const Tile& t) {
-  const int64_t bytes = bytes_of(a.buffer->type.dtype);
-  const std::vector<const Iter*> spatial = b.spatial(), reduced = b.reduced();
-  return std::any_of(spatial.begin(), spatial.end(), [&](const Iter* i) {
-    return i->extent > 1 && i->var != t.vector->var && std::abs(a.stride(*i).value_or(0)) * bytes < kLine &&
-           std::none_of(reduced.begin(), reduced.end(), [&](const Iter* r) { return is_tap(a, *r, *i); });
-  });
-}
-
 // Whether a plane of the image, from one step of `over` to the next, is one row of tiles.
 bool is_one_row(const BlockInfo& now, const Access& a, const Iter& over, const Tile& t) {
   const std::vector<const Iter*> spatial = now.spatial();
@@ -222,18 +118,6 @@ bool is_one_row(const BlockInfo& now, const Access& a, const Iter& over, const T
     return i->extent > 1 && i->var != t.row->var && a.uses(*i) &&
            std::abs(a.stride(*i).value_or(0)) < std::abs(a.stride(over).value_or(0));
   });
-}
-
-// The loops outside of a row of windows.
-std::vector<LoopInfo> loops_around_row(const Schedule& s, const std::string& block,
-                                       const std::string& row_tiles,
-                                       const std::vector<std::string>& reduced) {
-  std::vector<LoopInfo> out;
-  for (const LoopInfo& l : loops_of(s.func(), block)) {
-    if (l.name == row_tiles || std::find(reduced.begin(), reduced.end(), l.name) != reduced.end()) break;
-    out.push_back(l);
-  }
-  return out;
 }
 
 // The loop whose next iteration has the next row of windows over `a`, and how much it reads; empty where rows
@@ -292,7 +176,8 @@ Shares shared_by(const Schedule& s, const BlockInfo& now, const Access& a, const
 bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b, const Tile& t,
                       const std::string& row_tiles, const std::vector<std::string>& reduced,
                       const std::vector<std::string>& taps, const Target& target) {
-  constexpr int64_t kLeastWork = 2, kLeastWorkOfRow = 20;  // FMAs for each line that is asked for
+  constexpr int64_t kLeastWork = 2, kLeastWorkOfRow = 20;  // FMAs for each line that is asked for,
+  constexpr int64_t kLeastWorkSliding = 8;                 // in which most are of rows before it
   constexpr int64_t kPartOfL2 = 4;                         // that a row of windows takes at most
   constexpr int64_t kCyclesAhead = 150;                    // in which a line comes
   constexpr int64_t kFewPasses = 4;                        // of tiles of columns over the image
@@ -341,7 +226,8 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     if (!row.loop.empty() &&
         (loop != reduced.begin() ||
          ((!some_out || windows_leap(now, a)) && kPartOfL2 * row.bytes <= target.l2_bytes &&
-          products / lanes_of(now, target) >= kLeastWorkOfRow * lines))) {
+          products / lanes_of(now, target) >=
+              (windows_leap(now, a) ? kLeastWorkOfRow : kLeastWorkSliding) * lines))) {
       s.because(
           fmt::format("its {} KiB come from behind the second-level cache: the {} KiB of the next row of "
                       "windows while this one is computed",
@@ -366,35 +252,6 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
                                     shares.option));
   }
   return asked;
-}
-
-void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t, const std::string& row_tiles,
-                           const std::vector<std::string>& reduced, const std::vector<std::string>& taps,
-                           const Target& target) {
-  if (!t.vector || !t.row || t.turned) return;
-  // Not each channel of a tap: there are far fewer lines.
-  const auto is_tap_loop = [&](const std::string& l) {
-    return std::find(taps.begin(), taps.end(), l) != taps.end();
-  };
-  const auto first_tap = std::find_if(reduced.begin(), reduced.end(), is_tap_loop);
-  const auto inner = first_tap == reduced.begin() ? reduced.rbegin() : std::reverse_iterator(first_tap);
-  const auto steps = std::find_if_not(inner, reduced.rend(), is_tap_loop);
-  const std::vector<LoopInfo> around = loops_around_row(s, block, row_tiles, reduced);
-  if (steps == reduced.rend() || around.empty()) return;
-  const BlockInfo now = analyze(s.func(), block);
-  for (const Access& a : now.accesses) {
-    const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
-    if (a.write || a.constant || !find_param(s.func(), a.buffer) || size <= stays_of(target)) continue;
-    const bool large = !target.far_l3() && !has_short_vectors(target) && 8 * size > 13 * target.l2_bytes;
-    if (!slides(now, a, t, large) || reads_again(now, a, t)) continue;
-    if (!target.far_l3() && !large && !leaps(now, a)) continue;
-    s.because(fmt::format("its {} KiB come from behind the second-level cache{}", size / 1024,
-                          target.far_l3() ? ", far away"
-                          : large         ? ", too late for rows of windows"
-                                          : ", more of them for each row of windows than one"));
-    s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around.back().name,
-                           a.buffer->name, *steps));
-  }
 }
 
 }  // namespace nestor::library
