@@ -83,7 +83,8 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
   return rows;
 }
 
-// Merges the outer loops that both have, of the same name and extent, as far as one goes around.
+// Merges the outer loops that both have, of the same name and extent, as far as one goes around. Where that
+// is refused, loops outside of it that run once stay merged.
 void merge_outside(Schedule& s, const std::string& a, const std::string& b) {
   const std::vector<LoopInfo> xs = loops_of(s.func(), a), ys = loops_of(s.func(), b);
   std::vector<std::string> alike;

@@ -16,6 +16,7 @@
 #include "nestor/walk.h"
 #include "src/graph/block_channels.h"
 #include "src/graph/edit.h"
+#include "src/graph/lanes.h"
 #include "src/graph/nests.h"
 #include "src/graph/passes.h"
 #include "src/ops/products.h"
@@ -172,18 +173,22 @@ bool worth_blocks(int64_t channels, int64_t lanes, double least) {
   return channels == padded || static_cast<double>(channels) >= least * static_cast<double>(padded);
 }
 
-// How much of a block the filters of a nest must fill. Of strided windows so few of them that rows of the
-// image fill vectors no better go by filters either way; then the lines of a block are of use whole, where
-// row major each holds a few pixels of one channel. (Zen 5: 33 images, 3x3/2 of 448 channels to 5 at 8x8 2.4
-// to 1.5 ms, 3x3/3 of 256 to 6 at 9x9 3.5 to 1.7, 5x5/2 of 128 to 3 along rows of 4 46 to 27 us; what stays
-// in the second level as fast either way or up to a fifth faster. 3 filters along rows of 12 twice as slow.)
-double least_of(const Graph& g, const KernelCall& call, const Kind& kind, int64_t lanes) {
+// Whether an image shall lie in blocks though the result doesn't: under strided windows of filters so few
+// that rows of the image fill vectors no better than they do, whole lines of the image are of use, where row
+// major each holds a few pixels of one channel, and lanes may be channels. (Zen 5: 33 images, 3x3/2 of 448
+// channels to 5 at 8x8 2.4 to 1.8 ms, 3x3/3 of 256 to 6 at 9x9 2.9 to 2.3, one, 3x3/3 of 128 to 6 along rows
+// of 4 45 to 16 us. Results in blocks as well would be as fast or faster, but whoever reads them sums mostly
+// padding: 7 channels to 2 1.8 to 12. 3 filters along rows of 12 would take two to three times as long, as
+// they do by half as long vectors.)
+bool takes_blocks(const Graph& g, const KernelCall& call, const Kind& kind, int64_t lanes) {
+  constexpr int64_t kLeastBlocks = 4;
   const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
   const std::vector<int64_t>& image = value_of(g, call.args[0]).type.shape;
-  if (!kind.product || !kind.strided || made.size() < 3 || image.size() < 3) return kind.least();
+  if (lanes < kWidestVector || !kind.product || !kind.strided || made.size() < 3 || image.size() < 3 ||
+      made[1] < 2)
+    return false;
   const int64_t row = made.back(), along_rows = made[1] * ceil_div(row, lanes);
-  return made[1] > 1 && 2 * along_rows >= row && worth_blocks(image[1], lanes, kind.least()) ? 0
-                                                                                             : kind.least();
+  return 2 * along_rows >= row && image[1] % lanes == 0 && image[1] >= kLeastBlocks * lanes;
 }
 
 bool works_by_channels(const Graph& g, const KernelCall& call, const Kind& kind) {
@@ -226,11 +231,13 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     bool made = false;
     for (size_t i = 0; i < call.args.size(); ++i)
       if (funcs[c].params[i].role == Role::out) {
-        least[call.args[i]] = least_of(g, call, kind, lanes);
+        least[call.args[i]] = kind.least();
         made |= works_by_channels(g, call, kind) && want(call.args[i]);
       }
     for (const ValueId v : call.args)
-      if (works_by_channels(g, call, kind) && (made || !(kind.product || kind.sums_channels))) want(v);
+      if (works_by_channels(g, call, kind) &&
+          (made || takes_blocks(g, call, kind, lanes) || !(kind.product || kind.sums_channels)))
+        want(v);
   }
   return out;
 }
