@@ -1,13 +1,12 @@
 // Windows of a channel each, or of those in one block, have no steps over channels that could ask, as
-// prefetch_windows.cpp has them do. Where the third level is far,
-// what the next row of windows reads first is asked for in shares, with the steps of this row (Cascade Lake,
-// 3x3 with stride 2, 96 at 112: 0.67 to 0.49 ms; without shares, all at once, 0.64; asking for lines to be
-// written as well loses 5 %, stores past the caches 8). Tiles of rows and columns (tile_windows.cpp) neither
-// gain nor lose by it. Not where several results of a channel read the same input (two: 10 to 23 % more
-// time), windows share no rows (3x3 with stride 3: 11 to 17), or leave some out (5x5 with stride and dilation
-// 2: 8 to 13). (Groups of 16 channels, 3x3 with stride 2: 224 at 98 9 to 13 % less time, 256 at 73 9 to 20;
-// of 2, 256 at 41 9 to 13. With stride 1 the padding's conditions would stay inside the loop over channels:
-// of 8, 72 at 52 2.5 times as long.)
+// prefetch_windows.cpp has them do. Where the third level is far, what the next row of windows reads first is
+// asked for in shares, with the steps of this row (Cascade Lake, 3x3 with stride 2, 96 at 112: 0.67 to 0.49
+// ms; without shares, all at once, 0.64; asking for lines to be written as well loses 5 %, stores past the
+// caches 8). Tiles of rows and columns (tile_windows.cpp) neither gain nor lose by it. Not where several
+// results of a channel read the same input (two: 10 to 23 % more time), windows share no rows (3x3 with
+// stride 3: 11 to 17), or leave some out (5x5 with stride and dilation 2: 8 to 13). (Groups of 16 channels,
+// 3x3 with stride 2: 224 at 98 9 to 13 % less time, 256 at 73 9 to 20; of 2, 256 at 41 9 to 13. With stride 1
+// the padding's conditions would stay inside the loop over channels: of 8, 72 at 52 2.5 times as long.)
 //
 // Near the third level so do windows of a channel that move by more than one, for which more lines are new.
 // (Zen 3, 3x3 with stride 2: 96 at 112 29 % less time, 64 at 112 23, 144 at 56 13, 5x5, 96 at 56 6; with

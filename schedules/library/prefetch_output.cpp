@@ -13,10 +13,10 @@
 // 10000x16x192 12, t4x4/4_16-64@32x50 24, t5x5/4g2_16-64@16x50 24, t3x3/3_32-64@64x50 18; 3 to 4 MB that one
 // nest writes 5 to 10 % more, rows a page apart the same.)
 //
-// Rows that lie one after the other wait, too, once much passes through a near last cache: a core has
-// fewer lines under way than a tile. They are asked for in shares. (Zen 5, blocks of 16 filters: 11 to 120 MB
-// of convolutions of few channels 9 to 27 % less time; at once half of that; under 8 MB none, up to 5 more.
-// Rows of half a line each, AVX2's: up to 30 more.)
+// Rows that lie one after the other wait, too, once much passes through a near last cache: a core has fewer
+// lines under way than a tile. They are asked for in shares. (Zen 5, blocks of 16 filters: 11 to 120 MB of
+// convolutions of few channels 9 to 27 % less time; at once half of that; under 8 MB none, up to 5 more. Rows
+// of half a line each, AVX2's: up to 30 more.)
 #include <fmt/format.h>
 
 #include "schedules/library/planner.h"

@@ -47,7 +47,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"

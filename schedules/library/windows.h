@@ -1,4 +1,4 @@
-// What those ask who have windows over an image fetched ahead: prefetch_windows.cpp,
+// About windows over an image, for what has it fetched ahead: prefetch_windows.cpp,
 // prefetch_next_windows.cpp.
 #pragma once
 

@@ -51,6 +51,8 @@ TEST_CASE("the next row of windows is asked for while this one is computed") {
   CHECK_FALSE(asks(windows(128, 16, 71, "3,3"), with_far_l3("x86-64-v4", 1 << 20), "Y.y"));
   CHECK_FALSE(asks(windows(128, 16, 71, "3,1"), near, "Y.y"));   // little is computed of a line
   CHECK_FALSE(asks(windows(1024, 16, 71, "3,3"), near, "Y.y"));  // much of the cache
+  CHECK(asks("Conv(f32[8,128,19,64], const f32[13,128,5,1]; pads=[4,0,2,0])", near,
+             "Y.y X distance=1 shares=r"));  // of which most lines were the last row's, too
   const std::string groups = "Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2])";
   CHECK(asks(groups, with_l2("x86-64-v3", 1 << 20), "Y.y X distance=1 shares=r"));
 }
