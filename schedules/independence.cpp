@@ -199,36 +199,40 @@ std::vector<Place> places_in(const PrimFunc& f, const std::vector<Stmt>& parts) 
   return out;
 }
 
-// The buffers that blocks touch, and whether they are written; only looked up.
-std::map<const BufferNode*, bool> touched_at(const std::vector<Place>& all) {
-  std::map<const BufferNode*, bool> out;
+struct Touch {
+  const Place* place;
+  BlockAccess access;  // indices over the block's iterators
+};
+
+std::vector<Touch> touches_at(const std::vector<Place>& all) {
+  std::vector<Touch> out;
   for (const Place& p : all)
-    for (const BlockAccess& a : accesses_of(p.block())) out[a.buffer.get()] |= a.write;
+    for (BlockAccess& a : accesses_of(p.block())) out.push_back({&p, std::move(a)});
   return out;
 }
 
-struct Told {
-  BlockAccess access;
-  Digits digits;
-};
+// The buffers that are touched, and whether they are written; only looked up.
+std::map<const BufferNode*, bool> buffers_of(const std::vector<Touch>& touches) {
+  std::map<const BufferNode*, bool> out;
+  for (const Touch& t : touches) out[t.access.buffer.get()] |= t.access.write;
+  return out;
+}
 
 // Whether digits tell all pairs apart of which one writes.
-bool told_by_digits(const std::vector<Place>& firsts, const std::vector<Place>& seconds,
-                    const BufferTest& meet, const Stmt& loop) {
-  const auto told_at = [&](const std::vector<Place>& all) {
+bool told_by_digits(const std::vector<Touch>& first, const std::vector<Touch>& second, const BufferTest& meet,
+                    const Stmt& loop) {
+  using Told = std::pair<const BlockAccess*, Digits>;
+  const auto told = [&](const std::vector<Touch>& touches) {
     std::vector<Told> out;
-    for (const Place& p : all)
-      for (BlockAccess& a : accesses_of(p.block(), meet)) {
-        Digits digits = digits_of(p, a, loop);
-        out.push_back({std::move(a), std::move(digits)});
-      }
+    for (const Touch& t : touches)
+      if (meet(t.access.buffer)) out.emplace_back(&t.access, digits_of(*t.place, t.access, loop));
     return out;
   };
-  const std::vector<Told> before = told_at(firsts), behind = told_at(seconds);
+  const std::vector<Told> before = told(first), behind = told(second);
   return std::all_of(before.begin(), before.end(), [&](const Told& a) {
     return std::all_of(behind.begin(), behind.end(), [&](const Told& b) {
-      return a.access.buffer != b.access.buffer || (!a.access.write && !b.access.write) ||
-             tell_apart(a.digits, b.digits);
+      return a.first->buffer != b.first->buffer || (!a.first->write && !b.first->write) ||
+             tell_apart(a.second, b.second);
     });
   });
 }
@@ -240,12 +244,13 @@ std::optional<Conflict> first_pair(const PrimFunc& f, const Stmt& loop, const st
                                    const Described& described) {
   if (extent_of(loop) == 1) return std::nullopt;
   const std::vector<Place> firsts = places_in(f, first), seconds = places_in(f, second);
-  const auto xs = touched_at(firsts), ys = touched_at(seconds);
+  const std::vector<Touch> earlier = touches_at(firsts), later = touches_at(seconds);
+  const auto xs = buffers_of(earlier), ys = buffers_of(later);
   const auto meet = [&](const Buffer& b) {  // else each iteration has it for itself, or nobody writes it
     const auto x = xs.find(b.get()), y = ys.find(b.get());
     return x != xs.end() && y != ys.end() && (x->second || y->second) && !declared_inside(loop, b);
   };
-  if (told_by_digits(firsts, seconds, meet, loop)) return std::nullopt;
+  if (told_by_digits(earlier, later, meet, loop)) return std::nullopt;
   const auto seen_at = [&](const std::vector<Place>& all) {
     std::vector<Seen> out;
     for (const Place& p : all)

@@ -15,8 +15,8 @@
 //
 // Rows that lie one after the other wait, too, once much passes through a near last cache: a core has fewer
 // lines under way than a tile. They are asked for in shares. (Zen 5, blocks of 16 filters: 11 to 120 MB of
-// convolutions of few channels 9 to 27 % less time; at once half of that; under 8 MB none, up to 5 more. Rows
-// of half a line each, AVX2's: up to 30 more.)
+// convolutions of few channels 4 to 27 % less time, three of 18 0 to 2 more; at once half of that; under 8 MB
+// none, up to 5 more. Rows of half a line each, AVX2's: up to 30 more.)
 #include <fmt/format.h>
 
 #include "schedules/library/planner.h"

@@ -35,7 +35,7 @@
 // to 16 products a line, 8 to 15 % more; asked for by rows of the window where these are the innermost steps,
 // 20 to 50; of those that move by one and leave rows out, 7x5, 128-8 of 8 of 78x16, 8.) Windows that move by
 // one share most lines with the row before: 8 products for each are enough. (5x1, 128-13 of 8 of 19x64 14 %
-// less time, 3x5, 32-4 of 8 of 138x64 31, groups of 6 channels, 3x3, 288 at 89 22; of six works none more.)
+// less time, 3x5, 32-4 of 8 of 138x64 31, groups of 6 channels, 3x3, 288 at 89 22; of six works one 1 more.)
 //
 // Where no window slides, a step over a block's channels has as many lines asked for as the tile has rows.
 // More than a core has under way, or lines whose page is not translated yet, hold up all that is behind them.
