@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -16,11 +17,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Folder {
-  fs::path path = fs::path(NESTOR_BINARY_DIR) / "files_test";
+struct Folder {  // of a test's own: tests run side by side
+  fs::path path;
   Folder() {
-    fs::remove_all(path);
-    fs::create_directories(path);
+    std::string name = (fs::path(NESTOR_BINARY_DIR) / "files_test.XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()));
+    path = name;
   }
   ~Folder() { fs::remove_all(path); }
   std::string at(const char* name) const { return (path / name).string(); }
