@@ -173,22 +173,23 @@ bool worth_blocks(int64_t channels, int64_t lanes, double least) {
   return channels == padded || static_cast<double>(channels) >= least * static_cast<double>(padded);
 }
 
-// Whether an image shall lie in blocks though the result doesn't: under strided windows of filters so few
-// that rows of the image fill vectors no better than they do, whole lines of the image are of use, where row
-// major each holds a few pixels of one channel, and lanes may be channels. (Zen 5: 33 images, 3x3/2 of 448
-// channels to 5 at 8x8 2.4 to 1.8 ms, 3x3/3 of 256 to 6 at 9x9 2.9 to 2.3, one, 3x3/3 of 128 to 6 along rows
-// of 4 45 to 16 us. Results in blocks as well would be as fast or faster, but whoever reads them sums mostly
-// padding: 7 channels to 2 1.8 to 12. 3 filters along rows of 12 would take two to three times as long, as
-// they do by half as long vectors.)
+// Whether an image shall lie in blocks though the result doesn't: of filters so few that they fill few lanes,
+// under strided windows, lanes are channels (tile_dots.cpp), where row major each line holds a few pixels of
+// one. (Zen 5: 130 images, 1x1 to 7x7 by strides of 2 to 4 of 79 to 512 channels, in the middle a third of
+// the time that they take row major, of which most take a half at least. Of less than 4 blocks of channels,
+// or less than 8 where they come from memory, half as much to twice as much: 2x2/2 of 58 to 4 at 112x112. Not
+// strided 5 % more, in the middle.)
 bool takes_blocks(const Graph& g, const KernelCall& call, const Kind& kind, int64_t lanes) {
-  constexpr int64_t kLeastBlocks = 4;
+  constexpr int64_t kLeastBlocks = 4, kLeastOfMany = 8, kMany = 8 << 20;
   const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
-  const std::vector<int64_t>& image = value_of(g, call.args[0]).type.shape;
-  if (lanes < kWidestVector || !kind.product || !kind.strided || made.size() < 3 || image.size() < 3 ||
-      made[1] < 2)
+  const TensorType& image = value_of(g, call.args[0]).type;
+  if (image.dtype != DType::f32 || !kind.product || !kind.strided || made.size() < 3 ||
+      image.shape.size() < 3 || made[1] < 2)
     return false;
-  const int64_t row = made.back(), along_rows = made[1] * ceil_div(row, lanes);
-  return 2 * along_rows >= row && image[1] % lanes == 0 && image[1] >= kLeastBlocks * lanes;
+  int64_t bytes = bytes_of(image.dtype);
+  for (const int64_t n : image.shape) bytes *= n;
+  const int64_t channels = image.shape[1];
+  return channels >= lanes * (bytes > kMany ? kLeastOfMany : kLeastBlocks);
 }
 
 bool works_by_channels(const Graph& g, const KernelCall& call, const Kind& kind) {

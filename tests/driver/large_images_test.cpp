@@ -159,12 +159,12 @@ TEST_CASE("pages of which others are walked for each row of an image are transla
 
 TEST_CASE("few filters that take every few pixels of planes far away ask for later planes") {
   const Target far = with_far_l3("x86-64-v4", 2 << 20);
-  const std::string planes = "Conv(f32[1,375,40,40], const f32[7,375,1,1]; strides=[2,2])";
-  CHECK(default_has(planes, "prefetch Y.c X distance=20\n", far));
-  CHECK(default_says(planes, "each step's from another page; 20 steps of 10 cycles take the 200", far));
+  const std::string planes = "Conv(f32[1,63,210,33], const f32[7,63,1,1]; strides=[2,2])";
+  CHECK(default_has(planes, "prefetch Y.c X distance=15\n", far));
+  CHECK(default_says(planes, "each step's from another page; 15 steps of 8 cycles take the 200", far));
   CHECK_FALSE(default_has(planes, "prefetch", with_l2("x86-64-v4", 1 << 20)));
-  const std::string few = "Conv(f32[1,250,40,40], const f32[7,250,1,1]; strides=[2,2])";
-  CHECK(default_has(few, "prefetch Y.c X distance=20\n", far));
+  const std::string few = "Conv(f32[1,62,260,33], const f32[7,62,1,1]; strides=[2,2])";
+  CHECK(default_has(few, "prefetch Y.c X distance=15\n", far));
   CHECK_FALSE(default_has(few, "prefetch", with_far_l3("x86-64-v4", 4 << 20)));
   check_default(few, far, true);
 }
