@@ -73,7 +73,14 @@ TEST_CASE("sums of images in blocks that make row-major ones have a copy made be
   CHECK(copies({"AveragePool", kWindow}) == "behind");
   CHECK(copies({"Conv", kEach, {16, 1, 3, 3}}) == "behind");
   CHECK(copies({"Conv", kPadded, {24, 16, 3, 3}}) == "behind");
-  CHECK(copies({"Conv", kPadded, {3, 16, 3, 3}}) == "before");  // that fill no block
+  const auto few = [](int64_t channels, int64_t filters) {
+    return copies(
+        {.op = "Conv", .attrs = kPadded, .weights = {filters, channels, 3, 3}, .filters = channels});
+  };
+  CHECK(few(12, 3) == "before");  // that fill no block
+  // Dot products along channels take blocks as they are.
+  CHECK(few(16, 3).empty());
+  CHECK(few(24, 2).empty());
   CHECK(copies({"Softmax", {{"axis", int64_t{3}}}}) == "before");
   CHECK(copies({"MatMul", {}, {28, 28}}) == "before");
   // A map turns vectors; few results are written singly, a few products read what lies apart.
@@ -92,6 +99,8 @@ TEST_CASE("models with copies beside sums are right") {
       {"Conv", kEach, {16, 1, 3, 3}},
       {.op = "Conv", .attrs = kPadded, .weights = {24, 20, 3, 3}, .filters = 20},  // blocks that aren't full
       {"Conv", kPadded, {3, 16, 3, 3}},
+      {.op = "Conv", .attrs = kPadded, .weights = {3, 12, 3, 3}, .filters = 12},
+      {.op = "Conv", .attrs = kPadded, .weights = {5, 21, 3, 3}, .filters = 21},
       {"Softmax", {{"axis", int64_t{3}}}},
       {"Softmax", {{"axis", int64_t{1}}}},
       {"MatMul", {}, {28, 28}},
