@@ -175,21 +175,27 @@ bool worth_blocks(int64_t channels, int64_t lanes, double least) {
 
 // Whether an image shall lie in blocks though the result doesn't: of filters so few that they fill few lanes,
 // under strided windows, lanes are channels (tile_dots.cpp), where row major each line holds a few pixels of
-// one. (Zen 5: 130 images, 1x1 to 7x7 by strides of 2 to 4 of 79 to 512 channels, in the middle a third of
-// the time that they take row major, of which most take a half at least. Of less than 4 blocks of channels,
-// or less than 8 where they come from memory, half as much to twice as much: 2x2/2 of 58 to 4 at 112x112. Not
-// strided 5 % more, in the middle.)
+// one. (Zen 5: 130 images of 79 to 512 channels, 1x1 to 7x7 by strides of 2 to 4, in the middle a third of
+// the time, one 1 % more; 100 of 10 to 100 channels, those that lie in blocks in the middle 40 %, the worst
+// 14 % more. Few steps, blocks that are half empty, or few blocks of what comes from memory would take up to
+// three times as long, 2x2/2 of 58 channels to 4 at 112x112; not strided 5 % more, in the middle. By AVX2 44
+// images half of the time.)
 bool takes_blocks(const Graph& g, const KernelCall& call, const Kind& kind, int64_t lanes) {
-  constexpr int64_t kLeastBlocks = 4, kLeastOfMany = 8, kMany = 8 << 20;
+  constexpr int64_t kLeastBlocks = 4, kLeastOfMany = 8, kLeastSteps = 16, kMany = 8 << 20;
+  constexpr double kFilled = 0.75;
   const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
   const TensorType& image = value_of(g, call.args[0]).type;
   if (image.dtype != DType::f32 || !kind.product || !kind.strided || made.size() < 3 ||
       image.shape.size() < 3 || made[1] < 2)
     return false;
-  int64_t bytes = bytes_of(image.dtype);
+  int64_t bytes = bytes_of(image.dtype), steps = ceil_div(image.shape[1], lanes);
+  const int64_t blocks = steps;
   for (const int64_t n : image.shape) bytes *= n;
-  const int64_t channels = image.shape[1];
-  return channels >= lanes * (bytes > kMany ? kLeastOfMany : kLeastBlocks);
+  const std::vector<int64_t>& filters = value_of(g, call.args[1]).type.shape;
+  for (size_t d = 2; d < filters.size(); ++d) steps *= filters[d];
+  if (bytes > kMany) return image.shape[1] >= kLeastOfMany * lanes;
+  return image.shape[1] >= kLeastBlocks * lanes ||
+         (blocks > 1 && steps >= kLeastSteps && worth_blocks(image.shape[1], lanes, kFilled));
 }
 
 bool works_by_channels(const Graph& g, const KernelCall& call, const Kind& kind) {

@@ -35,7 +35,7 @@ TEST_CASE("while images are computed, the next are asked for") {
 
 TEST_CASE("of taps outside of the steps over channels, not each asks for them") {
   const std::string spec =
-      "Conv(f32[4,60,111,39], const f32[4,60,7,3]; strides=[2,2], pads=[12,0,0,4], dilations=[4,4])";
+      "Conv(f32[7,35,111,39], const f32[4,35,7,3]; strides=[2,2], pads=[12,0,0,4], dilations=[4,4])";
   const Target near = with_l2("x86-64-v4", 1 << 20);
   CHECK(asks(spec, near, "Y.y X distance=1 shares=c"));
   CHECK_FALSE(asks(spec, near, "Y.c X"));
