@@ -169,6 +169,15 @@ TEST_CASE("few filters that take every few pixels of planes far away ask for lat
   check_default(few, far, true);
 }
 
+TEST_CASE("what many tiles of rows read one after the other is not asked for by each of them") {
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  for (const char* spec : {"MatMul(f32[941,256], f32[256,959])", "MatMul(f32[300,500], f32[500,560])"}) {
+    INFO(spec);
+    CHECK(default_has(spec, "vectorize Y.j", near));
+    CHECK_FALSE(default_has(spec, " B distance", near));
+  }
+}
+
 TEST_CASE("nothing is asked for ahead where little is computed from it, or where it lies dense") {
   for (const char* spec :
        {"Conv(f32[1,254,1,128,64], const f32[1,254,1,1,1])", "MatMul(f32[20000,64], const f32[64,16])",
