@@ -22,6 +22,9 @@ struct DotTile {
 // Row is null where the block can't be computed so.
 DotTile find_dot_tile(const BlockInfo& b, int64_t lanes);
 
+// Bytes of the operand that are read at all: strides may leave out some of what bytes_read() spans.
+int64_t bytes_taken(const BlockInfo& b, const Access& a);
+
 // Of windows whose partial sums, by loops `steps`, are the block `sums`: lines of the image that come from
 // far are asked for.
 void prefetch_blocks(Schedule& s, const BlockInfo& sums, const DotTile& d,

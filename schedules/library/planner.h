@@ -81,8 +81,9 @@ bool transformed_products(Schedule& s, const Target& target);
 // where a register tile does as well.
 bool fold_once(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
-// A product with few columns along whose reduction all operands lie dense, with its `epilogue` (may be
-// empty): dot products by partial sums. False where it isn't one, or where a register tile does as well.
+// A product with few columns along whose reduction all operands lie dense, or few filters over an image in
+// blocks of channels, with its `epilogue` (may be empty): dot products by partial sums. False where it isn't
+// that, or where a register tile does as well.
 constexpr int64_t kMostDotColumns = 8;
 bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 

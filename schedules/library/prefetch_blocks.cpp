@@ -22,7 +22,8 @@ namespace {
 constexpr int64_t kCaches = 4;                          // second-level ones that are less than what is read
 constexpr int64_t kCyclesNear = 110, kCyclesFar = 200;  // until a line comes from the third level, busy
 
-// Bytes of the operand that are read at all: strides may leave some out.
+}  // namespace
+
 int64_t bytes_taken(const BlockInfo& b, const Access& a) {
   int64_t elements = 1;
   for (size_t d = 0; d < a.indices.size(); ++d) {
@@ -33,8 +34,6 @@ int64_t bytes_taken(const BlockInfo& b, const Access& a) {
   }
   return elements * bytes_of(a.buffer->type.dtype);
 }
-
-}  // namespace
 
 void prefetch_blocks(Schedule& s, const BlockInfo& sums, const DotTile& d,
                      const std::vector<std::string>& steps, int64_t rows, const Target& target) {
@@ -56,15 +55,16 @@ void prefetch_blocks(Schedule& s, const BlockInfo& sums, const DotTile& d,
     if (!few) {
       s.because(
           fmt::format("each block's lines from other pages, behind the second-level cache; {} steps of {} "
-                      "cycles take the {} "
-                      "until they come",
+                      "cycles take the {} until they come",
                       distance, cycles, awaited));
       s.try_step(fmt::format("prefetch {}.{} {} distance={}", sums.name, *l, image->buffer->name, distance));
     }
     if (!few && bytes <= target.l3_bytes / 2) return;
-    s.because(fmt::format(
-        "{} MiB come from behind the caches; a tile's first blocks are asked for by none before them",
-        bytes >> 20));
+    s.because(
+        few ? fmt::format("a tile's {} blocks are too few for that: those of the next one",
+                          extent_of(s, sums.name, *l))
+            : fmt::format("{} MiB come from memory; a tile's first blocks are asked for by none before them",
+                          bytes >> 20));
     s.try_step(fmt::format("prefetch {}.{}0 {} distance=1", sums.name, d.row->loop, image->buffer->name));
     return;
   }

@@ -29,6 +29,7 @@
 #include "nestor/walk.h"
 #include "schedules/library/dot_tile.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tile_results.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -38,10 +39,7 @@ namespace {
 constexpr int64_t kRows = 8;
 constexpr double kFold = 2;  // of one vector of partial sums beside others, where a step of one takes 0.5
 constexpr double kTurnedElement = 0.2;  // cycles, of an operand that is copied so that it lies dense
-// Columns beside which taps' vectors of the rows fit the registers. (Zen 5, padded windows by strides of 2
-// and 3: of 2 to 4 filters 0 to 43 % less time, of 5 to 7 6 % more, in the middle.)
-constexpr int64_t kFewToShare = 4;
-constexpr double kCertain = 0.7;  // of the other way's time, to be worth it
+constexpr double kCertain = 0.7, kCertainOfWindows = 0.9;  // of the other way's time, to be worth it
 
 // The operand in blocks of as many steps of k as there are lanes. Gives the copy's name, if it takes one.
 std::string lay_along(Schedule& s, const std::string& block, const Access& a, const DotTile& d,
@@ -105,8 +103,7 @@ int64_t rows_of(const DotTile& d, bool shared, int64_t lanes, const Target& targ
 // next to each other.
 void fold_results(Schedule& s, const BlockInfo& b, const DotTile& d, const std::string& row) {
   const std::string &block = b.name, &column = d.column->loop, &lanes = d.lanes;
-  const auto out =
-      std::find_if(b.accesses.begin(), b.accesses.end(), [](const Access& a) { return a.write; });
+  const Access* out = write_of(b);
   std::string unrolled, results = d.row->loop + column;
   if (out->stride(*d.column) == 1 && out->stride(*d.row) == d.column->extent) {
     s(fmt::format("{} = fuse {} ({} {})", results, block, row, column));
@@ -150,14 +147,16 @@ struct RowLoops {
   std::string tiles, inside;
 };
 
-RowLoops cut_rows(Schedule& s, const BlockInfo& b, const DotTile& d, int64_t rows, const Target& target) {
+RowLoops cut_rows(Schedule& s, const BlockInfo& b, const DotTile& d, int64_t rows, bool shared,
+                  const Target& target) {
   const std::string &block = b.name, &i = d.row->loop;
   if (rows >= d.row->extent) {
     s(fmt::format("{0}0 = add_unit_loop {1}.{0}", i, block));
     return {i + "0", i};
   }
-  s.because(fmt::format("{} x {} partial sums and {} vectors of a step fit {} registers", rows,
-                        d.column->extent, d.column->extent + 1, target.vector_registers));
+  const int64_t columns = d.column->extent;
+  s.because(fmt::format("{} x {} partial sums and {} vectors of a step fit {} registers", rows, columns,
+                        columns + (shared ? rows + 1 : 1), target.vector_registers));
   const std::string size = sample_size(s, i + "_rows", {1, 2, 3, 4, 6, 8, 16}, rows, d.row->extent);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", i, block, size));
   return {i + "0", i + "1"};
@@ -170,7 +169,8 @@ void keep_sums(Schedule& s, const BlockInfo& b, const DotTile& d, const std::str
   const std::string &i = d.row->loop, &j = d.column->loop;
   const BlockInfo partial = analyze(s.func(), sums);
   std::vector<std::string> names, order = steps;
-  for (const Iter* o : partial.spatial()) names.push_back("l" + o->loop);
+  for (const Iter* o : partial.spatial())  // a loop that runs once may be no iterator's any more
+    names.push_back("l" + (o->loop.empty() ? o->var->name : o->loop));
   for (const std::string& l : {i, j, d.lanes}) order.push_back("l" + l);
   s(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, b.name, tiles));
   s(fmt::format("reorder {} ({})", sums, schedules::join(order)));
@@ -191,13 +191,33 @@ void keep_sums(Schedule& s, const BlockInfo& b, const DotTile& d, const std::str
   }
 }
 
+// What follows elementwise comes with each tile; of windows with a line of results, whose lanes are its.
+void write_results(Schedule& s, const BlockInfo& b, const DotTile& d, const std::string& epilogue,
+                   const std::vector<std::string>& around, const std::string& tiles, const Target& target) {
+  const bool by_lines = d.windows && !around.empty() && write_of(b)->stride(*d.row) == 1;
+  s(fmt::format("reverse_compute_at {} {}.{}", epilogue, b.name, by_lines ? around.back() : tiles));
+  if (by_lines) vectorize_inside(s, epilogue, target);
+}
+
+// Whether taps that are written out share the rows' vectors: for each an image is read again otherwise. More
+// than a few columns leave few registers for that. (Zen 5, padded windows by strides of 1 to 3: of 2 to 4
+// filters 0 to 43 % less time; of 5 and 7 over images of 9 MB and more 3 % more to 25 less, of 6 2 to 4 more;
+// over smaller ones up to 40 more.)
+bool taps_share(const BlockInfo& b, const DotTile& d, const SkippedPadding& taps, const Target& target) {
+  constexpr int64_t kFew = 4, kLargeImage = 8;  // of the second level
+  if (taps.unrolled.empty()) return false;
+  const auto image = std::find_if(b.accesses.begin(), b.accesses.end(),
+                                  [](const Access& a) { return !a.write && !a.constant; });
+  return d.column->extent <= kFew || bytes_taken(b, *image) > kLargeImage * target.l2_bytes;
+}
+
 void make(Schedule& s, const BlockInfo& b, const DotTile& d, const std::string& epilogue,
           const Target& target) {
   const std::string &block = b.name, &k = d.k->loop, sums = block + "_lanes";
   Tile t;
   t.row = d.row;
   const SkippedPadding taps = d.windows ? skip_padding(s, block, t, target) : SkippedPadding{};
-  const bool shared = !taps.unrolled.empty() && d.column->extent <= kFewToShare;
+  const bool shared = taps_share(b, d, taps, target);
   const int64_t lanes = lanes_of(b, target), rows = rows_of(d, shared, lanes, target);
   const std::vector<std::string> steps = steps_in_order(b, d, taps.unrolled, shared);
   std::vector<std::string> order, around, copies;
@@ -215,8 +235,8 @@ void make(Schedule& s, const BlockInfo& b, const DotTile& d, const std::string& 
   if (d.cut) s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}]", k, block, lanes));
   s(fmt::format("{} = rfactor {}.{}", sums, block, d.lanes));
   for (size_t n = results; n-- > 0;) s(fmt::format("fission {}.{}", sums, order[n]));
-  const auto [tiles, inside] = cut_rows(s, b, d, rows, target);
-  if (!epilogue.empty()) s(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, tiles));
+  const auto [tiles, inside] = cut_rows(s, b, d, rows, shared, target);
+  if (!epilogue.empty()) write_results(s, b, d, epilogue, around, tiles, target);
   keep_sums(s, b, d, sums, tiles, steps, taps.unrolled, lanes);
   if (d.windows) prefetch_blocks(s, analyze(s.func(), sums), d, steps, rows, target);
   fold_results(s, b, d, inside);
@@ -242,7 +262,7 @@ bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogu
   for (const Access& a : b.accesses)
     if (!d.windows && !a.write && !a.constant && a.stride(*d.k) != 1)
       dots += kTurnedElement * static_cast<double>(d.k->extent * lanes) / static_cast<double>(d.row->extent);
-  if (dots > (d.windows ? 1 : kCertain) * others) return false;
+  if (dots > (d.windows ? kCertainOfWindows : kCertain) * others) return false;
   Schedule tried = s;
   try {
     make(tried, b, d, epilogue, target);

@@ -61,6 +61,7 @@ struct Kind {
   // side by side only in whole blocks of channels.
   bool narrow = false, whole_blocks = false;
   bool by_lanes() const { return !narrow || product || whole_blocks; }
+  bool padded = false;  // the image is, with zeros
   // What Winograd's transform saves is more than some empty lanes cost.
   bool transformed = false;
   double least() const {
@@ -90,6 +91,8 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
     const int64_t distance = apart(nest.block);
     kind.scattered |= distance > 2;
     kind.interleaved |= distance == 2 && lanes <= 8;
+    const auto* store = nest.block.body.as<Store>();
+    kind.padded |= store && store->value.as<Select>();
     if (std::none_of(iters.begin(), iters.end(), [](const IterVar& i) { return i.kind == IterKind::reduce; }))
       continue;
     NestUses uses;
@@ -173,29 +176,39 @@ bool worth_blocks(int64_t channels, int64_t lanes, double least) {
   return channels == padded || static_cast<double>(channels) >= least * static_cast<double>(padded);
 }
 
-// Whether an image shall lie in blocks though the result doesn't: of filters so few that they fill few lanes,
-// under strided windows, lanes are channels (tile_dots.cpp), where row major each line holds a few pixels of
-// one. (Zen 5: 130 images of 79 to 512 channels, 1x1 to 7x7 by strides of 2 to 4, in the middle a third of
-// the time, one 1 % more; 100 of 10 to 100 channels, those that lie in blocks in the middle 40 %, the worst
-// 14 % more. Few steps, blocks that are half empty, or few blocks of what comes from memory would take up to
-// three times as long, 2x2/2 of 58 channels to 4 at 112x112; not strided 5 % more, in the middle. By AVX2 44
-// images half of the time.)
+// Whether an image shall lie in blocks though the result doesn't, as filters are so few that they would fill
+// few lanes: under strided windows lanes are then channels (tile_dots.cpp), where row major each line holds a
+// few pixels of one. (Zen 5: 130 images of 79 to 512 channels, 1x1 to 7x7 by strides of 2 to 4, in the middle
+// a third of the time, one 1 % more; 100 of 10 to 100 channels, those that lie in blocks in the middle 40 %,
+// the worst 14 % more. Few steps, blocks that are half empty, or few blocks of what comes from memory would
+// take up to three times as long, 2x2/2 of 58 channels to 4 at 112x112; not strided 5 % more, in the middle.
+// By AVX2 44 images half of the time.)
 bool takes_blocks(const Graph& g, const KernelCall& call, const Kind& kind, int64_t lanes) {
   constexpr int64_t kLeastBlocks = 4, kLeastOfMany = 8, kLeastSteps = 16, kMany = 8 << 20;
-  constexpr double kFilled = 0.75;
+  constexpr int64_t kFewBesideTaps = 4;
+  constexpr double kFilled = 0.75, kFilledByRows = 0.8;
   const std::vector<int64_t>& made = value_of(g, call.args.back()).type.shape;
   const TensorType& image = value_of(g, call.args[0]).type;
   if (image.dtype != DType::f32 || !kind.product || !kind.strided || made.size() < 3 ||
       image.shape.size() < 3 || made[1] < 2)
     return false;
-  int64_t bytes = bytes_of(image.dtype), steps = ceil_div(image.shape[1], lanes);
-  const int64_t blocks = steps;
-  for (const int64_t n : image.shape) bytes *= n;
+  const int64_t channels = image.shape[1], blocks = ceil_div(channels, lanes);
+  if (channels % lanes == 1) return false;  // no vector: at the image's borders each step would be masked
   const std::vector<int64_t>& filters = value_of(g, call.args[1]).type.shape;
-  for (size_t d = 2; d < filters.size(); ++d) steps *= filters[d];
-  if (bytes > kMany) return image.shape[1] >= kLeastOfMany * lanes;
-  return image.shape[1] >= kLeastBlocks * lanes ||
-         (blocks > 1 && steps >= kLeastSteps && worth_blocks(image.shape[1], lanes, kFilled));
+  if (filters.size() != made.size() || filters.size() != image.shape.size()) return false;
+  int64_t bytes = bytes_of(image.dtype) * image.shape[0] * channels, steps = blocks;  // that are read
+  for (size_t d = 2; d < filters.size(); ++d) {
+    bytes *= std::min(image.shape[d], made[d] * filters[d]);
+    steps *= filters[d];
+  }
+  // Rows of the image fill vectors nearly as well, and each tap that knows of the padding walks it again: not
+  // of what comes from memory, one by one of its lines.
+  if (kind.padded && made[1] > kFewBesideTaps && bytes <= 2 * kMany &&
+      worth_blocks(made.back(), lanes, kFilledByRows))
+    return false;
+  if (bytes > kMany) return channels >= kLeastOfMany * lanes;
+  return channels >= kLeastBlocks * lanes ||
+         (blocks > 1 && steps >= kLeastSteps && worth_blocks(channels, lanes, kFilled));
 }
 
 bool works_by_channels(const Graph& g, const KernelCall& call, const Kind& kind) {

@@ -115,7 +115,7 @@ bool sums_along_channels(const Graph& g, const KernelCall& call, int64_t lanes) 
   if (!n || n->op != "Conv" || !n->domain.empty() || !is_constant(g, n->inputs[1])) return false;
   const ops::ConvShape s = ops::conv_shape(OpContext(g, *n), 1);
   return s.group == 1 && s.filters > 1 && s.filters <= std::min(kMostFilters, lanes / 2 + 1) &&
-         s.channels >= kLeastBlocks * lanes;
+         s.channels >= kLeastBlocks * lanes && s.channels % lanes != 1;
 }
 
 // What the function's last node makes.

@@ -135,8 +135,10 @@ TEST_CASE("an image of many channels lies in blocks under strided windows of few
                           "Conv(f32[1,128,200,200], const f32[5,128,3,3]; strides=[2,2])"})
     CHECK(in_blocks(few));
   for (const char* other :
-       {"Conv(f32[2,64,10,10], const f32[5,64,3,3])",                     // pixels side by side
-        "Conv(f32[2,60,17,17], const f32[5,60,1,1]; strides=[2,2])",      // few steps
+       {"Conv(f32[2,64,10,10], const f32[5,64,3,3])",                 // pixels side by side
+        "Conv(f32[2,60,17,17], const f32[5,60,1,1]; strides=[2,2])",  // few steps
+        "Conv(f32[2,65,17,17], const f32[5,65,3,3]; strides=[2,2])",  // the last block a single channel
+        "Conv(f32[1,64,60,60], const f32[5,64,3,3]; strides=[2,2], pads=[1,1,1,1])",  // rows of 30
         "Conv(f32[2,35,17,17], const f32[5,35,3,3]; strides=[2,2])",      // the last block mostly empty
         "Conv(f32[1,112,200,200], const f32[5,112,3,3]; strides=[2,2])",  // few for what comes from memory
         "Conv(f32[2,64,5,5], const f32[1,64,3,3]; strides=[2,2])",        // nothing to share

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include "catch.h"
-#include "compiled.h"
+#include "nestor/library.h"
+#include "tests/driver/compiled.h"
+
 using namespace nestor;
 
 namespace {
+
+using Ints = std::vector<int64_t>;
 
 const char* const kDots = "_lanes = rfactor ";
 
@@ -17,8 +21,8 @@ TEST_CASE("results of few filters under strided windows are dot products along c
        {"Conv(f32[1,128,15,17], const f32[7,128,1,1]; strides=[2,2])",
         "Conv(f32[2,64,17,17], const f32[5,64,3,3]; strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[1,70,20,11], const f32[2,70,3,3]; strides=[3,2], pads=[0,1,2,1])",  // the last block torn
-        "Conv(f32[1,65,9,9], const f32[3,65,2,2]; strides=[2,2])",                    // to a single lane
-        "Conv(f32[16,80,5,5], const f32[4,80,3,3]; strides=[2,2])",                   // rows are images
+        "Conv(f32[1,100,1,40], const f32[3,100,1,7]; strides=[1,2])",  // two loops that run once
+        "Conv(f32[16,80,5,5], const f32[4,80,3,3]; strides=[2,2])",    // rows are images
         "Conv(f32[1,96,41], const f32[6,96,5]; strides=[2], pads=[2,2])",
         "Conv(f32[1,64,5,6,7], const f32[3,64,2,3,3]; strides=[1,2,2], pads=[0,1,1,1,0,1])",
         "Conv(f32[1,64,19,19], const f32[4,64,3,3]; strides=[2,2], dilations=[2,2], pads=[2,2,2,2])",
@@ -27,6 +31,8 @@ TEST_CASE("results of few filters under strided windows are dot products along c
     CHECK(default_has(spec, kDots, parse_target("x86-64-v4")));
     for (const Target& target : shared_targets()) check_default(spec, target, true);
   }
+  for (const Target& target : shared_targets())  // a block of a single channel
+    check_default("Conv(f32[1,65,9,9], const f32[3,65,2,2]; strides=[2,2])", target, true);
   CHECK(default_has("Conv(f32[1,64,17,17], const f32[3,64,3,3]; strides=[2,2])", kDots,
                     parse_target("x86-64-v3")));
   CHECK_FALSE(default_has("Conv(f32[1,16,17,17], const f32[3,16,3,3]; strides=[2,2])", kDots,
@@ -65,4 +71,31 @@ TEST_CASE("lines of blocks of channels are asked for as far ahead as they come f
     small.l3_bytes = l3 << 20;
     check_default("Conv(f32[2,256,21,23], const f32[3,256,3,3]; strides=[2,2], pads=[1,1,1,1])", small, true);
   }
+}
+
+TEST_CASE("what follows dot products along channels goes by lines of results, in vectors") {
+  const auto compiled_before_sigmoid = [](const Ints& shape, const Target& target) {
+    Model m;
+    m.opsets[""] = 17;
+    m.inputs.push_back({"x", DType::f32, {}});
+    for (const int64_t n : shape) m.inputs.back().shape.push_back({n, ""});
+    m.outputs.push_back({"y", DType::f32, {}, false, false});
+    m.initializers.emplace_back("w", Tensor::random(DType::f32, {5, shape[1], 3, 3}, 1));
+    m.nodes.push_back({"Conv", "", "", {"x", "w"}, {"a"}, {{"strides", Ints{2, 2}}}, {}});
+    m.nodes.push_back({"Sigmoid", "", "", {"a"}, {"y"}, {}, {}});
+    CompileOptions options = checking_options(target);
+    options.blocked_io = true;
+    return compile_model({build_graph(m), std::nullopt}, options);
+  };
+  for (const Target& target : shared_targets())
+    for (const Ints& shape : {Ints{2, 96, 15, 43}, Ints{16, 96, 5, 5}}) {  // the rows are images there
+      const CompiledModel m = compiled_before_sigmoid(shape, target);
+      REQUIRE(m.funcs.size() == 1);
+      check_results(m.funcs[0], target);
+    }
+  const Target target = parse_target("x86-64-v4");
+  const CompiledModel m = compiled_before_sigmoid({2, 96, 15, 43}, target);
+  const std::string text = print(default_schedule(m.funcs[0].func, target));
+  CHECK(text.find("reverse_compute_at Y T.y") != std::string::npos);
+  CHECK(text.find("vectorize Y.") != std::string::npos);
 }
