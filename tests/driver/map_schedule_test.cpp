@@ -36,6 +36,28 @@ TEST_CASE("lines written by parts are filled before the next tile's, where those
   check_default("Transpose(f32[3,5,64,40]; perm=[0,3,2,1])", parse_target("native"));
 }
 
+TEST_CASE("short rows whose lines meet in the first-level cache go by tiles of them") {
+  Target target = parse_target("x86-64-v4");
+  target.l1_bytes = 48 << 10;
+  target.l1_ways = 12;
+  const auto tiled = [&](const char* spec, const char* order) { return default_has(spec, order, target); };
+  CHECK(tiled("Transpose(f32[204,64,16]; perm=[1,0,2])", "reorder Y (i0 b i1 j)"));
+  CHECK(tiled("Transpose(f16[128,128,32]; perm=[1,0,2])", "reorder Y (i0 b i1 j)"));
+  CHECK(tiled("Transpose(f32[32,16,32,16]; perm=[2,1,0,3])", "reorder Y (c h0 n h1 w)"));
+  for (const char* other : {"Transpose(f32[300,60,16]; perm=[1,0,2])",      // don't meet
+                            "Transpose(f32[204,64,64]; perm=[1,0,2])",      // long rows
+                            "Transpose(f32[204,256,3]; perm=[1,0,2])",      // tiles end within lines
+                            "Transpose(f32[20,64,16]; perm=[1,0,2])",       // few rows
+                            "Transpose(f32[512,256,16]; perm=[1,0,2])"}) {  // from behind the second level
+    INFO(other);
+    CHECK_FALSE(default_has(other, " i1 j)", target));
+  }
+  for (const char* spec :
+       {"Transpose(f32[53,64,16]; perm=[1,0,2])", "Transpose(f32[24,8,64,8]; perm=[2,1,0,3])",
+        "Transpose(f16[70,64,32]; perm=[1,0,2])", "Transpose(u8[48,64,64]; perm=[1,0,2])"})
+    for (const Target& shared : shared_targets()) check_default(spec, shared);
+}
+
 TEST_CASE("lanes go along what most is read of, not along most operands") {
   for (const char* spec : {"BatchNormalization(f32[1,64,20,20], f32[64], f32[64], f32[64], f32[64])",
                            "BatchNormalization(f32[3,33,7,9], f32[33], f32[33], f32[33], f32[33])"}) {
