@@ -249,8 +249,9 @@ int run_all(int argc, char** argv) try {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   Table table(settings);
-  benchmark::RunSpecifiedBenchmarks(&table);
-  return 0;
+  if (benchmark::RunSpecifiedBenchmarks(&table) > 0) return 0;
+  std::fprintf(stderr, "error: there is no such work; the list's names are in bench/cpu/works.txt\n");
+  return 1;
 } catch (const UserError& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;
