@@ -38,8 +38,9 @@
 //
 // Many images of a few pixels gain by blocks whatever their vectors: a tile is then a point of each of
 // several images, and what meets padding there isn't computed. (Zen 5: 16 of 3x2, 5x5 of 64 channels to 384,
-// 466 to 114 us; 208 of 2x2, 3x3 of 384 to 161, 6.8 to 1.9 ms.) Results of strided transposed ones:
-// scattered.cpp.
+// 466 to 114 us; 208 of 2x2, 3x3 of 384 to 161, 6.8 to 1.9 ms; with rows of two results, of 30 in the middle
+// half of the time, one 4 % more: 3x3/2, 32 of 14x4 of 448 to 128 3.6 to 1.8 ms.) Results of strided
+// transposed ones: scattered.cpp.
 //
 // With the widest ones, where the third level is far, it is worth it where weights don't stay in the second
 // level: in blocks the sum goes in parts of channels (schedules/library/panel_parts.cpp), while row major all
@@ -158,16 +159,20 @@ double share_inside(const ops::Window& w) {
 }
 
 // Images so small, and so many, that in blocks a tile of filters takes a point of each of several images: all
-// its products are inside of them, or none. A tile of one image's points computes its padding, too.
+// its products are inside of them, or none. A tile of one image's points computes its padding, too. One of a
+// row of two points has half of the accumulators that it needs.
 bool is_small_in_batch(const ops::ConvShape& s) {
   constexpr int64_t kLeastImages = 4;
   constexpr double kLeastPadding = 0.3, kCopied = 10;  // cycles for a vector, read and written
+  constexpr double kSavedOfPairs = 0.4;
   if (s.group > 1 || s.n < kLeastImages || s.window.output.back() > kPixelsInShortRow) return false;
   const double padding = 1 - share_inside(s.window);
   const double work = static_cast<double>(s.channels * product(s.window.kernel)) / kFmasPerCycle;
   const double images = static_cast<double>(s.channels * product(s.window.input)) /
                         static_cast<double>(s.filters * product(s.window.output));
-  return padding > kLeastPadding && padding * work > kCopied * (1 + images);
+  const bool pairs = s.window.output.back() == 2 && product(s.window.kernel) > 1;
+  return (pairs || padding > kLeastPadding) &&
+         (pairs ? std::max(padding, kSavedOfPairs) : padding) * work > kCopied * (1 + images);
 }
 
 // What has to lie in blocks of channels for a node's copies to pay.

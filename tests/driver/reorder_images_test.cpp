@@ -148,9 +148,24 @@ TEST_CASE("many small images are reordered") {
   CHECK(copies("Conv(f32[16,64,3,2], const f32[384,64,5,5]; pads=[2,2,2,2])") == 2);
   CHECK(copies("Conv(f32[16,4,3,2], const f32[384,4,5,5]; pads=[2,2,2,2])") == 1);
   CHECK(copies("Conv(f32[2,64,3,2], const f32[384,64,5,5]; pads=[2,2,2,2])") == 0);  // few
-  CHECK(copies("Conv(f32[16,64,7,6], const f32[384,64,5,5])") == 0);                 // nothing is padding
+  CHECK(copies("Conv(f32[16,64,7,7], const f32[384,64,5,5])") == 0);                 // nothing is padding
   CHECK(copies("Conv(f32[16,64,9,9], const f32[384,64,5,5]; pads=[2,2,2,2])") == 0);
   CHECK(copies("Conv(f32[154,2,4,4], const f32[128,2,3,3]; pads=[1,1,1,1])") == 0);  // less than a copy
+}
+
+TEST_CASE("images along whose rows two results stand are reordered") {
+  const auto copies = [](int images, int channels, int filters, int width, int kernel) {
+    return reorders(fmt::format("Conv(f32[{},{},14,{}], const f32[{},{},{},{}]; strides=[2,2])", images,
+                                channels, width, filters, channels, kernel, kernel),
+                    "x86-64-v4")
+        .first;
+  };
+  CHECK(copies(8, 96, 64, 5, 3) == 2);
+  CHECK(copies(2, 96, 64, 5, 3) == 0);  // few images
+  CHECK(copies(8, 96, 64, 3, 3) == 0);  // one
+  CHECK(copies(8, 96, 64, 7, 3) == 0);  // three
+  CHECK(copies(8, 96, 64, 3, 1) == 0);  // a point
+  CHECK(copies(8, 96, 16, 6, 3) == 0);  // copies take as long as is saved
 }
 
 TEST_CASE("with the widest vectors, images whose rows fill them badly are reordered") {
@@ -178,6 +193,7 @@ TEST_CASE("convolutions of reordered images are right with the widest vectors") 
   for (const char* spec :
        {"Conv(f32[1,40,23,23], const f32[40,1,5,5], const f32[40]; group=40, strides=[2,2], pads=[2,1,2,1])",
         "Conv(f32[1,60,17,17], const f32[60,4,3,3]; group=15, pads=[1,1,1,1])",
+        "Conv(f32[5,40,9,4], const f32[40,40,3,3], const f32[40]; strides=[2,2], pads=[1,1,1,1])",
         "Conv(f32[5,48,3,2], const f32[48,1,3,3], const f32[48]; group=48, pads=[1,1,1,1])"}) {
     INFO(spec);
     CHECK(reorders(spec, "x86-64-v4").first == 2);
