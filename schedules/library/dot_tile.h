@@ -22,8 +22,10 @@ struct DotTile {
 // Row is null where the block can't be computed so.
 DotTile find_dot_tile(const BlockInfo& b, int64_t lanes);
 
-// Bytes of the operand that are read at all: strides may leave out some of what bytes_read() spans.
-int64_t bytes_taken(const BlockInfo& b, const Access& a);
+// Of windows, or of their partial sums: the operand that isn't constant, and how much of it they read, but
+// for what strides leave out between them (what they leave over at an end is counted).
+const Access& image_of(const BlockInfo& b);
+int64_t bytes_of_image(const BlockInfo& b);
 
 // Of windows whose partial sums, by loops `steps`, are the block `sums`: lines of the image that come from
 // far are asked for.

@@ -11,11 +11,6 @@ namespace nestor::library {
 
 namespace {
 
-bool plain(const Access& a) {
-  return std::all_of(a.indices.begin(), a.indices.end(),
-                     [](const Expr& e) { return as_int(e) || e.as<VarRef>(); });
-}
-
 // The iterators, if the block is a product of this form; row is null where it isn't.
 DotTile find_product(const BlockInfo& b, int64_t lanes) {
   if (b.reduced().size() != 1) return {};
@@ -36,15 +31,13 @@ DotTile find_product(const BlockInfo& b, int64_t lanes) {
   for (const Access& a : b.accesses) {
     if (a.buffer->type != b.output->type) return {};
     if (a.write) continue;
-    const bool movable = plain(a) && a.uses(*d.k) && (a.constant || !a.uses(*d.row));
+    const bool movable = a.has_plain_indices() && a.uses(*d.k) && (a.constant || !a.uses(*d.row));
     if (a.stride(*d.k) != 1 && !movable) return {};
     if (a.uses(*d.row) == a.uses(*d.column)) return {};
     bool& own = a.uses(*d.row) ? by_row : by_column;
     if (std::exchange(own, true)) return {};
   }
   if (!by_row || !by_column) return {};
-  d.lanes = d.k->loop + "1";
-  d.cut = true;
   return d;
 }
 
@@ -63,14 +56,12 @@ bool lies_in_blocks(const BlockInfo& b, const Access& a, const Iter& i, int64_t 
 DotTile find_windows(const BlockInfo& b, int64_t lanes) {
   const Access *image = nullptr, *filters = nullptr;
   for (const Access& a : b.accesses) {
+    if (a.buffer->type != b.output->type) return {};
     if (a.write) continue;
     const Access*& operand = a.constant ? filters : image;
     if (std::exchange(operand, &a)) return {};
   }
-  if (!image || !filters || !plain(*filters)) return {};
-  if (image->buffer->type.dtype != b.output->type.dtype ||
-      filters->buffer->type.dtype != b.output->type.dtype)
-    return {};
+  if (!image || !filters || !filters->has_plain_indices()) return {};
   DotTile d;
   d.windows = true;
   for (const Iter* i : b.reduced()) {
@@ -98,8 +89,6 @@ DotTile find_windows(const BlockInfo& b, int64_t lanes) {
   d.row = along.back()->extent * d.column->extent >= kToHideLatency ? along.back() : *longest;
   for (const Iter* i : along)
     if (i != d.row) d.outside.push_back(i);
-  d.cut = d.k->extent != lanes;
-  d.lanes = d.k->loop + (d.cut ? "1" : "");
   return d;
 }
 
@@ -107,8 +96,29 @@ DotTile find_windows(const BlockInfo& b, int64_t lanes) {
 
 DotTile find_dot_tile(const BlockInfo& b, int64_t lanes) {
   if (!is_float(b.output->type.dtype) || !b.reduction || b.reduced().empty() || !b.affine_loops) return {};
-  const DotTile product = find_product(b, lanes);
-  return product.row ? product : find_windows(b, lanes);
+  DotTile d = find_product(b, lanes);
+  if (!d.row) d = find_windows(b, lanes);
+  if (!d.row) return {};
+  d.cut = d.k->extent != lanes;
+  d.lanes = d.k->loop + (d.cut ? "1" : "");
+  return d;
+}
+
+const Access& image_of(const BlockInfo& b) {
+  return *std::find_if(b.accesses.begin(), b.accesses.end(),
+                       [](const Access& a) { return !a.write && !a.constant; });
+}
+
+int64_t bytes_of_image(const BlockInfo& b) {
+  const Access& a = image_of(b);
+  int64_t elements = 1;
+  for (size_t d = 0; d < a.indices.size(); ++d) {
+    int64_t taken = 1;
+    for (const Iter& i : b.iters)
+      if (uses_var(a.indices[d], i.var)) taken *= i.extent;
+    elements *= std::min(taken, (d ? a.strides[d - 1] : a.elements) / a.strides[d]);
+  }
+  return elements * bytes_of(a.buffer->type.dtype);
 }
 
 }  // namespace nestor::library

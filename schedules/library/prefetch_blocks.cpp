@@ -24,24 +24,11 @@ constexpr int64_t kCyclesNear = 110, kCyclesFar = 200;  // until a line comes fr
 
 }  // namespace
 
-int64_t bytes_taken(const BlockInfo& b, const Access& a) {
-  int64_t elements = 1;
-  for (size_t d = 0; d < a.indices.size(); ++d) {
-    int64_t taken = 1;
-    for (const Iter& i : b.iters)
-      if (uses_var(a.indices[d], i.var)) taken *= i.extent;
-    elements *= std::min(taken, (d ? a.strides[d - 1] : a.elements) / a.strides[d]);
-  }
-  return elements * bytes_of(a.buffer->type.dtype);
-}
-
 void prefetch_blocks(Schedule& s, const BlockInfo& sums, const DotTile& d,
                      const std::vector<std::string>& steps, int64_t rows, const Target& target) {
-  const auto image = std::find_if(sums.accesses.begin(), sums.accesses.end(),
-                                  [](const Access& a) { return !a.write && !a.constant; });
-  if (image == sums.accesses.end() || !find_param(s.func(), image->buffer)) return;
-  const int64_t bytes = bytes_taken(sums, *image);
-  if (bytes <= kCaches * target.l2_bytes) return;
+  const Buffer& image = image_of(sums).buffer;
+  const int64_t bytes = bytes_of_image(sums);
+  if (!find_param(s.func(), image) || bytes <= kCaches * target.l2_bytes) return;
   int64_t cycles = rows * d.column->extent / kFmasPerCycle;
   for (auto l = steps.rbegin(); l != steps.rend(); ++l) {
     const Iter* i = d.cut && *l == d.k->loop + "0" ? nullptr : sums.iter(*l);
@@ -57,7 +44,7 @@ void prefetch_blocks(Schedule& s, const BlockInfo& sums, const DotTile& d,
           fmt::format("each block's lines from other pages, behind the second-level cache; {} steps of {} "
                       "cycles take the {} until they come",
                       distance, cycles, awaited));
-      s.try_step(fmt::format("prefetch {}.{} {} distance={}", sums.name, *l, image->buffer->name, distance));
+      s.try_step(fmt::format("prefetch {}.{} {} distance={}", sums.name, *l, image->name, distance));
     }
     if (!few && bytes <= target.l3_bytes / 2) return;
     s.because(
@@ -65,7 +52,7 @@ void prefetch_blocks(Schedule& s, const BlockInfo& sums, const DotTile& d,
                           extent_of(s, sums.name, *l))
             : fmt::format("{} MiB come from memory; a tile's first blocks are asked for by none before them",
                           bytes >> 20));
-    s.try_step(fmt::format("prefetch {}.{}0 {} distance=1", sums.name, d.row->loop, image->buffer->name));
+    s.try_step(fmt::format("prefetch {}.{}0 {} distance=1", sums.name, d.row->loop, image->name));
     return;
   }
 }

@@ -206,9 +206,7 @@ void write_results(Schedule& s, const BlockInfo& b, const DotTile& d, const std:
 bool taps_share(const BlockInfo& b, const DotTile& d, const SkippedPadding& taps, const Target& target) {
   constexpr int64_t kFew = 4, kLargeImage = 8;  // of the second level
   if (taps.unrolled.empty()) return false;
-  const auto image = std::find_if(b.accesses.begin(), b.accesses.end(),
-                                  [](const Access& a) { return !a.write && !a.constant; });
-  return d.column->extent <= kFew || bytes_taken(b, *image) > kLargeImage * target.l2_bytes;
+  return d.column->extent <= kFew || bytes_of_image(b) > kLargeImage * target.l2_bytes;
 }
 
 void make(Schedule& s, const BlockInfo& b, const DotTile& d, const std::string& epilogue,

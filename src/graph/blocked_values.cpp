@@ -254,10 +254,9 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
         least[call.args[i]] = kind.least();
         made |= works_by_channels(g, call, kind) && want(call.args[i]);
       }
-    for (const ValueId v : call.args)
-      if (works_by_channels(g, call, kind) &&
-          (made || takes_blocks(g, call, kind, lanes) || !(kind.product || kind.sums_channels)))
-        want(v);
+    if (works_by_channels(g, call, kind) &&
+        (made || takes_blocks(g, call, kind, lanes) || !(kind.product || kind.sums_channels)))
+      for (const ValueId v : call.args) want(v);
   }
   return out;
 }

@@ -163,16 +163,16 @@ double share_inside(const ops::Window& w) {
 // row of two points has half of the accumulators that it needs.
 bool is_small_in_batch(const ops::ConvShape& s) {
   constexpr int64_t kLeastImages = 4;
-  constexpr double kLeastPadding = 0.3, kCopied = 10;  // cycles for a vector, read and written
-  constexpr double kSavedOfPairs = 0.4;
+  constexpr double kLeastSaved = 0.3, kSavedOfPairs = 0.4;  // of the products' cycles
+  constexpr double kCopied = 10;                            // cycles for a vector, read and written
   if (s.group > 1 || s.n < kLeastImages || s.window.output.back() > kPixelsInShortRow) return false;
   const double padding = 1 - share_inside(s.window);
   const double work = static_cast<double>(s.channels * product(s.window.kernel)) / kFmasPerCycle;
   const double images = static_cast<double>(s.channels * product(s.window.input)) /
                         static_cast<double>(s.filters * product(s.window.output));
   const bool pairs = s.window.output.back() == 2 && product(s.window.kernel) > 1;
-  return (pairs || padding > kLeastPadding) &&
-         (pairs ? std::max(padding, kSavedOfPairs) : padding) * work > kCopied * (1 + images);
+  const double saved = pairs ? std::max(padding, kSavedOfPairs) : padding;
+  return saved > kLeastSaved && saved * work > kCopied * (1 + images);
 }
 
 // What has to lie in blocks of channels for a node's copies to pay.
