@@ -4,9 +4,11 @@
 // by zeros that a stride leaves out. Neighbouring residues that have as many taps, begin at the same input
 // and run as long share one nest, with an iterator for them, so that a dimension has few classes (four, say)
 // where nothing is dilated, and one where the stride divides kernel and padding. What no tap reaches is
-// filled, as few boxes of it as there are. Where there are fewer filters than lanes, one iterator stands for
-// them and the residues: neither alone would fill lanes or rows of a tile. (Zen 3, 8 filters in 8 lanes, by
-// an iterator each: 5x5x5/4 of 64 channels on 14x10x12 11.8 to 3.7 ms, 4x4/4 of 16 on 64x64 1.1 to 0.28.)
+// filled, as few boxes of it as there are. Where there are fewer filters than lanes, and rows fill these much
+// better, one iterator stands for filters and residues: neither alone would be rows enough of a tile. (Zen 3,
+// 8 filters in 8 lanes, by an iterator each: 5x5x5/4 of 64 channels on 14x10x12 11.8 to 3.7 ms, 4x4/4 of 16 on
+// 64x64 1.1 to 0.28.) Where rows are short, filters fill the lanes. (Zen 5: 18 of 39 works that had one iterator
+// take two thirds of the time and less, the worst one 15 % more.)
 //
 // nestor.ConvTranspose has its weights in Conv's order, filters first: constant ones can then lie in blocks
 // of filters (flip_convolutions). Its attribute `lanes` is how many f32 the target's vectors have.
@@ -29,7 +31,7 @@ class ClassNest {
     static const std::vector<std::vector<const char*>> tap = {{}, {"s"}, {"r", "s"}, {"q", "r", "s"}};
     axes_ = {{"n", s.n}, {"o", s.filters}};
     const size_t rank = classes.size();
-    joined_ = s.filters < lanes && !empty();
+    joined_ = s.filters < lanes && !empty() && rows_fill_better(lanes);
     for (size_t d = 0; d < rank; ++d) {  // what chooses the weights stands outside
       residue_.push_back(axes_.size());
       if (classes[d].residues == 1) continue;
@@ -96,6 +98,14 @@ class ClassNest {
       w.output.push_back(c.from + w.pad_begin.back() + c.count + (c.taps - 1) * c.input_step);
     }
     return w;
+  }
+  // Whether vectors along rows waste much less than vectors of filters.
+  bool rows_fill_better(int64_t lanes) const {
+    constexpr double kBetter = 1.5;
+    const int64_t row = std::max<int64_t>(1, s_.output.back() / s_.stride.back());  // of most residues
+    if (s_.filters == s_.group) return row >= lanes;
+    const double rows = static_cast<double>(row) / static_cast<double>(ceil_div(row, lanes) * lanes);
+    return rows > kBetter * static_cast<double>(s_.filters) / static_cast<double>(lanes);
   }
   static Expr divided(const Expr& e, int64_t by) { return by == 1 ? e : e / Expr(by); }
   // Of the dimensions from d on.

@@ -242,7 +242,7 @@ TEST_CASE("rows that share nothing keep an FMA's latency busy where a few vector
 
 TEST_CASE("a constant is packed for lanes only where they alone are an index of it") {
   const std::string spec =
-      "ConvTranspose(f32[1,4,24,32], const f32[4,8,5,5]; strides=[4,4], output_padding=[3,3])";
+      "ConvTranspose(f32[1,4,24,31], const f32[4,8,5,5]; strides=[4,4], output_padding=[3,3])";
   const std::string schedule = schedule_of(spec, true);
   INFO(schedule);
   CHECK(count(schedule, "vectorize T3.x") == 1);  // its filters and residues are one iterator
@@ -346,18 +346,28 @@ TEST_CASE("planes of channels stand around the taps within one, in whichever ord
   CHECK(count(schedule_of(blocks, true), "r s c") > 0);
 }
 
-TEST_CASE("filters that fill the lanes don't share their iterator with residues") {
-  const std::string eight = "ConvTranspose(f32[1,16,9,7], const f32[16,8,5,5]; strides=[4,4])";
-  const auto joined = [&](const char* cpu) {
-    const CompiledModel m = partition_model(load(eight), options_for(parse_target(cpu), true));
+TEST_CASE("filters share their iterator with residues where rows fill the lanes much better") {
+  const auto joined = [](const std::string& spec, const char* cpu) {
+    const CompiledModel m = partition_model(load(spec), options_for(parse_target(cpu), true));
     const std::string nests = print(m.partition.funcs.back());
     INFO(nests);
     return count(nests, "vo/3") > 0;  // three residues have one tap
   };
-  CHECK(!joined("x86-64-v3"));
-  CHECK(joined("x86-64-v4"));
+  const std::string eight = "ConvTranspose(f32[1,16,9,15], const f32[16,8,5,5]; strides=[4,4])",
+                    short_rows = "ConvTranspose(f32[1,16,9,7], const f32[16,8,5,5]; strides=[4,4])",
+                    twelve = "ConvTranspose(f32[1,4,9,16], const f32[4,12,5,5]; strides=[4,4])",
+                    of_one = "ConvTranspose(f32[1,8,5,{}], const f32[8,1,5,5]; strides=[4,4], group=8)";
+  CHECK(!joined(eight, "x86-64-v3"));  // its filters fill the lanes
+  CHECK(joined(eight, "x86-64-v4"));
+  CHECK(!joined(short_rows, "x86-64-v4"));
+  CHECK(!joined(twelve, "x86-64-v4"));
+  for (const int row : {7, 16}) {  // filters of groups of one are no lanes
+    const std::string spec = fmt::format(fmt::runtime(of_one), row);
+    CHECK(joined(spec, "x86-64-v4") == (row == 16));
+    check_default(spec, parse_target("x86-64-v4"), false);
+  }
   for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) {
-    check_default(eight, parse_target(cpu), true);
+    for (const std::string& spec : {eight, short_rows, twelve}) check_default(spec, parse_target(cpu), true);
     check_default("ConvTranspose(f32[1,24,5,4,6], const f32[24,8,3,3,3], const f32[8]; strides=[2,2,2])",
                   parse_target(cpu), true);
   }
