@@ -136,17 +136,57 @@ std::vector<std::string> reduction_order(const BlockInfo& b, const std::vector<s
   return order;
 }
 
-std::pair<std::vector<std::string>, std::vector<std::string>> outer_loops(const BlockInfo& b, const Tile& t) {
-  std::vector<std::string> outside, between;
+namespace {
+
+// Why an iterator of the image alone, a batch's, goes inside of the tiles of columns, if it does: what these
+// read of the weights then passes once, not once for each image, and each image once for each such tile.
+std::string batch_inside(const BlockInfo& b, const Tile& t, const Iter& over, const Target& target) {
+  constexpr double kLeastSaved = 0.1;
+  const int64_t tiles = column_tiles(t);
+  if (over.extent < 2 || tiles < 2 || t.turned || !t.copied.empty() || !t.panels.empty()) return "";
+  std::map<const Iter*, int64_t> all, tile, one;
+  for (const Iter& i : b.iters) {
+    all[&i] = i.extent;
+    tile[&i] = &i == t.vector ? t.width : &i == t.column ? t.columns : i.extent;
+    one[&i] = &i == &over ? 1 : i.extent;
+  }
+  int64_t weights = 0, panel = 0, image = 0;
+  for (const Access& a : b.accesses) {
+    if (a.write) continue;
+    if (!a.uses(*t.vector) && !(t.column && a.uses(*t.column))) {
+      image += bytes_read(a, one, b);
+      continue;
+    }
+    if (a.uses(over)) return "";
+    weights += bytes_read(a, all, b);
+    panel += bytes_read(a, tile, b);
+  }
+  if (weights <= target.l2_bytes / 2 || panel > target.l2_bytes * 3 / 4) return "";
+  const bool image_stays = image <= target.l2_bytes / 4;
+  const int64_t now = over.extent * (weights + (image_stays ? 1 : tiles) * image),
+                then = weights + tiles * over.extent * image;
+  if (static_cast<double>(then) > (1 - kLeastSaved) * static_cast<double>(now)) return "";
+  return fmt::format(
+      "{} KiB of weights stay in the second-level cache while all {} of {} pass; else all {} "
+      "KiB would come from behind it each time",
+      panel / 1024, over.extent, over.loop, weights / 1024);
+}
+
+}  // namespace
+
+OuterLoops outer_loops(const BlockInfo& b, const Tile& t, const Target& target) {
+  OuterLoops out;
   const Iter* wide = t.column ? t.column : t.vector;
   const bool shared = shares_an_operand(b, t);
   bool behind = false;
   for (const Iter* i : b.spatial()) {
     behind |= i == wide;
     if (i == t.vector || i == t.row || i == t.beside || i == t.column) continue;
-    (behind && shared ? between : outside).push_back(i->loop);
+    const std::string why = shared && !behind ? batch_inside(b, t, *i, target) : "";
+    if (!why.empty()) out.why_inside = why;
+    (shared && (behind || !why.empty()) ? out.between : out.outside).push_back(i->loop);
   }
-  return {outside, between};
+  return out;
 }
 
 bool rows_share_vectors(const BlockInfo& b, const Tile& t) {
@@ -156,7 +196,9 @@ bool rows_share_vectors(const BlockInfo& b, const Tile& t) {
   return false;
 }
 
-std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles, const Target& target) {
+std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_tiles,
+                      const std::string& why_inside, const Target& target) {
+  if (!why_inside.empty()) return why_inside;
   if (row_tiles.empty() || !t.vector)
     return "accumulators are written once, so all reduction loops run inside";
   if (!rows_share_vectors(b, t))

@@ -195,7 +195,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const auto* operands : {&t.copied, &t.panels})
     for (const Buffer& buffer : *operands) copy_operand(s, block, buffer, t, words);
 
-  auto [outside, between] = outer_loops(b, t);
+  auto [outside, between, why_inside] = outer_loops(b, t, target);
   const RowBlocks row_blocks =
       by_output.iters.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
   const RowsAhead ahead = dot || !taps.empty() || (row_blocks.over && row_blocks.over != t.row)
@@ -309,7 +309,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
                            std::vector<std::string>{rows, beside, columns, tap, vectors, lane, words.group}})
     for (const std::string& l : more)
       if (!l.empty()) order.push_back(l);
-  s.because(by_output.iters.empty() ? why_order(b, t, row_tiles, target) : by_output.why);
+  s.because(by_output.iters.empty() ? why_order(b, t, row_tiles, why_inside, target) : by_output.why);
   if (order.size() > 1) s(fmt::format("reorder {} ({})", block, join(order)));
 
   if (lines.padding.empty()) {
