@@ -18,9 +18,15 @@
 // late. (Zen 3, 3x3/2: 400-48@54 4.4 to 3.1 ms, 384-192@60 20 to 15 beside such, alone 3 to 6 % more; of
 // smaller images whose parts stay 2 to 13 more.)
 //
-// Only where the third level is far, or the second one small. (Cascade Lake, 1 MB of second-level cache: 3x3
-// over 512 channels at 7x7, panels of 576 KiB, in parts of 144 35 % less time; over 256 at 14x14, panels of
-// 288 KiB, 5 %. Zen 3, 512 KB: 3x3 over 512 at 7x7, panels of 288 KiB, 9 %, over 256 at 14x14 3.)
+// Near the third level a large second one leaves that to panels which it doesn't hold alone, and only if they
+// pass for few outputs of a row each time. (Zen 5, 1 MB, nine works of random shapes 5 to 50 % less time:
+// 7x7/2 of 320 channels to 48 at 19 0.61 to 0.47 ms, 7x7 of 256 to 128 at 21 5.1 to 4.6, 5x5/2, 8 images of
+// 380 to 320 at 3x3 0.91 to 0.46. Of smaller panels, 0.75 to 1 MB, 5 % more to 30 less; for rows of 34 and 45
+// outputs 5 to 9 more.)
+//
+// Otherwise only where the third level is far, or the second one small. (Cascade Lake, 1 MB of second-level
+// cache: 3x3 over 512 channels at 7x7, panels of 576 KiB, in parts of 144 35 % less time; over 256 at 14x14,
+// panels of 288 KiB, 5 %. Zen 3, 512 KB: 3x3 over 512 at 7x7, panels of 288 KiB, 9 %, over 256 at 14x14 3.)
 //
 // A part of a panel that takes at most half of the first-level cache is better still where the second one is
 // small and the third near, if threads share tiles of columns. Where channels lie in blocks a part has whole
@@ -289,12 +295,13 @@ Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
 }  // namespace
 
 bool panel_parts(Schedule& s, const std::string& block, const Target& target) {
-  constexpr int64_t kSmallL2 = 512 << 10, kLinesOfThread = 3;
-  if (!target.far_l3() && target.l2_bytes > kSmallL2) return false;
+  constexpr int64_t kSmallL2 = 512 << 10, kLinesOfThread = 3, kMostRowsNear = 28;
   const BlockInfo b = analyze(s.func(), block);
   if (b.reduced().empty()) return false;
   const Tile whole = choose_tile(b, target);
   if (!fits_form(b, whole)) return false;
+  const bool near = !target.far_l3() && target.l2_bytes > kSmallL2;
+  if (near && (panel_bytes(b, whole) <= target.l2_bytes || whole.row->extent > kMostRowsNear)) return false;
   const Access* weights = weights_of(b, whole);
   if (!weights || !weights->uses(*b.reduced().front())) return false;
   Parts parts = parts_of(b, whole, target);

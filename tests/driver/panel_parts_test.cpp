@@ -1,4 +1,6 @@
 // Convolutions of many channels with few outputs, far from the third level: the reduction goes in parts.
+#include <fmt/format.h>
+
 #include "catch.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
@@ -51,6 +53,18 @@ TEST_CASE("panels of weights larger than half of the second-level cache go in pa
   CHECK(!has(deep, "rfactor", target));
   target.l2_bytes = 512 << 10;  // a near third level, a small second one
   CHECK(has(deep, "Y_part = rfactor Y.cb0 axis=0", target));
+}
+
+TEST_CASE("near the third level panels go in parts which a large second one doesn't hold alone") {
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  const auto parts = [&](const char* weights, const char* image) {
+    return has(fmt::format("Conv({}, const {}; pads=[3,3,3,3], strides=[2,2])", image, weights), "rfactor",
+               near);
+  };
+  CHECK(parts("f32[48,320,7,7]", "f32[1,320,19,19]"));
+  CHECK(parts("f32[80,512,7,7]", "f32[4,512,7,31]"));
+  CHECK_FALSE(parts("f32[48,80,7,7]", "f32[1,80,19,19]"));    // 735 KiB
+  CHECK_FALSE(parts("f32[48,320,7,7]", "f32[1,320,19,63]"));  // rows of 32
 }
 
 TEST_CASE(
