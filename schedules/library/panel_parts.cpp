@@ -28,8 +28,8 @@
 // cache: 3x3 over 512 channels at 7x7, panels of 576 KiB, in parts of 144 35 % less time; over 256 at 14x14,
 // panels of 288 KiB, 5 %. Zen 3, 512 KB: 3x3 over 512 at 7x7, panels of 288 KiB, 9 %, over 256 at 14x14 3.)
 //
-// A part of a panel that takes at most half of the first-level cache is better still where the second one is
-// small and the third near, if threads share tiles of columns. Where channels lie in blocks a part has whole
+// A part of a panel that takes at most half of the first-level cache is better still where the third level is
+// near, if threads share tiles of columns. Where channels lie in blocks a part has whole
 // ones, and the last part what is left.
 //
 // If it is the image that takes much of it beside panels, and no window slides over that, each of whose lines

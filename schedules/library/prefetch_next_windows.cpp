@@ -79,7 +79,7 @@ bool slides(const BlockInfo& b, const Access& a, const Tile& t, bool all) {
     any |= tap;
     if (tap || r->extent == 1) return true;
     in_block |= stays_in_line(a, *r);
-    return stays_in_line(a, *r) || (lies_apart(b, a, *r) && !uses_lanes(b, a, t));
+    return stays_in_line(a, *r) || (lies_apart(b, a, *r, b.reduction_size()) && !uses_lanes(b, a, t));
   });
   return any && each && (all || !(in_block && one_by_one));
 }

@@ -37,6 +37,11 @@
 // one share most lines with the row before: 8 products for each are enough. (5x1, 128-13 of 8 of 19x64 14 %
 // less time, 3x5, 32-4 of 8 of 138x64 31, groups of 6 channels, 3x3, 288 at 89 22; of six works one 1 more.)
 //
+// Of a quarter of a near third level, beside others' use of that, lines come from memory: then planes of a
+// few lines are asked for too. (Zen 5, 32 MB, few filters: 3x2, 20 images of 282-7@21x38 8.4 to 2.2 ms, 7x2
+// with stride 2, 830-5@59x54 3.6 to 0.8, 3x3, 48 of 256-8@23x23 14.5 to 5.0; of 2 to 6 MB from as fast to 15
+// % more time.)
+//
 // What many tiles of rows read one after the other is there for most of them, and none asks for it: a matrix
 // that takes most of the second level, read as it lies. (Zen 5: 941x256x959 57 % more time otherwise,
 // 1882x384x632 43, 300x500x560 27.)
@@ -102,6 +107,19 @@ bool leaves_some_out(const BlockInfo& b, const Access& a) {
           return true;
     }
   return false;
+}
+
+// How many elements of the image steps over channels must be apart, not to be foreseen: more than all of a
+// sum's would reach if they were dense, pages of their own where windows leave some out, or the first lines
+// of a page where they come from memory.
+int64_t told_apart(const BlockInfo& b, const Access& a, bool some_out, const Target& target) {
+  constexpr int64_t kPartOfL3 = 4, kLines = 16;
+  const int64_t bytes = bytes_of(a.buffer->type.dtype);
+  int64_t reach = b.reduction_size();
+  if (some_out) reach = std::min(reach, kPage / bytes - 1);
+  if (!target.far_l3() && has_taps(b, a) && kPartOfL3 * a.elements * bytes > target.l3_bytes)
+    reach = std::min(reach, kLines * kLine / bytes);
+  return reach;
 }
 
 // How far an iterator goes in one step of the loop `loop` of `block` that walks `over`.
@@ -211,7 +229,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     if (a.write || a.constant || !whole) continue;
     if (size <= comes_in_time(now, a, beside_stream, target) || passes_over(now, a, t) > kMostPasses)
       continue;
-    if (!over || !lies_apart(now, a, *over, some_out)) continue;
+    if (!over || !lies_apart(now, a, *over, told_apart(now, a, some_out, target))) continue;
     std::map<const Iter*, int64_t> step;
     int64_t products = 1;
     for (const Iter& i : now.iters) products *= step[&i] = in_a_step(s, block, *loop, *over, i, t);

@@ -52,10 +52,6 @@ constexpr double kLeastSaved = 0.25;  // of what passes
 constexpr double kShownOfPanels = 0.25, kLeastSavedOfMemory = 0.12;
 constexpr int64_t kPartOfL3 = 8;
 
-bool moves_with_columns(const Access& a, const Tile& t) {
-  return a.uses(*t.vector) || (t.column && a.uses(*t.column));
-}
-
 bool dense_rows_by_blocks(const BlockInfo& b, const Tile& t, const Target& target) {
   return (target.far_l3() || target.is_narrow() || has_short_vectors(target)) &&
          !streamed(b, t, target).empty();

@@ -117,7 +117,9 @@ double cost_without_lanes(const BlockInfo& b, int64_t lanes) {
   const Iter* last = b.reduced().back();
   bool dense = last->extent >= 8;
   for (const Access& a : b.accesses) dense &= a.write || !a.uses(*last) || a.stride(*last) == 1;
-  return dense ? n * (0.5 * k / n + kFold) : 4 * k * n;
+  const double vectors =
+      k / static_cast<double>(last->extent) * static_cast<double>(ceil_div(last->extent, lanes));
+  return dense ? n * (0.5 * vectors + kFold) : 4 * k * n;
 }
 
 // Loads that move with v and not with r: each is made once for all rows. Loads that move with neither count a
@@ -269,7 +271,7 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, const Target& target, co
 
 bool shares_an_operand(const BlockInfo& b, const Tile& t) {
   for (const Access& a : b.accesses)
-    if (!a.write && t.vector && !a.uses(*t.vector) && !(t.column && a.uses(*t.column))) return true;
+    if (!a.write && t.vector && !moves_with_columns(a, t)) return true;
   return false;
 }
 

@@ -33,6 +33,10 @@ struct Tile {
   }
 };
 
+inline bool moves_with_columns(const Access& a, const Tile& t) {
+  return a.uses(*t.vector) || (t.column && a.uses(*t.column));
+}
+
 // Iterations of a spatial iterator in a tile.
 inline int64_t in_tile(const Tile& t, const Iter* i) {
   return i == t.vector   ? t.width

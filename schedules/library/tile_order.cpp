@@ -142,6 +142,7 @@ namespace {
 // read of the weights then passes once, not once for each image, and each image once for each such tile.
 std::string batch_inside(const BlockInfo& b, const Tile& t, const Iter& over, const Target& target) {
   constexpr double kLeastSaved = 0.1;
+  constexpr int64_t kMostUses = 50;  // of weights by an image: with more they come in time
   const int64_t tiles = column_tiles(t);
   if (over.extent < 2 || tiles < 2 || t.turned || !t.copied.empty() || !t.panels.empty()) return "";
   std::map<const Iter*, int64_t> all, tile, one;
@@ -150,10 +151,14 @@ std::string batch_inside(const BlockInfo& b, const Tile& t, const Iter& over, co
     tile[&i] = &i == t.vector ? t.width : &i == t.column ? t.columns : i.extent;
     one[&i] = &i == &over ? 1 : i.extent;
   }
+  int64_t uses = 1;
+  for (const Iter* i : b.spatial())
+    if (i != &over && i != t.vector && i != t.column) uses *= i->extent;
+  if (uses > kMostUses) return "";
   int64_t weights = 0, panel = 0, image = 0;
   for (const Access& a : b.accesses) {
     if (a.write) continue;
-    if (!a.uses(*t.vector) && !(t.column && a.uses(*t.column))) {
+    if (!moves_with_columns(a, t)) {
       image += bytes_read(a, one, b);
       continue;
     }
@@ -161,10 +166,9 @@ std::string batch_inside(const BlockInfo& b, const Tile& t, const Iter& over, co
     weights += bytes_read(a, all, b);
     panel += bytes_read(a, tile, b);
   }
-  if (weights <= target.l2_bytes / 2 || panel > target.l2_bytes * 3 / 4) return "";
-  const bool image_stays = image <= target.l2_bytes / 4;
-  const int64_t now = over.extent * (weights + (image_stays ? 1 : tiles) * image),
-                then = weights + tiles * over.extent * image;
+  if (weights <= target.l2_bytes / 2 || panel > target.l2_bytes * 3 / 4 || image > target.l2_bytes / 4)
+    return "";
+  const int64_t now = over.extent * (weights + image), then = weights + tiles * over.extent * image;
   if (static_cast<double>(then) > (1 - kLeastSaved) * static_cast<double>(now)) return "";
   return fmt::format(
       "{} KiB of weights stay in the second-level cache while all {} of {} pass; else all {} "
@@ -192,7 +196,7 @@ OuterLoops outer_loops(const BlockInfo& b, const Tile& t, const Target& target) 
 bool rows_share_vectors(const BlockInfo& b, const Tile& t) {
   if (!t.row || !t.vector) return true;
   for (const Access& a : b.accesses)
-    if (!a.write && !a.uses(*t.row) && (a.uses(*t.vector) || (t.column && a.uses(*t.column)))) return true;
+    if (!a.write && !a.uses(*t.row) && moves_with_columns(a, t)) return true;
   return false;
 }
 

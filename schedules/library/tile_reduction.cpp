@@ -197,7 +197,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
 
   auto [outside, between, why_inside] = outer_loops(b, t, target);
   const RowBlocks row_blocks =
-      by_output.iters.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
+      by_output.iters.empty() && why_inside.empty() ? choose_row_blocks(b, t, between, target) : RowBlocks{};
   const RowsAhead ahead = dot || !taps.empty() || (row_blocks.over && row_blocks.over != t.row)
                               ? RowsAhead{}
                               : rows_ahead(b, t, words, row_blocks.size * t.rows, target);

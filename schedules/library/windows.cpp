@@ -17,10 +17,8 @@ int64_t stays_of(const Target& target) {
   return target.l2_bytes * 3 / 4;
 }
 
-bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r, bool pages) {
-  const int64_t pitch = std::abs(a.stride(r).value_or(a.elements));
-  const bool on_others = pages && pitch * bytes_of(a.buffer->type.dtype) >= kPage;
-  if (!a.uses(r) || (pitch <= b.reduction_size() && !on_others)) return false;
+bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r, int64_t reach) {
+  if (!a.uses(r) || std::abs(a.stride(r).value_or(a.elements)) <= reach) return false;
   for (const Iter* i : b.spatial())
     if (a.slides_along(r, *i)) return false;
   return true;

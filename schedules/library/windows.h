@@ -15,9 +15,9 @@ bool moves_by_one(const Access& a, const Iter& i);
 // How much of an image a core finds beside weights and results in its second-level cache.
 int64_t stays_of(const Target& target);
 
-// The elements that one step of r reads lie further from those of the next than all of a sum's would reach if
-// they were dense, or, where `pages` do, on others; and no window slides along it.
-bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r, bool pages = false);
+// The elements that one step of r reads lie further than `reach` elements from those of the next, and no
+// window slides along it.
+bool lies_apart(const BlockInfo& b, const Access& a, const Iter& r, int64_t reach);
 
 // The loops outside of a row of windows.
 std::vector<LoopInfo> loops_around_row(const Schedule& s, const std::string& block,

@@ -6,9 +6,9 @@
 // where nothing is dilated, and one where the stride divides kernel and padding. What no tap reaches is
 // filled, as few boxes of it as there are. Where there are fewer filters than lanes, and rows fill these much
 // better, one iterator stands for filters and residues: neither alone would be rows enough of a tile. (Zen 3,
-// 8 filters in 8 lanes, by an iterator each: 5x5x5/4 of 64 channels on 14x10x12 11.8 to 3.7 ms, 4x4/4 of 16 on
-// 64x64 1.1 to 0.28.) Where rows are short, filters fill the lanes. (Zen 5: 18 of 39 works that had one iterator
-// take two thirds of the time and less, the worst one 15 % more.)
+// 8 filters in 8 lanes, by an iterator each: 5x5x5/4 of 64 channels on 14x10x12 11.8 to 3.7 ms, 4x4/4 of 16
+// on 64x64 1.1 to 0.28.) Where rows are short, constant filters fill the lanes. (Zen 5: 18 of 39 works that
+// had one iterator take two thirds of the time and less, the worst one 15 % more; others take 10 to 38 more.)
 //
 // nestor.ConvTranspose has its weights in Conv's order, filters first: constant ones can then lie in blocks
 // of filters (flip_convolutions). Its attribute `lanes` is how many f32 the target's vectors have.
@@ -99,10 +99,12 @@ class ClassNest {
     }
     return w;
   }
-  // Whether vectors along rows waste much less than vectors of filters.
+  // Whether vectors along rows waste much less than vectors of filters, which only constants are laid out
+  // for.
   bool rows_fill_better(int64_t lanes) const {
     constexpr double kBetter = 1.5;
     const int64_t row = std::max<int64_t>(1, s_.output.back() / s_.stride.back());  // of most residues
+    if (!s_.filters_first) return true;
     if (s_.filters == s_.group) return row >= lanes;
     const double rows = static_cast<double>(row) / static_cast<double>(ceil_div(row, lanes) * lanes);
     return rows > kBetter * static_cast<double>(s_.filters) / static_cast<double>(lanes);

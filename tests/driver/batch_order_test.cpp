@@ -10,10 +10,11 @@ TEST_CASE("weights that pass for each image of a batch pass once, where a tile's
   CHECK(default_has("Conv(f32[36,448,8,8], const f32[128,448,3,3]" + steps, inside, target));
   CHECK(default_says("Conv(f32[36,448,8,8], const f32[128,448,3,3]" + steps,
                      "of weights stay in the second-level cache while all 36 of n pass", target));
-  // One image; weights that stay; images that are larger than they; one tile of columns.
+  // One image; weights that stay; images of many outputs, and large ones; one tile of columns.
   CHECK_FALSE(default_has("Conv(f32[1,448,8,8], const f32[128,448,3,3]" + steps, inside, target));
   CHECK_FALSE(default_has("Conv(f32[36,64,8,8], const f32[128,64,3,3]" + steps, inside, target));
-  CHECK_FALSE(default_has("Conv(f32[8,256,60,60], const f32[128,256,3,3]" + steps, inside, target));
+  CHECK_FALSE(default_has("Conv(f32[36,448,16,16], const f32[128,448,3,3]" + steps, inside, target));
+  CHECK_FALSE(default_has("Conv(f32[20,768,14,14], const f32[512,768,2,2]; strides=[2,2])", inside, target));
   CHECK_FALSE(default_has("Conv(f32[36,448,8,8], const f32[48,448,3,3]" + steps, inside, target));
   for (Target small : shared_targets()) {
     small.l2_bytes = 16 << 10;

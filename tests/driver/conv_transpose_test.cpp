@@ -361,6 +361,7 @@ TEST_CASE("filters share their iterator with residues where rows fill the lanes 
   CHECK(joined(eight, "x86-64-v4"));
   CHECK(!joined(short_rows, "x86-64-v4"));
   CHECK(!joined(twelve, "x86-64-v4"));
+  CHECK(joined("ConvTranspose(f32[1,16,9,7], f32[16,8,5,5]; strides=[4,4])", "x86-64-v4"));  // no constant
   for (const int row : {7, 16}) {  // filters of groups of one are no lanes
     const std::string spec = fmt::format(fmt::runtime(of_one), row);
     CHECK(joined(spec, "x86-64-v4") == (row == 16));

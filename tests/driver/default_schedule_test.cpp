@@ -340,6 +340,13 @@ TEST_CASE("short loops are split statically, long ones dynamically") {
   CHECK(split("MatMul(f32[512,512], const f32[512,512])") == "dynamic");
 }
 
+TEST_CASE("rows of taps that fill half of a vector are no lanes where results are") {
+  const Target target = with_l2("x86-64-v4", 1 << 20);
+  const char* few = "Conv(f32[2,19,10,90], const f32[7,19,9,9]; strides=[3,3], pads=[8,4,8,4])";
+  CHECK(default_has(few, "vectorize Y.x", target));
+  check_default(few, target);
+}
+
 TEST_CASE("a panel is said to stay in the cache only if that holds it") {
   Target target = parse_target("x86-64-v4");
   const std::string one_panel = "Conv(f32[1,448,45,45], const f32[16,448,7,7])";  // 1372 KiB of weights

@@ -93,6 +93,22 @@ TEST_CASE("what comes from behind the caches in pieces is asked for ahead") {
       default_has("Conv(f32[1,64,57,57], const f32[48,64,3,3]; strides=[2,2], pads=[1,1,1,1])", any, small));
 }
 
+TEST_CASE("planes of a few lines are asked for where they come from memory") {
+  const Target near = with_l2("x86-64-v4", 1 << 20);
+  const auto images = [](int n) {
+    return fmt::format("Conv(f32[{},282,21,38], const f32[7,282,3,2]; pads=[1,0,1,0])", n);
+  };
+  const std::string rows = "prefetch Y.y X distance=1 shares=";
+  CHECK(default_has(images(20), rows, near));       // 17 of 32 MiB
+  CHECK_FALSE(default_has(images(7), rows, near));  // 6 of them
+  Target little = near;
+  little.l2_bytes = 64 << 10;
+  little.l3_bytes = 64 << 10;
+  const std::string few = "Conv(f32[4,40,11,24], const f32[7,40,3,2]; pads=[1,0,1,0])";
+  CHECK(default_has(few, rows, little));
+  check_default(few, little, true);
+}
+
 TEST_CASE("few tiles of columns over an image near the third level ask for its tiles ahead") {
   Target near = with_l2("x86-64-v3", 512 << 10);
   near.issue_width = 6;

@@ -72,11 +72,9 @@ TEST_CASE("ConvTranspose is a convolution for each class of residues") {
         Strings{"T: n o x | s c", "Y: n o x", "Y1: n o px x"});  // no taps, no sums
   CHECK(nests_of({1, 8, 5, 5}, {8, 32, 2, 2}, {2, 2}, {0, 0, 0, 0}) ==
         Strings{"T: n o py px y x | r s c", "Y: n o py px y x"});
-  // Few filters and their residues are one iterator, if a row has results for most lanes.
-  CHECK(nests_of({1, 8, 5, 15}, {8, 4, 2, 2}, {2, 2}, {0, 0, 0, 0}) ==
-        Strings{"T: n o y x | r s c", "Y: n o y x"});
+  // Few filters and their residues are one iterator.
   CHECK(nests_of({1, 8, 5, 5}, {8, 4, 2, 2}, {2, 2}, {0, 0, 0, 0}) ==
-        Strings{"T: n o py px y x | r s c", "Y: n o py px y x"});
+        Strings{"T: n o y x | r s c", "Y: n o y x"});
 }
 
 TEST_CASE("A stride leaves padding unread that nothing touches") {
