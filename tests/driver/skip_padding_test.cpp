@@ -51,6 +51,21 @@ TEST_CASE("few products of each element don't pay for a padded copy along the la
                     "masks=", with_width("x86-64-v3", 6)));
 }
 
+TEST_CASE("up to eleven taps know which of a tile's rows they reach") {
+  for (const char* cpu : {"x86-64-v3", "x86-64-v4"}) {
+    const Target target = with_width(cpu, 6);
+    const auto unrolled = [&](const char* weights, const char* pads) {
+      return default_has(fmt::format("Conv(f32[2,5,13,37], const f32[{}]; pads=[{}])", weights, pads),
+                         "unroll Y.s\n", target);
+    };
+    CHECK(unrolled("27,5,1,9", "0,4,0,4"));
+    CHECK(unrolled("27,5,2,11", "0,5,0,5"));
+    CHECK_FALSE(unrolled("27,5,1,13", "0,6,0,6"));
+    check_default("Conv(f32[2,5,6,37], const f32[27,5,2,11]; pads=[0,9,1,2])", target, true);
+    check_default("Conv(f32[1,17,5,12], const f32[33,17,9,9]; pads=[4,8,4,8], strides=[2,1])", target, true);
+  }
+}
+
 TEST_CASE("a strided load that all channels of a group share is no reason to take few of them for lanes") {
   const Target wide = with_width("x86-64-v4", 6);
   const std::string along_lines = "vectorize Y.x", strided = "strides=[2,2], pads=[1,1,1,1])";
