@@ -57,6 +57,17 @@ def aligned(array):
     return copy
 
 
+def drawn(value, dims, rng):
+    """Data for an input: floats are normal; integers, as of tokens or of masks, 0 or 1."""
+    shape = [int(dims.get(d, d)) for d in value.shape]
+    if value.type == "tensor(float)":
+        return aligned(rng.standard_normal(shape).astype(np.float32))
+    types = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+    if value.type not in types:
+        raise SystemExit(f"{value.name} is a {value.type}; inputs are float, int64, int32 or bool")
+    return aligned(rng.integers(0, 2, shape).astype(types[value.type]))
+
+
 def openvino_runner(model, feed, threads):
     compiled = openvino.Core().compile_model(
         openvino.Core().read_model(model), "CPU",
@@ -95,10 +106,7 @@ def main():
     ort_load = time.perf_counter() - start
     dims = dict(d.split("=") for d in args.dim)
     rng = np.random.default_rng(0)
-    feed = {}
-    for i in session.get_inputs():
-        shape = [int(dims.get(d, d)) for d in i.shape]
-        feed[i.name] = aligned(rng.standard_normal(shape).astype(np.float32))
+    feed = {i.name: drawn(i, dims, rng) for i in session.get_inputs()}
     names = [o.name for o in session.get_outputs()]
     expected = session.run(names, feed)
 

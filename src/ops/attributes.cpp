@@ -93,6 +93,8 @@ constexpr Row kRows[] = {
     {"Identity", 1, ""},
     {"InstanceNormalization", 1, "consumed_inputs epsilon"},
     {"InstanceNormalization", 6, "epsilon"},
+    {"IsInf", 10, "detect_negative detect_positive"},
+    {"IsNaN", 9, ""},
     {"LRN", 1, "alpha beta bias size"},
     {"LayerNormalization", 17, "axis epsilon stash_type"},
     {"LeakyRelu", 1, "alpha consumed_inputs"},

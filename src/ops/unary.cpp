@@ -2,7 +2,7 @@
 // formula.
 //
 // NaN: `max(a, b)` is `a > b ? a : b`, so the constant stands first: max(0, NaN) is NaN. Every operator here
-// passes NaN on, as NumPy and ONNX Runtime do.
+// passes NaN on, as NumPy and ONNX Runtime do, but those that ask for it.
 #include <cmath>
 #include <numbers>
 
@@ -58,11 +58,18 @@ Expr absolute(const Expr& x) {
   return x.dtype() == DType::u8 ? x : make::select(lt(x, imm(x, 0)), imm(x, 0) - x, x);
 }
 
+Expr is_infinite(const OpContext& ctx, const Expr& x) {
+  const auto asked = [&](const char* attribute, double end) {
+    return ctx.get_int(attribute, 1) != 0 ? eq(x, imm(x, end)) : make::imm(0, {DType::boolean, 1});
+  };
+  return logical_or(asked("detect_negative", -INFINITY), asked("detect_positive", INFINITY));
+}
+
 struct Row {
   const char* name;
   int since;
   const std::initializer_list<DType>* types;
-  Formula formula;
+  Formula formula;  // of the argument's type, or of booleans
 };
 
 const Row kRows[] = {
@@ -112,6 +119,8 @@ const Row kRows[] = {
     {"Neg", 1, &kNumbers, [](const OpContext&, const Expr& x) { return -x; }},
     {"Abs", 1, &kNumbers, [](const OpContext&, const Expr& x) { return absolute(x); }},
     {"Sign", 9, &kNumbers, [](const OpContext&, const Expr& x) { return sign(x); }},
+    {"IsNaN", 9, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::is_nan, x); }},
+    {"IsInf", 10, &kFloats, is_infinite},
     {"Not", 1, &kBool, [](const OpContext&, const Expr& x) { return logical_not(x); }},
 };
 
@@ -122,8 +131,8 @@ void register_unary(Rows& rows) {
     // The formula is tried on a number, so that a wrong attribute is reported at import.
     const auto infer = [&row](const OpContext& ctx) -> std::vector<TensorType> {
       require_type(ctx, 0, *row.types);
-      row.formula(ctx, make::imm(0, {ctx.input(0).dtype, 1}));
-      return {ctx.input(0)};
+      const Expr tried = row.formula(ctx, make::imm(0, {ctx.input(0).dtype, 1}));
+      return {{tried.dtype(), ctx.input(0).shape}};
     };
     const auto build = [formula = row.formula](const OpContext& ctx, FuncBuilder& b, const Tensors& in,
                                                const Tensors& out) {

@@ -172,9 +172,11 @@ void elementwise(std::vector<CatalogEntry>& all) {
                          "Exp",        "Log",         "Sqrt",
                          "Reciprocal", "Floor",       "Ceil",
                          "Round",      "Neg",         "Abs",
-                         "Sign",       "Identity",    "Dropout"})
+                         "Sign",       "Identity",    "Dropout",
+                         "IsNaN",      "IsInf"})
     all.push_back({op, unary(op)});
   all.push_back({"Gelu tanh", unary("Gelu").attr("approximate", "tanh")});
+  all.push_back({"IsInf above", unary("IsInf").attr("detect_negative", int64_t{0})});
   all.push_back({"Not", OpCase("Not").input(DType::boolean, {4})});
   for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Equal", "Less", "LessOrEqual",
                          "Greater", "GreaterOrEqual", "Max", "Min", "Sum", "Mean"})

@@ -176,8 +176,10 @@ def elements():
     for op, opset in (("Relu", 14), ("LeakyRelu", 16), ("Elu", 6), ("Selu", 6), ("Celu", 12), ("Sigmoid", 13),
                       ("HardSigmoid", 6), ("HardSwish", 14), ("Softsign", 1), ("Tanh", 13), ("Erf", 13), ("Exp", 13),
                       ("Log", 13), ("Sqrt", 13), ("Reciprocal", 13), ("Floor", 13), ("Ceil", 13), ("Round", 11),
-                      ("Neg", 13), ("Abs", 13), ("ThresholdedRelu", 10)):
+                      ("Neg", 13), ("Abs", 13), ("ThresholdedRelu", 10), ("IsNaN", 13), ("IsInf", 10)):
         yield run(op, opset, [hard])
+    for below, above in ((0, 1), (1, 0), (0, 0)):
+        yield run("IsInf", 10, [hard], detect_negative=below, detect_positive=above)
     pairs = np.array(list(itertools.product(hard, hard)), dtype=np.float32)
     for op, opset in (("Add", 14), ("Sub", 14), ("Mul", 14), ("Div", 14), ("Max", 13), ("Min", 13), ("Equal", 13),
                       ("Less", 13), ("Greater", 13), ("LessOrEqual", 16), ("GreaterOrEqual", 16), ("Pow", 15)):
