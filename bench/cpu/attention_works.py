@@ -5,7 +5,8 @@
 
 A name is HEADSxQUERIESxSIZE, with KEYS behind a colon where they are of another number, and what stands out: `div`, the
 scores divided by a constant; `split`, both operands multiplied by the root of the scale; `mask`, one of keys added;
-`causal`, one of queries and keys; `bshd`, operands transposed from [batch, sequence, heads, size].
+`causal`, one of queries and keys; `guard`, weights of NaN set to 0, as PyTorch's exporter writes it; `bshd`, operands
+transposed from [batch, sequence, heads, size].
 """
 
 import json
@@ -17,7 +18,8 @@ import sys
 WORKS = [(12, 128, 128, 64, ""), (12, 512, 512, 64, ""), (8, 64, 64, 64, ""), (16, 256, 256, 128, ""),
          (8, 1024, 1024, 64, ""), (8, 77, 77, 64, ""), (12, 197, 197, 64, ""), (6, 101, 203, 40, ""),
          (16, 1, 384, 64, ""), (16, 3, 384, 64, ""), (4, 384, 384, 32, ""), (5, 300, 300, 80, ""), (12, 128, 128, 64, "div mask"),
-         (12, 197, 197, 64, "split"), (8, 256, 256, 64, "split causal"), (12, 384, 384, 64, "bshd div mask")]
+         (12, 197, 197, 64, "split"), (8, 256, 256, 64, "split causal"), (12, 384, 384, 64, "bshd div mask"),
+         (12, 128, 128, 64, "bshd split causal guard")]
 
 
 def graph(heads, queries, keys, size, form):
@@ -48,7 +50,10 @@ def graph(heads, queries, keys, size, form):
     if "mask" in words or "causal" in words:
         shapes["mask"] = [1, 1, queries if "causal" in words else 1, keys]
         s = node("Add", [s, "mask"], "m")
-    node("MatMul", [node("Softmax", [s], "p", axis=-1), v], "y")
+    p = node("Softmax", [s], "p", axis=-1)
+    if "guard" in words:
+        p = node("Where", [node("IsNaN", [p], "n"), number("zero", 0), p], "w")
+    node("MatMul", [p, v], "y")
     inputs = [{"name": n, "dtype": "f32", "shape": shape} for n, shape in shapes.items()]
     return {"name": "attention", "opset": 17, "inputs": inputs, "outputs": ["y"], "nodes": nodes, "weights": weights}
 

@@ -43,7 +43,7 @@ def scale_of(graph):
     scale = 1.0
     for n in graph["nodes"]:
         for name in n["inputs"]:
-            if name in graph["weights"]:
+            if n["op"] in ("Mul", "Div") and name in graph["weights"]:
                 constant = graph["weights"][name]["data"][0]
                 scale *= 1 / constant if n["op"] == "Div" else constant
     return scale

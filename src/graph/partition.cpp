@@ -97,13 +97,22 @@ class GroupBuilder {
     for (int i : group_)
       for (ValueId v : node(i).outputs)
         if (v >= 0) tensors_[v] = {};  // made inside
-    for (int i : group_) add_inputs(node(i), args);
-    for (int i : group_) add_outputs(node(i), i == group_.back(), args);
-    for (int i : group_) add_blocks(node(i));
+    for (int i : group_) find_used_up(node(i));
+    std::vector<int> nodes;
+    for (int i : group_)
+      if (!guards_.count(i)) nodes.push_back(i);
+    for (int i : nodes) add_inputs(node(i), args);
+    for (int i : nodes) add_outputs(node(i), i == group_.back(), args);
+    for (int i : nodes) add_blocks(node(i));
     return b_.finish();
   }
 
  private:
+  struct Rows {
+    BuildTensor sum;
+    bool guarded = false;
+  };
+
   const Node& node(int i) const { return g_.nodes[static_cast<size_t>(i)]; }
   static const OpDef& op_of(const Node& n) { return *find_op(n.domain, n.op, n.opset); }
 
@@ -127,18 +136,45 @@ class GroupBuilder {
     }
   }
 
-  // Whether a product of this group uses up what the node makes, as its left operand: attention.
-  bool is_used_up(const Node& n) const {
-    if (n.op != "Softmax" || !n.domain.empty()) return false;
-    return std::any_of(group_.begin(), group_.end(), [&](int i) {
-      return op_of(node(i)).pattern == Pattern::anchor && node(i).inputs[0] == n.outputs[0];
-    });
+  // The nodes of this group that read v.
+  std::vector<int> readers(ValueId v) const {
+    std::vector<int> out;
+    for (int i : group_)
+      if (const auto& in = node(i).inputs; std::find(in.begin(), in.end(), v) != in.end()) out.push_back(i);
+    return out;
   }
+  bool is(int i, const char* op) const { return node(i).domain.empty() && node(i).op == op; }
+
+  // Attention: a Softmax that a product of this group uses up as its left operand, its rows of NaN set to 0
+  // on the way or not: Where(IsNaN(P), 0, P), as PyTorch's exporter writes it for rows that are masked whole.
+  void find_used_up(const Node& n) {
+    if (n.op != "Softmax" || !n.domain.empty()) return;
+    ValueId made = n.outputs[0];
+    std::vector<int> read_by = readers(made), guard;
+    if (read_by.size() == 2 && is(read_by[0], "IsNaN") && is(read_by[1], "Where")) {
+      guard = read_by;
+      const ValueId is_nan = node(guard[0]).outputs[0];
+      const Node& where = node(guard[1]);
+      const Tensor* zero = OpContext(g_, where).constant(1);
+      if (readers(is_nan) != std::vector<int>{guard[1]} || where.inputs[0] != is_nan ||
+          where.inputs[2] != made || !zero || zero->size() != 1 || zero->get(0) != 0)
+        return;
+      made = where.outputs[0];
+      read_by = readers(made);
+    }
+    const bool used = std::any_of(read_by.begin(), read_by.end(), [&](int i) {
+      return op_of(node(i)).pattern == Pattern::anchor && node(i).inputs[0] == made;
+    });
+    if (!used) return;
+    used_up_[n.outputs[0]] = made;
+    guards_.insert(guard.begin(), guard.end());
+  }
+  bool is_used_up(const Node& n) const { return !n.outputs.empty() && used_up_.count(n.outputs[0]); }
 
   // (exp / sum) V is (exp V) / sum: one quotient for each result, not for each score. The sum is at least 1,
-  // so the result is no larger than its terms.
-  void divide_product(const Node& n, const BuildTensor& sum, const BuildTensor& product,
-                      const BuildTensor& out) {
+  // so the result is no larger than its terms. It is NaN where any of its terms is; such a row is 0 if it is
+  // guarded, also where V isn't finite.
+  void divide_product(const Node& n, const Rows& rows, const BuildTensor& product, const BuildTensor& out) {
     const std::vector<int64_t>& scores = value_of(g_, n.inputs[0]).type.shape;
     std::vector<Axis> axes;
     for (size_t d = 0; d + 2 < out.shape.size(); ++d) axes.push_back({fmt::format("b{}", d), out.shape[d]});
@@ -148,7 +184,9 @@ class GroupBuilder {
       std::vector<Expr> row;  // batch dimensions are aligned at the last
       for (size_t d = 0; d + 1 < scores.size(); ++d)
         row.push_back(scores[d] == 1 ? Expr(0) : i[d + out.shape.size() - scores.size()]);
-      return product.at(i) * (make::imm(1, Type{out.dtype(), 1}) / sum.at(row));
+      const Expr sum = rows.sum.at(row), one = make::imm(1, sum.type()), zero = make::imm(0, sum.type());
+      const Expr quotient = product.at(i) * (one / sum);
+      return rows.guarded ? make::select(make::call(Intrinsic::is_nan, {sum}), zero, quotient) : quotient;
     });
   }
 
@@ -157,8 +195,9 @@ class GroupBuilder {
     const OpContext ctx(g_, n);
     if (is_used_up(n)) {
       const SoftmaxParts parts = build_softmax_parts(ctx, b_, tensors_.at(n.inputs[0]));
-      tensors_[n.outputs[0]] = parts.exp;
-      sums_[n.outputs[0]] = parts.sum;
+      const ValueId made = used_up_.at(n.outputs[0]);
+      tensors_[made] = parts.exp;
+      rows_[made] = {parts.sum, made != n.outputs[0]};
       return;
     }
     std::vector<BuildTensor> inputs, outputs;
@@ -169,18 +208,20 @@ class GroupBuilder {
       if (kind == InputKind::parameter) inputs.back() = tensors_.at(n.inputs[static_cast<size_t>(i)]);
     }
     for (ValueId v : n.outputs) outputs.push_back(v < 0 ? BuildTensor{} : tensors_.at(v));
-    const auto sum = n.inputs.empty() ? sums_.end() : sums_.find(n.inputs[0]);
-    if (sum == sums_.end()) return op.build(ctx, b_, inputs, outputs);
+    const auto rows = n.inputs.empty() ? rows_.end() : rows_.find(n.inputs[0]);
+    if (rows == rows_.end()) return op.build(ctx, b_, inputs, outputs);
     const BuildTensor product = b_.temp("T", value_of(g_, n.outputs[0]).type);
     op.build(ctx, b_, inputs, {product});
-    divide_product(n, sum->second, product, outputs[0]);
+    divide_product(n, rows->second, product, outputs[0]);
   }
 
   const Graph& g_;
   const std::vector<int>& group_;
   FuncBuilder b_;
   std::map<ValueId, BuildTensor> tensors_;
-  std::map<ValueId, BuildTensor> sums_;  // of rows whose exponentials stand in tensors_, not yet divided
+  std::map<ValueId, ValueId> used_up_;  // what a Softmax makes, and what of it a product reads
+  std::set<int> guards_;                // nodes between the two
+  std::map<ValueId, Rows> rows_;        // whose exponentials stand in tensors_, not yet divided
 };
 
 // Functions that were made already, found again by structure.

@@ -14,8 +14,8 @@ struct AttentionShape {
 };
 
 // The graph of an attention: scores scaled, masked where `mask` is a shape, K transposed by a node of its
-// own.
-inline std::string attention_model(const AttentionShape& s, const std::string& mask) {
+// own; where it is guarded, rows whose weights are NaN are set to 0.
+inline std::string attention_model(const AttentionShape& s, const std::string& mask, bool guarded = false) {
   const std::string perm = s.batch.empty() ? "[1,0]" : s.batch == "4," ? "[0,2,1]" : "[0,1,3,2]";
   std::string inputs, nodes, scores = "t";
   const auto input = [&](const char* name, const std::string& shape) {
@@ -34,11 +34,14 @@ inline std::string attention_model(const AttentionShape& s, const std::string& m
     nodes += R"({"op": "Add", "inputs": ["t", "m"], "outputs": ["u"]},)";
     scores = "u";
   }
-  nodes += fmt::format(R"({{"op": "Softmax", "inputs": ["{}"], "outputs": ["p"]}},
-    {{"op": "MatMul", "inputs": ["p", "v"], "outputs": ["y"]}})",
-                       scores);
+  nodes += fmt::format(R"({{"op": "Softmax", "inputs": ["{}"], "outputs": ["p"]}},)", scores);
+  if (guarded)
+    nodes += R"({"op": "IsNaN", "inputs": ["p"], "outputs": ["nan"]},
+      {"op": "Where", "inputs": ["nan", "zero", "p"], "outputs": ["w"]},)";
+  nodes += fmt::format(R"({{"op": "MatMul", "inputs": ["{}", "v"], "outputs": ["y"]}})", guarded ? "w" : "p");
   return fmt::format(R"({{"name": "attention", "opset": 17, "inputs": [{}], "outputs": ["y"], "nodes": [{}],
-    "weights": {{"scale": {{"dtype": "f32", "shape": [], "data": [0.25]}}}}}})",
+    "weights": {{"scale": {{"dtype": "f32", "shape": [], "data": [0.25]}},
+      "zero": {{"dtype": "f32", "shape": [1], "data": [0]}}}}}})",
                      inputs, nodes);
 }
 

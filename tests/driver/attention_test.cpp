@@ -1,8 +1,11 @@
 // Attention: found in the graph, scheduled by tiles of rows, the same as its operators one by one. Sizes that
 // fill no tile, masks of every shape, several queries to a key.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "catch.h"
 #include "nestor/library.h"
@@ -248,4 +251,47 @@ TEST_CASE("scores that something else reads, or that aren't rows of a product, s
   CHECK(functions(R"("y", "s")", "") == 3);
   CHECK(functions(R"("y", "p")", "") == 3);
   CHECK(functions(R"("y")", R"(, "attrs": {"axis": 0})") == 3);
+}
+
+TEST_CASE("weights guarded against NaN are used as they come; rows without weights are 0") {
+  const Folder folder;
+  constexpr int64_t kQueries = 30, kKeys = 40;
+  const std::string path =
+      folder.write("n.json", attention_model({"1,2,", kQueries, kKeys, 16, 64}, "1,1,30,40", true));
+  for (const char* name : {"native", "x86-64-v3"}) {
+    const Target target = parse_target(name);
+    const CompiledModel m = compiled(path, target);
+    INFO(name);
+    REQUIRE(m.funcs.size() == 1);
+    const std::string blocks = fmt::format("{}", fmt::join(block_names(m.funcs[0].func), " "));
+    CHECK(blocks == "transpose T mul add Max Exp Sum T1 Y");
+    check_results(m.funcs[0], target);
+    check_proof(m.funcs[0]);
+  }
+
+  std::string others = attention_model({"1,2,", kQueries, kKeys, 16, 64}, "1,1,30,40", true);
+  others.replace(others.find("[0]}"), 3, "[1]");  // rows of NaN become 1
+  const std::vector<std::string> kept =
+      block_names(compiled(folder.write("o.json", others), parse_target("native")).funcs[0].func);
+  CHECK(std::count(kept.begin(), kept.end(), "where") == 1);
+
+  CompileOptions options = checking_options(parse_target("native"));
+  const CompiledModel m = compile_model(path, options);
+  options.fuse = false;
+  const CompiledModel apart = compile_model(path, options);
+  NamedTensors in;
+  for (const PlanTensor& t : m.plan->inputs) in[t.name] = Tensor::random(t.dtype, t.shape, 7);
+  for (int64_t k = 0; k < kKeys; ++k) {
+    in["m"].set(3 * kKeys + k, -INFINITY);               // no key
+    in["m"].set(4 * kKeys + k, k == 5 ? 0 : -INFINITY);  // one
+  }
+  in["m"].set(6 * kKeys + 1, NAN);
+  in["m"].set(7 * kKeys + 1, INFINITY);
+  const Tensor got = make_executor(m)->run(in).at("y"), want = make_executor(apart)->run(in).at("y");
+  for (int64_t i = 0; i < got.size(); ++i) {
+    const int64_t query = i / 64 % kQueries;
+    INFO(query);
+    CHECK(std::abs(got.get(i) - want.get(i)) < 1e-5);
+    if (query == 3 || query == 6 || query == 7) CHECK(got.get(i) == 0);
+  }
 }
