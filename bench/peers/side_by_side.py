@@ -3,6 +3,9 @@
 turn, so that drift of the machine hits all alike. Ratios are of calls that follow each other: their median, and the 95 %
 interval of that median. Prints a table, or with --json one object.
 
+With several threads a turn is as many calls as take 30 ms, after a pause and a call that don't count: each runtime's
+threads spin for a while when it has returned, on cores that the next one wants. Its time is their median.
+
     side_by_side.py MODEL.onnx LABEL=m.so ... [--threads T] [--seconds S] [--peak GFLOPS] [--flops F] [--dim NAME=V]
 
 Artifacts are made by `nestor compile MODEL -o m.so`. Shapes and names come from the ONNX model.
@@ -78,6 +81,23 @@ def openvino_runner(model, feed, threads):
     return request.infer
 
 
+def one_call(run):
+    """The seconds of a call."""
+    begin = time.perf_counter()
+    run()
+    return time.perf_counter() - begin
+
+
+def calls_by_themselves(run):
+    """The median of calls that no other runtime's threads disturb."""
+    time.sleep(0.01)
+    run()
+    end, times = time.perf_counter() + 0.03, []
+    while not times or time.perf_counter() < end:
+        times.append(one_call(run))
+    return statistics.median(times)
+
+
 def paired(times, others):
     """Median of others/times, call by call, and its 95 % interval (of order statistics)."""
     ratios = sorted(o / t for t, o in zip(times, others))
@@ -125,15 +145,14 @@ def main():
         peers.append("OpenVINO " + openvino.__version__.split("-")[0])
         runners[peers[1]] = openvino_runner(args.model, feed, args.threads)
 
+    turn = one_call if args.threads == 1 else calls_by_themselves
     samples = {label: [] for label in runners}
     deadline = time.perf_counter() + args.seconds * len(runners)
     rounds = 0
     while rounds < 5 or time.perf_counter() < deadline:
         rounds += 1
         for label, run in runners.items():
-            begin = time.perf_counter()
-            run()
-            samples[label].append(time.perf_counter() - begin)
+            samples[label].append(turn(run))
     best = min(peers, key=lambda p: statistics.median(samples[p]))
     rows = []
     for label, times in samples.items():

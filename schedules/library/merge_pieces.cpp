@@ -10,6 +10,7 @@
 // of channels, lines of the image. (Zen 3, 3x3/3 of 4 channels to 128 at 64x64: 5.0 to 3.3 ms.)
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <tuple>
 
@@ -83,43 +84,68 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
   return rows;
 }
 
-// Merges the outer loops that both have, of the same name and extent, as far as one goes around. Where that
-// is refused, loops outside of it that run once stay merged.
-void merge_outside(Schedule& s, const std::string& a, const std::string& b) {
+// Merges the outer loops that both have, of the same name and extent, as far as one goes around, and gives
+// those that are merged. Threads share a merged loop if they did one of the two. Where a step is refused,
+// loops outside of it stay merged.
+std::vector<std::string> merge_outside(Schedule& s, const std::string& a, const std::string& b) {
   const std::vector<LoopInfo> xs = loops_of(s.func(), a), ys = loops_of(s.func(), b);
-  std::vector<std::string> alike;
   size_t count = 0;
   for (size_t at = 0; at < std::min(xs.size(), ys.size()); ++at) {
-    const LoopInfo &x = xs[at], &y = ys[at];
-    if (x.name != y.name || x.extent != y.extent || x.kind != y.kind) break;
-    alike.push_back(x.name);
-    if (x.extent > 1) count = alike.size();
+    if (xs[at].name != ys[at].name || xs[at].extent != ys[at].extent) break;
+    if (xs[at].extent > 1) count = at + 1;
   }
-  alike.resize(count);
-  for (const std::string& loop : alike) {
+  std::vector<std::string> merged;
+  for (size_t at = 0; at < count; ++at) {
+    const std::string& loop = xs[at].name;
+    const bool first_shared = xs[at].kind == ForKind::parallel;
+    if (xs[at].kind != ys[at].kind && !s.try_step(fmt::format("parallel {}.{}", first_shared ? b : a, loop)))
+      break;
     s.because("nests that write between each other's elements take turns: lines are still in the cache");
-    if (!s.try_step(fmt::format("merge {}.{} {}.{}", a, loop, b, loop))) return;
+    if (!s.try_step(fmt::format("merge {0}.{2} {1}.{2}", a, b, loop))) break;
+    merged.push_back(loop);
   }
+  return merged;
 }
+
+// Nests of one output that go by common loops.
+struct Turns {
+  std::string first;  // the block whose loops all are merged into
+  Buffer output;
+  std::vector<std::string> loops;  // that all have
+  int nests = 1;
+  Work work;  // of all
+
+  // Each may be too little work for threads, together they are not.
+  void share(Schedule& s, const Target& target) const {
+    if (nests == 1) return;
+    const std::vector<LoopInfo> all = loops_of(s.func(), first);
+    const auto shared = [](const LoopInfo& l) { return l.kind == ForKind::parallel; };
+    if (std::none_of(all.begin(), all.end(), shared)) share_loops(s, first, loops, work, target);
+  }
+};
 
 }  // namespace
 
 void merge_nests(Schedule& s, const Target& target) {
-  std::string first;
-  Buffer output;
+  Turns turns;
   for (const std::string& name : block_names(s.func())) {
     const BlockInfo b = analyze(s.func(), name);
     const std::string writer = b.reduction ? epilogue_of(s.func(), b) : "";
     if (writer.empty()) continue;
     const BlockInfo w = analyze(s.func(), writer);
     if (!w.output_is_param) continue;
-    if (w.output != output) {
-      first = name;
-      output = w.output;
-    } else if (write_of(w)->elements * bytes_of(output->type.dtype) > target.l2_bytes) {
-      merge_outside(s, first, name);
+    if (w.output != turns.output) {
+      turns.share(s, target);
+      turns = {name, w.output, {}, 1, work_of(b, target)};
+    } else if (write_of(w)->elements * bytes_of(w.output->type.dtype) > target.l2_bytes) {
+      const std::vector<std::string> merged = merge_outside(s, turns.first, name);
+      if (merged.empty()) continue;
+      if (turns.nests == 1 || merged.size() < turns.loops.size()) turns.loops = merged;
+      ++turns.nests;
+      turns.work = turns.work + work_of(b, target);
     }
   }
+  turns.share(s, target);
 }
 
 void merge_pieces(Schedule& s, const Target& target) {

@@ -76,7 +76,7 @@ bool dots_pay(const BlockInfo& b, const Rest& r, const Iter& vector, int64_t lan
   const bool near = !target.far_l3() && rows * bytes < static_cast<double>(target.l3_bytes) / 2;
   if (rows * bytes > static_cast<double>(target.l2_bytes) / 2)
     row = std::max(row, bytes / (near ? kNear : kFar));
-  const bool dots_shared = rows * row / kGigahertz * 1e-3 >= target.parallel_us;
+  const bool dots_shared = cores > 1 && rows * row / kGigahertz * 1e-3 >= target.parallel_us;
   const double dots = rows * row / (dots_shared ? cores : 1) + k * left * kCopied + kStart +
                       (dots_shared ? kPerThread * 1e3 * kGigahertz * cores : 0);
   const double without = cost_of_lanes(b, vector, target) * static_cast<double>(r.column->extent) * rows,

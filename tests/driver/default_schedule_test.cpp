@@ -101,6 +101,7 @@ TEST_CASE("an output that the cache doesn't hold is written in its order where w
     options.target = parse_target("x86-64-v3");
     options.target.l2_bytes = l2;
     options.target.issue_width = 6;
+    options.target.parallel_us = 100;
     options.exact_conv = true;
     options.schedules = default_schedules();
     const CompiledFunction f = std::move(compile_model(spec, options).funcs.at(0));
@@ -293,10 +294,10 @@ TEST_CASE("default schedules for 128-bit vectors without fma") {
 
 TEST_CASE("work too small for threads stays with the caller") {
   for (const char* spec :
-       {"MatMul(f32[64,64], const f32[64,64])", "Transpose(f32[1,128,12,64]; perm=[0,2,1,3])",
-        "LayerNormalization(f32[128,768], const f32[768], const f32[768])",
-        "Conv(f32[1,240,14,14], const f32[240,1,5,5]; group=240, pads=[2,2,2,2])",
-        "AveragePool(f32[1,64,56,56]; kernel_shape=[2,2], strides=[2,2])",
+       {"MatMul(f32[64,64], const f32[64,64])", "Transpose(f32[1,64,12,32]; perm=[0,2,1,3])",
+        "LayerNormalization(f32[32,768], const f32[768], const f32[768])",
+        "Conv(f32[1,96,14,14], const f32[96,1,3,3]; group=96, pads=[1,1,1,1])",
+        "AveragePool(f32[1,32,28,28]; kernel_shape=[2,2], strides=[2,2])",
         "ReduceSum@11(f32[64,70]; axes=[1])"}) {
     INFO(spec);
     CHECK(shared_by_two(spec).empty());

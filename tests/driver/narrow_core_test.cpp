@@ -36,6 +36,7 @@ TEST_CASE("tiles that can't but have many micro-operations keep all their rows")
 
 TEST_CASE("a narrow core counts once for two steps of a product, where registers are left for that") {
   Target target = parse_target("x86-64-v4");
+  target.parallel_us = 20;
   const auto two_steps = [&](const char* spec) {
     const std::string text = print(default_schedule(partition(load(spec).graph).funcs.at(0), target));
     return text.find("unroll Y.ks") != std::string::npos || text.find("unroll Y.k1s") != std::string::npos;

@@ -1,5 +1,7 @@
 // Default schedules for machines with more cores than this one: how many threads, what they share, and
 // whether long reductions are taken apart.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "catch.h"
@@ -58,11 +60,28 @@ TEST_CASE("short loops beside one that threads share are shared as well") {
   CHECK(shared_by(two, "Conv(f32[1,512,7,7], const f32[512,512,3,3]; pads=[1,1,1,1])").size() == 3);
   CHECK(shared_by(two, "Conv(f32[1,128,28,28], const f32[128,4,5,5]; group=32, pads=[2,2,2,2])").size() == 2);
   // Nothing else wakes the threads.
-  CHECK(shared_by(two, "Conv(f32[1,128,14,14], const f32[128,4,3,3]; group=32, pads=[1,1,1,1])").empty());
+  CHECK(shared_by(two, "Conv(f32[1,64,7,7], const f32[64,4,3,3]; group=16, pads=[1,1,1,1])").empty());
+}
+
+TEST_CASE("nests that take turns are shared if all of them together are worth threads") {
+  // Four of about 10, 5, 5 and 2 us.
+  const std::string spec =
+      "ConvTranspose(f32[1,4,12,24], const f32[4,128,3,3]; strides=[3,3], output_padding=[2,2])";
+  for (const double worth : {4, 8, 15, 40}) {
+    Target target = with_l2("x86-64-v3", 64 << 10);
+    target.cores = 2;
+    target.parallel_us = worth;
+    INFO(worth);
+    for (const char* nest : {"T1", "T2", "T3"})
+      CHECK(default_has(spec, fmt::format("merge T.ob0 {}.ob0", nest), target));
+    CHECK(default_has(spec, "parallel T.ob0", target) == (worth < 40));
+    check_default(spec, target);
+  }
 }
 
 TEST_CASE("less is worth threads where the third level is far") {
-  const Target near = with_cores(2);
+  Target near = with_cores(2);
+  near.parallel_us = 20;
   Target far = near;
   far.l3_bytes_per_cycle = 9;
   for (const char* spec : {"Relu(f32[250,1000])", "MatMul(f32[1,768], const f32[768,768])"}) {

@@ -42,7 +42,7 @@ TEST_CASE("what stays as it is: small copies, threads that share something else"
   };
   CHECK_FALSE(lines("Conv(f32[1,1,16,16], const f32[1024,1,7,7]; pads=[3,3,3,3])", two));
   // Planes of 10 can't be shared evenly; what is shared goes through all of them for each filter.
-  CHECK_FALSE(lines("Conv(f32[1,4,10,40,24], const f32[20,4,3,3,3]; pads=[1,1,1,1,1,1])", two));
+  CHECK_FALSE(lines("Conv(f32[1,2,10,20,12], const f32[20,2,3,3,3]; pads=[1,1,1,1,1,1])", two));
   // Two tiles of channels by 12 lines, fused: each thread reads all lines.
   const std::string fused = "ConvInteger(u8[1,64,24,80], const i8[64,64,3,3]; strides=[2,2], pads=[1,1,1,1])";
   CHECK(default_has(fused, "g = fuse Y (ob0 y)", two));

@@ -163,6 +163,7 @@ Target narrow_and_far(int64_t l2_bytes) {
 TEST_CASE("threads share uneven blocks of rows of tiles if the products of one are too short") {
   Target target = with_l2("x86-64-v3", 512 << 10);
   target.cores = 2;
+  target.parallel_us = 20;
   const std::string spec = "Conv(f32[1,224,20,36], const f32[16,224,3,3]; pads=[1,1,1,1])";
   CHECK(default_has(spec, "split Y.y [_, 4]", target));  // 5 blocks
   CHECK(default_has(spec, "parallel Y.y_b", target));
