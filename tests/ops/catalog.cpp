@@ -254,6 +254,14 @@ void shapes(std::vector<CatalogEntry>& all) {
   all.push_back(
       {"Gather", OpCase("Gather").input({3, 4}).input(DType::i64, {2, 2}).attr("axis", int64_t{1})});
   all.push_back({"GatherElements", OpCase("GatherElements").input({3, 4}).input(DType::i32, {2, 4})});
+  all.push_back({"Trilu", OpCase("Trilu").input({2, 3, 4})});
+  all.push_back({"Trilu lower", OpCase("Trilu").input({4, 3}).ints({-1}).attr("upper", int64_t{0})});
+  all.push_back({"CumSum", OpCase("CumSum").input({2, 5, 3}).constant(scalar(1, DType::i64))});
+  all.push_back({"CumSum reverse", OpCase("CumSum")
+                                       .input(DType::i64, {6})
+                                       .ints({-1})
+                                       .attr("reverse", int64_t{1})
+                                       .attr("exclusive", int64_t{1})});
   all.push_back({"Constant", OpCase("Constant").attr("value_float", 1.5)});
   all.push_back(
       {"ConstantOfShape", OpCase("ConstantOfShape").ints({2, 3}).attr("value", scalar(4, DType::i64))});

@@ -167,6 +167,12 @@ def shapes():
     yield run("GatherElements", 13, [floats(3, 4), ints(0, -1, 2, 1).reshape(1, 4)], axis=0)
     yield run("Expand", 8, [floats(3, 1), ints(2, 1, 4)])
     yield run("Tile", 6, [floats(3, 1), ints(2, 3)])
+    for upper, k in itertools.product((0, 1), (-9, -1, 0, 2, 9)):
+        yield run("Trilu", 14, [floats(2, 3, 4), ints(k).reshape(())], upper=upper)
+    yield run("Trilu", 14, [ints(1, 2, 3, 4, 5, 6).reshape(3, 2)])
+    for axis, reverse, exclusive in itertools.product((0, -1), (0, 1), (0, 1)):
+        yield run("CumSum", 14, [floats(3, 4), ints(axis).reshape(())], reverse=reverse, exclusive=exclusive)
+    yield run("CumSum", 11, [ints(3, -1, 2), ints(0)])
     for start, end in ((0, 4), (-1, 4), (1, -1), (-9, 9), (3, 1)):
         yield run("Shape", 15, [floats(2, 3, 4)], start=start, end=end)
 

@@ -1,0 +1,90 @@
+// Operators over a triangle of two coordinates: Trilu keeps one of matrices, CumSum adds up one of pairs.
+#include <algorithm>
+#include <optional>
+
+#include "nestor/error.h"
+#include "src/ops/common.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+// The number that input i holds, which the model must know; `missing` where it isn't given.
+int64_t static_number(const OpContext& ctx, int i, const char* what, std::optional<int64_t> missing) {
+  if (!ctx.has_input(i) && missing) return *missing;
+  const Dims values = ctx.ints_from(i, what);
+  if (values.size() != 1)
+    ctx.fail(std::string("`") + what + "` has " + std::to_string(values.size()) + " elements, not one");
+  return values[0];
+}
+
+int64_t diagonal(const OpContext& ctx) {
+  return static_number(ctx, 1, "k", 0);
+}
+
+std::vector<TensorType> infer_trilu(const OpContext& ctx) {
+  if (ctx.input(0).shape.size() < 2) ctx.fail("the input is " + to_string(ctx.input(0)) + ", no matrix");
+  diagonal(ctx);
+  return {ctx.input(0)};
+}
+
+// Column - row is at least k above, at most k below.
+void build_trilu(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const bool upper = ctx.get_int("upper", 1) != 0;
+  // Beyond the matrix all are alike.
+  const int64_t rows = out[0].shape[out[0].shape.size() - 2], columns = out[0].shape.back(),
+                k = std::clamp(diagonal(ctx), -rows, columns);
+  b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
+    const Expr &row = i[i.size() - 2], &column = i.back();
+    return make::select(upper ? ge(column, row + k) : le(column, row + k), in[0].at(i),
+                        constant_like(in[0], 0));
+  });
+}
+
+int64_t sum_axis(const OpContext& ctx) {
+  return normal_axis(ctx, static_number(ctx, 1, "axis", std::nullopt), ctx.input(0).shape.size());
+}
+
+std::vector<TensorType> infer_cumsum(const OpContext& ctx) {
+  require_type(ctx, 0, {DType::f32, DType::f64, DType::i64, DType::i32});
+  sum_axis(ctx);
+  return {ctx.input(0)};
+}
+
+void build_cumsum(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const auto axis = static_cast<size_t>(sum_axis(ctx));
+  const bool exclusive = ctx.get_int("exclusive", 0) != 0, reverse = ctx.get_int("reverse", 0) != 0;
+  b.reduce(out[0], axes_of(out[0].shape), {{"term", out[0].shape[axis]}}, ReduceOp::add,
+           [&](const Exprs& o, const Exprs& r) {
+             Exprs at = o;
+             at[axis] = r[0];
+             const Expr &first = reverse ? o[axis] : r[0], &last = reverse ? r[0] : o[axis];
+             return make::select(exclusive ? lt(first, last) : le(first, last), in[0].at(at),
+                                 constant_like(in[0], 0));
+           });
+}
+
+}  // namespace
+
+void register_triangle(Rows& rows) {
+  rows.push_back({.name = "Trilu",
+                  .since = 14,
+                  .min_inputs = 1,
+                  .max_inputs = 2,
+                  .pattern = Pattern::injective,
+                  .infer = infer_trilu,
+                  .build = build_trilu,
+                  .static_inputs = {1}});
+  rows.push_back({.name = "CumSum",
+                  .since = 11,
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .pattern = Pattern::reduction,
+                  .infer = infer_cumsum,
+                  .build = build_cumsum,
+                  .static_inputs = {1},
+                  .note = "takes time quadratic in the extent of the axis"});
+}
+
+}  // namespace nestor::ops
