@@ -52,8 +52,10 @@ std::string short_name(const Graph& g, const Node& n) {
   if (n.domain.empty() && n.op == "Gemm") return bias ? "gemm_bias" : "gemm";
   std::string name;
   for (char c : snake(n.op)) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
-  static const std::map<std::string, std::string> usual = {
-      {"mat_mul", "matmul"}, {"batch_normalization", "batch_norm"}, {"layer_normalization", "layer_norm"}};
+  static const std::map<std::string, std::string> usual = {{"mat_mul", "matmul"},
+                                                           {"is_na_n", "is_nan"},
+                                                           {"batch_normalization", "batch_norm"},
+                                                           {"layer_normalization", "layer_norm"}};
   if (const auto it = usual.find(name); it != usual.end()) return it->second;
   return name;
 }
