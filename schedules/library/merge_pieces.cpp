@@ -84,9 +84,24 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
   return rows;
 }
 
+// Merges the loop of that name around both, which threads share if they did one of the two.
+bool merge_loop(Schedule& s, const std::string& a, ForKind of_a, const std::string& b, ForKind of_b,
+                const std::string& loop) {
+  const auto merged = [&](Schedule& in) {
+    in.because("nests that write between each other's elements take turns: lines are still in the cache");
+    return in.try_step(fmt::format("merge {0}.{2} {1}.{2}", a, b, loop));
+  };
+  if (of_a == of_b) return merged(s);
+  const bool first = of_a == ForKind::serial && of_b == ForKind::parallel;
+  if (!first && (of_a != ForKind::parallel || of_b != ForKind::serial)) return false;
+  Schedule tried = s;
+  if (!tried.try_step(fmt::format("parallel {}.{}", first ? a : b, loop)) || !merged(tried)) return false;
+  s = std::move(tried);
+  return true;
+}
+
 // Merges the outer loops that both have, of the same name and extent, as far as one goes around, and gives
-// those that are merged. Threads share a merged loop if they did one of the two. Where a step is refused,
-// loops outside of it stay merged.
+// those that are merged. Where that is refused, loops outside of it stay merged.
 std::vector<std::string> merge_outside(Schedule& s, const std::string& a, const std::string& b) {
   const std::vector<LoopInfo> xs = loops_of(s.func(), a), ys = loops_of(s.func(), b);
   size_t count = 0;
@@ -96,13 +111,8 @@ std::vector<std::string> merge_outside(Schedule& s, const std::string& a, const 
   }
   std::vector<std::string> merged;
   for (size_t at = 0; at < count; ++at) {
-    const std::string& loop = xs[at].name;
-    const bool first_shared = xs[at].kind == ForKind::parallel;
-    if (xs[at].kind != ys[at].kind && !s.try_step(fmt::format("parallel {}.{}", first_shared ? b : a, loop)))
-      break;
-    s.because("nests that write between each other's elements take turns: lines are still in the cache");
-    if (!s.try_step(fmt::format("merge {0}.{2} {1}.{2}", a, b, loop))) break;
-    merged.push_back(loop);
+    if (!merge_loop(s, a, xs[at].kind, b, ys[at].kind, xs[at].name)) break;
+    merged.push_back(xs[at].name);
   }
   return merged;
 }
