@@ -4,7 +4,8 @@ turn, so that drift of the machine hits all alike. Ratios are of calls that foll
 interval of that median. Prints a table, or with --json one object.
 
 With several threads a turn is as many calls as take 30 ms, after a pause and a call that don't count: each runtime's
-threads spin for a while when it has returned, on cores that the next one wants. Its time is their median.
+threads spin for a while when it has returned, on cores that the next one wants. Its time is their median, and what is
+said above and printed as of calls is of turns.
 
     side_by_side.py MODEL.onnx LABEL=m.so ... [--threads T] [--seconds S] [--peak GFLOPS] [--flops F] [--dim NAME=V]
 

@@ -125,12 +125,12 @@ struct Turns {
   int nests = 1;
   Work work;  // of all
 
-  // Each may be too little work for threads, together they are not.
+  // Each may be too little work for threads, or for all of them; together they are not.
   void share(Schedule& s, const Target& target) const {
     if (nests == 1) return;
-    const std::vector<LoopInfo> all = loops_of(s.func(), first);
-    const auto shared = [](const LoopInfo& l) { return l.kind == ForKind::parallel; };
-    if (std::none_of(all.begin(), all.end(), shared)) share_loops(s, first, loops, work, target);
+    for (const LoopInfo& l : loops_of(s.func(), first))
+      if (l.kind == ForKind::parallel) return share_merged(s, first, l, work, target);
+    share_loops(s, first, loops, work, target);
   }
 };
 

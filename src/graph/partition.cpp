@@ -174,8 +174,9 @@ class GroupBuilder {
   bool is_used_up(const Node& n) const { return !n.outputs.empty() && used_up_.count(n.outputs[0]); }
 
   // (exp / sum) V is (exp V) / sum: one quotient for each result, not for each score. The sum is at least 1,
-  // so the result is no larger than its terms. It is NaN where any of its terms is; such a row is 0 if it is
-  // guarded, also where V isn't finite.
+  // so the result is no larger than its terms; these are as many times the values as there are keys, which
+  // leaves room below f32's largest number for values of up to 4e34. It is NaN where any of its terms is;
+  // such a row is 0 if it is guarded, also where V isn't finite.
   void divide_product(const Node& n, const Rows& rows, const BuildTensor& product, const BuildTensor& out) {
     const std::vector<int64_t>& scores = value_of(g_, n.inputs[0]).type.shape;
     std::vector<Axis> axes;

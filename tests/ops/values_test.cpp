@@ -119,6 +119,34 @@ TEST_CASE("NaN: what passes it on, and what doesn't") {
   CHECK(same(run(OpCase("Softmax").input({2}), {{kNaN, 1}}), {kNaN, kNaN}));
 }
 
+TEST_CASE("IsNaN and IsInf tell NaN and the two infinities from numbers") {
+  const Values hard = {kNaN, kInf, -kInf, 3e38, -0.0};
+  CHECK(run(OpCase("IsNaN").input({5}), {hard}) == Values{1, 0, 0, 0, 0});
+  const auto is_inf = [&](int64_t below, int64_t above) {
+    return run(OpCase("IsInf").input({5}).attr("detect_negative", below).attr("detect_positive", above),
+               {hard});
+  };
+  CHECK(run(OpCase("IsInf").input({5}), {hard}) == Values{0, 1, 1, 0, 0});
+  CHECK(is_inf(1, 0) == Values{0, 0, 1, 0, 0});
+  CHECK(is_inf(0, 1) == Values{0, 1, 0, 0, 0});
+  CHECK(is_inf(0, 0) == Values{0, 0, 0, 0, 0});
+}
+
+TEST_CASE("A running sum leaves out what isn't in its triangle, NaN and infinities too") {
+  const auto sum = [](int64_t exclusive, int64_t reverse) {
+    return run(OpCase("CumSum")
+                   .input({4})
+                   .constant(scalar(0, DType::i64))
+                   .attr("exclusive", exclusive)
+                   .attr("reverse", reverse),
+               {{1, 2, kInf, kNaN}});
+  };
+  CHECK(same(sum(0, 0), {1, 3, kInf, kNaN}));
+  CHECK(same(sum(1, 0), {0, 1, 3, kInf}));
+  CHECK(same(sum(1, 1), {kNaN, kNaN, kNaN, 0}));
+  CHECK(same(run(OpCase("Trilu").input({2, 2}), {{1, 2, kNaN, 4}}), {1, 2, 0, 4}));
+}
+
 TEST_CASE("A bound of Clip left out is the largest finite number") {
   const double largest = std::numeric_limits<float>::max();
   CHECK(run(OpCase("Clip", 6).input({2}).attr("min", 0.0), {{-1, kInf}}) == Values{0, largest});
