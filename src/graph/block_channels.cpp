@@ -54,7 +54,9 @@ class ChannelBlocker : NestChanger {
     if (plain_.count(b.get()) || !dims_.insert({b.get(), dim}).second) return;
     const std::vector<Expr>& shape = decls_.at(b).shape;
     const auto extent = as_int(shape[dim]);
-    possible_ &= extent.has_value();
+    // Who makes a parameter or reads it knows of blocks of channels and of no others (a filter's outputs).
+    const bool shared = find_param(func_, b) && !is_constant(b);
+    possible_ &= extent.has_value() && (dim == 1 || !shared);
     if (extent && *extent % lanes_ != 0) {
       padded_.insert({b.get(), dim});
       // Its zeros stand behind its elements.

@@ -65,6 +65,26 @@ TEST_CASE("what stands beyond the channels reaches no result: 1/0 there, while a
   check_close(run(g, p, in), run_unfused(g, in), 1e-6);
 }
 
+TEST_CASE("weights computed at run time stay row major between who makes them and the convolution") {
+  const Graph g =
+      network(R"({"op": "Constant", "inputs": [], "outputs": ["from"], "attrs": {"value_ints": [0]}},
+    {"op": "Constant", "inputs": [], "outputs": ["to"], "attrs": {"value_ints": [144]}},
+    {"op": "Constant", "inputs": [], "outputs": ["along"], "attrs": {"value_ints": [1]}},
+    {"op": "Constant", "inputs": [], "outputs": ["shape"], "attrs": {"value_ints": [4,4,3,3]}},
+    {"op": "Conv", "inputs": ["x","a"], "outputs": ["c"]},
+    {"op": "Flatten", "inputs": ["x"], "outputs": ["f"]},
+    {"op": "Slice", "inputs": ["f","from","to","along"], "outputs": ["s"]},
+    {"op": "Reshape", "inputs": ["s","shape"], "outputs": ["v"]},
+    {"op": "Relu", "inputs": ["v"], "outputs": ["w"]},
+    {"op": "Conv", "inputs": ["c","w"], "outputs": ["d"], "attrs": {"pads": [1,1,1,1]}},
+    {"op": "Conv", "inputs": ["d","e"], "outputs": ["y"]})",
+              {{"a", {4, 3, 3, 3}}, {"e", {3, 4, 1, 1}}});
+  const Values in = random_inputs(g);
+  const Partition p = partition(g, {.channel_block = 4});
+  CHECK(blocked_names(g, p) == std::vector<std::string>{"c", "d"});
+  check_close(run(g, p, in), run_unfused(g, in), 1e-6);
+}
+
 TEST_CASE("a concatenation of channels that don't fill blocks is row major, and so is what it reads") {
   const Graph g =
       network(R"({"op": "Conv", "inputs": ["x","a"], "outputs": ["c"]},
