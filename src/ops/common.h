@@ -24,6 +24,9 @@ void require_type(const OpContext& ctx, int i, const std::initializer_list<DType
 void require_same_type(const OpContext& ctx, int i, int j);
 void require_rank(const OpContext& ctx, int i, size_t rank);
 
+// The element type that an attribute says, by ONNX's number or name for it; fails where it is missing.
+DType type_attribute(const OpContext& ctx, const std::string& name);
+
 // The loops of a tensor of that shape: i | i j | b i j | n c h w | i0 i1 i2 i3 i4 ...
 std::vector<Axis> axes_of(const Dims& shape);
 

@@ -142,31 +142,6 @@ void build_range(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Ten
 
 // ---- Cast
 
-// ONNX's numbers and names of element types.
-DType cast_target(const OpContext& ctx) {
-  static const std::vector<std::pair<int64_t, DType>> numbers = {
-      {1, DType::f32}, {2, DType::u8},      {3, DType::i8},   {5, DType::i16},  {6, DType::i32},
-      {7, DType::i64}, {9, DType::boolean}, {10, DType::f16}, {11, DType::f64}, {16, DType::bf16}};
-  static const std::vector<std::pair<std::string, DType>> names = {
-      {"FLOAT", DType::f32},  {"UINT8", DType::u8},     {"INT8", DType::i8},      {"INT16", DType::i16},
-      {"INT32", DType::i32},  {"INT64", DType::i64},    {"BOOL", DType::boolean}, {"FLOAT16", DType::f16},
-      {"DOUBLE", DType::f64}, {"BFLOAT16", DType::bf16}};
-  const char* hint =
-      "FLOAT 1, UINT8 2, INT8 3, INT16 5, INT32 6, INT64 7, BOOL 9, FLOAT16 10, DOUBLE 11, BFLOAT16 16";
-  if (!ctx.has_attr("to")) ctx.fail("the attribute `to` is missing", hint);
-  if (ctx.is_string("to")) {  // until opset 5, and in the shorthand
-    const std::string to = ctx.get_string("to", "");
-    if (const auto own = parse_dtype(to)) return *own;
-    for (const auto& [name, type] : names)
-      if (name == to) return type;
-    ctx.fail("there is no element type \"" + to + "\"", hint);
-  }
-  const int64_t to = ctx.get_int("to", 0);
-  for (const auto& [number, type] : numbers)
-    if (number == to) return type;
-  ctx.fail("element type " + std::to_string(to) + " isn't supported", hint);
-}
-
 void build_cast(const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     return make::cast({out[0].dtype(), 1}, in[0].at(i));
@@ -232,7 +207,7 @@ void register_constant(Rows& rows) {
                   .max_inputs = 1,
                   .pattern = Pattern::elementwise,
                   .infer = [](const OpContext& ctx) -> std::vector<TensorType> {
-                    return {{cast_target(ctx), ctx.input(0).shape}};
+                    return {{type_attribute(ctx, "to"), ctx.input(0).shape}};
                   },
                   .build = build_cast,
                   .note = "a float that an integer type can't hold gives an unspecified value"});

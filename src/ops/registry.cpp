@@ -19,11 +19,13 @@ struct Table {
   Table() {
     ops::Rows all;
     for (auto* family :
-         {ops::register_matmul, ops::register_conv, ops::register_conv_transpose, ops::register_col2im,
-          ops::register_quantized, ops::register_winograd, ops::register_unary, ops::register_binary,
-          ops::register_pool, ops::register_softmax, ops::register_reduce, ops::register_arg_extremum,
-          ops::register_normalization, ops::register_reshape, ops::register_movement, ops::register_pad,
-          ops::register_gather, ops::register_triangle, ops::register_constant})
+         {ops::register_matmul,       ops::register_conv,          ops::register_conv_transpose,
+          ops::register_col2im,       ops::register_quantized,     ops::register_quantize,
+          ops::register_winograd,     ops::register_unary,         ops::register_binary,
+          ops::register_pool,         ops::register_softmax,       ops::register_reduce,
+          ops::register_arg_extremum, ops::register_normalization, ops::register_reshape,
+          ops::register_movement,     ops::register_pad,           ops::register_gather,
+          ops::register_triangle,     ops::register_constant})
       family(all);
     for (OpDef& row : all) add(std::move(row));
   }

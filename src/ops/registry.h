@@ -15,6 +15,7 @@ void register_conv(Rows& rows);
 void register_conv_transpose(Rows& rows);
 void register_col2im(Rows& rows);
 void register_quantized(Rows& rows);
+void register_quantize(Rows& rows);
 void register_winograd(Rows& rows);
 void register_unary(Rows& rows);
 void register_binary(Rows& rows);

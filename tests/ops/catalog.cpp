@@ -163,6 +163,33 @@ void small_types(std::vector<CatalogEntry>& all) {
                                     .attr("pads", Ints{1, 1, 1, 1})});
 }
 
+void quantizations(std::vector<CatalogEntry>& all) {
+  const auto zeros = [](DType t, Ints shape) { return Tensor(t, std::move(shape)); };
+  const Tensor three = weights({3}), point = scalar(7, DType::i8);
+  all.push_back({"QuantizeLinear", OpCase("QuantizeLinear").input({2, 3, 4}).constant(scalar(0.1))});
+  all.push_back({"QuantizeLinear of an axis",
+                 OpCase("QuantizeLinear").input({2, 3, 4}).constant(three).constant(zeros(DType::i8, {3}))});
+  all.push_back({"QuantizeLinear by blocks", OpCase("QuantizeLinear")
+                                                 .input({2, 5})
+                                                 .input({2, 2})
+                                                 .input(DType::u8, {2, 2})
+                                                 .attr("block_size", int64_t{3})});
+  for (const DType t : {DType::u8, DType::i8, DType::i32})
+    all.push_back({"DequantizeLinear of " + std::string(name_of(t)),
+                   OpCase("DequantizeLinear").input(t, {2, 3}).constant(scalar(0.1))});
+  all.push_back({"DequantizeLinear of an axis", OpCase("DequantizeLinear")
+                                                    .input(DType::i8, {3, 4})
+                                                    .constant(three)
+                                                    .constant(zeros(DType::i8, {3}))
+                                                    .attr("axis", int64_t{0})});
+  all.push_back(
+      {"DequantizeLinear by blocks",
+       OpCase("DequantizeLinear").input(DType::i8, {2, 6}).input({2, 3}).attr("block_size", int64_t{2})});
+  all.push_back({"DequantizeLinear by a point",
+                 OpCase("DequantizeLinear").input(DType::i8, {5}).input({}).constant(point)});
+  all.push_back({"DynamicQuantizeLinear", OpCase("DynamicQuantizeLinear").input({3, 5}).outputs(3)});
+}
+
 void elementwise(std::vector<CatalogEntry>& all) {
   for (const char* op : {"Relu",       "LeakyRelu",   "ThresholdedRelu",
                          "Elu",        "Selu",        "Celu",
@@ -279,6 +306,7 @@ std::vector<CatalogEntry> catalog() {
   std::vector<CatalogEntry> all;
   anchors(all);
   small_types(all);
+  quantizations(all);
   elementwise(all);
   windows_and_rows(all);
   shapes(all);

@@ -114,6 +114,27 @@ std::vector<Refusal> transposed_convolutions() {
   };
 }
 
+std::vector<Refusal> quantizations() {
+  const auto to_bytes = [](const Ints& scale) { return OpCase("QuantizeLinear").input({2, 3}).input(scale); };
+  const auto from_bytes = [](const Ints& scale) {
+    return OpCase("DequantizeLinear").input(DType::i8, {2, 3}).input(scale);
+  };
+  return {
+      {to_bytes({2}), {"the scale is f32[2] beside f32[2,3]", "axis 1", "ask for f32[3]"}},
+      {to_bytes({3}).attr("axis", int64_t{2}), {"axis 2", "[-2, 1]"}},
+      {to_bytes({2, 3}).attr("block_size", int64_t{2}), {"blocks of 2 ask for f32[2,2]"}},
+      {to_bytes({}).attr("block_size", int64_t{-1}), {"`block_size` is -1"}},
+      {to_bytes({3}).input(DType::u8, {2}), {"the zero point is u8[2] beside the scale f32[3]"}},
+      {to_bytes({}).input(DType::i32, {}), {"input 2 is i32[]", "u8, i8, i16"}},
+      {to_bytes({}).input(DType::u8, {}).attr("output_dtype", int64_t{3}), {"i8 beside a zero point of u8"}},
+      {to_bytes({}).attr("output_dtype", int64_t{6}), {"`output_dtype` is i32", "u8, i8 or i16"}},
+      {from_bytes({}).input(DType::u8, {}), {"i8[2,3]", "u8[]"}},
+      {OpCase("DequantizeLinear", 23).input(DType::i8, {2}).input({}).attr("output_dtype", int64_t{10}),
+       {"`output_dtype` isn't f32"}},
+      {OpCase("DynamicQuantizeLinear").input(DType::f64, {2}), {"f64[2]", "f32"}},
+  };
+}
+
 std::vector<Refusal> shapes() {
   const auto reshape = [](const Ints& to) { return OpCase("Reshape").input({2, 3}).ints(to); };
   return {
@@ -160,6 +181,7 @@ TEST_CASE("Every malformed node has its message") {
   for (Refusal& r : transposed_convolutions()) all.push_back(std::move(r));
   for (Refusal& r : columns()) all.push_back(std::move(r));
   for (Refusal& r : shapes()) all.push_back(std::move(r));
+  for (Refusal& r : quantizations()) all.push_back(std::move(r));
   for (const Refusal& r : all) {
     std::string message;
     try {

@@ -207,10 +207,31 @@ def elements():
         yield run("Dropout", opset, [floats(3)], 2 if opset >= 12 else 1)
 
 
+def quantizations():
+    x = np.concatenate([rng.standard_normal(40) * 20, [0, 0.5, 1.5, -2.5, 1e30, -1e30]]).astype(np.float32)
+    for kind, zero, scale in itertools.product((np.uint8, np.int8), (0, 3, 100), (0.5, 0.1, 1e-20)):
+        point, step = np.array(zero, kind), np.array(scale, np.float32)
+        yield run("QuantizeLinear", 13, [x, step, point])
+        yield run("DequantizeLinear", 13, [np.arange(-9, 9).astype(kind), step, point])
+    yield run("QuantizeLinear", 10, [x, np.array(0.3, np.float32)])
+    yield run("DequantizeLinear", 13, [np.array([-(2**31), 2**24 + 1, 7], np.int32), np.array(0.3, np.float32)])
+    for axis in (0, 1, -1):
+        steps = np.abs(floats(3)) + 0.1
+        points = np.array([1, 2, 3], np.uint8)
+        yield run("QuantizeLinear", 13, [floats(3, 3, 3), steps, points], axis=axis)
+        yield run("DequantizeLinear", 13, [rng.integers(0, 256, (3, 3, 3), np.uint8), steps, points], axis=axis)
+    for block in (2, 3, 4):
+        steps = np.abs(floats(2, -(-6 // block))) + 0.1
+        yield run("DequantizeLinear", 21, [rng.integers(-128, 128, (2, 6), np.int8), steps], axis=1, block_size=block)
+        yield run("QuantizeLinear", 21, [floats(2, 6), steps], axis=1, block_size=block, output_dtype=3)
+    for values in (x, np.abs(x) + 1, -np.abs(x) - 1, x * 0, floats(5, 7), floats(1)):
+        yield run("DynamicQuantizeLinear", 11, [values.astype(np.float32)], 3)
+
+
 def main():
     refused = 0
     with open(sys.argv[1], "w") as out:
-        for case in itertools.chain(windows(), transposed(), products(), rows(), shapes(), elements()):
+        for case in itertools.chain(windows(), transposed(), products(), rows(), shapes(), elements(), quantizations()):
             if case:
                 out.write(json.dumps(case) + "\n")
             else:
