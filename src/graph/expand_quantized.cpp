@@ -11,6 +11,7 @@
 // QLinearMatMul and QLinearConv become such a sum and element-wise nodes behind it, which fuse with it.
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/expansion.h"
 #include "src/graph/passes.h"
 
 namespace nestor {
@@ -19,55 +20,23 @@ namespace {
 
 using Dims = std::vector<int64_t>;
 
-Tensor scalar(DType t, double value) {
-  Tensor out(t, {});
-  out.set(0, value);
-  return out;
-}
-
-// Appends nodes one by one, with their types.
-class Expansion {
+class ProductExpansion : Expansion {
  public:
-  Expansion(Graph& g, Node n, std::vector<Node>& nodes)
-      : g_(g), n_(std::move(n)), nodes_(nodes), linear_(n_.op.starts_with("QLinear")) {}
+  ProductExpansion(Graph& g, const Node& n, std::vector<Node>& nodes)
+      : Expansion(g, n, nodes), linear_(n.op.starts_with("QLinear")) {}
 
   void run() {
     convolution_ = n_.op == "QLinearConv" || n_.op == "ConvInteger";
     const ValueId sum = linear_ ? integer_sum(zero_point(2, true), zero_point(5, false))
                                 : integer_sum(zero_point(2, true), zero_point(3, false));
     if (linear_) requantize(sum);
-    nodes_.back().outputs[0] = n_.outputs[0];  // the last node makes what this one made
+    finish();
   }
 
  private:
   struct Operand {
     ValueId value = -1, zero = -1;  // of u8 or i8; its zero point, an i32; -1: it is 0
   };
-
-  std::string name(const std::string& part) const { return value_of(g_, n_.outputs[0]).name + "." + part; }
-  const TensorType& type(ValueId v) const { return value_of(g_, v).type; }
-
-  ValueId add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
-              const std::string& domain = "") {
-    constexpr int kOpset = 13;
-    Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
-    const TensorType made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n))[0];
-    const ValueId v = add_value(g_, name(op), made);
-    n.outputs = {v};
-    nodes_.push_back(std::move(n));
-    return v;
-  }
-  ValueId constant(DType t, double value) { return add_constant(g_, name("constant"), scalar(t, value)); }
-  ValueId cast(ValueId v, DType to) {
-    if (type(v).dtype == to) return v;
-    return add("Cast", {v}, {{"to", std::string(name_of(to))}});
-  }
-  ValueId reshaped(ValueId v, const Dims& shape) {
-    if (type(v).shape == shape) return v;
-    Tensor t(DType::i64, {static_cast<int64_t>(shape.size())});
-    for (size_t d = 0; d < shape.size(); ++d) t.set_int(static_cast<int64_t>(d), shape[d]);
-    return add("Reshape", {v, add_constant(g_, name("shape"), t)});
-  }
 
   // Zero point i, of the first operand or the second, an i32 in a shape that broadcasts to the result; -1
   // where it is 0 for sure.
@@ -77,14 +46,14 @@ class Expansion {
     const Dims shape = aligned_shape(v, of_first);
     if (!is_constant(g_, v)) return reshaped(cast(v, DType::i32), shape);
     const Tensor t = constant_of(g_, v).cast(DType::i32).reshaped(shape);
-    return is_zero(t) ? -1 : add_constant(g_, name("zero"), t);
+    return is_zero(t) ? -1 : constant("zero", t);
   }
   ValueId plus(ValueId zero, int shift) {
     if (zero < 0) return constant(DType::i32, shift);
     if (!is_constant(g_, zero)) return add("Add", {zero, constant(DType::i32, shift)});
     Tensor t = constant_of(g_, zero).clone();
     for (int64_t k = 0; k < t.size(); ++k) t.set_int(k, t.get_int(k) + shift);
-    return is_zero(t) ? -1 : add_constant(g_, name("zero"), t);
+    return is_zero(t) ? -1 : constant("zero", t);
   }
   static bool is_zero(const Tensor& t) {
     bool zero = true;
@@ -155,7 +124,7 @@ class Expansion {
       axes.set_int(0, std::max<int64_t>(rank - 2, 0));
     }
     const bool keep = !convolution_ && shape.size() > 1 && type(n_.inputs[0]).shape.size() > 1;
-    const ValueId list = add_constant(g_, name("axes"), axes);
+    const ValueId list = constant("axes", axes);
     const ValueId sum = add("ReduceSum", {cast(b, DType::i32), list}, {{"keepdims", int64_t{keep}}});
     return convolution_ ? reshaped(sum, per_filter(shape[0])) : sum;
   }
@@ -167,13 +136,13 @@ class Expansion {
       shape[0] = 1;
       Tensor ones(DType::i8, shape);
       for (int64_t i = 0; i < ones.size(); ++i) ones.set_int(i, 1);
-      return products(a, add_constant(g_, name("ones"), ones));
+      return products(a, constant("ones", ones));
     }
     const Dims shape = type(a.value).shape;
     Tensor axes(DType::i64, {1});
     axes.set_int(0, static_cast<int64_t>(shape.size()) - 1);
     const bool keep = shape.size() > 1 && type(weights()).shape.size() > 1;
-    const ValueId list = add_constant(g_, name("axes"), axes);
+    const ValueId list = constant("axes", axes);
     return add("ReduceSum", {cast(a.value, DType::i32), list}, {{"keepdims", int64_t{keep}}});
   }
 
@@ -191,9 +160,6 @@ class Expansion {
          to);
   }
 
-  Graph& g_;
-  const Node n_;
-  std::vector<Node>& nodes_;
   bool linear_, convolution_ = false;
 };
 
@@ -211,7 +177,7 @@ void expand_quantized(Graph& g, const EvaluateFn&) {
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node n = g.nodes[i];
     if (is_quantized(g, n))
-      Expansion(g, n, nodes).run();
+      ProductExpansion(g, n, nodes).run();
     else
       nodes.push_back(n);
   }

@@ -18,6 +18,7 @@
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/expansion.h"
 #include "src/graph/lanes.h"
 #include "src/graph/passes.h"
 #include "src/ops/products.h"
@@ -285,16 +286,9 @@ Tensor taps_first(const Tensor& w, const TransposedShape& s) {
   return s.group == 1 ? out.reshaped({filters * taps, channels}) : out;
 }
 
-Tensor ints(const Dims& values) {
-  Tensor t(DType::i64, {static_cast<int64_t>(values.size())});
-  for (size_t d = 0; d < values.size(); ++d) t.set_int(static_cast<int64_t>(d), values[d]);
-  return t;
-}
-
-// Appends the nodes that stand for n.
-class Expansion {
+class ColumnsExpansion : Expansion {
  public:
-  Expansion(Graph& g, Node n, std::vector<Node>& nodes) : g_(g), n_(std::move(n)), nodes_(nodes) {}
+  using Expansion::Expansion;
 
   void run(const TransposedShape& s, const Dims& pads, const std::string& why) {
     const int64_t pixels = product(s.input), channels = s.channels / s.group;
@@ -307,29 +301,9 @@ class Expansion {
                                    constant("block", ints(s.kernel))};
     if (n_.inputs.size() > 2 && n_.inputs[2] >= 0) inputs.push_back(n_.inputs[2]);
     add("Col2Im", inputs, {{"strides", s.stride}, {"dilations", s.dilation}, {"pads", pads}}, "nestor");
-    nodes_.back().outputs[0] = n_.outputs[0];
+    finish();
     nodes_.back().why = why;
   }
-
- private:
-  std::string name(const std::string& part) const { return value_of(g_, n_.outputs[0]).name + "." + part; }
-  ValueId constant(const std::string& part, Tensor t) { return add_constant(g_, name(part), std::move(t)); }
-  ValueId reshaped(ValueId v, const Dims& shape) {
-    return add("Reshape", {v, constant("shape", ints(shape))});
-  }
-  ValueId add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
-              const std::string& domain = "") {
-    constexpr int kOpset = 13;
-    Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
-    const TensorType made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n))[0];
-    n.outputs = {add_value(g_, name(op), made)};
-    nodes_.push_back(std::move(n));
-    return nodes_.back().outputs[0];
-  }
-
-  Graph& g_;
-  const Node n_;
-  std::vector<Node>& nodes_;
 };
 
 // Whether what makes v, past element-wise nodes, is a convolution that may be Winograd's: that needs its
@@ -365,7 +339,7 @@ void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options) {
     const auto s = shape_of(g, n, options);
     const Choice choice = s ? choose(*s, value_of(g, n.inputs[0]).type.dtype, options) : Choice();
     if (const Dims pads = choice.columns ? paddings(*s) : Dims(); !pads.empty()) {
-      Expansion(g, n, nodes).run(*s, pads, choice.why);
+      ColumnsExpansion(g, n, nodes).run(*s, pads, choice.why);
     } else {
       if (!choice.columns) n.why = choice.why;
       nodes.push_back(std::move(n));
