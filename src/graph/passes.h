@@ -7,6 +7,8 @@ namespace nestor {
 
 void remove_identities(Graph& g, const EvaluateFn&);
 void fold_constants(Graph& g, const EvaluateFn& evaluate);
+void move_bytes(Graph& g, const EvaluateFn&);
+void multiply_quantized(Graph& g, const EvaluateFn&);
 void expand_quantized(Graph& g, const EvaluateFn&);
 void crop_windows(Graph& g, const EvaluateFn&);
 void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});

@@ -1,0 +1,184 @@
+// A product of what bytes stand for is a product of bytes: with x = sx (qx - zx) and w = sw (qw - zw),
+//
+//   sum x w  =  sx sw  sum (qx - zx) (qw - zw)
+//
+// whose sum is exact in integers, and for which machines have instructions. That is how quantized models are
+// written: DequantizeLinear before each Conv, Gemm or MatMul, QuantizeLinear behind it. The weights must be
+// constant: bytes of a second operand that comes at run time would have to be rearranged each time, and the
+// products of attention are better left to the functions that fuse them. Groups of a convolution with few
+// channels have sums too short to be worth it.
+//
+// Where a byte is made of the product at once, past a Relu at most, its scale goes into the product's, and
+// into the bias: (sum sx sw + b) / sy = sum (sx sw / sy) + b / sy, a rounding apart. No element is divided.
+#include <optional>
+
+#include "nestor/ops.h"
+#include "src/graph/edit.h"
+#include "src/graph/expansion.h"
+#include "src/graph/passes.h"
+
+namespace nestor {
+
+namespace {
+
+using Dims = std::vector<int64_t>;
+
+constexpr int64_t kLeastChannels = 4;  // of a group: as many bytes are multiplied and added up at a time
+
+bool is_op(const Node& n, const char* op) {
+  return n.op == op && n.domain.empty();
+}
+
+// A DequantizeLinear of 8 bits: its inputs.
+struct Quantized {
+  ValueId bytes, scale, zero = -1;
+  int64_t axis = 0;  // of several scales
+  bool single;       // one scale
+};
+
+std::optional<Quantized> read_quantized(const Graph& g, ValueId v) {
+  if (v < 0 || value_of(g, v).producer < 0) return std::nullopt;
+  const Node& n = g.nodes[static_cast<size_t>(value_of(g, v).producer)];
+  if (!is_op(n, "DequantizeLinear")) return std::nullopt;
+  const OpContext ctx(g, n);
+  const TensorType& x = ctx.input(0);
+  if (bytes_of(x.dtype) != 1 || ctx.get_int("block_size", 0) != 0) return std::nullopt;
+  Quantized q{n.inputs[0], n.inputs[1], n.inputs.size() > 2 ? n.inputs[2] : -1, ctx.get_int("axis", 1),
+              product(ctx.input(1).shape) == 1};
+  if (q.axis < 0) q.axis += static_cast<int64_t>(x.shape.size());
+  return q;
+}
+
+// Constant weights, quantized as a whole or by filter or column, whose scales lie on `axis`.
+bool are_weights(const Graph& g, const Quantized& w, int64_t axis) {
+  return is_constant(g, w.bytes) && (w.single || w.axis == axis);
+}
+
+struct Product {
+  Quantized x, w;
+};
+
+std::optional<Product> read_product(const Graph& g, const Node& n) {
+  const bool conv = is_op(n, "Conv"), gemm = is_op(n, "Gemm");
+  if (!conv && !gemm && !is_op(n, "MatMul")) return std::nullopt;
+  const auto x = read_quantized(g, n.inputs[0]), w = read_quantized(g, n.inputs[1]);
+  if (!x || !w || !x->single) return std::nullopt;
+  const OpContext ctx(g, n);
+  const Dims& shape = ctx.input(1).shape;
+  if (conv) {
+    if (ctx.get_int("group", 1) > 1 && shape[1] < kLeastChannels) return std::nullopt;
+    return are_weights(g, *w, 0) ? std::optional(Product{*x, *w}) : std::nullopt;
+  }
+  if (shape.size() != 2 || ctx.input(0).shape.empty()) return std::nullopt;
+  if (gemm && (ctx.get_int("transA", 0) != 0 || ctx.get_float("alpha", 1) != 1 ||
+               ctx.get_float("beta", 1) != 1 || n.opset < 7))
+    return std::nullopt;
+  const bool transposed = gemm && ctx.get_int("transB", 0) != 0;
+  return are_weights(g, *w, transposed ? 0 : 1) ? std::optional(Product{*x, *w}) : std::nullopt;
+}
+
+class BytesExpansion : Expansion {
+ public:
+  using Expansion::Expansion;
+
+  // `step`: of the bytes that are made of the product; -1 where none are.
+  void run(const Product& p, ValueId step) {
+    const ValueId sum = cast(integer_sum(p), DType::f32);
+    ValueId scale = add("Mul", {p.x.scale, along_filters(p.w.scale)});
+    if (step >= 0) scale = add("Div", {scale, step});
+    ValueId out = add("Mul", {sum, scale});
+    if (n_.inputs.size() > 2 && n_.inputs[2] >= 0) {
+      ValueId bias = n_.op == "Conv" ? along_filters(n_.inputs[2]) : n_.inputs[2];
+      if (step >= 0) bias = add("Div", {bias, step});
+      add("Add", {out, bias});
+    }
+    finish();
+  }
+
+ private:
+  // One for each filter of an image, or for each column.
+  ValueId along_filters(ValueId v) {
+    const int64_t count = product(type(v).shape);
+    if (count == 1) return reshaped(v, {});
+    if (n_.op != "Conv") return reshaped(v, {count});
+    Dims shape(type(n_.inputs[0]).shape.size() - 1, 1);
+    shape[0] = count;
+    return reshaped(v, shape);
+  }
+
+  ValueId integer_sum(const Product& p) {
+    const bool conv = n_.op == "Conv";
+    ValueId w = p.w.bytes;
+    if (n_.op == "Gemm" && OpContext(g_, n_).get_int("transB", 0) != 0) w = add("Transpose", {w});
+    std::vector<ValueId> inputs = {p.x.bytes, w};
+    if (p.x.zero >= 0 || p.w.zero >= 0) inputs.push_back(p.x.zero >= 0 ? reshaped(p.x.zero, {}) : -1);
+    if (p.w.zero >= 0) inputs.push_back(p.w.single ? reshaped(p.w.zero, {}) : p.w.zero);
+    return add(conv ? "ConvInteger" : "MatMulInteger", inputs, conv ? n_.attrs : Attrs());
+  }
+};
+
+// Who reads a product: past Relus to the QuantizeLinear that makes bytes of it, the only one that does.
+class Readers {
+ public:
+  explicit Readers(const Graph& g) : g_(g), uses_(count_uses(g)), by_(g.values.size(), -1) {
+    for (size_t i = 0; i < g.nodes.size(); ++i)
+      for (const ValueId v : g.nodes[i].inputs)
+        if (v >= 0) by_[static_cast<size_t>(v)] = static_cast<int>(i);
+  }
+
+  // The node; -1 where there is none whose step is one known number.
+  int quantizer_of(ValueId v) const {
+    for (;;) {
+      const int reader = by_[static_cast<size_t>(v)];
+      if (uses_[static_cast<size_t>(v)] != 1 || reader < 0) return -1;
+      const Node& n = g_.nodes[static_cast<size_t>(reader)];
+      if (is_op(n, "QuantizeLinear") && n.inputs[0] == v) {
+        const ValueId step = n.inputs[1];
+        const bool one = is_constant(g_, step) && constant_of(g_, step).size() == 1;
+        return one && constant_of(g_, step).get(0) > 0 ? reader : -1;
+      }
+      if (!is_op(n, "Relu")) return -1;
+      v = n.outputs[0];
+    }
+  }
+
+ private:
+  const Graph& g_;
+  const std::vector<int> uses_;
+  std::vector<int> by_;  // the last node that reads a value
+};
+
+}  // namespace
+
+void multiply_quantized(Graph& g, const EvaluateFn&) {
+  const Readers readers(g);
+  std::vector<std::optional<Product>> products;
+  std::vector<int> quantizers(g.nodes.size(), -1);   // of products
+  std::vector<bool> divided(g.nodes.size(), false);  // what is quantized is
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    products.push_back(read_product(g, g.nodes[i]));
+    if (!products.back()) continue;
+    quantizers[i] = readers.quantizer_of(g.nodes[i].outputs[0]);
+    if (quantizers[i] >= 0) divided[static_cast<size_t>(quantizers[i])] = true;
+  }
+  std::vector<Node> nodes;
+  for (size_t i = 0; i < products.size(); ++i) {
+    Node n = g.nodes[i];  // a copy: values move when some are added
+    if (products[i]) {
+      const int q = quantizers[i];
+      const ValueId step = q < 0 ? -1 : g.nodes[static_cast<size_t>(q)].inputs[1];
+      BytesExpansion(g, n, nodes).run(*products[i], step);
+      continue;
+    }
+    if (divided[i]) {
+      Tensor one(DType::f32, value_of(g, n.inputs[1]).type.shape);
+      one.set(0, 1);
+      n.inputs[1] = add_constant(g, value_of(g, n.outputs[0]).name + ".step", std::move(one));
+    }
+    nodes.push_back(std::move(n));
+  }
+  replace_nodes(g, std::move(nodes));
+  compact(g, std::vector<bool>(g.nodes.size(), true));
+}
+
+}  // namespace nestor
