@@ -7,9 +7,6 @@
 // constant: bytes of a second operand that comes at run time would have to be rearranged each time, and the
 // products of attention are better left to the functions that fuse them. Groups of a convolution with few
 // channels have sums too short to be worth it.
-//
-// Where a byte is made of the product at once, past a Relu at most, its scale goes into the product's, and
-// into the bias: (sum sx sw + b) / sy = sum (sx sw / sy) + b / sy, a rounding apart. No element is divided.
 #include <optional>
 
 #include "nestor/ops.h"
@@ -81,17 +78,12 @@ class BytesExpansion : Expansion {
  public:
   using Expansion::Expansion;
 
-  // `step`: of the bytes that are made of the product; -1 where none are.
-  void run(const Product& p, ValueId step) {
+  void run(const Product& p) {
     const ValueId sum = cast(integer_sum(p), DType::f32);
-    ValueId scale = add("Mul", {p.x.scale, along_filters(p.w.scale)});
-    if (step >= 0) scale = add("Div", {scale, step});
-    ValueId out = add("Mul", {sum, scale});
-    if (n_.inputs.size() > 2 && n_.inputs[2] >= 0) {
-      ValueId bias = n_.op == "Conv" ? along_filters(n_.inputs[2]) : n_.inputs[2];
-      if (step >= 0) bias = add("Div", {bias, step});
-      add("Add", {out, bias});
-    }
+    const ValueId scale = add("Mul", {p.x.scale, along_filters(p.w.scale)});
+    const ValueId out = add("Mul", {sum, scale});
+    if (n_.inputs.size() > 2 && n_.inputs[2] >= 0)
+      add("Add", {out, n_.op == "Conv" ? along_filters(n_.inputs[2]) : n_.inputs[2]});
     finish();
   }
 
@@ -117,65 +109,18 @@ class BytesExpansion : Expansion {
   }
 };
 
-// Who reads a product: past Relus to the QuantizeLinear that makes bytes of it, the only one that does.
-class Readers {
- public:
-  explicit Readers(const Graph& g) : g_(g), uses_(count_uses(g)), by_(g.values.size(), -1) {
-    for (size_t i = 0; i < g.nodes.size(); ++i)
-      for (const ValueId v : g.nodes[i].inputs)
-        if (v >= 0) by_[static_cast<size_t>(v)] = static_cast<int>(i);
-  }
-
-  // The node; -1 where there is none whose step is one known number.
-  int quantizer_of(ValueId v) const {
-    for (;;) {
-      const int reader = by_[static_cast<size_t>(v)];
-      if (uses_[static_cast<size_t>(v)] != 1 || reader < 0) return -1;
-      const Node& n = g_.nodes[static_cast<size_t>(reader)];
-      if (is_op(n, "QuantizeLinear") && n.inputs[0] == v) {
-        const ValueId step = n.inputs[1];
-        const bool one = is_constant(g_, step) && constant_of(g_, step).size() == 1;
-        return one && constant_of(g_, step).get(0) > 0 ? reader : -1;
-      }
-      if (!is_op(n, "Relu")) return -1;
-      v = n.outputs[0];
-    }
-  }
-
- private:
-  const Graph& g_;
-  const std::vector<int> uses_;
-  std::vector<int> by_;  // the last node that reads a value
-};
-
 }  // namespace
 
 void multiply_quantized(Graph& g, const EvaluateFn&) {
-  const Readers readers(g);
   std::vector<std::optional<Product>> products;
-  std::vector<int> quantizers(g.nodes.size(), -1);   // of products
-  std::vector<bool> divided(g.nodes.size(), false);  // what is quantized is
-  for (size_t i = 0; i < g.nodes.size(); ++i) {
-    products.push_back(read_product(g, g.nodes[i]));
-    if (!products.back()) continue;
-    quantizers[i] = readers.quantizer_of(g.nodes[i].outputs[0]);
-    if (quantizers[i] >= 0) divided[static_cast<size_t>(quantizers[i])] = true;
-  }
+  for (const Node& n : g.nodes) products.push_back(read_product(g, n));
   std::vector<Node> nodes;
   for (size_t i = 0; i < products.size(); ++i) {
-    Node n = g.nodes[i];  // a copy: values move when some are added
-    if (products[i]) {
-      const int q = quantizers[i];
-      const ValueId step = q < 0 ? -1 : g.nodes[static_cast<size_t>(q)].inputs[1];
-      BytesExpansion(g, n, nodes).run(*products[i], step);
-      continue;
-    }
-    if (divided[i]) {
-      Tensor one(DType::f32, value_of(g, n.inputs[1]).type.shape);
-      one.set(0, 1);
-      n.inputs[1] = add_constant(g, value_of(g, n.outputs[0]).name + ".step", std::move(one));
-    }
-    nodes.push_back(std::move(n));
+    const Node n = g.nodes[i];  // a copy: values move when some are added
+    if (products[i])
+      BytesExpansion(g, n, nodes).run(*products[i]);
+    else
+      nodes.push_back(n);
   }
   replace_nodes(g, std::move(nodes));
   compact(g, std::vector<bool>(g.nodes.size(), true));

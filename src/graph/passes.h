@@ -14,6 +14,7 @@ void crop_windows(Graph& g, const EvaluateFn&);
 void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});
 void flip_convolutions(Graph& g, const OptimizeOptions& options);
 void fold_batch_norm(Graph& g, const EvaluateFn&);
+void fold_steps(Graph& g, const EvaluateFn&);
 void merge_equal_nodes(Graph& g, const EvaluateFn&);
 void remove_dead_nodes(Graph& g, const EvaluateFn&);
 

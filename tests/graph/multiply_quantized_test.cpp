@@ -136,20 +136,3 @@ TEST_CASE("What no product of bytes comes to stays as it is") {
   check_kept({"[1,4,6,5]", "Conv", kPads, {6, 4, 3, 3}, {4}, 1});
   check_kept({"[1,4,6,5]", "Conv", R"("group": 4)", {4, 1, 3, 3}, {4}});  // sums too short
 }
-
-TEST_CASE("A step goes into the product's scale only where the byte is all that is made of it") {
-  Graph g = graph_of(R"({"opset": 17, "inputs": [{"name": "q", "dtype": "u8", "shape": [3,5]}],
-    "initializers": {"s": {"dtype": "f32", "shape": [], "data": [0.5]},
-                     "w": {"dtype": "i8", "shape": [5,2], "data": [1,2,3,4,5,6,7,8,9,10]}},
-    "outputs": ["y", "z"], "nodes": [
-    {"op": "DequantizeLinear", "inputs": ["q","s"], "outputs": ["x"]},
-    {"op": "DequantizeLinear", "inputs": ["w","s"], "outputs": ["v"]},
-    {"op": "MatMul", "inputs": ["x","v"], "outputs": ["p"]},
-    {"op": "QuantizeLinear", "inputs": ["p","s"], "outputs": ["y"]},
-    {"op": "Sigmoid", "inputs": ["p"], "outputs": ["z"]}]})");
-  const Values in = inputs_of(g), before = run_unfused(g, in);
-  multiply_quantized(g, evaluate_by_interpreter);
-  CHECK(count(g, "MatMulInteger") == 1);
-  CHECK(count(g, "Div") == 0);
-  check_close(run_unfused(g, in), before, 0);
-}
