@@ -181,6 +181,39 @@ llvm::Value* ExprEmitter::truncate(llvm::Value* v, Type to) {
   return b_.CreateTrunc(i, type);
 }
 
+namespace {
+
+std::optional<double> known_float(const Expr& e) {
+  if (const auto* same = e.as<Broadcast>()) return known_float(same->a);
+  const auto* f = e.as<FloatImm>();
+  return f ? std::optional(f->value) : std::nullopt;
+}
+
+// max(min(x, hi), lo) of known bounds: NaN is hi, since `min(a, b)` is `a < b ? a : b`.
+bool is_between(const Expr& e, double lo, double hi) {
+  const auto* above = e.as<Binary>();
+  if (!above || above->op != BinaryOp::max) return false;
+  const auto* below = above->a.as<Binary>();
+  if (!below || below->op != BinaryOp::min) return false;
+  const auto least = known_float(above->b), most = known_float(below->b);
+  return least && most && *least >= lo && *most <= hi && *least <= *most;
+}
+
+}  // namespace
+
+// An f32 that is cut off at bounds which fit needs no others, and is rounded as it is converted; nullptr
+// where it is none.
+llvm::Value* ExprEmitter::truncate_bounded(const Expr& e, Type to) {
+  if (e.type().dtype != DType::f32 || to.lanes == 1) return nullptr;
+  const auto* rounded = e.as<Call>();
+  if (rounded && rounded->fn != Intrinsic::round) return nullptr;
+  constexpr double kFits = 1 << 24;
+  const Expr& inner = rounded ? rounded->args[0] : e;
+  if (to.dtype != DType::i32 || !is_between(inner, -kFits, kFits)) return nullptr;
+  llvm::Value* v = emit(inner);
+  return rounded ? nearest_i32(v) : b_.CreateFPToSI(v, value_type(to));
+}
+
 // A float rounded to a 16-bit format. f32 holds more than twice f16's and bf16's digits, so rounding twice is
 // harmless after + - * / and sqrt. bf16 by integers: the machine's conversion flushes denormals.
 llvm::Value* ExprEmitter::round_half(llvm::Value* v, DType t) {

@@ -96,7 +96,10 @@ llvm::Value* ExprEmitter::emit(const Expr& e) {
         return is_float(t.dtype) ? b_.CreateFNeg(a) : b_.CreateNeg(a);
       },
       [&](const Select& s) { return select(s, t); },
-      [&](const Cast& c) { return cast(emit(c.a), c.a.type(), t); },
+      [&](const Cast& c) {
+        if (llvm::Value* v = truncate_bounded(c.a, t)) return v;
+        return cast(emit(c.a), c.a.type(), t);
+      },
       [&](const Call& c) { return call(c, t); }, [&](const Let& l) { return let(l); },
       [&](const Ramp& r) -> llvm::Value* {
         std::vector<llvm::Constant*> lane;

@@ -71,6 +71,7 @@ class ExprEmitter {
   llvm::Value* safe_divide(bool remainder, bool truncate, llvm::Value* x, llvm::Value* y, Type t);
   llvm::Value* cast(llvm::Value* v, Type from, Type to);
   llvm::Value* truncate(llvm::Value* v, Type to);
+  llvm::Value* truncate_bounded(const Expr& e, Type to);
   llvm::Value* round_half(llvm::Value* v, DType t);
   llvm::Value* narrow_double(llvm::Value* v, DType t);
   llvm::Value* call(const Call& c, Type t);
@@ -82,6 +83,7 @@ class ExprEmitter {
   bool has_avx512() const;
   llvm::Value* lookup(const std::vector<llvm::Value*>& args);
   llvm::Value* scalef(llvm::Value* x, llvm::Value* n);
+  llvm::Value* nearest_i32(llvm::Value* x);
   // llvm_memory.cpp
   llvm::Value* load(const Load& l, Type t);
   llvm::Value* from_storage(llvm::Value* v, Type t);

@@ -3,6 +3,8 @@
 // too, of half the size, in one.
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/IR/Module.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include <algorithm>
 #include <numeric>
@@ -24,6 +26,16 @@ Value* machine_scalef(llvm::IRBuilder<>& b, Value* x, Value* n, unsigned lanes) 
                               llvm::Constant::getAllOnesValue(mask)};
   if (lanes == 16) args.push_back(b.getInt32(4));  // the rounding that is set
   return b.CreateIntrinsic(id, {}, args);
+}
+
+Value* machine_nearest(llvm::IRBuilder<>& b, Value* x, unsigned lanes) {
+  if (lanes < 16)
+    return b.CreateIntrinsic(
+        lanes == 4 ? llvm::Intrinsic::x86_sse2_cvtps2dq : llvm::Intrinsic::x86_avx_cvt_ps2dq_256, {}, {x});
+  llvm::Type* ints = x->getType()->getWithNewType(b.getInt32Ty());
+  return b.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_cvtps2dq_512, {},
+                           {x, llvm::PoisonValue::get(ints), llvm::Constant::getAllOnesValue(b.getInt16Ty()),
+                            b.getInt32(4)});  // the rounding that is set
 }
 
 // Lanes from..from+count-1 of v; those that it doesn't have are anything.
@@ -105,6 +117,22 @@ Value* ExprEmitter::scalef(Value* x, Value* n) {
   return in_parts(b_, x->getType(), native, [&](unsigned from) {
     return machine_scalef(b_, part(b_, x, from, native), part(b_, n, from, native), native);
   });
+}
+
+// Of what fits an i32; ties to even, as floating-point operations round.
+Value* ExprEmitter::nearest_i32(Value* x) {
+  llvm::Type* type = x->getType()->getWithNewType(b_.getInt32Ty());
+  if (!llvm::Triple(b_.GetInsertBlock()->getModule()->getTargetTriple()).isX86())
+    return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x), type);
+  const unsigned lanes = lanes_of(x->getType()),
+                 most = has_avx512()         ? 16
+                        : has_feature("avx") ? 8
+                                             : 4,
+                 native = std::min(most, lanes <= 4   ? 4U
+                                         : lanes <= 8 ? 8U
+                                                      : 16U);
+  return in_parts(b_, type, native,
+                  [&](unsigned from) { return machine_nearest(b_, part(b_, x, from, native), native); });
 }
 
 Value* ExprEmitter::lookup(const std::vector<Value*>& args) {

@@ -151,13 +151,8 @@ class ProductExpansion : Expansion {
     if (n_.inputs.size() > 8 && n_.inputs[8] >= 0) sum = add("Add", {sum, aligned(n_.inputs[8], false)});
     const ValueId product = add("Mul", {aligned(n_.inputs[1], true), aligned(n_.inputs[4], false)});
     const ValueId factor = add("Div", {product, aligned(n_.inputs[6], false)});
-    const ValueId zero = cast(aligned(n_.inputs[7], false), DType::f32);
-    const ValueId rounded = add("Round", {add("Mul", {cast(sum, DType::f32), factor})});
-    const DType to = type(n_.inputs[7]).dtype;
-    const bool is_unsigned = to == DType::u8;
-    cast(add("Clip", {add("Add", {rounded, zero}), constant(DType::f32, is_unsigned ? 0 : -128),
-                      constant(DType::f32, is_unsigned ? 255 : 127)}),
-         to);
+    add("QuantizeLinear",
+        {add("Mul", {cast(sum, DType::f32), factor}), constant(DType::f32, 1), reshaped(n_.inputs[7], {})});
   }
 
   bool linear_, convolution_ = false;

@@ -77,6 +77,7 @@ class StepFolder {
     // Weights, and a bias. A Gemm's is scaled by `beta` beside it.
     const bool weighted =
         is_one_of(n, {"Conv", "ConvTranspose", "Gemm", "MatMul"}) && is_real_constant(n.inputs[1]);
+    if (n.domain == "nestor" && n.op == "DequantizedConv" && is_real_constant(n.inputs[1])) return {1};
     if (!weighted) return {};
     return n.inputs.size() > 2 && n.inputs[2] >= 0 ? std::vector<size_t>{1, 2} : std::vector<size_t>{1};
   }

@@ -5,8 +5,8 @@
 // whose sum is exact in integers, and for which machines have instructions. That is how quantized models are
 // written: DequantizeLinear before each Conv, Gemm or MatMul, QuantizeLinear behind it. The weights must be
 // constant: bytes of a second operand that comes at run time would have to be rearranged each time, and the
-// products of attention are better left to the functions that fuse them. Groups of a convolution with few
-// channels have sums too short to be worth it.
+// products of attention are better left to the functions that fuse them. Groups of a convolution have sums
+// too short for it; these read bytes and multiply numbers (DequantizedConv), with all scales in the weights.
 #include <optional>
 
 #include "nestor/ops.h"
@@ -19,8 +19,6 @@ namespace nestor {
 namespace {
 
 using Dims = std::vector<int64_t>;
-
-constexpr int64_t kLeastChannels = 4;  // of a group: as many bytes are multiplied and added up at a time
 
 bool is_op(const Node& n, const char* op) {
   return n.op == op && n.domain.empty();
@@ -63,7 +61,6 @@ std::optional<Product> read_product(const Graph& g, const Node& n) {
   const OpContext ctx(g, n);
   const Dims& shape = ctx.input(1).shape;
   if (conv) {
-    if (ctx.get_int("group", 1) > 1 && shape[1] < kLeastChannels) return std::nullopt;
     return are_weights(g, *w, 0) ? std::optional(Product{*x, *w}) : std::nullopt;
   }
   if (shape.size() != 2 || ctx.input(0).shape.empty()) return std::nullopt;
@@ -79,15 +76,29 @@ class BytesExpansion : Expansion {
   using Expansion::Expansion;
 
   void run(const Product& p) {
+    if (n_.op == "Conv" && OpContext(g_, n_).get_int("group", 1) > 1) {
+      real_sum(p);
+      return finish();
+    }
     const ValueId sum = cast(integer_sum(p), DType::f32);
     const ValueId scale = add("Mul", {p.x.scale, along_filters(p.w.scale)});
-    const ValueId out = add("Mul", {sum, scale});
-    if (n_.inputs.size() > 2 && n_.inputs[2] >= 0)
-      add("Add", {out, n_.op == "Conv" ? along_filters(n_.inputs[2]) : n_.inputs[2]});
+    add_bias(add("Mul", {sum, scale}));
     finish();
   }
 
  private:
+  void add_bias(ValueId sum) {
+    if (n_.inputs.size() > 2 && n_.inputs[2] >= 0)
+      add("Add", {sum, n_.op == "Conv" ? along_filters(n_.inputs[2]) : n_.inputs[2]});
+  }
+
+  void real_sum(const Product& p) {
+    const ValueId w = add("Mul", {n_.inputs[1], reshaped(p.x.scale, {})});
+    std::vector<ValueId> inputs = {p.x.bytes, w};
+    if (p.x.zero >= 0) inputs.push_back(reshaped(p.x.zero, {}));
+    add_bias(add("DequantizedConv", inputs, n_.attrs, "nestor"));
+  }
+
   // One for each filter of an image, or for each column.
   ValueId along_filters(ValueId v) {
     const int64_t count = product(type(v).shape);

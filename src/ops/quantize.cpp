@@ -11,10 +11,26 @@
 namespace nestor::ops {
 
 namespace {
+constexpr Type kReal{DType::f32, 1}, kWide{DType::i32, 1};
+}
+
+// Cut off before it is rounded: the bounds are integers, so that comes to the same, and what is converted
+// fits.
+Expr quantized(const Expr& x, const Expr& zero, DType to) {
+  const int values = 1 << (8 * bytes_of(to)), lowest = to == DType::u8 ? 0 : -values / 2;
+  const auto bound = [&](int value) {
+    if (const auto known = as_int(zero)) return make::imm(value - static_cast<int>(*known), kReal);
+    return make::imm(value, kReal) - make::cast(kReal, zero);
+  };
+  const Expr steps = make::call(Intrinsic::round, {max(min(x, bound(lowest + values - 1)), bound(lowest))});
+  const Expr whole = make::cast(kWide, steps);
+  return make::cast({to, 1}, is_const_int(zero, 0) ? whole : whole + make::cast(kWide, zero));
+}
+
+namespace {
 
 constexpr std::initializer_list<DType> kSmall = {DType::u8, DType::i8, DType::i16};
 constexpr std::initializer_list<DType> kF32 = {DType::f32};
-constexpr Type kReal{DType::f32, 1};
 
 // Which scale an element has: the dimension that picks it, and how many places in a row share one.
 struct Grain {
@@ -54,14 +70,6 @@ void check_zero_point(const OpContext& ctx) {
              "one zero point for each scale");
 }
 
-// round(x) + zero as an integer of type `to`.
-Expr to_small(const Expr& x, const Expr& zero, DType to) {
-  const Expr moved = make::call(Intrinsic::round, {x}) + zero;
-  const int values = 1 << (8 * bytes_of(to)), lowest = to == DType::u8 ? 0 : -values / 2;
-  const Expr lo = make::imm(lowest, kReal), hi = make::imm(lowest + values - 1, kReal);
-  return make::cast({to, 1}, max(min(moved, hi), lo));
-}
-
 // Of attribute `output_dtype`, whose number 0 asks for nothing.
 bool asks_type(const OpContext& ctx) {
   return ctx.is_string("output_dtype") || ctx.get_int("output_dtype", 0) != 0;
@@ -90,8 +98,9 @@ std::vector<TensorType> infer_quantize(const OpContext& ctx) {
 void build_quantize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const Grain grain = grain_of(ctx);
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
-    const Expr zero = in.size() > 2 && in[2] ? make::cast(kReal, grain.of(in[2], i)) : make::imm(0, kReal);
-    return to_small(in[0].at(i) / grain.of(in[1], i), zero, out[0].dtype());
+    const DType to = out[0].dtype();
+    const Expr zero = in.size() > 2 && in[2] ? grain.of(in[2], i) : make::imm(0, {to, 1});
+    return quantized(in[0].at(i) / grain.of(in[1], i), zero, to);
   });
 }
 
@@ -109,7 +118,6 @@ std::vector<TensorType> infer_dequantize(const OpContext& ctx) {
 // The difference is exact: of 16 bits in 17; an i32 has the zero point 0.
 void build_dequantize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const Grain grain = grain_of(ctx);
-  constexpr Type kWide{DType::i32, 1};
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     Expr q = make::cast(kWide, in[0].at(i));
     if (in.size() > 2 && in[2]) q = q - make::cast(kWide, grain.of(in[2], i));
@@ -140,10 +148,11 @@ void build_dynamic(const OpContext&, FuncBuilder& b, const Tensors& in, const Te
   b.compute(scale, {}, [&](const Exprs&) {
     return make::select(eq(high(), low()), make::imm(1, kReal), (high() - low()) / steps);
   });
-  b.compute(point, {}, [&](const Exprs&) { return to_small((zero - low()) / scale(), zero, DType::u8); });
-  b.compute(out[0], axes, [&](const Exprs& i) {
-    return to_small(in[0].at(i) / scale(), make::cast(kReal, point()), DType::u8);
+  b.compute(point, {}, [&](const Exprs&) {
+    return quantized((zero - low()) / scale(), make::imm(0, {DType::u8, 1}), DType::u8);
   });
+  b.compute(out[0], axes,
+            [&](const Exprs& i) { return quantized(in[0].at(i) / scale(), point(), DType::u8); });
 }
 
 }  // namespace

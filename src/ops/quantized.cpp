@@ -54,12 +54,9 @@ void require_count(const OpContext& ctx, int i, const std::vector<int64_t>& coun
 }
 
 // round(sum * a_scale * b_scale / y_scale) + y_zero, as a byte.
-Expr quantized(const Expr& sum, const Expr& a_scale, const Expr& b_scale, const Expr& y_scale,
-               const Expr& y_zero, Type to) {
-  const Expr scaled = make::cast(kReal, sum) * (a_scale * b_scale / y_scale);
-  const Expr moved = make::call(Intrinsic::round, {scaled}) + make::cast(kReal, y_zero);
-  const double lo = to.dtype == DType::u8 ? 0 : -128, hi = to.dtype == DType::u8 ? 255 : 127;
-  return make::cast(to, max(make::imm(lo, kReal), min(make::imm(hi, kReal), moved)));
+Expr requantized(const Expr& sum, const Expr& a_scale, const Expr& b_scale, const Expr& y_scale,
+                 const Expr& y_zero, DType to) {
+  return quantized(make::cast(kReal, sum) * (a_scale * b_scale / y_scale), y_zero, to);
 }
 
 // ---- Matrices: A B a_zero_point b_zero_point
@@ -128,8 +125,8 @@ void build_qlinear_matmul(const OpContext& ctx, FuncBuilder& b, const Tensors& i
   multiply(b, s, in[0], in[3], t, less_zero_point(in[2], row_axis(s)),
            less_zero_point(in[5], column_axis(s)));
   b.compute(out[0], s.axes(), [&](const Exprs& i) {
-    return quantized(t.at(i), parameter_at(in[1], i, row_axis(s)), parameter_at(in[4], i, column_axis(s)),
-                     parameter_at(in[6], i, 0), parameter_at(in[7], i, 0), {out[0].dtype(), 1});
+    return requantized(t.at(i), parameter_at(in[1], i, row_axis(s)), parameter_at(in[4], i, column_axis(s)),
+                       parameter_at(in[6], i, 0), parameter_at(in[7], i, 0), out[0].dtype());
   });
 }
 
@@ -199,9 +196,9 @@ void build_qlinear_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in,
   const BuildTensor t = b.temp("T", {DType::i32, out[0].shape});
   convolve(b, s, p, in[3], t, less_zero_point(in[2], 0), less_zero_point(in[5], kFilterAxis));
   b.compute(out[0], s.axes(), [&](const Exprs& i) {
-    return quantized(bias ? t.at(i) + bias(i[1]) : t.at(i), parameter_at(in[1], i, 0),
-                     parameter_at(in[4], i, kFilterAxis), parameter_at(in[6], i, 0),
-                     parameter_at(in[7], i, 0), {out[0].dtype(), 1});
+    return requantized(bias ? t.at(i) + bias(i[1]) : t.at(i), parameter_at(in[1], i, 0),
+                       parameter_at(in[4], i, kFilterAxis), parameter_at(in[6], i, 0),
+                       parameter_at(in[7], i, 0), out[0].dtype());
   });
 }
 

@@ -125,10 +125,14 @@ int64_t pairs_inside(int64_t count, int64_t taps, int64_t stride, int64_t dilati
 }
 
 BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill) {
-  if (!w.is_padded()) return x;
+  return w.is_padded() ? padded_copy(b, w, x, fill, [](const Expr& e) { return e; }) : x;
+}
+
+BuildTensor padded_copy(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill,
+                        const std::function<Expr(const Expr&)>& element) {
   Dims shape = {x.shape[0], x.shape[1]};
   for (size_t d = 0; d < w.rank(); ++d) shape.push_back(w.reach(d));
-  const BuildTensor p = b.temp("P", {x.dtype(), shape});
+  const BuildTensor p = b.temp("P", {fill.dtype(), shape});
   static const std::vector<std::vector<const char*>> names = {{}, {"w"}, {"h", "w"}, {"d", "h", "w"}};
   std::vector<Axis> axes = {{"n", shape[0]}, {"c", shape[1]}};
   for (size_t d = 0; d < w.rank(); ++d) axes.push_back({names[w.rank()][d], shape[d + 2]});
@@ -141,7 +145,7 @@ BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, 
       if (end < w.reach(d)) inside = logical_and(inside, lt(i[d + 2], end));
       at.push_back(i[d + 2] - Expr(begin));
     }
-    return make::select(inside, x.at(at), fill);
+    return make::select(inside, element(x.at(at)), fill);
   });
   return p;
 }

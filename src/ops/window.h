@@ -40,6 +40,9 @@ int64_t pairs_inside(int64_t count, int64_t taps, int64_t stride, int64_t dilati
 
 // X, or a block P that holds X with `fill` around it: P[n,c,h...] with spatial extents reach(d).
 BuildTensor padded_input(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill);
+// P in any case, of what `element` makes of X's, of the type of `fill`.
+BuildTensor padded_copy(FuncBuilder& b, const Window& w, const BuildTensor& x, const Expr& fill,
+                        const std::function<Expr(const Expr&)>& element);
 
 std::vector<Axis> output_axes(const Window& w);                                    // y x
 std::vector<Axis> kernel_axes(const Window& w);                                    // r s

@@ -65,6 +65,28 @@ TEST_CASE("lookup in 32 numbers is one instruction of AVX-512") {
   }
 }
 
+TEST_CASE("what is cut off before it is rounded to an integer is converted at once") {
+  const auto bytes = [](int lanes, const std::string& value) {
+    const std::string n = std::to_string(lanes), step = "[ramp(i * " + n + ", 1, " + n + ")]";
+    const auto all = [&](const std::string& number) { return "x" + n + "(" + number + "f32)"; };
+    std::string cut = "max(min(X" + step + ", " + all("152.0") + "), " + all("-103.0") + ")";
+    return parse_func("func f(in X: f32[768], out Y: u8[768], out Z: i32[768]) {\n  for i in " +
+                      std::to_string(768 / lanes) + " {\n    Y" + step + " = u8x" + n + "(i32x" + n + "(" +
+                      value + "(" + cut + ")) + x" + n + "(103i32))\n    Z" + step + " = i32x" + n + "(" +
+                      cut + ")\n  }\n}\n");
+  };
+  for (const int lanes : {2, 3, 4, 8, 16, 24, 48})
+    for (const char* target : {"native", "x86-64-v3", "x86-64-v2"})
+      check_agree(bytes(lanes, "round"), 1, parse_target(target));
+  for (const char* target : {"x86-64-v2", "x86-64-v3", "x86-64-v4"}) {
+    const std::string code = emit_asm({bytes(16, "round")}, parse_target(target));
+    CHECK(code.find("cvtps2dq") != std::string::npos);
+    CHECK(code.find("cmpltps") == std::string::npos);
+    CHECK(code.find("round") == std::string::npos);
+    CHECK(code.find("vrndscale") == std::string::npos);
+  }
+}
+
 TEST_CASE("rounding functions and casts between every two types") {
   check_agree(R"(
 func f(in X: f32[128], out Z: f32[384]) {

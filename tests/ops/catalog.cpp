@@ -187,6 +187,16 @@ void quantizations(std::vector<CatalogEntry>& all) {
        OpCase("DequantizeLinear").input(DType::i8, {2, 6}).input({2, 3}).attr("block_size", int64_t{2})});
   all.push_back({"DequantizeLinear by a point",
                  OpCase("DequantizeLinear").input(DType::i8, {5}).input({}).constant(point)});
+  for (const DType t : {DType::u8, DType::i8})
+    all.push_back({"DequantizedConv of " + std::string(name_of(t)), OpCase("DequantizedConv", 1, "nestor")
+                                                                        .input(t, {1, 4, 5, 6})
+                                                                        .constant(weights({4, 1, 3, 3}))
+                                                                        .constant(scalar(5, t))
+                                                                        .attr("group", int64_t{4})
+                                                                        .attr("pads", Ints{1, 0, 1, 2})});
+  all.push_back(
+      {"DequantizedConv without a zero point",
+       OpCase("DequantizedConv", 1, "nestor").input(DType::u8, {1, 2, 7}).constant(weights({3, 2, 3}))});
   all.push_back({"DynamicQuantizeLinear", OpCase("DynamicQuantizeLinear").input({3, 5}).outputs(3)});
 }
 
