@@ -28,12 +28,32 @@ bool reads_repeatedly(const BlockInfo& consumer, const Buffer& buffer) {
   return count > 1;
 }
 
+// How many elements of the producer are computed for one that it has, where the consumer reads several
+// different ones: rows of an image between which others are made, say.
+double computed_again(const BlockInfo& producer, const BlockInfo& consumer) {
+  std::vector<const Access*> different;
+  for (const Access& a : consumer.accesses)
+    if (a.buffer == producer.output && !a.write &&
+        std::none_of(different.begin(), different.end(), [&](const Access* d) {
+          return std::equal(a.indices.begin(), a.indices.end(), d->indices.begin(), d->indices.end(),
+                            [](const Expr& x, const Expr& y) { return structural_equal(x, y); });
+        }))
+      different.push_back(&a);
+  if (different.size() < 2) return 1;
+  return static_cast<double>(different.size()) * static_cast<double>(consumer.instances()) /
+         static_cast<double>(producer.instances());
+}
+
 bool worth_inlining(const PrimFunc& f, const BlockInfo& b) {
+  constexpr double kTwice = 2;
   if (b.reduction || b.output_is_param) return false;
   const std::vector<std::string> readers = readers_of(f, b.output);
   const bool dear = b.has_math || b.has_select || b.accesses.size() > 4;
-  for (const std::string& r : readers)
-    if (reads_repeatedly(analyze(f, r), b.output) && dear) return false;
+  for (const std::string& r : readers) {
+    const BlockInfo reader = analyze(f, r);
+    if (reads_repeatedly(reader, b.output) && dear) return false;
+    if (!b.copies && computed_again(b, reader) >= kTwice) return false;
+  }
   return !readers.empty() && (readers.size() == 1 || !dear);
 }
 

@@ -28,6 +28,7 @@ void register_reshape(Rows& rows);
 void register_movement(Rows& rows);
 void register_pad(Rows& rows);
 void register_gather(Rows& rows);
+void register_resize(Rows& rows);
 void register_triangle(Rows& rows);
 void register_constant(Rows& rows);
 

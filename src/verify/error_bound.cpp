@@ -26,10 +26,27 @@ bool sums(const Stmt& body) {
   return found;
 }
 
+// Buffers of integers that floats are rounded to, or what such buffers hold.
+std::unordered_set<Buffer> rounded_buffers(const PrimFunc& f) {
+  std::unordered_set<Buffer> found;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* store = s.as<Store>();
+    if (!store || is_float(store->buffer->type.dtype) || is_bool(store->buffer->type.dtype)) return;
+    for_each_expr(store->value, [&](const Expr& e) {
+      const auto* c = e.as<Cast>();
+      const auto* l = e.as<Load>();
+      if ((c && is_float(c->a.dtype()) && !is_float(e.dtype())) || (l && found.count(l->buffer)))
+        found.insert(store->buffer);
+    });
+  });
+  return found;
+}
+
 class BoundBuilder {
  public:
   PrimFunc build(const PrimFunc& f) {
     PrimFunc out = f;
+    x_.rounded = rounded_buffers(f);
     std::vector<Param> bounds;
     for (Param& p : out.params) {
       const Buffer original = p.decl.buffer;
@@ -41,6 +58,8 @@ class BoundBuilder {
       if (p.role != Role::out || !x_.errors.count(original)) continue;
       bounds.push_back({Role::out, {x_.errors.at(original), p.decl.shape, p.decl.scope, std::nullopt}});
     }
+    for (const BufferDecl& a : f.allocs)
+      if (x_.rounded.count(a.buffer)) x_.errors[a.buffer] = make_buffer(a.buffer->name + "_err", kF64);
     for (const Param& p : f.params)
       if (p.role != Role::out) x_.errors.erase(p.decl.buffer);  // what is given is exact
     out.params.insert(out.params.end(), bounds.begin(), bounds.end());

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,8 @@ class Expressions {
  public:
   // Where a float buffer's f64 values and its bounds are; a buffer without bounds is exact.
   BufferMap values, errors;
+  // Buffers of integers that may have been rounded from floats; others of theirs are exact.
+  std::unordered_set<Buffer> rounded;
 
   Pair eval(const Expr& e, Lets& lets);
   Expr exact(const Expr& e, Lets& lets) {

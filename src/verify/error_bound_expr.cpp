@@ -105,8 +105,9 @@ Pair Expressions::eval(const Expr& e, Lets& lets) {
 Pair Expressions::load(const Load& l, Lets& lets) {
   std::vector<Expr> at = indices(l.indices, lets);
   auto value = values.find(l.buffer);
-  if (value == values.end()) return {make::load(l.buffer, at), {}};
   auto err = errors.find(l.buffer);
+  if (value == values.end())
+    return {make::load(l.buffer, at), rounded.count(l.buffer) ? make::load(err->second, at) : Expr()};
   return {make::load(value->second, at), err == errors.end() ? Expr() : make::load(err->second, at)};
 }
 
@@ -119,8 +120,9 @@ Pair Expressions::binary(const Expr& e, const Binary& b, Lets& lets) {
   const Pair x = eval(b.a, lets), y = eval(b.b, lets);
   const Expr value = make::binary(b.op, x.value, y.value);
   if (!is_float(b.a.dtype())) {
-    if (x.err || y.err) throw Unbounded{"arithmetic on integers that were rounded"};
-    return {value, {}};
+    const bool moves = b.op == BinaryOp::add || b.op == BinaryOp::sub;
+    if ((x.err || y.err) && !moves) throw Unbounded{"arithmetic on integers that were rounded"};
+    return {value, plus(x.err, y.err)};
   }
   if (!is_float(e.dtype())) {
     if (x.err || y.err) throw Unbounded{"a comparison of rounded values outside of a select"};
@@ -204,11 +206,12 @@ Pair Expressions::select(const Select& s, Lets& lets) {
   const Expr value = make::select(cond, side(s.a, false), side(s.b, false));
   if (!is_float(s.a.dtype())) {
     if (uncertain(s.cond, lets)) throw Unbounded{"an integer chosen by a comparison of rounded values"};
-    for (const Expr& choice : {s.a, s.b}) {
+    const auto is_rounded = [&](const Expr& choice) {
       Lets inner;
-      exact(choice, inner);
-    }
-    return {value, {}};
+      return static_cast<bool>(eval(choice, inner).err);
+    };
+    const bool either = is_rounded(s.a) || is_rounded(s.b);
+    return {value, either ? make::select(cond, side(s.a, true), side(s.b, true)) : Expr()};
   }
   Expr err = make::select(cond, side(s.a, true), side(s.b, true));
   if (const Expr maybe = uncertain(s.cond, lets)) {

@@ -291,6 +291,23 @@ void shapes(std::vector<CatalogEntry>& all) {
   all.push_back(
       {"Gather", OpCase("Gather").input({3, 4}).input(DType::i64, {2, 2}).attr("axis", int64_t{1})});
   all.push_back({"GatherElements", OpCase("GatherElements").input({3, 4}).input(DType::i32, {2, 4})});
+  const auto sizes = [](Ints shape, const Ints& to) {
+    return OpCase("Resize").input(std::move(shape)).omitted().omitted().ints(to);
+  };
+  const auto scales = [](std::vector<double> values) {
+    Tensor t(DType::f32, {static_cast<int64_t>(values.size())});
+    for (size_t k = 0; k < values.size(); ++k) t.set(static_cast<int64_t>(k), values[k]);
+    return t;
+  };
+  all.push_back({"Resize", sizes({1, 2, 3, 4}, {1, 2, 6, 8})});
+  all.push_back({"Resize linear", sizes({1, 2, 3, 4}, {1, 2, 6, 7}).attr("mode", "linear")});
+  all.push_back({"Resize smaller", sizes({1, 2, 7, 8}, {1, 2, 3, 4}).attr("mode", "linear")});
+  all.push_back({"Resize cubic",
+                 sizes({2, 4, 3}, {2, 9, 3}).attr("mode", "cubic").attr("exclude_outside", int64_t{1})});
+  all.push_back(
+      {"Resize by a scale", OpCase("Resize").input({1, 2, 7}).omitted().constant(scales({1, 1, 0.4}))});
+  all.push_back({"Resize of old", OpCase("Resize", 10).input({1, 2, 4}).constant(scales({1, 1, 2}))});
+  all.push_back({"Upsample", OpCase("Upsample", 9).input({1, 2, 3, 4}).constant(scales({1, 1, 2, 3}))});
   all.push_back({"Trilu", OpCase("Trilu").input({2, 3, 4})});
   all.push_back({"Trilu lower", OpCase("Trilu").input({4, 3}).ints({-1}).attr("upper", int64_t{0})});
   all.push_back({"CumSum", OpCase("CumSum").input({2, 5, 3}).constant(scalar(1, DType::i64))});

@@ -1,4 +1,6 @@
 // Nodes that aren't well made are refused with the node, the reason and, where there is one, the way out.
+#include <cmath>
+
 #include "catch.h"
 #include "tests/ops/op_case.h"
 
@@ -135,6 +137,36 @@ std::vector<Refusal> quantizations() {
   };
 }
 
+std::vector<Refusal> resizes() {
+  const auto to = [](const Ints& sizes) {
+    return OpCase("Resize").input({1, 1, 4, 4}).omitted().omitted().ints(sizes);
+  };
+  const auto by = [](double scale) {
+    Tensor t(DType::f32, {1});
+    t.set(0, scale);
+    return OpCase("Resize").input({4}).omitted().constant(t);
+  };
+  return {
+      {to({4, 4}), {"`sizes` has 2 elements for 4 axes"}},
+      {to({1, 1, -1, 4}), {"axis 2 would have -1 elements"}},
+      {to({1, 1, 8, 8}).attr("axes", Ints{2, 3}), {"`sizes` has 4 elements for 2 axes"}},
+      {to({1, 1, 8, int64_t{1} << 40}), {"axis 3 would have 1099511627776 elements"}},
+      {to({1, 1, 8, 8}).attr("mode", "area"), {"`mode` is \"area\"", "nearest, linear or cubic"}},
+      {to({1, 1, 8, 8}).attr("nearest_mode", "up"), {"`nearest_mode` is \"up\"", "round_prefer_floor"}},
+      {to({1, 1, 8, 8}).attr("antialias", int64_t{1}), {"`antialias` isn't supported", "AveragePool"}},
+      {to({1, 1, 8, 8}).attr("coordinate_transformation_mode", "tf_crop_and_resize"),
+       {"\"tf_crop_and_resize\" isn't supported", "align_corners"}},
+      {to({1, 1, 8, 8}).attr("keep_aspect_ratio_policy", "loose"), {"\"loose\"", "not_larger"}},
+      {by(0), {"the scale 0.000000 of axis 0 isn't above 0"}},
+      {by(1e12), {"of axis 0", "more than 1048576 elements"}},
+      {by(std::nan("")), {"the scale nan"}},
+      {OpCase("Resize").input({4}), {"`scales` must be known"}},
+      {OpCase("Resize").input({0}).omitted().omitted().ints({3}), {"axis 0 has no elements"}},
+      {OpCase("Resize").input(DType::u8, {4}).omitted().omitted().ints({8}).attr("mode", "linear"),
+       {"u8[4]", "f32, f64"}},
+  };
+}
+
 std::vector<Refusal> shapes() {
   const auto reshape = [](const Ints& to) { return OpCase("Reshape").input({2, 3}).ints(to); };
   return {
@@ -181,6 +213,7 @@ TEST_CASE("Every malformed node has its message") {
   for (Refusal& r : transposed_convolutions()) all.push_back(std::move(r));
   for (Refusal& r : columns()) all.push_back(std::move(r));
   for (Refusal& r : shapes()) all.push_back(std::move(r));
+  for (Refusal& r : resizes()) all.push_back(std::move(r));
   for (Refusal& r : quantizations()) all.push_back(std::move(r));
   for (const Refusal& r : all) {
     std::string message;

@@ -228,10 +228,40 @@ def quantizations():
         yield run("DynamicQuantizeLinear", 11, [values.astype(np.float32)], 3)
 
 
+def resizes():
+    modes = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+    for size, to in itertools.product((1, 2, 5, 8), (1, 2, 3, 5, 8, 10, 13, 16)):
+        for mode, where in itertools.product(("nearest", "linear", "cubic"), modes):
+            common = {"mode": mode, "coordinate_transformation_mode": where}
+            x = [floats(1, 1, size, 3), None, None, ints(1, 1, to, 3)]
+            if mode == "nearest":
+                # ONNX Runtime's floats come to rest beside the integers that the symmetric mode's middle makes.
+                exact = () if where == "half_pixel_symmetric" else ("floor", "ceil")
+                for nearest in ("round_prefer_floor", "round_prefer_ceil", *exact):
+                    yield run("Resize", 13, x, nearest_mode=nearest, **common)
+            else:
+                yield run("Resize", 13, x, **common)
+    for factor, mode, where in itertools.product((0.3, 0.5, 0.61, 1, 1.3, 2, 2.7, 3), ("nearest", "linear", "cubic"),
+                                                 ("half_pixel", "asymmetric")):
+        scales = np.array([1, 1, factor, 2], dtype=np.float32)
+        yield run("Resize", 13, [floats(1, 2, 7, 5), None, scales], mode=mode, coordinate_transformation_mode=where)
+    for exclude, a in itertools.product((0, 1), (-0.75, -0.5)):
+        yield run("Resize", 13, [floats(1, 1, 4, 6), None, None, ints(1, 1, 9, 4)], mode="cubic", cubic_coeff_a=a,
+                  exclude_outside=exclude)
+    for policy, to in itertools.product(("stretch", "not_larger", "not_smaller"), ((7, 8), (3, 9), (10, 2))):
+        yield run("Resize", 18, [floats(1, 1, 4, 6), None, None, ints(*to)], axes=[2, 3],
+                  keep_aspect_ratio_policy=policy)
+    for scale in (1.5, 2, 3):
+        scales = np.array([1, 1, scale, 1], dtype=np.float32)
+        yield run("Upsample", 9, [floats(1, 1, 4, 3), scales], mode="nearest")
+        yield run("Resize", 10, [floats(1, 1, 4, 3), scales], mode="linear")
+    yield run("Resize", 13, [ints(1, 2, 3), None, None, ints(7)], mode="nearest")
+
+
 def main():
     refused = 0
     with open(sys.argv[1], "w") as out:
-        for case in itertools.chain(windows(), transposed(), products(), rows(), shapes(), elements(), quantizations()):
+        for case in itertools.chain(windows(), transposed(), products(), rows(), shapes(), elements(), quantizations(), resizes()):
             if case:
                 out.write(json.dumps(case) + "\n")
             else:

@@ -182,6 +182,41 @@ TEST_CASE("an integer that a float is rounded to may be the next one where the f
   CHECK(args[1].get_int(0) == 11);
 }
 
+TEST_CASE("bytes between floats carry what rounding may have done to them") {
+  const char* there_and_back = R"(func f(in X: f32[4], in Z: u8[4], out Y: f32[4]) {
+  alloc Q: u8[4]
+  alloc P: u8[4]
+  for i in 4 {
+    block Q(vi: S 4 = i) {
+      Q[vi] = u8(i32(round(max(min(X[vi] * 3.0f32, 200.0f32), -7.0f32))) + 7i32)
+    }
+  }
+  for i in 4 {
+    block P(vi: S 4 = i) {
+      P[vi] = if i < 4 then Q[vi] else 0u8
+    }
+  }
+  for i in 4 {
+    block Y(vi: S 4 = i) {
+      Y[vi] = f32(i32(P[vi]) - i32(Z[vi])) * 0.5f32
+    }
+  }
+})";
+  const PrimFunc bounded = with_error_bound(parse_func(there_and_back)).value();
+  std::vector<Tensor> args = random_args(bounded, 1);
+  const std::vector<double> x = {1.25, 1.5, -0.5 + 1e-8, 1e3};  // 3.75, 4.5, -1.5 + 3e-8, beyond 200
+  for (int64_t i = 0; i < 4; ++i) {
+    args[0].set(i, x[static_cast<size_t>(i)]);
+    args[1].set_int(i, 1);
+  }
+  interpret(bounded, args);
+  CHECK(args[2].get(0) == 5);  // (4 + 7 - 1) / 2
+  CHECK(args[3].get(0) < 1e-5);
+  CHECK(args[3].get(1) >= 0.5);
+  CHECK(args[3].get(2) >= 0.5);
+  CHECK(args[3].get(3) < 1e-3);
+}
+
 TEST_CASE("where rounding may change more than digits there is no bound") {
   const char* to_int = R"(func f(in X: f32[3], out Y: i64[3]) {
   for i in 3 {

@@ -1,0 +1,314 @@
+// Resize and its forerunner Upsample. Where element i of the result lies in the input, on one axis, is a line
+// of integers, x = (p i + q) / r: sizes are integers, and a scale that no sizes come to is a float, an
+// integer over a power of two. So indices are quotients and remainders that schedules and proofs understand,
+// no float decides which of two elements is nearer, and no table is read.
+//
+// One block for each axis that changes, the result being the last: an axis that shrinks first, so that what
+// is left to do is less, then those that grow, innermost first.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+#include "src/ops/common.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+constexpr int64_t kLargest = int64_t{1} << 20;  // extent of an axis, so that no product of a line overflows
+
+// One axis of the input and of the result; x of element i is (p i + q) / r.
+struct Line {
+  size_t axis;
+  int64_t in, out;
+  int64_t p = 1, q = 0, r = 1;
+
+  Expr numerator(const Expr& i) const { return i * Expr(p) + Expr(q); }
+  Expr clamped(const Expr& index) const { return min(max(index, 0), Expr(in - 1)); }
+};
+
+enum class Mode : uint8_t { nearest, linear, cubic };
+
+Mode mode_of(const OpContext& ctx) {
+  const std::string mode = ctx.get_string("mode", "nearest");
+  if (mode == "nearest") return Mode::nearest;
+  if (mode == "linear" || mode == "bilinear") return Mode::linear;
+  if (mode == "cubic" && ctx.node().op == "Resize") return Mode::cubic;
+  ctx.fail("`mode` is \"" + mode + "\"", "nearest, linear or cubic");
+}
+
+// The positions of scales and sizes among the inputs: until opset 10 there are scales only.
+int scales_input(const OpContext& ctx) {
+  return ctx.node().op == "Resize" && ctx.node().opset >= 11 ? 2 : 1;
+}
+int sizes_input(const OpContext& ctx) {
+  return ctx.node().op == "Resize" && ctx.node().opset >= 11 ? 3 : -1;
+}
+
+// An omitted input may also be a list of nothing.
+bool is_given(const OpContext& ctx, int i) {
+  return i >= 0 && ctx.has_input(i) && product(ctx.input(i).shape) > 0;
+}
+
+std::vector<double> scales_from(const OpContext& ctx) {
+  if (ctx.node().op == "Upsample" && ctx.node().opset < 9) return ctx.get_floats("scales", {});
+  const int i = scales_input(ctx);
+  const Tensor* t = ctx.constant(i);
+  if (!t) ctx.fail("`scales` must be known at compile time");
+  std::vector<double> out;
+  for (int64_t k = 0; k < t->size(); ++k) out.push_back(t->get(k));
+  return out;
+}
+
+// The axes that scales or sizes are for.
+Dims axes_from(const OpContext& ctx) {
+  Dims all(ctx.input(0).shape.size());
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return normal_axes(ctx, ctx.get_ints("axes", all), all.size());
+}
+
+void check_count(const OpContext& ctx, const char* what, size_t count, size_t axes) {
+  if (count != axes)
+    ctx.fail("`" + std::string(what) + "` has " + std::to_string(count) + " elements for " +
+             std::to_string(axes) + " axes");
+}
+
+// Sizes that keep the image's proportions, no side larger than asked for, or none smaller.
+// The scale of all sides; nothing where each has its own.
+std::optional<double> keep_proportions(const OpContext& ctx, const Dims& axes, Dims& sizes) {
+  const std::string policy = ctx.get_string("keep_aspect_ratio_policy", "stretch");
+  if (policy == "stretch" || sizes.empty()) return std::nullopt;
+  if (policy != "not_larger" && policy != "not_smaller")
+    ctx.fail("`keep_aspect_ratio_policy` is \"" + policy + "\"", "stretch, not_larger or not_smaller");
+  std::vector<double> ratios;
+  const auto extent = [&](size_t k) {
+    return static_cast<double>(ctx.input(0).shape[static_cast<size_t>(axes[k])]);
+  };
+  for (size_t k = 0; k < sizes.size(); ++k) {
+    if (extent(k) == 0) return std::nullopt;  // no proportions
+    ratios.push_back(static_cast<double>(sizes[k]) / extent(k));
+  }
+  const double ratio = policy == "not_larger" ? *std::min_element(ratios.begin(), ratios.end())
+                                              : *std::max_element(ratios.begin(), ratios.end());
+  for (size_t k = 0; k < sizes.size(); ++k) sizes[k] = std::llround(ratio * extent(k));
+  return ratio;
+}
+
+// The simplest fraction that is `value` in f32: 13/10 is what 1.3 was meant to be. By continued fractions.
+std::pair<int64_t, int64_t> simplest_fraction(double value) {
+  constexpr double kDigits = 0x1p-24;
+  int64_t a = 0, b = 1, p = 1, q = 0;  // the fractions before the last, and the last: a / b, p / q
+  for (double rest = value;; rest = 1 / (rest - std::floor(rest))) {
+    const auto whole = static_cast<int64_t>(rest);
+    std::tie(a, b, p, q) = std::tuple(p, q, whole * p + a, whole * q + b);
+    const double now = static_cast<double>(p) / static_cast<double>(q);
+    if (std::abs(now - value) <= kDigits * value || rest == std::floor(rest)) return {p, q};
+  }
+}
+
+// in / out of an axis, by which x moves: of the sizes, or of the scale, which needn't come to them.
+void set_ratio(Line& l, std::optional<double> scale) {
+  l.p = l.in, l.r = l.out;
+  if (scale) std::tie(l.r, l.p) = simplest_fraction(*scale);
+  const int64_t common = std::gcd(l.p, l.r);
+  l.p /= common, l.r /= common;
+}
+
+// Where the middle of a result's element lies: x = (i + 1/2) p / r - 1/2, or as `mode` says.
+void set_origin(const OpContext& ctx, Line& l) {
+  const bool old = ctx.node().op == "Upsample" || ctx.node().opset < 11;
+  std::string mode = old ? "asymmetric" : ctx.get_string("coordinate_transformation_mode", "half_pixel");
+  if (mode == "pytorch_half_pixel") {
+    if (l.out > 1) {
+      mode = "half_pixel";
+    } else {
+      l.p = 0, l.r = 1;
+      return;
+    }
+  }
+  if (mode == "align_corners") {
+    // As long as its scale says, out' = in r / p, it ends where the input does: x = i (in - 1) / (out' - 1).
+    const int64_t last = l.in * l.r - l.p;
+    l.p = l.out > 1 ? (l.in - 1) * l.p : 0, l.r = l.out > 1 ? last : 1;
+  } else if (mode == "half_pixel") {
+    l.q = l.p - l.r, l.p *= 2, l.r *= 2;
+  } else if (mode == "half_pixel_symmetric") {
+    // It shares the input's middle: x = in / 2 (1 - out / out') + (i + 1/2) p / r - 1/2.
+    l.q = l.in * l.r - l.out * l.p + l.p - l.r, l.p *= 2, l.r *= 2;
+  } else if (mode != "asymmetric") {
+    ctx.fail("`coordinate_transformation_mode` \"" + mode + "\" isn't supported",
+             "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners or asymmetric");
+  }
+  const int64_t common = std::gcd(std::gcd(l.p, l.q), l.r);
+  l.p /= common, l.q /= common, l.r /= common;
+}
+
+// One line for each axis that changes, in the order in which they are resized.
+std::vector<Line> lines_of(const OpContext& ctx) {
+  const Dims axes = axes_from(ctx), &shape = ctx.input(0).shape;
+  std::vector<double> scales;
+  Dims sizes;
+  std::optional<double> common;
+  if (is_given(ctx, sizes_input(ctx))) {
+    sizes = ctx.ints_from(sizes_input(ctx), "sizes");
+    check_count(ctx, "sizes", sizes.size(), axes.size());
+    common = keep_proportions(ctx, axes, sizes);
+  } else {
+    scales = scales_from(ctx);
+    check_count(ctx, "scales", scales.size(), axes.size());
+  }
+  std::vector<Line> out;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    const auto axis = static_cast<size_t>(axes[k]);
+    Line l{axis, shape[axis], 0};
+    std::optional<double> scale = common;
+    if (sizes.empty()) {
+      scale = scales[k];
+      if (!(*scale > 0) || *scale * static_cast<double>(l.in) > static_cast<double>(kLargest))
+        ctx.fail("the scale " + std::to_string(*scale) + " of axis " + std::to_string(axis) +
+                 " isn't above 0, or makes more than " + std::to_string(kLargest) + " elements");
+      // Of the product in f32, as ONNX Runtime has it.
+      l.out = static_cast<int64_t>(std::floor(static_cast<float>(l.in) * static_cast<float>(*scale)));
+    } else {
+      l.out = sizes[k];
+    }
+    if (l.out < 0 || l.out > kLargest || l.in > kLargest)
+      ctx.fail("axis " + std::to_string(axis) + " would have " + std::to_string(l.out) + " elements, of " +
+               std::to_string(l.in));
+    if (l.in == 0 && l.out > 0) ctx.fail("axis " + std::to_string(axis) + " has no elements");
+    if (scale ? *scale == 1 && l.in == l.out : l.in == l.out) continue;
+    if (l.out > 0) {
+      set_ratio(l, scale);
+      set_origin(ctx, l);
+    }
+    out.push_back(l);
+  }
+  std::sort(out.begin(), out.end(), [](const Line& a, const Line& b) {
+    const bool grows_a = a.out > a.in, grows_b = b.out > b.in;
+    return grows_a != grows_b ? !grows_a : grows_a ? a.axis > b.axis : a.axis < b.axis;
+  });
+  return out;
+}
+
+std::vector<TensorType> infer_resize(const OpContext& ctx) {
+  if (mode_of(ctx) != Mode::nearest) require_type(ctx, 0, kFloats);
+  if (ctx.get_int("antialias", 0) != 0)
+    ctx.fail("`antialias` isn't supported", "smooth with an AveragePool or a Conv before it");
+  const std::string nearest = ctx.get_string("nearest_mode", "round_prefer_floor");
+  if (nearest != "round_prefer_floor" && nearest != "round_prefer_ceil" && nearest != "floor" &&
+      nearest != "ceil")
+    ctx.fail("`nearest_mode` is \"" + nearest + "\"", "round_prefer_floor, round_prefer_ceil, floor or ceil");
+  Dims out = ctx.input(0).shape;
+  for (const Line& l : lines_of(ctx)) out[l.axis] = l.out;
+  return {{ctx.input(0).dtype, out}};
+}
+
+// Halves go down, up, or both ways are one.
+Expr nearest(const OpContext& ctx, const Line& l, const Expr& i) {
+  const bool old = ctx.node().op == "Upsample" || ctx.node().opset < 11;
+  const std::string mode = old ? "floor" : ctx.get_string("nearest_mode", "round_prefer_floor");
+  const Expr a = l.numerator(i), r(l.r);
+  if (mode == "floor") return l.clamped(a / r);
+  if (mode == "ceil") return l.clamped((a + Expr(l.r - 1)) / r);
+  const Expr twice = a * Expr(2), r2(2 * l.r);
+  return l.clamped(mode == "round_prefer_ceil" ? (twice + r) / r2 : (twice + Expr(l.r - 1)) / r2);
+}
+
+// Of a numerator: how far x lies behind the element before it, from 0 to below 1.
+Expr fraction(const Line& l, const Expr& numerator, Type t) {
+  if (l.r == 1) return make::imm(0, t);
+  return make::cast(t, numerator % Expr(l.r)) * make::imm(1.0 / static_cast<double>(l.r), t);
+}
+
+using Row = std::function<Expr(const Expr& index)>;  // the elements along one axis
+
+// Between two neighbours; before the first and behind the last, these.
+Expr linear(const Line& l, const Expr& i, const Row& row, Type t) {
+  const Expr a = min(max(l.numerator(i), 0), Expr((l.in - 1) * l.r)), first = a / Expr(l.r);
+  const Expr f = fraction(l, a, t);
+  return row(first) * (make::imm(1, t) - f) + row(min(first + 1, Expr(l.in - 1))) * f;
+}
+
+// Keys' cubic convolution (1981) of parameter a, over two neighbours each way.
+Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, Type t) {
+  const double a = ctx.get_float("cubic_coeff_a", -0.75);
+  const bool exclude = ctx.get_int("exclude_outside", 0) != 0;
+  const Expr numerator = l.numerator(i), first = numerator / Expr(l.r), f = fraction(l, numerator, t);
+  const auto real = [&](double v) { return make::imm(v, t); };
+  // Of an element at distance d, below 1, and from 1 to 2.
+  const auto near = [&](const Expr& d) { return (real(a + 2) * d - real(a + 3)) * d * d + real(1); };
+  const auto far = [&](const Expr& d) {
+    return ((real(a) * d - real(5 * a)) * d + real(8 * a)) * d - real(4 * a);
+  };
+  const Expr g = real(1) - f;
+  std::vector<Expr> weights = {far(f + real(1)), near(f), near(g), far(g + real(1))};
+  Expr sum, total;
+  for (int k = 0; k < 4; ++k) {
+    const Expr at = first + Expr(k - 1);
+    Expr& w = weights[static_cast<size_t>(k)];
+    if (exclude) {
+      w = make::select(logical_and(le(0, at), lt(at, Expr(l.in))), w, real(0));
+      total = total ? total + w : w;
+    }
+    const Expr term = row(l.clamped(at)) * w;
+    sum = sum ? sum + term : term;
+  }
+  return exclude ? sum / total : sum;
+}
+
+void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const std::vector<Line> lines = lines_of(ctx);
+  const Mode mode = mode_of(ctx);
+  const Type t{in[0].dtype(), 1};
+  if (mode == Mode::nearest || lines.empty()) {
+    b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
+      Exprs at = i;
+      for (const Line& l : lines) at[l.axis] = nearest(ctx, l, i[l.axis]);
+      return in[0].at(at);
+    });
+    return;
+  }
+  BuildTensor from = in[0];
+  for (size_t k = 0; k < lines.size(); ++k) {
+    const Line& l = lines[k];
+    Dims shape = from.shape;
+    shape[l.axis] = l.out;
+    const BuildTensor to = k + 1 == lines.size() ? out[0] : b.temp("T", {t.dtype, shape});
+    b.compute(to, axes_of(shape), [&](const Exprs& i) {
+      const Row row = [&](const Expr& index) {
+        Exprs at = i;
+        at[l.axis] = index;
+        return from.at(at);
+      };
+      return mode == Mode::linear ? linear(l, i[l.axis], row, t) : cubic(ctx, l, i[l.axis], row, t);
+    });
+    from = to;
+  }
+}
+
+}  // namespace
+
+void register_resize(Rows& rows) {
+  const auto row = [&](const char* name, int since, int until, int inputs, std::vector<int> known) {
+    rows.push_back({.name = name,
+                    .since = since,
+                    .until = until,
+                    .min_inputs = 1,
+                    .max_inputs = inputs,
+                    .pattern = Pattern::reduction,
+                    .by_channels = true,
+                    .infer = infer_resize,
+                    .build = build_resize,
+                    .static_inputs = std::move(known),
+                    .note = "without antialias and tf_crop_and_resize"});
+  };
+  row("Upsample", 7, 8, 1, {});
+  row("Upsample", 9, 10, 2, {1});
+  row("Resize", 10, 10, 2, {1});
+  row("Resize", 11, 1000, 4, {1, 2, 3});
+}
+
+}  // namespace nestor::ops
