@@ -101,9 +101,16 @@ models() {
   [ -f "$out/resnet50.onnx" ] || $python examples/models/light.py "$out" resnet50 > /dev/null
   local model
   for model in mobilenetv2 resnet50; do
-    "$build/bin/nestor" compile "$out/$model.onnx" --threads 1 -o "$out/$model.so"
-    $python bench/peers/side_by_side.py "$out/$model.onnx" "default=$out/$model.so" --threads 1 --seconds 5 "$@"
+    [ -f "$out/${model}_int8.onnx" ] || $python examples/models/quantize.py "$out/$model.onnx" "$out/${model}_int8.onnx" 2> /dev/null
+    beside_runtimes "$model" "$@"
+    # Bytes are rounded to steps: of sums that lie between two, runtimes choose one or the other.
+    beside_runtimes "${model}_int8" --tolerance 0.1 "$@"
   done
+}
+
+beside_runtimes() {  # MODEL [ARG ...]
+  "$build/bin/nestor" compile "$out/$1.onnx" --threads 1 -o "$out/$1.so"
+  $python bench/peers/side_by_side.py "$out/$1.onnx" "default=$out/$1.so" --threads 1 --seconds 5 "${@:2}"
 }
 
 compile() {

@@ -8,6 +8,7 @@ threads spin for a while when it has returned, on cores that the next one wants.
 said above and printed as of calls is of turns.
 
     side_by_side.py MODEL.onnx LABEL=m.so ... [--threads T] [--seconds S] [--peak GFLOPS] [--flops F] [--dim NAME=V]
+                    [--tolerance T]
 
 Artifacts are made by `nestor compile MODEL -o m.so`. Shapes and names come from the ONNX model.
 """
@@ -116,6 +117,7 @@ def main():
     parser.add_argument("--peak", type=float, default=0, help="FMA peak of these threads in GFLOP/s")
     parser.add_argument("--flops", type=float, default=0, help="floating-point operations of one run")
     parser.add_argument("--dim", action="append", default=[], help="value of a symbolic dimension")
+    parser.add_argument("--tolerance", type=float, default=2e-3, help="of outputs, in parts of the largest of each")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
@@ -138,7 +140,7 @@ def main():
         runners[label]()
         for got, want in zip(runners[label].outputs, expected):
             scale = max(float(np.abs(want).max()), 1e-6)
-            if not np.allclose(got, want, rtol=0, atol=2e-3 * scale):
+            if not np.allclose(got, want, rtol=0, atol=args.tolerance * scale):
                 raise SystemExit(f"{label}: the outputs differ from ONNX Runtime's by {np.abs(got - want).max()}")
     peers = [f"ONNX Runtime {ort.__version__}"]
     runners[peers[0]] = lambda: session.run(names, feed)
