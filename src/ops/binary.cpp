@@ -218,6 +218,25 @@ void build_clip(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   });
 }
 
+constexpr std::initializer_list<DType> kIntegers = {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8};
+
+std::vector<TensorType> infer_mod(const OpContext& ctx) {
+  if (is_float(ctx.input(0).dtype))
+    ctx.fail("the remainder of floats isn't supported", "a - b * Floor(a / b) by Div, Floor, Mul and Sub");
+  require_type(ctx, 0, kIntegers);
+  require_same_type(ctx, 0, 1);
+  ctx.get_int("fmod", 0);
+  return {{ctx.input(0).dtype, broadcast_shapes(ctx, ctx.input(0).shape, ctx.input(1).shape)}};
+}
+
+// With the divisor's sign, or (fmod) with the dividend's, as in C.
+void build_mod(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Formula formula = ctx.get_int("fmod", 0) != 0
+                              ? [](const Expr& x, const Expr& y) { return x - divide(x, y) * y; }
+                              : [](const Expr& x, const Expr& y) { return x % y; };
+  build_binary(ctx, b, in, out, formula);
+}
+
 }  // namespace
 
 void register_binary(Rows& rows) {
@@ -241,6 +260,15 @@ void register_binary(Rows& rows) {
                   .build = [](const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
                     build_binary(ctx, b, in, out, power);
                   }});
+  rows.push_back({.name = "Mod",
+                  .since = 10,
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .pattern = Pattern::elementwise,
+                  .params = "A B",
+                  .infer = infer_mod,
+                  .build = build_mod,
+                  .note = "of integers"});
   for (const VariadicRow& row : kVariadic)
     rows.push_back({.name = row.name,
                     .since = 1,

@@ -1,6 +1,7 @@
 // Normalization: by given statistics (BatchNormalization), by those of each row (LayerNormalization,
-// RMSNormalization, InstanceNormalization), by neighbouring channels (LRN). Statistics take two passes, the
-// mean and then the squared distances from it: the one-pass formula E[x*x] - E[x]^2 cancels.
+// RMSNormalization, InstanceNormalization, GroupNormalization), by neighbouring channels (LRN). Statistics
+// take two passes, the mean and then the squared distances from it: the one-pass formula E[x*x] - E[x]^2
+// cancels.
 #include <algorithm>
 
 #include "src/ops/registry.h"
@@ -68,24 +69,31 @@ struct Statistics {
   BuildTensor mean, inverse;  // inverse standard deviation; one element per row
 };
 
-// Blocks Sum, Mean, Squares and InvStd over the rows of x.
-Statistics row_statistics(FuncBuilder& b, const RowView& rows, const BuildTensor& x, double epsilon) {
-  const TensorType type = {x.dtype(), rows.outer_shape()};
+// Blocks Sum, Mean, Squares and InvStd over rows: `outer` counts them, `inner` their elements.
+Statistics row_statistics(FuncBuilder& b, const std::vector<Axis>& outer, const std::vector<Axis>& inner,
+                          const FuncBuilder::ReduceBody& element, DType dtype, double epsilon) {
+  TensorType type = {dtype, {}};
+  for (const Axis& a : outer) type.shape.push_back(a.extent);
+  int64_t count = 1;
+  for (const Axis& a : inner) count *= a.extent;
   const BuildTensor sum = b.temp("Sum", type);
-  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add,
-           [&](const Exprs& o, const Exprs& r) { return x.at(rows.merge(o, r)); });
+  b.reduce(sum, outer, inner, ReduceOp::add, element);
   const BuildTensor mean = b.temp("Mean", type);
-  b.compute(mean, rows.outer(), [&](const Exprs& o) { return divided_by_count(sum.at(o), rows.count()); });
+  b.compute(mean, outer, [&](const Exprs& o) { return divided_by_count(sum.at(o), count); });
   const BuildTensor squares = b.temp("Squares", type);
-  b.reduce(squares, rows.outer(), rows.inner(), ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
-    const Expr distance = x.at(rows.merge(o, r)) - mean.at(o);
+  b.reduce(squares, outer, inner, ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
+    const Expr distance = element(o, r) - mean.at(o);
     return distance * distance;
   });
   const BuildTensor inverse = b.temp("InvStd", type);
-  b.compute(inverse, rows.outer(), [&](const Exprs& o) {
-    return reciprocal_root(divided_by_count(squares.at(o), rows.count()), epsilon);
-  });
+  b.compute(inverse, outer,
+            [&](const Exprs& o) { return reciprocal_root(divided_by_count(squares.at(o), count), epsilon); });
   return {mean, inverse};
+}
+
+Statistics row_statistics(FuncBuilder& b, const RowView& rows, const BuildTensor& x, double epsilon) {
+  const auto element = [&](const Exprs& o, const Exprs& r) { return x.at(rows.merge(o, r)); };
+  return row_statistics(b, rows.outer(), rows.inner(), element, x.dtype(), epsilon);
 }
 
 // Layer and RMS normalization take `axis` and all axes behind it for one row.
@@ -187,6 +195,58 @@ void build_instance(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
   });
 }
 
+// Groups of channels: by opset 18 with a scale and a shift for each group, since 21 for each channel.
+std::vector<TensorType> infer_group(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  epsilon_of(ctx);
+  const Dims& x = ctx.input(0).shape;
+  if (x.size() < 2) ctx.fail("the input is " + to_string(ctx.input(0)) + ", it has no channels");
+  const int64_t groups = ctx.get_int("num_groups", 0);
+  if (groups < 1 || x[1] % groups != 0)
+    ctx.fail("`num_groups` is " + std::to_string(groups) + ", it must divide the " + std::to_string(x[1]) +
+             " channels");
+  const Dims expected = {ctx.node().opset < 21 ? groups : x[1]};
+  for (int i = 1; i < 3; ++i) {
+    require_same_type(ctx, 0, i);
+    if (ctx.input(i).shape != expected)
+      ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", it must be " +
+               to_string(ctx.input(0).dtype, expected));
+  }
+  return {ctx.input(0)};
+}
+
+// Rows are n g, their elements c h w: channel c of a group is channel g * (C / G) + c of the input.
+void build_group(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  const int64_t groups = ctx.get_int("num_groups", 1), channels = x.shape[1] / groups;
+  Dims split = {x.shape[0], groups, channels};
+  split.insert(split.end(), x.shape.begin() + 2, x.shape.end());
+  const auto joined = [&](const Exprs& i) {
+    Exprs at = {i[0], i[1] * Expr(channels) + i[2]};
+    at.insert(at.end(), i.begin() + 3, i.end());
+    return at;
+  };
+  std::vector<Axis> axes = {{"n", split[0]}, {"g", groups}, {"c", channels}};
+  const std::vector<Axis> image = axes_of(x.shape);
+  axes.insert(axes.end(), image.begin() + 2, image.end());
+  const std::vector<Axis> outer(axes.begin(), axes.begin() + 2), inner(axes.begin() + 2, axes.end());
+  const auto element = [&](const Exprs& o, const Exprs& r) {
+    Exprs all = o;
+    all.insert(all.end(), r.begin(), r.end());
+    return x.at(joined(all));
+  };
+  const Statistics s = row_statistics(b, outer, inner, element, x.dtype(), epsilon_of(ctx));
+  const bool by_group = ctx.node().opset < 21;
+  b.compute(
+      out[0], axes,
+      [&](const Exprs& i) {
+        const Exprs row(i.begin(), i.begin() + 2), at = joined(i);
+        const Expr& place = by_group ? i[1] : at[1];
+        return (x.at(at) - s.mean.at(row)) * s.inverse.at(row) * in[1](place) + in[2](place);
+      },
+      joined);
+}
+
 // ---- LRN
 
 std::vector<TensorType> infer_lrn(const OpContext& ctx) {
@@ -256,6 +316,14 @@ void register_normalization(Rows& rows) {
                   .params = "X S B",
                   .infer = infer_instance,
                   .build = build_instance});
+  rows.push_back({.name = "GroupNormalization",
+                  .since = 18,
+                  .min_inputs = 3,
+                  .max_inputs = 3,
+                  .pattern = Pattern::reduction,
+                  .params = "X S B",
+                  .infer = infer_group,
+                  .build = build_group});
   rows.push_back({.name = "LRN",
                   .since = 1,
                   .min_inputs = 1,

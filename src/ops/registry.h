@@ -29,6 +29,7 @@ void register_movement(Rows& rows);
 void register_pad(Rows& rows);
 void register_gather(Rows& rows);
 void register_resize(Rows& rows);
+void register_space_depth(Rows& rows);
 void register_triangle(Rows& rows);
 void register_constant(Rows& rows);
 

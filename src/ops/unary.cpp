@@ -101,6 +101,10 @@ const Row kRows[] = {
      }},
     {"HardSwish", 14, &kFloats,
      [](const OpContext&, const Expr& x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); }},
+    {"Swish", 24, &kFloats,
+     [](const OpContext& c, const Expr& x) {
+       return x * call(Intrinsic::sigmoid, imm(x, c.get_float("alpha", 1)) * x);
+     }},
     {"Gelu", 20, &kFloats, gelu},
     {"Mish", 18, &kFloats,
      [](const OpContext&, const Expr& x) { return x * call(Intrinsic::tanh, softplus(x)); }},

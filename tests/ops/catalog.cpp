@@ -226,6 +226,11 @@ void elementwise(std::vector<CatalogEntry>& all) {
   all.push_back(
       {"Add of old",
        OpCase("Add", 6).input({2, 3, 4}).input({3}).attr("broadcast", int64_t{1}).attr("axis", int64_t{1})});
+  all.push_back({"Mod", OpCase("Mod").input(DType::i64, {2, 3}).constant(scalar(3, DType::i64))});
+  all.push_back(
+      {"Mod as in C",
+       OpCase("Mod").input(DType::i32, {4}).constant(scalar(-3, DType::i32)).attr("fmod", int64_t{1})});
+  all.push_back({"Swish", OpCase("Swish", 24).input({4}).attr("alpha", 1.5)});
   all.push_back({"Max of three", OpCase("Max").input({2, 3}).input({3}).input({1})});
   all.push_back({"Where", OpCase("Where").input(DType::boolean, {3}).input({2, 1}).input({1, 3})});
   all.push_back({"Clip", OpCase("Clip").input({5}).constant(scalar(0)).constant(scalar(6))});
@@ -267,6 +272,16 @@ void windows_and_rows(std::vector<CatalogEntry>& all) {
   all.push_back({"InstanceNormalization", channels("InstanceNormalization", 2)});
   all.push_back({"LayerNormalization", OpCase("LayerNormalization").input({2, 3, 5}).constant(weights({5}))});
   all.push_back({"RMSNormalization", OpCase("RMSNormalization", 23).input({2, 3, 5}).constant(weights({5}))});
+  all.push_back({"GroupNormalization", OpCase("GroupNormalization")
+                                           .input({2, 4, 3, 2})
+                                           .constant(weights({4}))
+                                           .constant(weights({4}))
+                                           .attr("num_groups", int64_t{2})});
+  all.push_back({"GroupNormalization by group", OpCase("GroupNormalization", 18)
+                                                    .input({2, 6, 5})
+                                                    .constant(weights({3}))
+                                                    .constant(weights({3}))
+                                                    .attr("num_groups", int64_t{3})});
   all.push_back({"LRN", OpCase("LRN").input({1, 5, 2, 2}).attr("size", int64_t{3})});
   all.push_back({"LRN over all channels", OpCase("LRN").input({1, 5, 2, 2}).attr("size", INT64_MAX)});
 }
@@ -307,6 +322,8 @@ void shapes(std::vector<CatalogEntry>& all) {
   all.push_back(
       {"Resize by a scale", OpCase("Resize").input({1, 2, 7}).omitted().constant(scales({1, 1, 0.4}))});
   all.push_back({"Resize of old", OpCase("Resize", 10).input({1, 2, 4}).constant(scales({1, 1, 2}))});
+  all.push_back({"DepthToSpace", OpCase("DepthToSpace").input({1, 8, 2, 3}).attr("blocksize", int64_t{2})});
+  all.push_back({"SpaceToDepth", OpCase("SpaceToDepth").input({1, 2, 4, 6}).attr("blocksize", int64_t{2})});
   all.push_back({"Upsample", OpCase("Upsample", 9).input({1, 2, 3, 4}).constant(scales({1, 1, 2, 3}))});
   all.push_back({"Trilu", OpCase("Trilu").input({2, 3, 4})});
   all.push_back({"Trilu lower", OpCase("Trilu").input({4, 3}).ints({-1}).attr("upper", int64_t{0})});

@@ -137,6 +137,26 @@ std::vector<Refusal> quantizations() {
   };
 }
 
+std::vector<Refusal> squares() {
+  const auto norm = [](int64_t groups) {
+    return OpCase("GroupNormalization").input({1, 6, 4}).input({6}).input({6}).attr("num_groups", groups);
+  };
+  return {
+      {OpCase("DepthToSpace").input({1, 6, 4, 4}).attr("blocksize", int64_t{2}),
+       {"channels don't divide by 4"}},
+      {OpCase("DepthToSpace").input({1, 4, 4}).attr("blocksize", int64_t{2}), {"f32[1,4,4]"}},
+      {OpCase("DepthToSpace").input({1, 4, 4, 4}), {"`blocksize` is missing"}},
+      {OpCase("DepthToSpace").input({1, 4, 4, 4}).attr("blocksize", int64_t{2}).attr("mode", "RCD"),
+       {"\"RCD\"", "DCR or CRD"}},
+      {OpCase("SpaceToDepth").input({1, 4, 4, 3}).attr("blocksize", int64_t{2}),
+       {"columns don't divide by 2"}},
+      {OpCase("Mod").input({4}).input({4}), {"of floats isn't supported", "Floor"}},
+      {norm(4), {"`num_groups` is 4", "the 6 channels"}},
+      {OpCase("GroupNormalization", 18).input({1, 6, 4}).input({6}).input({6}).attr("num_groups", int64_t{2}),
+       {"input 1 is f32[6], it must be f32[2]"}},
+  };
+}
+
 std::vector<Refusal> resizes() {
   const auto to = [](const Ints& sizes) {
     return OpCase("Resize").input({1, 1, 4, 4}).omitted().omitted().ints(sizes);
@@ -213,6 +233,7 @@ TEST_CASE("Every malformed node has its message") {
   for (Refusal& r : transposed_convolutions()) all.push_back(std::move(r));
   for (Refusal& r : columns()) all.push_back(std::move(r));
   for (Refusal& r : shapes()) all.push_back(std::move(r));
+  for (Refusal& r : squares()) all.push_back(std::move(r));
   for (Refusal& r : resizes()) all.push_back(std::move(r));
   for (Refusal& r : quantizations()) all.push_back(std::move(r));
   for (const Refusal& r : all) {

@@ -177,6 +177,16 @@ def shapes():
         yield run("Shape", 15, [floats(2, 3, 4)], start=start, end=end)
 
 
+def squares():
+    for block, mode in itertools.product((1, 2, 3), ("DCR", "CRD")):
+        yield run("DepthToSpace", 13, [floats(2, 36, 2, 3)], blocksize=block, mode=mode)
+    for block in (1, 2, 3):
+        yield run("SpaceToDepth", 13, [floats(2, 3, 6, 12)], blocksize=block)
+    for shape, groups in itertools.product(((2, 6, 5), (1, 6, 3, 4), (2, 12, 2, 2, 3)), (1, 2, 3, 6)):
+        x = floats(*shape) + 3
+        yield run("GroupNormalization", 21, [x, floats(shape[1]), floats(shape[1])], num_groups=groups)
+
+
 def elements():
     hard = np.array([0.0, -0.0, 1.5, -2.5, 0.5, np.nan, np.inf, -np.inf, 3e38, 1e-40, -7.0, 88.0], dtype=np.float32)
     for op, opset in (("Relu", 14), ("LeakyRelu", 16), ("Elu", 6), ("Selu", 6), ("Celu", 12), ("Sigmoid", 13),
@@ -195,6 +205,8 @@ def elements():
     yield run("Clip", 6, [hard], min=-1.0)
     yield run("Clip", 12, [ints(-5, 0, 5), ints(-2).reshape(()), ints(3).reshape(())])
     yield run("Div", 14, [ints(7, -7, 7, -7), ints(2, 2, -2, -2)])
+    for fmod in (0, 1):
+        yield run("Mod", 13, [ints(7, -7, 7, -7, 0), ints(3, 3, -3, -3, 5)], fmod=fmod)
     yield run("Pow", 13, [floats(3), ints(2, 3, 0)])
     yield run("Pow", 13, [ints(2, -3, 5), ints(10, 3, 0)])
     yield run("Sum", 8, [floats(2, 3), floats(3), floats(1)])
@@ -261,7 +273,7 @@ def resizes():
 def main():
     refused = 0
     with open(sys.argv[1], "w") as out:
-        for case in itertools.chain(windows(), transposed(), products(), rows(), shapes(), elements(), quantizations(), resizes()):
+        for case in itertools.chain(windows(), transposed(), products(), rows(), shapes(), elements(), quantizations(), resizes(), squares()):
             if case:
                 out.write(json.dumps(case) + "\n")
             else:
