@@ -109,6 +109,7 @@ struct OptimizeOptions {
   int64_t lanes = kWidestVector;  // f32 in a vector
   bool waits = false;             // few micro-operations a cycle, and a far third-level cache
   bool winograd = true;           // use_winograd follows
+  bool dots = true;               // an instruction multiplies bytes and adds up what belongs together
 };
 // Fold constants, fold BatchNormalization, CSE, dead code ...
 std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options = {});

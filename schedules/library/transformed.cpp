@@ -371,8 +371,9 @@ class Planner {
 bool transformed_products(Schedule& s, const Target& target) {
   const auto chain = find_transformed_chain(s.func());
   if (!chain) return false;
+  const int64_t lanes = lanes_of(chain->products, target);  // also of results that are rounded to bytes
   for (const BlockInfo* b : {&chain->first, &chain->second, &chain->products, &chain->third, &chain->last})
-    if (b->spatial().back()->extent != lanes_of(*b, target)) return false;
+    if (b->spatial().back()->extent != lanes) return false;
   const Tile tile = choose_tile(chain->products, target);
   if (tile.vector != chain->products.spatial().back() || tile.turned || tile.taps) return false;
   if (const std::string padding = sole_producer(s.func(), chain->first); !padding.empty())

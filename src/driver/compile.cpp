@@ -40,7 +40,8 @@ OptimizeOptions optimize_options(const CompileOptions& options) {
   if (t.kind != TargetKind::cpu) return {.winograd = !options.exact_conv};
   return {.lanes = t.lanes(bytes_of(DType::f32)),
           .waits = t.is_narrow() && t.far_l3(),
-          .winograd = !options.exact_conv};
+          .winograd = !options.exact_conv,
+          .dots = t.has_feature("avx512vnni") || t.has_feature("avxvnni")};
 }
 
 PartitionOptions partition_options(const CompileOptions& options) {

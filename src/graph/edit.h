@@ -19,6 +19,10 @@ inline bool is_constant(const Graph& g, ValueId v) {
   return v >= 0 && constant_of(g, v).defined();
 }
 
+inline bool is_op(const Node& n, const char* op) {  // of ONNX's own
+  return n.op == op && n.domain.empty();
+}
+
 bool is_output(const Graph& g, ValueId v);
 std::vector<int> count_uses(const Graph& g);  // by value: reads by nodes, and being a graph output
 

@@ -9,6 +9,8 @@ namespace nestor {
 
 namespace {
 
+constexpr int64_t kMostGrowth = 4;  // bytes that stand for f32
+
 // A result much larger than what it is made from (a table from a ConstantOfShape) is better computed than
 // shipped.
 bool worth_storing(const Graph& g, const Node& n) {
@@ -17,7 +19,7 @@ bool worth_storing(const Graph& g, const Node& n) {
     if (v >= 0) read += constant_of(g, v).bytes();
   for (ValueId v : n.outputs)
     if (v >= 0) made += product(value_of(g, v).type.shape) * bytes_of(value_of(g, v).type.dtype);
-  return made <= (int64_t{1} << 20) + 2 * read;
+  return made <= (int64_t{1} << 20) + kMostGrowth * read;
 }
 
 bool inputs_constant(const Graph& g, const Node& n) {

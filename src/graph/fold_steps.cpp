@@ -4,8 +4,9 @@
 //
 //   round((sum * m + b) / s)  =  round(sum * (m / s) + b / s)
 //
-// a rounding of f32 apart, as ONNX Runtime's own functions of bytes have it. Steps are positive, so they pass
-// maxima, and what only moves elements.
+// a rounding of f32 apart, as ONNX Runtime's own functions of bytes have it. Where x lies half way between
+// two bytes that rounding may choose another one: of averages, whose sums of bytes come out in halves, often.
+// Steps are positive, so they pass maxima, and what only moves elements.
 #include <algorithm>
 #include <optional>
 
@@ -18,7 +19,7 @@ namespace nestor {
 namespace {
 
 bool is_one_of(const Node& n, std::initializer_list<const char*> ops) {
-  return n.domain.empty() && std::any_of(ops.begin(), ops.end(), [&](const char* op) { return n.op == op; });
+  return std::any_of(ops.begin(), ops.end(), [&](const char* op) { return is_op(n, op); });
 }
 
 class StepFolder {
@@ -50,7 +51,8 @@ class StepFolder {
   std::optional<double> step_of(const Node& n) const {
     if (!is_one_of(n, {"QuantizeLinear"}) || !is_constant(g_, n.inputs[1])) return std::nullopt;
     const Tensor& t = constant_of(g_, n.inputs[1]);
-    if (t.size() != 1 || !(t.get(0) > 0) || t.get(0) == 1) return std::nullopt;
+    constexpr double kLeast = 1e-30;  // less might make infinities of constants
+    if (t.size() != 1 || !(t.get(0) > kLeast) || t.get(0) == 1) return std::nullopt;
     return t.get(0);
   }
 

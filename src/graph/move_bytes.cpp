@@ -18,10 +18,6 @@ namespace nestor {
 
 namespace {
 
-bool is_op(const Node& n, const char* op) {
-  return n.op == op && n.domain.empty();
-}
-
 ValueId zero_of(const Node& n) {
   return n.inputs.size() > 2 ? n.inputs[2] : -1;
 }
@@ -72,7 +68,7 @@ class MovedExpansion : Expansion {
  public:
   using Expansion::Expansion;
 
-  std::vector<Node> run(const std::vector<Node>& from) {
+  std::vector<Node> run(const std::vector<Node>& from, const EvaluateFn& evaluate) {
     Node moved = n_;
     for (size_t i = 0; i < from.size(); ++i) moved.inputs[i] = from[i].inputs[0];
     std::vector<Node> out;
@@ -85,7 +81,7 @@ class MovedExpansion : Expansion {
       behind.inputs[0] = v;
       out.push_back(std::move(behind));
     }
-    nodes_.push_back(std::move(moved));
+    if (!evaluate_node(g_, moved, evaluate)) nodes_.push_back(std::move(moved));  // of weights: known now
     nodes_.insert(nodes_.end(), out.begin(), out.end());
     return out;
   }
@@ -102,7 +98,7 @@ class MovedExpansion : Expansion {
 
 }  // namespace
 
-void move_bytes(Graph& g, const EvaluateFn&) {
+void move_bytes(Graph& g, const EvaluateFn& evaluate) {
   std::vector<Node> nodes;
   std::map<ValueId, Node> dequantized;  // by result
   std::map<ValueId, ValueId> same;      // bytes by what they turned out to be
@@ -127,7 +123,7 @@ void move_bytes(Graph& g, const EvaluateFn&) {
         from.push_back(it->second);
       }
       if (from.size() == count && (has_one_step(g, from[0]) || is_op(n, "Transpose"))) {
-        for (const Node& d : MovedExpansion(g, n, nodes).run(from)) dequantized[d.outputs[0]] = d;
+        for (const Node& d : MovedExpansion(g, n, nodes).run(from, evaluate)) dequantized[d.outputs[0]] = d;
         continue;
       }
     }

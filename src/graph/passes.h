@@ -8,7 +8,7 @@ namespace nestor {
 void remove_identities(Graph& g, const EvaluateFn&);
 void fold_constants(Graph& g, const EvaluateFn& evaluate);
 void move_bytes(Graph& g, const EvaluateFn&);
-void multiply_quantized(Graph& g, const EvaluateFn&);
+void multiply_quantized(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});
 void expand_quantized(Graph& g, const EvaluateFn&);
 void crop_windows(Graph& g, const EvaluateFn&);
 void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});
@@ -18,6 +18,8 @@ void fold_steps(Graph& g, const EvaluateFn&);
 void merge_equal_nodes(Graph& g, const EvaluateFn&);
 void remove_dead_nodes(Graph& g, const EvaluateFn&);
 
+// Of 3 x 3 in f32, by strides of 1 and without groups.
+bool has_winograd_shape(const Graph& g, const Node& n);
 // A convolution over 3 x 3, of constant weights in f32, that Winograd's algorithm applies to.
 bool has_winograd_form(const Graph& g, const Node& n);
 // Of these, those to which Winograd's transform gains most: with 16 channels and more, images of 28 and more

@@ -14,7 +14,7 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
        remove_identities},
       {"move_bytes", "what moves or picks elements that bytes stand for reads the bytes", move_bytes},
       {"multiply_quantized", "products of what bytes stand for are products of bytes, scaled",
-       multiply_quantized},
+       [options](Graph& g, const EvaluateFn& evaluate) { multiply_quantized(g, evaluate, options); }},
       {"expand_quantized", "products of bytes are sums of u8 times i8 without zero points", expand_quantized},
       {"fold_constants", "no node has constant inputs only", fold_constants},
       {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",

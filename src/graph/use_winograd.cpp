@@ -251,7 +251,11 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
 }  // namespace
 
 bool has_winograd_form(const Graph& g, const Node& n) {
-  if (n.op != "Conv" || !n.domain.empty() || !is_constant(g, n.inputs[1])) return false;
+  return has_winograd_shape(g, n) && is_constant(g, n.inputs[1]);
+}
+
+bool has_winograd_shape(const Graph& g, const Node& n) {
+  if (n.op != "Conv" || !n.domain.empty()) return false;
   const OpContext ctx(g, n);
   const std::vector<int64_t>&w = ctx.input(1).shape, ones{1, 1};
   return ctx.input(0).dtype == DType::f32 && w.size() == 4 && w[2] == 3 && w[3] == 3 &&

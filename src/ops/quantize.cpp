@@ -127,6 +127,9 @@ void build_dequantize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, c
 
 std::vector<TensorType> infer_dynamic(const OpContext& ctx) {
   require_type(ctx, 0, kF32);
+  for (int i = 0; i < 3; ++i)
+    if (!ctx.has_output(i))
+      ctx.fail("output " + std::to_string(i) + " is missing", "bytes, scale and zero point");
   return {{DType::u8, ctx.input(0).shape}, {DType::f32, {}}, {DType::u8, {}}};
 }
 
@@ -141,10 +144,7 @@ void build_dynamic(const OpContext&, FuncBuilder& b, const Tensors& in, const Te
     return t;
   };
   const BuildTensor low = extremum("Min", ReduceOp::min), high = extremum("Max", ReduceOp::max);
-  const auto wanted = [&](const BuildTensor& t, const char* name, DType type) {
-    return t ? t : b.temp(name, {type, {}});
-  };
-  const BuildTensor scale = wanted(out[1], "S", DType::f32), point = wanted(out[2], "Z", DType::u8);
+  const BuildTensor &scale = out[1], &point = out[2];
   b.compute(scale, {}, [&](const Exprs&) {
     return make::select(eq(high(), low()), make::imm(1, kReal), (high() - low()) / steps);
   });

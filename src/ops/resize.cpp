@@ -37,7 +37,8 @@ Mode mode_of(const OpContext& ctx) {
   if (mode == "nearest") return Mode::nearest;
   if (mode == "linear" || mode == "bilinear") return Mode::linear;
   if (mode == "cubic" && ctx.node().op == "Resize") return Mode::cubic;
-  ctx.fail("`mode` is \"" + mode + "\"", "nearest, linear or cubic");
+  ctx.fail("`mode` is \"" + mode + "\"",
+           ctx.node().op == "Resize" ? "nearest, linear or cubic" : "nearest or linear");
 }
 
 // The positions of scales and sizes among the inputs: until opset 10 there are scales only.
@@ -56,6 +57,8 @@ bool is_given(const OpContext& ctx, int i) {
 std::vector<double> scales_from(const OpContext& ctx) {
   if (ctx.node().op == "Upsample" && ctx.node().opset < 9) return ctx.get_floats("scales", {});
   const int i = scales_input(ctx);
+  if (!is_given(ctx, i)) ctx.fail("neither `scales` nor `sizes` are given");
+  require_type(ctx, i, {DType::f32});
   const Tensor* t = ctx.constant(i);
   if (!t) ctx.fail("`scales` must be known at compile time");
   std::vector<double> out;
@@ -76,8 +79,8 @@ void check_count(const OpContext& ctx, const char* what, size_t count, size_t ax
              std::to_string(axes) + " axes");
 }
 
-// Sizes that keep the image's proportions, no side larger than asked for, or none smaller.
-// The scale of all sides; nothing where each has its own.
+// Changes sizes so that they keep the image's proportions, no side larger than asked for, or none smaller.
+// Returns the scale of all sides; nothing where each has its own.
 std::optional<double> keep_proportions(const OpContext& ctx, const Dims& axes, Dims& sizes) {
   const std::string policy = ctx.get_string("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch" || sizes.empty()) return std::nullopt;
@@ -97,15 +100,14 @@ std::optional<double> keep_proportions(const OpContext& ctx, const Dims& axes, D
   return ratio;
 }
 
-// The simplest fraction that is `value` in f32: 13/10 is what 1.3 was meant to be. By continued fractions.
+// The first of the continued fractions of `value` that is it in f32: 13/10 is what 1.3 was meant to be.
 std::pair<int64_t, int64_t> simplest_fraction(double value) {
-  constexpr double kDigits = 0x1p-24;
   int64_t a = 0, b = 1, p = 1, q = 0;  // the fractions before the last, and the last: a / b, p / q
   for (double rest = value;; rest = 1 / (rest - std::floor(rest))) {
     const auto whole = static_cast<int64_t>(rest);
     std::tie(a, b, p, q) = std::tuple(p, q, whole * p + a, whole * q + b);
     const double now = static_cast<double>(p) / static_cast<double>(q);
-    if (std::abs(now - value) <= kDigits * value || rest == std::floor(rest)) return {p, q};
+    if (static_cast<float>(now) == static_cast<float>(value) || rest == std::floor(rest)) return {p, q};
   }
 }
 
@@ -117,10 +119,24 @@ void set_ratio(Line& l, std::optional<double> scale) {
   l.p /= common, l.r /= common;
 }
 
+// Without a transformation to choose: of the corner that an element begins at.
+bool is_old(const OpContext& ctx) {
+  return ctx.node().op == "Upsample" || ctx.node().opset < 11;
+}
+
+std::string transformation(const OpContext& ctx) {
+  if (is_old(ctx)) return "asymmetric";
+  const std::string mode = ctx.get_string("coordinate_transformation_mode", "half_pixel");
+  for (const char* known :
+       {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"})
+    if (mode == known) return mode;
+  ctx.fail("`coordinate_transformation_mode` \"" + mode + "\" isn't supported",
+           "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners or asymmetric");
+}
+
 // Where the middle of a result's element lies: x = (i + 1/2) p / r - 1/2, or as `mode` says.
 void set_origin(const OpContext& ctx, Line& l) {
-  const bool old = ctx.node().op == "Upsample" || ctx.node().opset < 11;
-  std::string mode = old ? "asymmetric" : ctx.get_string("coordinate_transformation_mode", "half_pixel");
+  std::string mode = transformation(ctx);
   if (mode == "pytorch_half_pixel") {
     if (l.out > 1) {
       mode = "half_pixel";
@@ -138,9 +154,6 @@ void set_origin(const OpContext& ctx, Line& l) {
   } else if (mode == "half_pixel_symmetric") {
     // It shares the input's middle: x = in / 2 (1 - out / out') + (i + 1/2) p / r - 1/2.
     l.q = l.in * l.r - l.out * l.p + l.p - l.r, l.p *= 2, l.r *= 2;
-  } else if (mode != "asymmetric") {
-    ctx.fail("`coordinate_transformation_mode` \"" + mode + "\" isn't supported",
-             "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners or asymmetric");
   }
   const int64_t common = std::gcd(std::gcd(l.p, l.q), l.r);
   l.p /= common, l.q /= common, l.r /= common;
@@ -167,7 +180,7 @@ std::vector<Line> lines_of(const OpContext& ctx) {
     std::optional<double> scale = common;
     if (sizes.empty()) {
       scale = scales[k];
-      if (!(*scale > 0) || *scale * static_cast<double>(l.in) > static_cast<double>(kLargest))
+      if (!(*scale > 0) || !(*scale * static_cast<double>(l.in) <= static_cast<double>(kLargest)))
         ctx.fail("the scale " + std::to_string(*scale) + " of axis " + std::to_string(axis) +
                  " isn't above 0, or makes more than " + std::to_string(kLargest) + " elements");
       // Of the product in f32, as ONNX Runtime has it.
@@ -179,7 +192,7 @@ std::vector<Line> lines_of(const OpContext& ctx) {
       ctx.fail("axis " + std::to_string(axis) + " would have " + std::to_string(l.out) + " elements, of " +
                std::to_string(l.in));
     if (l.in == 0 && l.out > 0) ctx.fail("axis " + std::to_string(axis) + " has no elements");
-    if (scale ? *scale == 1 && l.in == l.out : l.in == l.out) continue;
+    if (l.in == l.out && (!scale || *scale == 1 || is_old(ctx))) continue;
     if (l.out > 0) {
       set_ratio(l, scale);
       set_origin(ctx, l);
@@ -201,15 +214,17 @@ std::vector<TensorType> infer_resize(const OpContext& ctx) {
   if (nearest != "round_prefer_floor" && nearest != "round_prefer_ceil" && nearest != "floor" &&
       nearest != "ceil")
     ctx.fail("`nearest_mode` is \"" + nearest + "\"", "round_prefer_floor, round_prefer_ceil, floor or ceil");
+  transformation(ctx);
   Dims out = ctx.input(0).shape;
   for (const Line& l : lines_of(ctx)) out[l.axis] = l.out;
   return {{ctx.input(0).dtype, out}};
 }
 
-// Halves go down, up, or both ways are one.
+// Until opset 10 the text doesn't say which: that before, or behind where the axis shrinks, as ONNX
+// Runtime's.
 Expr nearest(const OpContext& ctx, const Line& l, const Expr& i) {
-  const bool old = ctx.node().op == "Upsample" || ctx.node().opset < 11;
-  const std::string mode = old ? "floor" : ctx.get_string("nearest_mode", "round_prefer_floor");
+  const std::string mode =
+      is_old(ctx) ? l.out < l.in ? "ceil" : "floor" : ctx.get_string("nearest_mode", "round_prefer_floor");
   const Expr a = l.numerator(i), r(l.r);
   if (mode == "floor") return l.clamped(a / r);
   if (mode == "ceil") return l.clamped((a + Expr(l.r - 1)) / r);

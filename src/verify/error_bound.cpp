@@ -31,12 +31,15 @@ std::unordered_set<Buffer> rounded_buffers(const PrimFunc& f) {
   std::unordered_set<Buffer> found;
   for_each_stmt(f.body, [&](const Stmt& s) {
     const auto* store = s.as<Store>();
-    if (!store || is_float(store->buffer->type.dtype) || is_bool(store->buffer->type.dtype)) return;
-    for_each_expr(store->value, [&](const Expr& e) {
+    const auto* update = s.as<Update>();
+    if (!store && !update) return;
+    const Buffer& made = store ? store->buffer : update->buffer;
+    if (is_float(made->type.dtype) || is_bool(made->type.dtype)) return;
+    for_each_expr(store ? store->value : update->value, [&](const Expr& e) {
       const auto* c = e.as<Cast>();
       const auto* l = e.as<Load>();
       if ((c && is_float(c->a.dtype()) && !is_float(e.dtype())) || (l && found.count(l->buffer)))
-        found.insert(store->buffer);
+        found.insert(made);
     });
   });
   return found;
@@ -118,8 +121,12 @@ class BoundBuilder {
     const Pair p = x_.eval(up.value, lets);
     auto found = x_.values.find(up.buffer);
     if (found == x_.values.end()) {
-      if (p.err) throw Unbounded{"a sum of integers that were rounded"};
-      return with_lets(lets, make::update(up.op, up.buffer, at, p.value));
+      const Stmt itself = make::update(up.op, up.buffer, at, p.value);
+      if (!p.err) return with_lets(lets, itself);
+      const auto error = x_.errors.find(up.buffer);
+      if ((up.op != ReduceOp::max && up.op != ReduceOp::min) || error == x_.errors.end())
+        throw Unbounded{"a reduction of integers that were rounded"};
+      return with_lets(lets, make::seq({make::update(ReduceOp::max, error->second, at, p.err), itself}));
     }
     const Buffer& value = found->second;
     const Buffer& error = x_.errors.at(up.buffer);

@@ -86,6 +86,22 @@ TEST_CASE("Rows of Winograd's results are asked for ahead where the second-level
   CHECK_FALSE(has(steps({.channels = 16, .filters = 32, .height = 40, .width = 40}, near), "prefetch Y."));
 }
 
+TEST_CASE("Winograd's results that are rounded to bytes are made block by block as others are") {
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+    const Target target = with_l2(name, 512 << 10);
+    const WinogradLayer l{.channels = 16, .filters = 32, .height = 20, .width = 20, .tail = "Bytes"};
+    const CompiledModel m = forced_winograd(l, 4, target);
+    REQUIRE(count_winograd(m) == 1);
+    for (const CompiledFunction& f : m.funcs) check_results(f, target);
+    const auto f = std::find_if(m.funcs.begin(), m.funcs.end(), [](const CompiledFunction& c) {
+      return c.func.name.starts_with("winograd");
+    });
+    REQUIRE(f != m.funcs.end());
+    CHECK(f->func.params.back().decl.buffer->type.dtype == DType::u8);
+    CHECK(has(print(f->choice.trace), "unroll M."));
+  }
+}
+
 TEST_CASE(
     "Winograd isn't chosen near the third level where channels are so few that results are most of it") {
   const auto chosen = [](int64_t channels, double l3_bytes_per_cycle) {

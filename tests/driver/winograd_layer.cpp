@@ -37,6 +37,22 @@ Graph graph_of(const WinogradLayer& l) {
   m.nodes.push_back({"Conv", "", "", {"a", "w2", "b2"}, {"b"}, attrs, {}});
   std::string last = "b";
   if (l.tail == "Relu") m.nodes.push_back({"Relu", "", "", {"b"}, {last = "r"}, {}, {}});
+  if (l.tail == "Bytes") {  // rounded to bytes, which a convolution by groups reads
+    const auto number = [&](const char* name, DType type, double value) {
+      Tensor t(type, {});
+      t.set(0, value);
+      m.initializers.emplace_back(name, t);
+    };
+    number("step", DType::f32, 0.05);
+    number("zero", DType::u8, 100);
+    Tensor bytes(DType::i8, {l.filters, 1, 1, 1});
+    for (int64_t i = 0; i < l.filters; ++i) bytes.set_int(i, i * 37 % 200 - 100);
+    m.initializers.emplace_back("w4", bytes);
+    m.nodes.push_back({"QuantizeLinear", "", "", {"b", "step", "zero"}, {"q"}, {}, {}});
+    m.nodes.push_back({"DequantizeLinear", "", "", {"q", "step", "zero"}, {"d"}, {}, {}});
+    m.nodes.push_back({"DequantizeLinear", "", "", {"w4", "step"}, {"v"}, {}, {}});
+    m.nodes.push_back({"Conv", "", "", {"d", "v"}, {last = "g"}, {{"group", l.filters}}, {}});
+  }
   if (l.tail == "Add") m.nodes.push_back({"Add", "", "", {"b", "a"}, {last = "s"}, {}, {}});
   m.nodes.push_back({"Conv", "", "", {last, "w3"}, {"y"}, {}, {}});
   return build_graph(m);

@@ -157,6 +157,56 @@ TEST_CASE("Products of dequantized matrices are products of bytes") {
   check_bytes({"[3,5]", "Gemm", R"("transB": 1)", {6, 5}, {}, 0, true, true});
 }
 
+TEST_CASE("Sums that an i32 might not hold stay floats") {
+  check_kept({"[1,140000]", "MatMul", "", {140000, 2}});  // of bytes at random, 64 * 255 each
+  check_kept({"[1,140000]", "Gemm", R"("transB": 1)", {2, 140000}, {2}, 0, true, true});
+  const auto kept = [](int64_t terms, bool zeros) {
+    Graph g = model({"[1," + std::to_string(terms) + "]", "MatMul", "", {terms, 1}});
+    for (Value& v : g.values)
+      if (v.name == "wq") {
+        v.constant = v.constant.clone();
+        for (int64_t i = 0; i < terms; ++i) v.constant.set_int(i, zeros ? 0 : -128);
+      }
+    multiply_quantized(g, evaluate_by_interpreter);
+    return count(g, "MatMul") == 1;
+  };
+  CHECK_FALSE(kept(65793, false));  // 65793 * 255 * 128 < 2^31
+  CHECK(kept(65794, false));
+  CHECK_FALSE(kept(200000, true));
+}
+
+TEST_CASE("Without an instruction for bytes Winograd's convolutions, and those of few channels, are floats") {
+  const auto kept = [](const Case& c, bool winograd = true) {
+    Graph g = model(c);
+    multiply_quantized(g, evaluate_by_interpreter, {.winograd = winograd, .dots = false});
+    return count(g, "Conv") == 1;
+  };
+  const std::string same = R"("pads": [1,1,1,1])";
+  CHECK(kept({"[1,16,8,8]", "Conv", same, {16, 16, 3, 3}}));
+  CHECK_FALSE(kept({"[1,16,8,8]", "Conv", same, {16, 16, 3, 3}}, false));
+  CHECK_FALSE(kept({"[1,16,6,6]", "Conv", same, {16, 16, 3, 3}}));
+  CHECK_FALSE(kept({"[1,8,8,8]", "Conv", same, {16, 8, 3, 3}}));
+  CHECK_FALSE(kept({"[1,16,8,8]", "Conv", same, {16, 16, 1, 1}}));
+  CHECK(kept({"[1,3,8,8]", "Conv", same, {16, 3, 7, 7}}));
+}
+
+TEST_CASE("Weights that are transposed behind their bytes are bytes") {
+  Graph g = graph_of(R"({"opset": 17, "inputs": [{"name": "q", "dtype": "u8", "shape": [3,5]}],
+    "initializers": {"s": {"dtype": "f32", "shape": [], "data": [0.5]},
+                     "t": {"dtype": "f32", "shape": [2], "data": [0.5, 0.25]},
+                     "w": {"dtype": "i8", "shape": [2,5], "data": [1,2,3,4,5,6,7,8,9,10]}},
+    "outputs": ["y"], "nodes": [
+    {"op": "DequantizeLinear", "inputs": ["q","s"], "outputs": ["x"]},
+    {"op": "DequantizeLinear", "inputs": ["w","t"], "outputs": ["v"], "attrs": {"axis": 0}},
+    {"op": "Transpose", "inputs": ["v"], "outputs": ["u"]},
+    {"op": "MatMul", "inputs": ["x","u"], "outputs": ["y"]}]})");
+  const Values in = inputs_of(g), before = run_unfused(g, in);
+  optimize(g, evaluate_by_interpreter);
+  CHECK(count(g, "MatMulInteger") == 1);
+  CHECK(count(g, "Transpose") == 0);
+  check_close(run_unfused(g, in), before, 1e-6);
+}
+
 TEST_CASE("What no product of bytes comes to stays as it is") {
   check_kept({"[3,5]", "MatMul", "", {5, 6}, {5}, 0});  // scales along the sum
   check_kept({"[3,5]", "Gemm", R"("transB": 1)", {6, 5}, {5}, 1});

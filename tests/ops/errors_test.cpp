@@ -134,6 +134,7 @@ std::vector<Refusal> quantizations() {
       {OpCase("DequantizeLinear", 23).input(DType::i8, {2}).input({}).attr("output_dtype", int64_t{10}),
        {"`output_dtype` isn't f32"}},
       {OpCase("DynamicQuantizeLinear").input(DType::f64, {2}), {"f64[2]", "f32"}},
+      {OpCase("DynamicQuantizeLinear").input({2}).outputs(2), {"output 2 is missing", "zero point"}},
   };
 }
 
@@ -180,7 +181,12 @@ std::vector<Refusal> resizes() {
       {by(0), {"the scale 0.000000 of axis 0 isn't above 0"}},
       {by(1e12), {"of axis 0", "more than 1048576 elements"}},
       {by(std::nan("")), {"the scale nan"}},
-      {OpCase("Resize").input({4}), {"`scales` must be known"}},
+      {by(INFINITY), {"the scale inf"}},
+      {by(1).attr("coordinate_transformation_mode", "halfpixel"), {"\"halfpixel\" isn't supported"}},
+      {OpCase("Resize").input({4}), {"neither `scales` nor `sizes`"}},
+      {OpCase("Resize").input({4}).omitted().input({1}), {"`scales` must be known"}},
+      {OpCase("Resize").input({4}).omitted().ints({2}), {"i64[1]", "f32"}},
+      {OpCase("Upsample", 9).input({4}).ints({2}).attr("mode", "cubic"), {"nearest or linear"}},
       {OpCase("Resize").input({0}).omitted().omitted().ints({3}), {"axis 0 has no elements"}},
       {OpCase("Resize").input(DType::u8, {4}).omitted().omitted().ints({8}).attr("mode", "linear"),
        {"u8[4]", "f32, f64"}},

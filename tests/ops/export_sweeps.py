@@ -263,6 +263,9 @@ def resizes():
     for policy, to in itertools.product(("stretch", "not_larger", "not_smaller"), ((7, 8), (3, 9), (10, 2))):
         yield run("Resize", 18, [floats(1, 1, 4, 6), None, None, ints(*to)], axes=[2, 3],
                   keep_aspect_ratio_policy=policy)
+    for scale in (0.3, 0.7, 0.8, 1.3):  # of 4 and of 7 elements, also to as many as there were
+        for size in (2, 4, 7):
+            yield run("Resize", 10, [floats(1, 1, size, 3), np.array([1, 1, scale, 1], dtype=np.float32)], mode="nearest")
     for scale in (1.5, 2, 3):
         scales = np.array([1, 1, scale, 1], dtype=np.float32)
         yield run("Upsample", 9, [floats(1, 1, 4, 3), scales], mode="nearest")

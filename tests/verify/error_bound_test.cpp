@@ -217,6 +217,37 @@ TEST_CASE("bytes between floats carry what rounding may have done to them") {
   CHECK(args[3].get(3) < 1e-3);
 }
 
+TEST_CASE("the largest of rounded bytes is as certain as they are; their sum has no bound") {
+  const auto reduced = [](const std::string& step) {
+    return parse_func(R"(func f(in X: f32[2,2], out Y: i32[2]) {
+  alloc Q: u8[2,2]
+  for i in 2, j in 2 {
+    block Q(vi: S 2 = i, vj: S 2 = j) {
+      Q[vi,vj] = u8(i32(round(max(min(X[vi,vj] * 3.0f32, 200.0f32), 0.0f32))))
+    }
+  }
+  for i in 2, j in 2 {
+    block Y(vi: S 2 = i, vj: R 2 = j) {
+      init { Y[vi] = 0i32 }
+      Y[vi] )" + step +
+                      R"( i32(Q[vi,vj])
+    }
+  }
+})");
+  };
+  const PrimFunc bounded = with_error_bound(reduced("max=")).value();
+  std::vector<Tensor> args = random_args(bounded, 1);
+  const std::vector<double> x = {1.25, 1, 1.5, 0};  // 3.75 and 3, 4.5 and 0
+  for (int64_t i = 0; i < 4; ++i) args[0].set(i, x[static_cast<size_t>(i)]);
+  interpret(bounded, args);
+  CHECK(args[1].get_int(0) == 4);
+  CHECK(args[2].get(0) == 0);
+  CHECK(args[2].get(1) >= 1);
+  std::string why;
+  CHECK_FALSE(with_error_bound(reduced("+="), &why));
+  CHECK_THAT(why, Catch::Matchers::ContainsSubstring("a reduction of integers that were rounded"));
+}
+
 TEST_CASE("where rounding may change more than digits there is no bound") {
   const char* to_int = R"(func f(in X: f32[3], out Y: i64[3]) {
   for i in 3 {
