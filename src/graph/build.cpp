@@ -16,6 +16,7 @@
 #include "src/graph/edit.h"
 #include "src/graph/problems.h"
 #include "src/graph/sort.h"
+#include "src/graph/spell_out_bytes.h"
 #include "src/graph/views.h"
 #include "src/ops/attributes.h"
 
@@ -358,6 +359,11 @@ class Builder {
 }  // namespace
 
 Graph build_graph(const Model& model, const BuildOptions& options) {
+  if (auto nodes = spell_out_bytes(model)) {
+    Model spelled = model;
+    spelled.nodes = std::move(*nodes);
+    return Builder(spelled, options).run();
+  }
   return Builder(model, options).run();
 }
 
