@@ -61,6 +61,7 @@ bool suits_floats(const Graph& g, const Node& n, const OptimizeOptions& options)
   if (options.dots) return false;
   const OpContext ctx(g, n);
   const Dims &w = ctx.input(1).shape, &y = ctx.output(0).shape;
+  if (ctx.get_int("group", 1) > 1) return false;  // multiplies floats in any case
   if (w[1] < kGroup) return true;
   return options.winograd && has_winograd_shape(g, n) && std::min(w[0], w[1]) >= kLeastChannels &&
          std::min(y[2], y[3]) >= kLeastImage;

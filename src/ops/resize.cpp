@@ -1,7 +1,7 @@
 // Resize and its forerunner Upsample. Where element i of the result lies in the input, on one axis, is a line
-// of integers, x = (p i + q) / r: sizes are integers, and a scale that no sizes come to is a float, an
-// integer over a power of two. So indices are quotients and remainders that schedules and proofs understand,
-// no float decides which of two elements is nearer, and no table is read.
+// of integers, x = (p i + q) / r: sizes are integers, and a scale stands for the simplest fraction of its
+// digits. So indices are quotients and remainders that schedules and proofs understand, no float decides
+// which of two elements is nearer, and no table is read.
 //
 // One block for each axis that changes, the result being the last: an axis that shrinks first, so that what
 // is left to do is less, then those that grow, innermost first.

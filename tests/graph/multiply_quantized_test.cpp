@@ -188,6 +188,7 @@ TEST_CASE("Without an instruction for bytes Winograd's convolutions, and those o
   CHECK_FALSE(kept({"[1,8,8,8]", "Conv", same, {16, 8, 3, 3}}));
   CHECK_FALSE(kept({"[1,16,8,8]", "Conv", same, {16, 16, 1, 1}}));
   CHECK(kept({"[1,3,8,8]", "Conv", same, {16, 3, 7, 7}}));
+  CHECK_FALSE(kept({"[1,16,8,8]", "Conv", R"("group": 16, )" + same, {16, 1, 3, 3}}));
 }
 
 TEST_CASE("Weights that are transposed behind their bytes are bytes") {
