@@ -5,10 +5,13 @@
 //   QLinearAdd(a, sa, za, b, sb, zb, s, z)  =  QuantizeLinear(Add(DequantizeLinear(a, sa, za),
 //                                                                 DequantizeLinear(b, sb, zb)), s, z)
 //
-// A node with other inputs or attributes than these operators have stays, and is refused as what it is.
+// What would not be the same stays, and is refused as what it is: other inputs or attributes than these
+// operators have, results whose type no zero point says, a QGemm that scales its third matrix by `alpha`, a
+// QLinearSoftmax that takes `axis` as another opset than the model's did.
 #include "src/graph/spell_out_bytes.h"
 
 #include <algorithm>
+#include <set>
 
 namespace nestor {
 
@@ -16,22 +19,29 @@ namespace {
 
 class Speller {
  public:
-  Speller(std::vector<ModelNode>& nodes, int64_t opset) : nodes_(nodes), opset_(opset) {}
+  Speller(const Model& m, std::vector<ModelNode>& nodes) : nodes_(nodes) {
+    const auto opset = m.opsets.find("");
+    opset_ = opset == m.opsets.end() ? 0 : opset->second;
+    for (const ModelNode& n : m.nodes) taken_.insert(n.outputs.begin(), n.outputs.end());
+    for (const ModelValue& v : m.inputs) taken_.insert(v.name);
+    for (const auto& initializer : m.initializers) taken_.insert(initializer.first);
+  }
 
   // Whether n's spelling was appended.
   bool run(const ModelNode& n) {
     if (n.domain != "com.microsoft" || n.outputs.size() != 1 || attr(n, "channels_last") != 0) return false;
     if (n.op == "QLinearAdd" || n.op == "QLinearMul") return pointwise(n, 2, n.op.substr(7));
-    for (const char* op : {"Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool", "Softmax"})
+    if (n.op == "QLinearSoftmax") return softmax(n);
+    for (const char* op : {"Sigmoid", "LeakyRelu", "GlobalAveragePool", "AveragePool"})
       if (n.op == std::string("QLinear") + op) return pointwise(n, 1, op);
     return n.op == "QLinearConcat" ? concat(n) : n.op == "QGemm" && gemm(n);
   }
 
  private:
-  static int64_t attr(const ModelNode& n, const char* name) {
+  static int64_t attr(const ModelNode& n, const char* name, int64_t missing = 0) {
     const auto it = n.attrs.find(name);
     const auto* value = it == n.attrs.end() ? nullptr : std::get_if<int64_t>(&it->second);
-    return value ? *value : 0;
+    return value ? *value : missing;
   }
   static std::string input(const ModelNode& n, size_t i) { return i < n.inputs.size() ? n.inputs[i] : ""; }
 
@@ -41,7 +51,12 @@ class Speller {
     nodes_.push_back({op, "", n.name, std::move(inputs), {output}, std::move(attrs), {}});
     return output;
   }
-  std::string part(const ModelNode& n, const std::string& what) const { return n.outputs[0] + "." + what; }
+  // A name for a value between n's nodes.
+  std::string part(const ModelNode& n, const std::string& what) {
+    std::string name = n.outputs[0] + "." + what;
+    while (!taken_.insert(name).second) name += "_";
+    return name;
+  }
 
   // Of bytes at input i, with the scale and the zero point behind it.
   std::string dequantized(const ModelNode& n, size_t i, Attrs attrs = {}) {
@@ -61,16 +76,25 @@ class Speller {
 
   bool pointwise(const ModelNode& n, size_t operands, const std::string& op) {
     const size_t count = 3 * operands + 2;
-    if (n.inputs.size() + 1 < count || n.inputs.size() > count) return false;
+    if (n.inputs.size() != count || n.inputs.back().empty()) return false;
     std::vector<std::string> inputs;
     for (size_t k = 0; k < operands; ++k) inputs.push_back(dequantized(n, 3 * k));
     quantize(n, add(n, op, inputs, part(n, "value"), plain_attrs(n)), 3 * operands);
     return true;
   }
 
+  // Since opset 13 along one axis, before over all from it on, which is the same of the last.
+  bool softmax(ModelNode n) {
+    constexpr int64_t kAlongOne = 13;
+    const int64_t axis = attr(n, "axis", -1), as_of = attr(n, "opset");
+    if (as_of == 0 || (axis != -1 && (as_of >= kAlongOne) != (opset_ >= kAlongOne))) return false;
+    n.attrs["axis"] = axis;
+    return pointwise(n, 1, "Softmax");
+  }
+
   // The result's scale and zero point come first, three inputs for each operand behind them.
   bool concat(const ModelNode& n) {
-    if (n.inputs.size() < 5 || n.inputs.size() % 3 != 2) return false;
+    if (n.inputs.size() < 5 || n.inputs.size() % 3 != 2 || n.inputs[1].empty()) return false;
     std::vector<std::string> inputs;
     for (size_t i = 2; i < n.inputs.size(); i += 3) inputs.push_back(dequantized(n, i));
     quantize(n, add(n, "Concat", inputs, part(n, "value"), plain_attrs(n)), 0);
@@ -81,6 +105,10 @@ class Speller {
   // scale the result is f32.
   bool gemm(const ModelNode& n) {
     if (n.inputs.size() < 6 || n.inputs.size() > 9) return false;
+    const auto alpha = n.attrs.find("alpha");
+    const auto* factor = alpha == n.attrs.end() ? nullptr : std::get_if<double>(&alpha->second);
+    if (factor && *factor != 1 && !input(n, 6).empty()) return false;
+    if (input(n, 7).empty() != input(n, 8).empty()) return false;
     Attrs columns;  // until opset 12 there is one scale, and no attribute
     if (opset_ >= 13) columns["axis"] = int64_t{attr(n, "transB") == 0};
     std::vector<std::string> inputs = {dequantized(n, 0), dequantized(n, 3, columns)};
@@ -96,7 +124,8 @@ class Speller {
   }
 
   std::vector<ModelNode>& nodes_;
-  int64_t opset_;
+  int64_t opset_ = 0;
+  std::set<std::string> taken_;  // names of values
 };
 
 }  // namespace
@@ -105,9 +134,8 @@ std::optional<std::vector<ModelNode>> spell_out_bytes(const Model& m) {
   const bool any = std::any_of(m.nodes.begin(), m.nodes.end(),
                                [](const ModelNode& n) { return n.domain == "com.microsoft"; });
   if (!any) return std::nullopt;
-  const auto opset = m.opsets.find("");
   std::vector<ModelNode> out;
-  Speller speller(out, opset == m.opsets.end() ? 0 : opset->second);
+  Speller speller(m, out);
   for (const ModelNode& n : m.nodes)
     if (!speller.run(n)) out.push_back(n);
   return out;

@@ -77,6 +77,38 @@ TEST_CASE("Concatenations have the result's scale first; pooling leaves its layo
   CHECK_THROWS_AS(model("QLinearAdd", kOne), UserError);
 }
 
+TEST_CASE("A softmax takes its axis as the opset that it says does") {
+  const auto softmax = [](const std::string& attrs) {
+    return count(model("QLinearSoftmax", kOne, attrs), "Softmax");
+  };
+  CHECK(softmax(R"("opset": 13, "axis": 1)") == 1);
+  CHECK(softmax(R"("opset": 12, "axis": -1)") == 1);
+  CHECK(softmax(R"("opset": 12)") == 1);
+  CHECK_THROWS_AS(softmax(R"("opset": 12, "axis": 1)"), UserError);  // over all axes behind
+  CHECK_THROWS_AS(softmax(R"("axis": 1)"), UserError);
+  const Graph g = model("QLinearSoftmax", kOne, R"("opset": 12)");
+  const Values in = inputs_of(g);
+  double sum = 0;
+  for (int64_t i = 0; i < 3; ++i) sum += std::exp(0.5 * static_cast<double>(in.at("a").get_int(i)));
+  const double first = std::exp(0.5 * static_cast<double>(in.at("a").get_int(0))) / sum;
+  CHECK(run_unfused(g, in).at("y").get_int(0) == byte(first));
+}
+
+TEST_CASE("What isn't the same, or says no type, stays what it is and is refused") {
+  CHECK_THROWS_AS(model("QLinearAdd", R"("a","sa","za","b","sb","zb","sy")"), UserError);
+  const std::string gemm = R"("a","sa","za","b","sb","zb","c")";
+  CHECK_THROWS_AS(model("QGemm", gemm, R"("alpha": 0.5)"), UserError);
+}
+
+TEST_CASE("Values between the nodes have names that nothing else has") {
+  const Graph g = graph_of(R"({"opset": 17, "inputs": [{"name": "y.value", "dtype": "u8", "shape": [3]}],
+    "initializers": {"s": {"dtype": "f32", "shape": [], "data": [0.5]},
+                     "z": {"dtype": "u8", "shape": [], "data": [10]}}, "outputs": ["y"], "nodes": [
+    {"op": "QLinearSigmoid", "domain": "com.microsoft", "inputs": ["y.value","s","z","s","z"],
+     "outputs": ["y"]}]})");
+  CHECK(count(g, "Sigmoid") == 1);
+}
+
 TEST_CASE("QGemm counts its third matrix in steps of both scales") {
   for (const bool transposed : {false, true})
     for (const bool bytes : {false, true}) {
