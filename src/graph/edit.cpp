@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "nestor/ops.h"
+
 namespace nestor {
 
 bool is_output(const Graph& g, ValueId v) {
@@ -57,6 +59,12 @@ ValueId add_constant(Graph& g, const std::string& name, Tensor t) {
   const ValueId v = add_value(g, name, {t.dtype(), t.shape()});
   value_of(g, v).constant = std::move(t);
   return v;
+}
+
+int64_t scale_axis(const Graph& g, const Node& n) {
+  const OpContext ctx(g, n);
+  const int64_t axis = ctx.get_int("axis", 1);
+  return axis < 0 ? axis + static_cast<int64_t>(ctx.input(0).shape.size()) : axis;
 }
 
 void compact(Graph& g, const std::vector<bool>& keep) {

@@ -44,6 +44,7 @@ bool evaluate_node(Graph& g, const Node& n, const EvaluateFn& evaluate);
 void compact(Graph& g, const std::vector<bool>& keep);
 void replace_nodes(Graph& g, std::vector<Node> nodes);  // in topological order; sets producers
 
+int64_t scale_axis(const Graph& g, const Node& n);  // of a DequantizeLinear with several scales, from 0 on
 std::vector<int64_t> transpose_perm(const Node& n, size_t rank);  // of a Transpose; reversed where not given
 
 }  // namespace nestor

@@ -7,7 +7,6 @@
 // their axis where it is transposed; other nodes are passed with one only.
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
@@ -88,11 +87,8 @@ class MovedExpansion : Expansion {
 
  private:
   int64_t moved_axis(const Node& from) const {
-    const auto rank = type(n_.inputs[0]).shape.size();
-    int64_t axis = OpContext(g_, from).get_int("axis", 1);
-    if (axis < 0) axis += static_cast<int64_t>(rank);
-    const std::vector<int64_t> perm = transpose_perm(n_, rank);
-    return std::find(perm.begin(), perm.end(), axis) - perm.begin();
+    const std::vector<int64_t> perm = transpose_perm(n_, type(n_.inputs[0]).shape.size());
+    return std::find(perm.begin(), perm.end(), scale_axis(g_, from)) - perm.begin();
   }
 };
 

@@ -38,10 +38,8 @@ std::optional<Quantized> read_quantized(const Graph& g, ValueId v) {
   const OpContext ctx(g, n);
   const TensorType& x = ctx.input(0);
   if (bytes_of(x.dtype) != 1 || ctx.get_int("block_size", 0) != 0) return std::nullopt;
-  Quantized q{n.inputs[0], n.inputs[1], n.inputs.size() > 2 ? n.inputs[2] : -1, ctx.get_int("axis", 1),
-              product(ctx.input(1).shape) == 1};
-  if (q.axis < 0) q.axis += static_cast<int64_t>(x.shape.size());
-  return q;
+  return Quantized{n.inputs[0], n.inputs[1], n.inputs.size() > 2 ? n.inputs[2] : -1, scale_axis(g, n),
+                   product(ctx.input(1).shape) == 1};
 }
 
 // Constant weights, quantized as a whole or by filter or column, whose scales lie on `axis`.

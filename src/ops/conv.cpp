@@ -91,26 +91,6 @@ void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   });
 }
 
-// X W Z: of what the bytes X stand for less a scale, X - Z, which is what P holds. Scales are in the weights.
-std::vector<TensorType> infer_dequantized(const OpContext& ctx) {
-  require_type(ctx, 0, {DType::u8, DType::i8});
-  require_type(ctx, 1, {DType::f32});
-  if (ctx.has_input(2)) require_same_type(ctx, 0, 2);
-  return {{DType::f32, conv_shape(ctx, 1).output()}};
-}
-
-void build_dequantized(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  const ConvShape s = conv_shape(ctx, 1);
-  constexpr Type kWide{DType::i32, 1}, kReal{DType::f32, 1};
-  const BuildTensor zero = in.size() > 2 ? in[2] : BuildTensor{};
-  const BuildTensor p = padded_copy(b, s.window, in[0], make::imm(0, kReal), [&](const Expr& q) {
-    const Expr wide = make::cast(kWide, q);
-    if (!zero || (zero.immediate && is_const_int(zero.immediate, 0))) return make::cast(kReal, wide);
-    return make::cast(kReal, wide - make::cast(kWide, zero.at(Exprs(zero.shape.size(), Expr(0)))));
-  });
-  convolve(b, s, p, in[1], out[0], widened(DType::f32), widened(DType::f32));
-}
-
 }  // namespace
 
 void register_conv(Rows& rows) {
@@ -124,17 +104,6 @@ void register_conv(Rows& rows) {
                   .infer = infer_conv,
                   .build = build_conv,
                   .note = "f16 and bf16 are added up in f32 and rounded once"});
-  rows.push_back({.name = "DequantizedConv",
-                  .domain = "nestor",
-                  .since = 1,
-                  .min_inputs = 2,
-                  .max_inputs = 3,
-                  .pattern = Pattern::anchor,
-                  .by_channels = true,
-                  .params = "X W Z",
-                  .infer = infer_dequantized,
-                  .build = build_dequantized,
-                  .note = "of X - Z, bytes and their zero point"});
 }
 
 }  // namespace nestor::ops

@@ -171,6 +171,24 @@ void build_filled_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, 
   convolve(b, s, p, in[1], out[0], widened(DType::i32), widened(DType::i32));
 }
 
+// X W Z: of what the bytes X stand for less a scale, X - Z, which is what P holds. Scales are in the weights.
+std::vector<TensorType> infer_dequantized_conv(const OpContext& ctx) {
+  require_type(ctx, 0, kBytes);
+  require_type(ctx, 1, kF32);
+  require_zero_point(ctx, 2, 0);
+  require_count(ctx, 2, {});
+  return {{DType::f32, conv_shape(ctx, 1).output()}};
+}
+
+void build_dequantized_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const ConvShape s = conv_shape(ctx, 1);
+  const BuildTensor zero = input_or_none(in, 2);
+  const Factor number = less_zero_point(zero, 0);
+  const BuildTensor p = padded_copy(b, s.window, in[0], make::imm(0, kReal),
+                                    [&](const Expr& q) { return make::cast(kReal, number(q, {})); });
+  convolve(b, s, p, in[1], out[0], widened(DType::f32), widened(DType::f32));
+}
+
 // x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B
 std::vector<TensorType> infer_qlinear_conv(const OpContext& ctx) {
   for (const int i : {0, 3, 7}) require_type(ctx, i, kBytes);
@@ -244,6 +262,17 @@ void register_quantized(Rows& rows) {
                   .infer = infer_filled_conv,
                   .build = build_filled_conv,
                   .note = "without zero points; F stands around the image"});
+  rows.push_back({.name = "DequantizedConv",
+                  .domain = "nestor",
+                  .since = 1,
+                  .min_inputs = 2,
+                  .max_inputs = 3,
+                  .pattern = Pattern::anchor,
+                  .by_channels = true,
+                  .params = "X W Z",
+                  .infer = infer_dequantized_conv,
+                  .build = build_dequantized_conv,
+                  .note = "of X - Z, bytes and their zero point"});
   rows.push_back({.name = "QLinearConv",
                   .since = 10,
                   .min_inputs = 8,
