@@ -101,6 +101,9 @@ TEST_CASE("rows go in groups as the first-level cache has room for, and share wh
   const Target lines = with_l2("x86-64-v4", 1 << 20), halves = with_l2("x86-64-v3", 1 << 20);
   CHECK_FALSE(default_has(norm, "reorder Y (j_t i1)", lines));
   CHECK(default_has(norm, "reorder Y (j_t i1)", halves));
+  Target twice = lines;
+  twice.double_pumped = true;  // a line in two passes
+  CHECK(default_has(norm, "reorder Y (j_t i1)", twice));
   check_scheduled_for(norm, lines);
 }
 
