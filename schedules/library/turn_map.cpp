@@ -20,9 +20,10 @@
 //  - Strips of few row tiles, whose lines follow each other in what is read, where vectors are lines and the
 //    last cache is near: lane tiles come around them, in panels of lanes as before. Where stores go past
 //    the caches, 3, in panels of 512 lanes: memory takes lines that follow each other faster than a column of
-//    them (Zen 5: 2048 x 2048 1.26 to 0.58 ms, 4096 x 4096 6.0 to 3.6). Else 4, where neither they nor the
-//    lanes of a tile meet in few sets of the first level (1009 x 2003 0.20 to 0.17 ms, 1001 x 1003 0.095 to
-//    0.076; 12544 x 64, where they do, 0.057 to 0.092).
+//    them (Zen 5: 2048 x 2048 1.26 to 0.58 ms, 4096 x 4096 6.0 to 3.6; not where vectors pass in halves, Zen
+//    4: 4096 x 4096 by 3 11.0 ms, by columns 6.4, 3008 x 1504 2.1 and 0.9). Else 4, where neither they nor
+//    the lanes of a tile meet in few sets of the first level (1009 x 2003 0.20 to 0.17 ms, 1001 x 1003 0.095
+//    to 0.076; 12544 x 64, where they do, 0.057 to 0.092).
 //  - Of elements of a byte as many lanes as a line holds, where that is one register: four squares share it
 //    (Cascade Lake, i8: 200 x 300 10 to 20 % less time, 3009 x 2003 30 %; of two bytes none, AVX2 loses).
 //  - Stores past the caches are of whole lines: parts of them go to memory one by one (Cascade Lake, f16
@@ -177,7 +178,7 @@ int64_t tiles_of_strip(const BlockInfo& b, const Turn& t, bool streaming, const 
   if (target.far_l3() || lanes_of(b, target) < side || !takes_whole_lines(b) ||
       t.rows->extent <= tiles * side || t.lanes->extent <= side)
     return 0;
-  if (streaming) return tiles;
+  if (streaming) return vectors_are_lines(target) ? tiles : 0;
   if (2 * write_of(b)->elements * bytes <= target.l2_bytes) return 0;
   const auto meet = [&](const Access& a, const Iter& i, int64_t rows) {
     const int64_t pitch = std::abs(a.stride(i).value_or(0)) * bytes_of(a.buffer->type.dtype);

@@ -210,6 +210,9 @@ TEST_CASE("past the caches, what is turned or moved is read in the order in whic
   CHECK(default_has(turned, "split Y.i0 [_, 3]", near));
   CHECK(!default_has(turned, "prefetch", near));
   check_scheduled_for("Transpose(f32[2049,2064]; perm=[1,0])", near);
+  Target twice = near;
+  twice.double_pumped = true;  // a line in two passes: by columns of rows
+  CHECK(default_has(turned, "reorder Y (ip j0 it i1 j1)", twice));
   // Of rows that begin at no line, which the caches keep, a tile has a line each way.
   const std::string ragged = "Transpose(f32[1009,2003]; perm=[1,0])";
   CHECK(default_has(ragged, "reorder Y (ip j0 it i1 j1)", near));
