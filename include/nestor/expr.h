@@ -99,6 +99,8 @@ enum class Intrinsic : uint8_t {
   tanh,
   erf,
   sigmoid,
+  sin,
+  cos,
   pow,
   abs,
   floor,

@@ -47,6 +47,8 @@ void define_symbols(llvm::orc::LLJIT& jit) {
   add("log", static_cast<One>(&std::log));
   add("tanh", static_cast<One>(&std::tanh));
   add("erf", static_cast<One>(&std::erf));
+  add("sin", static_cast<One>(&std::sin));
+  add("cos", static_cast<One>(&std::cos));
   add("pow", static_cast<Two>(&std::pow));
   // LLVM makes these of what a target has no instruction for.
   add("fma", static_cast<double (*)(double, double, double)>(&std::fma));

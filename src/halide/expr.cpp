@@ -144,6 +144,10 @@ Halide::Expr ExprTranslator::call(const Call& c, Type type) {
       return Halide::erf(a[0]);
     case Intrinsic::sigmoid:
       return 1 / (1 + Halide::exp(-a[0]));
+    case Intrinsic::sin:
+      return Halide::sin(a[0]);
+    case Intrinsic::cos:
+      return Halide::cos(a[0]);
     case Intrinsic::pow:
       return Halide::pow(a[0], a[1]);
     case Intrinsic::abs:

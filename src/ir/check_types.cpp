@@ -106,6 +106,8 @@ std::string call_problem(const Call& c, Type type) {
     case Intrinsic::tanh:
     case Intrinsic::erf:
     case Intrinsic::sigmoid:
+    case Intrinsic::sin:
+    case Intrinsic::cos:
     case Intrinsic::pow:
     case Intrinsic::floor:
     case Intrinsic::ceil:

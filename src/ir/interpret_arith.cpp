@@ -138,6 +138,10 @@ Handler float_call(Intrinsic fn) {
       return math1<T, [](double x) { return std::erf(x); }>;
     case Intrinsic::sigmoid:
       return math1<T, [](double x) { return 1 / (1 + std::exp(-x)); }>;
+    case Intrinsic::sin:
+      return math1<T, [](double x) { return std::sin(x); }>;
+    case Intrinsic::cos:
+      return math1<T, [](double x) { return std::cos(x); }>;
     case Intrinsic::pow:
       return map2<T, T, [](T a, T b) { return std::pow(static_cast<double>(a), static_cast<double>(b)); }>;
     case Intrinsic::abs:

@@ -1,45 +1,17 @@
-// Gather and GatherElements: elements picked by a tensor of indices. A negative index counts from the end.
-// Constant indices out of range are refused; those computed at run time are clamped to the axis, since a
-// kernel has no way to refuse and must not read outside its memory.
-#include <algorithm>
-
-#include "src/ops/common.h"
+// Gather, GatherElements and GatherND: elements picked by a tensor of indices (indices.h).
+#include "src/ops/indices.h"
 #include "src/ops/registry.h"
 
 namespace nestor::ops {
 
 namespace {
 
-size_t gather_axis(const OpContext& ctx) {
-  return static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", 0), ctx.input(0).shape.size()));
-}
-
-void check_indices(const OpContext& ctx, int64_t extent) {
-  require_type(ctx, 1, {DType::i64, DType::i32});
-  const Tensor* constant = ctx.constant(1);
-  for (int64_t k = 0; constant && k < constant->size(); ++k) {
-    const int64_t v = constant->get_int(k);
-    if (v < -extent || v >= extent)
-      ctx.fail("index " + std::to_string(v) + " is outside [" + std::to_string(-extent) + ", " +
-               std::to_string(extent) + ")");
-  }
-}
-
-// The position on an axis that an index stands for.
-Expr position(const Expr& index, int64_t extent) {
-  if (const auto constant = as_int(index)) return *constant < 0 ? *constant + extent : *constant;
-  const Expr i = make::cast({DType::i64, 1}, index);
-  const Expr from_start = make::select(lt(i, 0), i + Expr(extent), i);
-  return min(max(from_start, 0), Expr(std::max<int64_t>(extent - 1, 0)));
-}
-
 // The indices' shape takes the place of the axis.
 std::vector<TensorType> infer_gather(const OpContext& ctx) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
   if (data.empty()) ctx.fail("the data is a scalar");
-  const size_t axis = gather_axis(ctx);
+  const size_t axis = indexed_axis(ctx);
   check_indices(ctx, data[axis]);
-  if (data[axis] == 0 && product(indices) != 0) ctx.fail("the axis to gather from has no elements");
   Dims out(data.begin(), data.begin() + static_cast<int64_t>(axis));
   out.insert(out.end(), indices.begin(), indices.end());
   out.insert(out.end(), data.begin() + static_cast<int64_t>(axis) + 1, data.end());
@@ -48,7 +20,7 @@ std::vector<TensorType> infer_gather(const OpContext& ctx) {
 
 void build_gather(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor &data = in[0], &indices = in[1];
-  const auto axis = static_cast<int64_t>(gather_axis(ctx));
+  const auto axis = static_cast<int64_t>(indexed_axis(ctx));
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     const auto first = i.begin() + axis, last = first + indices.rank();
     Exprs at(i.begin(), first);
@@ -61,19 +33,18 @@ void build_gather(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
 // One index per element of the result: data[..., indices[...], ...] along the axis.
 std::vector<TensorType> infer_elements(const OpContext& ctx) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
-  const size_t axis = gather_axis(ctx);
+  const size_t axis = indexed_axis(ctx);
   require_rank(ctx, 1, data.size());
   for (size_t d = 0; d < data.size(); ++d)
     if (d != axis && indices[d] > data[d])
       ctx.fail("the indices " + to_string(ctx.input(1)) + " reach beyond the data " +
                to_string(ctx.input(0)));
   check_indices(ctx, data[axis]);
-  if (data[axis] == 0 && product(indices) != 0) ctx.fail("the axis to gather from has no elements");
   return {{ctx.input(0).dtype, indices}};
 }
 
 void build_elements(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  const size_t axis = gather_axis(ctx);
+  const size_t axis = indexed_axis(ctx);
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     Exprs at = i;
     at[axis] = position(in[1].at(i), in[0].shape[axis]);
@@ -81,18 +52,61 @@ void build_elements(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
   });
 }
 
+// result[b..., i..., j...] = data[b..., indices[b..., i..., :], j...], of `batch_dims` b.
+int64_t batch_dims(const OpContext& ctx) {
+  const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
+  const int64_t batch = ctx.get_int("batch_dims", 0);
+  const auto most = static_cast<int64_t>(std::min(data.size(), indices.size())) - 1;
+  if (batch < 0 || batch > most)
+    ctx.fail("`batch_dims` is " + std::to_string(batch) + ", where 0 to " + std::to_string(most) +
+             " dimensions of " + to_string(ctx.input(0)) + " and " + to_string(ctx.input(1)) +
+             " may go together");
+  return batch;
+}
+
+std::vector<TensorType> infer_nd(const OpContext& ctx) {
+  const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
+  const int64_t batch = batch_dims(ctx);
+  check_tuples(ctx, batch);
+  if (!std::equal(data.begin(), data.begin() + batch, indices.begin()))
+    ctx.fail("the first " + std::to_string(batch) + " dimensions of " + to_string(ctx.input(0)) + " and " +
+             to_string(ctx.input(1)) + " must be alike");
+  Dims out(indices.begin(), indices.end() - 1);
+  out.insert(out.end(), data.begin() + batch + indices.back(), data.end());
+  return {{ctx.input(0).dtype, out}};
+}
+
+void build_nd(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const int64_t batch = batch_dims(ctx), outer = in[1].rank() - 1;
+  b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
+    Exprs at(i.begin(), i.begin() + batch);
+    const Exprs tuple = tuple_at(in[1], Exprs(i.begin(), i.begin() + outer), in[0].shape, batch);
+    at.insert(at.end(), tuple.begin(), tuple.end());
+    at.insert(at.end(), i.begin() + outer, i.end());
+    return in[0].at(at);
+  });
+}
+
 }  // namespace
 
 void register_gather(Rows& rows) {
-  for (const bool elements : {false, true})
-    rows.push_back({.name = elements ? "GatherElements" : "Gather",
-                    .since = elements ? 11 : 1,
+  struct Form {
+    const char* name;
+    int since;
+    decltype(OpDef::infer) infer;
+    decltype(OpDef::build) build;
+  };
+  for (const Form& form :
+       {Form{"Gather", 1, infer_gather, build_gather},
+        Form{"GatherElements", 11, infer_elements, build_elements}, Form{"GatherND", 11, infer_nd, build_nd}})
+    rows.push_back({.name = form.name,
+                    .since = form.since,
                     .min_inputs = 2,
                     .max_inputs = 2,
                     .pattern = Pattern::injective,
                     .params = "X I",
-                    .infer = elements ? infer_elements : infer_gather,
-                    .build = elements ? build_elements : build_gather,
+                    .infer = form.infer,
+                    .build = form.build,
                     .note = "indices out of range that are known only at run time are clamped"});
 }
 

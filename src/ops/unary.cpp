@@ -115,6 +115,8 @@ const Row kRows[] = {
     {"Erf", 9, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::erf, x); }},
     {"Exp", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::exp, x); }},
     {"Log", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::log, x); }},
+    {"Sin", 7, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::sin, x); }},
+    {"Cos", 7, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::cos, x); }},
     {"Sqrt", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::sqrt, x); }},
     {"Reciprocal", 1, &kFloats, [](const OpContext&, const Expr& x) { return imm(x, 1) / x; }},
     {"Floor", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::floor, x); }},

@@ -91,6 +91,10 @@ struct MathExpander : Rewriter {
         return done(m.sigmoid(args[0]));
       case Intrinsic::erf:
         return done(m.erf(args[0]));
+      case Intrinsic::sin:
+        return done(m.sin(args[0]));
+      case Intrinsic::cos:
+        return done(m.cos(args[0]));
       case Intrinsic::pow:
         return done(m.pow(args[0], args[1]));
       default:

@@ -1,4 +1,4 @@
-// exp, log, tanh, erf, sigmoid and pow of f32 by range reduction, a polynomial, and the exponent put back by
+// exp, log, tanh, erf, sigmoid and pow of f32 (sin and cos: sine_expansion.cpp) by range reduction, a polynomial, and the exponent put back by
 // integer operations.
 //
 // Largest errors in units of the last place, with AVX-512 and without, denormal arguments and results

@@ -36,6 +36,8 @@ class Expansion {
   Expr tanh(const Expr& x);
   Expr sigmoid(const Expr& x);
   Expr erf(const Expr& x);
+  Expr sin(const Expr& x);
+  Expr cos(const Expr& x);
   Expr pow(const Expr& x, const Expr& y);
 
  private:
@@ -70,6 +72,11 @@ class Expansion {
   Expr exp_in_range(const Expr& x, ExpOptions options);
   Expr exp_by_small_table(const Expr& x, ExpOptions options);
   Expr exp_by_table(const Expr& x, ExpOptions options);
+  struct Turn {
+    Expr rest, whole;
+  };
+  Turn quarter_turns(const Expr& x);
+  Expr sine(const Turn& t, int quarters);
   std::pair<Expr, Expr> split_exponent(const Expr& x);
   Expr log2_in_f64(const Expr& x);
   Expr exp2_in_f64(const Expr& t);

@@ -275,6 +275,8 @@ Pair Expressions::call(const Expr& e, const Call& c, Lets& lets) {
       return {value, plus(u * size, err ? apply(x + err) - apply(max(x - err, f64(0))) : Expr())};
     case Intrinsic::tanh:
     case Intrinsic::sigmoid:
+    case Intrinsic::sin:
+    case Intrinsic::cos:
       return {value, plus(math, err)};  // slopes at most 1
     case Intrinsic::erf:
       return {value, plus(math, times(f64(1.1283792), err))};

@@ -30,15 +30,17 @@ const char* const kOperators[] = {
     "Transpose(f32[4,5,6]; perm=[2,0,1])",
     "Concat(f32[2,3], f32[2,5]; axis=1)",
     "Gather(f32[9,4], i64[2,3]{0,8,3,-1,5,2}; axis=0)",
+    "Sin(f32[300])",
     "Cast(f32[40]; to=7)",
     "LayerNormalization(f32[6,35], const f32[35], const f32[35])",
 };
 
-std::vector<CudaCase> cases_for(const Target& target) {
+std::vector<CudaCase> cases_for(const Target& target, const std::vector<std::string>& operators = {
+                                                          std::begin(kOperators), std::end(kOperators)}) {
   std::vector<CudaCase> cases;
   CompileOptions options;
   options.target = target;
-  for (const char* text : kOperators) {
+  for (const std::string& text : operators) {
     const CompiledModel m = compile_model(text, options);
     for (PrimFunc f : m.partition.funcs) {
       f.name += "_" + std::to_string(cases.size());
@@ -61,6 +63,15 @@ TEST_CASE("operators by their default CUDA schedule pass under emulation") {
       CHECK((k.block[0] > 1) != one_output);  // nothing else is left to a single thread
     }
   check_cases(cases, 1e-4);
+}
+
+TEST_CASE("updates that may meet in an element are one thread's, in their order") {
+  const std::string spec = "ScatterND(f32[9,40], i64[6,1], f32[6,40]; reduction=\"add\")";
+  const std::vector<CudaCase> cases = cases_for(parse_target("cuda:sm_80"), {spec});
+  REQUIRE(cases[0].program.kernels.size() == 2);
+  CHECK(cases[0].program.kernels[0].block[0] > 1);
+  CHECK(cases[0].program.kernels[1].block[0] == 1);
+  check_cases(cases, 1e-6);
 }
 
 TEST_CASE("products of some size go through shared memory by default") {

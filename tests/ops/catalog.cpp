@@ -201,16 +201,17 @@ void quantizations(std::vector<CatalogEntry>& all) {
 }
 
 void elementwise(std::vector<CatalogEntry>& all) {
-  for (const char* op : {"Relu",       "LeakyRelu",   "ThresholdedRelu",
-                         "Elu",        "Selu",        "Celu",
-                         "Sigmoid",    "HardSigmoid", "HardSwish",
-                         "Gelu",       "Mish",        "Softplus",
-                         "Softsign",   "Tanh",        "Erf",
-                         "Exp",        "Log",         "Sqrt",
-                         "Reciprocal", "Floor",       "Ceil",
-                         "Round",      "Neg",         "Abs",
-                         "Sign",       "Identity",    "Dropout",
-                         "IsNaN",      "IsInf"})
+  for (const char* op : {"Relu",     "LeakyRelu",   "ThresholdedRelu",
+                         "Elu",      "Selu",        "Celu",
+                         "Sigmoid",  "HardSigmoid", "HardSwish",
+                         "Gelu",     "Mish",        "Softplus",
+                         "Softsign", "Tanh",        "Erf",
+                         "Exp",      "Log",         "Sqrt",
+                         "Sin",      "Cos",         "Reciprocal",
+                         "Floor",    "Ceil",        "Round",
+                         "Neg",      "Abs",         "Sign",
+                         "Identity", "Dropout",     "IsNaN",
+                         "IsInf"})
     all.push_back({op, unary(op)});
   all.push_back({"Gelu tanh", unary("Gelu").attr("approximate", "tanh")});
   all.push_back({"IsInf above", unary("IsInf").attr("detect_negative", int64_t{0})});
@@ -305,6 +306,17 @@ void shapes(std::vector<CatalogEntry>& all) {
   all.push_back({"Pad wrap", OpCase("Pad").input({2, 3}).ints({3, 2, 0, 4}).attr("mode", "wrap")});
   all.push_back(
       {"Gather", OpCase("Gather").input({3, 4}).input(DType::i64, {2, 2}).attr("axis", int64_t{1})});
+  all.push_back(
+      {"GatherND",
+       OpCase("GatherND").input({2, 3, 4}).input(DType::i64, {2, 2}).attr("batch_dims", int64_t{1})});
+  all.push_back({"ScatterND", OpCase("ScatterND").input({3, 4}).input(DType::i64, {2, 1}).input({2, 4})});
+  all.push_back({"ScatterElements", OpCase("ScatterElements")
+                                        .input({3, 4})
+                                        .input(DType::i32, {2, 3})
+                                        .input({2, 3})
+                                        .attr("axis", int64_t{1})
+                                        .attr("reduction", "add")});
+  all.push_back({"OneHot", OpCase("OneHot").input(DType::i64, {2, 3}).ints({4}).input({2})});
   all.push_back({"GatherElements", OpCase("GatherElements").input({3, 4}).input(DType::i32, {2, 4})});
   const auto sizes = [](Ints shape, const Ints& to) {
     return OpCase("Resize").input(std::move(shape)).omitted().omitted().ints(to);

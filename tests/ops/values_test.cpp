@@ -318,6 +318,20 @@ TEST_CASE("Gather counts negative indices from the end and clamps what is beyond
   CHECK(run(gather(), {iota(6), {99, -99}}) == Values{4, 5, 0, 1});
 }
 
+TEST_CASE("Scattered updates follow each other, and places beyond the data are clamped") {
+  const auto scatter = [](const char* reduction) {
+    return OpCase("ScatterND").input({4}).input(DType::i64, {3, 1}).input({3}).attr("reduction", reduction);
+  };
+  CHECK(run(scatter("none"), {iota(4), {1, -3, 3}, {7, 8, 9}}) == Values{0, 8, 2, 9});
+  CHECK(run(scatter("add"), {iota(4), {1, -3, 3}, {7, 8, 9}}) == Values{0, 16, 2, 12});
+  CHECK(run(scatter("none"), {iota(4), {99, -99, 1}, {7, 8, 9}}) == Values{8, 9, 2, 7});
+}
+
+TEST_CASE("OneHot leaves out what is out of range") {
+  const OpCase c = OpCase("OneHot").input(DType::i64, {4}).ints({3}).input({2});
+  CHECK(run(c, {{0, -1, 3, -4}, {5, 6}}) == Values{6, 5, 5, 5, 5, 6, 5, 5, 5, 5, 5, 5});
+}
+
 TEST_CASE("Casts truncate, and to bool ask for not zero") {
   const auto cast = [](int64_t to) { return OpCase("Cast").input({4}).attr("to", to); };
   CHECK(run(cast(7), {{1.9, -1.9, 0, 5}}) == Values{1, -1, 0, 5});

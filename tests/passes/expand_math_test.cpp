@@ -50,6 +50,8 @@ double reference(const std::string& fn, double x, double y) {
   if (fn == "log") return std::log(x);
   if (fn == "tanh") return std::tanh(x);
   if (fn == "erf") return std::erf(x);
+  if (fn == "sin") return std::sin(x);
+  if (fn == "cos") return std::cos(x);
   if (fn == "sigmoid") return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
   return std::pow(x, y);
 }
@@ -134,6 +136,8 @@ TEST_CASE("expanded math functions are within their stated error") {
                                                                 {"tanh", 2.6},
                                                                 {"sigmoid", 2.9},
                                                                 {"erf", 2.98},
+                                                                {"sin", 1.53},
+                                                                {"cos", 1.53},
                                                                 {"pow", 0.52}}));
   const std::string target = GENERATE("x86-64-v4", "x86-64-v3", "x86-64-v2");
   const double most = fn == "exp" && target != "x86-64-v3" ? 1.05 : bound;
@@ -160,6 +164,8 @@ TEST_CASE("expanded math functions at infinities, zeros and NaN") {
         {{inf, inf}, {-inf, nan}, {nan, nan}, {0.0f, -inf}, {-0.0f, -inf}, {1.0f, 0.0f}, {-1.0f, nan}});
   check("tanh", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
   check("erf", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
+  check("sin", {{inf, nan}, {-inf, nan}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
+  check("cos", {{inf, nan}, {-inf, nan}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}});
   check("sigmoid", {{inf, 1.0f}, {-inf, 0.0f}, {nan, nan}, {0.0f, 0.5f}});
 }
 

@@ -1,0 +1,55 @@
+// OneHot: along a new axis, `values[1]` where its index is what the tensor of indices says, else `values[0]`.
+// A negative index counts from the end; one out of range is nowhere.
+#include "src/ops/common.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+int64_t depth_of(const OpContext& ctx) {
+  const Dims depth = ctx.ints_from(1, "depth");
+  if (depth.size() != 1 || depth[0] < 1)
+    ctx.fail("the depth is not a number of at least 1", "a constant scalar, of an integer type");
+  return depth[0];
+}
+
+size_t new_axis(const OpContext& ctx) {
+  return static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", -1), ctx.input(0).shape.size() + 1));
+}
+
+std::vector<TensorType> infer(const OpContext& ctx) {
+  require_type(ctx, 0, kNumbers);
+  if (product(ctx.input(2).shape) != 2 || ctx.input(2).shape.size() != 1)
+    ctx.fail("input 2 is " + to_string(ctx.input(2)) + ", it must have 2 elements: off and on");
+  Dims out = ctx.input(0).shape;
+  out.insert(out.begin() + static_cast<int64_t>(new_axis(ctx)), depth_of(ctx));
+  return {{ctx.input(2).dtype, out}};
+}
+
+void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const size_t axis = new_axis(ctx);
+  b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
+    Exprs at = i;
+    at.erase(at.begin() + static_cast<int64_t>(axis));
+    const Expr index = make::cast({DType::i64, 1}, in[0].at(at));
+    const Expr from_start = make::select(lt(index, 0), index + Expr(depth_of(ctx)), index);
+    return make::select(eq(from_start, i[axis]), in[2](1), in[2](0));
+  });
+}
+
+}  // namespace
+
+void register_one_hot(Rows& rows) {
+  rows.push_back({.name = "OneHot",
+                  .since = 9,
+                  .min_inputs = 3,
+                  .max_inputs = 3,
+                  .pattern = Pattern::injective,
+                  .params = "I D V",
+                  .infer = infer,
+                  .build = build,
+                  .static_inputs = {1}});
+}
+
+}  // namespace nestor::ops

@@ -1,0 +1,109 @@
+// ScatterND and ScatterElements: a copy of the data in which updates take the places that indices say, or are
+// combined with what is there. A negative index counts from the end; where several updates have one place,
+// the last in the order of the indices is kept, or all are combined in that order. Indices out of range are
+// refused where they are constant and clamped where they come at run time, as Gather's are.
+#include <algorithm>
+#include <functional>
+
+#include "src/ops/indices.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+// What an element becomes by an update.
+Expr combined(const OpContext& ctx, const Expr& old, const Expr& update) {
+  const std::string reduction = ctx.get_string("reduction", "none");
+  if (reduction == "add") return old + update;
+  if (reduction == "mul") return old * update;
+  if (reduction == "max") return max(old, update);
+  if (reduction == "min") return min(old, update);
+  return update;
+}
+
+void check_reduction(const OpContext& ctx) {
+  const std::string reduction = ctx.get_string("reduction", "none");
+  const char* const known[] = {"none", "add", "mul", "max", "min"};
+  if (std::find(std::begin(known), std::end(known), reduction) == std::end(known))
+    ctx.fail("`reduction` is \"" + reduction + "\"", "none, add, mul, max or min");
+  if (reduction != "none") require_type(ctx, 0, kNumbers);
+}
+
+void require_shape(const OpContext& ctx, int i, const Dims& shape) {
+  if (ctx.input(i).shape != shape)
+    ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", where " +
+             to_string(TensorType{ctx.input(i).dtype, shape}) + " was expected");
+}
+
+void build_scatter(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out,
+                   const std::function<Exprs(const Exprs&)>& place) {
+  b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) { return in[0].at(i); });
+  b.compute(
+      out[0], axes_of(in[2].shape),
+      [&](const Exprs& i) { return combined(ctx, out[0].at(place(i)), in[2].at(i)); }, place);
+}
+
+// data[indices[i..., :], j...] = updates[i..., j...]
+std::vector<TensorType> infer_nd(const OpContext& ctx) {
+  const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
+  check_tuples(ctx, 0);
+  require_same_type(ctx, 0, 2);
+  check_reduction(ctx);
+  Dims updates(indices.begin(), indices.end() - 1);
+  updates.insert(updates.end(), data.begin() + indices.back(), data.end());
+  require_shape(ctx, 2, updates);
+  return {ctx.input(0)};
+}
+
+void build_nd(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const auto outer = static_cast<int64_t>(in[1].rank()) - 1;
+  build_scatter(ctx, b, in, out, [&](const Exprs& i) {
+    Exprs at = tuple_at(in[1], Exprs(i.begin(), i.begin() + outer), in[0].shape, 0);
+    at.insert(at.end(), i.begin() + outer, i.end());
+    return at;
+  });
+}
+
+// data[..., indices[i...], ...] = updates[i...], indices along the axis.
+std::vector<TensorType> infer_elements(const OpContext& ctx) {
+  const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
+  const size_t axis = indexed_axis(ctx);
+  require_rank(ctx, 1, data.size());
+  require_same_type(ctx, 0, 2);
+  check_reduction(ctx);
+  for (size_t d = 0; d < data.size(); ++d)
+    if (d != axis && indices[d] > data[d])
+      ctx.fail("the indices " + to_string(ctx.input(1)) + " reach beyond the data " +
+               to_string(ctx.input(0)));
+  check_indices(ctx, data[axis]);
+  require_shape(ctx, 2, indices);
+  return {ctx.input(0)};
+}
+
+void build_elements(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const size_t axis = indexed_axis(ctx);
+  build_scatter(ctx, b, in, out, [&](const Exprs& i) {
+    Exprs at = i;
+    at[axis] = position(in[1].at(i), in[0].shape[axis]);
+    return at;
+  });
+}
+
+}  // namespace
+
+void register_scatter(Rows& rows) {
+  for (const bool elements : {false, true})
+    rows.push_back({.name = elements ? "ScatterElements" : "ScatterND",
+                    .since = 11,
+                    .min_inputs = 3,
+                    .max_inputs = 3,
+                    .pattern = Pattern::opaque,
+                    .params = "X I U",
+                    .infer = elements ? infer_elements : infer_nd,
+                    .build = elements ? build_elements : build_nd,
+                    .note = "of several updates of one element the last is kept; indices out of range that "
+                            "are known only at run time are clamped"});
+}
+
+}  // namespace nestor::ops
