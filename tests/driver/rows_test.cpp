@@ -219,6 +219,11 @@ TEST_CASE("rows from memory, one at a time, are asked for while the one before i
   CHECK_FALSE(asks(norm("40001", "161"), "X"));  // short, begin at no line
   CHECK_FALSE(asks(norm("4", "1000001"), "X"));  // gone before they are used
   CHECK_FALSE(asks("LogSoftmax(f32[5000,2000])", "X"));
+  CHECK(asks(norm("1500", "1759"), "X"));
+  Target twice = target;
+  twice.double_pumped = true;  // only what the last level doesn't hold
+  CHECK(default_has(norm("4000", "1760"), "prefetch Y.i X", twice));
+  CHECK_FALSE(default_has(norm("1500", "1759"), "prefetch Y.i X", twice));
   target.l2_bytes = 64 << 10;
   target.l3_bytes = 96 << 10;
   CHECK(asks(norm("67", "401"), "X"));
