@@ -75,6 +75,7 @@ constexpr Row kRows[] = {
     {"Dropout", 7, "ratio"},
     {"Dropout", 12, "seed"},
     {"DynamicQuantizeLinear", 11, ""},
+    {"Einsum", 12, "equation"},
     {"Elu", 1, "alpha consumed_inputs"},
     {"Elu", 6, "alpha"},
     {"Equal", 1, "axis broadcast"},

@@ -13,6 +13,10 @@ using Dims = std::vector<int64_t>;
 using Exprs = std::vector<Expr>;
 using Tensors = std::vector<BuildTensor>;
 
+// Sizes, steps and paddings up to here can be added, and multiplied by few, without overflow; a tensor of
+// more elements than that has no memory.
+inline constexpr int64_t kMostElements = int64_t{1} << 40;
+
 inline constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::f64};
 inline constexpr std::initializer_list<DType> kNumbers = {DType::f32, DType::f64, DType::i64, DType::i32,
                                                           DType::i16, DType::i8,  DType::u8};

@@ -8,10 +8,15 @@ namespace nestor::ops {
 namespace {
 
 int64_t depth_of(const OpContext& ctx) {
-  const Dims depth = ctx.ints_from(1, "depth");
-  if (depth.size() != 1 || depth[0] < 1)
-    ctx.fail("the depth is not a number of at least 1", "a constant scalar, of an integer type");
-  return depth[0];
+  require_type(ctx, 1, kNumbers);
+  const Tensor* depth = ctx.constant(1);
+  if (!depth)
+    ctx.fail("input 1 (depth) is computed at run time, it must be known at compile time",
+             "make it an initializer, or compute it from shapes and constants only");
+  const double value = depth->size() == 1 ? depth->get(0) : 0;
+  if (!(value >= 1 && value <= static_cast<double>(kMostElements)))
+    ctx.fail("input 1 (depth) is not one number of at least 1");
+  return static_cast<int64_t>(value);
 }
 
 size_t new_axis(const OpContext& ctx) {

@@ -25,8 +25,9 @@ struct Table {
           ops::register_pool,         ops::register_softmax,       ops::register_reduce,
           ops::register_arg_extremum, ops::register_normalization, ops::register_reshape,
           ops::register_movement,     ops::register_pad,           ops::register_gather,
-          ops::register_scatter, ops::register_one_hot,      ops::register_resize,        ops::register_space_depth,
-          ops::register_triangle,     ops::register_constant})
+          ops::register_scatter,      ops::register_one_hot,       ops::register_einsum,
+          ops::register_resize,       ops::register_space_depth,   ops::register_triangle,
+          ops::register_constant})
       family(all);
     for (OpDef& row : all) add(std::move(row));
   }

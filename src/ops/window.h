@@ -17,10 +17,6 @@ struct Window {
   bool is_padded() const;  // whether some window touches an element outside of the input
 };
 
-// Sizes, steps and paddings up to here can be added, and multiplied by few, without overflow; a tensor of
-// more elements than that has no memory.
-inline constexpr int64_t kMostElements = int64_t{1} << 40;
-
 // Reads strides, dilations, pads, auto_pad (and ceil_mode where the operator has it) of a node whose input 0
 // is [N, C, spatial...]. Fails where one is negative, zero, or of the wrong length.
 Window read_window(const OpContext& ctx, const Dims& kernel);

@@ -316,6 +316,8 @@ void shapes(std::vector<CatalogEntry>& all) {
                                         .input({2, 3})
                                         .attr("axis", int64_t{1})
                                         .attr("reduction", "add")});
+  all.push_back({"Einsum",
+                 OpCase("Einsum").input({2, 3, 4}).input({4, 3, 5}).attr("equation", "bij,jik->bk")});
   all.push_back({"OneHot", OpCase("OneHot").input(DType::i64, {2, 3}).ints({4}).input({2})});
   all.push_back({"GatherElements", OpCase("GatherElements").input({3, 4}).input(DType::i32, {2, 4})});
   const auto sizes = [](Ints shape, const Ints& to) {

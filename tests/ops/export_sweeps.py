@@ -165,6 +165,11 @@ def shapes():
     yield run("Gather", 13, [floats(3, 4), ints(0, -1, 2).reshape(3, 1)], axis=1)
     yield run("Gather", 1, [floats(3, 4), ints(2, 0)], axis=0)
     yield run("GatherElements", 13, [floats(3, 4), ints(0, -1, 2, 1).reshape(1, 4)], axis=0)
+    for equation, *shapes in (("ij,jk", (2, 3), (3, 4)), ("bhid,bhjd->bhij", (2, 2, 3, 4), (2, 2, 5, 4)),
+                              ("bqhd,bkhd->bhqk", (2, 3, 2, 4), (2, 5, 2, 4)), ("ii->i", (3, 3)), ("ij->", (2, 3)),
+                              ("...ij,...jk->...ik", (2, 1, 3, 4), (2, 4, 5)), ("cba", (2, 3, 4)), ("i,j->ij", (2,), (3,)),
+                              ("a,ab,abc->c", (2,), (2, 3), (2, 3, 4)), ("b...a->a...", (2, 3, 4))):
+        yield run("Einsum", 12, [floats(*shape) for shape in shapes], equation=equation)
     pairs = ints(0, -1, 2, 1).reshape(2, 2)
     yield run("GatherND", 11, [floats(3, 4, 2), pairs])
     yield run("GatherND", 13, [floats(2, 3, 4), pairs - 1], batch_dims=1)
