@@ -131,6 +131,8 @@ struct OpDef {
   std::function<void(const OpContext& ctx, FuncBuilder& b, const std::vector<BuildTensor>& inputs,
                      const std::vector<BuildTensor>& outputs)>
       build = {};
+  // Other nodes stand for it in every graph (spell_out_attention): it has no `build`.
+  bool spelled_out = false;
   // Inputs read at compile time only (shapes, axes): never a kernel's parameter.
   std::vector<int> static_inputs = {};
   // The value of output 0 where attributes, types and static inputs say it already (Constant, Shape); else

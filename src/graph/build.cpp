@@ -16,6 +16,7 @@
 #include "src/graph/edit.h"
 #include "src/graph/problems.h"
 #include "src/graph/sort.h"
+#include "src/graph/spell_out_attention.h"
 #include "src/graph/spell_out_bytes.h"
 #include "src/graph/views.h"
 #include "src/ops/attributes.h"
@@ -190,16 +191,23 @@ class Builder {
     if (!op || !known || !counts_fit(mn, n, *op)) return;
     try {
       if (!infer(mn, n, *op)) return;
-      if (fold(n, *op)) return;
-      for (ValueId v : n.outputs)
-        if (v >= 0) value_of(g_, v).producer = static_cast<int>(g_.nodes.size());
-      g_.nodes.push_back(std::move(n));
+      std::vector<Node> nodes;
+      if (!spell_out_attention(g_, n, nodes)) nodes.push_back(std::move(n));
+      known_.resize(g_.values.size(), true);
+      for (Node& node : nodes) append(std::move(node));
     } catch (const UserError& e) {
       const Diagnostic& d = e.diagnostic();
       const bool named = d.message.starts_with(mn.op + " node");
       problems_.add(named ? d.message : fmt::format("{} (opset {}): {}", label(mn), n.opset, d.message),
                     d.hint);
     }
+  }
+
+  void append(Node n) {
+    if (fold(n, *find_op(n.domain, n.op, n.opset))) return;
+    for (ValueId v : n.outputs)
+      if (v >= 0) value_of(g_, v).producer = static_cast<int>(g_.nodes.size());
+    g_.nodes.push_back(std::move(n));
   }
 
   // The operator, or nullptr after a problem that says what it isn't and what there is.

@@ -28,6 +28,11 @@ constexpr Row kRows[] = {
     {"ArgMax", 12, "axis keepdims select_last_index"},
     {"ArgMin", 1, "axis keepdims"},
     {"ArgMin", 12, "axis keepdims select_last_index"},
+    {"Attention", 23,
+     "is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softcap softmax_precision"},
+    {"Attention", 25,
+     "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode right_window_size scale "
+     "softcap softmax_precision"},
     {"AveragePool", 1, "auto_pad kernel_shape pads strides"},
     {"AveragePool", 7, "auto_pad count_include_pad kernel_shape pads strides"},
     {"AveragePool", 10, "auto_pad ceil_mode count_include_pad kernel_shape pads strides"},
@@ -191,6 +196,7 @@ constexpr Row kRows[] = {
     {"Resize", 18,
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
      "keep_aspect_ratio_policy mode nearest_mode"},
+    {"RotaryEmbedding", 23, "interleaved num_heads rotary_embedding_dim"},
     {"Round", 11, ""},
     {"ScatterElements", 11, "axis"},
     {"ScatterElements", 16, "axis reduction"},

@@ -295,3 +295,21 @@ TEST_CASE("weights guarded against NaN are used as they come; rows without weigh
     if (query == 3 || query == 6 || query == 7) CHECK(got.get(i) == 0);
   }
 }
+
+TEST_CASE("ONNX's own Attention is the same function, and so are products that Einsum writes") {
+  const std::string heads = "f32[1,3,17,24]", keys = "f32[1,3,40,24]";
+  for (const char* attrs : {"", "; is_causal=1", "; softcap=5"}) {
+    const CompiledModel m =
+        compiled(fmt::format("Attention({}, {}, {}{})", heads, keys, keys, attrs), parse_target("native"));
+    INFO(attrs);
+    REQUIRE(m.funcs.size() == 1);
+    check_results(m.funcs[0], parse_target("native"));
+    check_proof(m.funcs[0]);
+  }
+  const CompiledModel m = compiled(
+      "Attention(f32[2,17,48], f32[2,20,24], f32[2,20,24], f32[17,20]; q_num_heads=4, kv_num_heads=2)",
+      parse_target("native"));
+  CHECK(std::count_if(m.funcs.begin(), m.funcs.end(), [](const CompiledFunction& f) {
+          return f.func.name.starts_with("matmul");
+        }) == 1);
+}

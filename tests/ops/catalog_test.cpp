@@ -19,7 +19,7 @@ TEST_CASE("The catalog has every registered operator") {
   for (const CatalogEntry& e : catalog()) present.insert(e.node.node().op);
   for (const OpDef* op : all_ops()) {
     INFO(op->name);
-    CHECK(present.count(op->name) == 1);
+    CHECK(present.count(op->name) == (op->spelled_out ? 0 : 1));
   }
 }
 

@@ -102,7 +102,7 @@ void check_cases(const std::string& script, int expected) {
       continue;
     }
     const OpDef* op = find_op(c["domain"], c["op"], c["opset"]);
-    if (!op) {
+    if (!op || op->spelled_out) {  // those are tests/graph's
       ++unknown;
       continue;
     }
@@ -121,7 +121,7 @@ void check_cases(const std::string& script, int expected) {
     passed += plain.empty() && folded.empty();
   }
   WARN(script << ": " << passed << " cases agree, " << refused << " are refused, " << unknown
-              << " are of operators we don't have, " << left_out << " were left out");
+              << " are of operators we don't have here, " << left_out << " were left out");
   CHECK(passed >= expected);
 }
 
