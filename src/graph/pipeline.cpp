@@ -9,7 +9,7 @@ namespace nestor {
 std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
   return {
       {"drop_unread", "no node or output that nothing reads", remove_dead_nodes},
-      {"multiply_einsums", "no Einsum is a product of matrices", multiply_einsums},
+      {"multiply_einsums", "no Einsum of floats is a product of matrices", multiply_einsums},
       {"remove_identities",
        "no Identity, Dropout, or reshape to the same shape; no two transpositions in a row",
        remove_identities},

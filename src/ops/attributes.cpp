@@ -198,6 +198,7 @@ constexpr Row kRows[] = {
      "keep_aspect_ratio_policy mode nearest_mode"},
     {"RotaryEmbedding", 23, "interleaved num_heads rotary_embedding_dim"},
     {"Round", 11, ""},
+    {"Scatter", 9, "axis"},
     {"ScatterElements", 11, "axis"},
     {"ScatterElements", 16, "axis reduction"},
     {"ScatterND", 11, ""},

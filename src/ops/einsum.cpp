@@ -1,7 +1,7 @@
 // Einsum: the sum of products of elements whose dimensions of one letter go together, over the letters that
 // the result doesn't have. A letter that an operand has twice takes its diagonal. A dimension of 1 is
-// repeated. Products of two matrices, or batches of them, become a MatMul (src/graph/multiply_einsums.cpp);
-// this is the definition.
+// repeated. Products of matrices of floats, or batches of them, become MatMuls in a graph
+// (src/graph/multiply_einsums.cpp); this is the definition.
 #include "src/ops/einsum.h"
 
 #include <fmt/format.h>
@@ -123,6 +123,7 @@ std::string Einsum::summed() const {
 
 Einsum parse_einsum(const OpContext& ctx) {
   std::string equation = ctx.get_string("equation", "");
+  if (!ctx.node().attrs.count("equation")) ctx.fail("`equation` is missing");
   std::erase_if(equation, [](unsigned char c) { return std::isspace(c); });
   const size_t arrow = equation.find("->");
   std::vector<std::string> terms(1);

@@ -9,7 +9,6 @@ namespace {
 // The indices' shape takes the place of the axis.
 std::vector<TensorType> infer_gather(const OpContext& ctx) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
-  if (data.empty()) ctx.fail("the data is a scalar");
   const size_t axis = indexed_axis(ctx);
   check_indices(ctx, data[axis]);
   Dims out(data.begin(), data.begin() + static_cast<int64_t>(axis));
@@ -56,6 +55,7 @@ void build_elements(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
 int64_t batch_dims(const OpContext& ctx) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
   const int64_t batch = ctx.get_int("batch_dims", 0);
+  if (data.empty() || indices.empty()) ctx.fail("the data or its indices are a scalar");
   const auto most = static_cast<int64_t>(std::min(data.size(), indices.size())) - 1;
   if (batch < 0 || batch > most)
     ctx.fail("`batch_dims` is " + std::to_string(batch) + ", where 0 to " + std::to_string(most) +

@@ -15,6 +15,7 @@ void check_index(const OpContext& ctx, int64_t index, int64_t extent) {
 }  // namespace
 
 size_t indexed_axis(const OpContext& ctx) {
+  if (ctx.input(0).shape.empty()) ctx.fail("the data is a scalar");
   return static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", 0), ctx.input(0).shape.size()));
 }
 
@@ -35,10 +36,12 @@ Expr position(const Expr& index, int64_t extent) {
 void check_tuples(const OpContext& ctx, int64_t first) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
   require_type(ctx, 1, {DType::i64, DType::i32});
+  if (data.empty()) ctx.fail("the data is a scalar");
   const auto most = static_cast<int64_t>(data.size()) - first;
   if (indices.empty() || indices.back() < 1 || indices.back() > most)
     ctx.fail("the indices are " + to_string(ctx.input(1)) +
-             "; their last dimension is an index for each of " + "some dimensions of the data, 1 to " +
+             "; their last dimension is an index for each of some "
+             "dimensions of the data, 1 to " +
              std::to_string(most));
   const Tensor* constant = ctx.constant(1);
   for (int64_t k = 0; constant && k < constant->size(); ++k)

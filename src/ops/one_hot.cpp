@@ -1,5 +1,6 @@
 // OneHot: along a new axis, `values[1]` where its index is what the tensor of indices says, else `values[0]`.
-// A negative index counts from the end; one out of range is nowhere.
+// A negative index counts from the end (at every opset, as ONNX Runtime has it); one out of range, or NaN, is
+// nowhere.
 #include "src/ops/common.h"
 #include "src/ops/registry.h"
 
@@ -37,9 +38,11 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     Exprs at = i;
     at.erase(at.begin() + static_cast<int64_t>(axis));
-    const Expr index = make::cast({DType::i64, 1}, in[0].at(at));
+    const Expr given = in[0].at(at), index = make::cast({DType::i64, 1}, given);
     const Expr from_start = make::select(lt(index, 0), index + Expr(depth_of(ctx)), index);
-    return make::select(eq(from_start, i[axis]), in[2](1), in[2](0));
+    const Expr one = make::select(eq(from_start, i[axis]), in[2](1), in[2](0));
+    if (!is_float(given.dtype())) return one;
+    return make::select(make::call(Intrinsic::is_nan, {given}), in[2](0), one);
   });
 }
 

@@ -1,7 +1,8 @@
-// ScatterND and ScatterElements: a copy of the data in which updates take the places that indices say, or are
-// combined with what is there. A negative index counts from the end; where several updates have one place,
-// the last in the order of the indices is kept, or all are combined in that order. Indices out of range are
-// refused where they are constant and clamped where they come at run time, as Gather's are.
+// ScatterND and ScatterElements (Scatter before opset 11): a copy of the data in which updates take the
+// places that indices say, or are combined with what is there. A negative index counts from the end; where
+// several updates have one place, the last in the order of the indices is kept, or all are combined in that
+// order. Indices out of range are refused where they are constant and clamped where they come at run time, as
+// Gather's are.
 #include <algorithm>
 #include <functional>
 
@@ -93,15 +94,22 @@ void build_elements(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
 }  // namespace
 
 void register_scatter(Rows& rows) {
-  for (const bool elements : {false, true})
-    rows.push_back({.name = elements ? "ScatterElements" : "ScatterND",
-                    .since = 11,
+  struct Form {
+    const char* name;
+    int since, until;
+    bool elements;
+  };
+  for (const Form& form : {Form{"Scatter", 9, 10, true}, Form{"ScatterElements", 11, 1000, true},
+                           Form{"ScatterND", 11, 1000, false}})
+    rows.push_back({.name = form.name,
+                    .since = form.since,
+                    .until = form.until,
                     .min_inputs = 3,
                     .max_inputs = 3,
                     .pattern = Pattern::opaque,
                     .params = "X I U",
-                    .infer = elements ? infer_elements : infer_nd,
-                    .build = elements ? build_elements : build_nd,
+                    .infer = form.elements ? infer_elements : infer_nd,
+                    .build = form.elements ? build_elements : build_nd,
                     .note = "of several updates of one element the last is kept; indices out of range that "
                             "are known only at run time are clamped"});
 }

@@ -1,5 +1,5 @@
-// exp, log, tanh, erf, sigmoid and pow of f32 (sin and cos: sine_expansion.cpp) by range reduction, a polynomial, and the exponent put back by
-// integer operations.
+// exp, log, tanh, erf, sigmoid and pow of f32 (sin and cos: sine_expansion.cpp) by range reduction, a
+// polynomial, and the exponent put back by integer operations.
 //
 // Largest errors in units of the last place, with AVX-512 and without, denormal arguments and results
 // included (a test measures them over floats of every exponent, NESTOR_DENSE=1 over all):

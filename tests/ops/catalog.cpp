@@ -310,14 +310,15 @@ void shapes(std::vector<CatalogEntry>& all) {
       {"GatherND",
        OpCase("GatherND").input({2, 3, 4}).input(DType::i64, {2, 2}).attr("batch_dims", int64_t{1})});
   all.push_back({"ScatterND", OpCase("ScatterND").input({3, 4}).input(DType::i64, {2, 1}).input({2, 4})});
+  all.push_back({"Scatter", OpCase("Scatter", 9).input({3, 4}).input(DType::i64, {1, 4}).input({1, 4})});
   all.push_back({"ScatterElements", OpCase("ScatterElements")
                                         .input({3, 4})
                                         .input(DType::i32, {2, 3})
                                         .input({2, 3})
                                         .attr("axis", int64_t{1})
                                         .attr("reduction", "add")});
-  all.push_back({"Einsum",
-                 OpCase("Einsum").input({2, 3, 4}).input({4, 3, 5}).attr("equation", "bij,jik->bk")});
+  all.push_back(
+      {"Einsum", OpCase("Einsum").input({2, 3, 4}).input({4, 3, 5}).attr("equation", "bij,jik->bk")});
   all.push_back({"OneHot", OpCase("OneHot").input(DType::i64, {2, 3}).ints({4}).input({2})});
   all.push_back({"GatherElements", OpCase("GatherElements").input({3, 4}).input(DType::i32, {2, 4})});
   const auto sizes = [](Ints shape, const Ints& to) {

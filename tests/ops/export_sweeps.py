@@ -179,6 +179,7 @@ def shapes():
         yield run("ScatterND", 18, [floats(3, 4), ints(1, 1, -2).reshape(3, 1), floats(3, 4)], reduction=reduction)
         yield run("ScatterElements", 18, [floats(3, 4), ints(0, 2, 0, -1).reshape(2, 2), floats(2, 2)], axis=1, reduction=reduction)
     yield run("ScatterElements", 13, [floats(3, 4), ints(0, -1, 2, 1).reshape(1, 4), floats(1, 4)])
+    yield run("Scatter", 9, [floats(3, 4), ints(0, 1, 2, 1).reshape(1, 4), floats(1, 4)], axis=0)
     for axis in (0, 1, -1):
         yield run("OneHot", 11, [ints(0, -1, 7, 2).reshape(2, 2), ints(3).reshape(()), floats(2)], axis=axis)
     yield run("Expand", 8, [floats(3, 1), ints(2, 1, 4)])
@@ -199,7 +200,7 @@ def squares():
     for block in (1, 2, 3):
         yield run("SpaceToDepth", 13, [floats(2, 3, 6, 12)], blocksize=block)
     for shape, groups in itertools.product(((2, 6, 5), (1, 6, 3, 4), (2, 12, 2, 2, 3)), (1, 2, 3, 6)):
-        x = floats(*shape) + 3
+        x = floats(*shape) + 0.5  # ONNX Runtime loses digits where the mean is large
         yield run("GroupNormalization", 21, [x, floats(shape[1]), floats(shape[1])], num_groups=groups)
 
 

@@ -330,6 +330,8 @@ TEST_CASE("Scattered updates follow each other, and places beyond the data are c
 TEST_CASE("OneHot leaves out what is out of range") {
   const OpCase c = OpCase("OneHot").input(DType::i64, {4}).ints({3}).input({2});
   CHECK(run(c, {{0, -1, 3, -4}, {5, 6}}) == Values{6, 5, 5, 5, 5, 6, 5, 5, 5, 5, 5, 5});
+  const OpCase floats = OpCase("OneHot").input({3}).ints({2}).input({2});
+  CHECK(run(floats, {{kNaN, 1, kInf}, {5, 6}}) == Values{5, 5, 5, 6, 5, 5});
 }
 
 TEST_CASE("Casts truncate, and to bool ask for not zero") {
