@@ -128,7 +128,7 @@ void check_cases(const std::string& script, int expected) {
 }  // namespace
 
 TEST_CASE("The onnx package's node cases") {
-  check_cases("export_onnx_cases", 530);
+  check_cases("export_onnx_cases", 650);
 }
 
 TEST_CASE("What ONNX Runtime answers, over windows of every kind and at old opsets") {
