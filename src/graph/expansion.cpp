@@ -11,7 +11,7 @@ std::string Expansion::name(const std::string& part) const {
 
 ValueId Expansion::add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs,
                        const std::string& domain) {
-  constexpr int kOpset = 13;
+  constexpr int kOpset = 14;
   Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
   const TensorType made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n))[0];
   const ValueId v = add_value(g_, name(op), made);
@@ -37,7 +37,7 @@ ValueId Expansion::cast(ValueId v, DType to) {
 
 ValueId Expansion::reshaped(ValueId v, const std::vector<int64_t>& shape) {
   if (type(v).shape == shape) return v;
-  return add("Reshape", {v, constant("shape", ints(shape))});
+  return add("Reshape", {v, constant("shape", ints(shape))}, {{"allowzero", int64_t{1}}});
 }
 
 Tensor ints(const std::vector<int64_t>& values) {

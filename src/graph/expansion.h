@@ -16,7 +16,7 @@ class Expansion {
  protected:
   const TensorType& type(ValueId v) const { return g_.values[static_cast<size_t>(v)].type; }
 
-  // Of opset 13, in domain nestor 1.
+  // Of opset 14, in domain nestor 1.
   ValueId add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
               const std::string& domain = "");
   ValueId constant(const std::string& part, Tensor t);

@@ -62,6 +62,18 @@ TEST_CASE("Rows that every mask forbids give 0, other rows what they gave") {
   CHECK(std::isnan(run_unfused(g, in).at("y").get(4)));
 }
 
+TEST_CASE("Attention without keys is 0, and no batch is nothing") {
+  for (const auto& [q, kv] : {std::pair{"1,4,5,8", "1,2,0,8"}, std::pair{"0,4,5,8", "0,2,5,8"}}) {
+    Graph g = graph_with("Attention", {q, kv, kv}, "");
+    check_unchanged(g, [](Graph& changed) { optimize(changed, evaluate_by_interpreter); });
+    const Tensor y = run_unfused(g, random_inputs(g)).at("y");
+    for (int64_t k = 0; k < y.size(); ++k) CHECK(y.get(k) == 0);
+  }
+  const std::string past = "1,2,0,8";  // the first of a cache's steps
+  Graph g = graph_with("Attention", {kHeads, kHeads, kHeads, "", past, past}, R"("is_causal": 1)");
+  check_unchanged(g, [](Graph& changed) { optimize(changed, evaluate_by_interpreter); });
+}
+
 TEST_CASE("what Attention and RotaryEmbedding can't mean is refused") {
   const auto refuses = [](const std::string& message, const std::string& part) {
     INFO(message);
