@@ -192,9 +192,12 @@ class Builder {
     try {
       if (!infer(mn, n, *op)) return;
       std::vector<Node> nodes;
-      if (!spell_out_attention(g_, n, nodes)) nodes.push_back(std::move(n));
+      if (!spell_out_attention(g_, n, nodes)) return append(std::move(n), *op);
       known_.resize(g_.values.size(), true);
-      for (Node& node : nodes) append(std::move(node));
+      for (Node& part : nodes) {
+        const OpDef& of_part = *find_op(part.domain, part.op, part.opset);
+        append(std::move(part), of_part);
+      }
     } catch (const UserError& e) {
       const Diagnostic& d = e.diagnostic();
       const bool named = d.message.starts_with(mn.op + " node");
@@ -203,8 +206,8 @@ class Builder {
     }
   }
 
-  void append(Node n) {
-    if (fold(n, *find_op(n.domain, n.op, n.opset))) return;
+  void append(Node n, const OpDef& op) {
+    if (fold(n, op)) return;
     for (ValueId v : n.outputs)
       if (v >= 0) value_of(g_, v).producer = static_cast<int>(g_.nodes.size());
     g_.nodes.push_back(std::move(n));

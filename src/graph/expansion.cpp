@@ -1,5 +1,7 @@
 #include "src/graph/expansion.h"
 
+#include <algorithm>
+
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 
@@ -38,6 +40,11 @@ ValueId Expansion::cast(ValueId v, DType to) {
 ValueId Expansion::reshaped(ValueId v, const std::vector<int64_t>& shape) {
   if (type(v).shape == shape) return v;
   return add("Reshape", {v, constant("shape", ints(shape))}, {{"allowzero", int64_t{1}}});
+}
+
+ValueId Expansion::transposed(ValueId v, const std::vector<int64_t>& perm) {
+  if (std::is_sorted(perm.begin(), perm.end())) return v;
+  return add("Transpose", {v}, {{"perm", perm}});
 }
 
 Tensor ints(const std::vector<int64_t>& values) {

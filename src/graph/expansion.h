@@ -24,6 +24,7 @@ class Expansion {
   // These append nothing where v is so already.
   ValueId cast(ValueId v, DType to);
   ValueId reshaped(ValueId v, const std::vector<int64_t>& shape);
+  ValueId transposed(ValueId v, const std::vector<int64_t>& perm);
   // The last node makes what n made.
   void finish() { nodes_.back().outputs[0] = n_.outputs[0]; }
 

@@ -179,10 +179,9 @@ class EinsumExpansion : Expansion {
     return out;
   }
   ValueId transposed(ValueId v, const std::string& from, const std::string& to) {
-    if (from == to) return v;
     Dims perm;
     for (const char c : to) perm.push_back(static_cast<int64_t>(from.find(c)));
-    return add("Transpose", {v}, {{"perm", perm}});
+    return Expansion::transposed(v, perm);
   }
   // Operand k as [batch..., first, second].
   ValueId matrices(size_t k, const std::string& batch, const std::string& first, const std::string& second) {

@@ -28,7 +28,6 @@ class Speller : protected Expansion {
   using Expansion::Expansion;
   bool has(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] >= 0; }
   bool wants(size_t i) const { return i < n_.outputs.size() && n_.outputs[i] >= 0; }
-  ValueId transposed(ValueId v, Dims perm) { return add("Transpose", {v}, {{"perm", std::move(perm)}}); }
   ValueId sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int64_t step = 1) {
     return add("Slice", {v, constant("from", ints({from})), constant("to", ints({to})),
                          constant("axis", ints({axis})), constant("step", ints({step}))});

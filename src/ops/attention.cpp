@@ -11,12 +11,6 @@ namespace {
 
 enum Input { kQ, kK, kV, kMask, kPastKey, kPastValue, kLengths };
 
-void require_shape(const OpContext& ctx, int i, const Dims& shape) {
-  if (ctx.input(i).shape != shape)
-    ctx.fail(fmt::format("input {} is {}, where {} was expected", i, to_string(ctx.input(i)),
-                         to_string(TensorType{ctx.input(i).dtype, shape})));
-}
-
 int64_t heads_of(const OpContext& ctx, const char* attribute, int i) {
   const int64_t heads = ctx.get_int(attribute, 0), width = ctx.input(i).shape[2];
   if (heads < 1 || width % heads != 0)

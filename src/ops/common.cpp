@@ -36,6 +36,12 @@ void require_rank(const OpContext& ctx, int i, size_t rank) {
              std::to_string(rank) + " dimensions");
 }
 
+void require_shape(const OpContext& ctx, int i, const Dims& shape) {
+  if (ctx.input(i).shape != shape)
+    ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", where " +
+             to_string(TensorType{ctx.input(i).dtype, shape}) + " was expected");
+}
+
 std::vector<Axis> axes_of(const Dims& shape) {
   static const std::vector<std::vector<const char*>> names = {
       {}, {"i"}, {"i", "j"}, {"b", "i", "j"}, {"n", "c", "h", "w"}};

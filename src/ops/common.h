@@ -27,6 +27,7 @@ void require_type(const OpContext& ctx, int i, const std::initializer_list<DType
 // Fails where inputs i and j differ in element type.
 void require_same_type(const OpContext& ctx, int i, int j);
 void require_rank(const OpContext& ctx, int i, size_t rank);
+void require_shape(const OpContext& ctx, int i, const Dims& shape);
 
 // The element type that an attribute says, by ONNX's number or name for it; fails where it is missing.
 DType type_attribute(const OpContext& ctx, const std::string& name);

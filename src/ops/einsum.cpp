@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
 
 #include "src/ops/common.h"
 #include "src/ops/registry.h"

@@ -26,6 +26,17 @@ void check_indices(const OpContext& ctx, int64_t extent) {
   if (extent == 0 && product(ctx.input(1).shape) != 0) ctx.fail("the axis to index has no elements");
 }
 
+void check_elements(const OpContext& ctx) {
+  const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
+  const size_t axis = indexed_axis(ctx);
+  require_rank(ctx, 1, data.size());
+  for (size_t d = 0; d < data.size(); ++d)
+    if (d != axis && indices[d] > data[d])
+      ctx.fail("the indices " + to_string(ctx.input(1)) + " reach beyond the data " +
+               to_string(ctx.input(0)));
+  check_indices(ctx, data[axis]);
+}
+
 Expr position(const Expr& index, int64_t extent) {
   if (const auto constant = as_int(index)) return *constant < 0 ? *constant + extent : *constant;
   const Expr i = make::cast({DType::i64, 1}, index);
