@@ -28,6 +28,7 @@ PrimFunc run(StepContext& ctx) {
   }
   if (added.empty())
     ctx.refuse(1, StepContext::kPrimitive, "there is no KEY=VALUE", {}, print(ctx.step()) + " key=1");
+  ctx.concerns_no_loop();
   if (ctx.names_loop(0)) {
     const LoopRef loop = ctx.loop(0);
     const For& f = as_for(loop.stmt);

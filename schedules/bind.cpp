@@ -10,6 +10,7 @@
 #include <array>
 
 #include "schedules/examples.h"
+#include "schedules/move.h"
 #include "schedules/primitive.h"
 #include "schedules/privatize.h"
 
@@ -80,10 +81,7 @@ PrimFunc run(StepContext& ctx) {
   PrimFunc out = ctx.func();
   if (const auto conflict = make_independent(out, old.var, true))
     ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
-  Stmt now;
-  for_each_stmt(out.body, [&](const Stmt& s) {
-    if (s.as<For>() && s.as<For>()->var == old.var) now = s;
-  });
+  const Stmt now = loop_with(out, old.var);
   return replace(out, now,
                  make::loop(old.var, old.extent, as_for(now).body, ForKind::thread, tag, old.annotations));
 }

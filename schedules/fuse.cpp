@@ -87,6 +87,7 @@ PrimFunc run(StepContext& ctx) {
   Annotations annotations;
   for (const LoopRef& l : loops)
     annotations.insert(as_for(l.stmt).annotations.begin(), as_for(l.stmt).annotations.end());
+  ctx.concerns_no_loop();  // for each of its iterations, loops inside run as for one of each
   const Stmt body = substitute(as_for(loops.back().stmt).body, map);
   const Stmt out = make::loop(fused, extent, body, ForKind::serial, ThreadTag::none, annotations);
   return replace(ctx.func(), outer.stmt, simplify_bindings(out, facts_at(outer.place)));

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "schedules/digit.h"
+#include "schedules/disjoint.h"
 #include "schedules/exact_region.h"
 #include "schedules/primitive.h"
 #include "schedules/region.h"
@@ -218,6 +219,17 @@ std::map<const BufferNode*, bool> buffers_of(const std::vector<Touch>& touches) 
   return out;
 }
 
+// Whether no pair of which one writes has an element in common, whatever instances run.
+bool have_nothing_in_common(const std::vector<Touch>& first, const std::vector<Touch>& second,
+                            const BufferTest& meet) {
+  for (const Touch& a : first)
+    for (const Touch& b : second)
+      if (a.access.buffer == b.access.buffer && (a.access.write || b.access.write) && meet(a.access.buffer) &&
+          !never_meet(a.place->block(), a.access, b.place->block(), b.access))
+        return false;
+  return true;
+}
+
 // Whether digits tell all pairs apart of which one writes.
 bool told_by_digits(const std::vector<Touch>& first, const std::vector<Touch>& second, const BufferTest& meet,
                     const Stmt& loop) {
@@ -250,7 +262,8 @@ std::optional<Conflict> first_pair(const PrimFunc& f, const Stmt& loop, const st
     const auto x = xs.find(b.get()), y = ys.find(b.get());
     return x != xs.end() && y != ys.end() && (x->second || y->second) && !declared_inside(loop, b);
   };
-  if (told_by_digits(earlier, later, meet, loop)) return std::nullopt;
+  if (have_nothing_in_common(earlier, later, meet) || told_by_digits(earlier, later, meet, loop))
+    return std::nullopt;
   const auto seen_at = [&](const std::vector<Place>& all) {
     std::vector<Seen> out;
     for (const Place& p : all)

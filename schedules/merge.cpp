@@ -70,11 +70,12 @@ PrimFunc run(StepContext& ctx) {
   annotations.insert(b.annotations.begin(), b.annotations.end());
   const Stmt merged = make::loop(v, a.extent, make::seq(std::move(all)), a.kind, a.thread, annotations);
   const PrimFunc out = replace(replace(ctx.func(), second.stmt, {}), first.stmt, merged);
-  if (const auto c = find_backward(out, merged, before, behind))
-    ctx.forbid(3, 1, c->why, {first.stmt, second.stmt});
   // In an iteration of any other loop as much happens as before, and pairs within either body were proved.
   ctx.only_concerns(merged);
-  if (a.kind == ForKind::parallel && !find_conflict_between(out, merged, before, behind)) ctx.proved(merged);
+  if (a.kind == ForKind::parallel && !find_conflict_between(out, merged, before, behind))
+    ctx.proved(merged);  // bodies that meet in no other iteration don't in an earlier one
+  else if (const auto c = find_backward(out, merged, before, behind))
+    ctx.forbid(3, 1, c->why, {first.stmt, second.stmt});
   return out;
 }
 

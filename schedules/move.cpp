@@ -163,11 +163,22 @@ Stmt insert_after(const Stmt& body, const std::vector<Stmt>& others, const Stmt&
 }
 
 Stmt loop_with(const PrimFunc& f, const Var& v) {
-  Stmt found;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (s.as<For>() && s.as<For>()->var == v) found = s;
-  });
-  return found;
+  struct Finder : Walker {
+    const Var& var;
+    Stmt found;
+    explicit Finder(const Var& v) : var(v) {}
+    void expr(const Expr&) override {}
+    void stmt(const Stmt& s) override {
+      if (found || s.as<Store>() || s.as<Update>() || s.as<Evaluate>()) return;
+      const auto* l = s.as<For>();
+      if (l && l->var == var)
+        found = s;
+      else
+        children(s);
+    }
+  } finder(v);
+  finder.stmt(f.body);
+  return std::move(finder.found);
 }
 
 }  // namespace nestor::schedules

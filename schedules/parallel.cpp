@@ -8,6 +8,7 @@
 //  2. no two iterations touch one element, one of them writing it (semantic);
 //  3. the loop isn't inside a vectorized or thread loop.
 #include "schedules/examples.h"
+#include "schedules/move.h"
 #include "schedules/primitive.h"
 #include "schedules/privatize.h"
 
@@ -41,10 +42,7 @@ PrimFunc run(StepContext& ctx) {
   PrimFunc out = ctx.func();
   const auto conflict = make_independent(out, old.var, true);
   if (conflict) ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
-  Stmt now;
-  for_each_stmt(out.body, [&](const Stmt& s) {
-    if (s.as<For>() && s.as<For>()->var == old.var) now = s;
-  });
+  const Stmt now = loop_with(out, old.var);
   const Stmt made =
       make::loop(old.var, old.extent, as_for(now).body, ForKind::parallel, ThreadTag::none, old.annotations);
   if (!conflict) ctx.proved(made);

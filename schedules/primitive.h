@@ -127,9 +127,11 @@ class StepContext {
   void proved(const Stmt& loop) { proved_ = loop; }
   bool is_proved(const Stmt& loop) const { return loop.same_as(proved_); }
 
-  // What was proved of loops before the step holds behind it, but for one that the step makes.
+  // What was proved of loops before the step holds behind it, but for one that the step makes, or for none.
   void only_concerns(const Stmt& loop) { concerned_ = loop; }
-  const Stmt& concerned() const { return concerned_; }  // null: any loop may be
+  void concerns_no_loop() { settled_ = true; }
+  const Stmt& concerned() const { return concerned_; }  // null: any loop may be, or none
+  bool is_settled() const { return settled_; }          // none is
 
   // Arguments by their position in the row.
   LoopRef loop(size_t arg) const;
@@ -192,6 +194,7 @@ class StepContext {
   const Primitive& row_;
   Decisions& decisions_;
   Stmt proved_, concerned_;
+  bool settled_ = false;
   std::vector<Slot> slots_;
 };
 

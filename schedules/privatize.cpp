@@ -7,20 +7,13 @@
 
 #include "schedules/exact_region.h"
 #include "schedules/independence.h"
+#include "schedules/move.h"
 #include "schedules/primitive.h"
 #include "schedules/region.h"
 
 namespace nestor::schedules {
 
 namespace {
-
-std::optional<Stmt> loop_of(const PrimFunc& f, const Var& v) {
-  std::optional<Stmt> found;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* l = s.as<For>(); l && l->var == v) found = s;
-  });
-  return found;
-}
 
 bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, const Place& reader,
             const BlockAccess& read) {
@@ -111,21 +104,21 @@ PrimFunc move_allocation(const PrimFunc& f, const Stmt& loop, const Buffer& b) {
 std::optional<Conflict> make_independent(PrimFunc& f, const Var& var, bool may_privatize) {
   PrimFunc work = f;
   for (;;) {
-    const auto loop = loop_of(work, var);
+    const Stmt loop = loop_with(work, var);
     NESTOR_CHECK(loop) << "no loop " << var->name;
     auto conflict = [&] {
       const QuietRefusals quiet;  // most of them will be resolved
-      return find_conflict(work, *loop);
+      return find_conflict(work, loop);
     }();
     if (!conflict) break;
-    if (!may_privatize || !written_before_read(work, *loop, conflict->buffer)) {
+    if (!may_privatize || !written_before_read(work, loop, conflict->buffer)) {
       // The blocks are of `work`; give those of f, which the caller can print.
-      Conflict out = *find_conflict(work, *loop);
+      Conflict out = *find_conflict(work, loop);
       for (Stmt& b : out.blocks)
         if (const auto p = find_place(f, b.as<Block>()->id->name)) b = p->stmt;
       return out;
     }
-    work = move_allocation(work, *loop, conflict->buffer);
+    work = move_allocation(work, loop, conflict->buffer);
   }
   f = std::move(work);
   return std::nullopt;

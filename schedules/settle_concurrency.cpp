@@ -82,6 +82,7 @@ std::vector<Stmt> new_concurrent_loops(const PrimFunc& before, const PrimFunc& a
 }
 
 std::vector<Stmt> loops_to_settle(const StepContext& ctx, const PrimFunc& out) {
+  if (ctx.is_settled()) return {};
   const Stmt& only = ctx.concerned();
   if (!only) return new_concurrent_loops(ctx.func(), out);
   return is_concurrent(as_for(only)) ? std::vector<Stmt>{only} : std::vector<Stmt>{};

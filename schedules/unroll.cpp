@@ -4,6 +4,7 @@
 //  1. the loops are serial;
 //  2. their extents are constants, at most 1024 each.
 #include "schedules/examples.h"
+#include "schedules/move.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
@@ -14,6 +15,7 @@ constexpr int64_t kMost = 1024;
 
 PrimFunc run(StepContext& ctx) {
   PrimFunc out = ctx.func();
+  ctx.concerns_no_loop();
   for (const LoopRef& l : ctx.loops(0)) {
     const For& old = as_for(l.stmt);
     const int64_t extent = extent_of(l.stmt);
@@ -23,10 +25,7 @@ PrimFunc run(StepContext& ctx) {
                  {l.stmt},
                  loop_name(l.stmt) + "0 " + loop_name(l.stmt) + "1 = split " + l.text() + " [_, 4]");
     // Replaced by variable: an earlier loop of the list may have rebuilt this one.
-    Stmt now;
-    for_each_stmt(out.body, [&](const Stmt& s) {
-      if (s.as<For>() && s.as<For>()->var == old.var) now = s;
-    });
+    const Stmt now = loop_with(out, old.var);
     out = replace(out, now,
                   make::loop(old.var, old.extent, as_for(now).body, ForKind::unrolled, ThreadTag::none,
                              old.annotations));
