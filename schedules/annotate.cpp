@@ -50,18 +50,15 @@ Primitive annotate_row() {
       "",
       {{ArgKind::target, "T.i | T"}},
       {{"*", "VALUE",
-        "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores "
-        "of whole "
-        "aligned vectors then bypass the caches; `in_place=X` of a block that reads X where it writes an "
-        "output, "
-        "which then holds what X would (on a CPU); `peel=1` of a loop, whose first and last iterations "
-        "become loops of "
-        "their own where conditions inside hold only between them; `whole=1` of a "
-        "vectorized loop, whose registers stay whole vectors where it is cut short; `split=static` of a "
-        "parallel loop, of "
-        "which "
-        "each thread then runs one part, the same in every run, where otherwise whoever is free takes some; "
-        "`threads=N` of a parallel loop, for which more threads than that don't pay"}},
+        "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores of "
+        "whole aligned vectors then bypass the caches; `in_place=X` of a block that reads X where it writes "
+        "an output, which then holds what X would (on a CPU); `peel=1` of a loop, whose first and last "
+        "iterations become loops of their own where conditions inside hold only between them; `whole=1` of "
+        "a vectorized loop, whose registers stay whole vectors where it is cut short; `chains=N` of a "
+        "vectorized loop that folds, of which so many vectors of partial results run side by side, 8 if "
+        "nothing is said; `split=static` of a parallel loop, of which each thread then runs one part, the "
+        "same in every run, where otherwise whoever is free takes some; `threads=N` of a parallel loop, for "
+        "which more threads than that don't pay"}},
       "A loop or block carries a value under a key, for lowering or the tuner to read.",
       {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
       {examples::kGrid, "annotate Y.i prefer=2"},

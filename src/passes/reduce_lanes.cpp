@@ -1,5 +1,6 @@
-// Each lane reduces every L-th value; up to eight such vectors run side by side, since one alone would wait
-// for its own last result; at the end the lanes are folded into the element, once.
+// Each lane reduces every L-th value; up to eight such vectors run side by side, or as many as the loop's
+// annotation `chains` says, since one alone would wait for its own last result; at the end the lanes are
+// folded into the element, once.
 //
 //   vectorized k in 256 { X[i] = X[i] + A[k] }
 //   ->  alloc lanes: f32x16[8] local { lanes[0..7] = 0; for k in 2 { lanes[0] += A[...]; ... }; X[i] +=
@@ -7,13 +8,14 @@
 #include "src/passes/reduce_lanes.h"
 
 #include "nestor/walk.h"
+#include "src/passes/refuse.h"
 #include "src/passes/scoped.h"
 
 namespace nestor::passes {
 
 namespace {
 
-constexpr int64_t kSideBySide = 8;
+constexpr int64_t kSideBySide = 8, kMostChains = 64;
 
 // `if (k == 0) S` as S, or null.
 Stmt at_first_iteration(const Stmt& s, const Var& k) {
@@ -101,7 +103,7 @@ class Builder {
 
   Stmt run(int64_t extent) {
     const int64_t whole = extent / lanes_, rest = extent % lanes_;
-    const int64_t width = std::max<int64_t>(1, std::min(whole, kSideBySide)), rounds = whole / width;
+    const int64_t width = std::max<int64_t>(1, std::min(whole, chains())), rounds = whole / width;
     partial_ = make_buffer(r_.buffer->name + "_lanes", type_);
     std::vector<Stmt> out;
     for (int64_t a = 0; a < width; ++a) out.push_back(make::store(partial_, {a}, identity_of(r_.op, type_)));
@@ -133,6 +135,16 @@ class Builder {
   }
 
  private:
+  int64_t chains() const {
+    const auto told = loop_.annotations.find("chains");
+    if (told == loop_.annotations.end()) return kSideBySide;
+    const auto* n = std::get_if<int64_t>(&told->second);
+    if (!n || *n < 1 || *n > kMostChains)
+      refuse("the annotation `chains` of loop " + loop_.var->name + " is no number from 1 to " +
+                 std::to_string(kMostChains),
+             "annotate T." + loop_.var->name + " chains=4");
+    return *n;
+  }
   bool runs_somewhere(int64_t extent) const {
     const auto runs_at = [&](int64_t k) {
       return can_prove(substitute(r_.guard, VarMap{{loop_.var, Expr(k)}}), facts_);

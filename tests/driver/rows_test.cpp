@@ -201,6 +201,21 @@ TEST_CASE(
   CHECK_FALSE(default_has("RMSNormalization(f32[1075,3921], f32[3921])", streaming, target));  // no lines
 }
 
+TEST_CASE("rows from memory are added up in one chain where a line is read in two passes") {
+  Target target = parse_target("x86-64-v4");
+  target.l3_bytes = 64 << 10;
+  target.double_pumped = true;
+  const auto one_chain = [&](const char* spec) {
+    return checked(spec, target).find(" chains=1\n") != std::string::npos;
+  };
+  CHECK(one_chain("ReduceSum(f32[60,401], const i64[1]{1})"));
+  CHECK(one_chain("ReduceMax(f32[20011], const i64[1]{0})"));
+  CHECK(one_chain("ReduceMean(f32[7,8,9,80], const i64[2]{2,3})"));
+  CHECK_FALSE(one_chain("ReduceSum(f32[30,401], const i64[1]{1})"));  // the third level holds them
+  target.double_pumped = false;
+  CHECK_FALSE(one_chain("ReduceSum(f32[60,401], const i64[1]{1})"));
+}
+
 TEST_CASE("rows from memory, one at a time, are asked for while the one before is written") {
   Target target = with_l2("x86-64-v4", 1 << 20);
   target.l3_bytes = 32 << 20;

@@ -90,6 +90,31 @@ TEST_CASE("a register-tiled matmul at sizes around its tile") {
   check_equivalent(f, low, 1e-5);
 }
 
+TEST_CASE("lanes of a folding loop run in as many chains as its annotation says") {
+  const PrimFunc f = parse_func(R"(func f(in X: f32[3,330], out Y: f32[3]) {
+  for i in 3, k in 330 {
+    block Y(vi: S 3 = i, vk: R 330 = k) {
+      init { Y[vi] = 0.0f32 }
+      Y[vi] += X[vi,vk]
+    }
+  }
+})");
+  const auto in_chains = [&](const std::string& annotation) {
+    Schedule s(f);
+    s("Y_init = decompose_reduction Y.k")("vectorize Y.k");
+    if (!annotation.empty()) s("annotate Y.k " + annotation);
+    const PrimFunc low = lowered(s.func(), cpu());
+    check_equivalent(f, low, 1e-4);
+    return print(low);
+  };
+  CHECK(in_chains("").find("f32x16[8]") != std::string::npos);
+  CHECK(in_chains("chains=1").find("f32x16[1]") != std::string::npos);
+  CHECK(in_chains("chains=3").find("f32x16[3]") != std::string::npos);
+  CHECK(in_chains("chains=40").find("f32x16[20]") != std::string::npos);  // no more than there are vectors
+  for (const char* bad : {"chains=0", "chains=65", "chains=few"})
+    CHECK_THROWS_AS(in_chains(bad), ScheduleError);
+}
+
 TEST_CASE("symbolic and zero-sized dimensions lower") {
   PrimFunc f = parse_func(R"(
 func scale[N](in X: f32[N,3], out Y: f32[N,3]) {
