@@ -38,6 +38,7 @@ class OpContext {
   double get_float(const std::string& name, double fallback) const;
   std::string get_string(const std::string& name, const std::string& fallback) const;
   std::vector<int64_t> get_ints(const std::string& name, std::vector<int64_t> fallback) const;
+  std::vector<std::string> get_strings(const std::string& name, std::vector<std::string> fallback) const;
   std::vector<double> get_floats(const std::string& name, std::vector<double> fallback) const;
   const Tensor* get_tensor(const std::string& name) const;
   bool is_string(const std::string& name) const;  // whether the attribute is there and a string
@@ -131,7 +132,7 @@ struct OpDef {
   std::function<void(const OpContext& ctx, FuncBuilder& b, const std::vector<BuildTensor>& inputs,
                      const std::vector<BuildTensor>& outputs)>
       build = {};
-  // Other nodes stand for it in every graph (spell_out_attention): it has no `build`.
+  // Other nodes stand for it in every graph (src/graph/spell_out_*): it has no `build`.
   bool spelled_out = false;
   // Inputs read at compile time only (shapes, axes): never a kernel's parameter.
   std::vector<int> static_inputs = {};

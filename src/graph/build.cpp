@@ -16,7 +16,7 @@
 #include "src/graph/edit.h"
 #include "src/graph/problems.h"
 #include "src/graph/sort.h"
-#include "src/graph/spell_out_attention.h"
+#include "src/graph/spell_out.h"
 #include "src/graph/spell_out_bytes.h"
 #include "src/graph/views.h"
 #include "src/ops/attributes.h"
@@ -192,7 +192,9 @@ class Builder {
     try {
       if (!infer(mn, n, *op)) return;
       std::vector<Node> nodes;
-      if (!spell_out_attention(g_, n, nodes)) return append(std::move(n), *op);
+      if (!spell_out_attention(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes) &&
+          !spell_out_top_k(g_, n, nodes))
+        return append(std::move(n), *op);
       known_.resize(g_.values.size(), true);
       for (Node& part : nodes) {
         const OpDef& of_part = *find_op(part.domain, part.op, part.opset);

@@ -1,6 +1,8 @@
 #include "src/graph/edit.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 #include "nestor/ops.h"
 
@@ -47,11 +49,18 @@ bool forward(Graph& g, ValueId v, ValueId same) {
 }
 
 ValueId add_value(Graph& g, const std::string& name, TensorType type) {
-  std::string unique = name;
-  const auto taken = [&](const Value& v) { return v.name == unique; };
-  for (int k = 1; std::any_of(g.values.begin(), g.values.end(), taken); ++k)
-    unique = name + "." + std::to_string(k);
-  g.values.push_back({unique, std::move(type), {}, -1});
+  int next = 0;  // behind the numbers that others of that name have
+  for (const Value& v : g.values) {
+    if (!v.name.starts_with(name)) continue;
+    const std::string_view rest = std::string_view(v.name).substr(name.size());
+    int k = 0;
+    if (rest.empty())
+      next = std::max(next, 1);
+    else if (rest[0] == '.' &&
+             std::from_chars(rest.data() + 1, rest.data() + rest.size(), k).ptr == rest.data() + rest.size())
+      next = std::max(next, k + 1);
+  }
+  g.values.push_back({next == 0 ? name : name + "." + std::to_string(next), std::move(type), {}, -1});
   return static_cast<ValueId>(g.values.size()) - 1;
 }
 

@@ -1,25 +1,71 @@
 #include "src/graph/expansion.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 
 namespace nestor {
 
+namespace {
+
+constexpr int64_t kMostPieces = 16;
+
+}  // namespace
+
 std::string Expansion::name(const std::string& part) const {
-  return value_of(g_, n_.outputs[0]).name + "." + part;
+  const auto made = std::find_if(n_.outputs.begin(), n_.outputs.end(), [](ValueId v) { return v >= 0; });
+  return value_of(g_, *made).name + "." + part;
+}
+
+std::vector<ValueId> Expansion::add_node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs,
+                                         const std::string& domain, size_t outputs) {
+  constexpr int kOpset = 14;
+  Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
+  n.outputs.assign(outputs, -1);
+  const std::vector<TensorType> made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n));
+  for (size_t i = 0; i < outputs; ++i) n.outputs[i] = add_value(g_, name(op), made[i]);
+  nodes_.push_back(n);
+  return n.outputs;
 }
 
 ValueId Expansion::add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs,
                        const std::string& domain) {
-  constexpr int kOpset = 14;
-  Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
-  const TensorType made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n))[0];
-  const ValueId v = add_value(g_, name(op), made);
-  n.outputs = {v};
-  nodes_.push_back(std::move(n));
-  return v;
+  return add_node(op, std::move(inputs), std::move(attrs), domain, 1)[0];
+}
+
+void Expansion::give(size_t i, ValueId v) {
+  add("Identity", {v});
+  nodes_.back().outputs[0] = n_.outputs[i];
+}
+
+ValueId Expansion::sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int64_t step) {
+  return add("Slice", {v, list({from}), list({to}), list({axis}), list({step})});
+}
+
+ValueId Expansion::concatenated(std::vector<ValueId> v, int64_t axis) {
+  while (v.size() > 1) {
+    std::vector<ValueId> fewer;
+    for (size_t i = 0; i < v.size(); i += kMostPieces) {
+      const auto begin = v.begin() + static_cast<std::ptrdiff_t>(i),
+                 end = v.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(v.size(), i + kMostPieces));
+      fewer.push_back(end - begin == 1 ? *begin : add("Concat", {begin, end}, {{"axis", axis}}));
+    }
+    v = std::move(fewer);
+  }
+  return v[0];
+}
+
+std::vector<ValueId> Expansion::steps_of(ValueId v) {
+  const int64_t n = type(v).shape[0], size = ceil_div(n, kMostPieces);
+  if (n == 1) return {v};
+  std::vector<int64_t> sizes;
+  for (int64_t at = 0; at < n; at += size) sizes.push_back(std::min(size, n - at));
+  std::vector<ValueId> steps;
+  for (ValueId piece : add_node("Split", {v, list(sizes)}, {{"axis", int64_t{0}}}, "", sizes.size()))
+    for (ValueId step : steps_of(piece)) steps.push_back(step);
+  return steps;
 }
 
 ValueId Expansion::constant(const std::string& part, Tensor t) {
@@ -27,9 +73,19 @@ ValueId Expansion::constant(const std::string& part, Tensor t) {
 }
 
 ValueId Expansion::constant(DType t, double value) {
-  Tensor scalar(t, {});
-  scalar.set(0, value);
-  return constant("constant", std::move(scalar));
+  const auto [at, fresh] = scalars_.try_emplace({t, std::bit_cast<uint64_t>(value)}, -1);
+  if (fresh) {
+    Tensor scalar(t, {});
+    scalar.set(0, value);
+    at->second = constant("constant", std::move(scalar));
+  }
+  return at->second;
+}
+
+ValueId Expansion::list(const std::vector<int64_t>& values) {
+  const auto [at, fresh] = lists_.try_emplace(values, -1);
+  if (fresh) at->second = constant("list", ints(values));
+  return at->second;
 }
 
 ValueId Expansion::cast(ValueId v, DType to) {
@@ -39,7 +95,7 @@ ValueId Expansion::cast(ValueId v, DType to) {
 
 ValueId Expansion::reshaped(ValueId v, const std::vector<int64_t>& shape) {
   if (type(v).shape == shape) return v;
-  return add("Reshape", {v, constant("shape", ints(shape))}, {{"allowzero", int64_t{1}}});
+  return add("Reshape", {v, list(shape)}, {{"allowzero", int64_t{1}}});
 }
 
 ValueId Expansion::transposed(ValueId v, const std::vector<int64_t>& perm) {

@@ -1,7 +1,9 @@
 // What a pass puts in a node's place: nodes appended one by one, each with the type of what it makes.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nestor/graph.h"
@@ -19,12 +21,25 @@ class Expansion {
   // Of opset 14, in domain nestor 1.
   ValueId add(const std::string& op, std::vector<ValueId> inputs, Attrs attrs = {},
               const std::string& domain = "");
+  // The same of the first `outputs` that the node has.
+  std::vector<ValueId> add_node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs,
+                                const std::string& domain, size_t outputs);
   ValueId constant(const std::string& part, Tensor t);
-  ValueId constant(DType t, double value);  // a scalar
+  // A scalar, and a list in i64: one for all of this expansion that are the same.
+  ValueId constant(DType t, double value);
+  ValueId list(const std::vector<int64_t>& values);
+  // A Slice, and Concat and Split that stay small: of more than 16 pieces they are made of several, so that
+  // equal ones share a function.
+  ValueId sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int64_t step = 1);
+  ValueId concatenated(std::vector<ValueId> v, int64_t axis);
+  std::vector<ValueId> steps_of(ValueId v);  // along dimension 0, which each has as 1
   // These append nothing where v is so already.
   ValueId cast(ValueId v, DType to);
   ValueId reshaped(ValueId v, const std::vector<int64_t>& shape);
   ValueId transposed(ValueId v, const std::vector<int64_t>& perm);
+  bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] >= 0; }
+  bool wants(size_t i) const { return i < n_.outputs.size() && n_.outputs[i] >= 0; }
+  void give(size_t i, ValueId v);  // it is what output i of the node is
   // The last node makes what n made.
   void finish() { nodes_.back().outputs[0] = n_.outputs[0]; }
 
@@ -33,6 +48,9 @@ class Expansion {
   std::vector<Node>& nodes_;
 
  private:
+  std::map<std::pair<DType, uint64_t>, ValueId> scalars_;  // by their bits
+  std::map<std::vector<int64_t>, ValueId> lists_;
+
   std::string name(const std::string& part) const;
 };
 

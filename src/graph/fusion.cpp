@@ -29,6 +29,7 @@ namespace nestor {
 namespace {
 
 constexpr size_t kLargestGroup = 64;
+constexpr size_t kMostReads = 64;  // beside the first of each node: a function of more takes long to compile
 constexpr int64_t kLongestRow = 8192;  // scores, of which a few rows fit the second-level cache
 
 class Fuser {
@@ -44,6 +45,7 @@ class Fuser {
       leader_.push_back(i);
       kind_.push_back(pattern_.back());
       size_.push_back(1);
+      reads_.push_back(std::max<size_t>(1, n.inputs.size()) - 1);
     }
     find_readers();
     find_post_dominators();
@@ -132,6 +134,7 @@ class Fuser {
     leader_[at(first)] = last;
     kind_[at(last)] = heavier(kind_[at(first)], kind_[at(last)]);
     size_[at(last)] += size_[at(first)];
+    reads_[at(last)] += reads_[at(first)];
   }
   static Pattern heavier(Pattern a, Pattern b) { return std::max(a, b); }
 
@@ -178,6 +181,7 @@ class Fuser {
     const Pattern kind = kind_[at(sink)];
     if (kind == Pattern::opaque || !one_output(sink)) return false;
     size_t total = at(size_[at(sink)]) + at(size_[at(find(d))]);
+    size_t reads = reads_[at(sink)] + reads_[at(find(d))];
     const std::vector<int> path = between(sink, d);
     if (path.size() > kLargestGroup) return false;
     for (int n : path) {
@@ -185,8 +189,9 @@ class Fuser {
       const Pattern group = kind_[at(find(n))];
       if (group > Pattern::injective || !one_output(n) || !joins(kind, sink, n)) return false;
       total += at(size_[at(find(n))]);
+      reads += reads_[at(find(n))];
     }
-    if (total > kLargestGroup) return false;
+    if (total > kLargestGroup || reads > kMostReads) return false;
     const Pattern target = kind_[at(find(d))];
     if (target == Pattern::opaque) return false;
     if (kind >= Pattern::reduction) return target <= Pattern::broadcast && joins(kind, sink, d);
@@ -281,6 +286,7 @@ class Fuser {
   std::vector<Pattern> pattern_, kind_;  // by node; by group's leader: its heaviest pattern
   std::vector<bool> view_, escapes_;
   std::vector<int> leader_, size_, dominator_, depth_;
+  std::vector<size_t> reads_;  // by group's leader, as size_
   std::vector<std::vector<int>> readers_;
 };
 

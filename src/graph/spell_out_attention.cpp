@@ -7,7 +7,7 @@
 // (`is_causal`; the last of the past is before the first of the queries) or beyond a batch's length. A query
 // whose bias is -inf throughout gives 0. Keys and values of fewer heads are repeated for the queries' that
 // share them.
-#include "src/graph/spell_out_attention.h"
+#include "src/graph/spell_out.h"
 
 #include <cmath>
 #include <limits>
@@ -23,29 +23,10 @@ namespace {
 
 using Dims = std::vector<int64_t>;
 
-class Speller : protected Expansion {
- protected:
-  using Expansion::Expansion;
-  bool has(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] >= 0; }
-  bool wants(size_t i) const { return i < n_.outputs.size() && n_.outputs[i] >= 0; }
-  ValueId sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int64_t step = 1) {
-    return add("Slice", {v, constant("from", ints({from})), constant("to", ints({to})),
-                         constant("axis", ints({axis})), constant("step", ints({step}))});
-  }
-  ValueId concatenated(std::vector<ValueId> v, int64_t axis) {
-    return v.size() == 1 ? v[0] : add("Concat", std::move(v), {{"axis", axis}});
-  }
-  // What output i of the node is.
-  void give(size_t i, ValueId v) {
-    add("Identity", {v});
-    nodes_.back().outputs[0] = n_.outputs[i];
-  }
-};
-
-class AttentionSpeller : Speller {
+class AttentionSpeller : Expansion {
  public:
   AttentionSpeller(Graph& g, const Node& n, std::vector<Node>& nodes)
-      : Speller(g, n, nodes), s_(ops::attention_shape(OpContext(g, n))) {}
+      : Expansion(g, n, nodes), s_(ops::attention_shape(OpContext(g, n))) {}
 
   void run() {
     const OpContext ctx(g_, n_);
@@ -90,7 +71,7 @@ class AttentionSpeller : Speller {
   }
   ValueId with_past(size_t i, size_t past) {
     const ValueId v = by_heads(i, s_.kv_heads);
-    return has(past) ? concatenated({n_.inputs[past], v}, 2) : v;
+    return has_input(past) ? concatenated({n_.inputs[past], v}, 2) : v;
   }
   // For each head of the queries.
   ValueId repeated(ValueId v) {
@@ -117,13 +98,13 @@ class AttentionSpeller : Speller {
     const bool causal = ctx.get_int("is_causal", 0) != 0;
     const int64_t left = ctx.get_int("left_window_size", -1), right = ctx.get_int("right_window_size", -1);
     const bool windows = left >= 0 || right >= 0;
-    ValueId bias = has(3) ? mask(t) : -1;
+    ValueId bias = has_input(3) ? mask(t) : -1;
     const auto allow = [&](const char* op, ValueId a, ValueId b) {
       const ValueId more = where_allowed(add(op, {a, b}), t);
       bias = bias < 0 ? more : add("Add", {bias, more});
     };
-    may_mask_all_ = has(3) || has(6) || windows;
-    const ValueId lengths = has(6) ? reshaped(n_.inputs[6], {s_.batch, 1, 1, 1}) : -1;
+    may_mask_all_ = has_input(3) || has_input(6) || windows;
+    const ValueId lengths = has_input(6) ? reshaped(n_.inputs[6], {s_.batch, 1, 1, 1}) : -1;
     const ValueId keys = counted(s_.total(), {s_.total()});
     if (lengths >= 0) allow("Less", keys, lengths);
     if (!causal && !windows) return bias;
@@ -150,10 +131,10 @@ class AttentionSpeller : Speller {
   bool may_mask_all_ = false;
 };
 
-class RotarySpeller : Speller {
+class RotarySpeller : Expansion {
  public:
   RotarySpeller(Graph& g, const Node& n, std::vector<Node>& nodes)
-      : Speller(g, n, nodes), s_(ops::rotary_shape(OpContext(g, n))) {}
+      : Expansion(g, n, nodes), s_(ops::rotary_shape(OpContext(g, n))) {}
 
   // x as [batch, sequence, heads, size] where it is flat, else [batch, heads, sequence, size].
   void run() {
@@ -176,7 +157,7 @@ class RotarySpeller : Speller {
   // The sines or cosines of each position, beside all heads.
   ValueId cache(size_t i) {
     const ValueId v =
-        has(3) ? add("Gather", {n_.inputs[i], n_.inputs[3]}, {{"axis", int64_t{0}}}) : n_.inputs[i];
+        has_input(3) ? add("Gather", {n_.inputs[i], n_.inputs[3]}, {{"axis", int64_t{0}}}) : n_.inputs[i];
     const int64_t half = s_.rotated / 2;
     return reshaped(v, s_.flat ? Dims{s_.batch, s_.sequence, 1, half} : Dims{s_.batch, 1, s_.sequence, half});
   }

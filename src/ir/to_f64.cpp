@@ -45,11 +45,12 @@ class Widener {
             throw UserError(
                 "a function that holds machine instructions has no f64 form; take it before lowering");
           if (c.fn != Intrinsic::bitcast) return make::call(c.fn, all(c.args));
-          if (is_float(e.dtype()) || is_float(c.args[0].dtype()))
+          if (is_float(e.dtype()))
             throw UserError(
-                "a function that looks at the bits of floats has no f64 form; take the f64 form before "
+                "a function that puts floats together from bits has no f64 form; take the f64 form before "
                 "lowering, where `exp` and its kin are still calls");
-          return make::bitcast(e.type(), expr(c.args[0]));
+          // Bits that are asked for are those of its own type.
+          return make::bitcast(e.type(), make::cast(c.args[0].type(), expr(c.args[0])));
         },
         [&](const Let& l) { return make::let(var(l.var), expr(l.value), expr(l.body)); },
         [&](const Ramp& r) { return make::ramp(expr(r.base), expr(r.stride), e.type().lanes); },

@@ -88,6 +88,14 @@ std::vector<double> OpContext::get_floats(const std::string& name, std::vector<d
   wrong_kind(*this, name, *v, "a list of floats");
 }
 
+std::vector<std::string> OpContext::get_strings(const std::string& name,
+                                                std::vector<std::string> fallback) const {
+  const AttrValue* v = find(node_, name);
+  if (!v) return fallback;
+  if (const auto* list = std::get_if<std::vector<std::string>>(v)) return *list;
+  wrong_kind(*this, name, *v, "a list of strings");
+}
+
 bool OpContext::is_string(const std::string& name) const {
   const AttrValue* v = find(node_, name);
   return v && std::holds_alternative<std::string>(*v);

@@ -319,6 +319,19 @@ void shapes(std::vector<CatalogEntry>& all) {
                                         .attr("reduction", "add")});
   all.push_back(
       {"Einsum", OpCase("Einsum").input({2, 3, 4}).input({4, 3, 5}).attr("equation", "bij,jik->bk")});
+  for (const int64_t size : {4, 10})  // in three chunks, the last not full, and in one
+    all.push_back({"OrderKey in chunks of " + std::to_string(size),
+                   OpCase("OrderKey", 1, "nestor").input({2, 10}).attr("size", size)});
+  all.push_back({"OrderKey of integers",
+                 OpCase("OrderKey", 1, "nestor").input(DType::i64, {2, 10}).attr("largest", int64_t{0})});
+  all.push_back({"NextInOrder", OpCase("NextInOrder", 1, "nestor")
+                                    .input(DType::i32, {2, 3, 4})
+                                    .input(DType::i32, {2, 3})
+                                    .input(DType::i32, {2, 1})
+                                    .input(DType::i32, {2, 1})
+                                    .outputs(3)});
+  all.push_back({"NextInOrder of one chunk, the first",
+                 OpCase("NextInOrder", 1, "nestor").input(DType::i64, {2, 1, 7}).input(DType::i64, {2, 1})});
   all.push_back({"OneHot", OpCase("OneHot").input(DType::i64, {2, 3}).ints({4}).input({2})});
   all.push_back({"GatherElements", OpCase("GatherElements").input({3, 4}).input(DType::i32, {2, 4})});
   const auto sizes = [](Ints shape, const Ints& to) {

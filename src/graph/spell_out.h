@@ -1,4 +1,4 @@
-// Attention and RotaryEmbedding in smaller operators.
+// Operators that stand for many smaller ones, and are read as these.
 #pragma once
 
 #include <vector>
@@ -9,5 +9,7 @@ namespace nestor {
 
 // Whether nodes that stand for n, whose inputs and outputs have types, were appended to `nodes`.
 bool spell_out_attention(Graph& g, const Node& n, std::vector<Node>& nodes);
+bool spell_out_recurrent(Graph& g, const Node& n, std::vector<Node>& nodes);
+bool spell_out_top_k(Graph& g, const Node& n, std::vector<Node>& nodes);
 
 }  // namespace nestor

@@ -1,0 +1,70 @@
+// TopK finds its elements one by one, each behind the last one in order, by a function that all steps share
+// (src/ops/top_k.cpp). The values are gathered at the end, as they stand in the input.
+#include <cmath>
+
+#include "nestor/ops.h"
+#include "src/graph/edit.h"
+#include "src/graph/expansion.h"
+#include "src/graph/spell_out.h"
+#include "src/ops/top_k.h"
+
+namespace nestor {
+
+namespace {
+
+class TopKSpeller : Expansion {
+ public:
+  TopKSpeller(Graph& g, const Node& n, std::vector<Node>& nodes)
+      : Expansion(g, n, nodes), s_(ops::top_k_shape(OpContext(g, n))) {}
+
+  void run() {
+    std::vector<int64_t> perm;  // its own inverse: the axis and the last one change places
+    for (size_t d = 0; d < type(n_.inputs[0]).shape.size(); ++d) perm.push_back(static_cast<int64_t>(d));
+    std::swap(perm[s_.axis], perm.back());
+    const ValueId x = n_.inputs[0];
+    const ValueId indices = transposed(found(transposed(x, perm)), perm);
+    if (wants(1)) give(1, indices);
+    if (wants(0)) give(0, add("GatherElements", {x, indices}, {{"axis", static_cast<int64_t>(s_.axis)}}));
+  }
+
+ private:
+  // Of a long row as many elements in a chunk as chunks, whole vectors of them.
+  int64_t chunk_size(int64_t n) const {
+    constexpr int64_t kShortRow = 256, kVectors = 32;
+    if (n <= kShortRow) return n;
+    return ceil_div(static_cast<int64_t>(std::sqrt(static_cast<double>(n))), kVectors) * kVectors;
+  }
+
+  // Indices along the last dimension.
+  ValueId found(ValueId x) {
+    if (s_.count == 0) {
+      std::vector<int64_t> shape = type(x).shape;
+      shape.back() = 0;
+      return constant("indices", Tensor(DType::i64, shape));
+    }
+    const int64_t n = type(x).shape.back();
+    const Attrs attrs = {{"largest", int64_t{s_.largest}}, {"size", chunk_size(n)}};
+    const ValueId keys = add("OrderKey", {x}, attrs, "nestor");
+    ValueId most = add("ReduceMax", {keys}, {{"axes", std::vector<int64_t>{-1}}, {"keepdims", int64_t{0}}});
+    std::vector<ValueId> inputs = {keys, most}, indices;
+    for (int64_t k = 0; k < s_.count; ++k) {
+      const std::vector<ValueId> next = add_node("NextInOrder", inputs, {}, "nestor", 3);
+      indices.push_back(next[1]);
+      inputs = {keys, next[2], next[0], next[1]};
+    }
+    const auto last = static_cast<int64_t>(type(x).shape.size()) - 1;
+    return cast(concatenated(std::move(indices), last), DType::i64);
+  }
+
+  const ops::TopKShape s_;
+};
+
+}  // namespace
+
+bool spell_out_top_k(Graph& g, const Node& n, std::vector<Node>& nodes) {
+  if (!n.domain.empty() || n.op != "TopK") return false;
+  TopKSpeller(g, n, nodes).run();
+  return true;
+}
+
+}  // namespace nestor

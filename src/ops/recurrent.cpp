@@ -1,0 +1,157 @@
+#include "src/ops/recurrent.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "nestor/nearest.h"
+#include "src/ops/common.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+// Each step becomes nodes of its own.
+constexpr int64_t kMostSteps = 4096;
+
+// The defaults of ONNX's operators of these names; `parameters`: how many of alpha and beta it takes.
+struct Known {
+  const char* name;
+  int parameters;
+  double alpha, beta;
+};
+constexpr Known kKnown[] = {
+    {"Affine", 2, 1, 0},   {"Elu", 1, 1, 0},        {"HardSigmoid", 2, 0.2, 0.5}, {"LeakyRelu", 1, 0.01, 0},
+    {"Relu", 0, 0, 0},     {"ScaledTanh", 2, 1, 1}, {"Sigmoid", 0, 0, 0},         {"Softplus", 0, 0, 0},
+    {"Softsign", 0, 0, 0}, {"Tanh", 0, 0, 0},       {"ThresholdedRelu", 1, 1, 0}};
+
+std::string lower(std::string s) {
+  for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return s;
+}
+
+// Parameters are taken from the lists in the order of the functions that have any.
+std::vector<Activation> activations_of(const OpContext& ctx, const std::vector<std::string>& defaults,
+                                       int64_t directions) {
+  std::vector<std::string> names;
+  for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
+  const size_t count = names.size();
+  names = ctx.get_strings("activations", names);
+  if (names.size() != count)
+    ctx.fail(fmt::format("`activations` has {} entries, {} are needed", names.size(), count));
+  const std::vector<double> alphas = ctx.get_floats("activation_alpha", {}),
+                            betas = ctx.get_floats("activation_beta", {});
+  size_t a = 0, b = 0;
+  std::vector<Activation> out;
+  for (const std::string& name : names) {
+    const auto* known = std::find_if(std::begin(kKnown), std::end(kKnown),
+                                     [&](const Known& k) { return lower(k.name) == lower(name); });
+    if (known == std::end(kKnown)) {
+      std::vector<std::string> all;
+      for (const Known& k : kKnown) all.emplace_back(k.name);
+      const std::string near = nearest_name(name, all);
+      ctx.fail(
+          "`activations` has `" + name + "`, which is unknown",
+          near.empty() ? fmt::format("there are {}", fmt::join(all, ", ")) : "did you mean `" + near + "`?");
+    }
+    Activation& made = out.emplace_back(Activation{known->name, known->alpha, known->beta});
+    if (known->parameters > 0 && a < alphas.size()) made.alpha = alphas[a++];
+    if (known->parameters > 1 && b < betas.size()) made.beta = betas[b++];
+  }
+  return out;
+}
+
+std::vector<std::string> usual_activations(const std::string& op) {
+  if (op == "LSTM") return {"Sigmoid", "Tanh", "Tanh"};
+  if (op == "GRU") return {"Sigmoid", "Tanh"};
+  return {"Tanh"};
+}
+
+int64_t gates_of(const std::string& op) {
+  return op == "LSTM" ? 4 : op == "GRU" ? 3 : 1;
+}
+
+// Those inputs that may be left out, as they must be where they are there.
+void check_optional(const OpContext& ctx, const RecurrentShape& s) {
+  const auto check = [&](int i, const Dims& shape) {
+    if (!ctx.has_input(i)) return;
+    require_same_type(ctx, kX, i);
+    require_shape(ctx, i, shape);
+  };
+  const Dims state =
+      s.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
+  check(kB, {s.directions, 2 * s.gates * s.hidden});
+  check(kInitialH, state);
+  check(kInitialC, state);
+  check(kPeepholes, {s.directions, 3 * s.hidden});
+  if (ctx.has_input(kLengths)) {
+    require_type(ctx, kLengths, {DType::i32});
+    require_shape(ctx, kLengths, {s.batch});
+  }
+}
+
+std::vector<TensorType> infer_recurrent(const OpContext& ctx) {
+  const RecurrentShape s = recurrent_shape(ctx);
+  const DType t = ctx.input(kX).dtype;
+  const Dims y = s.batch_first ? Dims{s.batch, s.steps, s.directions, s.hidden}
+                               : Dims{s.steps, s.directions, s.batch, s.hidden},
+             state = s.batch_first ? Dims{s.batch, s.directions, s.hidden}
+                                   : Dims{s.directions, s.batch, s.hidden};
+  std::vector<TensorType> out = {{t, y}, {t, state}};
+  if (ctx.node().op == "LSTM") out.push_back({t, state});
+  return out;
+}
+
+}  // namespace
+
+RecurrentShape recurrent_shape(const OpContext& ctx) {
+  require_type(ctx, kX, kFloats);
+  for (const int i : {kX, kW, kR}) {
+    require_same_type(ctx, kX, i);
+    require_rank(ctx, i, 3);
+  }
+  RecurrentShape s;
+  const int64_t layout = ctx.get_int("layout", 0);
+  if (layout != 0 && layout != 1)
+    ctx.fail(fmt::format("`layout` is {}", layout), "0 for steps first, 1 for the batch first");
+  const std::string direction = ctx.get_string("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    ctx.fail("`direction` is `" + direction + "`", "forward, reverse or bidirectional");
+  const Dims &x = ctx.input(kX).shape, &r = ctx.input(kR).shape;
+  s.gates = gates_of(ctx.node().op);
+  s.batch_first = layout == 1;
+  s.backward = direction == "reverse";
+  s.directions = direction == "bidirectional" ? 2 : 1;
+  s.steps = x[s.batch_first ? 1 : 0];
+  s.batch = x[s.batch_first ? 0 : 1];
+  s.size = x[2];
+  s.hidden = r[2];
+  if (ctx.get_int("hidden_size", s.hidden) != s.hidden)
+    ctx.fail(fmt::format("`hidden_size` is {}, the recurrence weights {} are for {}",
+                         ctx.get_int("hidden_size", s.hidden), to_string(ctx.input(kR)), s.hidden));
+  require_shape(ctx, kW, {s.directions, s.gates * s.hidden, s.size});
+  require_shape(ctx, kR, {s.directions, s.gates * s.hidden, s.hidden});
+  if (s.steps < 1 || s.steps > kMostSteps)
+    ctx.fail(fmt::format("the sequence has {} steps", s.steps),
+             fmt::format("1 to {} are supported: each is computed by code of its own", kMostSteps));
+  check_optional(ctx, s);
+  s.clip = ctx.get_float("clip", 0);
+  if (s.clip < 0) ctx.fail(fmt::format("`clip` is {}, it must not be negative", s.clip));
+  s.activations = activations_of(ctx, usual_activations(ctx.node().op), s.directions);
+  return s;
+}
+
+void register_recurrent(Rows& rows) {
+  for (const auto& [name, inputs] : {std::pair{"LSTM", 8}, {"GRU", 6}, {"RNN", 6}})
+    rows.push_back({.name = name,
+                    .since = 7,
+                    .min_inputs = 3,
+                    .max_inputs = inputs,
+                    .infer = infer_recurrent,
+                    .spelled_out = true,
+                    .note = "spelled out step by step"});
+}
+
+}  // namespace nestor::ops
