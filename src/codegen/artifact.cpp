@@ -125,17 +125,40 @@ class ArtifactModule {
     return nullptr;
   }
 
-  // int32_t NAME_run(instance, const void* const* inputs, void* const* outputs)
+  // int32_t NAME_run(instance, const void* const* inputs, void* const* outputs); of many calls by functions
+  // of some each, since the time to compile one grows faster than its length.
   void add_run() {
+    constexpr size_t kMostCalls = 128;
+    const size_t count = plan_.calls.size();
+    if (count <= kMostCalls) {
+      add_calls(name_ + "_run", 0, count);
+      return;
+    }
+    std::vector<llvm::Function*> parts;
+    for (size_t at = 0; at < count; at += kMostCalls) {
+      parts.push_back(
+          add_calls(name_ + "_run_" + std::to_string(parts.size()), at, std::min(count, at + kMostCalls)));
+      parts.back()->setLinkage(llvm::GlobalValue::InternalLinkage);
+      parts.back()->addFnAttr(llvm::Attribute::NoInline);
+    }
     llvm::Function* run = define(name_ + "_run", i32_, {ptr_, ptr_, ptr_});
+    for (llvm::Function* part : parts)
+      return_if_failed(run, b_.CreateCall(part, {run->getArg(0), run->getArg(1), run->getArg(2)}));
+    b_.CreateRet(b_.getInt32(0));
+  }
+
+  // A function that makes calls [begin, end) of the plan.
+  llvm::Function* add_calls(const std::string& name, size_t begin, size_t end) {
+    llvm::Function* run = define(name, i32_, {ptr_, ptr_, ptr_});
     size_t most = 1;
-    for (const PlanCall& call : plan_.calls) most = std::max(most, call.args.size());
+    for (size_t c = begin; c < end; ++c) most = std::max(most, plan_.calls[c].args.size());
     llvm::Value* args = b_.CreateAlloca(llvm::ArrayType::get(ptr_, most));
     llvm::Value* pool = field(run->getArg(0), 0);  // struct nestor_instance of runtime/artifact_rt.h
     arena_ = field(run->getArg(0), 1);
     llvm::Value* workspace = field(run->getArg(0), 2);
     weights_ = field(run->getArg(0), 3);
-    for (const PlanCall& call : plan_.calls) {
+    for (size_t c = begin; c < end; ++c) {
+      const PlanCall& call = plan_.calls[c];
       if (call.kernel < 0) {
         b_.CreateMemCpy(address(run, call.args[1]), llvm::MaybeAlign(1), address(run, call.args[0]),
                         llvm::MaybeAlign(1), static_cast<uint64_t>(call.bytes));
@@ -146,15 +169,19 @@ class ArtifactModule {
       llvm::Function* kernel =
           module_.getFunction(kernel_symbol(plan_.kernels[static_cast<size_t>(call.kernel)]));
       NESTOR_CHECK(kernel) << "no kernel " << plan_.kernels[static_cast<size_t>(call.kernel)];
-      llvm::Value* rc = b_.CreateCall(kernel, {args, workspace, pool});
-      auto* failed = llvm::BasicBlock::Create(module_.getContext(), "failed", run);
-      auto* next = llvm::BasicBlock::Create(module_.getContext(), "next", run);
-      b_.CreateCondBr(b_.CreateICmpNE(rc, b_.getInt32(0)), failed, next);
-      b_.SetInsertPoint(failed);
-      b_.CreateRet(rc);
-      b_.SetInsertPoint(next);
+      return_if_failed(run, b_.CreateCall(kernel, {args, workspace, pool}));
     }
     b_.CreateRet(b_.getInt32(0));
+    return run;
+  }
+
+  void return_if_failed(llvm::Function* run, llvm::Value* rc) {
+    auto* failed = llvm::BasicBlock::Create(module_.getContext(), "failed", run);
+    auto* next = llvm::BasicBlock::Create(module_.getContext(), "next", run);
+    b_.CreateCondBr(b_.CreateICmpNE(rc, b_.getInt32(0)), failed, next);
+    b_.SetInsertPoint(failed);
+    b_.CreateRet(rc);
+    b_.SetInsertPoint(next);
   }
 
   llvm::Module& module_;

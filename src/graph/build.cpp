@@ -191,6 +191,8 @@ class Builder {
     if (!op || !known || !counts_fit(mn, n, *op)) return;
     try {
       if (!infer(mn, n, *op)) return;
+      if (op->spelled_out && std::all_of(n.outputs.begin(), n.outputs.end(), [](ValueId v) { return v < 0; }))
+        return;  // nobody reads it
       std::vector<Node> nodes;
       if (!spell_out_attention(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes) &&
           !spell_out_top_k(g_, n, nodes))

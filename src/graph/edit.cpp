@@ -48,19 +48,27 @@ bool forward(Graph& g, ValueId v, ValueId same) {
   return true;
 }
 
-ValueId add_value(Graph& g, const std::string& name, TensorType type) {
-  int next = 0;  // behind the numbers that others of that name have
+int64_t next_number(const Graph& g, const std::string& name) {
+  int64_t next = 0;
   for (const Value& v : g.values) {
     if (!v.name.starts_with(name)) continue;
     const std::string_view rest = std::string_view(v.name).substr(name.size());
     int k = 0;
     if (rest.empty())
-      next = std::max(next, 1);
+      next = std::max<int64_t>(next, 1);
     else if (rest[0] == '.' &&
              std::from_chars(rest.data() + 1, rest.data() + rest.size(), k).ptr == rest.data() + rest.size())
-      next = std::max(next, k + 1);
+      next = std::max<int64_t>(next, int64_t{k} + 1);
   }
-  g.values.push_back({next == 0 ? name : name + "." + std::to_string(next), std::move(type), {}, -1});
+  return next;
+}
+
+std::string numbered(const std::string& name, int64_t number) {
+  return number == 0 ? name : name + "." + std::to_string(number);
+}
+
+ValueId add_value(Graph& g, const std::string& name, TensorType type) {
+  g.values.push_back({numbered(name, next_number(g, name)), std::move(type), {}, -1});
   return static_cast<ValueId>(g.values.size()) - 1;
 }
 

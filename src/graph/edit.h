@@ -33,6 +33,9 @@ void replace_reads(Graph& g, ValueId from, ValueId to);
 // where v's node can go.
 bool forward(Graph& g, ValueId v, ValueId same);
 
+// The least number behind all those of values called `name`, or `name.1` and so on; 0: none is.
+int64_t next_number(const Graph& g, const std::string& name);
+std::string numbered(const std::string& name, int64_t number);  // `name`, or `name.1` and so on
 // Names that are taken get a number.
 ValueId add_constant(Graph& g, const std::string& name, Tensor t);
 ValueId add_value(Graph& g, const std::string& name, TensorType type);

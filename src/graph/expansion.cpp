@@ -14,9 +14,15 @@ constexpr int64_t kMostPieces = 16;
 
 }  // namespace
 
-std::string Expansion::name(const std::string& part) const {
+// Values are found by looking at all once for each name, and then counted: there may be many steps.
+ValueId Expansion::new_value(const std::string& part, TensorType type) {
   const auto made = std::find_if(n_.outputs.begin(), n_.outputs.end(), [](ValueId v) { return v >= 0; });
-  return value_of(g_, *made).name + "." + part;
+  NESTOR_CHECK(made != n_.outputs.end()) << n_.op << " without outputs";
+  const std::string name = value_of(g_, *made).name + "." + part;
+  const auto [at, fresh] = numbers_.try_emplace(part, 0);
+  if (fresh) at->second = next_number(g_, name);
+  g_.values.push_back({numbered(name, at->second++), std::move(type), {}, -1});
+  return static_cast<ValueId>(g_.values.size()) - 1;
 }
 
 std::vector<ValueId> Expansion::add_node(const std::string& op, std::vector<ValueId> inputs, Attrs attrs,
@@ -25,7 +31,7 @@ std::vector<ValueId> Expansion::add_node(const std::string& op, std::vector<Valu
   Node n{op, n_.name, domain.empty() ? kOpset : 1, std::move(inputs), {}, std::move(attrs), domain};
   n.outputs.assign(outputs, -1);
   const std::vector<TensorType> made = find_op(n.domain, op, n.opset)->infer(OpContext(g_, n));
-  for (size_t i = 0; i < outputs; ++i) n.outputs[i] = add_value(g_, name(op), made[i]);
+  for (size_t i = 0; i < outputs; ++i) n.outputs[i] = new_value(op, made[i]);
   nodes_.push_back(n);
   return n.outputs;
 }
@@ -69,7 +75,9 @@ std::vector<ValueId> Expansion::steps_of(ValueId v) {
 }
 
 ValueId Expansion::constant(const std::string& part, Tensor t) {
-  return add_constant(g_, name(part), std::move(t));
+  const ValueId v = new_value(part, {t.dtype(), t.shape()});
+  value_of(g_, v).constant = std::move(t);
+  return v;
 }
 
 ValueId Expansion::constant(DType t, double value) {

@@ -51,7 +51,8 @@ class Expansion {
   std::map<std::pair<DType, uint64_t>, ValueId> scalars_;  // by their bits
   std::map<std::vector<int64_t>, ValueId> lists_;
 
-  std::string name(const std::string& part) const;
+  ValueId new_value(const std::string& part, TensorType type);
+  std::map<std::string, int64_t> numbers_;  // of the next value, by part
 };
 
 Tensor ints(const std::vector<int64_t>& values);  // a list in i64

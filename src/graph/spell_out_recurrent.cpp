@@ -86,20 +86,28 @@ class RecurrentSpeller : Expansion {
   // What each step gives, by its place in the sequence; the states afterwards are those of the last.
   std::vector<ValueId> all_steps(bool backward) {
     const std::vector<ValueId> inputs = steps_of(inputs_);
-    const ValueId lengths = has_input(ops::kLengths) ? reshaped(n_.inputs[ops::kLengths], {s_.batch, 1}) : -1;
+    const std::vector<ValueId> running = has_input(ops::kLengths) ? steps_of(running_steps()) : inputs;
     std::vector<ValueId> made(inputs.size());
     for (size_t k = 0; k < inputs.size(); ++k) {
       const size_t t = backward ? inputs.size() - 1 - k : k;
       const ValueId h = h_, c = c_;
       step(reshaped(inputs[t], {s_.batch, s_.gates * s_.hidden}));
       made[t] = h_;
-      if (lengths < 0) continue;
-      const ValueId runs = add("Less", {constant(DType::i32, static_cast<double>(t)), lengths});
+      if (!has_input(ops::kLengths)) continue;
+      const ValueId runs = reshaped(running[t], {s_.batch, 1});
       if (wants(0)) made[t] = add("Where", {runs, h_, constant(type_, 0)});
       h_ = add("Where", {runs, h_, h});
       if (c_ >= 0) c_ = add("Where", {runs, c_, c});
     }
     return made;
+  }
+
+  // Which sequences have which steps: [steps, batch].
+  ValueId running_steps() {
+    Tensor steps(DType::i32, {s_.steps, 1});
+    for (int64_t t = 0; t < s_.steps; ++t) steps.set_int(t, t);
+    return add("Less",
+               {constant("steps", std::move(steps)), reshaped(n_.inputs[ops::kLengths], {1, s_.batch})});
   }
 
   void step(ValueId x) {

@@ -43,7 +43,8 @@ class TopKSpeller : Expansion {
       return constant("indices", Tensor(DType::i64, shape));
     }
     const int64_t n = type(x).shape.back();
-    const Attrs attrs = {{"largest", int64_t{s_.largest}}, {"size", chunk_size(n)}};
+    const int64_t size = type(x).dtype == DType::i64 ? n : chunk_size(n);
+    const Attrs attrs = {{"largest", int64_t{s_.largest}}, {"size", size}};
     const ValueId keys = add("OrderKey", {x}, attrs, "nestor");
     ValueId most = add("ReduceMax", {keys}, {{"axes", std::vector<int64_t>{-1}}, {"keepdims", int64_t{0}}});
     std::vector<ValueId> inputs = {keys, most}, indices;

@@ -111,6 +111,7 @@ constexpr Row kRows[] = {
     {"Greater", 1, "axis broadcast"},
     {"Greater", 7, ""},
     {"GreaterOrEqual", 12, ""},
+    {"GridSample", 16, "align_corners mode padding_mode"},
     {"GroupNormalization", 18, "epsilon num_groups"},
     {"GroupNormalization", 21, "epsilon num_groups stash_type"},
     {"HardSigmoid", 1, "alpha beta consumed_inputs"},

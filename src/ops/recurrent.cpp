@@ -89,6 +89,10 @@ void check_optional(const OpContext& ctx, const RecurrentShape& s) {
   if (ctx.has_input(kLengths)) {
     require_type(ctx, kLengths, {DType::i32});
     require_shape(ctx, kLengths, {s.batch});
+    if (const Tensor* lengths = ctx.constant(kLengths))
+      for (int64_t b = 0; b < s.batch; ++b)
+        if (lengths->get_int(b) < 0 || lengths->get_int(b) > s.steps)
+          ctx.fail(fmt::format("`sequence_lens` has {}, of {} steps", lengths->get_int(b), s.steps));
   }
 }
 
@@ -138,7 +142,7 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
              fmt::format("1 to {} are supported: each is computed by code of its own", kMostSteps));
   check_optional(ctx, s);
   s.clip = ctx.get_float("clip", 0);
-  if (s.clip < 0) ctx.fail(fmt::format("`clip` is {}, it must not be negative", s.clip));
+  if (!(s.clip >= 0)) ctx.fail(fmt::format("`clip` is {}, it must not be negative", s.clip));
   s.activations = activations_of(ctx, usual_activations(ctx.node().op), s.directions);
   return s;
 }

@@ -33,6 +33,7 @@ void register_one_hot(Rows& rows);
 void register_einsum(Rows& rows);
 void register_recurrent(Rows& rows);
 void register_top_k(Rows& rows);
+void register_grid_sample(Rows& rows);
 void register_attention(Rows& rows);
 void register_resize(Rows& rows);
 void register_space_depth(Rows& rows);

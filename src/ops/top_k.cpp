@@ -3,12 +3,12 @@
 //
 //  - OrderKey gives an integer for each element, the larger the earlier it comes, in chunks of `size` that
 //  the
-//    least integer fills up. NaN is the largest number, as in NumPy and PyTorch; 0 and -0 are equal; so are
-//    the two numbers of i64 that would come last, since the least integer stands for none.
+//    least integer fills up. NaN is the largest number, as in NumPy and PyTorch; 0 and -0 are equal.
 //  - NextInOrder knows the largest key M that is left in each chunk: it finds the first chunk that has the
 //    largest of all, V, looks there for its index I, and for the largest that is then left. V and I of the
 //    one before tell which of equal ones come next. A step takes as many comparisons as there are chunks and
-//    elements of one.
+//    elements of one. A chunk of which nothing is left has the least integer, which no key is but of i64: of
+//    that type there must be one chunk.
 #include "src/ops/top_k.h"
 
 #include <fmt/format.h>
@@ -24,6 +24,7 @@ namespace nestor::ops {
 namespace {
 
 constexpr int64_t kMostPlaces = 4096;  // each is found by code of its own
+constexpr int64_t kLongestRow = int64_t{1} << 30;
 
 // No key of a float, or of a narrower integer, is the least number of its type.
 DType key_type(DType t) {
@@ -74,7 +75,6 @@ void build_key(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Te
     at.push_back(place);
     Expr key = key_of(in[0].at(at));
     if (!largest) key = make::int_imm(-1, key.type()) - key;
-    if (in[0].dtype() == DType::i64) key = max(key, least(key.type()) + make::int_imm(1, key.type()));
     return n % size == 0 ? key : make::select(lt(place, Expr(n)), key, least(key.type()));
   });
 }
@@ -155,21 +155,32 @@ TopKShape top_k_shape(const OpContext& ctx) {
   TopKShape s;
   s.axis = static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", -1), x.size()));
   s.largest = ctx.get_int("largest", 1) != 0;
-  const Dims k = ctx.node().opset < 10 ? Dims{ctx.get_int("k", -1)} : ctx.ints_from(1, "k");
+  ctx.get_int("sorted", 1);  // they are in any case
+  const bool attribute = ctx.node().opset < 10;
+  if (attribute && !ctx.has_attr("k")) ctx.fail("attribute `k` is missing");
+  const Dims k = attribute ? Dims{ctx.get_int("k", 0)} : ctx.ints_from(1, "k");
   if (k.size() != 1) ctx.fail(fmt::format("`k` has {} elements, it must have one", k.size()));
   s.count = k[0];
   if (s.count < 0 || s.count > x[s.axis])
     ctx.fail(fmt::format("`k` is {}, along an axis of {} elements", s.count, x[s.axis]));
-  if (s.count > kMostPlaces || x[s.axis] > std::numeric_limits<int32_t>::max())
+  if (s.count > kMostPlaces || x[s.axis] > kLongestRow)
     ctx.fail(fmt::format("`k` is {}, of {} elements", s.count, x[s.axis]),
-             fmt::format("up to {} of 2^31 are supported: each is found by code of its own", kMostPlaces));
+             fmt::format("up to {} of 2^30 are supported: each is found by code of its own", kMostPlaces));
   return s;
 }
 
 void register_top_k(Rows& rows) {
   rows.push_back({.name = "TopK",
                   .since = 1,
+                  .until = 9,
                   .min_inputs = 1,
+                  .max_inputs = 1,
+                  .infer = infer_top_k,
+                  .spelled_out = true,
+                  .note = "found one by one, in order; NaN is the largest number"});
+  rows.push_back({.name = "TopK",
+                  .since = 10,
+                  .min_inputs = 2,
                   .max_inputs = 2,
                   .infer = infer_top_k,
                   .spelled_out = true,

@@ -122,6 +122,35 @@ TEST_CASE("an artifact runs, on two threads with two instances") {
   CHECK(fine[1]);
 }
 
+TEST_CASE("an artifact of many calls makes them all, in order") {
+  Scratch scratch;
+  for (const int adds : {127, 128, 129, 400}) {
+    const auto kernels = two_kernels(kSize);
+    Plan plan = plan_of(kernels, 1);
+    const int64_t bytes = align_up(4 * kSize);
+    plan.arena_bytes = 2 * bytes;
+    plan.calls = {{0, {{Region::input, 0}, {Region::weights, 0}, {Region::arena, 0}}, 0, "add"}};
+    for (int64_t k = 1; k < adds; ++k)
+      plan.calls.push_back(
+          {0,
+           {{Region::arena, (k + 1) % 2 * bytes}, {Region::weights, 0}, {Region::arena, k % 2 * bytes}},
+           0,
+           "add"});
+    plan.calls.push_back({1, {{Region::arena, (adds - 1) % 2 * bytes}, {Region::output, 0}}, 0, "triple"});
+    plan.calls.push_back({-1, {{Region::input, 0}, {Region::output, 1}}, 4 * kSize, "copy"});
+    const std::string path = scratch / ("many" + std::to_string(adds) + ".so").c_str();
+    const auto model = load_artifact(
+        write_artifact(plan, kernels, host_target(), {path, "", WeightsPlace::automatic}).object);
+    Tensor x(DType::f32, {kSize});
+    for (int64_t i = 0; i < kSize; ++i) x.set(i, static_cast<double>(2 * i));
+    const NamedTensors out = model->run({{"x", x}});
+    for (const int64_t i : {int64_t{1}, kSize - 1}) {
+      CHECK(out.at("y/out").get(i) == 3 * (x.get(i) + static_cast<double>(adds * i)));
+      CHECK(out.at("int").get(i) == x.get(i));
+    }
+  }
+}
+
 TEST_CASE("an artifact needs libc and libm only, exports four symbols, has no constructors") {
   Scratch scratch;
   const ArtifactFiles files = write_small(scratch / "m.so");

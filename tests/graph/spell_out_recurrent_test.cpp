@@ -258,16 +258,20 @@ TEST_CASE("recurrent layers compute what ONNX's formulas say") {
 }
 
 TEST_CASE("the steps of a long sequence are the same few functions") {
-  const auto functions = [](int64_t steps) {
-    Graph g = graph_of(model(lstm(steps)));
+  const auto functions = [](int64_t steps, bool lengths) {
+    Layer l = lstm(steps);
+    l.given[4] = lengths;
+    Graph g = graph_of(model(l));
     optimize(g, evaluate_by_interpreter);
     const Partition p = partition(g);
     for (const PrimFunc& f : p.funcs) CHECK(f.params.size() < 80);
     CHECK(p.calls.size() > static_cast<size_t>(steps));
     return p.funcs.size();
   };
-  CHECK(functions(64) <= 12);
-  CHECK(functions(300) <= 16);
+  for (const bool lengths : {false, true}) {
+    CHECK(functions(64, lengths) <= 20);
+    CHECK(functions(300, lengths) <= 24);
+  }
 }
 
 TEST_CASE("activations take their parameters in turn, whatever their case") {
@@ -295,6 +299,15 @@ TEST_CASE("activations take their parameters in turn, whatever their case") {
   CHECK(b == close(0.5));
 }
 
+TEST_CASE("what is spelled out and gives nothing that is read is nothing") {
+  const std::string json = with(
+      with(model(lstm(4)), R"("outputs": ["y", "h", "c"], "attrs")", R"("outputs": ["", "", ""], "attrs")"),
+      R"("outputs": ["y", "h", "c"])", R"("outputs": ["z"])");
+  const Graph g = graph_of(
+      with(json, R"("nodes": [)", R"("nodes": [{"op": "Relu", "inputs": ["x0"], "outputs": ["z"]}, )"));
+  CHECK(g.nodes.size() == 1);
+}
+
 TEST_CASE("recurrent layers that make no sense are refused by name") {
   const auto refuses = [](const std::string& json, const std::string& part) {
     const std::string message = error_of(json);
@@ -313,6 +326,10 @@ TEST_CASE("recurrent layers that make no sense are refused by name") {
           "did you mean `Tanh`?");
   refuses(with(good, "[1, 20, 3]", "[1, 21, 3]"), "f32[1,20,3] was expected");
   refuses(with(good, "[1, 40]", "[1, 20]"), "f32[1,40] was expected");
+  refuses(with(good, R"("hidden_size")", R"("clip": "often", "hidden_size")"), "a string");
+  refuses(with(with(good, R"("x3", "",)", R"("x3", "n",)"), R"("nodes")",
+               R"("weights": {"n": {"dtype": "i32", "shape": [2], "data": [4, 5]}}, "nodes")"),
+          "`sequence_lens` has 5, of 4 steps");
   refuses(model(lstm(4097)), "4097 steps");
   refuses(model(lstm(0)), "0 steps");
 }

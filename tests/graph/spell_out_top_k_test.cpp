@@ -80,9 +80,11 @@ void fill(Tensor& x, std::mt19937_64& rng) {
     else if (x.dtype() == DType::u8)
       x.set_int(i, r < 20 ? r : 255);
     else
-      x.set_int(i, r == 0 && x.dtype() == DType::i32 ? std::numeric_limits<int32_t>::min()
-                   : r == 1                          ? std::numeric_limits<int8_t>::max()
-                                                     : r - 12);
+      x.set_int(i, r == 0 && x.dtype() == DType::i32  ? std::numeric_limits<int32_t>::min()
+                   : r < 8 && x.dtype() == DType::i64 ? (r % 2 ? std::numeric_limits<int64_t>::max() - r / 4
+                                                               : std::numeric_limits<int64_t>::min() + r / 4)
+                   : r == 1                           ? std::numeric_limits<int8_t>::max()
+                                                      : r - 12);
   }
 }
 

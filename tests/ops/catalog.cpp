@@ -319,6 +319,13 @@ void shapes(std::vector<CatalogEntry>& all) {
                                         .attr("reduction", "add")});
   all.push_back(
       {"Einsum", OpCase("Einsum").input({2, 3, 4}).input({4, 3, 5}).attr("equation", "bij,jik->bk")});
+  for (const char* mode : {"linear", "nearest", "cubic"})
+    all.push_back({std::string("GridSample ") + mode, OpCase("GridSample")
+                                                          .input({2, 3, 4, 5})
+                                                          .input({2, 3, 2, 2})
+                                                          .attr("mode", mode)
+                                                          .attr("padding_mode", "reflection")});
+  all.push_back({"GridSample of planes", OpCase("GridSample").input({1, 2, 3, 4, 5}).input({1, 2, 2, 3, 3})});
   for (const int64_t size : {4, 10})  // in three chunks, the last not full, and in one
     all.push_back({"OrderKey in chunks of " + std::to_string(size),
                    OpCase("OrderKey", 1, "nestor").input({2, 10}).attr("size", size)});

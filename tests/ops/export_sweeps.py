@@ -182,6 +182,14 @@ def shapes():
     yield run("Scatter", 9, [floats(3, 4), ints(0, 1, 2, 1).reshape(1, 4), floats(1, 4)], axis=0)
     for axis in (0, 1, -1):
         yield run("OneHot", 11, [ints(0, -1, 7, 2).reshape(2, 2), ints(3).reshape(()), floats(2)], axis=axis)
+    for opset, mode, outside, corners in itertools.product((16, 20), (0, 1, 2), ("zeros", "border", "reflection"), (0, 1)):
+        name = (("bilinear", "nearest", "bicubic") if opset == 16 else ("linear", "nearest", "cubic"))[mode]
+        how = dict(mode=name, padding_mode=outside, align_corners=corners)
+        if mode != 2 or outside != "border":  # there ONNX Runtime isn't as ONNX says
+            yield run("GridSample", opset, [floats(2, 3, 5, 4), 1.4 * floats(2, 4, 3, 2)], **how)
+            yield run("GridSample", opset, [floats(1, 1, 1, 2), 3 * floats(1, 2, 9, 2)], **how)
+        if opset == 20 and mode != 2:
+            yield run("GridSample", opset, [floats(1, 2, 3, 5, 4), 1.4 * floats(1, 2, 4, 3, 3)], **how)
     yield run("Expand", 8, [floats(3, 1), ints(2, 1, 4)])
     yield run("Tile", 6, [floats(3, 1), ints(2, 3)])
     for upper, k in itertools.product((0, 1), (-9, -1, 0, 2, 9)):

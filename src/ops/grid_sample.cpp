@@ -1,0 +1,174 @@
+// GridSample: elements of an image at places that a tensor says, its last dimension being (x, y) or (x, y, z)
+// from -1 to 1. A block for each spatial dimension holds where along it each result lies, made fit by the
+// padding's rule; the result weighs the elements around. A place that isn't a number is taken for one before
+// the first element.
+#include <cmath>
+
+#include "src/ops/common.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+enum class Mode : uint8_t { nearest, linear, cubic };
+enum class Outside : uint8_t { zeros, border, reflection };
+
+Mode mode_of(const OpContext& ctx) {
+  const std::string mode = ctx.get_string("mode", "linear");
+  if (mode == "nearest") return Mode::nearest;
+  if (mode == "linear" || mode == "bilinear") return Mode::linear;
+  if (mode == "cubic" || mode == "bicubic") return Mode::cubic;
+  ctx.fail("`mode` is \"" + mode + "\"", "linear, nearest or cubic");
+}
+
+Outside outside_of(const OpContext& ctx) {
+  const std::string mode = ctx.get_string("padding_mode", "zeros");
+  if (mode == "zeros") return Outside::zeros;
+  if (mode == "border") return Outside::border;
+  if (mode == "reflection") return Outside::reflection;
+  ctx.fail("`padding_mode` is \"" + mode + "\"", "zeros, border or reflection");
+}
+
+std::vector<TensorType> infer(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  require_type(ctx, 1, kFloats);
+  const Dims &x = ctx.input(0).shape, &grid = ctx.input(1).shape;
+  if (x.size() != 4 && x.size() != 5)
+    ctx.fail("the input is " + to_string(ctx.input(0)) + "; two or three spatial dimensions are supported");
+  require_rank(ctx, 1, x.size());
+  if (grid[0] != x[0] || grid.back() != static_cast<int64_t>(x.size()) - 2)
+    ctx.fail("the grid is " + to_string(ctx.input(1)) + ", for the input " + to_string(ctx.input(0)) +
+             " it must begin with " + std::to_string(x[0]) + " and end with " + std::to_string(x.size() - 2));
+  for (size_t d = 2; d < x.size(); ++d)
+    if (x[d] < 1 || x[d] > (int64_t{1} << 24))
+      ctx.fail("the input is " + to_string(ctx.input(0)) + ": no place in it");
+  mode_of(ctx);
+  outside_of(ctx);
+  Dims out = {x[0], x[1]};
+  out.insert(out.end(), grid.begin() + 1, grid.end() - 1);
+  return {{ctx.input(0).dtype, out}};
+}
+
+// One dimension of the image, of `size` elements.
+struct Along {
+  int64_t size;
+  bool corners;  // -1 and 1 are the middles of the first and the last element, not their outer ends
+  Mode mode;
+  Outside outside;
+
+  // Where in elements the place is, reflected or cut off as the padding asks.
+  Expr place(const Expr& at) const {
+    const auto f = [&](double v) { return make::imm(v, at.type()); };
+    const auto n = static_cast<double>(size), one = 1.0;
+    Expr x = corners ? (at + f(one)) / f(2) * f(n - 1) : ((at + f(one)) * f(n) - f(1)) / f(2);
+    if (mode == Mode::nearest) x = make::call(Intrinsic::round, {x});
+    const double low = corners ? 0 : -0.5, high = low + static_cast<double>(size) - (corners ? 1 : 0);
+    const Expr beyond = logical_or(lt(x, f(low)), gt(x, f(high)));
+    if (outside == Outside::border) x = make::select(beyond, min(max(x, f(0)), f(n - 1)), x);
+    if (outside == Outside::reflection) x = make::select(beyond, reflected(x, low, high, f), x);
+    constexpr double kTaps = 3;  // further away nothing is reached
+    return min(max(x, f(-kTaps)), f(n - 1 + kTaps));
+  }
+
+  // The index of an element, which may lie outside.
+  Expr inside(const Expr& index) const {
+    if (outside != Outside::reflection) return min(max(index, 0), Expr(size - 1));
+    if (corners && size == 1) return Expr(0);
+    const int64_t period = corners ? 2 * (size - 1) : 2 * size, last = corners ? period : period - 1;
+    const Expr i = index % Expr(period);
+    return make::select(lt(i, size), i, Expr(last) - i);
+  }
+
+  int64_t taps() const { return mode == Mode::nearest ? 1 : mode == Mode::linear ? 2 : 4; }
+  int64_t first_tap() const { return mode == Mode::cubic ? -1 : 0; }
+
+  // How much tap t of the elements around a place weighs that lies `rest` behind element 0 of them.
+  Expr weight(int64_t t, const Expr& rest) const {
+    const auto f = [&](double v) { return make::imm(v, rest.type()); };
+    if (mode == Mode::linear) return t == 0 ? f(1) - rest : rest;
+    constexpr double a = -0.75;
+    const Expr s = t == -1 ? rest + f(1) : t == 0 ? rest : t == 1 ? f(1) - rest : f(2) - rest;
+    if (t == 0 || t == 1) return (f(a + 2) * s - f(a + 3)) * s * s + f(1);
+    return ((f(a) * s - f(5 * a)) * s + f(8 * a)) * s - f(4 * a);
+  }
+
+ private:
+  template <class F>
+  static Expr reflected(const Expr& x, double low, double high, const F& f) {
+    const double length = high - low;
+    if (length == 0) return f(0);
+    const Expr from_low = make::call(Intrinsic::abs, {x - f(low)});
+    const Expr turns = make::call(Intrinsic::floor, {from_low / f(2 * length)});
+    const Expr rest = from_low - turns * f(2 * length);
+    return f(low) + make::select(gt(rest, f(length)), f(2 * length) - rest, rest);
+  }
+};
+
+void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor &x = in[0], &grid = in[1];
+  const size_t rank = x.shape.size() - 2;
+  std::vector<Along> along;
+  std::vector<BuildTensor> places;
+  const std::vector<Axis> all = axes_of(out[0].shape);
+  std::vector<Axis> axes = {all[0]};
+  axes.insert(axes.end(), all.begin() + 2, all.end());
+  Dims shape = {x.shape[0]};
+  shape.insert(shape.end(), out[0].shape.begin() + 2, out[0].shape.end());
+  for (size_t d = 0; d < rank; ++d) {
+    along.push_back({x.shape[d + 2], ctx.get_int("align_corners", 0) != 0, mode_of(ctx), outside_of(ctx)});
+    places.push_back(b.temp("At", {grid.dtype(), shape}));
+    b.compute(places[d], axes, [&](const Exprs& i) {
+      Exprs at = i;
+      at.emplace_back(static_cast<int64_t>(rank - 1 - d));
+      return along[d].place(grid.at(at));
+    });
+  }
+  const Expr zero = constant_like(x, 0);
+  b.compute(out[0], all, [&](const Exprs& i) {
+    Exprs row = {i[0]}, first, rest;
+    row.insert(row.end(), i.begin() + 2, i.end());
+    for (size_t d = 0; d < rank; ++d) {
+      const Expr at = places[d].at(row), below = make::call(Intrinsic::floor, {at});
+      first.push_back(make::cast({DType::i64, 1}, below));
+      rest.push_back(make::cast(x.buffer->type, at - below));
+    }
+    // The weighed sum over taps of dimension d and those behind, of element `at`.
+    const std::function<Expr(size_t, const Exprs&, const Expr&)> sum = [&](size_t d, const Exprs& at,
+                                                                           const Expr& is_inside) {
+      if (d == rank) return is_inside ? make::select(is_inside, x.at(at), zero) : x.at(at);
+      Expr total;
+      for (int64_t t = along[d].first_tap(); t < along[d].first_tap() + along[d].taps(); ++t) {
+        const Expr index = first[d] + Expr(t);
+        Exprs further = at;
+        further.push_back(along[d].inside(index));
+        Expr inside = is_inside;
+        if (along[d].outside == Outside::zeros) {
+          const Expr here = logical_and(le(0, index), lt(index, along[d].size));
+          inside = inside ? logical_and(inside, here) : here;
+        }
+        const Expr part = sum(d + 1, further, inside);
+        if (along[d].taps() == 1) return part;
+        const Expr weighed = along[d].weight(t, rest[d]) * part;
+        total = total ? total + weighed : weighed;
+      }
+      return total;
+    };
+    return sum(0, {i[0], i[1]}, {});
+  });
+}
+
+}  // namespace
+
+void register_grid_sample(Rows& rows) {
+  rows.push_back({.name = "GridSample",
+                  .since = 16,
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .params = "X G",
+                  .infer = infer,
+                  .build = build,
+                  .note = "a place that isn't a number lies before the first element"});
+}
+
+}  // namespace nestor::ops
