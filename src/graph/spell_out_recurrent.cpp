@@ -53,6 +53,10 @@ class RecurrentSpeller : Expansion {
     const size_t functions = s_.activations.size() / static_cast<size_t>(s_.directions);
     functions_ = s_.activations.data() + static_cast<size_t>(d) * functions;
     r_ = transposed(part(ops::kR, d, {rows, s_.hidden}), {1, 0});
+    if (n_.op == "GRU" && !reset_after_) {  // its last gate is of the state that was reset
+      r_of_reset_ = sliced(r_, 1, 2 * s_.hidden, rows);
+      r_ = sliced(r_, 1, 0, 2 * s_.hidden);
+    }
     const ValueId w = transposed(part(ops::kW, d, {rows, s_.size}), {1, 0});
     inputs_ = add("MatMul", {x_, w});
     recurrent_bias_ = -1;
@@ -136,15 +140,12 @@ class RecurrentSpeller : Expansion {
 
   // Gates z r h.
   void gru(ValueId x) {
-    const int64_t two = 2 * s_.hidden;
-    const ValueId r = reset_after_ ? r_ : sliced(r_, 1, 0, two);
-    ValueId state = add("MatMul", {h_, r});
+    ValueId state = add("MatMul", {h_, r_});
     if (recurrent_bias_ >= 0) state = add("Add", {state, recurrent_bias_});
     const ValueId z = activated(0, add("Add", {gate(x, 0), gate(state, 0)})),
                   reset = activated(0, add("Add", {gate(x, 1), gate(state, 1)}));
-    const ValueId kept = reset_after_
-                             ? add("Mul", {reset, gate(state, 2)})
-                             : add("MatMul", {add("Mul", {reset, h_}), sliced(r_, 1, two, 3 * s_.hidden)});
+    const ValueId kept = reset_after_ ? add("Mul", {reset, gate(state, 2)})
+                                      : add("MatMul", {add("Mul", {reset, h_}), r_of_reset_});
     const ValueId made = activated(1, add("Add", {kept, gate(x, 2)}));
     h_ = add("Add", {add("Mul", {add("Sub", {constant(type_, 1), z}), made}), add("Mul", {z, h_})});
   }
@@ -185,7 +186,7 @@ class RecurrentSpeller : Expansion {
   ValueId x_ = -1;
   // Of the direction that is at work: weights [hidden, gates], X W^T + b of all steps, the states.
   const Activation* functions_ = nullptr;
-  ValueId r_ = -1, inputs_ = -1, recurrent_bias_ = -1, h_ = -1, c_ = -1;
+  ValueId r_ = -1, r_of_reset_ = -1, inputs_ = -1, recurrent_bias_ = -1, h_ = -1, c_ = -1;
   ValueId peephole_[3] = {-1, -1, -1};  // of i, o, f
 };
 
