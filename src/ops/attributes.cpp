@@ -138,6 +138,7 @@ constexpr Row kRows[] = {
     {"Log", 1, "consumed_inputs"},
     {"Log", 6, ""},
     {"LogSoftmax", 1, "axis"},
+    {"LpNormalization", 1, "axis p"},
     {"MatMul", 1, ""},
     {"MatMulInteger", 10, ""},
     {"Max", 1, "consumed_inputs"},

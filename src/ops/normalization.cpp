@@ -1,7 +1,7 @@
 // Normalization: by given statistics (BatchNormalization), by those of each row (LayerNormalization,
-// RMSNormalization, InstanceNormalization, GroupNormalization), by neighbouring channels (LRN). Statistics
-// take two passes, the mean and then the squared distances from it: the one-pass formula E[x*x] - E[x]^2
-// cancels.
+// RMSNormalization, InstanceNormalization, GroupNormalization, LpNormalization), by neighbouring channels
+// (LRN). Statistics take two passes, the mean and then the squared distances from it: the one-pass formula
+// E[x*x] - E[x]^2 cancels.
 #include <algorithm>
 
 #include "src/ops/registry.h"
@@ -247,6 +247,40 @@ void build_group(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
       joined);
 }
 
+// ---- LpNormalization
+
+std::vector<TensorType> infer_lp(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  normal_axis(ctx, ctx.get_int("axis", -1), ctx.input(0).shape.size());
+  const int64_t p = ctx.get_int("p", 2);
+  if (p != 1 && p != 2) ctx.fail("`p` is " + std::to_string(p) + ", it must be 1 or 2");
+  return {ctx.input(0)};
+}
+
+// y = x / norm of its row, or 0 where that is 0.
+void build_lp(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  const RowView rows(x.shape, {normal_axis(ctx, ctx.get_int("axis", -1), x.shape.size())});
+  const bool squares = ctx.get_int("p", 2) == 2;
+  const TensorType type = {x.dtype(), rows.outer_shape()};
+  const BuildTensor sum = b.temp(squares ? "Squares" : "Sum", type);
+  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
+    const Expr e = x.at(rows.merge(o, r));
+    return squares ? e * e : make::call(Intrinsic::abs, {e});
+  });
+  // A root is never so small that its inverse is infinite.
+  const BuildTensor norm = b.temp(squares ? "Inverse" : "Norm", type);
+  b.compute(norm, rows.outer(), [&](const Exprs& o) {
+    const Expr zero = constant_like(x, 0), one = constant_like(x, 1);
+    const Expr n = make::select(eq(sum.at(o), zero), one, sum.at(o));
+    return squares ? one / make::call(Intrinsic::sqrt, {n}) : n;
+  });
+  b.compute(out[0], rows.all(), [&](const Exprs& i) {
+    const Expr n = norm.at(rows.outer_of(i));
+    return squares ? x.at(i) * n : x.at(i) / n;
+  });
+}
+
 // ---- LRN
 
 std::vector<TensorType> infer_lrn(const OpContext& ctx) {
@@ -324,6 +358,14 @@ void register_normalization(Rows& rows) {
                   .params = "X S B",
                   .infer = infer_group,
                   .build = build_group});
+  rows.push_back({.name = "LpNormalization",
+                  .since = 1,
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .pattern = Pattern::reduction,
+                  .infer = infer_lp,
+                  .build = build_lp,
+                  .note = "a row of zeros gives zeros"});
   rows.push_back({.name = "LRN",
                   .since = 1,
                   .min_inputs = 1,

@@ -319,6 +319,9 @@ void shapes(std::vector<CatalogEntry>& all) {
                                         .attr("reduction", "add")});
   all.push_back(
       {"Einsum", OpCase("Einsum").input({2, 3, 4}).input({4, 3, 5}).attr("equation", "bij,jik->bk")});
+  for (const int64_t p : {1, 2})
+    all.push_back({"LpNormalization " + std::to_string(p),
+                   OpCase("LpNormalization").input({2, 3, 5}).attr("p", p).attr("axis", int64_t{1})});
   for (const char* mode : {"linear", "nearest", "cubic"})
     all.push_back({std::string("GridSample ") + mode, OpCase("GridSample")
                                                           .input({2, 3, 4, 5})

@@ -227,6 +227,7 @@ std::vector<Refusal> shapes() {
       {OpCase("ScatterND").input({3, 4}).ints({0}).input({4}).attr("reduction", "mean"),
        {"\"mean\"", "none, add, mul, max or min"}},
       {OpCase("ScatterElements").input({3}).ints({0, 1}).input({3}), {"f32[2] was expected"}},
+      {OpCase("LpNormalization").input({2, 3}).attr("p", int64_t{3}), {"`p` is 3", "1 or 2"}},
       {OpCase("GridSample").input({2, 3, 4}).input({2, 3, 4}), {"two or three spatial dimensions"}},
       {OpCase("GridSample").input({2, 3, 4, 5}).input({1, 3, 4, 2}), {"begin with 2 and end with 2"}},
       {OpCase("GridSample").input({2, 3, 0, 5}).input({2, 3, 4, 2}), {"no place in it"}},

@@ -190,6 +190,9 @@ def shapes():
             yield run("GridSample", opset, [floats(1, 1, 1, 2), 3 * floats(1, 2, 9, 2)], **how)
         if opset == 20 and mode != 2:
             yield run("GridSample", opset, [floats(1, 2, 3, 5, 4), 1.4 * floats(1, 2, 4, 3, 3)], **how)
+    for axis, p in itertools.product((0, 1, -1), (1, 2)):
+        yield run("LpNormalization", 13, [floats(3, 4, 5)], axis=axis, p=p)
+    yield run("LpNormalization", 13, [np.zeros((2, 3), np.float32)])
     yield run("Expand", 8, [floats(3, 1), ints(2, 1, 4)])
     yield run("Tile", 6, [floats(3, 1), ints(2, 3)])
     for upper, k in itertools.product((0, 1), (-9, -1, 0, 2, 9)):
