@@ -1,9 +1,9 @@
 // TopK, place by place: what comes next in the order of a row is the largest of what comes behind the last
 // one that was found. Two operators do that, on integers:
 //
-//  - OrderKey gives an integer for each element, the larger the earlier it comes, in chunks of `size` that
-//  the
-//    least integer fills up. NaN is the largest number, as in NumPy and PyTorch; 0 and -0 are equal.
+//  - OrderKey gives an integer for each element, the larger the earlier it comes, in chunks of `size`, the
+//    last one filled up with the least integer. NaN is the largest number, as in NumPy and PyTorch; 0 and -0
+//    are equal.
 //  - NextInOrder knows the largest key M that is left in each chunk: it finds the first chunk that has the
 //    largest of all, V, looks there for its index I, and for the largest that is then left. V and I of the
 //    one before tell which of equal ones come next. A step takes as many comparisons as there are chunks and
