@@ -7,14 +7,13 @@
 // (`is_causal`; the last of the past is before the first of the queries) or beyond a batch's length. A query
 // whose bias is -inf throughout gives 0. Keys and values of fewer heads are repeated for the queries' that
 // share them.
-#include "src/graph/spell_out.h"
-
 #include <cmath>
 #include <limits>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 #include "src/graph/expansion.h"
+#include "src/graph/spell_out.h"
 #include "src/ops/attention.h"
 
 namespace nestor {
