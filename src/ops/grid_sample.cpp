@@ -2,9 +2,8 @@
 // from -1 to 1. A block for each spatial dimension holds where along it each result lies, made fit by the
 // padding's rule; the result weighs the elements around. A place that isn't a number is taken for one before
 // the first element.
-#include <cmath>
-
 #include "src/ops/common.h"
+#include "src/ops/cubic.h"
 #include "src/ops/registry.h"
 
 namespace nestor::ops {
@@ -60,10 +59,10 @@ struct Along {
   // Where in elements the place is, reflected or cut off as the padding asks.
   Expr place(const Expr& at) const {
     const auto f = [&](double v) { return make::imm(v, at.type()); };
-    const auto n = static_cast<double>(size), one = 1.0;
-    Expr x = corners ? (at + f(one)) / f(2) * f(n - 1) : ((at + f(one)) * f(n) - f(1)) / f(2);
+    const auto n = static_cast<double>(size);
+    Expr x = corners ? (at + f(1)) / f(2) * f(n - 1) : ((at + f(1)) * f(n) - f(1)) / f(2);
     if (mode == Mode::nearest) x = make::call(Intrinsic::round, {x});
-    const double low = corners ? 0 : -0.5, high = low + static_cast<double>(size) - (corners ? 1 : 0);
+    const double low = corners ? 0 : -0.5, high = n - 1 - low;
     const Expr beyond = logical_or(lt(x, f(low)), gt(x, f(high)));
     if (outside == Outside::border) x = make::select(beyond, min(max(x, f(0)), f(n - 1)), x);
     if (outside == Outside::reflection) x = make::select(beyond, reflected(x, low, high, f), x);
@@ -83,14 +82,12 @@ struct Along {
   int64_t taps() const { return mode == Mode::nearest ? 1 : mode == Mode::linear ? 2 : 4; }
   int64_t first_tap() const { return mode == Mode::cubic ? -1 : 0; }
 
-  // How much tap t of the elements around a place weighs that lies `rest` behind element 0 of them.
-  Expr weight(int64_t t, const Expr& rest) const {
-    const auto f = [&](double v) { return make::imm(v, rest.type()); };
-    if (mode == Mode::linear) return t == 0 ? f(1) - rest : rest;
-    constexpr double a = -0.75;
-    const Expr s = t == -1 ? rest + f(1) : t == 0 ? rest : t == 1 ? f(1) - rest : f(2) - rest;
-    if (t == 0 || t == 1) return (f(a + 2) * s - f(a + 3)) * s * s + f(1);
-    return ((f(a) * s - f(5 * a)) * s + f(8 * a)) * s - f(4 * a);
+  // How much the elements around a place weigh that lies `rest` behind the first one before it, tap by tap.
+  Exprs weights(const Expr& rest) const {
+    if (mode == Mode::linear) return {make::imm(1, rest.type()) - rest, rest};
+    if (mode == Mode::nearest) return {};
+    const std::array<Expr, 4> cubic = cubic_weights(rest, -0.75);
+    return {cubic.begin(), cubic.end()};
   }
 
  private:
@@ -126,20 +123,21 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
   }
   const Expr zero = constant_like(x, 0);
   b.compute(out[0], all, [&](const Exprs& i) {
-    Exprs row = {i[0]}, first, rest;
+    Exprs row = {i[0]}, first;
+    std::vector<Exprs> weights;
     row.insert(row.end(), i.begin() + 2, i.end());
     for (size_t d = 0; d < rank; ++d) {
       const Expr at = places[d].at(row), below = make::call(Intrinsic::floor, {at});
       first.push_back(make::cast({DType::i64, 1}, below));
-      rest.push_back(make::cast(x.buffer->type, at - below));
+      weights.push_back(along[d].weights(make::cast(zero.type(), at - below)));
     }
     // The weighed sum over taps of dimension d and those behind, of element `at`.
     const std::function<Expr(size_t, const Exprs&, const Expr&)> sum = [&](size_t d, const Exprs& at,
                                                                            const Expr& is_inside) {
       if (d == rank) return is_inside ? make::select(is_inside, x.at(at), zero) : x.at(at);
       Expr total;
-      for (int64_t t = along[d].first_tap(); t < along[d].first_tap() + along[d].taps(); ++t) {
-        const Expr index = first[d] + Expr(t);
+      for (int64_t t = 0; t < along[d].taps(); ++t) {
+        const Expr index = first[d] + Expr(along[d].first_tap() + t);
         Exprs further = at;
         further.push_back(along[d].inside(index));
         Expr inside = is_inside;
@@ -149,7 +147,7 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
         }
         const Expr part = sum(d + 1, further, inside);
         if (along[d].taps() == 1) return part;
-        const Expr weighed = along[d].weight(t, rest[d]) * part;
+        const Expr weighed = weights[d][static_cast<size_t>(t)] * part;
         total = total ? total + weighed : weighed;
       }
       return total;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "nestor/nearest.h"
 #include "src/ops/common.h"
@@ -27,11 +26,6 @@ constexpr Known kKnown[] = {
     {"Relu", 0, 0, 0},     {"ScaledTanh", 2, 1, 1}, {"Sigmoid", 0, 0, 0},         {"Softplus", 0, 0, 0},
     {"Softsign", 0, 0, 0}, {"Tanh", 0, 0, 0},       {"ThresholdedRelu", 1, 1, 0}};
 
-std::string lower(std::string s) {
-  for (char& c : s) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return s;
-}
-
 // Parameters are taken from the lists in the order of the functions that have any.
 std::vector<Activation> activations_of(const OpContext& ctx, const std::vector<std::string>& defaults,
                                        int64_t directions) {
@@ -47,7 +41,7 @@ std::vector<Activation> activations_of(const OpContext& ctx, const std::vector<s
   std::vector<Activation> out;
   for (const std::string& name : names) {
     const auto* known = std::find_if(std::begin(kKnown), std::end(kKnown),
-                                     [&](const Known& k) { return lower(k.name) == lower(name); });
+                                     [&](const Known& k) { return edit_distance(k.name, name) == 0; });
     if (known == std::end(kKnown)) {
       std::vector<std::string> all;
       for (const Known& k : kKnown) all.emplace_back(k.name);
@@ -73,6 +67,10 @@ int64_t gates_of(const std::string& op) {
   return op == "LSTM" ? 4 : op == "GRU" ? 3 : 1;
 }
 
+Dims state_shape(const RecurrentShape& s) {
+  return s.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
+}
+
 // Those inputs that may be left out, as they must be where they are there.
 void check_optional(const OpContext& ctx, const RecurrentShape& s) {
   const auto check = [&](int i, const Dims& shape) {
@@ -80,8 +78,7 @@ void check_optional(const OpContext& ctx, const RecurrentShape& s) {
     require_same_type(ctx, kX, i);
     require_shape(ctx, i, shape);
   };
-  const Dims state =
-      s.batch_first ? Dims{s.batch, s.directions, s.hidden} : Dims{s.directions, s.batch, s.hidden};
+  const Dims state = state_shape(s);
   check(kB, {s.directions, 2 * s.gates * s.hidden});
   check(kInitialH, state);
   check(kInitialC, state);
@@ -101,8 +98,7 @@ std::vector<TensorType> infer_recurrent(const OpContext& ctx) {
   const DType t = ctx.input(kX).dtype;
   const Dims y = s.batch_first ? Dims{s.batch, s.steps, s.directions, s.hidden}
                                : Dims{s.steps, s.directions, s.batch, s.hidden},
-             state = s.batch_first ? Dims{s.batch, s.directions, s.hidden}
-                                   : Dims{s.directions, s.batch, s.hidden};
+             state = state_shape(s);
   std::vector<TensorType> out = {{t, y}, {t, state}};
   if (ctx.node().op == "LSTM") out.push_back({t, state});
   return out;

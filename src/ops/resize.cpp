@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "src/ops/common.h"
+#include "src/ops/cubic.h"
 #include "src/ops/registry.h"
 
 namespace nestor::ops {
@@ -247,19 +248,12 @@ Expr linear(const Line& l, const Expr& i, const Row& row, Type t) {
   return row(first) * (make::imm(1, t) - f) + row(min(first + 1, Expr(l.in - 1))) * f;
 }
 
-// Keys' cubic convolution (1981) of parameter a, over two neighbours each way.
+// Over two neighbours each way.
 Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, Type t) {
-  const double a = ctx.get_float("cubic_coeff_a", -0.75);
   const bool exclude = ctx.get_int("exclude_outside", 0) != 0;
   const Expr numerator = l.numerator(i), first = numerator / Expr(l.r), f = fraction(l, numerator, t);
   const auto real = [&](double v) { return make::imm(v, t); };
-  // Of an element at distance d, below 1, and from 1 to 2.
-  const auto near = [&](const Expr& d) { return (real(a + 2) * d - real(a + 3)) * d * d + real(1); };
-  const auto far = [&](const Expr& d) {
-    return ((real(a) * d - real(5 * a)) * d + real(8 * a)) * d - real(4 * a);
-  };
-  const Expr g = real(1) - f;
-  std::vector<Expr> weights = {far(f + real(1)), near(f), near(g), far(g + real(1))};
+  std::array<Expr, 4> weights = cubic_weights(f, ctx.get_float("cubic_coeff_a", -0.75));
   Expr sum, total;
   for (int k = 0; k < 4; ++k) {
     const Expr at = first + Expr(k - 1);

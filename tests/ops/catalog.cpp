@@ -328,6 +328,8 @@ void shapes(std::vector<CatalogEntry>& all) {
                                                           .input({2, 3, 2, 2})
                                                           .attr("mode", mode)
                                                           .attr("padding_mode", "reflection")});
+  all.push_back({"GridSample of one known element",
+                 OpCase("GridSample").constant(weights({1, 1, 1, 1})).input({1, 2, 2, 2})});
   all.push_back({"GridSample of planes", OpCase("GridSample").input({1, 2, 3, 4, 5}).input({1, 2, 2, 3, 3})});
   for (const int64_t size : {4, 10})  // in three chunks, the last not full, and in one
     all.push_back({"OrderKey in chunks of " + std::to_string(size),
