@@ -223,10 +223,11 @@ void steps_at_once(Schedule& s, const std::string& block, const Tile& t, const s
 void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t vectors,
                    const std::string& loop, const Target& target);
 
-// Asks ahead for what `w` will write, tile by tile of the loop `tiles`, of the reduction `b`; row: the
-// iterator of w, null for none, that walks the rows of a tile; see prefetch_output.cpp.
-void prefetch_output(Schedule& s, const BlockInfo& w, const Iter* row, const BlockInfo& b,
-                     const std::string& tiles, const Target& target);
+// How `w` writes the reduction `b`, tile by tile of the loop `tiles`: past the caches or to lines that are
+// asked for ahead; row: the iterator of w, null for none, that walks the rows of a tile; see
+// stream_output.cpp and prefetch_output.cpp.
+void send_output(Schedule& s, const BlockInfo& w, const Iter* row, const BlockInfo& b,
+                 const std::string& tiles, const Target& target);
 
 // Rows of operands that are asked for ahead while the tile runs along them; see prefetch_rows.cpp.
 struct RowsAhead {

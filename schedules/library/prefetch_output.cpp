@@ -95,8 +95,9 @@ std::string steps_of(const Schedule& s, const std::string& block, const std::str
 
 }  // namespace
 
-void prefetch_output(Schedule& s, const BlockInfo& w, const Iter* row, const BlockInfo& b,
-                     const std::string& tiles, const Target& target) {
+void send_output(Schedule& s, const BlockInfo& w, const Iter* row, const BlockInfo& b,
+                 const std::string& tiles, const Target& target) {
+  if (stream_output(s, w, row, b.reduction_size(), target)) return;
   constexpr int64_t kLeastTiles = 3;  // one after the other: nobody asks for the first one
   if (!w.output_is_param) return;
   if (extent_of(s, w.name, tiles) < kLeastTiles) return;

@@ -363,8 +363,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   const bool asks = !dot && (prefetch_images(s, block, b, t, words.reduced, taps, target) ||
                              prefetch_windows(s, block, b, t, row_tiles, words.reduced, taps, target));
   if (!dot && !outer.empty() && panel.held.empty())
-    prefetch_output(s, e, t.row ? iter_over(e, accumulator, dim_of(b, t.row)) : nullptr, b, outer.back(),
-                    target);
+    send_output(s, e, t.row ? iter_over(e, accumulator, dim_of(b, t.row)) : nullptr, b, outer.back(), target);
   const double terms_at_once = dot ? static_cast<double>(dot->group) : 1;
   if (row_blocks.size > 0 && !streamed(b, t, target).empty()) {
     // The loop over panels, in which the next is asked for, stays one where blocks are enough for all cores.

@@ -32,6 +32,10 @@ constexpr int64_t kShortestRun = 4;  // results, or lanes: below, scattered stor
 // vectors where `vector` isn't 1, which takes one `last`.
 void lay_last(Schedule& s, const Buffer& buffer, const std::vector<int>& last, int64_t vector = 1);
 
+// Has `w` write past the caches what a tile of a sum of so many terms made, where that pays; row: the
+// iterator of w, null for none, that walks the rows of a tile; see stream_output.cpp.
+bool stream_output(Schedule& s, const BlockInfo& w, const Iter* row, int64_t terms, const Target& target);
+
 // The loop goes innermost, so that a row is stored by whole vectors.
 void lanes_last(Schedule& s, const std::string& block, const std::string& lanes);
 

@@ -327,35 +327,6 @@ TEST_CASE("products whose rows are asked for ahead are right at ragged sizes") {
     }
 }
 
-TEST_CASE(
-    "output that leaves the cache is asked for where rows of a tile share a page, not where a tile is a "
-    "row") {
-  const Target near = with_l2("x86-64-v4", 1 << 20), far = with_far_l3("x86-64-v4", 1 << 20);
-  const std::string lines = "Y distance=1";
-  CHECK(default_has("MatMul(f32[8000,16], const f32[16,400])", "prefetch Y_out.j0 Y distance=1", near));
-  CHECK(default_has("ConvTranspose(f32[1,16,32,50], const f32[16,64,4,4]; strides=[4,4])", "prefetch Y.px Y",
-                    near));
-  // 3.5 MB, of which each nest writes a part.
-  const std::string parts =
-      "ConvTranspose(f32[1,16,16,50], const f32[16,64,5,5]; strides=[4,4], output_padding=[3,3])";
-  CHECK(default_has(parts, "prefetch Y3.px Y", near));
-  CHECK_FALSE(
-      default_has("ConvTranspose(f32[1,16,16,50], const f32[16,64,4,4]; strides=[4,4])", lines, near));
-  CHECK_FALSE(default_has("MatMul(f32[2000,16], const f32[16,400])", lines, near));    // stays
-  CHECK_FALSE(default_has("MatMul(f32[4000,16], const f32[16,1024])", lines, near));   // a page for each row
-  CHECK_FALSE(default_has("MatMul(f32[60000,16], const f32[16,16])", lines, near));    // no lines in between
-  CHECK_FALSE(default_has("MatMul(f32[8000,100], const f32[100,400])", lines, near));  // long sums
-  CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, far));  // rows begin at no line
-  CHECK_FALSE(default_has("MatMul(f32[4000,160], const f32[160,1003])", lines, far));
-  CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, near));
-  CHECK(default_has("MatMul(f32[4000,500], const f32[500,1003])", lines, near));  // sums of any length
-  CHECK_FALSE(default_has("MatMul(f32[1000,500], const f32[500,1003])", lines, near));
-  const Target narrow = with_l2("x86-64-v3", 1 << 20);  // 3 MB suffice for short vectors
-  CHECK(default_has("MatMul(f32[1000,500], const f32[500,1003])", lines, narrow));
-  CHECK_FALSE(default_has("MatMul(f32[700,500], const f32[500,1003])", lines, narrow));
-  CHECK_FALSE(default_has("MatMul(f32[8000,16], const f32[16,400])", lines, far));
-}
-
 TEST_CASE("columns go by runs where rows lie far apart, far from the core") {
   const auto runs = [](const std::string& spec, Target target) {
     target.cores = 1;

@@ -1,0 +1,85 @@
+// Results of tiles on their way to memory: past the caches, or to lines that are asked for ahead.
+#include "catch.h"
+#include "tests/driver/compiled.h"
+
+using namespace nestor;
+
+namespace {
+
+Target with_l3(const char* name, int64_t bytes) {
+  Target target = with_l2(name, 1 << 20);
+  target.l3_bytes = bytes;
+  return target;
+}
+
+}  // namespace
+
+TEST_CASE("results that memory holds go past the caches where lines that a tile writes lie apart") {
+  const Target near = with_l3("x86-64-v4", 32 << 20);
+  const auto streams = [](const std::string& spec, const Target& target) {
+    return default_has(spec, "annotate Y streaming=1", target) ||
+           default_has(spec, "annotate Y_out streaming=1", target);
+  };
+  const std::string enlarged = "ConvTranspose(f32[1,16,64,54], const f32[16,64,4,4]; strides=[4,4])";
+  CHECK(streams(enlarged, near));  // 14 MB
+  CHECK_FALSE(streams("ConvTranspose(f32[1,16,32,54], const f32[16,64,4,4]; strides=[4,4])", near));
+  CHECK_FALSE(streams(enlarged, with_l3("x86-64-v4", 64 << 20)));
+  CHECK_FALSE(streams(enlarged, with_l3("x86-64-v3", 32 << 20)));  // half a line in each store
+  CHECK_FALSE(streams(enlarged, with_far_l3("x86-64-v4", 1 << 20)));
+  CHECK(streams("MatMul(f32[8000,16], const f32[16,400])", near));
+  CHECK_FALSE(streams("MatMul(f32[8000,16], const f32[16,404])", near));  // rows begin at no line
+  CHECK_FALSE(streams("MatMul(f32[8000,16], const f32[16,24])", near));
+  // Long sums hide more: a half of the last level instead of a third.
+  CHECK_FALSE(streams("MatMul(f32[2048,256], const f32[256,1600])", near));
+  CHECK(streams("MatMul(f32[2048,256], const f32[256,3200])", near));
+  CHECK_FALSE(streams("Conv(f32[1,16,320,320], const f32[64,16,1,1])", near));  // one line after the other
+}
+
+TEST_CASE("all nests of a transposed convolution stream, and what they write is right") {
+  const Target near = with_l3("x86-64-v4", 96 << 10);
+  const std::string odd =
+      "ConvTranspose(f32[1,16,9,10], const f32[16,32,3,3]; strides=[2,2], output_padding=[1,1])";
+  for (const char* writer : {"Y", "Y1", "Y2", "Y3"})
+    CHECK(default_has(odd, std::string("annotate ") + writer + " streaming=1", near));
+  for (const std::string& spec :
+       {odd, std::string("ConvTranspose(f32[2,8,7,5], const f32[8,32,4,4]; group=2, strides=[4,4])"),
+        std::string(
+            "ConvTranspose(f32[1,5,4,5,3], const f32[5,37,3,3,3]; strides=[3,3,3], output_padding=[2,2,2])"),
+        std::string("MatMul(f32[67,9], const f32[9,400])"),
+        std::string("MatMul(f32[3,65,9], f32[3,9,176])")}) {
+    INFO(spec);
+    check_default(spec, near, true);
+    check_scheduled_for(spec, near);
+  }
+}
+
+TEST_CASE(
+    "output that leaves the cache is asked for where rows of a tile share a page, not where a tile is a "
+    "row") {
+  Target near = with_l2("x86-64-v4", 1 << 20);
+  near.l3_bytes = 64 << 20;  // in less they would go past it
+  const Target far = with_far_l3("x86-64-v4", 1 << 20);
+  const std::string lines = "Y distance=1";
+  CHECK(default_has("MatMul(f32[8000,16], const f32[16,400])", "prefetch Y_out.j0 Y distance=1", near));
+  CHECK(default_has("ConvTranspose(f32[1,16,32,50], const f32[16,64,4,4]; strides=[4,4])", "prefetch Y.px Y",
+                    near));
+  // 3.5 MB, of which each nest writes a part.
+  const std::string parts =
+      "ConvTranspose(f32[1,16,16,50], const f32[16,64,5,5]; strides=[4,4], output_padding=[3,3])";
+  CHECK(default_has(parts, "prefetch Y3.px Y", near));
+  CHECK_FALSE(
+      default_has("ConvTranspose(f32[1,16,16,50], const f32[16,64,4,4]; strides=[4,4])", lines, near));
+  CHECK_FALSE(default_has("MatMul(f32[2000,16], const f32[16,400])", lines, near));    // stays
+  CHECK_FALSE(default_has("MatMul(f32[4000,16], const f32[16,1024])", lines, near));   // a page for each row
+  CHECK_FALSE(default_has("MatMul(f32[60000,16], const f32[16,16])", lines, near));    // no lines in between
+  CHECK_FALSE(default_has("MatMul(f32[8000,100], const f32[100,400])", lines, near));  // long sums
+  CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, far));  // rows begin at no line
+  CHECK_FALSE(default_has("MatMul(f32[4000,160], const f32[160,1003])", lines, far));
+  CHECK(default_has("MatMul(f32[4000,16], const f32[16,1003])", lines, near));
+  CHECK(default_has("MatMul(f32[4000,500], const f32[500,1003])", lines, near));  // sums of any length
+  CHECK_FALSE(default_has("MatMul(f32[1000,500], const f32[500,1003])", lines, near));
+  const Target narrow = with_l2("x86-64-v3", 1 << 20);  // 3 MB suffice for short vectors
+  CHECK(default_has("MatMul(f32[1000,500], const f32[500,1003])", lines, narrow));
+  CHECK_FALSE(default_has("MatMul(f32[700,500], const f32[500,1003])", lines, narrow));
+  CHECK_FALSE(default_has("MatMul(f32[8000,16], const f32[16,400])", lines, far));
+}
