@@ -14,20 +14,39 @@ namespace nestor::library {
 
 namespace {
 
+// Elements between rows of an operand; of a padded copy, in the image that is read in its place
+// (skip_padding.cpp).
+int64_t row_stride(const Access& a, const Iter& row) {
+  Access image = a;
+  for (size_t d = a.filled.size(); d-- > 1;)
+    image.strides[d - 1] = image.strides[d] * (a.filled[d].hi - a.filled[d].lo + 1);
+  return std::abs(image.stride(row).value_or(0));
+}
+
 // Each row of an operand that is broadcast has a line in the first-level cache, of which the reduction uses
 // an element a step. Rows a multiple of 4 KB apart (1024 columns) are all in one set of 8 or 12 ways: more of
-// them than ways push each other out at every step (1024^3, 14 rows in 8 ways: 72 % of the peak; 8 rows: 94).
+// them than ways push each other out at every step (1024^3, 14 rows in 8 ways: 72 % of the peak; 8 rows: 94;
+// 3x3/2, 64 channels to 16 of 30 images of 4x4, which are the rows: 69 to 13 us).
 int64_t rows_in_cache(const BlockInfo& b, const Tile& t, const Target& target) {
   int64_t rows = target.vector_registers;
   const int64_t sets = l1_sets(target);
   if (!t.row || !t.vector || sets < 1) return rows;
   for (const Access& a : b.accesses) {
     if (a.write || a.uses(*t.vector) || a.stride(*b.reduced().back()) != 1) continue;
-    const int64_t pitch = std::abs(a.stride(*t.row).value_or(0)) * bytes_of(a.buffer->type.dtype);
+    const int64_t pitch = row_stride(a, *t.row) * bytes_of(a.buffer->type.dtype);
     const int64_t beside = t.beside ? t.beside->extent : 1;
     while (rows > 1 && beside * lines_in_a_set(pitch, rows, sets) > target.l1_ways) --rows;
   }
   return rows;
+}
+
+// A tile with a short sum has hardly begun when the stores of the one before still leave the core: vectors
+// that pass in two halves take two places of the queue each, of which both tiles' have to find one. (Zen 4,
+// 64 places: sums of 4, 27 accumulators 25 us, 24 or fewer 21; of 8 27 39 us, 18 or fewer 35; of 16 the same
+// to 9 % less; 1 channel to 40 of 2240, 3 taps, 9 x 3 82 us, 5 x 3 67.)
+int64_t most_stored(const BlockInfo& b, const Target& target) {
+  constexpr int64_t kShortSum = 16, kStored = 16;
+  return target.double_pumped && b.reduction_size() <= kShortSum ? kStored : target.vector_registers;
 }
 
 // Elements of an operand that one set of columns meets: those of a batch, or group, if columns are its own.
@@ -170,6 +189,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
                    (needs_mask(b, t, width, target) ? 1 : 0)) /
                   (vectors * beside);
     if (fit == 0 && t.beside) continue;
+    fit = std::min(fit, std::max<int64_t>(1, most_stored(b, target) / (vectors * beside)));
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
     const int64_t most =
@@ -224,6 +244,9 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   }
   if (streams)
     t.why_size += "; rows come from behind the second-level cache, the more rarely the wider the tile";
+  if (const int64_t most = most_stored(b, target); most < registers)
+    t.why_size += fmt::format("; {} stores at most: sums of {} end before more have left the core", most,
+                              b.reduction_size());
   if (shares && crowded)
     t.why_size +=
         fmt::format("; more rows than {} would meet in one set of the first-level cache, of {} lines",

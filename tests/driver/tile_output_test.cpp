@@ -83,3 +83,25 @@ TEST_CASE(
   CHECK_FALSE(default_has("MatMul(f32[700,500], const f32[500,1003])", lines, narrow));
   CHECK_FALSE(default_has("MatMul(f32[8000,16], const f32[16,400])", lines, far));
 }
+
+TEST_CASE(
+    "short sums of vectors that pass in two halves have no more stores than leave room for the next tile's") {
+  Target halves = with_l2("x86-64-v4", 1 << 20);
+  halves.double_pumped = true;
+  const std::string tall = "MatMul(f32[960,8], f32[8,16])", taller = "MatMul(f32[960,17], f32[17,16])";
+  CHECK(default_has(tall, "14, 16] -> 16\n", halves));
+  CHECK(default_says(tall, "16 stores at most: sums of 8", halves));
+  CHECK(default_has(taller, "14, 30] -> 30\n", halves));
+  CHECK(default_has(tall, "14, 30] -> 30\n", with_l2("x86-64-v4", 1 << 20)));
+  for (const char* spec :
+       {"MatMul(f32[97,4], f32[4,150])", "Conv(f32[2,1,61], const f32[40,1,3]; pads=[2,2], dilations=[2])"})
+    check_default(spec, halves, true);
+}
+
+TEST_CASE("rows of an image whose padding is skipped meet in the cache as the image lies") {
+  // Images of 4 KB; with their padding they would be 6400 bytes.
+  const std::string images = "Conv(f32[30,64,4,4], const f32[16,64,3,3]; strides=[2,2], pads=[1,1,1,1])";
+  CHECK(default_has(images, "n_rows = sample_choice [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14] -> 10\n",
+                    with_l2("x86-64-v4", 1 << 20)));
+  check_default(images, with_l2("x86-64-v4", 1 << 20), true);
+}
