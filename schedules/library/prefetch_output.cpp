@@ -1,3 +1,6 @@
+// What doesn't go past the caches (stream_output.cpp) is written to lines that may have been asked for
+// before.
+//
 // A tile with a short sum writes its lines faster than they come from behind the second-level cache. So while
 // one tile is computed, the lines that the next one writes are asked for, where the machine doesn't foresee
 // them:

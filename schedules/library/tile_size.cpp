@@ -178,7 +178,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   const bool streams = !t.column && !t.turned && !t.taps && rows_stream(b, t, target);
   const bool may_take = may_take_steps(b, t);
   double quality = -std::numeric_limits<double>::infinity();
-  bool crowded = false;
+  bool crowded = false, stores_wait = false;
   for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 8}) {
     if (vectors > vectors_wanted || ((t.turned || t.taps) && vectors > 1)) break;
     if (t.column && vectors > 4) break;  // more rows share more of a window
@@ -189,9 +189,11 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
                    (needs_mask(b, t, width, target) ? 1 : 0)) /
                   (vectors * beside);
     if (fit == 0 && t.beside) continue;
-    fit = std::min(fit, std::max<int64_t>(1, most_stored(b, target) / (vectors * beside)));
+    const int64_t fit_stores = std::max<int64_t>(1, most_stored(b, target) / (vectors * beside));
     if (t.turned) fit = std::min(kRowsBesideTurned, registers / 2);
     if (t.taps) fit = registers - 3 - t.taps->extent;  // beside a vector of a constant for each tap
+    const bool too_many = shares && !t.turned && !t.taps && fit_stores < std::min(fit, row_extent);
+    if (too_many) fit = fit_stores;
     const int64_t most =
         shares ? std::max<int64_t>(1, std::min(fit, in_cache)) : ceil_div(kToHideLatency, vectors * beside);
     const int64_t panels = ceil_div(row_extent, std::min(most, row_extent));
@@ -224,6 +226,7 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
       t.rows = rows;
       (t.column ? t.columns : t.width) = vectors;
       crowded = most < fit && row_extent > most;
+      stores_wait = too_many;
     }
   }
   const int64_t vectors = t.column ? t.columns : t.width, rows = rows_of(t);
@@ -244,9 +247,9 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   }
   if (streams)
     t.why_size += "; rows come from behind the second-level cache, the more rarely the wider the tile";
-  if (const int64_t most = most_stored(b, target); most < registers)
-    t.why_size += fmt::format("; {} stores at most: sums of {} end before more have left the core", most,
-                              b.reduction_size());
+  if (stores_wait)
+    t.why_size += fmt::format("; {} stores at most: sums of {} end before more have left the core",
+                              most_stored(b, target), b.reduction_size());
   if (shares && crowded)
     t.why_size +=
         fmt::format("; more rows than {} would meet in one set of the first-level cache, of {} lines",

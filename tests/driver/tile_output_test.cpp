@@ -26,17 +26,23 @@ TEST_CASE("results that memory holds go past the caches where lines that a tile 
   CHECK_FALSE(streams(enlarged, with_l3("x86-64-v4", 64 << 20)));
   CHECK_FALSE(streams(enlarged, with_l3("x86-64-v3", 32 << 20)));  // half a line in each store
   CHECK_FALSE(streams(enlarged, with_far_l3("x86-64-v4", 1 << 20)));
+  CHECK_FALSE(streams(enlarged, with_l3("x86-64-v4", 0)));
+  CHECK_FALSE(streams("MatMul(f32[200,16], const f32[16,400])", with_l3("x86-64-v4", 1 << 20)));
   CHECK(streams("MatMul(f32[8000,16], const f32[16,400])", near));
   CHECK_FALSE(streams("MatMul(f32[8000,16], const f32[16,404])", near));  // rows begin at no line
-  CHECK_FALSE(streams("MatMul(f32[8000,16], const f32[16,24])", near));
-  // Long sums hide more: a half of the last level instead of a third.
+  CHECK_FALSE(streams("MatMul(f16[8000,16], const f16[16,800])", near));  // half a line in each store
+  // Narrow rows without a gap between them: a half of the last level instead of a third.
+  CHECK_FALSE(streams("MatMul(f32[100000,4], const f32[4,32])", near));
+  CHECK(streams("MatMul(f32[300000,4], const f32[4,32])", near));
+  // So do long sums, which hide more.
   CHECK_FALSE(streams("MatMul(f32[2048,256], const f32[256,1600])", near));
   CHECK(streams("MatMul(f32[2048,256], const f32[256,3200])", near));
   CHECK_FALSE(streams("Conv(f32[1,16,320,320], const f32[64,16,1,1])", near));  // one line after the other
 }
 
 TEST_CASE("all nests of a transposed convolution stream, and what they write is right") {
-  const Target near = with_l3("x86-64-v4", 96 << 10);
+  Target near = with_l3("x86-64-v4", 96 << 10);
+  near.l2_bytes = 8 << 10;
   const std::string odd =
       "ConvTranspose(f32[1,16,9,10], const f32[16,32,3,3]; strides=[2,2], output_padding=[1,1])";
   for (const char* writer : {"Y", "Y1", "Y2", "Y3"})
@@ -93,6 +99,7 @@ TEST_CASE(
   CHECK(default_says(tall, "16 stores at most: sums of 8", halves));
   CHECK(default_has(taller, "14, 30] -> 30\n", halves));
   CHECK(default_has(tall, "14, 30] -> 30\n", with_l2("x86-64-v4", 1 << 20)));
+  CHECK_FALSE(default_says("MatMul(f32[3000,12], f32[12,1])", "stores at most", halves));
   for (const char* spec :
        {"MatMul(f32[97,4], f32[4,150])", "Conv(f32[2,1,61], const f32[40,1,3]; pads=[2,2], dilations=[2])"})
     check_default(spec, halves, true);
