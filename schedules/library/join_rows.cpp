@@ -185,11 +185,17 @@ int64_t vectors_at_once(const BlockInfo& root, int64_t rows, const Target& targe
 // inside the tiles of a row. Not where a load takes a whole line in half a cycle, and the third level is
 // near: lines that follow each other are written sooner. (Zen 5: 64 x 1024 5.0 to 4.3 us, 200 x 256 3.7
 // to 3.3, 128 x 333 3.9 to 3.6, 128 x 768 the same. Zen 4, a line in a cycle: 128 x 768 12.1 to 11.0, of 13
-// sizes none slower.)
+// sizes none slower.) Nor where much passes through a near third level, which others use as well. (Zen 4, 434
+// wide: 14 MB a half less time, 8 MB 7 % less alone and 25 to 35 beside others, 432 and 448 wide 5 to 11 %
+// more alone; 768 wide 49 MB 18 % less, 12 MB 3 more alone.)
 void share_between_rows(Schedule& s, const std::string& root, const std::string& rows, const Target& target) {
   const std::vector<LoopInfo> loops = loops_of(s.func(), root);
   const BlockInfo b = analyze(s.func(), root);
-  if (!reads_alike(b) || loops.size() < 3 || (vectors_are_lines(target) && !target.far_l3())) return;
+  constexpr int64_t kPart = 5;  // of the third level
+  int64_t moved = 0;
+  for (const Access& a : b.accesses) moved += a.elements * bytes_of(a.buffer->type.dtype);
+  const bool in_order = !target.far_l3() && (vectors_are_lines(target) || kPart * moved > target.l3_bytes);
+  if (!reads_alike(b) || loops.size() < 3 || in_order) return;
   const size_t n = loops.size();
   if (loops.back().kind != ForKind::vectorized || loops[n - 3].name != rows) return;
   Schedule tried = s;

@@ -112,3 +112,14 @@ TEST_CASE("rows of an image whose padding is skipped meet in the cache as the im
                     with_l2("x86-64-v4", 1 << 20)));
   check_default(images, with_l2("x86-64-v4", 1 << 20), true);
 }
+
+TEST_CASE("rows of a norm are written one after the other where much passes through a near third level") {
+  Target near = with_l3("x86-64-v3", 32 << 20);
+  const std::string few = "LayerNormalization(f32[128,768], const f32[768], const f32[768])",
+                    many = "LayerNormalization(f32[4000,434], const f32[434], const f32[434])";
+  CHECK(default_says(few, "what all rows read alike is loaded once", near));
+  CHECK_FALSE(default_says(many, "what all rows read alike is loaded once", near));
+  CHECK(default_says(many, "what all rows read alike is loaded once", with_far_l3("x86-64-v3", 1 << 20)));
+  near.l3_bytes = 64 << 10;
+  check_default("LayerNormalization(f32[67,77], const f32[77], const f32[77])", near);
+}
