@@ -20,6 +20,7 @@
 #include "llvm_func.h"
 #include "llvm_lines.h"
 #include "llvm_masked_stores.h"
+#include "llvm_offsets.h"
 #include "llvm_pointers.h"
 #include "llvm_subtractions.h"
 #include "nestor/codegen.h"
@@ -32,9 +33,11 @@ namespace nestor {
 namespace {
 
 // One run of instcombine needn't reach its fixpoint; by name alone it would insist on it.
-constexpr const char* kPasses =
+constexpr const char* kHoist =
     "always-inline,function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
-    "loop-mssa(licm),gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
+    "loop-mssa(licm))";
+constexpr const char* kMerge =
+    "function(gvn<no-load-pre>,dse,instcombine<no-verify-fixpoint>,simplifycfg,adce)";
 
 }  // namespace
 
@@ -110,8 +113,13 @@ void optimize_module(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::ModulePassManager passes;
-  if (auto error = builder.parsePassPipeline(passes, kPasses))
-    throw InternalError("the LLVM pass list: " + llvm::toString(std::move(error)));
+  const auto add = [&](const char* list) {
+    if (auto error = builder.parsePassPipeline(passes, list))
+      throw InternalError("the LLVM pass list: " + llvm::toString(std::move(error)));
+  };
+  add(kHoist);
+  passes.addPass(llvm::createModuleToFunctionPassAdaptor(AddOffsetsLast()));
+  add(kMerge);
   passes.addPass(llvm::createModuleToFunctionPassAdaptor(ShareAddresses()));
   // AMD's cores keep a load in its multiply-add whatever its address.
   const std::string cpu = machine.getTargetCPU().str();

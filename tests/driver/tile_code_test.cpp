@@ -70,6 +70,23 @@ TEST_CASE("loops of taps one behind another have no pointers that wait in memory
     }
 }
 
+TEST_CASE("a sum of 125 places has one pointer for those at constant distances, not each one in memory") {
+  CompileOptions options;
+  options.schedules = default_schedules();
+  for (const char* target : {"x86-64-v3", "x86-64-v4"}) {
+    INFO(target);
+    options.target = parse_target(target);
+    const CompiledModel model = compile_model(
+        "Col2Im(f32[1,750,256], const i64[3]{23,23,15}, const i64[3]{5,5,5}; strides=[2,2,2], "
+        "dilations=[2,2,2])",
+        options);
+    const std::string assembly = emit_asm(model.lowered(), options.target);
+    const std::regex in_memory(R"(\(%rsp\))");
+    CHECK(std::distance(std::sregex_iterator(assembly.begin(), assembly.end(), in_memory),
+                        std::sregex_iterator()) < 100);  // 540 where each had a pointer
+  }
+}
+
 TEST_CASE("a multiply-add with an operand in memory reaches it by one register") {
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
