@@ -123,3 +123,25 @@ TEST_CASE("rows of a norm are written one after the other where much passes thro
   near.l3_bytes = 64 << 10;
   check_default("LayerNormalization(f32[67,77], const f32[77], const f32[77])", near);
 }
+
+TEST_CASE("phases that one tile holds are rows of the output, written from front to back with their zeros") {
+  const Target near = with_l3("x86-64-v4", 32 << 20);
+  const auto op = [](const std::string& image) {
+    return "ConvTranspose(f32[1,32," + image +
+           "], const f32[32,8,4,4,4]; group=8, strides=[4,4,4], output_padding=[3,3,3])";
+  };
+  const std::string large = op("16,10,8"), small = op("5,4,8");
+  for (const std::string& spec : {large, small})
+    CHECK(default_has(spec, "reorder T (n og o z0 pz y py c px z1 x)", near));
+  for (const char* zeros : {"Y1", "Y2", "Y3"}) {
+    CHECK(default_has(large, std::string("merge T.o ") + zeros + ".o", near));
+    CHECK_FALSE(default_has(small, std::string("merge T.o ") + zeros + ".o", near));  // the L3 has its lines
+  }
+  Target tiny = with_l3("x86-64-v4", 16 << 10);
+  tiny.l2_bytes = 8 << 10;
+  for (const std::string& spec : {op("3,2,9"), op("2,3,7")}) {
+    INFO(spec);
+    check_default(spec, tiny, true);
+    check_scheduled_for(spec, tiny);
+  }
+}
