@@ -54,6 +54,10 @@ struct Kind {
   // takes as long again. Along the image lanes are all of one group. Half vectors blend nothing. (Zen 4,
   // 3x3/2 of 48 groups at 48 926 to 592 us.)
   bool blends = false;
+  // Groups share a block, whatever the stride. Where its lanes are channels to a lesser part than those along
+  // the image are pixels, these are as few as they can be. (Zen 4: 3x3 of 3 groups of 8 at 110 566 to 407 us,
+  // by 2 132 to 119, of 2 of 4 at 83 80 to 41; AVX2, of 3 of 4 at 56 48 to 29.)
+  bool shares = false;
   // A sum over channels, be it over those of a group: an operand in blocks is of use to results in blocks
   // only.
   bool sums_channels = false;
@@ -118,8 +122,11 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
       const auto last = as_affine(a.indices->back());
       const bool strided = pixel && last && coefficient(*last, pixel->var) > 1;
       kind.strided |= !moves && strided;
-      for (const Expr& e : *a.indices)
+      for (const Expr& e : *a.indices) {
         kind.blends |= strided && channel && divides(e, channel->var, lanes / 2);
+        for (int64_t group = lanes / 2; group > 1; group /= 2)
+          kind.shares |= channel && divides(e, channel->var, group);
+      }
     }
   }
   return kind;
@@ -144,7 +151,8 @@ bool scatters_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
 // and there as there are groups; for windows of one element, whose images are rows of a matrix, some groups
 // are too many. (Cascade Lake, f32 in vectors of 16: 1x1 of 8 groups of 64 to 2 at 32x77 3.9 to 0.3 ms, of 32
 // groups of 32 to 4 at 39x29 0.41 to 0.17, 3x3 of 16 groups of 32 to 1 at 19x25 3.6 to 0.23; 5x5 of 4 groups
-// of 48 to 8 at 6x20 0.13 to 0.06 by blocks.)
+// of 48 to 8 at 6x20 0.13 to 0.06 by blocks. Zen 4: 1x1 of 16 groups of 8 to 8 at 28 36 to 15 us, by 2 4.3 to
+// 2.6; AVX2, of 4 to 4 11 to 5.4.)
 bool gathers_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
   constexpr int64_t kManyGroups = 8, kLeastRow = 2;  // part of the lanes
   return std::any_of(call.nodes.begin(), call.nodes.end(), [&](int i) {
@@ -152,24 +160,30 @@ bool gathers_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
     const bool transposed = ops::is_conv_transpose(n);
     if (!transposed && (n.op != "Conv" || !n.domain.empty())) return false;
     const OpContext ctx(g, n);
-    const auto gathers = [&](const auto& s, const auto& kernel, const auto& stride, const auto& output) {
-      const int64_t filters = s.filters / s.group;
-      const auto one = [](int64_t size) { return size == 1; };
-      if (s.group == 1 || filters >= lanes || s.channels / s.group <= filters) return false;
-      if (std::all_of(kernel.begin(), kernel.end(), one) && std::all_of(stride.begin(), stride.end(), one))
-        return true;
-      return kManyGroups * filters <= lanes && kLeastRow * output.back() >= lanes;
+    const auto gathers = [&](const auto& s, const auto& kernel, const auto& output) {
+      const int64_t filters = s.filters / s.group, channels = s.channels / s.group;
+      if (s.group == 1 || filters >= lanes) return false;
+      if (std::all_of(kernel.begin(), kernel.end(), [](int64_t size) { return size == 1; }))
+        return channels > 1;
+      return channels > filters && kManyGroups * filters <= lanes && kLeastRow * output.back() >= lanes;
     };
     if (transposed) {
       const ops::TransposedShape s = ops::transposed_shape(ctx);
-      return gathers(s, s.kernel, s.stride, s.output);
+      return gathers(s, s.kernel, s.output);
     }
     const ops::ConvShape s = ops::conv_shape(ctx, 1);
-    return gathers(s, s.window.kernel, s.window.stride, s.window.output);
+    return gathers(s, s.window.kernel, s.window.output);
   });
 }
 
 constexpr double kFilledByImage = 0.75;  // of the lanes, at least, for those along a row of the image
+
+// Whether pixels of a row are more of their lanes than channels of theirs, by what it takes to gather them.
+bool rows_fill_better(const TensorType& made, int64_t lanes, bool double_pumped) {
+  constexpr double kBetter = 1.15;
+  return has_channels(made) && kBetter * filled(made.shape[1], lanes) <=
+                                   filled(made.shape.back(), double_pumped ? lanes / 2 : lanes);
+}
 
 bool worth_blocks(int64_t channels, int64_t lanes, double least) {
   const int64_t padded = ceil_div(channels, lanes) * lanes;
@@ -244,6 +258,7 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
       kind.transformed |= options.winograd && suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;
         (kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) ||
+        (kind.shares && rows_fill_better(made, lanes, options.double_pumped)) ||
         scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {
       row_major.insert(call.args.begin(), call.args.end());
       continue;

@@ -90,6 +90,31 @@ TEST_CASE("groups of half a vector go by half vectors where a core passes vector
     check_default(spec, halves, true);
 }
 
+TEST_CASE("groups that share a block lie row major where pixels of a row fill more of the lanes") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.blocked_io = true;
+  const auto by_channels = [&](const std::string& spec) {
+    const CompiledModel m = compile_model(spec, options);
+    return print(default_schedule(m.partition.funcs[0], m.target)).find("vectorize Y.ol\n") !=
+           std::string::npos;
+  };
+  CHECK_FALSE(by_channels("Conv(f32[1,24,30,30], const f32[24,8,3,3]; group=3, pads=[1,1,1,1])"));
+  CHECK_FALSE(by_channels("Conv(f32[1,8,30,30], const f32[8,4,3,3]; group=2, pads=[1,1,1,1])"));
+  CHECK(by_channels("Conv(f32[1,24,18,18], const f32[24,8,3,3]; group=3, pads=[1,1,1,1])"));
+  CHECK(by_channels("Conv(f32[1,32,30,30], const f32[32,8,3,3]; group=4, pads=[1,1,1,1])"));
+  CHECK(by_channels("Conv(f32[1,24,30,30], const f32[24,1,3,3]; group=24, pads=[1,1,1,1])"));
+  // Windows of one element: rows are of whole images.
+  CHECK_FALSE(by_channels("Conv(f32[1,128,14,14], const f32[128,8,1,1]; group=16)"));
+  CHECK_FALSE(by_channels("Conv(f32[1,128,14,14], const f32[128,8,1,1]; group=16, strides=[2,2])"));
+  CHECK(by_channels("Conv(f32[1,128,14,14], const f32[128,16,1,1]; group=8)"));
+  for (const Target& host : shared_targets())
+    for (const char* spec : {"Conv(f32[1,24,6,15], const f32[24,8,3,3]; group=3, pads=[1,1,1,1])",
+                             "Conv(f32[2,12,5,16], const f32[12,4,3,3]; group=3, strides=[1,2])",
+                             "Conv(f32[1,32,5,6], const f32[32,4,1,1]; group=8, strides=[2,2])"})
+      check_default(spec, host, true);
+}
+
 TEST_CASE("channels are the lanes where most of a window's terms are padding that they meet together") {
   const char *padded = "Conv(f32[1,5,6,13], const f32[28,5,5,5]; pads=[8,8,8,8], dilations=[4,4])",
              *filled = "Conv(f32[1,5,22,29], const f32[28,5,5,5]; dilations=[4,4])";
