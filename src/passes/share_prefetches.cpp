@@ -8,7 +8,7 @@
 // through as if all loops around it ran to their bounds; the last line is asked for by those left over.
 //
 // Or it is a few ranges of one length, a fixed distance apart: lines of an image in planes. Each iteration
-// then asks for some of them, or for a part of one.
+// then asks for some of them, or for a part of one. Lines of some planes of a volume are groups of such.
 //
 // Or of each page one line: a first access to a page waits for its translation, and a prefetch as well. Asked
 // for one behind the other, translations are made side by side. The number with `shares of X` is how many
@@ -22,6 +22,7 @@
 // aren't known, or that leaves out most of the range, has no prefetch.
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "src/passes/passes.h"
 #include "src/passes/region.h"
@@ -85,12 +86,41 @@ class Sharer : public ScopedRewriter {
     return std::max<int64_t>(1, kLineBytes / bytes_of(buffer->type.dtype));
   }
 
+  // How many ranges there are, and how far apart: groups of groups of ranges, from without.
+  struct Level {
+    int64_t apart, count;
+    bool operator==(const Level&) const = default;
+  };
+  struct Levels : std::vector<Level> {
+    int64_t ranges() const {
+      int64_t n = 1;
+      for (const Level& l : *this) n *= l.count;
+      return n;
+    }
+    // From the first range to the one of a number.
+    template <typename Number>
+    Number offset(Number number) const {
+      Number sum = 0;
+      for (size_t i = size(); i-- > 0; number = number / Number((*this)[i].count))
+        sum = sum + (i == 0 ? number : number % Number((*this)[i].count)) * Number((*this)[i].apart);
+      return sum;
+    }
+    // At least so many that lie alike wherever they begin at a multiple of them.
+    int64_t alike(int64_t least) const {
+      int64_t group = 1;
+      for (size_t i = size(); i-- > 1; group *= (*this)[i].count)
+        for (int64_t part = 1; part <= (*this)[i].count; ++part)
+          if ((*this)[i].count % part == 0 && group * part >= least) return group * part;
+      return ceil_div(least, group) * group;
+    }
+  };
+
   struct Stream {
     std::string name;
     BufferDecl decl;
     Span range;    // ahead already; the first, if there are several
     size_t depth;  // of its loop in path_
-    int64_t ranges = 1, apart = 0;
+    Levels levels;
     int64_t every;  // elements from a line that is read to the next one
     bool leaps;     // leaves out those between
   };
@@ -118,20 +148,35 @@ class Sharer : public ScopedRewriter {
     int64_t every = 0;
 
     void add(const std::optional<Span>& part, int64_t step, int64_t line) {
-      const auto distance =
-          part && span ? as_int(simplify(part->first() - span->first())) : std::optional<int64_t>(0);
-      every = every == 0 || every == step ? step : line;
-      if (!distance || *distance % every != 0) every = line;
+      if (!span && every == 0) {
+        base_ = part ? part->first() : Expr(0);
+        every = step_ = step;
+      }
+      const auto distance = part ? as_int(simplify(part->first() - base_)) : std::optional<int64_t>(0);
+      every = distance ? std::gcd(std::gcd(every, step), *distance) : line;
+      if (every < 2 * line || every % line != 0) every = line;
+      if (distance) lines_.insert((*distance % step_ + step_) % step_ / line);
       span = !part ? std::nullopt : span ? join(*span, *part) : part;
     }
+    // Whether most of the lines that would be asked for are read, each access reading so many elements: those
+    // that begin at other lines of a step read others.
+    bool mostly_read(int64_t each, int64_t line) const {
+      return span->extent() / (every / line) <= kMostLeftOut * each * static_cast<int64_t>(lines_.size());
+    }
+
+   private:
+    Expr base_;         // where the first access begins
+    int64_t step_ = 0;  // and what it moves by
+    std::set<int64_t> lines_;
   };
 
   // Some ranges of one length, a fixed distance apart: what moves by most in an index goes from one to the
-  // next. So does what goes from row to row of several together, as steps that are written out do.
+  // next. So does what goes from row to row of several together, as steps that are written out do; else what
+  // moves by next to most goes on within a group of them.
   struct Rows {
-    int64_t apart = 0, count = 1;
+    Levels levels;
     Range first;
-    bool alike(const Rows& o) const { return apart > 0 && apart == o.apart && count == o.count; }
+    bool alike(const Rows& o) const { return !levels.empty() && levels == o.levels; }
   };
   static Rows rows_of(Expr index, const std::vector<Var>& running, const Facts& facts, int64_t read,
                       int64_t line) {
@@ -146,12 +191,15 @@ class Sharer : public ScopedRewriter {
           coefficient = c;
         }
       const int64_t count = var ? range_of(Expr(var), facts).hi + 1 : 0;
-      if (count < 1 || (rows.apart > 0 && rows.apart != coefficient * count)) break;
-      rows.apart = coefficient;
-      rows.count *= count;
+      if (count < 1) break;
+      if (!rows.levels.empty() && rows.levels.back().apart == coefficient * count)
+        rows.levels.back() = {coefficient, rows.levels.back().count * count};
+      else
+        rows.levels.push_back({coefficient, count});
       index = simplify(substitute(index, VarMap{{var, 0}}), facts);
-      rows.first = {span_of(index, running, facts), every_of(index, running, facts, line)};
-    } while (rows.first.span && !mostly_read(rows.first, read / rows.count, line));
+      rows.first = {};
+      rows.first.add(span_of(index, running, facts), every_of(index, running, facts, line), line);
+    } while (rows.first.span && !rows.first.mostly_read(read / rows.levels.ranges(), line));
     return rows;
   }
 
@@ -193,32 +241,27 @@ class Sharer : public ScopedRewriter {
         alike = rows->first.span.has_value();
       }
       if (!all.span) return;
-      const bool dense = mostly_read(all, most, line);
+      const bool dense = all.mostly_read(most, line);
       if (!dense && !alike) return;
       const Range& part = dense ? all : rows->first;
-      if (!dense && (part.span->extent() > rows->apart || !mostly_read(part, most / rows->count, line) ||
-                     part.span->extent() < line))
+      const Levels levels = dense ? Levels() : rows->levels;
+      if (!dense && (part.span->extent() > levels.back().apart ||
+                     !part.mostly_read(most / levels.ranges(), line) || part.span->extent() < line))
         return;
       Span range = *part.span;
       const int64_t every = part.every;
-      const int64_t apart = dense ? 0 : rows->apart, ranges = dense ? 1 : rows->count;
       leave_out_read(range, every == line ? 1 : every, loop);
       const Expr later = Expr(loop.var) + Expr(distance);
       if (goes_on_around(range.base, loop))
         range.base = min(substitute(range.base, VarMap{{loop.var, later}}),
-                         decls_.at(buffer).shape[0] - ((ranges - 1) * apart + range.hi + 1));
+                         decls_.at(buffer).shape[0] - (levels.offset(levels.ranges() - 1) + range.hi + 1));
       else
         range.base = substitute(range.base, VarMap{{loop.var, min(later, loop.extent - 1)}});
       range.base = readable_anywhere(range.base, f_, facts());
       if (!range.base) return;
-      streams_.push_back({name, decls_.at(buffer), range, path_.size(), ranges, apart, every, every > line});
+      streams_.push_back({name, decls_.at(buffer), range, path_.size(), levels, every, every > line});
       return;
     }
-  }
-
-  // Whether most of the lines that would be asked for are read.
-  static bool mostly_read(const Range& range, int64_t read, int64_t line) {
-    return range.span->extent() / (range.every / line) <= kMostLeftOut * read;
   }
 
   // Of a range read by `step` that goes on by some steps, less than its length, those that the iteration
@@ -259,7 +302,7 @@ class Sharer : public ScopedRewriter {
       number = number * Expr(extent) + Expr(path_[d]->var);
       iterations *= extent;
     }
-    if (stream.ranges > 1)
+    if (stream.levels.ranges() > 1)
       share_ranges(stream, number, iterations, out);
     else
       share_lines(stream, number, iterations, out);
@@ -282,19 +325,20 @@ class Sharer : public ScopedRewriter {
     const int64_t line = stream.every;
     const int64_t lines = ceil_div(stream.range.extent() - (stream.leaps ? line : 1), line) + 1;
     const int64_t length = stream.leaps ? (lines - 1) * line + 1 : stream.range.extent();
-    const int64_t each = (stream.ranges + iterations - 1) / iterations;
-    const int64_t parts = std::clamp<int64_t>(iterations / stream.ranges, 1, lines);
+    const int64_t ranges = stream.levels.ranges();
+    const int64_t each = stream.levels.alike(ceil_div(ranges, iterations));
+    const int64_t parts = std::clamp<int64_t>(iterations / ranges, 1, lines);
     const int64_t in_part = (lines + parts - 1) / parts, reach = (in_part - 1) * line;
-    if (iterations > stream.ranges * parts) number = number / Expr(iterations / (stream.ranges * parts));
-    const Expr range = min(number / Expr(parts) * Expr(each), stream.ranges - each);
+    if (iterations > ranges * parts) number = number / Expr(iterations / (ranges * parts));
+    const Expr range = min(number / Expr(parts) * Expr(each), ranges - each);
     const Expr part =
         parts == 1 ? Expr(0) : min(number % Expr(parts) * Expr(in_part), lines - in_part) * line;
     const int64_t last = parts == 1 ? length - 1 : reach;
-    const Expr first = inside(stream, stream.range.first() + range * Expr(stream.apart) + part,
-                              (each - 1) * stream.apart + last);
+    const Expr first = inside(stream, stream.range.first() + stream.levels.offset(range) + part,
+                              stream.levels.offset(each - 1) + last);
     for (int64_t r = 0; r < each; ++r)
       for (int64_t i = 0; i < in_part; ++i)
-        ask(stream, first + (r * stream.apart + std::min(i * line, last)), out);
+        ask(stream, first + (stream.levels.offset(r) + std::min(i * line, last)), out);
   }
 
   // Where what is asked for behind `first`, up to `reach`, is inside of the buffer.
