@@ -186,17 +186,18 @@ class Sharer : public ScopedRewriter {
       int64_t coefficient = 0;
       for (const auto& [atom, c] : linear(index).terms)
         if (const auto* r = atom.as<VarRef>();
-            r && c > coefficient && std::count(running.begin(), running.end(), r->var)) {
+            r && std::abs(c) > std::abs(coefficient) && std::count(running.begin(), running.end(), r->var)) {
           var = r->var;
           coefficient = c;
         }
-      const int64_t count = var ? range_of(Expr(var), facts).hi + 1 : 0;
+      const int64_t count = var ? range_of(Expr(var), facts).hi + 1 : 0, apart = std::abs(coefficient);
       if (count < 1) break;
-      if (!rows.levels.empty() && rows.levels.back().apart == coefficient * count)
-        rows.levels.back() = {coefficient, rows.levels.back().count * count};
+      if (!rows.levels.empty() && rows.levels.back().apart == apart * count)
+        rows.levels.back() = {apart, rows.levels.back().count * count};
       else
-        rows.levels.push_back({coefficient, count});
-      index = simplify(substitute(index, VarMap{{var, 0}}), facts);
+        rows.levels.push_back({apart, count});
+      const int64_t first = coefficient > 0 ? 0 : count - 1;  // ranges that are read from behind
+      index = simplify(substitute(index, VarMap{{var, Expr(first)}}), facts);
       rows.first = {};
       rows.first.add(span_of(index, running, facts), every_of(index, running, facts, line), line);
     } while (rows.first.span && !rows.first.mostly_read(read / rows.levels.ranges(), line));

@@ -84,6 +84,13 @@ TEST_CASE("the next panel of weights that don't stay in the cache is asked for i
   CHECK_FALSE(default_has("MatMul(f32[900,9000], const f32[9000,32])", "shares", target));  // one panel
   CHECK_FALSE(
       default_has("MatMul(f32[128,9001], const f32[9001,768])", "shares", target));  // too long for the cache
+  // Two panels of a group, each met by 55 rows of vectors outside of both.
+  Target pumped = with_l2("x86-64-v4", 1 << 20);
+  pumped.double_pumped = true;
+  const std::string up =
+      "ConvTranspose(f32[1,360,10,4,7], const f32[360,8,4,4,4]; group=8, strides=[2,2,2], "
+      "pads=[1,1,1,1,1,1], output_padding=[1,1,1])";
+  CHECK_FALSE(default_has(up, "prefetch T.ol0 W", pumped));
 }
 
 TEST_CASE("panels of transformed weights follow each other through all products, each asked for ahead") {
