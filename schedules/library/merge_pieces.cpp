@@ -139,7 +139,13 @@ struct Turns {
 // Bytes of an output that the nest finds in a cache when its turn comes after the others'. Zeros take nothing
 // but their lines, which come from a near third level as fast as they are written.
 int64_t stays(const BlockInfo& nest, const Target& target) {
-  return nest.reduction ? target.l2_bytes : std::max(target.l2_bytes, target.l3_bytes / 4);
+  return nest.reduction || target.far_l3() ? target.l2_bytes : std::max(target.l2_bytes, target.l3_bytes / 4);
+}
+
+// Whether elements that no tap reaches are written, from nothing that the other nests make.
+bool is_filling(const PrimFunc& f, const BlockInfo& b) {
+  return std::all_of(b.accesses.begin(), b.accesses.end(),
+                     [&](const Access& a) { return a.write || find_param(f, a.buffer); });
 }
 
 }  // namespace
@@ -148,9 +154,9 @@ void merge_nests(Schedule& s, const Target& target) {
   Turns turns;
   for (const std::string& name : block_names(s.func())) {
     const BlockInfo b = analyze(s.func(), name);
-    const std::string writer = b.reduction                ? epilogue_of(s.func(), b)
-                               : b.output == turns.output ? name  // zeros that no tap reaches
-                                                          : "";
+    const std::string writer = b.reduction ? epilogue_of(s.func(), b)
+                               : b.output == turns.output && is_filling(s.func(), b) ? name
+                                                                                     : "";
     if (writer.empty()) continue;
     const BlockInfo w = analyze(s.func(), writer);
     if (!w.output_is_param) continue;

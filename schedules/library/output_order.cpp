@@ -50,7 +50,8 @@ OutputOrder output_order(const BlockInfo& b, const Tile& t, const BlockInfo* wri
     if (!distance) return none;
     distances[i] = *distance;
   }
-  // The rows between whose elements the others' lie make one of these; the columns are then its rows.
+  // All phases along the vector lie in one tile: together they are one row of the output, and the columns are
+  // the tile's rows.
   const bool interleaved =
       t.column && t.rows >= t.row->extent && distances[t.row] == 1 && distances[t.vector] == t.row->extent;
   if (distances[t.vector] != 1 && !interleaved) return none;

@@ -33,6 +33,8 @@ namespace nestor::library {
 
 namespace {
 
+constexpr int64_t kMostAsks = 4;  // of shares for each line
+
 // Whether each step of r is a tap of windows that slide along i, share taps, and together leave out none.
 bool is_tap(const Access& a, const Iter& r, const Iter& i) {
   return i.extent > 1 && std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) {
@@ -95,6 +97,26 @@ bool reads_again(const BlockInfo& b, const Access& a, const Tile& t) {
   });
 }
 
+// The outermost of the loops up to `steps` that has an iteration for each line which those around bring anew,
+// where by steps each would be asked for several times, and each time it is found which. (Zen 4, 64 volumes,
+// 2x5x4 with stride 3: 180 lines in 640 rows of taps take 35 % less time than in 2560 taps.)
+std::string sharing(const Schedule& s, const std::string& block, int64_t size, const std::string& around,
+                    const std::string& steps) {
+  const std::vector<LoopInfo> loops = loops_of(s.func(), block);
+  int64_t outside = 1, iterations = 1;
+  std::string found;
+  bool inside = false;
+  for (const LoopInfo& l : loops) {
+    (inside ? iterations : outside) *= l.extent;
+    const int64_t lines = ceil_div(size, outside * kLine);
+    if (inside && found.empty() && l.kind == ForKind::serial && l.extent > 1 && iterations >= lines)
+      found = l.name;
+    if (l.name == steps) return iterations > kMostAsks * lines && !found.empty() ? found : steps;
+    inside |= l.name == around;
+  }
+  return steps;
+}
+
 }  // namespace
 
 void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t, const std::string& row_tiles,
@@ -122,7 +144,7 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
                           : large         ? ", too late for rows of windows"
                                           : ", more of them for each row of windows than one"));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around.back().name,
-                           a.buffer->name, *steps));
+                           a.buffer->name, sharing(s, block, size, around.back().name, *steps)));
   }
 }
 

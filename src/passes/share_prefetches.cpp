@@ -21,8 +21,8 @@
 // follows; else the last one is asked for again. No address is outside of the buffer. A read whose bounds
 // aren't known, or that leaves out most of the range, has no prefetch.
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <set>
 
 #include "src/passes/passes.h"
 #include "src/passes/region.h"
@@ -92,6 +92,16 @@ class Sharer : public ScopedRewriter {
     bool operator==(const Level&) const = default;
   };
   struct Levels : std::vector<Level> {
+    // Further ranges within each: those that go on where the ones around do fall together with them. False
+    // where they overlap elsewhere.
+    bool add(Level next) {
+      for (; !empty() && back().apart <= next.apart * next.count; pop_back()) {
+        if (back().apart % next.apart != 0) return false;
+        next.count += (back().count - 1) * (back().apart / next.apart);
+      }
+      push_back(next);
+      return true;
+    }
     int64_t ranges() const {
       int64_t n = 1;
       for (const Level& l : *this) n *= l.count;
@@ -147,27 +157,33 @@ class Sharer : public ScopedRewriter {
     std::optional<Span> span;
     int64_t every = 0;
 
-    void add(const std::optional<Span>& part, int64_t step, int64_t line) {
-      if (!span && every == 0) {
+    // Where an access reads so many elements of all of them, by steps.
+    void add(const std::optional<Span>& part, int64_t elements, int64_t step, int64_t line) {
+      if (every == 0) {
         base_ = part ? part->first() : Expr(0);
         every = step_ = step;
       }
       const auto distance = part ? as_int(simplify(part->first() - base_)) : std::optional<int64_t>(0);
       every = distance ? std::gcd(std::gcd(every, step), *distance) : line;
       if (every < 2 * line || every % line != 0) every = line;
-      if (distance) lines_.insert((*distance % step_ + step_) % step_ / line);
+      if (distance) {
+        int64_t& most = lines_[(*distance % step_ + step_) % step_ / line];
+        most = std::max(most, elements);
+      }
       span = !part ? std::nullopt : span ? join(*span, *part) : part;
     }
-    // Whether most of the lines that would be asked for are read, each access reading so many elements: those
-    // that begin at other lines of a step read others.
-    bool mostly_read(int64_t each, int64_t line) const {
-      return span->extent() / (every / line) <= kMostLeftOut * each * static_cast<int64_t>(lines_.size());
+    // Whether most of the lines that would be asked for in so many ranges are read: accesses that begin at
+    // other lines of a step read others.
+    bool mostly_read(int64_t ranges, int64_t line) const {
+      int64_t read = 0;
+      for (const auto& [_, elements] : lines_) read += elements;
+      return span->extent() / (every / line) <= kMostLeftOut * (read / ranges);
     }
 
    private:
-    Expr base_;         // where the first access begins
-    int64_t step_ = 0;  // and what it moves by
-    std::set<int64_t> lines_;
+    Expr base_;                         // where the first access begins
+    int64_t step_ = 0;                  // and what it moves by
+    std::map<int64_t, int64_t> lines_;  // elements that are read from each line of a step on
   };
 
   // Some ranges of one length, a fixed distance apart: what moves by most in an index goes from one to the
@@ -192,15 +208,12 @@ class Sharer : public ScopedRewriter {
         }
       const int64_t count = var ? range_of(Expr(var), facts).hi + 1 : 0, apart = std::abs(coefficient);
       if (count < 1) break;
-      if (!rows.levels.empty() && rows.levels.back().apart == apart * count)
-        rows.levels.back() = {apart, rows.levels.back().count * count};
-      else
-        rows.levels.push_back({apart, count});
+      if (!rows.levels.add({apart, count})) return {};
       const int64_t first = coefficient > 0 ? 0 : count - 1;  // ranges that are read from behind
       index = simplify(substitute(index, VarMap{{var, Expr(first)}}), facts);
       rows.first = {};
-      rows.first.add(span_of(index, running, facts), every_of(index, running, facts, line), line);
-    } while (rows.first.span && !rows.first.mostly_read(read / rows.levels.ranges(), line));
+      rows.first.add(span_of(index, running, facts), read, every_of(index, running, facts, line), line);
+    } while (rows.first.span && !rows.first.mostly_read(rows.levels.ranges(), line));
     return rows;
   }
 
@@ -215,7 +228,6 @@ class Sharer : public ScopedRewriter {
       Range all;
       std::optional<Rows> rows;  // of all accesses, if those are alike
       bool alike = true;
-      int64_t most = 0;
       const int64_t line = line_of(buffer);
       const bool read = std::any_of(accesses.begin(), accesses.end(),
                                     [](const Access& a) { return a.kind == AccessKind::read; });
@@ -229,25 +241,24 @@ class Sharer : public ScopedRewriter {
         }
         if (jumps(a.indices[0], running)) return;
         const auto here = span_of(a.indices[0], running, a.facts);
-        all.add(here, every_of(a.indices[0], running, a.facts, line), line);
+        all.add(here, steps, every_of(a.indices[0], running, a.facts, line), line);
         if (!all.span) return;
-        most = std::max(most, steps);
         const Rows these = rows_of(a.indices[0], running, a.facts, steps, line);
         alike = alike && these.first.span && (!rows || rows->alike(these));
         if (!alike) continue;
         if (rows)
-          rows->first.add(these.first.span, these.first.every, line);
+          rows->first.add(these.first.span, steps, these.first.every, line);
         else
           rows = these;
         alike = rows->first.span.has_value();
       }
       if (!all.span) return;
-      const bool dense = all.mostly_read(most, line);
+      const bool dense = all.mostly_read(1, line);
       if (!dense && !alike) return;
       const Range& part = dense ? all : rows->first;
       const Levels levels = dense ? Levels() : rows->levels;
-      if (!dense && (part.span->extent() > levels.back().apart ||
-                     !part.mostly_read(most / levels.ranges(), line) || part.span->extent() < line))
+      if (!dense && (part.span->extent() > levels.back().apart || !part.mostly_read(levels.ranges(), line) ||
+                     part.span->extent() < line))
         return;
       Span range = *part.span;
       const int64_t every = part.every;
@@ -327,7 +338,8 @@ class Sharer : public ScopedRewriter {
     const int64_t lines = ceil_div(stream.range.extent() - (stream.leaps ? line : 1), line) + 1;
     const int64_t length = stream.leaps ? (lines - 1) * line + 1 : stream.range.extent();
     const int64_t ranges = stream.levels.ranges();
-    const int64_t each = stream.levels.alike(ceil_div(ranges, iterations));
+    const int64_t least = ceil_div(ranges, iterations), alike = stream.levels.alike(least);
+    const int64_t each = alike <= 2 * least ? alike : least;  // else each is found by itself
     const int64_t parts = std::clamp<int64_t>(iterations / ranges, 1, lines);
     const int64_t in_part = (lines + parts - 1) / parts, reach = (in_part - 1) * line;
     if (iterations > ranges * parts) number = number / Expr(iterations / (ranges * parts));
@@ -335,11 +347,14 @@ class Sharer : public ScopedRewriter {
     const Expr part =
         parts == 1 ? Expr(0) : min(number % Expr(parts) * Expr(in_part), lines - in_part) * line;
     const int64_t last = parts == 1 ? length - 1 : reach;
-    const Expr first = inside(stream, stream.range.first() + stream.levels.offset(range) + part,
-                              stream.levels.offset(each - 1) + last);
-    for (int64_t r = 0; r < each; ++r)
-      for (int64_t i = 0; i < in_part; ++i)
-        ask(stream, first + (stream.levels.offset(r) + std::min(i * line, last)), out);
+    const auto from = [&](const Expr& n, int64_t reach) {
+      return inside(stream, stream.range.first() + stream.levels.offset(n) + part, reach + last);
+    };
+    for (int64_t r = 0; r < each; ++r) {
+      const Expr first = each == alike ? from(range, stream.levels.offset(each - 1)) + stream.levels.offset(r)
+                                       : from(range + r, 0);
+      for (int64_t i = 0; i < in_part; ++i) ask(stream, first + std::min(i * line, last), out);
+    }
   }
 
   // Where what is asked for behind `first`, up to `reach`, is inside of the buffer.

@@ -300,14 +300,17 @@ TEST_CASE("rows beyond the second-level cache pass twice, by pieces") {
 
 TEST_CASE("rows that are parts of a vector are asked for ahead, beyond the first-level cache") {
   const Target target = parse_target("x86-64-v4");
-  const auto asks = [&](const char* spec) {
-    return checked(spec, target).find("prefetch Sum.i0 X distance=2") != std::string::npos;
+  const auto asks = [](const char* spec, const Target& t) {
+    return checked(spec, t).find("prefetch Sum.i0 X distance=2") != std::string::npos;
   };
-  CHECK(asks("ReduceMean(f32[4099,12], const i64[1]{1})"));
-  CHECK(asks("ReduceMean(f32[4099,5], const i64[1]{1})"));
-  CHECK_FALSE(asks("ReduceMean(f32[69,12], const i64[1]{1})"));
-  CHECK_FALSE(asks("ReduceMean(f32[4099,8], const i64[1]{1})"));
-  CHECK_FALSE(asks("ReduceMean(f32[4099,20], const i64[1]{1})"));
+  CHECK(asks("ReduceMean(f32[4099,12], const i64[1]{1})", target));
+  CHECK(asks("ReduceMean(f32[4099,5], const i64[1]{1})", target));
+  CHECK_FALSE(asks("ReduceMean(f32[69,12], const i64[1]{1})", target));
+  CHECK_FALSE(asks("ReduceMean(f32[4099,8], const i64[1]{1})", target));
+  CHECK_FALSE(asks("ReduceMean(f32[4099,20], const i64[1]{1})", target));
+  Target pumped = target;
+  pumped.double_pumped = true;
+  CHECK_FALSE(asks("ReduceMean(f32[4099,12], const i64[1]{1})", pumped));
 }
 
 TEST_CASE("where the third level is far, a norm asks for its next rows as it writes these") {

@@ -126,6 +126,8 @@ TEST_CASE("rows of a norm are written one after the other where much passes thro
 
 TEST_CASE("phases that one tile holds are rows of the output, written from front to back with their zeros") {
   const Target near = with_l3("x86-64-v4", 32 << 20);
+  Target far = near;
+  far.l3_bytes_per_cycle = 4;
   const auto op = [](const std::string& image) {
     return "ConvTranspose(f32[1,32," + image +
            "], const f32[32,8,4,4,4]; group=8, strides=[4,4,4], output_padding=[3,3,3])";
@@ -136,6 +138,7 @@ TEST_CASE("phases that one tile holds are rows of the output, written from front
   for (const char* zeros : {"Y1", "Y2", "Y3"}) {
     CHECK(default_has(large, std::string("merge T.o ") + zeros + ".o", near));
     CHECK_FALSE(default_has(small, std::string("merge T.o ") + zeros + ".o", near));  // the L3 has its lines
+    CHECK(default_has(small, std::string("merge T.o ") + zeros + ".o", far));
   }
   Target tiny = with_l3("x86-64-v4", 16 << 10);
   tiny.l2_bytes = 8 << 10;
