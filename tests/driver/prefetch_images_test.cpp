@@ -63,6 +63,11 @@ TEST_CASE("the next row of windows is asked for while this one is computed") {
                         "Y.g X distance=1 shares=r"));
   CHECK(asks_for_planes("Conv(f32[2,64,33,12,20], const f32[4,64,5,5,3]; strides=[1,1,3], dilations=[1,2,2])",
                         "Y.y X distance=1 shares=q"));
+  // 38 lines, not in 3 steps.
+  Target pumped = near;
+  pumped.double_pumped = true;
+  CHECK(asks("ConvTranspose(f32[2,32,33,20,20], const f32[32,8,3,1,2]; strides=[1,2,1])", pumped,
+             "T.y X distance=1 shares=c"));
 }
 
 TEST_CASE("what a tile writes is asked for where much passes through a near last cache after short sums") {
