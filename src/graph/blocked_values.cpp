@@ -51,8 +51,10 @@ struct Kind {
   bool interleaved = false;
   // Two groups of channels share a block of lanes, and a stride leaves little that neighbouring windows
   // share: for each product and a half, an element of either group is broadcast and both are blended, which
-  // takes as long again. Along the image lanes are all of one group. Half vectors blend nothing. (Zen 4,
-  // 3x3/2 of 48 groups at 48 926 to 592 us.)
+  // takes as long again. Along the image lanes are all of one group. Half vectors blend nothing (Zen 4,
+  // 3x3/2 of 48 groups at 48 926 to 592 us), and row major they are a group's channels too: none is of the
+  // half of a block that would be empty. (5x5/2 of 3 groups of 8 at 81 195 to 144 us, 3x3/2 of 5 at 55 36 to
+  // 31, of 7 at 119 280 to 252.)
   bool blends = false;
   // Groups share a block, whatever the stride. Where its lanes are channels to a lesser part than those along
   // the image are pixels, these are as few as they can be. (Zen 4: 3x3 of 3 groups of 8 at 110 566 to 407 us,
@@ -253,13 +255,15 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
   for (size_t c = 0; c < funcs.size(); ++c) {
     const KernelCall& call = p.calls[c];
     Kind kind = kind_of(funcs[c], lanes);
-    kind.blends &= !options.double_pumped;
+    const bool by_halves = kind.blends && options.double_pumped;
+    kind.blends &= !by_halves;
     for (const int i : call.nodes)
       kind.transformed |= options.winograd && suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;
         (kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) ||
         (kind.shares && rows_fill_better(made, lanes, options.double_pumped)) ||
-        scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {
+        (by_halves && !worth_blocks(made.shape[1], lanes, 1)) || scatters_groups(g, call, lanes) ||
+        gathers_groups(g, call, lanes)) {
       row_major.insert(call.args.begin(), call.args.end());
       continue;
     }

@@ -1,5 +1,7 @@
 // Sums over windows of channels: proved, right at borders and where blocks of channels don't divide them, and
 // no short loop innermost.
+#include <fmt/format.h>
+
 #include "catch.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
@@ -62,7 +64,7 @@ TEST_CASE("channels of a group lie in blocks behind those of other groups") {
 
 TEST_CASE("groups of half a vector go by half vectors where a core passes vectors in halves") {
   Target target = parse_target("x86-64-v4");
-  const char* eights = "Conv(f32[1,88,9,9], const f32[88,8,3,3]; group=11, strides=[2,2], pads=[1,1,1,1])";
+  const char* eights = "Conv(f32[1,80,9,9], const f32[80,8,3,3]; group=10, strides=[2,2], pads=[1,1,1,1])";
   CHECK_FALSE(default_has(eights, "split Y.ol", target));
   target.double_pumped = true;
   CHECK(default_has(eights, "ol0 ol1 = split Y.ol [_, ol_width]", target));
@@ -87,6 +89,36 @@ TEST_CASE("groups of half a vector go by half vectors where a core passes vector
   for (const char* spec :
        {eights, "Conv(f32[1,24,6,7], const f32[24,8,5,5], const f32[24]; group=3, pads=[2,2,2,2])",
         "ConvTranspose(f32[1,16,5,5], const f32[16,8,3,3]; group=2, strides=[2,2])"})
+    check_default(spec, halves, true);
+}
+
+TEST_CASE("strided groups of half vectors are row major where blocks would be half empty, by filters there") {
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.target.double_pumped = true;
+  options.blocked_io = true;
+  const auto lanes = [&](int64_t channels, int64_t groups, int stride) {
+    const CompiledModel m = compile_model(
+        fmt::format("Conv(f32[1,{0},55,55], const f32[{0},{1},3,3]; group={2}, strides=[{3},{3}])", channels,
+                    channels / groups, groups, stride),
+        options);
+    const std::string text = print(default_schedule(m.partition.funcs[0], m.target));
+    const size_t at = text.find("vectorize Y.");
+    return at == std::string::npos ? "" : text.substr(at + 12, text.find('\n', at) - at - 12);
+  };
+  CHECK(lanes(40, 5, 2) == "o");
+  CHECK(lanes(56, 7, 3) == "o");
+  CHECK(lanes(48, 6, 2) == "ol1");  // full
+  CHECK(lanes(56, 7, 1) == "ol1");  // neighbouring windows share what they read
+  CHECK(lanes(12, 2, 2) == "o");    // elements that lie apart pass where FMAs do
+  options.target.double_pumped = false;
+  CHECK(lanes(12, 2, 2) == "x");
+  Target halves = host_target();
+  halves.double_pumped = true;
+  for (const char* spec :
+       {"Conv(f32[1,24,9,15], const f32[24,8,3,3]; group=3, strides=[2,2], pads=[1,1,1,1])",
+        "Conv(f32[2,40,8,7], const f32[40,8,5,2]; group=5, strides=[3,2], pads=[2,0,1,1])",
+        "Conv(f32[1,12,7,19], const f32[12,6,3,3]; group=2, strides=[2,2])"})
     check_default(spec, halves, true);
 }
 
