@@ -110,7 +110,7 @@ std::string sharing(const Schedule& s, const std::string& block, int64_t size, c
   std::string found;
   bool inside = false;
   for (const LoopInfo& l : loops_of(s.func(), block)) {
-    (inside ? iterations : outside) *= l.extent;
+    (inside ? iterations : outside) *= std::max<int64_t>(1, l.extent);
     const bool shares = by_steps == 0 || l.name == channels;
     if (inside && shares && found.empty() && l.kind == ForKind::serial && l.extent > 1 &&
         iterations >= ceil_div(size, outside * kLine))

@@ -125,7 +125,8 @@ bool stay_for_many(const BlockInfo& b, const Access& a, const std::vector<LoopIn
                    const Target& target) {
   int64_t turns = uses_of_line(b, a), within = 1;
   for (const LoopInfo& l : inside)
-    if (const Iter* i = walked_by(b, l.name); i && !i->reduce && !a.uses(*i)) within *= l.extent;
+    if (const Iter* i = walked_by(b, l.name); i && !i->reduce && !a.uses(*i))
+      within *= std::max<int64_t>(1, l.extent);
   turns = ceil_div(turns, within);
   return turns >= kManyTurns && bytes <= bytes_that_stay(target);
 }
