@@ -228,8 +228,8 @@ struct Fold {
 
   // Rows shorter than a vector that are read under masks aren't foreseen by the machine (Zen 5, data in the
   // last cache: means of 12 took 1.4 times as long as with what the next tile reads asked for, of 5 and 9 1.5
-  // times; rows of whole vectors take up to 1.3 times as long with it). By halves they are (Zen 4: without it
-  // means of 12 take 12 % less time, of 5 2 %, 25 from memory).
+  // times; rows of whole vectors take up to 1.3 times as long with it). By halves they are (Zen 4, without
+  // it: means of 12 12 % less time, of 5 2 %, and 25 % where they come from memory).
   void prefetch_parts(const Iter& d, const std::string& tiles) const {
     if (target.double_pumped || d.extent >= lanes || d.extent <= kInterleaved ||
         std::has_single_bit(static_cast<uint64_t>(d.extent)))

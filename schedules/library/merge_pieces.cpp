@@ -144,8 +144,15 @@ int64_t stays(const BlockInfo& nest, const Target& target) {
 
 // Whether elements that no tap reaches are written, from nothing that the other nests make.
 bool is_filling(const PrimFunc& f, const BlockInfo& b) {
-  return std::all_of(b.accesses.begin(), b.accesses.end(),
-                     [&](const Access& a) { return a.write || find_param(f, a.buffer); });
+  return std::all_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    return a.write || (find_param(f, a.buffer) && a.buffer != b.output);
+  });
+}
+
+// The block that writes the results of a nest of the output; empty where it is none.
+std::string writer_of(const PrimFunc& f, const BlockInfo& b, const Buffer& output) {
+  if (b.reduction) return epilogue_of(f, b);
+  return b.output == output && is_filling(f, b) ? b.name : "";
 }
 
 }  // namespace
@@ -154,9 +161,7 @@ void merge_nests(Schedule& s, const Target& target) {
   Turns turns;
   for (const std::string& name : block_names(s.func())) {
     const BlockInfo b = analyze(s.func(), name);
-    const std::string writer = b.reduction ? epilogue_of(s.func(), b)
-                               : b.output == turns.output && is_filling(s.func(), b) ? name
-                                                                                     : "";
+    const std::string writer = writer_of(s.func(), b, turns.output);
     if (writer.empty()) continue;
     const BlockInfo w = analyze(s.func(), writer);
     if (!w.output_is_param) continue;

@@ -104,13 +104,15 @@ bool reads_again(const BlockInfo& b, const Access& a, const Tile& t) {
 // 2560 taps), or near the third level the channels inside, where many would be asked for in one step, to
 // queue (32 volumes, 3x1x2 by transposed strides of 1, 2, 1: 38 lines in 96 channels of taps take 8 % less
 // than in 3 planes of taps).
-std::string sharing(const Schedule& s, const std::string& block, int64_t size, const std::string& around,
+std::string sharing(const Schedule& s, const BlockInfo& b, const Access& a, const std::string& around,
                     const std::string& steps, const std::string& channels) {
+  const int64_t size = a.elements * bytes_of(a.buffer->type.dtype);
   int64_t outside = 1, iterations = 1, by_steps = 0;
   std::string found;
   bool inside = false;
-  for (const LoopInfo& l : loops_of(s.func(), block)) {
-    (inside ? iterations : outside) *= std::max<int64_t>(1, l.extent);
+  for (const LoopInfo& l : loops_of(s.func(), b.name)) {
+    const Iter* i = walked_by(b, l.name);
+    if (inside || !i || a.uses(*i)) (inside ? iterations : outside) *= std::max<int64_t>(1, l.extent);
     const bool shares = by_steps == 0 || l.name == channels;
     if (inside && shares && found.empty() && l.kind == ForKind::serial && l.extent > 1 &&
         iterations >= ceil_div(size, outside * kLine))
@@ -151,7 +153,7 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
                           : large         ? ", too late for rows of windows"
                                           : ", more of them for each row of windows than one"));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around.back().name,
-                           a.buffer->name, sharing(s, block, size, around.back().name, *steps, channels)));
+                           a.buffer->name, sharing(s, now, a, around.back().name, *steps, channels)));
   }
 }
 

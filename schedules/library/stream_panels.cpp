@@ -121,14 +121,25 @@ bool streams(const BlockInfo& b, const Access& a, const Tile& t, const Target& t
 // outside: all but the first meeting finds them there. (Zen 4, a ConvTranspose of 8 groups of 45 channels,
 // two panels of 11 KiB met by 55 rows: asked for they take 13 to 16 % more time. MatMuls of 24 batches,
 // panels met 4 to 15 times: 1 % less.)
-bool stay_for_many(const BlockInfo& b, const Access& a, const std::vector<LoopInfo>& inside, int64_t bytes,
-                   const Target& target) {
-  int64_t turns = uses_of_line(b, a), within = 1;
-  for (const LoopInfo& l : inside)
-    if (const Iter* i = walked_by(b, l.name); i && !i->reduce && !a.uses(*i))
-      within *= std::max<int64_t>(1, l.extent);
-  turns = ceil_div(turns, within);
-  return turns >= kManyTurns && bytes <= bytes_that_stay(target);
+bool stay_for_many(const BlockInfo& b, const Access& a, const Tile& t, const std::vector<LoopInfo>& loops,
+                   size_t panels, int64_t bytes, const Target& target) {
+  if (loops[panels].extent < 1 || bytes > bytes_that_stay(target)) return false;
+  const auto meets = [&](const LoopInfo& l) {
+    const Iter* i = walked_by(b, l.name);
+    return i && !i->reduce && !a.uses(*i);
+  };
+  int64_t within = t.row && !a.uses(*t.row) && t.rows < t.row->extent ? t.rows : 1, around = 1;
+  for (size_t l = panels + 1; l < loops.size(); ++l)
+    if (meets(loops[l])) within *= std::max<int64_t>(1, loops[l].extent);
+  // Between two iterations of loops around all that it moves with, all of it passes.
+  for (size_t l = 0; l < panels; ++l) {
+    if (!meets(loops[l])) {
+      within *= around;
+      break;
+    }
+    around *= std::max<int64_t>(1, loops[l].extent);
+  }
+  return uses_of_line(b, a) / within >= kManyTurns;
 }
 
 // What passes by panels, who reads it from afar, and under which name.
@@ -183,7 +194,9 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
       iterations = before;
     }
     if (shares.empty()) continue;
-    if (stay_for_many(b, *access, {outer + 1, loops.end()}, outer->extent * lines * kLine, target)) continue;
+    if (stay_for_many(b, *access, t, loops, static_cast<size_t>(outer - loops.begin()),
+                      outer->extent * lines * kLine, target))
+      continue;
     if (ask_near(s, block, b, t, access->buffer, lines * kLine, {outer + 1, loops.end()}, target)) continue;
     s.because(
         fmt::format("the next panel of {}, {} KiB, comes from memory while this one is used, {} lines in {} "

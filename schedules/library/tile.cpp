@@ -34,11 +34,10 @@ constexpr double kBroadcast = 0.1;  // of a row, for one FMA alone
 // 0.85 ms by lanes along a line, where as many as 4 had been counted along channels; 5x5/2, 64 at 80 590 to
 // 397 us.)
 constexpr double kSomeRows = 4;
-// Of a vector that lies apart two are loaded and put together, which passes where FMAs do. (Zen 4, 3x3/2 of 2
-// groups of 6 at 106 66 to 46 us by lanes along the filters, of 4 of 24 at 29 102 to 84; 12 works of 720, 7 %
-// less time, the worst 9 % more.)
-constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10,
-                 kScatter = 16;  // of one vector, in the time of a vector load
+// Of one vector, in the time of a vector load. Of elements a few apart two are loaded and put together, which
+// passes where FMAs do. (Zen 4, 3x3/2 of 2 groups of 6 at 106 66 to 46 us by lanes along the filters, of 4 of
+// 24 at 29 102 to 84; 12 works of 720, 7 % less time, the worst 9 % more.)
+constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10, kScatter = 16;
 // Vectors of results that lie apart in the output (Zen 5, from where the choices below are equally fast): by
 // a panel, to a panel's lines a multiple of 4 KB apart, turned in place, put together from a few interleaved
 // ones, scattered to few lines beside each other; and to lines in a page each, what those take more.

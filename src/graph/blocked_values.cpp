@@ -262,8 +262,8 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
     if (const TensorType& made = value_of(g, call.args.back()).type;
         (kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) ||
         (kind.shares && rows_fill_better(made, lanes, options.double_pumped)) ||
-        (by_halves && !worth_blocks(made.shape[1], lanes, 1)) || scatters_groups(g, call, lanes) ||
-        gathers_groups(g, call, lanes)) {
+        (by_halves && has_channels(made) && !worth_blocks(made.shape[1], lanes, 1)) ||
+        scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {
       row_major.insert(call.args.begin(), call.args.end());
       continue;
     }

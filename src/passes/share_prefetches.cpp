@@ -347,8 +347,8 @@ class Sharer : public ScopedRewriter {
     const Expr part =
         parts == 1 ? Expr(0) : min(number % Expr(parts) * Expr(in_part), lines - in_part) * line;
     const int64_t last = parts == 1 ? length - 1 : reach;
-    const auto from = [&](const Expr& n, int64_t reach) {
-      return inside(stream, stream.range.first() + stream.levels.offset(n) + part, reach + last);
+    const auto from = [&](const Expr& n, int64_t to_others) {
+      return inside(stream, stream.range.first() + stream.levels.offset(n) + part, to_others + last);
     };
     for (int64_t r = 0; r < each; ++r) {
       const Expr first = each == alike ? from(range, stream.levels.offset(each - 1)) + stream.levels.offset(r)

@@ -84,13 +84,19 @@ TEST_CASE("the next panel of weights that don't stay in the cache is asked for i
   CHECK_FALSE(default_has("MatMul(f32[900,9000], const f32[9000,32])", "shares", target));  // one panel
   CHECK_FALSE(
       default_has("MatMul(f32[128,9001], const f32[9001,768])", "shares", target));  // too long for the cache
-  // Two panels of a group, each met by 55 rows of vectors outside of both.
-  Target pumped = with_l2("x86-64-v4", 1 << 20);
+  // Two panels of a group, each met by 55 rows of vectors outside of both; or by few, each of many rows; or,
+  // in the next image, when those of all groups have passed.
+  Target pumped = target;
   pumped.double_pumped = true;
-  const std::string up =
-      "ConvTranspose(f32[1,360,10,4,7], const f32[360,8,4,4,4]; group=8, strides=[2,2,2], "
-      "pads=[1,1,1,1,1,1], output_padding=[1,1,1])";
-  CHECK_FALSE(default_has(up, "prefetch T.ol0 W", pumped));
+  const auto up = [](const std::string& image, int groups) {
+    return fmt::format(
+        "ConvTranspose(f32[{0}], const f32[{1},8,4,4,4]; group={2}, strides=[2,2,2], pads=[1,1,1,1,1,1], "
+        "output_padding=[1,1,1])",
+        image, 45 * groups, groups);
+  };
+  CHECK_FALSE(default_has(up("1,360,10,4,7", 8), "prefetch T.ol0 W", pumped));
+  CHECK(default_has(up("8,720,1,4,7", 16), "prefetch T.ol0 W distance=1 shares=c", pumped));
+  CHECK(default_has("MatMul(f32[24,48,256], const f32[24,256,128])", "prefetch Y.j0 B distance=1", pumped));
 }
 
 TEST_CASE("panels of transformed weights follow each other through all products, each asked for ahead") {
