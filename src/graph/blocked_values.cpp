@@ -255,14 +255,12 @@ std::set<ValueId> wanted_blocks(const Graph& g, const Partition& p, const std::v
   for (size_t c = 0; c < funcs.size(); ++c) {
     const KernelCall& call = p.calls[c];
     Kind kind = kind_of(funcs[c], lanes);
-    const bool by_halves = kind.blends && options.double_pumped;
-    kind.blends &= !by_halves;
     for (const int i : call.nodes)
       kind.transformed |= options.winograd && suits_winograd(g, g.nodes[static_cast<size_t>(i)], lanes);
     if (const TensorType& made = value_of(g, call.args.back()).type;
-        (kind.blends && worth_blocks(made.shape.back(), lanes, kFilledByImage)) ||
+        (kind.blends && (options.double_pumped ? has_channels(made) && !worth_blocks(made.shape[1], lanes, 1)
+                                               : worth_blocks(made.shape.back(), lanes, kFilledByImage))) ||
         (kind.shares && rows_fill_better(made, lanes, options.double_pumped)) ||
-        (by_halves && has_channels(made) && !worth_blocks(made.shape[1], lanes, 1)) ||
         scatters_groups(g, call, lanes) || gathers_groups(g, call, lanes)) {
       row_major.insert(call.args.begin(), call.args.end());
       continue;

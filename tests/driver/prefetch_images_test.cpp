@@ -9,8 +9,8 @@ using namespace nestor;
 
 namespace {
 
-bool asks(const std::string& spec, const Target& target, const std::string& step) {
-  return default_text(spec, target, true).find("prefetch " + step) != std::string::npos;
+bool asks(const std::string& spec, const Target& target, const std::string& step, bool blocked_io = true) {
+  return default_text(spec, target, blocked_io).find("prefetch " + step) != std::string::npos;
 }
 
 }  // namespace
@@ -56,13 +56,10 @@ TEST_CASE("the next row of windows is asked for while this one is computed") {
   const std::string groups = "Conv(f32[1,224,98,98], const f32[224,16,3,3]; group=14, strides=[2,2])";
   CHECK(asks(groups, with_l2("x86-64-v3", 1 << 20), "Y.y X distance=1 shares=r"));
   // 180 lines in 64 x 2 x 5 rows of taps, not in 4 times as many taps; of planes by plane and channel.
-  const auto asks_for_planes = [&](const std::string& spec, const std::string& step) {
-    return default_text(spec, near, false).find("prefetch " + step) != std::string::npos;
-  };
-  CHECK(asks_for_planes("Conv(f32[1,64,12,20,33], const f32[8,64,2,5,4]; strides=[1,1,3])",
-                        "Y.g X distance=1 shares=r"));
-  CHECK(asks_for_planes("Conv(f32[2,64,33,12,20], const f32[4,64,5,5,3]; strides=[1,1,3], dilations=[1,2,2])",
-                        "Y.y X distance=1 shares=q"));
+  CHECK(asks("Conv(f32[1,64,12,20,33], const f32[8,64,2,5,4]; strides=[1,1,3])", near,
+             "Y.g X distance=1 shares=r", false));
+  CHECK(asks("Conv(f32[2,64,33,12,20], const f32[4,64,5,5,3]; strides=[1,1,3], dilations=[1,2,2])", near,
+             "Y.y X distance=1 shares=q", false));
   // 38 lines, not in 3 steps.
   Target pumped = near;
   pumped.double_pumped = true;
