@@ -5,6 +5,7 @@
 #include <cctype>
 #include <deque>
 #include <mutex>
+#include <unordered_map>
 
 #include "nestor/error.h"
 
@@ -142,19 +143,20 @@ PrimFunc build_function(const Graph& g, const Node& n, std::vector<ValueId>* arg
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   FuncBuilder b(name);
   std::vector<BuildTensor> inputs, outputs;
-  std::vector<ValueId> values;
+  std::vector<ValueId> values;                          // by parameter
+  std::unordered_map<ValueId, BuildTensor> parameters;  // a value used twice is one
   for (int i = 0; i < ctx.num_inputs(); ++i) {
     const InputKind kind = input_kind(*op, ctx, i);
     inputs.push_back({});
     if (kind == InputKind::immediate) inputs.back() = immediate(*ctx.constant(i));
     if (kind != InputKind::parameter) continue;
     const ValueId v = n.inputs[static_cast<size_t>(i)];
-    // A value used twice is one parameter.
-    for (size_t k = 0; k < values.size(); ++k)
-      if (values[k] == v) inputs.back() = inputs[k];
-    if (inputs.back()) continue;
-    inputs.back() = b.param(ctx.constant(i) ? Role::constant : Role::in, param_name(*op, i), ctx.input(i));
-    values.push_back(v);
+    const auto [known, fresh] = parameters.try_emplace(v);
+    if (fresh) {
+      known->second = b.param(ctx.constant(i) ? Role::constant : Role::in, param_name(*op, i), ctx.input(i));
+      values.push_back(v);
+    }
+    inputs.back() = known->second;
   }
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     outputs.push_back({});
