@@ -93,7 +93,7 @@ TEST_CASE("Operands are told apart whatever stands before them") {
 }
 
 TEST_CASE("Choices and products of repeated operands") {
-  const std::string head = R"({"opset": 17, "initializers": {
+  const std::string head = R"({"opset": 17, "inputs": [], "initializers": {
       "yes": {"dtype": "bool", "shape": [1], "data": [true]}, "a": {"dtype": "f32", "shape": [2], "data": [1, 2]},
       "b": {"dtype": "f32", "shape": [2], "data": [3, 5]}}, "outputs": ["y"], "nodes": [)";
   const auto value = [&](const std::string& node) {
