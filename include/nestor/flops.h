@@ -11,4 +11,7 @@ namespace nestor {
 // as 1.
 double flops_of(const PrimFunc& f);
 
+// How many times innermost statements run, whatever they compute; symbolic extents count as 1.
+double work_of(const Stmt& s);
+
 }  // namespace nestor

@@ -26,6 +26,13 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("--db", o.db, "tuning records to take schedules from");
   app->add_flag("--exact-conv", o.exact_conv, "no Winograd: convolutions are sums of products");
   app->add_flag("--json", o.json, "figures as one JSON object");
+  app->add_option("--max-memory", o.limits.memory, "end with an error above so much memory: 512M, 4G")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::PositiveNumber);
+  const std::map<std::string, double> units = {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+  app->add_option("--time-limit", o.limits.seconds, "end with an error after so long: 30s, 5m, 1h")
+      ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE))
+      ->check(CLI::PositiveNumber);
 }
 
 // For an operator as it stands inside a network; what `run` and `compile` make has its tensors row major.
@@ -48,7 +55,10 @@ void add_verb(CLI::App& app, int& code, const char* name, const char* help, AddO
   auto verb = std::make_shared<Verb>();
   CLI::App* sub = app.add_subcommand(name, help);
   add_options(sub, *verb);
-  sub->callback([verb, &code] { code = run(*verb); });
+  sub->callback([verb, &code] {
+    if constexpr (requires { verb->common; }) apply(verb->common.limits);
+    code = run(*verb);
+  });
 }
 
 void add_verbs(CLI::App& app, int& code) {
@@ -167,6 +177,9 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   } catch (const nestor::UserError& e) {
     std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  } catch (const std::system_error& e) {  // no thread, no memory for one
+    std::fprintf(stderr, "error: %s\n", e.what());
     return 1;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "error: not enough memory\n");

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/resource_limits.h"
+
 namespace nestor::cli {
 
 // Flags that every verb with a MODEL shares.
@@ -19,6 +21,7 @@ struct ModelOptions {
   bool blocked_io = false;  // inspect, bench and verify: see add_blocked_io
   bool proof = true;        // schedules from files are proved
   bool json = false;
+  Limits limits;
 };
 
 struct CompileVerb {

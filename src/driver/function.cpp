@@ -1,10 +1,13 @@
 // One function from its loop nest to a kernel that runs on tensors.
 
 #include <cstring>
+#include <map>
 
 #include "nestor/driver.h"
+#include "nestor/flops.h"
 #include "nestor/interpret.h"
 #include "nestor/library.h"
+#include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
 
 namespace nestor {
@@ -160,18 +163,6 @@ std::vector<Tensor> outputs_of(const PrimFunc& f, const std::vector<Tensor>& arg
   return outputs;
 }
 
-// How many times the innermost statements run, roughly and saturating.
-double work_of(const Stmt& s) {
-  if (const auto* loop = s.as<For>())
-    return static_cast<double>(as_int(loop->extent).value_or(1)) * work_of(loop->body);
-  if (const auto* block = s.as<Block>()) return work_of(block->body);
-  if (const auto* alloc = s.as<Alloc>()) return work_of(alloc->body);
-  double sum = 1;
-  if (const auto* seq = s.as<Seq>())
-    for (const Stmt& child : seq->stmts) sum += work_of(child);
-  return sum;
-}
-
 }  // namespace
 
 std::vector<Tensor> run_function(const CompiledFunction& f, const std::vector<Tensor>& inputs,
@@ -183,18 +174,67 @@ std::vector<Tensor> run_function(const CompiledFunction& f, const std::vector<Te
   return outputs_of(f.func, args);
 }
 
-EvaluateFn constant_evaluator(const Target& target) {
-  // Compiling costs some 30 ms, an interpreted statement well under a microsecond: shape arithmetic is
-  // interpreted.
-  constexpr double kInterpretUpTo = 3e4;
-  const Target host = runs_here(target) ? target : host_target();
-  return [host](const PrimFunc& f, const std::vector<Tensor>& inputs) {
-    if (work_of(f.body) > kInterpretUpTo)
-      return run_function(compile_function(f, ScheduleChoice{}, host), inputs, host);
+namespace {
+
+// Functions that folding needed, compiled: layers mostly want the same. Few are kept, whatever the model has.
+class Evaluator {
+ public:
+  explicit Evaluator(Target host) : host_(std::move(host)) {}
+
+  std::vector<Tensor> operator()(const PrimFunc& f, const std::vector<Tensor>& inputs) {
+    // Compiling costs some 30 ms, an interpreted statement well under a microsecond: shape arithmetic is
+    // interpreted.
+    constexpr double kInterpretUpTo = 3e4;
     std::vector<Tensor> args = with_outputs(f, inputs);
-    interpret(f, args);
+    if (work_of(f.body) > kInterpretUpTo)
+      run(f, args);
+    else
+      interpret(f, args);
     return outputs_of(f, args);
+  }
+
+ private:
+  void run(const PrimFunc& f, const std::vector<Tensor>& args) {
+    constexpr size_t kMostKept = 64;
+    const uint64_t hash = structural_hash(f);
+    auto it = kept_.find(hash);
+    if (it == kept_.end() || !structural_equal(it->second.compiled.func, f)) {
+      if (kept_.size() >= kMostKept) kept_.clear();
+      CompiledFunction made = compiled(f);
+      auto code = JitModule::compile({made.lowered}, host_);
+      it = kept_.insert_or_assign(hash, Kept{std::move(made), std::move(code)}).first;
+    }
+    FunctionRunner runner(it->second.compiled, host_, 1, it->second.code);
+    runner.bind(args);
+    runner.run();
+  }
+
+  // Scheduling costs more than what it gains, save for large products.
+  CompiledFunction compiled(const PrimFunc& f) const {
+    constexpr double kScheduleFrom = 1e9;
+    if (work_of(f.body) < kScheduleFrom) return compile_function(f, ScheduleChoice{}, host_);
+    CompileOptions options;
+    options.target = host_;
+    options.target.cores = 1;
+    options.schedules = default_schedules();
+    options.refused = [](const PrimFunc&, const ScheduleError&) {};
+    return compile_function(f, options);
+  }
+
+  struct Kept {
+    CompiledFunction compiled;
+    std::shared_ptr<JitModule> code;
   };
+  Target host_;
+  std::map<uint64_t, Kept> kept_;  // by structure
+};
+
+}  // namespace
+
+EvaluateFn constant_evaluator(const Target& target) {
+  const auto evaluator = std::make_shared<Evaluator>(runs_here(target) ? target : host_target());
+  return
+      [evaluator](const PrimFunc& f, const std::vector<Tensor>& inputs) { return (*evaluator)(f, inputs); };
 }
 
 }  // namespace nestor

@@ -14,10 +14,12 @@
 #include "nestor/nearest.h"
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/fold_budget.h"
 #include "src/graph/problems.h"
 #include "src/graph/sort.h"
 #include "src/graph/spell_out.h"
 #include "src/graph/spell_out_bytes.h"
+#include "src/graph/tensor_limits.h"
 #include "src/graph/views.h"
 #include "src/ops/attributes.h"
 
@@ -27,19 +29,13 @@ namespace {
 
 // Above these sizes (in elements) constants are folded later, by compiled code.
 constexpr int64_t kSmallInput = 65536, kSmallOutput = 4096;
+constexpr double kSmallWork = 3e7;  // of all of them, interpreted
 
 std::string label(const ModelNode& n) {
   if (!n.name.empty()) return fmt::format("{} node `{}`", n.op, n.name);
   const auto made =
       std::find_if(n.outputs.begin(), n.outputs.end(), [](const auto& o) { return !o.empty(); });
   return made == n.outputs.end() ? n.op + " node" : fmt::format("{} node that makes `{}`", n.op, *made);
-}
-
-bool fits_memory(const TensorType& t) {
-  int64_t size = bytes_of(t.dtype);
-  for (int64_t d : t.shape)
-    if (d < 0 || __builtin_mul_overflow(size, std::max<int64_t>(d, 1), &size)) return false;
-  return size <= int64_t{1} << 46;
 }
 
 class Builder {
@@ -54,6 +50,7 @@ class Builder {
     g_.name = m_.name.empty() ? "model" : m_.name;
     add_inputs();
     add_initializers();
+    budget_.emplace(g_, kSmallWork);
     for (const ModelNode& n : m_.nodes) add_outputs(n);
     add_graph_outputs();
     for (int i : sort_nodes(m_, problems_)) add_node(m_.nodes[static_cast<size_t>(i)]);
@@ -105,8 +102,8 @@ class Builder {
         known = known && size && *size >= 0;
         type.shape.push_back(size.value_or(0));
       }
-      if (known && !fits_memory(type)) {
-        problems_.add(fmt::format("input `{}` is too large: {}", v.name, to_string(type)));
+      if (const std::string why = known ? refusal_of(type) : ""; !why.empty()) {
+        problems_.add(fmt::format("input `{}` {}", v.name, why));
         known = false;
       }
       if (const ValueId id = define(v.name, "an input", type, known); id >= 0) g_.inputs.push_back(id);
@@ -135,7 +132,10 @@ class Builder {
           it != inputs.end() && it->second->typed && it->second->dtype != tensor.dtype())
         problems_.add(fmt::format("initializer `{}` is {}, the input of that name is {}", name,
                                   name_of(tensor.dtype()), name_of(it->second->dtype)));
-      const ValueId v = define(name, "an initializer", {tensor.dtype(), tensor.shape()}, true);
+      const TensorType type{tensor.dtype(), tensor.shape()};
+      const std::string why = refusal_of(type);
+      if (!why.empty()) problems_.add(fmt::format("initializer `{}` {}", name, why));
+      const ValueId v = define(name, "an initializer", type, why.empty());
       if (v >= 0 && read.count(name)) value_of(g_, v).constant = tensor;
     }
   }
@@ -147,11 +147,12 @@ class Builder {
 
   void add_graph_outputs() {
     if (m_.outputs.empty()) problems_.add("the model has no outputs");
+    std::set<ValueId> listed;
     for (const ModelValue& v : m_.outputs) {
       const auto it = by_name_.find(v.name);
       if (it == by_name_.end())
         problems_.add(fmt::format("output `{}` is made by no node", v.name), nearest_value(v.name));
-      else if (is_output(g_, it->second))
+      else if (!listed.insert(it->second).second)
         problems_.add(fmt::format("output `{}` is listed twice", v.name));
       else
         g_.outputs.push_back(it->second);
@@ -185,17 +186,17 @@ class Builder {
     }
     while (!n.inputs.empty() && n.inputs.back() < 0 && known) n.inputs.pop_back();
     for (const std::string& name : mn.outputs) n.outputs.push_back(name.empty() ? -1 : by_name_.at(name));
-    while (n.outputs.size() > 1 && n.outputs.back() < 0) n.outputs.pop_back();
 
     const OpDef* op = supported(mn, n);
     if (!op || !known || !counts_fit(mn, n, *op)) return;
     try {
-      if (!infer(mn, n, *op)) return;
-      if (op->spelled_out && std::all_of(n.outputs.begin(), n.outputs.end(), [](ValueId v) { return v < 0; }))
-        return;  // nobody reads it
+      const std::vector<TensorType> types = infer(n, *op);
+      if (std::all_of(n.outputs.begin(), n.outputs.end(), [](ValueId v) { return v < 0; })) return;  // unread
+      // The first output says what a node makes, so it is there even where nobody reads it.
+      if (n.outputs[0] < 0 && !op->spelled_out) n.outputs[0] = add_unread(types[0]);
       std::vector<Node> nodes;
       if (!spell_out_attention(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes) &&
-          !spell_out_top_k(g_, n, nodes))
+          !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
         return append(std::move(n), *op);
       known_.resize(g_.values.size(), true);
       for (Node& part : nodes) {
@@ -282,25 +283,27 @@ class Builder {
     return true;
   }
 
-  bool infer(const ModelNode& mn, const Node& n, const OpDef& op) {
-    const std::vector<TensorType> types = op.infer(OpContext(g_, n));
-    if (n.outputs.size() > types.size()) {
-      problems_.add(fmt::format("{} (opset {}) has {} outputs, it gives {}", label(mn), n.opset,
-                                n.outputs.size(), types.size()));
-      return false;
-    }
-    for (size_t i = 0; i < n.outputs.size(); ++i)
-      if (!fits_memory(types[i])) {
-        problems_.add(fmt::format("{} (opset {}): output {} is too large: {}", label(mn), n.opset, i,
-                                  to_string(types[i])));
-        return false;
-      }
-    for (size_t i = 0; i < n.outputs.size(); ++i) {
+  // Gives the outputs their types, or throws.
+  std::vector<TensorType> infer(const Node& n, const OpDef& op) {
+    const OpContext ctx(g_, n);
+    std::vector<TensorType> types = op.infer(ctx);
+    size_t wanted = n.outputs.size();
+    while (wanted > 0 && n.outputs[wanted - 1] < 0) --wanted;
+    if (wanted > types.size()) ctx.fail(fmt::format("has {} outputs, it gives {}", wanted, types.size()));
+    for (size_t i = 0; i < wanted; ++i) {
+      if (const std::string why = refusal_of(types[i]); !why.empty())
+        ctx.fail(fmt::format("output {} {}", i, why));
       if (n.outputs[i] < 0) continue;
       value_of(g_, n.outputs[i]).type = types[i];
       known_[static_cast<size_t>(n.outputs[i])] = true;
     }
-    return true;
+    return types;
+  }
+
+  ValueId add_unread(TensorType type) {
+    known_.push_back(true);
+    g_.values.push_back({"unread", std::move(type), {}, -1});
+    return static_cast<ValueId>(g_.values.size()) - 1;
   }
 
   // Whether the node's outputs are known already; then they are constants and no node is needed.
@@ -322,7 +325,7 @@ class Builder {
     }
     // What bytes stand for is for passes to see (multiply_quantized), and says no shape.
     const bool waits = op.pattern == Pattern::anchor || (n.op == "DequantizeLinear" && n.domain.empty());
-    return !waits && is_small(n) && evaluate_node(g_, n, evaluate_);
+    return !waits && is_small(n) && budget_->fold(g_, n, evaluate_);
   }
 
   bool is_small(const Node& n) const {
@@ -365,6 +368,7 @@ class Builder {
   const std::map<std::string, int64_t>& dims_;
   Problems problems_;
   Graph g_;
+  std::optional<FoldBudget> budget_;
   std::map<std::string, ValueId> by_name_;
   std::map<std::string, std::string> defined_by_;
   std::vector<bool> known_;  // by value: whether its type is

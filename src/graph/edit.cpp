@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <string_view>
 
 #include "nestor/ops.h"
@@ -27,25 +28,45 @@ void replace_reads(Graph& g, ValueId from, ValueId to) {
   for (Node& n : g.nodes) std::replace(n.inputs.begin(), n.inputs.end(), from, to);
 }
 
-bool forward(Graph& g, ValueId v, ValueId same) {
-  if (!is_output(g, v)) {
-    replace_reads(g, v, same);
+Forwarding::Forwarding(Graph& g) : g_(g), output_(g.values.size(), false), same_(g.values.size()) {
+  for (ValueId v : g.outputs) output_[static_cast<size_t>(v)] = true;
+  std::iota(same_.begin(), same_.end(), 0);
+}
+
+ValueId Forwarding::current(ValueId v) {
+  const auto at = [this](ValueId i) -> ValueId& { return same_[static_cast<size_t>(i)]; };
+  while (at(v) != v) v = at(v) = at(at(v));
+  return v;
+}
+
+void Forwarding::resolve(Node& n) {
+  for (ValueId& v : n.inputs)
+    if (v >= 0) v = current(v);
+}
+
+bool Forwarding::forward(ValueId v, ValueId same) {
+  same = current(same);
+  if (!is_output(v)) {
+    same_[static_cast<size_t>(v)] = same;
     return true;
   }
-  const int maker = value_of(g, same).producer;
-  if (maker < 0 || is_output(g, same)) {
-    Node& n = g.nodes[static_cast<size_t>(value_of(g, v).producer)];
-    n = Node{"Identity", n.name, 13, {same}, {v}, {}, ""};
+  const int maker = value_of(g_, same).producer;
+  Node& second = g_.nodes[static_cast<size_t>(value_of(g_, v).producer)];
+  if (maker < 0 || is_output(same)) {
+    second = Node{"Identity", second.name, 13, {same}, {v}, {}, ""};
     return false;
   }
   // v's own node keeps its place but makes the now unused value.
-  Node &first = g.nodes[static_cast<size_t>(maker)],
-       &second = g.nodes[static_cast<size_t>(value_of(g, v).producer)];
+  Node& first = g_.nodes[static_cast<size_t>(maker)];
   std::replace(first.outputs.begin(), first.outputs.end(), same, v);
   std::replace(second.outputs.begin(), second.outputs.end(), v, same);
-  std::swap(value_of(g, v).producer, value_of(g, same).producer);
-  replace_reads(g, same, v);
+  std::swap(value_of(g_, v).producer, value_of(g_, same).producer);
+  same_[static_cast<size_t>(same)] = v;
   return true;
+}
+
+void Forwarding::finish() {
+  for (Node& n : g_.nodes) resolve(n);
 }
 
 int64_t next_number(const Graph& g, const std::string& name) {

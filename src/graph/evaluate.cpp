@@ -1,4 +1,5 @@
 // Running single nodes at compile time.
+#include "nestor/flops.h"
 #include "nestor/interpret.h"
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
@@ -22,7 +23,7 @@ std::vector<Tensor> evaluate_by_interpreter(const PrimFunc& f, const std::vector
   return outs;
 }
 
-bool evaluate_node(Graph& g, const Node& n, const EvaluateFn& evaluate) {
+bool evaluate_node(Graph& g, const Node& n, const EvaluateFn& evaluate, double* left) {
   std::vector<ValueId> args;
   const PrimFunc f = build_function(g, n, &args);
   std::vector<Tensor> inputs;
@@ -30,6 +31,11 @@ bool evaluate_node(Graph& g, const Node& n, const EvaluateFn& evaluate) {
   for (; first_out < args.size() && f.params[first_out].role != Role::out; ++first_out) {
     if (!is_constant(g, args[first_out])) return false;
     inputs.push_back(constant_of(g, args[first_out]));
+  }
+  if (left) {
+    const double work = work_of(f.body);
+    if (work > *left) return false;
+    *left -= work;
   }
   const std::vector<Tensor> outs = evaluate ? evaluate(f, inputs) : evaluate_by_interpreter(f, inputs);
   NESTOR_CHECK(outs.size() == args.size() - first_out) << "outputs of " << f.name;

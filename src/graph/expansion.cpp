@@ -8,12 +8,6 @@
 
 namespace nestor {
 
-namespace {
-
-constexpr int64_t kMostPieces = 16;
-
-}  // namespace
-
 // Values are found by looking at all once for each name, and then counted: there may be many steps.
 ValueId Expansion::new_value(const std::string& part, TensorType type) {
   const auto made = std::find_if(n_.outputs.begin(), n_.outputs.end(), [](ValueId v) { return v >= 0; });
@@ -50,12 +44,12 @@ ValueId Expansion::sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int
   return add("Slice", {v, list({from}), list({to}), list({axis}), list({step})});
 }
 
-ValueId Expansion::concatenated(std::vector<ValueId> v, int64_t axis) {
+ValueId Expansion::concatenated(std::vector<ValueId> v, int64_t axis, size_t most) {
   while (v.size() > 1) {
     std::vector<ValueId> fewer;
-    for (size_t i = 0; i < v.size(); i += kMostPieces) {
+    for (size_t i = 0; i < v.size(); i += most) {
       const auto begin = v.begin() + static_cast<std::ptrdiff_t>(i),
-                 end = v.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(v.size(), i + kMostPieces));
+                 end = v.begin() + static_cast<std::ptrdiff_t>(std::min(v.size(), i + most));
       fewer.push_back(end - begin == 1 ? *begin : add("Concat", {begin, end}, {{"axis", axis}}));
     }
     v = std::move(fewer);
@@ -64,7 +58,7 @@ ValueId Expansion::concatenated(std::vector<ValueId> v, int64_t axis) {
 }
 
 std::vector<ValueId> Expansion::steps_of(ValueId v) {
-  const int64_t n = type(v).shape[0], size = ceil_div(n, kMostPieces);
+  const int64_t n = type(v).shape[0], size = ceil_div(n, int64_t{kMostPieces});
   if (n == 1) return {v};
   std::vector<int64_t> sizes;
   for (int64_t at = 0; at < n; at += size) sizes.push_back(std::min(size, n - at));

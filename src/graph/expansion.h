@@ -16,6 +16,7 @@ class Expansion {
   Expansion(Graph& g, Node n, std::vector<Node>& nodes) : g_(g), n_(std::move(n)), nodes_(nodes) {}
 
  protected:
+  static constexpr size_t kMostPieces = 16;
   const TensorType& type(ValueId v) const { return g_.values[static_cast<size_t>(v)].type; }
 
   // Of opset 14, in domain nestor 1.
@@ -28,10 +29,10 @@ class Expansion {
   // A scalar, and a list in i64: one for all of this expansion that are the same.
   ValueId constant(DType t, double value);
   ValueId list(const std::vector<int64_t>& values);
-  // A Slice, and Concat and Split that stay small: of more than 16 pieces they are made of several, so that
-  // equal ones share a function.
+  // A Slice, and Concat and Split that stay small: of more than `most` pieces they are made of several, so
+  // that equal ones share a function.
   ValueId sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int64_t step = 1);
-  ValueId concatenated(std::vector<ValueId> v, int64_t axis);
+  ValueId concatenated(std::vector<ValueId> v, int64_t axis, size_t most = kMostPieces);
   std::vector<ValueId> steps_of(ValueId v);  // along dimension 0, which each has as 1
   // These append nothing where v is so already.
   ValueId cast(ValueId v, DType to);

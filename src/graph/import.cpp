@@ -8,6 +8,8 @@
 #include <array>
 #include <cstring>
 
+#include "src/graph/tensor_limits.h"
+
 namespace nestor {
 
 namespace {
@@ -43,17 +45,9 @@ std::string onnx_dtype_name(int code) {
 
 int64_t checked_size(const std::string& file, const std::string& where, DType dtype,
                      const std::vector<int64_t>& shape) {
-  int64_t size = 1, bytes = 0;
-  bool empty = false, overflow = false;
-  for (int64_t d : shape) {
-    if (d < 0) file_error(file, fmt::format("{} has the negative dimension {}", where, d));
-    empty |= d == 0;
-    overflow |= __builtin_mul_overflow(size, d ? d : 1, &size);
-  }
-  overflow |= __builtin_mul_overflow(size, int64_t{bytes_of(dtype)}, &bytes);
-  if (overflow || bytes > int64_t{1} << 46)
-    file_error(file, fmt::format("{} is too large: {}", where, to_string(dtype, shape)));
-  return empty ? 0 : size;
+  const std::string why = refusal_of({dtype, shape});
+  if (!why.empty()) file_error(file, where + " " + why);
+  return product(shape);
 }
 
 Tensor tensor_from_bytes(const std::string& file, const std::string& where, DType dtype,

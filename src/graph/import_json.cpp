@@ -9,58 +9,14 @@
 //    {"file","offset",...}
 #include <fmt/format.h>
 
-#include <set>
-
 #include "src/graph/import.h"
 #include "src/graph/json_at.h"
 #include "src/graph/json_tensor.h"
+#include "src/graph/parse_json.h"
 
 namespace nestor {
 
 namespace {
-
-// Where byte `offset` of the text stands.
-SourceLoc locate(const std::string& file, std::string_view text, size_t offset) {
-  offset = std::min(offset, text.size());
-  SourceLoc loc;
-  loc.file = file;
-  const size_t begin = offset == 0 ? 0 : text.rfind('\n', offset - 1) + 1;  // npos + 1 is 0
-  const size_t end = std::min(text.find('\n', offset), text.size());
-  loc.line =
-      1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(begin), '\n'));
-  loc.column = static_cast<int>(offset - begin) + 1;
-  if (end - begin <= 160) loc.text = text.substr(begin, end - begin);
-  return loc;
-}
-
-// Parses, and refuses objects that give a field twice (nlohmann keeps the last one without a word).
-Json parse_json(const std::string& file, std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
-      file_error(file, fmt::format("the field or name `{}` is given twice", parsed.get<std::string>()));
-    return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::parse_error& e) {
-    // The library's text is "[...] parse error at line 3, column 5: reason".
-    std::string why = e.what();
-    const size_t colon = why.find(": ");
-    if (colon != std::string::npos) why = why.substr(colon + 2);
-    const bool cut = why.find("unexpected end of input") != std::string::npos;
-    throw UserError(Diagnostic{(cut ? "the JSON text is truncated: " : "not valid JSON: ") + why,
-                               locate(file, text, e.byte == 0 ? 0 : e.byte - 1),
-                               {},
-                               ""});
-  } catch (const Json::out_of_range& e) {
-    // "[...] number overflow parsing '1e999'"
-    const std::string why = e.what();
-    file_error(file, "not valid JSON: " + why.substr(why.find("] ") + 2));
-  }
-}
 
 class ShorthandReader {
  public:

@@ -23,25 +23,40 @@ void set_element(Tensor& t, int64_t i, const JsonAt& at) {
   if (t.get_int(i) != value) at.fail(fmt::format("{} doesn't fit {}", value, name_of(t.dtype())));
 }
 
-// Checks flat data, or nested lists, against the shape; before anything is allocated, since a small file can
-// claim a huge tensor.
-void check_counts(const JsonAt& at, DType type, const std::vector<int64_t>& shape, size_t depth) {
+// Data is one flat list, or lists nested as deep as the shape has dimensions. Each list is checked, for its
+// length and for what it holds, before anything is allocated or written: a small file can claim a huge
+// tensor, and `fill` trusts the counts.
+void check_list(const JsonAt& at, int64_t want, bool of_lists, const std::string& type) {
   if (!at.json().is_array()) at.wrong("a list");
   const auto count = static_cast<int64_t>(at.json().size());
-  const bool nested = count > 0 && at.json()[0].is_array();
-  const bool flat = depth == 0 && !nested;
-  if (!flat && depth >= shape.size()) at.fail("nested more deeply than the shape");
-  const int64_t want = flat ? product(shape) : shape[depth];
   if (count != want)
-    at.fail(fmt::format("the data is {}: {} elements are given{}, {} needs {}",
-                        count < want ? "short" : "over-long", count, flat ? "" : " here",
-                        to_string(type, shape), want));
-  if (nested)
-    for (const JsonAt& item : at.items()) check_counts(item, type, shape, depth + 1);
-  else if (!flat && depth + 1 < shape.size() && count > 0)
-    at.fail("nested less deeply than the shape");
+    at.fail(fmt::format("the data is {}: {} elements are given here, {} needs {}",
+                        count < want ? "short" : "over-long", count, type, want));
+  for (int64_t i = 0; i < count; ++i)
+    if (at.json()[static_cast<size_t>(i)].is_array() != of_lists)
+      at.fail(fmt::format("element {} is {} list, {} has {} here", i, of_lists ? "no" : "a", type,
+                          of_lists ? "lists" : "numbers"));
 }
 
+void check_nested(const JsonAt& at, const std::vector<int64_t>& shape, size_t depth,
+                  const std::string& type) {
+  const bool of_lists = depth + 1 < shape.size();
+  check_list(at, shape[depth], of_lists, type);
+  if (of_lists)
+    for (const JsonAt& item : at.items()) check_nested(item, shape, depth + 1, type);
+}
+
+void check_data(const JsonAt& at, DType dtype, const std::vector<int64_t>& shape) {
+  const std::string type = to_string(dtype, shape);
+  const Json& data = at.json();
+  const bool nested = data.is_array() && !data.empty() && data[0].is_array() && !shape.empty();
+  if (nested)
+    check_nested(at, shape, 0, type);
+  else
+    check_list(at, product(shape), false, type);
+}
+
+// The elements of checked data, in row-major order.
 void fill(Tensor& t, const JsonAt& at, int64_t& next) {
   for (const JsonAt& item : at.items()) {
     if (item.json().is_array())
@@ -76,10 +91,11 @@ Tensor TensorReader::from_data(const JsonAt& at) const {
   const DType type = dtype(at.at("dtype"));
   const std::vector<int64_t> shape = read_shape(file_, at, type);
   const JsonAt data = at.at("data");
-  check_counts(data, type, shape, 0);
+  check_data(data, type, shape);
   Tensor out(type, shape);
   int64_t next = 0;
   fill(out, data, next);
+  NESTOR_CHECK(next == out.size()) << next << " elements of " << out.size() << " at " << data.path();
   return out;
 }
 

@@ -69,19 +69,22 @@ void merge_constants(Graph& g) {
 
 void merge_equal_nodes(Graph& g, const EvaluateFn&) {
   merge_constants(g);
+  Forwarding forwarding(g);
   std::vector<bool> keep(g.nodes.size(), true);
   std::map<std::string, size_t> seen;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
+    forwarding.resolve(g.nodes[i]);
     if (g.nodes[i].op == "Identity") continue;  // kept for the name of an output
     const auto [it, fresh] = seen.try_emplace(key_of(g.nodes[i]), i);
     if (fresh) continue;
     const std::vector<ValueId> outputs = g.nodes[i].outputs;
-    if (outputs.size() > 1 &&
-        std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return is_output(g, v); }))
+    if (outputs.size() > 1 && std::any_of(outputs.begin(), outputs.end(),
+                                          [&](ValueId v) { return v >= 0 && forwarding.is_output(v); }))
       continue;
     for (size_t k = 0; k < outputs.size(); ++k)
-      if (outputs[k] >= 0) keep[i] = forward(g, outputs[k], g.nodes[it->second].outputs[k]) ? false : keep[i];
+      if (outputs[k] >= 0 && forwarding.forward(outputs[k], g.nodes[it->second].outputs[k])) keep[i] = false;
   }
+  forwarding.finish();
   compact(g, keep);
 }
 

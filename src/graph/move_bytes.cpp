@@ -11,11 +11,14 @@
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
 #include "src/graph/expansion.h"
+#include "src/graph/fold_budget.h"
 #include "src/graph/passes.h"
 
 namespace nestor {
 
 namespace {
+
+constexpr double kMostWork = 1e10;  // of weights that are moved: a few seconds
 
 ValueId zero_of(const Node& n) {
   return n.inputs.size() > 2 ? n.inputs[2] : -1;
@@ -67,7 +70,7 @@ class MovedExpansion : Expansion {
  public:
   using Expansion::Expansion;
 
-  std::vector<Node> run(const std::vector<Node>& from, const EvaluateFn& evaluate) {
+  std::vector<Node> run(const std::vector<Node>& from, FoldBudget& budget, const EvaluateFn& evaluate) {
     Node moved = n_;
     for (size_t i = 0; i < from.size(); ++i) moved.inputs[i] = from[i].inputs[0];
     std::vector<Node> out;
@@ -80,7 +83,7 @@ class MovedExpansion : Expansion {
       behind.inputs[0] = v;
       out.push_back(std::move(behind));
     }
-    if (!evaluate_node(g_, moved, evaluate)) nodes_.push_back(std::move(moved));  // of weights: known now
+    if (!budget.fold(g_, moved, evaluate)) nodes_.push_back(std::move(moved));  // of weights: known now
     nodes_.insert(nodes_.end(), out.begin(), out.end());
     return out;
   }
@@ -95,6 +98,7 @@ class MovedExpansion : Expansion {
 }  // namespace
 
 void move_bytes(Graph& g, const EvaluateFn& evaluate) {
+  FoldBudget budget(g, kMostWork);
   std::vector<Node> nodes;
   std::map<ValueId, Node> dequantized;  // by result
   std::map<ValueId, ValueId> same;      // bytes by what they turned out to be
@@ -119,7 +123,8 @@ void move_bytes(Graph& g, const EvaluateFn& evaluate) {
         from.push_back(it->second);
       }
       if (from.size() == count && (has_one_step(g, from[0]) || is_op(n, "Transpose"))) {
-        for (const Node& d : MovedExpansion(g, n, nodes).run(from, evaluate)) dequantized[d.outputs[0]] = d;
+        for (const Node& d : MovedExpansion(g, n, nodes).run(from, budget, evaluate))
+          dequantized[d.outputs[0]] = d;
         continue;
       }
     }

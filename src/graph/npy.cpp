@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "nestor/limits.h"
 #include "nestor/npz.h"
 #include "src/graph/files.h"
 
@@ -160,6 +161,9 @@ Tensor parse_npy(std::string_view bytes, const std::string& where) {
   const std::string_view data = bytes.substr(start + length);
   const DType dtype = element_type(h.descr, where);
 
+  if (h.shape.size() > kMostDims)
+    file_error(where, fmt::format("the array has {} dimensions; at most {} are supported", h.shape.size(),
+                                  kMostDims));
   int64_t size = bytes_of(dtype);
   bool overflow = false;
   for (int64_t d : h.shape) overflow |= __builtin_mul_overflow(size, d, &size);
@@ -168,7 +172,7 @@ Tensor parse_npy(std::string_view bytes, const std::string& where) {
     file_error(where, fmt::format("{} has {} bytes of data instead of {}", to_string(dtype, h.shape),
                                   data.size(), size));
   Tensor out(dtype, h.shape);
-  if (h.fortran && h.shape.size() > 1)
+  if (h.fortran && h.shape.size() > 1 && size > 0)
     from_fortran(data.data(), static_cast<char*>(out.data()), h.shape, static_cast<size_t>(bytes_of(dtype)));
   else
     std::memcpy(out.data(), data.data(), data.size());

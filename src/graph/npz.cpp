@@ -33,8 +33,28 @@ Zip open_zip(const std::string& path, int flags, const std::string& shown) {
   file_error(shown, "can't be opened as .npz: " + why);
 }
 
+// A small archive may claim to unpack to any size, by zeros packed a thousandfold or by entries that share
+// their bytes. Weights and inputs hardly shrink, so one that grows this much is refused before it is
+// unpacked.
+void refuse_bomb(zip_t* zip, const std::string& path) {
+  constexpr zip_uint64_t kMostArrays = 1 << 20, kNeverTooMuch = zip_uint64_t{1} << 30, kMostGrowth = 100;
+  const auto packed = static_cast<zip_uint64_t>(std::filesystem::file_size(path));
+  const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(zip, 0));
+  if (count > kMostArrays)
+    file_error(path, fmt::format("the archive has {} entries; at most {} are supported", count, kMostArrays));
+  zip_uint64_t unpacked = 0;
+  for (zip_uint64_t i = 0; i < count; ++i) {
+    zip_stat_t stat;
+    if (zip_stat_index(zip, i, 0, &stat) != 0) file_error(path, zip_strerror(zip));
+    if (__builtin_add_overflow(unpacked, stat.size, &unpacked)) unpacked = UINT64_MAX;
+    if (unpacked > kNeverTooMuch && unpacked / kMostGrowth > packed)
+      file_error(path,
+                 fmt::format("the archive unpacks to more than {} times its {} bytes", kMostGrowth, packed),
+                 "store it without compression (numpy.savez)");
+  }
+}
+
 std::string read_entry(zip_t* zip, zip_uint64_t index, const zip_stat_t& stat, const std::string& where) {
-  if (stat.size > (zip_uint64_t{1} << 40)) file_error(where, "the entry is too large");
   const std::unique_ptr<zip_file_t, EntryClose> file(zip_fopen_index(zip, index, 0));
   if (!file) file_error(where, std::string("can't be read: ") + zip_strerror(zip));
   std::string out;
@@ -56,6 +76,7 @@ std::string read_entry(zip_t* zip, zip_uint64_t index, const zip_stat_t& stat, c
 std::map<std::string, Tensor> read_npz(const std::string& path) {
   if (!std::filesystem::exists(path)) file_error(path, "the file doesn't exist");
   const Zip zip = open_zip(path, ZIP_RDONLY, path);
+  refuse_bomb(zip.get(), path);
   std::map<std::string, Tensor> out;
   const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(zip.get(), 0));
   for (zip_uint64_t i = 0; i < count; ++i) {

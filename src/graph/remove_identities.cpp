@@ -27,13 +27,16 @@ void join_transpositions(Graph& g, Node& n) {
 }  // namespace
 
 void remove_identities(Graph& g, const EvaluateFn&) {
+  Forwarding forwarding(g);
   std::vector<bool> keep(g.nodes.size(), true);
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node& n = g.nodes[i];
+    forwarding.resolve(n);
     join_transpositions(g, n);
     // A view that keeps the shape may still move dimensions of 1 in name only: the bytes are the same.
-    if (is_identity(g, n)) keep[i] = !forward(g, n.outputs[0], n.inputs[0]);
+    if (is_identity(g, n)) keep[i] = !forwarding.forward(n.outputs[0], n.inputs[0]);
   }
+  forwarding.finish();
   compact(g, keep);
 }
 

@@ -11,5 +11,6 @@ namespace nestor {
 bool spell_out_attention(Graph& g, const Node& n, std::vector<Node>& nodes);
 bool spell_out_recurrent(Graph& g, const Node& n, std::vector<Node>& nodes);
 bool spell_out_top_k(Graph& g, const Node& n, std::vector<Node>& nodes);
+bool spell_out_wide(Graph& g, const Node& n, std::vector<Node>& nodes);
 
 }  // namespace nestor

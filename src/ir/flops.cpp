@@ -46,4 +46,15 @@ double flops_of(const PrimFunc& f) {
   return flops_of_stmt(f.body);
 }
 
+double work_of(const Stmt& s) {
+  if (const auto* loop = s.as<For>())
+    return static_cast<double>(as_int(loop->extent).value_or(1)) * work_of(loop->body);
+  if (const auto* block = s.as<Block>()) return work_of(block->body);
+  if (const auto* alloc = s.as<Alloc>()) return work_of(alloc->body);
+  double sum = 1;
+  if (const auto* seq = s.as<Seq>())
+    for (const Stmt& child : seq->stmts) sum += work_of(child);
+  return sum;
+}
+
 }  // namespace nestor

@@ -1,5 +1,7 @@
 // Operators that put elements elsewhere: Transpose, Concat, Split, Slice, Expand, Tile, Pad. Where several
 // pieces meet in one output, each is a block of its own, so that inner loops stay copies without conditions.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -59,7 +61,8 @@ std::vector<TensorType> infer_concat(const OpContext& ctx) {
         ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", it differs from " +
                  to_string(ctx.input(0)) + " in dimension " + std::to_string(d) +
                  ", not only along the axis");
-    out.shape[axis] += ctx.input(i).shape[axis];
+    if (__builtin_add_overflow(out.shape[axis], ctx.input(i).shape[axis], &out.shape[axis]))
+      ctx.fail("the size along the axis overflows");
   }
   return {out};
 }
@@ -94,6 +97,7 @@ Dims split_sizes(const OpContext& ctx, int64_t extent) {
   Dims sizes = opset >= 13 || opset == 1 ? ctx.ints_from(1, "split") : ctx.get_ints("split", {});
   if (sizes.empty()) {
     const int64_t pieces = opset >= 18 ? ctx.get_int("num_outputs", outputs) : outputs;
+    if (pieces != outputs) ctx.fail(fmt::format("`num_outputs` is {}, there are {}", pieces, outputs));
     if (pieces < 1 || (opset < 18 && extent % pieces != 0))
       ctx.fail("an extent of " + std::to_string(extent) + " isn't split evenly into " +
                std::to_string(pieces));
@@ -105,7 +109,8 @@ Dims split_sizes(const OpContext& ctx, int64_t extent) {
     ctx.fail("there are " + std::to_string(sizes.size()) + " pieces and " + std::to_string(outputs) +
              " outputs");
   for (int64_t s : sizes)
-    if (s < 0) ctx.fail("a piece has the negative size " + std::to_string(s));
+    if (s < 0 || s > extent)
+      ctx.fail(fmt::format("a piece has the size {}, along an extent of {}", s, extent));
   if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != extent)
     ctx.fail("the sizes of the pieces don't add up to the extent " + std::to_string(extent));
   return sizes;

@@ -127,6 +127,24 @@ def dimensions():
     t.succeeds("--dim n=0", "run", "symbolic.json", "--dim", "n=0", "--input", "x=zeros")
 
 
+def limits():
+    deep = '{"opset": 17, "nodes": ' + "[" * 100000 + "]" * 100000 + "}"
+    refuse_model("deeply nested", deep, "nested more than 100 deep", name="deep")
+    refuse_model("an element that is a list", changed(lambda m: m["weights"]["W"].update(data=[0.5] * 8 + [[1] * 1000])),
+                 "W", "element 8 is a list")
+    relu = changed(lambda m: m.update(nodes=[node("Relu", "r", ["x"], "y")], weights={}))
+    relu["inputs"][0]["shape"] = [1] * 30000
+    refuse_model("30000 dimensions", relu, "x", "at most 64")
+    t.write("conv.json", CONV)
+    compile = ["compile", "conv.json", "-o", "out.so"]
+    t.refuses("no time", [*compile, "--time-limit", "1ms"], "--time-limit")
+    for allowed in ("1K", "20M"):
+        t.refuses(f"{allowed} of memory", [*compile, "--max-memory", allowed], "memory")
+    t.succeeds("limits that suffice", "run", "conv.json", "--input", "x=zeros", "--time-limit", "5m", "--max-memory", "2G")
+    for flag in ("--time-limit=0", "--time-limit=1y", "--max-memory=-1", "--max-memory=x"):
+        t.refuses(flag, [*compile, flag], code=2)
+
+
 def weights():
     refuse_model("missing weight", changed(lambda m: m.pop("weights")), "front", "W")
     refuse_model("short weight", changed(lambda m: m["weights"]["W"].update(data=[1] * 8)), "W", "8", "9")
@@ -243,6 +261,6 @@ def comparison():
     t.refuses("a comparison that fails", [*expect, "x=random:2"], code=3)
 
 
-for part in (files, functions, graphs, dimensions, weights, inputs, outputs, databases, usage, comparison):
+for part in (files, functions, graphs, dimensions, limits, weights, inputs, outputs, databases, usage, comparison):
     part()
 t.finish()

@@ -105,6 +105,47 @@ TEST_CASE("Optional inputs and outputs may be left out") {
   CHECK(g.nodes[1].inputs[1] == -1);
 }
 
+TEST_CASE("A node may be asked for any of its outputs, and for no others") {
+  const std::string w = R"("g": {"dtype": "f32", "shape": [4], "data": [1, 2, 3, 4]})", x = x_of("[3, 4]");
+  // Of three outputs those whose bit is set.
+  const auto values = [&](const std::string& op, const std::string& inputs, int wanted) {
+    std::string outputs, asked;
+    for (int i = 0; i < 3; ++i) {
+      const std::string name = std::string("\"") + "abc"[i] + "\"";
+      outputs += (i ? ", " : "") + (wanted >> i & 1 ? name : "\"\"");
+      if (wanted >> i & 1) asked += (asked.empty() ? "" : ", ") + name;
+    }
+    Graph g = graph_of(model(x, node(op, inputs, outputs), w, asked));
+    check_unchanged(g, [](Graph& changed) { optimize(changed, evaluate_by_interpreter); });
+    return run_unfused(g, random_inputs(g));
+  };
+  for (const auto& [op, inputs] :
+       {std::pair{"LayerNormalization", R"("x", "g")"}, std::pair{"DynamicQuantizeLinear", R"("x")"},
+        std::pair{"Split", R"("x")"}}) {
+    const Values all = values(op, inputs, 7);
+    CHECK(all.size() == 3);
+    for (int wanted = 1; wanted < 7; ++wanted)
+      for (const auto& [name, value] : values(op, inputs, wanted)) {
+        INFO(op << " asked for " << wanted);
+        CHECK(value.shape() == all.at(name).shape());
+        CHECK(value.get(0) == all.at(name).get(0));
+      }
+  }
+  CHECK(graph_of(model(x, node("Relu", R"("x")", R"("")") + "," + relu("x", "y"))).nodes.size() == 1);
+}
+
+TEST_CASE("Tensors have at most 64 dimensions") {
+  std::string ones = "1", axes = "0";
+  for (int i = 1; i < 64; ++i) ones += ", 1", axes += ", " + std::to_string(i);
+  CHECK(output_type(graph_of(model(x_of("[" + ones + "]"), relu("x", "y")))).shape.size() == 64);
+  CHECK_THAT(error(model(x_of("[1, " + ones + "]"), relu("x", "y"))),
+             ContainsSubstring("input `x` has 65 dimensions; at most 64 are supported"));
+  const std::string w = R"("axes": {"dtype": "i64", "shape": [64], "data": [)" + axes + "]}";
+  const std::string unsqueeze = node("Unsqueeze", R"("x", "axes")", R"("y")");
+  CHECK(output_type(graph_of(model(x_of("[]"), unsqueeze, w))).shape.size() == 64);
+  CHECK_THAT(error(model(x_of("[2]"), unsqueeze, w)), ContainsSubstring("output 0 has 65 dimensions"));
+}
+
 TEST_CASE("What is wrong with a graph is named") {
   const std::string x = x_of("[2, 3]");
   CHECK_THAT(error(model(x, relu("b", "a") + "," + relu("a", "b") + "," + relu("x", "y"))),

@@ -121,6 +121,59 @@ TEST_CASE("Weights in the text") {
         0);
 }
 
+// These wrote past the tensor: only the first element of each list said how deep it is.
+TEST_CASE("Every list of nested data is checked before anything is written") {
+  const auto many = [](const std::string& item, int count) {
+    std::string out = item;
+    for (int i = 1; i < count; ++i) out += ", " + item;
+    return out;
+  };
+  const auto refused = [](const std::string& shape, const std::string& data) {
+    const std::string tensor = R"({"dtype": "f32", "shape": )" + shape + R"(, "data": )" + data + "}";
+    const std::string of_weight = error(with_weight(tensor));
+    CHECK_THAT(of_weight, ContainsSubstring("weight 'W'"));
+    CHECK_THAT(
+        error(with_node(R"({"op": "Constant", "outputs": ["y"], "attrs": {"value": )" + tensor + "}}")),
+        ContainsSubstring("attrs.value"));
+    return of_weight;
+  };
+  const std::string longer = "[" + many("2", 1000) + "]";
+  CHECK_THAT(refused("[2]", "[1, " + longer + "]"), ContainsSubstring("data: element 1 is a list"));
+  CHECK_THAT(refused("[2]", "[1, [2, 3]]"), ContainsSubstring("data: element 1 is a list"));
+  CHECK_THAT(refused("[2]", "[1, []]"), ContainsSubstring("data: element 1 is a list"));
+  CHECK_THAT(refused("[2]", "[[1], [2]]"), ContainsSubstring("data: element 0 is a list"));
+  CHECK_THAT(refused("[]", "[[1]]"), ContainsSubstring("data: element 0 is a list"));
+  CHECK_THAT(refused("[2, 2]", "[[1, 2], [3, " + longer + "]]"),
+             ContainsSubstring("data[1]: element 1 is a list"));
+  CHECK_THAT(refused("[2, 2]", "[[1, 2], 3]"), ContainsSubstring("data: element 1 is no list"));
+  CHECK_THAT(refused("[4]", "[1, " + longer + ", 3, 4]"), ContainsSubstring("data: element 1 is a list"));
+  CHECK_THAT(refused("[2, 1, 2]", "[[[1, 2]], [[3, 4], [5, 6]]]"),
+             ContainsSubstring("data[1]: the data is over-long"));
+  CHECK_THAT(refused("[2, 0]", "[[], [1]]"), ContainsSubstring("data[1]: the data is over-long"));
+  CHECK(read(with_weight(R"({"dtype": "f32", "shape": [2, 0], "data": [[], []]})")).initializers.size() == 1);
+  CHECK(read(with_weight(R"({"dtype": "f32", "shape": [], "data": [1]})")).initializers.size() == 1);
+}
+
+TEST_CASE("Deep nesting and many dimensions are refused") {
+  const auto times = [](const std::string& s, int count) {
+    std::string out;
+    for (int i = 0; i < count; ++i) out += s;
+    return out;
+  };
+  for (const int depth : {101, 200000}) {
+    CHECK_THAT(error("{\"nodes\": " + times("[", depth) + times("]", depth) + "}"),
+               ContainsSubstring("nested more than 100 deep"));
+    CHECK_THAT(error(times("{\"graph\": ", depth) + times("}", depth)),
+               ContainsSubstring("nested more than 100 deep"));
+    const std::string ones = "[1" + times(", 1", depth) + "]";
+    CHECK_THAT(error(with_weight(R"({"dtype": "f32", "shape": )" + ones + R"(, "data": [1]})")),
+               ContainsSubstring("dimensions; at most 64 are supported"));
+  }
+  CHECK_THAT(error(with_weight(R"({"dtype": "f32", "shape": [1], "data": )" + times("[", 60) +
+                               times("]", 60) + "}")),
+             ContainsSubstring("data: element 0 is a list"));
+}
+
 TEST_CASE("Bad JSON is reported by line and column") {
   CHECK_THAT(error("{\n  \"opset\": 17,\n  \"nodes\": [{\"op\":"),
              ContainsSubstring("m.json:3:19:") && ContainsSubstring("truncated") && ContainsSubstring("^"));

@@ -117,3 +117,24 @@ TEST_CASE("Archives that can't be read or written leave one message and no half 
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / ".")) ++files;
   CHECK(files == 2);  // bad.npz and x.npz
 }
+
+TEST_CASE(
+    "Archives that claim to unpack to much more than they are, and arrays of many dimensions, are refused") {
+  const Folder folder;
+  write_npz(folder / "x.npz", {{"a", Tensor::random(DType::f32, {100}, 1)}});
+  std::string bomb = slurp(folder / "x.npz");
+  const size_t directory = bomb.find("PK\x01\x02");
+  REQUIRE(directory != std::string::npos);
+  bomb.replace(directory + 24, 4, std::string("\x00\x00\x00\xf0", 4));  // the size of entry 0, unpacked
+  folder.write("bomb.npz", bomb);
+  CHECK_THAT(error_of([&] { read_npz(folder / "bomb.npz"); }),
+             ContainsSubstring("bomb.npz") && ContainsSubstring("unpacks to more than 100 times"));
+  std::string ones;
+  for (int i = 0; i < 65; ++i) ones += "1, ";
+  CHECK_THAT(
+      refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (" + ones + "), }", bytes<float>({1})),
+      ContainsSubstring("65 dimensions; at most 64 are supported"));
+  // No strides are computed where there is nothing to move.
+  const std::string empty = "{'descr': '<f4', 'fortran_order': True, 'shape': (0, 4611686018427387904, 4), }";
+  CHECK(parse_npy(npy(empty, ""), "a.npy").size() == 0);
+}
