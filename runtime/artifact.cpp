@@ -6,8 +6,11 @@
 //    "inputs":[{"name":"x","dtype":"f32","shape":[1,64]}],"outputs":[...]}
 
 #include <dlfcn.h>
+#include <elf.h>
 
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "nestor/error.h"
@@ -33,10 +36,42 @@ struct Closer {
   void operator()(void* handle) const { dlclose(handle); }
 };
 
+// What the file is code for, by its ELF header: the loader's own message for code of another machine is "no
+// such file". Empty where this machine can run it.
+std::string why_not_loadable(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  Elf64_Ehdr header{};
+  if (!in.read(reinterpret_cast<char*>(&header), sizeof header) ||
+      std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return "it isn't a shared object";
+  const auto name = [](int machine) -> std::string {
+    return machine == EM_X86_64 ? "x86-64" : machine == EM_AARCH64 ? "aarch64" : "another processor";
+  };
+#if defined(__x86_64__)
+  constexpr int kHere = EM_X86_64;
+#elif defined(__aarch64__)
+  constexpr int kHere = EM_AARCH64;
+#endif
+  if (header.e_machine == kHere) return "";
+  return "it is code for " + name(header.e_machine) + ", and this machine is " + name(kHere);
+}
+
+// Instructions of the target, "x86-64-v4", that this processor lacks: they would end the process.
+std::string missing_here([[maybe_unused]] const std::string& target) {
+#if defined(__x86_64__)
+  if (target == "x86-64-v4" && !__builtin_cpu_supports("avx512vl")) return "AVX-512";
+  if (target == "x86-64-v3" && !__builtin_cpu_supports("avx2")) return "AVX2";
+#endif
+  return "";
+}
+
 class Artifact : public Runnable {
  public:
   Artifact(const std::string& path, int threads, const std::vector<int32_t>& cpus, Placement placement)
       : path_(path) {
+    if (const std::string why = why_not_loadable(path); !why.empty())
+      throw UserError(Diagnostic{
+          "can't load " + path + ": " + why, {}, {}, "nestor compile --target native makes one for here"});
     // A name without a slash would be looked up in the system's directories.
     handle_.reset(dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL));
     if (!handle_) throw UserError("can't load " + path + ": " + dlerror());
@@ -75,15 +110,22 @@ class Artifact : public Runnable {
 
  private:
   void read_description(const char* text) {
+    std::string target;
     try {
       const auto json = nlohmann::json::parse(text);
       name_ = json.at("name").get<std::string>();
       inputs_ = tensors_of(json.at("inputs"));
       outputs_ = tensors_of(json.at("outputs"));
       threads_ = json.at("threads").get<size_t>();
+      target = json.at("target").get<std::string>();
     } catch (const nlohmann::json::exception& e) {
       throw UserError(path_ + ": its description can't be read: " + e.what());
     }
+    if (const std::string missing = missing_here(target); !missing.empty())
+      throw UserError(Diagnostic{path_ + " is code for " + target + ", and this processor has no " + missing,
+                                 {},
+                                 {},
+                                 "nestor compile --target native makes one for here"});
   }
   template <class F>
   F symbol(const char* suffix) {

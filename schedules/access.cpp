@@ -260,8 +260,8 @@ namespace {
 bool tells_results_apart(const Block& b, const IterVar& i) {
   const std::vector<BlockAccess> all = accesses_of(b);
   return std::any_of(all.begin(), all.end(), [&](const BlockAccess& a) {
-    return a.write && std::any_of(a.indices.begin(), a.indices.end(),
-                                  [&](const Expr& e) { return uses_var(e, i.var); });
+    return a.write &&
+           std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) { return uses_var(e, i.var); });
   });
 }
 
@@ -326,17 +326,26 @@ bool is_temporary(const PrimFunc& f, const Buffer& b) {
   return find_param(f, b) == nullptr;
 }
 
-bool begins_at_zero(const Place& p, const IterVar& i) {
-  VarMap zero;
-  for (const Stmt& l : p.loops()) zero[as_for(l).var] = Expr(0);
-  return is_const_int(simplify(substitute(i.binding, zero)), 0);
-}
+namespace {
 
-bool begins_below_zero(const Place& p, const IterVar& i) {
+// What the iterator is where the loops of R iterators alone are 0.
+Interval beginning_of(const Place& p, const IterVar& i) {
   Facts facts = facts_at(p);
   for (const Stmt& l : p.loops())
     if (!use_of(p.block(), as_for(l).var).spatial) facts.set(as_for(l).var, {0, 0});
-  return range_of(i.binding, facts).lo < 0;
+  return range_of(i.binding, facts);
+}
+
+}  // namespace
+
+bool begins_at_zero(const Place& p, const IterVar& i) {
+  VarMap zero;
+  for (const Stmt& l : p.loops()) zero[as_for(l).var] = Expr(0);
+  return is_const_int(simplify(substitute(i.binding, zero)), 0) && beginning_of(p, i).hi <= 0;
+}
+
+bool begins_below_zero(const Place& p, const IterVar& i) {
+  return beginning_of(p, i).lo < 0;
 }
 
 }  // namespace schedules

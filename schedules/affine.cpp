@@ -299,6 +299,12 @@ bool Solver::covered_by_digits(const Expr& value) const {
 void Solver::solve() {
   for (bool grown = true; grown;) {
     grown = false;
+    // A remainder that is known tells its value where what is unknown of that varies by less than the
+    // modulus: (k+5) % 23 tells k < 23.
+    for (size_t i = 0; i < digits_.size(); ++i) {
+      const Digit d = digits_[i];  // learning adds others
+      if (d.lower == 1 && span(unknown_terms(d.of)) < d.size) grown = take_largest(d.of) || grown;
+    }
     for (size_t i = 0; i < pending_.size(); ++i) {
       const Expr e = pending_[i];
       grown = take_largest(e) || grown;

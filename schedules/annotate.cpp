@@ -1,16 +1,25 @@
-// annotate: a loop or block carries a value under a key, which lowering or the tuner reads. It changes no
-// result.
+// annotate: a loop or block carries a value under a key, which lowering reads. It changes no result.
 //
 // Requires
-//  1. one KEY=VALUE or more, none of which is `tail` (that is split's to set).
+//  1. one KEY=VALUE or more;
+//  2. the key is one of a loop's where a loop is named, or of a block's;
+//  3. the value is one that lowering can use.
 #include <charconv>
 
+#include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
 
 namespace nestor::schedules {
 
 namespace {
+
+bool is_of_block(const std::string& key) {
+  return key == "streaming" || key == "in_place" || key == "note";
+}
+bool is_of_loop(const std::string& key) {
+  return key == "note" || !is_of_block(key);
+}
 
 Annotation read_value(const std::string& text) {
   int64_t number = 0;
@@ -20,16 +29,41 @@ Annotation read_value(const std::string& text) {
   return text;
 }
 
+std::string with_value(Step s, const std::string& key, const std::string& value) {
+  for (auto& [k, v] : s.options)
+    if (k == key) v = value;
+  return print(s);
+}
+
+void check_value(const StepContext& ctx, const std::string& key, const Annotation& value) {
+  const SourceLoc at = loc_of_option(ctx.step(), key);
+  const auto* number = std::get_if<int64_t>(&value);
+  const bool counts = key == "chains" || key == "threads";
+  if (counts && number && *number < 1)
+    ctx.refuse(3, at, "`" + key + "` counts from 1", {}, with_value(ctx.step(), key, "1"));
+  if (key != "in_place") return;
+  const Place p = ctx.block(0);
+  std::vector<std::string> read;
+  for (const Buffer& b : read_buffers(p.block())) read.push_back(b->name);
+  if (!number && std::count(read.begin(), read.end(), std::get<std::string>(value))) return;
+  ctx.refuse(3, at, "block " + p.name() + " reads no " + *ctx.option(key), {p.stmt},
+             read.empty() ? "" : with_value(ctx.step(), key, by_distance(*ctx.option(key), read)[0]));
+}
+
 PrimFunc run(StepContext& ctx) {
   Annotations added;
+  const bool loop_named = ctx.names_loop(0);
   for (const auto& [key, value] : ctx.step().options) {
-    if (key == "tail") ctx.refuse(1, loc_of_option(ctx.step(), key), "`tail` is an option of split");
+    if (loop_named ? !is_of_loop(key) : !is_of_block(key))
+      ctx.refuse(2, loc_of_option(ctx.step(), key),
+                 "`" + key + "` is for a " + (loop_named ? "block" : "loop"));
     added[key] = read_value(*ctx.option(key));
+    check_value(ctx, key, added[key]);
   }
   if (added.empty())
-    ctx.refuse(1, StepContext::kPrimitive, "there is no KEY=VALUE", {}, print(ctx.step()) + " key=1");
+    ctx.refuse(1, StepContext::kPrimitive, "there is no KEY=VALUE", {}, print(ctx.step()) + " note=1");
   ctx.concerns_no_loop();
-  if (ctx.names_loop(0)) {
+  if (loop_named) {
     const LoopRef loop = ctx.loop(0);
     const For& f = as_for(loop.stmt);
     added.insert(f.annotations.begin(), f.annotations.end());
@@ -49,19 +83,25 @@ Primitive annotate_row() {
       "annotate",
       "",
       {{ArgKind::target, "T.i | T"}},
-      {{"*", "VALUE",
-        "an integer, a word or a quoted text. Known to lowering: `streaming=1` of a block, whose stores of "
-        "whole aligned vectors then bypass the caches; `in_place=X` of a block that reads X where it writes "
-        "an output, which then holds what X would (on a CPU); `peel=1` of a loop, whose first and last "
-        "iterations become loops of their own where conditions inside hold only between them; `whole=1` of "
-        "a vectorized loop, whose registers stay whole vectors where it is cut short; `chains=N` of a "
-        "vectorized loop that folds, of which so many vectors of partial results run side by side, 8 if "
-        "nothing is said; `split=static` of a parallel loop, of which each thread then runs one part, the "
-        "same in every run, where otherwise whoever is free takes some; `threads=N` of a parallel loop, for "
-        "which more threads than that don't pay"}},
-      "A loop or block carries a value under a key, for lowering or the tuner to read.",
-      {"there is one KEY=VALUE or more, and no `tail`, which is an option of split"},
-      {examples::kGrid, "annotate Y.i prefer=2"},
+      {{"streaming", "1|0", "of a block: its stores of whole aligned vectors bypass the caches"},
+       {"in_place", "X",
+        "of a block that reads X where it writes an output, which then holds what X would (on a CPU)"},
+       {"peel", "1|0",
+        "of a loop: its first and last iterations become loops of their own where conditions inside hold "
+        "only "
+        "between them"},
+       {"whole", "1|0", "of a vectorized loop: its registers stay whole vectors where it is cut short"},
+       {"chains", "INT",
+        "of a vectorized loop that folds: so many vectors of partial results run side by side, 8 where "
+        "nothing is said"},
+       {"split", "static|dynamic",
+        "of a parallel loop: each thread runs one part, the same in every run, instead of whatever is left"},
+       {"threads", "INT", "of a parallel loop: more threads than that don't pay"},
+       {"note", "VALUE", "of a loop or a block: an integer, a word or a quoted text, which nothing reads"}},
+      "A loop or block carries a value under a key, for lowering to read.",
+      {"there is one KEY=VALUE or more", "the key is one of a loop's, or of a block's, as is named",
+       "`chains` and `threads` are 1 or more, and the block reads the buffer of `in_place`"},
+      {examples::kGrid, "annotate Y.i note=2"},
       run,
       true};
 }

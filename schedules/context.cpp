@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "nestor/nearest.h"
 #include "nestor/print.h"
 #include "schedules/primitive.h"
 
@@ -63,6 +64,16 @@ std::string with_result(Step s, size_t i, const std::string& name) {
   return print(s);
 }
 
+// The step with the option's name as it was probably meant.
+std::string nearest_option(Step s, const Primitive& row, const std::string& key) {
+  std::vector<std::string> known;
+  for (const OptionSpec& o : row.options) known.emplace_back(o.key);
+  const std::string near = nearest_name(key, known);
+  for (auto& [k, v] : s.options)
+    if (k == key) k = near;
+  return near.empty() ? usage(row) : print(s);
+}
+
 }  // namespace
 
 std::string usage(const Primitive& p) {
@@ -70,8 +81,7 @@ std::string usage(const Primitive& p) {
   out += p.name;
   for (const ArgSpec& a : p.args)
     if (a.kind != ArgKind::decision) out += std::string(" ") + a.name;
-  for (const OptionSpec& o : p.options)
-    out += std::string(" ") + (*o.key == '*' ? "KEY" : o.key) + "=" + o.values;
+  for (const OptionSpec& o : p.options) out += std::string(" ") + o.key + "=" + o.values;
   for (const ArgSpec& a : p.args)
     if (a.kind == ArgKind::decision) out += std::string(" ") + a.name;
   return out;
@@ -162,10 +172,11 @@ void StepContext::check_options() const {
   for (const auto& [key, value] : step_.options) {
     const OptionSpec* spec = nullptr;
     for (const OptionSpec& o : row_.options)
-      if (key == o.key || std::string(o.key) == "*") spec = &o;
+      if (key == o.key) spec = &o;
     if (!spec)
       refuse_common('A', loc_of_option(step_, key),
-                    std::string("`") + row_.name + "` has no option `" + key + "`", usage(row_));
+                    std::string("`") + row_.name + "` has no option `" + key + "`",
+                    nearest_option(step_, row_, key));
     const std::vector<std::string> allowed = split_at(spec->values, '|');
     if (allowed.size() > 1 && std::find(allowed.begin(), allowed.end(), resolved(value)) == allowed.end())
       refuse_common('A', loc_of_option(step_, key), "`" + value + "` is no value of `" + key + "`",

@@ -43,7 +43,37 @@ bool overlap(const Interval& a, const Interval& b, int64_t modulus) {
   return moved <= b.hi || moved - modulus + (a.hi - a.lo) >= b.lo;
 }
 
+// c * (x % m), whose terms are c * x modulo every divisor of c * m; 0 where the term is no remainder.
+int64_t modulus_of(const Term& t) {
+  const auto* b = t.atom.as<Binary>();
+  const int64_t m = b && b->op == BinaryOp::mod ? as_int(b->b).value_or(0) : 0;
+  return m > 0 && m < kPlain && std::abs(t.coefficient) < kPlain ? m * std::abs(t.coefficient) : 0;
+}
+
+// What `d` is modulo m, without what m divides.
+Linear modulo(const Linear& d, int64_t m) {
+  Linear out;
+  out.constant = d.constant;
+  for (const Term& t : d.terms) {
+    const int64_t own = modulus_of(t);
+    const bool plain = own == 0 || own % m != 0;
+    out = add(out, plain ? Linear{{t}, 0} : linear_of(t.atom.as<Binary>()->a), plain ? 1 : t.coefficient);
+  }
+  std::erase_if(out.terms, [&](const Term& t) { return t.coefficient % m == 0; });
+  return out;
+}
+
 }  // namespace
+
+bool never_zero(const Linear& d, const Interval& rest) {
+  const auto avoids_zero = [&](const Linear& l, int64_t modulus) {
+    return l.is_constant() && !overlap({l.constant + rest.lo, l.constant + rest.hi}, {0, 0}, modulus);
+  };
+  return avoids_zero(d, kNone) || std::any_of(d.terms.begin(), d.terms.end(), [&](const Term& t) {
+           const int64_t m = modulus_of(t);
+           return m > 0 && avoids_zero(modulo(d, m), m);
+         });
+}
 
 bool never_meet(const Block& a, const BlockAccess& x, const Block& b, const BlockAccess& y) {
   if (x.buffer != y.buffer) return true;

@@ -5,8 +5,10 @@
 //  2. the loops are serial;
 //  3. inner extents are constants (they become divisors);
 //  4. for no block below does the fused loop mix S and R iterators. The order would be kept and so would the
-//     result: but every step from here on reasons with loops that are either, and none could be taken;
-//  5. no loop has a tail to peel, which the fused loop could not.
+//     result: but every step from here on reasons with loops that are either, and none could be taken.
+//
+// Tails stay: lowering cuts the digits of the fused loop where it would have cut the loops. Of different ones
+// a tail that is cut off wins over one that is masked.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -48,9 +50,6 @@ PrimFunc run(StepContext& ctx) {
     if (f.kind != ForKind::serial) ctx.refuse(2, 0, l.text() + " isn't serial", {l.stmt});
     if (!l.stmt.same_as(loops[0].stmt) && extent_of(l.stmt) <= 0)
       ctx.refuse(3, 0, "the extent of " + l.text() + " isn't a positive constant", {l.stmt});
-    if (f.annotations.count("tail"))
-      ctx.refuse(5, 0, l.text() + " has a tail to peel", {l.stmt},
-                 "a split with tail=guard leaves no tail to peel");
   }
   for (const Place& p : places_under(ctx.func().body, loops.back().stmt)) {
     LoopUse all;
@@ -85,8 +84,13 @@ PrimFunc run(StepContext& ctx) {
     }
   }
   Annotations annotations;
-  for (const LoopRef& l : loops)
-    annotations.insert(as_for(l.stmt).annotations.begin(), as_for(l.stmt).annotations.end());
+  for (const LoopRef& l : loops) {
+    const Annotations& own = as_for(l.stmt).annotations;
+    annotations.insert(own.begin(), own.end());
+    const auto tail = own.find("tail");
+    if (tail != own.end() && annotations.at("tail") == Annotation(std::string("mask")))
+      annotations["tail"] = tail->second;
+  }
   ctx.concerns_no_loop();  // for each of its iterations, loops inside run as for one of each
   const Stmt body = substitute(as_for(loops.back().stmt).body, map);
   const Stmt out = make::loop(fused, extent, body, ForKind::serial, ThreadTag::none, annotations);
@@ -103,7 +107,7 @@ Primitive fuse_row() {
           "Directly nested loops become one, in the same order.",
           {"each loop stands directly inside the one before it, with nothing beside it",
            "the loops are serial", "the extents of all but the outermost are positive constants",
-           "no block below has both S and R iterators over the loops", "no loop has a tail to peel"},
+           "no block below has both S and R iterators over the loops"},
           {examples::kGrid, "g = fuse Y (i j)"},
           run,
           true};

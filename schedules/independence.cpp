@@ -80,6 +80,20 @@ const PartsOfDims& parts_of(const Seen& s, const Stmt& loop, bool exact) {
   return out;
 }
 
+// All values that the loop's iterations give to moved(p) + [lo, hi].
+std::optional<Interval> values_of(const Parts& p, const Stmt& loop) {
+  const auto moved = bound_of(to_expr(p.moved), {{as_for(loop).var, range_of_loop(loop)}}, {});
+  if (!moved || !moved->base.is_constant()) return std::nullopt;
+  const int64_t start = moved->base.constant;
+  return Interval{p.lo + start + moved->lo, p.hi + start + moved->hi};
+}
+
+// While the loops around stand still, whatever the iterations: a[t+1, ..] and a[t, ..].
+bool apart_in(const Parts& x, const Parts& y, const Stmt& loop) {
+  const auto xs = values_of(x, loop), ys = values_of(y, loop);
+  return xs && ys && never_zero(add(x.outer, y.outer, -1), {xs->lo - ys->hi, xs->hi - ys->lo});
+}
+
 bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
   if (a.access.indices.size() != b.access.indices.size()) return false;
   Solver solver;
@@ -94,6 +108,7 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
   for (size_t d = 0; d < xs.size(); ++d) {
     const auto &x = xs[d], &y = ys[d];
     if (!x || !y) continue;
+    if (apart_in(*x, *y, loop)) return true;
     if (!is_zero(add(x->outer, y->outer, -1)) || !is_zero(add(x->moved, y->moved, -1))) continue;
     const Var rest = make_var("rest");
     solver.range(rest, {0, std::max(x->hi, y->hi) - std::min(x->lo, y->lo)});

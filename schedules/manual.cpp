@@ -53,8 +53,7 @@ std::string words_of(const Primitive& p) {
   };
   if (*p.results) item(p.results, "names for what it makes; where none is given, or `_`, one is chosen");
   for (const ArgSpec& a : p.args) item(a.name, meaning_of(a.kind));
-  for (const OptionSpec& o : p.options)
-    item((*o.key == '*' ? "KEY" : o.key) + std::string("=") + o.values, o.meaning);
+  for (const OptionSpec& o : p.options) item(std::string(o.key) + "=" + o.values, o.meaning);
   return out;
 }
 

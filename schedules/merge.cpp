@@ -34,12 +34,25 @@ bool follows(const LoopRef& first, const LoopRef& second) {
   return false;
 }
 
+// The loops around both where their ways part, if those stand one behind the other: what is to be merged
+// before the loops inside can be.
+std::string merge_outside(const LoopRef& first, const LoopRef& second) {
+  const auto &a = first.place.path, &b = second.place.path;
+  size_t i = 0;
+  while (i < std::min(first.depth, second.depth) && a[i].same_as(b[i])) ++i;
+  if (i == 0 || i > std::min(first.depth, second.depth) || !a[i].as<For>() || !b[i].as<For>()) return "";
+  const LoopRef x{first.place, a[i], i}, y{second.place, b[i], i};
+  return follows(x, y) || follows(y, x)
+             ? "merge " + (follows(x, y) ? x : y).text() + " " + (follows(x, y) ? y : x).text()
+             : "";
+}
+
 void check_alike(const StepContext& ctx, const LoopRef& first, const LoopRef& second) {
   const For &a = as_for(first.stmt), &b = as_for(second.stmt);
   const std::vector<Stmt> both = {first.stmt, second.stmt};
   if (!follows(first, second))
     ctx.refuse(1, 1, second.text() + " doesn't stand directly behind " + first.text(), both,
-               follows(second, first) ? "merge " + second.text() + " " + first.text() : "");
+               merge_outside(first, second));
   if (a.kind != b.kind || (a.kind != ForKind::serial && a.kind != ForKind::parallel))
     ctx.refuse(2, 1, "the loops are neither both serial nor both parallel", both);
   if (!same_expr(a.extent, b.extent))

@@ -10,7 +10,7 @@
 // Requires
 //  1. the block is a map or a reduction with its init, without a `where`, that touches buffers at
 //     distinct plain iterators or constants, each buffer at one place only;
-//  2. there is a multiple of at least 1 for each iterator;
+//  2. there is a multiple of at least 1 for each iterator, and at most 2^40 instances come of them;
 //  3. each iterator is bound to a serial loop of its own over its constant domain, and nothing else is in
 //     these loops;
 //  4. a padded R iterator adds nothing: the sum is of products of elements read at it, or the reduction is of
@@ -104,13 +104,19 @@ void read_multiples(const StepContext& ctx, Plan& plan) {
                std::to_string(given.size()) + " multiples for the " + std::to_string(b.iters.size()) +
                    " iterators of " + b.id->name,
                {plan.place.stmt});
+  constexpr int64_t kMost = int64_t{1} << 40;  // instances
+  int64_t instances = 1;
   for (size_t k = 0; k < given.size(); ++k) {
     const int64_t multiple = given[k].value_or(1);
     if (multiple < 1) ctx.refuse(2, 1, std::to_string(multiple) + " is less than 1");
     const auto extent = as_int(b.iters[k].extent);
     if (!extent)
       ctx.refuse(3, 0, "the extent of " + b.iters[k].var->name + " isn't a constant", {plan.place.stmt});
-    plan.extents.push_back((*extent + multiple - 1) / multiple * multiple);
+    const int64_t multiples = (*extent + std::min(multiple, kMost) - 1) / std::min(multiple, kMost);
+    if (multiple > kMost / std::max<int64_t>(multiples * instances, 1))
+      ctx.refuse(2, 1, "with " + std::to_string(multiple) + " there are more than 2^40 instances");
+    plan.extents.push_back(multiples * multiple);
+    instances *= plan.extents.back();
   }
 }
 
@@ -327,7 +333,7 @@ Primitive pad_einsum_row() {
       {"the block is one store or update, a map or a reduction with its init, without a `where`, and touches "
        "each "
        "buffer at one place of distinct plain iterators or constants",
-       "there is a multiple of at least 1 for each iterator",
+       "there is a multiple of at least 1 for each iterator, and 2^40 instances at most come of them",
        "each iterator is a serial loop of its own over its constant domain, and nothing else is in these "
        "loops",
        semantic(

@@ -1,6 +1,7 @@
 // The table of primitives. A new one is a file with a row function, and a line here.
 #include "schedules/primitive.h"
 
+#include "nestor/nearest.h"
 #include "schedules/independence.h"
 #include "schedules/suggest.h"
 
@@ -102,12 +103,13 @@ PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions) {
     if (quiet_refusals()) throw ScheduleError(std::move(d));
     add_calls(d, step);
     std::vector<Step> candidates;
-    for (const std::string& name : by_distance(step.primitive, names)) {
+    for (const std::string& name : near_names(step.primitive, names)) {
       candidates.push_back(step);
       candidates.back().primitive = name;
     }
     d.hint = join(legal_steps(f, decisions, candidates, 1, 3), "\n");
-    (d.hint.empty() ? d.hint : d.notes.emplace_back()) = "the nearest are " + nearest(step.primitive, names);
+    if (d.hint.empty()) d.hint = did_you_mean(step.primitive, names);
+    if (d.hint.empty()) d.hint = "the primitives are " + join(names, ", ");
     throw ScheduleError(std::move(d));
   }
   StepContext ctx(f, step, *row, decisions);

@@ -45,7 +45,7 @@ struct ArgSpec {
   const char* name;
 };
 struct OptionSpec {
-  const char* key;     // "*": any key
+  const char* key;
   const char* values;  // "guard|peel|mask|balanced", or "INT", or "VALUE"
   const char* meaning;
 };

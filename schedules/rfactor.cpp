@@ -6,21 +6,23 @@
 // An init runs where all R iterators are 0, so an iterator that the loop is only a digit of (vk = k0*4 + k1)
 // can't stay as it is: partial result 1 would never see its init. It is taken apart into the loop's own
 // iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
-// have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension: so each starts
-// from the identity, and none is read that was never written. TVM had that predicate wrong (pull request
-// 9228).
+// have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension. A condition that
+// may fail where a partial result begins (a triangle's k <= i) chooses between the term and the identity
+// instead: so each starts from the identity, and none is read that was never written. TVM had that predicate
+// wrong (pull request 9228).
 //
 // Requires
 //  1. the block is a reduction by one update, of an element that its R iterators don't choose: a partial
 //     result has the coordinates of what it is a part of;
 //  2. the loop is serial, of constant extent as are the block's other R loops, and serves R iterators
 //     only, as every loop around the block serves either S or R iterators;
-//  3. each of its partial results has an instance at the beginning of the other R loops;
+//  3. where the R loops are 0 the init runs: all R iterators are 0 there, and the block's `where` holds;
 //  4. from the outermost R loop on there are only loops, sequences and other buffers' allocations on the way
 //     to the block;
 //  5. there no other block touches its buffer or writes what the init reads, and no instance runs twice.
 #include <algorithm>
 
+#include "nestor/print.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -35,8 +37,7 @@ struct Factoring {
   Stmt outermost;           // the first R loop
   std::vector<Stmt> group;  // R loops that iterators tie to the loop, itself included
   const Update* update = nullptr;
-  int64_t cells = 0;   // partial results
-  bool fills = false;  // what lies before an R iterator's domain counts as the identity
+  int64_t cells = 0;  // partial results
 };
 
 // What is taken apart: R iterators and guards that the group's loops serve, and R iterators that are never 0
@@ -139,46 +140,65 @@ void find_group(Factoring& f) {
   }
 }
 
-// Where the loop stands at `v` and the other R loops at 0, or (`whole`) anywhere: do all instances run, or
-// none?
-enum class Runs : uint8_t { all, none, some };
-Runs runs_at(const Factoring& f, int64_t v, bool whole) {
+// What decides whether an instance runs, of the parts that are taken apart: bounds of iterators before the
+// conditions of `where`, which may rely on them. Iterators are replaced by `values`.
+std::vector<Expr> reduction_conditions(const Factoring& f, const VarMap& values) {
   const Block& b = f.loop.place.block();
+  std::vector<Expr> out;
+  for (const IterVar& i : b.iters) {
+    if (!is_apart(f, i)) continue;
+    out.push_back(le(0, values.at(i.var)));
+    out.push_back(lt(values.at(i.var), i.extent));
+  }
+  for (const Expr& e : conditions(b, true)) out.push_back(substitute(e, values));
+  return out;
+}
+
+// The ranges of loops with the R loops at 0, but for the one that is factored.
+Facts at_beginning(const Factoring& f) {
   Facts facts = facts_at(f.loop.place);
   for (const Stmt& l : f.loop.place.loops())
-    if (!whole && own_use_of(b, as_for(l).var).reduce) facts.set(as_for(l).var, {0, 0});
+    if (own_use_of(f.loop.place.block(), as_for(l).var).reduce) facts.set(as_for(l).var, {0, 0});
+  return facts;
+}
+
+// Of each condition of reduction_conditions: it holds for all partial results where these begin.
+std::vector<bool> hold_at_beginning(const Factoring& f) {
+  std::vector<bool> out;
+  Facts facts = at_beginning(f);
+  for (const Expr& condition : reduction_conditions(f, bindings_of(f.loop.place.block()))) {
+    bool holds = true;
+    for (int64_t v = 0; holds && v < f.cells; ++v) {
+      facts.set(as_for(f.loop.stmt).var, {v, v});
+      holds = can_prove(condition, facts);
+    }
+    out.push_back(holds);
+  }
+  return out;
+}
+
+// No instance runs where the loop stands at v.
+bool is_empty(const Factoring& f, int64_t v) {
+  Facts facts = facts_at(f.loop.place);
   facts.set(as_for(f.loop.stmt).var, {v, v});
-  bool all = true;
-  for (const IterVar& i : f.loop.place.block().iters) {
-    const auto extent = as_int(i.extent);
-    if (!is_apart(f, i)) continue;
-    const Interval r = range_of(i.binding, facts);
-    if (extent && (r.lo >= *extent || r.hi < 0)) return Runs::none;
-    all = all && extent && (r.lo >= 0 || f.fills) && r.hi < *extent;
-  }
-  for (const Expr& e : conditions(b, true)) {
-    const Expr here = substitute(e, bindings_of(b));
-    if (can_prove(logical_not(here), facts)) return Runs::none;
-    all = all && can_prove(here, facts);
-  }
-  return all ? Runs::all : Runs::some;
+  const auto all = reduction_conditions(f, bindings_of(f.loop.place.block()));
+  return std::any_of(all.begin(), all.end(), [&](const Expr& c) { return can_prove(logical_not(c), facts); });
 }
 
 void count_cells(const StepContext& ctx, Factoring& f) {
   const Place& p = f.loop.place;
-  for (const IterVar& i : p.block().iters)
-    if (p.block().init && i.kind == IterKind::reduce && !begins_at_zero(p, i))
+  const Block& b = p.block();
+  for (const IterVar& i : b.iters)
+    if (b.init && i.kind == IterKind::reduce && !begins_at_zero(p, i))
       ctx.forbid(3, 0, i.var->name + " doesn't begin at 0, where the init runs", {p.stmt});
-  const int64_t extent = extent_of(f.loop.stmt);
-  f.fills = runs_at(f, 0, false) != Runs::all;
-  while (f.cells < extent && runs_at(f, f.cells, false) == Runs::all) ++f.cells;
-  for (int64_t v = f.cells; v < extent; ++v)
-    if (f.cells == 0 || runs_at(f, v, true) != Runs::none)
-      ctx.forbid(3, 0,
-                 "at " + loop_name(f.loop.stmt) + " = " + std::to_string(v) +
-                     " the first iteration of the other loops isn't seen to run",
-                 {f.loop.stmt, f.loop.place.stmt});
-  if (is_waived("rfactor", 3)) f.cells = extent;
+  for (const IterVar& i : b.iters)
+    if (is_apart(f, i) && !can_prove(lt(i.binding, i.extent), at_beginning(f)))
+      ctx.forbid(3, 0, i.var->name + " isn't seen to run where the R loops are 0", {p.stmt});
+  for (const Expr& condition : conditions(b, true))
+    if (!can_prove(substitute(condition, bindings_of(b)), at_beginning(f)))
+      ctx.forbid(3, 0, "`" + print(condition) + "` isn't seen to hold where the R loops are 0", {p.stmt});
+  f.cells = extent_of(f.loop.stmt);
+  while (f.cells > 1 && is_empty(f, f.cells - 1)) --f.cells;
 }
 
 void check_surroundings(const StepContext& ctx, const Factoring& f) {
@@ -257,18 +277,19 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
       of_loop[as_for(l).var] = of_iter.at(i->var);
       facts.set(of_iter.at(i->var).as<VarRef>()->var, range_of_loop(l));
     }
-  std::vector<Expr> where, filled;
-  for (const IterVar& i : old.iters) {
-    if (!is_apart(f, i)) continue;
-    const Expr value = simplify(substitute(i.binding, of_loop), facts);
-    of_iter[i.var] = value;
-    (f.fills ? filled : where).push_back(le(0, value));
-    where.push_back(lt(value, i.extent));
-  }
-  if (old.where) where.insert(where.begin(), substitute(old.where, of_iter));
-  for (const Expr& condition : where) {
+  for (const IterVar& i : old.iters)
+    if (is_apart(f, i)) of_iter[i.var] = simplify(substitute(i.binding, of_loop), facts);
+  Expr fills;  // where it fails the term is the identity
+  const auto add_to = [&](Expr& all, const Expr& condition) {
     const Expr c = simplify(condition, facts);
-    if (!is_const_int(c, 1)) b.where = b.where ? logical_and(b.where, c) : c;
+    if (!is_const_int(c, 1)) all = all ? logical_and(all, c) : c;
+  };
+  for (const Expr& e : conditions(old, false)) add_to(b.where, substitute(e, of_iter));
+  const std::vector<bool> hold = hold_at_beginning(f);
+  const std::vector<Expr> about_reduction = reduction_conditions(f, of_iter);
+  for (size_t i = 0; i < hold.size(); ++i) {
+    const bool relies = fills && has_load(about_reduction[i]);  // on what is asked with the term
+    add_to(hold[i] && !relies ? b.where : fills, about_reduction[i]);
   }
   std::vector<Expr> place;
   for (const Expr& e : f.update->indices) place.push_back(substitute(e, of_iter));
@@ -276,9 +297,7 @@ Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& 
   const Expr identity = identity_of(f.update->op, rf.buffer->type);
   b.init = make::store(rf.buffer, place, identity);
   Expr value = substitute(f.update->value, of_iter);
-  for (const Expr& condition : filled)
-    if (const Expr c = simplify(condition, facts); !is_const_int(c, 1))
-      value = make::select(c, value, identity);
+  if (fills) value = make::select(fills, value, identity);
   b.body = make::update(f.update->op, rf.buffer, place, value);
   return make::block(std::move(b));
 }
@@ -386,7 +405,7 @@ Primitive rfactor_row() {
       {"the block is a reduction by one update, of an element that its R iterators don't choose",
        "the loop is serial and serves R iterators only; the block's R loops are constant and serve no S "
        "iterators",
-       semantic("each partial result has an instance at the beginning of the other R loops"),
+       semantic("where the R loops are 0 all R iterators are 0, if there is an init, and the `where` holds"),
        "from the outermost R loop on, only loops and sequences are on the way to the block",
        semantic("there no other block touches the buffer or writes what the init reads, and no instance runs "
                 "twice")},

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "nestor/embedded.h"
+#include "nestor/read_text.h"
 
 namespace nestor {
 
@@ -71,11 +71,13 @@ void Reader::include(const std::vector<Word>& words, const SourceLoc& line) {
   const std::string name = words[1].text.substr(1, words[1].text.size() - 2);
   const std::filesystem::path path = std::filesystem::path(line.file).parent_path() / name;
   if (!included.insert(path.lexically_normal().string()).second) return;
-  const auto text = read_text_file(path.string());
-  if (!text)
-    fail_at(line, words[1],
-            "can't read the file " + path.string() + ": a schedule is text of at most 16 MiB");
-  read(*text, path.string(), true);
+  std::string text;
+  try {
+    text = read_text(path.string());
+  } catch (const UserError& e) {
+    fail_at(line, words[1], e.diagnostic().message);
+  }
+  read(text, path.string(), true);
 }
 
 // A `}`: keeps the definition that ends here.
@@ -161,18 +163,6 @@ const Definitions& library_definitions() {
 }
 
 }  // namespace schedules
-
-std::optional<std::string> read_text_file(const std::string& path) {
-  constexpr size_t kLargest = 16 << 20;
-  if (std::filesystem::is_directory(path)) return std::nullopt;  // opens, and reads as empty
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string text;
-  char part[1 << 16];
-  while (text.size() <= kLargest && (in.read(part, sizeof part), in.gcount() > 0))
-    text.append(part, static_cast<size_t>(in.gcount()));
-  return text.size() <= kLargest ? std::optional(std::move(text)) : std::nullopt;
-}
 
 std::vector<Trace> parse_schedules(std::string_view text, const std::string& file) {
   schedules::Reader r;

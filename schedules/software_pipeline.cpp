@@ -7,7 +7,8 @@
 // those blocks (k + stages - 1 may be past the end), and the slots as a dimension more. A dimension that
 // moved with the loop now counts from the iteration's own tile: slots instead of the whole. What turns the
 // guard into an epilogue is lowering, as with every tail. It is a step for the end: blocks that use slots
-// stay where they are. On CUDA one barrier an iteration is left, since slots differ.
+// stay where they are, and the first copies are copies of what there is: threads are bound before. On CUDA
+// one barrier an iteration is left, since slots differ.
 //
 // Requires
 //  1. the loop is serial and of constant extent; stages is at least 2 and at most the extent;
@@ -331,21 +332,23 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive software_pipeline_row() {
-  return {"software_pipeline",
-          "X0 ...",
-          {{ArgKind::loop, "T.k"}},
-          {{"stages", "INT", "how many iterations are under way at once; 2 where left out"}},
-          "The copies that an iteration begins with are made while earlier iterations compute.",
-          {"the loop is serial and of constant extent; stages is at least 2 and at most the extent",
-           "its body is several statements, of which the first ones copy into temporaries",
-           semantic("each iteration reads only what it has copied itself"),
-           semantic("no other block under the loop writes what the copies read"),
-           "what an iteration copies moves with the loop, and its place has known bounds",
-           "the buffers copied into are used under the loop only"},
-          {examples::kMatmul,
-           "k0 k1 = split Y.k [_, 8]\nreorder Y (k0 i j k1)\nBs = cache_read Y B shared\n"
-           "compute_at Bs Y.k0\nsoftware_pipeline Y.k0 stages=2"},
-          run};
+  return {
+      "software_pipeline",
+      "X0 ...",
+      {{ArgKind::loop, "T.k"}},
+      {{"stages", "INT", "how many iterations are under way at once; 2 where left out"}},
+      "The copies that an iteration begins with are made while earlier iterations compute. Loops of these "
+      "copies are bound to threads before: what is bound later has to be bound for the first copies, too.",
+      {"the loop is serial and of constant extent; stages is at least 2 and at most the extent",
+       "its body is several statements, of which the first ones copy into temporaries",
+       semantic("each iteration reads only what it has copied itself"),
+       semantic("no other block under the loop writes what the copies read"),
+       "what an iteration copies moves with the loop, and its place has known bounds",
+       "the buffers copied into are used under the loop only"},
+      {examples::kMatmul,
+       "k0 k1 = split Y.k [_, 8]\nreorder Y (k0 i j k1)\nBs = cache_read Y B shared\n"
+       "compute_at Bs Y.k0\nsoftware_pipeline Y.k0 stages=2"},
+      run};
 }
 
 }  // namespace nestor::schedules

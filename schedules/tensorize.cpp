@@ -37,7 +37,7 @@ const Instruction& read_instruction(const StepContext& ctx) {
   const Instruction* i = find_instruction(ctx.word(1));
   if (!i)
     ctx.refuse(1, 1, "there is no instruction `" + ctx.word(1) + "`", {},
-               "the nearest are " + nearest(ctx.word(1), instruction_names()));
+               "there are " + nearest(ctx.word(1), instruction_names()));
   return *i;
 }
 

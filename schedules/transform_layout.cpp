@@ -6,10 +6,12 @@
 //  1. the buffers are const parameters or temporaries (an `in` or `out` parameter's layout is the caller's);
 //  2. the map has one variable per dimension, and its expressions are over these with constants (sampled
 //     ones too);
-//  3. no two elements get one place (semantic);
+//  3. no two elements get one place (semantic): what the index algebra doesn't see is tried element by
+//  element;
 //  4. the buffers have no layout and no aligned strides yet;
 //  5. the shapes are constant, no element gets a negative place, and there are at most 2^40 places.
-#include <map>
+#include <algorithm>
+#include <unordered_map>
 
 #include "nestor/parse.h"
 #include "schedules/access.h"
@@ -48,34 +50,56 @@ IndexMap read_map(const StepContext& ctx, size_t arg) {
   return map;
 }
 
-// ": [0,0] and [1,0] both go to [0,0]", of the first elements that do.
-std::string collision_of(const IndexMap& map, const BufferDecl& decl) {
-  constexpr int64_t kMost = 1 << 14;  // elements looked at
-  std::map<std::vector<int64_t>, std::vector<int64_t>> seen;
+// Variables that share expressions with `v`, itself first, directly or by others: what the places of their
+// elements are depends on no other.
+std::vector<size_t> tied_to(size_t v, const IndexMap& map) {
+  std::vector<size_t> out{v};
+  for (size_t i = 0; i < out.size(); ++i)
+    for (const Expr& e : map.exprs)
+      for (size_t other = 0; uses_var(e, map.vars[out[i]]) && other < map.vars.size(); ++other)
+        if (uses_var(e, map.vars[other]) && !std::count(out.begin(), out.end(), other)) out.push_back(other);
+  return out;
+}
+
+struct Enumeration {
+  bool complete = false;  // every element was looked at, and each has a place of its own
+  std::string collision;  // "B[0,0] and B[23,0] both go to [0,0]"
+};
+
+// Elements one by one: of the variables tied to `v`, the others being 0. `places`: how many there are in each
+// dimension of the layout.
+Enumeration enumerate(size_t v, const IndexMap& map, const BufferDecl& decl,
+                      const std::vector<int64_t>& places) {
+  constexpr int64_t kMost = 1 << 20;  // elements looked at: about a second
+  const std::vector<size_t> tied = tied_to(v, map);
+  std::unordered_map<int64_t, std::vector<int64_t>> seen;
   std::vector<int64_t> element(decl.shape.size(), 0);
   const auto listed = [](const std::vector<int64_t>& values) {
     std::vector<std::string> words;
-    for (int64_t v : values) words.push_back(std::to_string(v));
+    for (int64_t value : values) words.push_back(std::to_string(value));
     return "[" + join(words, ",") + "]";
   };
   for (int64_t n = 0; n < kMost; ++n) {
     std::unordered_map<Var, int64_t> at;
     for (size_t d = 0; d < element.size(); ++d) at[map.vars[d]] = element[d];
     std::vector<int64_t> place;
-    for (const Expr& e : map.exprs) {
-      const auto v = value_at(e, at);
-      if (!v) return "";
-      place.push_back(*v);
+    int64_t number = 0;
+    for (size_t i = 0; i < map.exprs.size(); ++i) {
+      const auto value = value_at(map.exprs[i], at);
+      if (!value) return {};
+      place.push_back(*value);
+      number = number * places[i] + *value;
     }
-    const auto [other, added] = seen.emplace(place, element);
+    const auto [other, added] = seen.emplace(number, element);
     if (!added)
-      return ": " + decl.buffer->name + listed(other->second) + " and " + decl.buffer->name +
-             listed(element) + " both go to " + listed(place);
-    size_t d = element.size();
-    while (d > 0 && ++element[d - 1] >= as_int(decl.shape[d - 1]).value_or(0)) element[--d] = 0;
-    if (d == 0) break;
+      return {false, decl.buffer->name + listed(other->second) + " and " + decl.buffer->name +
+                         listed(element) + " both go to " + listed(place)};
+    size_t i = 0;
+    while (i < tied.size() && ++element[tied[i]] >= as_int(decl.shape[tied[i]]).value_or(0))
+      element[tied[i++]] = 0;
+    if (i == tied.size()) return {true, ""};
   }
-  return "";
+  return {};
 }
 
 void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDecl& decl) {
@@ -89,6 +113,7 @@ void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDe
   }
   constexpr int64_t kLargest = int64_t{1} << 40;
   int64_t places = 1;
+  std::vector<int64_t> sizes;
   for (size_t i = 0; i < map.exprs.size(); ++i) {
     solver.know(map.exprs[i]);
     const Interval range = range_of(map.exprs[i], facts);
@@ -97,15 +122,20 @@ void check_injective(const StepContext& ctx, const IndexMap& map, const BufferDe
       ctx.refuse(5, 1, text + " may be negative: it goes down to " + std::to_string(range.lo));
     if (range.hi >= kLargest || (range.hi >= 0 && places > kLargest / (range.hi + 1)))
       ctx.refuse(5, 1, "with " + text + " there are more than 2^40 places");
-    places *= std::max<int64_t>(range.hi + 1, 1);
+    sizes.push_back(std::max<int64_t>(range.hi + 1, 1));
+    places *= sizes.back();
   }
   solver.solve();
-  for (const Var& v : map.vars)
-    if (!solver.knows(v))
-      ctx.forbid(3, 1,
-                 "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name +
-                     (quiet_refusals() ? "" : collision_of(map, decl)),
-                 {}, "keep every digit: " + v->name + "/16 together with " + v->name + "%16");
+  for (size_t d = 0; d < map.vars.size(); ++d) {
+    const Var& v = map.vars[d];
+    if (solver.knows(v)) continue;
+    const Enumeration all = enumerate(d, map, decl, sizes);
+    if (all.complete) continue;
+    ctx.forbid(3, 1,
+               "the new place of an element of " + decl.buffer->name + " doesn't tell its " + v->name + ": " +
+                   (all.collision.empty() ? "too many elements to try them all" : all.collision),
+               {}, "keep every digit: " + v->name + "/16 together with " + v->name + "%16");
+  }
 }
 
 PrimFunc run(StepContext& ctx) {

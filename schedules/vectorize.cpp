@@ -7,7 +7,9 @@
 //     but its block may be vectorized once the block is decomposed: lanes keep partial results, and the
 //     order of operations changes (semantic);
 //  3. it stands neither inside of a vectorized loop nor around a vectorized, parallel or thread loop or a
-//     tensorized block; but all that it holds may be a vectorized reduction, whose rows then fold together.
+//     tensorized block; but all that it holds may be a vectorized reduction, whose rows then fold together;
+//  4. nothing is allocated in it, and no loop's extent in it depends on it: lanes share memory, and run
+//  alike.
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -61,6 +63,10 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(3, 0, "the loop " + l->var->name + " inside has a kind already", {loop.stmt, s});
     if (const auto* b = s.as<Block>(); b && b->annotations.count("tensorize"))
       ctx.refuse(3, 0, "block " + b->id->name + " inside is a machine instruction already", {loop.stmt, s});
+    if (const auto* a = s.as<Alloc>())
+      ctx.refuse(4, 0, a->decl.buffer->name + " is allocated inside, for each iteration", {loop.stmt, s});
+    if (l && uses_var(l->extent, old.var))
+      ctx.refuse(4, 0, "the extent of the loop " + l->var->name + " inside depends on it", {loop.stmt, s});
   });
   const auto conflict = reduces_lanes(old) ? std::nullopt : find_conflict(ctx.func(), loop.stmt);
   if (conflict) ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
@@ -83,7 +89,8 @@ Primitive vectorize_row() {
        semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
                 "nothing but one decomposed reduction"),
        "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop nor a tensorized "
-       "block inside, unless all it holds is a vectorized reduction: its rows' lanes then fold together"},
+       "block inside, unless all it holds is a vectorized reduction: its rows' lanes then fold together",
+       "nothing is allocated in it, and no loop's extent in it depends on it"},
       {examples::kGrid, "vectorize Y.j"},
       run,
       true};

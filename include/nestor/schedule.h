@@ -49,8 +49,6 @@ std::string print(const Trace& trace);
 Trace parse_trace(std::string_view text, std::string file = "<schedule>");
 std::vector<Trace> parse_schedules(std::string_view text, const std::string& file);
 Step parse_step(std::string_view line);
-// A schedule file's text; nothing where it can't be read, or is a folder, or more than 16 MiB.
-std::optional<std::string> read_text_file(const std::string& path);
 
 // Applies one step, or throws ScheduleError: the step as source, the requirement it breaks, the IR
 // underlined, a command that would be legal. The input is untouched.

@@ -2,6 +2,7 @@
 // peak measured in that process. Compile time stands apart from run time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,11 +22,38 @@ struct Entry {
   std::string schedule;
   double compile_s = 0;
   std::unique_ptr<Runnable> runnable;
-  double flops = 0;
+  std::vector<double> func_flops;  // of each of the model's functions, as its loops run; none of an artifact
+  double flops = 0;                // of a run
+  double effective_flops = 0;      // the same with direct sums where Winograd's algorithm takes fewer
   std::vector<Tensor> held;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
 };
+
+// What a convolution's direct sum takes.
+double direct_flops(const Graph& g, const Node& winograd) {
+  const auto shape_of = [&](ValueId v) { return g.values[static_cast<size_t>(v)].type.shape; };
+  double count = 2;
+  for (const int64_t extent : shape_of(winograd.outputs[0])) count *= static_cast<double>(extent);
+  const std::vector<int64_t> weights = shape_of(winograd.inputs[3]);
+  for (size_t d = 1; d < weights.size(); ++d) count *= static_cast<double>(weights[d]);
+  return count;
+}
+
+void count_flops(Entry& e, const CompiledModel& model) {
+  for (const PrimFunc& f : model.partition.funcs) e.func_flops.push_back(flops_of(f));
+  for (const KernelCall& call : model.partition.calls) {
+    double direct = 0;
+    for (const int n : call.nodes)
+      if (const Node& node = model.graph.nodes[static_cast<size_t>(n)]; node.op == "WinogradConv")
+        direct += direct_flops(model.graph, node);
+    double& runs = e.func_flops[static_cast<size_t>(call.func)];
+    // Its transforms are written as sums with constant factors, most of which are 0 or 1 and fold away.
+    if (direct > 0) runs = flops_of(model.funcs[static_cast<size_t>(call.func)].lowered);
+    e.flops += runs;
+    e.effective_flops += std::max(runs, direct);
+  }
+}
 
 // Inputs drawn at random and outputs, laid out as `model` says; an artifact has none, and takes row major
 // ones.
@@ -61,9 +89,7 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
     e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
     model = compile_model(v.common.model, compile_options(v.common, schedule));
-    for (const KernelCall& c : model->partition.calls) {
-      e.flops += flops_of(model->partition.funcs[static_cast<size_t>(c.func)]);
-    }
+    count_flops(e, *model);
     auto executor = make_executor(*model);
     if (!cpus.empty()) executor->pin(cpus);
     executor->place(cpus, placement);
@@ -85,38 +111,68 @@ Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
   CompileOptions options = compile_options(v.common, "default");
   options.schedules = nullptr;
   const CompiledModel model = compile_model(v.common.model, options);
-  for (const KernelCall& c : model.partition.calls)
-    e.flops += flops_of(model.partition.funcs[static_cast<size_t>(c.func)]);
+  count_flops(e, model);
   e.runnable = make_halide_executor(model, e.schedule.substr(e.schedule.find(':') + 1));
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bind(e, &model);
   return e;
 }
 
-// Time of each kernel, over some runs of the first schedule given.
-void print_per_func(Entry& e, double peak, bool json) {
+// Each call's median over some runs of the first schedule given, the longest first.
+void print_per_func(Entry& e, double seconds, double peak, bool json) {
   auto* executor = dynamic_cast<Executor*>(e.runnable.get());
   if (!executor)
     throw UserError(Diagnostic{"--per-func can't look into an artifact", {}, {}, "give the model"});
   executor->set_timing(true);
-  const std::vector<int64_t> before = executor->call_ns();
-  constexpr int kRuns = 20;
-  for (int i = 0; i < kRuns; ++i) executor->run_raw(e.inputs.data(), e.outputs.data());
   const Plan& plan = executor->plan();
-  nlohmann::json rows = nlohmann::json::array();
+  std::vector<Timing> times(plan.calls.size());
+  std::vector<int64_t> before = executor->call_ns();
+  before.resize(plan.calls.size(), 0);
+  constexpr int kLeast = 20, kMost = 1000;  // runs
+  const auto start = std::chrono::steady_clock::now();
+  const auto time_left = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds;
+  };
+  for (int run = 0; run < kLeast || (run < kMost && time_left()); ++run) {
+    executor->run_raw(e.inputs.data(), e.outputs.data());
+    for (size_t i = 0; i < plan.calls.size(); ++i)
+      times[i].samples_ms.push_back(static_cast<double>(executor->call_ns()[i] - before[i]) / 1e6);
+    before = executor->call_ns();
+  }
+  struct Row {
+    size_t call;
+    double ms;
+  };
+  std::vector<Row> rows;
+  double whole = 0;
   for (size_t i = 0; i < plan.calls.size(); ++i) {
-    const double ns =
-        static_cast<double>(executor->call_ns()[i] - (i < before.size() ? before[i] : 0)) / kRuns;
-    const std::string kernel =
-        plan.calls[i].kernel < 0 ? "copy" : plan.kernels[static_cast<size_t>(plan.calls[i].kernel)];
+    rows.push_back({i, times[i].median()});
+    whole += rows.back().ms;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& x, const Row& y) { return x.ms > y.ms; });
+  nlohmann::json list = nlohmann::json::array();
+  if (!json)
+    fmt::print("{:>13} {:>7} {:>9} {:>7}  {}\n", "median", "% time", "GFLOP/s", "% peak", "function");
+  for (const Row& r : rows) {
+    const PlanCall& call = plan.calls[r.call];
+    const bool copies = call.kernel < 0;
+    const std::string kernel = copies ? "copy" : plan.kernels[static_cast<size_t>(call.kernel)];
+    const double share = whole > 0 ? 100 * r.ms / whole : 0;
+    const double flops = copies ? 0 : e.func_flops[static_cast<size_t>(call.kernel)];
+    const double gflops = r.ms > 0 ? flops / 1e6 / r.ms : 0;
     if (json)
-      rows.push_back({{"func", kernel}, {"nodes", plan.calls[i].label}, {"mean_us", ns / 1e3}});
+      list.push_back({{"func", kernel},
+                      {"nodes", call.label},
+                      {"median_us", r.ms * 1e3},
+                      {"percent", share},
+                      {"gflops", gflops}});
     else
-      fmt::print("  {:>10.2f} us  {:<36} {}\n", ns / 1e3, kernel, plan.calls[i].label);
+      fmt::print("{:>13} {:>7.1f} {:>9.1f} {:>7.1f}  {:<36} {}\n", time_text(r.ms), share, gflops,
+                 100 * gflops / peak, kernel, call.label);
   }
   if (json)
     fmt::print("{}\n",
-               nlohmann::json{{"schedule", e.schedule}, {"peak_gflops", peak}, {"funcs", rows}}.dump());
+               nlohmann::json{{"schedule", e.schedule}, {"peak_gflops", peak}, {"funcs", list}}.dump());
 }
 
 }  // namespace
@@ -150,12 +206,16 @@ int run(const BenchVerb& v) {
   std::vector<std::function<void()>> calls;
   for (Entry& e : entries) calls.push_back([&e] { e.runnable->run_raw(e.inputs.data(), e.outputs.data()); });
   const std::vector<Timing> times = time_interleaved(calls, v.seconds);
-  const double peak = std::max(peak_before, measure_fma_peak_gflops(50, target)) * threads;
+  const int cores =
+      std::max(1, std::min(threads, host_target().cores));  // more threads have no peak of their own
+  const double peak = std::max(peak_before, measure_fma_peak_gflops(50, target)) * cores;
+  const bool winograd =
+      std::any_of(entries.begin(), entries.end(), [](const Entry& e) { return e.effective_flops > e.flops; });
 
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& e = entries[i];
     const Timing& t = times[i];
-    const double gflops = e.flops / 1e6 / t.median();
+    const double gflops = e.flops / 1e6 / t.median(), effective = e.effective_flops / 1e6 / t.median();
     if (v.common.json) {
       fmt::print("{}\n", nlohmann::json{{"model", v.common.model},
                                         {"target", v.common.target},
@@ -167,18 +227,26 @@ int run(const BenchVerb& v) {
                                         {"min_ms", t.quantile(0)},
                                         {"p90_ms", t.quantile(0.9)},
                                         {"gflops", gflops},
+                                        {"effective_gflops", effective},
                                         {"peak_gflops", peak}}
                              .dump());
       continue;
     }
     if (i == 0)
-      fmt::print("{}  {} thread{}, FMA peak {:.0f} GFLOP/s\n{:<24} {:>11} {:>11} {:>11} {:>9} {:>7} {:>10}\n",
-                 v.common.model, threads, threads > 1 ? "s" : "", peak, "schedule", "median ms", "min ms",
-                 "p90 ms", "GFLOP/s", "% peak", "compile s");
-    fmt::print("{:<24} {:>11.4f} {:>11.4f} {:>11.4f} {:>9.1f} {:>7.1f} {:>10.3f}\n", e.schedule, t.median(),
-               t.quantile(0), t.quantile(0.9), gflops, 100 * gflops / peak, e.compile_s);
+      fmt::print(
+          "{}  {} thread{}, FMA peak {:.0f} GFLOP/s\n{:<24} {:>11} {:>11} {:>11} {:>9} {:>7}{} {:>11}\n",
+          v.common.model, threads, threads > 1 ? "s" : "", peak, "schedule", "median", "min", "90 %",
+          "GFLOP/s", "% peak", winograd ? "  effective" : "", "compiled in");
+    const bool counted = e.flops > 0;  // an artifact doesn't say
+    fmt::print("{:<24} {:>11} {:>11} {:>11} {:>9} {:>7}{} {:>11}\n", e.schedule, time_text(t.median()),
+               time_text(t.quantile(0)), time_text(t.quantile(0.9)),
+               counted ? fmt::format("{:.1f}", gflops) : "-",
+               counted ? fmt::format("{:.1f}", 100 * gflops / peak) : "-",
+               winograd ? fmt::format(" {:>10.1f}", effective) : "", time_text(e.compile_s * 1e3));
   }
-  if (v.per_func) print_per_func(entries[0], peak, v.common.json);
+  if (winograd && !v.common.json)
+    fmt::print("effective: GFLOP/s of the direct sums that Winograd's algorithm stands for\n");
+  if (v.per_func) print_per_func(entries[0], v.seconds, peak, v.common.json);
   return 0;
 }
 

@@ -2,12 +2,12 @@
 
 #include <fnmatch.h>
 
-#include <fstream>
-#include <sstream>
+#include <filesystem>
 #include <thread>
 
 #include "nestor/files.h"
 #include "nestor/library.h"
+#include "nestor/nearest.h"
 #include "nestor/npz.h"
 #include "nestor/ops.h"
 #include "nestor/tune.h"
@@ -122,7 +122,12 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
   if (schedule == "tuned" && o.db.empty())
     throw UserError(
         Diagnostic{"a tuned schedule needs --db", {}, {}, "nestor tune MODEL --db t.db makes one"});
-  if (schedule != "default" && schedule != "tuned") providers.push_back(file_schedules(schedule));
+  if (schedule != "default" && schedule != "tuned") {
+    if (const std::string near = did_you_mean(schedule, {"naive", "default", "tuned"});
+        !near.empty() && !std::filesystem::exists(schedule))
+      throw UserError(Diagnostic{"there is no schedule " + schedule, {}, {}, near});
+    providers.push_back(file_schedules(schedule));
+  }
   if (!o.db.empty() && schedule != "default") providers.push_back(database_schedules(o.db, c.threads));
   providers.push_back(default_schedules());
   c.schedules = first_of(std::move(providers));
@@ -190,14 +195,6 @@ std::vector<const CompiledFunction*> select(const CompiledModel& model, const st
   std::vector<const CompiledFunction*> out;
   for (const size_t i : select(model.partition.funcs, glob)) out.push_back(&model.funcs[i]);
   return out;
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw UserError("can't read " + path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
 }
 
 void write_text(const std::string& path, const std::string& text) {

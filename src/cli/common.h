@@ -36,7 +36,6 @@ bool matches(const std::string& glob, const std::string& name);
 std::vector<size_t> select(const std::vector<PrimFunc>& funcs, const std::string& glob);
 std::vector<const CompiledFunction*> select(const CompiledModel& model, const std::string& glob);
 
-std::string read_text(const std::string& path);
 // Writes beside, then renames, so that a failure leaves no half-written file.
 void write_text(const std::string& path, const std::string& text);
 

@@ -6,12 +6,15 @@
 #include <nlohmann/json.hpp>
 
 #include "nestor/error.h"
+#include "nestor/read_text.h"
 #include "nestor/tune.h"
 #include "src/cli/common.h"
 
 namespace nestor::cli {
 
 namespace {
+
+constexpr size_t kMostRecords = size_t{1} << 30;  // bytes of a file to import
 
 // "func conv2d_relu(...)" gives conv2d_relu.
 std::string func_name(const Record& r) {
@@ -29,13 +32,20 @@ void print_record(const Record& r, bool json) {
                r.threads, name_of(r.outcome), r.median_ns / 1e3, r.detail);
 }
 
+void tell(const DbVerb& v, const std::string& done, size_t count, const std::string& where) {
+  if (v.json)
+    fmt::print("{}\n", nlohmann::json{{done, count}}.dump());
+  else
+    fmt::print("{} {} record{}{}\n", done, count, count == 1 ? "" : "s", where);
+}
+
 }  // namespace
 
 int run(const DbVerb& v) {
   if ((v.action == "export" || v.action == "import") && v.file.empty())
     throw UserError("db " + v.action + " needs a FILE of JSON lines");
   if (v.action == "import") {
-    const std::string text = read_text(v.file);
+    const std::string text = read_text(v.file, kMostRecords);
     std::vector<Record> records;  // all lines are read before the first is stored
     size_t line_number = 0;
     for (size_t at = 0; at < text.size(); ++line_number) {
@@ -51,12 +61,12 @@ int run(const DbVerb& v) {
     }
     Database db(v.path, Database::Mode::create);
     for (const Record& r : records) db.insert(r);
-    fmt::print("imported {} records into {}\n", records.size(), v.path);
+    tell(v, "imported", records.size(), " into " + v.path);
     return 0;
   }
   Database db(v.path, Database::Mode::read);
   if (v.action == "prune") {
-    fmt::print("removed {} records\n", db.prune(10));
+    tell(v, "removed", static_cast<size_t>(db.prune(10)), "");
     return 0;
   }
   std::vector<Record> records;
@@ -66,7 +76,7 @@ int run(const DbVerb& v) {
     std::string lines;
     for (const Record& r : records) lines += to_json_line(r) + "\n";
     write_text(v.file, lines);
-    fmt::print("exported {} records to {}\n", records.size(), v.file);
+    tell(v, "exported", records.size(), " to " + v.file);
     return 0;
   }
   if (v.action == "best") {

@@ -1,9 +1,12 @@
 // The command line: flags to plain structs (options.h), verbs to functions, errors to exit codes.
 // 0 fine, 1 the input or the request is at fault, 2 usage, 3 a comparison failed, 70 a bug of ours.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <system_error>
 
 #include "nestor/error.h"
+#include "nestor/nearest.h"
 #include "src/cli/options.h"
 
 namespace nestor::cli {
@@ -16,6 +19,10 @@ constexpr const char* kInputHelp = "NAME=@x.npy | NAME=@x.npz:KEY | @all.npz | N
 constexpr const char* kScheduleHelp =
     "naive, default, tuned or a .sched file; left out: tuned where --db is given, else default";
 
+void add_json(CLI::App* app, bool& json) {
+  app->add_flag("--json", json, "figures as JSON, an object on each line");
+}
+
 void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("MODEL", o.model, help)->required();
   app->add_option("--dim", o.dims, "value of a symbolic dimension, NAME=VALUE");
@@ -25,7 +32,6 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
   app->add_flag("--exact-conv", o.exact_conv, "no Winograd: convolutions are sums of products");
-  app->add_flag("--json", o.json, "figures as one JSON object");
   app->add_option("--max-memory", o.limits.memory, "end with an error above so much memory: 512M, 4G")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
@@ -75,11 +81,13 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--backend", v.backend, "llvm; Halide compiles for bench and verify only")
             ->capture_default_str();
         a->add_flag("--report", v.report, "what was made of each function");
+        add_json(a, v.common.json);
       });
   add_verb<RunVerb>(app, code, "run", "run a model or an artifact", [](CLI::App* a, RunVerb& v) {
     add_model(a, v.common);
     a->add_option("--input", v.inputs, kInputHelp);
     a->add_option("-o,--output", v.output, "outputs as .npz, keyed by name");
+    add_json(a, v.common.json);
     add_schedule(a, v.schedule, v.common);
   });
   add_verb<TuneVerb>(
@@ -95,6 +103,7 @@ void add_verbs(CLI::App& app, int& code) {
             ->check(CLI::PositiveNumber)
             ->capture_default_str();
         a->add_option("--workers", v.workers, "a number of local processes, or commands to start");
+        add_json(a, v.common.json);
       });
   add_verb<InspectVerb>(app, code, "inspect", "show any stage", [](CLI::App* a, InspectVerb& v) {
     add_model(a, v.common);
@@ -118,6 +127,7 @@ void add_verbs(CLI::App& app, int& code) {
     add_blocked_io(a, v.common);
     add_schedule(a, v.schedules, v.common, "naive, default, tuned or a .sched file; several are interleaved");
     a->add_flag("--per-func", v.per_func, "time each function");
+    add_json(a, v.common.json);
     a->add_option("--backend", v.backends, "llvm, halide or halide:SCHEDULER; several are interleaved");
     a->add_option("--seconds", v.seconds, "of measuring, per schedule")->capture_default_str();
     a->add_option("--pin", v.pin,
@@ -138,6 +148,7 @@ void add_verbs(CLI::App& app, int& code) {
             ->capture_default_str();
         a->add_option("--input", v.inputs, kInputHelp);
         a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");
+        add_json(a, v.common.json);
         add_schedule(a, v.schedule, v.common);
         a->add_flag("--prove", v.prove,
                     "prove the schedule of every function, wherever it comes from, and run nothing");
@@ -151,13 +162,40 @@ void add_verbs(CLI::App& app, int& code) {
         ->check(CLI::IsMember({"list", "best", "export", "import", "prune"}));
     a->add_option("FILE", v.file, "JSON lines, for export and import");
     a->add_option("--func", v.func, "only functions whose name matches");
-    a->add_flag("--json", v.json, "as JSON");
+    add_json(a, v.json);
   });
   add_verb<WorkerVerb>(app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",
                        [](CLI::App*, WorkerVerb&) {});
-  add_verb<DoctorVerb>(app, code, "doctor", "what this machine has", [](CLI::App* a, DoctorVerb& v) {
-    a->add_flag("--json", v.json, "as one JSON object");
-  });
+  add_verb<DoctorVerb>(app, code, "doctor", "what this machine has",
+                       [](CLI::App* a, DoctorVerb& v) { add_json(a, v.json); });
+}
+
+// A first word that is no verb: the library would only say that one is missing. Empty where it is one.
+std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
+  const std::string word = argc > 1 ? argv[1] : "-";
+  std::vector<std::string> verbs;
+  std::string list;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.push_back(verb->get_name());
+    list += (list.empty() ? "" : ", ") + verb->get_name();
+  }
+  if (word.starts_with("-") || std::count(verbs.begin(), verbs.end(), word)) return "";
+  const std::string near = did_you_mean(word, verbs);
+  return render({"there is no verb `" + word + "`", {}, {}, near.empty() ? "the verbs are " + list : near});
+}
+
+// The option that was probably meant, among those of the verb. Empty where none is near.
+std::string nearest_option(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> known;
+  for (const CLI::Option* o : app.get_subcommand(argv[1])->get_options())
+    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+  for (int i = 2; i < argc; ++i) {
+    std::string word = argv[i];
+    word = word.substr(0, word.find('='));
+    if (word.starts_with("--") && !std::count(known.begin(), known.end(), word))
+      return did_you_mean(word, known);
+  }
+  return "";
 }
 
 }  // namespace
@@ -171,10 +209,17 @@ int main(int argc, char** argv) {
   int code = 0;
   try {
     nestor::cli::add_verbs(app, code);
+    if (const std::string why = nestor::cli::unknown_verb(app, argc, argv); !why.empty()) {
+      std::fprintf(stderr, "%s\n", why.c_str());
+      return 2;
+    }
     app.parse(argc, argv);
     return code;
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    if (app.exit(e) == 0) return 0;
+    const std::string hint = argc > 2 ? nestor::cli::nearest_option(app, argc, argv) : "";
+    if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", hint.c_str());
+    return 2;
   } catch (const nestor::UserError& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
@@ -183,6 +228,9 @@ int main(int argc, char** argv) {
     return 1;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "error: not enough memory\n");
+    return 1;
+  } catch (const std::system_error& e) {  // no threads, no files: the machine's limits
+    std::fprintf(stderr, "error: %s\n", e.what());
     return 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\nThis is a bug of Nestor's; please report it with the command.\n", e.what());

@@ -1,10 +1,19 @@
 #include "src/cli/timing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
 namespace nestor::cli {
+
+std::string time_text(double ms) {
+  if (ms < 1e-3) return fmt::format("{:.1f} ns", ms * 1e6);
+  if (ms < 1) return fmt::format("{:.2f} us", ms * 1e3);
+  if (ms < 1e3) return fmt::format("{:.3f} ms", ms);
+  return fmt::format("{:.2f} s", ms / 1e3);
+}
 
 double Timing::quantile(double q) const {
   if (samples_ms.empty()) return 0;

@@ -8,6 +8,9 @@
 
 namespace nestor::cli {
 
+// With the unit that fits: "812.4 ns", "3.25 us", "17.801 ms", "2.31 s".
+std::string time_text(double ms);
+
 struct Timing {
   std::vector<double> samples_ms;
   double median() const;

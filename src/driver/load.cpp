@@ -2,12 +2,11 @@
 // text.
 
 #include <algorithm>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "nestor/driver.h"
 #include "nestor/parse.h"
+#include "nestor/read_text.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 
@@ -15,16 +14,10 @@ namespace nestor {
 
 namespace {
 
+constexpr size_t kMostNests = size_t{1} << 30;  // bytes: a lowered model may be long
+
 bool ends_with(const std::string& s, std::string_view end) {
   return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
-}
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError("can't read " + path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
 }
 
 // A template with its symbolic dimensions replaced by numbers.
@@ -72,7 +65,7 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   Source source;
   source.partition.emplace();
   Graph& g = source.graph;
-  const std::vector<PrimFunc> funcs = parse_funcs(read_text(path), path);
+  const std::vector<PrimFunc> funcs = parse_funcs(read_text(path, kMostNests), path);
   if (funcs.empty()) throw UserError(path + " holds no function");
   g.name = funcs.front().name;
   uint64_t seed = options.seed;

@@ -5,6 +5,7 @@
 
 #include "nestor/driver.h"
 #include "nestor/library.h"
+#include "nestor/read_text.h"
 
 namespace nestor {
 
@@ -30,11 +31,8 @@ ScheduleProvider first_of(std::vector<ScheduleProvider> providers) {
 }
 
 ScheduleProvider file_schedules(const std::string& path) {
-  const auto text = read_text_file(path);
-  if (!text)
-    throw UserError("can't read the schedule file " + path + ": a schedule is text of at most 16 MiB");
   std::map<std::string, Trace> by_func;  // "" is for every function
-  for (Trace& trace : parse_schedules(*text, path)) {
+  for (Trace& trace : parse_schedules(read_text(path), path)) {
     const std::string func = trace.func;
     if (!by_func.emplace(func, std::move(trace)).second)
       throw UserError(path + " has two schedules for " +

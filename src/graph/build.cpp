@@ -162,8 +162,7 @@ class Builder {
   std::string nearest_value(const std::string& name) const {
     std::vector<std::string> names;
     for (const auto& entry : by_name_) names.push_back(entry.first);
-    const std::string best = nearest_name(name, names);
-    return best.empty() ? "" : "did you mean `" + best + "`?";
+    return did_you_mean(name, names);
   }
 
   // ---- Nodes
@@ -238,8 +237,9 @@ class Builder {
                           other->until < 1000 ? fmt::format(" to {}", other->until) : " and later"));
           return nullptr;
         }
+      const std::string near = nearest_op(mn.op);
       problems_.add(where + ": the operator isn't supported",
-                    fmt::format("the nearest that is: {}", nearest_op(mn.op)));
+                    near.empty() ? "" : "did you mean `" + near + "`?");
       return nullptr;
     }
     for (const auto& [name, kind] : mn.refused_attrs)
@@ -257,9 +257,9 @@ class Builder {
       if (!known || name.starts_with("__") || std::find(known->begin(), known->end(), name) != known->end())
         continue;
       all = false;
-      const std::string nearest = nearest_name(name, *known);
-      std::string hint = known->empty() ? "it has none" : fmt::format("it has {}", fmt::join(*known, ", "));
-      if (!nearest.empty()) hint = "did you mean `" + nearest + "`?";
+      std::string hint = did_you_mean(name, *known);
+      if (hint.empty())
+        hint = known->empty() ? "it has none" : fmt::format("it has {}", fmt::join(*known, ", "));
       problems_.add(fmt::format("{}: the operator has no attribute `{}`", where, name), hint);
     }
     return all;

@@ -7,11 +7,6 @@
 
 namespace nestor {
 
-std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates) {
-  const std::string best = nearest_name(name, candidates);
-  return best.empty() ? "" : "did you mean `" + best + "`?";
-}
-
 void JsonAt::fail(const std::string& message, const std::string& hint) const {
   file_error(*file_, path_.empty() ? message : path_ + ": " + message, hint);
 }

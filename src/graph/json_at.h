@@ -16,9 +16,6 @@ namespace nestor {
 
 using Json = nlohmann::ordered_json;  // keeps the file's order
 
-// "did you mean `strides`?", or "".
-std::string did_you_mean(const std::string& name, const std::vector<std::string>& candidates);
-
 class JsonAt {
  public:
   JsonAt(const std::string& file, const Json& value, std::string path = "")

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "nestor/nearest.h"
 #include "nestor/npz.h"
 #include "src/graph/import.h"
 

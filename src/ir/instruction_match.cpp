@@ -187,12 +187,15 @@ class Matcher {
 
   void expr(const Expr& want, const Expr& have) {
     const auto differ = [&]() -> void {
-      throw Differs{"the instruction has " + quoted(print(want)) + " where the block has " +
-                    quoted(print(have))};
+      const auto text = [&](const Expr& e) {
+        const bool by_type = want.type() != have.type();
+        return quoted(print(e)) + (by_type ? ", " + std::string(name_of(e.dtype())) : "");
+      };
+      throw Differs{"the instruction has " + text(want) + " where the block has " + text(have)};
     };
+    if (const auto* l = want.as<Load>(), *x = have.as<Load>(); l && x)
+      return access(l->buffer, l->indices, x->buffer, x->indices);
     if (want.type() != have.type() || want->v.index() != have->v.index()) return differ();
-    if (const auto* l = want.as<Load>())
-      return access(l->buffer, l->indices, have.as<Load>()->buffer, have.as<Load>()->indices);
     if (const auto* v = want.as<VarRef>()) {
       const auto it = iterators_.find(have.as<VarRef>()->var);
       if (it == iterators_.end() || !it->second.as<VarRef>() || it->second.as<VarRef>()->var != v->var)

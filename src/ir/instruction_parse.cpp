@@ -152,9 +152,7 @@ size_t read_param(Reader& r, const Instruction& i) {
   const std::vector<std::string> names = param_names(i);
   const auto at = std::find(names.begin(), names.end(), r.peek());
   if (at == names.end()) {
-    const std::string near = nearest_name(r.peek(), names);
-    r.fail("`" + r.peek() + "` is no parameter of " + i.name,
-           near.empty() ? "" : "did you mean `" + near + "`?");
+    r.fail("`" + r.peek() + "` is no parameter of " + i.name, did_you_mean(r.peek(), names));
   }
   r.take();
   return static_cast<size_t>(at - names.begin());
@@ -270,10 +268,8 @@ InstructionLowering read_header(Reader& r, std::vector<Instruction>& all, Instru
     names.push_back(i.name);
     if (i.name == r.peek()) owner = &i;
   }
-  const std::string near = nearest_name(r.peek(), names);
   if (!owner)
-    r.fail("no function `" + r.peek() + "` stands before its lowering",
-           near.empty() ? "" : "did you mean `" + near + "`?");
+    r.fail("no function `" + r.peek() + "` stands before its lowering", did_you_mean(r.peek(), names));
   r.take();
   r.expect("for", "and llvm or cuda");
   if (r.peek() != "llvm" && r.peek() != "cuda") r.fail("expected llvm or cuda");

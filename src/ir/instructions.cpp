@@ -2,15 +2,14 @@
 // found stays valid; several threads may look things up while a schedule is replayed in another.
 #include <algorithm>
 #include <deque>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <sstream>
 
 #include "nestor/embedded.h"
 #include "nestor/instruction.h"
 #include "nestor/nearest.h"
 #include "nestor/print.h"
+#include "nestor/read_text.h"
 #include "nestor/walk.h"
 
 namespace nestor {
@@ -100,11 +99,7 @@ size_t Instruction::out() const {
 }
 
 void read_instructions(const std::string& path) {
-  std::ifstream in(path);
-  if (!in) throw UserError("can't read the instructions in " + path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  std::vector<Instruction> read = parse_instructions(text.str(), path);
+  std::vector<Instruction> read = parse_instructions(read_text(path), path);
   Table& t = table();
   const std::lock_guard lock(t.mutex);
   for (Instruction& i : read) add(t, std::move(i));

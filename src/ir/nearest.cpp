@@ -25,19 +25,28 @@ int edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& candidates) {
   const int allowed = std::max(1, static_cast<int>(name.size()) / 3);
-  const std::string* best = nullptr;
-  int best_distance = allowed + 1;
+  std::vector<std::pair<int, std::string>> near;
   for (const std::string& candidate : candidates) {
     const int d = edit_distance(name, candidate);
     const bool all_differ = d >= static_cast<int>(std::max(name.size(), candidate.size()));
-    if (d < best_distance && !all_differ) {
-      best = &candidate;
-      best_distance = d;
-    }
+    if (d <= allowed && !all_differ) near.emplace_back(d, candidate);
   }
-  return best ? *best : "";
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> out;
+  for (auto& [distance, candidate] : near) out.push_back(std::move(candidate));
+  return out;
+}
+
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::vector<std::string> near = near_names(name, candidates);
+  return near.empty() ? "" : near[0];
+}
+
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string near = nearest_name(name, candidates);
+  return near.empty() ? "" : "did you mean `" + near + "`?";
 }
 
 }  // namespace nestor

@@ -105,8 +105,8 @@ const Parser::Declared& Parser::find_buffer(const Token& name) const {
   std::vector<std::string> known;
   for (const auto& [other, declared] : buffers_)
     if (declared.visible) known.push_back(other);
-  const std::string near = nearest_name(name.text, known);
-  std::string hint = near.empty() ? "known here:" : "did you mean " + quoted(near) + "?";
+  const std::string near = did_you_mean(name.text, known);
+  std::string hint = near.empty() ? "known here:" : near;
   for (size_t i = 0; near.empty() && i < known.size(); ++i) hint += " " + known[i];
   fail(name, "unknown buffer " + quoted(name.text), known.empty() ? "" : hint);
 }
@@ -141,9 +141,8 @@ Type Parser::type(std::string_view where) {
   Type out;
   if (at.kind != Token::identifier) fail_here("a type", where);
   if (!parse_type(at.text, out)) {
-    const std::string near = nearest_name(at.text, {kDTypeNames.begin(), kDTypeNames.end()});
-    fail(at, "unknown type " + quoted(at.text),
-         near.empty() ? "types are f32, i64, bool, f32x16 ..." : "did you mean " + quoted(near) + "?");
+    const std::string near = did_you_mean(at.text, {kDTypeNames.begin(), kDTypeNames.end()});
+    fail(at, "unknown type " + quoted(at.text), near.empty() ? "types are f32, i64, bool, f32x16 ..." : near);
   }
   take();
   return out;

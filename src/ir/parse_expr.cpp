@@ -165,8 +165,7 @@ Expr Parser::primary() {
   if (is_reserved_word(at.text)) fail_here("an expression", "");
   if (buffers_.contains(at.text))
     fail(at, quoted(at.text) + " is a buffer and needs indices", quoted(std::string(at.text) + "[...]"));
-  const std::string near = nearest_name(at.text, names_in_scope());
-  fail(at, "unknown name " + quoted(at.text), near.empty() ? "" : "did you mean " + quoted(near) + "?");
+  fail(at, "unknown name " + quoted(at.text), did_you_mean(at.text, names_in_scope()));
 }
 
 Expr Parser::open_form() {
@@ -256,9 +255,7 @@ Expr Parser::call() {
   for (int i = 0; i <= static_cast<int>(Intrinsic::instruction); ++i)
     known.push_back(info(static_cast<Intrinsic>(i)).name);
   for (const std::string_view dtype : kDTypeNames) known.emplace_back(dtype);
-  const std::string near = nearest_name(name.text, known);
-  fail(name, "unknown function " + quoted(name.text),
-       near.empty() ? "" : "did you mean " + quoted(near) + "?");
+  fail(name, "unknown function " + quoted(name.text), did_you_mean(name.text, known));
 }
 
 Expr Parser::call_intrinsic(const Token& name, Intrinsic fn) {

@@ -75,9 +75,7 @@ void Parser::fail_statement() const {
   std::vector<std::string> words = {"for",   "parallel", "vectorized", "unrolled",
                                     "block", "if",       "let",        "alloc"};
   for (const ThreadTag t : kTags) words.emplace_back(name_of(t));
-  const std::string near = nearest_name(at.text, words);
-  fail(at, "expected a statement, found " + quoted(at.text),
-       near.empty() ? "" : "did you mean " + quoted(near) + "?");
+  fail(at, "expected a statement, found " + quoted(at.text), did_you_mean(at.text, words));
 }
 
 // i in 4 @tail("peel"), j in 8 {

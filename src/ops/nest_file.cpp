@@ -9,7 +9,6 @@
 // inputs (N is 8 where X is f32[8,64]), or from integer attributes of their names; then the body becomes part
 // of the kernel like that of any built-in operator.
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,6 +17,7 @@
 #include "nestor/check.h"
 #include "nestor/error.h"
 #include "nestor/parse.h"
+#include "nestor/read_text.h"
 #include "src/ops/common.h"
 #include "src/ops/template.h"
 
@@ -172,15 +172,13 @@ OpDef define(const std::string& path, const std::string& domain, Pattern pattern
 }  // namespace
 
 void register_nest_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) throw UserError("can't read the operators in " + path);
+  const std::string text = read_text(path);
   static std::mutex mutex;
   static std::set<std::string> registered;  // texts
   std::lock_guard lock(mutex);
-  if (registered.count(text.str())) return;
+  if (registered.count(text)) return;
   Pattern pattern = Pattern::opaque;
-  if (const std::string name = header(text.str(), "pattern"); !name.empty()) {
+  if (const std::string name = header(text, "pattern"); !name.empty()) {
     const auto* row = std::find_if(std::begin(kPatterns), std::end(kPatterns),
                                    [&](const auto& p) { return name == p.first; });
     if (row == std::end(kPatterns))
@@ -190,8 +188,8 @@ void register_nest_file(const std::string& path) {
                                  "elementwise, broadcast, injective, reduction, anchor or opaque"});
     pattern = row->second;
   }
-  const std::string domain = header(text.str(), "domain");
-  std::vector<PrimFunc> funcs = parse_funcs(text.str(), path);
+  const std::string domain = header(text, "domain");
+  std::vector<PrimFunc> funcs = parse_funcs(text, path);
   if (funcs.empty()) throw UserError(path + ": there is no function");
   // All or none: a second definition of a name must not leave the first functions of the file behind.
   std::vector<OpDef> defs;
@@ -207,7 +205,7 @@ void register_nest_file(const std::string& path) {
                      "rename the function, or put the file in a domain with a line `# domain: NAME`"});
   }
   for (OpDef& d : defs) register_op(std::move(d));
-  registered.insert(text.str());
+  registered.insert(text);
 }
 
 }  // namespace nestor

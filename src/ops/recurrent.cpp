@@ -45,10 +45,9 @@ std::vector<Activation> activations_of(const OpContext& ctx, const std::vector<s
     if (known == std::end(kKnown)) {
       std::vector<std::string> all;
       for (const Known& k : kKnown) all.emplace_back(k.name);
-      const std::string near = nearest_name(name, all);
-      ctx.fail(
-          "`activations` has `" + name + "`, which is unknown",
-          near.empty() ? fmt::format("there are {}", fmt::join(all, ", ")) : "did you mean `" + near + "`?");
+      const std::string near = did_you_mean(name, all);
+      ctx.fail("`activations` has `" + name + "`, which is unknown",
+               near.empty() ? fmt::format("there are {}", fmt::join(all, ", ")) : near);
     }
     Activation& made = out.emplace_back(Activation{known->name, known->alpha, known->beta});
     if (known->parameters > 0 && a < alphas.size()) made.alpha = alphas[a++];

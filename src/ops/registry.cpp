@@ -2,12 +2,12 @@
 #include "src/ops/registry.h"
 
 #include <algorithm>
-#include <cctype>
 #include <deque>
 #include <mutex>
 #include <unordered_map>
 
 #include "nestor/error.h"
+#include "nestor/nearest.h"
 
 namespace nestor {
 
@@ -58,24 +58,6 @@ std::string canonical(const std::string& domain) {
   return domain == "ai.onnx" ? "" : domain;
 }
 
-// Levenshtein distance, letter case ignored.
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const bool same = std::tolower(static_cast<unsigned char>(a[i - 1])) ==
-                        std::tolower(static_cast<unsigned char>(b[j - 1]));
-      const size_t replaced = diagonal + (same ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 }  // namespace
 
 const OpDef* find_op(const std::string& domain, const std::string& name, int opset) {
@@ -100,13 +82,9 @@ void register_op(OpDef op) {
 }
 
 std::string nearest_op(const std::string& name) {
-  std::string best;
-  size_t best_distance = 0;
-  for (const OpDef* op : all_ops()) {
-    const size_t d = edit_distance(name, op->name);
-    if (best.empty() || d < best_distance) best = op->name, best_distance = d;
-  }
-  return best;
+  std::vector<std::string> names;
+  for (const OpDef* op : all_ops()) names.push_back(op->name);
+  return nearest_name(name, names);
 }
 
 InputKind input_kind(const OpDef& op, const OpContext& ctx, int i) {

@@ -12,6 +12,7 @@
 //   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
 //   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }
 #include <algorithm>
+#include <unordered_set>
 
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
@@ -19,6 +20,12 @@
 namespace nestor::passes {
 
 namespace {
+
+struct ReplaceDigit : Rewriter {
+  ReplaceDigit(const Expr& d, const Var& v) : digit(d), by(v) {}
+  const Expr &digit, by;
+  Expr expr(const Expr& e) override { return same_expr(e, digit) ? by : children(e); }
+};
 
 class Partitioner : public ScopedRewriter {
  public:
@@ -28,6 +35,11 @@ class Partitioner : public ScopedRewriter {
     Annotations annotations = loop->annotations;
     annotations.erase("tail");
     annotations.erase("peel");
+    if (has_tail(*loop) && !digits_of(*loop).empty()) {
+      enter(*loop);
+      return make::loop(loop->var, loop->extent, by_digits(loop->body, digits_of(*loop)), loop->kind,
+                        loop->thread, annotations);
+    }
     const auto extent = as_int(loop->extent);
     const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
     const bool shared = loop->kind == ForKind::parallel || loop->kind == ForKind::thread;
@@ -55,7 +67,9 @@ class Partitioner : public ScopedRewriter {
  private:
   static bool wants_partition(const For& loop) {
     const auto peel = loop.annotations.find("peel");
-    if (peel != loop.annotations.end() && peel->second != Annotation(int64_t{0})) return true;
+    return (peel != loop.annotations.end() && peel->second != Annotation(int64_t{0})) || has_tail(loop);
+  }
+  static bool has_tail(const For& loop) {
     const auto it = loop.annotations.find("tail");
     if (it == loop.annotations.end()) return false;
     const auto* how = std::get_if<std::string>(&it->second);
@@ -95,26 +109,85 @@ class Partitioner : public ScopedRewriter {
     return nothing - 1;
   }
 
-  // The iterations in which every condition of the body that can hold for a whole range of them does hold:
-  // from where those that fail at first do to where those that fail at last do, which may be earlier.
-  Interval full_part(const For& loop, int64_t extent) {
-    Facts inner = facts();
-    std::vector<Expr> conditions;
+  static std::vector<Expr> conditions_about(const Var& v, const Stmt& body) {
+    std::vector<Expr> out;
     const auto collect = [&](const Expr& condition) {
       for (const Expr& c : conjuncts(condition))
-        if (uses_var(c, loop.var)) conditions.push_back(c);
+        if (uses_var(c, v)) out.push_back(c);
     };
-    for_each_stmt(loop.body, [&](const Stmt& s) {
-      if (const auto* f = s.as<For>()) inner.set(f->var, {0, range_of(f->extent, inner).hi - 1});
+    for_each_stmt(body, [&](const Stmt& s) {
       if (const auto* i = s.as<If>()) collect(i->cond);
     });
-    for_each_expr(loop.body, [&](const Expr& e) {
+    for_each_expr(body, [&](const Expr& e) {
       if (const auto* s = e.as<Select>()) collect(s->cond);
     });
+    return out;
+  }
+
+  // Quotients and remainders of what the loop counts that conditions of its body are about: the numbers of
+  // the loops that it was fused of.
+  std::vector<Expr> digits_of(const For& loop) {
+    struct Digits : Walker {
+      const Var& v;
+      std::unordered_set<Var> inside;  // not known where the body begins
+      std::vector<Expr> found;
+      explicit Digits(const Var& of) : v(of) {}
+      void expr(const Expr& e) override {
+        const auto* b = e.as<Binary>();
+        const bool digit = b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && uses_var(e, v);
+        bool known = digit && !has_load(e);
+        for_each_expr(e, [&](const Expr& part) {
+          if (const auto* r = part.as<VarRef>()) known = known && !inside.count(r->var);
+        });
+        if (!known) return children(e);
+        if (std::none_of(found.begin(), found.end(), [&](const Expr& f) { return same_expr(f, e); }))
+          found.push_back(e);
+      }
+    } digits(loop.var);
+    for_each_stmt(loop.body, [&](const Stmt& s) {
+      if (const auto* f = s.as<For>()) digits.inside.insert(f->var);
+      if (const auto* l = s.as<LetStmt>()) digits.inside.insert(l->var);
+    });
+    for (const Expr& c : conditions_about(loop.var, loop.body)) digits.expr(c);
+    return std::move(digits.found);
+  }
+
+  // The body, once for each combination of the full and the ragged parts of the digits.
+  Stmt by_digits(const Stmt& body, std::vector<Expr> digits) {
+    if (digits.empty()) return stmt(body);
+    const Expr digit = digits.back();
+    digits.pop_back();
+    const Interval range = range_of(digit, facts());
+    const Var v = make_var("digit");
+    const Stmt counted = ReplaceDigit(digit, v).stmt(body);
+    const Interval full =
+        range.lo == 0 && range.hi < Interval::kMax ? full_part(v, counted, range.hi + 1) : range;
+    if (full.lo > full.hi || (full.lo == range.lo && full.hi == range.hi)) return by_digits(body, digits);
+    const auto part = [&](const Interval& values) {
+      Stmt own = values.lo == full.lo ? counted : fresh_copy(counted);
+      const Expr value = values.is_point() ? Expr(values.lo) : Expr(v);
+      if (values.is_point()) own = substitute(own, VarMap{{v, value}});
+      set_range(v, values);
+      return substitute(by_digits(simplify(own, facts()), digits), VarMap{{v, digit}});
+    };
+    Stmt out = part(full);
+    if (full.hi < range.hi) out = make::if_then(lt(digit, full.hi + 1), out, part({full.hi + 1, range.hi}));
+    if (range.lo < full.lo) out = make::if_then(lt(digit, full.lo), part({range.lo, full.lo - 1}), out);
+    return out;
+  }
+
+  // The iterations in which every condition of the body that can hold for a whole range of them does hold:
+  // from where those that fail at first do to where those that fail at last do, which may be earlier.
+  Interval full_part(const For& loop, int64_t extent) { return full_part(loop.var, loop.body, extent); }
+  Interval full_part(const Var& v, const Stmt& body, int64_t extent) {
+    Facts inner = facts();
+    for_each_stmt(body, [&](const Stmt& s) {
+      if (const auto* f = s.as<For>()) inner.set(f->var, {0, range_of(f->extent, inner).hi - 1});
+    });
     Interval full{0, extent - 1};
-    for (const Expr& c : conditions) {
+    for (const Expr& c : conditions_about(v, body)) {
       const auto holds = [&](int64_t lo, int64_t hi) {
-        inner.set(loop.var, {lo, hi});
+        inner.set(v, {lo, hi});
         return can_prove(c, inner);
       };
       const bool at_start = holds(0, 0), at_end = holds(extent - 1, extent - 1);

@@ -142,7 +142,7 @@ class Builder {
     if (!n || *n < 1 || *n > kMostChains)
       refuse("the annotation `chains` of loop " + loop_.var->name + " is no number from 1 to " +
                  std::to_string(kMostChains),
-             "annotate T." + loop_.var->name + " chains=4");
+             "chains=4");
     return *n;
   }
   bool runs_somewhere(int64_t extent) const {

@@ -303,7 +303,8 @@ PrimFunc vectorize(const PrimFunc& f, const Target& target) {
   std::set<Buffer> whole;
   for_each_stmt(f.body, [&](const Stmt& s) {
     const auto* loop = s.as<For>();
-    if (!loop || !loop->annotations.count("whole")) return;
+    const auto kept = loop ? loop->annotations.find("whole") : Annotations::const_iterator();
+    if (!loop || kept == loop->annotations.end() || kept->second == Annotation(int64_t{0})) return;
     for_each_stmt(loop->body, [&](const Stmt& inner) {
       if (const auto* st = inner.as<Store>()) whole.insert(st->buffer);
     });

@@ -69,6 +69,10 @@ def functions():
     t.refuses("an overflowing shape", ["verify", nest(shape="4611686018427387904")], "f.nest", "X")
     t.refuses("an unknown name", ["verify", nest(index="w")], "f.nest:3:", "w")
     t.refuses("nesting without end", ["verify", nest(index="(" * 100000)], "f.nest:3:", "nested")
+    t.refuses("no such schedule file", ["verify", nest(), "--schedule", "nope.sched"], "nope.sched: there is no such file")
+    t.refuses("a misspelled schedule", ["verify", nest(), "--schedule", "defualt"], "did you mean `default`?")
+    t.refuses("no such operators", ["verify", nest(), "--op", "nope.nest"], "nope.nest: there is no such file")
+    t.refuses("a folder as operators", ["verify", nest(), "--op", "."], "it is a directory")
     t.refuses("a bad schedule", ["verify", nest(), "--schedule", t.write("bad.sched", "frob the loops\n")], "bad.sched:1:1",
               "frob", "F")
 
@@ -238,6 +242,10 @@ def usage():
     for args in ([], ["frob"], ["compile", "conv.json"], ["inspect", "conv.json", "--stage", "nowhere"],
                  ["run", "conv.json", "--frob"], ["bench", "conv.json", "--seconds", "abc"], ["run"]):
         t.refuses("usage: " + " ".join(args), args, code=2)
+    t.refuses("a misspelled verb", ["complie", "conv.json"], "no verb `complie`", "did you mean `compile`?", code=2)
+    t.refuses("an unknown verb", ["frobnicate"], "the verbs are compile, run", code=2)
+    t.refuses("a misspelled option", ["bench", "conv.json", "--secnds", "3"], "did you mean `--seconds`?", code=2)
+    t.refuses("a verb without JSON", ["inspect", "conv.json", "--json"], "--json", code=2)
     t.refuses("no such target", ["compile", "conv.json", "-o", "out.so", "--target", "z80"], "z80")
     t.refuses("no such schedule", ["compile", "conv.json", "-o", "out.so", "--schedule", "nowhere.sched"], "nowhere.sched")
     t.refuses("no such form", ["compile", "conv.json", "-o", "out.so", "--emit", "gif"], "gif")

@@ -120,8 +120,8 @@ def figures():
             t.check(False, f"{call[0]} --json is JSON: {e}", out)
     operators = json.loads(t.succeeds("doctor lists operators", "doctor", "--json"))["operators"]
     t.check("Conv" in operators and len(set(operators)) == len(operators), "each operator once", str(operators))
-    for action in ("list", "best"):
-        lines = t.succeeds(f"db {action} --json", "db", "t.db", action, "--json").splitlines()
+    for action in (["list"], ["best"], ["export", "all.jsonl"], ["import", "all.jsonl"], ["prune"]):
+        lines = t.succeeds(f"db {action} --json", "db", "t.db", *action, "--json").splitlines()
         try:
             t.check(lines and all(isinstance(json.loads(line), dict) for line in lines), f"db {action} --json is JSON lines")
         except ValueError as e:
@@ -250,7 +250,9 @@ def blocked_in_and_out():
     alone = ["winograd_conv2d"]
     for flags, functions in (([], ["reorder", *alone, "reorder_1"]), (["--blocked-io"], alone)):
         shown = t.succeeds(f"bench {flags}", *bench, *flags)
-        t.check(re.findall(r"^ +[\d.]+ us +(\w+)", shown, re.M) == functions, f"bench {flags}: {functions}", shown)
+        rows = re.findall(r"^ +[\d.]+ [num]?s +[\d.]+ +[\d.]+ +[\d.]+  (\w+)", shown, re.M)
+        t.check(sorted(rows) == sorted(functions), f"bench {flags}: {functions}", shown)
+        t.check("effective" in shown, f"bench {flags}: what Winograd's rate means", shown)
     t.succeeds("an artifact", "compile", conv, "--target", "x86-64-v3", "-o", "blocked.so")
     t.refuses("an artifact in blocks", ["bench", "blocked.so", "--blocked-io"], "as it was compiled")
 

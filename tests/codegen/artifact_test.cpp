@@ -284,7 +284,8 @@ TEST_CASE("a path that can't be written leaves nothing behind") {
   CHECK_THROWS_WITH(load_artifact(scratch / "none.so"),
                     Catch::Matchers::ContainsSubstring("there is no such file"));
   std::ofstream(scratch / "text.so") << "not an object";
-  CHECK_THROWS_AS(load_artifact(scratch / "text.so"), UserError);
+  CHECK_THROWS_WITH(load_artifact(scratch / "text.so"),
+                    Catch::Matchers::ContainsSubstring("it isn't a shared object"));
 }
 
 TEST_CASE("an artifact for another machine is made without its C library") {
@@ -296,4 +297,7 @@ TEST_CASE("an artifact for another machine is made without its C library") {
   std::array<char, 20> header{};
   in.read(header.data(), header.size());
   CHECK(static_cast<unsigned char>(header[18]) == 183);  // EM_AARCH64
+  if (host_target().arch() != "aarch64")
+    CHECK_THROWS_WITH(load_artifact(files.object),
+                      Catch::Matchers::ContainsSubstring("it is code for aarch64"));
 }

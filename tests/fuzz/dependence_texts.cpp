@@ -24,6 +24,20 @@ alloc T: f32[$M,$N]
 T: S i M, S j N : T[vi,vj] = (if 1 <= vi && vj+1 < $N then T[vi-1,vj+1] else 0.0f32) + X[vi,vj]
 Y: S i M, S j N : Y[vi,vj] = T[vi,vj] * 2.0f32
 )"},
+      {"steps_in_time", 0, R"(
+in X: f32[$N], out Y: f32[$N]
+alloc T: f32[$M+1,$N]
+Z: S j N : T[0,vj] = X[vj]
+T: S i M, S j N : T[vi+1,vj] = T[vi,$N-1-vj] * 0.5f32 + (if 1 <= vj then T[vi,vj-1] else 1.0f32)
+Y: S j N : Y[vj] = T[$M,vj]
+)"},
+      {"buffers_in_turn", 0, R"(
+in X: f32[$N], out Y: f32[2,$N]
+alloc T: f32[2,$N]
+Z: S l 2, S j N : T[vl,vj] = X[vj]
+T: S i M, S j N : T[(vi+1)%2,vj] = T[vi%2,$N-1-vj] * 0.5f32 + X[vj]
+Y: S l 2, S j N : Y[vl,vj] = T[vl,vj]
+)"},
       {"written_twice", 0, R"(
 in X: f32[$M,$N], out Y: f32[$M,$N], out Z: f32[$M,$N]
 alloc T: f32[$M,$N] ; U: f32[$M,$N]

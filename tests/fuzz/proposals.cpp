@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nestor/error.h"
+#include "nestor/print.h"
 #include "nestor/walk.h"
 #include "schedules/nest.h"
 
@@ -187,7 +188,7 @@ class Proposer {
     if (loops.size() < 2) return "";
     const size_t first = static_cast<size_t>(below(static_cast<int>(loops.size()) - 1));
     return "tile " + block + " (" + loops[first].name + " " + loops[first + 1].name + ") " +
-           any({"[2, 2]", "[2, 3]", "[3, 4]"});
+           any({"[2, 2]", "[2, 3]", "[3, 4]"}) + any({"", " tail=peel", " tail=mask", " tail=balanced"});
   }
 
   // A block, and a loop around a block that shares a buffer with it.
@@ -363,6 +364,14 @@ class Proposer {
       vars += (i ? ", " : "") + v;
       outer += (i ? ", " : "") + v + (i == split ? "/2" : "");
       if (i == split) inner = v + "%2";
+    }
+    if (below(3) == 0) {  // in turn: from the third on, every third, or each row one later than the last
+      const std::string size = print(d.shape.back()), last(1, vars.back());
+      const std::string moved =
+          any(std::vector<std::string>{"(" + last + "+2)", "(" + last + "*3)", "(" + last + "+a)"}) + "%" +
+          size;
+      return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + vars.substr(0, vars.size() - 1) +
+             moved + ")";
     }
     const std::string places = below(8) ? outer + ", " + inner : outer;  // seldom two elements in one place
     return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + places + ")";

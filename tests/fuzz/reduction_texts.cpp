@@ -45,6 +45,10 @@ Y: S i M : Y[vi] = T[vi] - 1.0f32
 in X: f32[$M,$N], out Y: f32[$M]
 Y: S i M, R j N : init { Y[vi] = 0.0f32 } Y[vi] += X[vi,vj]
 )"},
+      {"sum_of_a_triangle", 0, R"(
+in X: f32[$M,$N], in Z: f32[$N], out Y: f32[$M]
+Y: S i M, R j N where vj <= vi : init { Y[vi] = 0.0f32 } Y[vi] += X[vi,vj] * Z[vj]
+)"},
       {"sum_columns", 0, R"(
 in X: f32[$M,$N], out Y: f32[$N]
 alloc T: f32[$N]

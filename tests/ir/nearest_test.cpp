@@ -18,4 +18,7 @@ TEST_CASE("the nearest name is near, or there is none") {
   CHECK(nearest_name("x", {"y", "z"}).empty());  // nothing in common is not near
   CHECK(nearest_name("softmax", {"conv", "relu"}).empty());
   CHECK(nearest_name("x", {}).empty());
+  CHECK(near_names("unrol", {"unfold", "split", "unroll"}) == std::vector<std::string>{"unroll"});
+  CHECK(did_you_mean("paralel", {"split", "parallel"}) == "did you mean `parallel`?");
+  CHECK(did_you_mean("frobnicate", {"split", "parallel"}).empty());
 }

@@ -112,6 +112,7 @@ TEST_CASE("The table of operators") {
   CHECK(find_op("", "Frobnicate", 13) == nullptr);
   CHECK(nearest_op("conv2d") == "Conv");
   CHECK(nearest_op("Matmull") == "MatMul");
+  CHECK(nearest_op("Frobnicate") == "");
   CHECK_THROWS_AS(register_op(*find_op("", "Conv", 11)), UserError);
 }
 

@@ -128,12 +128,12 @@ TEST_CASE("definitions of another file are included, once") {
   REQUIRE(t.steps.size() == 4);
   CHECK(print(t.steps[3]) == "parallel Y.a");
   CHECK_THROWS_WITH(parse_trace("include \"none.sched\"\n", main),
-                    Catch::Matchers::Contains("can't read the file"));
+                    Catch::Matchers::Contains("there is no such file"));
   CHECK_THROWS_WITH(parse_trace("include \"steps.sched\"\n", main),
                     Catch::Matchers::Contains("outside of a definition"));
   for (const char* no_file : {"..", "/dev/zero"})
     CHECK_THROWS_WITH(parse_trace("include \"" + std::string(no_file) + "\"\n", main),
-                      Catch::Matchers::Contains("text of at most 16 MiB"));
+                      Catch::Matchers::Contains("can't read"));
   CHECK_THROWS_WITH(parse_trace("include tiles.sched\n", main),
                     Catch::Matchers::Contains("an include names one file"));
 }
@@ -144,7 +144,7 @@ TEST_CASE("a map's variables hide the parameters of the definition it stands in"
 }
 
 TEST_CASE("definitions that come to too many steps are refused") {
-  std::string text = "define d0(T) {\n  annotate T x=1\n}\n";
+  std::string text = "define d0(T) {\n  annotate T note=1\n}\n";
   for (int i = 1; i <= 60; ++i) {
     const std::string inner = "  apply d" + std::to_string(i - 1) + "(T)\n";
     text += "define d" + std::to_string(i) + "(T) {\n" + inner + inner + "}\n";

@@ -1,6 +1,6 @@
 // Golden cases of the primitives: the function before, the steps, and the function after or the refusal.
-// Where steps are taken, the interpreter must agree; and every requirement of every primitive must be seen
-// refusing.
+// Where steps are taken, the interpreter and the proof must agree; and every requirement of every primitive
+// must be seen refusing.
 #include "golden.h"
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "nestor/check.h"
 #include "nestor/parse.h"
 #include "nestor/print.h"
+#include "nestor/proof.h"
 #include "nestor/schedule.h"
 #include "schedules/primitive.h"
 #include "tests/fuzz/equivalence.h"
@@ -26,6 +27,8 @@ TEST_CASE("golden cases of the primitives") {
     if (before.dims.empty()) {
       const Agreement same = compare_runs(after, run_original(before, 7), 7);
       if (!same.same) throw InternalError(same.why);
+      if (const Proof proof = verify_schedule(before, after); !proof.ok())
+        throw InternalError("the proof says " + describe(proof));
     }
     return print(after);
   });
