@@ -2,9 +2,11 @@
 // 0 fine, 1 the input or the request is at fault, 2 usage, 3 a comparison failed, 70 a bug of ours.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <system_error>
 
 #include "nestor/error.h"
 #include "src/cli/options.h"
+#include "src/cli/output.h"
 
 namespace nestor::cli {
 
@@ -159,17 +161,22 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", NESTOR_VERSION);
   int code = 0;
+  nestor::cli::watch_output();
   try {
     nestor::cli::add_verbs(app, code);
     app.parse(argc, argv);
-    return code;
+    return nestor::cli::finish_output(code);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    return nestor::cli::finish_output(app.exit(e) == 0 ? 0 : 2);
   } catch (const nestor::UserError& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "error: not enough memory\n");
+    return 1;
+  } catch (const std::system_error& e) {  // files, pipes, threads
+    if (e.code() == std::errc::broken_pipe) nestor::cli::end_by_closed_pipe();
+    std::fprintf(stderr, "error: %s\n", e.what());
     return 1;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "%s\nThis is a bug of Nestor's; please report it with the command.\n", e.what());
