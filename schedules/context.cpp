@@ -320,6 +320,9 @@ int64_t StepContext::integer(size_t arg) const {
 IndexMapText StepContext::map(size_t arg) const {
   const size_t first = slots_[arg].first;
   IndexMapText out{list_items(step_.args[first]), list_items(step_.args[first + 2])};
+  if (std::max(out.vars.size(), out.exprs.size()) > kMostParts)
+    refuse_common('A', loc_of_row_arg(arg), "a map has at most " + std::to_string(kMostParts) + " dimensions",
+                  usage(row_));
   for (std::string& text : out.exprs) text = with_decided(text, out.vars);
   return out;
 }

@@ -52,9 +52,11 @@ DecisionSite site_of(const PrimFunc& f, const Step& step, size_t index, Decision
     return site;
   }
   site.extent = schedules::extent_of(ctx.loop(0).stmt);
-  site.parts = static_cast<int>(ctx.int_option("parts").value_or(2));
+  const int64_t parts = ctx.int_option("parts").value_or(2);
   site.max = ctx.int_option("max").value_or(64);
-  if (site.extent < 0 || site.parts < 2 || site.max < 1) schedules::apply_step(f, step, decisions);
+  const bool few = parts >= 2 && parts <= static_cast<int64_t>(schedules::kMostParts);
+  if (site.extent < 0 || !few || site.max < 1) schedules::apply_step(f, step, decisions);  // refuses it
+  site.parts = static_cast<int>(parts);
   return site;
 }
 

@@ -68,13 +68,14 @@ class Expander {
       Step s = written;
       if (s.primitive != "apply") replace_names(s.args, names);  // its arguments may be `mr=mr`
       for (auto& [key, value] : s.options) value = with_names(value, names);
+      s.calls = calls;
+      count(s);
       for (std::string& r : s.results) {
         if (r == "_") continue;
         if (!calls.empty() && !names.count(r)) names[r] = fresh(r);
         if (const auto it = names.find(r); it != names.end()) r = it->second;
         made_.insert(r);
       }
-      s.calls = calls;
       if (out_.size() >= kMostSteps || ++calls_ > kMostSteps)
         refuse(s, "the definitions come to more than " + std::to_string(kMostSteps) + " steps");
       if (s.primitive == "apply")
@@ -86,10 +87,28 @@ class Expander {
   std::vector<Step> take() { return std::move(out_); }
 
  private:
+  // What a step holds: words, and the lines that a refusal shows. A definition may be applied many times
+  // over.
+  void count(const Step& s) {
+    constexpr size_t kMost = 128 << 20;
+    bytes_ += s.loc.text.size();
+    for (const std::string& word : s.args) bytes_ += word.size();
+    for (const auto& [key, value] : s.options) bytes_ += value.size();
+    for (const SourceLoc& at : s.calls) bytes_ += sizeof at + at.text.size();
+    if (bytes_ > kMost) refuse(s, "the definitions come to more than 128 MiB");
+  }
+
   [[noreturn]] static void refuse(const Step& at, const std::string& why, const std::string& hint = "") {
     Diagnostic d{why, loc_of_arg(at, 0), {}, hint};
     add_calls(d, at);
     throw UserError(std::move(d));
+  }
+
+  // Each level may double what it passes on.
+  static void check_length(const Step& s, const std::string& argument) {
+    constexpr size_t kLongest = 4096;
+    if (argument.size() > kLongest)
+      refuse(s, "an argument comes to more than " + std::to_string(kLongest) + " characters");
   }
 
   // A file's own definitions come before the library's.
@@ -110,7 +129,11 @@ class Expander {
     Call call = read_call(s);
     for (std::string& value : call.positional) value = with_names(value, outside);
     for (auto& [key, value] : call.named) value = with_names(value, outside);
+    for (const std::string& value : call.positional) check_length(s, value);
+    for (const auto& [key, value] : call.named) check_length(s, value);
     const Definition& d = find(s, call.name);
+    if (stack_.size() == kDeepest)
+      refuse(s, "definitions apply each other more than " + std::to_string(kDeepest) + " deep");
     if (std::find(stack_.begin(), stack_.end(), call.name) != stack_.end())
       refuse(s, "`" + call.name + "` applies itself: definitions can't be recursive");
     Names names = arguments(s, call, d);
@@ -161,10 +184,8 @@ class Expander {
       if (const std::string other = name + "_" + std::to_string(i); !made_.count(other)) return other;
   }
 
-  static constexpr size_t kMostSteps = 100'000;
-
   const Definitions& definitions_;
-  size_t calls_ = 0;
+  size_t calls_ = 0, bytes_ = 0;
   std::vector<std::string> stack_;
   std::set<std::string> made_;
   std::vector<Step> out_;

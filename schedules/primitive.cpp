@@ -1,7 +1,10 @@
 // The table of primitives. A new one is a file with a row function, and a line here.
 #include "schedules/primitive.h"
 
+#include <algorithm>
+
 #include "nestor/nearest.h"
+#include "nestor/walk.h"
 #include "schedules/independence.h"
 #include "schedules/suggest.h"
 
@@ -94,6 +97,56 @@ const Primitive* find_primitive(const std::string& name) {
   return nullptr;
 }
 
+namespace {
+
+constexpr size_t kLongestIndex = 1000;  // operations in an iterator's binding
+constexpr size_t kMostOperations = 200'000;
+
+// What walks of a function need stack and time for, which visit each use of an expression; counting stops a
+// little above the limits.
+struct Size : Walker {
+  size_t nesting = 0, index = 0, operations = 0;
+
+  explicit Size(const PrimFunc& f) { stmt(f.body); }
+  void expr(const Expr& e) override {
+    if (++operations <= kMostOperations) children(e);
+  }
+  void stmt(const Stmt& s) override {
+    const bool leaf = s.as<Seq>() || s.as<Store>() || s.as<Update>() || s.as<Evaluate>();
+    now_ += !leaf;
+    nesting = std::max(nesting, now_);
+    if (const auto* b = s.as<Block>())
+      for (const IterVar& i : b->iters) {
+        const size_t before = operations;
+        expr(i.binding);
+        index = std::max(index, operations - before);
+      }
+    if (nesting <= kDeepestNest) children(s);
+    now_ -= !leaf;
+  }
+
+ private:
+  size_t now_ = 0;
+};
+
+// Requirement F; a function that was read may be beyond the limits, and stays as it is.
+void check_size(const StepContext& ctx, const PrimFunc& out) {
+  const Size size(out);
+  const bool deep = size.nesting > kDeepestNest, long_index = size.index > kLongestIndex,
+             large = size.operations > kMostOperations;
+  if (!deep && !long_index && !large) return;
+  const Size before(ctx.func());
+  if (size.nesting <= before.nesting && size.index <= before.index && size.operations <= before.operations)
+    return;
+  ctx.refuse_common('F', loc_of_primitive(ctx.step()),
+                    deep         ? "afterwards more are nested"
+                    : long_index ? "afterwards an index has more"
+                                 : "afterwards it has more in all",
+                    "");
+}
+
+}  // namespace
+
 PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions) {
   const Primitive* row = find_primitive(step.primitive);
   if (!row) {
@@ -114,6 +167,7 @@ PrimFunc apply_step(const PrimFunc& f, const Step& step, Decisions& decisions) {
   }
   StepContext ctx(f, step, *row, decisions);
   PrimFunc out = row->run(ctx);
+  check_size(ctx, out);
   return settle_concurrency(ctx, std::move(out));
 }
 

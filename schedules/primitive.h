@@ -3,14 +3,15 @@
 // row.
 //
 // A primitive's function takes the step (StepContext) and gives the new function. Whatever it can't do it
-// refuses with the number of the requirement that is broken. Four requirements hold for all primitives and
+// refuses with the number of the requirement that is broken. Six requirements hold for all primitives and
 // are checked here:
 //   A. the step is written as the row says;
 //   B. the blocks, loops and buffers it names exist;
 //   C. the names it makes are new on every path through the new loops, or in the function for blocks and
 //   buffers; D. iterations of parallel, vectorized and thread loops still don't conflict afterwards;
 //   E. a block inside of another one moves with it: only its loops in there can be named (rows with
-//   `inside_blocks`).
+//   `inside_blocks`);
+//   F. what it makes stays within bounds (check_size): walks of a function are recursive.
 #pragma once
 
 #include <map>
@@ -67,7 +68,7 @@ inline Requirement semantic(const char* text) {
   return {text, true};
 }
 
-// Those of every step: A to E, as above.
+// Those of every step: A to F, as above.
 struct CommonRequirement {
   char letter;
   Requirement requirement;
@@ -83,6 +84,9 @@ struct Waiver {
 };
 void waive(const std::vector<Waiver>& waivers);  // replaces those before
 bool is_waived(const std::string& primitive, int requirement);
+
+constexpr size_t kMostParts = 64;     // of one loop, of one index map: each a loop or a dimension
+constexpr size_t kDeepestNest = 256;  // loops and blocks
 
 class StepContext;
 

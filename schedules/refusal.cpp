@@ -36,7 +36,11 @@ const std::vector<CommonRequirement>& common_requirements() {
       {'B', "the blocks, loops and buffers that a step names exist"},
       {'C', "the names that a step makes are new"},
       {'D', semantic("iterations of parallel, vectorized and thread loops don't conflict")},
-      {'E', "a block inside of another one moves with it"}};
+      {'E', "a block inside of another one moves with it"},
+      {'F',
+       "what it makes stays within bounds: 256 loops and blocks nested, 1,000 operations in an index, "
+       "200,000 "
+       "in all"}};
   return all;
 }
 
@@ -104,6 +108,15 @@ void StepContext::throw_refusal(const std::string& message, const SourceLoc& at,
   throw ScheduleError(std::move(d));
 }
 
+namespace {
+
+std::string shortened(const std::string& text) {
+  constexpr size_t kMost = 240;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + " ...";
+}
+
+}  // namespace
+
 void waive(const std::vector<Waiver>& waivers) {
   waivers_in_force = waivers;
 }
@@ -128,8 +141,8 @@ void StepContext::refuse(int requirement, int at, const std::string& why, const 
 void StepContext::refuse(int requirement, const SourceLoc& at, const std::string& why,
                          const std::vector<Stmt>& marked, const std::string& hint) const {
   NESTOR_CHECK(requirement >= 1 && static_cast<size_t>(requirement) <= row_.requirements.size()) << row_.name;
-  throw_refusal("`" + print(step_) + "` breaks requirement " + std::to_string(requirement) + " of " +
-                    row_.name + ": " + row_.requirements[static_cast<size_t>(requirement) - 1].text,
+  throw_refusal("`" + shortened(print(step_)) + "` breaks requirement " + std::to_string(requirement) +
+                    " of " + row_.name + ": " + row_.requirements[static_cast<size_t>(requirement) - 1].text,
                 at, why, marked, hint);
 }
 
@@ -145,7 +158,7 @@ void StepContext::refuse_common(char requirement, const SourceLoc& at, const std
   for (const CommonRequirement& c : common_requirements())
     if (c.letter == requirement) text = c.requirement.text;
   const std::string message =
-      "`" + print(step_) + "` breaks requirement " + requirement + " of every step: " + text;
+      "`" + shortened(print(step_)) + "` breaks requirement " + requirement + " of every step: " + text;
   const std::string written = "it is written: " + usage(row_);
   if (requirement != 'A') throw_refusal(message, at, why, marked, hint);
   const bool known = hint.empty() || hint == usage(row_);

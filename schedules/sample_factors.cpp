@@ -2,7 +2,7 @@
 // line itself, so a trace replays as it was; decisions.cpp draws and changes choices.
 //
 // Requires
-//  1. the loop's extent is a constant, parts is at least 2, max (of each but the first part) at least 1;
+//  1. the loop's extent is a constant, parts is 2 to 64, max (of each but the first part) at least 1;
 //  2. a decision stands behind `->`;
 //  3. the decision has a factor per part, all at least 1, none but the first above max, and covers the
 //     extent.
@@ -20,7 +20,7 @@ PrimFunc run(StepContext& ctx) {
   const int64_t extent = extent_of(loop.stmt);
   const int64_t parts = ctx.int_option("parts").value_or(2), max = ctx.int_option("max").value_or(64);
   if (extent < 0) ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt});
-  if (parts < 2 || max < 1)
+  if (parts < 2 || parts > static_cast<int64_t>(kMostParts) || max < 1)
     ctx.refuse(1, 0, "parts=" + std::to_string(parts) + " max=" + std::to_string(max));
   ctx.expect_results(static_cast<size_t>(parts));
   const std::vector<std::string> words = ctx.decision(1);
@@ -57,7 +57,7 @@ Primitive sample_factors_row() {
       {{"parts", "INT", "how many factors; 2 where left out"},
        {"max", "INT", "the most that any but the first may be; 64 where left out"}},
       "Names for factors of a loop's extent that a search may choose.",
-      {"the loop's extent is a constant, parts is at least 2 and max at least 1",
+      {"the loop's extent is a constant, parts is 2 to 64 and max at least 1",
        "a decision stands behind `->`",
        "the decision has a factor per part, all at least 1, none but the first above max, and covers the "
        "extent"},

@@ -1,6 +1,6 @@
 // Schedule files: schedules, and definitions that they apply.
 //
-//   include "more.sched"                                 # its definitions; beside this file
+//   include "more.sched"                                 # its definitions; in this file's folder or below
 //   define tiled(T, i=i, j=j, mr=4, nr=16) -> i0 j1 {    # parameters, some with defaults; names it gives
 //     i0 i1 = split T.i [_, mr]
 //     j0 j1 = split T.j [_, nr]
@@ -39,6 +39,17 @@ struct Call {
   std::vector<std::pair<std::string, std::string>> named;
 };
 Call read_call(const Step& apply);
+
+// Traces that somebody else made are input: records of a database, jobs of a worker. They are read as what
+// the tuner writes, primitives only: no definitions, nothing applied or included, and no file named by
+// `from=`.
+Trace parse_primitives(std::string_view text, const std::string& file);
+
+// More would be no schedule that somebody wrote.
+inline constexpr size_t kMostSteps = 100'000;
+inline constexpr size_t kLongestLine = 65536;
+inline constexpr size_t kDeepest = 64;  // of files that include files, of definitions that apply others
+inline constexpr size_t kMostText = 64 << 20;  // bytes of all files
 
 // The steps with each `apply` replaced by what it stands for; throws UserError where one can't be.
 std::vector<Step> expand(const std::vector<Step>& steps, const Definitions& definitions);

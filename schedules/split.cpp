@@ -11,7 +11,7 @@
 //
 // Requires
 //  1. the loop is serial: a kind is given to the loops that are left at the end;
-//  2. there are at least two factors, all at least 1, and at most one `_`;
+//  2. there are 2 to 64 factors, all at least 1, and at most one `_`;
 //  3. the factors' product covers the extent (semantic), and the part of a line before it;
 //  4. a symbolic extent has its `_` first;
 //  5. a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at
@@ -48,6 +48,8 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop, int64_t before
     ctx.refuse(
         2, 1, "there is only one factor", {},
         ctx.instead(1, "[_, " + (given.empty() || !given[0] ? "16" : std::to_string(*given[0])) + "]"));
+  if (given.size() > kMostParts)
+    ctx.refuse(2, 1, "there are " + std::to_string(given.size()) + " factors", {loop.stmt});
   std::vector<int64_t> factors;
   int open = -1;
   int64_t product = 1;
@@ -202,7 +204,7 @@ Primitive split_row() {
         "tiles begin where lines of B do (64 bytes; B itself begins at one), so the first isn't full "
         "either"}},
       "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
-      {"the loop is serial", "there are two factors or more, all at least 1, and at most one `_`",
+      {"the loop is serial", "there are 2 to 64 factors, all at least 1, and at most one `_`",
        semantic("the factors' product covers the extent, and the part of a line before it"),
        "a symbolic extent has its `_` first",
        "a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at "

@@ -13,11 +13,13 @@
 //     element depends on;
 //  4. no part of it is tensorized yet.
 #include <algorithm>
+#include <filesystem>
 
 #include "nestor/instruction.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
+#include "schedules/schedule_folder.h"
 #include "schedules/suggest.h"
 
 namespace nestor::schedules {
@@ -25,14 +27,18 @@ namespace nestor::schedules {
 namespace {
 
 const Instruction& read_instruction(const StepContext& ctx) {
-  try {
-    if (const auto file = ctx.option("from")) {
-      const bool quoted = file->size() > 1 && file->front() == '"';
-      read_instructions(quoted ? file->substr(1, file->size() - 2) : *file);
+  if (const auto file = ctx.option("from")) {
+    const bool quoted = file->size() > 1 && file->front() == '"';
+    const std::string name = quoted ? file->substr(1, file->size() - 2) : *file;
+    const SourceLoc at = loc_of_option(ctx.step(), "from");
+    const std::string folder = std::filesystem::path(ctx.step().loc.file).parent_path().string();
+    const NamedFile found = find_in_folder(folder, folder, name, ".nest");
+    if (found.path.empty()) ctx.refuse(1, at, found.why, {}, found.hint);
+    try {
+      read_instructions(found.path);
+    } catch (const UserError& e) {
+      ctx.refuse(1, at, e.diagnostic().loc.line ? e.what() : e.diagnostic().message);
     }
-  } catch (const UserError& e) {
-    ctx.refuse(1, loc_of_option(ctx.step(), "from"),
-               e.diagnostic().loc.line ? e.what() : e.diagnostic().message);
   }
   const Instruction* i = find_instruction(ctx.word(1));
   if (!i)
@@ -114,20 +120,22 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive tensorize_row() {
-  return {"tensorize",
-          "T_o",
-          {{ArgKind::loop, "T.i"}, {ArgKind::word, "INSTRUCTION"}},
-          {{"from", "FILE", "a file that describes the instruction; the built-in ones need none"}},
-          "The loops from one on, a tile, are to be a machine instruction.",
-          {"the instruction is known: built in, or in the file `from=FILE`",
-           "the loops from the named one on are a block of tiles, or can be made one, and not inside of a "
-           "vectorized loop",
-           "what they compute is what the instruction computes", "no part of it is tensorized yet"},
-          {examples::kDot,
-           "j0 j1 = split C.j [_, 16]\nk0 k1 = split C.k [_, 4]\nreorder C (i j0 k0 j1 k1)\n"
-           "decompose_reduction C.k0\ntensorize C.j1 vpdpbusd"},
-          run,
-          true};
+  return {
+      "tensorize",
+      "T_o",
+      {{ArgKind::loop, "T.i"}, {ArgKind::word, "INSTRUCTION"}},
+      {{"from", "FILE",
+        "a .nest file in the schedule's folder that describes the instruction; the built-in ones need none"}},
+      "The loops from one on, a tile, are to be a machine instruction.",
+      {"the instruction is known: built in, or in the file `from=FILE`",
+       "the loops from the named one on are a block of tiles, or can be made one, and not inside of a "
+       "vectorized loop",
+       "what they compute is what the instruction computes", "no part of it is tensorized yet"},
+      {examples::kDot,
+       "j0 j1 = split C.j [_, 16]\nk0 k1 = split C.k [_, 4]\nreorder C (i j0 k0 j1 k1)\n"
+       "decompose_reduction C.k0\ntensorize C.j1 vpdpbusd"},
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

@@ -3,11 +3,14 @@
 // once: SQLite serializes them, and each waits for the others up to kBusyMs.
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "nestor/error.h"
 #include "nestor/tune.h"
+#include "tuner/fields.h"
+#include "tuner/job.h"
 
 namespace nestor {
 
@@ -118,27 +121,40 @@ struct Database::Impl {
 
 namespace {
 
+// The rows for which `condition` holds, as read_row takes them.
+std::string select(const char* condition) {
+  std::string sql = "SELECT ";
+  sql += kColumns;
+  sql += " FROM records WHERE ";
+  return sql += condition;
+}
+
+// None where the text isn't a list of numbers.
+std::vector<double> read_samples(const std::string& text) {
+  try {
+    return Fields("{\"samples\": " + text + "}", "samples", "").numbers("samples", kMostSamples);
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
 Record read_row(const Statement& s) {
   Record r;
   r.id = s.integer(0);
   r.workload = s.text(1);
   r.func = s.text(2);
   r.target = s.text(3);
-  r.threads = static_cast<int>(s.integer(4));
+  r.threads = static_cast<int>(std::clamp<int64_t>(s.integer(4), 0, INT32_MAX));
   r.trace = s.text(5);
   r.outcome = parse_outcome(s.text(6)).value_or(Outcome::crash);
-  r.detail = s.text(7);
-  try {
-    r.samples_ns = nlohmann::json::parse(s.text(8)).get<std::vector<double>>();
-  } catch (const nlohmann::json::exception&) {
-    throw UserError("record " + std::to_string(r.id) + " of the tuning database has garbled samples");
-  }
+  r.detail = one_line(s.text(7), kLongestDetail);
+  r.samples_ns = read_samples(s.text(8));
   r.median_ns = s.real(9);
   r.compile_ms = s.real(10);
   r.error = s.real(11);
   r.seed = static_cast<uint64_t>(s.integer(12));
-  r.version = s.text(13);
-  r.host = s.text(14);
+  r.version = one_line(s.text(13), 256);
+  r.host = one_line(s.text(14), 256);
   return r;
 }
 
@@ -149,16 +165,32 @@ int64_t pragma(sqlite3* db, const char* name) {
 
 }  // namespace
 
-Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<Impl>()), path_(path) {
-  impl_->path = path;
-  const bool exists = std::filesystem::exists(path);
-  if (mode == Mode::read && !exists)
-    throw UserError(Diagnostic{
-        "there is no tuning database " + path, {}, {}, "`nestor tune MODEL --db " + path + "` makes one"});
-  if (mode == Mode::create && exists && std::filesystem::file_size(path) > 0 &&
-      std::filesystem::file_size(path) < 512)
+namespace {
+
+// What can be said before SQLite looks.
+void check_file(const std::string& path, Database::Mode mode) {
+  namespace fs = std::filesystem;
+  std::error_code no_status, no_size;
+  const fs::file_status status = fs::status(path, no_status);
+  const Diagnostic none{
+      "there is no tuning database " + path, {}, {}, "`nestor tune MODEL --db " + path + "` makes one"};
+  if (!fs::exists(status)) {
+    if (mode == Database::Mode::read) throw UserError(none);
+    return;
+  }
+  if (!fs::is_regular_file(status))
+    throw UserError(Diagnostic{path + " is no regular file", {}, {}, "give another --db"});
+  const uintmax_t size = fs::file_size(path, no_size);
+  if (mode == Database::Mode::create && !no_size && size > 0 && size < 512)
     throw UserError(
         Diagnostic{path + " is no tuning database, or a truncated one", {}, {}, "give another --db"});
+}
+
+}  // namespace
+
+Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<Impl>()), path_(path) {
+  impl_->path = path;
+  check_file(path, mode);
   const int flags = mode == Mode::create ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READWRITE;
   int code = sqlite3_open_v2(path.c_str(), &impl_->db, flags, nullptr);
   if (mode == Mode::read && (code & 0xff) == SQLITE_CANTOPEN) {  // a read-only folder
@@ -167,6 +199,11 @@ Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<
   }
   impl_->check(code);
   sqlite3_busy_timeout(impl_->db, kBusyMs);
+  // The file may be somebody else's: it doesn't get to run triggers, views or functions of its choice.
+  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(impl_->db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
   const int64_t tables =
       impl_->count_tables();  // the first read: finds out whether this is a database at all
   const int64_t application = pragma(impl_->db, "application_id"), format = pragma(impl_->db, "user_version");
@@ -189,6 +226,7 @@ Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<
     impl_->execute(("PRAGMA user_version=" + std::to_string(kFormat)).c_str());
     impl_->execute("COMMIT");
   }
+  impl_->execute("PRAGMA cell_size_check=ON");
   impl_->execute("PRAGMA synchronous=FULL");
 }
 
@@ -219,12 +257,21 @@ int64_t Database::insert(const Record& r) {
   return sqlite3_last_insert_rowid(impl_->db);
 }
 
+void Database::insert_all(const std::vector<Record>& records) {
+  impl_->execute("BEGIN IMMEDIATE");
+  try {
+    for (const Record& r : records) insert(r);
+    impl_->execute("COMMIT");
+  } catch (const UserError&) {
+    sqlite3_exec(impl_->db, "ROLLBACK", nullptr, nullptr, nullptr);
+    throw;
+  }
+}
+
 std::vector<Record> Database::records(const std::string& workload, const std::string& target,
                                       int threads) const {
-  Statement s(impl_->db,
-              std::string("SELECT ") + kColumns +
-                  " FROM records WHERE (?1 = '' OR workload = ?1) AND (?2 = '' OR target = ?2) AND "
-                  "(?3 = 0 OR threads = ?3) ORDER BY id");
+  Statement s(impl_->db, select("(?1 = '' OR workload = ?1) AND (?2 = '' OR target = ?2) AND "
+                                "(?3 = 0 OR threads = ?3) ORDER BY id"));
   impl_->check(s.code());
   s.bind(workload);
   s.bind(target);
@@ -235,19 +282,17 @@ std::vector<Record> Database::records(const std::string& workload, const std::st
   return out;
 }
 
-std::optional<Record> Database::best(const std::string& workload, const std::string& target,
-                                     int threads) const {
-  Statement s(impl_->db,
-              std::string("SELECT ") + kColumns +
-                  " FROM records WHERE workload = ? AND target = ? AND threads = ? AND outcome = 'ok' "
-                  "ORDER BY median_ns, id LIMIT 1");
+void Database::by_speed(const std::string& workload, const std::string& target, int threads,
+                        const std::function<bool(const Record&)>& taken) const {
+  Statement s(impl_->db, select("workload = ? AND target = ? AND threads = ? AND outcome = 'ok' "
+                                "ORDER BY median_ns, id"));
   impl_->check(s.code());
   s.bind(workload);
   s.bind(target);
   s.bind(int64_t{threads});
-  if (s.step()) return read_row(s);
+  while (s.step())
+    if (taken(read_row(s))) return;
   impl_->check(s.code());
-  return std::nullopt;
 }
 
 int64_t Database::prune(int keep) {

@@ -2,7 +2,6 @@
 //
 // The oracle is the unscheduled function compiled in f64, with a bound on what rounding may do (verify.h); it
 // is computed once per function and kept, since a worker gets many candidates of the same function in a row.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "nestor/print.h"
 #include "nestor/tune.h"
 #include "nestor/verify.h"
+#include "schedules/sched_file.h"
 #include "tuner/job.h"
 
 namespace nestor {
@@ -89,11 +89,6 @@ std::vector<double> time_runs(FunctionRunner& runner, double seconds, double cut
   return samples;
 }
 
-double median(std::vector<double> v) {
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
-
 // Faults for tests: NESTOR_FAULT="crash:3" makes this worker's third job crash; also hang, wrong.
 bool fault(const char* kind) {
   static const std::string spec = std::getenv("NESTOR_FAULT") ? std::getenv("NESTOR_FAULT") : "";
@@ -119,7 +114,8 @@ void measure_into(Record& r, const Job& job) {
   const Clock::time_point start = Clock::now();
   CompiledFunction compiled;
   try {
-    compiled = compile_function(f, ScheduleChoice{parse_trace(job.trace, "trace"), "candidate"}, target);
+    compiled = compile_function(
+        f, ScheduleChoice{schedules::parse_primitives(job.trace, "trace"), "candidate"}, target);
   } catch (const UserError& e) {
     r.outcome = Outcome::illegal;
     r.detail = e.diagnostic().message;
@@ -164,36 +160,9 @@ Record measure(const Job& job) {
   return r;
 }
 
-// For tests: the database rows of the records that were reported, one id a line, in the file
-// NESTOR_WORKER_LOG.
-void log_reported(int64_t row) {
-  const char* path = std::getenv("NESTOR_WORKER_LOG");
-  if (!path) return;
-  const std::string line = std::to_string(row) + "\n";
-  const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  const bool written = fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
-  if (!written || fsync(fd) != 0)
-    throw UserError(std::string("NESTOR_WORKER_LOG ") + path + " can't be written");
-  close(fd);
-}
-
 int serve_worker(std::istream& in, std::ostream& out) {
-  std::map<std::string, std::unique_ptr<Database>> databases;
-  for (std::string line; std::getline(in, line);) {
-    if (line.empty()) continue;
-    const Job job = job_from_json(line);
-    Record r = measure(job);
-    int64_t row = 0;
-    // Stored before it is reported: whatever happens to the tuner, a reported measurement is in the database.
-    if (!job.db.empty()) {
-      std::unique_ptr<Database>& db = databases[job.db];
-      if (!db) db = std::make_unique<Database>(job.db, Database::Mode::create);
-      row = db->insert(r);
-      r.stored = true;
-    }
-    out << to_json_line(r) << std::endl;
-    if (row > 0) log_reported(row);
-  }
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) out << answer_of(measure(job_from_json(line))) << std::endl;
   return 0;
 }
 

@@ -1,24 +1,48 @@
-// Records as JSON lines: the export format, and what workers report.
+// Records as JSON lines, the export format, and what is checked of a record that somebody else wrote.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "nestor/error.h"
+#include "nestor/library.h"
+#include "nestor/parse.h"
+#include "nestor/print.h"
 #include "nestor/tune.h"
+#include "schedules/sched_file.h"
+#include "tuner/fields.h"
+#include "tuner/job.h"
 
 namespace nestor {
 
 namespace {
 
-constexpr const char* kOutcomes[] = {"ok", "illegal", "compile_error", "wrong_result", "crash", "timeout"};
+constexpr const char* kNames[] = {"ok",    "illegal", "compile_error", "wrong_result",
+                                  "crash", "timeout", "bad_answer"};
+static_assert(std::size(kNames) == kOutcomes);
+constexpr double kShortestNs = 0.01;  // of any call
+constexpr double kLongestNs = 1e15;   // twelve days
+constexpr size_t kLongestName = 256;
+constexpr size_t kLongestFunc = 16 << 20;
+
+std::string written(double v) {
+  return nlohmann::json(v).is_number() && std::isfinite(v) ? nlohmann::json(v).dump() : std::to_string(v);
+}
+
+bool is_time(double ns) {
+  return ns >= kShortestNs && ns <= kLongestNs;  // false for NaN
+}
+bool is_figure(double v) {
+  return std::isfinite(v) && v >= 0;
+}
 
 }  // namespace
 
 const char* name_of(Outcome outcome) {
-  return kOutcomes[static_cast<size_t>(outcome)];
+  return kNames[static_cast<size_t>(outcome)];
 }
 
 std::optional<Outcome> parse_outcome(std::string_view name) {
-  for (size_t i = 0; i < std::size(kOutcomes); ++i)
-    if (name == kOutcomes[i]) return static_cast<Outcome>(i);
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (name == kNames[i]) return static_cast<Outcome>(i);
   return std::nullopt;
 }
 
@@ -37,42 +61,77 @@ std::string to_json_line(const Record& r) {
                         {"error", r.error},
                         {"seed", r.seed},
                         {"version", r.version},
-                        {"host", r.host},
-                        {"stored", r.stored}}
+                        {"host", r.host}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Record record_from_json(const std::string& line) {
+  const Fields fields(line, "a tuning record",
+                      "one JSON object a line, as `nestor db t.db export` writes them");
   Record r;
-  try {
-    const nlohmann::json j = nlohmann::json::parse(line);
-    r.id = j.value("id", int64_t{0});
-    j.at("workload").get_to(r.workload);
-    j.at("func").get_to(r.func);
-    j.at("target").get_to(r.target);
-    j.at("threads").get_to(r.threads);
-    j.at("trace").get_to(r.trace);
-    const std::string outcome = j.at("outcome");
-    if (const auto parsed = parse_outcome(outcome))
-      r.outcome = *parsed;
-    else
-      throw UserError("a tuning record has the unknown outcome \"" + outcome + "\"");
-    r.detail = j.value("detail", "");
-    j.at("samples_ns").get_to(r.samples_ns);
-    j.at("median_ns").get_to(r.median_ns);
-    r.compile_ms = j.value("compile_ms", 0.0);
-    r.error = j.value("error", 0.0);
-    r.seed = j.value("seed", uint64_t{0});
-    r.version = j.value("version", "");
-    r.host = j.value("host", "");
-    r.stored = j.value("stored", false);
-  } catch (const nlohmann::json::exception& e) {
-    throw UserError(Diagnostic{"a tuning record can't be read",
-                               {},
-                               {e.what()},
-                               "one JSON object a line, as `nestor db t.db export` writes them"});
-  }
+  r.id = fields.integer("id", 0, INT64_MAX, 0);
+  r.workload = fields.text("workload", kLongestName);
+  r.func = fields.text("func", kLongestFunc);
+  r.target = fields.text("target", kLongestName);
+  r.threads = static_cast<int>(fields.integer("threads", 1, INT32_MAX));
+  r.trace = fields.text("trace", kLongestTrace);
+  const std::string outcome = fields.text("outcome", kLongestName);
+  const auto known = parse_outcome(outcome);
+  if (!known) fields.fail("`" + outcome + "` is no outcome");
+  r.outcome = *known;
+  r.detail = one_line(fields.text("detail", kLongestTrace, ""), kLongestDetail);
+  r.samples_ns = fields.numbers("samples_ns", kMostSamples);
+  r.median_ns = fields.number("median_ns");
+  r.compile_ms = fields.number("compile_ms", 0.0);
+  r.error = fields.number("error", 0.0);
+  r.seed = fields.seed("seed");
+  r.version = one_line(fields.text("version", kLongestName, ""), kLongestName);
+  r.host = one_line(fields.text("host", kLongestName, ""), kLongestName);
+  if (const std::string why = bad_figures(r); !why.empty()) fields.fail(why);
   return r;
+}
+
+std::string bad_figures(const Record& r) {
+  if (!is_figure(r.compile_ms)) return "its compile time is " + written(r.compile_ms) + " ms";
+  if (!is_figure(r.error)) return "its error is " + written(r.error);
+  if (r.threads < 1) return "it is for " + std::to_string(r.threads) + " threads";
+  if (r.trace.size() > kLongestTrace) return "its trace is longer than 1 MiB";
+  if (r.outcome != Outcome::ok)
+    return is_figure(r.median_ns) ? "" : "its median is " + written(r.median_ns) + " ns";
+  if (r.samples_ns.empty()) return "it has no samples that can be read";
+  for (const double ns : r.samples_ns)
+    if (!is_time(ns)) return "a sample is " + written(ns) + " ns";
+  if (!is_time(r.median_ns)) return "its median is " + written(r.median_ns) + " ns";
+  return "";
+}
+
+std::string why_unusable(const Record& r, const PrimFunc& f, const Target* target) {
+  if (std::string why = bad_figures(r); !why.empty()) return why;
+  if (target && r.trace == print(default_schedule(f, *target))) return "";  // as good as no record
+  constexpr double kProofSeconds = 20;
+  const QuietRefusals quiet;
+  try {
+    const PrimFunc scheduled = apply(f, schedules::parse_primitives(r.trace, "its trace"));
+    const ScheduleReview review = review_schedule(f, scheduled, {.seconds = kProofSeconds});
+    if (review.wrong) return "its schedule is wrong: " + one_line(describe(review), 300);
+    if (!review.is_right()) return "its schedule can't be proved: " + one_line(describe(review), 300);
+    if (target) lower(scheduled, *target);
+    return "";
+  } catch (const Error& e) {  // one of ours, too: other records, or the default, do
+    const Diagnostic& d = e.diagnostic();
+    const std::string at = d.loc.line > 0 ? "line " + std::to_string(d.loc.line) + " of its trace: " : "";
+    const std::string note = d.notes.empty() ? "" : ": " + d.notes[0];
+    return one_line(at + d.message + note, 400);
+  }
+}
+
+PrimFunc check_imported(const Record& r) {
+  const PrimFunc f = parse_func(r.func, "its function");
+  if (workload_key(f) != r.workload)
+    throw UserError("a tuning record is of the workload " + one_line(r.workload, 80) +
+                    ", and its function is " + workload_key(f));
+  schedules::parse_primitives(r.trace, "its trace");
+  return f;
 }
 
 }  // namespace nestor

@@ -14,6 +14,7 @@
 #include "nestor/library.h"
 #include "nestor/print.h"
 #include "nestor/tune.h"
+#include "schedules/sched_file.h"
 #include "tuner/space.h"
 
 namespace nestor {
@@ -26,6 +27,7 @@ constexpr double kTimingSeconds = 0.06;  // per candidate
 constexpr int kPairs = 7;                // of the final comparison with the default
 constexpr double kFinalSeconds = 1.5;    // kept back for it, per function, at most a quarter of the budget
 constexpr size_t kParents = 6;
+constexpr size_t kMostUnusable = 8;  // records of a function: somebody may have filled a database with them
 
 // A function under search.
 struct Task {
@@ -33,8 +35,9 @@ struct Task {
   int calls = 1;
   std::string text, key;
   Trace start;
-  std::vector<Record> population;  // right ones, fastest first
-  std::set<std::string> seen;      // traces ever proposed
+  std::vector<Record>
+      population;  // right ones, fastest first; of those of earlier runs, the best that are usable
+  std::set<std::string> seen;  // traces ever proposed
   int batches = 0;
   bool exhausted = false;
   TuneResult result;
@@ -45,6 +48,10 @@ struct Task {
     return exhausted ? -1 : calls * std::max(best, 1.0) / (1 + batches);
   }
 };
+
+std::string is_not_used(const Record& r, const std::string& db, const PrimFunc& f, const std::string& why) {
+  return "record " + std::to_string(r.id) + " of " + db + " isn't used for " + f.name + ": " + why;
+}
 
 void learn(Task& t, const Record& r) {
   t.result.outcomes[static_cast<size_t>(r.outcome)]++;
@@ -94,17 +101,40 @@ class Search {
     t.key = workload_key(t.func);
     t.start = default_schedule(t.func, options_.target);
     t.result.func = t.func.name;
-    t.result.outcomes.assign(static_cast<size_t>(Outcome::timeout) + 1, 0);
+    t.result.outcomes.assign(kOutcomes, 0);
+    resume(t);
+    return t;
+  }
+
+  // Goes on from what earlier runs measured. Their records are input: the fastest must be usable, and what
+  // says nothing of the schedule is measured again.
+  void resume(Task& t) {
+    const std::string start = print(t.start);
     int of_this_seed = 0;
-    for (const Record& r : db_.records(t.key, record_target(options_.target), options_.threads)) {
-      if (!t.seen.insert(r.trace).second) continue;
+    std::vector<Record> right;
+    for (Record& r : db_.records(t.key, record_target(options_.target), options_.threads)) {
+      const bool of_schedule = r.outcome < Outcome::crash;
+      if (!of_schedule || !t.seen.insert(r.trace).second) continue;
       ++t.result.resumed;
       of_this_seed += r.seed == options_.seed;
-      if (r.outcome == Outcome::ok) learn(t, r);
+      if (r.outcome == Outcome::ok) right.push_back(std::move(r));
     }
-    t.result.outcomes.assign(t.result.outcomes.size(), 0);  // counts are of this run
     t.batches = (of_this_seed + options_.batch - 1) / options_.batch;
-    return t;
+    std::stable_sort(right.begin(), right.end(),
+                     [](const Record& a, const Record& b) { return a.median_ns < b.median_ns; });
+    size_t unusable = 0;
+    for (Record& r : right) {
+      const bool is_start = r.trace == start;
+      if (!is_start && (t.population.size() >= kParents || unusable >= kMostUnusable)) continue;
+      if (const std::string why = why_unusable(r, t.func, &options_.target); !why.empty()) {
+        ++unusable;
+        if (options_.warn) options_.warn(is_not_used(r, db_.path(), t.func, why));
+        if (is_start) t.seen.erase(r.trace);
+        continue;
+      }
+      if (is_start) t.result.default_ns = r.median_ns;
+      t.population.push_back(std::move(r));
+    }
   }
 
   Job job_of(const Task& t, const Trace& trace) {
@@ -117,18 +147,17 @@ class Search {
     j.seed = options_.seed;
     j.seconds = kTimingSeconds;
     j.cutoff_ns = t.population.empty() ? 0 : t.population.front().median_ns;
-    j.db = db_.path();
     return j;
   }
 
-  // Measures, stores what the worker didn't store itself, learns in candidate order.
+  // Measures, stores each as it comes, learns in candidate order.
   void measure_jobs(Task& t, const std::vector<Job>& jobs, double reserve) {
     const auto records = pool_.run(
         jobs,
         [&](Record& r) {
           r.workload = t.key;
           r.target = record_target(options_.target);
-          if (!r.stored) db_.insert(r);
+          db_.insert(r);
           ++measured_;
           ++t.result.measured;
         },
@@ -143,8 +172,6 @@ class Search {
 
   void measure_default(Task& t) {
     const std::string text = print(t.start);
-    for (const Record& r : t.population)
-      if (r.trace == text) t.result.default_ns = r.median_ns;
     if (t.result.default_ns == 0 && t.seen.insert(text).second) measure_jobs(t, {job_of(t, t.start)}, 0);
     for (const Record& r : t.population)
       if (r.trace == text) t.result.default_ns = r.median_ns;
@@ -170,7 +197,9 @@ class Search {
   std::optional<Trace> propose(const Task& t, std::mt19937_64& rng) const {
     const size_t parents = std::min(kParents, t.population.size());
     if (parents == 0) return mutate(t.func, t.start, rng);
-    const auto parent = [&] { return parse_trace(t.population[rng() % parents].trace, "record"); };
+    const auto parent = [&] {
+      return schedules::parse_primitives(t.population[rng() % parents].trace, "record");
+    };
     if (parents > 1 && rng() % 4 == 0) return crossover(t.func, parent(), parent(), rng);
     return mutate(t.func, parent(), rng);
   }
@@ -180,7 +209,7 @@ class Search {
     t.result.best = t.start;
     t.result.best_ns = t.result.default_ns;
     if (t.population.empty() || t.population.front().trace == print(t.start)) return;
-    const Trace best = parse_trace(t.population.front().trace, "record");
+    const Trace best = schedules::parse_primitives(t.population.front().trace, "record");
     t.result.best = best;
     t.result.best_ns = t.population.front().median_ns;
     // The default failed or was never reached, or the user waits for an end: the single measurements have to
@@ -190,7 +219,6 @@ class Search {
     for (int i = 0; i < 2 * kPairs; ++i) {
       jobs.push_back(job_of(t, i % 2 ? best : t.start));
       jobs.back().cutoff_ns = 0;
-      jobs.back().db.clear();
     }
     WorkerPoolOptions one = options_.workers;  // side by side means on one worker
     one.local = one.commands.empty() ? 1 : 0;
@@ -251,13 +279,23 @@ std::vector<TuneResult> tune(const std::vector<TuneTask>& tasks, Database& db, c
   return Search(db, options).run(tasks);
 }
 
-ScheduleProvider database_schedules(const std::string& path, int threads) {
+ScheduleProvider database_schedules(const std::string& path, int threads, Warn warn) {
   auto db = std::make_shared<Database>(path, Database::Mode::read);
-  return [db, threads](const PrimFunc& f, const Target& target) -> std::optional<ScheduleChoice> {
-    const auto record = db->best(workload_key(f), record_target(target), threads);
-    if (!record) return std::nullopt;
-    return ScheduleChoice{
-        parse_trace(record->trace, "record " + std::to_string(record->id) + " of " + db->path()), "database"};
+  return [db, threads, warn](const PrimFunc& f, const Target& target) -> std::optional<ScheduleChoice> {
+    std::optional<ScheduleChoice> choice;
+    size_t unusable = 0;
+    db->by_speed(workload_key(f), record_target(target), threads, [&](const Record& r) {
+      const std::string why = why_unusable(r, f, &target);
+      if (why.empty()) {
+        const std::string name = "record " + std::to_string(r.id) + " of " + db->path();
+        choice = ScheduleChoice{schedules::parse_primitives(r.trace, name), "database"};
+        return true;
+      }
+      const bool last = ++unusable == kMostUnusable;
+      if (warn) warn(is_not_used(r, db->path(), f, why) + (last ? "; slower ones aren't looked at" : ""));
+      return last;
+    });
+    return choice;
   };
 }
 

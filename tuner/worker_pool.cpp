@@ -1,7 +1,10 @@
 // Worker processes. A candidate's code may crash, hang or write where it shouldn't, so none of it runs in the
 // tuner: each worker is a process that speaks JSON lines over its stdin and stdout (its stderr is passed
-// through). A worker that dies or stays silent beyond the limit costs the one job it had; it is killed with
-// its process group and started again.
+// through). A worker answers each job by one line. One that dies, stays silent beyond the limit or writes
+// anything else costs the one job it had; it is killed with its process group and started again.
+//
+// A worker may be somebody else's machine, or a candidate that has run wild: it gets no more memory here than
+// the longest answer takes, no more time than a job has, and can't stop the tuner by not reading.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -27,18 +30,17 @@ using Clock = std::chrono::steady_clock;
 
 struct Worker {
   std::vector<std::string> argv;
-  bool local = true;  // ours: it knows the `db` field
   pid_t pid = -1;
   int in = -1, out = -1;  // our ends: to its stdin, from its stdout
-  std::string buffer;     // of an incomplete line
+  std::string to_write;   // of its job, what it hasn't read
+  std::string answer;     // what there is of it
   int job = -1;           // index into the batch, -1: idle
-  Clock::time_point deadline;
+  Clock::time_point begin, deadline;
 };
 
-Worker worker_of(std::vector<std::string> argv, bool local) {
+Worker worker_of(std::vector<std::string> argv) {
   Worker w;
   w.argv = std::move(argv);
-  w.local = local;
   return w;
 }
 
@@ -64,6 +66,7 @@ void start(Worker& w) {
   if (w.pid == 0) {
     setpgid(0, 0);  // so that a kill reaches what it started, and Ctrl-C reaches only the tuner
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // one that hangs must not outlive a tuner that was killed
+    signal(SIGPIPE, SIG_DFL);          // which the tuner ignores
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
     execvp(argv[0], argv.data());
@@ -74,15 +77,16 @@ void start(Worker& w) {
   close(from[1]);
   w.in = to[1];
   w.out = from[0];
-  w.buffer.clear();
+  fcntl(w.in, F_SETFL, O_NONBLOCK);
+  w.answer.clear();
 }
 
-// Ends the process and says how it ended.
-std::string stop(Worker& w, bool kill_it) {
+// Ends the process, with what it started, and says how it ended.
+std::string stop(Worker& w) {
   close_fd(w.in);
   close_fd(w.out);
   if (w.pid <= 0) return "never started";
-  if (kill_it) kill(-w.pid, SIGKILL);
+  kill(-w.pid, SIGKILL);
   int status = 0;
   while (waitpid(w.pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -91,13 +95,11 @@ std::string stop(Worker& w, bool kill_it) {
   return "exited with code " + std::to_string(WEXITSTATUS(status));
 }
 
-bool write_all(int fd, const std::string& text) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t n = write(fd, text.data() + done, text.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    done += static_cast<size_t>(n);
-  }
+// Writes what the worker reads now; false where it never will.
+bool write_some(Worker& w) {
+  const ssize_t n = write(w.in, w.to_write.data(), w.to_write.size());
+  if (n < 0) return errno == EINTR || errno == EAGAIN;
+  w.to_write.erase(0, static_cast<size_t>(n));
   return true;
 }
 
@@ -113,31 +115,21 @@ struct WorkerPool::Impl {
   WorkerPoolOptions options;
   std::vector<Worker> workers;
 
-  Record failure(const Job& job, Outcome outcome, const std::string& detail) const {
-    Record r = record_of(job);
-    r.outcome = outcome;
-    r.detail = detail;
-    return r;
-  }
-
-  // Gives the worker a job; false where it can't be reached.
-  bool assign(Worker& w, const std::vector<Job>& jobs, int index) {
+  void assign(Worker& w, const std::vector<Job>& jobs, int index) {
     if (w.pid < 0) start(w);
-    Job job = jobs[static_cast<size_t>(index)];
-    if (!w.local) job.db.clear();
     w.job = index;
-    w.deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
-    return write_all(w.in, to_json_line(job) + "\n");
+    w.to_write = to_json_line(jobs[static_cast<size_t>(index)]) + "\n";
+    w.begin = Clock::now();
+    w.deadline = w.begin + std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
   }
 };
 
 WorkerPool::WorkerPool(WorkerPoolOptions options) : impl_(std::make_unique<Impl>()) {
   signal(SIGPIPE, SIG_IGN);  // a dead worker shows as a failed write
   if (options.executable.empty()) options.executable = this_executable();
-  for (int i = 0; i < options.local; ++i)
-    impl_->workers.push_back(worker_of({options.executable, "worker"}, true));
+  for (int i = 0; i < options.local; ++i) impl_->workers.push_back(worker_of({options.executable, "worker"}));
   for (const std::string& command : options.commands)
-    impl_->workers.push_back(worker_of({"/bin/sh", "-c", command}, false));
+    impl_->workers.push_back(worker_of({"/bin/sh", "-c", command}));
   if (impl_->workers.empty())
     throw UserError("the tuner has no worker: give --workers a number, or a command");
   impl_->options = std::move(options);
@@ -145,7 +137,7 @@ WorkerPool::WorkerPool(WorkerPoolOptions options) : impl_(std::make_unique<Impl>
 
 WorkerPool::~WorkerPool() {
   for (Worker& w : impl_->workers)
-    if (w.pid > 0) stop(w, true);
+    if (w.pid > 0) stop(w);
 }
 
 std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
@@ -159,15 +151,36 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
   const auto finish = [&](Worker& w, Record r) {
     const auto index = static_cast<size_t>(w.job);
     w.job = -1;
-    r.id = jobs[index].id;
     results[index] = std::move(r);
     ++done;
     on_result(*results[index]);
   };
+  const auto job_of = [&](const Worker& w) -> const Job& { return jobs[static_cast<size_t>(w.job)]; };
   const auto lose = [&](Worker& w, Outcome outcome, const std::string& why) {
-    const std::string how = stop(w, true);
-    const Job& job = jobs[static_cast<size_t>(w.job)];
-    finish(w, impl_->failure(job, outcome, outcome == Outcome::timeout ? why : "the worker " + how));
+    const std::string how = stop(w);
+    Record r = record_of(job_of(w));
+    r.outcome = outcome;
+    r.detail = outcome == Outcome::timeout ? why : "the worker " + how;
+    finish(w, std::move(r));
+  };
+  // Takes what has come.
+  const auto read_from = [&](Worker& w) {
+    char chunk[65536];
+    const ssize_t n = read(w.out, chunk, sizeof chunk);
+    if (n < 0 && errno == EINTR) return;
+    if (n <= 0) return lose(w, Outcome::crash, "");
+    w.answer.append(chunk, static_cast<size_t>(n));
+    const size_t end = w.answer.find('\n');
+    const bool long_line = std::min(end, w.answer.size()) > kLongestAnswer;
+    if (end == std::string::npos && !long_line) return;
+    const double elapsed_ns = std::chrono::duration<double, std::nano>(Clock::now() - w.begin).count();
+    Record r = long_line ? bad_answer(job_of(w), "the worker's answer is longer than 1 MiB")
+               : end + 1 < w.answer.size()
+                   ? bad_answer(job_of(w), "the worker's answer is more than one line")
+                   : read_answer(job_of(w), w.answer.substr(0, end), elapsed_ns);
+    w.answer.clear();
+    if (r.outcome == Outcome::bad_answer) stop(w);
+    finish(w, std::move(r));
   };
 
   while (done < jobs.size()) {
@@ -180,7 +193,7 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
       if (w.job >= 0 || waiting.empty()) continue;
       const int index = waiting.front();
       waiting.pop_front();
-      if (!impl_->assign(w, jobs, index)) lose(w, Outcome::crash, "");
+      impl_->assign(w, jobs, index);
     }
     std::vector<pollfd> fds;
     std::vector<Worker*> owners;
@@ -188,37 +201,18 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
     for (Worker& w : impl_->workers) {
       if (w.job < 0) continue;
       fds.push_back({w.out, POLLIN, 0});
+      fds.push_back({w.to_write.empty() ? -1 : w.in, POLLOUT, 0});  // poll passes over -1
       owners.push_back(&w);
       nearest = std::min(nearest, w.deadline);
     }
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(nearest - Clock::now()).count();
     poll(fds.data(), fds.size(), static_cast<int>(std::max<int64_t>(wait, 0) + 1));
-    for (size_t i = 0; i < fds.size(); ++i) {
+    for (size_t i = 0; i < owners.size(); ++i) {
       Worker& w = *owners[i];
-      if (fds[i].revents != 0) {
-        char chunk[65536];
-        const ssize_t n = read(w.out, chunk, sizeof chunk);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) {
-          lose(w, Outcome::crash, "");
-          continue;
-        }
-        w.buffer.append(chunk, static_cast<size_t>(n));
-        const size_t end = w.buffer.find('\n');
-        if (end == std::string::npos) continue;
-        const std::string line = w.buffer.substr(0, end);
-        w.buffer.erase(0, end + 1);
-        try {
-          finish(w, record_from_json(line));
-        } catch (const UserError& e) {
-          stop(w, true);
-          finish(w, impl_->failure(
-                        jobs[static_cast<size_t>(w.job)], Outcome::crash,
-                        "the worker answered with something else than a record: " + line.substr(0, 80)));
-        }
-      } else if (Clock::now() >= w.deadline) {
+      if (fds[2 * i].revents != 0) read_from(w);
+      if (w.job >= 0 && fds[2 * i + 1].revents != 0 && !write_some(w)) lose(w, Outcome::crash, "");
+      if (w.job >= 0 && Clock::now() >= w.deadline)
         lose(w, Outcome::timeout, "no answer in " + std::to_string(impl_->options.timeout_s) + " s");
-      }
     }
   }
   std::vector<Record> finished;

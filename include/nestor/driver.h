@@ -116,7 +116,9 @@ CompiledFunction compile_function(const PrimFunc& f, ScheduleChoice choice, cons
 struct ScheduleReview {
   Proof proof;
   std::string interpreted;  // one sentence; empty where the proof decided
+  bool agrees = false;      // the interpreter says so
   bool wrong = false;       // one of the two says so
+  bool is_right() const { return proof.ok() || agrees; }
 };
 ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after,
                                const ProofOptions& options = {});

@@ -19,8 +19,10 @@ namespace nestor {
 
 // ---- Records
 
-// How the measurement of one candidate ended.
-enum class Outcome : uint8_t { ok, illegal, compile_error, wrong_result, crash, timeout };
+// How the measurement of one candidate ended. bad_answer: the worker said something else than the protocol
+// has.
+enum class Outcome : uint8_t { ok, illegal, compile_error, wrong_result, crash, timeout, bad_answer };
+inline constexpr size_t kOutcomes = static_cast<size_t>(Outcome::bad_answer) + 1;
 const char* name_of(Outcome outcome);
 std::optional<Outcome> parse_outcome(std::string_view name);
 
@@ -40,10 +42,22 @@ struct Record {
   double error = 0;   // largest |difference| to the oracle over its bound; at most 1 where right
   uint64_t seed = 0;  // of the run that proposed it
   std::string version, host;
-  bool stored = false;  // the worker has put it into the database already
 };
 std::string to_json_line(const Record& record);
 Record record_from_json(const std::string& line);  // UserError naming the field
+
+// Records come from files and machines that may be somebody else's (SECURITY.md): they are input. What is
+// wrong with the figures of one, in a few words, or nothing.
+std::string bad_figures(const Record& record);
+// Why its schedule can't be used for the function, or nothing: it holds primitives only, each applies, the
+// proof or else the interpreter finds the result right, and where there is a target it is lowered for it; or
+// it is the default schedule for that target.
+std::string why_unusable(const Record& record, const PrimFunc& func, const Target* target);
+// Throws UserError where the function isn't one, isn't the workload's, or the trace holds more than
+// primitives; gives the function.
+PrimFunc check_imported(const Record& record);
+
+using Warn = std::function<void(const std::string&)>;  // one line for the user
 
 // SQLite in WAL mode: crash safe, readable while written, one row per measured candidate.
 class Database {
@@ -55,11 +69,14 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  int64_t insert(const Record& record);  // durable when it returns
+  int64_t insert(const Record& record);                 // durable when it returns
+  void insert_all(const std::vector<Record>& records);  // all or none
+  // As they stand in the file: samples that can't be read are none.
   std::vector<Record> records(const std::string& workload = "", const std::string& target = "",
                               int threads = 0) const;
-  // The fastest right record of a function; none where nothing was measured.
-  std::optional<Record> best(const std::string& workload, const std::string& target, int threads) const;
+  // The right records of a function, the fastest first, until one is `taken`.
+  void by_speed(const std::string& workload, const std::string& target, int threads,
+                const std::function<bool(const Record&)>& taken) const;
   int64_t prune(int keep_per_workload);  // deletes slower rows, returns how many
   const std::string& path() const { return path_; }
 
@@ -72,9 +89,9 @@ class Database {
 // "native znver5": what a record's times belong to.
 std::string record_target(const Target& target);
 
-// Schedules from the records of a database: the best one of each function, where it has one for this target
-// and number of threads.
-ScheduleProvider database_schedules(const std::string& path, int threads);
+// Schedules from the records of a database: of each function the fastest usable one for this target and
+// number of threads. `warn` is told which faster ones aren't used, and why.
+ScheduleProvider database_schedules(const std::string& path, int threads, Warn warn = {});
 
 // ---- Measuring
 
@@ -86,12 +103,11 @@ struct Job {
   uint64_t seed = 0;
   double seconds = 0.1;  // of timing
   double cutoff_ns = 0;  // stop early where the first runs are slower than this; 0: never
-  std::string db;        // where the worker itself stores the record, before it reports; empty: it doesn't
 };
 
 // Does a job in this process: what `nestor worker` runs, and tests call directly.
 Record measure(const Job& job);
-// Speaks the protocol: one Job as a JSON line on stdin, one Record on stdout, until end of file.
+// Speaks the protocol: one Job as a JSON line on stdin, one answer on stdout, until end of file.
 int serve_worker(std::istream& in, std::ostream& out);
 
 struct WorkerPoolOptions {
@@ -101,13 +117,14 @@ struct WorkerPoolOptions {
   std::string executable;             // of local workers; empty: this one
 };
 
-// Runs jobs on worker processes. A crash or a hang costs one job; the worker is started again.
+// Runs jobs on worker processes. A crash, a hang or an answer that is none costs one job; the worker is
+// started again.
 class WorkerPool {
  public:
   explicit WorkerPool(WorkerPoolOptions options);
   ~WorkerPool();
-  // Results in job order. `on_result` is called as each arrives and may complete it. Once `stop` is true no
-  // further job is begun: what was not begun has no result.
+  // Results in job order, each checked against its job. `on_result` is called as each arrives and may
+  // complete it. Once `stop` is true no further job is begun: what was not begun has no result.
   std::vector<Record> run(
       const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
       const std::function<bool()>& stop = [] { return false; });
@@ -129,6 +146,7 @@ struct TuneOptions {
   WorkerPoolOptions workers;
   std::function<bool()> stop;  // polled between candidates: Ctrl-C
   std::function<void(const struct TuneProgress&)> on_progress;
+  Warn warn;  // of records that can't be gone on from
 };
 
 struct TuneProgress {

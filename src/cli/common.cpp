@@ -99,6 +99,10 @@ void warn_of_refusal(const PrimFunc& func, const ScheduleError& why) {
                func.name.c_str(), why.what());
 }
 
+void warn_of_record(const std::string& what) {
+  std::fprintf(stderr, "warning: %s\n", what.c_str());
+}
+
 std::string usual_schedule(const ModelOptions& o) {
   return o.db.empty() ? "default" : "tuned";
 }
@@ -128,7 +132,8 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
       throw UserError(Diagnostic{"there is no schedule " + schedule, {}, {}, near});
     providers.push_back(file_schedules(schedule));
   }
-  if (!o.db.empty() && schedule != "default") providers.push_back(database_schedules(o.db, c.threads));
+  if (!o.db.empty() && schedule != "default")
+    providers.push_back(database_schedules(o.db, c.threads, warn_of_record));
   providers.push_back(default_schedules());
   c.schedules = first_of(std::move(providers));
   if (o.proof && ends_with(schedule, ".sched")) c.review = prove_files(schedule);

@@ -23,6 +23,9 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& schedul
 // is wrong take no other schedule.
 void warn_of_refusal(const PrimFunc& func, const ScheduleError& why);
 
+// One line for each tuning record that isn't used.
+void warn_of_record(const std::string& what);
+
 bool is_artifact(const std::string& path);  // ends in .so
 
 // Reads --input flags. Inputs that aren't named are random from `fill_seed`, or an error where it is

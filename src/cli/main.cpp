@@ -8,6 +8,7 @@
 #include "nestor/error.h"
 #include "nestor/nearest.h"
 #include "src/cli/options.h"
+#include "src/cli/output.h"
 
 namespace nestor::cli {
 
@@ -207,6 +208,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", NESTOR_VERSION);
   int code = 0;
+  nestor::cli::watch_output();
   try {
     nestor::cli::add_verbs(app, code);
     if (const std::string why = nestor::cli::unknown_verb(app, argc, argv); !why.empty()) {
@@ -214,22 +216,20 @@ int main(int argc, char** argv) {
       return 2;
     }
     app.parse(argc, argv);
-    return code;
+    return nestor::cli::finish_output(code);
   } catch (const CLI::ParseError& e) {
-    if (app.exit(e) == 0) return 0;
+    if (app.exit(e) == 0) return nestor::cli::finish_output(0);
     const std::string hint = argc > 2 ? nestor::cli::nearest_option(app, argc, argv) : "";
     if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", hint.c_str());
-    return 2;
+    return nestor::cli::finish_output(2);
   } catch (const nestor::UserError& e) {
     std::fprintf(stderr, "%s\n", e.what());
-    return 1;
-  } catch (const std::system_error& e) {  // no thread, no memory for one
-    std::fprintf(stderr, "error: %s\n", e.what());
     return 1;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "error: not enough memory\n");
     return 1;
-  } catch (const std::system_error& e) {  // no threads, no files: the machine's limits
+  } catch (const std::system_error& e) {  // files, pipes, threads
+    if (e.code() == std::errc::broken_pipe) nestor::cli::end_by_closed_pipe();
     std::fprintf(stderr, "error: %s\n", e.what());
     return 1;
   } catch (const std::exception& e) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "src/cli/common.h"
@@ -34,15 +35,23 @@ std::string causes(const std::vector<int64_t>& outcomes) {
   return out;
 }
 
-WorkerPoolOptions worker_options(const std::vector<std::string>& flags) {
+WorkerPoolOptions worker_options(const TuneVerb& v) {
+  constexpr int kMostWorkers = 1024;
   WorkerPoolOptions options;
-  for (const std::string& w : flags) {
-    if (w.find_first_not_of("0123456789") == std::string::npos)
-      options.local = std::stoi(w);
-    else
+  for (const std::string& w : v.workers) {
+    if (w.empty() || w.find_first_not_of("0123456789") != std::string::npos) {
       options.commands.push_back(w);
+      continue;
+    }
+    const auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), options.local);
+    if (error != std::errc() || options.local > kMostWorkers)
+      throw UserError("--workers " + w + ": at most " + std::to_string(kMostWorkers) + " processes");
   }
-  if (!options.commands.empty() && flags.size() == options.commands.size()) options.local = 0;
+  if (!options.commands.empty() && v.workers.size() == options.commands.size()) options.local = 0;
+  constexpr double kDay = 86400;
+  if (!(v.job_timeout > 0 && v.job_timeout <= kDay))
+    throw UserError(fmt::format("--job-timeout {} is no time up to a day, in seconds", v.job_timeout));
+  options.timeout_s = v.job_timeout;
   return options;
 }
 
@@ -69,8 +78,8 @@ int run(const TuneVerb& v) {
   options.seed = v.seed;
   options.threads = compile.threads;
   options.target = compile.target;
-  options.workers = worker_options(v.workers);
-  options.workers.timeout_s = v.job_timeout;
+  options.workers = worker_options(v);
+  options.warn = warn_of_record;
   options.stop = interrupted;
   const bool live = isatty(STDERR_FILENO);
   options.on_progress = [live](const TuneProgress& p) {

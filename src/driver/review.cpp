@@ -42,7 +42,8 @@ std::string difference(const PrimFunc& before, const PrimFunc& after, uint64_t s
 }  // namespace
 
 ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options) {
-  ScheduleReview out{verify_schedule(before, after, options), "", false};
+  ScheduleReview out;
+  out.proof = verify_schedule(before, after, options);
   out.wrong = out.proof.verdict == Verdict::wrong;
   if (out.proof.verdict != Verdict::unproved) return out;
   if (!before.dims.empty()) {
@@ -61,6 +62,7 @@ ScheduleReview review_schedule(const PrimFunc& before, const PrimFunc& after, co
       out.interpreted = "the interpreter on random inputs: " + why;
       return out;
     }
+  out.agrees = true;
   out.interpreted = "the interpreter gives the same on " + std::to_string(kRuns) + " random inputs";
   return out;
 }

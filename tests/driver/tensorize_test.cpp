@@ -40,8 +40,11 @@ struct Run {
   std::string lowered, assembly, difference;
 };
 
-Run run(const std::string& text, const std::string& schedule, const Target& target = host_target()) {
-  const PrimFunc before = parse_func(text), after = apply(before, parse_trace(schedule));
+const std::string kFile = std::string(NESTOR_SOURCE_DIR) + "/tests/driver/own.sched";
+
+Run run(const std::string& text, const std::string& schedule, const Target& target = host_target(),
+        const std::string& file = kFile) {
+  const PrimFunc before = parse_func(text), after = apply(before, parse_trace(schedule, file));
   LowerOptions options;
   options.check = true;
   const PrimFunc lowered = lower(after, target, options);
@@ -97,7 +100,7 @@ const char* const kFloats = R"(func mm(in A: f32[12,20], in B: f32[20,32], out T
 }
 )";
 
-const std::string kOwn = std::string("from=\"") + NESTOR_SOURCE_DIR + "/tests/driver/dot4.nest\"";
+const std::string kOwn = "from=\"dot4.nest\"";  // beside kFile
 
 }  // namespace
 
@@ -178,7 +181,8 @@ lower )" << name
     try {
       run(kFloats,
           "j0 j1 = split T.j [_, 8]\n reorder T (i j0 k j1)\n decompose_reduction T.k\n tensorize T.j1 " +
-              name + " from=\"" + path + "\"");
+              name + " from=\"" + path + "\"",
+          host_target(), "in this folder");
     } catch (const UserError& e) {
       return e.what();
     }
@@ -292,7 +296,7 @@ TEST_CASE("what hangs over the end of a reduction must add nothing") {
     k0 k1 = split T.k [_, 4]
     reorder T (i j0 k0 j1 k1)
     decompose_reduction T.k0)"));
-  CHECK_THROWS_WITH(apply(f, parse_trace("tensorize T.j1 sums4 " + kOwn)),
+  CHECK_THROWS_WITH(apply(f, parse_trace("tensorize T.j1 sums4 " + kOwn, kFile)),
                     Catch::Contains("the last tile hangs over the end") &&
                         Catch::Contains("the instruction is no sum of products"));
 }

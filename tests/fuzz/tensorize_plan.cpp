@@ -101,9 +101,7 @@ class Plan {
         if (sums(outer[i])) at = outer[i];
       out_.push_back("Z" + n + " = decompose_reduction " + name_ + "." + at);
     }
-    const bool known = i_.name.starts_with("fuzz_");
-    const std::string call = "Q" + n + " = tensorize " + name_ + "." + inner[0] + " " + i_.name +
-                             (known ? " from=\"" + kFile + "\"" : "");
+    const std::string call = "Q" + n + " = tensorize " + name_ + "." + inner[0] + " " + i_.name;
     if (warp && block_.init && inner.size() == 3) {  // the init by the warp's threads, too
       out_.push_back("z" + n + " = fuse Z" + n + " (" + inner[0] + " " + inner[1] + ")");
       out_.push_back("y" + n + " w" + n + " = split Z" + n + ".z" + n + " [_, 32]");
@@ -145,9 +143,13 @@ bool accepted(const Schedule& s, const Lines& lines) {
 
 }  // namespace
 
+void read_fuzz_instructions() {
+  read_instructions(kFile);
+}
+
 std::vector<std::string> plan_tensorize(const Schedule& s, const std::string& focus, bool cpu, bool gpu,
                                         std::mt19937_64& rng) {
-  read_instructions(kFile);
+  read_fuzz_instructions();
   const std::vector<std::string> blocks = block_names(s.func()), instructions = instruction_names();
   if (blocks.empty()) return {};
   Lines last, fallback;

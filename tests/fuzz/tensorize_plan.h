@@ -9,6 +9,9 @@
 
 namespace nestor {
 
+// Those of instructions.nest, which steps then know by their names: for replays too.
+void read_fuzz_instructions();
+
 // Steps that bring a block to the form of an instruction, one by one, and at last `tensorize`; empty where no
 // instruction is near. `gpu`: only instructions of CUDA and expansions, else only LLVM's; on a GPU a warp's
 // loops are bound too.

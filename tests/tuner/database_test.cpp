@@ -8,22 +8,12 @@
 #include "catch.h"
 #include "nestor/error.h"
 #include "nestor/tune.h"
+#include "tests/tuner/folder.h"
 
 using namespace nestor;
 namespace fs = std::filesystem;
 
 namespace {
-
-// A fresh folder, removed at the end.
-struct Folder {
-  fs::path path;
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "nestor-db-XXXXXX").string();
-    path = mkdtemp(pattern.data());
-  }
-  ~Folder() { fs::remove_all(path); }
-  std::string file(const std::string& name) const { return (path / name).string(); }
-};
 
 Record example(double median, Outcome outcome = Outcome::ok) {
   Record r;
@@ -49,17 +39,24 @@ std::string message_of(const std::function<void()>& f) {
 
 }  // namespace
 
-TEST_CASE("the best record is the fastest right one of its workload, target and threads") {
+TEST_CASE("right records of a workload, target and threads come the fastest first") {
   Folder folder;
   Database db(folder.file("t.db"), Database::Mode::create);
   db.insert(example(50));
   db.insert(example(20, Outcome::wrong_result));
   db.insert(example(30));
-  REQUIRE(db.best("abc", "native znver5", 2));
-  CHECK(db.best("abc", "native znver5", 2)->median_ns == 30);
-  CHECK(db.best("abc", "native znver5", 2)->samples_ns.size() == 2);
-  CHECK_FALSE(db.best("abc", "native znver5", 1));
-  CHECK_FALSE(db.best("other", "native znver5", 2));
+  const auto medians = [&](const std::string& workload, int threads) {
+    std::vector<double> out;
+    db.by_speed(workload, "native znver5", threads, [&](const Record& r) {
+      CHECK(r.samples_ns.size() == 2);
+      out.push_back(r.median_ns);
+      return false;
+    });
+    return out;
+  };
+  CHECK(medians("abc", 2) == std::vector<double>{30, 50});
+  CHECK(medians("abc", 1).empty());
+  CHECK(medians("other", 2).empty());
   CHECK(db.records().size() == 3);
   CHECK(db.prune(1) == 2);
   CHECK(db.records().at(0).median_ns == 30);
@@ -73,6 +70,35 @@ TEST_CASE("records survive the round trip through JSON lines") {
   CHECK(s.outcome == r.outcome);
   CHECK(message_of([] { record_from_json("{\"workload\":1}"); }).find("can't be read") != std::string::npos);
   CHECK(message_of([] { record_from_json("{"); }).find("can't be read") != std::string::npos);
+}
+
+TEST_CASE("a line with figures or fields that no record has is refused by their names") {
+  const std::string right = to_json_line(example(12.5));
+  CHECK_NOTHROW(record_from_json(right));
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    std::string line = right;
+    const size_t at = line.find(from);
+    REQUIRE(at != std::string::npos);
+    line.replace(at, from.size(), to);
+    return message_of([&] { record_from_json(line); });
+  };
+  const std::string median = "\"median_ns\":12.5", threads = "\"threads\":2";
+  CHECK_THAT(refusal(median, "\"median_ns\":-5"), Catch::Contains("its median is -5.0 ns"));
+  CHECK_THAT(refusal(median, "\"median_ns\":0"), Catch::Contains("its median is 0.0 ns"));
+  CHECK_THAT(refusal(median, "\"median_ns\":1e300"), Catch::Contains("its median is 1e+300 ns"));
+  CHECK_THAT(refusal(median, "\"median_ns\":1e999"), Catch::Contains("can't be read"));
+  CHECK_THAT(refusal(median, "\"median_ns\":null"), Catch::Contains("`median_ns` is no number"));
+  CHECK_THAT(refusal("[12.5,", "[-1,"), Catch::Contains("a sample is -1.0 ns"));
+  CHECK_THAT(refusal("[12.5,", "[[12.5],"), Catch::Contains("nested"));
+  CHECK_THAT(refusal(threads, "\"threads\":0"), Catch::Contains("`threads` is no integer from 1"));
+  CHECK_THAT(refusal(threads, "\"threads\":2.5"), Catch::Contains("`threads` is no integer"));
+  CHECK_THAT(refusal(threads, "\"threads\":1e30"), Catch::Contains("`threads` is no integer"));
+  CHECK_THAT(refusal(threads, "\"threads\":99999999999999999999"),
+             Catch::Contains("`threads` is no integer"));
+  CHECK_THAT(refusal("\"seed\":0", "\"seed\":-1"), Catch::Contains("`seed` is no integer"));
+  CHECK_THAT(refusal("\"ok\"", "\"fine\""), Catch::Contains("`fine` is no outcome"));
+  CHECK_THAT(message_of([] { record_from_json("[1, 2]"); }), Catch::Contains("no JSON object"));
+  CHECK_THAT(message_of([] { record_from_json(std::string(100000, '[')); }), Catch::Contains("nested"));
 }
 
 TEST_CASE("bad databases are refused with the cause") {
@@ -99,15 +125,6 @@ TEST_CASE("bad databases are refused with the cause") {
   };
   CHECK(with_pragma("PRAGMA user_version=99").find("format 99") != std::string::npos);
   CHECK(with_pragma("PRAGMA application_id=7").find("no tuning database of Nestor") != std::string::npos);
-
-  const std::string garbled = folder.file("garbled.db");
-  { Database(garbled, Database::Mode::create).insert(example(1)); }
-  sqlite3* raw = nullptr;
-  sqlite3_open(garbled.c_str(), &raw);
-  sqlite3_exec(raw, "UPDATE records SET samples_ns = '[1, \"x'", nullptr, nullptr, nullptr);
-  sqlite3_close(raw);
-  CHECK(message_of([&] { Database(garbled, Database::Mode::read).records(); }).find("garbled samples") !=
-        std::string::npos);
 
   const std::string cut = folder.file("cut.db");
   {
