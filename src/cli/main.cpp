@@ -143,10 +143,12 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "verify", "compare with the oracle, or with given outputs", [](CLI::App* a, VerifyVerb& v) {
         add_model(a, v.common);
         add_blocked_io(a, v.common);
-        a->add_option("--against", v.against,
-                      "oracle (compiled in f64), interpreter, lowered (interpreted, bit for bit), or halide")
-            ->check(CLI::IsMember({"oracle", "interpreter", "lowered", "halide"}))
-            ->capture_default_str();
+        a->add_option(
+             "--against", v.against,
+             "each function with an oracle (compiled in f64), interpreter, lowered (interpreted, bit for "
+             "bit) or halide; or the model with its graph as it was read; default: oracle, and graph "
+             "where it takes no minutes")
+            ->check(CLI::IsMember({"oracle", "graph", "interpreter", "lowered", "halide"}));
         a->add_option("--input", v.inputs, kInputHelp);
         a->add_option("--expect", v.expect, "the wanted outputs, .npz keyed by name");
         add_json(a, v.common.json);

@@ -76,7 +76,7 @@ struct BenchVerb {
 
 struct VerifyVerb {
   ModelOptions common;
-  std::string against = "oracle";  // interpreter | oracle | lowered | halide
+  std::string against;  // oracle | graph | interpreter | lowered | halide; empty: oracle, and graph if quick
   std::vector<std::string> inputs;
   std::string expect;  // .npz with the wanted outputs
   std::string schedule;

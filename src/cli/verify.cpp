@@ -1,12 +1,15 @@
 // `nestor verify`: is what runs right? Compared with outputs that someone else computed (--expect), or
 // function by function with the oracle: the unscheduled loop nest, in f64 with a bound on rounding, or
-// interpreted; or the lowered function interpreted, which must agree bit for bit.
+// interpreted; or the lowered function interpreted, which must agree bit for bit; or as a whole with the
+// graph as it was read, which no pass has changed.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "nestor/flops.h"
+#include "nestor/graph_oracle.h"
 #include "nestor/interpret.h"
 #include "nestor/npz.h"
 #include "src/cli/common.h"
@@ -19,7 +22,8 @@ namespace {
 struct Report {
   bool json = false;
   int failed = 0;
-  nlohmann::json rows = nlohmann::json::array(), proofs = nlohmann::json::array();
+  nlohmann::json rows = nlohmann::json::array(), proofs = nlohmann::json::array(),
+                 skipped = nlohmann::json::array();
 
   void add(const Comparison& c, const std::string& name, const Tensor& want) {
     failed += !c.ok();
@@ -30,6 +34,10 @@ struct Report {
                     {"max_abs", c.max_abs},
                     {"max_rel", c.max_rel}});
     if (!json) fmt::print("{}  {}\n", c.ok() ? "ok  " : "FAIL", describe(c, name, want));
+  }
+  void skip(const std::string& what, const std::string& why) {
+    skipped.push_back({{"name", what}, {"why", why}});
+    if (!json) fmt::print("skipped  {}: {}\n", what, why);
   }
   void add(const ScheduleReview& r, const std::string& name) {
     failed += r.wrong;
@@ -48,6 +56,7 @@ struct Report {
   int finish() const {
     nlohmann::json all{{"ok", failed == 0}, {"compared", rows}};
     if (!proofs.empty()) all["proofs"] = proofs;
+    if (!skipped.empty()) all["skipped"] = skipped;
     if (json)
       fmt::print("{}\n", all.dump());
     else if (rows.empty() && proofs.empty())
@@ -89,6 +98,23 @@ int prove(const VerifyVerb& v) {
   return report.finish();
 }
 
+// The whole model, on inputs that are given or drawn, beside its graph as it was read.
+void against_graph(const VerifyVerb& v, const CompiledModel& model, Report& report) {
+  constexpr double kLongest = 60;  // seconds, where nobody asked for it
+  const std::string what = "the graph as it was read, node by node";
+  if (v.common.blocked_io)
+    return report.skip(what, "with --blocked-io the model's tensors don't lie as the graph's");
+  GraphOracle oracle = load_oracle(v.common.model, compile_options(v.common, v.schedule));
+  if (v.against != "graph" && oracle.seconds() > kLongest)
+    return report.skip(what,
+                       fmt::format("it would take about {:.0f} minutes; --against graph compares with it",
+                                   std::ceil(oracle.seconds() / 60)));
+  const auto runnable = make_executor(model);
+  const NamedTensors inputs = read_inputs(v.inputs, runnable->inputs(), 1);
+  for (const GraphOracle::Check& c : oracle.check(inputs, runnable->run(inputs)))
+    report.add(c.comparison, c.name + " beside the graph as read", c.want);
+}
+
 int against_oracle(const VerifyVerb& v) {
   Report report{v.common.json};
   CompileOptions options = compile_options(v.common, v.schedule);
@@ -103,6 +129,11 @@ int against_oracle(const VerifyVerb& v) {
                           : v.against == "halide"      ? Against::halide
                                                        : Against::oracle;
   const bool by_hand = std::filesystem::path(v.common.model).extension() == ".nest";
+  if (v.against == "graph") {
+    if (by_hand) throw UserError(v.common.model + " holds functions, which no graph pass changes");
+    against_graph(v, model, report);
+    return report.finish();
+  }
   for (const CompiledFunction& f : model.funcs) {
     if (by_hand && flops_of(f.func) <= kInterpretedFlops) {
       std::vector<Tensor> args = random_args(f.func, 1);
@@ -114,6 +145,7 @@ int against_oracle(const VerifyVerb& v) {
   if (against == Against::oracle)
     for (size_t i = 0; i < model.partition.calls.size(); ++i)
       for (const OutputCheck& c : check_algorithm(model, i)) report.add(c.comparison, c.name, c.want);
+  if (v.against.empty() && !by_hand) against_graph(v, model, report);
   return report.finish();
 }
 
@@ -124,11 +156,11 @@ int run(const VerifyVerb& v) {
   if (is_artifact(v.common.model))
     throw UserError(Diagnostic{
         "an artifact has no oracle inside", {}, {}, "give --expect outputs.npz, or verify the model"});
-  if (!v.inputs.empty())
-    throw UserError(Diagnostic{"--input is for outputs that are given: the oracle draws its own inputs",
+  if (!v.inputs.empty() && v.against != "graph")
+    throw UserError(Diagnostic{"--input is for whole models: the oracles of functions draw their own inputs",
                                {},
                                {},
-                               "--expect outputs.npz, or run the model with that input"});
+                               "--against graph, or --expect outputs.npz"});
   return v.prove ? prove(v) : against_oracle(v);
 }
 

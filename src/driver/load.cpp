@@ -5,10 +5,12 @@
 #include <set>
 
 #include "nestor/driver.h"
+#include "nestor/graph_oracle.h"
 #include "nestor/parse.h"
 #include "nestor/read_text.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
+#include "src/graph/unfolded.h"
 
 namespace nestor {
 
@@ -99,6 +101,11 @@ Source load(const std::string& spec, const CompileOptions& options) {
     return {build_graph(parse_operator(spec, options.seed), options.build), std::nullopt};
   if (ends_with(spec, ".nest")) return load_functions(spec, options);
   return {build_graph(read_model(spec), options.build), std::nullopt};
+}
+
+GraphOracle load_oracle(const std::string& spec, const CompileOptions& options) {
+  const Model model = looks_like_operator(spec) ? parse_operator(spec, options.seed) : read_model(spec);
+  return GraphOracle(build_unfolded(model, options.build), options.target);
 }
 
 }  // namespace nestor

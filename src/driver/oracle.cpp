@@ -9,6 +9,7 @@
 #include "nestor/verify.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
+#include "src/driver/oracle.h"
 
 namespace nestor {
 
@@ -84,10 +85,14 @@ class InLanes {
 
 }  // namespace
 
-Oracle make_oracle(const PrimFunc& func, const std::vector<Tensor>& inputs, const Target& target) {
+PrimFunc in_oracle_order(const PrimFunc& func) {
   PrimFunc f = func;
   f.body = WithoutLaneSums().stmt(f.body);
-  f = InLanes::of(f);
+  return InLanes::of(f);
+}
+
+Oracle make_oracle(const PrimFunc& func, const std::vector<Tensor>& inputs, const Target& target) {
+  const PrimFunc f = in_oracle_order(func);
   Oracle oracle;
   std::vector<Tensor> exact;
   for (const Tensor& t : inputs) exact.push_back(is_float(t.dtype()) ? t.cast(DType::f64) : t);

@@ -7,6 +7,8 @@
 
 #include <cstring>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "nestor/driver.h"
@@ -116,14 +118,25 @@ class PlanBuilder {
     const std::string filled = logical.size() > bytes.size() ? shape : "";
     const auto key = std::make_pair(r, packs ? shape + layout_key(*decl) : filled);
     auto it = weights_.find(key);
-    if (it == weights_.end()) {
-      Tensor packed = packs ? pack(logical, *decl) : logical;
-      it = weights_.emplace(key, weight_bytes_).first;
-      const int64_t size = align_up(packed.bytes());
-      packed_.emplace_back(weight_bytes_, std::move(packed));
-      weight_bytes_ += size;
-    }
+    if (it == weights_.end())
+      it = weights_.emplace(key, place_bytes(packs ? pack(logical, *decl) : logical)).first;
     return {Region::weights, it->second};
+  }
+
+  // Equal bytes are stored once, whatever they are called and however they came about.
+  int64_t place_bytes(Tensor packed) {
+    const auto bytes_in = [](const Tensor& t) {
+      return std::string_view(static_cast<const char*>(t.data()), static_cast<size_t>(t.bytes()));
+    };
+    const size_t hash = std::hash<std::string_view>()(bytes_in(packed));
+    const auto [begin, end] = packed_by_hash_.equal_range(hash);
+    for (auto other = begin; other != end; ++other)
+      if (bytes_in(packed_[other->second].second) == bytes_in(packed)) return packed_[other->second].first;
+    packed_by_hash_.emplace(hash, packed_.size());
+    const int64_t at = weight_bytes_;
+    weight_bytes_ += align_up(packed.bytes());
+    packed_.emplace_back(at, std::move(packed));
+    return at;
   }
 
   Place place_of(ValueId v, const BufferDecl* decl) {
@@ -162,7 +175,8 @@ class PlanBuilder {
   const std::vector<CompiledFunction>& funcs_;
   std::map<ValueId, Place> places_;
   std::map<std::pair<ValueId, std::string>, int64_t> weights_;
-  std::vector<std::pair<int64_t, Tensor>> packed_;
+  std::vector<std::pair<int64_t, Tensor>> packed_;  // with offsets
+  std::unordered_multimap<size_t, size_t> packed_by_hash_;
   int64_t weight_bytes_ = 0;
 };
 

@@ -20,6 +20,7 @@
 #include "src/graph/spell_out.h"
 #include "src/graph/spell_out_bytes.h"
 #include "src/graph/tensor_limits.h"
+#include "src/graph/unfolded.h"
 #include "src/graph/views.h"
 #include "src/ops/attributes.h"
 
@@ -40,10 +41,11 @@ std::string label(const ModelNode& n) {
 
 class Builder {
  public:
-  Builder(const Model& model, const BuildOptions& options)
+  Builder(const Model& model, const BuildOptions& options, bool fold)
       : m_(model),
         evaluate_(options.evaluate ? options.evaluate : evaluate_by_interpreter),
         dims_(options.dims),
+        fold_(fold),
         problems_(model.file) {}
 
   Graph run() {
@@ -211,7 +213,7 @@ class Builder {
   }
 
   void append(Node n, const OpDef& op) {
-    if (fold(n, op)) return;
+    if (fold(n, op) && fold_) return;
     for (ValueId v : n.outputs)
       if (v >= 0) value_of(g_, v).producer = static_cast<int>(g_.nodes.size());
     g_.nodes.push_back(std::move(n));
@@ -319,8 +321,12 @@ class Builder {
     for (ValueId v : n.inputs)
       if (v >= 0 && !is_constant(g_, v)) return false;
     if (is_view(g_, n)) {
-      value_of(g_, n.outputs[0]).constant =
-          constant_of(g_, n.inputs[0]).reshaped(value_of(g_, n.outputs[0]).type.shape);
+      Value& out = value_of(g_, n.outputs[0]);
+      out.constant = constant_of(g_, n.inputs[0]).reshaped(out.type.shape);
+      // Weights that are tied by an Identity are one value from here on.
+      if (const auto it = by_name_.find(out.name);
+          fold_ && it != by_name_.end() && is_identity(g_, n) && !is_output(g_, n.outputs[0]))
+        it->second = n.inputs[0];
       return true;
     }
     // What bytes stand for is for passes to see (multiply_quantized), and says no shape.
@@ -366,6 +372,7 @@ class Builder {
   const Model& m_;
   const EvaluateFn evaluate_;
   const std::map<std::string, int64_t>& dims_;
+  const bool fold_;
   Problems problems_;
   Graph g_;
   std::optional<FoldBudget> budget_;
@@ -375,15 +382,22 @@ class Builder {
   std::set<std::string> undefined_;
 };
 
+Graph build(const Model& model, const BuildOptions& options, bool fold) {
+  auto nodes = spell_out_bytes(model);
+  if (!nodes) return Builder(model, options, fold).run();
+  Model spelled = model;
+  spelled.nodes = std::move(*nodes);
+  return Builder(spelled, options, fold).run();
+}
+
 }  // namespace
 
 Graph build_graph(const Model& model, const BuildOptions& options) {
-  if (auto nodes = spell_out_bytes(model)) {
-    Model spelled = model;
-    spelled.nodes = std::move(*nodes);
-    return Builder(spelled, options).run();
-  }
-  return Builder(model, options).run();
+  return build(model, options, true);
+}
+
+Graph build_unfolded(const Model& model, const BuildOptions& options) {
+  return build(model, options, false);
 }
 
 }  // namespace nestor

@@ -4,14 +4,16 @@
 //
 //   round((sum * m + b) / s)  =  round(sum * (m / s) + b / s)
 //
-// a rounding of f32 apart, as ONNX Runtime's own functions of bytes have it. Where x lies half way between
-// two bytes that rounding may choose another one: of averages, whose sums of bytes come out in halves, often.
-// Steps are positive, so they pass maxima, and what only moves elements.
+// a rounding of f32 apart. Sums of products are added up in an order of our own anyway. Where there are none,
+// ONNX says every bit of the bytes: then the constants are divided if all bytes there are come out the same
+// (exact_steps.h), and else each element is. Steps are positive, so they pass maxima, and what only moves
+// elements.
 #include <algorithm>
 #include <optional>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
+#include "src/graph/exact_steps.h"
 #include "src/graph/passes.h"
 
 namespace nestor {
@@ -30,6 +32,12 @@ class StepFolder {
     for (size_t i = 0; i < g_.nodes.size(); ++i) {
       const std::optional<double> step = step_of(g_.nodes[i]);
       if (!step || !divisible(g_.nodes[i].inputs[0])) continue;
+      Makings made;
+      read(g_.nodes[i].inputs[0], made);
+      scales_.clear();
+      next_scale_ = 0;
+      if (!made.products && !find_scales(made, *step, value_of(g_, g_.nodes[i].outputs[0]).type.dtype))
+        continue;
       divide(i, 0, *step);
       Tensor one(DType::f32, value_of(g_, g_.nodes[i].inputs[1]).type.shape);
       one.set(0, 1);
@@ -100,6 +108,93 @@ class StepFolder {
     });
   }
 
+  // What a number that is divided is made of.
+  struct Makings {
+    bool products = false;      // a sum of products is among it
+    bool more = false;          // arithmetic that isn't tried out
+    int sums = 0;               // of two
+    bool subtracted = false;    // the second of them
+    std::vector<size_t> bytes;  // DequantizeLinear nodes, in the order in which `divide` meets them
+  };
+
+  static bool chooses(const Node& n) {
+    return is_one_of(n, {"Max", "Min", "Concat", "Clip", "Relu", "ReduceMax", "GlobalMaxPool", "MaxPool",
+                         "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"});
+  }
+  // Convolutions and the like, and what stands for integer ones.
+  bool sums_products(const Node& n) const {
+    if (n.domain == "nestor" || is_one_of(n, {"Conv", "ConvTranspose", "Gemm", "MatMul"})) return true;
+    return is_one_of(n, {"Mul"}) && std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
+             const int p = value_of(g_, v).producer;
+             return p >= 0 && is_one_of(g_.nodes[static_cast<size_t>(p)], {"Cast"}) &&
+                    value_of(g_, g_.nodes[static_cast<size_t>(p)].inputs[0]).type.dtype == DType::i32;
+           });
+  }
+
+  void read(ValueId v, Makings& m, bool term = false) const {
+    if (is_constant(g_, v)) {
+      m.more = m.more || term;
+      return;
+    }
+    const auto p = static_cast<size_t>(value_of(g_, v).producer);
+    const Node& n = g_.nodes[p];
+    if (is_one_of(n, {"DequantizeLinear"})) {
+      m.bytes.push_back(p);
+      return;
+    }
+    m.products = m.products || sums_products(n);
+    const bool adds = is_one_of(n, {"Add", "Sub", "Sum"}) && n.inputs.size() == 2;
+    if (adds) {
+      ++m.sums;
+      m.subtracted = n.op == "Sub";
+    } else if (!chooses(n)) {
+      m.more = true;
+    }
+    for (const size_t k : divided_inputs(n)) read(n.inputs[k], m, term || adds);
+  }
+
+  // Scales in steps for all bytes, by which each of them comes out the same.
+  bool find_scales(const Makings& m, double step, DType to) {
+    if (m.more || m.sums > 1 || (m.sums == 1 && m.bytes.size() != 2)) return false;
+    std::vector<ByteTerm> terms;
+    for (const size_t p : m.bytes) {
+      const Node& n = g_.nodes[p];
+      const DType type = value_of(g_, n.inputs[0]).type.dtype;
+      const Tensor& scale = constant_of(g_, n.inputs[1]);
+      if (bytes_of(type) > (m.sums > 0 ? 1 : 2) || (m.sums > 0 && scale.size() != 1)) return false;
+      Tensor merged = scale.clone();
+      for (int64_t k = 0; k < scale.size(); ++k) {
+        terms.push_back(term_of(n, type, scale.get(k)));
+        if (m.sums > 0) continue;
+        const auto found = scales_in_steps({terms.back()}, false, step, to);
+        if (!found) return false;
+        merged.set(k, found->front());
+      }
+      scales_.push_back(std::move(merged));
+    }
+    if (m.sums == 0) return true;
+    const auto found = scales_in_steps(terms, m.subtracted, step, to);
+    for (size_t k = 0; found && k < scales_.size(); ++k) scales_[k].set(0, (*found)[k]);
+    return found.has_value();
+  }
+
+  ByteTerm term_of(const Node& n, DType type, double scale) const {
+    const int values = 1 << (8 * bytes_of(type)), least = type == DType::u8 ? 0 : -values / 2;
+    int64_t low = 0, high = 0;  // zero points
+    if (n.inputs.size() > 2 && n.inputs[2] >= 0) {
+      low = least, high = least + values - 1;
+      if (is_constant(g_, n.inputs[2])) {
+        const Tensor& zero = constant_of(g_, n.inputs[2]);
+        std::swap(low, high);
+        for (int64_t k = 0; k < zero.size(); ++k) {
+          low = std::min(low, zero.get_int(k));
+          high = std::max(high, zero.get_int(k));
+        }
+      }
+    }
+    return {scale, static_cast<int>(least - high), static_cast<int>(least + values - 1 - low)};
+  }
+
   ValueId divided(ValueId constant, double step) {
     Tensor t = constant_of(g_, constant).clone();
     for (int64_t k = 0; k < t.size(); ++k) t.set(k, t.get(k) / step);
@@ -120,7 +215,9 @@ class StepFolder {
     }
     // Others may read these numbers as they are.
     Node own = g_.nodes[p];
-    own.inputs[1] = divided(own.inputs[1], step);
+    own.inputs[1] = scales_.empty() ? divided(own.inputs[1], step)
+                                    : add_constant(g_, value_of(g_, own.inputs[1]).name + ".in_steps",
+                                                   scales_[next_scale_++]);
     own.outputs = {add_value(g_, value_of(g_, v).name + ".in_steps", value_of(g_, v).type)};
     g_.nodes[i].inputs[k] = own.outputs[0];
     before_[i].push_back(std::move(own));
@@ -129,6 +226,8 @@ class StepFolder {
   Graph& g_;
   const std::vector<int> uses_;  // of the values there were
   std::vector<std::vector<Node>> before_;
+  std::vector<Tensor> scales_;  // of bytes in the order of Makings; none: they are divided
+  size_t next_scale_ = 0;
 };
 
 }  // namespace

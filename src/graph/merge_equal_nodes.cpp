@@ -3,7 +3,10 @@
 // node reads is merged before it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
+#include <unordered_map>
 
 #include "src/graph/edit.h"
 #include "src/graph/passes.h"
@@ -11,9 +14,6 @@
 namespace nestor {
 
 namespace {
-
-// Larger constants are told apart by identity: comparing every weight with every other gains nothing.
-constexpr int64_t kLargest = 1 << 20;
 
 std::string key_of(const Tensor& t) {
   std::string key = to_string(t.dtype(), t.shape());
@@ -55,14 +55,38 @@ std::string key_of(const Node& n) {
   return out;
 }
 
+std::string_view bytes_of(const Tensor& t) {
+  return {static_cast<const char*>(t.data()), static_cast<size_t>(t.bytes())};
+}
+
+// Tied weights are the reason: they may be most of a model.
 void merge_constants(Graph& g) {
-  std::map<std::string, ValueId> seen;
+  std::unordered_multimap<size_t, ValueId> seen;  // by hash
+  std::vector<ValueId> first(g.values.size());
+  bool found = false;
   for (size_t v = 0; v < g.values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    first[v] = id;
     const Tensor& t = g.values[v].constant;
-    if (!t.defined() || t.bytes() > kLargest) continue;
-    const auto [it, fresh] = seen.try_emplace(key_of(t), static_cast<ValueId>(v));
-    if (!fresh) replace_reads(g, static_cast<ValueId>(v), it->second);
+    if (!t.defined()) continue;
+    const size_t hash = std::hash<std::string_view>()(bytes_of(t));
+    const auto [begin, end] = seen.equal_range(hash);
+    const auto same = std::find_if(begin, end, [&](const auto& other) {
+      const Tensor& u = constant_of(g, other.second);
+      return t.dtype() == u.dtype() && t.shape() == u.shape() &&
+             (t.data() == u.data() || bytes_of(t) == bytes_of(u));
+    });
+    if (same == end) {
+      seen.emplace(hash, id);
+    } else {
+      first[v] = same->second;
+      found = true;
+    }
   }
+  if (!found) return;
+  for (Node& n : g.nodes)
+    for (ValueId& v : n.inputs)
+      if (v >= 0) v = first[static_cast<size_t>(v)];
 }
 
 }  // namespace

@@ -1,12 +1,38 @@
 // a*b + c becomes fma(a, b, c), rounded once, in f32 and f64. It happens here and not in the machine-code
 // generator, so that the interpreter of lowered functions rounds where the machine does. A target without the
 // instruction keeps both roundings.
+//
+// What a byte stands for, a known number times it, is rounded before anything is added: so ONNX's
+// DequantizeLinear has it, and the sum may lie half way between two bytes that it is rounded to next.
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 
 namespace nestor::passes {
 
 namespace {
+
+bool is_number(const Expr& e) {
+  const auto* splat = e.as<Broadcast>();
+  return static_cast<bool>((splat ? splat->a : e).as<FloatImm>());
+}
+
+// Made of loads of integers of 8 or 16 bits, and of no others.
+bool is_small_integer(const Expr& e) {
+  const auto* c = e.as<Cast>();
+  if (!c || is_float(c->a.dtype())) return false;
+  bool loads = false, small = true;
+  for_each_expr(c->a, [&](const Expr& x) {
+    const auto* l = x.as<Load>();
+    loads = loads || l;
+    small = small && (!l || bytes_of(l->buffer->type.dtype) <= 2);
+  });
+  return loads && small;
+}
+
+bool is_dequantized(const Binary& product) {
+  return (is_number(product.a) && is_small_integer(product.b)) ||
+         (is_number(product.b) && is_small_integer(product.a));
+}
 
 struct Contractor : Rewriter {
   Expr expr(const Expr& e) override {
@@ -16,7 +42,7 @@ struct Contractor : Rewriter {
     if (sum->op != BinaryOp::add && sum->op != BinaryOp::sub) return out;
     const auto product = [](const Expr& x) {
       const auto* b = x.as<Binary>();
-      return b && b->op == BinaryOp::mul ? b : nullptr;
+      return b && b->op == BinaryOp::mul && !is_dequantized(*b) ? b : nullptr;
     };
     const auto fma = [](Expr a, Expr b, Expr c) {
       return make::call(Intrinsic::fma, {std::move(a), std::move(b), std::move(c)});

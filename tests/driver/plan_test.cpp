@@ -142,3 +142,25 @@ TEST_CASE("weights are packed as each reader's layout wants them") {
       reinterpret_cast<const float*>(static_cast<const char*>(plan->weights.data()) + packed.at);
   CHECK(std::vector<float>(floats, floats + 8) == std::vector<float>{0, 4, 1, 5, 2, 6, 3, 7});
 }
+
+TEST_CASE("equal weights are stored once, tied by an Identity or not") {
+  constexpr int64_t kSize = 600;
+  const auto typed = [](const char* name) { return ModelValue{name, DType::f32, {{8, ""}, {kSize, ""}}}; };
+  const Tensor weights = Tensor::random(DType::f32, {kSize, kSize}, 3);
+  const auto bytes_of_model = [&](bool tied) {
+    Model m;
+    m.opsets = {{"", 17}};
+    m.inputs = {typed("x")};
+    m.outputs = {typed("y")};
+    m.initializers = {{"a", weights},
+                      {"b", tied ? weights.clone() : Tensor::random(DType::f32, {kSize, kSize}, 4)}};
+    m.nodes = {{"Identity", "", "", {"a"}, {"a0"}, {}, {}},      {"Identity", "", "", {"a0"}, {"a1"}, {}, {}},
+               {"MatMul", "", "", {"x", "a0"}, {"m0"}, {}, {}},  {"Relu", "", "", {"m0"}, {"r0"}, {}, {}},
+               {"MatMul", "", "", {"r0", "a1"}, {"m1"}, {}, {}}, {"Tanh", "", "", {"m1"}, {"r1"}, {}, {}},
+               {"MatMul", "", "", {"r1", "b"}, {"y"}, {}, {}}};
+    CompileOptions options;
+    options.schedules = default_schedules();
+    return compile_model(Source{build_graph(m), std::nullopt}, options).plan->weights.bytes();
+  };
+  CHECK(2 * bytes_of_model(true) == bytes_of_model(false));
+}

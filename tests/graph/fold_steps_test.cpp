@@ -1,4 +1,6 @@
 // Steps of bytes go into the constants of what the bytes are made of.
+#include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "catch.h"
@@ -25,6 +27,7 @@ Graph model(const std::string& nodes, const std::string& outputs = R"("y")", int
       outputs + R"(], "nodes": [{"op": "DequantizeLinear", "inputs": ["q","s","z"], "outputs": ["x"]},)" +
       nodes + R"(, {"op": "QuantizeLinear", "inputs": ["m","t","z"], "outputs": ["y"]}]})");
   m.initializers.emplace_back("w", Tensor::random(DType::f32, {3, 4, 3, 3}, 5));
+  m.initializers.emplace_back("w1", Tensor::random(DType::f32, {4, 4, 1, 1}, 7));
   m.initializers.emplace_back("b", Tensor::random(DType::f32, {3}, 6));
   return build_graph(m);
 }
@@ -57,20 +60,69 @@ const std::string kScaled = node("Mul", R"("f","c")", "a");
 
 }  // namespace
 
-TEST_CASE("Terms that constants scale come out in steps") {
-  CHECK(folds(model(node("Mul", R"("c","f")", "m"))));
-  CHECK(folds(model(kScaled + "," + node("Add", R"("a","x")", "m"))));
-  CHECK(folds(model(kScaled + "," + node("Sub", R"("x","a")", "r") + "," + node("Relu", R"("r")", "m"))));
+TEST_CASE("Sums of products come out in steps, and bytes that do so bit for bit") {
   CHECK(folds(model(node("Max", R"("x","c")", "r") + "," + node("Clip", R"("r","lo","hi")", "m"))));
   CHECK(folds(model(node("Clip", R"("x","","hi")", "m"))));
   CHECK(folds(model(node("Concat", R"("x","x")", "m", R"("axis": 2)"))));
-  CHECK(folds(model(node("AveragePool", R"("x")", "m", R"("kernel_shape": [2,3], "pads": [1,1,0,1])"))));
   CHECK(folds(model(node("MaxPool", R"("x")", "m", R"("kernel_shape": [2,3], "pads": [1,1,0,1])"))));
-  CHECK(folds(
-      model(node("ReduceMean", R"("x")", "r", R"("axes": [2])") + "," + node("Transpose", R"("r")", "m"))));
+  CHECK(folds(model(node("Sub", R"("x","x")", "r") + "," + node("Relu", R"("r")", "m"))));
   CHECK(folds(model(node("Conv", R"("f","w")", "m", R"("pads": [1,1,1,1])"))));
   CHECK(folds(model(node("Conv", R"("f","w","b")", "r") + "," +
                     node("LeakyRelu", R"("r")", "m", R"("alpha": 0.3)"))));
+  CHECK(folds(model(node("Conv", R"("f","w1")", "r") + "," + node("Add", R"("r","x")", "m"))));
+}
+
+TEST_CASE("What is rounded before it is divided stays so") {
+  CHECK_FALSE(folds(model(node("Mul", R"("c","f")", "m"))));
+  CHECK_FALSE(folds(model(kScaled + "," + node("Add", R"("a","x")", "m"))));
+  CHECK_FALSE(
+      folds(model(node("AveragePool", R"("x")", "m", R"("kernel_shape": [2,3], "pads": [1,1,0,1])"))));
+  CHECK_FALSE(folds(
+      model(node("ReduceMean", R"("x")", "r", R"("axes": [2])") + "," + node("Transpose", R"("r")", "m"))));
+}
+
+// Of all bytes and, for a sum, all pairs: what ONNX's definitions come to, operation by operation.
+TEST_CASE("Bytes are requantized as ONNX says, ties and all") {
+  const float kSteps[][2] = {{0.11F, 0.02F}, {0.05F, 0.02F}, {0.01F, 0.02F},   {0.03F, 0.02F},
+                             {0.05F, 0.1F},  {0.15F, 0.1F},  {0.007F, 0.014F}, {0.0123F, 0.37F}};
+  const auto byte = [](float x, float t) {
+    return std::clamp(static_cast<int>(std::nearbyintf(std::clamp(x / t, -1e6F, 1e6F))), -128, 127);
+  };
+  int merged = 0;
+  for (const auto& [s, t] : kSteps)
+    for (const std::string op : {"Relu", "Add", "Sub", "Max"}) {
+      INFO(op << " " << s << " to " << t);
+      const bool one = op == "Relu";
+      Model m = model_of(R"({"opset": 17, "inputs": [{"name": "p", "dtype": "i8", "shape": [256,1]},
+          {"name": "q", "dtype": "i8", "shape": [256]}], "outputs": ["y"], "nodes": [
+          {"op": "DequantizeLinear", "inputs": ["p","s","z"], "outputs": ["a"]},
+          {"op": "DequantizeLinear", "inputs": ["q","u","z"], "outputs": ["b"]},
+          {"op": ")" + op +
+                         R"(", "inputs": ["a")" + (one ? "" : R"(,"b")") + R"(], "outputs": ["m"]},
+          {"op": "QuantizeLinear", "inputs": ["m","t","z"], "outputs": ["y"]}]})");
+      const float u = s * 0.7F;
+      for (const auto& [name, x] : std::map<std::string, float>{{"s", s}, {"t", t}, {"u", u}}) {
+        m.initializers.emplace_back(name, Tensor(DType::f32, {}));
+        m.initializers.back().second.set(0, x);
+      }
+      m.initializers.emplace_back("z", Tensor(DType::i8, {}));
+      Graph g = build_graph(m);
+      fold_steps(g, {});
+      merged += g.values[static_cast<size_t>(g.nodes.back().inputs[1])].constant.get(0) == 1;
+      Values in = {{"p", Tensor(DType::i8, {256, 1})}, {"q", Tensor(DType::i8, {256})}};
+      for (int i = 0; i < 256; ++i)
+        for (auto& [name, tensor] : in) tensor.set_int(i, i - 128);
+      const Tensor y = run_unfused(g, in).at("y");
+      int wrong = 0;
+      for (int64_t i = 0; i < y.size(); ++i) {
+        const int64_t p = one ? i : i / 256, q = i % 256;
+        const float a = static_cast<float>(p - 128) * s, b = static_cast<float>(q - 128) * u;
+        const float x = one ? std::max(a, 0.0F) : op == "Add" ? a + b : op == "Sub" ? a - b : std::max(a, b);
+        wrong += y.get_int(i) != byte(x, t);
+      }
+      CHECK(wrong == 0);
+    }
+  CHECK(merged > 2);
 }
 
 TEST_CASE("What others read, and what no constant scales, is divided element by element") {
@@ -90,7 +142,7 @@ TEST_CASE("Bytes that several read stand for what they did to the others") {
 
 TEST_CASE("Whose steps aren't one positive number, or 1, stays") {
   for (const double step : {-0.37, 1.0}) {
-    Graph g = model(kScaled + "," + node("Relu", R"("a")", "m"));
+    Graph g = model(node("Conv", R"("f","w")", "m"));
     for (Value& v : g.values)
       if (v.name == "t") {
         v.constant = v.constant.clone();
