@@ -13,10 +13,12 @@ struct Row {
 
 constexpr Row kHelpers[] = {
     {"min_of", R"(
-template <class T> __device__ inline T min_of(T a, T b) { return a < b ? a : b; }
+// NaN where either is.
+template <class T> __device__ inline T min_of(T a, T b) { return a != a || a < b ? a : b; }
 )"},
     {"max_of", R"(
-template <class T> __device__ inline T max_of(T a, T b) { return a > b ? a : b; }
+// NaN where either is.
+template <class T> __device__ inline T max_of(T a, T b) { return a != a || a > b ? a : b; }
 )"},
     {"floor_div", R"(
 // Division toward minus infinity; 0 where b is 0.

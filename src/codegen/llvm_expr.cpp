@@ -95,11 +95,7 @@ llvm::Value* ExprEmitter::emit(const Expr& e) {
         if (is_bool(t.dtype)) throw UserError("negation of a bool");
         return is_float(t.dtype) ? b_.CreateFNeg(a) : b_.CreateNeg(a);
       },
-      [&](const Select& s) { return select(s, t); },
-      [&](const Cast& c) {
-        if (llvm::Value* v = truncate_bounded(c.a, t)) return v;
-        return cast(emit(c.a), c.a.type(), t);
-      },
+      [&](const Select& s) { return select(s, t); }, [&](const Cast& c) { return convert(c, t); },
       [&](const Call& c) { return call(c, t); }, [&](const Let& l) { return let(l); },
       [&](const Ramp& r) -> llvm::Value* {
         std::vector<llvm::Constant*> lane;

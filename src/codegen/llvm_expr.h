@@ -22,6 +22,13 @@
 
 namespace nestor {
 
+inline bool is_half(DType t) {
+  return t == DType::f16 || t == DType::bf16;
+}
+inline bool is_unsigned(DType t) {
+  return t == DType::u8 || t == DType::boolean;
+}
+
 class ExprEmitter {
  public:
   ExprEmitter(llvm::IRBuilder<>& builder) : b_(builder) {}
@@ -67,18 +74,23 @@ class ExprEmitter {
   llvm::Value* binary(const Binary& b);
   llvm::Value* combine(BinaryOp op, llvm::Value* x, llvm::Value* y, Type t);
   llvm::Value* compare(BinaryOp op, llvm::Value* x, llvm::Value* y, DType t);
+  llvm::Value* extremum(BinaryOp op, llvm::Value* x, llvm::Value* y, DType t);
+  bool never_nan(llvm::Value* v) const;
   llvm::Value* divide(const Binary& b, llvm::Value* x, llvm::Value* y);
   llvm::Value* safe_divide(bool remainder, bool truncate, llvm::Value* x, llvm::Value* y, Type t);
-  llvm::Value* cast(llvm::Value* v, Type from, Type to);
-  llvm::Value* truncate(llvm::Value* v, Type to);
-  llvm::Value* truncate_bounded(const Expr& e, Type to);
-  llvm::Value* round_half(llvm::Value* v, DType t);
-  llvm::Value* narrow_double(llvm::Value* v, DType t);
   llvm::Value* call(const Call& c, Type t);
   llvm::Value* math_library(const Call& c, Type t);
   llvm::Value* instruction(const Call& c, Type t);
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Type t);
+  // llvm_cast.cpp
+  llvm::Value* convert(const Cast& c, Type to);
+  llvm::Value* cast(llvm::Value* v, Type from, Type to);
+  llvm::Value* truncate(llvm::Value* v, Type to);
+  llvm::Value* truncate_bounded(const Cast& c, Type to);
+  llvm::Value* round_half(llvm::Value* v, DType t);
+  llvm::Value* narrow_double(llvm::Value* v, DType t);
   // llvm_machine.cpp
+  bool is_x86() const;
   bool has_feature(const std::string& name) const;  // of the function: "avx512dq"
   bool has_avx512() const;
   llvm::Value* lookup(const std::vector<llvm::Value*>& args);
@@ -103,6 +115,7 @@ class ExprEmitter {
   llvm::IRBuilder<>& b_;
   bool streaming_ = false;
   const Load* accumulator_ = nullptr;  // of the store that is emitted
+  std::vector<const Cast*> narrowed_;  // casts to i32 of which at most 16 bits are wanted
   std::unordered_map<Var, Binding> vars_;
   std::unordered_map<Buffer, llvm::Value*> memory_;
   std::unordered_map<Buffer, std::vector<llvm::AllocaInst*>> registers_;

@@ -107,6 +107,10 @@ bool ExprEmitter::has_feature(const std::string& name) const {
   return ("," + features + ",").find(",+" + name + ",") != std::string::npos;
 }
 
+bool ExprEmitter::is_x86() const {
+  return llvm::Triple(b_.GetInsertBlock()->getModule()->getTargetTriple()).isX86();
+}
+
 bool ExprEmitter::has_avx512() const {
   return has_feature("avx512f") && has_feature("avx512vl");
 }
@@ -122,8 +126,7 @@ Value* ExprEmitter::scalef(Value* x, Value* n) {
 // Of what fits an i32; ties to even, as floating-point operations round.
 Value* ExprEmitter::nearest_i32(Value* x) {
   llvm::Type* type = x->getType()->getWithNewType(b_.getInt32Ty());
-  if (!llvm::Triple(b_.GetInsertBlock()->getModule()->getTargetTriple()).isX86())
-    return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x), type);
+  if (!is_x86()) return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x), type);
   const unsigned lanes = lanes_of(x->getType()),
                  most = has_avx512()         ? 16
                         : has_feature("avx") ? 8

@@ -185,6 +185,11 @@ Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_mem
   if (options.far_l3 && choice.tile != 0 &&
       shares[static_cast<size_t>(choice.tile - 2)] > *std::ranges::min_element(shares))
     choice.why += fmt::format("; fewer weights of F({0}x{0}, 3x3) have to come from far", choice.tile);
+  if (choice.tile != 0)
+    choice.why += fmt::format(
+        "; an infinity, a NaN or a very large element of the image reaches all {0}x{0} outputs of its tiles: "
+        "--exact-conv keeps it to those that read it",
+        choice.tile);
   return choice;
 }
 

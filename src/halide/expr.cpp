@@ -33,6 +33,13 @@ Halide::Type type_of(DType t) {
   throw Unsupported("elements of 16-bit floats");
 }
 
+// Halide's own min and max say nothing about NaN, and its arithmetic takes it that there is none.
+Halide::Expr extremum(BinaryOp op, const Halide::Expr& x, const Halide::Expr& y) {
+  const Halide::Expr beyond = op == BinaryOp::min ? x < y : x > y;
+  if (!x.type().is_float()) return Halide::select(beyond, x, y);
+  return Halide::strict_float(Halide::select(Halide::is_nan(x) || beyond, x, y));
+}
+
 Halide::Expr ExprTranslator::load(const Load& l) {
   if (l.mask) throw Unsupported("a masked load");
   const std::vector<int>& extents = extents_.at(l.buffer);
@@ -93,9 +100,8 @@ Halide::Expr ExprTranslator::binary(const Binary& b) {
     case BinaryOp::mod:
       return x % y;
     case BinaryOp::min:
-      return Halide::select(x < y, x, y);
     case BinaryOp::max:
-      return Halide::select(x > y, x, y);
+      return extremum(b.op, x, y);
     case BinaryOp::eq:
       return x == y;
     case BinaryOp::ne:

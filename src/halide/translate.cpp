@@ -178,10 +178,8 @@ class Translator {
         next = old * value;
         break;
       case ReduceOp::max:
-        next = Halide::max(old, value);
-        break;
       case ReduceOp::min:
-        next = Halide::min(old, value);
+        next = extremum(binary_of(u.op), old, value);
         break;
     }
     f(at) = b.where ? Halide::select(e.value(b.where), next, old) : next;

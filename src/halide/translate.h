@@ -29,5 +29,7 @@ Translation translate(const PrimFunc& f);
 // don't reach, or there is nothing to compute.
 std::vector<int> extents_of(const BufferDecl& decl);
 Halide::Type type_of(DType t);
+// min or max; of floats NaN where either is.
+Halide::Expr extremum(BinaryOp op, const Halide::Expr& x, const Halide::Expr& y);
 
 }  // namespace nestor::halide

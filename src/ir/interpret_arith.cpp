@@ -40,15 +40,23 @@ int64_t shift_right(int64_t a, int64_t n) {
   return a >> n;
 }
 
+template <class T>
+bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return std::isnan(x);
+  else
+    return false;
+}
+
 // Operations of integers and floats alike.
 template <class T>
 Handler common_binary(BinaryOp op) {
   using B = int64_t;
   switch (op) {
     case BinaryOp::min:
-      return map2<T, T, [](T a, T b) { return a < b ? a : b; }>;
+      return map2<T, T, [](T a, T b) { return is_nan(a) || a < b ? a : b; }>;
     case BinaryOp::max:
-      return map2<T, T, [](T a, T b) { return b < a ? a : b; }>;
+      return map2<T, T, [](T a, T b) { return is_nan(a) || b < a ? a : b; }>;
     case BinaryOp::eq:
       return map2<T, B, [](T a, T b) { return a == b; }>;
     case BinaryOp::ne:

@@ -2,8 +2,8 @@
 // schedules keep in the cache: Best, and Index, the first place (or the last, `select_last_index`) that holds
 // it. Both are exact, so lanes may take them in any order.
 //
-// NaN is the extremum of a row that holds one, as in NumPy, which ONNX refers to: its places count below all
-// others, -n .. -1, or where the last one is asked for above them, n .. 2n-1.
+// NaN is the extremum of a row that holds one, as in NumPy, which ONNX refers to: then Best is NaN, which
+// equals nothing, and the places that count are those of NaN.
 #include <cmath>
 #include <limits>
 
@@ -42,29 +42,20 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
   const auto element = [&](const Exprs& o, const Exprs& r) { return x.at(rows.merge(o, r)); };
 
   const BuildTensor best = b.temp("Best", {x.dtype(), rows.outer_shape()});
-  b.reduce(best, rows.outer(), rows.inner(), largest ? ReduceOp::max : ReduceOp::min,
-           [&](const Exprs& o, const Exprs& r) {
-             const Expr e = element(o, r);
-             if (!is_float(x.dtype())) return e;
-             // Both give their right operand where one is NaN.
-             return largest ? max(e, constant_like(x, -HUGE_VAL)) : min(e, constant_like(x, HUGE_VAL));
-           });
-  const int64_t n = rows.count(), nan_at = last ? n : -n;
+  b.reduce(best, rows.outer(), rows.inner(), largest ? ReduceOp::max : ReduceOp::min, element);
+  const int64_t n = rows.count();
   const BuildTensor index = b.temp("Index", {DType::i32, rows.outer_shape()});
   b.reduce(index, rows.outer(), rows.inner(), last ? ReduceOp::max : ReduceOp::min,
            [&](const Exprs& o, const Exprs& r) {
-             const Expr e = element(o, r), at = make::cast(place_type, r[0]);
-             const Expr none = place(last ? -1 : n), found = make::select(eq(e, best.at(o)), at, none);
-             if (!is_float(x.dtype())) return found;
-             // Two conditions side by side: one inside the other would load under a mask.
-             const Expr nan = make::select(make::call(Intrinsic::is_nan, {e}), at + place(nan_at), none);
-             return last ? max(found, nan) : min(found, nan);
+             const Expr e = element(o, r), at = make::cast(place_type, r[0]), none = place(last ? -1 : n);
+             Expr found = eq(e, best.at(o));
+             if (is_float(x.dtype())) found = logical_or(found, make::call(Intrinsic::is_nan, {e}));
+             return make::select(found, at, none);
            });
   b.compute(
       out[0], rows.outer(),
       [&](const Exprs& o) {
-        const Expr i = index.at(o), from_nan = last ? ge(i, place(n)) : lt(i, place(0));
-        return make::cast(Type{DType::i64, 1}, make::select(from_nan, i - place(nan_at), i));
+        return make::cast(Type{DType::i64, 1}, index.at(o));
       },
       [&](const Exprs& o) { return keep ? rows.kept(o) : o; });
 }

@@ -3,7 +3,7 @@
 // become the same loop nest.
 //
 // Rules: Div of integers truncates. Pow of integers goes through f64, exact below 2^53. Max and Min pass NaN
-// on, whichever operand it is. Comparisons with NaN are false (Equal too).
+// on, whichever operand it is, as `max` and `min` of the IR do. Comparisons with NaN are false (Equal too).
 #include <limits>
 
 #include "nestor/error.h"
@@ -27,18 +27,6 @@ Expr power(const Expr& a, const Expr& b) {
                            ? a.type()
                            : Type{DType::f64, 1};
   return make::cast(a.type(), make::call(Intrinsic::pow, {make::cast(through, a), make::cast(through, b)}));
-}
-
-// A comparison with NaN is false, so NaN in `b` comes through `a > b ? a : b` by itself; NaN in `a` must be
-// kept.
-Expr keep_nan(const Expr& a, const Expr& result) {
-  return is_float(a.dtype()) ? make::select(make::call(Intrinsic::is_nan, {a}), a, result) : result;
-}
-Expr maximum(const Expr& a, const Expr& b) {
-  return keep_nan(a, max(a, b));
-}
-Expr minimum(const Expr& a, const Expr& b) {
-  return keep_nan(a, min(a, b));
 }
 
 // The shapes of both operands with broadcasting of the opset in force; second one's dimensions placed by
@@ -153,8 +141,8 @@ struct VariadicRow {
 const VariadicRow kVariadic[] = {
     {"Sum", &kNumbers, [](const Expr& a, const Expr& b) { return a + b; }},
     {"Mean", &kFloats, [](const Expr& a, const Expr& b) { return a + b; }},
-    {"Max", &kNumbers, maximum},
-    {"Min", &kNumbers, minimum},
+    {"Max", &kNumbers, [](const Expr& a, const Expr& b) { return max(a, b); }},
+    {"Min", &kNumbers, [](const Expr& a, const Expr& b) { return min(a, b); }},
 };
 
 // All operands broadcast together, folded from the left: ((a + b) + c) + ...
@@ -210,7 +198,7 @@ void build_clip(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
     return constant_like(in[0], input == 1 ? -largest : largest);
   };
   const Expr low = bound(1, "min"), high = bound(2, "max");
-  // The bound stands first, so that NaN passes; where low > high the result is high.
+  // Where low > high the result is high.
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     Expr x = in[0].at(i);
     if (low) x = max(low, x);

@@ -47,7 +47,7 @@ Dims broadcast_shapes(const OpContext& ctx, const Dims& a, const Dims& b);
 Expr read_broadcast(const BuildTensor& t, const Exprs& indices);
 
 // x in steps of one as an integer of 8 or 16 bits, of `zero`'s type: round(x) + zero, ties to even, cut off
-// at the type's bounds; NaN is the upper one.
+// at the type's bounds; NaN is `zero`.
 Expr quantized(const Expr& x, const Expr& zero, DType to);
 
 // Immediates of a tensor's element type.

@@ -1,9 +1,6 @@
 // Pooling. MaxPool folds the window with max over an input padded by the lowest value. AveragePool is a sum
 // block and a block that divides: by a constant where every window is full, else by the number of elements
 // that the window covers.
-//
-// NaN in MaxPool: `max(a, b)` is `a > b ? a : b` and the element folded in stands second, so a NaN is kept
-// only if no other element of the window follows it.
 #include <algorithm>
 
 #include "src/ops/registry.h"
@@ -137,7 +134,7 @@ void register_pool(Rows& rows) {
                     .build = build});
   };
   row("MaxPool", infer_max_pool, build_max_pool);
-  rows.back().note = "a NaN is kept only if no other element of its window follows it";
+  rows.back().note = "a window with NaN is NaN";
   row("AveragePool", infer_average_pool, build_average_pool);
   row(
       "GlobalAveragePool", [](const OpContext& ctx) { return infer_global(ctx, kFloats); },

@@ -2,7 +2,7 @@
 // q with zero point z and scale s stands for s * (q - z). There is one scale, one per place of an axis, or
 // (blocked) one per `block_size` places of it.
 //
-// To an integer: round(x / s) + z, ties to even, cut off at the type's bounds; NaN becomes the upper bound.
+// To an integer: round(x / s) + z, ties to even, cut off at the type's bounds; NaN becomes z.
 #include <algorithm>
 
 #include "src/ops/common.h"

@@ -1,8 +1,6 @@
 // Reductions over axes: ReduceSum and its kin. What is done to each element before and to the result after
 // the fold is part of the table's row; a result that is worked on further goes through a temporary, so that
 // the fold stays a plain reduction block.
-//
-// NaN in ReduceMax and ReduceMin: as in MaxPool, a NaN is kept only if no element follows it.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,8 +1,9 @@
 // Operators of one tensor, element by element. Each is one row of a table: name, opset, element types,
 // formula.
 //
-// NaN: `max(a, b)` is `a > b ? a : b`, so the constant stands first: max(0, NaN) is NaN. Every operator here
-// passes NaN on, as NumPy and ONNX Runtime do, but those that ask for it.
+// Every operator here passes NaN on, as NumPy and ONNX Runtime do, but those that ask for it and
+// ThresholdedRelu, which gives 0 where x isn't above alpha. In `max(0, x)` the constant stands first: that is
+// one instruction of the machine.
 #include <cmath>
 #include <numbers>
 

@@ -48,7 +48,6 @@ Expr Expansion::exp_nonpositive(const Expr& x) {
 
 Expr Expansion::exp(const Expr& x, ExpOptions options) {
   if (table_ == 16) return exp_by_table(name("x", x), options);
-  // min and max give their right operand where one is NaN.
   const Expr xc = name("x", max(f(-104.0), options.nonpositive ? x : min(f(89.0), x)));
   return table_ == 8 ? exp_by_small_table(xc, options) : exp_in_range(xc, options);
 }

@@ -45,13 +45,15 @@ class Reductions {
     std::vector<Family> fb, fa;
     for (const Sum& x : sums_b) collect(x.value, x.where, {}, fb);
     for (const Sum& x : sums_a) collect(x.value, x.where, {}, fa);
-    if (fb.size() != 1 || fa.size() != 1) m_.reassociated_ = true;
+    if (fb.size() != 1 || fa.size() != 1) reassociate();
     try_each({[&] { pair_up(fb, fa, How::names); }, [&] { pair_up(fb, fa, How::loads); },
               [&] { pair_up(fb, fa, How::reduced_names); }, [&] { pair_up(fb, fa, How::inputs); },
               [&] { pair_up(families_.by_stores(fb), families_.by_stores(fa), How::inputs); }});
   }
 
  private:
+  // A maximum is one in every order, NaN or not.
+  void reassociate() { m_.reassociated_ |= !may_repeat(op_); }
   // Until one succeeds; else fails as the first.
   void try_each(std::vector<std::function<void()>> ways) {
     std::function<void()> all = ways.back();
@@ -182,7 +184,7 @@ class Reductions {
       return;
     }
     if (operation(f.term, *s) != op_ || !starts_empty(f.term, *s, f.where)) return keep(std::move(f), out);
-    m_.reassociated_ = true;
+    reassociate();
     collect(f.term, f.where, f.instance, out);
   }
 

@@ -93,8 +93,13 @@ TEST_CASE("arithmetic is rounded once in its own type") {
         static_cast<double>(third * third + (-third / 3)));
   CHECK(one("fma(X[0], X[1], X[2])", third, third, -third / 3) ==
         static_cast<double>(std::fma(third, third, -third / 3)));
-  CHECK(std::isnan(one("max(X[0], X[1])", 1, std::nanf(""))));
-  CHECK(one("max(X[0], X[1])", std::nanf(""), 1) == 1);
+  for (const std::string extremum : {"max", "min"}) {
+    const std::string both = extremum + "(X[0], X[1])";
+    CHECK(std::isnan(one(both, 1, std::nanf(""))));
+    CHECK(std::isnan(one(both, std::nanf(""), 1)));
+    CHECK(std::signbit(one(both, 0.0f, -0.0f)));  // of zeros the right one
+    CHECK_FALSE(std::signbit(one(both, -0.0f, 0.0f)));
+  }
   CHECK(one("round(X[0])", 2.5f, 0) == 2);
   CHECK(one("exp(X[0])", 1, 0) == static_cast<double>(static_cast<float>(std::exp(1.0))));
 }

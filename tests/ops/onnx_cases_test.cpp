@@ -134,3 +134,7 @@ TEST_CASE("The onnx package's node cases") {
 TEST_CASE("What ONNX Runtime answers, over windows of every kind and at old opsets") {
   check_cases("export_sweeps", 2050);
 }
+
+TEST_CASE("What NumPy makes of NaN, infinities, zeros, denormals and the largest floats") {
+  check_cases("export_special_values", 113);
+}

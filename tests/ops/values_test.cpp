@@ -1,61 +1,11 @@
 // Values of operators where their rules are easily got wrong: opsets that differ, borders, NaN, nothing at
 // all.
-#include <cmath>
-#include <limits>
-
 #include "catch.h"
-#include "nestor/interpret.h"
-#include "tests/ops/op_case.h"
+#include "tests/ops/run_op.h"
 
 using namespace nestor;
 
 namespace {
-
-using Values = std::vector<double>;
-using Ints = std::vector<int64_t>;
-constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-// Output 0 of the node with these values as its run-time inputs, in order.
-Values run(const OpCase& node, const std::vector<Values>& inputs = {}) {
-  std::vector<ValueId> ids;
-  const PrimFunc f = node.build(&ids);
-  std::vector<Tensor> args;
-  size_t next = 0, out = 0;
-  for (size_t k = 0; k < f.params.size(); ++k) {
-    std::vector<int64_t> shape;
-    for (const Expr& e : f.params[k].decl.shape) shape.push_back(*as_int(e));
-    args.emplace_back(f.params[k].decl.buffer->type.dtype, shape);
-    if (f.params[k].role == Role::out && out == 0) out = k;
-    if (f.params[k].role == Role::constant)
-      args.back() = node.graph().values[static_cast<size_t>(ids[k])].constant;
-    if (f.params[k].role != Role::in) continue;
-    REQUIRE(inputs.at(next).size() == static_cast<size_t>(args.back().size()));
-    for (size_t i = 0; i < inputs[next].size(); ++i)
-      args.back().set(static_cast<int64_t>(i), inputs[next][i]);
-    ++next;
-  }
-  REQUIRE(next == inputs.size());
-  interpret(f, args);
-  Values y;
-  for (int64_t i = 0; i < args[out].size(); ++i) y.push_back(args[out].get(i));
-  return y;
-}
-
-Values iota(int64_t n, double first = 0) {
-  Values v;
-  for (int64_t i = 0; i < n; ++i) v.push_back(first + static_cast<double>(i));
-  return v;
-}
-
-bool same(const Values& a, const Values& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (std::isnan(a[i]) ? !std::isnan(b[i])
-                         : std::abs(a[i] - b[i]) > 1e-5 * std::max(1.0, std::abs(b[i])) && a[i] != b[i])
-      return false;
-  return true;
-}
 
 Tensor scalar(double value, DType type = DType::f32) {
   Tensor t(type, {});
@@ -115,6 +65,13 @@ TEST_CASE("NaN: what passes it on, and what doesn't") {
   CHECK(same(run(node("Max").input({2}), {{kNaN, 1}, {1, kNaN}}), {kNaN, kNaN}));
   CHECK(same(run(node("Min").input({2}), {{kNaN, 1}, {1, kNaN}}), {kNaN, kNaN}));
   CHECK(same(run(node("ThresholdedRelu"), {{kNaN, 2}}), {0, 2}));  // x where x > alpha, else 0
+  for (const char* op : {"ReduceMax", "ReduceMin"})
+    CHECK(same(run(OpCase(op).input({4, 2}).ints({1}), {{kNaN, 1, 2, kNaN, kNaN, kNaN, 3, 3}}),
+               {kNaN, kNaN, kNaN, 3}));
+  CHECK(same(run(OpCase("MaxPool").input({1, 1, 6}).attr("kernel_shape", Ints{2}).attr("strides", Ints{2}),
+                 {{kNaN, 1, 2, kNaN, 3, 4}}),
+             {kNaN, kNaN, 4}));
+  CHECK(same(run(OpCase("GlobalMaxPool").input({1, 2, 3}), {{kNaN, 1, 2, 3, 4, 5}}), {kNaN, 5}));
   CHECK(run(OpCase("Equal").input({1}).input({1}), {{kNaN}, {kNaN}}) == Values{0});
   CHECK(same(run(OpCase("Softmax").input({2}), {{kNaN, 1}}), {kNaN, kNaN}));
 }
