@@ -107,8 +107,10 @@ void print_per_func(Entry& e, double peak, bool json) {
   for (size_t i = 0; i < plan.calls.size(); ++i) {
     const double ns =
         static_cast<double>(executor->call_ns()[i] - (i < before.size() ? before[i] : 0)) / kRuns;
-    const std::string kernel =
-        plan.calls[i].kernel < 0 ? "copy" : plan.kernels[static_cast<size_t>(plan.calls[i].kernel)];
+    const int which = plan.calls[i].kernel;
+    const std::string kernel = which == kCopy    ? "copy"
+                               : which == kCheck ? "check"
+                                                 : plan.kernels[static_cast<size_t>(which)];
     if (json)
       rows.push_back({{"func", kernel}, {"nodes", plan.calls[i].label}, {"mean_us", ns / 1e3}});
     else

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "nestor/error.h"
+#include "nestor/files.h"
 #include "src/cli/options.h"
 
 namespace nestor::cli {
@@ -56,11 +57,16 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "compile", "make an artifact: one shared object and one header",
       [](CLI::App* a, CompileVerb& v) {
         add_model(a, v.common);
-        a->add_option("-o,--output", v.output, "where to write, m.so")->required();
+        a->add_option("-o,--output", v.output,
+                      "where to write: m.so, m.a (an archive), m.o (an object), or as --emit says")
+            ->required();
         add_schedule(a, v.schedule, v.common);
-        a->add_option("--emit", v.emit, "so, obj, header, ir, llvm, asm, cuda, ptx")->delimiter(',');
-        a->add_option("--weights", v.weights, "inside the object, or beside it")
-            ->check(CLI::IsMember({"inside", "beside"}));
+        a->add_option("--emit", v.emit,
+                      "so, archive, obj, header, ir, llvm, asm, cuda, ptx; left out: as the ending of -o")
+            ->delimiter(',');
+        a->add_option("--weights", v.weights, "inside the object, beside it, or auto: inside if they fit")
+            ->check(CLI::IsMember({"auto", "inside", "beside"}))
+            ->capture_default_str();
         a->add_option("--name", v.name, "prefix of the C functions");
         a->add_option("--backend", v.backend, "llvm; Halide compiles for bench and verify only")
             ->capture_default_str();
@@ -159,6 +165,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", NESTOR_VERSION);
   int code = 0;
+  nestor::remove_pending_files_on_signals();
   try {
     nestor::cli::add_verbs(app, code);
     app.parse(argc, argv);
