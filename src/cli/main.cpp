@@ -26,6 +26,8 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
   app->add_flag("--exact-conv", o.exact_conv, "no Winograd: convolutions are sums of products");
+  app->add_flag("--check-indices", o.check_indices,
+                "indices out of range (Gather, Scatter ...) end a run; without it they are clamped");
   app->add_flag("--json", o.json, "figures as one JSON object");
 }
 

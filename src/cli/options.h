@@ -16,6 +16,7 @@ struct ModelOptions {
   int threads = 0;             // 0: as many as the target has cores
   std::string db;              // tuning records to take schedules from
   bool exact_conv = false;     // no convolution by Winograd's algorithm
+  bool check_indices = false;  // those out of range end a run
   bool blocked_io = false;     // inspect, bench and verify: see add_blocked_io
   bool proof = true;           // schedules from files are proved
   bool json = false;
