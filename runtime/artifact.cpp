@@ -1,13 +1,14 @@
 // Loading an artifact back: `nestor run m.so` and the tests use the same C ABI that the model's header
 // declares. What the artifact says of itself (names, types, shapes) is JSON from its one generic symbol:
 //
-//   const char* nestor_model_v1(void);
+//   const char* nestor_model_v2(void);
 //   {"name":"digits","target":"...","threads":1,"arena_bytes":4096,"workspace_bytes":0,"weights_bytes":1000,
 //    "inputs":[{"name":"x","dtype":"f32","shape":[1,64]}],"outputs":[...]}
 
 #include <dlfcn.h>
 #include <elf.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -75,9 +76,9 @@ class Artifact : public Runnable {
     // A name without a slash would be looked up in the system's directories.
     handle_.reset(dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL));
     if (!handle_) throw UserError("can't load " + path + ": " + dlerror());
-    auto describe = reinterpret_cast<const char* (*)()>(dlsym(handle_.get(), "nestor_model_v1"));
+    auto describe = reinterpret_cast<const char* (*)()>(dlsym(handle_.get(), "nestor_model_v2"));
     if (!describe)
-      throw UserError(path + " is not an artifact of this version of nestor: it has no nestor_model_v1");
+      throw UserError(path + " is not an artifact of this version of nestor: it has no nestor_model_v2");
     read_description(describe());
     auto create = symbol<nestor_instance* (*)(const nestor_options*)>("_create");
     run_ = symbol<decltype(run_)>("_run");
@@ -90,10 +91,11 @@ class Artifact : public Runnable {
     options.placement = placement == Placement::parts        ? NESTOR_PLACE_PARTS
                         : placement == Placement::interleave ? NESTOR_PLACE_INTERLEAVE
                                                              : NESTOR_PLACE_ANYWHERE;
+    std::array<char, 1024> why{};
+    options.why = why.data();
+    options.why_bytes = why.size();
     instance_ = create(&options);
-    if (!instance_)
-      throw UserError(path +
-                      ": can't get its memory where it is wanted, its threads, or the weights beside it");
+    if (!instance_) throw UserError("can't start " + path + ": " + why.data());
   }
   ~Artifact() override {
     if (instance_) destroy_(instance_);
@@ -105,6 +107,8 @@ class Artifact : public Runnable {
   const std::vector<PlanTensor>& outputs() const override { return outputs_; }
   void run_raw(const void* const* inputs, void* const* outputs) override {
     const int32_t rc = run_(instance_, inputs, outputs);
+    if (rc == NESTOR_BUSY) throw UserError(path_ + " is in a run of another thread: one run at a time");
+    if (rc == NESTOR_BAD_INDEX) throw UserError(path_ + ": an index is out of range");
     if (rc != 0) throw InternalError(path_ + ": " + name_ + "_run returned " + std::to_string(rc));
   }
 

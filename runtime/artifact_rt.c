@@ -3,9 +3,12 @@
  * of its own. */
 #include "runtime/artifact_rt.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
+#include "runtime/hash_rt.h"
 #include "runtime/large_pages.h"
+#include "runtime/text_rt.h"
 
 /* Compiled for other architectures without their system headers, as kernel_rt.c is. These are the same on all
  * Linux. */
@@ -24,14 +27,29 @@ extern void free(void* memory);
 extern void* memcpy(void* to, const void* from, size_t size);
 extern size_t strlen(const char* text);
 extern char* strrchr(const char* text, int c);
-extern int open(const char* path, int flags, ...);
-extern int close(int fd);
+extern int* __errno_location(void);
+extern char* strerror(int error);
 extern long lseek(int fd, long offset, int whence);
 extern void* mmap(void* address, size_t size, int protection, int flags, int fd, long offset);
 extern int munmap(void* address, size_t size);
-enum { O_RDONLY_CLOEXEC = 02000000, SEEK_TO_END = 2, PROT_READ_ONLY = 1, MAP_PRIVATE_COPY = 2 };
+enum { SEEK_TO_END = 2, PROT_READ_ONLY = 1, MAP_PRIVATE_COPY = 2 };
 #define MAP_FAILURE ((void*)-1)
 enum { WANTS_LARGE_PAGES = 14 };
+
+static const char kNoMemory[] = "there isn't enough memory";
+
+/* The emitted calls read the first four by position. */
+struct nestor_instance {
+  struct nestor_pool* pool;
+  void* arena;
+  void* workspace;
+  const void* weights;
+  void* memory; /* arena and workspace as allocated */
+  void* placed; /* weights of its own, where memory is placed */
+  void* mapped; /* weights file, or null */
+  int64_t mapped_bytes;
+  atomic_int running;
+};
 
 /* In pages of 2 MB, where that is worth one and the system has them: runtime/large_pages.cpp says why. */
 static void* allocate(int64_t bytes) {
@@ -42,32 +60,60 @@ static void* allocate(int64_t bytes) {
   return memory;
 }
 
-static int map_weights(struct nestor_instance* instance, const char* path, int64_t bytes) {
-  const int fd = open(path, O_RDONLY_CLOEXEC);
-  if (fd < 0) return 0;
+/* Says in the caller's room what went wrong: the texts one after another, up to NULL. Gives 0. */
+static int fail(const struct nestor_options* options, const char* const* texts) {
+  char text[MAX_PATH];
+  size_t at = 0;
+  if (!options->why || options->why_bytes <= 0) return 0;
+  for (text[0] = 0; *texts; ++texts) at = append_text(text, at, *texts, MAX_PATH);
+  if (at >= (size_t)options->why_bytes) at = (size_t)options->why_bytes - 1;
+  memcpy(options->why, text, at);
+  options->why[at] = 0;
+  return 0;
+}
+
+static int fail_length(const struct nestor_options* options, const char* path, int64_t is, int64_t wanted) {
+  char lengths[MAX_PATH];
+  size_t at = append_number(lengths, 0, is);
+  at = append_text(lengths, at, " bytes, where the object's weights have ", MAX_PATH);
+  append_number(lengths, at, wanted);
+  return fail(options, (const char*[]){path, ": the length is ", lengths, NULL});
+}
+
+/* A file of another length or content belongs to another object, or is damaged. */
+static int map_weights(struct nestor_instance* instance, const struct nestor_options* options,
+                       const char* path, const struct nestor_weights* weights) {
+  const int fd = open(path, READ_ONLY_CLOEXEC);
+  const long length = fd < 0 ? -1 : lseek(fd, 0, SEEK_TO_END);
   void* mapped = MAP_FAILURE;
-  if (lseek(fd, 0, SEEK_TO_END) == bytes)
-    mapped = mmap(NULL, (size_t)bytes, PROT_READ_ONLY, MAP_PRIVATE_COPY, fd, 0);
-  close(fd);
-  if (mapped == MAP_FAILURE) return 0;
+  if (length == weights->bytes) mapped = mmap(NULL, (size_t)length, PROT_READ_ONLY, MAP_PRIVATE_COPY, fd, 0);
+  const char* error = strerror(*__errno_location());
+  if (fd >= 0) close(fd);
+  if (fd >= 0 && length >= 0 && length != weights->bytes)
+    return fail_length(options, path, length, weights->bytes);
+  if (mapped == MAP_FAILURE)
+    return fail(options, (const char*[]){path, ": the weights can't be mapped: ", error, NULL});
   instance->weights = instance->mapped = mapped;
-  instance->mapped_bytes = bytes;
-  return 1;
+  instance->mapped_bytes = length;
+  if (content_hash(mapped, (size_t)length) == weights->hash) return 1;
+  return fail(options,
+              (const char*[]){path, ": the hash of the content isn't that of the object's weights", NULL});
 }
 
 /* The file in the directory of the object that this code is part of. */
-static int map_weights_beside(struct nestor_instance* instance, const char* file, int64_t bytes) {
+static int map_weights_beside(struct nestor_instance* instance, const struct nestor_options* options,
+                              const struct nestor_weights* weights) {
   Dl_info self;
   const char* slash = NULL;
   if (dladdr((const void*)(uintptr_t)&nestor_instance_create, &self) && self.dli_fname)
     slash = strrchr(self.dli_fname, '/');
   const size_t directory = slash ? (size_t)(slash - self.dli_fname) + 1 : 0;
-  const size_t length = strlen(file) + 1;
+  const size_t length = strlen(weights->file) + 1;
   char* path = malloc(directory + length);
-  if (!path) return 0;
+  if (!path) return fail(options, (const char*[]){kNoMemory, NULL});
   if (directory) memcpy(path, self.dli_fname, directory);
-  memcpy(path + directory, file, length);
-  const int mapped = map_weights(instance, path, bytes);
+  memcpy(path + directory, weights->file, length);
+  const int mapped = map_weights(instance, options, path, weights);
   free(path);
   return mapped;
 }
@@ -83,43 +129,45 @@ static int start_threads(struct nestor_instance* instance, const struct nestor_o
                        ? nestor_pool_from_host(threads, options->parallel_for, options->host)
                        : nestor_pool_create(threads);
   if (options->cpus && !options->parallel_for) nestor_pool_pin(instance->pool, options->cpus);
-  return instance->pool != NULL;
+  return instance->pool || fail(options, (const char*[]){kNoMemory, NULL});
 }
 
 /* Weights, which all threads read, page by page on all nodes: in memory of the instance's own, since the
  * system doesn't place what belongs to a file. */
 static int place_memory(struct nestor_instance* instance, const struct nestor_options* options,
                         int64_t memory_bytes, int64_t weights_bytes, int32_t threads) {
+  const char* const refused[] = {"memory can't be placed near these CPUs", NULL};
   if (!options->placement) return 1;
-  if (!options->cpus || options->parallel_for) return 0;
+  if (!options->cpus || options->parallel_for)
+    return fail(options, (const char*[]){"placement needs cpus, and the artifact's own threads", NULL});
   if (nestor_place(instance->memory, memory_bytes, (enum nestor_placement)options->placement, options->cpus,
                    threads))
-    return 0;
+    return fail(options, refused);
   if (options->placement == NESTOR_PLACE_PARTS) nestor_pool_keep_parts(instance->pool);
   if (weights_bytes <= 0) return 1;
   instance->placed = allocate(weights_bytes + 64);
-  if (!instance->placed) return 0;
+  if (!instance->placed) return fail(options, (const char*[]){kNoMemory, NULL});
   void* aligned = (void*)(((uintptr_t)instance->placed + 63) & ~(uintptr_t)63);
   memcpy(aligned, instance->weights, (size_t)weights_bytes);
   instance->weights = aligned;
-  return !nestor_place(aligned, weights_bytes, NESTOR_PLACE_INTERLEAVE, options->cpus, threads);
+  return !nestor_place(aligned, weights_bytes, NESTOR_PLACE_INTERLEAVE, options->cpus, threads) ||
+         fail(options, refused);
 }
 
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
-                                               int64_t workspace_bytes, int32_t threads, const void* weights,
-                                               int64_t weights_bytes, const char* weights_file) {
+                                               int64_t workspace_bytes, int32_t threads,
+                                               const struct nestor_weights* weights) {
   static const struct nestor_options defaults;
   if (!options) options = &defaults;
   struct nestor_instance* instance = calloc(1, sizeof *instance);
-  if (!instance) return NULL;
-  instance->weights = weights;
-  instance->memory = allocate(arena_bytes + workspace_bytes + 64);
-  int ok = instance->memory != NULL;
-  if (ok && !weights && weights_bytes > 0)
-    ok = options->weights_path ? map_weights(instance, options->weights_path, weights_bytes)
-                               : map_weights_beside(instance, weights_file, weights_bytes);
+  if (instance) instance->memory = allocate(arena_bytes + workspace_bytes + 64);
+  int ok = (instance && instance->memory) || fail(options, (const char*[]){kNoMemory, NULL});
+  if (ok) instance->weights = weights->inside;
+  if (ok && weights->file)
+    ok = options->weights_path ? map_weights(instance, options, options->weights_path, weights)
+                               : map_weights_beside(instance, options, weights);
   ok = ok && start_threads(instance, options, threads);
-  ok = ok && place_memory(instance, options, arena_bytes + workspace_bytes + 64, weights_bytes,
+  ok = ok && place_memory(instance, options, arena_bytes + workspace_bytes + 64, weights->bytes,
                           nestor_pool_threads(instance->pool));
   if (!ok) {
     nestor_instance_destroy(instance);
@@ -129,6 +177,14 @@ struct nestor_instance* nestor_instance_create(const struct nestor_options* opti
   instance->arena = (void*)aligned;
   instance->workspace = (void*)(aligned + (uintptr_t)arena_bytes); /* arena_bytes is a multiple of 64 */
   return instance;
+}
+
+int32_t nestor_instance_run(struct nestor_instance* instance, nestor_calls calls, const void* const* inputs,
+                            void* const* outputs) {
+  if (atomic_exchange_explicit(&instance->running, 1, memory_order_acquire)) return NESTOR_BUSY;
+  const int32_t result = calls(instance, inputs, outputs);
+  atomic_store_explicit(&instance->running, 0, memory_order_release);
+  return result;
 }
 
 void nestor_instance_destroy(struct nestor_instance* instance) {

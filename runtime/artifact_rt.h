@@ -24,25 +24,33 @@ struct nestor_options {
   const char*
       weights_path; /* of weights beside the object; null: the name it was compiled with, beside the object */
   const int32_t* cpus; /* where each of the threads stays; null: wherever the system puts it */
+  char* why;           /* room for the reason why there is no instance; may be null */
+  int64_t why_bytes;
 };
 
-/* The emitted <name>_run reads these four by position. */
-struct nestor_instance {
-  struct nestor_pool* pool;
-  void* arena;
-  void* workspace;
-  const void* weights;
-  void* memory; /* arena and workspace as allocated */
-  void* placed; /* weights of its own, where memory is placed */
-  void* mapped; /* weights file, or null */
-  int64_t mapped_bytes;
+/* Of an object: bytes of it, or a file beside it that has them. The emitted code lays this out. */
+struct nestor_weights {
+  const void* inside;
+  const char* file; /* its name in the object's folder; null: inside, or there are none */
+  int64_t bytes;
+  uint64_t hash; /* content_hash of them, where they are in a file */
 };
 
-/* weights: in the object, or null with weights_file naming what lies beside it. Null where memory, threads or
- * the weights can't be had, or memory can't be placed. */
+struct nestor_instance;
+
+/* What <name>_run returns besides 0. */
+enum nestor_result { NESTOR_BUSY = 1, NESTOR_BAD_INDEX = 2 };
+
+/* Null where memory, threads or the weights can't be had, or memory can't be placed; options say where the
+ * reason goes. */
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
-                                               int64_t workspace_bytes, int32_t threads, const void* weights,
-                                               int64_t weights_bytes, const char* weights_file);
+                                               int64_t workspace_bytes, int32_t threads,
+                                               const struct nestor_weights* weights);
+/* The plan's calls, by the one thread that may make them: NESTOR_BUSY where another is at it. */
+typedef int32_t (*nestor_calls)(struct nestor_instance* instance, const void* const* inputs,
+                                void* const* outputs);
+int32_t nestor_instance_run(struct nestor_instance* instance, nestor_calls calls, const void* const* inputs,
+                            void* const* outputs);
 void nestor_instance_destroy(struct nestor_instance* instance);
 
 #ifdef __cplusplus

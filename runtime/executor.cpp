@@ -18,9 +18,12 @@ void check_plan(const Plan& plan) {
                             static_cast<int64_t>(plan.outputs.size()),
                             plan.weights.defined() ? plan.weights.bytes() : 0};
   for (const PlanCall& call : plan.calls) {
-    NESTOR_CHECK(call.kernel >= -1 && call.kernel < static_cast<int>(plan.kernels.size()))
+    NESTOR_CHECK(call.kernel >= kCheck && call.kernel < static_cast<int>(plan.kernels.size()))
         << "call '" << call.label << "' of kernel " << call.kernel;
-    NESTOR_CHECK(call.kernel >= 0 || call.args.size() == 2) << "a copy has " << call.args.size() << " places";
+    NESTOR_CHECK(call.kernel != kCopy || call.args.size() == 2)
+        << "a copy has " << call.args.size() << " places";
+    NESTOR_CHECK(call.kernel != kCheck || call.args.size() == 1)
+        << "a check has " << call.args.size() << " places";
     for (const Place& place : call.args) {
       const int64_t limit = limits[static_cast<size_t>(place.region)];
       const bool by_index = place.region == Region::input || place.region == Region::output;
@@ -77,6 +80,12 @@ void Executor::set_timing(bool on) {
 }
 
 void Executor::run_raw(const void* const* inputs, void* const* outputs) {
+  if (running_.test_and_set(std::memory_order_acquire))
+    throw UserError(plan_->name + " is in a run of another thread: one run at a time");
+  struct Done {
+    std::atomic_flag& running;
+    ~Done() { running.clear(std::memory_order_release); }
+  } done{running_};
   using Clock = std::chrono::steady_clock;
   // Constants are never written: the plan passes weights only to `in` and `const` parameters.
   auto* weights = static_cast<uint8_t*>(const_cast<void*>(plan_->weights.data()));
@@ -106,7 +115,11 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
       args = many.data();
     }
     std::transform(call.args.begin(), call.args.end(), args, address);
-    if (call.kernel < 0) {
+    if (call.kernel == kCheck) {
+      int32_t found = 0;
+      std::memcpy(&found, args[0], sizeof found);
+      if (found != 0) throw UserError(call.label);
+    } else if (call.kernel == kCopy) {
       if (call.bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(call.bytes));
     } else {
       const int32_t rc = kernels_[static_cast<size_t>(call.kernel)](args, workspace_.data(), pool_);

@@ -18,8 +18,8 @@ static inline size_t append_text(char* text, size_t at, const char* more, size_t
   return at;
 }
 
-static inline size_t append_number(char* text, size_t at, int32_t n) { /* not negative */
-  char digits[12];
+static inline size_t append_number(char* text, size_t at, int64_t n) { /* not negative */
+  char digits[20];
   size_t first = sizeof digits - 1;
   digits[first] = 0;
   do digits[--first] = (char)('0' + n % 10);

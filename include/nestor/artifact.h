@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nestor/files.h"
 #include "nestor/ir.h"
 #include "nestor/runtime.h"
 #include "nestor/target.h"
@@ -12,34 +13,53 @@
 namespace nestor {
 
 enum class WeightsPlace : uint8_t {
-  automatic,  // inside up to 1 GiB: beyond that, code can't reach all of them by a 32-bit offset
-  inside,     // read-only data of the object
-  beside      // a file NAME.weights, mapped when an instance is made
+  automatic,  // inside as long as they fit there: code reaches 2 GiB by a 32-bit offset
+  inside,     // read-only data of the object; UserError where they don't fit
+  beside      // a file NAME.weights, mapped when an instance is made, which checks its hash
 };
 
+// Text or bytes of an artifact's code. `object` is what `archive` holds and `shared` is linked from.
+enum class ArtifactForm : uint8_t { llvm, assembly, object, archive, shared };
+
 struct ArtifactOptions {
-  std::string path;  // "out/m.so"; header and weights are written beside it
+  std::string path;  // "out/m.so"; all other files are written beside it, as m.h
   std::string name;  // prefix of the C functions; empty: from the path's file name
   WeightsPlace weights = WeightsPlace::automatic;
+  std::vector<ArtifactForm> forms = {ArtifactForm::shared};
+  bool header = true;
+  int64_t most_inside = int64_t{1} << 30;  // bytes of weights
+  std::vector<std::string> notes = {};     // sentences for the header, such as where weights come from
 };
 
 struct ArtifactFiles {
-  std::string object, header, weights;  // weights is empty where they are inside
+  std::string object, header, weights;  // `object`: the last of the forms; empty: not written
   int64_t object_bytes = 0, weights_bytes = 0;
 };
 
-// Writes all files beside their final names and then renames them: either all appear or none. Throws
-// UserError where a path can't be written. lowered: one function per plan.kernels, in order.
+// Where one form of an artifact goes: `path` with the form's ending, or a device itself.
+std::string artifact_path(const std::string& path, ArtifactForm form);
+
+// Adds all files to `pending`, for the caller to commit. Throws UserError where one can't be written.
+// lowered: one function per plan.kernels, in order.
+ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
+                             const ArtifactOptions& options, PendingFiles& pending);
+// The same, committed.
 ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
                              const ArtifactOptions& options);
 
-// A C identifier from any text: "my-model.v2" becomes my_model_v2.
+// Names in C. Each function gives back what it made.
+// A C identifier from any text, no word or macro: "my-model.v2" becomes my_model_v2.
 std::string c_identifier(const std::string& text);
-std::string artifact_header(const Plan& plan, const std::string& name, const Target& target);
+// The same for the name of an artifact, whose functions (NAME_run ...) aren't the C library's either.
+std::string artifact_name(const std::string& text);
+// Members of the structs of an artifact called `name`: one identifier per tensor, each once.
+std::vector<std::string> member_names(const std::vector<PlanTensor>& tensors, const std::string& name);
+
+std::string artifact_header(const Plan& plan, const std::string& name, const Target& target,
+                            const std::vector<std::string>& notes = {});
 std::string artifact_description(const Plan& plan, const std::string& name, const Target& target);  // JSON
 
-// The object before linking, as text or bytes: what `compile --emit llvm|asm|obj` writes.
-enum class ArtifactForm : uint8_t { llvm, assembly, object };
+// The code as it is before linking: any form up to `object`.
 std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
                           const std::string& name, bool weights_inside, ArtifactForm form);
 

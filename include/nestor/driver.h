@@ -63,6 +63,7 @@ struct CompileOptions {
   bool fuse = true;
   bool exact_conv = false;  // no convolution by Winograd's algorithm, which rounds more than the direct sum
   bool blocked_io = false;  // inputs and outputs lie in blocks of channels too (PartitionOptions)
+  bool check_indices = false;  // out of range, they end a run instead of being clamped
   ScheduleProvider schedules;  // null: naive. Where it has nothing for a function, that function stays naive.
   BuildOptions build;          // values of symbolic dimensions
   uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions

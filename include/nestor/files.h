@@ -1,6 +1,7 @@
-// Writing files so that a reader, a crash or a full disk never meets half of one: the bytes go beside the
-// final place, and are renamed over it once all are there. A link is followed, and a device or a pipe is
-// written to: renaming would put a file in the place of /dev/null.
+// Writing files so that a reader, a crash or a full disk never meets half of one: the bytes go into a
+// temporary beside the final place, which is renamed over it once all are there. A link is followed. What
+// isn't a file and can be written to (a pipe, a terminal, /dev/null) is written to: renaming would put a file
+// in its place.
 #pragma once
 
 #include <string>
@@ -9,24 +10,42 @@
 
 namespace nestor {
 
-// Files under temporary names beside their final ones. What isn't committed is removed. Throws UserError with
-// the path and the system's reason where a file can't be written.
+// Whether bytes go into what is there (a pipe, a terminal) rather than into a file: nothing can lie beside
+// it. UserError for what can't be written to, as a directory.
+bool is_written_through(const std::string& path);
+
+// Files that appear together. Throws UserError with the path and the system's reason where one can't be
+// written; what isn't committed is removed.
 class PendingFiles {
  public:
   PendingFiles() = default;
   PendingFiles(const PendingFiles&) = delete;
   PendingFiles& operator=(const PendingFiles&) = delete;
   ~PendingFiles();
-  std::string add(const std::string& final);  // the temporary name, for somebody else to write to
-  void write(const std::string& final, std::string_view bytes);
+  // Opens a place for the file, so that a bad path fails before the work. A file that is never written to is
+  // left as it is.
+  void add(const std::string& path);
+  void write(const std::string& path, std::string_view bytes);  // all of it, once; adds it where nobody has
+  // Renames in the order of writing, once all bytes are on the disk: put last what uses the others.
   void commit();
 
  private:
   struct File {
-    std::string temporary, final;
-    bool replaces;  // `final`; else it is something that bytes are written to
+    std::string path;              // as given
+    std::string final, temporary;  // no temporary: `final` is written to
+    int descriptor = -1;           // of the temporary
+    bool written = false;
+    std::string held;  // what is for `final` itself
   };
+  File& find_or_add(const std::string& path);
+  void discard();
   std::vector<File> files_;
+  std::vector<size_t> order_;  // of writing
 };
+
+// For programs: on SIGINT, SIGTERM, SIGHUP, SIGQUIT and SIGPIPE, if they would end the process, and where it
+// ends by exit(), temporaries of pending files are removed first. A file beyond the limit of size (ulimit -f)
+// is an error instead of a signal.
+void remove_pending_files_on_signals();
 
 }  // namespace nestor

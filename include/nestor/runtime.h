@@ -4,6 +4,7 @@
 // (src/codegen/artifact.cpp).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -49,10 +50,11 @@ struct PlanTensor {
   int64_t bytes() const { return product(shape) * bytes_of(dtype); }
 };
 
-// Runs kernels[kernel] on args; kernel -1 copies `bytes` bytes from args[0] to args[1] (an output that is a
-// view of something else).
+// Runs kernels[kernel] on args. kCopy copies `bytes` bytes from args[0] to args[1] (an output that is a view
+// of something else). kCheck ends the run where the i32 at args[0] isn't 0: an index is out of range.
+inline constexpr int kCopy = -1, kCheck = -2;
 struct PlanCall {
-  int kernel = -1;
+  int kernel = kCopy;
   std::vector<Place> args;
   int64_t bytes = 0;
   std::string label;  // the graph nodes it computes, for reports
@@ -107,7 +109,7 @@ enum class Placement : uint8_t {
 };
 
 // Something that can be run: a plan in this process, or an artifact loaded from a file. One run at a time per
-// object.
+// object: another thread's is refused by UserError.
 class Runnable {
  public:
   virtual ~Runnable() = default;
@@ -148,6 +150,7 @@ class Executor : public Runnable {
   std::shared_ptr<const Plan> plan_;
   std::vector<Kernel> kernels_;
   std::shared_ptr<const void> code_;
+  std::atomic_flag running_;
   Tensor arena_, workspace_;
   nestor_pool* pool_ = nullptr;  // null: serial
   bool timing_ = false;

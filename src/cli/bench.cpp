@@ -155,8 +155,10 @@ void print_per_func(Entry& e, double seconds, double peak, bool json) {
     fmt::print("{:>13} {:>7} {:>9} {:>7}  {}\n", "median", "% time", "GFLOP/s", "% peak", "function");
   for (const Row& r : rows) {
     const PlanCall& call = plan.calls[r.call];
-    const bool copies = call.kernel < 0;
-    const std::string kernel = copies ? "copy" : plan.kernels[static_cast<size_t>(call.kernel)];
+    const bool copies = call.kernel < 0;  // or checks indices
+    const std::string kernel = call.kernel == kCopy    ? "copy"
+                               : call.kernel == kCheck ? "check"
+                                                       : plan.kernels[static_cast<size_t>(call.kernel)];
     const double share = whole > 0 ? 100 * r.ms / whole : 0;
     const double flops = copies ? 0 : e.func_flops[static_cast<size_t>(call.kernel)];
     const double gflops = r.ms > 0 ? flops / 1e6 / r.ms : 0;

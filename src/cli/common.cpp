@@ -117,6 +117,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
   if (c.target.kind == TargetKind::cpu) c.target.cores = c.threads;  // which the default schedules are for
   c.exact_conv = o.exact_conv;
   c.blocked_io = o.blocked_io;
+  c.check_indices = o.check_indices;
   for (const std::string& d : o.dims) {
     const auto [name, value] = split_at_equals("--dim", d);
     c.build.dims[name] = parse_integer("--dim " + name, value);

@@ -1,9 +1,12 @@
 // `nestor compile`: an artifact, and any form on the way to it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "nestor/artifact.h"
 #include "nestor/cuda.h"
@@ -15,10 +18,129 @@ namespace nestor::cli {
 
 namespace {
 
-constexpr const char* kForms[] = {"so", "header", "obj", "ir", "llvm", "asm", "cuda", "ptx"};
+namespace fs = std::filesystem;
 
-std::string with_extension(const std::string& path, const char* extension) {
-  return std::filesystem::path(path).replace_extension(extension).string();
+struct Form {
+  const char *name, *ending;
+  std::optional<ArtifactForm> code = {};
+};
+constexpr Form kForms[] = {{"so", ".so", ArtifactForm::shared},
+                           {"archive", ".a", ArtifactForm::archive},
+                           {"obj", ".o", ArtifactForm::object},
+                           {"header", ".h"},
+                           {"ir", ".nest"},
+                           {"llvm", ".ll", ArtifactForm::llvm},
+                           {"asm", ".s", ArtifactForm::assembly},
+                           {"cuda", ".cu"},
+                           {"ptx", ".ptx"}};
+
+const Form& form_called(const std::string& name) {
+  std::string known;
+  for (const Form& f : kForms) {
+    if (name == f.name) return f;
+    known += (known.empty() ? "" : ", ") + std::string(f.name);
+  }
+  throw UserError(Diagnostic{"--emit " + name + " is nothing that can be made", {}, {}, known});
+}
+
+// What is made: as --emit says, else as the ending of -o. Code that programs link to comes with its header.
+std::vector<Form> forms_of(const CompileVerb& v) {
+  const std::string ending = fs::path(v.output).extension().string();
+  const bool device = is_written_through(v.output);
+  const Form* of_ending = nullptr;
+  std::string known;
+  for (const Form& f : kForms) {
+    if (ending == f.ending) of_ending = &f;
+    known += (known.empty() ? "" : ", ") + std::string("m") + f.ending;
+  }
+  if (!device && !of_ending && (!ending.empty() || v.emit.empty()))
+    throw UserError(Diagnostic{"-o " + v.output + ": nothing is made that " +
+                                   (ending.empty() ? "has no ending" : "ends in " + ending),
+                               {},
+                               {"m.so is a shared object, m.a an archive to link, m.o an object"},
+                               known});
+  std::vector<Form> out;
+  std::set<std::string> seen;
+  for (const std::string& name : v.emit)
+    if (const Form& form = form_called(name); seen.insert(name).second) out.push_back(form);
+  if (v.emit.empty()) {
+    out.push_back(device ? kForms[0] : *of_ending);
+    if (out[0].code >= ArtifactForm::object && !device) out.push_back(form_called("header"));
+  }
+  if (device && out.size() > 1)
+    throw UserError(
+        Diagnostic{"--emit " + v.emit.back() + " would lie beside " + v.output + ", which isn't a file",
+                   {},
+                   {},
+                   "give -o a path in a folder, or one form"});
+  return out;
+}
+
+std::string path_of(const Form& form, const std::string& output) {
+  return is_written_through(output) ? output : fs::path(output).replace_extension(form.ending).string();
+}
+
+// What a command reads isn't where it writes.
+void keep_inputs(const CompileVerb& v, const std::vector<Form>& forms) {
+  std::vector<std::string> inputs = v.common.ops;
+  inputs.insert(inputs.end(), {v.common.model, v.schedule, v.common.db});
+  std::error_code none;
+  for (const Form& f : forms)
+    for (const std::string& input : inputs)
+      if (const std::string path = path_of(f, v.output);
+          fs::is_regular_file(path) && fs::equivalent(path, input, none))
+        throw UserError(Diagnostic{
+            "--emit " + std::string(f.name) + " would write over " + input + ", which this command reads",
+            {},
+            {},
+            "give -o another name"});
+}
+
+bool wants(const std::vector<Form>& forms, std::string_view name) {
+  return std::any_of(forms.begin(), forms.end(), [&](const Form& f) { return f.name == name; });
+}
+
+void check_target(const Target& target, const std::vector<Form>& forms) {
+  const bool cuda = target.kind == TargetKind::cuda;
+  for (const Form& f : forms) {
+    if (cuda && (f.code || std::string_view(f.name) == "header"))
+      throw UserError(Diagnostic{"there is no shared object for a CUDA target yet",
+                                 {},
+                                 {},
+                                 "--emit cuda,ptx gives the kernels; --target native a shared object"});
+  }
+  if (!cuda && (wants(forms, "cuda") || wants(forms, "ptx")))
+    throw UserError(Diagnostic{"--emit cuda needs a CUDA target", {}, {}, "--target cuda:sm_80"});
+}
+
+ArtifactOptions artifact_options(const CompileVerb& v, const std::vector<Form>& forms) {
+  ArtifactOptions out;
+  out.path = v.output;
+  out.name = artifact_name(v.name.empty() ? fs::path(v.output).stem().string() : v.name);
+  out.weights = v.weights == "inside"   ? WeightsPlace::inside
+                : v.weights == "beside" ? WeightsPlace::beside
+                                        : WeightsPlace::automatic;
+  out.forms.clear();
+  for (const Form& f : forms)
+    if (f.code) out.forms.push_back(*f.code);
+  out.header = wants(forms, "header");
+  return out;
+}
+
+// The forms of single kernels.
+void write_kernels(const CompiledModel& m, const std::vector<Form>& forms, const std::string& output,
+                   PendingFiles& out) {
+  for (const Form& form : forms) {
+    const std::string_view name = form.name;
+    if (name != "ir" && name != "cuda" && name != "ptx") continue;
+    std::string text;
+    for (const CompiledFunction& f : m.funcs)
+      text += (name == "ir"     ? print(f.lowered)
+               : name == "cuda" ? emit_cuda(f.lowered, m.target)
+                                : compile_ptx(emit_cuda(f.lowered, m.target), m.target)) +
+              "\n";
+    out.write(path_of(form, output), text);
+  }
 }
 
 void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, bool json) {
@@ -34,7 +156,7 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
                                       {"header", files.header},
                                       {"weights", files.weights},
                                       {"object_bytes", files.object_bytes},
-                                      {"arena_bytes", m.plan->arena_bytes},
+                                      {"arena_bytes", m.plan ? m.plan->arena_bytes : 0},
                                       {"compile_s", seconds},
                                       {"funcs", functions}}
                            .dump());
@@ -42,6 +164,20 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
 
 std::string counted(size_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, const ArtifactFiles& files,
+                       double seconds) {
+  std::FILE* const to = is_written_through(artifact.path) ? stderr : stdout;  // a device may be stdout
+  if (!files.object.empty())
+    fmt::print(to, "{}: {} KiB, {}, {}, compiled in {:.2f} s\n", files.object, files.object_bytes / 1024,
+               counted(m.funcs.size(), "function"), counted(static_cast<size_t>(m.plan->threads), "thread"),
+               seconds);
+  if (!files.weights.empty())
+    fmt::print(
+        to, "{}: {} KiB of weights, to be kept beside it{}\n", files.weights, files.weights_bytes / 1024,
+        artifact.weights == WeightsPlace::automatic ? ", since code doesn't reach so many inside" : "");
+  if (!files.header.empty()) fmt::print(to, "{}: the C interface\n", files.header);
 }
 
 }  // namespace
@@ -54,77 +190,26 @@ int run(const CompileVerb& v) {
                                {},
                                "nestor bench --backend " + v.backend + ", or compile --backend llvm"});
   const auto start = std::chrono::steady_clock::now();
-  const auto wants = [&](const char* form) {
-    return std::find(v.emit.begin(), v.emit.end(), form) != v.emit.end();
-  };
-  for (const std::string& form : v.emit)
-    if (std::find(std::begin(kForms), std::end(kForms), form) == std::end(kForms))
-      throw UserError(Diagnostic{"--emit " + form + " is nothing that can be made",
-                                 {},
-                                 {},
-                                 "so, obj, header, ir, llvm, asm, cuda, ptx"});
-  if (std::filesystem::exists(v.output) && !std::filesystem::is_regular_file(v.output))
-    for (const std::string& form : v.emit)
-      if (form != "so" && (form != "header" || v.emit.size() == 1))
-        throw UserError(
-            Diagnostic{"--emit " + form + " would lie beside " + v.output + ", which isn't a file",
-                       {},
-                       {},
-                       "give -o a path in a folder"});
+  const std::vector<Form> forms = forms_of(v);
+  keep_inputs(v, forms);
+  PendingFiles out;
+  for (const Form& f : forms) out.add(path_of(f, v.output));  // a bad path fails before the work
   CompileOptions options = compile_options(v.common, v.schedule);
   options.refused = warn_of_refusal;
+  check_target(options.target, forms);
   const CompiledModel model = compile_model(v.common.model, options);
-  const bool cuda = model.target.kind == TargetKind::cuda;
-  if (cuda && (wants("so") || wants("obj") || wants("llvm") || wants("asm")))
-    throw UserError(Diagnostic{"there is no shared object for a CUDA target yet",
-                               {},
-                               {},
-                               "--emit cuda,ptx gives the kernels; --target native a shared object"});
-  if (!cuda && (wants("cuda") || wants("ptx")))
-    throw UserError(Diagnostic{"--emit cuda needs a CUDA target", {}, {}, "--target cuda:sm_80"});
-
-  if (wants("ir") || wants("cuda") || wants("ptx")) {
-    std::string ir, source, ptx;
-    for (const CompiledFunction& f : model.funcs) {
-      if (wants("ir")) ir += print(f.lowered) + "\n";
-      if (wants("cuda") || wants("ptx")) source += emit_cuda(f.lowered, model.target) + "\n";
-      if (wants("ptx")) ptx += compile_ptx(emit_cuda(f.lowered, model.target), model.target) + "\n";
-    }
-    if (wants("ir")) write_text(with_extension(v.output, ".nest"), ir);
-    if (wants("cuda")) write_text(with_extension(v.output, ".cu"), source);
-    if (wants("ptx")) write_text(with_extension(v.output, ".ptx"), ptx);
-  }
-  if (cuda) return 0;
-
-  const std::string name =
-      c_identifier(v.name.empty() ? std::filesystem::path(v.output).stem().string() : v.name);
-  const bool inside = v.weights == "inside";
-  const auto emit = [&](const char* form, const char* extension, ArtifactForm as) {
-    if (wants(form))
-      write_text(with_extension(v.output, extension),
-                 emit_artifact(*model.plan, model.lowered(), model.target, name, inside, as));
-  };
-  emit("llvm", ".ll", ArtifactForm::llvm);
-  emit("asm", ".s", ArtifactForm::assembly);
-  emit("obj", ".o", ArtifactForm::object);
+  write_kernels(model, forms, v.output, out);
+  const ArtifactOptions artifact = artifact_options(v, forms);
   ArtifactFiles files;
-  if (wants("so")) {
-    ArtifactOptions options;
-    options.path = v.output;
-    options.name = name;
-    options.weights = inside ? WeightsPlace::automatic : WeightsPlace::beside;
-    files = write_artifact(*model.plan, model.lowered(), model.target, options);
-  } else if (wants("header")) {
-    files.header = with_extension(v.output, ".h");
-    write_text(files.header, artifact_header(*model.plan, name, model.target));
+  if (!artifact.forms.empty()) {
+    files = write_artifact(*model.plan, model.lowered(), model.target, artifact, out);
+  } else if (artifact.header) {
+    files.header = path_of(form_called("header"), v.output);
+    out.write(files.header, artifact_header(*model.plan, artifact.name, model.target, artifact.notes));
   }
+  out.commit();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!v.common.json && !files.object.empty())
-    fmt::print(files.header.empty() ? stderr : stdout,  // a device may be stdout
-               "{}: {} KiB, {}, {}, compiled in {:.2f} s\n{}", files.object, files.object_bytes / 1024,
-               counted(model.funcs.size(), "function"),
-               counted(static_cast<size_t>(model.plan->threads), "thread"), seconds,
-               files.header.empty() ? "" : files.header + ": the C interface\n");
+  if (!v.common.json) say_what_was_made(model, artifact, files, seconds);
   if (v.report || v.common.json) report(model, files, seconds, v.common.json);
   return 0;
 }

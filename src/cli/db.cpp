@@ -1,6 +1,7 @@
 // `nestor db`: what tuning found, as a table or as JSON lines.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -89,6 +90,9 @@ int run(const DbVerb& v) {
     tell(v, "imported", records.size(), " into " + v.path);
     return 0;
   }
+  std::error_code none;
+  if (v.action == "export" && std::filesystem::equivalent(v.path, v.file, none))
+    throw UserError("db export would write over the database " + v.path + ": give FILE another name");
   Database db(v.path, Database::Mode::read);
   if (v.action == "prune") {
     tell(v, "removed", static_cast<size_t>(db.prune(10)), "");

@@ -9,6 +9,7 @@
 #include "nestor/print.h"
 #include "nestor/report.h"
 #include "src/cli/common.h"
+#include "src/cli/outputs.h"
 #include "src/report/diff.h"
 #include "src/report/steps.h"
 
@@ -144,6 +145,7 @@ void check_stage(const std::string& stage, const Target& target) {
 }  // namespace
 
 int run(const InspectVerb& v) {
+  require_ending("--html", v.html, {".html", ".htm"});
   const CompileOptions options = compile_options(v.common, v.schedule);
   check_stage(v.stage, options.target);
   if (v.why && v.stage != "schedule" && v.stage != "fused")

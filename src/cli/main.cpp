@@ -7,6 +7,7 @@
 
 #include "nestor/error.h"
 #include "nestor/nearest.h"
+#include "nestor/files.h"
 #include "src/cli/options.h"
 #include "src/cli/output.h"
 
@@ -40,6 +41,8 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("--time-limit", o.limits.seconds, "end with an error after so long: 30s, 5m, 1h")
       ->transform(CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_INSENSITIVE))
       ->check(CLI::PositiveNumber);
+  app->add_flag("--check-indices", o.check_indices,
+                "indices out of range (Gather, Scatter ...) end a run; without it they are clamped");
 }
 
 // For an operator as it stands inside a network; what `run` and `compile` make has its tensors row major.
@@ -73,11 +76,16 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "compile", "make an artifact: one shared object and one header",
       [](CLI::App* a, CompileVerb& v) {
         add_model(a, v.common);
-        a->add_option("-o,--output", v.output, "where to write, m.so")->required();
+        a->add_option("-o,--output", v.output,
+                      "where to write: m.so, m.a (an archive), m.o (an object), or as --emit says")
+            ->required();
         add_schedule(a, v.schedule, v.common);
-        a->add_option("--emit", v.emit, "so, obj, header, ir, llvm, asm, cuda, ptx")->delimiter(',');
-        a->add_option("--weights", v.weights, "inside the object, or beside it")
-            ->check(CLI::IsMember({"inside", "beside"}));
+        a->add_option("--emit", v.emit,
+                      "so, archive, obj, header, ir, llvm, asm, cuda, ptx; left out: as the ending of -o")
+            ->delimiter(',');
+        a->add_option("--weights", v.weights, "inside the object, beside it, or auto: inside if they fit")
+            ->check(CLI::IsMember({"auto", "inside", "beside"}))
+            ->capture_default_str();
         a->add_option("--name", v.name, "prefix of the C functions");
         a->add_option("--backend", v.backend, "llvm; Halide compiles for bench and verify only")
             ->capture_default_str();
@@ -211,6 +219,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", NESTOR_VERSION);
   int code = 0;
   nestor::cli::watch_output();
+  nestor::remove_pending_files_on_signals();
   try {
     nestor::cli::add_verbs(app, code);
     if (const std::string why = nestor::cli::unknown_verb(app, argc, argv); !why.empty()) {

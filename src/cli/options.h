@@ -15,11 +15,12 @@ struct ModelOptions {
   std::vector<std::string> dims;  // "batch=8", values of symbolic dimensions
   std::vector<std::string> ops;   // .nest files with operators to register first
   std::string target = "native";
-  int threads = 0;          // 0: as many as the target has cores
-  std::string db;           // tuning records to take schedules from
-  bool exact_conv = false;  // no convolution by Winograd's algorithm
-  bool blocked_io = false;  // inspect, bench and verify: see add_blocked_io
-  bool proof = true;        // schedules from files are proved
+  int threads = 0;             // 0: as many as the target has cores
+  std::string db;              // tuning records to take schedules from
+  bool exact_conv = false;     // no convolution by Winograd's algorithm
+  bool check_indices = false;  // those out of range end a run
+  bool blocked_io = false;     // inspect, bench and verify: see add_blocked_io
+  bool proof = true;           // schedules from files are proved
   bool json = false;
   Limits limits;
 };
@@ -27,10 +28,10 @@ struct ModelOptions {
 struct CompileVerb {
   ModelOptions common;
   std::string output;
-  std::string schedule;  // see compile_options
-  std::vector<std::string> emit = {"so", "header"};
-  std::string weights = "inside";  // inside | beside
-  std::string name;                // prefix of the C functions; empty: the output's stem
+  std::string schedule;           // see compile_options
+  std::vector<std::string> emit;  // empty: as the ending of `output` says
+  std::string weights = "auto";   // auto | inside | beside
+  std::string name;               // prefix of the C functions; empty: the output's stem
   bool report = false;
   std::string backend = "llvm";
 };

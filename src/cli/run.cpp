@@ -6,6 +6,7 @@
 
 #include "nestor/npz.h"
 #include "src/cli/common.h"
+#include "src/cli/outputs.h"
 
 namespace nestor::cli {
 
@@ -30,6 +31,7 @@ std::string summary(const Tensor& t) {
 }  // namespace
 
 int run(const RunVerb& v) {
+  require_ending("-o", v.output, {".npz"});
   std::unique_ptr<Runnable> runnable;
   if (is_artifact(v.common.model)) {
     runnable = load_artifact(v.common.model, v.common.threads);

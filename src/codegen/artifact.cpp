@@ -1,7 +1,7 @@
-// Artifacts. The kernels' module gets a few functions more: NAME_run follows the plan in straight-line code,
-// NAME_create and NAME_destroy are the runtime's (runtime/artifact_rt.c, linked in as bitcode),
-// nestor_model_v1 says what it is. Everything else is internal, so that two artifacts in one process never
-// see each other.
+// The code of an artifact. The kernels' module gets a few functions more: NAME_run follows the plan in
+// straight-line code, NAME_create and NAME_destroy are the runtime's (runtime/artifact_rt.c, linked in as
+// bitcode), nestor_model_v2 says what it is. Everything else is internal, so that two artifacts in one
+// process never see each other, and has a dot in its name, so that no model's name is the same.
 
 #include "nestor/artifact.h"
 
@@ -13,24 +13,18 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
 #include <llvm/Transforms/IPO/GlobalDCE.h>
-#include <llvm/Transforms/IPO/Internalize.h>
-#include <unistd.h>
-
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 
 #include "nestor/codegen.h"
 #include "nestor/error.h"
-#include "nestor/files.h"
-#include "src/codegen/link.h"
+#include "runtime/artifact_rt.h"
+#include "runtime/hash_rt.h"
 #include "src/codegen/llvm_module.h"
 
 namespace nestor {
 
 namespace {
 
-constexpr int64_t kMostInside = int64_t{1} << 30;
+const std::string kRuntimePrefix = "runtime.";
 
 // Writes the artifact's own functions into the kernels' module.
 class ArtifactModule {
@@ -52,6 +46,7 @@ class ArtifactModule {
  private:
   llvm::Function* define(const std::string& name, llvm::Type* result, const std::vector<llvm::Type*>& args) {
     auto* type = llvm::FunctionType::get(result, args, false);
+    NESTOR_CHECK(!module_.getNamedValue(name)) << "the artifact has two of " << name;
     auto* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_);
     f->setDoesNotThrow();
     b_.SetInsertPoint(llvm::BasicBlock::Create(module_.getContext(), "entry", f));
@@ -73,7 +68,7 @@ class ArtifactModule {
 
   // Weak: several objects linked into one program each bring one; a loader looks it up in its own artifact.
   void add_describe(const std::string& description) {
-    llvm::Function* f = define("nestor_model_v1", ptr_, {});
+    llvm::Function* f = define("nestor_model_v2", ptr_, {});
     f->setLinkage(llvm::GlobalValue::WeakAnyLinkage);
     b_.CreateRet(text(description, "description"));
   }
@@ -86,25 +81,35 @@ class ArtifactModule {
     return global;
   }
 
+  // struct nestor_weights of runtime/artifact_rt.h.
+  llvm::Constant* weights_record(bool inside) {
+    llvm::Constant* null = llvm::ConstantPointerNull::get(b_.getPtrTy());
+    const auto bytes = static_cast<uint64_t>(plan_.weights.bytes());
+    const uint64_t hash = inside ? 0 : content_hash(plan_.weights.data(), bytes);
+    return data("weights_record",
+                llvm::ConstantStruct::getAnon({inside && bytes > 0 ? weights() : null,
+                                               inside ? null : text(name_ + ".weights", "weights_file"),
+                                               b_.getInt64(bytes), b_.getInt64(hash)}));
+  }
+
   void add_create(bool inside) {
     llvm::Function* f = define(name_ + "_create", ptr_, {ptr_});
-    const auto create =
-        module_.getOrInsertFunction("nestor_instance_create", ptr_, ptr_, i64_, i64_, i32_, ptr_, i64_, ptr_);
-    const int64_t bytes = plan_.weights.bytes();
-    llvm::Constant* null = llvm::ConstantPointerNull::get(b_.getPtrTy());
-    b_.CreateRet(b_.CreateCall(
-        create, {f->getArg(0), b_.getInt64(static_cast<uint64_t>(plan_.arena_bytes)),
-                 b_.getInt64(static_cast<uint64_t>(plan_.workspace_bytes)),
-                 b_.getInt32(static_cast<uint32_t>(plan_.threads)), inside && bytes > 0 ? weights() : null,
-                 b_.getInt64(static_cast<uint64_t>(bytes)),
-                 inside ? null : text(name_ + ".weights", "weights_file")}));
+    b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_create"),
+                               {f->getArg(0), b_.getInt64(static_cast<uint64_t>(plan_.arena_bytes)),
+                                b_.getInt64(static_cast<uint64_t>(plan_.workspace_bytes)),
+                                b_.getInt32(static_cast<uint32_t>(plan_.threads)), weights_record(inside)}));
   }
 
   void add_destroy() {
     llvm::Function* f = define(name_ + "_destroy", b_.getVoidTy(), {ptr_});
-    const auto destroy = module_.getOrInsertFunction("nestor_instance_destroy", b_.getVoidTy(), ptr_);
-    b_.CreateCall(destroy, {f->getArg(0)});
+    b_.CreateCall(runtime_function("nestor_instance_destroy"), {f->getArg(0)});
     b_.CreateRetVoid();
+  }
+
+  llvm::Function* runtime_function(const std::string& name) {
+    llvm::Function* f = module_.getFunction(kRuntimePrefix + name);
+    NESTOR_CHECK(f) << "the runtime has no " << name;
+    return f;
   }
 
   llvm::Value* field(llvm::Value* base, int64_t index) {
@@ -125,41 +130,52 @@ class ArtifactModule {
     return nullptr;
   }
 
-  // int32_t NAME_run(instance, const void* const* inputs, void* const* outputs); of many calls by functions
-  // of some each, since the time to compile one grows faster than its length.
+  // int32_t NAME_run(instance, const void* const* inputs, void* const* outputs).
   void add_run() {
+    llvm::Function* calls = add_all_calls();
+    llvm::Function* run = define(name_ + "_run", i32_, {ptr_, ptr_, ptr_});
+    b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_run"),
+                               {run->getArg(0), calls, run->getArg(1), run->getArg(2)}));
+  }
+
+  // Many calls go into functions of some each, since the time to compile one grows faster than its length.
+  llvm::Function* add_all_calls() {
     constexpr size_t kMostCalls = 128;
     const size_t count = plan_.calls.size();
-    if (count <= kMostCalls) {
-      add_calls(name_ + "_run", 0, count);
-      return;
-    }
+    if (count <= kMostCalls) return add_calls("artifact.calls", 0, count);
     std::vector<llvm::Function*> parts;
     for (size_t at = 0; at < count; at += kMostCalls) {
       parts.push_back(
-          add_calls(name_ + "_run_" + std::to_string(parts.size()), at, std::min(count, at + kMostCalls)));
-      parts.back()->setLinkage(llvm::GlobalValue::InternalLinkage);
+          add_calls("artifact.calls." + std::to_string(parts.size()), at, std::min(count, at + kMostCalls)));
       parts.back()->addFnAttr(llvm::Attribute::NoInline);
     }
-    llvm::Function* run = define(name_ + "_run", i32_, {ptr_, ptr_, ptr_});
+    llvm::Function* all = define("artifact.calls", i32_, {ptr_, ptr_, ptr_});
+    all->setLinkage(llvm::GlobalValue::InternalLinkage);
     for (llvm::Function* part : parts)
-      return_if_failed(run, b_.CreateCall(part, {run->getArg(0), run->getArg(1), run->getArg(2)}));
+      return_if_failed(all, b_.CreateCall(part, {all->getArg(0), all->getArg(1), all->getArg(2)}));
     b_.CreateRet(b_.getInt32(0));
+    return all;
   }
 
   // A function that makes calls [begin, end) of the plan.
   llvm::Function* add_calls(const std::string& name, size_t begin, size_t end) {
     llvm::Function* run = define(name, i32_, {ptr_, ptr_, ptr_});
+    run->setLinkage(llvm::GlobalValue::InternalLinkage);
     size_t most = 1;
     for (size_t c = begin; c < end; ++c) most = std::max(most, plan_.calls[c].args.size());
     llvm::Value* args = b_.CreateAlloca(llvm::ArrayType::get(ptr_, most));
-    llvm::Value* pool = field(run->getArg(0), 0);  // struct nestor_instance of runtime/artifact_rt.h
+    llvm::Value* pool = field(run->getArg(0), 0);  // struct nestor_instance of runtime/artifact_rt.c
     arena_ = field(run->getArg(0), 1);
     llvm::Value* workspace = field(run->getArg(0), 2);
     weights_ = field(run->getArg(0), 3);
     for (size_t c = begin; c < end; ++c) {
       const PlanCall& call = plan_.calls[c];
-      if (call.kernel < 0) {
+      if (call.kernel == kCheck) {
+        llvm::Value* found = b_.CreateAlignedLoad(i32_, address(run, call.args[0]), llvm::MaybeAlign(1));
+        return_if(run, b_.CreateICmpNE(found, b_.getInt32(0)), b_.getInt32(NESTOR_BAD_INDEX));
+        continue;
+      }
+      if (call.kernel == kCopy) {
         b_.CreateMemCpy(address(run, call.args[1]), llvm::MaybeAlign(1), address(run, call.args[0]),
                         llvm::MaybeAlign(1), static_cast<uint64_t>(call.bytes));
         continue;
@@ -176,9 +192,13 @@ class ArtifactModule {
   }
 
   void return_if_failed(llvm::Function* run, llvm::Value* rc) {
+    return_if(run, b_.CreateICmpNE(rc, b_.getInt32(0)), rc);
+  }
+
+  void return_if(llvm::Function* run, llvm::Value* failed_here, llvm::Value* rc) {
     auto* failed = llvm::BasicBlock::Create(module_.getContext(), "failed", run);
     auto* next = llvm::BasicBlock::Create(module_.getContext(), "next", run);
-    b_.CreateCondBr(b_.CreateICmpNE(rc, b_.getInt32(0)), failed, next);
+    b_.CreateCondBr(failed_here, failed, next);
     b_.SetInsertPoint(failed);
     b_.CreateRet(rc);
     b_.SetInsertPoint(next);
@@ -206,13 +226,14 @@ void link_runtime(llvm::Module& module, llvm::TargetMachine& machine) {
   }
 }
 
-void keep_only(llvm::Module& module, const std::string& name) {
-  llvm::internalizeModule(module, [&](const llvm::GlobalValue& g) {
-    const llvm::StringRef n = g.getName();
-    return n == name + "_create" || n == name + "_run" || n == name + "_destroy" || n == "nestor_model_v1";
-  });
-  llvm::ModuleAnalysisManager analyses;
-  llvm::GlobalDCEPass().run(module, analyses);
+// What is there before the interface: kernels and runtime. A kernel's name has a dot already.
+void hide_all(llvm::Module& module) {
+  for (llvm::GlobalValue& g : module.global_values()) {
+    if (g.isDeclaration()) continue;
+    g.setLinkage(llvm::GlobalValue::InternalLinkage);
+    g.setVisibility(llvm::GlobalValue::DefaultVisibility);
+    if (!g.getName().contains('.')) g.setName(kRuntimePrefix + g.getName().str());
+  }
 }
 
 }  // namespace
@@ -223,9 +244,11 @@ std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered
   llvm::LLVMContext context;
   const auto module = build_module(lowered, target, *machine, context);
   optimize_module(*module, *machine);
-  ArtifactModule(*module, plan, name).add(artifact_description(plan, name, target), weights_inside);
   link_runtime(*module, *machine);
-  keep_only(*module, name);
+  hide_all(*module);
+  ArtifactModule(*module, plan, name).add(artifact_description(plan, name, target), weights_inside);
+  llvm::ModuleAnalysisManager analyses;
+  llvm::GlobalDCEPass().run(*module, analyses);
   std::string why;
   llvm::raw_string_ostream words(why);
   NESTOR_CHECK(!llvm::verifyModule(*module, &words)) << "the artifact's module: " << why;
@@ -236,51 +259,6 @@ std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered
     return out;
   }
   return emit_machine_code(*module, *machine, form == ArtifactForm::assembly);
-}
-
-ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
-                             const ArtifactOptions& options) {
-  namespace fs = std::filesystem;
-  const fs::path path(options.path);
-  const std::string name = c_identifier(options.name.empty() ? path.stem().string() : options.name);
-  const int64_t bytes = plan.weights.bytes();
-  const bool inside = options.weights == WeightsPlace::inside ||
-                      (options.weights == WeightsPlace::automatic && bytes <= kMostInside);
-  if (inside && bytes > kMostInside)
-    throw UserError("weights of " + std::to_string(bytes) +
-                    " bytes don't fit inside the object: leave them beside it");
-
-  ArtifactFiles files;
-  files.object = path.string();
-  const bool to_device = fs::exists(path) && !fs::is_regular_file(path);  // nothing can lie beside it
-  if (to_device && !inside)
-    throw UserError("weights of " + std::to_string(bytes) + " bytes would lie beside " + files.object +
-                    ", which isn't a file: give a path in a folder");
-  if (!to_device) files.header = fs::path(path).replace_extension(".h").string();
-  if (files.header == files.object)
-    throw UserError("the artifact " + files.object + " would overwrite its own header");
-  if (!inside) files.weights = (path.parent_path() / (name + ".weights")).string();
-
-  PendingFiles pending;  // opened before the work, so that a bad path fails at once
-  const std::string object = pending.add(files.object);
-  if (!to_device) pending.write(files.header, artifact_header(plan, name, target));
-  if (!inside)
-    pending.write(files.weights, {static_cast<const char*>(plan.weights.data()), static_cast<size_t>(bytes)});
-  const std::string unlinked = object + ".o";
-  struct Remove {
-    const std::string& path;
-    ~Remove() { std::remove(path.c_str()); }
-  } remove{unlinked};
-  {
-    std::ofstream out(unlinked, std::ios::binary);
-    out << emit_artifact(plan, lowered, target, name, inside, ArtifactForm::object);
-    if (!out.flush()) throw UserError("can't write " + unlinked + ": " + std::strerror(errno));
-  }
-  link_shared(unlinked, object, path.filename().string(), target);
-  files.object_bytes = static_cast<int64_t>(fs::file_size(object));
-  files.weights_bytes = bytes;
-  pending.commit();
-  return files;
 }
 
 }  // namespace nestor

@@ -3,36 +3,13 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
-#include <sstream>
 
 #include "nestor/artifact.h"
 
 namespace nestor {
 
 namespace {
-
-// C and C++ words, and macros of the headers that ours includes, that can't name a member.
-constexpr const char* kReserved = R"(
-    NULL alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
-    constinit continue decltype default delete do double dynamic_cast else enum explicit export extern
-    false float for friend goto if inline int linux long mutable namespace new noexcept not not_eq
-    nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
-    return short signed sizeof static static_assert static_cast struct switch template this thread_local
-    throw true try typedef typeid typename typeof union unix unsigned using virtual void volatile
-    wchar_t while xor xor_eq
-)";
-
-const std::set<std::string>& reserved_words() {
-  static const std::set<std::string> words = [] {
-    std::istringstream in(kReserved);
-    return std::set<std::string>(std::istream_iterator<std::string>(in), {});
-  }();
-  return words;
-}
 
 const char* c_type(DType t) {
   switch (t) {
@@ -69,15 +46,14 @@ std::string in_comment(const std::string& name) {
   return out;
 }
 
-// Member names, in order: identifiers made of the tensors' names, each once.
-std::string members(const std::vector<PlanTensor>& tensors, const char* qualifier) {
-  std::set<std::string> used;
+std::string members(const std::vector<PlanTensor>& tensors, const std::string& name, const char* qualifier) {
+  const std::vector<std::string> names = member_names(tensors, name);
   std::string out;
-  for (const PlanTensor& t : tensors) {
-    std::string name = c_identifier(t.name);
-    for (int n = 2; !used.insert(name).second; ++n) name = c_identifier(t.name) + "_" + std::to_string(n);
-    out += fmt::format("  {}{}* {}; /* {}{} */\n", qualifier, c_type(t.dtype), name,
-                       to_string(t.dtype, t.shape), name == t.name ? "" : ", '" + in_comment(t.name) + "'");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const PlanTensor& t = tensors[i];
+    out +=
+        fmt::format("  {}{}* {}; /* {}{} */\n", qualifier, c_type(t.dtype), names[i],
+                    to_string(t.dtype, t.shape), names[i] == t.name ? "" : ", '" + in_comment(t.name) + "'");
   }
   return out.empty() ? "  void* none;\n" : out;
 }
@@ -91,17 +67,17 @@ nlohmann::ordered_json list_of(const std::vector<PlanTensor>& tensors) {
 
 constexpr const char* kHeader =
     R"(/* {name}, made by Nestor for {target}. Link with the object beside this header; it needs libc and libm only.
- *
+{notes} *
  *   struct {name}* m = {name}_create(NULL);
  *   struct {name}_inputs in = {{...}};
  *   struct {name}_outputs out = {{...}};
  *   {name}_run(m, &in, &out);
  *   {name}_destroy(m);
  *
- * Tensors are dense and row major; outputs overlap nothing. An instance does one run at a time; any number of instances
- * may run at the same time on threads of their own. */
-#ifndef {guard}_H
-#define {guard}_H
+ * Tensors are dense and row major; outputs overlap nothing. An instance does one run at a time: another thread's gets
+ * {guard}_BUSY. Any number of instances may run at the same time on threads of their own. */
+#ifndef NESTOR_{name}_H
+#define NESTOR_{name}_H
 
 #include <stdint.h>
 
@@ -113,6 +89,10 @@ extern "C" {{
 #define {guard}_WORKSPACE_BYTES {workspace} /* and scratch */
 #define {guard}_WEIGHTS_BYTES {weights}   /* shared by all instances */
 #define {guard}_THREADS {threads}
+
+/* What {name}_run returns besides 0. */
+#define {guard}_BUSY 1 /* the instance is in a run, of another thread; nothing was done */
+#define {guard}_BAD_INDEX 2 /* an index is out of range, where it was compiled with --check-indices; outputs are undefined */
 
 struct {name}; /* an instance */
 
@@ -137,6 +117,9 @@ struct {name}_options {{
   const char* weights_path; /* where weights lie beside the object: their file; NULL: in the object's directory */
   /* A CPU for each thread, where it stays; the first is the caller's, which isn't touched. NULL: the system chooses. */
   const int32_t* cpus;
+  /* Room for a text of why_bytes, its end included: why {name}_create returned NULL. May be NULL. */
+  char* why;
+  int64_t why_bytes;
 }};
 
 struct {name}* {name}_create(const struct {name}_options* options); /* NULL for defaults; returns NULL on failure */
@@ -151,22 +134,19 @@ void {name}_destroy(struct {name}* instance);
 
 }  // namespace
 
-std::string c_identifier(const std::string& text) {
-  std::string out;
-  for (char c : text) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) || out[0] == '_') out = "m" + out;
-  return reserved_words().count(out) ? out + "_" : out;
-}
-
-std::string artifact_header(const Plan& plan, const std::string& name, const Target& target) {
+std::string artifact_header(const Plan& plan, const std::string& name, const Target& target,
+                            const std::vector<std::string>& notes) {
+  std::string lines;
+  for (const std::string& note : notes) lines += " * " + in_comment(note) + "\n";
   std::string guard;
   for (char c : name) guard += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return fmt::format(fmt::runtime(kHeader), fmt::arg("name", name), fmt::arg("guard", guard),
+                     fmt::arg("notes", lines),
                      fmt::arg("target", target.name + (target.cpu.empty() ? "" : " (" + target.cpu + ")")),
                      fmt::arg("arena", plan.arena_bytes), fmt::arg("workspace", plan.workspace_bytes),
                      fmt::arg("weights", plan.weights.bytes()), fmt::arg("threads", plan.threads),
-                     fmt::arg("inputs", members(plan.inputs, "const ")),
-                     fmt::arg("outputs", members(plan.outputs, "")));
+                     fmt::arg("inputs", members(plan.inputs, name, "const ")),
+                     fmt::arg("outputs", members(plan.outputs, name, "")));
 }
 
 std::string artifact_description(const Plan& plan, const std::string& name, const Target& target) {

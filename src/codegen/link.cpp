@@ -1,16 +1,31 @@
 // Linking with LLD as a library, so that no system linker or compiler is needed. libc.so.6 and libm.so.6 of
 // this very process stand for the system's: no development package has to be installed to resolve symbols
 // against them.
+//
+// LLD reads and writes files. Here they are in memory and a pipe: what it maps on a disk that gets full would
+// end the process by SIGBUS, and its own temporaries would stay where a signal ends it.
 
 #include "src/codegen/link.h"
 
+#include <fcntl.h>
 #include <link.h>
 #include <lld/Common/Driver.h>
+#include <llvm/Object/ArchiveWriter.h>
+#include <llvm/Support/MemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Triple.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "nestor/error.h"
 
@@ -42,18 +57,77 @@ std::vector<std::string> c_libraries(const llvm::Triple& triple) {
   return found;
 }
 
+[[noreturn]] void fail_memory() {
+  throw UserError(std::string("can't link in memory: ") + std::strerror(errno));
+}
+
+struct Descriptor {
+  int number = -1;
+  explicit Descriptor(int n) : number(n) {
+    if (n < 0) fail_memory();
+  }
+  Descriptor(Descriptor&& other) noexcept : number(std::exchange(other.number, -1)) {}
+  ~Descriptor() {
+    if (number >= 0) close(number);
+  }
+  std::string path() const { return "/proc/self/fd/" + std::to_string(number); }
+};
+
+Descriptor in_memory(std::string_view bytes) {
+  Descriptor file(memfd_create("nestor.o", MFD_CLOEXEC));
+  while (!bytes.empty()) {
+    const ssize_t n = write(file.number, bytes.data(), std::min<size_t>(bytes.size(), size_t{1} << 30));
+    if (n < 0 && errno != EINTR) fail_memory();
+    if (n > 0) bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return file;
+}
+
+// What is written to the path, kept by a thread.
+class Drain {
+ public:
+  Drain() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) fail_memory();
+    write_end_.emplace(ends[1]);
+    reader_ = std::thread([this, from = Descriptor(ends[0])] {
+      std::array<char, size_t{1} << 16> chunk;  // what a pipe holds
+      for (ssize_t n = 1; n > 0 || (n < 0 && errno == EINTR);) {
+        n = read(from.number, chunk.data(), chunk.size());
+        if (n > 0) bytes_.append(chunk.data(), static_cast<size_t>(n));
+      }
+    });
+  }
+  ~Drain() {
+    write_end_.reset();
+    if (reader_.joinable()) reader_.join();
+  }
+  std::string path() const { return write_end_->path(); }
+  std::string take() {
+    write_end_.reset();
+    reader_.join();
+    return std::move(bytes_);
+  }
+
+ private:
+  std::optional<Descriptor> write_end_;
+  std::string bytes_;
+  std::thread reader_;
+};
+
 }  // namespace
 
-void link_shared(const std::string& object_path, const std::string& output_path, const std::string& soname,
-                 const Target& target) {
+std::string link_shared(std::string_view object, const std::string& soname, const Target& target) {
   const std::vector<std::string> libraries = c_libraries(llvm::Triple(target.triple));
+  const Descriptor input = in_memory(object);
+  Drain output;
   std::vector<std::string> args = {"ld.lld",
                                    "-shared",
                                    "-soname",
                                    soname,
                                    "-o",
-                                   output_path,
-                                   object_path,
+                                   output.path(),
+                                   input.path(),
                                    "-z",
                                    "relro",
                                    "-z",
@@ -73,10 +147,20 @@ void link_shared(const std::string& object_path, const std::string& output_path,
 
   static std::mutex mutex;  // LLD keeps global state
   std::lock_guard lock(mutex);
-  std::string output, errors;
-  llvm::raw_string_ostream out(output), err(errors);
+  std::string words, errors;
+  llvm::raw_string_ostream out(words), err(errors);
   const lld::Result result = lld::lldMain(argv, out, err, {{lld::Gnu, &lld::elf::link}});
   NESTOR_CHECK(result.retCode == 0) << "linking " << soname << " failed:\n" << errors;
+  return output.take();
+}
+
+std::string archive_of(std::string_view object, const std::string& member) {
+  std::vector<llvm::NewArchiveMember> members;
+  members.emplace_back(llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), member));
+  auto archive = llvm::writeArchiveToBuffer(members, llvm::SymtabWritingMode::NormalSymtab,
+                                            llvm::object::Archive::K_GNU, true, false);
+  NESTOR_CHECK(static_cast<bool>(archive)) << "making an archive: " << llvm::toString(archive.takeError());
+  return (*archive)->getBuffer().str();
 }
 
 }  // namespace nestor

@@ -1,16 +1,18 @@
-// Linking a shared object in process.
+// Linking in process.
 #pragma once
 
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "nestor/target.h"
 
 namespace nestor {
 
-// Links one ELF object file into a shared object that needs libc and libm only. Throws InternalError with the
-// linker's words, or where the object asks for a symbol that those two don't have.
-void link_shared(const std::string& object_path, const std::string& output_path, const std::string& soname,
-                 const Target& target);
+// Links the bytes of an ELF object file into those of a shared object that needs libc and libm only. Throws
+// InternalError with the linker's words, or where the object asks for a symbol that those two don't have.
+std::string link_shared(std::string_view object, const std::string& soname, const Target& target);
+
+// The bytes of a static library of one member.
+std::string archive_of(std::string_view object, const std::string& member);
 
 }  // namespace nestor

@@ -4,7 +4,6 @@
 // tiles (it unrolls, it shares splats across a tile until they spill).
 #include "llvm_module.h"
 
-#include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
@@ -53,10 +52,7 @@ void initialize_llvm() {
 }
 
 std::string kernel_symbol(const std::string& name) {
-  static const llvm::TargetLibraryInfoImpl library{llvm::Triple("x86_64-unknown-linux-gnu")};
-  llvm::LibFunc found;
-  const bool taken = library.getLibFunc(name, found) || name == "main" || name.starts_with("nestor_");
-  return taken ? name + "_kernel" : name;
+  return "kernel." + name;
 }
 
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const Target& target) {

@@ -16,8 +16,8 @@ class TargetMachine;
 
 namespace nestor {
 
-// The symbol of a kernel: its name, unless the C library or the kernel runtime has a function of that name (a
-// function may well be called `tanh`).
+// The symbol of a kernel. No C identifier has a dot, so that no function of the C library, of the runtime or
+// of an artifact's interface is called the same, whatever a user calls his functions.
 std::string kernel_symbol(const std::string& name);
 
 // Registers what LLVM can make code for; whoever looks a target up calls it first.

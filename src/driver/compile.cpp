@@ -5,6 +5,7 @@
 #include <set>
 
 #include "nestor/driver.h"
+#include "nestor/index_checks.h"
 #include "nestor/layout.h"
 
 namespace nestor {
@@ -77,6 +78,7 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
     model.partition = std::move(*source.partition);
   } else {
     optimize(model.graph, constant_evaluator(options.target), optimize_options(options));
+    if (options.check_indices) add_index_checks(model.graph);
     const PartitionOptions how = partition_options(options);
     model.partition = partition(model.graph, how);
     if (!options.exact_conv)

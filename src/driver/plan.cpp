@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "nestor/driver.h"
+#include "nestor/index_checks.h"
 #include "nestor/layout.h"
 #include "nestor/print.h"
 
@@ -45,7 +46,12 @@ class PlanBuilder {
     }
     place_inputs_and_outputs();
     place_temporaries(*plan);
-    for (const KernelCall& call : partition_.calls) plan->calls.push_back(plan_call(call));
+    for (const KernelCall& call : partition_.calls) {
+      plan->calls.push_back(plan_call(call));
+      for (const int n : call.nodes)
+        if (const Node& node = graph_.nodes[static_cast<size_t>(n)]; is_index_check(node))
+          plan->calls.push_back({kCheck, {plan->calls.back().args.back()}, 0, found_by(node)});
+    }
     copy_remaining_outputs(*plan);
     plan->weights = Tensor(DType::u8, {weight_bytes_});
     for (const auto& [offset, tensor] : packed_)
@@ -166,7 +172,7 @@ class PlanBuilder {
       const ValueId v = graph_.outputs[i];
       const Place here{Region::output, static_cast<int64_t>(i)}, from = place_of(v, nullptr);
       if (from == here) continue;
-      plan.calls.push_back({-1, {from, here}, bytes(v), "copy"});
+      plan.calls.push_back({kCopy, {from, here}, bytes(v), "copy"});
     }
   }
 

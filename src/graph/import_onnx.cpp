@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "src/graph/import.h"
+#include "src/graph/text_fields.h"
 
 namespace nestor {
 
@@ -219,6 +220,7 @@ Model read_onnx_binary(const std::string& path, std::string_view bytes) {
   onnx::ModelProto proto;
   if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     file_error(path, "not an ONNX model, or a truncated one: its protobuf can't be parsed");
+  escape_bad_text(proto);
   return OnnxReader(path, proto).read();
 }
 

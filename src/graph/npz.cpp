@@ -18,6 +18,10 @@ struct ZipDiscard {
   void operator()(zip_t* z) const { zip_discard(z); }
 };
 using Zip = std::unique_ptr<zip_t, ZipDiscard>;
+struct SourceFree {
+  void operator()(zip_source_t* s) const { zip_source_free(s); }
+};
+using Source = std::unique_ptr<zip_source_t, SourceFree>;
 struct EntryClose {
   void operator()(zip_file_t* f) const { zip_fclose(f); }
 };
@@ -71,6 +75,19 @@ std::string read_entry(zip_t* zip, zip_uint64_t index, const zip_stat_t& stat, c
   return out;
 }
 
+std::string content_of(zip_source_t* bytes, const std::string& path) {
+  std::string out;
+  zip_stat_t stat;
+  bool ok = zip_source_open(bytes) == 0 && zip_source_stat(bytes, &stat) == 0 && (stat.valid & ZIP_STAT_SIZE);
+  if (ok) {
+    out.resize(stat.size);
+    ok = zip_source_read(bytes, out.data(), stat.size) == static_cast<zip_int64_t>(stat.size);
+    zip_source_close(bytes);
+  }
+  if (!ok) file_error(path, "can't be written: libzip's memory can't be read");
+  return out;
+}
+
 }  // namespace
 
 std::map<std::string, Tensor> read_npz(const std::string& path) {
@@ -92,14 +109,19 @@ std::map<std::string, Tensor> read_npz(const std::string& path) {
   return out;
 }
 
+// libzip writes files under a name of its own: in memory it leaves none behind.
 void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& arrays) {
   if (arrays.empty()) file_error(path, "no arrays to write");  // libzip writes no empty archive
   PendingFiles files;
-  const std::string temporary = files.add(path);
+  files.add(path);
 
   std::vector<std::string> contents;  // libzip reads them at zip_close
   for (const auto& [name, tensor] : arrays) contents.push_back(format_npy(tensor));
-  Zip zip = open_zip(temporary, ZIP_CREATE | ZIP_TRUNCATE, path);
+  const Source bytes(zip_source_buffer_create(nullptr, 0, 0, nullptr));
+  if (!bytes) throw std::bad_alloc();
+  zip_source_keep(bytes.get());  // for zip_close, which gives it back
+  Zip zip(zip_open_from_source(bytes.get(), ZIP_TRUNCATE, nullptr));
+  if (!zip) throw std::bad_alloc();
   for (size_t i = 0; i < arrays.size(); ++i) {
     const std::string entry = arrays[i].first + ".npy";
     zip_source_t* source = zip_source_buffer(zip.get(), contents[i].data(), contents[i].size(), 0);
@@ -115,6 +137,7 @@ void write_npz(const std::string& path, const std::vector<std::pair<std::string,
   if (zip_close(zip.get()) != 0)
     file_error(path, std::string("can't be written: ") + zip_strerror(zip.get()));
   static_cast<void>(zip.release());  // closed
+  files.write(path, content_of(bytes.get(), path));
   files.commit();
 }
 

@@ -83,6 +83,7 @@ void build_nd(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Ten
 }  // namespace
 
 void register_gather(Rows& rows) {
+  rows.push_back(check_indices_row());
   struct Form {
     const char* name;
     int since;
@@ -100,7 +101,8 @@ void register_gather(Rows& rows) {
                     .params = "X I",
                     .infer = form.infer,
                     .build = form.build,
-                    .note = "indices out of range that are known only at run time are clamped"});
+                    .note = "indices out of range that are known only at run time are clamped, or an error "
+                            "with --check-indices"});
 }
 
 }  // namespace nestor::ops

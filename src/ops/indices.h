@@ -1,6 +1,7 @@
 // Elements that a tensor of indices, input 1 of Gather and Scatter and what is like them, picks of the data,
 // input 0. A negative index counts from the end. Constant indices out of range are refused; those computed at
-// run time are clamped, since a kernel has no way to refuse and must stay inside of its memory.
+// run time are clamped, since a kernel has no way to refuse and must stay inside of its memory. With
+// --check-indices a kernel of its own looks for them first.
 #pragma once
 
 #include "src/ops/common.h"
@@ -21,5 +22,7 @@ Expr position(const Expr& index, int64_t extent);
 // Tuples of indices, along the indices' last dimension, for dimensions of the data from `first` on.
 void check_tuples(const OpContext& ctx, int64_t first);
 Exprs tuple_at(const BuildTensor& indices, const Exprs& which, const Dims& data, int64_t first);
+
+OpDef check_indices_row();
 
 }  // namespace nestor::ops

@@ -98,7 +98,7 @@ void register_scatter(Rows& rows) {
                     .infer = form.elements ? infer_elements : infer_nd,
                     .build = form.elements ? build_elements : build_nd,
                     .note = "of several updates of one element the last is kept; indices out of range that "
-                            "are known only at run time are clamped"});
+                            "are known only at run time are clamped, or an error with --check-indices"});
 }
 
 }  // namespace nestor::ops

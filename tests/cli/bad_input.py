@@ -195,7 +195,7 @@ def outputs():
             t.refuses(f"compile --emit {form} -o {path}", ["compile", "conv.json", "-o", path, "--emit", form], os.path.dirname(path))
     for path in ("/nonexistent/x.npz", "/proc/x.npz"):
         t.refuses(f"run -o {path}", ["run", "conv.json", "--input", "x=zeros", "-o", path], path)
-    for forms in ("asm", "header", "so,llvm"):
+    for forms in ("header,asm", "so,header", "so,llvm"):
         t.refuses(f"compile --emit {forms} -o /dev/null", ["compile", "conv.json", "-o", "/dev/null", "--emit", forms],
                   "beside /dev/null")
     t.succeeds("compile -o /dev/null", "compile", "conv.json", "-o", "/dev/null")

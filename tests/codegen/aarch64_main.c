@@ -3,7 +3,7 @@
  * counts as int64. Standard output: the data of the arguments afterwards. */
 #include <stdint.h>
 
-extern int32_t kernel(void* const* args, void* workspace, void* pool);
+extern int32_t kernel(void* const* args, void* workspace, void* pool) __asm__("kernel.kernel");
 
 static long call(long number, long a, const void* b, long c) {
   register long x8 __asm__("x8") = number;

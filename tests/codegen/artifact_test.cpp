@@ -1,91 +1,20 @@
 #include "nestor/artifact.h"
 
-#include <unistd.h>
-
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "catch.h"
-#include "nestor/codegen.h"
 #include "nestor/error.h"
 #include "nestor/pinning.h"
+#include "runtime/hash_rt.h"
+#include "tests/codegen/small_artifact.h"
 #include "tests/command.h"
 
 using namespace nestor;
-using nestor::testing::output_of;
-namespace fs = std::filesystem;
+using namespace nestor::testing;
 
 namespace {
-
-Buffer f32(const char* name) {
-  return make_buffer(name, {DType::f32});
-}
-
-// T = X + W, and Y = 3 * T in a parallel loop with a temporary of its own.
-std::vector<PrimFunc> two_kernels(int64_t n) {
-  Buffer x = f32("X"), w = f32("W"), t = f32("T"), y = f32("Y"), s = f32("S");
-  Var i = make_var("i"), j = make_var("j");
-  auto param = [&](Role role, const Buffer& b) { return Param{role, {b, {n}, Scope::global, {}}}; };
-  PrimFunc add{"add",
-               {},
-               {param(Role::in, x), param(Role::constant, w), param(Role::out, t)},
-               {},
-               make::loop(i, n, make::store(t, {i}, make::load(x, {i}) + make::load(w, {i})))};
-  Stmt body = make::seq({make::store(s, {Expr(0)}, make::load(t, {j}) * make::imm(3, {DType::f32})),
-                         make::store(y, {j}, make::load(s, {Expr(0)}))});
-  PrimFunc triple{"triple",
-                  {},
-                  {param(Role::in, t), param(Role::out, y)},
-                  {},
-                  make::loop(j, n, make::alloc({s, {Expr(1)}, Scope::global, {}}, body), ForKind::parallel)};
-  return {add, triple};
-}
-
-constexpr int64_t kSize = 1000;
-
-Plan plan_of(const std::vector<PrimFunc>& kernels, int threads) {
-  Plan plan;
-  plan.name = "small";
-  plan.inputs = {{"x", DType::f32, {kSize}}};
-  plan.outputs = {{"y/out", DType::f32, {kSize}}, {"int", DType::f32, {kSize}}};
-  plan.threads = threads;
-  plan.weights = Tensor(DType::u8, {align_up(4 * kSize)});
-  for (int i = 0; i < kSize; ++i) static_cast<float*>(plan.weights.data())[i] = static_cast<float>(i);
-  plan.calls = {{0, {{Region::input, 0}, {Region::weights, 0}, {Region::arena, 0}}, 0, "add"},
-                {1, {{Region::arena, 0}, {Region::output, 0}}, 0, "triple"},
-                {-1, {{Region::input, 0}, {Region::output, 1}}, 4 * kSize, "copy"}};
-  plan.arena_bytes = align_up(4 * kSize);
-  for (const PrimFunc& f : kernels) {
-    plan.kernels.push_back(f.name);
-    plan.workspace_bytes = std::max(plan.workspace_bytes, workspace_bytes(f, threads));
-  }
-  return plan;
-}
-
-struct Scratch {
-  fs::path dir = fs::path(NESTOR_BINARY_DIR) / ("artifact-test-" + std::to_string(getpid()));
-  Scratch() { fs::create_directories(dir); }
-  ~Scratch() { fs::remove_all(dir); }
-  std::string operator/(const char* file) const { return (dir / file).string(); }
-};
-
-ArtifactFiles write_small(const std::string& path, WeightsPlace weights = WeightsPlace::automatic,
-                          int threads = 2) {
-  const auto kernels = two_kernels(kSize);
-  return write_artifact(plan_of(kernels, threads), kernels, host_target(), {path, "", weights});
-}
-
-bool right(Runnable& model, float scale) {
-  Tensor x(DType::f32, {kSize});
-  for (int64_t i = 0; i < kSize; ++i) x.set(i, scale * static_cast<double>(i));
-  const NamedTensors out = model.run({{"x", x}});
-  for (int64_t i = 0; i < kSize; ++i)
-    if (out.at("y/out").get(i) != 3 * (x.get(i) + static_cast<double>(i)) || out.at("int").get(i) != x.get(i))
-      return false;
-  return true;
-}
 
 // Of this process's memory, what the kernel was told to keep in large pages (the flag `hg` of a mapping), KB.
 int64_t in_large_pages() {
@@ -163,7 +92,7 @@ TEST_CASE("an artifact needs libc and libm only, exports four symbols, has no co
   std::stringstream symbols(output_of("nm -D --defined-only " + files.object));
   std::vector<std::string> names;
   for (std::string line; std::getline(symbols, line);) names.push_back(line.substr(line.rfind(' ') + 1));
-  CHECK(names == std::vector<std::string>{"m_create", "m_destroy", "m_run", "nestor_model_v1"});
+  CHECK(names == std::vector<std::string>{"m_create", "m_destroy", "m_run", "nestor_model_v2"});
   CHECK(output_of("readelf -S -W " + files.object).find("init_array") == std::string::npos);
 }
 
@@ -183,8 +112,76 @@ TEST_CASE("weights may lie beside the object") {
   const ArtifactFiles files = write_small(scratch / "m.so", WeightsPlace::beside);
   CHECK(fs::file_size(files.weights) == static_cast<uintmax_t>(align_up(4 * kSize)));
   CHECK(right(*load_artifact(files.object), 2));
+  const auto refused = [&](const std::string& why) {
+    INFO(why);
+    CHECK_THROWS_WITH(load_artifact(files.object), Catch::Matchers::ContainsSubstring(files.weights) &&
+                                                       Catch::Matchers::ContainsSubstring(why));
+  };
+  {  // of another model, or damaged
+    std::fstream file(files.weights, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(100);
+    file.put('x');
+  }
+  refused("the hash of the content");
+  fs::resize_file(files.weights, 64);
+  refused("the length is 64 bytes, where the object's weights have 4032");
   fs::remove(files.weights);
-  CHECK_THROWS_WITH(load_artifact(files.object), Catch::Matchers::ContainsSubstring("the weights beside it"));
+  refused("No such file");
+}
+
+TEST_CASE("weights that don't fit inside lie beside, or are refused where they must be inside") {
+  Scratch scratch;
+  const auto kernels = two_kernels(kSize);
+  ArtifactOptions options;
+  options.path = scratch / "m.so";
+  options.most_inside = align_up(4 * kSize);
+  CHECK(write_artifact(plan_of(kernels, 1), kernels, host_target(), options).weights.empty());
+  options.most_inside -= 1;
+  const ArtifactFiles files = write_artifact(plan_of(kernels, 1), kernels, host_target(), options);
+  CHECK(files.weights == scratch / "m.weights");
+  CHECK(right(*load_artifact(files.object), 2));
+  options.weights = WeightsPlace::inside;
+  CHECK_THROWS_WITH(write_artifact(plan_of(kernels, 1), kernels, host_target(), options),
+                    Catch::Matchers::ContainsSubstring("--weights beside"));
+}
+
+TEST_CASE("the hash is XXH64") {
+  CHECK(content_hash("", 0) == 0xEF46DB3751D8E999u);
+  CHECK(content_hash("a", 1) == 0xD24EC4F1A98C6E5Bu);
+  CHECK(content_hash("abc", 3) == 0x44BC2CF5AD770999u);
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i) bytes += static_cast<char>(i * 7);
+  CHECK(content_hash(bytes.data(), 1000) == 0x25275608A9CFC168u);
+  CHECK(content_hash(bytes.data(), 77) == 0xC4CE4E3AD65F6DE0u);
+}
+
+TEST_CASE("one instance does one run at a time") {
+  Scratch scratch;
+  const ArtifactFiles files = write_small(scratch / "m.so");
+  std::ofstream(scratch / "main.c") << R"(#include <stdio.h>
+#include "m.h"
+static struct m* model;
+static float x[1000], y[1000], z[1000];
+static const struct m_inputs in = {.x = x};
+static const struct m_outputs out = {.y_out = y, .int_ = z};
+static int32_t meanwhile = -1;
+static void host(void* unused, int64_t n, m_task task, void* ctx) { /* as another thread would */
+  meanwhile = m_run(model, &in, &out);
+  task(ctx, 0, n, 0);
+  (void)unused;
+}
+int main(void) {
+  const struct m_options options = {.parallel_for = host};
+  model = m_create(&options);
+  const int32_t first = m_run(model, &in, &out), second = m_run(model, &in, &out);
+  m_destroy(model);
+  printf("%d %d %d\n", first, second, meanwhile == M_BUSY);
+  return 0;
+}
+)";
+  output_of("cc -std=c11 -Wall -Wextra -Werror -pedantic " + scratch / "main.c" + " " + files.object +
+            " -Wl,-rpath," + scratch.dir.string() + " -o " + scratch / "main");
+  CHECK(output_of(scratch / "main") == "0 0 1\n");
 }
 
 TEST_CASE("temporaries of an artifact lie in large pages, if they are more than a few small ones") {
@@ -223,7 +220,7 @@ TEST_CASE("memory and weights may be placed near threads that stay") {
     for (const Placement how : {Placement::anywhere, Placement::parts, Placement::interleave})
       CHECK(right(*load_artifact(files.object, 2, cpus, how), 2));
     CHECK_THROWS_WITH(load_artifact(files.object, 2, {}, Placement::parts),
-                      Catch::Matchers::ContainsSubstring("memory where it is wanted"));
+                      Catch::Matchers::ContainsSubstring("placement needs cpus"));
   }
 }
 
@@ -257,20 +254,6 @@ int main(void) {
             " -Wl,-rpath," + scratch.dir.string() + " -o " + scratch / "main");
   CHECK(output_of(scratch / "main") == "1 1 3000 1 1\n");
   output_of("g++ -fsyntax-only -x c++ -Wall -Wextra -Werror " + files.header);
-}
-
-TEST_CASE("a tensor's name is no code in the header, whatever it is") {
-  Scratch scratch;
-  Plan plan = plan_of(two_kernels(kSize), 1);
-  plan.inputs.clear();
-  for (const char* name : {"*/ int injected(void); /*", "/*", "**/", "/", "a\nb", "\\", "class", "nullptr",
-                           "NULL", "noexcept", "1x", "a b", "a.b", ""})
-    plan.inputs.push_back({name, DType::f32, {1}});
-  std::ofstream(scratch / "m.h") << artifact_header(plan, "m", host_target());
-  output_of("cc -fsyntax-only -std=c11 -pedantic -x c -Wall -Wextra -Werror " + scratch / "m.h");
-  output_of("g++ -fsyntax-only -std=c++20 -x c++ -Wall -Wextra -Werror " + scratch / "m.h");
-  std::ofstream(scratch / "main.c") << "#include \"m.h\"\nint injected = 0;\n";
-  output_of("cc -fsyntax-only -Wall -Werror " + scratch / "main.c");
 }
 
 TEST_CASE("a path that can't be written leaves nothing behind") {

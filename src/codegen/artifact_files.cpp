@@ -1,0 +1,101 @@
+// The files of an artifact: code in one form or several, the C header, weights that lie beside it.
+
+#include <algorithm>
+#include <filesystem>
+
+#include "nestor/artifact.h"
+#include "nestor/error.h"
+#include "src/codegen/link.h"
+
+namespace nestor {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const char* ending(ArtifactForm form) {
+  switch (form) {
+    case ArtifactForm::llvm:
+      return ".ll";
+    case ArtifactForm::assembly:
+      return ".s";
+    case ArtifactForm::object:
+      return ".o";
+    case ArtifactForm::archive:
+      return ".a";
+    case ArtifactForm::shared:
+      return ".so";
+  }
+  return "";
+}
+
+bool fit_inside(const ArtifactOptions& options, int64_t bytes) {
+  if (bytes == 0) return true;
+  if (options.weights == WeightsPlace::beside) return false;
+  if (bytes <= options.most_inside) return true;
+  if (options.weights == WeightsPlace::inside)
+    throw UserError(Diagnostic{"weights of " + std::to_string(bytes) +
+                                   " bytes don't fit inside the object, where " +
+                                   std::to_string(options.most_inside) + " do",
+                               {},
+                               {},
+                               "--weights beside"});
+  return false;
+}
+
+}  // namespace
+
+std::string artifact_path(const std::string& path, ArtifactForm form) {
+  return is_written_through(path) ? path : fs::path(path).replace_extension(ending(form)).string();
+}
+
+ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
+                             const ArtifactOptions& options, PendingFiles& pending) {
+  const fs::path path(options.path);
+  const bool to_device = is_written_through(options.path);
+  const std::string name = artifact_name(options.name.empty() ? path.stem().string() : options.name);
+  const int64_t bytes = plan.weights.bytes();
+  const bool inside = fit_inside(options, bytes);
+  if (to_device && !inside)
+    throw UserError("weights of " + std::to_string(bytes) + " bytes would lie beside " + options.path +
+                    ", which isn't a file: give a path in a folder");
+
+  for (const ArtifactForm form : options.forms)  // before the work, so that a bad path fails at once
+    pending.add(artifact_path(options.path, form));
+  ArtifactFiles files;
+  files.weights_bytes = bytes;
+  if (!inside) {
+    files.weights = (path.parent_path() / (name + ".weights")).string();
+    pending.write(files.weights, {static_cast<const char*>(plan.weights.data()), static_cast<size_t>(bytes)});
+  }
+  if (options.header && !to_device) {
+    files.header = fs::path(path).replace_extension(".h").string();
+    pending.write(files.header, artifact_header(plan, name, target, options.notes));
+  }
+  std::string object;  // made once for all of its forms
+  for (const ArtifactForm form : options.forms) {
+    files.object = artifact_path(options.path, form);
+    const std::string file_name = fs::path(files.object).filename().string();
+    std::string other;
+    if (form < ArtifactForm::object)
+      other = emit_artifact(plan, lowered, target, name, inside, form);
+    else if (object.empty())
+      object = emit_artifact(plan, lowered, target, name, inside, ArtifactForm::object);
+    if (form == ArtifactForm::archive) other = archive_of(object, name + ".o");
+    if (form == ArtifactForm::shared) other = link_shared(object, file_name, target);
+    const std::string& content = form == ArtifactForm::object ? object : other;
+    pending.write(files.object, content);
+    files.object_bytes = static_cast<int64_t>(content.size());
+  }
+  return files;
+}
+
+ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
+                             const ArtifactOptions& options) {
+  PendingFiles pending;
+  const ArtifactFiles files = write_artifact(plan, lowered, target, options, pending);
+  pending.commit();
+  return files;
+}
+
+}  // namespace nestor
