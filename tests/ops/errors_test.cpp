@@ -174,7 +174,6 @@ std::vector<Refusal> resizes() {
       {to({1, 1, 8, int64_t{1} << 40}), {"axis 3 would have 1099511627776 elements"}},
       {to({1, 1, 8, 8}).attr("mode", "area"), {"`mode` is \"area\"", "nearest, linear or cubic"}},
       {to({1, 1, 8, 8}).attr("nearest_mode", "up"), {"`nearest_mode` is \"up\"", "round_prefer_floor"}},
-      {to({1, 1, 8, 8}).attr("antialias", int64_t{1}), {"`antialias` isn't supported", "AveragePool"}},
       {to({1, 1, 8, 8}).attr("coordinate_transformation_mode", "tf_crop_and_resize"),
        {"\"tf_crop_and_resize\" isn't supported", "align_corners"}},
       {to({1, 1, 8, 8}).attr("keep_aspect_ratio_policy", "loose"), {"\"loose\"", "not_larger"}},
