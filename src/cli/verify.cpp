@@ -57,13 +57,17 @@ struct Report {
 };
 
 int against_expected(const VerifyVerb& v) {
+  const InputSources given = read_sources(v.inputs);
   std::unique_ptr<Runnable> runnable;
-  if (is_artifact(v.common.model))
+  if (is_artifact(v.common.model)) {
     runnable = load_artifact(v.common.model, v.common.threads);
-  else
-    runnable = make_executor(compile_model(v.common.model, compile_options(v.common, v.schedule)));
+  } else {
+    CompileOptions options = compile_options(v.common, v.schedule);
+    shapes_from(given, options.build);
+    runnable = make_executor(compile_model(v.common.model, options));
+  }
   const auto expected = read_npz(v.expect);
-  const NamedTensors got = runnable->run(read_inputs(v.inputs, runnable->inputs(), -1));
+  const NamedTensors got = runnable->run(read_inputs(given, runnable->inputs(), -1));
   Tolerance tolerance;
   if (v.rtol >= 0) tolerance.rtol = v.rtol;
   if (v.atol >= 0) tolerance.atol = v.atol;

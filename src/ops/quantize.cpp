@@ -127,14 +127,11 @@ void build_dequantize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, c
 
 std::vector<TensorType> infer_dynamic(const OpContext& ctx) {
   require_type(ctx, 0, kF32);
-  for (int i = 0; i < 3; ++i)
-    if (!ctx.has_output(i))
-      ctx.fail("output " + std::to_string(i) + " is missing", "bytes, scale and zero point");
   return {{DType::u8, ctx.input(0).shape}, {DType::f32, {}}, {DType::u8, {}}};
 }
 
 // The range of x, 0 included, in 255 steps; steps of 1 where all of x is 0, as ONNX Runtime's.
-void build_dynamic(const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+void build_dynamic(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const std::vector<Axis> axes = axes_of(in[0].shape);
   const Expr zero = make::imm(0, kReal), steps = make::imm(255, kReal);
   const auto extremum = [&](const char* name, ReduceOp op) {
@@ -144,7 +141,8 @@ void build_dynamic(const OpContext&, FuncBuilder& b, const Tensors& in, const Te
     return t;
   };
   const BuildTensor low = extremum("Min", ReduceOp::min), high = extremum("Max", ReduceOp::max);
-  const BuildTensor &scale = out[1], &point = out[2];
+  const BuildTensor scale = ctx.has_output(1) ? out[1] : b.temp("Scale", {DType::f32, {}});
+  const BuildTensor point = ctx.has_output(2) ? out[2] : b.temp("Zero", {DType::u8, {}});
   b.compute(scale, {}, [&](const Exprs&) {
     return make::select(eq(high(), low()), make::imm(1, kReal), (high() - low()) / steps);
   });
