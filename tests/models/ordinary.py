@@ -284,6 +284,28 @@ def weight_standardization(c):
     c.refuses("training of an old opset", old, "training isn't supported")
 
 
+def quantized_lstm(c):
+    """ONNX Runtime's, as its dynamic quantizer writes it."""
+    steps, batch, size, hidden = 5, 2, 8, 6
+    x = real(steps, batch, size)
+    for directions, columns, kind in ((2, False, np.int8), (1, True, np.int8), (1, False, np.uint8)):
+        # Of seven bits: ONNX Runtime's sums of signed bytes saturate on processors without VNNI.
+        byte = lambda *shape: rng.integers(0 if kind == np.uint8 else -63, 128 if kind == np.uint8 else 64, shape).astype(kind)
+        per = (directions, 4 * hidden) if columns else (directions,)
+        scale = lambda: rng.uniform(0.004, 0.01, per).astype(F32)
+        zero = np.full(per, 128 if kind == np.uint8 else 0, kind)
+        weights = {"w": byte(directions, size, 4 * hidden), "r": byte(directions, hidden, 4 * hidden), "b": real(directions, 8 * hidden),
+                   "ws": scale(), "wz": zero, "rs": scale(), "rz": zero}
+        node = N("DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "h", "c", "", "ws", "wz", "rs", "rz"], ["y", "yh", "yc"], domain="com.microsoft",
+                 hidden_size=hidden, direction="bidirectional" if directions == 2 else "forward")
+        outs = [h.make_tensor_value_info("y", T.FLOAT, None), h.make_tensor_value_info("yh", T.FLOAT, None),
+                h.make_tensor_value_info("yc", T.FLOAT, None)]
+        inputs = {"x": x, "h": real(directions, batch, hidden), "c": real(directions, batch, hidden)}
+        # A step of the bytes that a state is rounded to, since one differs in its last bit.
+        c.agrees(f"DynamicQuantizeLSTM, {directions} directions, {np.dtype(kind)}", model([node], inputs, outs, weights, domains=["com.microsoft"]),
+                 inputs, want="onnxruntime", atol=5e-3)
+
+
 def refusals(c):
     x = real(2, 3)
     nodes = [N("Det", ["x"], [f"d{i}"], name=f"det{i}") for i in range(5)]
@@ -317,6 +339,6 @@ def refusals(c):
 
 def ordinary(checker):
     c = Checker(checker.nestor, checker.work)
-    for part in (branches, functions, sizes, constants, known_values, weight_standardization, refusals):
+    for part in (branches, functions, sizes, constants, known_values, weight_standardization, quantized_lstm, refusals):
         part(c)
     sys.exit(f"{c.failed} failed" if c.failed else 0)
