@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "nestor/error.h"
 #include "nestor/ir.h"
 #include "nestor/tensor.h"
+#include "nestor/tensor_source.h"
 
 namespace nestor {
 
@@ -21,19 +23,10 @@ using AttrValue = std::variant<int64_t, double, std::string, Tensor, std::vector
                                std::vector<double>, std::vector<std::string>>;
 using Attrs = std::map<std::string, AttrValue>;
 
-struct TensorType {
-  DType dtype = DType::f32;
-  std::vector<int64_t> shape;
-  bool operator==(const TensorType&) const = default;
-};
-inline std::string to_string(const TensorType& t) {
-  return to_string(t.dtype, t.shape);
-}
-
 // ---- What a file says
 
 struct ModelDim {
-  std::optional<int64_t> value;  // absent: symbolic or unknown
+  std::optional<int64_t> value;  // absent: symbolic or unknown; so is -1
   std::string name;              // of a symbolic dimension; empty: addressed as `value.axis`
 };
 struct ModelValue {
@@ -42,20 +35,41 @@ struct ModelValue {
   std::vector<ModelDim> shape;
   bool typed = true;   // false: the file gives a name only (outputs)
   bool ranked = true;  // false: the file gives an element type but no shape
+  std::string refused =
+      {};  // the type, where it is one that we don't have: "a sequence", "a tensor of string"
 };
+struct ModelGraph;
 struct ModelNode {
   std::string op, domain, name;              // name may be empty
   std::vector<std::string> inputs, outputs;  // "" marks an omitted optional one
   Attrs attrs;
   std::map<std::string, std::string>
-      refused_attrs;  // those no AttrValue holds: name to kind ("subgraph", ...)
+      refused_attrs;  // those no AttrValue holds: name to kind ("SPARSE_TENSOR", ...)
+  std::map<std::string, std::shared_ptr<const ModelGraph>> graphs = {};  // attributes that are graphs
+  std::map<std::string, std::string> attr_refs = {};  // in a function: attributes that are the call's
+  int opset = 0;  // of its domain, where a function brings its own; 0: the model's
 };
-struct Model {
-  std::string file, name;
-  std::map<std::string, int64_t> opsets;  // by domain, "" is ai.onnx
+// Nodes of a branch or a body also read values of the graphs around it.
+struct ModelGraph {
+  std::string name;
   std::vector<ModelValue> inputs, outputs;
   std::vector<std::pair<std::string, Tensor>> initializers;
+  std::map<std::string, std::string> refused_initializers = {};  // of types that we don't have: name to type
+  std::vector<ModelValue> values = {};                           // what the file says of others
   std::vector<ModelNode> nodes;
+};
+// An operator that the file itself defines.
+struct ModelFunction {
+  std::string op, domain;
+  std::vector<std::string> inputs, outputs;
+  Attrs defaults;
+  std::vector<ModelNode> nodes;
+  std::map<std::string, int64_t> opsets;
+};
+struct Model : ModelGraph {
+  std::string file;
+  std::map<std::string, int64_t> opsets;  // by domain, "" is ai.onnx
+  std::vector<ModelFunction> functions = {};
 };
 
 // Reads .onnx, or .json (ONNX's protobuf JSON mapping, or the shorthand), by content. External weights are
@@ -93,7 +107,11 @@ std::vector<Tensor> evaluate_by_interpreter(const PrimFunc& f, const std::vector
 
 struct BuildOptions {
   std::map<std::string, int64_t> dims;  // values of symbolic dimensions by name, or by `input.axis`
-  EvaluateFn evaluate;  // of small constant nodes, which shapes depend on; default: the interpreter
+  EvaluateFn evaluate = {};  // of small constant nodes, which shapes depend on; default: the interpreter
+  std::map<std::string, std::vector<int64_t>> shapes =
+      {};                                              // of inputs; they must agree with what the model says
+  std::map<std::string, TensorSource> constants = {};  // inputs, or weights, that hold this
+  std::function<void(const std::string&)> warn = {};   // null: warnings aren't told
 };
 // Throws one UserError that lists every problem of the model.
 Graph build_graph(const Model& model, const BuildOptions& options = {});

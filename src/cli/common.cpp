@@ -37,29 +37,32 @@ int64_t parse_integer(const std::string& flag, const std::string& text) {
   throw UserError(flag + ": \"" + text + "\" is no integer");
 }
 
-// The tensor that the right side of NAME=... asks for.
-Tensor read_source(const std::string& source, const PlanTensor& wanted) {
-  if (source == "zeros") return Tensor(wanted.dtype, wanted.shape);
-  if (source.rfind("random:", 0) == 0)
-    return Tensor::random(wanted.dtype, wanted.shape,
-                          static_cast<uint64_t>(parse_integer("--input " + wanted.name, source.substr(7))));
-  if (source.empty() || source[0] != '@')
-    throw UserError(Diagnostic{"--input " + wanted.name + "=" + source + " says nothing that can be read",
-                               {},
-                               {},
-                               "@file.npy, @file.npz:KEY, random:SEED or zeros"});
-  const std::string path = source.substr(1);
-  if (ends_with(path, ".npy")) return read_npy(path);
-  const size_t colon = path.rfind(".npz:");
-  const std::string file = colon == std::string::npos ? path : path.substr(0, colon + 4);
-  const std::string key = colon == std::string::npos ? wanted.name : path.substr(colon + 5);
-  const auto arrays = read_npz(file);
-  const auto it = arrays.find(key);
-  if (it != arrays.end()) return it->second;
-  std::string keys;
-  for (const auto& [name, tensor] : arrays) keys += (keys.empty() ? "" : ", ") + name;
-  throw UserError(
-      Diagnostic{file + " has no array \"" + key + "\"", {}, {"it has " + keys}, "@" + file + ":KEY"});
+// "1,3,224,224", and "[]" for a scalar's.
+std::vector<int64_t> parse_shape(const std::string& flag, std::string text) {
+  if (text.starts_with('[') && text.ends_with(']')) text = text.substr(1, text.size() - 2);
+  std::vector<int64_t> out;
+  std::istringstream pieces(text);
+  for (std::string piece; std::getline(pieces, piece, ',');) out.push_back(parse_integer(flag, piece));
+  for (const int64_t size : out)
+    if (size < 0) throw UserError(flag + ": the size " + std::to_string(size) + " is negative");
+  return out;
+}
+
+// Sizes, inputs and weights that are fixed when compiling.
+void read_model_values(const ModelOptions& o, BuildOptions& build) {
+  for (const std::string& d : o.dims) {
+    const auto [name, value] = split_at_equals("--dim", d);
+    if (value.find_first_of(",[") == std::string::npos)
+      build.dims[name] = parse_integer("--dim " + name, value);
+    else
+      build.shapes[name] = parse_shape("--dim " + name, value);
+  }
+  for (const std::string& c : o.constants) {
+    const auto [name, value] = split_at_equals("--const", c);
+    if (!build.constants.emplace(name, TensorSource("--const " + name, value, name)).second)
+      throw UserError("--const " + name + " is given twice");
+  }
+  build.warn = [](const std::string& message) { std::fprintf(stderr, "warning: %s\n", message.c_str()); };
 }
 
 }  // namespace
@@ -118,10 +121,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
   c.exact_conv = o.exact_conv;
   c.blocked_io = o.blocked_io;
   c.check_indices = o.check_indices;
-  for (const std::string& d : o.dims) {
-    const auto [name, value] = split_at_equals("--dim", d);
-    c.build.dims[name] = parse_integer("--dim " + name, value);
-  }
+  read_model_values(o, c.build);
   if (schedule == "naive") return c;
   std::vector<ScheduleProvider> providers;
   if (schedule == "tuned" && o.db.empty())
@@ -145,32 +145,40 @@ bool is_artifact(const std::string& path) {
   return ends_with(path, ".so");
 }
 
-NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vector<PlanTensor>& expected,
-                         int64_t fill_seed) {
-  NamedTensors out;
-  const auto find = [&](const std::string& name) -> const PlanTensor& {
-    std::string names;
-    for (const PlanTensor& t : expected) {
-      if (t.name == name) return t;
-      names += (names.empty() ? "" : ", ") + t.name;
-    }
-    throw UserError(Diagnostic{"the model has no input \"" + name + "\"", {}, {}, "its inputs are " + names});
-  };
+InputSources read_sources(const std::vector<std::string>& specs) {
+  InputSources out;
   for (const std::string& spec : specs) {
-    if (spec.rfind('@', 0) == 0) {  // every array of an .npz, by name
-      for (auto& [name, tensor] : read_npz(spec.substr(1))) {
-        find(name);
-        out[name] = tensor;
-      }
+    if (spec.starts_with('@')) {  // every array of an .npz, by name
+      for (const auto& [name, tensor] : read_npz(spec.substr(1)))
+        out.insert_or_assign(name, TensorSource("--input " + name, tensor));
       continue;
     }
     const auto [name, source] = split_at_equals("--input", spec);
-    out[name] = read_source(source, find(name));
+    out.insert_or_assign(name, TensorSource("--input " + name, source, name));
   }
-  if (fill_seed >= 0)
-    for (const PlanTensor& t : expected)
-      if (!out.count(t.name))
-        out[t.name] = Tensor::random(t.dtype, t.shape, static_cast<uint64_t>(fill_seed++));
+  return out;
+}
+
+void shapes_from(const InputSources& given, BuildOptions& build) {
+  for (const auto& [name, source] : given)
+    if (source.file().defined()) build.shapes.try_emplace(name, source.file().shape());
+}
+
+NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor>& expected,
+                         int64_t fill_seed) {
+  NamedTensors out;
+  std::string names;
+  for (const PlanTensor& t : expected) {
+    names += (names.empty() ? "" : ", ") + t.name;
+    if (const auto it = given.find(t.name); it != given.end())
+      out[t.name] = it->second.of({t.dtype, t.shape});
+    else if (fill_seed >= 0)
+      out[t.name] = Tensor::random(t.dtype, t.shape, static_cast<uint64_t>(fill_seed++));
+  }
+  for (const auto& entry : given)
+    if (!out.count(entry.first))
+      throw UserError(
+          Diagnostic{"the model has no input \"" + entry.first + "\"", {}, {}, "its inputs are " + names});
   for (const PlanTensor& t : expected)
     if (!out.count(t.name))
       throw UserError(Diagnostic{"input '" + t.name + "' is not given",

@@ -1,6 +1,7 @@
 // What the verbs share: from flags to compile options, inputs and text.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ int threads_of(const ModelOptions& o, const Target& target);
 std::string usual_schedule(const ModelOptions& o);
 
 // `schedule`: naive, default, tuned (needs --db), a .sched file, for whose other functions --db is asked too,
-// or empty. Registers --op files, reads --dim.
+// or empty. Registers --op files, reads --dim and --const.
 CompileOptions compile_options(const ModelOptions& o, const std::string& schedule);
 
 // CompileOptions::refused of the verbs that want a model to run, whatever it takes; those that look for what
@@ -28,9 +29,13 @@ void warn_of_record(const std::string& what);
 
 bool is_artifact(const std::string& path);  // ends in .so
 
-// Reads --input flags. Inputs that aren't named are random from `fill_seed`, or an error where it is
-// negative.
-NamedTensors read_inputs(const std::vector<std::string>& specs, const std::vector<PlanTensor>& expected,
+// --input flags, their files read.
+using InputSources = std::map<std::string, TensorSource>;
+InputSources read_sources(const std::vector<std::string>& specs);
+// The sizes that the model leaves open are those of the files.
+void shapes_from(const InputSources& given, BuildOptions& build);
+// What goes in. Inputs that aren't given are random from `fill_seed`, or an error where it is negative.
+NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor>& expected,
                          int64_t fill_seed);
 
 bool matches(const std::string& glob, const std::string& name);

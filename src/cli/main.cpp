@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kModelHelp =
     "a .onnx, a .json, a text function (.nest), or an operator: 'MatMul(f32[512,512], const f32[512,512])'";
-constexpr const char* kInputHelp = "NAME=@x.npy | NAME=@x.npz:KEY | @all.npz | NAME=random:SEED | NAME=zeros";
+constexpr const char* kInputHelp =
+    "NAME=@x.npy | NAME=@x.npz:KEY | @all.npz | NAME=random:SEED | NAME=zeros | NAME=1,2,3";
 constexpr const char* kScheduleHelp =
     "naive, default, tuned or a .sched file; left out: tuned where --db is given, else default";
 
@@ -27,7 +28,12 @@ void add_json(CLI::App* app, bool& json) {
 
 void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("MODEL", o.model, help)->required();
-  app->add_option("--dim", o.dims, "value of a symbolic dimension, NAME=VALUE");
+  app->add_option(
+      "--dim", o.dims,
+      "value of a symbolic dimension, NAME=VALUE or INPUT.AXIS=VALUE; or an input's shape, x=1,3,224,224");
+  app->add_option("--const", o.constants,
+                  "an input or a weight that holds this, known when compiling: NAME=VALUE, NAME=@x.npy, "
+                  "NAME=random:SEED");
   app->add_option("--op", o.ops, "a .nest file with operators of your own");
   app->add_option("--target", o.target, "native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...")
       ->capture_default_str();

@@ -11,9 +11,11 @@ namespace nestor::cli {
 
 // Flags that every verb with a MODEL shares.
 struct ModelOptions {
-  std::string model;              // .onnx, .json, .nest, .so, or an operator written out
-  std::vector<std::string> dims;  // "batch=8", values of symbolic dimensions
-  std::vector<std::string> ops;   // .nest files with operators to register first
+  std::string model;  // .onnx, .json, .nest, .so, or an operator written out
+  std::vector<std::string>
+      dims;  // "batch=8", values of symbolic dimensions, or "x=1,3,8,8", an input's shape
+  std::vector<std::string> constants;  // "sr=16000", "W=@w.npy": inputs and weights that hold this
+  std::vector<std::string> ops;        // .nest files with operators to register first
   std::string target = "native";
   int threads = 0;             // 0: as many as the target has cores
   std::string db;              // tuning records to take schedules from
@@ -38,9 +40,8 @@ struct CompileVerb {
 
 struct RunVerb {
   ModelOptions common;
-  std::vector<std::string>
-      inputs;          // NAME=@x.npy | NAME=@x.npz[:KEY] | @all.npz | NAME=random:SEED | NAME=zeros
-  std::string output;  // .npz; empty: a summary is printed
+  std::vector<std::string> inputs;  // NAME=SOURCE (TensorSource) | @all.npz
+  std::string output;               // .npz; empty: a summary is printed
   std::string schedule;
 };
 

@@ -32,15 +32,17 @@ std::string summary(const Tensor& t) {
 
 int run(const RunVerb& v) {
   require_ending("-o", v.output, {".npz"});
+  const InputSources given = read_sources(v.inputs);
   std::unique_ptr<Runnable> runnable;
   if (is_artifact(v.common.model)) {
     runnable = load_artifact(v.common.model, v.common.threads);
   } else {
     CompileOptions options = compile_options(v.common, v.schedule);
     options.refused = warn_of_refusal;
+    shapes_from(given, options.build);
     runnable = make_executor(compile_model(v.common.model, options));
   }
-  const NamedTensors outputs = runnable->run(read_inputs(v.inputs, runnable->inputs(), -1));
+  const NamedTensors outputs = runnable->run(read_inputs(given, runnable->inputs(), -1));
   nlohmann::json json = nlohmann::json::object();
   std::vector<std::pair<std::string, Tensor>> ordered;
   for (const PlanTensor& o : runnable->outputs()) {

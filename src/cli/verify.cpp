@@ -66,13 +66,17 @@ struct Report {
 };
 
 int against_expected(const VerifyVerb& v) {
+  const InputSources given = read_sources(v.inputs);
   std::unique_ptr<Runnable> runnable;
-  if (is_artifact(v.common.model))
+  if (is_artifact(v.common.model)) {
     runnable = load_artifact(v.common.model, v.common.threads);
-  else
-    runnable = make_executor(compile_model(v.common.model, compile_options(v.common, v.schedule)));
+  } else {
+    CompileOptions options = compile_options(v.common, v.schedule);
+    shapes_from(given, options.build);
+    runnable = make_executor(compile_model(v.common.model, options));
+  }
   const auto expected = read_npz(v.expect);
-  const NamedTensors got = runnable->run(read_inputs(v.inputs, runnable->inputs(), -1));
+  const NamedTensors got = runnable->run(read_inputs(given, runnable->inputs(), -1));
   Tolerance tolerance;
   if (v.rtol >= 0) tolerance.rtol = v.rtol;
   if (v.atol >= 0) tolerance.atol = v.atol;
@@ -110,7 +114,7 @@ void against_graph(const VerifyVerb& v, const CompiledModel& model, Report& repo
                        fmt::format("it would take about {:.0f} minutes; --against graph compares with it",
                                    std::ceil(oracle.seconds() / 60)));
   const auto runnable = make_executor(model);
-  const NamedTensors inputs = read_inputs(v.inputs, runnable->inputs(), 1);
+  const NamedTensors inputs = read_inputs(read_sources(v.inputs), runnable->inputs(), 1);
   for (const GraphOracle::Check& c : oracle.check(inputs, runnable->run(inputs)))
     report.add(c.comparison, c.name + " beside the graph as read", c.want);
 }

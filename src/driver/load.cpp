@@ -61,6 +61,17 @@ TensorType type_of(const BufferDecl& decl, const std::string& where) {
   return type;
 }
 
+// Symbolic dimensions that a given shape of a parameter says.
+void dims_from(const PrimFunc& f, const std::string& prefix, const BuildOptions& options,
+               std::map<std::string, int64_t>& dims) {
+  for (const Param& p : f.params) {
+    const auto it = options.shapes.find(prefix + p.decl.buffer->name);
+    if (it == options.shapes.end() || it->second.size() != p.decl.shape.size()) continue;
+    for (size_t d = 0; d < p.decl.shape.size(); ++d)
+      if (const auto* v = p.decl.shape[d].as<VarRef>()) dims.try_emplace(v->var->name, it->second[d]);
+  }
+}
+
 // Every function of the file becomes one call; values of several functions are told apart by the function's
 // name.
 Source load_functions(const std::string& path, const CompileOptions& options) {
@@ -71,18 +82,27 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   if (funcs.empty()) throw UserError(path + " holds no function");
   g.name = funcs.front().name;
   uint64_t seed = options.seed;
-  std::set<std::string> names;
+  std::set<std::string> names, weights;
   for (const PrimFunc& templ : funcs) {
     if (!names.insert(templ.name).second) throw UserError(path + ": two functions are named " + templ.name);
-    PrimFunc f = instantiate(templ, options.build.dims, path);
+    const std::string prefix = funcs.size() > 1 ? templ.name + "." : "";
+    std::map<std::string, int64_t> dims = options.build.dims;
+    dims_from(templ, prefix, options.build, dims);
+    PrimFunc f = instantiate(templ, dims, path);
     KernelCall call{static_cast<int>(source.partition->funcs.size()), {}, {}};
     for (const Param& p : f.params) {
       const auto id = static_cast<ValueId>(g.values.size());
       Value value;
-      value.name = (funcs.size() > 1 ? f.name + "." : "") + p.decl.buffer->name;
+      value.name = prefix + p.decl.buffer->name;
       value.type = type_of(p.decl, path + ": " + f.name);
-      if (p.role == Role::constant)
-        value.constant = Tensor::random(value.type.dtype, value.type.shape, ++seed);
+      if (p.role == Role::constant) {
+        const auto given = options.build.constants.find(value.name);
+        ++seed;
+        value.constant = given == options.build.constants.end()
+                             ? Tensor::random(value.type.dtype, value.type.shape, seed)
+                             : given->second.exactly(value.type);
+        weights.insert(value.name);
+      }
       if (p.role == Role::in) g.inputs.push_back(id);
       if (p.role == Role::out) g.outputs.push_back(id);
       g.values.push_back(std::move(value));
@@ -91,6 +111,12 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
     source.partition->funcs.push_back(std::move(f));
     source.partition->calls.push_back(std::move(call));
   }
+  for (const auto& entry : options.build.constants)
+    if (!weights.count(entry.first))
+      throw UserError(Diagnostic{entry.second.what() + ": " + path + " has no const parameter " + entry.first,
+                                 {},
+                                 {},
+                                 "const " + entry.first + ": f32[...] is one"});
   return source;
 }
 

@@ -20,25 +20,15 @@ class OnnxReader {
 
   Model read() {
     if (!proto_.has_graph()) fail("the model has no graph (missing field `graph`)");
-    const onnx::GraphProto& g = proto_.graph();
     Model m;
     m.file = file_;
-    m.name = g.name();
     for (const auto& o : proto_.opset_import()) m.opsets[domain(o.domain())] = o.version();
     if (m.opsets.empty()) {
       if (proto_.ir_version() >= 3) fail("the model says no opset (missing field `opset_import`)");
       m.opsets[""] = 1;  // before IR version 3 there was one opset
     }
-    for (const auto& v : g.input()) m.inputs.push_back(value(v, "input"));
-    for (const auto& v : g.output()) m.outputs.push_back(value(v, "output"));
-    for (const auto& t : g.initializer()) {
-      if (t.name().empty()) fail("an initializer has no name");
-      m.initializers.emplace_back(t.name(), tensor(t, fmt::format("initializer '{}'", t.name())));
-    }
-    if (g.sparse_initializer_size() > 0)
-      fail(fmt::format("sparse initializers aren't supported ('{}')",
-                       g.sparse_initializer(0).values().name()));
-    for (int i = 0; i < g.node_size(); ++i) m.nodes.push_back(node(g.node(i), i));
+    static_cast<ModelGraph&>(m) = graph(proto_.graph(), "");
+    for (const auto& f : proto_.functions()) m.functions.push_back(function(f));
     return m;
   }
 
@@ -48,25 +38,91 @@ class OnnxReader {
   }
   static std::string domain(const std::string& d) { return d == "ai.onnx" ? "" : d; }
 
-  DType dtype(int code, const std::string& where) const {
-    if (const auto t = dtype_from_onnx(code)) return *t;
-    fail(fmt::format("{} has element type {}, which isn't supported", where, onnx_dtype_name(code)),
-         "double, float, float16, bfloat16, int64, int32, int16, int8, uint8 and bool are");
+  // `inside`: "" for the model's own graph, or where this one is, "node 3 (If): ".
+  ModelGraph graph(const onnx::GraphProto& g, const std::string& inside) const {
+    ModelGraph out;
+    out.name = g.name();
+    for (const auto& v : g.input()) out.inputs.push_back(value(v, inside + "an input"));
+    for (const auto& v : g.output()) out.outputs.push_back(value(v, inside + "an output"));
+    for (const auto& v : g.value_info())
+      if (!v.name().empty()) out.values.push_back(value(v, "a value"));
+    for (const auto& t : g.initializer()) {
+      if (t.name().empty()) fail(inside + "an initializer has no name");
+      const std::string refused = refused_type(t.data_type());
+      if (refused.empty())
+        out.initializers.emplace_back(t.name(),
+                                      tensor(t, fmt::format("{}initializer '{}'", inside, t.name())));
+      else
+        out.refused_initializers[t.name()] = refused;
+    }
+    for (const auto& t : g.sparse_initializer())
+      out.refused_initializers[t.values().name()] = "a sparse tensor";
+    for (int i = 0; i < g.node_size(); ++i) out.nodes.push_back(node(g.node(i), i, inside));
+    return out;
   }
 
-  ModelValue value(const onnx::ValueInfoProto& v, const char* kind) const {
-    if (v.name().empty()) fail(fmt::format("an {} has no name", kind));
+  ModelFunction function(const onnx::FunctionProto& f) const {
+    ModelFunction out;
+    out.op = f.name();
+    out.domain = domain(f.domain());
+    out.inputs.assign(f.input().begin(), f.input().end());
+    out.outputs.assign(f.output().begin(), f.output().end());
+    for (const auto& o : f.opset_import()) out.opsets[domain(o.domain())] = o.version();
+    const std::string where = fmt::format("function {}: ", f.name());
+    for (int i = 0; i < f.node_size(); ++i) out.nodes.push_back(node(f.node(i), i, where));
+    // Defaults came with IR version 9, which this onnx release doesn't know.
+    constexpr int kAttributeProto = 11;
+    ModelNode defaults;
+    const auto& unknown = f.unknown_fields();
+    for (int i = 0; i < unknown.field_count(); ++i) {
+      const auto& field = unknown.field(i);
+      onnx::AttributeProto a;
+      if (field.number() != kAttributeProto ||
+          field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+        continue;
+      if (!a.ParseFromString(field.length_delimited()))
+        fail(where + "a default of an attribute can't be parsed");
+      attribute(a, where, defaults);
+    }
+    out.defaults = std::move(defaults.attrs);
+    return out;
+  }
+
+  // What a tensor of that type is, where we don't have it; else "".
+  static std::string refused_type(int code) {
+    return dtype_from_onnx(code) ? "" : fmt::format("a tensor of {}", onnx_dtype_name(code));
+  }
+
+  static std::string refused_type(const onnx::TypeProto& t) {
+    switch (t.value_case()) {
+      case onnx::TypeProto::kTensorType:
+        return refused_type(t.tensor_type().elem_type());
+      case onnx::TypeProto::kSparseTensorType:
+        return "a sparse tensor";
+      case onnx::TypeProto::kSequenceType:
+        return "a sequence";
+      case onnx::TypeProto::kMapType:
+        return "a map";
+      case onnx::TypeProto::kOptionalType:
+        return "an optional value";
+      default:
+        return "of a type that isn't known";
+    }
+  }
+
+  ModelValue value(const onnx::ValueInfoProto& v, const std::string& kind) const {
+    if (v.name().empty()) fail(kind + " has no name");
     ModelValue out;
     out.name = v.name();
-    const std::string where = fmt::format("{} '{}'", kind, v.name());
-    if (!v.has_type() || v.type().value_case() == onnx::TypeProto::VALUE_NOT_SET) {
+    if (!v.has_type() || v.type().value_case() == onnx::TypeProto::VALUE_NOT_SET ||
+        (v.type().has_tensor_type() && v.type().tensor_type().elem_type() == onnx::TensorProto::UNDEFINED)) {
       out.typed = out.ranked = false;
       return out;
     }
-    if (!v.type().has_tensor_type())
-      fail(where + " is not a tensor (sequences, maps and optionals aren't supported)");
+    out.refused = refused_type(v.type());
+    if (!v.type().has_tensor_type()) return out;
     const auto& t = v.type().tensor_type();
-    out.dtype = dtype(t.elem_type(), where);
+    if (out.refused.empty()) out.dtype = *dtype_from_onnx(t.elem_type());
     out.ranked = t.has_shape();
     for (const auto& d : t.shape().dim()) {
       ModelDim dim;
@@ -77,8 +133,8 @@ class OnnxReader {
     return out;
   }
 
-  ModelNode node(const onnx::NodeProto& n, int index) const {
-    std::string where = fmt::format("node {}", index);
+  ModelNode node(const onnx::NodeProto& n, int index, const std::string& inside) const {
+    std::string where = fmt::format("{}node {}", inside, index);
     if (!n.name().empty()) where += fmt::format(" '{}'", n.name());
     if (n.op_type().empty()) fail(where + " has no operator (missing field `op_type`)");
     ModelNode out;
@@ -94,7 +150,21 @@ class OnnxReader {
   void attribute(const onnx::AttributeProto& a, const std::string& node, ModelNode& out) const {
     const std::string where = fmt::format("{}: attribute `{}`", node, a.name());
     if (a.name().empty()) fail(node + ": an attribute has no name");
-    if (out.attrs.count(a.name()) || out.refused_attrs.count(a.name())) fail(where + " is given twice");
+    if (out.attrs.count(a.name()) || out.refused_attrs.count(a.name()) || out.graphs.count(a.name()) ||
+        out.attr_refs.count(a.name()))
+      fail(where + " is given twice");
+    if (!a.ref_attr_name().empty()) {
+      out.attr_refs[a.name()] = a.ref_attr_name();
+      return;
+    }
+    if (a.type() == onnx::AttributeProto::GRAPH) {
+      out.graphs[a.name()] = std::make_shared<ModelGraph>(graph(a.g(), node + ": "));
+      return;
+    }
+    if (a.type() == onnx::AttributeProto::TENSOR && !refused_type(a.t().data_type()).empty()) {
+      out.refused_attrs[a.name()] = refused_type(a.t().data_type());
+      return;
+    }
     AttrValue& v = out.attrs[a.name()];
     switch (a.type()) {
       case onnx::AttributeProto::INT:
@@ -122,16 +192,12 @@ class OnnxReader {
         break;
     }
     out.attrs.erase(a.name());
-    if (a.type() == onnx::AttributeProto::GRAPH || a.type() == onnx::AttributeProto::GRAPHS)
-      out.refused_attrs[a.name()] = "subgraph";
-    else if (a.type() == onnx::AttributeProto::UNDEFINED)
-      fail(where + " says no type (missing field `type`)");
-    else
-      out.refused_attrs[a.name()] = onnx::AttributeProto::AttributeType_Name(a.type());
+    if (a.type() == onnx::AttributeProto::UNDEFINED) fail(where + " says no type (missing field `type`)");
+    out.refused_attrs[a.name()] = "of type " + onnx::AttributeProto::AttributeType_Name(a.type());
   }
 
   Tensor tensor(const onnx::TensorProto& t, const std::string& where) const {
-    const DType type = dtype(t.data_type(), where);
+    const DType type = *dtype_from_onnx(t.data_type());
     const std::vector<int64_t> shape(t.dims().begin(), t.dims().end());
     if (t.has_segment()) fail(where + " is cut into segments, which isn't supported");
     if (t.data_location() == onnx::TensorProto::EXTERNAL) return external(t, type, shape, where);

@@ -1,4 +1,4 @@
-// Nodes of a model in an order in which every value is made before it is read.
+// Nodes of a graph in an order in which every value is made before it is read, by branches and bodies too.
 #pragma once
 
 #include "nestor/graph.h"
@@ -6,8 +6,8 @@
 
 namespace nestor {
 
-// Indices of the model's nodes; among those that are ready the file's order is kept. Nodes on a cycle, or
+// Indices of the nodes; among those that are ready the file's order is kept. Nodes on a cycle, or
 // behind one, are left out, and the cycle is a problem.
-std::vector<int> sort_nodes(const Model& m, Problems& problems);
+std::vector<int> sort_nodes(const std::vector<ModelNode>& nodes, Problems& problems);
 
 }  // namespace nestor

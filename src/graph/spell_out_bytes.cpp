@@ -10,22 +10,14 @@
 // QLinearSoftmax that takes `axis` as another opset than the model's did.
 #include "src/graph/spell_out_bytes.h"
 
-#include <algorithm>
-#include <set>
-
 namespace nestor {
 
 namespace {
 
 class Speller {
  public:
-  Speller(const Model& m, std::vector<ModelNode>& nodes) : nodes_(nodes) {
-    const auto opset = m.opsets.find("");
-    opset_ = opset == m.opsets.end() ? 0 : opset->second;
-    for (const ModelNode& n : m.nodes) taken_.insert(n.outputs.begin(), n.outputs.end());
-    for (const ModelValue& v : m.inputs) taken_.insert(v.name);
-    for (const auto& initializer : m.initializers) taken_.insert(initializer.first);
-  }
+  Speller(int64_t opset, FreshNames& fresh, std::vector<ModelNode>& nodes)
+      : nodes_(nodes), fresh_(fresh), opset_(opset) {}
 
   // Whether n's spelling was appended.
   bool run(const ModelNode& n) {
@@ -52,11 +44,7 @@ class Speller {
     return output;
   }
   // A name for a value between n's nodes.
-  std::string part(const ModelNode& n, const std::string& what) {
-    std::string name = n.outputs[0] + "." + what;
-    while (!taken_.insert(name).second) name += "_";
-    return name;
-  }
+  std::string part(const ModelNode& n, const std::string& what) { return fresh_(n.outputs[0] + "." + what); }
 
   // Of bytes at input i, with the scale and the zero point behind it.
   std::string dequantized(const ModelNode& n, size_t i, Attrs attrs = {}) {
@@ -124,21 +112,15 @@ class Speller {
   }
 
   std::vector<ModelNode>& nodes_;
-  int64_t opset_ = 0;
-  std::set<std::string> taken_;  // names of values
+  FreshNames& fresh_;
+  const int64_t opset_;
 };
 
 }  // namespace
 
-std::optional<std::vector<ModelNode>> spell_out_bytes(const Model& m) {
-  const bool any = std::any_of(m.nodes.begin(), m.nodes.end(),
-                               [](const ModelNode& n) { return n.domain == "com.microsoft"; });
-  if (!any) return std::nullopt;
+std::optional<std::vector<ModelNode>> spell_out_bytes(const ModelNode& n, int64_t opset, FreshNames& fresh) {
   std::vector<ModelNode> out;
-  Speller speller(m, out);
-  for (const ModelNode& n : m.nodes)
-    if (!speller.run(n)) out.push_back(n);
-  return out;
+  return Speller(opset, fresh, out).run(n) ? std::optional(std::move(out)) : std::nullopt;
 }
 
 }  // namespace nestor

@@ -4,11 +4,12 @@
 #include <vector>
 
 #include "nestor/graph.h"
+#include "src/graph/model_names.h"
 
 namespace nestor {
 
-// The model's nodes with ONNX Runtime's operators of bytes written as operators of ONNX; nullopt where there
-// are none.
-std::optional<std::vector<ModelNode>> spell_out_bytes(const Model& m);
+// One of ONNX Runtime's operators of bytes as operators of ONNX, at the model's opset of these; nullopt where
+// it is none.
+std::optional<std::vector<ModelNode>> spell_out_bytes(const ModelNode& n, int64_t opset, FreshNames& fresh);
 
 }  // namespace nestor

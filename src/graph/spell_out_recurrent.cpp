@@ -3,6 +3,9 @@
 //
 //   X W^T + b, all steps at once        g = (that of step t) + H R^T        H, C = gates(g, C)
 //
+// Where W and R are bytes (DynamicQuantizeLSTM), both products are of bytes: X is quantized as a whole, and
+// the state at each step, by the range of its values.
+//
 // Steps are the same functions on other values, so that their code is there once. Beyond a sequence's own
 // length its state stays, and what it gives is 0; backwards, it waits until its last step comes.
 #include "nestor/ops.h"
@@ -52,13 +55,13 @@ class RecurrentSpeller : Expansion {
     const int64_t rows = s_.gates * s_.hidden;
     const size_t functions = s_.activations.size() / static_cast<size_t>(s_.directions);
     functions_ = s_.activations.data() + static_cast<size_t>(d) * functions;
-    r_ = transposed(part(ops::kR, d, {rows, s_.hidden}), {1, 0});
+    r_ = weights(ops::kR, d, s_.hidden);
     if (n_.op == "GRU" && !reset_after_) {  // its last gate is of the state that was reset
       r_of_reset_ = sliced(r_, 1, 2 * s_.hidden, rows);
       r_ = sliced(r_, 1, 0, 2 * s_.hidden);
     }
-    const ValueId w = transposed(part(ops::kW, d, {rows, s_.size}), {1, 0});
-    inputs_ = add("MatMul", {x_, w});
+    inputs_ = product(x_, weights(ops::kW, d, s_.size), ops::kW, d);
+    direction_ = d;
     recurrent_bias_ = -1;
     if (has_input(ops::kB)) {
       const ValueId b = part(ops::kB, d, {2 * rows}), wb = sliced(b, 0, 0, rows),
@@ -68,11 +71,33 @@ class RecurrentSpeller : Expansion {
       inputs_ = add("Add", {inputs_, reset_after_ ? wb : add("Add", {wb, rb})});
     }
     h_ = state(ops::kInitialH, d);
-    c_ = n_.op == "LSTM" ? state(ops::kInitialC, d) : -1;
+    c_ = is_lstm() ? state(ops::kInitialC, d) : -1;
     for (int64_t i = 0; i < 3; ++i)
       peephole_[i] = has_input(ops::kPeepholes) ? sliced(part(ops::kPeepholes, d, {3 * s_.hidden}), 0,
                                                          i * s_.hidden, (i + 1) * s_.hidden)
                                                 : -1;
+  }
+
+  bool is_lstm() const { return s_.gates == 4; }
+
+  // [rows, gates]
+  ValueId weights(size_t i, int64_t d, int64_t rows) {
+    const int64_t columns = s_.gates * s_.hidden;
+    return s_.quantized ? part(i, d, {rows, columns}) : transposed(part(i, d, {columns, rows}), {1, 0});
+  }
+
+  // By the weights that are input i.
+  ValueId product(ValueId x, ValueId w, size_t i, int64_t d) {
+    if (!s_.quantized) return add("MatMul", {x, w});
+    const size_t scale = i == ops::kW ? ops::kWScale : ops::kRScale;
+    const std::vector<ValueId> bytes = add_node("DynamicQuantizeLinear", {x}, {}, "", 3);
+    const ValueId sums = add("MatMulInteger", {bytes[0], w, bytes[2], by_column(scale + 1, d)});
+    return add("Mul", {cast(sums, type_), add("Mul", {bytes[1], by_column(scale, d)})});
+  }
+  // A scale or a zero point: one, or one for each column.
+  ValueId by_column(size_t i, int64_t d) {
+    const bool one = type(n_.inputs[i]).shape.size() == 1;
+    return part(i, d, one ? std::vector<int64_t>{} : std::vector<int64_t>{s_.gates * s_.hidden});
   }
 
   // What is input i of direction d, without that dimension.
@@ -115,7 +140,7 @@ class RecurrentSpeller : Expansion {
   }
 
   void step(ValueId x) {
-    if (n_.op == "LSTM")
+    if (is_lstm())
       lstm(x);
     else if (n_.op == "GRU")
       gru(x);
@@ -125,7 +150,7 @@ class RecurrentSpeller : Expansion {
 
   // Gates i o f c.
   void lstm(ValueId x) {
-    const ValueId g = add("Add", {add("MatMul", {h_, r_}), x});
+    const ValueId g = add("Add", {product(h_, r_, ops::kR, direction_), x});
     const ValueId in = activated(0, with_peephole(gate(g, 0), 0, c_));
     const ValueId forget =
         coupled_ ? add("Sub", {constant(type_, 1), in}) : activated(0, with_peephole(gate(g, 2), 2, c_));
@@ -184,6 +209,7 @@ class RecurrentSpeller : Expansion {
   const DType type_;
   const bool coupled_, reset_after_;
   ValueId x_ = -1;
+  int64_t direction_ = 0;
   // Of the direction that is at work: weights [hidden, gates], X W^T + b of all steps, the states.
   const Activation* functions_ = nullptr;
   ValueId r_ = -1, r_of_reset_ = -1, inputs_ = -1, recurrent_bias_ = -1, h_ = -1, c_ = -1;
@@ -193,7 +219,9 @@ class RecurrentSpeller : Expansion {
 }  // namespace
 
 bool spell_out_recurrent(Graph& g, const Node& n, std::vector<Node>& nodes) {
-  if (!n.domain.empty() || (n.op != "LSTM" && n.op != "GRU" && n.op != "RNN")) return false;
+  const bool known = n.domain.empty() ? n.op == "LSTM" || n.op == "GRU" || n.op == "RNN"
+                                      : n.domain == "com.microsoft" && n.op == "DynamicQuantizeLSTM";
+  if (!known) return false;
   RecurrentSpeller(g, n, nodes).run();
   return true;
 }

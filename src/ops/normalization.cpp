@@ -37,22 +37,24 @@ std::vector<TensorType> infer_batch(const OpContext& ctx) {
   const int opset = ctx.node().opset;
   const char* hint = "export the model for inference";
   if (opset < 7 && ctx.get_int("is_test", 0) == 0) ctx.fail("`is_test` is 0: training isn't supported", hint);
-  if (opset >= 14 && ctx.get_int("training_mode", 0) != 0)
-    ctx.fail("`training_mode` is set: training isn't supported", hint);
+  // Until opset 13 it is the number of outputs that says so.
+  const bool trains = opset < 14 && ctx.node().outputs.size() > 1;
   for (int i = 1; i < 5; ++i)
-    if (ctx.has_output(i))
+    if (trains || ctx.has_output(i))
       ctx.fail("running statistics are wanted as outputs: training isn't supported", hint);
   if (opset < 9 && ctx.get_int("spatial", 1) == 0)
     ctx.fail("`spatial` = 0 isn't supported", "statistics per channel, `spatial` = 1");
   if (ctx.input(0).shape.size() < 2)
     ctx.fail("the input is " + to_string(ctx.input(0)) + ", it has no channels");
   for (int i = 1; i < 5; ++i) require_channels(ctx, i);
-  return {ctx.input(0)};
+  if (opset < 14) return {ctx.input(0)};
+  return {ctx.input(0), ctx.input(3), ctx.input(4)};
 }
 
 // (x - mean) * Scale + shift with Scale = scale / sqrt(var + epsilon), once per channel. The shorter x *
 // Scale + (shift - mean * Scale) would cancel where the mean is large against the deviation.
 void build_batch(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  NESTOR_CHECK(ctx.get_int("training_mode", 0) == 0) << "statistics of the batch (spell_out_batch_norm)";
   const BuildTensor &x = in[0], &scale = in[1], &shift = in[2], &mean = in[3], &var = in[4];
   const double epsilon = epsilon_of(ctx);
   const int64_t channels = x.shape[1];
@@ -325,7 +327,7 @@ void register_normalization(Rows& rows) {
                   .params = "X S B M V",
                   .infer = infer_batch,
                   .build = build_batch,
-                  .note = "inference only"});
+                  .note = "running statistics as outputs aren't supported"});
   rows.push_back({.name = "LayerNormalization",
                   .since = 17,
                   .min_inputs = 2,

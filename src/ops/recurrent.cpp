@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "nestor/nearest.h"
 #include "src/ops/common.h"
@@ -56,14 +57,17 @@ std::vector<Activation> activations_of(const OpContext& ctx, const std::vector<s
   return out;
 }
 
+// ONNX Runtime's, whose products are of bytes.
+constexpr const char* kQuantized = "DynamicQuantizeLSTM";
+
 std::vector<std::string> usual_activations(const std::string& op) {
-  if (op == "LSTM") return {"Sigmoid", "Tanh", "Tanh"};
+  if (op == "LSTM" || op == kQuantized) return {"Sigmoid", "Tanh", "Tanh"};
   if (op == "GRU") return {"Sigmoid", "Tanh"};
   return {"Tanh"};
 }
 
 int64_t gates_of(const std::string& op) {
-  return op == "LSTM" ? 4 : op == "GRU" ? 3 : 1;
+  return op == "LSTM" || op == kQuantized ? 4 : op == "GRU" ? 3 : 1;
 }
 
 Dims state_shape(const RecurrentShape& s) {
@@ -92,6 +96,20 @@ void check_optional(const OpContext& ctx, const RecurrentShape& s) {
   }
 }
 
+// Bytes, with a scale and a zero point for each direction or for each of its columns.
+void check_quantized(const OpContext& ctx, const RecurrentShape& s) {
+  require_type(ctx, kX, {DType::f32});
+  for (const auto& [weights, scale, zero] : {std::tuple{kW, kWScale, kWZero}, {kR, kRScale, kRZero}}) {
+    require_type(ctx, weights, {DType::i8, DType::u8});
+    require_shape(ctx, weights, {s.directions, weights == kW ? s.size : s.hidden, s.gates * s.hidden});
+    require_type(ctx, scale, {DType::f32});
+    require_same_type(ctx, weights, zero);
+    const Dims columns = {s.directions, s.gates * s.hidden};
+    for (const int i : {scale, zero})
+      if (ctx.input(i).shape != columns) require_shape(ctx, i, {s.directions});
+  }
+}
+
 std::vector<TensorType> infer_recurrent(const OpContext& ctx) {
   const RecurrentShape s = recurrent_shape(ctx);
   const DType t = ctx.input(kX).dtype;
@@ -99,7 +117,7 @@ std::vector<TensorType> infer_recurrent(const OpContext& ctx) {
                                : Dims{s.steps, s.directions, s.batch, s.hidden},
              state = state_shape(s);
   std::vector<TensorType> out = {{t, y}, {t, state}};
-  if (ctx.node().op == "LSTM") out.push_back({t, state});
+  if (s.gates == 4) out.push_back({t, state});
   return out;
 }
 
@@ -107,11 +125,12 @@ std::vector<TensorType> infer_recurrent(const OpContext& ctx) {
 
 RecurrentShape recurrent_shape(const OpContext& ctx) {
   require_type(ctx, kX, kFloats);
+  RecurrentShape s;
+  s.quantized = ctx.node().op == kQuantized;
   for (const int i : {kX, kW, kR}) {
-    require_same_type(ctx, kX, i);
+    if (!s.quantized) require_same_type(ctx, kX, i);
     require_rank(ctx, i, 3);
   }
-  RecurrentShape s;
   const int64_t layout = ctx.get_int("layout", 0);
   if (layout != 0 && layout != 1)
     ctx.fail(fmt::format("`layout` is {}", layout), "0 for steps first, 1 for the batch first");
@@ -126,12 +145,16 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
   s.steps = x[s.batch_first ? 1 : 0];
   s.batch = x[s.batch_first ? 0 : 1];
   s.size = x[2];
-  s.hidden = r[2];
+  s.hidden = r[s.quantized ? 1 : 2];
   if (ctx.get_int("hidden_size", s.hidden) != s.hidden)
     ctx.fail(fmt::format("`hidden_size` is {}, the recurrence weights {} are for {}",
                          ctx.get_int("hidden_size", s.hidden), to_string(ctx.input(kR)), s.hidden));
-  require_shape(ctx, kW, {s.directions, s.gates * s.hidden, s.size});
-  require_shape(ctx, kR, {s.directions, s.gates * s.hidden, s.hidden});
+  if (s.quantized) {
+    check_quantized(ctx, s);
+  } else {
+    require_shape(ctx, kW, {s.directions, s.gates * s.hidden, s.size});
+    require_shape(ctx, kR, {s.directions, s.gates * s.hidden, s.hidden});
+  }
   if (s.steps < 1 || s.steps > kMostSteps)
     ctx.fail(fmt::format("the sequence has {} steps", s.steps),
              fmt::format("1 to {} are supported: each is computed by code of its own", kMostSteps));
@@ -151,6 +174,13 @@ void register_recurrent(Rows& rows) {
                     .infer = infer_recurrent,
                     .spelled_out = true,
                     .note = "spelled out step by step"});
+  rows.push_back({.name = kQuantized,
+                  .domain = "com.microsoft",
+                  .min_inputs = 3,
+                  .max_inputs = 12,
+                  .infer = infer_recurrent,
+                  .spelled_out = true,
+                  .note = "spelled out step by step"});
 }
 
 }  // namespace nestor::ops

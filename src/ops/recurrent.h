@@ -9,7 +9,20 @@
 
 namespace nestor::ops {
 
-enum RecurrentInput : size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
+enum RecurrentInput : size_t {
+  kX,
+  kW,
+  kR,
+  kB,
+  kLengths,
+  kInitialH,
+  kInitialC,
+  kPeepholes,
+  kWScale,
+  kWZero,
+  kRScale,
+  kRZero
+};
 
 struct Activation {
   std::string name;  // one of those that ONNX lists for LSTM, as written there
@@ -18,6 +31,7 @@ struct Activation {
 
 struct RecurrentShape {
   int64_t gates = 0, directions = 0, steps = 0, batch = 0, size = 0, hidden = 0;
+  bool quantized = false;               // W and R are bytes [directions, rows of X or of the state, gates]
   bool batch_first = false;             // X is [batch, steps, size], else [steps, batch, size]
   bool backward = false;                // the one direction there is
   double clip = 0;                      // 0: none

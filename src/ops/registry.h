@@ -34,6 +34,8 @@ void register_einsum(Rows& rows);
 void register_recurrent(Rows& rows);
 void register_top_k(Rows& rows);
 void register_grid_sample(Rows& rows);
+void register_affine_grid(Rows& rows);
+void register_known(Rows& rows);
 void register_attention(Rows& rows);
 void register_resize(Rows& rows);
 void register_space_depth(Rows& rows);

@@ -5,6 +5,8 @@
 //
 // One block for each axis that changes, the result being the last: an axis that shrinks first, so that what
 // is left to do is less, then those that grow, innermost first.
+#include "src/ops/resize.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -20,16 +22,6 @@ namespace nestor::ops {
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 20;  // extent of an axis, so that no product of a line overflows
-
-// One axis of the input and of the result; x of element i is (p i + q) / r.
-struct Line {
-  size_t axis;
-  int64_t in, out;
-  int64_t p = 1, q = 0, r = 1;
-
-  Expr numerator(const Expr& i) const { return i * Expr(p) + Expr(q); }
-  Expr clamped(const Expr& index) const { return min(max(index, 0), Expr(in - 1)); }
-};
 
 enum class Mode : uint8_t { nearest, linear, cubic };
 
@@ -115,6 +107,7 @@ std::pair<int64_t, int64_t> simplest_fraction(double value) {
 // in / out of an axis, by which x moves: of the sizes, or of the scale, which needn't come to them.
 void set_ratio(Line& l, std::optional<double> scale) {
   l.p = l.in, l.r = l.out;
+  l.scale = scale.value_or(static_cast<double>(l.out) / static_cast<double>(l.in));
   if (scale) std::tie(l.r, l.p) = simplest_fraction(*scale);
   const int64_t common = std::gcd(l.p, l.r);
   l.p /= common, l.r /= common;
@@ -209,8 +202,7 @@ std::vector<Line> lines_of(const OpContext& ctx) {
 
 std::vector<TensorType> infer_resize(const OpContext& ctx) {
   if (mode_of(ctx) != Mode::nearest) require_type(ctx, 0, kFloats);
-  if (ctx.get_int("antialias", 0) != 0)
-    ctx.fail("`antialias` isn't supported", "smooth with an AveragePool or a Conv before it");
+  ctx.get_int("antialias", 0);
   const std::string nearest = ctx.get_string("nearest_mode", "round_prefer_floor");
   if (nearest != "round_prefer_floor" && nearest != "round_prefer_ceil" && nearest != "floor" &&
       nearest != "ceil")
@@ -231,12 +223,6 @@ Expr nearest(const OpContext& ctx, const Line& l, const Expr& i) {
   if (mode == "ceil") return l.clamped((a + Expr(l.r - 1)) / r);
   const Expr twice = a * Expr(2), r2(2 * l.r);
   return l.clamped(mode == "round_prefer_ceil" ? (twice + r) / r2 : (twice + Expr(l.r - 1)) / r2);
-}
-
-// Of a numerator: how far x lies behind the element before it, from 0 to below 1.
-Expr fraction(const Line& l, const Expr& numerator, Type t) {
-  if (l.r == 1) return make::imm(0, t);
-  return make::cast(t, numerator % Expr(l.r)) * make::imm(1.0 / static_cast<double>(l.r), t);
 }
 
 using Row = std::function<Expr(const Expr& index)>;  // the elements along one axis
@@ -268,6 +254,15 @@ Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, T
   return exclude ? sum / total : sum;
 }
 
+}  // namespace
+
+Expr fraction(const Line& l, const Expr& numerator, Type t) {
+  if (l.r == 1) return make::imm(0, t);
+  return make::cast(t, numerator % Expr(l.r)) * make::imm(1.0 / static_cast<double>(l.r), t);
+}
+
+namespace {
+
 void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const std::vector<Line> lines = lines_of(ctx);
   const Mode mode = mode_of(ctx);
@@ -286,6 +281,11 @@ void build_resize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
     Dims shape = from.shape;
     shape[l.axis] = l.out;
     const BuildTensor to = k + 1 == lines.size() ? out[0] : b.temp("T", {t.dtype, shape});
+    if (ctx.get_int("antialias", 0) != 0 && l.scale < 1) {
+      build_antialiased(ctx, b, l, mode == Mode::cubic, from, to);
+      from = to;
+      continue;
+    }
     b.compute(to, axes_of(shape), [&](const Exprs& i) {
       const Row row = [&](const Expr& index) {
         Exprs at = i;
@@ -312,7 +312,7 @@ void register_resize(Rows& rows) {
                     .infer = infer_resize,
                     .build = build_resize,
                     .static_inputs = std::move(known),
-                    .note = "without antialias and tf_crop_and_resize"});
+                    .note = "without tf_crop_and_resize"});
   };
   row("Upsample", 7, 8, 1, {});
   row("Upsample", 9, 10, 2, {1});

@@ -1,0 +1,89 @@
+// Building a graph from a model: what build.cpp (values) and build_nodes.cpp (nodes) share.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nestor/ops.h"
+#include "src/graph/fold_budget.h"
+#include "src/graph/model_inputs.h"
+#include "src/graph/model_names.h"
+#include "src/graph/problems.h"
+
+namespace nestor {
+
+class Builder {
+ public:
+  // `fold`: nodes whose values are found on the way are left out, not only known.
+  Builder(const Model& model, const BuildOptions& options, bool fold);
+  Graph run();
+
+ private:
+  // ---- Values (build.cpp)
+
+  ValueId define(const std::string& name, const std::string& what, TensorType type, bool known);
+  ValueId find(const std::string& name) const;  // -1: nothing defines it
+  bool is_known(ValueId v) const { return known_[static_cast<size_t>(v)]; }
+  void add_inputs();
+  void add_input(const ModelValue& v, bool read);
+  void add_initializers(const ModelGraph& g);
+  std::optional<Tensor> bound(const TensorSource& source, const TensorType& type);
+  void check_constants();
+  void add_outputs(const ModelNode& n);
+  void add_graph_outputs();
+  void check_declared();
+  void drop_dead_steps();
+  std::string nearest_value(const std::string& name) const;
+
+  // ---- Nodes (build_nodes.cpp)
+
+  // What was done with one node of the model, for finding out afterwards what nothing depended on.
+  struct Step {
+    std::vector<ValueId> reads, makes;
+  };
+  void add_node(const ModelNode& n);
+  void add_in_order(const std::vector<ModelNode>& nodes);
+  void add_inner(const std::vector<ModelNode>& nodes);
+  void build_node(const ModelNode& mn);
+  void build_if(const ModelNode& mn);
+  void inline_branch(const ModelNode& mn, const ModelGraph& branch);
+  void assume_declared(const ModelNode& mn);
+  std::string hint_to_bind(ValueId v) const;
+  int opset_of(const ModelNode& mn) const;
+  NodeLabel label_of(const ModelNode& mn) const;
+  NodeLabel full_label(const ModelNode& mn) const;
+  void refuse(const ModelNode& mn, const std::string& message, const std::string& hint = "");
+  bool resolve_inputs(const ModelNode& mn, Node& n);
+  void append(Node n, const OpDef& op);
+  const OpDef* supported(const ModelNode& mn);
+  bool knows_attributes(const ModelNode& mn, int opset);
+  bool counts_fit(const ModelNode& mn, const Node& n, const OpDef& op);
+  std::vector<TensorType> infer(const Node& n, const OpDef& op);
+  ValueId add_unread(TensorType type);
+  bool fold(const Node& n, const OpDef& op);
+  bool is_small(const Node& n) const;
+
+  const Model& m_;
+  const BuildOptions& options_;
+  const EvaluateFn evaluate_;
+  const bool fold_;
+  Problems problems_;
+  ModelInputs inputs_;
+  FreshNames fresh_;
+  Graph g_;
+  std::optional<FoldBudget> budget_;
+  std::map<std::string, ValueId> by_name_;
+  std::map<std::string, std::string> defined_by_;
+  std::map<std::string, const ModelValue*> declared_;
+  std::vector<bool> known_;            // by value: whether its type is
+  std::set<std::string> read_;         // names that live nodes or outputs read
+  std::set<std::string> undefined_;    // names that were reported
+  std::vector<std::string> disagree_;  // declared shapes that aren't what the nodes make
+  std::vector<Step> steps_;
+  bool branches_ = false;  // an If was replaced by its branch
+};
+
+}  // namespace nestor

@@ -1,0 +1,54 @@
+#include "src/graph/unsupported.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nestor/ops.h"
+
+namespace nestor {
+
+namespace {
+
+struct Kind {
+  std::vector<const char*> ops;
+  Refusal refusal;
+};
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {{"Loop", "Scan"}, {"control flow (a loop) isn't supported", "unroll it where the model is exported"}},
+      {{"SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
+        "SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"},
+       {"sequences of tensors aren't supported", "export the model with tensors in their place"}},
+      {{"Optional", "OptionalGetElement", "OptionalHasElement"},
+       {"optional values aren't supported", "export the model with tensors in their place"}},
+      {{"StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"},
+       {"strings aren't supported", "cut the model behind what reads text"}},
+      {{"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"},
+       {"random numbers aren't supported", "make them an input of the model"}},
+      {{"Compress", "NonMaxSuppression", "Unique"},
+       {"the size of its result depends on values, which isn't supported",
+        "cut the model before it, and let the program that runs it do the rest"}},
+  };
+  return all;
+}
+
+}  // namespace
+
+Refusal why_unsupported(const ModelNode& n) {
+  for (const OpDef* other : all_ops())
+    if (other->name == n.op && other->domain == n.domain)
+      return {fmt::format("this opset's {} isn't supported", n.op),
+              fmt::format("opset {}{} is", other->since,
+                          other->until < 1000 ? fmt::format(" to {}", other->until) : " and later")};
+  if (n.domain == "ai.onnx.ml")
+    return {"operators of classical machine learning (ai.onnx.ml) aren't supported",
+            "cut the model before it"};
+  for (const Kind& kind : kinds())
+    if (n.domain.empty() && std::count(kind.ops.begin(), kind.ops.end(), n.op) > 0) return kind.refusal;
+  const std::string near = nearest_op(n.op);
+  return {"the operator isn't supported", near.empty() ? "" : "did you mean `" + near + "`?"};
+}
+
+}  // namespace nestor

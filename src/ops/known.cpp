@@ -1,0 +1,96 @@
+// Operators whose result is known once their input's shape is (EyeLike), or its values (NonZero).
+#include <algorithm>
+
+#include "nestor/error.h"
+#include "src/ops/common.h"
+#include "src/ops/registry.h"
+
+namespace nestor::ops {
+
+namespace {
+
+// ---- EyeLike
+
+std::vector<TensorType> infer_eye(const OpContext& ctx) {
+  require_rank(ctx, 0, 2);
+  ctx.get_int("k", 0);
+  return {{ctx.has_attr("dtype") ? type_attribute(ctx, "dtype") : ctx.input(0).dtype, ctx.input(0).shape}};
+}
+
+// Ones on the diagonal column - row = k.
+bool is_one(int64_t row, int64_t column, int64_t k) {
+  int64_t distance = 0;
+  return !__builtin_sub_overflow(column, row, &distance) && distance == k;
+}
+
+void build_eye(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Tensors& out) {
+  // Beyond the matrix all are alike.
+  const Dims& shape = out[0].shape;
+  const int64_t k = std::clamp(ctx.get_int("k", 0), -shape[0], shape[1]);
+  b.compute(out[0], axes_of(shape), [&](const Exprs& i) {
+    return make::select(eq(i[1], i[0] + Expr(k)), constant_like(out[0], 1), constant_like(out[0], 0));
+  });
+}
+
+// Larger ones are computed.
+Tensor eye(const OpContext& ctx) {
+  constexpr int64_t kSmall = 4096;
+  const TensorType type = infer_eye(ctx)[0];
+  const int64_t rows = type.shape[0], columns = type.shape[1];
+  if (product(type.shape) > kSmall) return {};
+  Tensor out(type.dtype, type.shape);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) out.set_int(i * columns + j, is_one(i, j, ctx.get_int("k", 0)));
+  return out;
+}
+
+// ---- NonZero
+
+// Places of elements that aren't 0, in row-major order: [rank, count].
+Tensor places(const OpContext& ctx) {
+  const Tensor* x = ctx.constant(0);
+  if (!x)
+    ctx.fail("the size of its result depends on values, which must be known at compile time",
+             "cut the model before it, or bind what it depends on: --const NAME=@x.npy");
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < x->size(); ++i)
+    if (is_float(x->dtype()) ? x->get(i) != 0 : x->get_int(i) != 0) found.push_back(i);
+  const auto rank = static_cast<int64_t>(x->shape().size()), count = static_cast<int64_t>(found.size());
+  Tensor out(DType::i64, {rank, count});
+  int64_t below = 1;  // elements in one step along the axis
+  for (int64_t axis = rank; axis-- > 0;) {
+    const int64_t extent = x->shape()[static_cast<size_t>(axis)];
+    for (int64_t k = 0; k < count; ++k)
+      out.set_int(axis * count + k, found[static_cast<size_t>(k)] / below % extent);
+    below *= extent;
+  }
+  return out;
+}
+
+}  // namespace
+
+void register_known(Rows& rows) {
+  rows.push_back({.name = "EyeLike",
+                  .since = 9,
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .pattern = Pattern::injective,
+                  .infer = infer_eye,
+                  .build = build_eye,
+                  .static_inputs = {0},
+                  .fold = eye});
+  rows.push_back({.name = "NonZero",
+                  .since = 9,
+                  .min_inputs = 1,
+                  .max_inputs = 1,
+                  .infer = [](const OpContext& ctx) -> std::vector<TensorType> {
+                    return {{DType::i64, places(ctx).shape()}};
+                  },
+                  .build = [](const OpContext&, FuncBuilder&, const Tensors&,
+                              const Tensors&) { NESTOR_CHECK(false) << "a NonZero that wasn't folded"; },
+                  .static_inputs = {0},
+                  .fold = places,
+                  .note = "of values known at compile time"});
+}
+
+}  // namespace nestor::ops
