@@ -5,6 +5,7 @@
 #include "nestor/print.h"
 #include "nestor/walk.h"
 #include "tests/fuzz/equivalence.h"
+#include "tests/fuzz/tensorize_plan.h"
 
 namespace nestor {
 
@@ -38,6 +39,7 @@ Finding check_trace(const Subject& subject, const Schedule& s) {
 }
 
 Finding replay(const std::vector<std::string>& steps, Schedule& s) {
+  read_fuzz_instructions();
   for (const std::string& step : steps) {
     try {
       s.try_step(step);

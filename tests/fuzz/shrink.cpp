@@ -13,7 +13,6 @@
 #include "nestor/parse.h"
 #include "nestor/print.h"
 #include "tests/fuzz/child.h"
-#include "tests/fuzz/tensorize_plan.h"
 
 namespace nestor {
 
@@ -205,7 +204,6 @@ Finding replay_files(const std::string& sched, const Roads& roads) {
                         std::stoull(field("seed"))};
   const std::string road = field("road");
   return in_child([&]() -> Finding {
-    read_fuzz_instructions();
     Schedule s(subject.func);
     std::vector<std::string> steps;
     for (const Step& step : parse_trace(text, sched).steps) steps.push_back(print(step));
