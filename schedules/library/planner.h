@@ -84,7 +84,6 @@ bool fold_once(Schedule& s, const std::string& block, const std::string& epilogu
 // A product with few columns along whose reduction all operands lie dense, or few filters over an image in
 // blocks of channels, with its `epilogue` (may be empty): dot products by partial sums. False where it isn't
 // that, or where a register tile does as well.
-constexpr int64_t kMostDotColumns = 8;
 bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
 // A product whose columns are a few more than whole vectors, with its `epilogue` (may be empty): those few
