@@ -1,4 +1,4 @@
-// The analytic default, in a few milliseconds: elementwise blocks are inlined; what is left is one of four
+// The analytic default, in a few milliseconds: elementwise blocks are inlined; what is left is one of five
 // shapes.
 //
 //  - A reduction with an elementwise epilogue (MatMul, Conv, pooling, sums): a register tile, see
@@ -7,6 +7,7 @@
 //    join_rows.cpp, and join_columns.cpp for rows that lie beside each other.
 //  - Two products with rows between them (attention): all by tiles of rows, see join_products.cpp; with
 //    lanes across rows where these are few, see turned_products.cpp.
+//  - A running result: its loop keeps its order, see scan.cpp.
 //  - A map: lanes and a parallel loop, see spread_map.cpp.
 //
 // A plan is tried as a whole. Where one of its steps is refused, or lowering would refuse its result, the
@@ -42,6 +43,7 @@ std::vector<BlockInfo> blocks_of(const PrimFunc& f) {
 
 // Every reduction on its own with its epilogue, every other map on its own.
 void plan_tiles(Schedule& s, const Target& target, bool dots) {
+  if (library::scan(s, target)) return;
   library::inline_producers(s);
   if (library::transformed_products(s, target)) return;
   for (const BlockInfo& b : blocks_of(s.func()))

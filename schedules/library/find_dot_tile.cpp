@@ -16,8 +16,11 @@ DotTile find_product(const BlockInfo& b, int64_t lanes) {
   if (b.reduced().size() != 1) return {};
   DotTile d;
   d.k = b.reduced().front();
+  const auto is_batch = [&](const Iter& i) {
+    return std::all_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) { return a.uses(i); });
+  };
   for (const Iter* i : b.spatial()) {
-    if (i->extent == 1) {
+    if (i->extent == 1 || is_batch(*i)) {
       d.outside.push_back(i);
       continue;
     }

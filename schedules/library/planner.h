@@ -84,7 +84,6 @@ bool fold_once(Schedule& s, const std::string& block, const std::string& epilogu
 // A product with few columns along whose reduction all operands lie dense, or few filters over an image in
 // blocks of channels, with its `epilogue` (may be empty): dot products by partial sums. False where it isn't
 // that, or where a register tile does as well.
-constexpr int64_t kMostDotColumns = 8;
 bool tile_dots(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target);
 
 // A product whose columns are a few more than whole vectors, with its `epilogue` (may be empty): those few
@@ -96,6 +95,9 @@ bool rest_of_columns(Schedule& s, const std::string& block, const std::string& e
 bool folds_rows_together(const BlockInfo& b, const Target& target);
 // The parallel iterations that fold_once would make for such a reduction; nothing where it isn't one.
 std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target);
+
+// A function whose last block makes each element from the one before; see scan.cpp. False where it isn't one.
+bool scan(Schedule& s, const Target& target);
 
 // A reduction with few results and much work for several cores is factored into one for each of a few parts,
 // with blocks `block`_parts and `block`; else nothing happens.

@@ -43,6 +43,7 @@ constexpr double kStridedLoad = 3, kGather = 12, kTurned = 10, kScatter = 16;
 // ones, scattered to few lines beside each other; and to lines in a page each, what those take more.
 constexpr double kThroughPanel = 10, kThroughFewSets = 16, kTurnedInPlace = 8, kPutTogether = 3,
                  kFewLines = 28, kPages = 16;
+constexpr double kManyPages = 2;  // a step of a vector whose lanes come from a page each
 constexpr double kLeftOut = 0.8;  // of the time of the padding's terms, spared; the rest goes into asking
 constexpr double kCopied = 17;    // a vector turned and stored once, for all rows that share it
 
@@ -109,6 +110,21 @@ double sharing_rows(const BlockInfo& b, const Iter& v) {
       if (!a.write && a.uses(v) && i != &v && !a.uses(*i) && !i->loop.empty())
         most = std::max(most, i->extent);
   return static_cast<double>(most) / static_cast<double>(ceil_div(most, kRowsBesideTurned));
+}
+
+// Whether lanes along v read an operand in as many pages at a time, that comes from beyond the L2 cache and
+// is used at most a few times: it takes as long as memory takes, and lines of one row follow each other while
+// those of many rows don't. (Products of matrices of a batch with a vector each, 48 of 688x128: a fifth of
+// the bandwidth.)
+bool reads_many_pages(const BlockInfo& b, const Access& a, const Iter& v, const Target& target) {
+  const int64_t bytes = bytes_of(a.buffer->type.dtype);
+  if (a.constant || a.elements * bytes <= target.l2_bytes ||
+      std::abs(a.stride(v).value_or(0)) * bytes < kPage)
+    return false;
+  int64_t uses = 1;
+  for (const Iter* i : b.spatial())
+    if (!a.uses(*i)) uses *= i->extent;
+  return uses <= kMostDotColumns;
 }
 
 // The time of as many outputs as there are lanes, one after the other, each by one scalar chain (4 cycles a
@@ -254,6 +270,7 @@ double cost_of_lanes(const BlockInfo& b, const Iter& v, const Target& target, co
       per_step += beside_fma(target) * kCopied / shared;
       continue;
     }
+    if (reads_many_pages(b, a, v, target)) per_step += kManyPages;
     if (turned_along(b, v, lanes))
       per_step += kTurned / 4 / sharing_rows(b, v);
     else if (stride && std::abs(*stride) <= kInterleaved)

@@ -57,6 +57,7 @@ inline int64_t column_tiles(const Tile& t) {
 }
 
 constexpr int64_t kPage = 4096;             // bytes
+constexpr int64_t kMostDotColumns = 8;      // of a product whose lanes are steps of the reduction
 constexpr int64_t kPagesTranslated = 1536;  // that a core keeps at hand: Skylake's, fewer than any since
 inline int64_t pages_of(const Access& a) {
   return a.elements * bytes_of(a.buffer->type.dtype) / kPage;

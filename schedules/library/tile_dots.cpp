@@ -222,8 +222,10 @@ void make(Schedule& s, const BlockInfo& b, const DotTile& d, const std::string& 
   for (const Access& a : b.accesses)
     if (!a.write && (d.windows ? a.constant : a.stride(*d.k) != 1))
       copies.push_back(lay_along(s, block, a, d, steps, lanes));
-  for (const Iter* o : d.outside) order.push_back(o->loop);
-  if (d.windows) around = order;
+  for (const Iter* o : d.outside) {
+    order.push_back(o->loop);
+    if (d.windows || o->extent > 1) around.push_back(o->loop);
+  }
   for (const Iter* o : {d.row, d.column}) order.push_back(o->loop);
   const size_t results = order.size();
   for (const Iter* r : d.steps) order.push_back(r->loop);

@@ -5,6 +5,7 @@
 #include "llvm_module.h"
 
 #include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
 #include <llvm/Support/TargetSelect.h>
@@ -81,12 +82,20 @@ static std::unique_ptr<llvm::Module> empty_module(const Target& target, llvm::Ta
   return module;
 }
 
+// Once for all functions: for each one it would take time quadratic in their number.
+static void verify(const llvm::Module& module) {
+  std::string why;
+  llvm::raw_string_ostream out(why);
+  NESTOR_CHECK(!llvm::verifyModule(module, &out)) << "LLVM refuses the module: " << why;
+}
+
 std::unique_ptr<llvm::Module> build_module_with_lines(const PrimFunc& lowered, const Target& target,
                                                       llvm::TargetMachine& machine,
                                                       llvm::LLVMContext& context) {
   auto module = empty_module(target, machine, context);
   LineTable lines(*module, lowered);
   emit_function(lowered, target, *module, &lines);
+  verify(*module);
   return module;
 }
 
@@ -94,6 +103,7 @@ std::unique_ptr<llvm::Module> build_module(const std::vector<PrimFunc>& lowered,
                                            llvm::TargetMachine& machine, llvm::LLVMContext& context) {
   auto module = empty_module(target, machine, context);
   for (const PrimFunc& f : lowered) emit_function(f, target, *module);
+  verify(*module);
   return module;
 }
 

@@ -66,6 +66,7 @@ constexpr Row kRows[] = {
     {"ConvInteger", 10, "auto_pad dilations group kernel_shape pads strides"},
     {"ConvTranspose", 1, "auto_pad dilations group kernel_shape output_padding output_shape pads strides"},
     {"Cos", 7, ""},
+    {"CumProd", 26, "exclusive reverse"},
     {"CumSum", 11, "exclusive reverse"},
     {"DepthToSpace", 1, "blocksize"},
     {"DepthToSpace", 11, "blocksize mode"},

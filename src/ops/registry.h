@@ -28,6 +28,7 @@ void register_reshape(Rows& rows);
 void register_movement(Rows& rows);
 void register_pad(Rows& rows);
 void register_gather(Rows& rows);
+void register_scan(Rows& rows);
 void register_scatter(Rows& rows);
 void register_one_hot(Rows& rows);
 void register_einsum(Rows& rows);

@@ -1,4 +1,4 @@
-// Operators over a triangle of two coordinates: Trilu keeps one of matrices, CumSum adds up one of pairs.
+// Trilu: a triangle of each matrix.
 #include <algorithm>
 #include <optional>
 
@@ -42,29 +42,6 @@ void build_trilu(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
   });
 }
 
-int64_t sum_axis(const OpContext& ctx) {
-  return normal_axis(ctx, static_number(ctx, 1, "axis", std::nullopt), ctx.input(0).shape.size());
-}
-
-std::vector<TensorType> infer_cumsum(const OpContext& ctx) {
-  require_type(ctx, 0, {DType::f32, DType::f64, DType::i64, DType::i32});
-  sum_axis(ctx);
-  return {ctx.input(0)};
-}
-
-void build_cumsum(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  const auto axis = static_cast<size_t>(sum_axis(ctx));
-  const bool exclusive = ctx.get_int("exclusive", 0) != 0, reverse = ctx.get_int("reverse", 0) != 0;
-  b.reduce(out[0], axes_of(out[0].shape), {{"term", out[0].shape[axis]}}, ReduceOp::add,
-           [&](const Exprs& o, const Exprs& r) {
-             Exprs at = o;
-             at[axis] = r[0];
-             const Expr &first = reverse ? o[axis] : r[0], &last = reverse ? r[0] : o[axis];
-             return make::select(exclusive ? lt(first, last) : le(first, last), in[0].at(at),
-                                 constant_like(in[0], 0));
-           });
-}
-
 }  // namespace
 
 void register_triangle(Rows& rows) {
@@ -76,15 +53,6 @@ void register_triangle(Rows& rows) {
                   .infer = infer_trilu,
                   .build = build_trilu,
                   .static_inputs = {1}});
-  rows.push_back({.name = "CumSum",
-                  .since = 11,
-                  .min_inputs = 2,
-                  .max_inputs = 2,
-                  .pattern = Pattern::reduction,
-                  .infer = infer_cumsum,
-                  .build = build_cumsum,
-                  .static_inputs = {1},
-                  .note = "takes time quadratic in the extent of the axis"});
 }
 
 }  // namespace nestor::ops

@@ -373,6 +373,10 @@ void shapes(std::vector<CatalogEntry>& all) {
                                        .ints({-1})
                                        .attr("reverse", int64_t{1})
                                        .attr("exclusive", int64_t{1})});
+  all.push_back({"CumSum of rows", OpCase("CumSum").input({3, 140}).constant(scalar(1, DType::i64))});
+  all.push_back(
+      {"CumProd",
+       OpCase("CumProd", 26).input({2, 70, 1}).constant(scalar(1, DType::i64)).attr("reverse", int64_t{1})});
   all.push_back({"Constant", OpCase("Constant").attr("value_float", 1.5)});
   all.push_back(
       {"ConstantOfShape", OpCase("ConstantOfShape").ints({2, 3}).attr("value", scalar(4, DType::i64))});

@@ -104,6 +104,41 @@ TEST_CASE("A running sum leaves out what isn't in its triangle, NaN and infiniti
   CHECK(same(run(OpCase("Trilu").input({2, 2}), {{1, 2, kNaN, 4}}), {1, 2, 0, 4}));
 }
 
+// What ONNX says of CumSum and CumProd, term by term, of [outer, n, inner].
+Values scanned(const Values& x, bool product, size_t n, size_t inner, bool exclusive, bool reverse) {
+  Values y(x.size());
+  for (size_t o = 0; o < x.size() / (n * inner); ++o)
+    for (size_t j = 0; j < inner; ++j) {
+      double so_far = product ? 1 : 0;
+      for (size_t k = 0; k < n; ++k) {
+        const size_t at = (o * n + (reverse ? n - 1 - k : k)) * inner + j;
+        const double next = product ? so_far * x[at] : so_far + x[at];
+        y[at] = exclusive ? so_far : next;
+        so_far = next;
+      }
+    }
+  return y;
+}
+
+TEST_CASE("Running sums and products: chunks and their rests, either way, along any axis") {
+  for (const int64_t n : {1, 7, 8, 9, 63, 64, 65, 127, 200})
+    for (const int64_t inner : {1, 3})
+      for (const int64_t way : {0, 1, 2, 3})
+        for (const bool product : {false, true}) {
+          INFO(n << " by " << inner << ", way " << way);
+          Values x = iota(static_cast<size_t>(2 * n * inner));
+          for (size_t i = 0; i < x.size(); ++i)
+            x[i] = product ? (i % 5 == 0 ? -2 : i % 5 == 1 ? -0.5 : 1) : std::fmod(x[i], 17) - 8;
+          OpCase node(product ? "CumProd" : "CumSum", product ? 26 : 14);
+          node.input({2, n, inner})
+              .constant(scalar(-2, DType::i64))
+              .attr("exclusive", way & 1)
+              .attr("reverse", way >> 1);
+          CHECK(run(node, {x}) ==
+                scanned(x, product, static_cast<size_t>(n), static_cast<size_t>(inner), way & 1, way & 2));
+        }
+}
+
 TEST_CASE("A bound of Clip left out is the largest finite number") {
   const double largest = std::numeric_limits<float>::max();
   CHECK(run(OpCase("Clip", 6).input({2}).attr("min", 0.0), {{-1, kInf}}) == Values{0, largest});

@@ -1,0 +1,132 @@
+// A running result, each element of which is made from the one before (src/ops/scan.cpp): its loop keeps its
+// order.
+//
+//  - Where other dimensions lie denser, lanes go along these, and the results before stay in the L1 cache:
+//  what is
+//    wider goes by panels, outside of the scan,
+//        outer | panels | the scan | tiles of lanes
+//  - Where elements along the scan lie side by side, it goes by chunks, whose inner results (Lanes, Vectors)
+//  are computed
+//    at the chunk, in registers, and don't wait for those before:
+//        outer | chunks { Lanes; Vectors; results by vectors }
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "nestor/walk.h"
+#include "schedules/library/planner.h"
+#include "schedules/words.h"
+
+namespace nestor::library {
+
+namespace {
+
+constexpr int64_t kPanelBytes = 8 << 10;  // of results before, beside what streams through the L1 cache
+
+// The iterator along which the block reads what it wrote before; null where it isn't such a scan.
+const Iter* scanned(const BlockInfo& b) {
+  const Access *read = nullptr, *write = nullptr;
+  for (const Access& a : b.accesses) {
+    if (a.write) write = &a;
+    if (!a.write && a.buffer == b.output) read = &a;
+  }
+  if (b.reduction || !read || !write || !b.affine_loops) return nullptr;
+  const Iter* found = nullptr;
+  for (size_t d = 0; d < write->indices.size(); ++d) {
+    if (same_expr(write->indices[d], read->indices[d])) continue;
+    for (const Iter& i : b.iters)
+      if (uses_var(write->indices[d], i.var)) {
+        if (found || i.loop.empty()) return nullptr;
+        found = &i;
+      }
+  }
+  return found;
+}
+
+// Vectors of a reduction's results, each in a register until it is complete, at a loop of what reads them.
+void reduce_at(Schedule& s, const std::string& block, const std::string& loop) {
+  const BlockInfo b = analyze(s.func(), block);
+  const std::string out = block + "_out", term = b.reduced().front()->loop;
+  std::vector<std::string> written, summed;
+  for (size_t i = 0; i < b.spatial().size(); ++i) {
+    written.push_back(fmt::format("w{}", i));
+    summed.push_back(fmt::format("s{}", i));
+  }
+  s(fmt::format("{} = cache_write {} local", out, block));
+  s(fmt::format("{} = compute_at {} {}", schedules::join(written), out, loop));
+  s(fmt::format("{} = compute_at {} {}.{}", schedules::join(summed), block, out,
+                written[written.size() - 2]));
+  s(fmt::format("reorder {} ({} {})", block, term, summed.back()));
+  s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, term));
+  for (const std::string& lanes :
+       {block + "." + summed.back(), block + "_init." + summed.back(), out + "." + written.back()})
+    s("vectorize " + lanes);
+  s(fmt::format("unroll {}.{}", block, term));
+}
+
+void scan_chunks(Schedule& s, const BlockInfo& b, const Iter& i, const std::vector<std::string>& inner,
+                 int64_t lanes, int64_t vectors) {
+  s(fmt::format("c {0}_in = split {1}.{0} [_, {2}] tail=peel", i.loop, b.name, lanes * vectors));
+  s(fmt::format("v l = split {}.{}_in [{}, {}]", b.name, i.loop, vectors, lanes));
+  for (const std::string& block : inner) {
+    s.because("what a chunk adds up doesn't wait for the chunk before");
+    reduce_at(s, block, b.name + ".c");
+  }
+  s(fmt::format("vectorize {}.l", b.name));
+}
+
+void scan_rows(Schedule& s, const BlockInfo& b, const Iter& scan, const Target& target) {
+  const std::vector<const Iter*> all = b.spatial();
+  const auto at = std::find(all.begin(), all.end(), &scan);
+  int64_t row = bytes_of(b.output->type.dtype);
+  for (auto i = at + 1; i < all.end(); ++i) row *= (*i)->extent;
+  if (row > kPanelBytes) {
+    std::vector<std::string> order;
+    for (auto i = all.begin(); i + 1 < all.end(); ++i)
+      if (i != at) order.push_back((*i)->loop);
+    std::string last = all.back()->loop;
+    const int64_t panel = kPanelBytes / bytes_of(b.output->type.dtype);
+    if (all.back()->extent > panel) {
+      s.because(fmt::format("{} results stay in the L1 cache for those that follow from them", panel));
+      s(fmt::format("{0}p {0}t = split {1}.{0} [_, {2}] tail=peel", last, b.name, panel));
+      order.push_back(last + "p");
+      last += "t";
+    }
+    order.insert(order.end(), {scan.loop, last});
+    s(fmt::format("reorder {} ({})", b.name, schedules::join(order)));
+  }
+  vectorize_inside(s, b.name, target);
+}
+
+}  // namespace
+
+bool scan(Schedule& s, const Target& target) {
+  const std::vector<std::string> blocks = block_names(s.func());
+  const BlockInfo b = analyze(s.func(), blocks.back());
+  const Iter* along = scanned(b);
+  if (!along) return false;
+  const Work work = work_of(b, target);
+  const Iter* last = nullptr;  // of more than one element
+  for (const Iter* i : b.spatial())
+    if (i->extent > 1) last = i;
+  if (along != last) {
+    if (blocks.size() > 1) return false;
+    scan_rows(s, b, *along, target);
+  } else {
+    std::vector<std::string> inner(blocks.rbegin() + 1, blocks.rend());  // readers first
+    if (inner.size() != 2) return false;
+    const BlockInfo lanes = analyze(s.func(), inner.back()), vectors = analyze(s.func(), inner.front());
+    const int64_t width = lanes.spatial().back()->extent, count = vectors.spatial().back()->extent;
+    if (along->extent <= width * count) return false;
+    scan_chunks(s, b, *along, inner, width, count);
+  }
+  std::vector<std::string> outside;
+  for (const LoopInfo& l : loops_of(s.func(), b.name)) {
+    if (l.name == along->loop || l.name == "c") break;
+    outside.push_back(l.name);
+  }
+  share_loops(s, b.name, outside, work, target);
+  return true;
+}
+
+}  // namespace nestor::library
