@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "nestor/error.h"
+#include "src/cli/deep_stack.h"
 #include "src/cli/options.h"
 
 namespace nestor::cli {
@@ -154,7 +155,9 @@ void add_verbs(CLI::App& app, int& code) {
 
 }  // namespace nestor::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app{"Nestor: a tensor program scheduling compiler", "nestor"};
   app.require_subcommand(1);
   app.set_version_flag("--version", NESTOR_VERSION);
@@ -175,4 +178,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\nThis is a bug of Nestor's; please report it with the command.\n", e.what());
     return 70;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return nestor::cli::on_deep_stack([&] { return run(argc, argv); });
 }
