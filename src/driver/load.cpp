@@ -6,9 +6,10 @@
 #include <set>
 #include <sstream>
 
+#include "nestor/check.h"
 #include "nestor/driver.h"
+#include "nestor/nest_file.h"
 #include "nestor/parse.h"
-#include "nestor/simplify.h"
 #include "nestor/walk.h"
 
 namespace nestor {
@@ -27,6 +28,16 @@ std::string read_text(const std::string& path) {
   return text.str();
 }
 
+void require_well_formed(const PrimFunc& f, const std::string& path) {
+  try {
+    check_well_formed(f);
+  } catch (const UserError& e) {
+    Diagnostic d = e.diagnostic();
+    d.message = path + ": " + d.message;
+    throw UserError(std::move(d));
+  }
+}
+
 // A template with its symbolic dimensions replaced by numbers.
 PrimFunc instantiate(const PrimFunc& f, const std::map<std::string, int64_t>& dims, const std::string& path) {
   VarMap values;
@@ -40,16 +51,7 @@ PrimFunc instantiate(const PrimFunc& f, const std::map<std::string, int64_t>& di
                                  "--dim " + d->name + "=128"});
     values[d] = Expr(it->second);
   }
-  if (values.empty()) return f;
-  PrimFunc out = f;
-  out.dims.clear();
-  auto fix = [&](BufferDecl& decl) {
-    for (Expr& e : decl.shape) e = substitute(e, values);
-  };
-  for (Param& p : out.params) fix(p.decl);
-  for (BufferDecl& a : out.allocs) fix(a);
-  out.body = substitute(out.body, values);
-  return simplify(out);
+  return with_dims(f, values);
 }
 
 TensorType type_of(const BufferDecl& decl, const std::string& where) {
@@ -79,7 +81,10 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   std::set<std::string> names;
   for (const PrimFunc& templ : funcs) {
     if (!names.insert(templ.name).second) throw UserError(path + ": two functions are named " + templ.name);
-    PrimFunc f = instantiate(templ, options.build.dims, path);
+    require_well_formed(templ, path);
+    const PrimFunc f = read_updates(instantiate(templ, options.build.dims, path));
+    for (const auto& [buffer, decl] : declarations(f)) type_of(decl, path + ": " + f.name);
+    check_nest(f, path, options.note);
     KernelCall call{static_cast<int>(source.partition->funcs.size()), {}, {}};
     for (const Param& p : f.params) {
       const auto id = static_cast<ValueId>(g.values.size());
@@ -93,7 +98,7 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
       g.values.push_back(std::move(value));
       call.args.push_back(id);
     }
-    source.partition->funcs.push_back(std::move(f));
+    source.partition->funcs.push_back(f);
     source.partition->calls.push_back(std::move(call));
   }
   return source;
