@@ -57,6 +57,9 @@ ScheduleProvider first_of(std::vector<ScheduleProvider> providers);
 
 // ---- Models
 
+// Sees what is worth saying and ends nothing.
+using Note = std::function<void(const std::string&)>;
+
 struct CompileOptions {
   Target target = host_target();
   int threads = 1;
@@ -68,6 +71,7 @@ struct CompileOptions {
   BuildOptions build;          // values of symbolic dimensions
   uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions
   LowerOptions lowering;
+  Note note;  // told what reading couldn't decide about a .nest function
   // Sees each function after its schedule and before lowering; what it throws ends the compilation.
   std::function<void(const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled)> review;
   // A default schedule for a CPU that its steps or lowering refuse, which is a mistake of the library's: it
@@ -76,6 +80,11 @@ struct CompileOptions {
   // Unfused, unscheduled loop nests through the same LLVM: what `--schedule naive` means.
   static CompileOptions naive(Target target = host_target());
 };
+
+// Throws UserError, with a witness and the place, where a function that was read from text reaches outside of
+// its buffers, reads what wasn't written, leaves elements of its outputs unwritten or races; `note` is told
+// what couldn't be decided. `where` is the file. The function is well formed, its sizes are numbers.
+void check_nest(const PrimFunc& f, const std::string& where, const Note& note = {});
 
 // A model as read: a graph, and for .nest functions the partition that they are already.
 struct Source {

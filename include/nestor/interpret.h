@@ -14,6 +14,7 @@
 
 #include <string>
 
+#include "nestor/error.h"
 #include "nestor/ir.h"
 #include "nestor/tensor.h"
 
@@ -22,9 +23,15 @@ namespace nestor {
 // Of parallel and thread loops: their iterations have no order.
 enum class LoopOrder { forward, reverse, random };
 
+// Ends an interpretation after InterpretOptions::max_steps iterations.
+class TooManySteps : public UserError {
+  using UserError::UserError;
+};
+
 struct InterpretOptions {
   // Iterations of one parallel, vectorized or thread loop that touch one element, one of them writing.
   bool check_races = false;
+  bool check_written = false;  // that every element of every out parameter is
   LoopOrder order = LoopOrder::forward;
   uint64_t seed = 0;          // of LoopOrder::random
   std::vector<int64_t> dims;  // values of the function's symbolic dimensions

@@ -12,4 +12,8 @@ PrimFunc parse_func(std::string_view text, std::string file = "<text>");  // exa
 std::vector<PrimFunc> parse_funcs(std::string_view text, std::string file = "<text>");
 Expr parse_expr(std::string_view text, const std::vector<Var>& vars, std::string file = "<text>");
 
+// Stores that say what an update says, Y[vi] = Y[vi] + x (or x + Y[vi]; *, max, min) in a block whose
+// reduction iterators don't move the element, become updates: Y[vi] += x.
+PrimFunc read_updates(const PrimFunc& f);
+
 }  // namespace nestor

@@ -27,6 +27,10 @@ struct Proof {
   double seconds = 0;
   bool reassociated = false;    // sums are taken in another order: equal but for rounding
   bool assumes_finite = false;  // 0 times something was taken to be 0
+  // Of verify_function: the nodes at fault, for print_marked; and whether an index that depends on data may
+  // lie outside of its buffer, so that what some inputs give tells nothing of others.
+  std::vector<const void*> at;
+  bool depends_on_data = false;
   bool ok() const { return verdict == Verdict::proved; }
 };
 
@@ -35,6 +39,11 @@ struct Proof {
 // their buffers; no two iterations of a parallel, vectorized or thread loop conflict. The two have the same
 // parameters.
 Proof verify_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options = {});
+
+// What a function must keep to on its own: accesses lie inside of their buffers, what is read was written
+// before, every element of an output is written, no two iterations of a parallel, vectorized or thread loop
+// conflict, layouts give no two elements one place.
+Proof verify_function(const PrimFunc& f, const ProofOptions& options = {});
 
 // "proved in 12 ms", "wrong: ...", "unproved: ...", with the witness on a line of its own.
 std::string describe(const Proof& proof);

@@ -35,6 +35,27 @@ bool has_symbolic_or_empty_extent(const PrimFunc& f) {
   return found;
 }
 
+// Each block writes something and holds no other, and nothing is a vector or a machine instruction yet: in
+// text of a function that was scheduled or lowered it may be otherwise.
+bool has_plain_blocks(const PrimFunc& f) {
+  bool plain = true;
+  for_each_expr(f.body, [&](const Expr& e) {
+    const auto* call = e.as<Call>();
+    plain = plain && !e.type().is_vector() && !(call && call->fn == Intrinsic::instruction);
+  });
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    const auto* block = s.as<Block>();
+    if (!block) return;
+    bool writes = false;
+    for_each_stmt(block->body, [&](const Stmt& inner) {
+      writes = writes || inner.as<Store>() || inner.as<Update>();
+      plain = plain && !inner.as<Block>();
+    });
+    plain = plain && writes;
+  });
+  return plain;
+}
+
 std::vector<BlockInfo> blocks_of(const PrimFunc& f) {
   std::vector<BlockInfo> out;
   for (const std::string& name : block_names(f)) out.push_back(library::analyze(f, name));
@@ -165,6 +186,7 @@ std::string refusal_of(const ScheduleError& e) {
 
 Trace default_schedule(const PrimFunc& f, const Target& target) {
   const QuietRefusals quiet;
+  if (!has_plain_blocks(f)) return {};
   if (target.kind == TargetKind::cuda) return default_cuda_schedule(f, target);
   if (has_symbolic_or_empty_extent(f)) return {};
   const std::vector<Plan> plans = holds_products(f) ? std::vector<Plan>{kProducts, kTiles, kRows, kSafe}
@@ -194,7 +216,7 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
 
 Trace plain_schedule(const PrimFunc& f, const Target& target) {
   const QuietRefusals quiet;
-  if (has_symbolic_or_empty_extent(f)) return {};
+  if (!has_plain_blocks(f) || has_symbolic_or_empty_extent(f)) return {};
   Schedule s(f);
   plan_safe(s, target);
   return s.trace();

@@ -44,9 +44,18 @@ double computed_again(const BlockInfo& producer, const BlockInfo& consumer) {
          static_cast<double>(producer.instances());
 }
 
+// Operations of one expression: passes walk it recursively, and a chain of blocks may be of any length.
+constexpr int kLargest = 4000;
+
+int operations(const PrimFunc& f, const BlockInfo& b) {
+  int n = 0;
+  for_each_expr(find_block(f, b.name)->body, [&](const Expr&) { ++n; });
+  return n;
+}
+
 bool worth_inlining(const PrimFunc& f, const BlockInfo& b) {
   constexpr double kTwice = 2;
-  if (b.reduction || b.output_is_param) return false;
+  if (b.reduction || b.output_is_param || operations(f, b) > kLargest) return false;
   const std::vector<std::string> readers = readers_of(f, b.output);
   const bool dear = b.has_math || b.has_select || b.accesses.size() > 4;
   for (const std::string& r : readers) {

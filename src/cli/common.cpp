@@ -8,6 +8,7 @@
 #include "nestor/files.h"
 #include "nestor/library.h"
 #include "nestor/nearest.h"
+#include "nestor/nest_file.h"
 #include "nestor/npz.h"
 #include "nestor/ops.h"
 #include "nestor/tune.h"
@@ -95,6 +96,14 @@ int threads_of(const ModelOptions& o, const Target& target) {
   return o.threads > 0 ? o.threads : std::max(1, target.cores);
 }
 
+namespace {
+
+void warn(const std::string& note) {
+  std::fprintf(stderr, "warning: %s\n", note.c_str());
+}
+
+}  // namespace
+
 void warn_of_refusal(const PrimFunc& func, const ScheduleError& why) {
   std::fprintf(stderr,
                "warning: the default schedule of %s is refused, and a plain one, which is slower, takes its "
@@ -112,12 +121,14 @@ std::string usual_schedule(const ModelOptions& o) {
 
 CompileOptions compile_options(const ModelOptions& o, const std::string& given) {
   const std::string schedule = given.empty() ? usual_schedule(o) : given;
-  for (const std::string& file : o.ops) register_nest_file(file);
+  for (const std::string& file : o.ops)
+    register_nest_file(file, [file](const PrimFunc& f) { check_nest(f, file, warn); });
   CompileOptions c;
   c.target = target_of(o);
   if (schedule == "naive") c = CompileOptions::naive(c.target);
   c.threads = threads_of(o, c.target);
   if (c.target.kind == TargetKind::cpu) c.target.cores = c.threads;  // which the default schedules are for
+  c.note = warn;
   c.exact_conv = o.exact_conv;
   c.blocked_io = o.blocked_io;
   c.check_indices = o.check_indices;

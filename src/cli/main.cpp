@@ -6,8 +6,9 @@
 #include <system_error>
 
 #include "nestor/error.h"
-#include "nestor/nearest.h"
 #include "nestor/files.h"
+#include "nestor/nearest.h"
+#include "src/cli/deep_stack.h"
 #include "src/cli/options.h"
 #include "src/cli/output.h"
 
@@ -219,7 +220,9 @@ std::string nearest_option(const CLI::App& app, int argc, char** argv) {
 
 }  // namespace nestor::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   CLI::App app{"Nestor: a tensor program scheduling compiler", "nestor"};
   app.require_subcommand(1);
   app.set_version_flag("--version", NESTOR_VERSION);
@@ -253,4 +256,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\nThis is a bug of Nestor's; please report it with the command.\n", e.what());
     return 70;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return nestor::cli::on_deep_stack([&] { return run(argc, argv); });
 }

@@ -178,7 +178,11 @@ CudaText CudaWriter::text_of(const Expr& e) {
                                {},
                                {},
                                "compute in f32, and cast what is stored"});
-  NESTOR_CHECK(!t.is_vector()) << "vectors don't reach CUDA code";
+  if (t.is_vector())
+    throw UserError(Diagnostic{"CUDA code has no vectors, this is one: " + print(e),
+                               {},
+                               {"a function that was lowered for a CPU has them"},
+                               "compile the function as it was before lowering"});
   return match(
       e, [&](const IntImm& i) { return integer(i.value, t); },
       [&](const FloatImm& f) { return number(f.value, t); },

@@ -65,8 +65,8 @@ CompiledFunction compile_reviewed(const PrimFunc& f, ScheduleChoice choice, cons
 
 CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
   ScheduleChoice choice = choose_schedule(f, options);
-  const bool replaceable =
-      options.refused && choice.origin == "default" && options.target.kind == TargetKind::cpu;
+  const bool replaceable = options.refused && choice.origin == "default" && !choice.trace.steps.empty() &&
+                           options.target.kind == TargetKind::cpu;
   if (!replaceable) return compile_reviewed(f, std::move(choice), options);
   try {
     return compile_reviewed(f, std::move(choice), options);

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "nestor/check.h"
 #include "nestor/driver.h"
 #include "nestor/graph_oracle.h"
+#include "nestor/nest_file.h"
 #include "nestor/parse.h"
 #include "nestor/read_text.h"
 #include "nestor/simplify.h"
@@ -22,6 +24,16 @@ bool ends_with(const std::string& s, std::string_view end) {
   return s.size() >= end.size() && s.compare(s.size() - end.size(), end.size(), end) == 0;
 }
 
+void require_well_formed(const PrimFunc& f, const std::string& path) {
+  try {
+    check_well_formed(f);
+  } catch (const UserError& e) {
+    Diagnostic d = e.diagnostic();
+    d.message = path + ": " + d.message;
+    throw UserError(std::move(d));
+  }
+}
+
 // A template with its symbolic dimensions replaced by numbers.
 PrimFunc instantiate(const PrimFunc& f, const std::map<std::string, int64_t>& dims, const std::string& path) {
   VarMap values;
@@ -35,16 +47,7 @@ PrimFunc instantiate(const PrimFunc& f, const std::map<std::string, int64_t>& di
                                  "--dim " + d->name + "=128"});
     values[d] = Expr(it->second);
   }
-  if (values.empty()) return f;
-  PrimFunc out = f;
-  out.dims.clear();
-  auto fix = [&](BufferDecl& decl) {
-    for (Expr& e : decl.shape) e = substitute(e, values);
-  };
-  for (Param& p : out.params) fix(p.decl);
-  for (BufferDecl& a : out.allocs) fix(a);
-  out.body = substitute(out.body, values);
-  return simplify(out);
+  return with_dims(f, values);
 }
 
 TensorType type_of(const BufferDecl& decl, const std::string& where) {
@@ -85,10 +88,13 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   std::set<std::string> names, weights;
   for (const PrimFunc& templ : funcs) {
     if (!names.insert(templ.name).second) throw UserError(path + ": two functions are named " + templ.name);
+    require_well_formed(templ, path);
     const std::string prefix = funcs.size() > 1 ? templ.name + "." : "";
     std::map<std::string, int64_t> dims = options.build.dims;
     dims_from(templ, prefix, options.build, dims);
-    PrimFunc f = instantiate(templ, dims, path);
+    const PrimFunc f = read_updates(instantiate(templ, dims, path));
+    for (const auto& [buffer, decl] : declarations(f)) type_of(decl, path + ": " + f.name);
+    check_nest(f, path, options.note);
     KernelCall call{static_cast<int>(source.partition->funcs.size()), {}, {}};
     for (const Param& p : f.params) {
       const auto id = static_cast<ValueId>(g.values.size());
@@ -108,7 +114,7 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
       g.values.push_back(std::move(value));
       call.args.push_back(id);
     }
-    source.partition->funcs.push_back(std::move(f));
+    source.partition->funcs.push_back(f);
     source.partition->calls.push_back(std::move(call));
   }
   for (const auto& entry : options.build.constants)

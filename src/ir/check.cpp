@@ -27,6 +27,8 @@ class Checker {
     for (const Var& d : func_.dims) bind(d, Kind::dimension, nullptr);
     for (const Param& p : func_.params) {
       declare(p.decl, nullptr, p.role == Role::out);
+      if (p.decl.buffer->type.is_vector())
+        fail("parameter " + quoted(p.decl.buffer->name) + " holds vectors; only registers may", {});
       if (!p.decl.align.empty()) fail("parameter " + quoted(p.decl.buffer->name) + " has an alignment", {});
     }
     for (const BufferDecl& d : func_.allocs) declare(d, nullptr, true);

@@ -38,8 +38,7 @@ Stop Machine::run(Context& c) try {
         if (r[i.a] <= 0) jump();
         break;
       case Op::loop_next:
-        if (++steps_ > options_.max_steps)
-          fail(c, "more than " + std::to_string(options_.max_steps) + " steps");
+        count_step();
         if (++r[i.dst] < r[i.a]) jump();
         break;
       case Op::any_begin:
@@ -49,8 +48,7 @@ Stop Machine::run(Context& c) try {
           jump();
         break;
       case Op::any_next:
-        if (++steps_ > options_.max_steps)
-          fail(c, "more than " + std::to_string(options_.max_steps) + " steps");
+        count_step();
         if (next_any(c, i)) jump();
         break;
       case Op::fork: {

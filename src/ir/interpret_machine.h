@@ -50,6 +50,7 @@ class Machine {
       c.frame[static_cast<size_t>(code_.dims[i])] = options_.dims[i];
     c.path = races_.root();
     run(c);
+    if (options_.check_written) check_written();
   }
 
  private:
@@ -64,6 +65,11 @@ class Machine {
   void store(Context& c, const Instruction& i);
   void alloc(Context& c, const Instruction& i);
   void bind_param(Memory& m);
+  void check_written() const;
+  void count_step() {
+    if (++steps_ > options_.max_steps)
+      throw TooManySteps(func_.name + ": more than " + std::to_string(options_.max_steps) + " iterations");
+  }
   void check_race(Context& c, Memory& m, int64_t element, bool write);
 
   [[noreturn]] void fail(const Context& c, std::string message, std::vector<const void*> marked = {});

@@ -117,6 +117,15 @@ std::string Machine::element_name(const Memory& m, int64_t element) const {
   return out + "]" + lane;
 }
 
+void Machine::check_written() const {
+  for (const auto& m : memories_) {
+    if (m->slot->param < 0) continue;
+    const auto at = std::find(m->initialized.begin(), m->initialized.end(), 0);
+    if (at != m->initialized.end())
+      throw UserError(func_.name + ": nothing writes " + element_name(*m, at - m->initialized.begin()));
+  }
+}
+
 void Machine::check_race(Context& c, Memory& m, int64_t element, bool write) {
   Shadow& s = m.shadow[static_cast<size_t>(element)];
   const int32_t site = code_.site_of[c.pc];

@@ -263,7 +263,27 @@ bool has_load(const Expr& e) {
   return e->buffers != 0;  // each load sets a bit
 }
 
+namespace {
+
+// As lowering leaves it: X[i] = X[i] op v, perhaps under a condition.
+bool reduces_lanes_lowered(const For& loop) {
+  Stmt body = loop.body;
+  if (const auto* branch = body.as<If>(); branch && !branch->else_case) body = branch->then_case;
+  const auto* st = body.as<Store>();
+  const auto* b = st ? st->value.as<Binary>() : nullptr;
+  const auto* old = b ? b->a.as<Load>() : nullptr;
+  if (!old || old->buffer != st->buffer || st->mask || uses_buffer(b->b, st->buffer)) return false;
+  const auto* branch = loop.body.as<If>();
+  if (branch && uses_buffer(branch->cond, st->buffer)) return false;
+  for (size_t d = 0; d < st->indices.size(); ++d)
+    if (uses_var(st->indices[d], loop.var) || !same_expr(old->indices[d], st->indices[d])) return false;
+  return b->op == BinaryOp::add || b->op == BinaryOp::mul || b->op == BinaryOp::max || b->op == BinaryOp::min;
+}
+
+}  // namespace
+
 bool reduces_lanes(const For& loop) {
+  if (reduces_lanes_lowered(loop)) return true;
   const auto* block = loop.body.as<Block>();
   const auto* update = block && !block->init ? block->body.as<Update>() : nullptr;
   if (!update || uses_buffer(update->value, update->buffer)) return false;

@@ -8,6 +8,8 @@
 // out parameters the outputs. Where a node uses it, its dimensions are found from the shapes of the node's
 // inputs (N is 8 where X is f32[8,64]), or from integer attributes of their names; then the body becomes part
 // of the kernel like that of any built-in operator.
+#include "nestor/nest_file.h"
+
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -18,6 +20,7 @@
 #include "nestor/error.h"
 #include "nestor/parse.h"
 #include "nestor/read_text.h"
+#include "nestor/simplify.h"
 #include "src/ops/common.h"
 #include "src/ops/template.h"
 
@@ -107,10 +110,28 @@ std::vector<TensorType> infer(const OpContext& ctx, const PrimFunc& f) {
   return out;
 }
 
-void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out, const PrimFunc& f) {
+// A function of the file, and what was seen of it.
+struct Template {
+  PrimFunc func;
+  std::function<void(const PrimFunc&)> check;
+  std::mutex mutex;
+  std::set<Dims> checked;
+};
+
+void check_once(Template& t, const Dims& dims, const VarMap& values) {
+  if (!t.check) return;
+  const std::lock_guard lock(t.mutex);
+  if (t.checked.count(dims)) return;
+  t.check(with_dims(t.func, values));
+  t.checked.insert(dims);
+}
+
+void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out, Template& t) {
+  const PrimFunc& f = t.func;
   const VarMap values = unify(ctx, f);
   Dims dims;
   for (const Var& d : f.dims) dims.push_back(*as_int(values.at(d)));
+  check_once(t, dims, values);
   const std::vector<TensorType> types = infer(ctx, f);
   Tensors args;
   size_t next_in = 0, next_out = 0;
@@ -143,7 +164,8 @@ std::string header(const std::string& text, const std::string& key) {
 }
 
 // The table's row for one function of the file.
-OpDef define(const std::string& path, const std::string& domain, Pattern pattern, PrimFunc parsed) {
+OpDef define(const std::string& path, const std::string& domain, Pattern pattern, PrimFunc parsed,
+             const std::function<void(const PrimFunc&)>& check) {
   const auto fail = [&](const std::string& message) {
     throw UserError(path + ": " + parsed.name + ": " + message);
   };
@@ -160,10 +182,12 @@ OpDef define(const std::string& path, const std::string& domain, Pattern pattern
   }
   if (params_of(parsed, true).empty()) fail("there is no `out` parameter");
   op.min_inputs = op.max_inputs = static_cast<int>(params_of(parsed, false).size());
-  const auto f = std::make_shared<const PrimFunc>(std::move(parsed));
-  op.infer = [f](const OpContext& ctx) { return infer(ctx, *f); };
-  op.build = [f](const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-    build(ctx, b, in, out, *f);
+  const auto t = std::make_shared<Template>();
+  t->func = read_updates(parsed);
+  t->check = check;
+  op.infer = [t](const OpContext& ctx) { return infer(ctx, t->func); };
+  op.build = [t](const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+    build(ctx, b, in, out, *t);
   };
   op.note = "from " + path;
   return op;
@@ -171,7 +195,20 @@ OpDef define(const std::string& path, const std::string& domain, Pattern pattern
 
 }  // namespace
 
-void register_nest_file(const std::string& path) {
+PrimFunc with_dims(const PrimFunc& f, const VarMap& dims) {
+  if (dims.empty()) return f;
+  PrimFunc out = f;
+  out.dims.clear();
+  const auto fix = [&](BufferDecl& decl) {
+    for (Expr& e : decl.shape) e = simplify(substitute(e, dims));
+  };
+  for (Param& p : out.params) fix(p.decl);
+  for (BufferDecl& a : out.allocs) fix(a);
+  out.body = substitute(out.body, dims);
+  return simplify(out);
+}
+
+void register_nest_file(const std::string& path, const std::function<void(const PrimFunc&)>& check) {
   const std::string text = read_text(path);
   static std::mutex mutex;
   static std::set<std::string> registered;  // texts
@@ -193,7 +230,7 @@ void register_nest_file(const std::string& path) {
   if (funcs.empty()) throw UserError(path + ": there is no function");
   // All or none: a second definition of a name must not leave the first functions of the file behind.
   std::vector<OpDef> defs;
-  for (PrimFunc& f : funcs) defs.push_back(define(path, domain, pattern, std::move(f)));
+  for (PrimFunc& f : funcs) defs.push_back(define(path, domain, pattern, std::move(f), check));
   for (size_t i = 0; i < defs.size(); ++i) {
     const bool twice = std::any_of(defs.begin(), defs.begin() + static_cast<std::ptrdiff_t>(i),
                                    [&](const OpDef& d) { return d.name == defs[i].name; });
@@ -206,6 +243,10 @@ void register_nest_file(const std::string& path) {
   }
   for (OpDef& d : defs) register_op(std::move(d));
   registered.insert(text);
+}
+
+void register_nest_file(const std::string& path) {
+  register_nest_file(path, {});
 }
 
 }  // namespace nestor

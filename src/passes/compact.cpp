@@ -6,6 +6,7 @@
 // then every dimension shrinks to the span that one iteration touches. Inside a parallel loop the temporary
 // has thereby become the iteration's own. Where it ends up is decided in placement.cpp; this file moves it.
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "src/passes/passes.h"
@@ -22,6 +23,7 @@ class Mover : public Rewriter {
  public:
   explicit Mover(Facts facts) : facts_(std::move(facts)) {}
   std::unordered_map<Buffer, Placement> placements;
+  std::unordered_set<Buffer> staying;
   std::vector<Buffer> order;
 
   Stmt with_allocations(const For* loop, Stmt body) const {
@@ -37,7 +39,8 @@ class Mover : public Rewriter {
     return l && placements.count(l->buffer) ? make::load(l->buffer, shifted(l->buffer, l->indices)) : out;
   }
   Stmt stmt(const Stmt& s) override {
-    if (const auto* a = s.as<Alloc>()) return stmt(a->body);  // it has its place among `placements`
+    if (const auto* a = s.as<Alloc>())
+      return staying.count(a->decl.buffer) ? children(s) : stmt(a->body);  // it has its place elsewhere
     if (s.as<Block>()) return in_block(s);
     Stmt out = children(s);
     if (const auto* st = out.as<Store>(); st && placements.count(st->buffer))
@@ -107,6 +110,23 @@ std::vector<Allocation> allocations(const PrimFunc& f) {
   return std::move(finder.found);
 }
 
+// Buffers that vectors or masks touch already, in text of a lowered function: they have their place.
+std::unordered_set<Buffer> touched_by_vectors(const PrimFunc& f) {
+  std::unordered_set<Buffer> out;
+  const auto see = [&](const Buffer& b, const std::vector<Expr>& indices, const Expr& mask) {
+    const bool vector =
+        std::any_of(indices.begin(), indices.end(), [](const Expr& i) { return i.type().is_vector(); });
+    if (vector || mask || b->type.is_vector()) out.insert(b);
+  };
+  for_each_expr(f.body, [&](const Expr& e) {
+    if (const auto* l = e.as<Load>()) see(l->buffer, l->indices, l->mask);
+  });
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* st = s.as<Store>()) see(st->buffer, st->indices, st->mask);
+  });
+  return out;
+}
+
 Facts loop_facts(const PrimFunc& f) {
   Facts facts;
   for_each_stmt(f.body, [&](const Stmt& s) {
@@ -123,10 +143,12 @@ PrimFunc compact(const PrimFunc& f, const Target& target) {
   const Accesses accesses = find_accesses(f.body);
   const Facts loops = loop_facts(f);
   Mover mover(loops);
+  mover.staying = touched_by_vectors(f);
   PrimFunc out = f;
-  out.allocs.clear();
+  std::erase_if(out.allocs, [&](const BufferDecl& d) { return mover.staying.count(d.buffer) == 0; });
   for (const Allocation& a : allocations(f)) {
     const BufferDecl& decl = a.decl;
+    if (mover.staying.count(decl.buffer)) continue;
     const auto it = accesses.find(decl.buffer);
     if (it == accesses.end()) continue;  // never used
     Placement p = place(decl, a.inside, it->second, loops, cuda);

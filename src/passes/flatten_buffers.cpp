@@ -75,14 +75,20 @@ class Flattener : public Rewriter {
       indices.clear();
       for (const Expr& e : decl.layout->exprs) indices.push_back(substitute(e, map));
     }
-    const std::vector<Expr> extents = physical_extents(decl);
-    Expr index = 0;
+    std::vector<Expr> extents = physical_extents(decl);
+    int lanes = 1;
+    for (const Expr& i : indices) lanes = std::max(lanes, i.type().lanes);
+    for (std::vector<Expr>* scalars : {&indices, &extents})
+      for (Expr& e : *scalars)
+        if (!e.type().is_vector()) e = make::broadcast(e, lanes);
+    Expr index = make::broadcast(Expr(0), lanes);
     if (decl.align.empty()) {
       for (size_t i = 0; i < indices.size(); ++i) index = index * extents[i] + indices[i];
       return index;
     }
-    const std::vector<Expr> strides = strides_of(decl, extents);
-    for (size_t i = 0; i < indices.size(); ++i) index = index + indices[i] * strides[i];
+    const std::vector<Expr> strides = strides_of(decl, physical_extents(decl));
+    for (size_t i = 0; i < indices.size(); ++i)
+      index = index + indices[i] * make::broadcast(strides[i], lanes);
     return index;
   }
 

@@ -14,6 +14,10 @@ namespace nestor::passes {
 
 namespace {
 
+// Variables of one run, each a scope inside of the one before: more aren't kept in registers anyway, and LLVM
+// finds what is loaded twice by itself.
+constexpr size_t kMostShared = 1024;
+
 struct Candidate {
   Expr value;
   size_t first, last;  // statements that use it
@@ -71,13 +75,13 @@ class Sharer : public StoreRunRewriter {
   bool rewrite(const std::vector<Stmt>& run, std::vector<Stmt>& out) override {
     if (run.size() < 2) return false;
     Finder finder;
-    for (const Stmt& s : run) finder.written.push_back(s.as<Store>()->buffer);
+    finder.written = buffers_written(run);
     for (size_t i = 0; i < run.size(); ++i) {
       finder.at = i;
       finder.stmt(run[i]);
     }
     std::erase_if(finder.found, [](const Candidate& c) { return c.uses < 2; });
-    if (finder.found.empty()) return false;
+    if (finder.found.empty() || finder.found.size() > kMostShared) return false;
     Replacer replacer;
     for (Candidate& c : finder.found) {
       const auto* splat = c.value.as<Broadcast>();

@@ -1,11 +1,21 @@
 // Rewrites straight-line code: the stores that stand next to each other in a sequence, run by run.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "nestor/walk.h"
 
 namespace nestor::passes {
+
+// The buffers that a run of stores writes, each once.
+inline std::vector<Buffer> buffers_written(const std::vector<Stmt>& run) {
+  std::vector<Buffer> out;
+  for (const Stmt& s : run)
+    if (const Buffer& b = s.as<Store>()->buffer; std::find(out.begin(), out.end(), b) == out.end())
+      out.push_back(b);
+  return out;
+}
 
 class StoreRunRewriter : public Rewriter {
  public:

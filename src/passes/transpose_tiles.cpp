@@ -24,6 +24,9 @@ namespace nestor::passes {
 
 namespace {
 
+// Stores of one run that are held against each other.
+constexpr size_t kMostColumns = 2048;
+
 // Loads that run whenever the statement does.
 class Finder : public Walker {
  public:
@@ -55,8 +58,7 @@ class Finder : public Walker {
 class Turner : public StoreRunRewriter {
  private:
   bool rewrite(const std::vector<Stmt>& run, std::vector<Stmt>& rewritten) override {
-    std::vector<Buffer> written;
-    for (const Stmt& s : run) written.push_back(s.as<Store>()->buffer);
+    const std::vector<Buffer> written = buffers_written(run);
     Finder finder(written);
     for (const Stmt& s : run) finder.stmt(s);
     const std::vector<Group> loads = groups_of(std::move(finder.found), true), stores = stores_of(run);
@@ -112,10 +114,16 @@ class Turner : public StoreRunRewriter {
       else
         others.push_back(st->buffer);
     }
+    if (items.size() > kMostColumns) return {};
+    std::unordered_map<Buffer, bool> read;
+    for (const Item& i : items) {
+      const auto [it, fresh] = read.try_emplace(i.column.buffer, false);
+      for (const Stmt& s : run) it->second = it->second || (fresh && uses_value_of(s, i.column.buffer));
+    }
     std::vector<Item> free;
     for (const Item& i : items) {
-      bool alone = std::find(others.begin(), others.end(), i.column.buffer) == others.end();
-      for (const Stmt& s : run) alone = alone && !uses_value_of(s, i.column.buffer);
+      bool alone = !read.at(i.column.buffer) &&
+                   std::find(others.begin(), others.end(), i.column.buffer) == others.end();
       for (const Item& o : items)
         if (o.column.buffer == i.column.buffer && o.store != i.store)
           alone = alone && apart(o.column, i.column);

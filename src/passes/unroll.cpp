@@ -1,4 +1,6 @@
 // Unrolled loops become their iterations, one after the other.
+#include <algorithm>
+
 #include "nestor/print.h"
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
@@ -8,12 +10,19 @@ namespace nestor::passes {
 
 namespace {
 
-constexpr int64_t kMostStatements =
-    1 << 14;  // beyond it the code no longer fits any cache, and compiling takes seconds
+// What unrolling may make of one loop. With more statements the code no longer fits any cache, and compiling
+// takes more than seconds; LLVM's time grows with the square of the number of loops.
+constexpr int64_t kMostStatements = 1 << 14, kMostLoops = 1 << 10;
 
-int64_t count_stores(const Stmt& s) {
-  int64_t n = 0;
-  for_each_stmt(s, [&](const Stmt& inner) { n += inner.as<Store>() != nullptr; });
+struct Count {
+  int64_t statements = 0, loops = 0;
+};
+Count count(const Stmt& s) {
+  Count n;
+  for_each_stmt(s, [&](const Stmt& inner) {
+    n.statements += inner.as<Store>() || inner.as<Evaluate>();
+    n.loops += inner.as<For>() != nullptr;
+  });
   return n;
 }
 
@@ -27,15 +36,25 @@ struct Unroller : Rewriter {
     if (!extent)
       refuse("loop `" + name + "` can't be unrolled: its extent " + print(loop->extent) + " isn't constant",
              "split it by a constant first");
-    if (*extent * count_stores(loop->body) > kMostStatements)
-      refuse("unrolling loop `" + name + "` makes " + std::to_string(*extent * count_stores(loop->body)) +
-                 " statements",
-             "split it, and unroll the inner part");
+    const Count each = count(loop->body);
+    require_few(name, *extent, std::max<int64_t>(each.statements, 1), kMostStatements, "statements");
+    require_few(name, *extent, each.loops, kMostLoops, "loops");
     std::vector<Stmt> copies;
     for (int64_t i = 0; i < *extent; ++i)
       copies.push_back(
           substitute(i == 0 ? loop->body : fresh_copy(loop->body), VarMap{{loop->var, Expr(i)}}));
     return make::seq(std::move(copies));
+  }
+
+ private:
+  static void require_few(const std::string& loop, int64_t extent, int64_t each, int64_t most,
+                          const std::string& what) {
+    if (each == 0 || extent <= most / each) return;
+    int64_t made = 0;
+    const bool countless = __builtin_mul_overflow(extent, each, &made);
+    refuse("unrolling loop `" + loop + "` makes " + (countless ? "countless" : std::to_string(made)) + " " +
+               what + ", more than " + std::to_string(most),
+           "split it, and unroll the inner part");
   }
 };
 

@@ -3,10 +3,11 @@
 // evenly with the lane is a ramp; everything else gathers.
 #include "src/passes/widen.h"
 
-#include "nestor/error.h"
+#include "nestor/print.h"
 #include "nestor/walk.h"
 #include "src/passes/lane_of.h"
 #include "src/passes/linear.h"
+#include "src/passes/refuse.h"
 #include "src/passes/scoped.h"
 
 namespace nestor::passes {
@@ -45,7 +46,8 @@ bool Widener::safe(const Expr& e) const {
 
 Expr Widener::widen(const Expr& e, const Expr& mask) {
   const Type wide = e.type().with_lanes(lanes_);
-  NESTOR_CHECK(!e.type().is_vector()) << "a vector inside of a loop to be vectorized";
+  if (e.type().is_vector())
+    refuse("a vector, " + print(e) + ", stands in a vectorized loop", "make the loop serial, or unrolled");
   if (!varies(e) && (!mask || safe(e))) return e;
   if (e.type() == Type{} && (!mask || safe(e)))
     if (const auto s = strided(e, lane_); s && !varies(s->base) && !varies(s->stride))
@@ -66,7 +68,9 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
       [&](const Call& c) {
         std::vector<Expr> args;
         for (const Expr& a : c.args) args.push_back(widen_to_vector(a, mask));
-        NESTOR_CHECK(c.fn != Intrinsic::instruction) << c.name << " in a vectorized loop";
+        if (c.fn == Intrinsic::instruction)
+          refuse("the machine instruction " + c.name + " stands in a vectorized loop",
+                 "make the loop serial");
         if (c.fn == Intrinsic::bitcast) return make::bitcast(wide, args[0]);
         if (c.fn == Intrinsic::tdiv && mask && !as_int(args[1]))
           args[1] = make::select(mask, args[1], make::imm(1, args[1].type()));

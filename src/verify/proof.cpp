@@ -60,6 +60,8 @@ class Parts {
     } catch (const Failure& f) {
       if (f.verdict == Verdict::wrong) throw;
       if (!open_) open_ = f;
+    } catch (const Unmodelled& u) {
+      if (!open_) open_ = Failure{Verdict::unproved, u.what, ""};
     }
   }
   void end() const {
@@ -91,23 +93,51 @@ void prove(Sets& home, const PrimFunc& before, const PrimFunc& after, Proof& pro
   part.end();
 }
 
+// Of statements, which all know each other: beyond it the proof isn't quick any more.
+constexpr size_t kMostStatements = 1000;
+
+void prove_alone(Sets& home, const PrimFunc& f, bool& depends_on_data) {
+  require_known_effects(f);
+  Parts part;
+  part([&] { check_other_indices(f, depends_on_data); });
+  part([&] {
+    std::map<std::string, V> dims;
+    const Model m(home, f, dims);
+    if (m.statements().size() > kMostStatements)
+      throw Unmodelled{"it has " + std::to_string(m.statements().size()) + " statements, more than " +
+                       std::to_string(kMostStatements)};
+    Flow flow(m);
+    Parts inner;
+    inner([&] { check_bounds(flow, ""); });
+    inner([&] { check_reads(flow); });
+    inner([&] { check_outputs(flow); });
+    inner([&] { check_conflicts(flow); });
+    inner([&] { check_layouts(m); });
+    inner.end();
+  });
+  part.end();
+}
+
 }  // namespace
 
 }  // namespace verify
 
-Proof verify_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options) {
+namespace {
+
+// Runs `prove` within its time, and puts how it ended into a proof.
+Proof run_proof(const ProofOptions& options, const std::function<void(verify::Sets&, Proof&)>& prove) {
   const auto start = std::chrono::steady_clock::now();
-  verify::require_same_parameters(before, after);
   Proof proof;
   try {
     verify::Sets home(options.seconds);
     try {
-      verify::prove(home, before, after, proof);
+      prove(home, proof);
       proof.verdict = Verdict::proved;
     } catch (const verify::Failure& f) {
       proof.verdict = f.verdict;
       proof.reason = f.reason;
       proof.witness = f.witness;
+      proof.at = f.at;
     } catch (const verify::Unmodelled& u) {
       proof.reason = u.what;
     }
@@ -119,6 +149,20 @@ Proof verify_schedule(const PrimFunc& before, const PrimFunc& after, const Proof
   }
   proof.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return proof;
+}
+
+}  // namespace
+
+Proof verify_schedule(const PrimFunc& before, const PrimFunc& after, const ProofOptions& options) {
+  verify::require_same_parameters(before, after);
+  return run_proof(options,
+                   [&](verify::Sets& home, Proof& proof) { verify::prove(home, before, after, proof); });
+}
+
+Proof verify_function(const PrimFunc& f, const ProofOptions& options) {
+  return run_proof(options, [&](verify::Sets& home, Proof& proof) {
+    verify::prove_alone(home, f, proof.depends_on_data);
+  });
 }
 
 std::string describe(const Proof& p) {

@@ -13,27 +13,30 @@ class Bounds {
   void check(const Statement& s) {
     const std::vector<std::optional<Lin>> element(s.element.begin(), s.element.end());
     check(s, s.buffer, element, flow_.seen_from(s, 0, quotients_in(s, s.element)),
-          s.op ? " updates " : " writes ", true);
+          s.op ? " updates " : " writes ", true, s.node);
     for (const Read& r : s.reads) {
       std::vector<Lin> known;
       for (const auto& i : r.indices)
         if (i) known.push_back(*i);
       check(s, r.buffer, r.indices, flow_.seen_from(s, 0, quotients_in(s, known)) & r.guard, " reads ",
-            r.exact);
+            r.exact, r.expr);
     }
   }
 
  private:
   void check(const Statement& s, const Buffer& b, const std::vector<std::optional<Lin>>& indices,
-             const Set& points, const std::string& verb, bool exact) {
+             const Set& points, const std::string& verb, bool exact, const void* at) {
     for (size_t d = 0; d < indices.size(); ++d) {
       if (!indices[d]) continue;  // depends on data: the same as before, or the outputs would differ
       const Lin size = m_.shape(b, d);
       for (const Lin& outside : {*indices[d] * -1 - 1, *indices[d] - size}) {
         const Set where = points & Set::where(m_.home(), {}, {outside});
         if (where.empty()) continue;
+        const std::string instance = s.block ? "block " + s.name : "a statement";
         Failure f{exact ? Verdict::wrong : Verdict::unproved,
-                  "block " + s.name + verb + "outside of " + b->name + after_, ""};
+                  instance + verb + "outside of " + b->name + after_,
+                  "",
+                  {at}};
         if (const auto p = (where & s.domain).first(s.loop_vars(s.loops.size())))
           f.witness = instance_at(s, *p) + verb + element_at(b, indices, *p) + ", and " + b->name + " is " +
                       shape_of(b, *p);
@@ -107,6 +110,15 @@ void check_reads(Flow& flow) {
     own.points = s.element;
     own.guard = unseen(flow, s);
     if (!own.guard.empty()) check(s, own);
+  }
+}
+
+void check_outputs(Flow& flow) {
+  for (const Param& p : flow.model().func().params) {
+    if (p.role != Role::out) continue;
+    const Statement& caller = flow.final_reader(p.decl.buffer);
+    for (const Source::Trouble& t : flow.source(caller, caller.reads.front()).troubles)
+      if (t.unwritten) throw t.failure;
   }
 }
 

@@ -71,8 +71,8 @@ class Conflicts {
 
   // A sum over vector lanes.
   bool lanes(const Access& x, const Access& y) const {
-    return x.statement == y.statement && !y.read && x.statement->op &&
-           loop_.node->kind == ForKind::vectorized && reduces_lanes(*loop_.node);
+    return x.statement == y.statement && loop_.node->kind == ForKind::vectorized &&
+           reduces_lanes(*loop_.node);
   }
 
   // Does x touch, in an earlier iteration than y (or a later one), what y touches?
@@ -102,7 +102,9 @@ class Conflicts {
     Failure f{exact ? Verdict::wrong : Verdict::unproved,
               "two iterations of the " + kind + " loop " + loop_.node->var->name + " touch an element of " +
                   sx.buffer->name + ", one of them writing it",
-              ""};
+              "",
+              {sx.node}};
+    f.at.push_back(y.read ? static_cast<const void*>(y.read->expr) : sy.node);
     // The whole instances, with the loops inside.
     const Set whole = both & sx.domain.renamed(copy_of(sx, sx.domain, 1, shared_)) &
                       sy.domain.renamed(copy_of(sy, sy.domain, 2, shared_));

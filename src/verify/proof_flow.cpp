@@ -213,6 +213,7 @@ void Flow::Tracer::nothing_written() {
                 ? "elements of " + read_.buffer->name + " are left unwritten"
                 : r_.name + " reads elements of " + read_.buffer->name + " that nothing has written before",
             ""};
+  if (!output) f.at.push_back(read_.expr ? static_cast<const void*>(read_.expr) : r_.node);
   // The whole instance, and who writes that element at another time.
   Set here = r_.domain & read_.guard & *pending_;
   for (const Statement* w : m_.writers(read_.buffer)) {

@@ -156,10 +156,11 @@ class ModelBuilder {
     });
   }
 
-  void leaf(const Stmt&, const Buffer& buffer, const std::vector<Expr>& indices, const Expr& value,
+  void leaf(const Stmt& stmt, const Buffer& buffer, const std::vector<Expr>& indices, const Expr& value,
             std::optional<ReduceOp> op) {
     Statement s;
     s.number = static_cast<int>(m_.statements_.size());
+    s.node = stmt.get();
     s.model = &m_;
     s.block = block_;
     s.name = block_ ? block_->id->name : buffer->name;

@@ -18,11 +18,6 @@
 
 namespace nestor::verify {
 
-// What can't be said in linear terms: the text names the block and the expression.
-struct Unmodelled {
-  std::string what;
-};
-
 class Model;
 using Env = std::unordered_map<Var, Lin>;
 
@@ -57,6 +52,7 @@ struct Read {
 
 struct Statement {
   int number = 0;
+  const StmtNode* node = nullptr;
   const Model* model = nullptr;
   const Block* block = nullptr;  // the innermost one, or null
   std::string name;              // of the block; the buffer's where there is none

@@ -11,6 +11,7 @@ struct Failure {
   Verdict verdict = Verdict::wrong;
   std::string reason;
   std::string witness;
+  std::vector<const void*> at = {};  // nodes of the function at fault
 };
 
 // The n-th copy of a statement: its variables but those of the first `shared` loops, which all copies share.

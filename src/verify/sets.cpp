@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <ctime>
+#include <limits>
 #include <mutex>
 #include <thread>
 #include <unordered_set>
@@ -21,9 +22,27 @@
 
 namespace nestor::verify {
 
+namespace {
+
+[[noreturn]] void too_large() {
+  throw Unmodelled{"a number of an index passes 64 bits"};
+}
+int64_t sum_of(int64_t a, int64_t b) {
+  int64_t out;
+  if (__builtin_add_overflow(a, b, &out)) too_large();
+  return out;
+}
+int64_t product_of(int64_t a, int64_t b) {
+  int64_t out;
+  if (__builtin_mul_overflow(a, b, &out)) too_large();
+  return out;
+}
+
+}  // namespace
+
 Lin operator+(const Lin& a, const Lin& b) {
   Lin out;
-  out.constant = a.constant + b.constant;
+  out.constant = sum_of(a.constant, b.constant);
   size_t i = 0, j = 0;
   while (i < a.terms.size() || j < b.terms.size()) {
     if (j == b.terms.size() || (i < a.terms.size() && a.terms[i].first < b.terms[j].first)) {
@@ -31,7 +50,7 @@ Lin operator+(const Lin& a, const Lin& b) {
     } else if (i == a.terms.size() || b.terms[j].first < a.terms[i].first) {
       out.terms.push_back(b.terms[j++]);
     } else {
-      const int64_t sum = a.terms[i].second + b.terms[j].second;
+      const int64_t sum = sum_of(a.terms[i].second, b.terms[j].second);
       if (sum) out.terms.emplace_back(a.terms[i].first, sum);
       ++i, ++j;
     }
@@ -42,8 +61,8 @@ Lin operator+(const Lin& a, const Lin& b) {
 Lin operator*(const Lin& a, int64_t factor) {
   if (!factor) return {};
   Lin out = a;
-  out.constant *= factor;
-  for (auto& [v, c] : out.terms) c *= factor;
+  out.constant = product_of(out.constant, factor);
+  for (auto& [v, c] : out.terms) c = product_of(c, factor);
   return out;
 }
 
@@ -64,7 +83,11 @@ int64_t value_at(const Lin& l, const Point& p) {
   int64_t sum = l.constant;
   for (const auto& [v, c] : l.terms) {
     const auto it = p.find(v);
-    if (it != p.end()) sum += c * it->second;
+    int64_t term = 0;
+    if (it == p.end()) continue;
+    if (__builtin_mul_overflow(c, it->second, &term) || __builtin_add_overflow(sum, term, &sum))
+      return (c > 0) == (it->second > 0) ? std::numeric_limits<int64_t>::max()
+                                         : std::numeric_limits<int64_t>::min();
   }
   return sum;
 }

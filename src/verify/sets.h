@@ -27,7 +27,13 @@ using Point = std::map<V, int64_t>;
 
 struct OutOfTime {};
 
+// What can't be said in linear terms: the text names the block and the expression.
+struct Unmodelled {
+  std::string what;
+};
+
 // A sum of coefficient * variable, and a constant. Terms are in order of their variables, none is zero.
+// Arithmetic throws Unmodelled where a number passes 64 bits.
 struct Lin {
   std::vector<std::pair<V, int64_t>> terms;
   int64_t constant = 0;
@@ -46,7 +52,7 @@ Lin operator+(const Lin& a, const Lin& b);
 Lin operator-(const Lin& a, const Lin& b);
 Lin operator*(const Lin& a, int64_t factor);
 Lin renamed(const Lin& l, const Renaming& names);
-int64_t value_at(const Lin& l, const Point& p);
+int64_t value_at(const Lin& l, const Point& p);  // saturates
 
 // The home of variables, and the clock: after `seconds` whatever isl is doing ends with OutOfTime.
 class Sets {

@@ -63,7 +63,7 @@ def functions():
         return t.write("f.nest", f * count)
 
     t.succeeds("a function", "verify", nest())
-    t.refuses("an index out of bounds", ["verify", nest(index="v+1")], "F", "index 4", "X[4]")
+    t.refuses("an index out of bounds", ["verify", nest(index="v+1")], "F", "outside of X", "X[4]")
     t.refuses("two functions of one name", ["verify", nest(count=2)], "f.nest", "F")
     t.refuses("a negative shape", ["verify", nest(shape="-4")], "f.nest", "X", "-4")
     t.refuses("an overflowing shape", ["verify", nest(shape="4611686018427387904")], "f.nest", "X")

@@ -1,0 +1,18 @@
+// Operators from .nest files that are checked where nodes use them; without the check see ops.h.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "nestor/walk.h"
+
+namespace nestor {
+
+// The function with numbers for its symbolic dimensions.
+PrimFunc with_dims(const PrimFunc& f, const VarMap& dims);
+
+// As register_nest_file(path); `check` sees each function with numbers for its dimensions, once where a node
+// first uses it so, and throws what it refuses.
+void register_nest_file(const std::string& path, const std::function<void(const PrimFunc&)>& check);
+
+}  // namespace nestor
