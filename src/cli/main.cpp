@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", e.what());
     return 1;
   } catch (const std::system_error& e) {  // no thread, no memory for one
-    std::fprintf(stderr, "error: %s\n", e.what());
+    std::fprintf(stderr, "error: the system refuses a thread or memory for it: %s\n", e.what());
     return 1;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "error: not enough memory\n");
