@@ -8,10 +8,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
-#include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <fstream>
+#include <new>
 #include <string>
+#include <system_error>
 
 #include "nestor/error.h"
 #include "nestor/out_of_memory.h"
@@ -30,6 +34,19 @@ std::string g_memory_message, g_time_message;  // made beforehand: where they ar
 void out_of_memory() {
   stop(g_memory_message);
 }
+// Threads, and allocations that may not fail, end here.
+[[noreturn]] void on_terminate() {
+  try {
+    if (const std::exception_ptr e = std::current_exception()) std::rethrow_exception(e);
+  } catch (const std::bad_alloc&) {
+    out_of_memory();
+  } catch (const std::system_error&) {
+    out_of_memory();
+  } catch (...) {
+  }
+  std::abort();
+}
+
 void out_of_time(int) {
   stop(g_time_message);
 }
@@ -47,9 +64,11 @@ void limit_memory(uint64_t bytes) {
   const uint64_t mapped = mapped_bytes();
   rlimit limit{};
   getrlimit(RLIMIT_DATA, &limit);
-  limit.rlim_cur = std::min<rlim_t>(bytes > mapped ? bytes - mapped : 0, limit.rlim_max);
+  limit.rlim_cur =
+      std::min<rlim_t>(bytes > mapped ? bytes - mapped : 1, limit.rlim_max);  // 0 is none on Linux
   if (setrlimit(RLIMIT_DATA, &limit) != 0) throw UserError("--max-memory can't be set on this system");
   on_out_of_memory(out_of_memory);
+  std::set_terminate(on_terminate);
 }
 
 void limit_time(double seconds) {
