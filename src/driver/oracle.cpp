@@ -1,15 +1,17 @@
 // What a function should give: its unscheduled nest in f64, with the bound that rounding has.
+#include "src/driver/oracle.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "nestor/driver.h"
+#include "nestor/instruction.h"
 #include "nestor/interpret.h"
 #include "nestor/verify.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
-#include "src/driver/oracle.h"
 
 namespace nestor {
 
@@ -83,10 +85,25 @@ class InLanes {
   Schedule s_;
 };
 
+// What is made of bits, polynomials or instructions of its own type has no f64 form: the interpreter says
+// what it gives, in its own types.
+Oracle interpreted_oracle(const PrimFunc& f, const std::vector<Tensor>& inputs, const std::string& why) {
+  Oracle oracle;
+  oracle.unbounded = why;
+  std::vector<Tensor> args = random_args(f, 1);
+  for (size_t i = 0, next = 0; i < args.size(); ++i)
+    if (f.params[i].role != Role::out) args[i] = inputs.at(next++);
+  interpret(f, args);
+  for (size_t i = 0; i < args.size(); ++i)
+    if (f.params[i].role == Role::out) oracle.wanted.push_back(args[i]);
+  oracle.bounds.resize(oracle.wanted.size());
+  return oracle;
+}
+
 }  // namespace
 
 PrimFunc in_oracle_order(const PrimFunc& func) {
-  PrimFunc f = func;
+  PrimFunc f = without_instructions(func);  // a machine instruction is what its block says
   f.body = WithoutLaneSums().stmt(f.body);
   return InLanes::of(f);
 }
@@ -97,7 +114,12 @@ Oracle make_oracle(const PrimFunc& func, const std::vector<Tensor>& inputs, cons
   std::vector<Tensor> exact;
   for (const Tensor& t : inputs) exact.push_back(is_float(t.dtype()) ? t.cast(DType::f64) : t);
   const std::optional<PrimFunc> bounded = with_error_bound(f, &oracle.unbounded);
-  const PrimFunc reference = bounded ? *bounded : to_f64(f);
+  PrimFunc reference;
+  try {
+    reference = bounded ? *bounded : to_f64(f);
+  } catch (const UserError& e) {
+    return interpreted_oracle(func, inputs, e.diagnostic().message);
+  }
   oracle.wanted = run_function(compile_function(reference, ScheduleChoice{}, target), exact, target);
   size_t outputs = 0;
   for (const Param& p : f.params) outputs += p.role == Role::out;
