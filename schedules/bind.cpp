@@ -4,7 +4,9 @@
 //  1. the loop is serial, its extent a constant, and the tag is one of blockIdx.x|y|z, threadIdx.x|y|z,
 //     vthread;
 //  2. no two iterations touch one element, one of them writing it (semantic);
-//  3. no loop around it or inside it has the same tag; blocks stand outside of threads; neither is inside a
+//  3. no loop around it or inside it has the same tag; blocks stand outside of threads, and no loop around
+//  them
+//     passes values to a later iteration, since blocks can't wait for each other; neither is inside a
 //     vectorized or parallel loop;
 //  4. the threads of one block are 1024 at most.
 #include <array>
@@ -57,6 +59,20 @@ void check_neighbours(const StepContext& ctx, const LoopRef& loop, ThreadTag tag
   });
 }
 
+// Loops around that can't be bound themselves: blocks inside would have to wait between their iterations.
+void check_passed_values(const StepContext& ctx, const LoopRef& loop) {
+  for (size_t i = 0; i < loop.depth; ++i) {
+    const auto* around = loop.place.path[i].as<For>();
+    if (!around || around->kind != ForKind::serial) continue;
+    PrimFunc bound = ctx.func();
+    if (const auto conflict = make_independent(bound, around->var, true))
+      ctx.refuse(3, 1,
+                 "blocks can't wait for each other, and the loop " + around->var->name +
+                     " around passes values from one iteration to another: " + conflict->why,
+                 {loop.place.path[i], loop.stmt}, ctx.instead(1, "threadIdx.x"));
+  }
+}
+
 void check_thread_count(const StepContext& ctx, const LoopRef& loop) {
   for (const Place& p : places_under(ctx.func().body, loop.stmt)) {
     int64_t threads = extent_of(loop.stmt);
@@ -78,6 +94,7 @@ PrimFunc run(StepContext& ctx) {
     ctx.refuse(1, 0, "the extent of " + loop.text() + " isn't a constant", {loop.stmt});
   check_neighbours(ctx, loop, tag);
   if (is_thread_tag(tag)) check_thread_count(ctx, loop);
+  if (is_block_tag(tag)) check_passed_values(ctx, loop);
   PrimFunc out = ctx.func();
   if (const auto conflict = make_independent(out, old.var, true))
     ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
@@ -97,8 +114,9 @@ Primitive bind_row() {
       "Iterations of the loop run on the blocks or threads of a GPU.",
       {"the loop is serial, its extent a constant, and the tag is blockIdx.x|y|z, threadIdx.x|y|z or vthread",
        semantic("no two iterations touch one element, one of them writing it"),
-       "no loop around or inside has the same tag, blocks stand outside of threads, and no vectorized or "
-       "parallel loop is around",
+       "no loop around or inside has the same tag, blocks stand outside of threads and in no loop that "
+       "passes "
+       "values from one iteration to another, and no vectorized or parallel loop is around",
        "the threads of one block are 1024 at most"},
       {examples::kGrid, "bind Y.j threadIdx.x"},
       run,
