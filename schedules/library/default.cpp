@@ -20,6 +20,7 @@
 #include "nestor/walk.h"
 #include "schedules/library/cuda.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/scan.h"
 
 namespace nestor {
 
@@ -64,7 +65,6 @@ std::vector<BlockInfo> blocks_of(const PrimFunc& f) {
 
 // Every reduction on its own with its epilogue, every other map on its own.
 void plan_tiles(Schedule& s, const Target& target, bool dots) {
-  if (library::scan(s, target)) return;
   library::inline_producers(s);
   if (library::transformed_products(s, target)) return;
   for (const BlockInfo& b : blocks_of(s.func()))
@@ -175,7 +175,8 @@ struct Plan {
 };
 constexpr Plan kProducts{"products and the rows between them", plan_products},
     kDots{"tiles and dot products", plan_dots}, kTiles{"tiles", plan_plain_tiles},
-    kRows{"rows that all reductions share", plan_rows}, kSafe{"loops alone", plan_safe};
+    kScan{"a running result", library::scan}, kRows{"rows that all reductions share", plan_rows},
+    kSafe{"loops alone", plan_safe};
 
 std::string refusal_of(const ScheduleError& e) {
   const Diagnostic& d = e.diagnostic();
@@ -189,7 +190,8 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   if (!has_plain_blocks(f)) return {};
   if (target.kind == TargetKind::cuda) return default_cuda_schedule(f, target);
   if (has_symbolic_or_empty_extent(f)) return {};
-  const std::vector<Plan> plans = holds_products(f) ? std::vector<Plan>{kProducts, kTiles, kRows, kSafe}
+  const std::vector<Plan> plans = library::is_scan(f) ? std::vector<Plan>{kScan, kSafe}
+                                  : holds_products(f) ? std::vector<Plan>{kProducts, kTiles, kRows, kSafe}
                                   : reductions_meet(f, target)
                                       ? std::vector<Plan>{kRows, kDots, kTiles, kSafe}
                                       : std::vector<Plan>{kDots, kTiles, kRows, kSafe};

@@ -96,9 +96,6 @@ bool folds_rows_together(const BlockInfo& b, const Target& target);
 // The parallel iterations that fold_once would make for such a reduction; nothing where it isn't one.
 std::optional<int64_t> pieces_to_fold(const BlockInfo& b, const Target& target);
 
-// A function whose last block makes each element from the one before; see scan.cpp. False where it isn't one.
-bool scan(Schedule& s, const Target& target);
-
 // A reduction with few results and much work for several cores is factored into one for each of a few parts,
 // with blocks `block`_parts and `block`; else nothing happens.
 void split_reduction(Schedule& s, const std::string& block, const Target& target);

@@ -9,6 +9,8 @@
 //  are computed
 //    at the chunk, in registers, and don't wait for those before:
 //        outer | chunks { Lanes; Vectors; results by vectors }
+#include "schedules/library/scan.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -100,25 +102,23 @@ void scan_rows(Schedule& s, const BlockInfo& b, const Iter& scan, const Target& 
 
 }  // namespace
 
-bool scan(Schedule& s, const Target& target) {
+bool is_scan(const PrimFunc& f) {
+  const std::vector<std::string> blocks = block_names(f);
+  return !blocks.empty() && scanned(analyze(f, blocks.back()));
+}
+
+void scan(Schedule& s, const Target& target) {
   const std::vector<std::string> blocks = block_names(s.func());
   const BlockInfo b = analyze(s.func(), blocks.back());
   const Iter* along = scanned(b);
-  if (!along) return false;
+  const std::vector<std::string> inner(blocks.rbegin() + 1, blocks.rend());  // readers first
   const Work work = work_of(b, target);
-  const Iter* last = nullptr;  // of more than one element
-  for (const Iter* i : b.spatial())
-    if (i->extent > 1) last = i;
-  if (along != last) {
-    if (blocks.size() > 1) return false;
+  if (inner.empty()) {
     scan_rows(s, b, *along, target);
-  } else {
-    std::vector<std::string> inner(blocks.rbegin() + 1, blocks.rend());  // readers first
-    if (inner.size() != 2) return false;
-    const BlockInfo lanes = analyze(s.func(), inner.back()), vectors = analyze(s.func(), inner.front());
-    const int64_t width = lanes.spatial().back()->extent, count = vectors.spatial().back()->extent;
-    if (along->extent <= width * count) return false;
-    scan_chunks(s, b, *along, inner, width, count);
+  } else if (inner.size() == 2) {
+    const int64_t lanes = analyze(s.func(), inner.back()).spatial().back()->extent,
+                  vectors = analyze(s.func(), inner.front()).spatial().back()->extent;
+    if (along->extent > lanes * vectors) scan_chunks(s, b, *along, inner, lanes, vectors);
   }
   std::vector<std::string> outside;
   for (const LoopInfo& l : loops_of(s.func(), b.name)) {
@@ -126,7 +126,6 @@ bool scan(Schedule& s, const Target& target) {
     outside.push_back(l.name);
   }
   share_loops(s, b.name, outside, work, target);
-  return true;
 }
 
 }  // namespace nestor::library
