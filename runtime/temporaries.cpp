@@ -48,18 +48,12 @@ void strike(const std::string& name) {
     if (const char* const here = slot; here && name == here) slot = nullptr;
 }
 
-void remove_all() {
-  if (g_owner != getpid()) return;
-  for (const std::atomic<const char*>& slot : g_names)
-    if (const char* const name = slot) unlink(name);
-}
-
 void on_signal(int signal) {
   if (g_holds > 0) {
     g_waiting = signal;
     return;
   }
-  remove_all();
+  remove_pending_files();
   std::signal(signal, SIG_DFL);
   raise(signal);  // once this returns
 }
@@ -109,7 +103,13 @@ void remove_pending_files_on_signals() {
     sigaction(signal, &ours, nullptr);
   }
   std::signal(SIGXFSZ, SIG_IGN);
-  std::atexit(remove_all);
+  std::atexit(remove_pending_files);
+}
+
+void remove_pending_files() {
+  if (g_owner != getpid()) return;
+  for (const std::atomic<const char*>& slot : g_names)
+    if (const char* const name = slot) unlink(name);
 }
 
 }  // namespace nestor

@@ -47,5 +47,7 @@ class PendingFiles {
 // ends by exit(), temporaries of pending files are removed first. A file beyond the limit of size (ulimit -f)
 // is an error instead of a signal.
 void remove_pending_files_on_signals();
+// For a handler that ends the process at once, by _exit(): takes no lock and no memory.
+void remove_pending_files();
 
 }  // namespace nestor

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "nestor/error.h"
+#include "nestor/files.h"
 #include "nestor/out_of_memory.h"
 
 namespace nestor::cli {
@@ -27,6 +28,7 @@ namespace {
 std::string g_memory_message, g_time_message;  // made beforehand: where they are needed, nothing may allocate
 
 [[noreturn]] void stop(const std::string& message) {
+  remove_pending_files();
   static_cast<void>(!write(STDERR_FILENO, message.data(), message.size()));
   _exit(1);
 }
