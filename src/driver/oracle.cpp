@@ -1,4 +1,6 @@
 // What a function should give: its unscheduled nest in f64, with the bound that rounding has.
+#include "src/driver/oracle.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "nestor/verify.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
-#include "src/driver/oracle.h"
 
 namespace nestor {
 
