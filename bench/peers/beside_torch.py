@@ -57,6 +57,8 @@ class Spec:
         self.op, inner = parsed.groups()
         inner, _, attributes = inner.partition(";")
         self.operands = re.findall(r"(const )?(\w+)\[([\d,]*)\](?:\{([^}]*)\})?", inner)
+        places = re.findall(r"(const )?(?:\w+\[[\d,]*\](\{)?|_(?![\w\[]))", inner)
+        self.drawn = [f"x{i}" for i, (const, values) in enumerate(places) if const and not values]
         self.attributes = {k: json.loads(v) for k, v in re.findall(r"(\w+)=(\[[^\]]*\]|-?[\d.]+)", attributes)}
         self.tensors = []
         for const, kind, dims, values in self.operands:
@@ -149,13 +151,15 @@ class Contest:
             self.peers = {"PyTorch": attention.torch_call(graph, self.feeds),
                           "ONNX Runtime": attention.runtime_call(graph, self.feeds, threads)}
             self.comparable = True
+            drawn = []
         else:
             spec = Spec(text)
+            drawn = [word for name in spec.drawn for word in ("--const", name + "=random:1")]
             self.feeds = [aligned(t.numpy()) for t in spec.inputs()]
             self.peers = {"PyTorch": torch_call(spec)}
             self.comparable = not any(const and not values for const, _, _, values in spec.operands)
         path = os.path.join(folder, "work.so")
-        subprocess.run([nestor, "compile", text, "--threads", str(threads), "--name", "work", "-o", path], check=True,
+        subprocess.run([nestor, "compile", text, *drawn, "--threads", str(threads), "--name", "work", "-o", path], check=True,
                        stdout=subprocess.DEVNULL)
         wanted = self.peers["PyTorch"]().numpy()
         self.run = Artifact(path, self.feeds, [wanted], threads)

@@ -72,6 +72,9 @@ struct CompileOptions {
   uint64_t seed = 1;           // fills the `const` arguments of operator strings and .nest functions
   LowerOptions lowering;
   Note note;  // told what reading couldn't decide about a .nest function
+  // Sees the names of the `const` arguments that are filled so, where there are any, before anything is
+  // compiled; what it throws ends the compilation.
+  std::function<void(const std::vector<std::string>& names)> drawn;
   // Sees each function after its schedule and before lowering; what it throws ends the compilation.
   std::function<void(const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled)> review;
   // A default schedule for a CPU that its steps or lowering refuse, which is a mistake of the library's: it
@@ -98,7 +101,8 @@ Source load(const std::string& spec, const CompileOptions& options = {});
 
 // Name(arg, ...; attr=value, ...) with args `f32[1,3,8,8]` (an input), `const f32[4]` (seeded), `i64[2]{3,4}`
 // (given) or `_` (omitted); a suffix `-> 2` asks for two outputs, Name@13 for an opset. Errors have a caret.
-Model parse_operator(const std::string& text, uint64_t seed = 1);
+// `drawn` gets the names of the seeded ones.
+Model parse_operator(const std::string& text, uint64_t seed = 1, std::vector<std::string>* drawn = nullptr);
 bool looks_like_operator(const std::string& spec);
 
 // Constant folding by the compiler itself: small functions are interpreted, large ones compiled.

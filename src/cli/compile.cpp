@@ -113,6 +113,30 @@ void check_target(const Target& target, const std::vector<Form>& forms) {
     throw UserError(Diagnostic{"--emit cuda needs a CUDA target", {}, {}, "--target cuda:sm_80"});
 }
 
+// An artifact is made for use, and weights that we draw are of no use to anybody.
+void refuse_drawn(const std::vector<std::string>& names) {
+  std::string list, files, random;
+  for (const std::string& name : names) {
+    list += (list.empty() ? "" : ", ") + name;
+    files += " --const " + name + "=@" + name + ".npy";
+    random += " --const " + name + "=random:1";
+  }
+  throw UserError(Diagnostic{"the weights " + list + " have no values",
+                             {},
+                             {"bench, inspect, verify and run draw them at random"},
+                             files.substr(1) + "\n" + random.substr(1) + " for an artifact to measure"});
+}
+
+// Of --const NAME=random:SEED, for the header.
+std::vector<std::string> notes_on_weights(const std::vector<std::string>& constants) {
+  std::vector<std::string> out;
+  for (const std::string& c : constants)
+    if (const size_t equals = c.find('='); c.compare(equals + 1, 7, "random:") == 0)
+      out.push_back(c.substr(0, equals) + " is drawn at random (" + c.substr(equals + 1) +
+                    "): for measuring, not for use.");
+  return out;
+}
+
 ArtifactOptions artifact_options(const CompileVerb& v, const std::vector<Form>& forms) {
   ArtifactOptions out;
   out.path = v.output;
@@ -124,6 +148,7 @@ ArtifactOptions artifact_options(const CompileVerb& v, const std::vector<Form>& 
   for (const Form& f : forms)
     if (f.code) out.forms.push_back(*f.code);
   out.header = wants(forms, "header");
+  out.notes = notes_on_weights(v.common.constants);
   return out;
 }
 
@@ -196,6 +221,7 @@ int run(const CompileVerb& v) {
   for (const Form& f : forms) out.add(path_of(f, v.output));  // a bad path fails before the work
   CompileOptions options = compile_options(v.common, v.schedule);
   options.refused = warn_of_refusal;
+  options.drawn = refuse_drawn;
   check_target(options.target, forms);
   const CompiledModel model = compile_model(v.common.model, options);
   write_kernels(model, forms, v.output, out);

@@ -86,6 +86,7 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   g.name = funcs.front().name;
   uint64_t seed = options.seed;
   std::set<std::string> names, weights;
+  std::vector<std::string> drawn;
   for (const PrimFunc& templ : funcs) {
     if (!names.insert(templ.name).second) throw UserError(path + ": two functions are named " + templ.name);
     require_well_formed(templ, path);
@@ -103,11 +104,12 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
       value.type = type_of(p.decl, path + ": " + f.name);
       if (p.role == Role::constant) {
         const auto given = options.build.constants.find(value.name);
+        const bool draws = given == options.build.constants.end();
         ++seed;
-        value.constant = given == options.build.constants.end()
-                             ? Tensor::random(value.type.dtype, value.type.shape, seed)
-                             : given->second.exactly(value.type);
+        value.constant = draws ? Tensor::random(value.type.dtype, value.type.shape, seed)
+                               : given->second.exactly(value.type);
         weights.insert(value.name);
+        if (draws) drawn.push_back(value.name);
       }
       if (p.role == Role::in) g.inputs.push_back(id);
       if (p.role == Role::out) g.outputs.push_back(id);
@@ -123,14 +125,22 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
                                  {},
                                  {},
                                  "const " + entry.first + ": f32[...] is one"});
+  if (options.drawn && !drawn.empty()) options.drawn(drawn);
   return source;
+}
+
+Source load_operator(const std::string& text, const CompileOptions& options) {
+  std::vector<std::string> drawn;
+  const Model model = parse_operator(text, options.seed, &drawn);
+  std::erase_if(drawn, [&](const std::string& name) { return options.build.constants.count(name) > 0; });
+  if (options.drawn && !drawn.empty()) options.drawn(drawn);
+  return {build_graph(model, options.build), std::nullopt};
 }
 
 }  // namespace
 
 Source load(const std::string& spec, const CompileOptions& options) {
-  if (looks_like_operator(spec))
-    return {build_graph(parse_operator(spec, options.seed), options.build), std::nullopt};
+  if (looks_like_operator(spec)) return load_operator(spec, options);
   if (ends_with(spec, ".nest")) return load_functions(spec, options);
   return {build_graph(read_model(spec), options.build), std::nullopt};
 }

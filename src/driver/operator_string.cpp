@@ -180,7 +180,7 @@ AttrValue attribute(Cursor& in) {
   return std::get<double>(n);
 }
 
-void arguments(Cursor& in, Model& model, uint64_t seed) {
+void arguments(Cursor& in, Model& model, uint64_t seed, std::vector<std::string>& drawn) {
   ModelNode& node = model.nodes.front();
   while (in.peek() != ')' && in.peek() != ';') {
     if (!node.inputs.empty()) in.expect(",");
@@ -192,13 +192,15 @@ void arguments(Cursor& in, Model& model, uint64_t seed) {
     const bool constant = in.take("const ");
     const ModelValue value = tensor_type(in, name);
     node.inputs.push_back(name);
-    if (in.peek() == '{')
+    if (in.peek() == '{') {
       model.initializers.emplace_back(name, literal(in, value));
-    else if (constant)
+    } else if (constant) {
+      drawn.push_back(name);
       model.initializers.emplace_back(
           name, Tensor::random(value.dtype, shape_of(value), seed + node.inputs.size()));
-    else
+    } else {
       model.inputs.push_back(value);
+    }
   }
 }
 
@@ -214,8 +216,9 @@ bool looks_like_operator(const std::string& spec) {
   return true;
 }
 
-Model parse_operator(const std::string& text, uint64_t seed) {
+Model parse_operator(const std::string& text, uint64_t seed, std::vector<std::string>* drawn) {
   Cursor in(text);
+  std::vector<std::string> seeded;
   Model model;
   model.file = "<operator>";
   model.nodes.emplace_back();
@@ -229,7 +232,7 @@ Model parse_operator(const std::string& text, uint64_t seed) {
   model.opsets[""] = kOpset;
   model.opsets[node.domain] = in.take("@") ? in.integer() : node.domain.empty() ? kOpset : 1;
   in.expect("(");
-  arguments(in, model, seed);
+  arguments(in, model, seed, drawn ? *drawn : seeded);
   if (in.take(";")) {
     for (bool first = true; in.peek() != ')'; first = false) {
       if (!first && !in.take(",") && !in.take(";")) in.fail("expected ',' or ')'");

@@ -102,7 +102,7 @@ def round_trip():
     text = t.succeeds("a packed MatMul", "inspect", "MatMul(f32[37,64], const f32[64,48])", "--stage", "schedule")
     path = t.write("matmul.nest", text)
     t.succeeds("the packed MatMul verifies", "verify", path)
-    t.succeeds("the packed MatMul compiles", "compile", path, "-o", "matmul.so")
+    t.succeeds("the packed MatMul compiles", "compile", path, "-o", "matmul.so", "--const", "B=random:1")
     for how, says in ([], "beside the graph as read"), (["--prove"], "nothing to verify"):
         out = t.succeeds("constants alone", "verify", "MatMul(const f32[3,4], const f32[4,5])", *how)
         t.check(says in out, f"constants are folded: {says}", out)
@@ -110,7 +110,7 @@ def round_trip():
 
 def figures():
     small = "MatMul(f32[8,8], const f32[8,8])"
-    calls = [["doctor"], ["verify", small], ["run", small, "--input", "x0=zeros"], ["compile", small, "-o", "small.so"],
+    calls = [["doctor"], ["verify", small], ["run", small, "--input", "x0=zeros"], ["compile", small, "-o", "small.so", "--const", "x1=random:1"],
              ["bench", small, "--seconds", "0.05"], ["tune", small, "--db", "t.db", "--trials", "2", "--workers", "1"]]
     for call in calls:
         out = t.succeeds(f"{call[0]} --json", *call, "--json")
@@ -253,7 +253,7 @@ def blocked_in_and_out():
         rows = re.findall(r"^ +[\d.]+ [num]?s +[\d.]+ +[\d.]+ +[\d.]+  (\w+)", shown, re.M)
         t.check(sorted(rows) == sorted(functions), f"bench {flags}: {functions}", shown)
         t.check("effective" in shown, f"bench {flags}: what Winograd's rate means", shown)
-    t.succeeds("an artifact", "compile", conv, "--target", "x86-64-v3", "-o", "blocked.so")
+    t.succeeds("an artifact", "compile", conv, "--target", "x86-64-v3", "-o", "blocked.so", "--const", "x1=random:1")
     t.refuses("an artifact in blocks", ["bench", "blocked.so", "--blocked-io"], "as it was compiled")
 
 

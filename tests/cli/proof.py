@@ -27,7 +27,7 @@ p = t.run("verify", MATMUL, "--input", "A=zeros")
 t.check(p.returncode == 1 and "--expect" in p.stderr, "inputs that nobody would look at are refused", p.stderr)
 
 for verb in (["inspect", MATMUL, "--stage", "schedule"], ["inspect", MATMUL, "--steps"], ["inspect", MATMUL, "--html", "p.html"],
-             ["bench", MATMUL, "--seconds", "0.01"], ["compile", MATMUL, "-o", "mm.so"], ["run", MATMUL, "--input", "x0=random:1"]):
+             ["bench", MATMUL, "--seconds", "0.01"], ["compile", MATMUL, "-o", "mm.so", "--const", "x1=random:1"], ["run", MATMUL, "--input", "x0=random:1"]):
     p = t.run(*verb, "--schedule", path)
     t.check(p.returncode == 0 and "the schedule of matmul is proved in" in p.stderr, " ".join(verb) + " proves it", p.stderr)
     p = t.run(*verb, "--schedule", path, "--no-proof")
