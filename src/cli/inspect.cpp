@@ -124,7 +124,7 @@ void show_dumps(const CompiledFunction& f, const Target& target, const std::vect
   options.on_pass = [&](const Pass& pass, const PrimFunc& g, double ms, bool changed) {
     if (!all && std::find(passes.begin(), passes.end(), pass.name) == passes.end()) return;
     fmt::print("# after {}: {} ({:.2f} ms)\n{}\n", pass.name, pass.summary, ms,
-               changed ? print(g) : "(unchanged)\n");
+               changed || !all ? print(g) : "# unchanged\n");
   };
   lower(f.scheduled, target, options);
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "nestor/driver.h"
+#include "nestor/instruction.h"
 #include "nestor/interpret.h"
 #include "nestor/verify.h"
 #include "nestor/walk.h"
@@ -82,17 +83,37 @@ class InLanes {
   Schedule s_;
 };
 
+// What is made of bits, polynomials or instructions of its own type has no f64 form: the interpreter says
+// what it gives, in its own types.
+Oracle interpreted_oracle(const PrimFunc& f, const std::vector<Tensor>& inputs, const std::string& why) {
+  Oracle oracle;
+  oracle.unbounded = why;
+  std::vector<Tensor> args = random_args(f, 1);
+  for (size_t i = 0, next = 0; i < args.size(); ++i)
+    if (f.params[i].role != Role::out) args[i] = inputs.at(next++);
+  interpret(f, args);
+  for (size_t i = 0; i < args.size(); ++i)
+    if (f.params[i].role == Role::out) oracle.wanted.push_back(args[i]);
+  oracle.bounds.resize(oracle.wanted.size());
+  return oracle;
+}
+
 }  // namespace
 
 Oracle make_oracle(const PrimFunc& func, const std::vector<Tensor>& inputs, const Target& target) {
-  PrimFunc f = func;
+  PrimFunc f = without_instructions(func);  // a machine instruction is what its block says
   f.body = WithoutLaneSums().stmt(f.body);
   f = InLanes::of(f);
   Oracle oracle;
   std::vector<Tensor> exact;
   for (const Tensor& t : inputs) exact.push_back(is_float(t.dtype()) ? t.cast(DType::f64) : t);
   const std::optional<PrimFunc> bounded = with_error_bound(f, &oracle.unbounded);
-  const PrimFunc reference = bounded ? *bounded : to_f64(f);
+  PrimFunc reference;
+  try {
+    reference = bounded ? *bounded : to_f64(f);
+  } catch (const UserError& e) {
+    return interpreted_oracle(func, inputs, e.diagnostic().message);
+  }
   oracle.wanted = run_function(compile_function(reference, ScheduleChoice{}, target), exact, target);
   size_t outputs = 0;
   for (const Param& p : f.params) outputs += p.role == Role::out;

@@ -44,6 +44,11 @@ class Widener {
           if (c.fn == Intrinsic::instruction)
             throw UserError(
                 "a function that holds machine instructions has no f64 form; take it before lowering");
+          if (c.fn == Intrinsic::scalef || c.fn == Intrinsic::lookup)
+            throw UserError(
+                "a function whose `exp` and its kin are polynomials of f32 has no f64 form; take the f64 "
+                "form "
+                "before lowering, where they are still calls");
           if (c.fn != Intrinsic::bitcast) return make::call(c.fn, all(c.args));
           if (is_float(e.dtype()))
             throw UserError(

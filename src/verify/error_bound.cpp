@@ -96,6 +96,7 @@ class BoundBuilder {
   }
 
   Stmt store(const Store& s) {
+    x_.begin_statement();
     Lets lets;
     std::vector<Expr> at = x_.indices(s.indices, lets);
     const Pair p = x_.eval(s.value, lets);
@@ -116,6 +117,7 @@ class BoundBuilder {
   }
 
   Stmt update(const Update& up) {
+    x_.begin_statement();
     Lets lets;
     std::vector<Expr> at = x_.indices(up.indices, lets);
     const Pair p = x_.eval(up.value, lets);
@@ -199,7 +201,11 @@ class BoundBuilder {
           throw Unbounded{"allocations inside the body: bound the unscheduled function"};
         },
         [&](const LetStmt&) -> Stmt { throw Unbounded{"let statements: bound the unscheduled function"}; },
-        [&](const Evaluate&) { return s; });
+        [&](const Evaluate& e) {
+          const auto* call = e.call.as<Call>();
+          if (!call || call->fn != Intrinsic::prefetch) throw Unbounded{"machine instructions and barriers"};
+          return make::seq({});
+        });
   }
 
   Expressions x_;

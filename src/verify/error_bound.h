@@ -42,6 +42,7 @@ class Expressions {
   // Buffers of integers that may have been rounded from floats; others of theirs are exact.
   std::unordered_set<Buffer> rounded;
 
+  void begin_statement() { evaluated_ = 0; }
   Pair eval(const Expr& e, Lets& lets);
   Expr exact(const Expr& e, Lets& lets) {
     const Pair p = eval(e, lets);
@@ -64,6 +65,7 @@ class Expressions {
 
   std::unordered_map<Var, Pair> lets_;
   int next_ = 0;
+  int evaluated_ = 0;
 };
 
 }  // namespace nestor::bound

@@ -9,6 +9,10 @@ namespace nestor::bound {
 
 namespace {
 
+// Expressions of one statement. A select's sides stand in its bound several times, and those of selects
+// inside of them again as often; and each is a let or two, one inside of the other.
+constexpr int kMostEvaluated = 2000;
+
 constexpr double kMathUlps =
     8;  // of exp, log, tanh ... as lowering expands them; tested where they are expanded
 
@@ -67,6 +71,7 @@ std::vector<Expr> Expressions::indices(const std::vector<Expr>& in, Lets& lets) 
 }
 
 Pair Expressions::eval(const Expr& e, Lets& lets) {
+  if (++evaluated_ > kMostEvaluated) throw Unbounded{"an expression with a bound too large to compute"};
   Pair p = match(
       e,
       [&](const IntImm&) {

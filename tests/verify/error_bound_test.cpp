@@ -260,3 +260,13 @@ TEST_CASE("where rounding may change more than digits there is no bound") {
   CHECK_FALSE(with_error_bound(parse_func(to_int), &why));
   CHECK_THAT(why, Catch::Matchers::ContainsSubstring("arithmetic on integers that were rounded"));
 }
+
+TEST_CASE("a bound that would double with every choice isn't made") {
+  std::string value = "X[vi]", why;
+  for (int k = 0; k < 20; ++k) value = "if X[vi] < 0.5f32 then X[vi] else (" + value + ")";
+  const std::string text =
+      "func f(in X: f32[3], out Y: f32[3]) {\n  for i in 3 {\n    block Y(vi: S 3 = i) { Y[vi] = " + value +
+      " }\n  }\n}";
+  CHECK_FALSE(with_error_bound(parse_func(text), &why));
+  CHECK_THAT(why, Catch::Matchers::ContainsSubstring("too large to compute"));
+}
