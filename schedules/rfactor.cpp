@@ -1,15 +1,13 @@
 // rfactor: a reduction is factored over one of its loops (Suriana, Adams, Kamil, CGO 2017). A new block
 // reduces each iteration of that loop into a partial result of its own, in a buffer with one dimension more,
-// where the loop is spatial: it can become lanes, threads or cores. The old block reduces the partial
-// results.
+// where the loop is spatial: it can become lanes, threads or cores. The old block reduces these.
 //
 // An init runs where all R iterators are 0, so an iterator that the loop is only a digit of (vk = k0*4 + k1)
 // can't stay as it is: partial result 1 would never see its init. It is taken apart into the loop's own
 // iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
 // have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension. A condition that
 // may fail where a partial result begins (a triangle's k <= i) chooses between the term and the identity
-// instead: so each starts from the identity, and none is read that was never written. TVM had that predicate
-// wrong (pull request 9228).
+// instead: none is read that was never written. (TVM had that predicate wrong, pull request 9228.)
 //
 // Requires
 //  1. the block is a reduction by one update, of an element that its R iterators don't choose: a partial
@@ -25,6 +23,7 @@
 #include "nestor/print.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
+#include "schedules/move.h"
 #include "schedules/primitive.h"
 #include "schedules/witness.h"
 
@@ -227,12 +226,6 @@ void check_surroundings(const StepContext& ctx, const Factoring& f) {
     ctx.forbid(5, 0, "an instance of " + p.name() + " may run twice" + repetition_of(p, below), {p.stmt});
 }
 
-std::set<std::string> names_inside(const PrimFunc& f, const Place& p) {
-  std::set<std::string> taken = names_around(f, p.stmt);
-  for (const Stmt& l : p.loops()) taken.insert(loop_name(l));
-  return taken;
-}
-
 // The new block: the loop's iterator is spatial, those of the group's other loops are R.
 Stmt partial_block(const Factoring& f, const BufferDecl& rf, const std::string& name, size_t axis,
                    std::set<std::string> taken) {
@@ -348,17 +341,6 @@ Stmt final_nest(const Factoring& f, const BufferDecl& rf, size_t axis) {
   return out;
 }
 
-// Declares `decl` where b is declared: in the same allocation's body, or for the whole function.
-PrimFunc declare_beside(PrimFunc f, const Buffer& b, const BufferDecl& decl) {
-  Stmt at;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b) at = s;
-  });
-  if (at) return replace(f, at, make::alloc(decl, at));
-  f.allocs.push_back(decl);
-  return f;
-}
-
 PrimFunc run(StepContext& ctx) {
   Factoring f;
   f.loop = ctx.loop(0);
@@ -384,7 +366,9 @@ PrimFunc run(StepContext& ctx) {
   rf.align.clear();
   rf.shape.insert(rf.shape.begin() + static_cast<std::ptrdiff_t>(axis), Expr(f.cells));
 
-  const Stmt partial = partial_block(f, rf, name, static_cast<size_t>(axis), names_inside(ctx.func(), p));
+  std::set<std::string> taken = names_around(ctx.func(), p.stmt);
+  for (const Stmt& l : p.loops()) taken.insert(loop_name(l));
+  const Stmt partial = partial_block(f, rf, name, static_cast<size_t>(axis), std::move(taken));
   const Stmt main = replace(f.outermost, p.stmt, partial);
   const Stmt rest = final_nest(f, rf, static_cast<size_t>(axis));
   const PrimFunc out = replace(ctx.func(), f.outermost, make::seq({main, rest}));

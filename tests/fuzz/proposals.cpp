@@ -66,17 +66,12 @@ class Proposer {
   T any(const std::vector<T>& items) {
     return items[static_cast<size_t>(below(static_cast<int>(items.size())))];
   }
-  std::string any(std::initializer_list<const char*> items) {
-    return *(items.begin() + below(static_cast<int>(items.size())));
-  }
+  std::string any(const std::vector<const char*>& items) { return any<const char*>(items); }
   std::string name(const std::string& stem) { return stem + "_" + std::to_string(s_.trace().steps.size()); }
   std::string any_block() {
-    const bool there = std::find(blocks_.begin(), blocks_.end(), focus_) != blocks_.end();
-    return there && below(2) ? focus_ : any(blocks_);
+    return std::count(blocks_.begin(), blocks_.end(), focus_) && below(2) ? focus_ : any(blocks_);
   }
-  std::string scope() {
-    return gpu_ ? any({"global", "shared", "local"}) : any({"global", "global", "local"});
-  }
+  std::string scope() { return any({"global", gpu_ ? "shared" : "global", "local"}); }
 
   // Loop number i of a block, from the inside where negative.
   std::string with_loop(const std::string& before, int i, const std::string& after = "") {
@@ -218,8 +213,8 @@ class Proposer {
     const std::string moved = move(any({"compute_at", "compute_at", "reverse_compute_at"}));
     if (moved.empty()) return "";
     const Step s = parse_step(moved);
-    const std::string at = below(4) ? s.args[1] : any({"root", "inline"});
-    return name("l") + " = sample_location " + s.args[0] + " by=" + s.primitive + " -> " + at;
+    return name("l") + " = sample_location " + s.args[0] + " by=" + s.primitive + " -> " +
+           (below(4) ? s.args[1] : any({"root", "inline"}));
   }
 
   std::string storage_align() {
@@ -286,8 +281,8 @@ class Proposer {
   }
 
   std::string set_scope() {
-    const auto temps = temporaries();
-    return temps.empty() ? "" : "set_scope " + any(temps).buffer->name + " " + scope();
+    const auto t = temporaries();
+    return t.empty() ? "" : "set_scope " + any(t).buffer->name + " " + scope();
   }
 
   std::string decompose() {
@@ -365,15 +360,10 @@ class Proposer {
       outer += (i ? ", " : "") + v + (i == split ? "/2" : "");
       if (i == split) inner = v + "%2";
     }
-    if (below(3) == 0) {  // in turn: from the third on, every third, or each row one later than the last
-      const std::string size = print(d.shape.back()), last(1, vars.back());
-      const std::string moved =
-          any(std::vector<std::string>{"(" + last + "+2)", "(" + last + "*3)", "(" + last + "+a)"}) + "%" +
-          size;
-      return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + vars.substr(0, vars.size() - 1) +
-             moved + ")";
-    }
-    const std::string places = below(8) ? outer + ", " + inner : outer;  // seldom two elements in one place
+    // In turn: from the third on, every third, or each row one later. Seldom two elements in one place.
+    const std::string turned = vars.substr(0, vars.size() - 1) + "(" + vars.back() +
+                               any({"+2)", "*3)", "+a)"}) + "%" + print(d.shape.back());
+    const std::string places = below(3) == 0 ? turned : below(8) ? outer + ", " + inner : outer;
     return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + places + ")";
   }
 

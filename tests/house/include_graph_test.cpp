@@ -49,6 +49,7 @@ const std::map<std::string, std::string> kHeaderPart = {
     {"files", ""},
     {"half", ""},
     {"limits", ""},
+    {"read_text", ""},
     {"scalef", ""},
     {"halide_plugin", ""},
     {"tensor", ""},
