@@ -69,6 +69,7 @@ TEST_CASE("Every printed stage reads back and runs") {
   int through_verbs = 0;
   for (int index = 0; index < fuzz_function_count(); ++index) {
     const FuzzFunction function = make_function(index, draw_sizes(index % 2 != 0, rng));
+    if (verify_function(function.func).depends_on_data) continue;  // random indices would lie outside
     const Schedule schedule =
         random_schedule(function.func, rng, counts, {.wanted = 4, .gpu = false, .on_try = {}});
     INFO(function.name << "\n" << print(schedule.trace()) << "\n" << print(schedule.func()));
