@@ -181,4 +181,14 @@ Stmt loop_with(const PrimFunc& f, const Var& v) {
   return std::move(finder.found);
 }
 
+PrimFunc declare_beside(PrimFunc f, const Buffer& b, const BufferDecl& decl) {
+  Stmt at;
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b) at = s;
+  });
+  if (at) return replace(f, at, make::alloc(decl, at));
+  f.allocs.push_back(decl);
+  return f;
+}
+
 }  // namespace nestor::schedules

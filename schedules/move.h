@@ -36,6 +36,9 @@ size_t order_of(const std::vector<Place>& all, const Stmt& block);  // its index
 Stmt insert_before(const Stmt& body, const std::vector<Stmt>& others, const Stmt& added);
 Stmt insert_after(const Stmt& body, const std::vector<Stmt>& others, const Stmt& added);
 
+// Declares `decl` where b is declared: in the same allocation's body, or for the whole function.
+PrimFunc declare_beside(PrimFunc f, const Buffer& b, const BufferDecl& decl);
+
 // A loop of `f` by its variable, after edits made new handles.
 Stmt loop_with(const PrimFunc& f, const Var& v);
 

@@ -8,8 +8,8 @@
 // iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
 // have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension. A condition that
 // may fail where a partial result begins (a triangle's k <= i) chooses between the term and the identity
-// instead: so each starts from the identity, and none is read that was never written. TVM had that predicate
-// wrong (pull request 9228).
+// instead: so each starts from the identity, and none is read that was never written (TVM: pull request
+// 9228).
 //
 // Requires
 //  1. the block is a reduction by one update, of an element that its R iterators don't choose: a partial
@@ -25,6 +25,7 @@
 #include "nestor/print.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
+#include "schedules/move.h"
 #include "schedules/primitive.h"
 #include "schedules/witness.h"
 
@@ -140,8 +141,7 @@ void find_group(Factoring& f) {
   }
 }
 
-// What decides whether an instance runs, of the parts that are taken apart: bounds of iterators before the
-// conditions of `where`, which may rely on them. Iterators are replaced by `values`.
+// What decides whether an instance runs: bounds of iterators, then `where`, which may rely on them.
 std::vector<Expr> reduction_conditions(const Factoring& f, const VarMap& values) {
   const Block& b = f.loop.place.block();
   std::vector<Expr> out;
@@ -154,7 +154,7 @@ std::vector<Expr> reduction_conditions(const Factoring& f, const VarMap& values)
   return out;
 }
 
-// The ranges of loops with the R loops at 0, but for the one that is factored.
+// The ranges of loops with the R loops at 0.
 Facts at_beginning(const Factoring& f) {
   Facts facts = facts_at(f.loop.place);
   for (const Stmt& l : f.loop.place.loops())
@@ -225,12 +225,6 @@ void check_surroundings(const StepContext& ctx, const Factoring& f) {
     if (p.depth_of(l) >= p.depth_of(f.outermost)) below.push_back(l);
   if (!distinct_instances(p, below))
     ctx.forbid(5, 0, "an instance of " + p.name() + " may run twice" + repetition_of(p, below), {p.stmt});
-}
-
-std::set<std::string> names_inside(const PrimFunc& f, const Place& p) {
-  std::set<std::string> taken = names_around(f, p.stmt);
-  for (const Stmt& l : p.loops()) taken.insert(loop_name(l));
-  return taken;
 }
 
 // The new block: the loop's iterator is spatial, those of the group's other loops are R.
@@ -348,17 +342,6 @@ Stmt final_nest(const Factoring& f, const BufferDecl& rf, size_t axis) {
   return out;
 }
 
-// Declares `decl` where b is declared: in the same allocation's body, or for the whole function.
-PrimFunc declare_beside(PrimFunc f, const Buffer& b, const BufferDecl& decl) {
-  Stmt at;
-  for_each_stmt(f.body, [&](const Stmt& s) {
-    if (const auto* a = s.as<Alloc>(); a && a->decl.buffer == b) at = s;
-  });
-  if (at) return replace(f, at, make::alloc(decl, at));
-  f.allocs.push_back(decl);
-  return f;
-}
-
 PrimFunc run(StepContext& ctx) {
   Factoring f;
   f.loop = ctx.loop(0);
@@ -384,7 +367,9 @@ PrimFunc run(StepContext& ctx) {
   rf.align.clear();
   rf.shape.insert(rf.shape.begin() + static_cast<std::ptrdiff_t>(axis), Expr(f.cells));
 
-  const Stmt partial = partial_block(f, rf, name, static_cast<size_t>(axis), names_inside(ctx.func(), p));
+  std::set<std::string> taken = names_around(ctx.func(), p.stmt);
+  for (const Stmt& l : p.loops()) taken.insert(loop_name(l));
+  const Stmt partial = partial_block(f, rf, name, static_cast<size_t>(axis), std::move(taken));
   const Stmt main = replace(f.outermost, p.stmt, partial);
   const Stmt rest = final_nest(f, rf, static_cast<size_t>(axis));
   const PrimFunc out = replace(ctx.func(), f.outermost, make::seq({main, rest}));
@@ -400,8 +385,7 @@ Primitive rfactor_row() {
       {{ArgKind::loop, "T.k"}},
       {{"axis", "INT", "where the new dimension of the partial results stands; last where left out"}},
       "A reduction is factored over a loop: a new block reduces each of its iterations by itself, and the "
-      "block reduces "
-      "their results.",
+      "block reduces their results.",
       {"the block is a reduction by one update, of an element that its R iterators don't choose",
        "the loop is serial and serves R iterators only; the block's R loops are constant and serve no S "
        "iterators",

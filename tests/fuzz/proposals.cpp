@@ -71,8 +71,7 @@ class Proposer {
   }
   std::string name(const std::string& stem) { return stem + "_" + std::to_string(s_.trace().steps.size()); }
   std::string any_block() {
-    const bool there = std::find(blocks_.begin(), blocks_.end(), focus_) != blocks_.end();
-    return there && below(2) ? focus_ : any(blocks_);
+    return std::count(blocks_.begin(), blocks_.end(), focus_) && below(2) ? focus_ : any(blocks_);
   }
   std::string scope() {
     return gpu_ ? any({"global", "shared", "local"}) : any({"global", "global", "local"});
@@ -193,12 +192,12 @@ class Proposer {
 
   // A block, and a loop around a block that shares a buffer with it.
   std::string move(const std::string& primitive) {
-    const std::string tail = primitive == "compute_at" ? any({"", " tail=guard"}) : "";
+    const bool forward = primitive == "compute_at";
+    const std::string tail = forward ? any({"", " tail=guard"}) : "";
     for (const Step& s : s_.trace().steps)
       if (s.primitive == "sample_location" && s.options[0].second == primitive && below(2))
         return primitive + " " + s.args[0] + " " + s.results[0] + tail;
     const std::string block = any_block();
-    const bool forward = primitive == "compute_at";
     std::vector<std::string> partners;
     for (const std::string& other : blocks_) {
       const Block &producer = *find_block(f_, forward ? block : other),
@@ -218,8 +217,8 @@ class Proposer {
     const std::string moved = move(any({"compute_at", "compute_at", "reverse_compute_at"}));
     if (moved.empty()) return "";
     const Step s = parse_step(moved);
-    const std::string at = below(4) ? s.args[1] : any({"root", "inline"});
-    return name("l") + " = sample_location " + s.args[0] + " by=" + s.primitive + " -> " + at;
+    return name("l") + " = sample_location " + s.args[0] + " by=" + s.primitive + " -> " +
+           (below(4) ? s.args[1] : any({"root", "inline"}));
   }
 
   std::string storage_align() {
@@ -270,11 +269,11 @@ class Proposer {
   }
 
   std::string cache_read() {
-    const std::string block = any_block();
-    std::vector<std::string> buffers;
-    for (const BlockAccess& a : accesses_of(*find_block(f_, block)))
-      if (a.read) buffers.push_back(a.buffer->name);
-    return buffers.empty() ? "" : name("R") + " = cache_read " + block + " " + any(buffers) + " " + scope();
+    const std::string b = any_block();
+    std::vector<std::string> read;
+    for (const BlockAccess& a : accesses_of(*find_block(f_, b)))
+      if (a.read) read.push_back(a.buffer->name);
+    return read.empty() ? "" : name("R") + " = cache_read " + b + " " + any(read) + " " + scope();
   }
 
   std::vector<BufferDecl> temporaries() {
@@ -286,16 +285,15 @@ class Proposer {
   }
 
   std::string set_scope() {
-    const auto temps = temporaries();
-    return temps.empty() ? "" : "set_scope " + any(temps).buffer->name + " " + scope();
+    const auto t = temporaries();
+    return t.empty() ? "" : "set_scope " + any(t).buffer->name + " " + scope();
   }
 
   std::string decompose() {
-    std::vector<std::string> reductions;
+    std::vector<std::string> sums;
     for (const std::string& b : blocks_)
-      if (find_block(f_, b)->init) reductions.push_back(b);
-    if (reductions.empty()) return "";
-    const std::string block = any(reductions);
+      if (find_block(f_, b)->init) sums.push_back(b);
+    const std::string block = sums.empty() ? "" : any(sums);
     const auto loops = loops_of(f_, block);
     return loops.empty() ? "" : name("Z") + " = decompose_reduction " + block + "." + any(loops).name;
   }
@@ -365,15 +363,10 @@ class Proposer {
       outer += (i ? ", " : "") + v + (i == split ? "/2" : "");
       if (i == split) inner = v + "%2";
     }
-    if (below(3) == 0) {  // in turn: from the third on, every third, or each row one later than the last
-      const std::string size = print(d.shape.back()), last(1, vars.back());
-      const std::string moved =
-          any(std::vector<std::string>{"(" + last + "+2)", "(" + last + "*3)", "(" + last + "+a)"}) + "%" +
-          size;
-      return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + vars.substr(0, vars.size() - 1) +
-             moved + ")";
-    }
-    const std::string places = below(8) ? outer + ", " + inner : outer;  // seldom two elements in one place
+    // In turn: from the third on, every third, or each row one later. Seldom two elements in one place.
+    const std::string turned = vars.substr(0, vars.size() - 1) + "(" + vars.back() +
+                               any({"+2)", "*3)", "+a)"}) + "%" + print(d.shape.back());
+    const std::string places = below(3) == 0 ? turned : below(8) ? outer + ", " + inner : outer;
     return "transform_layout " + d.buffer->name + " (" + vars + ") -> (" + places + ")";
   }
 
@@ -383,9 +376,7 @@ class Proposer {
     if (loops.empty()) return "";
     const LoopInfo l = any(loops);
     DecisionSite site;
-    site.extent = l.extent;
-    site.parts = 2;
-    site.max = 4;
+    site.extent = l.extent, site.parts = 2, site.max = 4;
     const auto d = draw_decision(site, rng_);
     return name("f") + " " + name("g") + " = sample_factors " + block + "." + l.name + " parts=2 max=4 -> [" +
            d[0] + ", " + d[1] + "]";

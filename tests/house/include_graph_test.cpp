@@ -47,6 +47,7 @@ const std::map<std::string, std::string> kHeaderPart = {
     {"error", ""},
     {"files", ""},
     {"half", ""},
+    {"read_text", ""},
     {"scalef", ""},
     {"halide_plugin", ""},
     {"tensor", ""},
