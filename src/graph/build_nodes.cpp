@@ -189,6 +189,10 @@ void Builder::build_node(const ModelNode& mn) {
   if (!op || !known || !counts_fit(mn, n, *op)) return;
   try {
     const std::vector<TensorType> types = infer(n, *op);
+    size_t named = mn.outputs.size();
+    while (named > 0 && mn.outputs[named - 1].empty()) --named;
+    if (named > types.size())
+      return refuse(mn, fmt::format("it has {} outputs, it gives {}", named, types.size()));
     if (std::all_of(n.outputs.begin(), n.outputs.end(), [](ValueId v) { return v < 0; })) return;  // unread
     // The first output says what a node makes, so it is there even where nobody reads it.
     if (n.outputs[0] < 0 && !op->spelled_out) n.outputs[0] = add_unread(types[0]);
@@ -227,7 +231,7 @@ void Builder::assume_declared(const ModelNode& mn) {
 }
 
 void Builder::append(Node n, const OpDef& op) {
-  if (fold(n, op) && fold_) return;
+  if (fold(n, op) && (fold_ || op.spelled_out)) return;  // the latter have no nest
   for (ValueId v : n.outputs)
     if (v >= 0) value_of(g_, v).producer = static_cast<int>(g_.nodes.size());
   g_.nodes.push_back(std::move(n));
@@ -260,7 +264,8 @@ bool Builder::knows_attributes(const ModelNode& mn, int opset) {
       continue;
     all = false;
     std::string hint = did_you_mean(name, *known);
-    if (hint.empty()) hint = known->empty() ? "it has none" : fmt::format("it has {}", fmt::join(*known, ", "));
+    if (hint.empty())
+      hint = known->empty() ? "it has none" : fmt::format("it has {}", fmt::join(*known, ", "));
     refuse(mn, fmt::format("the operator has no attribute `{}`", name), hint);
   }
   return all;

@@ -109,7 +109,7 @@ TEST_CASE("LLVM IR is shown before and after its passes, without fast-math flags
                     after = emit_llvm_ir({f}, host_target());
   CHECK(before.find("alloca") != std::string::npos);
   CHECK(after.find("alloca") == std::string::npos);
-  CHECK(after.find("define i32 @f(") != std::string::npos);
+  CHECK(after.find("define i32 @kernel.f(") != std::string::npos);
   for (const char* flag : {"fast", "contract", "reassoc", "nnan"})
     CHECK(before.find(flag) == std::string::npos);
 }

@@ -371,17 +371,17 @@ void shapes(std::vector<CatalogEntry>& all) {
   OpCase cum_sum("CumSum");
   cum_sum.input(DType::i64, {6}).ints({-1}).attr("reverse", int64_t{1}).attr("exclusive", int64_t{1});
   all.push_back({"CumSum reverse", cum_sum});
-  all.push_back({"CumSum of rows", OpCase("CumSum").input({3, 140}).ints({1})});
   all.push_back({"CumProd", OpCase("CumProd", 26).input({2, 70, 1}).constant(scalar(1, DType::i64))});
   all.push_back({"Constant", OpCase("Constant").attr("value_float", 1.5)});
   all.push_back(
       {"ConstantOfShape", OpCase("ConstantOfShape").ints({2, 3}).attr("value", scalar(4, DType::i64))});
   all.push_back({"Shape", OpCase("Shape").input({2, 3, 5}).attr("start", int64_t{1})});
   all.push_back({"Size", OpCase("Size").input({2, 3})});
-  all.push_back({"Range", OpCase("Range")
-                              .constant(scalar(10, DType::i64))
-                              .constant(scalar(1, DType::i64))
-                              .constant(scalar(-3, DType::i64))});
+  OpCase range("Range");
+  for (const int64_t v : {10, 1, -3}) range.constant(scalar(static_cast<double>(v), DType::i64));
+  all.push_back({"Range", range});
+  all.push_back({"EyeLike", OpCase("EyeLike").input({3, 5}).attr("k", int64_t{1})});
+  all.push_back({"AffineGrid", OpCase("AffineGrid").input({2, 2, 3}).ints({2, 3, 4, 5})});
 }
 
 }  // namespace
