@@ -41,6 +41,7 @@
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
+#include "schedules/library/tails.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -195,7 +196,9 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
       if (fused.size() > 1) {
         share.fused = s;
         const std::string step = fmt::format("g = fuse {} ({})", block, schedules::join(fused));
-        if (!share.fused->try_step(step)) break;  // a ragged tile's loop can't be fused
+        const bool ragged = std::any_of(fused.begin(), fused.end(),
+                                        [&](const std::string& l) { return has_tail(s.func(), block, l); });
+        if (ragged || !share.fused->try_step(step)) break;
       }
       best = std::move(share);
       if (best.score >= kEven) break;

@@ -118,7 +118,7 @@ double sharing_rows(const BlockInfo& b, const Iter& v) {
 // the bandwidth.)
 bool reads_many_pages(const BlockInfo& b, const Access& a, const Iter& v, const Target& target) {
   const int64_t bytes = bytes_of(a.buffer->type.dtype);
-  if (a.constant || a.elements * bytes <= target.l2_bytes ||
+  if (a.constant || !a.has_plain_indices() || a.elements * bytes <= target.l2_bytes ||
       std::abs(a.stride(v).value_or(0)) * bytes < kPage)
     return false;
   int64_t uses = 1;

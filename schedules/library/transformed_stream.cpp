@@ -17,6 +17,7 @@
 #include <algorithm>
 
 #include "schedules/library/planner.h"
+#include "schedules/library/tails.h"
 #include "schedules/library/transformed_chain.h"
 #include "schedules/words.h"
 
@@ -59,7 +60,10 @@ void stream_products(Schedule& s, const BlockInfo& b, const Tile& t, const Produ
   const std::string all = loops.panels + "s";
   const std::vector<std::string> fuse(around.begin(), last + 1);
   s.because("panels follow each other through all products");
-  const bool fused = s.try_step(fmt::format("{} = fuse {}_out ({})", all, b.name, schedules::join(fuse)));
+  const bool ragged = std::any_of(
+      fuse.begin(), fuse.end(), [&](const std::string& l) { return has_tail(s.func(), b.name + "_out", l); });
+  const bool fused =
+      !ragged && s.try_step(fmt::format("{} = fuse {}_out ({})", all, b.name, schedules::join(fuse)));
   if (fused) around.erase(around.begin(), last);
   if (fused) around.front() = all;
   stream_panels(s, b.name, b, t, fused ? all : loops.panels, target);

@@ -108,6 +108,9 @@ void against_graph(const VerifyVerb& v, const CompiledModel& model, Report& repo
   const std::string what = "the graph as it was read, node by node";
   if (v.common.blocked_io)
     return report.skip(what, "with --blocked-io the model's tensors don't lie as the graph's");
+  if (v.common.check_indices && v.inputs.empty())
+    return report.skip(
+        what, "indices are drawn beyond their range, which --check-indices refuses; give them by --input");
   GraphOracle oracle = load_oracle(v.common.model, compile_options(v.common, v.schedule));
   if (v.against != "graph" && oracle.seconds() > kLongest)
     return report.skip(what,

@@ -136,6 +136,7 @@ std::optional<Box> join(const Box& a, const Box& b) {
 }
 
 void add(std::vector<Box>& boxes, Box box) {
+  if (box.elements == 0) return;  // no instance lies inside of the bounds
   for (size_t i = 0; i < boxes.size(); ++i)
     if (auto both = join(boxes[i], box)) {
       boxes.erase(boxes.begin() + static_cast<std::ptrdiff_t>(i));

@@ -10,8 +10,9 @@ namespace nestor::bound {
 namespace {
 
 // Expressions of one statement. A select's sides stand in its bound several times, and those of selects
-// inside of them again as often; and each is a let or two, one inside of the other.
-constexpr int kMostEvaluated = 2000;
+// inside of them again as often; and each is a let or two, one inside of the other. Winograd's transforms have
+// some thousands.
+constexpr int kMostEvaluated = 20000;
 
 constexpr double kMathUlps =
     8;  // of exp, log, tanh ... as lowering expands them; tested where they are expanded

@@ -67,7 +67,14 @@ Lin operator*(const Lin& a, int64_t factor) {
 }
 
 Lin operator-(const Lin& a, const Lin& b) {
-  return a + b * -1;
+  // The least number of i64 has no negative, but differences from itself.
+  Lin terms = b;
+  terms.constant = 0;
+  Lin out = a;
+  out.constant = 0;
+  out = out + terms * -1;
+  if (__builtin_sub_overflow(a.constant, b.constant, &out.constant)) too_large();
+  return out;
 }
 
 Lin renamed(const Lin& l, const Renaming& names) {

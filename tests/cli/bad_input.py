@@ -83,7 +83,8 @@ def graphs():
     refuse_model("missing op", changed(lambda m: m["nodes"][0].pop("op")), "op")
     refuse_model("missing outputs of a node", changed(lambda m: m["nodes"][0].pop("outputs")), "front", "outputs")
     refuse_model("missing shape of a weight", changed(lambda m: m["weights"]["W"].pop("shape")), "W", "shape")
-    unknown = {**CONV, "nodes": CONV["nodes"] + [node("Frobnicate", "one", ["y"], "z"), node("Convv", "two", ["z"], "w")]}
+    unknown = {**CONV, "nodes": CONV["nodes"] + [node("Frobnicate", "one", ["y"], "z"), node("Convv", "two", ["z"], "w")],
+               "outputs": ["w"]}
     refuse_model("unknown operators", unknown, "Frobnicate", "one", "Convv", "two")
     refuse_model("wrong attribute type", attrs(strides="two"), "front", "strides")
     refuse_model("a float where integers belong", attrs(strides=[1.5, 2]), "front", "strides")

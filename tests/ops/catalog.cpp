@@ -368,9 +368,8 @@ void shapes(std::vector<CatalogEntry>& all) {
   all.push_back({"Trilu", OpCase("Trilu").input({2, 3, 4})});
   all.push_back({"Trilu lower", OpCase("Trilu").input({4, 3}).ints({-1}).attr("upper", int64_t{0})});
   all.push_back({"CumSum", OpCase("CumSum").input({2, 5, 3}).constant(scalar(1, DType::i64))});
-  OpCase cum_sum("CumSum");
-  cum_sum.input(DType::i64, {6}).ints({-1}).attr("reverse", int64_t{1}).attr("exclusive", int64_t{1});
-  all.push_back({"CumSum reverse", cum_sum});
+  all.push_back(
+      {"CumSum reverse", OpCase("CumSum").input(DType::i64, {6}).ints({-1}).attr("reverse", int64_t{1})});
   all.push_back({"CumProd", OpCase("CumProd", 26).input({2, 70, 1}).constant(scalar(1, DType::i64))});
   all.push_back({"Constant", OpCase("Constant").attr("value_float", 1.5)});
   all.push_back(
@@ -380,6 +379,7 @@ void shapes(std::vector<CatalogEntry>& all) {
   OpCase range("Range");
   for (const int64_t v : {10, 1, -3}) range.constant(scalar(static_cast<double>(v), DType::i64));
   all.push_back({"Range", range});
+  all.push_back({"Ids", OpCase("CheckIndices", 1, "nestor").input(DType::i64, {4}).attr("extents", Ints{5})});
   all.push_back({"EyeLike", OpCase("EyeLike").input({3, 5}).attr("k", int64_t{1})});
   all.push_back({"AffineGrid", OpCase("AffineGrid").input({2, 2, 3}).ints({2, 3, 4, 5})});
 }

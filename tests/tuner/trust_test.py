@@ -131,7 +131,7 @@ def test_import(folder):
         assert not (folder / "new.db").exists(), f"{what}: half an import"
     for trace, says in [("frob Y.i", "frob"), ("parallel Y.k", "requirement 2 of parallel")]:
         done = importing(json.dumps({**record, "trace": trace}))
-        assert done.returncode == 0 and "imported 1 records" in done.stdout, f"{trace}: {done}"
+        assert done.returncode == 0 and "imported 1 record " in done.stdout, f"{trace}: {done}"
         assert "in.jsonl:3: the record of matmul is left out: " in done.stderr and says in done.stderr, done.stderr
 
 
