@@ -28,12 +28,13 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   return {{ctx.input(0).dtype, out}};
 }
 
-// The middle of element i of `size`; with `corners` those of the first and the last are -1 and 1.
+// The middle of element i of `size`; with `corners` those of the first and the last are -1 and 1. The
+// numerator is a whole number, so that the centre is 0 whether or not what follows is contracted.
 Expr place(const Expr& i, int64_t size, bool corners, Type t) {
   const auto real = [&](double v) { return make::imm(v, t); };
   const auto n = static_cast<double>(size);
-  if (corners) return size == 1 ? real(0) : make::cast(t, i) * real(2 / (n - 1)) - real(1);
-  return make::cast(t, i * Expr(2) + Expr(1)) * real(1 / n) - real(1);
+  if (corners) return size == 1 ? real(0) : make::cast(t, i * Expr(2) - Expr(size - 1)) * real(1 / (n - 1));
+  return make::cast(t, i * Expr(2) + Expr(1 - size)) * real(1 / n);
 }
 
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
