@@ -5,8 +5,7 @@
 //     vthread;
 //  2. no two iterations touch one element, one of them writing it (semantic);
 //  3. no loop around it or inside it has the same tag; blocks stand outside of threads, and no loop around
-//  them
-//     passes values to a later iteration, since blocks can't wait for each other; neither is inside a
+//     them passes values to a later iteration, since blocks can't wait for each other; neither is inside a
 //     vectorized or parallel loop;
 //  4. the threads of one block are 1024 at most.
 #include <array>

@@ -1,13 +1,11 @@
 // A running result, each element of which is made from the one before (src/ops/scan.cpp): its loop keeps its
 // order.
 //
-//  - Where other dimensions lie denser, lanes go along these, and the results before stay in the L1 cache:
-//  what is
-//    wider goes by panels, outside of the scan,
+//  - Where other dimensions lie denser, lanes go along these, and the results before stay in the L1 cache.
+//    What is wider goes by panels, outside of the scan:
 //        outer | panels | the scan | tiles of lanes
-//  - Where elements along the scan lie side by side, it goes by chunks, whose inner results (Lanes, Vectors)
-//  are computed
-//    at the chunk, in registers, and don't wait for those before:
+//  - Where elements along the scan lie side by side, it goes by chunks. Their inner results (Lanes, Vectors)
+//    are computed at the chunk, in registers, and don't wait for those before:
 //        outer | chunks { Lanes; Vectors; results by vectors }
 #include "schedules/library/scan.h"
 
