@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|pool|proof|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|pool|proof|errors|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -129,8 +129,14 @@ pool() {  # [THREADS] [none|compact|spread]
   "$build/bin/bench_pool" "$@"
 }
 
+errors() {  # [--target=T] [--stride=N] [OPERATOR ...]
+  cmake --build "$build" --target bench_errors > "$out/build.log" || { cat "$out/build.log"; exit 1; }
+  echo "== the largest errors of unary operators over all floats (minutes each)"
+  "$build/bin/bench_errors" "$@"
+}
+
 case $name in
-  cpu | random | torch | attention | verify | sizes | definitions | models | compile | pool | proof) "$name" "$@" ;;
+  cpu | random | torch | attention | verify | sizes | definitions | models | compile | pool | proof | errors) "$name" "$@" ;;
   all) sizes && definitions && cpu && models && compile && pool && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, pool, proof and all" >&2; exit 2 ;;
+  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, pool, proof, errors and all" >&2; exit 2 ;;
 esac

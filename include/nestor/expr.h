@@ -94,7 +94,9 @@ enum class UnaryOp : uint8_t { neg, logical_not };
 enum class Intrinsic : uint8_t {
   exp,
   exp_nonpositive,  // exp of x that is known not to be above 0, but for rounding (by 40 at most), or NaN
+  expm1,            // exp(x) - 1, which keeps its digits where x is small
   log,
+  log1p,  // log(1 + x), likewise
   sqrt,
   tanh,
   erf,

@@ -12,7 +12,7 @@
 //
 // Semantics, which the interpreter (interpret.h) defines in full:
 //  - Loops run 0 .. extent-1. Index arithmetic is i64. Integer `/` is floor division and `%` the floor
-//    modulus; `tdiv` truncates. `max(a,b)` is `a > b ? a : b`, `min(a,b)` is `a < b ? a : b`.
+//    modulus; `tdiv` truncates. `max(a,b)` is `is_nan(a) || a > b ? a : b`, `min(a,b)` the same with `a < b`.
 //  - `Select` is lazy: only the chosen side is evaluated. `&&` and `||` are lazy too.
 //  - A block instance runs if and only if every binding lies in its domain [0, extent) and `where` holds.
 //    Ragged tails follow from that alone. A reduction block's `init` runs before the instance whose R

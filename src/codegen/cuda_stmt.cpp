@@ -14,23 +14,26 @@ namespace {
 
 bool is_reserved(const std::string& name) {
   static const std::unordered_set<std::string> words = {
-      "alignas",  "alignof",       "and",          "asm",       "auto",      "bool",      "break",
-      "case",     "catch",         "char",         "class",     "const",     "constexpr", "continue",
-      "default",  "delete",        "do",           "double",    "else",      "enum",      "explicit",
-      "export",   "extern",        "false",        "float",     "for",       "friend",    "goto",
-      "if",       "inline",        "int",          "long",      "mutable",   "namespace", "new",
-      "not",      "operator",      "or",           "private",   "protected", "public",    "register",
-      "return",   "short",         "signed",       "sizeof",    "static",    "struct",    "switch",
-      "template", "this",          "throw",        "true",      "try",       "typedef",   "typename",
-      "union",    "unsigned",      "using",        "virtual",   "void",      "volatile",  "while",
-      "xor",      "blockIdx",      "threadIdx",    "blockDim",  "gridDim",   "warpSize",  "exp",
-      "log",      "sqrt",          "tanh",         "erf",       "pow",       "fabs",      "floor",
-      "ceil",     "rint",          "fma",          "expf",      "logf",      "sqrtf",     "tanhf",
-      "erff",     "powf",          "fabsf",        "floorf",    "ceilf",     "rintf",     "fmaf",
-      "min_of",   "max_of",        "floor_div",    "floor_mod", "trunc_div", "abs_of",    "is_nan",
-      "sigmoid",  "sin",           "cos",          "sinf",      "cosf",      "scalef",    "min",
-      "max",      "to_i64",        "to_i32",       "to_i16",    "to_i8",     "to_u8",     "unix",
-      "linux",    "half_to_float", "float_to_half"};
+      "alignas",       "alignof",  "and",      "asm",       "auto",      "bool",
+      "break",         "case",     "catch",    "char",      "class",     "const",
+      "constexpr",     "continue", "default",  "delete",    "do",        "double",
+      "else",          "enum",     "explicit", "export",    "extern",    "false",
+      "float",         "for",      "friend",   "goto",      "if",        "inline",
+      "int",           "long",     "mutable",  "namespace", "new",       "not",
+      "operator",      "or",       "private",  "protected", "public",    "register",
+      "return",        "short",    "signed",   "sizeof",    "static",    "struct",
+      "switch",        "template", "this",     "throw",     "true",      "try",
+      "typedef",       "typename", "union",    "unsigned",  "using",     "virtual",
+      "void",          "volatile", "while",    "xor",       "blockIdx",  "threadIdx",
+      "blockDim",      "gridDim",  "warpSize", "exp",       "log",       "sqrt",
+      "tanh",          "erf",      "pow",      "fabs",      "floor",     "ceil",
+      "rint",          "fma",      "expf",     "logf",      "sqrtf",     "tanhf",
+      "erff",          "powf",     "fabsf",    "floorf",    "ceilf",     "rintf",
+      "fmaf",          "min_of",   "max_of",   "floor_div", "floor_mod", "trunc_div",
+      "abs_of",        "is_nan",   "sigmoid",  "sin",       "cos",       "sinf",
+      "cosf",          "scalef",   "min",      "max",       "to_i64",    "to_i32",
+      "to_i16",        "to_i8",    "to_u8",    "unix",      "linux",     "half_to_float",
+      "float_to_half", "expm1",    "log1p"};
   return words.count(name) > 0;
 }
 

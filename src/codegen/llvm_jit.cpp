@@ -44,7 +44,9 @@ void define_symbols(llvm::orc::LLJIT& jit) {
   };
   add("nestor_parallel", &nestor_parallel);
   add("exp", static_cast<One>(&std::exp));
+  add("expm1", static_cast<One>(&std::expm1));
   add("log", static_cast<One>(&std::log));
+  add("log1p", static_cast<One>(&std::log1p));
   add("tanh", static_cast<One>(&std::tanh));
   add("erf", static_cast<One>(&std::erf));
   add("sin", static_cast<One>(&std::sin));

@@ -139,8 +139,16 @@ Halide::Expr ExprTranslator::call(const Call& c, Type type) {
     case Intrinsic::exp:
     case Intrinsic::exp_nonpositive:
       return Halide::exp(a[0]);
+    // Halide has neither of these two: tanh and atanh keep the digits of a small x.
+    case Intrinsic::expm1: {
+      const Halide::Expr half = Halide::tanh(a[0] / 2);
+      return Halide::select(Halide::abs(a[0]) < 1, 2 * half / (1 - half), Halide::exp(a[0]) - 1);
+    }
     case Intrinsic::log:
       return Halide::log(a[0]);
+    case Intrinsic::log1p:
+      return Halide::select(Halide::abs(a[0]) < Halide::cast(a[0].type(), 0.5f),
+                            2 * Halide::atanh(a[0] / (2 + a[0])), Halide::log(1 + a[0]));
     case Intrinsic::sqrt:
       return Halide::sqrt(a[0]);
     case Intrinsic::tanh:

@@ -101,7 +101,9 @@ std::string call_problem(const Call& c, Type type) {
       break;
     case Intrinsic::exp:
     case Intrinsic::exp_nonpositive:
+    case Intrinsic::expm1:
     case Intrinsic::log:
+    case Intrinsic::log1p:
     case Intrinsic::sqrt:
     case Intrinsic::tanh:
     case Intrinsic::erf:

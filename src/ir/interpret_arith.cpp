@@ -136,8 +136,12 @@ Handler float_call(Intrinsic fn) {
     case Intrinsic::exp:
     case Intrinsic::exp_nonpositive:
       return math1<T, [](double x) { return std::exp(x); }>;
+    case Intrinsic::expm1:
+      return math1<T, [](double x) { return std::expm1(x); }>;
     case Intrinsic::log:
       return math1<T, [](double x) { return std::log(x); }>;
+    case Intrinsic::log1p:
+      return math1<T, [](double x) { return std::log1p(x); }>;
     case Intrinsic::sqrt:
       return map1<T, T, [](T x) { return std::sqrt(x); }>;
     case Intrinsic::tanh:

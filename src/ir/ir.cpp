@@ -23,12 +23,19 @@ Expr::Expr(int64_t value) : Expr(make::int_imm(value, {DType::i64, 1})) {}
 Expr::Expr(const Var& var) : Expr(make::var(var)) {}
 
 const IntrinsicInfo& info(Intrinsic i) {
-  static constexpr IntrinsicInfo table[] = {
-      {"exp", 1},    {"exp_nonpositive", 1}, {"log", 1},         {"sqrt", 1},    {"tanh", 1},
-      {"erf", 1},    {"sigmoid", 1},         {"sin", 1},         {"cos", 1},     {"pow", 2},
-      {"abs", 1},    {"floor", 1},           {"ceil", 1},        {"round", 1},   {"fma", 3},
-      {"scalef", 2}, {"lookup", -1},         {"tdiv", 2},        {"bitcast", 1}, {"is_nan", 1},
-      {"sync", 0},   {"prefetch", 1},        {"instruction", -1}};
+  static constexpr IntrinsicInfo table[] = {{"exp", 1},         {"exp_nonpositive", 1},
+                                            {"expm1", 1},       {"log", 1},
+                                            {"log1p", 1},       {"sqrt", 1},
+                                            {"tanh", 1},        {"erf", 1},
+                                            {"sigmoid", 1},     {"sin", 1},
+                                            {"cos", 1},         {"pow", 2},
+                                            {"abs", 1},         {"floor", 1},
+                                            {"ceil", 1},        {"round", 1},
+                                            {"fma", 3},         {"scalef", 2},
+                                            {"lookup", -1},     {"tdiv", 2},
+                                            {"bitcast", 1},     {"is_nan", 1},
+                                            {"sync", 0},        {"prefetch", 1},
+                                            {"instruction", -1}};
   static_assert(std::size(table) == static_cast<size_t>(Intrinsic::instruction) + 1);
   return table[static_cast<size_t>(i)];
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "src/ops/log_sum_exp.h"
 #include "src/ops/registry.h"
 #include "src/ops/rows.h"
 
@@ -44,7 +45,7 @@ const ReduceRow kRows[] = {
     {"ReduceLogSum", "Sum", 18, ReduceOp::add, &kFloats, nullptr,
      [](const Expr& s, int64_t) { return make::call(Intrinsic::log, {s}); }},
 };
-// Built by build_log_sum_exp; the row says its types and axes.
+// Built by build_reduce_log_sum_exp; the row says its types and axes.
 const ReduceRow kLogSumExp = {"ReduceLogSumExp", "Sum", 18, ReduceOp::add, &kFloats, nullptr, nullptr};
 
 // The axes to fold: those given, in either of the two ways that opsets have, or all of them where none is
@@ -107,24 +108,21 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
 
 // log(sum(exp(x))), with the row's maximum taken out so that exp doesn't overflow (unless it is infinite
 // itself).
-void build_log_sum_exp(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+void build_reduce_log_sum_exp(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor& x = in[0];
   const RowView rows(x.shape, reduced_axes(ctx, kLogSumExp));
   const bool keep = ctx.get_int("keepdims", 1) != 0;
   const TensorType type = {x.dtype(), rows.outer_shape()};
-  const BuildTensor m = b.temp("Max", type), shift = b.temp("Shift", type), sum = b.temp("Sum", type);
+  const BuildTensor m = b.temp("Max", type), shift = b.temp("Shift", type);
   const auto element = [&](const Exprs& o, const Exprs& r) { return x.at(rows.merge(o, r)); };
   b.reduce(m, rows.outer(), rows.inner(), ReduceOp::max, element);
   b.compute(shift, rows.outer(), [&](const Exprs& o) {
     const Expr finite = lt(make::call(Intrinsic::abs, {m.at(o)}), constant_like(x, HUGE_VAL));
     return make::select(finite, m.at(o), constant_like(x, 0));
   });
-  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add, [&](const Exprs& o, const Exprs& r) {
-    return make::call(Intrinsic::exp, {element(o, r) - shift.at(o)});
-  });
+  const LogSumExp sum = build_log_sum_exp(b, rows, x, shift, Intrinsic::exp);
   b.compute(
-      out[0], rows.outer(),
-      [&](const Exprs& o) { return make::call(Intrinsic::log, {sum.at(o)}) + shift.at(o); },
+      out[0], rows.outer(), [&](const Exprs& o) { return sum.at(o) + shift.at(o); },
       [&](const Exprs& o) { return keep ? rows.kept(o) : o; });
 }
 
@@ -145,7 +143,7 @@ void register_reduce(Rows& rows) {
     add(row, [&row](const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
       build(ctx, b, in, out, row);
     });
-  add(kLogSumExp, build_log_sum_exp);
+  add(kLogSumExp, build_reduce_log_sum_exp);
 }
 
 }  // namespace nestor::ops

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/ops/log_sum_exp.h"
 #include "src/ops/registry.h"
 #include "src/ops/rows.h"
 
@@ -115,11 +116,9 @@ void build_log_softmax(const OpContext& ctx, FuncBuilder& b, const Tensors& in, 
   const BuildTensor& x = in[0];
   const RowView rows(x.shape, softmax_axes(ctx));
   const BuildTensor m = row_maximum(b, rows, x);
-  const BuildTensor sum = b.temp("Sum", {x.dtype(), rows.outer_shape()});
-  b.reduce(sum, rows.outer(), rows.inner(), ReduceOp::add,
-           [&](const Exprs& o, const Exprs& r) { return exp_below(x.at(rows.merge(o, r)), m.at(o)); });
+  const LogSumExp sum = build_log_sum_exp(b, rows, x, m, Intrinsic::exp_nonpositive);
   const BuildTensor log_sum = b.temp("Log", {x.dtype(), rows.outer_shape()});
-  b.compute(log_sum, rows.outer(), [&](const Exprs& o) { return make::call(Intrinsic::log, {sum.at(o)}); });
+  b.compute(log_sum, rows.outer(), [&](const Exprs& o) { return sum.at(o); });
   b.compute(out[0], rows.all(), [&](const Exprs& i) {
     const Exprs row = rows.outer_of(i);
     return x.at(i) - m.at(row) - log_sum.at(row);

@@ -23,10 +23,17 @@ Expr imm(const Expr& like, double value) {
   return make::imm(value, like.type());
 }
 
-// log(1 + exp(x)) without overflow.
+// log(1 + exp(x)) without overflow, and of a very negative x exp(x). Not by exp_nonpositive, whose error
+// grows with x: here it would be the result's.
 Expr softplus(const Expr& x) {
-  return max(imm(x, 0), x) +
-         call(Intrinsic::log, imm(x, 1) + call(Intrinsic::exp_nonpositive, -call(Intrinsic::abs, x)));
+  return max(imm(x, 0), x) + call(Intrinsic::log1p, call(Intrinsic::exp, -call(Intrinsic::abs, x)));
+}
+
+// x tanh(softplus(x)), of which a denormal exp(x) leaves |x| units in the last place: with e = exp(x),
+// tanh(log(1 + e)) is w / (w + 2) of w = e (e + 2). It is 1 long before e overflows.
+Expr mish(const Expr& x) {
+  const Expr e = call(Intrinsic::exp, min(imm(x, 20), x)), w = e * (e + imm(x, 2));
+  return x * (w / (w + imm(x, 2)));
 }
 
 // A line cut off at 0 and 1.
@@ -36,18 +43,18 @@ Expr hard_sigmoid(const Expr& x, double alpha, double beta) {
 
 // alpha * (exp(x) - 1) below zero.
 Expr elu(const Expr& x, double alpha) {
-  return make::select(lt(x, imm(x, 0)), imm(x, alpha) * (call(Intrinsic::exp, x) - imm(x, 1)), x);
+  return make::select(lt(x, imm(x, 0)), imm(x, alpha) * call(Intrinsic::expm1, x), x);
 }
 
 // x times the normal distribution's cumulative function, or its approximation by tanh (Hendrycks, Gimpel
-// 2016).
+// 2016): (1 + tanh(u)) / 2 is sigmoid(2u), which keeps its digits where tanh is near -1.
 Expr gelu(const OpContext& ctx, const Expr& x) {
   const std::string approximate = ctx.get_string("approximate", "none");
   if (approximate == "none")
     return imm(x, 0.5) * x * (imm(x, 1) + call(Intrinsic::erf, x * imm(x, std::numbers::sqrt2 / 2)));
   if (approximate != "tanh") ctx.fail("`approximate` is \"" + approximate + "\"", "none or tanh");
-  const Expr inner = imm(x, std::sqrt(2 / std::numbers::pi)) * (x + imm(x, 0.044715) * x * x * x);
-  return imm(x, 0.5) * x * (imm(x, 1) + call(Intrinsic::tanh, inner));
+  const Expr twice = imm(x, 2 * std::sqrt(2 / std::numbers::pi)) * (x + imm(x, 0.044715) * x * x * x);
+  return x * call(Intrinsic::sigmoid, twice);
 }
 
 Expr sign(const Expr& x) {
@@ -92,7 +99,7 @@ const Row kRows[] = {
     {"Celu", 12, &kFloats,
      [](const OpContext& c, const Expr& x) {
        const double alpha = c.get_float("alpha", 1);
-       const Expr grown = imm(x, alpha) * (call(Intrinsic::exp, x / imm(x, alpha)) - imm(x, 1));
+       const Expr grown = imm(x, alpha) * call(Intrinsic::expm1, x / imm(x, alpha));
        return make::select(lt(x, imm(x, 0)), grown, x);
      }},
     {"Sigmoid", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::sigmoid, x); }},
@@ -107,8 +114,7 @@ const Row kRows[] = {
        return x * call(Intrinsic::sigmoid, imm(x, c.get_float("alpha", 1)) * x);
      }},
     {"Gelu", 20, &kFloats, gelu},
-    {"Mish", 18, &kFloats,
-     [](const OpContext&, const Expr& x) { return x * call(Intrinsic::tanh, softplus(x)); }},
+    {"Mish", 18, &kFloats, [](const OpContext&, const Expr& x) { return mish(x); }},
     {"Softplus", 1, &kFloats, [](const OpContext&, const Expr& x) { return softplus(x); }},
     {"Softsign", 1, &kFloats,
      [](const OpContext&, const Expr& x) { return x / (imm(x, 1) + call(Intrinsic::abs, x)); }},

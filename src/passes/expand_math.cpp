@@ -1,6 +1,6 @@
-// exp, log, tanh, erf, sigmoid and pow of f32 become arithmetic (math_expansion.cpp says which, and its
-// errors). Written in IR, it works for scalars and vectors of any width, the interpreter and the machine
-// agree on every bit, and no math library is linked. f64 stays a call of the C library.
+// exp, log, tanh, erf, sigmoid, pow and their kin of f32 become arithmetic (math_expansion.cpp says which,
+// and its errors). Written in IR, it works for scalars and vectors of any width, the interpreter and the
+// machine agree on every bit, and no math library is linked. f64 stays a call of the C library.
 #include <limits>
 
 #include "nestor/walk.h"
@@ -83,8 +83,12 @@ struct MathExpander : Rewriter {
         return done(m.exp(args[0]));
       case Intrinsic::exp_nonpositive:
         return done(m.exp_nonpositive(args[0]));
+      case Intrinsic::expm1:
+        return done(m.expm1(args[0]));
       case Intrinsic::log:
         return done(m.log(args[0]));
+      case Intrinsic::log1p:
+        return done(m.log1p(args[0]));
       case Intrinsic::tanh:
         return done(m.tanh(args[0]));
       case Intrinsic::sigmoid:

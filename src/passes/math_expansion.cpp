@@ -1,11 +1,11 @@
-// exp, log, tanh, erf, sigmoid and pow of f32 (sin and cos: sine_expansion.cpp) by range reduction, a
-// polynomial, and the exponent put back by integer operations.
+// exp, expm1, log, log1p, tanh, erf, sigmoid and pow of f32 (sin and cos: sine_expansion.cpp) by range
+// reduction, a polynomial, and the exponent put back by integer operations.
 //
 // Largest errors in units of the last place, with AVX-512 and without, denormal arguments and results
 // included (a test measures them over floats of every exponent, NESTOR_DENSE=1 over all):
 //
 //   exp 1.14 (AVX2; else 1.05)   log 0.94   tanh 2.60   sigmoid 2.90   erf 2.98   pow 0.52
-//   exp_nonpositive 1.75 + |x|/21
+//   expm1 1.6   log1p 1.5   exp_nonpositive 1.75 + |x|/21
 //
 // There are three exponentials: exp itself; exp_nonpositive, softmax's, where a number weighs the less beside
 // the row's largest the larger its error is, and 12 to 20 % fewer steps count; and exp(x) - 1 of moderate x,
@@ -35,6 +35,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLog2e = 1.4426950408889634;
 constexpr double kLn2 = 0.6931471805599453;
+constexpr int64_t kTwoThirds = 0x3f2aaaab;  // the bits of 2/3
 
 }  // namespace
 
@@ -52,16 +53,47 @@ Expr Expansion::exp(const Expr& x, ExpOptions options) {
   return table_ == 8 ? exp_by_small_table(xc, options) : exp_in_range(xc, options);
 }
 
+// 2^n (1 + p) - 1 as twice 2^(n-1) p + (2^(n-1) - 1/2), where n may be 128. The sum that rounds to n leaves
+// n + 126 in its low bits: shifted, they are 2^(n-1).
+Expr Expansion::expm1(const Expr& x0) {
+  constexpr double magic = 0x1.8p23 + 126;
+  const Expr given = name("x", x0), x = name("xc", max(f(-30), min(f(89), given)));
+  const auto [shifted, n, r] = round_off(x, magic, false);
+  const Expr power = name("w", to_f32(bit(BinaryOp::shl, make::bitcast(i32_, shifted), i(23))));
+  const Expr r2 = name("r2", r * r);
+  const Expr q = poly_by_halves(r, r2, {0.5, 0x1.55549p-3, 0x1.5554bep-5, 0x1.123afep-7, 0x1.6d7c9ep-10});
+  const Expr half = fma(power, fma(r2, q, r), power - f(0.5));
+  return make::select(lt(abs(given), f(0x1p-25)), given, half * f(2));
+}
+
 Expr Expansion::log(const Expr& x0) {
   const Expr x = name("x", x0);
   const auto [m1, exponent] = split_exponent(x);
-  const Expr m = name("m", to_f32(m1) - f(1));
-  const Expr p = poly(m, {0x1.5555060p-2, -0x1.fffefap-3, 0x1.99d050p-3, -0x1.559c66p-3, 0x1.1ed562p-3,
-                          -0x1.f332b8p-4, 0x1.1e6ccap-3, -0x1.07c48ap-3});
-  const Expr log_m = fma(fma(p, m, f(-0.5)), m * m, m);
-  const Expr regular = fma(make::cast(f32_, exponent), f(kLn2), log_m);
+  const Expr regular = log_of(name("m", to_f32(m1) - f(1)), exponent);
   const Expr special = make::select(eq(x, f(0)), f(-kInf), make::select(lt(x, f(0)), f(NAN), x));
   return make::select(logical_and(gt(x, f(0)), lt(x, f(kInf))), regular, special);
+}
+
+// 1 + x rounded says the exponent e alone; 1 + m is (1 + x) / 2^e, of whose terms x / 2^e is exact by taking
+// e off x's exponent, and 1 / 2^e of the largest e is a quarter of what is no denormal (N. Juffa's log1pf).
+Expr Expansion::log1p(const Expr& x0) {
+  const Expr x = name("x", x0);
+  const Expr e = name("e", bit(BinaryOp::shr, make::bitcast(i32_, x + f(1)) - i(kTwoThirds), i(23)));
+  const Expr shift = name("s", bit(BinaryOp::shl, e, i(23)));
+  const Expr scaled = to_f32(make::bitcast(i32_, x) - shift);
+  const Expr one = fma(to_f32(i(std::bit_cast<int32_t>(4.0f)) - shift), f(0.25), f(-1));
+  const Expr regular = log_of(name("m", scaled + one), e);
+  const Expr special = make::select(eq(x, f(-1)), f(-kInf), make::select(lt(x, f(-1)), f(NAN), x));
+  const Expr is_regular =
+      logical_and(logical_and(gt(x, f(-1)), lt(x, f(kInf))), ne(x, f(0)));  // -0 is itself
+  return make::select(is_regular, regular, special);
+}
+
+// log((1 + m) 2^exponent) of m in [-1/3, 1/3).
+Expr Expansion::log_of(const Expr& m, const Expr& exponent) const {
+  const Expr p = poly(m, {0x1.5555060p-2, -0x1.fffefap-3, 0x1.99d050p-3, -0x1.559c66p-3, 0x1.1ed562p-3,
+                          -0x1.f332b8p-4, 0x1.1e6ccap-3, -0x1.07c48ap-3});
+  return fma(make::cast(f32_, exponent), f(kLn2), fma(fma(p, m, f(-0.5)), m * m, m));
 }
 
 Expr Expansion::tanh(const Expr& x0) {
@@ -256,10 +288,9 @@ Expr Expansion::exp_by_table(const Expr& x, ExpOptions options) {
 
 // The bits of m in [2/3, 4/3) and the integer e with x = m 2^e, for positive finite x, denormal or not.
 std::pair<Expr, Expr> Expansion::split_exponent(const Expr& x) {
-  constexpr int64_t two_thirds = 0x3f2aaaab;
   const Expr denormal = lt(x, f(0x1p-126));
   const Expr bits = name("b", make::bitcast(i32_, make::select(denormal, x * f(0x1p23), x)));
-  const Expr e = name("e", bit(BinaryOp::shr, bits - i(two_thirds), i(23)));
+  const Expr e = name("e", bit(BinaryOp::shr, bits - i(kTwoThirds), i(23)));
   return {bits - bit(BinaryOp::shl, e, i(23)), e + make::select(denormal, i(-23), i(0))};
 }
 

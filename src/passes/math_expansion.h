@@ -32,7 +32,9 @@ class Expansion {
 
   Expr exp(const Expr& x);
   Expr exp_nonpositive(const Expr& x);
+  Expr expm1(const Expr& x);
   Expr log(const Expr& x);
+  Expr log1p(const Expr& x);
   Expr tanh(const Expr& x);
   Expr sigmoid(const Expr& x);
   Expr erf(const Expr& x);
@@ -64,6 +66,7 @@ class Expansion {
   Expr poly_by_halves(const Expr& x, const Expr& x2, const std::vector<double>& c) const;
   Expr erf_by_tables(const Expr& x);
   Expr exp_minus_1(const Expr& x);
+  Expr log_of(const Expr& m, const Expr& exponent) const;
   // x = n ln2 + r, where n is as fine as `magic`'s last place, and s the sum with it that rounds to n.
   struct Rounded {
     Expr s, n, r;

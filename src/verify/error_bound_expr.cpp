@@ -270,6 +270,14 @@ Pair Expressions::call(const Expr& e, const Call& c, Lets& lets) {
       const Expr own = rough ? math + u * size * (abs_of(x) * f64(1 / 10.5)) : math;
       return {value, plus(own, err ? size * (err * make::call(Intrinsic::exp, {err})) : Expr())};
     }
+    case Intrinsic::expm1:
+      return {value, plus(math, err ? (size + f64(1)) * (err * make::call(Intrinsic::exp, {err})) : Expr())};
+    case Intrinsic::log1p: {
+      if (!err) return {value, math};
+      const Expr room = x + f64(1);
+      return {value, make::select(gt(room, err), math + make::binary(BinaryOp::div, err, room - err),
+                                  f64(INFINITY))};
+    }
     case Intrinsic::log: {
       // Near 1 the argument's own rounding is all there is: an absolute u.
       const Expr own = math + u;

@@ -52,9 +52,10 @@ def erf(x):
 
 UNARY = [
     ("Relu", 14, lambda x: np.maximum(x, F(0))), ("LeakyRelu", 16, lambda x: np.where(x < 0, F(0.01) * x, x)),
-    ("ThresholdedRelu", 10, lambda x: np.where(x > 1, x, F(0))), ("Sigmoid", 13, sigmoid),
+    ("ThresholdedRelu", 10, lambda x: np.where(x > 1, x, F(0))), ("Elu", 6, elu), ("Celu", 12, elu),
+    ("Selu", 6, lambda x: F(1.0507009873554805) * elu(x, 1.6732632423543772)), ("Sigmoid", 13, sigmoid),
     ("HardSigmoid", 6, lambda x: hard_sigmoid(x, 0.2, 0.5)), ("HardSwish", 14, lambda x: x * hard_sigmoid(x, 1 / 6, 0.5)),
-    ("Softplus", 1, softplus),
+    ("Mish", 18, lambda x: x * np.tanh(softplus(x))), ("Softplus", 1, softplus),
     ("Softsign", 1, lambda x: x / (F(1) + np.abs(x))), ("Tanh", 13, np.tanh), ("Erf", 13, erf), ("Exp", 13, np.exp),
     ("Log", 13, np.log), ("Sin", 7, np.sin), ("Cos", 7, np.cos), ("Sqrt", 13, np.sqrt), ("Reciprocal", 13, np.reciprocal),
     ("Floor", 13, np.floor), ("Ceil", 13, np.ceil), ("Round", 11, np.rint), ("Neg", 13, np.negative), ("Abs", 13, np.abs),

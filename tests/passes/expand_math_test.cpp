@@ -47,7 +47,9 @@ double ulp_error(float got, double exact) {
 double reference(const std::string& fn, double x, double y) {
   if (fn == "exp") return std::exp(x);
   if (fn == "exp_nonpositive") return std::exp(-std::abs(x));
+  if (fn == "expm1") return std::expm1(x);
   if (fn == "log") return std::log(x);
+  if (fn == "log1p") return std::log1p(x);
   if (fn == "tanh") return std::tanh(x);
   if (fn == "erf") return std::erf(x);
   if (fn == "sin") return std::sin(x);
@@ -132,7 +134,9 @@ TEST_CASE("expanded math functions are within their stated error") {
   // The bounds that the head of math_expansion.cpp states.
   const auto [fn, bound] = GENERATE(table<std::string, double>({{"exp", 1.14},
                                                                 {"exp_nonpositive", 1.75},
+                                                                {"expm1", 1.6},
                                                                 {"log", 0.94},
+                                                                {"log1p", 1.5},
                                                                 {"tanh", 2.6},
                                                                 {"sigmoid", 2.9},
                                                                 {"erf", 2.98},
@@ -162,6 +166,24 @@ TEST_CASE("expanded math functions at infinities, zeros and NaN") {
         {{inf, 0.0f}, {-inf, 0.0f}, {nan, nan}, {0.0f, 1.0f}, {-0.0f, 1.0f}, {1e4f, 0.0f}});
   check("log",
         {{inf, inf}, {-inf, nan}, {nan, nan}, {0.0f, -inf}, {-0.0f, -inf}, {1.0f, 0.0f}, {-1.0f, nan}});
+  check("expm1", {{inf, inf},
+                  {-inf, -1.0f},
+                  {nan, nan},
+                  {0.0f, 0.0f},
+                  {-0.0f, -0.0f},
+                  {89.0f, inf},
+                  {-104.0f, -1.0f},
+                  {0x1p-149f, 0x1p-149f},
+                  {-0x1p-149f, -0x1p-149f}});
+  check("log1p", {{inf, inf},
+                  {-inf, nan},
+                  {nan, nan},
+                  {0.0f, 0.0f},
+                  {-0.0f, -0.0f},
+                  {-1.0f, -inf},
+                  {-1.5f, nan},
+                  {0x1p-149f, 0x1p-149f},
+                  {-0x1p-149f, -0x1p-149f}});
   check("tanh", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
   check("erf", {{inf, 1.0f}, {-inf, -1.0f}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
   check("sin", {{inf, nan}, {-inf, nan}, {nan, nan}, {0.0f, 0.0f}, {-0.0f, -0.0f}});
