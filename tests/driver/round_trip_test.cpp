@@ -73,7 +73,7 @@ TEST_CASE("Every printed stage reads back and runs") {
     const FuzzFunction function = make_function(index, draw_sizes(index % 2 != 0, rng));
     if (verify_function(function.func).depends_on_data) continue;  // random indices would lie outside
     const Schedule schedule =
-        random_schedule(function.func, rng, counts, {.wanted = 4, .gpu = false, .on_try = {}});
+        random_schedule(function.func, rng, counts, {.wanted = 4, .gpu = false});
     INFO(function.name << "\n" << print(schedule.trace()) << "\n" << print(schedule.func()));
     const std::vector<Tensor> inputs = random_args(function.func, 1);
     read_back(function.func);

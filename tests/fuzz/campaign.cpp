@@ -56,8 +56,8 @@ void say_counts(const Report& report, const TraceCounts& counts) {
 // In the child.
 class Worker {
  public:
-  Worker(uint64_t seed, const Job& job, const Roads& roads, const Report& report)
-      : seed_(seed), job_(job), makers_(roads), report_(report) {}
+  Worker(const CampaignOptions& o, const Job& job, const Roads& roads, const Report& report)
+      : o_(o), job_(job), makers_(roads), report_(report) {}
 
   void run() {
     for (int64_t i = job_.first; i < job_.last; ++i)
@@ -70,7 +70,7 @@ class Worker {
  private:
   void one(int64_t number) {
     report_.line({"case", std::to_string(number)});
-    Draft d = draft_case(seed_, number);
+    Draft d = draft_case(o_.seed, number, o_.prefer);
     std::string last;
     d.options.on_try = [&](const std::string& line) { last = line; };
     std::optional<Schedule> s;
@@ -82,7 +82,7 @@ class Worker {
     const std::vector<std::string> steps = lines_of(s->trace());
     report_.line({"done", std::to_string(number), d.function.name, std::to_string(steps.size()),
                   d.ragged ? "1" : "0"});
-    const Subject subject{d.function.func, d.function.tolerance, seed_ + static_cast<uint64_t>(number)};
+    const Subject subject{d.function.func, d.function.tolerance, o_.seed + static_cast<uint64_t>(number)};
     const Finding v = check_trace(subject, *s);
     if (v.failed()) return say_failure(report_, number, d, v, steps);
     const auto maker = makers_.find(d.road);
@@ -103,11 +103,11 @@ class Worker {
     for (const auto& [number, verdict] : roads_.at(name)->run()) {
       report_.line({"ran", name});
       if (verdict.failed())
-        say_failure(report_, number, draft_case(seed_, number), verdict, waiting_.at(number));
+        say_failure(report_, number, draft_case(o_.seed, number), verdict, waiting_.at(number));
     }
   }
 
-  uint64_t seed_;
+  const CampaignOptions& o_;
   const Job& job_;
   const Roads& makers_;
   const Report& report_;
@@ -163,10 +163,10 @@ struct Running {
 };
 
 // The steps of a case whose process died in one of them or after them.
-std::vector<std::string> steps_before_death(uint64_t seed, int64_t number) {
+std::vector<std::string> steps_before_death(const CampaignOptions& o, int64_t number) {
   std::vector<std::string> tried, steps;
   const auto work = [&](const Report& report) {
-    Draft d = draft_case(seed, number);
+    Draft d = draft_case(o.seed, number, o.prefer);
     TraceCounts counts;
     d.options.on_try = [&](const std::string& line) { report.line({"try", line}); };
     for (const std::string& line :
@@ -229,8 +229,8 @@ class Campaign {
     jobs_.pop_front();
     r->heard = std::chrono::steady_clock::now();
     const Job job = r->job;
-    r->child = std::make_unique<Child>(
-        [&, job](const Report& report) { Worker(o_.seed, job, roads_, report).run(); });
+    r->child =
+        std::make_unique<Child>([&, job](const Report& report) { Worker(o_, job, roads_, report).run(); });
     running_.push_back(std::move(r));
   }
 
@@ -262,7 +262,7 @@ class Campaign {
     } else {
       again.skip.insert(r.at);
       all_.failures.push_back(
-          {r.at, draft_case(o_.seed, r.at).road, "crash", death, steps_before_death(o_.seed, r.at)});
+          {r.at, draft_case(o_.seed, r.at).road, "crash", death, steps_before_death(o_, r.at)});
     }
     jobs_.push_front(again);
   }
@@ -284,7 +284,7 @@ class Campaign {
 
 }  // namespace
 
-Draft draft_case(uint64_t seed, int64_t number) {
+Draft draft_case(uint64_t seed, int64_t number, const std::vector<std::string>& prefer) {
   Draft d;
   d.rng.seed(seed * 1000003 + static_cast<uint64_t>(number));
   const int64_t kinds = fuzz_function_count(), round = number / kinds;
@@ -294,6 +294,7 @@ Draft draft_case(uint64_t seed, int64_t number) {
   d.road = part < 7 ? "cpu" : part < 10 ? "cuda" : part < 13 ? "proof" : "";
   d.options.cpu = d.road != "cuda";
   d.options.gpu = d.road != "cpu";
+  d.options.prefer = prefer;
   d.options.wanted = 5 + static_cast<int>(d.rng() % 9);
   return d;
 }

@@ -20,7 +20,7 @@ struct Draft {
   std::mt19937_64 rng;
   TraceOptions options;
 };
-Draft draft_case(uint64_t seed, int64_t number);
+Draft draft_case(uint64_t seed, int64_t number, const std::vector<std::string>& prefer = {});
 
 struct Failure {
   int64_t number = 0;
@@ -33,8 +33,9 @@ struct CampaignOptions {
   int64_t traces = 20000;
   double minutes = 15;
   int processes = 2;
-  int64_t most_failures = 5;  // stops there
-  bool progress = false;      // a line now and then on stderr
+  int64_t most_failures = 5;        // stops there
+  std::vector<std::string> prefer;  // as of TraceOptions
+  bool progress = false;            // a line now and then on stderr
 };
 struct CampaignResult {
   int64_t traces = 0, ragged = 0;

@@ -26,7 +26,7 @@ std::vector<std::string> weaknesses(const CampaignOptions& o, const CampaignResu
   std::vector<std::string> out;
   if (r.traces < o.traces)
     out.push_back("only " + std::to_string(r.traces) + " of " + std::to_string(o.traces) + " traces");
-  if (r.traces < 2000) return out;
+  if (r.traces < 2000 || !o.prefer.empty()) return out;
   if (r.lengths[r.lengths.size() / 2] < 8) out.push_back("the median trace has fewer than 8 steps");
   if (2 * r.ragged < r.traces) out.push_back("fewer than half of the functions have ragged sizes");
   for (const schedules::Primitive& p : schedules::primitives()) {
@@ -88,6 +88,8 @@ int main(int argc, char** argv) {
   app.add_option("--minutes", a.campaign.minutes, "no new work after that");
   app.add_option("--processes", a.campaign.processes);
   app.add_option("--failures", a.campaign.most_failures, "stop at that many");
+  app.add_option("--prefer", a.campaign.prefer, "primitives that every other step is proposed of")
+      ->delimiter(',');
   app.add_option("--shrink-seconds", a.shrink_seconds, "for one failure");
   app.add_option("--out", a.out, "where failures are written");
   app.add_option("--replay", a.replay, "a .sched file that was written for a failure, its .nest beside it");

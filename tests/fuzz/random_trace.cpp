@@ -40,15 +40,18 @@ class Chooser {
       if ((o.cpu && w.cpu) || (o.gpu && w.gpu))
         allowed_.insert(allowed_.end(), static_cast<size_t>(w.tries), &w);
     for (const Weight*& f : favourites_) f = allowed_[rng_() % allowed_.size()];
+    for (const Weight& w : kPrimitives)
+      if (std::count(o.prefer.begin(), o.prefer.end(), w.primitive)) preferred_.push_back(&w);
   }
   const Weight& next() {
+    if (!preferred_.empty() && rng_() % 2) return *preferred_[rng_() % preferred_.size()];
     if (rng_() % 2) return *allowed_[rng_() % allowed_.size()];
     return *favourites_[rng_() % favourites_.size()];
   }
 
  private:
   std::mt19937_64& rng_;
-  std::vector<const Weight*> allowed_;
+  std::vector<const Weight*> allowed_, preferred_;
   std::array<const Weight*, 3> favourites_{};
 };
 

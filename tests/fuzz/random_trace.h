@@ -28,8 +28,9 @@ struct TraceOptions {
   int wanted = 8;  // accepted steps
   bool cpu = true,
        gpu = true;  // what both can express, or one; gpu alone: loops end up bound to blocks and threads
-  std::function<void(const std::string&)>
-      on_try;  // sees each line before it is tried, for who survives a crash
+  std::vector<std::string> prefer = {};  // every other proposal is of one of these primitives
+  std::function<void(const std::string&)> on_try =
+      {};  // sees each line before it is tried, for who survives a crash
 };
 // Depends on nothing but the function, the options and the generator's state. A few primitives, drawn for
 // each trace, are proposed more often than the others, so that traces differ in kind. What a step throws
