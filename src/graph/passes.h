@@ -11,6 +11,7 @@ void multiply_einsums(Graph& g, const EvaluateFn&);
 void move_bytes(Graph& g, const EvaluateFn&);
 void multiply_quantized(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});
 void expand_quantized(Graph& g, const EvaluateFn&);
+void join_logarithms(Graph& g, const EvaluateFn&);
 void crop_windows(Graph& g, const EvaluateFn&);
 void use_col2im(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});
 void flip_convolutions(Graph& g, const OptimizeOptions& options);

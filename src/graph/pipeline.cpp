@@ -21,6 +21,7 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
       {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
        fold_batch_norm},
       {"fold_steps", "constants, not elements, are divided by the steps of bytes made of them", fold_steps},
+      {"join_logarithms", "no Log is of a Sigmoid or a Softmax", join_logarithms},
       {"crop_windows", "no tap of a convolution meets nothing but padding", crop_windows},
       {"use_col2im", "a convolution with few filters is a product of matrices and a Col2Im",
        [options](Graph& g, const EvaluateFn& evaluate) { use_col2im(g, evaluate, options); }},

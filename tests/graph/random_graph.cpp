@@ -84,7 +84,7 @@ std::vector<ValueId> RandomGraph::node(const std::string& op, std::vector<ValueI
 void RandomGraph::elementwise() {
   const ValueId x = any(DType::f32);
   const ValueId scalar = known(DType::f32, {}, -1, 1);
-  switch (below(7)) {
+  switch (below(8)) {
     case 0:
       node(one_of<std::string>({"Relu", "Neg", "Identity", "Dropout", "Abs", "Sigmoid"}), {x});
       break;
@@ -106,6 +106,11 @@ void RandomGraph::elementwise() {
     case 5: {
       const std::vector<ValueId> less = node("Less", {like(x), like(x)});
       if (!less.empty()) node("Where", {less[0], like(x), like(x)});
+      break;
+    }
+    case 6: {
+      const std::vector<ValueId> positive = node(one_of<std::string>({"Sigmoid", "Softmax"}), {x});
+      if (!positive.empty()) node("Log", positive);
       break;
     }
     default:
