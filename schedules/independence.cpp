@@ -88,10 +88,18 @@ std::optional<Interval> values_of(const Parts& p, const Stmt& loop) {
   return Interval{p.lo + start + moved->lo, p.hi + start + moved->hi};
 }
 
-// While the loops around stand still, whatever the iterations: a[t+1, ..] and a[t, ..].
-bool apart_in(const Parts& x, const Parts& y, const Stmt& loop) {
+// While the loops around stand still, wherever in their ranges: a[t+1, ..] and a[t, ..], or a[8*t+i] and
+// a[-1].
+bool apart_in(const Parts& x, const Parts& y, const std::unordered_map<Var, Interval>& around,
+              const Stmt& loop) {
   const auto xs = values_of(x, loop), ys = values_of(y, loop);
-  return xs && ys && never_zero(add(x.outer, y.outer, -1), {xs->lo - ys->hi, xs->hi - ys->lo});
+  if (!xs || !ys) return false;
+  const Linear outer = add(x.outer, y.outer, -1);
+  const Interval rest{xs->lo - ys->hi, xs->hi - ys->lo};
+  if (never_zero(outer, rest)) return true;
+  const auto moved = bound_of(to_expr(outer), around, {});
+  if (!moved || !moved->base.is_constant()) return false;
+  return moved->base.constant + moved->lo + rest.lo > 0 || moved->base.constant + moved->hi + rest.hi < 0;
 }
 
 bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
@@ -99,8 +107,10 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
   Solver solver;
   solver.range(as_for(loop).var, range_of_loop(loop));
   // Loops around the loop: standing still, known, and bounded (digits of p may be written with them).
+  std::unordered_map<Var, Interval> around;
   for (const Stmt& s : a.place->loops()) {
     if (s.same_as(loop)) break;
+    around[as_for(s).var] = range_of_loop(s);
     solver.range(as_for(s).var, range_of_loop(s));
     solver.know(as_for(s).var);
   }
@@ -108,7 +118,7 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
   for (size_t d = 0; d < xs.size(); ++d) {
     const auto &x = xs[d], &y = ys[d];
     if (!x || !y) continue;
-    if (apart_in(*x, *y, loop)) return true;
+    if (apart_in(*x, *y, around, loop)) return true;
     if (!is_zero(add(x->outer, y->outer, -1)) || !is_zero(add(x->moved, y->moved, -1))) continue;
     const Var rest = make_var("rest");
     solver.range(rest, {0, std::max(x->hi, y->hi) - std::min(x->lo, y->lo)});

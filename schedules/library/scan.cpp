@@ -5,7 +5,8 @@
 //    What is wider goes by panels, outside of the scan:
 //        outer | panels | the scan | tiles of lanes
 //  - Where elements along the scan lie side by side, it goes by chunks. Their inner results (Lanes, Vectors)
-//    are computed at the chunk, in registers, and don't wait for those before:
+//    are computed at the chunk, in registers, and don't wait for those before; elements after the last whole
+//    chunk follow one by one:
 //        outer | chunks { Lanes; Vectors; results by vectors }
 #include "schedules/library/scan.h"
 
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int64_t kPanelBytes = 8 << 10;  // of results before, beside what streams through the L1 cache
 
-// The iterator along which the block reads what it wrote before; null where it isn't such a scan.
+// The outermost iterator along which the block reads what it wrote before; null where it isn't such a scan.
 const Iter* scanned(const BlockInfo& b) {
   const Access *read = nullptr, *write = nullptr;
   for (const Access& a : b.accesses) {
@@ -31,16 +32,12 @@ const Iter* scanned(const BlockInfo& b) {
     if (!a.write && a.buffer == b.output) read = &a;
   }
   if (b.reduction || !read || !write || !b.affine_loops) return nullptr;
-  const Iter* found = nullptr;
-  for (size_t d = 0; d < write->indices.size(); ++d) {
-    if (same_expr(write->indices[d], read->indices[d])) continue;
-    for (const Iter& i : b.iters)
-      if (uses_var(write->indices[d], i.var)) {
-        if (found || i.loop.empty()) return nullptr;
-        found = &i;
-      }
-  }
-  return found;
+  for (const Iter& i : b.iters)
+    for (size_t d = 0; d < write->indices.size(); ++d)
+      if (!i.loop.empty() && !same_expr(write->indices[d], read->indices[d]) &&
+          uses_var(write->indices[d], i.var))
+        return &i;
+  return nullptr;
 }
 
 // Vectors of a reduction's results, each in a register until it is complete, at a loop of what reads them.
@@ -64,15 +61,18 @@ void reduce_at(Schedule& s, const std::string& block, const std::string& loop) {
   s(fmt::format("unroll {}.{}", block, term));
 }
 
-void scan_chunks(Schedule& s, const BlockInfo& b, const Iter& i, const std::vector<std::string>& inner,
-                 int64_t lanes, int64_t vectors) {
-  s(fmt::format("c {0}_in = split {1}.{0} [_, {2}] tail=peel", i.loop, b.name, lanes * vectors));
-  s(fmt::format("v l = split {}.{}_in [{}, {}]", b.name, i.loop, vectors, lanes));
+void scan_chunks(Schedule& s, const BlockInfo& b, const Iter& chunks, const std::vector<std::string>& inner) {
+  const std::string loop = b.name + "." + chunks.loop;
   for (const std::string& block : inner) {
     s.because("what a chunk adds up doesn't wait for the chunk before");
-    reduce_at(s, block, b.name + ".c");
+    if (analyze(s.func(), block).reduction) {
+      reduce_at(s, block, loop);
+    } else {
+      s(fmt::format("compute_at {} {}", block, loop));
+      s(fmt::format("vectorize {}.{}", block, loops_of(s.func(), block).back().name));
+    }
   }
-  s(fmt::format("vectorize {}.l", b.name));
+  s(fmt::format("vectorize {}.{}", b.name, b.spatial().back()->loop));
 }
 
 void scan_rows(Schedule& s, const BlockInfo& b, const Iter& scan, const Target& target) {
@@ -95,35 +95,40 @@ void scan_rows(Schedule& s, const BlockInfo& b, const Iter& scan, const Target& 
     order.insert(order.end(), {scan.loop, last});
     s(fmt::format("reorder {} ({})", b.name, schedules::join(order)));
   }
-  vectorize_inside(s, b.name, target);
+  if (at + 1 != all.end()) vectorize_inside(s, b.name, target);
 }
 
 }  // namespace
 
 bool is_scan(const PrimFunc& f) {
   const std::vector<std::string> blocks = block_names(f);
-  return !blocks.empty() && scanned(analyze(f, blocks.back()));
+  return std::any_of(blocks.begin(), blocks.end(),
+                     [&](const std::string& b) { return scanned(analyze(f, b)) != nullptr; });
 }
 
 void scan(Schedule& s, const Target& target) {
-  const std::vector<std::string> blocks = block_names(s.func());
-  const BlockInfo b = analyze(s.func(), blocks.back());
-  const Iter* along = scanned(b);
-  const std::vector<std::string> inner(blocks.rbegin() + 1, blocks.rend());  // readers first
-  const Work work = work_of(b, target);
-  if (inner.empty()) {
-    scan_rows(s, b, *along, target);
-  } else if (inner.size() == 2) {
-    const int64_t lanes = analyze(s.func(), inner.back()).spatial().back()->extent,
-                  vectors = analyze(s.func(), inner.front()).spatial().back()->extent;
-    if (along->extent > lanes * vectors) scan_chunks(s, b, *along, inner, lanes, vectors);
+  std::vector<std::string> inner;  // of the block to come, readers first
+  for (const std::string& name : block_names(s.func())) {
+    const BlockInfo b = analyze(s.func(), name);
+    const Iter* along = scanned(b);
+    if (!along) {
+      inner.insert(inner.begin(), name);
+      continue;
+    }
+    const std::string scan_loop = along->loop;
+    const Work work = work_of(b, target);
+    if (inner.empty())
+      scan_rows(s, b, *along, target);
+    else
+      scan_chunks(s, b, *along, inner);
+    inner.clear();
+    std::vector<std::string> outside;
+    for (const LoopInfo& l : loops_of(s.func(), name)) {
+      if (l.name == scan_loop) break;
+      outside.push_back(l.name);
+    }
+    share_loops(s, name, outside, work, target);
   }
-  std::vector<std::string> outside;
-  for (const LoopInfo& l : loops_of(s.func(), b.name)) {
-    if (l.name == along->loop || l.name == "c") break;
-    outside.push_back(l.name);
-  }
-  share_loops(s, b.name, outside, work, target);
 }
 
 }  // namespace nestor::library

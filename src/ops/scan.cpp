@@ -2,9 +2,9 @@
 //
 // An element is the one before it and one term more, which takes time linear in the extent. That recurrence
 // alone waits for its own result at each step, so where elements along the axis lie side by side it goes by
-// chunks of 8 vectors of 8 lanes: results within a vector (Lanes), of the vectors before in the chunk
-// (Vectors), and only then of the chunk before, one wait for 64 elements. (Blelloch, Prefix Sums and Their
-// Applications, 1990, calls that a scan of scans.)
+// chunks of up to 8 vectors: results within 4 lanes (Groups), of the groups before in the vector (Lanes), of
+// the vectors before in the chunk (Vectors), and only then of the chunk before, one wait for 128 elements.
+// (Blelloch, Prefix Sums and Their Applications, 1990, calls that a scan of scans.)
 #include <algorithm>
 
 #include "src/ops/common.h"
@@ -15,7 +15,7 @@ namespace nestor::ops {
 
 namespace {
 
-constexpr int64_t kLanes = 8, kVectors = 8, kChunk = kLanes * kVectors;
+constexpr int64_t kGroup = 4, kLanes = 16, kVectors = 8;
 
 size_t scan_axis(const OpContext& ctx) {
   const Dims axis = ctx.ints_from(1, "axis");
@@ -42,62 +42,92 @@ class Scan {
         reverse_(ctx.get_int("reverse", 0) != 0),
         rows_(y.shape, {static_cast<int64_t>(axis_)}) {}
 
+  void build(FuncBuilder& b) const {
+    int64_t first = 0;
+    while (is_dense() && n_ - first >= kLanes) {
+      const int64_t vectors = std::min(kVectors, (n_ - first) / kLanes);
+      const int64_t chunks = (n_ - first) / (vectors * kLanes);
+      build_chunks(b, first, chunks, vectors);
+      first += chunks * vectors * kLanes;
+    }
+    if (first < n_) build_recurrence(b, first);
+  }
+
+ private:
   // No other axis lies denser than the one that is scanned.
   bool is_dense() const {
     return std::all_of(y_.shape.begin() + static_cast<std::ptrdiff_t>(axis_) + 1, y_.shape.end(),
                        [](int64_t d) { return d == 1; });
   }
 
-  void build_recurrence(FuncBuilder& b) const {
+  // Of the elements from `first` on.
+  void build_recurrence(FuncBuilder& b, int64_t first) const {
+    std::vector<Axis> axes = rows_.all();
+    axes[axis_].extent = n_ - first;
+    const auto place = [&](const Exprs& i) { return first == 0 ? i[axis_] : i[axis_] + first; };
     b.compute(
-        y_, rows_.all(),
+        y_, axes,
         [&](const Exprs& i) {
           const Exprs o = rows_.outer_of(i);
-          const Expr& j = i[axis_];
-          return make::select(lt(Expr(0), j), combine(result(o, j - 1), term(o, j)), term(o, j));
+          const Expr j = place(i), next = combine(result(o, j - 1), term(o, j));
+          return first > 0 ? next : make::select(lt(Expr(0), j), next, term(o, j));
         },
-        [&](const Exprs& i) { return at(rows_.outer_of(i), i[axis_]); });
+        [&](const Exprs& i) { return at(rows_.outer_of(i), place(i)); });
   }
 
-  void build_chunks(FuncBuilder& b) const {
-    const int64_t chunks = ceil_div(n_, kChunk);
+  // Of chunks * vectors * kLanes elements from `first` on.
+  void build_chunks(FuncBuilder& b, int64_t first, int64_t chunks, int64_t vectors) const {
     std::vector<Axis> axes = rows_.outer();
-    axes.insert(axes.end(), {{"c", chunks}, {"v", kVectors}});
-    const BuildTensor before = b.temp("Vectors", type_of(axes));
-    axes.push_back({"l", kLanes});
-    const BuildTensor lanes = b.temp("Lanes", type_of(axes));
+    const size_t outer = axes.size();
+    const auto row = [&](const Exprs& i) {
+      return Exprs(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(outer));
+    };
+    const auto start = [&](const Exprs& i) {  // of the chunk
+      const Expr j = i[outer] * (vectors * kLanes);
+      return first == 0 ? j : j + first;
+    };
+    const auto place = [&](const Exprs& i, const Expr& lane) {
+      return start(i) + i[outer + 1] * kLanes + lane;
+    };
+    axes.insert(axes.end(), {{"c", chunks}, {"v", vectors}, {"l", kLanes}});
     const Expr none = identity_of(op_, {y_.dtype(), 1});
-    b.reduce(lanes, axes, {{"term", kLanes}}, op_, [&](const Exprs& i, const Exprs& r) {
-      const size_t k = rows_.outer().size();
-      const Exprs o(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(k));
-      const Expr j = i[k] * kChunk + i[k + 1] * kLanes + r[0];
-      Expr adds = le(r[0], i[k + 2]);
-      if (n_ % kChunk != 0) adds = logical_and(adds, lt(j, Expr(n_)));
-      return make::select(adds, term(o, j), none);
+    const BuildTensor groups = b.temp("Groups", type_of(axes)), lanes = b.temp("Lanes", type_of(axes));
+    b.reduce(groups, axes, {{"term", kGroup}}, op_, [&](const Exprs& i, const Exprs& r) {
+      const Expr& l = i.back();
+      return make::select(le(r[0], l % Expr(kGroup)), term(row(i), place(i, l - r[0])), none);
     });
-    axes.pop_back();
-    b.reduce(before, axes, {{"vector", kVectors}}, op_, [&](const Exprs& i, const Exprs& r) {
-      Exprs last = i;
-      last.back() = r[0];
-      last.emplace_back(kLanes - 1);
-      return make::select(lt(r[0], i.back()), lanes.at(last), none);
+    const auto lane_of = [&](const BuildTensor& t, Exprs vector, const Expr& lane) {
+      vector.resize(outer + 2);
+      vector.push_back(lane);
+      return t.at(vector);
+    };
+    b.compute(lanes, axes, [&](const Exprs& i) {
+      Expr sum = groups.at(i);
+      for (int64_t end = kGroup; end < kLanes; end += kGroup)
+        sum = combine(make::select(le(Expr(end), i.back()), lane_of(groups, i, Expr(end - 1)), none), sum);
+      return sum;
     });
+    BuildTensor before;
+    if (vectors > 1) {
+      const std::vector<Axis> all(axes.begin(), axes.end() - 1);
+      before = b.temp("Vectors", type_of(all));
+      b.reduce(before, all, {{"vector", vectors}}, op_, [&](const Exprs& i, const Exprs& r) {
+        Exprs vector = i;
+        vector.back() = r[0];
+        return make::select(lt(r[0], i.back()), lane_of(lanes, vector, Expr(kLanes - 1)), none);
+      });
+    }
     b.compute(
-        y_, rows_.all(),
+        y_, axes,
         [&](const Exprs& i) {
-          const Exprs o = rows_.outer_of(i);
-          const Expr j = i[axis_], c = j / Expr(kChunk), v = j / Expr(kLanes) % Expr(kVectors);
-          Exprs vector = o;
-          vector.insert(vector.end(), {c, v});
-          Exprs lane = vector;
-          lane.push_back(j % Expr(kLanes));
-          const Expr inside = combine(before.at(vector), lanes.at(lane));
-          return make::select(le(Expr(kChunk), j), combine(result(o, c * kChunk - 1), inside), inside);
+          const Expr inside =
+              before ? combine(before.at({i.begin(), i.end() - 1}), lanes.at(i)) : lanes.at(i);
+          const Expr behind = combine(result(row(i), start(i) - 1), inside);
+          return first > 0 ? behind : make::select(lt(Expr(0), i[outer]), behind, inside);
         },
-        [&](const Exprs& i) { return at(rows_.outer_of(i), i[axis_]); });
+        [&](const Exprs& i) { return at(row(i), place(i, i.back())); });
   }
 
- private:
   Expr combine(const Expr& a, const Expr& b) const { return make::binary(binary_of(op_), a, b); }
   Exprs at(const Exprs& o, const Expr& j) const { return rows_.merge(o, {reverse_ ? Expr(n_ - 1) - j : j}); }
   Expr result(const Exprs& o, const Expr& j) const { return y_.at(at(o, j)); }
@@ -123,11 +153,7 @@ class Scan {
 
 template <ReduceOp op>
 void build_scan(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  const Scan scan(ctx, in[0], out[0], op);
-  if (scan.is_dense())
-    scan.build_chunks(b);
-  else
-    scan.build_recurrence(b);
+  Scan(ctx, in[0], out[0], op).build(b);
 }
 
 }  // namespace

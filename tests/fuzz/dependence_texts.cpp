@@ -38,6 +38,10 @@ Z: S l 2, S j N : T[vl,vj] = X[vj]
 T: S i M, S j N : T[(vi+1)%2,vj] = T[vi%2,$N-1-vj] * 0.5f32 + X[vj]
 Y: S l 2, S j N : Y[vl,vj] = T[vl,vj]
 )"},
+      {"chunk_before", 0, R"(
+in X: f32[$M,$N], out Y: f32[$M*$N]
+Y: S i M, S j N : Y[vi*$N+vj] = X[vi,vj] + (if 1 <= vi then Y[vi*$N-1] * 0.5f32 else 1.0f32)
+)"},
       {"written_twice", 0, R"(
 in X: f32[$M,$N], out Y: f32[$M,$N], out Z: f32[$M,$N]
 alloc T: f32[$M,$N] ; U: f32[$M,$N]

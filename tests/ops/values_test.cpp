@@ -121,7 +121,7 @@ Values scanned(const Values& x, bool product, size_t n, size_t inner, bool exclu
 }
 
 TEST_CASE("Running sums and products: chunks and their rests, either way, along any axis") {
-  for (const int64_t n : {1, 7, 8, 9, 63, 64, 65, 127, 200})
+  for (const int64_t n : {1, 15, 16, 17, 33, 64, 127, 128, 129, 200, 300})
     for (const int64_t inner : {1, 3})
       for (const int64_t way : {0, 1, 2, 3})
         for (const bool product : {false, true}) {
