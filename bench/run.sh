@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|pool|proof|errors|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|pool|proof|errors|other|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -135,8 +135,13 @@ errors() {  # [--target=T] [--stride=N] [OPERATOR ...]
   "$build/bin/bench_errors" "$@"
 }
 
+other() {  # OTHER_NESTOR [ARG ...]
+  echo "== this build beside another one"
+  $python bench/other_build.py "$build/bin/nestor" "$@"
+}
+
 case $name in
-  cpu | random | torch | attention | verify | sizes | definitions | models | compile | pool | proof | errors) "$name" "$@" ;;
+  cpu | random | torch | attention | verify | sizes | definitions | models | compile | pool | proof | errors | other) "$name" "$@" ;;
   all) sizes && definitions && cpu && models && compile && pool && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, pool, proof, errors and all" >&2; exit 2 ;;
+  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, pool, proof, errors, other and all" >&2; exit 2 ;;
 esac

@@ -68,7 +68,7 @@ const std::vector<UnaryOperator>& unary_operators() {
       {"Gelu", "; approximate=\"tanh\"", 8,
        [](double x) { return x * sigmoid(2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)); },
        magnitude},
-      {"Swish", "", 4, [](double x) { return x * sigmoid(x); }, nullptr},
+      {"Swish", "", 60, [](double x) { return x * sigmoid(x); }, nullptr},
       {"HardSigmoid", "", 2, [](double x) { return hard_sigmoid(x, 0.2, 0.5); }, [](double) { return 1.0; }},
       {"HardSwish", "", 2, [](double x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); }, magnitude},
       {"Softsign", "", 1.5, [](double x) { return x / (1 + std::abs(x)); }, nullptr},
