@@ -1,9 +1,7 @@
 // Arithmetic, comparisons and intrinsics, exactly as the interpreter defines them.
-#include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
-#include <llvm/IR/PatternMatch.h>
 
 #include "llvm_expr.h"
 #include "nestor/error.h"
@@ -74,31 +72,6 @@ llvm::Value* ExprEmitter::compare(BinaryOp op, llvm::Value* x, llvm::Value* y, D
       {P::FCMP_OGT, P::ICMP_SGT, P::ICMP_UGT}, {P::FCMP_OGE, P::ICMP_SGE, P::ICMP_UGE}};
   const Row& row = table[static_cast<size_t>(op) - static_cast<size_t>(BinaryOp::eq)];
   return b_.CreateCmp(is_float(t) ? row.f : is_unsigned(t) ? row.u : row.s, x, y);
-}
-
-// x where x is NaN or beyond y, else y. x86's instruction for min and max gives its second operand where
-// either is NaN, so what can't be NaN comes first. Where both may be, two more keep x's: a mask of NaNs,
-// which is one itself, is put on top, or where masks have registers of their own, says which lanes may
-// change. (The latter as `ordered ? m : x`: LLVM makes one condition of `unordered ? x : m`, and loses the
-// instruction.)
-llvm::Value* ExprEmitter::extremum(BinaryOp op, llvm::Value* x, llvm::Value* y, DType t) {
-  using llvm::PatternMatch::match;
-  const auto first_if_beyond = [&](llvm::Value* a, llvm::Value* b) {
-    return b_.CreateSelect(compare(op == BinaryOp::min ? BinaryOp::lt : BinaryOp::gt, a, b, t), a, b);
-  };
-  if (!is_float(t) || never_nan(x)) return first_if_beyond(x, y);
-  if (match(y, llvm::PatternMatch::m_NonNaN())) {  // equal numbers are the same, but for zeros
-    if (match(y, llvm::PatternMatch::m_NonZeroFP())) return first_if_beyond(y, x);
-    if (match(y, llvm::PatternMatch::m_PosZeroFP())) return first_if_beyond(y, b_.CreateFAdd(x, y));
-  }
-  llvm::Value* m = first_if_beyond(x, y);
-  if (!x->getType()->isVectorTy() || has_avx512()) return b_.CreateSelect(b_.CreateFCmpORD(x, x), m, x);
-  const llvm::APFloat ones = llvm::APFloat::getAllOnesValue(x->getType()->getScalarType()->getFltSemantics());
-  return b_.CreateSelect(b_.CreateFCmpUNO(x, x), llvm::ConstantFP::get(x->getType(), ones), m);
-}
-
-bool ExprEmitter::never_nan(llvm::Value* v) const {
-  return llvm::isKnownNeverNaN(v, 0, llvm::SimplifyQuery(b_.GetInsertBlock()->getModule()->getDataLayout()));
 }
 
 // Floor division and modulus. Index arithmetic is nearly always by a positive constant, mostly of something

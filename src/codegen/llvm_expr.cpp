@@ -167,15 +167,13 @@ llvm::Value* ExprEmitter::lazy_logical(const Binary& b) {
 
 // The balanced tree that ir.h defines: lane i with lane i + n/2, until one is left; an odd last lane is
 // carried along.
-llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
-  Type t = r.a.type();
-  const BinaryOp op = binary_of(r.op);
-  llvm::Value* v = emit(r.a);
+llvm::Value* ExprEmitter::fold_lanes(
+    llvm::Value* v, Type t, const std::function<llvm::Value*(llvm::Value*, llvm::Value*, Type)>& combine) {
   for (int n = t.lanes; n > 1; n = (n + 1) / 2) {
     const int half = n / 2;
     if (n == 2) {
       llvm::Value* first = b_.CreateExtractElement(v, uint64_t{0});
-      return combine(op, first, b_.CreateExtractElement(v, uint64_t{1}), t.with_lanes(1));
+      return combine(first, b_.CreateExtractElement(v, uint64_t{1}), t.with_lanes(1));
     }
     std::vector<int> low, high;
     for (int i = 0; i < half; ++i) {
@@ -183,7 +181,7 @@ llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
       high.push_back(i + half);
     }
     llvm::Value* folded =
-        combine(op, b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high), t.with_lanes(half));
+        combine(b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high), t.with_lanes(half));
     if (n % 2 == 0) {
       v = folded;
       continue;
@@ -192,12 +190,20 @@ llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
     llvm::Value* last = b_.CreateExtractElement(v, static_cast<uint64_t>(n - 1));
     if (half == 1) {  // n is 3: `folded` is a vector of one lane
       llvm::Value* first = b_.CreateExtractElement(folded, uint64_t{0});
-      return combine(op, first, last, t.with_lanes(1));
+      return combine(first, last, t.with_lanes(1));
     }
     for (int i = 0; i < half; ++i) widen[static_cast<size_t>(i)] = i;
     v = b_.CreateInsertElement(b_.CreateShuffleVector(folded, widen), last, static_cast<uint64_t>(half));
   }
   return v;
+}
+
+llvm::Value* ExprEmitter::reduce(const VectorReduce& r) {
+  const BinaryOp op = binary_of(r.op);
+  if ((op == BinaryOp::min || op == BinaryOp::max) && is_float(r.a.dtype()) && r.a.type().lanes > 1)
+    return reduce_extremum(op, r.a);
+  return fold_lanes(emit(r.a), r.a.type(),
+                    [&](llvm::Value* x, llvm::Value* y, Type t) { return combine(op, x, y, t); });
 }
 
 }  // namespace nestor

@@ -67,6 +67,8 @@ class ExprEmitter {
   llvm::Value* select(const Select& s, Type t);
   llvm::Value* lazy_logical(const Binary& b);
   llvm::Value* reduce(const VectorReduce& r);
+  llvm::Value* fold_lanes(llvm::Value* v, Type t,
+                          const std::function<llvm::Value*(llvm::Value*, llvm::Value*, Type)>& combine);
   llvm::Value* let(const Let& l);
   llvm::Value* branch_value(llvm::Value* cond, const std::function<llvm::Value*()>& then_value,
                             const std::function<llvm::Value*()>& else_value);
@@ -74,14 +76,18 @@ class ExprEmitter {
   llvm::Value* binary(const Binary& b);
   llvm::Value* combine(BinaryOp op, llvm::Value* x, llvm::Value* y, Type t);
   llvm::Value* compare(BinaryOp op, llvm::Value* x, llvm::Value* y, DType t);
-  llvm::Value* extremum(BinaryOp op, llvm::Value* x, llvm::Value* y, DType t);
-  bool never_nan(llvm::Value* v) const;
   llvm::Value* divide(const Binary& b, llvm::Value* x, llvm::Value* y);
   llvm::Value* safe_divide(bool remainder, bool truncate, llvm::Value* x, llvm::Value* y, Type t);
   llvm::Value* call(const Call& c, Type t);
   llvm::Value* math_library(const Call& c, Type t);
   llvm::Value* instruction(const Call& c, Type t);
   llvm::Value* fma(llvm::Value* x, llvm::Value* y, llvm::Value* z, Type t);
+  // llvm_extremum.cpp
+  llvm::Value* beyond(BinaryOp op, llvm::Value* x, llvm::Value* y, DType t);
+  llvm::Value* extremum(BinaryOp op, llvm::Value* x, llvm::Value* y, DType t);
+  llvm::Value* nans_of(llvm::Value* x, llvm::Value* else_);
+  bool never_nan(llvm::Value* v) const;
+  llvm::Value* reduce_extremum(BinaryOp op, const Expr& e);
   // llvm_cast.cpp
   llvm::Value* convert(const Cast& c, Type to);
   llvm::Value* cast(llvm::Value* v, Type from, Type to);
