@@ -1,6 +1,7 @@
 // The tuning database: one SQLite file in WAL mode, one row per measured candidate. A row is committed before
 // insert() returns, so a kill at any moment loses nothing that was reported. Several processes may write at
 // once: SQLite serializes them, and each waits for the others up to kBusyMs.
+#include <fmt/format.h>
 #include <sqlite3.h>
 
 #include <algorithm>
@@ -16,7 +17,8 @@ namespace nestor {
 
 namespace {
 
-constexpr int kFormat = 1;                // PRAGMA user_version
+constexpr int kFormat = 2;        // PRAGMA user_version
+constexpr int kWithoutPlans = 1;  // the format before, which is read, and made the new one for writing
 constexpr int kApplication = 0x4e737472;  // PRAGMA application_id, "Nstr"
 constexpr int kBusyMs = 10000;
 
@@ -27,14 +29,13 @@ CREATE TABLE IF NOT EXISTS records (
   trace TEXT NOT NULL, outcome TEXT NOT NULL, detail TEXT NOT NULL,
   samples_ns TEXT NOT NULL, median_ns REAL NOT NULL, compile_ms REAL NOT NULL, error REAL NOT NULL,
   seed INTEGER NOT NULL, version TEXT NOT NULL, host TEXT NOT NULL,
-  created TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP);
+  created TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, plan TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS by_workload ON records (workload, target, threads, outcome, median_ns);
 )";
 
 constexpr const char* kColumns =
     "id, workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, compile_ms, error, "
-    "seed, "
-    "version, host";
+    "seed, version, host";
 
 }  // namespace
 
@@ -72,11 +73,17 @@ class Statement {
   int index_ = 0, code_ = SQLITE_OK;
 };
 
+int64_t pragma(sqlite3* db, const char* name) {
+  Statement s(db, std::string("PRAGMA ") + name);
+  return s.step() ? s.integer(0) : 0;
+}
+
 }  // namespace
 
 struct Database::Impl {
   sqlite3* db = nullptr;
   std::string path;
+  int64_t format = kFormat;
 
   ~Impl() { sqlite3_close(db); }
 
@@ -116,18 +123,24 @@ struct Database::Impl {
     check(s.code());
     return row ? s.integer(0) : 0;
   }
+  // The rows for which `condition` holds, as read_row takes them.
+  std::string select(const char* condition) const {
+    return fmt::format("SELECT {}, {} FROM records WHERE {}", kColumns,
+                       format == kWithoutPlans ? "''" : "plan", condition);
+  }
+  void add_plans() {
+    execute("BEGIN IMMEDIATE");
+    // Another process may have done it since.
+    if (pragma(db, "user_version") == kWithoutPlans) {
+      execute("ALTER TABLE records ADD COLUMN plan TEXT NOT NULL DEFAULT ''");
+      execute(("PRAGMA user_version=" + std::to_string(kFormat)).c_str());
+    }
+    execute("COMMIT");
+  }
   void execute(const char* sql) { check(sqlite3_exec(db, sql, nullptr, nullptr, nullptr)); }
 };
 
 namespace {
-
-// The rows for which `condition` holds, as read_row takes them.
-std::string select(const char* condition) {
-  std::string sql = "SELECT ";
-  sql += kColumns;
-  sql += " FROM records WHERE ";
-  return sql += condition;
-}
 
 // None where the text isn't a list of numbers.
 std::vector<double> read_samples(const std::string& text) {
@@ -155,12 +168,8 @@ Record read_row(const Statement& s) {
   r.seed = static_cast<uint64_t>(s.integer(12));
   r.version = one_line(s.text(13), 256);
   r.host = one_line(s.text(14), 256);
+  r.plan = s.text(15);
   return r;
-}
-
-int64_t pragma(sqlite3* db, const char* name) {
-  Statement s(db, std::string("PRAGMA ") + name);
-  return s.step() ? s.integer(0) : 0;
 }
 
 }  // namespace
@@ -211,7 +220,7 @@ Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<
   if (!fresh && application != kApplication)
     throw UserError(Diagnostic{
         path + " is a SQLite file, but no tuning database of Nestor", {}, {}, "give another --db"});
-  if (!fresh && format != kFormat)
+  if (!fresh && format != kFormat && format != kWithoutPlans)
     throw UserError(
         Diagnostic{path + " is a tuning database of format " + std::to_string(format) +
                        "; this version reads format " + std::to_string(kFormat),
@@ -225,6 +234,10 @@ Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<
     impl_->execute(("PRAGMA application_id=" + std::to_string(kApplication)).c_str());
     impl_->execute(("PRAGMA user_version=" + std::to_string(kFormat)).c_str());
     impl_->execute("COMMIT");
+  } else if (format == kWithoutPlans && mode == Mode::create) {
+    impl_->add_plans();
+  } else {
+    impl_->format = fresh ? kFormat : format;
   }
   impl_->execute("PRAGMA cell_size_check=ON");
   impl_->execute("PRAGMA synchronous=FULL");
@@ -236,7 +249,7 @@ int64_t Database::insert(const Record& r) {
   Statement s(
       impl_->db,
       "INSERT INTO records (workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, "
-      "compile_ms, error, seed, version, host) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "compile_ms, error, seed, version, host, plan) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   impl_->check(s.code());
   s.bind(r.workload);
   s.bind(r.func);
@@ -252,6 +265,7 @@ int64_t Database::insert(const Record& r) {
   s.bind(static_cast<int64_t>(r.seed));
   s.bind(r.version);
   s.bind(r.host);
+  s.bind(r.plan);
   s.step();
   impl_->check(s.code());
   return sqlite3_last_insert_rowid(impl_->db);
@@ -270,8 +284,8 @@ void Database::insert_all(const std::vector<Record>& records) {
 
 std::vector<Record> Database::records(const std::string& workload, const std::string& target,
                                       int threads) const {
-  Statement s(impl_->db, select("(?1 = '' OR workload = ?1) AND (?2 = '' OR target = ?2) AND "
-                                "(?3 = 0 OR threads = ?3) ORDER BY id"));
+  Statement s(impl_->db, impl_->select("(?1 = '' OR workload = ?1) AND (?2 = '' OR target = ?2) AND "
+                                       "(?3 = 0 OR threads = ?3) ORDER BY id"));
   impl_->check(s.code());
   s.bind(workload);
   s.bind(target);
@@ -284,8 +298,8 @@ std::vector<Record> Database::records(const std::string& workload, const std::st
 
 void Database::by_speed(const std::string& workload, const std::string& target, int threads,
                         const std::function<bool(const Record&)>& taken) const {
-  Statement s(impl_->db, select("workload = ? AND target = ? AND threads = ? AND outcome = 'ok' "
-                                "ORDER BY median_ns, id"));
+  Statement s(impl_->db, impl_->select("workload = ? AND target = ? AND threads = ? AND outcome = 'ok' "
+                                       "ORDER BY median_ns, id"));
   impl_->check(s.code());
   s.bind(workload);
   s.bind(target);

@@ -53,6 +53,7 @@ std::string to_json_line(const Record& r) {
                         {"target", r.target},
                         {"threads", r.threads},
                         {"trace", r.trace},
+                        {"plan", r.plan},
                         {"outcome", name_of(r.outcome)},
                         {"detail", r.detail},
                         {"samples_ns", r.samples_ns},
@@ -75,6 +76,7 @@ Record record_from_json(const std::string& line) {
   r.target = fields.text("target", kLongestName);
   r.threads = static_cast<int>(fields.integer("threads", 1, INT32_MAX));
   r.trace = fields.text("trace", kLongestTrace);
+  r.plan = one_line(fields.text("plan", kLongestTrace, ""), kLongestTrace);
   const std::string outcome = fields.text("outcome", kLongestName);
   const auto known = parse_outcome(outcome);
   if (!known) fields.fail("`" + outcome + "` is no outcome");

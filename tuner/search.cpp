@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "nestor/error.h"
@@ -15,7 +16,7 @@
 #include "nestor/print.h"
 #include "nestor/tune.h"
 #include "schedules/sched_file.h"
-#include "tuner/space.h"
+#include "tuner/proposals.h"
 
 namespace nestor {
 
@@ -31,13 +32,16 @@ constexpr size_t kMostUnusable = 8;  // records of a function: somebody may have
 
 // A function under search.
 struct Task {
+  explicit Task(PrimFunc f) : func(std::move(f)) {}
   PrimFunc func;
   int calls = 1;
   std::string text, key;
   Trace start;
+  std::unique_ptr<Proposals> proposals;
   std::vector<Record>
       population;  // right ones, fastest first; of those of earlier runs, the best that are usable
-  std::set<std::string> seen;  // traces ever proposed
+  std::set<std::string> seen;                // traces ever proposed
+  std::map<std::string, std::string> plans;  // by trace
   int batches = 0;
   bool exhausted = false;
   TuneResult result;
@@ -70,18 +74,19 @@ class Search {
   std::vector<TuneResult> run(const std::vector<TuneTask>& wanted) {
     for (const TuneTask& w : wanted) tasks_.push_back(make_task(w));
     const double reserve = std::min(kFinalSeconds * static_cast<double>(tasks_.size()), options_.seconds / 4);
-    for (Task& t : tasks_)
-      if (!stopped(0)) measure_default(t);
+    for (const auto& t : tasks_)
+      if (!stopped(0)) measure_default(*t);
     while (!stopped(reserve)) {
-      const auto next = std::max_element(
-          tasks_.begin(), tasks_.end(), [](const Task& a, const Task& b) { return a.weight() < b.weight(); });
-      if (next == tasks_.end() || next->weight() < 0) break;
-      run_batch(*next, reserve);
+      const auto next = std::max_element(tasks_.begin(), tasks_.end(), [](const auto& a, const auto& b) {
+        return a->weight() < b->weight();
+      });
+      if (next == tasks_.end() || (*next)->weight() < 0) break;
+      run_batch(**next, reserve);
     }
     std::vector<TuneResult> results;
-    for (Task& t : tasks_) {
-      finish(t);
-      results.push_back(t.result);
+    for (const auto& t : tasks_) {
+      finish(*t);
+      results.push_back(t->result);
     }
     return results;
   }
@@ -93,17 +98,19 @@ class Search {
            (options_.trials > 0 && measured_ >= options_.trials);
   }
 
-  Task make_task(const TuneTask& wanted) {
-    Task t;
-    t.func = wanted.func;
+  std::unique_ptr<Task> make_task(const TuneTask& wanted) {
+    auto task = std::make_unique<Task>(wanted.func);
+    Task& t = *task;
     t.calls = wanted.calls;
     t.text = print(t.func);
     t.key = workload_key(t.func);
     t.start = default_schedule(t.func, options_.target);
+    t.proposals =
+        std::make_unique<Proposals>(t.func, t.start, options_.target, options_.threads, options_.families);
     t.result.func = t.func.name;
     t.result.outcomes.assign(kOutcomes, 0);
     resume(t);
-    return t;
+    return task;
   }
 
   // Goes on from what earlier runs measured. Their records are input: the fastest must be usable, and what
@@ -157,6 +164,7 @@ class Search {
         [&](Record& r) {
           r.workload = t.key;
           r.target = record_target(options_.target);
+          if (const auto plan = t.plans.find(r.trace); plan != t.plans.end()) r.plan = plan->second;
           db_.insert(r);
           ++measured_;
           ++t.result.measured;
@@ -175,33 +183,28 @@ class Search {
     if (t.result.default_ns == 0 && t.seen.insert(text).second) measure_jobs(t, {job_of(t, t.start)}, 0);
     for (const Record& r : t.population)
       if (r.trace == text) t.result.default_ns = r.median_ns;
-    if (decisions_in(t.func, t.start) == 0) t.exhausted = true;
+    if (t.proposals->empty()) t.exhausted = true;
   }
 
   void run_batch(Task& t, double reserve) {
     std::seed_seq seeds{options_.seed, static_cast<uint64_t>(std::stoull(t.key.substr(0, 8), nullptr, 16)),
                         static_cast<uint64_t>(t.batches)};
     std::mt19937_64 rng(seeds);
+    std::vector<Record> parents(
+        t.population.begin(),
+        t.population.begin() + static_cast<std::ptrdiff_t>(std::min(kParents, t.population.size())));
+    const std::vector<Candidate> candidates =
+        t.proposals->next(parents, t.seen, static_cast<size_t>(options_.batch), rng);
     std::vector<Job> jobs;
-    for (int attempt = 0; attempt < 20 * options_.batch && static_cast<int>(jobs.size()) < options_.batch;
-         ++attempt)
-      if (const auto trace = propose(t, rng); trace && t.seen.insert(print(*trace)).second)
-        jobs.push_back(job_of(t, *trace));
+    for (const Candidate& c : candidates) {
+      jobs.push_back(job_of(t, c.trace));
+      t.plans[jobs.back().trace] = c.plan;
+    }
     ++t.batches;
     if (jobs.empty())
       t.exhausted = true;
     else
       measure_jobs(t, jobs, reserve);
-  }
-
-  std::optional<Trace> propose(const Task& t, std::mt19937_64& rng) const {
-    const size_t parents = std::min(kParents, t.population.size());
-    if (parents == 0) return mutate(t.func, t.start, rng);
-    const auto parent = [&] {
-      return schedules::parse_primitives(t.population[rng() % parents].trace, "record");
-    };
-    if (parents > 1 && rng() % 4 == 0) return crossover(t.func, parent(), parent(), rng);
-    return mutate(t.func, parent(), rng);
   }
 
   // The best against the default, in turn, so that a lucky sample or a drifting clock is not called a gain.
@@ -269,7 +272,7 @@ class Search {
   const TuneOptions& options_;
   WorkerPool pool_;
   Clock::time_point begin_;
-  std::vector<Task> tasks_;
+  std::vector<std::unique_ptr<Task>> tasks_;
   int64_t measured_ = 0, jobs_ = 0;
 };
 

@@ -34,6 +34,7 @@ struct Record {
   std::string target;    // the target's name and CPU, "native znver5"
   int threads = 1;
   std::string trace;  // text
+  std::string plan;   // that it was made from (plan.h), one line; empty: none
   Outcome outcome = Outcome::ok;
   std::string detail;              // why it failed, one line
   std::vector<double> samples_ns;  // every timing, in the order taken
@@ -141,7 +142,8 @@ struct TuneOptions {
   int64_t trials = 0;  // per run, 0: no limit
   uint64_t seed = 0;
   int threads = 1;
-  int batch = 8;  // candidates proposed at a time
+  int batch = 8;                      // candidates proposed at a time
+  std::vector<std::string> families;  // of plans to search, "default" for the default's decisions; empty: all
   Target target;
   WorkerPoolOptions workers;
   std::function<bool()> stop;  // polled between candidates: Ctrl-C

@@ -115,6 +115,12 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)");
         a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
         a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
+        a->add_option("--family", v.families,
+                      "plans to search: `any` for every nest, `default` for the decisions of the default "
+                      "schedule; all "
+                      "where it isn't given")
+            ->delimiter(',')
+            ->check(CLI::IsMember({"any", "default"}));
         a->add_option("--job-timeout", v.job_timeout, "seconds that one candidate may take")
             ->check(CLI::PositiveNumber)
             ->capture_default_str();

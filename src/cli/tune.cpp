@@ -78,6 +78,7 @@ int run(const TuneVerb& v) {
   options.seed = v.seed;
   options.threads = compile.threads;
   options.target = compile.target;
+  options.families = v.families;
   options.workers = worker_options(v);
   options.warn = warn_of_record;
   options.stop = interrupted;

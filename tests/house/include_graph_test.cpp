@@ -17,11 +17,13 @@ using Names = std::set<std::string>;
 // A part of the tree and the parts it may include, itself always.
 const std::map<std::string, Names> kMayInclude = {
     {"ir", {}},
+    {"cost", {"ir"}},
     {"halide", {"ir"}},
     {"ops", {"ir"}},
     {"graph", {"ir", "ops"}},
     {"schedules", {"ir"}},
     {"library", {"ir", "schedules"}},
+    {"plans", {"ir", "schedules", "library"}},
     {"passes", {"ir"}},
     {"codegen", {"ir", "passes", "runtime", "kernel_rt"}},
     {"verify", {"ir", "schedules", "passes"}},
@@ -29,7 +31,8 @@ const std::map<std::string, Names> kMayInclude = {
     {"driver",
      {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "kernel_rt"}},
     {"tuner",
-     {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver"}},
+     {"ir", "cost", "ops", "graph", "schedules", "library", "plans", "passes", "codegen", "verify", "runtime",
+      "driver"}},
     {"report",
      {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver"}},
     {"cli",
@@ -63,6 +66,8 @@ const std::map<std::string, std::string> kHeaderPart = {
     {"simplify", "ir"},
     {"interpret", "ir"},
     {"instruction", "ir"},
+    {"cost", "cost"},
+    {"plan", "plans"},
     {"graph", "ops"},
     {"ops", "ops"},
     {"npz", "graph"},
@@ -86,7 +91,10 @@ std::string part_of(const fs::path& relative) {
   auto it = relative.begin();
   const std::string top = it->string();
   if (top == "src") return (++it)->string();
-  if (top == "schedules") return std::next(it)->string() == "library" ? "library" : "schedules";
+  if (top == "schedules") {
+    const std::string part = std::next(it)->string();
+    return part == "library" || part == "plans" ? part : "schedules";
+  }
   if (top == "runtime") return kKernelRuntime.count(relative.stem().string()) ? "kernel_rt" : "runtime";
   return top == "tuner" ? "tuner" : "";
 }

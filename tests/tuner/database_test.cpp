@@ -101,6 +101,32 @@ TEST_CASE("a line with figures or fields that no record has is refused by their 
   CHECK_THAT(message_of([] { record_from_json(std::string(100000, '[')); }), Catch::Contains("nested"));
 }
 
+TEST_CASE("a database of the format without plans is read, and made the new one for writing") {
+  Folder folder;
+  const std::string path = folder.file("old.db");
+  {
+    Database db(path, Database::Mode::create);
+    db.insert(example(10));
+  }
+  sqlite3* raw = nullptr;
+  sqlite3_open(path.c_str(), &raw);
+  REQUIRE(sqlite3_exec(raw, "ALTER TABLE records DROP COLUMN plan; PRAGMA user_version=1", nullptr, nullptr,
+                       nullptr) == SQLITE_OK);
+  sqlite3_close(raw);
+  CHECK(Database(path, Database::Mode::read).records().at(0).plan.empty());
+  {
+    Database db(path, Database::Mode::create);
+    Record r = example(20);
+    r.plan = "any T.tail=peel";
+    db.insert(r);
+  }
+  const std::vector<Record> all = Database(path, Database::Mode::read).records();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].plan.empty());
+  CHECK(all[1].plan == "any T.tail=peel");
+  CHECK(record_from_json(to_json_line(all[1])).plan == all[1].plan);
+}
+
 TEST_CASE("bad databases are refused with the cause") {
   Folder folder;
   CHECK(message_of([&] {

@@ -1,0 +1,58 @@
+// Plans: schedules as plain data, decided without a Schedule. A family knows which functions it has plans
+// for, what each of their fields may be, and the trace that a plan stands for. The tuner changes plans;
+// traces are what the database keeps, with the plan beside them.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "nestor/schedule.h"
+#include "nestor/target.h"
+
+namespace nestor {
+
+// A choice that a plan makes: "T.j.tile" is one of "1", "2", "4" ...
+struct PlanField {
+  std::string name;
+  std::vector<std::string> values;  // two at least
+};
+
+// As many values as the space has fields, in their order.
+struct SchedulePlan {
+  std::string family;
+  std::vector<std::string> values;
+  bool operator==(const SchedulePlan&) const = default;
+};
+
+// The plans that one family has for one function on one target.
+class PlanSpace {
+ public:
+  virtual ~PlanSpace() = default;
+  virtual const std::string& family() const = 0;
+  virtual const std::vector<PlanField>& fields() const = 0;
+  // Why the plan can't be good, though it may be legal: its tile doesn't fit the registers, its code would
+  // explode. Empty where nothing speaks against it.
+  virtual std::string misfit(const SchedulePlan& plan) const = 0;
+  // Throws ScheduleError where a step is refused.
+  virtual Trace emit(const SchedulePlan& plan) const = 0;
+
+  // Any plan that fits; none where 1,000 draws found none.
+  std::optional<SchedulePlan> draw(std::mt19937_64& rng) const;
+  // The plan with a field or a few changed; it fits.
+  std::optional<SchedulePlan> change(const SchedulePlan& plan, std::mt19937_64& rng) const;
+  // Each field as one of the two has it; it fits.
+  std::optional<SchedulePlan> cross(const SchedulePlan& a, const SchedulePlan& b, std::mt19937_64& rng) const;
+
+  // "any T.lane=j T.width=4 ...", one line. What parses again may be another version's: values that this
+  // space doesn't have make it nothing.
+  std::string print(const SchedulePlan& plan) const;
+  std::optional<SchedulePlan> parse(const std::string& text) const;
+};
+
+// Of every family that matches the function: the family `any` matches all with plain blocks and known
+// extents. CPU targets.
+std::vector<std::unique_ptr<PlanSpace>> plan_spaces(const PrimFunc& f, const Target& target);
+
+}  // namespace nestor

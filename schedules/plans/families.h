@@ -1,0 +1,11 @@
+// The families of plans, each with what makes it match.
+#pragma once
+
+#include "nestor/plan.h"
+
+namespace nestor::plans {
+
+// Null where a block's loops are symbolic, or no block's are its iterators'.
+std::unique_ptr<PlanSpace> any_plans(const PrimFunc& f, const Target& target);
+
+}  // namespace nestor::plans

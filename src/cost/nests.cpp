@@ -1,0 +1,114 @@
+#include "src/cost/nests.h"
+
+#include <algorithm>
+
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+
+namespace nestor::cost {
+
+namespace {
+
+double cost_of(const Call& c) {
+  switch (c.fn) {
+    case Intrinsic::sqrt:
+      return 6;
+    case Intrinsic::abs:
+      return 1;
+    default:
+      return 12;
+  }
+}
+
+double operations_of(const Expr& e) {
+  double n = 0;
+  for_each_expr(e, [&](const Expr& x) {
+    if (!is_float(x.dtype()) && !x.as<Select>()) return;
+    if (const auto* b = x.as<Binary>()) n += b->op == BinaryOp::div ? 6 : 1;
+    if (x.as<Select>() || x.as<Cast>()) n += 1;
+    if (const auto* c = x.as<Call>()) n += cost_of(*c);
+  });
+  return n;
+}
+
+class Collector {
+ public:
+  Collector(const PrimFunc& f, const Target& target) : declarations_(declarations(f)), target_(target) {
+    visit(f.body);
+  }
+  std::vector<Nest> nests;
+
+ private:
+  void visit(const Stmt& s) {
+    match(
+        s,
+        [&](const Seq& q) {
+          for (const Stmt& x : q.stmts) visit(x);
+        },
+        [&](const For& l) {
+          loops_.push_back(
+              {l.var, static_cast<double>(std::max<int64_t>(1, as_int(l.extent).value_or(1))), l.kind});
+          visit(l.body);
+          loops_.pop_back();
+        },
+        [&](const Block& b) {
+          const auto outer = bindings_;
+          for (const IterVar& i : b.iters) bindings_[i.var] = substitute(i.binding, bindings_);
+          take(b);
+          bindings_ = outer;
+        },
+        [&](const If& i) {
+          visit(i.then_case);
+          if (i.else_case) visit(i.else_case);
+        },
+        [&](const Alloc& a) { visit(a.body); }, [&](const LetStmt& l) { visit(l.body); }, [](const auto&) {});
+  }
+
+  void take(const Block& b) {
+    Nest n;
+    n.loops = loops_;
+    for_each_expr(b.body, [&](const Expr& e) {
+      if (const auto* l = e.as<Load>()) touch(n, l->buffer, l->indices, true, false);
+    });
+    for_each_stmt(b.body, [&](const Stmt& s) {
+      if (const auto* store = s.as<Store>()) touch(n, store->buffer, store->indices, false, true);
+      if (const auto* update = s.as<Update>()) touch(n, update->buffer, update->indices, true, true);
+    });
+    for_each_stmt(b.body, [&](const Stmt& s) {
+      if (const auto* store = s.as<Store>()) n.operations += std::max(operations_of(store->value), 0.0);
+      if (const auto* update = s.as<Update>()) {
+        // A product added to a sum is one operation.
+        const auto* product = update->value.as<Binary>();
+        const bool fused = update->op == ReduceOp::add && product && product->op == BinaryOp::mul;
+        n.operations += operations_of(update->value) + (fused ? 0 : 1);
+      }
+    });
+    nests.push_back(std::move(n));
+  }
+
+  void touch(Nest& n, const Buffer& buffer, const std::vector<Expr>& indices, bool read, bool write) const {
+    Touch t{buffer, {}, read, write, false, static_cast<double>(bytes_of(buffer->type.dtype))};
+    for (const Expr& e : indices) t.indices.push_back(simplify(substitute(e, bindings_)));
+    const auto d = declarations_.find(buffer);
+    t.in_registers = d != declarations_.end() && d->second.scope == Scope::local;
+    if (write) {
+      n.reduces |= read;
+      n.in_registers = t.in_registers;
+      n.lanes = std::max(1, target_.lanes(std::max(4, static_cast<int>(t.element))));
+    }
+    n.touches.push_back(std::move(t));
+  }
+
+  std::unordered_map<Buffer, BufferDecl> declarations_;
+  const Target& target_;
+  std::vector<Loop> loops_;
+  VarMap bindings_;
+};
+
+}  // namespace
+
+std::vector<Nest> nests_of(const PrimFunc& f, const Target& target) {
+  return Collector(f, target).nests;
+}
+
+}  // namespace nestor::cost

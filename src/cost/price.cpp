@@ -1,0 +1,293 @@
+// The price of a nest, as Goto and van de Geijn reason about one (Anatomy of High-Performance Matrix
+// Multiplication, TOMS 34(3), 2008), and the roofline of each level of memory (Williams et al., CACM 52(4),
+// 2009):
+//
+//  - The body of the innermost loop that stays a loop, with what is unrolled and vectorized in it, takes the
+//    most that one kind of port is busy, or what sums in it wait for themselves.
+//  - What a cache level doesn't hold comes from the one below: the bytes that are touched while the outermost
+//    loop runs whose data the level holds, as often as the loops around it run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "nestor/cost.h"
+#include "nestor/simplify.h"
+#include "nestor/walk.h"
+#include "src/cost/nests.h"
+
+namespace nestor {
+
+namespace {
+
+using cost::Loop;
+using cost::Nest;
+using cost::Touch;
+
+constexpr double kLine = 64;
+constexpr double kOverlap = 0.15;  // of what isn't most, a part that shows anyway
+constexpr double kForward = 8;     // cycles from a store to a load of the same
+
+// Elements between neighbours along the loop; nothing where that isn't a constant.
+std::optional<int64_t> stride_along(const Touch& t, const Loop& loop,
+                                    const std::unordered_map<Buffer, std::vector<int64_t>>& strides) {
+  int64_t sum = 0;
+  const auto s = strides.find(t.buffer);
+  if (s == strides.end() || s->second.size() != t.indices.size()) return std::nullopt;
+  for (size_t d = 0; d < t.indices.size(); ++d) {
+    if (!uses_var(t.indices[d], loop.var)) continue;
+    const auto affine = as_affine(t.indices[d]);
+    if (!affine) {
+      Facts at;
+      const Expr here = substitute(t.indices[d], VarMap{{loop.var, Expr(0)}}),
+                 next = substitute(t.indices[d], VarMap{{loop.var, Expr(1)}});
+      const auto step = as_int(simplify(next - here));
+      if (!step) return std::nullopt;
+      sum += *step * s->second[d];
+      continue;
+    }
+    sum += coefficient(*affine, loop.var) * s->second[d];
+  }
+  return sum;
+}
+
+void add(Cost& to, const Cost& c) {
+  to.arithmetic += c.arithmetic;
+  to.loads += c.loads;
+  to.stores += c.stores;
+  to.issue += c.issue;
+  to.latency += c.latency;
+  to.l2 += c.l2;
+  to.l3 += c.l3;
+  to.memory += c.memory;
+  to.waiting += c.waiting;
+  to.total += c.total;
+}
+
+class Pricer {
+ public:
+  Pricer(const PrimFunc& f, const Target& target, int threads)
+      : machine_(machine_of(target)), threads_(threads), nests_(cost::nests_of(f, target)) {
+    for (const auto& [buffer, decl] : declarations(f)) {
+      std::vector<int64_t> strides(decl.shape.size(), 1);
+      std::vector<double> extents;
+      for (size_t d = decl.shape.size(); d-- > 1;)
+        strides[d - 1] = strides[d] * as_int(decl.shape[d]).value_or(1);
+      for (const Expr& e : decl.shape) extents.push_back(static_cast<double>(as_int(e).value_or(1)));
+      strides_[buffer] = std::move(strides);
+      shapes_[buffer] = std::move(extents);
+    }
+  }
+
+  Cost run() {
+    // Nests that share outer loops are one for the caches.
+    Cost all;
+    for (size_t first = 0; first < nests_.size();) {
+      size_t last = first + 1;
+      while (last < nests_.size() && shared(nests_[first], nests_[last]) > 0) ++last;
+      Cost c = moved(first, last);
+      double busy = 0;
+      for (size_t i = first; i < last; ++i) busy += compute(nests_[i], c);
+      const double most = std::max({busy, c.l2, c.l3, c.memory});
+      c.total = most + kOverlap * (busy + c.l2 + c.l3 + c.memory - most) + c.waiting;
+      add(all, c);
+      first = last;
+    }
+    return all;
+  }
+
+ private:
+  static size_t shared(const Nest& a, const Nest& b) {
+    size_t n = 0;
+    while (n < a.loops.size() && n < b.loops.size() && a.loops[n].var == b.loops[n].var) ++n;
+    return n;
+  }
+
+  double divided(const Nest& n, double* waiting) const {
+    for (const Loop& l : n.loops)
+      if (l.kind == ForKind::parallel && threads_ > 1) {
+        const double rounds = std::ceil(l.extent / threads_);
+        *waiting = machine_.wake_us * 1e3 * machine_.gigahertz / 4;
+        return l.extent / rounds;
+      }
+    return 1;
+  }
+
+  // Cycles that ports or latency take, which are also added to what is told of them.
+  double compute(const Nest& n, Cost& sum) const {
+    double outer = 1, body_steps = 1, vectors = 1, chains = 1, chained = 1;
+    const Loop* vector = nullptr;
+    size_t inner = n.loops.size();
+    while (inner > 0 && (n.loops[inner - 1].kind == ForKind::unrolled ||
+                         n.loops[inner - 1].kind == ForKind::vectorized || n.loops[inner - 1].extent == 1))
+      --inner;
+    for (size_t i = 0; i < inner; ++i) outer *= n.loops[i].extent;
+    const Touch* result = nullptr;
+    for (const Touch& t : n.touches)
+      if (t.write) result = &t;
+    for (size_t i = inner; i < n.loops.size(); ++i) {
+      const Loop& l = n.loops[i];
+      const bool moves = result && moves_with(*result, l);
+      if (l.kind == ForKind::vectorized) {
+        vector = &l;
+        vectors = std::ceil(l.extent / n.lanes);
+        (moves || !n.reduces ? chains : chained) *=
+            moves || !n.reduces ? vectors : std::max(1.0, vectors / 8);
+      } else {
+        body_steps *= l.extent;
+        (moves ? chains : chained) *= l.extent;
+      }
+    }
+    const double per_body = body_steps * vectors;
+    Cost c;
+    c.arithmetic = n.operations * per_body / machine_.fma_ports;
+    double loads = 0, stores = 0;
+    for (const Touch& t : n.touches) {
+      if (t.in_registers) continue;
+      double count = 1;
+      for (size_t i = inner; i < n.loops.size(); ++i) {
+        const Loop& l = n.loops[i];
+        if (l.kind == ForKind::vectorized || !moves_with(t, l)) continue;
+        count *= l.extent;
+      }
+      if (vector && moves_with(t, *vector)) {
+        const auto stride = stride_along(t, *vector, strides_);
+        const bool dense = stride && *stride == 1, turned = stride && *stride == -1,
+                   near = stride && std::abs(*stride) == 2;
+        count *= dense ? vectors : turned ? 1.5 * vectors : near ? 3 * vectors : 2 * vector->extent;
+      }
+      const bool hoisted = inner > 0 && !t.write && !moves_with(t, n.loops[inner - 1]) && count <= 4;
+      if (t.read && !hoisted) loads += count;
+      if (t.write) stores += count;
+    }
+    c.loads = loads / machine_.load_ports;
+    c.stores = stores / machine_.store_ports;
+    c.issue = (n.operations * per_body + loads + stores + (inner > 0 ? 3 : 0)) / machine_.issue;
+    if (n.reduces) {
+      const double step =
+          machine_.fma_latency + (n.in_registers || vector_sums(n, vector, result) ? 0 : kForward);
+      // Independent sums hide each other's latency; those beyond what one iteration has wait.
+      c.latency = chained * step;
+      // Where the loop outside moves the result, iterations overlap.
+      if (inner > 0 && result && moves_with(*result, n.loops[inner - 1])) c.latency /= 4;
+    }
+    for (double* p : {&c.arithmetic, &c.loads, &c.stores, &c.issue, &c.latency}) *p *= outer;
+    const double share = divided(n, &c.waiting);
+    for (double* p : {&c.arithmetic, &c.loads, &c.stores, &c.issue, &c.latency}) *p /= share;
+    c.waiting = 0;  // of the group
+    add(sum, c);
+    return std::max({c.arithmetic, c.loads, c.stores, c.issue, c.latency});
+  }
+
+  static bool vector_sums(const Nest& n, const Loop* vector, const Touch* result) {
+    return n.reduces && vector && result && !moves_with(*result, *vector);
+  }
+  static bool moves_with(const Touch& t, const Loop& l) {
+    return std::any_of(t.indices.begin(), t.indices.end(), [&](const Expr& e) { return uses_var(e, l.var); });
+  }
+
+  // Bytes of lines that the access touches while the loops from `from` on run.
+  double footprint(const Nest& n, const Touch& t, size_t from) const {
+    if (t.in_registers) return 0;
+    Facts facts;
+    for (size_t i = 0; i < n.loops.size(); ++i)
+      facts.set(n.loops[i].var, {0, i < from ? 0 : static_cast<int64_t>(n.loops[i].extent) - 1});
+    const auto shape = shapes_.find(t.buffer);
+    double bytes = t.element;
+    for (size_t d = 0; d < t.indices.size(); ++d) {
+      const Interval r = range_of(t.indices[d], facts);
+      double width =
+          r.hi > Interval::kMax / 2 || r.lo < Interval::kMin / 2 ? 1e9 : static_cast<double>(r.hi - r.lo) + 1;
+      if (shape != shapes_.end() && d < shape->second.size()) width = std::min(width, shape->second[d]);
+      bytes *= width;
+      if (d + 1 == t.indices.size() && width * t.element < kLine) bytes *= kLine / (width * t.element);
+    }
+    return bytes;
+  }
+
+  // What a group of nests has come to each level.
+  Cost moved(size_t first, size_t last) const {
+    size_t common = nests_[first].loops.size();
+    for (size_t i = first + 1; i < last; ++i) common = std::min(common, shared(nests_[first], nests_[i]));
+    Cost c;
+    const auto into = [&](const Machine::Level& level) {
+      double bytes = 0;
+      // The outermost loop they share inside of which all that is touched fits.
+      std::optional<size_t> fits;
+      for (size_t from = 0; from <= common && !fits; ++from)
+        if (together(first, last, from) <= level.bytes) fits = from;
+      for (size_t i = first; i < last; ++i) {
+        const Nest& n = nests_[i];
+        size_t from = fits.value_or(common);
+        if (!fits)
+          for (from = common; from < n.loops.size(); ++from)
+            if (all_of(n, from) <= level.bytes) break;
+        double times = 1;
+        for (size_t k = 0; k < from && k < n.loops.size(); ++k) times *= n.loops[k].extent;
+        std::map<const BufferNode*, double> seen;
+        for (const Touch& t : n.touches) {
+          // Loops just outside that don't move it find it again while what they touch between fits.
+          double runs = times;
+          for (size_t k = from; k-- > 0 && !moves_with(t, n.loops[k]);) {
+            if (footprint(n, t, from) > level.bytes / 4) break;
+            runs /= n.loops[k].extent;
+          }
+          double& most = seen[t.buffer.get()];
+          most = std::max(most, runs * footprint(n, t, from) * (t.write ? 2 : 1));
+        }
+        for (const auto& [buffer, b] : seen) bytes += b;
+      }
+      return bytes;
+    };
+    const double share = divided(nests_[first], &c.waiting);
+    const double l2 = into(machine_.l1), l3 = into(machine_.l2), memory = into(machine_.l3);
+    c.l2 = l2 / machine_.l1.bytes_a_cycle / share;
+    c.l3 = l3 / machine_.l2.bytes_a_cycle / share;
+    c.memory = memory / machine_.l3.bytes_a_cycle / std::min(share, 2.0);
+    return c;
+  }
+  double all_of(const Nest& n, size_t from) const {
+    std::map<const BufferNode*, double> seen;
+    for (const Touch& t : n.touches) {
+      double& most = seen[t.buffer.get()];
+      most = std::max(most, footprint(n, t, from));
+    }
+    double sum = 0;
+    for (const auto& [buffer, b] : seen) sum += b;
+    return sum;
+  }
+  double together(size_t first, size_t last, size_t from) const {
+    std::map<const BufferNode*, double> seen;
+    for (size_t i = first; i < last; ++i)
+      for (const Touch& t : nests_[i].touches) {
+        double& most = seen[t.buffer.get()];
+        most = std::max(most, footprint(nests_[i], t, from));
+      }
+    double sum = 0;
+    for (const auto& [buffer, b] : seen) sum += b;
+    return sum;
+  }
+
+  Machine machine_;
+  int threads_;
+  std::vector<Nest> nests_;
+  std::unordered_map<Buffer, std::vector<int64_t>> strides_;
+  std::unordered_map<Buffer, std::vector<double>> shapes_;
+};
+
+}  // namespace
+
+std::string print(const Cost& c) {
+  return fmt::format(
+      "{:.0f} cycles: arithmetic {:.0f}, loads {:.0f}, stores {:.0f}, issue {:.0f}, latency {:.0f}, L2 "
+      "{:.0f}, "
+      "L3 {:.0f}, memory {:.0f}, waiting {:.0f}",
+      c.total, c.arithmetic, c.loads, c.stores, c.issue, c.latency, c.l2, c.l3, c.memory, c.waiting);
+}
+
+Cost price(const PrimFunc& f, const Target& target, int threads) {
+  return Pricer(f, target, threads).run();
+}
+
+}  // namespace nestor

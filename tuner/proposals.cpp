@@ -1,0 +1,103 @@
+// Evolution over plans and decisions. A plan is drawn anew, or is a neighbour of one that was fast, or of two
+// of its family each field from one; a trace without a plan has its decisions changed. Of many such the
+// cheapest by their price are measured, and a few at random, since the price doesn't know everything.
+#include "tuner/proposals.h"
+
+#include <algorithm>
+
+#include "nestor/cost.h"
+#include "nestor/error.h"
+#include "nestor/print.h"
+#include "schedules/sched_file.h"
+#include "tuner/space.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr size_t kOfEach = 8;      // proposals for one that is measured
+constexpr size_t kAtRandom = 4;    // one in so many is taken whatever its price
+constexpr size_t kMostTries = 40;  // for one proposal
+
+}  // namespace
+
+Proposals::Proposals(const PrimFunc& f, const Trace& start, const Target& target, int threads,
+                     const std::vector<std::string>& families)
+    : func_(f), start_(start), target_(target), threads_(threads) {
+  const auto wanted = [&](const std::string& family) {
+    return families.empty() || std::count(families.begin(), families.end(), family);
+  };
+  decides_ = wanted("default") && decisions_in(f, start) > 0;
+  for (auto& space : plan_spaces(f, target))
+    if (wanted(space->family()) && !space->fields().empty()) spaces_.push_back(std::move(space));
+}
+
+bool Proposals::empty() const {
+  return !decides_ && spaces_.empty();
+}
+
+std::optional<Candidate> Proposals::of_trace(const std::optional<Trace>& trace) const {
+  if (!trace) return std::nullopt;
+  const QuietRefusals quiet;
+  try {
+    Candidate c{*trace, nestor::print(*trace), "", 0};
+    c.price = price(apply(func_, *trace), target_, threads_).total;
+    return c;
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Candidate> Proposals::of_plan(const PlanSpace& space, const SchedulePlan& plan) const {
+  try {
+    auto c = of_trace(space.emit(plan));
+    if (c) c->plan = space.print(plan);
+    return c;
+  } catch (const ScheduleError&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Candidate> Proposals::propose(const std::vector<Record>& parents, std::mt19937_64& rng) const {
+  const auto parent = [&]() -> const Record& { return parents[rng() % parents.size()]; };
+  const bool anew = parents.empty() || rng() % 4 == 0;
+  if (!anew) {
+    const Record& one = parent();
+    for (const auto& space : spaces_) {
+      const std::optional<SchedulePlan> a = space->parse(one.plan);
+      if (!a) continue;
+      const std::optional<SchedulePlan> b = rng() % 4 == 0 ? space->parse(parent().plan) : std::nullopt;
+      const std::optional<SchedulePlan> made = b ? space->cross(*a, *b, rng) : space->change(*a, rng);
+      return made ? of_plan(*space, *made) : std::nullopt;
+    }
+    if (decides_) {
+      const Trace trace = schedules::parse_primitives(one.trace, "record");
+      if (rng() % 4 == 0)
+        return of_trace(crossover(func_, trace, schedules::parse_primitives(parent().trace, "record"), rng));
+      return of_trace(mutate(func_, trace, rng));
+    }
+  }
+  const size_t sources = spaces_.size() + (decides_ ? 1 : 0);
+  const size_t source = rng() % sources;
+  if (source == spaces_.size()) return of_trace(mutate(func_, start_, rng));
+  const std::optional<SchedulePlan> drawn = spaces_[source]->draw(rng);
+  return drawn ? of_plan(*spaces_[source], *drawn) : std::nullopt;
+}
+
+std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::set<std::string>& seen,
+                                       size_t count, std::mt19937_64& rng) const {
+  std::vector<Candidate> found;
+  std::set<std::string> texts;
+  for (size_t tries = 0; tries < count * kMostTries && found.size() < count * kOfEach; ++tries)
+    if (auto c = propose(parents, rng); c && !seen.count(c->text) && texts.insert(c->text).second)
+      found.push_back(std::move(*c));
+  // A few of any price stand before the cheapest.
+  const size_t any = std::min(found.size(), count / kAtRandom);
+  std::stable_sort(found.begin() + static_cast<std::ptrdiff_t>(any), found.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.price < b.price; });
+  if (found.size() > count) found.resize(count);
+  for (const Candidate& c : found) seen.insert(c.text);
+  return found;
+}
+
+}  // namespace nestor

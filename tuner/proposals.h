@@ -1,0 +1,49 @@
+// What to measure next: plans of the families that match, and neighbours of what was fast.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "nestor/plan.h"
+#include "nestor/tune.h"
+
+namespace nestor {
+
+struct Candidate {
+  Trace trace;
+  std::string text;  // of the trace
+  std::string plan;  // what it was made from; empty: decisions of a trace
+  double price = 0;  // cycles, analytic
+};
+
+class Proposals {
+ public:
+  // `start`: the trace whose decisions are one of the spaces; `families`: of plans, all where it is empty.
+  Proposals(const PrimFunc& f, const Trace& start, const Target& target, int threads,
+            const std::vector<std::string>& families);
+
+  // Whether there is anything to choose.
+  bool empty() const;
+  // Up to `count` candidates whose traces aren't in `seen`, the cheapest of many; `parents` are right, the
+  // fastest first.
+  std::vector<Candidate> next(const std::vector<Record>& parents, std::set<std::string>& seen, size_t count,
+                              std::mt19937_64& rng) const;
+
+ private:
+  std::optional<Candidate> propose(const std::vector<Record>& parents, std::mt19937_64& rng) const;
+  std::optional<Candidate> of_plan(const PlanSpace& space, const SchedulePlan& plan) const;
+  std::optional<Candidate> of_trace(const std::optional<Trace>& trace) const;
+
+  const PrimFunc& func_;
+  const Trace& start_;
+  const Target& target_;
+  int threads_;
+  bool decides_;  // the start has decisions
+  std::vector<std::unique_ptr<PlanSpace>> spaces_;
+};
+
+}  // namespace nestor
