@@ -85,6 +85,12 @@ class Search {
     }
     std::vector<TuneResult> results;
     for (const auto& t : tasks_) {
+      if (t->proposals->empty())
+        t->result.end = TuneEnd::nothing_to_search;
+      else if (t->exhausted)
+        t->result.end = TuneEnd::all_tried;
+      else
+        t->result.end = end_of_all(reserve).value_or(TuneEnd::time_over);
       finish(*t);
       results.push_back(t->result);
     }
@@ -92,11 +98,16 @@ class Search {
   }
 
  private:
-  double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-  bool stopped(double reserve) const {
-    return (options_.stop && options_.stop()) || elapsed() >= options_.seconds - reserve ||
-           (options_.trials > 0 && measured_ >= options_.trials);
+  // What ends the search of all functions now.
+  std::optional<TuneEnd> end_of_all(double reserve) const {
+    if (options_.stop && options_.stop()) return TuneEnd::stopped;
+    if (pool_.all_out()) return TuneEnd::no_workers;
+    if (options_.trials > 0 && measured_ >= options_.trials) return TuneEnd::trials_over;
+    if (elapsed() >= options_.seconds - reserve) return TuneEnd::time_over;
+    return std::nullopt;
   }
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  bool stopped(double reserve) const { return end_of_all(reserve).has_value(); }
 
   std::unique_ptr<Task> make_task(const TuneTask& wanted) {
     auto task = std::make_unique<Task>(wanted.func);
@@ -171,6 +182,7 @@ class Search {
         },
         [&] { return stopped(reserve); });
     for (const Record& r : records) learn(t, r);
+    t.result.untried += static_cast<int64_t>(jobs.size() - records.size());
     auto& improvements = t.result.improvements;
     if (!t.population.empty() &&
         (improvements.empty() || t.population.front().median_ns < improvements.back().second))
@@ -215,6 +227,7 @@ class Search {
     const Trace best = schedules::parse_primitives(t.population.front().trace, "record");
     t.result.best = best;
     t.result.best_ns = t.population.front().median_ns;
+    t.result.plan = t.population.front().plan;
     // The default failed or was never reached, or the user waits for an end: the single measurements have to
     // do.
     if (t.result.default_ns == 0 || (options_.stop && options_.stop())) return;
@@ -250,6 +263,7 @@ class Search {
     if (!t.result.gain_beyond_noise) {
       t.result.best = t.start;
       t.result.best_ns = t.result.default_ns;
+      t.result.plan.clear();
       return;
     }
     t.result.best = best;
@@ -277,6 +291,24 @@ class Search {
 };
 
 }  // namespace
+
+const char* describe(TuneEnd end) {
+  switch (end) {
+    case TuneEnd::nothing_to_search:
+      return "there is nothing to search";
+    case TuneEnd::all_tried:
+      return "every candidate was tried";
+    case TuneEnd::time_over:
+      return "the time is over";
+    case TuneEnd::trials_over:
+      return "the trials are over";
+    case TuneEnd::stopped:
+      return "stopped";
+    case TuneEnd::no_workers:
+      return "no worker is left";
+  }
+  return "";
+}
 
 std::vector<TuneResult> tune(const std::vector<TuneTask>& tasks, Database& db, const TuneOptions& options) {
   return Search(db, options).run(tasks);

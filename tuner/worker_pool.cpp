@@ -3,6 +3,9 @@
 // through). A worker answers each job by one line. One that dies, stays silent beyond the limit or writes
 // anything else costs the one job it had; it is killed with its process group and started again.
 //
+// Whose fault is a failure, the candidate's or the worker's? Three in a row are held back until the worker
+// has been asked again for what some worker could do. Then they are reported, or given to others.
+//
 // A worker may be somebody else's machine, or a candidate that has run wild: it gets no more memory here than
 // the longest answer takes, no more time than a job has, and can't stop the tuner by not reading.
 #include <fcntl.h>
@@ -28,13 +31,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kIdle = -1, kProbe = -2;
+constexpr size_t kFailuresInARow = 3;
+constexpr int64_t kFirstProbe = int64_t{1} << 40;  // an id that no job has
+
 struct Worker {
   std::vector<std::string> argv;
   pid_t pid = -1;
-  int in = -1, out = -1;  // our ends: to its stdin, from its stdout
-  std::string to_write;   // of its job, what it hasn't read
-  std::string answer;     // what there is of it
-  int job = -1;           // index into the batch, -1: idle
+  int in = -1, out = -1;                            // our ends: to its stdin, from its stdout
+  std::string to_write;                             // of its job, what it hasn't read
+  std::string answer;                               // what there is of it
+  int job = kIdle;                                  // index into the batch
+  std::vector<std::pair<int, Record>> failed = {};  // in a row, not yet reported: job and what came of it
+  bool dismissed = false;
   Clock::time_point begin, deadline;
 };
 
@@ -103,6 +112,13 @@ bool write_some(Worker& w) {
   return true;
 }
 
+std::string join_words(const std::vector<std::string>& argv) {
+  if (argv.size() == 3 && argv[1] == "-c") return argv[2];  // of the shell
+  std::string out;
+  for (const std::string& a : argv) out += (out.empty() ? "" : " ") + a;
+  return out;
+}
+
 std::string this_executable() {
   char path[4096];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
@@ -114,11 +130,16 @@ std::string this_executable() {
 struct WorkerPool::Impl {
   WorkerPoolOptions options;
   std::vector<Worker> workers;
+  std::optional<Job> answered;  // the last job that a worker could do
+  int64_t probes = 0;
 
-  void assign(Worker& w, const std::vector<Job>& jobs, int index) {
+  bool any_left() const {
+    return std::any_of(workers.begin(), workers.end(), [](const Worker& w) { return !w.dismissed; });
+  }
+  void assign(Worker& w, const Job& job, int index) {
     if (w.pid < 0) start(w);
     w.job = index;
-    w.to_write = to_json_line(jobs[static_cast<size_t>(index)]) + "\n";
+    w.to_write = to_json_line(job) + "\n";
     w.begin = Clock::now();
     w.deadline = w.begin + std::chrono::milliseconds(static_cast<int64_t>(options.timeout_s * 1000));
   }
@@ -140,6 +161,10 @@ WorkerPool::~WorkerPool() {
     if (w.pid > 0) stop(w);
 }
 
+bool WorkerPool::all_out() const {
+  return !impl_->any_left();
+}
+
 std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
                                     const std::function<void(Record&)>& on_result,
                                     const std::function<bool()>& stop_now) {
@@ -147,15 +172,52 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
   std::deque<int> waiting;
   for (size_t i = 0; i < jobs.size(); ++i) waiting.push_back(static_cast<int>(i));
   size_t done = 0;
+  Job probe;
 
-  const auto finish = [&](Worker& w, Record r) {
-    const auto index = static_cast<size_t>(w.job);
-    w.job = -1;
-    results[index] = std::move(r);
+  const auto report = [&](int job, Record r) {
+    auto& result = results[static_cast<size_t>(job)];
+    result = std::move(r);
     ++done;
-    on_result(*results[index]);
+    on_result(*result);
   };
-  const auto job_of = [&](const Worker& w) -> const Job& { return jobs[static_cast<size_t>(w.job)]; };
+  const auto report_failed = [&](Worker& w) {
+    for (auto& [job, r] : w.failed) report(job, std::move(r));
+    w.failed.clear();
+  };
+  const auto dismiss = [&](Worker& w) {
+    stop(w);
+    w.dismissed = true;
+    if (impl_->options.warn)
+      impl_->options.warn("worker `" + join_words(w.argv) + "` is out after " +
+                          std::to_string(w.failed.size()) +
+                          " failures in a row, the last one: " + w.failed.back().second.detail);
+    if (!impl_->any_left()) return report_failed(w);
+    for (const auto& [job, r] : w.failed) waiting.push_back(job);
+    w.failed.clear();
+  };
+  const auto job_of = [&](const Worker& w) -> const Job& {
+    return w.job == kProbe ? probe : jobs[static_cast<size_t>(w.job)];
+  };
+  const auto finish = [&](Worker& w, Record r) {
+    const int job = w.job;
+    w.job = kIdle;
+    const bool works = r.outcome < Outcome::crash;
+    if (works) report_failed(w);
+    if (job == kProbe) {
+      if (!works) dismiss(w);
+      return;
+    }
+    if (works) {
+      if (r.outcome == Outcome::ok) impl_->answered = jobs[static_cast<size_t>(job)];
+      return report(job, std::move(r));
+    }
+    w.failed.emplace_back(job, std::move(r));
+    if (w.failed.size() < kFailuresInARow) return;
+    if (!impl_->answered) return dismiss(w);
+    probe = *impl_->answered;
+    probe.id = kFirstProbe + impl_->probes++;
+    impl_->assign(w, probe, kProbe);
+  };
   const auto lose = [&](Worker& w, Outcome outcome, const std::string& why) {
     const std::string how = stop(w);
     Record r = record_of(job_of(w));
@@ -183,23 +245,27 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
     finish(w, std::move(r));
   };
 
-  while (done < jobs.size()) {
+  while (done < jobs.size() && impl_->any_left()) {
     if (!waiting.empty() && stop_now()) {
       done += waiting.size();
       waiting.clear();
-      continue;
     }
     for (Worker& w : impl_->workers) {
-      if (w.job >= 0 || waiting.empty()) continue;
+      if (w.dismissed || w.job != kIdle) continue;
+      if (waiting.empty()) {
+        // Nothing more tells whose fault the last failures were.
+        report_failed(w);
+        continue;
+      }
       const int index = waiting.front();
       waiting.pop_front();
-      impl_->assign(w, jobs, index);
+      impl_->assign(w, jobs[static_cast<size_t>(index)], index);
     }
     std::vector<pollfd> fds;
     std::vector<Worker*> owners;
     auto nearest = Clock::now() + std::chrono::seconds(1);
     for (Worker& w : impl_->workers) {
-      if (w.job < 0) continue;
+      if (w.job == kIdle) continue;
       fds.push_back({w.out, POLLIN, 0});
       fds.push_back({w.to_write.empty() ? -1 : w.in, POLLOUT, 0});  // poll passes over -1
       owners.push_back(&w);
@@ -210,8 +276,8 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
     for (size_t i = 0; i < owners.size(); ++i) {
       Worker& w = *owners[i];
       if (fds[2 * i].revents != 0) read_from(w);
-      if (w.job >= 0 && fds[2 * i + 1].revents != 0 && !write_some(w)) lose(w, Outcome::crash, "");
-      if (w.job >= 0 && Clock::now() >= w.deadline)
+      if (w.job != kIdle && fds[2 * i + 1].revents != 0 && !write_some(w)) lose(w, Outcome::crash, "");
+      if (w.job != kIdle && Clock::now() >= w.deadline)
         lose(w, Outcome::timeout, "no answer in " + std::to_string(impl_->options.timeout_s) + " s");
     }
   }

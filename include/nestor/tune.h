@@ -112,14 +112,16 @@ Record measure(const Job& job);
 int serve_worker(std::istream& in, std::ostream& out);
 
 struct WorkerPoolOptions {
-  int local = 1;                      // processes of this executable
-  std::vector<std::string> commands;  // others, run by sh -c
-  double timeout_s = 20;              // per job
-  std::string executable;             // of local workers; empty: this one
+  int local = 1;                                 // processes of this executable
+  std::vector<std::string> commands;             // others, run by sh -c
+  double timeout_s = 20;                         // per job
+  std::string executable;                        // of local workers; empty: this one
+  std::function<void(const std::string&)> warn;  // told of a worker that is out
 };
 
 // Runs jobs on worker processes. A crash, a hang or an answer that is none costs one job; the worker is
-// started again.
+// started again. One that fails three times in a row is asked what a worker has answered before: if it fails
+// at that too it is out, and others get the jobs at which it failed.
 class WorkerPool {
  public:
   explicit WorkerPool(WorkerPoolOptions options);
@@ -129,6 +131,7 @@ class WorkerPool {
   std::vector<Record> run(
       const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
       const std::function<bool()>& stop = [] { return false; });
+  bool all_out() const;  // no worker is left: further jobs have no result
 
  private:
   struct Impl;
@@ -159,12 +162,26 @@ struct TuneProgress {
   double elapsed_s = 0;
 };
 
+// Why the search of a function ended.
+enum class TuneEnd : uint8_t {
+  nothing_to_search,  // no family has a plan for it, and its default has no decision
+  all_tried,          // no candidate is left that wasn't tried
+  time_over,
+  trials_over,
+  stopped,     // by the user
+  no_workers,  // each failed at everything
+};
+const char* describe(TuneEnd end);  // "the time is over"
+
 struct TuneResult {
   std::string func;
+  TuneEnd end = TuneEnd::time_over;
+  int64_t untried = 0;  // proposed and not measured
   double default_ns = 0, best_ns = 0;
   bool compared = false;  // best against default, measured again side by side; an interrupted run skips it
   bool gain_beyond_noise = false;  // by that comparison; without gain, the default is the best
   Trace best;
+  std::string plan;  // of the best, where it was made from one
   std::vector<int64_t> outcomes;
   int64_t measured = 0, resumed = 0;
   std::vector<std::pair<double, double>> improvements;  // best so far: seconds since the start, nanoseconds

@@ -80,6 +80,7 @@ int run(const TuneVerb& v) {
   options.target = compile.target;
   options.families = v.families;
   options.workers = worker_options(v);
+  options.workers.warn = warn_of_record;
   options.warn = warn_of_record;
   options.stop = interrupted;
   const bool live = isatty(STDERR_FILENO);
@@ -103,6 +104,9 @@ int run(const TuneVerb& v) {
                                         {"measured", r.measured},
                                         {"resumed", r.resumed},
                                         {"outcomes", counts},
+                                        {"end", describe(r.end)},
+                                        {"untried", r.untried},
+                                        {"plan", r.plan},
                                         {"trace", print(r.best)}}
                              .dump());
       continue;
@@ -118,6 +122,9 @@ int run(const TuneVerb& v) {
     for (const auto& [seconds, ns] : r.improvements)
       history += fmt::format("{}{:.2f} us at {:.1f} s", history.empty() ? "" : ", ", ns / 1e3, seconds);
     if (!history.empty()) fmt::print("    best so far: {}\n", history);
+    if (!r.plan.empty()) fmt::print("    plan: {}\n", r.plan);
+    fmt::print("    {}{}\n", describe(r.end),
+               r.untried > 0 ? fmt::format(", {} proposed and not measured", r.untried) : "");
   }
   for (const TuneResult& r : results)
     if (r.measured > 0 && r.default_ns <= 0 && r.best_ns <= 0)

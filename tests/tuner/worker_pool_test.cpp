@@ -72,6 +72,46 @@ TEST_CASE("a worker that dies costs one job and is started again") {
   CHECK(crashed == 3);
 }
 
+// Answers jobs whose id isn't among the faulty ones, and dies at these.
+std::string dies_at(const std::string& pattern) {
+  return "while read line; do case \"$line\" in " + pattern + ") kill -SEGV $$;; *) " + kAnswer +
+         ";; esac; done";
+}
+
+TEST_CASE("three failures in a row are the candidates' where the worker still answers what it did before") {
+  const auto results =
+      run_with(dies_at("*'\"id\":102,'*|*'\"id\":103,'*|*'\"id\":104,'*|*'\"id\":105,'*"), 8);
+  REQUIRE(results.size() == 8);
+  for (const Record& r : results) {
+    INFO(r.id);
+    CHECK(r.outcome == (r.id >= 102 && r.id <= 105 ? Outcome::crash : Outcome::ok));
+  }
+}
+
+TEST_CASE("a worker that fails at everything is out, and another one does its jobs") {
+  WorkerPoolOptions options;
+  options.local = 0;
+  std::vector<std::string> said;
+  options.warn = [&](const std::string& line) { said.push_back(line); };
+  options.commands = {"exit 3", "while read line; do sleep 0.02; " + kAnswer + "; done"};
+  const auto results = WorkerPool(options).run(some_jobs(12), [](Record&) {});
+  REQUIRE(results.size() == 12);
+  for (const Record& r : results) CHECK(r.outcome == Outcome::ok);
+  REQUIRE(said.size() == 1);
+  CHECK(contains(said[0], "`exit 3` is out after 3 failures in a row"));
+  CHECK(contains(said[0], "exited with code 3"));
+}
+
+TEST_CASE("where no worker is left jobs have no result") {
+  WorkerPoolOptions options;
+  options.local = 0;
+  options.commands = {"exit 3", "exit 4"};
+  WorkerPool pool(options);
+  CHECK(pool.run(some_jobs(12), [](Record&) {}).size() <= 6);
+  CHECK(pool.all_out());
+  CHECK(pool.run(some_jobs(2), [](Record&) {}).empty());
+}
+
 TEST_CASE("a command that can't be started is a crash, not a hang") {
   CHECK(run_with("/no/such/program", 2)[1].outcome == Outcome::crash);
 }
