@@ -29,7 +29,8 @@ CREATE TABLE IF NOT EXISTS records (
   trace TEXT NOT NULL, outcome TEXT NOT NULL, detail TEXT NOT NULL,
   samples_ns TEXT NOT NULL, median_ns REAL NOT NULL, compile_ms REAL NOT NULL, error REAL NOT NULL,
   seed INTEGER NOT NULL, version TEXT NOT NULL, host TEXT NOT NULL,
-  created TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, plan TEXT NOT NULL DEFAULT '');
+  created TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP, plan TEXT NOT NULL DEFAULT '',
+  declared INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX IF NOT EXISTS by_workload ON records (workload, target, threads, outcome, median_ns);
 )";
 
@@ -133,6 +134,7 @@ struct Database::Impl {
     // Another process may have done it since.
     if (pragma(db, "user_version") == kWithoutPlans) {
       execute("ALTER TABLE records ADD COLUMN plan TEXT NOT NULL DEFAULT ''");
+      execute("ALTER TABLE records ADD COLUMN declared INTEGER NOT NULL DEFAULT 0");
       execute(("PRAGMA user_version=" + std::to_string(kFormat)).c_str());
     }
     execute("COMMIT");
@@ -298,8 +300,10 @@ std::vector<Record> Database::records(const std::string& workload, const std::st
 
 void Database::by_speed(const std::string& workload, const std::string& target, int threads,
                         const std::function<bool(const Record&)>& taken) const {
-  Statement s(impl_->db, impl_->select("workload = ? AND target = ? AND threads = ? AND outcome = 'ok' "
-                                       "ORDER BY median_ns, id"));
+  const std::string condition = "workload = ? AND target = ? AND threads = ? AND outcome = 'ok' ORDER BY ";
+  const bool declares = impl_->format != kWithoutPlans;
+  Statement s(impl_->db,
+              impl_->select((condition + (declares ? "declared DESC, " : "") + "median_ns, id").c_str()));
   impl_->check(s.code());
   s.bind(workload);
   s.bind(target);
@@ -309,11 +313,28 @@ void Database::by_speed(const std::string& workload, const std::string& target, 
   impl_->check(s.code());
 }
 
+void Database::declare_best(const std::string& workload, const std::string& target, int threads,
+                            const std::string& trace) {
+  Statement s(
+      impl_->db,
+      "UPDATE records SET declared = (SELECT max(declared) + 1 FROM records) WHERE id = (SELECT id FROM "
+      "records WHERE workload = ? AND target = ? AND threads = ? AND outcome = 'ok' AND trace = ? ORDER "
+      "BY median_ns, id LIMIT 1)");
+  impl_->check(s.code());
+  s.bind(workload);
+  s.bind(target);
+  s.bind(int64_t{threads});
+  s.bind(trace);
+  s.step();
+  impl_->check(s.code());
+}
+
 int64_t Database::prune(int keep) {
   Statement s(
       impl_->db,
       "DELETE FROM records WHERE id NOT IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY "
-      "workload, target, threads ORDER BY outcome <> 'ok', median_ns, id) AS place FROM records) WHERE place "
+      "workload, target, threads ORDER BY outcome <> 'ok', declared DESC, median_ns, id) AS place FROM "
+      "records) WHERE place "
       "<= ?)");
   impl_->check(s.code());
   s.bind(int64_t{keep});

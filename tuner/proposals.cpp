@@ -21,19 +21,18 @@ constexpr size_t kMostTries = 40;  // for one proposal
 
 }  // namespace
 
-Proposals::Proposals(const PrimFunc& f, const Trace& start, const Target& target, int threads,
-                     const std::vector<std::string>& families)
-    : func_(f), start_(start), target_(target), threads_(threads) {
-  const auto wanted = [&](const std::string& family) {
-    return families.empty() || std::count(families.begin(), families.end(), family);
-  };
-  decides_ = wanted("default") && decisions_in(f, start) > 0;
-  for (auto& space : plan_spaces(f, target))
-    if (wanted(space->family()) && !space->fields().empty()) spaces_.push_back(std::move(space));
+Proposals::Proposals(const PrimFunc& f, std::vector<Trace> traces, const Target& target, int threads,
+                     const std::vector<std::string>* families)
+    : func_(f), traces_(std::move(traces)), target_(target), threads_(threads) {
+  std::erase_if(traces_, [&](const Trace& t) { return decisions_in(f, t) == 0; });
+  for (auto& space : plan_spaces(f, target)) {
+    const bool wanted = !families || std::count(families->begin(), families->end(), space->family());
+    if (wanted && !space->fields().empty()) spaces_.push_back(std::move(space));
+  }
 }
 
 bool Proposals::empty() const {
-  return !decides_ && spaces_.empty();
+  return traces_.empty() && spaces_.empty();
 }
 
 std::optional<Candidate> Proposals::of_trace(const std::optional<Trace>& trace) const {
@@ -70,16 +69,15 @@ std::optional<Candidate> Proposals::propose(const std::vector<Record>& parents, 
       const std::optional<SchedulePlan> made = b ? space->cross(*a, *b, rng) : space->change(*a, rng);
       return made ? of_plan(*space, *made) : std::nullopt;
     }
-    if (decides_) {
+    if (!traces_.empty() && one.plan.empty()) {
       const Trace trace = schedules::parse_primitives(one.trace, "record");
       if (rng() % 4 == 0)
         return of_trace(crossover(func_, trace, schedules::parse_primitives(parent().trace, "record"), rng));
       return of_trace(mutate(func_, trace, rng));
     }
   }
-  const size_t sources = spaces_.size() + (decides_ ? 1 : 0);
-  const size_t source = rng() % sources;
-  if (source == spaces_.size()) return of_trace(mutate(func_, start_, rng));
+  const size_t source = rng() % (spaces_.size() + traces_.size());
+  if (source >= spaces_.size()) return of_trace(mutate(func_, traces_[source - spaces_.size()], rng));
   const std::optional<SchedulePlan> drawn = spaces_[source]->draw(rng);
   return drawn ? of_plan(*spaces_[source], *drawn) : std::nullopt;
 }

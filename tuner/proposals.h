@@ -22,9 +22,9 @@ struct Candidate {
 
 class Proposals {
  public:
-  // `start`: the trace whose decisions are one of the spaces; `families`: of plans, all where it is empty.
-  Proposals(const PrimFunc& f, const Trace& start, const Target& target, int threads,
-            const std::vector<std::string>& families);
+  // `traces`: each a space of the decisions in it; `families`: of plans, all where it is null.
+  Proposals(const PrimFunc& f, std::vector<Trace> traces, const Target& target, int threads,
+            const std::vector<std::string>* families);
 
   // Whether there is anything to choose.
   bool empty() const;
@@ -39,10 +39,9 @@ class Proposals {
   std::optional<Candidate> of_trace(const std::optional<Trace>& trace) const;
 
   const PrimFunc& func_;
-  const Trace& start_;
+  std::vector<Trace> traces_;  // that have decisions
   const Target& target_;
   int threads_;
-  bool decides_;  // the start has decisions
   std::vector<std::unique_ptr<PlanSpace>> spaces_;
 };
 

@@ -37,6 +37,7 @@ struct Task {
   int calls = 1;
   std::string text, key;
   Trace start;
+  std::vector<Trace> own;  // the user's, measured first
   std::unique_ptr<Proposals> proposals;
   std::vector<Record>
       population;  // right ones, fastest first; of those of earlier runs, the best that are usable
@@ -116,8 +117,20 @@ class Search {
     t.text = print(t.func);
     t.key = workload_key(t.func);
     t.start = default_schedule(t.func, options_.target);
-    t.proposals =
-        std::make_unique<Proposals>(t.func, t.start, options_.target, options_.threads, options_.families);
+    const auto is_wanted = [&](const char* family) {
+      if (options_.families.empty()) return options_.own.empty();
+      return std::count(options_.families.begin(), options_.families.end(), family) > 0;
+    };
+    std::seed_seq seeds{options_.seed};
+    std::mt19937_64 rng(seeds);
+    for (const ScheduleProvider& provider : options_.own)
+      if (const auto choice = provider(t.func, options_.target))
+        t.own.push_back(sample_decisions(t.func, choice->trace, rng));
+    std::vector<Trace> traces = t.own;
+    if (is_wanted("default")) traces.push_back(t.start);
+    const bool every_family = options_.families.empty() && options_.own.empty();
+    t.proposals = std::make_unique<Proposals>(t.func, std::move(traces), options_.target, options_.threads,
+                                              every_family ? nullptr : &options_.families);
     t.result.func = t.func.name;
     t.result.outcomes.assign(kOutcomes, 0);
     resume(t);
@@ -195,6 +208,10 @@ class Search {
     if (t.result.default_ns == 0 && t.seen.insert(text).second) measure_jobs(t, {job_of(t, t.start)}, 0);
     for (const Record& r : t.population)
       if (r.trace == text) t.result.default_ns = r.median_ns;
+    std::vector<Job> own;
+    for (const Trace& trace : t.own)
+      if (t.seen.insert(print(trace)).second) own.push_back(job_of(t, trace));
+    if (!own.empty()) measure_jobs(t, own, 0);
     if (t.proposals->empty()) t.exhausted = true;
   }
 
@@ -264,10 +281,10 @@ class Search {
       t.result.best = t.start;
       t.result.best_ns = t.result.default_ns;
       t.result.plan.clear();
-      return;
+    } else {
+      t.result.best_ns = middle(best_ns);
     }
-    t.result.best = best;
-    t.result.best_ns = middle(best_ns);
+    db_.declare_best(t.key, record_target(options_.target), options_.threads, print(t.result.best));
   }
 
   void report(const Task& t) const {

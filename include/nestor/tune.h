@@ -75,7 +75,12 @@ class Database {
   // As they stand in the file: samples that can't be read are none.
   std::vector<Record> records(const std::string& workload = "", const std::string& target = "",
                               int threads = 0) const;
-  // The right records of a function, the fastest first, until one is `taken`.
+  // What a search ended with, after it compared that with the default: the best from now on, whatever others
+  // took once.
+  void declare_best(const std::string& workload, const std::string& target, int threads,
+                    const std::string& trace);
+  // The right records of a function, the last that was declared best, then the fastest first, until one is
+  // `taken`.
   void by_speed(const std::string& workload, const std::string& target, int threads,
                 const std::function<bool(const Record&)>& taken) const;
   int64_t prune(int keep_per_workload);  // deletes slower rows, returns how many
@@ -145,8 +150,12 @@ struct TuneOptions {
   int64_t trials = 0;  // per run, 0: no limit
   uint64_t seed = 0;
   int threads = 1;
-  int batch = 8;                      // candidates proposed at a time
-  std::vector<std::string> families;  // of plans to search, "default" for the default's decisions; empty: all
+  int batch = 8;  // candidates proposed at a time
+  // Schedules whose sample_* steps are spaces of their own, open ones too.
+  std::vector<ScheduleProvider> own;
+  // Of plans to search, "default" for the default's decisions; empty: all, or none where there are own
+  // spaces.
+  std::vector<std::string> families;
   Target target;
   WorkerPoolOptions workers;
   std::function<bool()> stop;  // polled between candidates: Ctrl-C

@@ -115,6 +115,8 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)");
         a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
         a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
+        a->add_option("--schedule", v.schedules,
+                      "a .sched file whose sample_* steps are searched, alone where no --family is given");
         a->add_option("--family", v.families,
                       "plans to search: `any` for every nest, `default` for the decisions of the default "
                       "schedule; all "

@@ -51,9 +51,10 @@ struct TuneVerb {
   int64_t trials = 0;  // 0: until the time is over
   std::string func = "*";
   uint64_t seed = 0;
-  std::vector<std::string> families;  // of plans; empty: all
-  double job_timeout = 20;            // seconds that a candidate may take, compiling included
-  std::vector<std::string> workers;   // "2" local processes, or commands that speak the worker protocol
+  std::vector<std::string> schedules;  // files whose decisions are searched
+  std::vector<std::string> families;   // of plans; empty: all
+  double job_timeout = 20;             // seconds that a candidate may take, compiling included
+  std::vector<std::string> workers;    // "2" local processes, or commands that speak the worker protocol
 };
 
 struct InspectVerb {

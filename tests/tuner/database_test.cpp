@@ -101,6 +101,32 @@ TEST_CASE("a line with figures or fields that no record has is refused by their 
   CHECK_THAT(message_of([] { record_from_json(std::string(100000, '[')); }), Catch::Contains("nested"));
 }
 
+TEST_CASE("what was declared best comes before what was faster once") {
+  Folder folder;
+  Database db(folder.file("t.db"), Database::Mode::create);
+  for (const double ns : {10.0, 20.0, 30.0}) {
+    Record r = example(ns);
+    r.trace = "schedule {\n}\n# " + std::to_string(ns);
+    db.insert(r);
+  }
+  const Record like = example(1);
+  const auto best = [&] {
+    double ns = 0;
+    db.by_speed(like.workload, like.target, like.threads, [&](const Record& r) {
+      ns = r.median_ns;
+      return true;
+    });
+    return ns;
+  };
+  CHECK(best() == 10);
+  for (const double ns : {20.0, 30.0}) {
+    db.declare_best(like.workload, like.target, like.threads, "schedule {\n}\n# " + std::to_string(ns));
+    CHECK(best() == ns);
+  }
+  CHECK(db.prune(1) == 2);
+  CHECK(best() == 30);
+}
+
 TEST_CASE("a database of the format without plans is read, and made the new one for writing") {
   Folder folder;
   const std::string path = folder.file("old.db");
@@ -110,7 +136,7 @@ TEST_CASE("a database of the format without plans is read, and made the new one 
   }
   sqlite3* raw = nullptr;
   sqlite3_open(path.c_str(), &raw);
-  REQUIRE(sqlite3_exec(raw, "ALTER TABLE records DROP COLUMN plan; PRAGMA user_version=1", nullptr, nullptr,
+  REQUIRE(sqlite3_exec(raw, "ALTER TABLE records DROP COLUMN plan; ALTER TABLE records DROP COLUMN declared; PRAGMA user_version=1", nullptr, nullptr,
                        nullptr) == SQLITE_OK);
   sqlite3_close(raw);
   CHECK(Database(path, Database::Mode::read).records().at(0).plan.empty());
