@@ -343,6 +343,23 @@ int64_t Database::prune(int keep) {
   return sqlite3_changes(impl_->db);
 }
 
+int64_t Database::erase(const std::vector<int64_t>& ids) {
+  impl_->execute("BEGIN IMMEDIATE");
+  int64_t erased = 0;
+  for (const int64_t id : ids) {
+    Statement s(impl_->db, "DELETE FROM records WHERE id = ?");
+    s.bind(id);
+    s.step();
+    if (s.code() != SQLITE_OK) {
+      sqlite3_exec(impl_->db, "ROLLBACK", nullptr, nullptr, nullptr);
+      impl_->fail(s.code());
+    }
+    erased += sqlite3_changes(impl_->db);
+  }
+  impl_->execute("COMMIT");
+  return erased;
+}
+
 std::string record_target(const Target& target) {
   return target.name + " " + (target.cpu.empty() ? target.sm : target.cpu);
 }

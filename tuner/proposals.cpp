@@ -69,8 +69,8 @@ std::optional<Candidate> Proposals::propose(const std::vector<Record>& parents, 
       const std::optional<SchedulePlan> made = b ? space->cross(*a, *b, rng) : space->change(*a, rng);
       return made ? of_plan(*space, *made) : std::nullopt;
     }
-    if (!traces_.empty() && one.plan.empty()) {
-      const Trace trace = schedules::parse_primitives(one.trace, "record");
+    const Trace trace = schedules::parse_primitives(one.trace, "record");
+    if (std::any_of(traces_.begin(), traces_.end(), [&](const Trace& t) { return same_space(t, trace); })) {
       if (rng() % 4 == 0)
         return of_trace(crossover(func_, trace, schedules::parse_primitives(parent().trace, "record"), rng));
       return of_trace(mutate(func_, trace, rng));

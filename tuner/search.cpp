@@ -240,7 +240,8 @@ class Search {
   void finish(Task& t) {
     t.result.best = t.start;
     t.result.best_ns = t.result.default_ns;
-    if (t.population.empty() || t.population.front().trace == print(t.start)) return;
+    if (t.population.empty()) return;
+    if (t.population.front().trace == print(t.start)) return declare(t);
     const Trace best = schedules::parse_primitives(t.population.front().trace, "record");
     t.result.best = best;
     t.result.best_ns = t.population.front().median_ns;
@@ -284,6 +285,9 @@ class Search {
     } else {
       t.result.best_ns = middle(best_ns);
     }
+    declare(t);
+  }
+  void declare(const Task& t) {
     db_.declare_best(t.key, record_target(options_.target), options_.threads, print(t.result.best));
   }
 

@@ -1,5 +1,7 @@
 #include "tuner/space.h"
 
+#include <algorithm>
+
 #include "nestor/error.h"
 
 namespace nestor {
@@ -17,7 +19,20 @@ std::optional<Trace> if_legal(const PrimFunc& f, Trace trace) {
   }
 }
 
+// The step as if it were open.
+std::string undecided(const Step& step) {
+  Step open = step;
+  const auto arrow = std::find(open.args.begin(), open.args.end(), "->");
+  if (step.primitive.starts_with("sample_")) open.args.erase(arrow, open.args.end());
+  return print(open);
+}
+
 }  // namespace
+
+bool same_space(const Trace& a, const Trace& b) {
+  return std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(),
+                    [](const Step& x, const Step& y) { return undecided(x) == undecided(y); });
+}
 
 size_t decisions_in(const PrimFunc& f, const Trace& trace) {
   return decision_sites(f, trace).size();
@@ -37,7 +52,7 @@ std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_
 
 std::optional<Trace> crossover(const PrimFunc& f, const Trace& a, const Trace& b, std::mt19937_64& rng) {
   const std::vector<DecisionSite> mine = decision_sites(f, a), theirs = decision_sites(f, b);
-  if (mine.empty() || mine.size() != theirs.size()) return std::nullopt;
+  if (mine.empty() || !same_space(a, b)) return std::nullopt;
   std::vector<std::vector<std::string>> decisions;
   for (size_t i = 0; i < mine.size(); ++i) decisions.push_back((rng() % 2 ? mine : theirs)[i].decision);
   return if_legal(f, with_decisions(a, decisions));

@@ -11,6 +11,9 @@ namespace nestor {
 // How many decisions the trace has open.
 size_t decisions_in(const PrimFunc& f, const Trace& trace);
 
+// Whether the traces are the same but for their decisions.
+bool same_space(const Trace& a, const Trace& b);
+
 // A neighbour: some decisions drawn again. nullopt where the trace has none, or the drawn values don't apply
 // to f.
 std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng);

@@ -84,6 +84,7 @@ class Database {
   void by_speed(const std::string& workload, const std::string& target, int threads,
                 const std::function<bool(const Record&)>& taken) const;
   int64_t prune(int keep_per_workload);  // deletes slower rows, returns how many
+  int64_t erase(const std::vector<int64_t>& ids);
   const std::string& path() const { return path_; }
 
  private:

@@ -183,11 +183,22 @@ void add_verbs(CLI::App& app, int& code) {
       });
   add_verb<DbVerb>(app, code, "db", "look into tuning records", [](CLI::App* a, DbVerb& v) {
     a->add_option("DB", v.path, "the database")->required();
-    a->add_option("ACTION", v.action, "list, best, export, import or prune")
+    a->add_option(
+         "ACTION", v.action,
+         "list; best, each function's; show ID; export FILE and import FILE, JSON lines; merge DB, the "
+         "records of another; prune; retry ID, measure it again")
         ->required()
-        ->check(CLI::IsMember({"list", "best", "export", "import", "prune"}));
-    a->add_option("FILE", v.file, "JSON lines, for export and import");
-    a->add_option("--func", v.func, "only functions whose name matches");
+        ->check(CLI::IsMember({"list", "best", "show", "export", "import", "merge", "prune", "retry"}));
+    a->add_option("WHAT", v.what, "a record's number, a file, or another database");
+    a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
+    a->add_option("--target", v.target, "only targets that match: 'native znver*'")->capture_default_str();
+    a->add_option("--threads", v.threads, "only records of so many threads");
+    a->add_option("--outcome", v.outcome, "only records that ended so: ok, illegal, crash ...");
+    a->add_option("--keep", v.keep, "prune: the fastest so many of each function stay")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    a->add_flag("--stale", v.stale, "prune: those whose schedules can't be used any more, alone");
+    a->add_flag("--failed", v.failed, "prune: those that failed, alone: they will be tried again");
     add_json(a, v.json);
   });
   add_verb<WorkerVerb>(app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",

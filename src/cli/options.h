@@ -89,7 +89,10 @@ struct VerifyVerb {
 };
 
 struct DbVerb {
-  std::string path, action, file, func = "*";
+  std::string path, action, what, func = "*", target = "*", outcome;
+  int threads = 0;  // 0: any
+  int keep = 10;    // of a function, by prune
+  bool stale = false, failed = false;
   bool json = false;
 };
 

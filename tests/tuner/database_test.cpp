@@ -136,8 +136,10 @@ TEST_CASE("a database of the format without plans is read, and made the new one 
   }
   sqlite3* raw = nullptr;
   sqlite3_open(path.c_str(), &raw);
-  REQUIRE(sqlite3_exec(raw, "ALTER TABLE records DROP COLUMN plan; ALTER TABLE records DROP COLUMN declared; PRAGMA user_version=1", nullptr, nullptr,
-                       nullptr) == SQLITE_OK);
+  REQUIRE(sqlite3_exec(raw,
+                       "ALTER TABLE records DROP COLUMN plan; ALTER TABLE records DROP COLUMN declared; "
+                       "PRAGMA user_version=1",
+                       nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(raw);
   CHECK(Database(path, Database::Mode::read).records().at(0).plan.empty());
   {
