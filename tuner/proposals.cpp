@@ -7,6 +7,7 @@
 
 #include "nestor/cost.h"
 #include "nestor/error.h"
+#include "nestor/passes.h"
 #include "nestor/print.h"
 #include "schedules/sched_file.h"
 #include "tuner/space.h"
@@ -57,6 +58,16 @@ std::optional<Candidate> Proposals::of_plan(const PlanSpace& space, const Schedu
   }
 }
 
+// A worker would refuse it too, but only after it was asked.
+bool Proposals::can_be_lowered(const Candidate& c) const {
+  try {
+    lower(apply(func_, c.trace), target_);
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
 std::optional<Candidate> Proposals::propose(const std::vector<Record>& parents, std::mt19937_64& rng) const {
   const auto parent = [&]() -> const Record& { return parents[rng() % parents.size()]; };
   const bool anew = parents.empty() || rng() % 4 == 0;
@@ -93,9 +104,13 @@ std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::
   const size_t any = std::min(found.size(), count / kAtRandom);
   std::stable_sort(found.begin() + static_cast<std::ptrdiff_t>(any), found.end(),
                    [](const Candidate& a, const Candidate& b) { return a.price < b.price; });
-  if (found.size() > count) found.resize(count);
-  for (const Candidate& c : found) seen.insert(c.text);
-  return found;
+  std::vector<Candidate> taken;
+  for (Candidate& c : found) {
+    if (taken.size() == count) break;
+    seen.insert(c.text);
+    if (can_be_lowered(c)) taken.push_back(std::move(c));
+  }
+  return taken;
 }
 
 }  // namespace nestor

@@ -213,13 +213,25 @@ class Emitter {
       for (size_t d = 0; a.write && d < a.indices.size(); ++d)
         if (lanes && !vector.empty() && uses_var(a.indices[d], lanes->var)) dim = static_cast<int>(d);
     for (const std::string& l : inside(writer, at)) {
-      const Iter* walked = library::walked_by(b, l);
       const bool by_lanes =
-          dim >= 0 && walked && std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
-            return a.buffer == results && uses_var(a.indices[static_cast<size_t>(dim)], walked->var);
+          dim >= 0 && std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+            return a.buffer == results && moves(writer, l, a.indices[static_cast<size_t>(dim)]);
           });
       if (extent(writer, l) > 1) s_(fmt::format("{} {}.{}", by_lanes ? "vectorize" : "unroll", writer, l));
     }
+  }
+
+  // Whether the block's loop moves an expression over its iterators.
+  bool moves(const std::string& block, const std::string& l, const Expr& e) const {
+    for (const IterVar& i : find_block(s_.func(), block)->iters) {
+      bool bound = false;
+      for_each_expr(i.binding, [&](const Expr& x) {
+        const auto* v = x.as<VarRef>();
+        bound |= v && v->var->name == l;
+      });
+      if (bound && uses_var(e, i.var)) return true;
+    }
+    return false;
   }
 
   Names inside(const std::string& block, const std::string& at) const {
