@@ -5,9 +5,9 @@
 //   round((sum * m + b) / s)  =  round(sum * (m / s) + b / s)
 //
 // a rounding of f32 apart. Sums of products are added up in an order of our own anyway. Where there are none,
-// or sums of integers that a model scales itself, ONNX says every bit of the bytes: then the constants are divided if all bytes there are come out the same
-// (exact_steps.h), and else each element is. Steps are positive, so they pass maxima, and what only moves
-// elements.
+// or sums of integers that a model scales itself, ONNX says every bit of the bytes: then the constants are
+// divided if all bytes there are come out the same (exact_steps.h), and else each element is. Steps are
+// positive, so they pass maxima, and what only moves elements.
 #include <algorithm>
 #include <optional>
 

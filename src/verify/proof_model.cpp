@@ -196,8 +196,8 @@ class ModelBuilder {
         const auto it = r ? env_.find(r->var) : env_.end();
         if (it == env_.end()) return;
         for (const auto& [v, c] : it->second.terms) {
-          const bool loop = std::any_of(loops_.begin(), loops_.end(),
-                                        [&, v = v](const Loop* l) { return l->var == v; });
+          const bool loop =
+              std::any_of(loops_.begin(), loops_.end(), [&, v = v](const Loop* l) { return l->var == v; });
           if (loop && std::find(open.begin(), open.end(), v) == open.end()) open.push_back(v);
         }
       });

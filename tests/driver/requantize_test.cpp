@@ -112,8 +112,8 @@ int wrong_sums(const std::string& op, bool relu, const Tensor& scales, float t) 
   const bool conv = op == "ConvInteger";
   const int64_t channels = scales.size(), terms = 3, rows = 1024;
   Tensor x(DType::u8, conv ? std::vector<int64_t>{1, terms, 32, 32} : std::vector<int64_t>{rows, terms});
-  Tensor w(DType::i8, conv ? std::vector<int64_t>{channels, terms, 1, 1}
-                           : std::vector<int64_t>{terms, channels});
+  Tensor w(DType::i8,
+           conv ? std::vector<int64_t>{channels, terms, 1, 1} : std::vector<int64_t>{terms, channels});
   for (int64_t i = 0; i < x.size(); ++i) x.set_int(i, i * 2654435761 >> 7 & 255);
   for (int64_t i = 0; i < w.size(); ++i) w.set_int(i, (i * 40503 >> 3 & 255) - 128);
   constexpr int64_t kZero = 121, kTop = 3;
@@ -122,12 +122,12 @@ int wrong_sums(const std::string& op, bool relu, const Tensor& scales, float t) 
   m.inputs = {{"x", DType::u8, {}}};
   for (const int64_t d : x.shape()) m.inputs[0].shape.push_back({d, ""});
   m.outputs = {{"y", DType::i8, {}, false, false}};
-  m.initializers = {{"w", w},
-                    {"zx", scalar(DType::u8, kZero)},
-                    {"m", scales.reshaped(conv ? std::vector<int64_t>{channels, 1, 1}
-                                               : std::vector<int64_t>{channels})},
-                    {"t", scalar(DType::f32, t)},
-                    {"z", scalar(DType::i8, kTop)}};
+  m.initializers = {
+      {"w", w},
+      {"zx", scalar(DType::u8, kZero)},
+      {"m", scales.reshaped(conv ? std::vector<int64_t>{channels, 1, 1} : std::vector<int64_t>{channels})},
+      {"t", scalar(DType::f32, t)},
+      {"z", scalar(DType::i8, kTop)}};
   m.nodes = {{op, "", "", {"x", "w", "zx"}, {"sum"}, {}, {}},
              {"Cast", "", "", {"sum"}, {"real"}, {{"to", int64_t{1}}}, {}},
              {"Mul", "", "", {"real", "m"}, {"scaled"}, {}, {}},
