@@ -3,11 +3,13 @@
 //
 //   const char* nestor_model_v2(void);
 //   {"name":"digits","target":"...","threads":1,"arena_bytes":4096,"workspace_bytes":0,"weights_bytes":1000,
-//    "inputs":[{"name":"x","dtype":"f32","shape":[1,64]}],"outputs":[...]}
+//    "flops":9000.0,"effective_flops":9000.0,"inputs":[{"name":"x","dtype":"f32","shape":[1,64]}],
+//    "outputs":[...]}
 
 #include <dlfcn.h>
 #include <elf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -83,10 +85,12 @@ class Artifact : public Runnable {
     auto create = symbol<nestor_instance* (*)(const nestor_options*)>("_create");
     run_ = symbol<decltype(run_)>("_run");
     destroy_ = symbol<decltype(destroy_)>("_destroy");
+    if (threads > 0) threads_ = std::min(threads, threads_);
     nestor_options options{};
-    options.threads = threads;
+    options.threads = threads_;
     std::vector<int32_t> of_threads;
-    for (size_t i = 0; !cpus.empty() && i < threads_; ++i) of_threads.push_back(cpus[i % cpus.size()]);
+    for (size_t i = 0; !cpus.empty() && i < static_cast<size_t>(threads_); ++i)
+      of_threads.push_back(cpus[i % cpus.size()]);
     options.cpus = of_threads.empty() ? nullptr : of_threads.data();
     options.placement = placement == Placement::parts        ? NESTOR_PLACE_PARTS
                         : placement == Placement::interleave ? NESTOR_PLACE_INTERLEAVE
@@ -105,6 +109,8 @@ class Artifact : public Runnable {
   const std::string& name() const override { return name_; }
   const std::vector<PlanTensor>& inputs() const override { return inputs_; }
   const std::vector<PlanTensor>& outputs() const override { return outputs_; }
+  FlopCount flops() const override { return flops_; }
+  int threads() const override { return threads_; }
   void run_raw(const void* const* inputs, void* const* outputs) override {
     const int32_t rc = run_(instance_, inputs, outputs);
     if (rc == NESTOR_BUSY) throw UserError(path_ + " is in a run of another thread: one run at a time");
@@ -120,7 +126,8 @@ class Artifact : public Runnable {
       name_ = json.at("name").get<std::string>();
       inputs_ = tensors_of(json.at("inputs"));
       outputs_ = tensors_of(json.at("outputs"));
-      threads_ = json.at("threads").get<size_t>();
+      threads_ = json.at("threads").get<int>();
+      flops_ = {json.at("flops").get<double>(), json.at("effective_flops").get<double>()};
       target = json.at("target").get<std::string>();
     } catch (const nlohmann::json::exception& e) {
       throw UserError(path_ + ": its description can't be read: " + e.what());
@@ -139,9 +146,10 @@ class Artifact : public Runnable {
   }
 
   std::string path_, name_;
-  size_t threads_ = 1;  // that it was compiled for
+  int threads_ = 1;
   std::unique_ptr<void, Closer> handle_;
   std::vector<PlanTensor> inputs_, outputs_;
+  FlopCount flops_;
   int32_t (*run_)(nestor_instance*, const void* const*, void* const*) = nullptr;
   void (*destroy_)(nestor_instance*) = nullptr;
   nestor_instance* instance_ = nullptr;

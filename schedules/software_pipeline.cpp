@@ -338,7 +338,8 @@ Primitive software_pipeline_row() {
       {{ArgKind::loop, "T.k"}},
       {{"stages", "INT", "how many iterations are under way at once; 2 where left out"}},
       "The copies that an iteration begins with are made while earlier iterations compute. Loops of these "
-      "copies are bound to threads before: what is bound later has to be bound for the first copies, too.",
+      "copies are bound to threads before: what is bound later has to be bound for the first copies, too, "
+      "and a warning says by which steps.",
       {"the loop is serial and of constant extent; stages is at least 2 and at most the extent",
        "its body is several statements, of which the first ones copy into temporaries",
        semantic("each iteration reads only what it has copied itself"),

@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nestor/graph.h"
@@ -49,7 +50,8 @@ class GraphOracle {
 };
 
 struct CompileOptions;
-// Of a model file or an operator, as load() takes them.
-GraphOracle load_oracle(const std::string& spec, const CompileOptions& options);
+struct Source;
+// load() of a model file or an operator, which is read once for both.
+std::pair<Source, GraphOracle> load_with_oracle(const std::string& spec, const CompileOptions& options);
 
 }  // namespace nestor

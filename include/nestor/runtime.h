@@ -60,10 +60,18 @@ struct PlanCall {
   std::string label;  // the graph nodes it computes, for reports
 };
 
+// Floating-point operations of a run.
+struct FlopCount {
+  double done = 0;       // as the loops run
+  double effective = 0;  // the same with direct sums where Winograd's algorithm takes fewer
+};
+
 struct Plan {
   std::string name;
   std::vector<PlanTensor> inputs, outputs;
   std::vector<std::string> kernels;  // symbol names
+  std::vector<double> kernel_flops;  // one per kernel: what a call does
+  FlopCount flops;
   std::vector<PlanCall> calls;
   int64_t arena_bytes = 0;      // values between kernels
   int64_t workspace_bytes = 0;  // scratch of the hungriest kernel at `threads`
@@ -116,6 +124,8 @@ class Runnable {
   virtual const std::string& name() const = 0;
   virtual const std::vector<PlanTensor>& inputs() const = 0;
   virtual const std::vector<PlanTensor>& outputs() const = 0;
+  virtual FlopCount flops() const = 0;
+  virtual int threads() const = 0;
   // Pointers in the order of inputs() and outputs(), aligned to the element, none overlapping an output.
   // Nothing is checked.
   virtual void run_raw(const void* const* inputs, void* const* outputs) = 0;
@@ -132,6 +142,8 @@ class Executor : public Runnable {
   const std::string& name() const override { return plan_->name; }
   const std::vector<PlanTensor>& inputs() const override { return plan_->inputs; }
   const std::vector<PlanTensor>& outputs() const override { return plan_->outputs; }
+  FlopCount flops() const override { return plan_->flops; }
+  int threads() const override { return plan_->threads; }
   void run_raw(const void* const* inputs, void* const* outputs) override;
 
   // Threads stay on these CPUs, one for each; the first is the caller's, which isn't touched. Before the

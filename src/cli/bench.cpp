@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "nestor/flops.h"
 #include "nestor/layout.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
@@ -22,38 +21,10 @@ struct Entry {
   std::string schedule;
   double compile_s = 0;
   std::unique_ptr<Runnable> runnable;
-  std::vector<double> func_flops;  // of each of the model's functions, as its loops run; none of an artifact
-  double flops = 0;                // of a run
-  double effective_flops = 0;      // the same with direct sums where Winograd's algorithm takes fewer
   std::vector<Tensor> held;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
 };
-
-// What a convolution's direct sum takes.
-double direct_flops(const Graph& g, const Node& winograd) {
-  const auto shape_of = [&](ValueId v) { return g.values[static_cast<size_t>(v)].type.shape; };
-  double count = 2;
-  for (const int64_t extent : shape_of(winograd.outputs[0])) count *= static_cast<double>(extent);
-  const std::vector<int64_t> weights = shape_of(winograd.inputs[3]);
-  for (size_t d = 1; d < weights.size(); ++d) count *= static_cast<double>(weights[d]);
-  return count;
-}
-
-void count_flops(Entry& e, const CompiledModel& model) {
-  for (const PrimFunc& f : model.partition.funcs) e.func_flops.push_back(flops_of(f));
-  for (const KernelCall& call : model.partition.calls) {
-    double direct = 0;
-    for (const int n : call.nodes)
-      if (const Node& node = model.graph.nodes[static_cast<size_t>(n)]; node.op == "WinogradConv")
-        direct += direct_flops(model.graph, node);
-    double& runs = e.func_flops[static_cast<size_t>(call.func)];
-    // Its transforms are written as sums with constant factors, most of which are 0 or 1 and fold away.
-    if (direct > 0) runs = flops_of(model.funcs[static_cast<size_t>(call.func)].lowered);
-    e.flops += runs;
-    e.effective_flops += std::max(runs, direct);
-  }
-}
 
 // Inputs drawn at random and outputs, laid out as `model` says; an artifact has none, and takes row major
 // ones.
@@ -89,7 +60,6 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
     e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
     model = compile_model(v.common.model, compile_options(v.common, schedule));
-    count_flops(e, *model);
     auto executor = make_executor(*model);
     if (!cpus.empty()) executor->pin(cpus);
     executor->place(cpus, placement);
@@ -111,7 +81,6 @@ Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
   CompileOptions options = compile_options(v.common, "default");
   options.schedules = nullptr;
   const CompiledModel model = compile_model(v.common.model, options);
-  count_flops(e, model);
   e.runnable = make_halide_executor(model, e.schedule.substr(e.schedule.find(':') + 1));
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   bind(e, &model);
@@ -160,7 +129,7 @@ void print_per_func(Entry& e, double seconds, double peak, bool json) {
                                : call.kernel == kCheck ? "check"
                                                        : plan.kernels[static_cast<size_t>(call.kernel)];
     const double share = whole > 0 ? 100 * r.ms / whole : 0;
-    const double flops = copies ? 0 : e.func_flops[static_cast<size_t>(call.kernel)];
+    const double flops = copies ? 0 : plan.kernel_flops[static_cast<size_t>(call.kernel)];
     const double gflops = r.ms > 0 ? flops / 1e6 / r.ms : 0;
     if (json)
       list.push_back({{"func", kernel},
@@ -208,20 +177,23 @@ int run(const BenchVerb& v) {
   std::vector<std::function<void()>> calls;
   for (Entry& e : entries) calls.push_back([&e] { e.runnable->run_raw(e.inputs.data(), e.outputs.data()); });
   const std::vector<Timing> times = time_interleaved(calls, v.seconds);
+  const int running = entries[0].runnable->threads();  // an artifact's are those it was compiled for
   const int cores =
-      std::max(1, std::min(threads, host_target().cores));  // more threads have no peak of their own
+      std::max(1, std::min(running, host_target().cores));  // more threads have no peak of their own
   const double peak = std::max(peak_before, measure_fma_peak_gflops(50, target)) * cores;
-  const bool winograd =
-      std::any_of(entries.begin(), entries.end(), [](const Entry& e) { return e.effective_flops > e.flops; });
+  const bool winograd = std::any_of(entries.begin(), entries.end(), [](const Entry& e) {
+    return e.runnable->flops().effective > e.runnable->flops().done;
+  });
 
   for (size_t i = 0; i < entries.size(); ++i) {
     const Entry& e = entries[i];
     const Timing& t = times[i];
-    const double gflops = e.flops / 1e6 / t.median(), effective = e.effective_flops / 1e6 / t.median();
+    const FlopCount flops = e.runnable->flops();
+    const double gflops = flops.done / 1e6 / t.median(), effective = flops.effective / 1e6 / t.median();
     if (v.common.json) {
       fmt::print("{}\n", nlohmann::json{{"model", v.common.model},
                                         {"target", v.common.target},
-                                        {"threads", threads},
+                                        {"threads", running},
                                         {"schedule", e.schedule},
                                         {"compile_s", e.compile_s},
                                         {"runs", t.samples_ms.size()},
@@ -237,13 +209,10 @@ int run(const BenchVerb& v) {
     if (i == 0)
       fmt::print(
           "{}  {} thread{}, FMA peak {:.0f} GFLOP/s\n{:<24} {:>11} {:>11} {:>11} {:>9} {:>7}{} {:>11}\n",
-          v.common.model, threads, threads > 1 ? "s" : "", peak, "schedule", "median", "min", "90 %",
+          v.common.model, running, running > 1 ? "s" : "", peak, "schedule", "median", "min", "90 %",
           "GFLOP/s", "% peak", winograd ? "  effective" : "", "compiled in");
-    const bool counted = e.flops > 0;  // an artifact doesn't say
-    fmt::print("{:<24} {:>11} {:>11} {:>11} {:>9} {:>7}{} {:>11}\n", e.schedule, time_text(t.median()),
-               time_text(t.quantile(0)), time_text(t.quantile(0.9)),
-               counted ? fmt::format("{:.1f}", gflops) : "-",
-               counted ? fmt::format("{:.1f}", 100 * gflops / peak) : "-",
+    fmt::print("{:<24} {:>11} {:>11} {:>11} {:>9.1f} {:>7.1f}{} {:>11}\n", e.schedule, time_text(t.median()),
+               time_text(t.quantile(0)), time_text(t.quantile(0.9)), gflops, 100 * gflops / peak,
                winograd ? fmt::format(" {:>10.1f}", effective) : "", time_text(e.compile_s * 1e3));
   }
   if (winograd && !v.common.json)

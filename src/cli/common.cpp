@@ -7,6 +7,7 @@
 
 #include "nestor/files.h"
 #include "nestor/library.h"
+#include "nestor/lone_thread.h"
 #include "nestor/nearest.h"
 #include "nestor/nest_file.h"
 #include "nestor/npz.h"
@@ -70,18 +71,33 @@ void read_model_values(const ModelOptions& o, BuildOptions& build) {
 
 namespace {
 
-// A schedule written by hand is proved where it is applied: one line on stderr, or a refusal.
-auto prove_files(const std::string& path) {
-  return [path](const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled) {
+void prove_file(const std::string& path, const PrimFunc& func, const PrimFunc& scheduled) {
+  const ScheduleReview r = review_schedule(func, scheduled);
+  if (r.wrong)
+    throw UserError(Diagnostic{"the schedule of " + func.name + " in " + path + " is wrong",
+                               {},
+                               {describe(r)},
+                               "--no-proof applies it all the same"});
+  std::fprintf(stderr, "%s: the schedule of %s is %s\n", path.c_str(), func.name.c_str(),
+               describe(r).c_str());
+}
+
+void warn_of_lone_threads(const PrimFunc& func, const PrimFunc& scheduled) {
+  for (const LoneBlock& b : lone_blocks(scheduled)) {
+    std::fprintf(stderr, "warning: block %s of %s runs on one of %lld threads\n", b.name.c_str(),
+                 func.name.c_str(), static_cast<long long>(b.threads));
+    for (size_t i = 0; i < b.steps.size(); ++i)
+      std::fprintf(stderr, "%s%s\n", i == 0 ? "hint: " : "  ", b.steps[i].c_str());
+  }
+}
+
+// A schedule written by hand is proved where it is applied: one line on stderr, or a refusal. What it leaves
+// to one thread of a CUDA kernel is said.
+auto review_file(const std::string& path, bool proof, bool cuda) {
+  return [=](const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled) {
     if (choice.origin != path) return;
-    const ScheduleReview r = review_schedule(func, scheduled);
-    if (r.wrong)
-      throw UserError(Diagnostic{"the schedule of " + func.name + " in " + path + " is wrong",
-                                 {},
-                                 {describe(r)},
-                                 "--no-proof applies it all the same"});
-    std::fprintf(stderr, "%s: the schedule of %s is %s\n", path.c_str(), func.name.c_str(),
-                 describe(r).c_str());
+    if (proof) prove_file(path, func, scheduled);
+    if (cuda) warn_of_lone_threads(func, scheduled);
   };
 }
 
@@ -148,7 +164,8 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
     providers.push_back(database_schedules(o.db, c.threads, warn_of_record));
   providers.push_back(default_schedules());
   c.schedules = first_of(std::move(providers));
-  if (o.proof && ends_with(schedule, ".sched")) c.review = prove_files(schedule);
+  const bool cuda = c.target.kind == TargetKind::cuda;
+  if ((o.proof || cuda) && ends_with(schedule, ".sched")) c.review = review_file(schedule, o.proof, cuda);
   return c;
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "nestor/flops.h"
 #include "nestor/graph_oracle.h"
@@ -102,23 +103,27 @@ int prove(const VerifyVerb& v) {
   return report.finish();
 }
 
+// Why the model isn't compared with its graph as it was read; "" where it can be.
+std::string no_graph(const VerifyVerb& v) {
+  if (v.common.blocked_io) return "with --blocked-io the model's tensors don't lie as the graph's";
+  if (v.common.check_indices && v.inputs.empty())
+    return "indices are drawn beyond their range, which --check-indices refuses; give them by --input";
+  return "";
+}
+
 // The whole model, on inputs that are given or drawn, beside its graph as it was read.
-void against_graph(const VerifyVerb& v, const CompiledModel& model, Report& report) {
+void against_graph(const VerifyVerb& v, const CompiledModel& model, std::optional<GraphOracle>& oracle,
+                   Report& report) {
   constexpr double kLongest = 60;  // seconds, where nobody asked for it
   const std::string what = "the graph as it was read, node by node";
-  if (v.common.blocked_io)
-    return report.skip(what, "with --blocked-io the model's tensors don't lie as the graph's");
-  if (v.common.check_indices && v.inputs.empty())
-    return report.skip(
-        what, "indices are drawn beyond their range, which --check-indices refuses; give them by --input");
-  GraphOracle oracle = load_oracle(v.common.model, compile_options(v.common, v.schedule));
-  if (v.against != "graph" && oracle.seconds() > kLongest)
+  if (!oracle) return report.skip(what, no_graph(v));
+  if (v.against != "graph" && oracle->seconds() > kLongest)
     return report.skip(what,
                        fmt::format("it would take about {:.0f} minutes; --against graph compares with it",
-                                   std::ceil(oracle.seconds() / 60)));
+                                   std::ceil(oracle->seconds() / 60)));
   const auto runnable = make_executor(model);
   const NamedTensors inputs = read_inputs(read_sources(v.inputs), runnable->inputs(), 1);
-  for (const GraphOracle::Check& c : oracle.check(inputs, runnable->run(inputs)))
+  for (const GraphOracle::Check& c : oracle->check(inputs, runnable->run(inputs)))
     report.add(c.comparison, c.name + " beside the graph as read", c.want);
 }
 
@@ -129,16 +134,27 @@ int against_oracle(const VerifyVerb& v) {
     options.review = [&](const PrimFunc& func, const ScheduleChoice& choice, const PrimFunc& scheduled) {
       if (choice.origin == v.schedule) report.add(review_schedule(func, scheduled), func.name);
     };
-  const CompiledModel model = compile_model(v.common.model, options);
+  const bool by_hand = std::filesystem::path(v.common.model).extension() == ".nest";
+  const bool beside_graph = v.against == "graph" || (v.against.empty() && !by_hand);
+  if (by_hand && beside_graph)
+    throw UserError(v.common.model + " holds functions, which no graph pass changes");
+  Source source;
+  std::optional<GraphOracle> oracle;
+  if (beside_graph && no_graph(v).empty()) {
+    auto [read, its_oracle] = load_with_oracle(v.common.model, options);
+    source = std::move(read);
+    oracle.emplace(std::move(its_oracle));
+  } else {
+    source = load(v.common.model, options);
+  }
+  const CompiledModel model = compile_model(std::move(source), options);
   if (report.failed) return report.finish();  // what is wrong isn't run
   const Against against = v.against == "lowered"       ? Against::lowered
                           : v.against == "interpreter" ? Against::interpreter
                           : v.against == "halide"      ? Against::halide
                                                        : Against::oracle;
-  const bool by_hand = std::filesystem::path(v.common.model).extension() == ".nest";
   if (v.against == "graph") {
-    if (by_hand) throw UserError(v.common.model + " holds functions, which no graph pass changes");
-    against_graph(v, model, report);
+    against_graph(v, model, oracle, report);
     return report.finish();
   }
   for (const CompiledFunction& f : model.funcs) {
@@ -152,7 +168,7 @@ int against_oracle(const VerifyVerb& v) {
   if (against == Against::oracle)
     for (size_t i = 0; i < model.partition.calls.size(); ++i)
       for (const OutputCheck& c : check_algorithm(model, i)) report.add(c.comparison, c.name, c.want);
-  if (v.against.empty() && !by_hand) against_graph(v, model, report);
+  if (beside_graph) against_graph(v, model, oracle, report);
   return report.finish();
 }
 

@@ -157,6 +157,8 @@ std::string artifact_description(const Plan& plan, const std::string& name, cons
                                  {"arena_bytes", plan.arena_bytes},
                                  {"workspace_bytes", plan.workspace_bytes},
                                  {"weights_bytes", plan.weights.bytes()},
+                                 {"flops", plan.flops.done},
+                                 {"effective_flops", plan.flops.effective},
                                  {"inputs", list_of(plan.inputs)},
                                  {"outputs", list_of(plan.outputs)}};
   return json.dump();

@@ -129,25 +129,29 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   return source;
 }
 
-Source load_operator(const std::string& text, const CompileOptions& options) {
+// Of a file or an operator.
+Model model_of(const std::string& spec, const CompileOptions& options) {
+  if (!looks_like_operator(spec)) return read_model(spec);
   std::vector<std::string> drawn;
-  const Model model = parse_operator(text, options.seed, &drawn);
+  Model model = parse_operator(spec, options.seed, &drawn);
   std::erase_if(drawn, [&](const std::string& name) { return options.build.constants.count(name) > 0; });
   if (options.drawn && !drawn.empty()) options.drawn(drawn);
-  return {build_graph(model, options.build), std::nullopt};
+  return model;
 }
 
 }  // namespace
 
 Source load(const std::string& spec, const CompileOptions& options) {
-  if (looks_like_operator(spec)) return load_operator(spec, options);
-  if (ends_with(spec, ".nest")) return load_functions(spec, options);
-  return {build_graph(read_model(spec), options.build), std::nullopt};
+  if (!looks_like_operator(spec) && ends_with(spec, ".nest")) return load_functions(spec, options);
+  return {build_graph(model_of(spec, options), options.build), std::nullopt};
 }
 
-GraphOracle load_oracle(const std::string& spec, const CompileOptions& options) {
-  const Model model = looks_like_operator(spec) ? parse_operator(spec, options.seed) : read_model(spec);
-  return GraphOracle(build_unfolded(model, options.build), options.target);
+std::pair<Source, GraphOracle> load_with_oracle(const std::string& spec, const CompileOptions& options) {
+  const Model model = model_of(spec, options);
+  Source source{build_graph(model, options.build), std::nullopt};
+  BuildOptions again = options.build;
+  again.warn = {};
+  return {std::move(source), GraphOracle(build_unfolded(model, again), options.target)};
 }
 
 }  // namespace nestor

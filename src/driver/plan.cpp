@@ -15,6 +15,7 @@
 #include "nestor/index_checks.h"
 #include "nestor/layout.h"
 #include "nestor/print.h"
+#include "src/driver/count_flops.h"
 
 namespace nestor {
 
@@ -53,6 +54,7 @@ class PlanBuilder {
           plan->calls.push_back({kCheck, {plan->calls.back().args.back()}, 0, found_by(node)});
     }
     copy_remaining_outputs(*plan);
+    count_flops(*plan, graph_, partition_, funcs_);
     plan->weights = Tensor(DType::u8, {weight_bytes_});
     for (const auto& [offset, tensor] : packed_)
       std::memcpy(static_cast<uint8_t*>(plan->weights.data()) + offset, tensor.data(),

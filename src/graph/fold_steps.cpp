@@ -5,9 +5,9 @@
 //   round((sum * m + b) / s)  =  round(sum * (m / s) + b / s)
 //
 // a rounding of f32 apart. Sums of products are added up in an order of our own anyway. Where there are none,
-// ONNX says every bit of the bytes: then the constants are divided if all bytes there are come out the same
-// (exact_steps.h), and else each element is. Steps are positive, so they pass maxima, and what only moves
-// elements.
+// or sums of integers that a model scales itself, ONNX says every bit of the bytes: then the constants are
+// divided if all bytes there are come out the same (exact_steps.h), and else each element is. Steps are
+// positive, so they pass maxima, and what only moves elements.
 #include <algorithm>
 #include <optional>
 
@@ -121,14 +121,10 @@ class StepFolder {
     return is_one_of(n, {"Max", "Min", "Concat", "Clip", "Relu", "ReduceMax", "GlobalMaxPool", "MaxPool",
                          "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze"});
   }
-  // Convolutions and the like, and what stands for integer ones.
-  bool sums_products(const Node& n) const {
+  // Convolutions and the like, and integer ones that stand for them. A model's own integer sums are exact.
+  static bool sums_products(const Node& n) {
     if (n.domain == "nestor" || is_one_of(n, {"Conv", "ConvTranspose", "Gemm", "MatMul"})) return true;
-    return is_one_of(n, {"Mul"}) && std::any_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
-             const int p = value_of(g_, v).producer;
-             return p >= 0 && is_one_of(g_.nodes[static_cast<size_t>(p)], {"Cast"}) &&
-                    value_of(g_, g_.nodes[static_cast<size_t>(p)].inputs[0]).type.dtype == DType::i32;
-           });
+    return n.attrs.count(kOfReals) > 0;
   }
 
   void read(ValueId v, Makings& m, bool term = false) const {

@@ -114,7 +114,7 @@ class BytesExpansion : Expansion {
     }
     const ValueId sum = cast(integer_sum(p), DType::f32);
     const ValueId scale = add("Mul", {p.x.scale, along_filters(p.w.scale)});
-    add_bias(add("Mul", {sum, scale}));
+    add_bias(add("Mul", {sum, scale}, {{kOfReals, int64_t{1}}}));
     finish();
   }
 

@@ -20,6 +20,10 @@ void fold_steps(Graph& g, const EvaluateFn&);
 void merge_equal_nodes(Graph& g, const EvaluateFn&);
 void remove_dead_nodes(Graph& g, const EvaluateFn&);
 
+// Attribute of a Mul that scales a sum of bytes which stands for a sum of reals (multiply_quantized): the
+// definition doesn't say how that is rounded.
+inline constexpr const char* kOfReals = "of_reals";
+
 // Of 3 x 3 in f32, by strides of 1 and without groups.
 bool has_winograd_shape(const Graph& g, const Node& n);
 // A convolution over 3 x 3, of constant weights in f32, that Winograd's algorithm applies to.

@@ -1,7 +1,6 @@
 // The proof: outputs first, then what each function does on its own.
 #include "nestor/proof.h"
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -97,33 +96,6 @@ void prove(Sets& home, const PrimFunc& before, const PrimFunc& after, Proof& pro
 // Of statements, which all know each other: beyond it the proof isn't quick any more.
 constexpr size_t kMostStatements = 1000;
 
-// The flow of values is followed from block to block: a statement on its own that reads its own buffer, as
-// lowering leaves a running sum, would be told to read too early.
-void require_no_bare_recurrence(const PrimFunc& f) {
-  class Finder : public Walker {
-   public:
-    void stmt(const Stmt& s) override {
-      if (s.as<Block>()) return;
-      const auto* st = s.as<Store>();
-      if (st && reads_another(*st))
-        throw Unmodelled{"`" + st->buffer->name + "` is made of its elements before, outside of a block"};
-      children(s);
-    }
-
-   private:
-    static bool reads_another(const Store& s) {
-      bool found = false;
-      for_each_expr(s.value, [&](const Expr& e) {
-        const auto* l = e.as<Load>();
-        found = found || (l && l->buffer == s.buffer &&
-                          !std::equal(l->indices.begin(), l->indices.end(), s.indices.begin(), same_expr));
-      });
-      return found;
-    }
-  };
-  Finder().stmt(f.body);
-}
-
 void prove_alone(Sets& home, const PrimFunc& f, bool& depends_on_data) {
   require_known_effects(f);
   Parts part;
@@ -137,12 +109,9 @@ void prove_alone(Sets& home, const PrimFunc& f, bool& depends_on_data) {
     Flow flow(m);
     Parts inner;
     inner([&] { check_bounds(flow, ""); });
-    inner([&] {
-      require_no_bare_recurrence(f);
-      check_reads(flow);
-    });
+    inner([&] { check_conflicts(flow); });  // first: without races, what is read early is read too early
+    inner([&] { check_reads(flow); });
     inner([&] { check_outputs(flow); });
-    inner([&] { check_conflicts(flow); });
     inner([&] { check_layouts(m); });
     inner.end();
   });

@@ -158,46 +158,56 @@ class ModelBuilder {
 
   void leaf(const Stmt& stmt, const Buffer& buffer, const std::vector<Expr>& indices, const Expr& value,
             std::optional<ReduceOp> op) {
-    Statement s;
-    s.number = static_cast<int>(m_.statements_.size());
-    s.node = stmt.get();
-    s.model = &m_;
-    s.block = block_;
-    s.name = block_ ? block_->id->name : buffer->name;
-    s.buffer = buffer;
-    s.value = value;
-    s.op = op;
-    s.path = path_;
-    s.loops = loops_;
-    s.vars = vars_;
-    s.vars.insert(s.vars.end(), inner_.begin(), inner_.end());
-    s.env = env_;
-    for (const Expr& e : indices) s.element.push_back(linear(e, "an index of " + buffer->name));
-    add_directly_used_loops(s, indices);
-    reads_ = &s.reads;
-    for (const Expr& e : indices) read(e, Set::all(m_.home_), true);
-    read(value, Set::all(m_.home_), true);
-    Set domain = Set::where(m_.home_, zero_, bounds_) & m_.dims_domain_;
-    for (const Set& set : sets_) domain = domain & set;
-    s.domain = with_indices(s, std::move(domain));
-    m_.statements_.push_back(std::move(s));
+    std::vector<Expr> exprs = indices;
+    exprs.push_back(value);
+    scope([&] {
+      bind_loops(exprs);
+      path_.push_back({stmt.get(), 0, nullptr, false});
+      Statement s;
+      s.number = static_cast<int>(m_.statements_.size());
+      s.node = stmt.get();
+      s.model = &m_;
+      s.block = block_;
+      s.name = block_ ? block_->id->name : buffer->name;
+      s.buffer = buffer;
+      s.value = value;
+      s.op = op;
+      s.path = path_;
+      s.loops = loops_;
+      s.vars = vars_;
+      s.env = env_;
+      for (const Expr& e : indices) s.element.push_back(linear(e, "an index of " + buffer->name));
+      reads_ = &s.reads;
+      for (const Expr& e : exprs) read(e, Set::all(m_.home_), true);
+      Set domain = Set::where(m_.home_, zero_, bounds_) & m_.dims_domain_;
+      for (const Set& set : sets_) domain = domain & set;
+      s.domain = with_indices(s, std::move(domain));
+      m_.statements_.push_back(std::move(s));
+    });
   }
 
-  // Expressions inside a block may speak of loops around it, without an iterator.
-  void add_directly_used_loops(Statement& s, const std::vector<Expr>& indices) {
-    std::vector<Expr> all = indices;
-    all.push_back(s.value);
-    for (const Expr& e : all)
+  // Loops that a statement may speak of without an iterator get one for it alone: those inside of its block,
+  // and others that its expressions name. Two instances share loops around both, but never an iterator.
+  void bind_loops(const std::vector<Expr>& exprs) {
+    std::vector<V> open = inner_;
+    for (const Expr& e : exprs)
       for_each_expr(e, [&](const Expr& inner) {
         const auto* r = inner.as<VarRef>();
         const auto it = r ? env_.find(r->var) : env_.end();
         if (it == env_.end()) return;
         for (const auto& [v, c] : it->second.terms) {
           const bool loop =
-              std::any_of(s.loops.begin(), s.loops.end(), [&, v = v](const Loop* l) { return l->var == v; });
-          if (loop && std::find(s.vars.begin(), s.vars.end(), v) == s.vars.end()) s.vars.push_back(v);
+              std::any_of(loops_.begin(), loops_.end(), [&, v = v](const Loop* l) { return l->var == v; });
+          if (loop && std::find(open.begin(), open.end(), v) == open.end()) open.push_back(v);
         }
       });
+    Renaming names;
+    for (const V l : open) {
+      const V v = names[l] = m_.home_.make(m_.home_.name(l));
+      vars_.push_back(v);
+      zero_.push_back(Lin::of(v) - Lin::of(l));
+    }
+    for (auto& [var, value] : env_) value = renamed(value, names);
   }
 
   // The domain with the quotients that the statement's indices speak of.

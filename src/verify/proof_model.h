@@ -2,9 +2,9 @@
 //
 // A point of a statement gives values to the loops around it, to the iterators of the blocks around it, and
 // to quotients: each `e / c` in an index is a variable q of its own with 0 <= e - c*q < c, which isl handles
-// far better than its own divs. What a statement computes depends on its `vars` alone (iterators, and loops
-// that its expressions speak of), so two functions are compared without their loops, and only the order of
-// writes and reads within one function needs them.
+// far better than its own divs. What a statement computes depends on its `vars` alone: iterators, one for
+// each loop that its expressions speak of without one among them. So two functions are compared without their
+// loops, and only the order of writes and reads within one function needs them.
 #pragma once
 
 #include <deque>
@@ -30,7 +30,7 @@ struct Loop {
 };
 
 // Where a statement stands: from the root downward, loops and positions (child `index` of a Seq, of an If, or
-// of a block: 0 its init, 1 its body).
+// of a block: 0 its init, 1 its body), and at last itself.
 struct PathItem {
   const void* node;
   int index = 0;

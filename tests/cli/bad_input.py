@@ -264,6 +264,11 @@ def usage():
 
 def comparison():
     t.succeeds("verify", "verify", "conv.json")
+    declared = t.write("declared.json", {"opset": 13, "inputs": [{"name": "x", "dtype": "f32", "shape": [2, 3]}],
+                                         "outputs": [{"name": "y", "dtype": "f32", "shape": [3, 2]}],
+                                         "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}]})
+    p = t.run("verify", declared)
+    t.check(p.returncode == 0 and p.stderr.count("declared shapes") == 1, "a model is read once, with its warnings", p.stderr)
     t.succeeds("run -o", "run", "conv.json", "--input", "x=random:1", "-o", "good.npz")
     expect = ["verify", "conv.json", "--expect", "good.npz", "--input"]
     t.succeeds("verify --expect", *expect, "x=random:1")

@@ -254,6 +254,9 @@ def blocked_in_and_out():
         t.check(sorted(rows) == sorted(functions), f"bench {flags}: {functions}", shown)
         t.check("effective" in shown, f"bench {flags}: what Winograd's rate means", shown)
     t.succeeds("an artifact", "compile", conv, "--target", "x86-64-v3", "-o", "blocked.so", "--const", "x1=random:1")
+    shown = t.succeeds("bench of an artifact", "bench", "blocked.so", "--seconds", "0.01")
+    t.check(re.search(r"\nartifact +([\d.]+ [num]?s +){3}[1-9][\d.]* +[\d.]+ +[1-9][\d.]* ", shown) and "effective" in shown,
+            "bench of an artifact: its rate, and Winograd's", shown)
     t.refuses("an artifact in blocks", ["bench", "blocked.so", "--blocked-io"], "as it was compiled")
 
 

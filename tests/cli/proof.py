@@ -35,4 +35,9 @@ for verb in (["inspect", MATMUL, "--stage", "schedule"], ["inspect", MATMUL, "--
 p = t.run("inspect", MATMUL, "--stage", "schedule")
 t.check(p.returncode == 0 and "proved" not in p.stderr, "default schedules are not proved each time", p.stderr)
 
+lone = t.write("lone.sched", "Bs = cache_read Y B shared\ncompute_at Bs Y.i\nbind Y.i blockIdx.x\nbind Y.j threadIdx.x\n")
+p = t.run("inspect", MATMUL, "--schedule", lone, "--target", "cuda:sm_80", "--stage", "schedule", "--no-proof")
+t.check(p.returncode == 0 and "warning: block Bs of matmul runs on one of 48 threads\nhint: bind Bs." in p.stderr,
+        "what is left to one thread of a kernel is said", p.stderr)
+
 t.finish()

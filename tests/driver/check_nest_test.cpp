@@ -144,6 +144,70 @@ TEST_CASE("Instructions and vectors of a lowered function are said not to be pro
           {"index 16 in dimension 0 is outside of Y[16]"});
 }
 
+namespace {
+
+// A function without blocks, as lowering leaves it: statements read what others, or they themselves at
+// another iteration, have written.
+std::string bare(const std::string& statements, const std::string& params) {
+  return "func f(" + params + ") {\n" + statements + "\n}\n";
+}
+const std::string kRow = "in X: f32[8], out Y: f32[8]", kSquare = "in X: f32[6,6], out Y: f32[6,6]";
+
+}  // namespace
+
+TEST_CASE("Recurrences outside of blocks are proved by the order of their instances") {
+  // Forward, backward, with a stride, in tiles.
+  accepted(bare("Y[0] = X[0] for i in 7 { Y[i+1] = Y[i] + X[i+1] }", kRow));
+  accepted(bare("for i in 8 { Y[i] = if i == 0 then X[0] else Y[i-1] + X[i] }", kRow));
+  accepted(bare("for i in 8 { if i == 0 { Y[i] = X[i] } else { Y[i] = Y[i-1] + X[i] } }", kRow));
+  accepted(bare("Y[7] = X[7] for i in 7 { Y[6-i] = Y[7-i] + X[6-i] }", kRow));
+  accepted(bare("for i in 2 { Y[i] = X[i] } for i in 3, j in 2 { Y[2*i+j+2] = Y[2*i+j] + X[i] }", kRow));
+  accepted(
+      bare("for i in 4 { Y[2*i] = if i == 0 then X[0] else Y[2*i-2] + X[2*i] Y[2*i+1] = Y[2*i] }", kRow));
+  accepted(
+      bare("for b in 2, i in 4 { Y[b*4+i] = if b*4+i == 0 then X[0] else Y[b*4+i-1] + X[b*4+i] }", kRow));
+  accepted(bare("for i in 8 { Y[i/4*4+3-i%4] = if i < 4 then X[i] else Y[3-i%4] + X[i] }", kRow));
+  // Along one axis, along the other one, along both.
+  accepted(bare("for i in 6 { Y[i,0] = X[i,0] for j in 5 { Y[i,j+1] = Y[i,j] + X[i,j+1] } }", kSquare));
+  accepted(bare("for i in 6, j in 6 { Y[i,j] = if i == 0 then X[i,j] else Y[i-1,j] + X[i,j] }", kSquare));
+  accepted(
+      bare("for i in 6, j in 6 { Y[i,j] = if i == 0 || j == 0 then X[i,j] else Y[i-1,j] + Y[i,j-1] + "
+           "Y[i-1,j-1] }",
+           kSquare));
+  accepted(bare("for i in 6, j in 6 { Y[i,j] = if i == 0 || j == 5 then X[i,j] else Y[i-1,j+1] }", kSquare));
+  // A running sum in one element, for each row anew.
+  accepted(bare(
+      "for i in 6 { alloc S: f32[1] { S[0] = 0.0f32 for j in 6 { S[0] = S[0] + X[i,j] Y[i,j] = S[0] } } }",
+      kSquare));
+  // A block around the loops of a recurrence.
+  accepted(
+      bare("for i in 6 { block Y(vi: S 6 = i) { for j in 6 { Y[vi,j] = if j == 0 then X[vi,j] else "
+           "Y[vi,j-1] + X[vi,j] } } }",
+           kSquare));
+}
+
+TEST_CASE("Recurrences that read what is written later, or never, are refused with a witness") {
+  refused(bare("for i in 7 { Y[i] = Y[i+1] + X[i] } Y[7] = X[7]", kRow),
+          {"Y reads elements of Y that nothing has written before",
+           "Y at i=0 reads Y[1] before Y at i=1 writes it"});
+  refused(bare("for i in 8 { Y[7-i] = if i < 7 then Y[6-i] else X[0] }", kRow),
+          {"Y at i=0 reads Y[6] before Y at i=1 writes it"});
+  refused(bare("for i in 7 { Y[i+1] = Y[i] + X[i+1] }", kRow), {"Y at i=0 reads Y[0], which nothing writes"});
+  refused(bare("for i in 4 { Y[2*i] = if i == 0 then X[0] else Y[2*i-1] Y[2*i+1] = Y[2*i] + X[i] } ",
+               "in X: f32[8], out Y: f32[9]"),
+          {"nothing writes Y[8]"});
+  refused(bare("for i in 8 { Y[i] = if i < 4 then X[i] else Y[2*i-7] }", kRow),
+          {"Y at i=7 reads Y[7] before Y at i=7 writes it"});
+  refused(bare("for j in 6, i in 6 { Y[i,j] = if i == 0 || j == 5 then X[i,j] else Y[i-1,j+1] }", kSquare),
+          {"Y at j=0,i=1 reads Y[0,1] before Y at j=1,i=0 writes it"});
+  refused(bare("for i in 6, j in 6 { Y[i,j] = if i == 0 then X[i,j] else Y[i-1,j] + Y[i,5-j] }", kSquare),
+          {"Y at i=1,j=0 reads Y[1,5] before Y at i=1,j=5 writes it"});
+  refused(bare("for i in 6 { parallel j in 6 { Y[i,j] = if j == 0 then X[i,j] else Y[i,j-1] } }", kSquare),
+          {"two iterations of the parallel loop j touch an element of Y"});
+  refused(bare("for i in 6 { alloc S: f32[1] { for j in 6 { Y[i,j] = S[0] S[0] = X[i,j] } } }", kSquare),
+          {"Y at i=0,j=0 reads S[0] before S at i=0,j=0 writes it"});
+}
+
 TEST_CASE("A reduction that is written out is read as one") {
   const std::string head =
       "func f(in X: f32[4,8], out Y: f32[4]) {\n  for i in 4, k in 8 {\n    block Y(vi: S 4 "

@@ -103,3 +103,70 @@ TEST_CASE("pools of bytes are requantized to the bit") {
     CHECK(differ == 0);
   }
 }
+
+namespace {
+
+// Bytes -> a sum of products of bytes -> f32, times one scale for each column or filter -> y in steps of t.
+// Elements that aren't, operation by operation, what the reference evaluator of ONNX makes of them.
+int wrong_sums(const std::string& op, bool relu, const Tensor& scales, float t) {
+  const bool conv = op == "ConvInteger";
+  const int64_t channels = scales.size(), terms = 3, rows = 1024;
+  Tensor x(DType::u8, conv ? std::vector<int64_t>{1, terms, 32, 32} : std::vector<int64_t>{rows, terms});
+  Tensor w(DType::i8,
+           conv ? std::vector<int64_t>{channels, terms, 1, 1} : std::vector<int64_t>{terms, channels});
+  for (int64_t i = 0; i < x.size(); ++i) x.set_int(i, i * 2654435761 >> 7 & 255);
+  for (int64_t i = 0; i < w.size(); ++i) w.set_int(i, (i * 40503 >> 3 & 255) - 128);
+  constexpr int64_t kZero = 121, kTop = 3;
+  Model m;
+  m.opsets = {{"", 17}};
+  m.inputs = {{"x", DType::u8, {}}};
+  for (const int64_t d : x.shape()) m.inputs[0].shape.push_back({d, ""});
+  m.outputs = {{"y", DType::i8, {}, false, false}};
+  m.initializers = {
+      {"w", w},
+      {"zx", scalar(DType::u8, kZero)},
+      {"m", scales.reshaped(conv ? std::vector<int64_t>{channels, 1, 1} : std::vector<int64_t>{channels})},
+      {"t", scalar(DType::f32, t)},
+      {"z", scalar(DType::i8, kTop)}};
+  m.nodes = {{op, "", "", {"x", "w", "zx"}, {"sum"}, {}, {}},
+             {"Cast", "", "", {"sum"}, {"real"}, {{"to", int64_t{1}}}, {}},
+             {"Mul", "", "", {"real", "m"}, {"scaled"}, {}, {}},
+             {relu ? "Relu" : "Identity", "", "", {"scaled"}, {"r"}, {}, {}},
+             {"QuantizeLinear", "", "", {"r", "t", "z"}, {"y"}, {}, {}}};
+  CompileOptions options;
+  options.schedules = default_schedules();
+  const Tensor y =
+      make_executor(compile_model(Source{build_graph(m), std::nullopt}, options))->run({{"x", x}}).at("y");
+  int differ = 0;
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t r = 0; r < rows; ++r) {
+      int64_t sum = 0;
+      for (int64_t k = 0; k < terms; ++k)
+        sum += (x.get_int(conv ? k * rows + r : r * terms + k) - kZero) *
+               w.get_int(conv ? c * terms + k : k * channels + c);
+      float v = static_cast<float>(sum) * static_cast<float>(scales.get(c));
+      if (relu) v = std::max(v, 0.0F);
+      const auto want = static_cast<int64_t>(std::nearbyintf(v / t)) + kTop;
+      differ += y.get_int(conv ? c * rows + r : r * channels + c) != std::clamp<int64_t>(want, -128, 127);
+    }
+  return differ;
+}
+
+}  // namespace
+
+TEST_CASE("sums of bytes that a model scales itself are requantized to the bit") {
+  constexpr int64_t kChannels = 64;
+  for (const float t : {0.02F, 0.1F, 0.0371F, 0.03125F}) {
+    Tensor scales = Tensor::random(DType::f32, {kChannels}, 7);
+    for (int64_t c = 0; c < kChannels; ++c) {  // of several sizes; half of them make many ties
+      const auto size = static_cast<float>(std::ldexp(1, -static_cast<int>(c % 9)));
+      const auto odd = static_cast<float>(1 + c / 4 * 2);
+      scales.set(c, c % 2 == 0 ? t * odd * size / 2 : size * (0.001 + std::fabs(scales.get(c))));
+    }
+    for (const bool relu : {false, true})
+      for (const char* op : {"ConvInteger", "MatMulInteger"}) {
+        INFO(op << " to steps of " << t << (relu ? " behind Relu" : ""));
+        CHECK(wrong_sums(op, relu, scales, t) == 0);
+      }
+  }
+}

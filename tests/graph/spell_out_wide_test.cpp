@@ -39,8 +39,8 @@ TEST_CASE("What is split into thousands of pieces and put together again is what
   }
 }
 
-TEST_CASE("Sums and means of thousands of operands are added up from the first to the last") {
-  for (const char* op : {"Sum", "Mean"}) {
+TEST_CASE("Sums, means and extrema of thousands of operands are what they are from the first to the last") {
+  for (const char* op : {"Sum", "Mean", "Max", "Min"}) {
     const Graph g = wide(op, "");
     INFO(op);
     CHECK(widest(g) == 64);
@@ -49,7 +49,10 @@ TEST_CASE("Sums and means of thousands of operands are added up from the first t
     for (int64_t c = 0; c < 2; ++c) {
       const auto x = in.at("x").as<float>();
       float out = x[static_cast<size_t>(c)];
-      for (size_t i = 1; i < kMany; ++i) out += x[2 * i + static_cast<size_t>(c)];
+      for (size_t i = 1; i < kMany; ++i) {
+        const float next = x[2 * i + static_cast<size_t>(c)];
+        out = op[2] == 'x' ? std::max(out, next) : op[2] == 'n' ? std::min(out, next) : out + next;
+      }
       want.set(c, op[1] == 'e' ? out / kMany : out);
     }
     check_close(run_unfused(g, in), {{"y", want}}, 0);

@@ -1,5 +1,5 @@
-// What a refusal offers is accepted: every line of every golden error's hint that reads as a step is taken
-// instead of the step that was refused.
+// What a refusal offers is accepted: every line of a hint that reads as a step is taken instead of the step
+// that was refused, of golden errors and of random steps; after a refusal of lowering, in addition.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -8,9 +8,13 @@
 #include "golden.h"
 #include "nestor/check.h"
 #include "nestor/parse.h"
+#include "nestor/passes.h"
 #include "nestor/print.h"
 #include "schedules/primitive.h"
 #include "tests/fuzz/equivalence.h"
+#include "tests/fuzz/functions.h"
+#include "tests/fuzz/proposals.h"
+#include "tests/fuzz/random_trace.h"
 
 using namespace nestor;
 
@@ -65,11 +69,11 @@ bool is_step(const PrimFunc& f, const std::string& line) {
   }
 }
 
-std::vector<std::string> steps_of(const Refused& r) {
+std::vector<std::string> steps_of(const PrimFunc& f, const std::string& hint) {
   std::vector<std::string> out;
-  std::istringstream lines(r.hint);
+  std::istringstream lines(hint);
   for (std::string line; std::getline(lines, line);)
-    if (is_step(r.before.func(), line)) out.push_back(line);
+    if (is_step(f, line)) out.push_back(line);
   return out;
 }
 
@@ -83,7 +87,7 @@ TEST_CASE("every hint that reads as a step is accepted in place of the refused o
     if (!r) continue;
     ++refusals;
     INFO(c.file << ": " << c.name << "\n" << r->step);
-    const std::vector<std::string> steps = steps_of(*r);
+    const std::vector<std::string> steps = steps_of(r->before.func(), r->hint);
     with_steps += !steps.empty();
     if (steps.empty()) without += c.file + ": " + c.name + "\n";
     for (const std::string& line : steps) {
@@ -96,6 +100,72 @@ TEST_CASE("every hint that reads as a step is accepted in place of the refused o
   }
   INFO(with_steps << " of " << refusals << " refusals offer a step; these don't:\n" << without);
   CHECK(50 * with_steps >= 49 * refusals);
+}
+
+TEST_CASE("hints of random refused steps are accepted in their place") {
+  int refusals = 0, with_steps = 0;
+  std::mt19937_64 rng(31);
+  for (int index = 0; index < fuzz_function_count(); ++index) {
+    const FuzzFunction f = make_function(index, draw_sizes(index % 2, rng));
+    TraceCounts counts;
+    const Schedule s = random_schedule(f.func, rng, counts, {4, true, true, {}});
+    const std::vector<std::string> blocks = block_names(s.func());
+    for (const std::string& primitive : proposed_primitives()) {
+      const std::string line = blocks.empty() ? "" : propose(s, primitive, blocks[0], index % 3 == 0, rng);
+      if (line.empty()) continue;
+      std::string hint;
+      try {
+        Schedule tried = s;
+        tried(line);
+        continue;
+      } catch (const ScheduleError& e) {
+        hint = e.diagnostic().hint;
+      }
+      ++refusals;
+      const std::vector<std::string> steps = steps_of(s.func(), hint);
+      with_steps += !steps.empty();
+      if (steps.empty()) continue;
+      INFO(print(s.func()) << "\nrefused: " << line << "\nhint: " << steps[0]);
+      CHECK(steps[0] != line);
+      Schedule other = s;
+      CHECK_NOTHROW(other(steps[0]));
+      check_well_formed(other.func());
+    }
+  }
+  INFO(with_steps << " of " << refusals << " refusals offer a step");
+  CHECK(refusals > 500);
+  CHECK(5 * with_steps >= 4 * refusals);
+}
+
+TEST_CASE("hints of what can't be lowered are accepted steps, after which it is another matter") {
+  int refusals = 0;
+  std::mt19937_64 rng(7);
+  for (int index = 0; index < 4 * fuzz_function_count(); ++index) {
+    const bool gpu = index % 2;
+    const FuzzFunction f = make_function(index / 4, draw_sizes(index % 3 == 0, rng));
+    TraceCounts counts;
+    const Schedule s = random_schedule(f.func, rng, counts, {12, !gpu, gpu, {}});
+    Target target;
+    target.kind = gpu ? TargetKind::cuda : TargetKind::cpu;
+    try {
+      lower(s.func(), target);
+    } catch (const ScheduleError& refused) {
+      ++refusals;
+      const Diagnostic& d = refused.diagnostic();
+      INFO(print(s.func()) << "\n" << refused.what());
+      CHECK(d.hint != "");
+      for (const std::string& line : steps_of(s.func(), d.hint)) {
+        Schedule more = s;
+        CHECK_NOTHROW(more(line));
+        try {
+          lower(more.func(), target);
+        } catch (const ScheduleError& again) {
+          CHECK(again.diagnostic().message != d.message);
+        }
+      }
+    }
+  }
+  CHECK(refusals > 20);
 }
 
 TEST_CASE("where nobody reads them, refusals are short") {

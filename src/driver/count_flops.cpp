@@ -1,0 +1,40 @@
+// Operations are counted on the functions as partition made them, whatever their schedules repeat; Winograd's
+// as lowered: its transforms are written as sums with constant factors, most of which are 0 or 1 and fold
+// away.
+#include "src/driver/count_flops.h"
+
+#include <algorithm>
+
+#include "nestor/flops.h"
+
+namespace nestor {
+
+namespace {
+
+// What a convolution's direct sum takes.
+double direct_flops(const Graph& g, const Node& winograd) {
+  const auto shape_of = [&](ValueId v) { return g.values[static_cast<size_t>(v)].type.shape; };
+  double count = 2;
+  for (const int64_t extent : shape_of(winograd.outputs[0])) count *= static_cast<double>(extent);
+  const std::vector<int64_t> weights = shape_of(winograd.inputs[3]);
+  for (size_t d = 1; d < weights.size(); ++d) count *= static_cast<double>(weights[d]);
+  return count;
+}
+
+}  // namespace
+
+void count_flops(Plan& plan, const Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs) {
+  for (const CompiledFunction& f : funcs) plan.kernel_flops.push_back(flops_of(f.func));
+  for (const KernelCall& call : p.calls) {
+    double direct = 0;
+    for (const int n : call.nodes)
+      if (const Node& node = g.nodes[static_cast<size_t>(n)]; node.op == "WinogradConv")
+        direct += direct_flops(g, node);
+    double& done = plan.kernel_flops[static_cast<size_t>(call.func)];
+    if (direct > 0) done = flops_of(funcs[static_cast<size_t>(call.func)].lowered);
+    plan.flops.done += done;
+    plan.flops.effective += std::max(done, direct);
+  }
+}
+
+}  // namespace nestor
