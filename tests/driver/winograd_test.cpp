@@ -338,6 +338,50 @@ TEST_CASE("Weights are transformed here for targets that can't run here") {
     if (n.op == "WinogradConv") CHECK(m.graph.values[static_cast<size_t>(n.inputs[1])].constant.defined());
 }
 
+TEST_CASE("Winograd's weights keep to a budget, which goes where a byte gains most") {
+  const std::string large = "Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
+                    small = "Conv(f32[1,128,28,28], const f32[128,128,3,3]; pads=[1,1,1,1])";
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  const auto bytes_of = [&](const std::string& spec, int64_t budget) {
+    options.winograd_budget = budget;
+    return winograd_bytes(partition_model(load(spec, options), options).graph);
+  };
+  for (const std::string& layer : {large, small}) {
+    const WinogradBytes all = bytes_of(layer, -1);
+    CHECK(all.convolutions == 1);
+    CHECK(all.over_budget == 0);
+    CHECK(bytes_of(layer, all.added).added == all.added);
+    const WinogradBytes none = bytes_of(layer, all.added - 1);
+    CHECK(none.added == 0);
+    CHECK(none.convolutions == 0);
+    CHECK(none.over_budget == 1);
+  }
+}
+
+TEST_CASE("Of two Winograd convolutions, the budget's is the one that gains more for each byte") {
+  Model m;
+  m.opsets[""] = 17;
+  m.inputs = {{"x", DType::f32, {{1}, {64}, {56}, {56}}}};
+  m.initializers = {{"w", Tensor::random(DType::f32, {64, 64, 3, 3}, 1)},
+                    {"v", Tensor::random(DType::f32, {256, 64, 3, 3}, 2)}};
+  const Attrs same{{"pads", std::vector<int64_t>{1, 1, 1, 1}}},
+      apart{{"kernel_shape", std::vector<int64_t>{4, 4}}, {"strides", std::vector<int64_t>{4, 4}}};
+  m.nodes = {{"Conv", "", "first", {"x", "w"}, {"a"}, same},
+             {"MaxPool", "", "", {"a"}, {"b"}, apart},
+             {"Conv", "", "second", {"b", "v"}, {"y"}, same}};
+  m.outputs = {{"y"}};
+  m.outputs[0].typed = m.outputs[0].ranked = false;
+  CompileOptions options;
+  options.target = parse_target("x86-64-v4");
+  options.winograd_budget = 64 * 64 * 4 * 27;  // F(4x4) of the first, and less than any of the second
+  const CompiledModel c = partition_model({build_graph(m), std::nullopt}, options);
+  for (const Node& n : c.graph.nodes) {
+    if (n.name == "first") CHECK(n.op == "WinogradConv");
+    if (n.name == "second") CHECK(n.op == "Conv");
+  }
+}
+
 TEST_CASE("A naive compilation has no Winograd") {
   Layer l{.channels = 64, .filters = 64, .height = 28, .width = 28};
   const CompiledModel m = partition_model({graph_of(l), std::nullopt}, CompileOptions::naive());
