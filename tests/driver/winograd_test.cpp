@@ -362,16 +362,30 @@ TEST_CASE("Winograd's weights keep to a budget, which goes where a byte gains mo
 TEST_CASE("Of two Winograd convolutions, the budget's is the one that gains more for each byte") {
   Model m;
   m.opsets[""] = 17;
-  m.inputs = {{"x", DType::f32, {{1}, {64}, {56}, {56}}}};
+  ModelValue x, y;
+  x.name = "x";
+  y.name = "y";
+  for (const int64_t n : {1, 64, 56, 56}) x.shape.push_back({n, ""});
+  y.typed = y.ranked = false;
+  m.inputs = {x};
+  m.outputs = {y};
   m.initializers = {{"w", Tensor::random(DType::f32, {64, 64, 3, 3}, 1)},
                     {"v", Tensor::random(DType::f32, {256, 64, 3, 3}, 2)}};
-  const Attrs same{{"pads", std::vector<int64_t>{1, 1, 1, 1}}},
-      apart{{"kernel_shape", std::vector<int64_t>{4, 4}}, {"strides", std::vector<int64_t>{4, 4}}};
-  m.nodes = {{"Conv", "", "first", {"x", "w"}, {"a"}, same},
-             {"MaxPool", "", "", {"a"}, {"b"}, apart},
-             {"Conv", "", "second", {"b", "v"}, {"y"}, same}};
-  m.outputs = {{"y"}};
-  m.outputs[0].typed = m.outputs[0].ranked = false;
+  const auto add = [&](const char* op, const char* name, std::vector<std::string> inputs, const char* output,
+                       Attrs attrs) {
+    ModelNode n;
+    n.op = op;
+    n.name = name;
+    n.inputs = std::move(inputs);
+    n.outputs = {output};
+    n.attrs = std::move(attrs);
+    m.nodes.push_back(std::move(n));
+  };
+  const Attrs same{{"pads", std::vector<int64_t>{1, 1, 1, 1}}};
+  add("Conv", "first", {"x", "w"}, "a", same);
+  add("MaxPool", "", {"a"}, "b",
+      {{"kernel_shape", std::vector<int64_t>{4, 4}}, {"strides", std::vector<int64_t>{4, 4}}});
+  add("Conv", "second", {"b", "v"}, "y", same);
   CompileOptions options;
   options.target = parse_target("x86-64-v4");
   options.winograd_budget = 64 * 64 * 4 * 27;  // F(4x4) of the first, and less than any of the second
