@@ -17,10 +17,11 @@ MB = 1 << 20
 
 
 def measure(command):
-    """Seconds and the peak in MB of a command that runs as the only child of a process."""
+    """Seconds, those of the CPUs, and the peak in MB of a command that runs as the only child of a process."""
     start = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    return time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / MB
+    seconds, used = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / MB
 
 
 def main():
@@ -29,7 +30,7 @@ def main():
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument("--times", type=int, default=5)
     args, others = parser.parse_known_args()
-    print(f"{'model':<20} {'file':>8}  {'median s':>9} {'least s':>9} {'peak':>9}  {'artifact':>9}  nestor")
+    print(f"{'model':<20} {'file':>8}  {'median s':>9} {'CPU s':>9} {'peak':>9}  {'artifact':>9}  nestor")
     for model in args.models:
         with tempfile.TemporaryDirectory() as folder:
             target = os.path.join(folder, "m.so")
@@ -43,9 +44,9 @@ def main():
                     runs[nestor].append([float(word) for word in alone.stdout.split()])
                     sizes[nestor] = os.path.getsize(target) / MB
         for nestor, figures in runs.items():
-            seconds, peaks = zip(*figures)
+            seconds, of_cpus, peaks = zip(*figures)
             print(f"{os.path.basename(model):<20} {os.path.getsize(model) / MB:5.0f} MB  {statistics.median(seconds):9.2f} "
-                  f"{min(seconds):9.2f} {max(peaks):6.0f} MB  {sizes[nestor]:6.0f} MB  {nestor}", flush=True)
+                  f"{statistics.median(of_cpus):9.2f} {max(peaks):6.0f} MB  {sizes[nestor]:6.0f} MB  {nestor}", flush=True)
 
 
 if __name__ == "__main__":

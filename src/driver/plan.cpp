@@ -61,7 +61,6 @@ class PlanBuilder {
                   static_cast<size_t>(tensor.bytes()));
       tensor = {};
     }
-    prefer_large_pages(plan->weights);
     check_plan(*plan);
     return plan;
   }
