@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|pool|proof|errors|other|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|networks|pool|proof|errors|other|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -97,8 +97,7 @@ definitions() {
 models() {
   echo "== untuned networks beside ONNX Runtime and OpenVINO"
   $python -c 'import openvino' 2> /dev/null || build/venv/bin/pip install --quiet --disable-pip-version-check openvino
-  [ -f "$out/mobilenetv2.onnx" ] || $python examples/mobilenet/make.py "$out" > /dev/null
-  [ -f "$out/resnet50.onnx" ] || $python examples/models/light.py "$out" resnet50 > /dev/null
+  make_networks
   local model
   for model in mobilenetv2 resnet50; do
     [ -f "$out/${model}_int8.onnx" ] || $python examples/models/quantize.py "$out/$model.onnx" "$out/${model}_int8.onnx" 2> /dev/null
@@ -106,6 +105,11 @@ models() {
     # Bytes are rounded to steps: of sums that lie between two, runtimes choose one or the other.
     beside_runtimes "${model}_int8" --tolerance 0.1 "$@"
   done
+}
+
+make_networks() {
+  [ -f "$out/mobilenetv2.onnx" ] || $python examples/mobilenet/make.py "$out" > /dev/null
+  [ -f "$out/resnet50.onnx" ] || $python examples/models/light.py "$out" resnet50 > /dev/null
 }
 
 beside_runtimes() {  # MODEL [ARG ...]
@@ -116,6 +120,14 @@ beside_runtimes() {  # MODEL [ARG ...]
 compile() {
   echo "== compile time"
   "$build/bin/bench_compile_time" "$@"
+}
+
+# NESTOR ... of other builds are measured beside this one.
+networks() {  # [NESTOR ...] [--times N]
+  echo "== time and memory of compiling networks"
+  make_networks
+  [ -f "$out/bert/bert_block.onnx" ] || $python examples/models/bert_block.py "$out/bert" --layers 12 --hidden 768 --heads 12 --tokens 128 > /dev/null
+  $python bench/compile_models.py "$build/bin/nestor" "$@" --models "$out"/{mobilenetv2,resnet50,bert/bert_block}.onnx
 }
 
 proof() {
@@ -141,7 +153,7 @@ other() {  # OTHER_NESTOR [ARG ...]
 }
 
 case $name in
-  cpu | random | torch | attention | verify | sizes | definitions | models | compile | pool | proof | errors | other) "$name" "$@" ;;
+  cpu | random | torch | attention | verify | sizes | definitions | models | compile | networks | pool | proof | errors | other) "$name" "$@" ;;
   all) sizes && definitions && cpu && models && compile && pool && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, pool, proof, errors, other and all" >&2; exit 2 ;;
+  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, networks, pool, proof, errors, other and all" >&2; exit 2 ;;
 esac

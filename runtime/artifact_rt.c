@@ -187,6 +187,42 @@ int32_t nestor_instance_run(struct nestor_instance* instance, nestor_calls calls
   return result;
 }
 
+static void* address(const struct nestor_instance* instance, const void* const* inputs, void* const* outputs,
+                     int64_t place) {
+  const int64_t at = place >> 2;
+  switch (place & 3) {
+    case NESTOR_INPUT:
+      return (void*)(uintptr_t)inputs[at];
+    case NESTOR_OUTPUT:
+      return outputs[at];
+    case NESTOR_ARENA:
+      return (char*)instance->arena + at;
+    default:
+      return (char*)(uintptr_t)instance->weights + at;
+  }
+}
+
+int32_t nestor_run_table(const struct nestor_instance* instance, const void* const* inputs,
+                         void* const* outputs, const struct nestor_call_table* table, void** args) {
+  const int64_t* word = table->words;
+  for (int64_t i = 0; i < table->calls; ++i) {
+    const int32_t kernel = (int32_t)*word, count = (int32_t)(*word >> 32);
+    ++word;
+    for (int32_t k = 0; k < count; ++k) args[k] = address(instance, inputs, outputs, *word++);
+    if (kernel >= 0) {
+      const int32_t result = table->kernels[kernel](args, instance->workspace, instance->pool);
+      if (result) return result;
+    } else if (kernel == NESTOR_CALL_COPY) {
+      memcpy(args[1], args[0], (size_t)*word++);
+    } else {
+      int32_t found;
+      memcpy(&found, args[0], sizeof found);
+      if (found) return NESTOR_BAD_INDEX;
+    }
+  }
+  return 0;
+}
+
 void nestor_instance_destroy(struct nestor_instance* instance) {
   if (!instance) return;
   if (instance->pool) nestor_pool_destroy(instance->pool);

@@ -53,6 +53,22 @@ int32_t nestor_instance_run(struct nestor_instance* instance, nestor_calls calls
                             void* const* outputs);
 void nestor_instance_destroy(struct nestor_instance* instance);
 
+/* The calls of a plan of many, which as code would take long to compile. Each is a word with its kernel in
+ * the lower half, or one of these, and with the number of its arguments in the upper; then a word for each
+ * argument: where it is in its region, times four, and the region. A copy has a third one, its bytes. The
+ * emitted code lays this out. */
+enum { NESTOR_CALL_COPY = -1, NESTOR_CALL_CHECK = -2 };
+enum nestor_region { NESTOR_INPUT, NESTOR_OUTPUT, NESTOR_ARENA, NESTOR_WEIGHTS };
+typedef int32_t (*nestor_kernel)(void* const* args, void* workspace, struct nestor_pool* pool);
+struct nestor_call_table {
+  const nestor_kernel* kernels;
+  const int64_t* words;
+  int64_t calls;
+};
+/* args: room for those of the longest call. */
+int32_t nestor_run_table(const struct nestor_instance* instance, const void* const* inputs,
+                         void* const* outputs, const struct nestor_call_table* table, void** args);
+
 #ifdef __cplusplus
 }
 #endif

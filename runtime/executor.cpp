@@ -44,7 +44,8 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels
       << kernels_.size() << " kernels for " << plan_->kernels.size();
   arena_ = Tensor(DType::u8, {plan_->arena_bytes});
   workspace_ = Tensor(DType::u8, {plan_->workspace_bytes});
-  for (Tensor* memory : {&arena_, &workspace_}) prefer_large_pages(*memory);
+  Tensor weights = plan_->weights;
+  for (Tensor* memory : {&arena_, &workspace_, &weights}) prefer_large_pages(*memory);
   if (plan_->threads > 1) {
     pool_ = nestor_pool_create(plan_->threads);
     if (!pool_) throw UserError("can't start " + std::to_string(plan_->threads) + " threads");

@@ -142,15 +142,19 @@ void PendingFiles::add(const std::string& path) {
 }
 
 void PendingFiles::write(const std::string& path, std::string_view bytes) {
+  write(path, std::vector{bytes});
+}
+
+void PendingFiles::write(const std::string& path, const std::vector<std::string_view>& pieces) {
   File& f = find_or_add(path);
   NESTOR_CHECK(!f.written) << path << " is written twice";
   f.written = true;
   order_.push_back(static_cast<size_t>(&f - files_.data()));
-  if (f.temporary.empty()) {
-    f.held = bytes;
-    return;
-  }
-  if (const int error = write_all(f.descriptor, bytes)) fail(path, error);
+  for (const std::string_view bytes : pieces)
+    if (f.temporary.empty())
+      f.held += bytes;
+    else if (const int error = write_all(f.descriptor, bytes))
+      fail(path, error);
 }
 
 void PendingFiles::commit() {

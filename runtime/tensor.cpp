@@ -57,10 +57,12 @@ Tensor::Tensor(DType dtype, std::vector<int64_t> shape)
     data_ = map_large(padded);
     if (data_) return;
   }
-  void* p = std::aligned_alloc(64, padded);
+  constexpr size_t kAligned = 64;
+  void* p = std::calloc(padded + kAligned, 1);  // large memory comes as zeros, and is touched when it is used
   if (!p) throw UserError("not enough memory for a tensor of type " + to_string(dtype_, shape_));
-  std::memset(p, 0, padded);
-  data_ = std::shared_ptr<void>(p, std::free);
+  auto* const aligned =
+      static_cast<char*>(p) + (kAligned - reinterpret_cast<uintptr_t>(p) % kAligned) % kAligned;
+  data_ = std::shared_ptr<void>(aligned, [p](void*) { std::free(p); });
 }
 
 namespace {

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes one BERT-like encoder block (multi-head attention, LayerNormalization, GELU by Erf) with seeded weights, as
+"""Writes a BERT-like encoder block, or several, (multi-head attention, LayerNormalization, GELU by Erf) with seeded weights, as
 .onnx and .json with an input and ONNX Runtime's outputs.
 
-    bert_block.py FOLDER [--seed S] [--tokens T] [--hidden H] [--heads A]
+    bert_block.py FOLDER [--seed S] [--tokens T] [--hidden H] [--heads A] [--layers L]
 """
 
 import argparse
@@ -16,12 +16,13 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import onnx_models
 
 
-def encoder_block(seed, tokens, hidden, heads):
+def encoder(seed, tokens, hidden, heads, layers):
     rng = np.random.default_rng(seed)
     nodes, weights = [], []
     count = [0]
 
     def const(array, name):
+        name = within + name
         weights.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
@@ -43,22 +44,25 @@ def encoder_block(seed, tokens, hidden, heads):
     def heads_of(x, permutation):
         return node("Transpose", [node("Reshape", [x, split])], perm=permutation)
 
-    split = const(np.array([1, tokens, heads, hidden // heads], np.int64), "split")
-    join = const(np.array([1, tokens, hidden], np.int64), "join")
-    q = heads_of(linear("hidden", "query", hidden, hidden), [0, 2, 1, 3])
-    k = heads_of(linear("hidden", "key", hidden, hidden), [0, 2, 3, 1])
-    v = heads_of(linear("hidden", "value", hidden, hidden), [0, 2, 1, 3])
-    scale = const(np.float32(np.sqrt(hidden / heads)), "scale")
-    scores = node("Add", [node("Div", [node("MatMul", [q, k]), scale]), "mask"])
-    context = node("MatMul", [node("Softmax", [scores], axis=-1), v])
-    context = node("Reshape", [node("Transpose", [context], perm=[0, 2, 1, 3]), join])
-    x = norm(node("Add", [linear(context, "output", hidden, hidden), "hidden"]), "norm1")
-    h = linear(x, "up", hidden, 4 * hidden)
-    gelu = node("Mul", [node("Mul", [h, const(np.float32(0.5), "half")]),
-                        node("Add", [node("Erf", [node("Div", [h, const(np.float32(np.sqrt(2)), "sqrt2")])]),
-                                     const(np.float32(1), "one")])])
-    y = norm(node("Add", [linear(gelu, "down", 4 * hidden, hidden), x]), "norm2")
-    nodes.append(helper.make_node("Identity", [y], ["encoded"]))
+    x = "hidden"
+    for layer in range(layers):
+        within = f"layer{layer}." if layers > 1 else ""
+        split = const(np.array([1, tokens, heads, hidden // heads], np.int64), "split")
+        join = const(np.array([1, tokens, hidden], np.int64), "join")
+        q = heads_of(linear(x, "query", hidden, hidden), [0, 2, 1, 3])
+        k = heads_of(linear(x, "key", hidden, hidden), [0, 2, 3, 1])
+        v = heads_of(linear(x, "value", hidden, hidden), [0, 2, 1, 3])
+        scale = const(np.float32(np.sqrt(hidden / heads)), "scale")
+        scores = node("Add", [node("Div", [node("MatMul", [q, k]), scale]), "mask"])
+        context = node("MatMul", [node("Softmax", [scores], axis=-1), v])
+        context = node("Reshape", [node("Transpose", [context], perm=[0, 2, 1, 3]), join])
+        x = norm(node("Add", [linear(context, "output", hidden, hidden), x]), "norm1")
+        h = linear(x, "up", hidden, 4 * hidden)
+        gelu = node("Mul", [node("Mul", [h, const(np.float32(0.5), "half")]),
+                            node("Add", [node("Erf", [node("Div", [h, const(np.float32(np.sqrt(2)), "sqrt2")])]),
+                                         const(np.float32(1), "one")])])
+        x = norm(node("Add", [linear(gelu, "down", 4 * hidden, hidden), x]), "norm2")
+    nodes.append(helper.make_node("Identity", [x], ["encoded"]))
     graph = helper.make_graph(
         nodes, "bert_block",
         [helper.make_tensor_value_info("hidden", TensorProto.FLOAT, [1, tokens, hidden]),
@@ -74,8 +78,9 @@ def main():
     parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--hidden", type=int, default=192)
     parser.add_argument("--heads", type=int, default=6)
+    parser.add_argument("--layers", type=int, default=1)
     args = parser.parse_args()
-    model = encoder_block(args.seed, args.tokens, args.hidden, args.heads)
+    model = encoder(args.seed, args.tokens, args.hidden, args.heads, args.layers)
     rng = np.random.default_rng(args.seed + 1)
     mask = np.zeros((1, 1, 1, args.tokens), np.float32)
     mask[..., args.tokens - args.tokens // 5:] = -1e4  # the last tokens are padding

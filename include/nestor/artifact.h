@@ -59,7 +59,8 @@ std::string artifact_header(const Plan& plan, const std::string& name, const Tar
                             const std::vector<std::string>& notes = {});
 std::string artifact_description(const Plan& plan, const std::string& name, const Target& target);  // JSON
 
-// The code as it is before linking: any form up to `object`.
+// The code as it is before linking: any form up to `object`, whose weights have a place but no bytes
+// (src/codegen/weights_section.h).
 std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
                           const std::string& name, bool weights_inside, ArtifactForm form);
 

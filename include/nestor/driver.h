@@ -65,7 +65,13 @@ struct CompileOptions {
   int threads = 1;
   bool fuse = true;
   bool exact_conv = false;  // no convolution by Winograd's algorithm, which rounds more than the direct sum
-  bool blocked_io = false;  // inputs and outputs lie in blocks of channels too (PartitionOptions)
+  // Bytes that transformed weights of Winograd's convolutions may add; less than 0: as WinogradOptions has
+  // it.
+  int64_t winograd_budget = -1;
+  // The compiled model's graph keeps its constants, for oracles and for people to look at. Without, a
+  // constant goes as soon as the plan has packed it, which then has the only copy.
+  bool keep_constants = true;
+  bool blocked_io = false;     // inputs and outputs lie in blocks of channels too (PartitionOptions)
   bool check_indices = false;  // out of range, they end a run instead of being clamped
   ScheduleProvider schedules;  // null: naive. Where it has nothing for a function, that function stays naive.
   BuildOptions build;          // values of symbolic dimensions
@@ -216,7 +222,9 @@ std::unique_ptr<Executor> make_executor(const CompiledModel& model);
 std::unique_ptr<Executor> make_halide_executor(const CompiledModel& model, const std::string& scheduler);
 
 // The execution plan: where each value lives, weights packed by the layouts of the scheduled functions.
-std::shared_ptr<const Plan> build_plan(const Graph& g, const Partition& p,
-                                       const std::vector<CompiledFunction>& funcs, int threads);
+// keep_constants: as CompileOptions has it.
+std::shared_ptr<const Plan> build_plan(Graph& g, const Partition& p,
+                                       const std::vector<CompiledFunction>& funcs, int threads,
+                                       bool keep_constants = true);
 
 }  // namespace nestor

@@ -26,6 +26,7 @@ class PendingFiles {
   // left as it is.
   void add(const std::string& path);
   void write(const std::string& path, std::string_view bytes);  // all of it, once; adds it where nobody has
+  void write(const std::string& path, const std::vector<std::string_view>& pieces);  // one after another
   // Renames in the order of writing, once all bytes are on the disk: put last what uses the others.
   void commit();
 

@@ -185,6 +185,10 @@ struct WinogradOptions {
   bool far_l3 = false;  // Target::far_l3
   bool masks = true;    // vectors' lanes are loaded and stored singly as fast as all of them
   int64_t tile = 0;     // 0: as the model says; 2 to 4: wherever the algorithm applies, for tests
+  // Bytes that transformed weights may have more than those they are made of. Less than 0: as many as the
+  // weights of the model, or kSmallModel, if these are less.
+  int64_t budget = -1;
+  static constexpr int64_t kSmallModel = int64_t{64} << 20;
 };
 // Convolutions become Winograd's where a model of their cost says that it is faster: 3x3 windows, stride 1,
 // one group, constant weights. What they read and write lies in blocks of channels; where it doesn't in `p`,
@@ -192,6 +196,12 @@ struct WinogradOptions {
 // graph's, made as `how` says.
 bool use_winograd(Graph& g, Partition& p, const PartitionOptions& how, const WinogradOptions& options,
                   const EvaluateFn& evaluate);
+// What that came to, and what stayed direct for want of budget.
+struct WinogradBytes {
+  int convolutions = 0, over_budget = 0;
+  int64_t added = 0;
+};
+WinogradBytes winograd_bytes(const Graph& g);
 
 // Nodes that reorder stand before and behind strided convolutions that gain more by images in blocks of
 // channels than the copies take. True where one does: `p` is then the new graph's.

@@ -44,6 +44,21 @@ double computed_again(const BlockInfo& producer, const BlockInfo& consumer) {
          static_cast<double>(producer.instances());
 }
 
+// Whether what the buffer holds says where others are read. Such an access is no longer one along lines once
+// loads stand in it, and the place would be computed for each element there.
+bool says_where(const BlockInfo& consumer, const Buffer& buffer) {
+  for (const Access& a : consumer.accesses)
+    for (const Expr& index : a.indices) {
+      bool found = false;
+      for_each_expr(index, [&](const Expr& e) {
+        const auto* load = e.as<Load>();
+        found = found || (load && load->buffer == buffer);
+      });
+      if (found) return true;
+    }
+  return false;
+}
+
 // Operations of one expression: passes walk it recursively, and a chain of blocks may be of any length.
 constexpr int kLargest = 4000;
 
@@ -60,7 +75,7 @@ bool worth_inlining(const PrimFunc& f, const BlockInfo& b) {
   const bool dear = b.has_math || b.has_select || b.accesses.size() > 4;
   for (const std::string& r : readers) {
     const BlockInfo reader = analyze(f, r);
-    if (reads_repeatedly(reader, b.output) && dear) return false;
+    if (reads_repeatedly(reader, b.output) && (dear || says_where(reader, b.output))) return false;
     if (!b.copies && computed_again(b, reader) >= kTwice) return false;
   }
   return !readers.empty() && (readers.size() == 1 || !dear);

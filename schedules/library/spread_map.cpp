@@ -151,6 +151,19 @@ int64_t period_of(const BlockInfo& b, const Iter& i, const Target& target) {
   return period;
 }
 
+// Vectors of a tile. An access along the lanes to places that other elements say is a load for each lane: so
+// many of them are in flight where several are.
+int64_t vectors_of(const BlockInfo& b, const Iter& lanes) {
+  const auto picks = [&](const Access& a) {
+    bool found = false;
+    for (const Expr& index : a.indices)
+      for_each_expr(index, [&](const Expr& e) { found = found || (e.as<Load>() && uses_var(e, lanes.var)); });
+    return found;
+  };
+  const int64_t picked = std::count_if(b.accesses.begin(), b.accesses.end(), picks);
+  return std::max<int64_t>(1, kVectors / std::max<int64_t>(1, picked));
+}
+
 }  // namespace
 
 int64_t extent_of(const Schedule& s, const std::string& block, const std::string& loop) {
@@ -199,7 +212,8 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
   bool ahead = false;
   if (lanes_iter) {
     lanes = lanes_iter->loop;
-    const int64_t width = kVectors * lanes_of(b, target), period = period_of(b, *lanes_iter, target);
+    const int64_t vectors = vectors_of(b, *lanes_iter);
+    const int64_t width = vectors * lanes_of(b, target), period = period_of(b, *lanes_iter, target);
     if (period) {
       s.because(fmt::format("what is read begins anew after {}: side by side as far as that", period));
       s(fmt::format("{0}r {0}p = split {1}.{0} [_, {2}]", lanes, block, period));
@@ -208,7 +222,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     const int64_t extent = period ? period : lanes_iter->extent;
     if (extent > width) {
       const int64_t n = lanes_of(b, target);
-      s.because(fmt::format("{} vectors of {} in flight", kVectors, n));
+      s.because(fmt::format("{} vector{} of {} in flight", vectors, vectors > 1 ? "s" : "", n));
       const std::string size =
           sample_size(s, lanes + "_width", {n, 2 * n, 4 * n, 8 * n, 16 * n}, width, extent);
       s(fmt::format("{}_tail = sample_choice [peel, mask] -> peel", lanes));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "nestor/walk.h"
 #include "schedules/library/tile.h"
 #include "schedules/library/tile_results.h"
 #include "schedules/library/turn_size.h"
@@ -43,6 +44,20 @@ double cost_of_access(const Access& a, const Iter& l, const Iter* r, const Iter*
   return (n + width * std::log2(width)) / columns;
 }
 
+// The accesses without those of the same element again.
+std::vector<const Access*> different_accesses(const BlockInfo& b) {
+  std::vector<const Access*> out;
+  for (const Access& a : b.accesses) {
+    const auto same = [&](const Access* o) {
+      return o->buffer == a.buffer && o->write == a.write &&
+             std::ranges::equal(o->indices, a.indices,
+                                [](const Expr& x, const Expr& y) { return structural_equal(x, y); });
+    };
+    if (std::ranges::none_of(out, same)) out.push_back(&a);
+  }
+  return out;
+}
+
 }  // namespace
 
 bool leaves_no_gaps(const Access& a, const Iter& l, const Iter& r) {
@@ -54,6 +69,7 @@ Turn choose_turn(const BlockInfo& b, const Target& target) {
   double least = HUGE_VAL;
   const int64_t lanes = std::min(lanes_of(b, target), side_of(b));
   const auto pitch = [&](const Iter& i) { return write_of(b)->stride(i).value_or(INT64_MAX); };
+  const std::vector<const Access*> accesses = different_accesses(b);
   std::vector<const Iter*> rows = {nullptr};
   for (const Iter* r : b.spatial()) rows.push_back(r);
   for (const Iter* r : rows)
@@ -62,7 +78,7 @@ Turn choose_turn(const BlockInfo& b, const Target& target) {
       const double vectors = std::ceil(static_cast<double>(l->extent) / static_cast<double>(lanes));
       const Iter* q = r ? interleaved_in_output(b, *l, *r) : nullptr;
       double cost = 0;
-      for (const Access& a : b.accesses) cost += cost_of_access(a, *l, r, q, lanes, side_of(b));
+      for (const Access* a : accesses) cost += cost_of_access(*a, *l, r, q, lanes, side_of(b));
       cost *= vectors / static_cast<double>(l->extent);
       const bool nearer =
           q && best.written && best.lanes == l && cost <= least && pitch(*r) < pitch(*best.rows);

@@ -146,6 +146,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
   if (c.target.kind == TargetKind::cpu) c.target.cores = c.threads;  // which the default schedules are for
   c.note = warn;
   c.exact_conv = o.exact_conv;
+  c.winograd_budget = o.winograd_budget;
   c.blocked_io = o.blocked_io;
   c.check_indices = o.check_indices;
   read_model_values(o, c.build);

@@ -182,6 +182,7 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
                                       {"weights", files.weights},
                                       {"object_bytes", files.object_bytes},
                                       {"arena_bytes", m.plan ? m.plan->arena_bytes : 0},
+                                      {"winograd_bytes", winograd_bytes(m.graph).added},
                                       {"compile_s", seconds},
                                       {"funcs", functions}}
                            .dump());
@@ -191,6 +192,16 @@ std::string counted(size_t n, const std::string& what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
+// What Winograd's algorithm costs in size; empty where no convolution has it.
+std::string winograd_words(const Graph& g) {
+  const WinogradBytes w = winograd_bytes(g);
+  if (w.convolutions == 0 && w.over_budget == 0) return "";
+  std::string out = fmt::format("Winograd's algorithm in {} takes {} KiB more of weights",
+                                counted(static_cast<size_t>(w.convolutions), "convolution"), w.added / 1024);
+  if (w.over_budget > 0) out += fmt::format("; {} more would be beyond the budget", w.over_budget);
+  return out;
+}
+
 void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, const ArtifactFiles& files,
                        double seconds) {
   std::FILE* const to = is_written_through(artifact.path) ? stderr : stdout;  // a device may be stdout
@@ -198,6 +209,8 @@ void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, 
     fmt::print(to, "{}: {} KiB, {}, {}, compiled in {:.2f} s\n", files.object, files.object_bytes / 1024,
                counted(m.funcs.size(), "function"), counted(static_cast<size_t>(m.plan->threads), "thread"),
                seconds);
+  if (const std::string words = winograd_words(m.graph); !words.empty())
+    fmt::print(to, "{}: {}\n", files.object, words);
   if (!files.weights.empty())
     fmt::print(
         to, "{}: {} KiB of weights, to be kept beside it{}\n", files.weights, files.weights_bytes / 1024,
@@ -222,6 +235,7 @@ int run(const CompileVerb& v) {
   CompileOptions options = compile_options(v.common, v.schedule);
   options.refused = warn_of_refusal;
   options.drawn = refuse_drawn;
+  options.keep_constants = false;
   check_target(options.target, forms);
   const CompiledModel model = compile_model(v.common.model, options);
   write_kernels(model, forms, v.output, out);

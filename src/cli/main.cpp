@@ -1,5 +1,7 @@
 // The command line: flags to plain structs (options.h), verbs to functions, errors to exit codes.
 // 0 fine, 1 the input or the request is at fault, 2 usage, 3 a comparison failed, 70 a bug of ours.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -41,6 +43,11 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
   app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
   app->add_flag("--exact-conv", o.exact_conv, "no Winograd: convolutions are sums of products");
+  app->add_option("--winograd-budget", o.winograd_budget,
+                  "memory that Winograd's transformed weights may add: 64M; left out: as much as the weights "
+                  "of the model, but at least 64M")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::NonNegativeNumber);
   app->add_option("--max-memory", o.limits.memory, "end with an error above so much memory: 512M, 4G")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
@@ -280,5 +287,9 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Tensors have mappings of their own, which go back to the system when they go; by itself malloc keeps ever
+  // larger ones once it has seen some.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 32 << 20);
   return nestor::cli::on_deep_stack([&] { return run(argc, argv); });
 }

@@ -17,12 +17,13 @@ struct ModelOptions {
   std::vector<std::string> constants;  // "sr=16000", "W=@w.npy": inputs and weights that hold this
   std::vector<std::string> ops;        // .nest files with operators to register first
   std::string target = "native";
-  int threads = 0;             // 0: as many as the target has cores
-  std::string db;              // tuning records to take schedules from
-  bool exact_conv = false;     // no convolution by Winograd's algorithm
-  bool check_indices = false;  // those out of range end a run
-  bool blocked_io = false;     // inspect, bench and verify: see add_blocked_io
-  bool proof = true;           // schedules from files are proved
+  int threads = 0;               // 0: as many as the target has cores
+  std::string db;                // tuning records to take schedules from
+  bool exact_conv = false;       // no convolution by Winograd's algorithm
+  int64_t winograd_budget = -1;  // bytes that its weights may add; less than 0: the default
+  bool check_indices = false;    // those out of range end a run
+  bool blocked_io = false;       // inspect, bench and verify: see add_blocked_io
+  bool proof = true;             // schedules from files are proved
   bool json = false;
   Limits limits;
 };

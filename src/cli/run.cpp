@@ -39,6 +39,7 @@ int run(const RunVerb& v) {
   } else {
     CompileOptions options = compile_options(v.common, v.schedule);
     options.refused = warn_of_refusal;
+    options.keep_constants = false;
     shapes_from(given, options.build);
     runnable = make_executor(compile_model(v.common.model, options));
   }

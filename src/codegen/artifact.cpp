@@ -1,7 +1,8 @@
-// The code of an artifact. The kernels' module gets a few functions more: NAME_run follows the plan in
-// straight-line code, NAME_create and NAME_destroy are the runtime's (runtime/artifact_rt.c, linked in as
-// bitcode), nestor_model_v2 says what it is. Everything else is internal, so that two artifacts in one
-// process never see each other, and has a dot in its name, so that no model's name is the same.
+// The code of an artifact. The kernels' module gets a few functions more: NAME_run follows the plan, in
+// straight-line code or, where there are many calls, by a table of them; NAME_create and NAME_destroy are the
+// runtime's (runtime/artifact_rt.c, linked in as bitcode), nestor_model_v2 says what it is. Everything else
+// is internal, so that two artifacts in one process never see each other, and has a dot in its name, so that
+// no model's name is the same.
 
 #include "nestor/artifact.h"
 
@@ -19,6 +20,7 @@
 #include "runtime/artifact_rt.h"
 #include "runtime/hash_rt.h"
 #include "src/codegen/llvm_module.h"
+#include "src/codegen/weights_section.h"
 
 namespace nestor {
 
@@ -29,8 +31,13 @@ const std::string kRuntimePrefix = "runtime.";
 // Writes the artifact's own functions into the kernels' module.
 class ArtifactModule {
  public:
-  ArtifactModule(llvm::Module& module, const Plan& plan, std::string name)
-      : module_(module), plan_(plan), name_(std::move(name)), b_(module.getContext()) {
+  // written_out: weights are text as the rest is.
+  ArtifactModule(llvm::Module& module, const Plan& plan, std::string name, bool written_out)
+      : module_(module),
+        plan_(plan),
+        name_(std::move(name)),
+        written_out_(written_out),
+        b_(module.getContext()) {
     ptr_ = b_.getPtrTy();
     i32_ = b_.getInt32Ty();
     i64_ = b_.getInt64Ty();
@@ -76,8 +83,17 @@ class ArtifactModule {
   llvm::Constant* weights() {
     const llvm::StringRef bytes(static_cast<const char*>(plan_.weights.data()),
                                 static_cast<size_t>(plan_.weights.bytes()));
-    auto* global = data("weights", llvm::ConstantDataArray::getRaw(bytes, bytes.size(), b_.getInt8Ty()));
-    global->setAlignment(llvm::Align(kAlignment));
+    if (written_out_) {
+      auto* global = data("weights", llvm::ConstantDataArray::getRaw(bytes, bytes.size(), b_.getInt8Ty()));
+      global->setAlignment(llvm::Align(kAlignment));
+      return global;
+    }
+    const std::string symbol = "artifact.weights";
+    module_.appendModuleInlineAsm(weights_section(symbol, bytes.size()));
+    auto* global = new llvm::GlobalVariable(module_, b_.getInt8Ty(), true, llvm::GlobalValue::ExternalLinkage,
+                                            nullptr, symbol);
+    global->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    global->setDSOLocal(true);
     return global;
   }
 
@@ -138,38 +154,68 @@ class ArtifactModule {
                                {run->getArg(0), calls, run->getArg(1), run->getArg(2)}));
   }
 
-  // Many calls go into functions of some each, since the time to compile one grows faster than its length.
   llvm::Function* add_all_calls() {
-    constexpr size_t kMostCalls = 128;
-    const size_t count = plan_.calls.size();
-    if (count <= kMostCalls) return add_calls("artifact.calls", 0, count);
-    std::vector<llvm::Function*> parts;
-    for (size_t at = 0; at < count; at += kMostCalls) {
-      parts.push_back(
-          add_calls("artifact.calls." + std::to_string(parts.size()), at, std::min(count, at + kMostCalls)));
-      parts.back()->addFnAttr(llvm::Attribute::NoInline);
-    }
+    constexpr size_t kMostWritten = 128;
     llvm::Function* all = define("artifact.calls", i32_, {ptr_, ptr_, ptr_});
     all->setLinkage(llvm::GlobalValue::InternalLinkage);
-    for (llvm::Function* part : parts)
-      return_if_failed(all, b_.CreateCall(part, {all->getArg(0), all->getArg(1), all->getArg(2)}));
-    b_.CreateRet(b_.getInt32(0));
+    size_t most = 1;
+    for (const PlanCall& call : plan_.calls) most = std::max(most, call.args.size());
+    llvm::Value* args = b_.CreateAlloca(llvm::ArrayType::get(ptr_, most));
+    if (plan_.calls.size() <= kMostWritten)
+      write_calls(all, args);
+    else
+      b_.CreateRet(b_.CreateCall(runtime_function("nestor_run_table"),
+                                 {all->getArg(0), all->getArg(1), all->getArg(2), call_table(), args}));
     return all;
   }
 
-  // A function that makes calls [begin, end) of the plan.
-  llvm::Function* add_calls(const std::string& name, size_t begin, size_t end) {
-    llvm::Function* run = define(name, i32_, {ptr_, ptr_, ptr_});
-    run->setLinkage(llvm::GlobalValue::InternalLinkage);
-    size_t most = 1;
-    for (size_t c = begin; c < end; ++c) most = std::max(most, plan_.calls[c].args.size());
-    llvm::Value* args = b_.CreateAlloca(llvm::ArrayType::get(ptr_, most));
+  llvm::Function* kernel(int index) {
+    const std::string& kernel_name = plan_.kernels[static_cast<size_t>(index)];
+    llvm::Function* f = module_.getFunction(kernel_symbol(kernel_name));
+    NESTOR_CHECK(f) << "no kernel " << kernel_name;
+    return f;
+  }
+
+  // struct nestor_call_table of runtime/artifact_rt.h.
+  llvm::Constant* call_table() {
+    static_assert(kCopy == NESTOR_CALL_COPY && kCheck == NESTOR_CALL_CHECK);
+    std::vector<llvm::Constant*> kernels;
+    for (size_t k = 0; k < plan_.kernels.size(); ++k) kernels.push_back(kernel(static_cast<int>(k)));
+    std::vector<int64_t> words;
+    for (const PlanCall& call : plan_.calls) {
+      words.push_back(static_cast<int64_t>(call.args.size()) << 32 | static_cast<uint32_t>(call.kernel));
+      for (const Place& p : call.args) words.push_back(p.at << 2 | region_number(p.region));
+      if (call.kernel == kCopy) words.push_back(call.bytes);
+    }
+    const std::vector<uint64_t> bits(words.begin(), words.end());
+    auto* pointers = llvm::ArrayType::get(ptr_, kernels.size());
+    return data("table", llvm::ConstantStruct::getAnon(
+                             {data("kernels", llvm::ConstantArray::get(pointers, kernels)),
+                              data("words", llvm::ConstantDataArray::get(module_.getContext(), bits)),
+                              b_.getInt64(plan_.calls.size())}));
+  }
+
+  static int64_t region_number(Region r) {
+    switch (r) {
+      case Region::input:
+        return NESTOR_INPUT;
+      case Region::output:
+        return NESTOR_OUTPUT;
+      case Region::arena:
+        return NESTOR_ARENA;
+      case Region::weights:
+        return NESTOR_WEIGHTS;
+    }
+    return 0;
+  }
+
+  // The plan as straight-line code.
+  void write_calls(llvm::Function* run, llvm::Value* args) {
     llvm::Value* pool = field(run->getArg(0), 0);  // struct nestor_instance of runtime/artifact_rt.c
     arena_ = field(run->getArg(0), 1);
     llvm::Value* workspace = field(run->getArg(0), 2);
     weights_ = field(run->getArg(0), 3);
-    for (size_t c = begin; c < end; ++c) {
-      const PlanCall& call = plan_.calls[c];
+    for (const PlanCall& call : plan_.calls) {
       if (call.kernel == kCheck) {
         llvm::Value* found = b_.CreateAlignedLoad(i32_, address(run, call.args[0]), llvm::MaybeAlign(1));
         return_if(run, b_.CreateICmpNE(found, b_.getInt32(0)), b_.getInt32(NESTOR_BAD_INDEX));
@@ -182,17 +228,10 @@ class ArtifactModule {
       }
       for (size_t i = 0; i < call.args.size(); ++i)
         b_.CreateStore(address(run, call.args[i]), b_.CreateConstInBoundsGEP1_64(ptr_, args, i));
-      llvm::Function* kernel =
-          module_.getFunction(kernel_symbol(plan_.kernels[static_cast<size_t>(call.kernel)]));
-      NESTOR_CHECK(kernel) << "no kernel " << plan_.kernels[static_cast<size_t>(call.kernel)];
-      return_if_failed(run, b_.CreateCall(kernel, {args, workspace, pool}));
+      llvm::Value* rc = b_.CreateCall(kernel(call.kernel), {args, workspace, pool});
+      return_if(run, b_.CreateICmpNE(rc, b_.getInt32(0)), rc);
     }
     b_.CreateRet(b_.getInt32(0));
-    return run;
-  }
-
-  void return_if_failed(llvm::Function* run, llvm::Value* rc) {
-    return_if(run, b_.CreateICmpNE(rc, b_.getInt32(0)), rc);
   }
 
   void return_if(llvm::Function* run, llvm::Value* failed_here, llvm::Value* rc) {
@@ -207,6 +246,7 @@ class ArtifactModule {
   llvm::Module& module_;
   const Plan& plan_;
   std::string name_;
+  bool written_out_;
   llvm::IRBuilder<> b_;
   llvm::Type *ptr_ = nullptr, *i32_ = nullptr, *i64_ = nullptr;
   llvm::Value *arena_ = nullptr, *weights_ = nullptr;
@@ -246,7 +286,8 @@ std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered
   optimize_module(*module, *machine);
   link_runtime(*module, *machine);
   hide_all(*module);
-  ArtifactModule(*module, plan, name).add(artifact_description(plan, name, target), weights_inside);
+  ArtifactModule(*module, plan, name, form < ArtifactForm::object)
+      .add(artifact_description(plan, name, target), weights_inside);
   llvm::ModuleAnalysisManager analyses;
   llvm::GlobalDCEPass().run(*module, analyses);
   std::string why;

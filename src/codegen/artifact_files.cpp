@@ -56,6 +56,9 @@ ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowe
   const std::string name = artifact_name(options.name.empty() ? path.stem().string() : options.name);
   const int64_t bytes = plan.weights.bytes();
   const bool inside = fit_inside(options, bytes);
+  const std::string_view all_weights(static_cast<const char*>(plan.weights.data()),
+                                     static_cast<size_t>(bytes)),
+      weights = inside ? all_weights : "";
   if (to_device && !inside)
     throw UserError("weights of " + std::to_string(bytes) + " bytes would lie beside " + options.path +
                     ", which isn't a file: give a path in a folder");
@@ -66,7 +69,7 @@ ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowe
   files.weights_bytes = bytes;
   if (!inside) {
     files.weights = (path.parent_path() / (name + ".weights")).string();
-    pending.write(files.weights, {static_cast<const char*>(plan.weights.data()), static_cast<size_t>(bytes)});
+    pending.write(files.weights, all_weights);
   }
   if (options.header && !to_device) {
     files.header = fs::path(path).replace_extension(".h").string();
@@ -75,17 +78,24 @@ ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowe
   std::string object;  // made once for all of its forms
   for (const ArtifactForm form : options.forms) {
     files.object = artifact_path(options.path, form);
-    const std::string file_name = fs::path(files.object).filename().string();
-    std::string other;
-    if (form < ArtifactForm::object)
-      other = emit_artifact(plan, lowered, target, name, inside, form);
-    else if (object.empty())
+    if (form >= ArtifactForm::object && object.empty())
       object = emit_artifact(plan, lowered, target, name, inside, ArtifactForm::object);
-    if (form == ArtifactForm::archive) other = archive_of(object, name + ".o");
-    if (form == ArtifactForm::shared) other = link_shared(object, file_name, target);
-    const std::string& content = form == ArtifactForm::object ? object : other;
-    pending.write(files.object, content);
-    files.object_bytes = static_cast<int64_t>(content.size());
+    const auto write = [&](const Pieces& pieces) {
+      pending.write(files.object, pieces);
+      files.object_bytes = 0;
+      for (const std::string_view piece : pieces) files.object_bytes += static_cast<int64_t>(piece.size());
+    };
+    if (form < ArtifactForm::object) {
+      write({emit_artifact(plan, lowered, target, name, inside, form)});
+    } else if (form == ArtifactForm::shared) {
+      const SparseBytes linked = link_shared(object, fs::path(files.object).filename().string(), target);
+      write(with_weights(linked, weights));
+    } else {
+      const std::string whole = weights.empty() ? object : with_room_for_weights(object);
+      const bool archive = form == ArtifactForm::archive;
+      write({archive ? archive_of(whole, name + ".o", weights.size()) : whole, weights,
+             archive && weights.size() % 2 ? "\n" : ""});
+    }
   }
   return files;
 }

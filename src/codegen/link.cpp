@@ -8,6 +8,7 @@
 #include "src/codegen/link.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <link.h>
 #include <lld/Common/Driver.h>
 #include <llvm/Object/ArchiveWriter.h>
@@ -94,7 +95,7 @@ class Drain {
       std::array<char, size_t{1} << 16> chunk;  // what a pipe holds
       for (ssize_t n = 1; n > 0 || (n < 0 && errno == EINTR);) {
         n = read(from.number, chunk.data(), chunk.size());
-        if (n > 0) bytes_.append(chunk.data(), static_cast<size_t>(n));
+        if (n > 0) bytes_.append({chunk.data(), static_cast<size_t>(n)});
       }
     });
   }
@@ -103,7 +104,7 @@ class Drain {
     if (reader_.joinable()) reader_.join();
   }
   std::string path() const { return write_end_->path(); }
-  std::string take() {
+  SparseBytes take() {
     write_end_.reset();
     reader_.join();
     return std::move(bytes_);
@@ -111,13 +112,13 @@ class Drain {
 
  private:
   std::optional<Descriptor> write_end_;
-  std::string bytes_;
+  SparseBytes bytes_;
   std::thread reader_;
 };
 
 }  // namespace
 
-std::string link_shared(std::string_view object, const std::string& soname, const Target& target) {
+SparseBytes link_shared(std::string_view object, const std::string& soname, const Target& target) {
   const std::vector<std::string> libraries = c_libraries(llvm::Triple(target.triple));
   const Descriptor input = in_memory(object);
   Drain output;
@@ -137,7 +138,6 @@ std::string link_shared(std::string_view object, const std::string& soname, cons
                                    "--build-id=none",
                                    "--hash-style=gnu",
                                    "--strip-all",
-                                   "--gc-sections",
                                    "--as-needed"};
   // Without the target's C library, undefined symbols can only be found when the artifact is loaded.
   if (!libraries.empty()) args.insert(args.end(), {"-z", "defs"});
@@ -154,13 +154,19 @@ std::string link_shared(std::string_view object, const std::string& soname, cons
   return output.take();
 }
 
-std::string archive_of(std::string_view object, const std::string& member) {
+std::string archive_of(std::string_view object, const std::string& member, size_t following) {
   std::vector<llvm::NewArchiveMember> members;
   members.emplace_back(llvm::MemoryBufferRef(llvm::StringRef(object.data(), object.size()), member));
   auto archive = llvm::writeArchiveToBuffer(members, llvm::SymtabWritingMode::NormalSymtab,
                                             llvm::object::Archive::K_GNU, true, false);
   NESTOR_CHECK(static_cast<bool>(archive)) << "making an archive: " << llvm::toString(archive.takeError());
-  return (*archive)->getBuffer().str();
+  if (following == 0) return (*archive)->getBuffer().str();
+  // The size stands in the last ten characters but two of the 60 before the object (ar.h), which may have a
+  // byte behind it to be even.
+  const llvm::StringRef whole = (*archive)->getBuffer().drop_back(object.size() % 2);
+  NESTOR_CHECK(whole.ends_with(object)) << "an archive that doesn't end with its only member";
+  const llvm::StringRef before = whole.drop_back(object.size() + 12);
+  return fmt::format("{}{:<10}`\n{}", std::string_view(before), object.size() + following, object);
 }
 
 }  // namespace nestor

@@ -64,7 +64,8 @@ WinogradOptions winograd_options(const CompileOptions& options) {
           .l3_bytes = t.l3_bytes,
           .l3_bytes_per_cycle = t.l3_bytes_per_cycle,
           .far_l3 = t.far_l3(),
-          .masks = t.vector_bits >= 512};
+          .masks = t.vector_bits >= 512,
+          .budget = options.winograd_budget};
 }
 
 }  // namespace
@@ -95,7 +96,8 @@ CompiledModel compile_model(Source source, const CompileOptions& options) {
   CompiledModel model = partition_model(std::move(source), options);
   for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options));
   if (options.target.kind == TargetKind::cpu)
-    model.plan = build_plan(model.graph, model.partition, model.funcs, options.threads);
+    model.plan =
+        build_plan(model.graph, model.partition, model.funcs, options.threads, options.keep_constants);
   return model;
 }
 

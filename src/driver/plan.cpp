@@ -32,8 +32,9 @@ std::string layout_key(const BufferDecl& decl) {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs)
-      : graph_(g), partition_(p), funcs_(funcs) {}
+  // let_go: constants go from the graph once all who read them have them packed.
+  PlanBuilder(Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs, bool let_go)
+      : graph_(g), partition_(p), funcs_(funcs), let_go_(let_go) {}
 
   std::shared_ptr<const Plan> build(int threads) {
     auto plan = std::make_shared<Plan>();
@@ -47,6 +48,7 @@ class PlanBuilder {
     }
     place_inputs_and_outputs();
     place_temporaries(*plan);
+    if (let_go_) count_readers();
     for (const KernelCall& call : partition_.calls) {
       plan->calls.push_back(plan_call(call));
       for (const int n : call.nodes)
@@ -56,10 +58,11 @@ class PlanBuilder {
     copy_remaining_outputs(*plan);
     count_flops(*plan, graph_, partition_, funcs_);
     plan->weights = Tensor(DType::u8, {weight_bytes_});
-    for (const auto& [offset, tensor] : packed_)
+    for (auto& [offset, tensor] : packed_) {
       std::memcpy(static_cast<uint8_t*>(plan->weights.data()) + offset, tensor.data(),
                   static_cast<size_t>(tensor.bytes()));
-    prefer_large_pages(plan->weights);
+      tensor = {};
+    }
     check_plan(*plan);
     return plan;
   }
@@ -117,6 +120,16 @@ class PlanBuilder {
     plan.arena_bytes = layout.bytes;
   }
 
+  // Of constants; those without any go.
+  void count_readers() {
+    readers_.assign(graph_.values.size(), 0);
+    for (const KernelCall& call : partition_.calls)
+      for (const ValueId v : call.args) ++readers_[static_cast<size_t>(root(v))];
+    for (const ValueId v : graph_.outputs) ++readers_[static_cast<size_t>(root(v))];
+    for (size_t v = 0; v < readers_.size(); ++v)
+      if (readers_[v] == 0) graph_.values[v].constant = {};
+  }
+
   // Packed once for each layout that someone asks for. v may be a view of the constant r.
   Place constant(ValueId r, ValueId v, const BufferDecl* decl) {
     const Tensor& bytes = value(r).constant;
@@ -149,7 +162,12 @@ class PlanBuilder {
 
   Place place_of(ValueId v, const BufferDecl* decl) {
     const ValueId r = root(v);
-    if (value(r).constant.defined()) return constant(r, v, decl);
+    if (value(r).constant.defined()) {
+      const Place place = constant(r, v, decl);
+      if (let_go_ && --readers_[static_cast<size_t>(r)] == 0)
+        graph_.values[static_cast<size_t>(r)].constant = {};
+      return place;
+    }
     auto it = places_.find(r);
     NESTOR_CHECK(it != places_.end()) << "value '" << value(r).name << "' is read before it is made";
     return it->second;
@@ -178,9 +196,11 @@ class PlanBuilder {
     }
   }
 
-  const Graph& graph_;
+  Graph& graph_;
   const Partition& partition_;
   const std::vector<CompiledFunction>& funcs_;
+  const bool let_go_;
+  std::vector<int> readers_;  // of constants, that have yet to come
   std::map<ValueId, Place> places_;
   std::map<std::pair<ValueId, std::string>, int64_t> weights_;
   std::vector<std::pair<int64_t, Tensor>> packed_;  // with offsets
@@ -190,9 +210,10 @@ class PlanBuilder {
 
 }  // namespace
 
-std::shared_ptr<const Plan> build_plan(const Graph& g, const Partition& p,
-                                       const std::vector<CompiledFunction>& funcs, int threads) {
-  return PlanBuilder(g, p, funcs).build(threads);
+std::shared_ptr<const Plan> build_plan(Graph& g, const Partition& p,
+                                       const std::vector<CompiledFunction>& funcs, int threads,
+                                       bool keep_constants) {
+  return PlanBuilder(g, p, funcs, !keep_constants).build(threads);
 }
 
 }  // namespace nestor

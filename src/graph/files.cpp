@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 namespace nestor {
 
@@ -19,13 +18,19 @@ std::string read_file(const std::string& path) {
   return read_range(path, 0, std::nullopt);
 }
 
-std::string read_range(const std::string& path, int64_t offset, std::optional<int64_t> length) {
+std::ifstream open_file(const std::string& path) {
   std::error_code ec;
   const fs::file_status status = fs::status(path, ec);
   if (!fs::exists(status)) file_error(path, "the file doesn't exist");
   if (!fs::is_regular_file(status)) file_error(path, "not a regular file");
   std::ifstream in(path, std::ios::binary);
   if (!in) file_error(path, fmt::format("can't be read: {}", std::strerror(errno)));
+  return in;
+}
+
+std::string read_range(const std::string& path, int64_t offset, std::optional<int64_t> length) {
+  std::error_code ec;
+  std::ifstream in = open_file(path);
   const auto size = static_cast<int64_t>(fs::file_size(path, ec));
   if (ec) file_error(path, "its size can't be read: " + ec.message());
   if (offset < 0 || offset > size)

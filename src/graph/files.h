@@ -1,6 +1,7 @@
 // Reading files named by a model, with errors that name the file.
 #pragma once
 
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -11,6 +12,7 @@ namespace nestor {
 [[noreturn]] void file_error(const std::string& file, const std::string& message,
                              const std::string& hint = "");
 
+std::ifstream open_file(const std::string& path);
 std::string read_file(const std::string& path);
 
 // `location` beside the model file. Refuses what leads out of the model's folder: a model must not be able to

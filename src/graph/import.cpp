@@ -65,12 +65,16 @@ Tensor tensor_from_bytes(const std::string& file, const std::string& where, DTyp
 }
 
 Model read_model(const std::string& path) {
-  const std::string bytes = read_file(path);
-  const size_t first = bytes.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-  if (first == std::string::npos) file_error(path, "the file is empty");
+  std::ifstream in = open_file(path);
+  const std::string_view blank = " \t\r\n\xEF\xBB\xBF";
+  char first = ' ';
+  while (in.get(first) && blank.find(first) != std::string_view::npos) {
+  }
+  if (!in) file_error(path, "the file is empty");
   // A protobuf ModelProto begins with a field tag, never with a brace.
-  if (bytes[first] == '{' || path.ends_with(".json")) return read_json_model(path, bytes);
-  return read_onnx_binary(path, bytes);
+  if (first == '{' || path.ends_with(".json")) return read_json_model(path, read_file(path));
+  in.seekg(0);
+  return read_onnx_binary(path, in);
 }
 
 }  // namespace nestor

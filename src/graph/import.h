@@ -1,6 +1,7 @@
 // What the importers share. Each fills a Model; nothing here judges it beyond what reading needs.
 #pragma once
 
+#include <istream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,8 @@
 
 namespace nestor {
 
-Model read_onnx_binary(const std::string& path, std::string_view bytes);
+// Takes each tensor out of the message that it comes in, so that there is one of it at a time.
+Model read_onnx_binary(const std::string& path, std::istream& in);
 Model read_onnx_json(const std::string& path, std::string_view text);  // protobuf's JSON mapping
 Model read_json_model(const std::string& path,
                       std::string_view text);  // finds out which of the two JSON forms

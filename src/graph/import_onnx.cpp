@@ -5,6 +5,7 @@
 #include <google/protobuf/util/json_util.h>
 #include <onnx/onnx_pb.h>
 
+#include <filesystem>
 #include <limits>
 
 #include "src/graph/import.h"
@@ -16,7 +17,7 @@ namespace {
 
 class OnnxReader {
  public:
-  OnnxReader(const std::string& file, const onnx::ModelProto& proto) : file_(file), proto_(proto) {}
+  OnnxReader(const std::string& file, onnx::ModelProto& proto) : file_(file), proto_(proto) {}
 
   Model read() {
     if (!proto_.has_graph()) fail("the model has no graph (missing field `graph`)");
@@ -27,8 +28,8 @@ class OnnxReader {
       if (proto_.ir_version() >= 3) fail("the model says no opset (missing field `opset_import`)");
       m.opsets[""] = 1;  // before IR version 3 there was one opset
     }
-    static_cast<ModelGraph&>(m) = graph(proto_.graph(), "");
-    for (const auto& f : proto_.functions()) m.functions.push_back(function(f));
+    static_cast<ModelGraph&>(m) = graph(*proto_.mutable_graph(), "");
+    for (auto& f : *proto_.mutable_functions()) m.functions.push_back(function(f));
     return m;
   }
 
@@ -39,29 +40,28 @@ class OnnxReader {
   static std::string domain(const std::string& d) { return d == "ai.onnx" ? "" : d; }
 
   // `inside`: "" for the model's own graph, or where this one is, "node 3 (If): ".
-  ModelGraph graph(const onnx::GraphProto& g, const std::string& inside) const {
+  ModelGraph graph(onnx::GraphProto& g, const std::string& inside) const {
     ModelGraph out;
     out.name = g.name();
     for (const auto& v : g.input()) out.inputs.push_back(value(v, inside + "an input"));
     for (const auto& v : g.output()) out.outputs.push_back(value(v, inside + "an output"));
     for (const auto& v : g.value_info())
       if (!v.name().empty()) out.values.push_back(value(v, "a value"));
-    for (const auto& t : g.initializer()) {
-      if (t.name().empty()) fail(inside + "an initializer has no name");
-      const std::string refused = refused_type(t.data_type());
+    for (auto& t : *g.mutable_initializer()) {
+      const std::string name = t.name(), refused = refused_type(t.data_type());
+      if (name.empty()) fail(inside + "an initializer has no name");
       if (refused.empty())
-        out.initializers.emplace_back(t.name(),
-                                      tensor(t, fmt::format("{}initializer '{}'", inside, t.name())));
+        out.initializers.emplace_back(name, tensor(t, fmt::format("{}initializer '{}'", inside, name)));
       else
-        out.refused_initializers[t.name()] = refused;
+        out.refused_initializers[name] = refused;
     }
     for (const auto& t : g.sparse_initializer())
       out.refused_initializers[t.values().name()] = "a sparse tensor";
-    for (int i = 0; i < g.node_size(); ++i) out.nodes.push_back(node(g.node(i), i, inside));
+    for (int i = 0; i < g.node_size(); ++i) out.nodes.push_back(node(*g.mutable_node(i), i, inside));
     return out;
   }
 
-  ModelFunction function(const onnx::FunctionProto& f) const {
+  ModelFunction function(onnx::FunctionProto& f) const {
     ModelFunction out;
     out.op = f.name();
     out.domain = domain(f.domain());
@@ -69,7 +69,7 @@ class OnnxReader {
     out.outputs.assign(f.output().begin(), f.output().end());
     for (const auto& o : f.opset_import()) out.opsets[domain(o.domain())] = o.version();
     const std::string where = fmt::format("function {}: ", f.name());
-    for (int i = 0; i < f.node_size(); ++i) out.nodes.push_back(node(f.node(i), i, where));
+    for (int i = 0; i < f.node_size(); ++i) out.nodes.push_back(node(*f.mutable_node(i), i, where));
     // Defaults came with IR version 9, which this onnx release doesn't know.
     constexpr int kAttributeProto = 11;
     ModelNode defaults;
@@ -133,7 +133,7 @@ class OnnxReader {
     return out;
   }
 
-  ModelNode node(const onnx::NodeProto& n, int index, const std::string& inside) const {
+  ModelNode node(onnx::NodeProto& n, int index, const std::string& inside) const {
     std::string where = fmt::format("{}node {}", inside, index);
     if (!n.name().empty()) where += fmt::format(" '{}'", n.name());
     if (n.op_type().empty()) fail(where + " has no operator (missing field `op_type`)");
@@ -143,11 +143,11 @@ class OnnxReader {
     out.name = n.name();
     out.inputs.assign(n.input().begin(), n.input().end());
     out.outputs.assign(n.output().begin(), n.output().end());
-    for (const auto& a : n.attribute()) attribute(a, fmt::format("{} ({})", where, n.op_type()), out);
+    for (auto& a : *n.mutable_attribute()) attribute(a, fmt::format("{} ({})", where, n.op_type()), out);
     return out;
   }
 
-  void attribute(const onnx::AttributeProto& a, const std::string& node, ModelNode& out) const {
+  void attribute(onnx::AttributeProto& a, const std::string& node, ModelNode& out) const {
     const std::string where = fmt::format("{}: attribute `{}`", node, a.name());
     if (a.name().empty()) fail(node + ": an attribute has no name");
     if (out.attrs.count(a.name()) || out.refused_attrs.count(a.name()) || out.graphs.count(a.name()) ||
@@ -158,7 +158,7 @@ class OnnxReader {
       return;
     }
     if (a.type() == onnx::AttributeProto::GRAPH) {
-      out.graphs[a.name()] = std::make_shared<ModelGraph>(graph(a.g(), node + ": "));
+      out.graphs[a.name()] = std::make_shared<ModelGraph>(graph(*a.mutable_g(), node + ": "));
       return;
     }
     if (a.type() == onnx::AttributeProto::TENSOR && !refused_type(a.t().data_type()).empty()) {
@@ -177,7 +177,7 @@ class OnnxReader {
         v = a.s();
         return;
       case onnx::AttributeProto::TENSOR:
-        v = tensor(a.t(), where);
+        v = tensor(*a.mutable_t(), where);
         return;
       case onnx::AttributeProto::INTS:
         v = std::vector<int64_t>(a.ints().begin(), a.ints().end());
@@ -196,7 +196,14 @@ class OnnxReader {
     out.refused_attrs[a.name()] = "of type " + onnx::AttributeProto::AttributeType_Name(a.type());
   }
 
-  Tensor tensor(const onnx::TensorProto& t, const std::string& where) const {
+  // Leaves nothing of the data in the message.
+  Tensor tensor(onnx::TensorProto& t, const std::string& where) const {
+    Tensor out = copied(t, where);
+    onnx::TensorProto().Swap(&t);
+    return out;
+  }
+
+  Tensor copied(const onnx::TensorProto& t, const std::string& where) const {
     const DType type = *dtype_from_onnx(t.data_type());
     const std::vector<int64_t> shape(t.dims().begin(), t.dims().end());
     if (t.has_segment()) fail(where + " is cut into segments, which isn't supported");
@@ -275,16 +282,16 @@ class OnnxReader {
   }
 
   const std::string& file_;
-  const onnx::ModelProto& proto_;
+  onnx::ModelProto& proto_;
 };
 
 }  // namespace
 
-Model read_onnx_binary(const std::string& path, std::string_view bytes) {
-  if (bytes.size() > static_cast<size_t>(std::numeric_limits<int>::max()))
+Model read_onnx_binary(const std::string& path, std::istream& in) {
+  if (std::filesystem::file_size(path) > static_cast<size_t>(std::numeric_limits<int>::max()))
     file_error(path, "larger than protobuf's limit of 2 GB", "store the weights as external data");
   onnx::ModelProto proto;
-  if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+  if (!proto.ParseFromIstream(&in))
     file_error(path, "not an ONNX model, or a truncated one: its protobuf can't be parsed");
   escape_bad_text(proto);
   return OnnxReader(path, proto).read();

@@ -162,6 +162,7 @@ class Costs {
 struct Choice {
   int64_t tile = 0;  // 0: the direct sum
   std::string why;
+  double gain = 0;  // cycles
 };
 
 Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory) {
@@ -177,6 +178,7 @@ Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_mem
     if (shares.back() > kLeastGain || among >= least) continue;
     least = among;
     choice.tile = tile;
+    choice.gain = direct - costs.winograd(tile);
   }
   choice.why = fmt::format(
       "Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(3x3, 3x3) {:.2f}, F(2x2, 3x3) "
@@ -223,12 +225,59 @@ Node winograd_node(const Node& conv, const Choice& choice, ValueId weights) {
 // By what a convolution makes.
 using Choices = std::map<ValueId, Choice>;
 
-// Of those that become Winograd's; the others say why not.
-Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& options,
-                     const std::set<ValueId>& refused) {
+const std::string kBeyondBudget = "Winograd's transformed weights would be beyond the budget of ";
+
+// Bytes that transforming some weights adds to them.
+int64_t bytes_added(const Graph& g, ValueId weights, int64_t tile) {
+  const int64_t pairs = constant_of(g, weights).size() / 9;
+  return pairs * ((tile + 2) * (tile + 2) - 9) * bytes_of(DType::f32);
+}
+
+// Lets those go whose transformed weights don't fit, what gains most for each byte first. Convolutions that
+// share weights go together.
+void keep_within(int64_t budget, Graph& g, Choices& chosen) {
+  struct Group {
+    std::vector<ValueId> made;
+    double gain = 0;
+    int64_t bytes = 0;
+    double rate() const { return gain / static_cast<double>(std::max<int64_t>(bytes, 1)); }
+  };
+  std::map<std::pair<ValueId, int64_t>, Group> by_weights;
+  for (const auto& [made, choice] : chosen) {
+    const ValueId weights = g.nodes[static_cast<size_t>(value_of(g, made).producer)].inputs[1];
+    Group& group = by_weights[{weights, choice.tile}];
+    group.made.push_back(made);
+    group.gain += choice.gain;
+    group.bytes = bytes_added(g, weights, choice.tile);
+  }
+  std::vector<const Group*> order;
+  for (const auto& entry : by_weights) order.push_back(&entry.second);
+  std::ranges::stable_sort(order, std::greater(), &Group::rate);
+  int64_t left = budget;
+  for (const Group* group : order) {
+    if (group->bytes <= left) {
+      left -= group->bytes;
+      continue;
+    }
+    for (const ValueId made : group->made) {
+      g.nodes[static_cast<size_t>(value_of(g, made).producer)].why =
+          fmt::format("{}{} bytes", kBeyondBudget, budget);
+      chosen.erase(made);
+    }
+  }
+}
+
+int64_t bytes_of_constants(const Graph& g) {
   int64_t bytes = 0;
   for (const Value& v : g.values)
     if (v.constant.defined()) bytes += v.constant.bytes();
+  return bytes;
+}
+
+// Of those that become Winograd's; the others say why not.
+Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& options,
+                     const std::set<ValueId>& refused) {
+  const int64_t bytes = bytes_of_constants(g);
   const auto unblocked = [&](ValueId v) {
     const TensorType& t = value_of(g, v).type;
     return p.blocked.count(v) ? 0 : product(t.shape) * bytes_of(t.dtype);
@@ -250,10 +299,25 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
       else
         n.why = std::move(choice.why);
     }
+  keep_within(options.budget < 0 ? std::max(bytes, WinogradOptions::kSmallModel) : options.budget, g, chosen);
   return chosen;
 }
 
 }  // namespace
+
+WinogradBytes winograd_bytes(const Graph& g) {
+  WinogradBytes out;
+  std::set<ValueId> counted;
+  for (const Node& n : g.nodes) {
+    out.over_budget += n.op == "Conv" && n.why.starts_with(kBeyondBudget);
+    if (n.op != "WinogradConv" || n.domain != "nestor") continue;
+    ++out.convolutions;
+    if (counted.insert(n.inputs[1]).second)
+      out.added += product(value_of(g, n.inputs[1]).type.shape) * bytes_of(DType::f32) -
+                   product(value_of(g, n.inputs[3]).type.shape) * bytes_of(DType::f32);
+  }
+  return out;
+}
 
 bool has_winograd_form(const Graph& g, const Node& n) {
   return has_winograd_shape(g, n) && is_constant(g, n.inputs[1]);

@@ -80,6 +80,72 @@ TEST_CASE("an artifact of many calls makes them all, in order") {
   }
 }
 
+TEST_CASE("objects and archives of several models link into one program, each with its weights") {
+  Scratch scratch;
+  const auto kernels = two_kernels(kSize);
+  for (const char* name : {"one", "two"}) {
+    Plan plan = plan_of(kernels, 1);
+    for (int i = 0; i < kSize; ++i)
+      static_cast<float*>(plan.weights.data())[i] = static_cast<float>(name[0] == 'o' ? i : 2 * i);
+    ArtifactOptions options;
+    options.path = (scratch.dir / name).string() + ".o";
+    options.forms = {ArtifactForm::object, ArtifactForm::archive};
+    const ArtifactFiles files = write_artifact(plan, kernels, host_target(), options);
+    CHECK(files.object_bytes == static_cast<int64_t>(fs::file_size(files.object)));
+  }
+  std::ofstream(scratch / "main.c") << R"(#include <stdio.h>
+#include "one.h"
+#include "two.h"
+int main(void) {
+  static float x[1000], y[1000], z[1000];
+  const struct one_inputs in = {.x = x};
+  const struct one_outputs out = {.y_out = y, .int_ = z};
+  struct one* one = one_create(NULL);
+  struct two* two = two_create(NULL);
+  int bad = one_run(one, &in, &out);
+  printf("%d %g ", bad, y[999]);
+  bad = two_run(two, (const struct two_inputs*)&in, (const struct two_outputs*)&out);
+  printf("%d %g\n", bad, y[999]);
+  one_destroy(one);
+  two_destroy(two);
+  return 0;
+}
+)";
+  const std::string cc = "cc -std=c11 -Wall -Wextra -Werror " + scratch / "main.c";
+  for (const char* ending : {".o ", ".a "}) {
+    output_of(cc + " " + scratch / "one" + ending + scratch / "two" + ending + "-lm -o " + scratch / "main");
+    CHECK(output_of(scratch / "main") == "0 2997 0 5994\n");
+    // The other way round, and as a static library's user has it: with what nobody reads left out.
+    output_of(cc + " -Wl,--gc-sections " + scratch / "two" + ending + scratch / "one" + ending + "-lm -o " +
+              scratch / "main");
+    CHECK(output_of(scratch / "main") == "0 2997 0 5994\n");
+  }
+}
+
+TEST_CASE("weights are bytes of the files that hold them, once") {
+  Scratch scratch;
+  const auto kernels = two_kernels(kSize);
+  Plan plan = plan_of(kernels, 1);
+  const std::string_view weights(static_cast<const char*>(plan.weights.data()),
+                                 static_cast<size_t>(plan.weights.bytes()));
+  ArtifactOptions options;
+  options.path = scratch / "m.so";
+  options.forms = {ArtifactForm::object, ArtifactForm::archive, ArtifactForm::shared};
+  for (const char* target : {"native", "aarch64"}) {
+    write_artifact(plan, kernels, parse_target(target), options);
+    for (const char* ending : {".o", ".a", ".so"}) {
+      const std::string path = scratch / "m" + ending;
+      INFO(target << path);
+      std::ifstream in(path, std::ios::binary);
+      const std::string bytes(std::istreambuf_iterator<char>(in), {});
+      const size_t at = bytes.find(weights);
+      CHECK(at != std::string::npos);
+      CHECK(bytes.find(weights, at + 1) == std::string::npos);
+      CHECK(output_of("readelf -SW " + path).find("Warning") == std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("an artifact needs libc and libm only, exports four symbols, has no constructors") {
   Scratch scratch;
   const ArtifactFiles files = write_small(scratch / "m.so");
