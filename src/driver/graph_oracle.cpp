@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -16,13 +17,15 @@
 #include "nestor/ops.h"
 #include "nestor/walk.h"
 #include "src/driver/oracle.h"
+#include "src/graph/unfolded.h"
 
 namespace nestor {
 
 namespace {
 
 constexpr int kRuns = 1 + GraphOracle::kNoisy;  // the first without noise
-using Runs = std::array<Tensor, kRuns>;         // of one value; handles of one tensor where they agree
+constexpr double kLargestHalf = 65504;
+using Runs = std::array<Tensor, kRuns>;  // of one value; handles of one tensor where they agree
 
 // Inputs in order, then outputs.
 struct Operands {
@@ -150,6 +153,14 @@ double own_rounding(DType type, double value) {
   return kUnits * std::ldexp(std::fabs(value), -digits);
 }
 
+// What the type has for it, where it is too large for the type: infinity.
+double in_range(DType type, double value) {
+  const double largest = type == DType::f64   ? std::numeric_limits<double>::max()
+                         : type == DType::f16 ? kLargestHalf
+                                              : std::numeric_limits<float>::max();
+  return std::fabs(value) > largest ? std::copysign(INFINITY, value) : value;
+}
+
 Tensor in_f64(const Tensor& t) {
   return is_float(t.dtype()) ? t.cast(DType::f64) : t;
 }
@@ -259,7 +270,7 @@ struct GraphOracle::Impl {
     }
   }
 
-  // t, moved by noise.
+  // t, moved by noise; infinite where its type overflows, as a model may in whose f64 all is finite.
   static Tensor disturbed(const Tensor& t, const Tensor& exact, const Tensor& bound, DType type,
                           uint64_t stream) {
     if (!is_float(t.dtype())) return t;
@@ -268,9 +279,11 @@ struct GraphOracle::Impl {
     for (int64_t i = 0; i < t.size(); ++i) {
       const auto at = static_cast<size_t>(i);
       const double most = bound.defined() ? bound.as<double>()[at] : own_rounding(type, clean[at]);
-      if (!std::isfinite(most) || most == 0) continue;
+      const double moved =
+          in_range(type, std::isfinite(most) ? from[at] + most * noise(stream, i) : from[at]);
+      if (moved == from[at] || std::isnan(moved)) continue;
       if (!out.defined()) out = t.clone();
-      out.as<double>()[at] = from[at] + most * noise(stream, i);
+      out.as<double>()[at] = moved;
     }
     return out.defined() ? out : t;
   }
@@ -337,6 +350,11 @@ std::vector<GraphOracle::Check> GraphOracle::check(const NamedTensors& inputs, c
   }
   m.values.clear();
   return checks;
+}
+
+GraphOracle load_oracle(const std::string& spec, const CompileOptions& options) {
+  const Model model = looks_like_operator(spec) ? parse_operator(spec, options.seed) : read_model(spec);
+  return GraphOracle(build_unfolded(model, options.build), options.target);
 }
 
 }  // namespace nestor

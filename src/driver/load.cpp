@@ -6,13 +6,11 @@
 
 #include "nestor/check.h"
 #include "nestor/driver.h"
-#include "nestor/graph_oracle.h"
 #include "nestor/nest_file.h"
 #include "nestor/parse.h"
 #include "nestor/read_text.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
-#include "src/graph/unfolded.h"
 
 namespace nestor {
 
@@ -143,11 +141,6 @@ Source load(const std::string& spec, const CompileOptions& options) {
   if (looks_like_operator(spec)) return load_operator(spec, options);
   if (ends_with(spec, ".nest")) return load_functions(spec, options);
   return {build_graph(read_model(spec), options.build), std::nullopt};
-}
-
-GraphOracle load_oracle(const std::string& spec, const CompileOptions& options) {
-  const Model model = looks_like_operator(spec) ? parse_operator(spec, options.seed) : read_model(spec);
-  return GraphOracle(build_unfolded(model, options.build), options.target);
 }
 
 }  // namespace nestor
