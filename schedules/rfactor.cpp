@@ -6,8 +6,7 @@
 // can't stay as it is: partial result 1 would never see its init. It is taken apart into the loop's own
 // iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
 // have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension. A condition that
-// may fail where a partial result begins (a triangle's k <= i) chooses between the term and the identity
-// instead: none is read that was never written. (TVM had that predicate wrong, pull request 9228.)
+// may fail where a partial result begins (a triangle's k <= i) chooses the term or the identity instead.
 //
 // Requires
 //  1. the block is a reduction by one update, of an element that its R iterators don't choose: a partial
@@ -19,6 +18,7 @@
 //     to the block;
 //  5. there no other block touches its buffer or writes what the init reads, and no instance runs twice.
 #include <algorithm>
+#include <ranges>
 
 #include "nestor/print.h"
 #include "schedules/access.h"
@@ -161,12 +161,12 @@ Facts at_beginning(const Factoring& f) {
   return facts;
 }
 
-// Of each condition of reduction_conditions: it holds for all partial results where these begin.
+// Of each condition of reduction_conditions: it is seen to hold for all partial results where these begin.
 std::vector<bool> hold_at_beginning(const Factoring& f) {
   std::vector<bool> out;
   Facts facts = at_beginning(f);
   for (const Expr& condition : reduction_conditions(f, bindings_of(f.loop.place.block()))) {
-    bool holds = true;
+    bool holds = f.cells <= 4096;  // of more it takes long to ask
     for (int64_t v = 0; holds && v < f.cells; ++v) {
       facts.set(as_for(f.loop.stmt).var, {v, v});
       holds = can_prove(condition, facts);
@@ -176,10 +176,10 @@ std::vector<bool> hold_at_beginning(const Factoring& f) {
   return out;
 }
 
-// No instance runs where the loop stands at v.
-bool is_empty(const Factoring& f, int64_t v) {
+// No instance runs where the loop stands at v or behind it.
+bool is_empty_from(const Factoring& f, int64_t v) {
   Facts facts = facts_at(f.loop.place);
-  facts.set(as_for(f.loop.stmt).var, {v, v});
+  facts.set(as_for(f.loop.stmt).var, {v, extent_of(f.loop.stmt) - 1});
   const auto all = reduction_conditions(f, bindings_of(f.loop.place.block()));
   return std::any_of(all.begin(), all.end(), [&](const Expr& c) { return can_prove(logical_not(c), facts); });
 }
@@ -196,8 +196,9 @@ void count_cells(const StepContext& ctx, Factoring& f) {
   for (const Expr& condition : conditions(b, true))
     if (!can_prove(substitute(condition, bindings_of(b)), at_beginning(f)))
       ctx.forbid(3, 0, "`" + print(condition) + "` isn't seen to hold where the R loops are 0", {p.stmt});
-  f.cells = extent_of(f.loop.stmt);
-  while (f.cells > 1 && is_empty(f, f.cells - 1)) --f.cells;
+  const int64_t extent = extent_of(f.loop.stmt);
+  const auto runs = [&](int64_t v) { return !is_empty_from(f, v); };
+  f.cells = *std::ranges::partition_point(std::views::iota(std::min<int64_t>(extent, 1), extent), runs);
 }
 
 void check_surroundings(const StepContext& ctx, const Factoring& f) {
@@ -384,8 +385,7 @@ Primitive rfactor_row() {
       {{ArgKind::loop, "T.k"}},
       {{"axis", "INT", "where the new dimension of the partial results stands; last where left out"}},
       "A reduction is factored over a loop: a new block reduces each of its iterations by itself, and the "
-      "block reduces "
-      "their results.",
+      "block reduces their results.",
       {"the block is a reduction by one update, of an element that its R iterators don't choose",
        "the loop is serial and serves R iterators only; the block's R loops are constant and serve no S "
        "iterators",

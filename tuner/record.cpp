@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "nestor/error.h"
-#include "nestor/library.h"
 #include "nestor/parse.h"
 #include "nestor/print.h"
 #include "nestor/tune.h"
@@ -105,26 +104,6 @@ std::string bad_figures(const Record& r) {
     if (!is_time(ns)) return "a sample is " + written(ns) + " ns";
   if (!is_time(r.median_ns)) return "its median is " + written(r.median_ns) + " ns";
   return "";
-}
-
-std::string why_unusable(const Record& r, const PrimFunc& f, const Target* target) {
-  if (std::string why = bad_figures(r); !why.empty()) return why;
-  if (target && r.trace == print(default_schedule(f, *target))) return "";  // as good as no record
-  constexpr double kProofSeconds = 20;
-  const QuietRefusals quiet;
-  try {
-    const PrimFunc scheduled = apply(f, schedules::parse_primitives(r.trace, "its trace"));
-    const ScheduleReview review = review_schedule(f, scheduled, {.seconds = kProofSeconds});
-    if (review.wrong) return "its schedule is wrong: " + one_line(describe(review), 300);
-    if (!review.is_right()) return "its schedule can't be proved: " + one_line(describe(review), 300);
-    if (target) lower(scheduled, *target);
-    return "";
-  } catch (const Error& e) {  // one of ours, too: other records, or the default, do
-    const Diagnostic& d = e.diagnostic();
-    const std::string at = d.loc.line > 0 ? "line " + std::to_string(d.loc.line) + " of its trace: " : "";
-    const std::string note = d.notes.empty() ? "" : ": " + d.notes[0];
-    return one_line(at + d.message + note, 400);
-  }
 }
 
 PrimFunc check_imported(const Record& r) {

@@ -6,13 +6,12 @@
 
 #include "nestor/check.h"
 #include "nestor/driver.h"
-#include "nestor/graph_oracle.h"
 #include "nestor/nest_file.h"
 #include "nestor/parse.h"
 #include "nestor/read_text.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
-#include "src/graph/unfolded.h"
+#include "src/driver/load.h"
 
 namespace nestor {
 
@@ -129,7 +128,8 @@ Source load_functions(const std::string& path, const CompileOptions& options) {
   return source;
 }
 
-// Of a file or an operator.
+}  // namespace
+
 Model model_of(const std::string& spec, const CompileOptions& options) {
   if (!looks_like_operator(spec)) return read_model(spec);
   std::vector<std::string> drawn;
@@ -139,19 +139,9 @@ Model model_of(const std::string& spec, const CompileOptions& options) {
   return model;
 }
 
-}  // namespace
-
 Source load(const std::string& spec, const CompileOptions& options) {
   if (!looks_like_operator(spec) && ends_with(spec, ".nest")) return load_functions(spec, options);
   return {build_graph(model_of(spec, options), options.build), std::nullopt};
-}
-
-std::pair<Source, GraphOracle> load_with_oracle(const std::string& spec, const CompileOptions& options) {
-  const Model model = model_of(spec, options);
-  Source source{build_graph(model, options.build), std::nullopt};
-  BuildOptions again = options.build;
-  again.warn = {};
-  return {std::move(source), GraphOracle(build_unfolded(model, again), options.target)};
 }
 
 }  // namespace nestor

@@ -134,9 +134,7 @@ class ProductExpansion : Expansion {
     if (convolution_) {
       Dims shape = type(weights()).shape;
       shape[0] = 1;
-      Tensor ones(DType::i8, shape);
-      for (int64_t i = 0; i < ones.size(); ++i) ones.set_int(i, 1);
-      return products(a, constant("ones", ones));
+      return products(a, filled("ones", DType::i8, shape, 1));
     }
     const Dims shape = type(a.value).shape;
     Tensor axes(DType::i64, {1});

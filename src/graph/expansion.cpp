@@ -84,6 +84,27 @@ ValueId Expansion::constant(DType t, double value) {
   return at->second;
 }
 
+constexpr int64_t kMostBytesMade = 1 << 20;
+
+ValueId Expansion::filled(const std::string& part, DType t, const std::vector<int64_t>& shape, double value) {
+  const bool large = product(shape) > kMostBytesMade / bytes_of(t);
+  Tensor all(t, large ? std::vector<int64_t>{1} : shape);
+  for (int64_t i = 0; i < all.size() && value != 0; ++i) all.set(i, value);
+  return large ? add("ConstantOfShape", {list(shape)}, {{"value", all}}) : constant(part, std::move(all));
+}
+
+ValueId Expansion::counted(const std::string& part, const std::vector<int64_t>& shape) {
+  constexpr DType kType = DType::i64;
+  const int64_t n = product(shape);
+  if (n > kMostBytesMade / bytes_of(kType)) {
+    const ValueId end = constant(kType, static_cast<double>(n));
+    return reshaped(add("Range", {constant(kType, 0), end, constant(kType, 1)}), shape);
+  }
+  Tensor t(kType, shape);
+  for (int64_t i = 0; i < n; ++i) t.set_int(i, i);
+  return constant(part, std::move(t));
+}
+
 ValueId Expansion::list(const std::vector<int64_t>& values) {
   const auto [at, fresh] = lists_.try_emplace(values, -1);
   if (fresh) at->second = constant("list", ints(values));

@@ -29,6 +29,10 @@ class Expansion {
   // A scalar, and a list in i64: one for all of this expansion that are the same.
   ValueId constant(DType t, double value);
   ValueId list(const std::vector<int64_t>& values);
+  // Elements that are all alike, and 0, 1, 2 ... in i64. A model may say any size without bytes behind it, so
+  // that large ones are left to run time.
+  ValueId filled(const std::string& part, DType t, const std::vector<int64_t>& shape, double value);
+  ValueId counted(const std::string& part, const std::vector<int64_t>& shape);
   // A Slice, and Concat and Split that stay small: of more than `most` pieces they are made of several, so
   // that equal ones share a function.
   ValueId sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int64_t step = 1);

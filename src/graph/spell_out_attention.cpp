@@ -82,11 +82,6 @@ class AttentionSpeller : Expansion {
                     {s_.batch, s_.heads, shape[2], shape[3]});
   }
 
-  ValueId counted(int64_t n, const Dims& shape) {
-    Tensor t(DType::i64, shape);
-    for (int64_t i = 0; i < n; ++i) t.set_int(i, i);
-    return constant("places", t);
-  }
   // 0 where `allowed`, else -inf.
   ValueId where_allowed(ValueId allowed, DType t) {
     return add("Where", {allowed, constant(t, 0), constant(t, -kInf)});
@@ -104,11 +99,11 @@ class AttentionSpeller : Expansion {
     };
     may_mask_all_ = has_input(3) || has_input(6) || windows;
     const ValueId lengths = has_input(6) ? reshaped(n_.inputs[6], {s_.batch, 1, 1, 1}) : -1;
-    const ValueId keys = counted(s_.total(), {s_.total()});
+    const ValueId keys = counted("places", {s_.total()});
     if (lengths >= 0) allow("Less", keys, lengths);
     if (!causal && !windows) return bias;
     const ValueId before = lengths < 0 ? number(s_.past) : add("Sub", {lengths, number(s_.queries)});
-    const ValueId query = add("Add", {counted(s_.queries, {s_.queries, 1}), before});
+    const ValueId query = add("Add", {counted("places", {s_.queries, 1}), before});
     if (causal) allow("LessOrEqual", keys, query);
     if (left >= 0) allow("LessOrEqual", add("Sub", {query, number(left)}), keys);
     if (right >= 0) allow("LessOrEqual", keys, add("Add", {query, number(right)}));

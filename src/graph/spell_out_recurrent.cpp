@@ -106,7 +106,7 @@ class RecurrentSpeller : Expansion {
     return reshaped(s_.directions == 1 ? v : sliced(v, 0, d, d + 1), shape);
   }
   ValueId state(size_t i, int64_t d) {
-    if (!has_input(i)) return constant("state", Tensor(type_, {s_.batch, s_.hidden}));
+    if (!has_input(i)) return filled("state", type_, {s_.batch, s_.hidden}, 0);
     const ValueId v = n_.inputs[i];
     return reshaped(s_.directions == 1 ? v : sliced(v, s_.batch_first ? 1 : 0, d, d + 1),
                     {s_.batch, s_.hidden});

@@ -243,3 +243,18 @@ TEST_CASE("steps don't make expressions without end") {
   const PrimFunc g = parse_func(chain + allocs + loops + "}\n");
   CHECK_THAT(error_of([&] { apply(g, parse_trace(steps)); }), Catch::Contains("requirement F of every step"));
 }
+
+TEST_CASE("steps look at the places of a loop all at once") {
+  const PrimFunc f = parse_func(R"(func f(in A: f32[129], out B: f32[1]) {
+  for b in 1, n in 129 {
+    block B(vb: S 1 = b, vn: R 129 = n) {
+      init { B[vb] = 0.0f32 }
+      B[vb] += A[vn]
+    }
+  }
+}
+)");
+  // 2^31 places one by one took minutes.
+  const PrimFunc g = apply(f, parse_trace("no ni = split B.n [_, 2147483647]\nBF = rfactor B.ni\n"));
+  CHECK_THAT(print(g), Catch::Contains("f32[1,129]"));
+}

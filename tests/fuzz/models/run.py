@@ -1,4 +1,5 @@
-"""Damaged models: whatever a field holds, nestor ends with exit code 0, 1 or 2, within a limit of memory and time.
+"""Damaged models and schedules: whatever a field or a word holds, nestor ends with exit code 0, 1 or 2, within a limit of
+memory and time.
 
 run.py NESTOR WORK [--count N] [--seed S] [--jobs J]. What breaks the rule is kept in WORK with its command.
 """
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import time
 
+import mutated_texts
 from mutations import mutated
 from seeds import SEEDS
 
@@ -20,24 +22,42 @@ MEMORY, SECONDS = 1 << 30, 10
 GRACE = 60  # seconds that a busy machine may take longer; the limit itself is the program's own
 LIMITS = ["--max-memory", "1G", "--time-limit", f"{SECONDS}s", "--threads", "1"]
 VERBS = [["compile", "-o", "out.so"], ["run"], ["run"], ["verify"], ["inspect", "--stage", "graph"]]
+SCHEDULE_VERBS = [["verify"], ["verify", "--no-proof"], ["inspect", "--stage", "asm"], ["inspect", "--steps"]]
+SCHEDULES = mutated_texts.kinds()["schedule_text"]
 
 
 class Run:
     def __init__(self, nestor, work, seed):
-        rng = random.Random(seed)
-        self.seed, (self.name, form, content) = seed, mutated(rng)
-        self.folder = os.path.join(work, f"{self.name}_{seed}")
-        os.makedirs(self.folder)
-        path = "model." + form
+        self.seed, rng = seed, random.Random(seed)
+        if rng.random() < 0.2:
+            self.damage_schedule(nestor, work, rng)
+        else:
+            self.damage_model(nestor, work, rng)
+        self.go()
+
+    def write(self, path, content):
         with open(os.path.join(self.folder, path), "wb") as f:
             f.write(content)
+        return path
+
+    def damage_schedule(self, nestor, work, rng):
+        self.folder = os.path.join(work, f"schedule_{self.seed}")
+        os.makedirs(self.folder)
+        func, _, steps = SCHEDULES.mutation(rng).partition(mutated_texts.BETWEEN.encode())
+        verb = rng.choice(SCHEDULE_VERBS)
+        self.command = [nestor, verb[0], self.write("f.nest", func), "--schedule", self.write("m.sched", steps), *verb[1:], *LIMITS]
+
+    def damage_model(self, nestor, work, rng):
+        self.name, form, content = mutated(rng)
+        self.folder = os.path.join(work, f"{self.name}_{self.seed}")
+        os.makedirs(self.folder)
+        path = self.write("model." + form, content)
         verb = rng.choice(VERBS)
         self.command = [nestor, verb[0], path, *verb[1:], *LIMITS]
         if verb[0] == "run":
             self.command += inputs_of(self.name)
         if self.name == "attention":
             self.command += ["--dim", "batch=2"]
-        self.go()
 
     def go(self):
         """In a process of its own, whose peak memory is known at its end."""

@@ -1,0 +1,11 @@
+// Reading a model without building its graph.
+#pragma once
+
+#include "nestor/driver.h"
+
+namespace nestor {
+
+// Of a file or an operator; tells `options.drawn` of weights that it draws.
+Model model_of(const std::string& spec, const CompileOptions& options);
+
+}  // namespace nestor
