@@ -16,8 +16,8 @@
 #include "nestor/interpret.h"
 #include "nestor/ops.h"
 #include "nestor/walk.h"
-#include "src/driver/oracle.h"
 #include "src/driver/load.h"
+#include "src/driver/oracle.h"
 #include "src/graph/unfolded.h"
 
 namespace nestor {

@@ -1,6 +1,8 @@
 // What the command line calls MODEL, read into a graph: a model file, an operator string, or loop nests as
 // text.
 
+#include "src/driver/load.h"
+
 #include <algorithm>
 #include <set>
 
@@ -11,7 +13,6 @@
 #include "nestor/read_text.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
-#include "src/driver/load.h"
 
 namespace nestor {
 
