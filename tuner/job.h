@@ -25,6 +25,8 @@ std::string answer_of(const Record& record);
 Record read_answer(const Job& job, const std::string& line, double elapsed_ns);
 Record bad_answer(const Job& job, const std::string& why);
 
+std::string this_executable();  // its path
+
 double median(std::vector<double> values);  // of one or more
 
 }  // namespace nestor

@@ -16,6 +16,7 @@
 #include "nestor/print.h"
 #include "nestor/tune.h"
 #include "schedules/sched_file.h"
+#include "tuner/final.h"
 #include "tuner/proposals.h"
 
 namespace nestor {
@@ -25,8 +26,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTimingSeconds = 0.06;  // per candidate
-constexpr int kPairs = 7;                // of the final comparison with the default
-constexpr double kFinalSeconds = 1.5;    // kept back for it, per function, at most a quarter of the budget
 constexpr size_t kParents = 6;
 constexpr size_t kMostUnusable = 8;  // records of a function: somebody may have filled a database with them
 
@@ -74,15 +73,14 @@ class Search {
 
   std::vector<TuneResult> run(const std::vector<TuneTask>& wanted) {
     for (const TuneTask& w : wanted) tasks_.push_back(make_task(w));
-    const double reserve = std::min(kFinalSeconds * static_cast<double>(tasks_.size()), options_.seconds / 4);
     for (const auto& t : tasks_)
       if (!stopped(0)) measure_default(*t);
-    while (!stopped(reserve)) {
+    while (!stopped(reserve())) {
       const auto next = std::max_element(tasks_.begin(), tasks_.end(), [](const auto& a, const auto& b) {
         return a->weight() < b->weight();
       });
       if (next == tasks_.end() || (*next)->weight() < 0) break;
-      run_batch(**next, reserve);
+      run_batch(**next);
     }
     std::vector<TuneResult> results;
     for (const auto& t : tasks_) {
@@ -91,7 +89,7 @@ class Search {
       else if (t->exhausted)
         t->result.end = TuneEnd::all_tried;
       else
-        t->result.end = end_of_all(reserve).value_or(TuneEnd::time_over);
+        t->result.end = end_of_all(reserve()).value_or(TuneEnd::time_over);
       finish(*t);
       results.push_back(t->result);
     }
@@ -170,7 +168,7 @@ class Search {
 
   Job job_of(const Task& t, const Trace& trace) {
     Job j;
-    j.id = ++jobs_;
+    j.id = ++ids_;
     j.func = t.text;
     j.trace = print(trace);
     j.target = options_.target.name;
@@ -183,6 +181,7 @@ class Search {
 
   // Measures, stores each as it comes, learns in candidate order.
   void measure_jobs(Task& t, const std::vector<Job>& jobs, double reserve) {
+    const double begin = elapsed();
     const auto records = pool_.run(
         jobs,
         [&](Record& r) {
@@ -194,6 +193,8 @@ class Search {
           ++t.result.measured;
         },
         [&] { return stopped(reserve); });
+    worked_s_ += (elapsed() - begin) * static_cast<double>(std::min(pool_.left(), jobs.size()));
+    jobs_ += static_cast<int64_t>(records.size());
     for (const Record& r : records) learn(t, r);
     t.result.untried += static_cast<int64_t>(jobs.size() - records.size());
     auto& improvements = t.result.improvements;
@@ -215,7 +216,7 @@ class Search {
     if (t.proposals->empty()) t.exhausted = true;
   }
 
-  void run_batch(Task& t, double reserve) {
+  void run_batch(Task& t) {
     std::seed_seq seeds{options_.seed, static_cast<uint64_t>(std::stoull(t.key.substr(0, 8), nullptr, 16)),
                         static_cast<uint64_t>(t.batches)};
     std::mt19937_64 rng(seeds);
@@ -233,58 +234,57 @@ class Search {
     if (jobs.empty())
       t.exhausted = true;
     else
-      measure_jobs(t, jobs, reserve);
+      measure_jobs(t, jobs, reserve());
   }
 
-  // The best against the default, in turn, so that a lucky sample or a drifting clock is not called a gain.
+  // The default, and the fastest of the others: those that one measurement doesn't tell apart.
+  std::vector<Job> contestants(const Task& t) {
+    constexpr double kAsFast = 1.05;
+    constexpr size_t kMost = 4;
+    std::vector<Job> out = {job_of(t, t.start)};
+    for (const Record& r : t.population) {
+      if (r.median_ns > kAsFast * t.population.front().median_ns || out.size() == kMost) break;
+      if (r.trace == out.front().trace) {
+        if (out.size() == 1) break;  // the default was the fastest
+        continue;
+      }
+      out.push_back(job_of(t, schedules::parse_primitives(r.trace, "record")));
+    }
+    return out;
+  }
+  // Seconds that the comparisons at the end will take, at most a third of all.
+  double reserve() {
+    size_t jobs = 0;
+    for (const auto& t : tasks_) jobs += jobs_of_final(contestants(*t).size());
+    const double one = jobs_ > 0 ? worked_s_ / static_cast<double>(jobs_) : 0;
+    return std::min(static_cast<double>(jobs) * one, options_.seconds / 3);
+  }
+
   void finish(Task& t) {
     t.result.best = t.start;
     t.result.best_ns = t.result.default_ns;
     if (t.population.empty()) return;
-    if (t.population.front().trace == print(t.start)) return declare(t);
-    const Trace best = schedules::parse_primitives(t.population.front().trace, "record");
-    t.result.best = best;
-    t.result.best_ns = t.population.front().median_ns;
-    t.result.plan = t.population.front().plan;
+    const std::vector<Job> jobs = contestants(t);
+    if (jobs.size() == 1) return declare(t);
+    const auto take = [&](const Job& j, double ns) {
+      t.result.best = schedules::parse_primitives(j.trace, "record");
+      t.result.best_ns = ns;
+      for (const Record& r : t.population)
+        if (r.trace == j.trace) t.result.plan = r.plan;
+    };
+    take(jobs[1], t.population.front().median_ns);
     // The default failed or was never reached, or the user waits for an end: the single measurements have to
     // do.
-    if (t.result.default_ns == 0 || (options_.stop && options_.stop())) return;
-    std::vector<Job> jobs;
-    for (int i = 0; i < 2 * kPairs; ++i) {
-      jobs.push_back(job_of(t, i % 2 ? best : t.start));
-      jobs.back().cutoff_ns = 0;
-    }
-    WorkerPoolOptions one = options_.workers;  // side by side means on one worker
-    one.local = one.commands.empty() ? 1 : 0;
-    if (one.commands.size() > 1) one.commands.resize(1);
-    const auto records = WorkerPool(one).run(
-        jobs, [](Record&) {}, options_.stop ? options_.stop : [] { return false; });
-    std::vector<double> default_ns, best_ns;
-    int wins = 0;
-    for (size_t i = 0; i + 1 < records.size(); i += 2) {
-      if (records[i].outcome != Outcome::ok || records[i + 1].outcome != Outcome::ok) continue;
-      default_ns.push_back(records[i].median_ns);
-      best_ns.push_back(records[i + 1].median_ns);
-      wins += best_ns.back() < default_ns.back();
-    }
-    if (best_ns.empty()) return;
+    if (t.result.default_ns == 0 || (options_.stop && options_.stop()) || pool_.all_out()) return;
+    if (!one_worker_) one_worker_ = std::make_unique<WorkerPool>(pool_.options_for_one());
+    const Final end = decide(
+        jobs, *one_worker_, options_.stop ? options_.stop : [] { return false; });
+    if (!end.compared) return;
     t.result.compared = true;
-    const auto middle = [](std::vector<double> v) {
-      std::sort(v.begin(), v.end());
-      return v[v.size() / 2];
-    };
-    t.result.default_ns = middle(default_ns);
-    // Faster in all pairs but one, and by 2 %: by luck alone, 8 in 128.
-    const int pairs = static_cast<int>(best_ns.size());
-    t.result.gain_beyond_noise =
-        pairs >= 5 && wins >= pairs - 1 && middle(best_ns) < 0.98 * t.result.default_ns;
-    if (!t.result.gain_beyond_noise) {
-      t.result.best = t.start;
-      t.result.best_ns = t.result.default_ns;
-      t.result.plan.clear();
-    } else {
-      t.result.best_ns = middle(best_ns);
-    }
+    t.result.default_ns = end.default_ns;
+    t.result.gain_beyond_noise = end.winner > 0;
+    t.result.plan.clear();
+    take(jobs[end.winner], end.winner_ns);
     declare(t);
   }
   void declare(const Task& t) {
@@ -308,7 +308,9 @@ class Search {
   WorkerPool pool_;
   Clock::time_point begin_;
   std::vector<std::unique_ptr<Task>> tasks_;
-  int64_t measured_ = 0, jobs_ = 0;
+  std::unique_ptr<WorkerPool> one_worker_;  // for comparisons
+  int64_t measured_ = 0, ids_ = 0, jobs_ = 0;
+  double worked_s_ = 0;  // that workers took for jobs_
 };
 
 }  // namespace

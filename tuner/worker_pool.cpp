@@ -119,13 +119,13 @@ std::string join_words(const std::vector<std::string>& argv) {
   return out;
 }
 
+}  // namespace
+
 std::string this_executable() {
   char path[4096];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
   return std::string(path, n > 0 ? static_cast<size_t>(n) : 0);
 }
-
-}  // namespace
 
 struct WorkerPool::Impl {
   WorkerPoolOptions options;
@@ -161,8 +161,24 @@ WorkerPool::~WorkerPool() {
     if (w.pid > 0) stop(w);
 }
 
-bool WorkerPool::all_out() const {
-  return !impl_->any_left();
+size_t WorkerPool::left() const {
+  return static_cast<size_t>(std::count_if(impl_->workers.begin(), impl_->workers.end(),
+                                           [](const Worker& w) { return !w.dismissed; }));
+}
+
+WorkerPoolOptions WorkerPool::options_for_one() const {
+  WorkerPoolOptions one = impl_->options;
+  one.commands.clear();
+  one.local = 0;
+  for (size_t i = 0; i < impl_->workers.size() && one.local == 0 && one.commands.empty(); ++i) {
+    if (impl_->workers[i].dismissed) continue;
+    const auto local = static_cast<size_t>(impl_->options.local);
+    if (i < local)
+      one.local = 1;
+    else
+      one.commands = {impl_->options.commands[i - local]};
+  }
+  return one;
 }
 
 std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,

@@ -12,6 +12,7 @@ struct EmbeddedFile {
 };
 const std::vector<EmbeddedFile>& instruction_files();  // schedules/instructions/*.nest
 const std::vector<EmbeddedFile>& definition_files();   // schedules/library/*.sched
+const std::vector<EmbeddedFile>& worker_files();       // tuner/*.py
 const std::vector<EmbeddedFile>& page_files();         // src/report/page/*
 
 }  // namespace nestor

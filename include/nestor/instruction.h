@@ -31,8 +31,8 @@
 //
 // A CPU that lacks such an instruction may have a few that do the same: between `text {{{` and `}}}` stands
 // LLVM's IR, which defines the function that `call` names then, by the same rules for its operands. It is
-// inlined, so that what it makes of an operand is made once for a tile; `registers 2` says how many each operand
-// takes so, for the tile's size. It may call what the text defines besides, and LLVM's intrinsics.
+// inlined, so that what it makes of an operand is made once for a tile; `registers 2` says how many each
+// operand takes so, for the tile's size. It may call what the text defines besides, and LLVM's intrinsics.
 //
 // For CUDA, `threads 32` threads of a warp, t, work together, each with registers r: `A[8] = (t, r) ->
 // (...)`, and `text {{{ ... }}}` holds C++ that defines the function which `call` names. Its parameters are

@@ -29,7 +29,7 @@ struct Target {
   double l3_bytes_per_cycle = 16;
   int cores = 1;
   double parallel_us = 5;  // work from which on default schedules share it among threads
-  std::string sm;           // "sm_80" (cuda)
+  std::string sm;          // "sm_80" (cuda)
 
   bool has_feature(const std::string& feature) const {  // "fma": whether `features` has +fma
     return ("," + features + ",").find(",+" + feature + ",") != std::string::npos;

@@ -137,12 +137,19 @@ class WorkerPool {
   std::vector<Record> run(
       const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
       const std::function<bool()>& stop = [] { return false; });
-  bool all_out() const;  // no worker is left: further jobs have no result
+  size_t left() const;                          // workers that aren't out
+  bool all_out() const { return left() == 0; }  // further jobs have no result
+  WorkerPoolOptions options_for_one() const;    // of a worker that is left: to measure side by side
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Commands of workers on the Ray cluster at the address ("auto": the one this machine is of), as many as it
+// has nodes; by the Python that NESTOR_PYTHON names, else python3. UserError where there is no cluster, or no
+// Ray.
+std::vector<std::string> ray_workers(const std::string& address);
 
 // ---- Search
 

@@ -38,7 +38,13 @@ std::string causes(const std::vector<int64_t>& outcomes) {
 WorkerPoolOptions worker_options(const TuneVerb& v) {
   constexpr int kMostWorkers = 1024;
   WorkerPoolOptions options;
+  options.local = 0;
   for (const std::string& w : v.workers) {
+    if (w == "ray" || w.starts_with("ray:")) {
+      for (std::string& command : ray_workers(w.size() > 4 ? w.substr(4) : "auto"))
+        options.commands.push_back(std::move(command));
+      continue;
+    }
     if (w.empty() || w.find_first_not_of("0123456789") != std::string::npos) {
       options.commands.push_back(w);
       continue;
@@ -47,7 +53,7 @@ WorkerPoolOptions worker_options(const TuneVerb& v) {
     if (error != std::errc() || options.local > kMostWorkers)
       throw UserError("--workers " + w + ": at most " + std::to_string(kMostWorkers) + " processes");
   }
-  if (!options.commands.empty() && v.workers.size() == options.commands.size()) options.local = 0;
+  if (v.workers.empty()) options.local = 1;
   constexpr double kDay = 86400;
   if (!(v.job_timeout > 0 && v.job_timeout <= kDay))
     throw UserError(fmt::format("--job-timeout {} is no time up to a day, in seconds", v.job_timeout));
