@@ -2,9 +2,12 @@
 
 #include <sys/mman.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <random>
+#include <type_traits>
 
 #include "nestor/error.h"
 #include "nestor/half.h"
@@ -91,6 +94,19 @@ decltype(auto) with_type(DType t, F&& f) {
   }
 }
 
+// As casts between tensors do: truncated, saturated, NaN gives 0.
+template <class T>
+T converted(double v) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(v);
+  } else {
+    using Limits = std::numeric_limits<T>;
+    if (std::isnan(v)) return 0;
+    if (v <= static_cast<double>(Limits::min())) return Limits::min();
+    return v >= std::ldexp(1.0, Limits::digits) ? Limits::max() : static_cast<T>(v);
+  }
+}
+
 }  // namespace
 
 double Tensor::get(int64_t i) const {
@@ -109,12 +125,12 @@ void Tensor::set(int64_t i, double value) {
     as<uint8_t>()[static_cast<size_t>(i)] = value != 0;
   } else {
     with_type(dtype_,
-              [&](auto t) { as<decltype(t)>()[static_cast<size_t>(i)] = static_cast<decltype(t)>(value); });
+              [&](auto t) { as<decltype(t)>()[static_cast<size_t>(i)] = converted<decltype(t)>(value); });
   }
 }
 
 int64_t Tensor::get_int(int64_t i) const {
-  if (is_float(dtype_)) return static_cast<int64_t>(get(i));
+  if (is_float(dtype_)) return converted<int64_t>(get(i));
   return with_type(dtype_,
                    [&](auto t) { return static_cast<int64_t>(as<decltype(t)>()[static_cast<size_t>(i)]); });
 }

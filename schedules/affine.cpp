@@ -39,23 +39,42 @@ Linear divide(Linear l, int64_t c) {
 
 }  // namespace
 
+namespace {
+
+// Beyond, an expression is an atom: nothing overflows.
+constexpr int64_t kLargest = int64_t{1} << 40;
+
+bool is_small(int64_t v) {
+  return -kLargest <= v && v <= kLargest;
+}
+bool is_small(const Linear& l, int64_t factor = 1) {
+  const auto fits = [factor](int64_t v) {
+    int64_t product = 0;
+    return !__builtin_mul_overflow(v, factor, &product) && is_small(product);
+  };
+  return fits(l.constant) &&
+         std::all_of(l.terms.begin(), l.terms.end(), [&](const Term& t) { return fits(t.coefficient); });
+}
+
+// As a sum, if it is one; of small numbers or not.
+std::optional<Linear> sum_of(const Expr& e) {
+  if (const auto* i = e.as<IntImm>()) return Linear{{}, i->value};
+  const auto* b = e.as<Binary>();
+  if (!b) return std::nullopt;
+  if (b->op == BinaryOp::add) return add(linear_of(b->a), linear_of(b->b));
+  if (b->op == BinaryOp::sub) return add(linear_of(b->a), linear_of(b->b), -1);
+  if (b->op != BinaryOp::mul) return std::nullopt;
+  const Linear x = linear_of(b->a), y = linear_of(b->b);
+  if (y.is_constant() && is_small(x, y.constant)) return scale(x, y.constant);
+  if (x.is_constant() && is_small(y, x.constant)) return scale(y, x.constant);
+  return std::nullopt;
+}
+
+}  // namespace
+
 Linear linear_of(const Expr& e) {
-  Linear out;
-  if (const auto* i = e.as<IntImm>()) {
-    out.constant = i->value;
-    return out;
-  }
-  if (const auto* b = e.as<Binary>()) {
-    if (b->op == BinaryOp::add) return add(linear_of(b->a), linear_of(b->b));
-    if (b->op == BinaryOp::sub) return add(linear_of(b->a), linear_of(b->b), -1);
-    if (b->op == BinaryOp::mul) {
-      const Linear x = linear_of(b->a), y = linear_of(b->b);
-      if (y.is_constant()) return scale(x, y.constant);
-      if (x.is_constant()) return scale(y, x.constant);
-    }
-  }
-  add_term(out, e, 1);
-  return out;
+  if (auto sum = sum_of(e); sum && is_small(*sum)) return *std::move(sum);
+  return Linear{{{e, 1}}, 0};
 }
 
 Expr to_expr(const Linear& l) {

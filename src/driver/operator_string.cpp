@@ -126,23 +126,32 @@ double as_double(const std::variant<int64_t, double>& n) {
 Tensor literal(Cursor& in, const ModelValue& type) {
   const size_t at = in.place();
   in.expect("{");
-  Tensor tensor(type.dtype, shape_of(type));
-  int64_t count = 0;
+  std::vector<std::pair<std::variant<int64_t, double>, size_t>> elements;  // with their places
   while (!in.take("}")) {
-    if (count > 0) in.expect(",");
-    const auto n = in.number();
-    if (count < tensor.size()) {
-      if (std::holds_alternative<int64_t>(n))
-        tensor.set_int(count, std::get<int64_t>(n));
-      else
-        tensor.set(count, std::get<double>(n));
-    }
-    ++count;
+    if (!elements.empty()) in.expect(",");
+    const size_t place = in.place();
+    elements.emplace_back(in.number(), place);
   }
-  if (count != tensor.size())
-    in.fail(to_string(type.dtype, tensor.shape()) + " has " + std::to_string(tensor.size()) +
-                " elements, given are " + std::to_string(count),
+  const std::vector<int64_t> shape = shape_of(type);
+  int64_t size = 1;
+  bool fits = true;
+  for (const int64_t d : shape) fits = fits && !__builtin_mul_overflow(size, d, &size);
+  if (!fits || size != static_cast<int64_t>(elements.size()))
+    in.fail(to_string(type.dtype, shape) + " has " + (fits ? std::to_string(size) : "too many") +
+                " elements, given are " + std::to_string(elements.size()),
             at);
+  Tensor tensor(type.dtype, shape);
+  for (int64_t i = 0; i < size; ++i) {
+    const auto& [n, place] = elements[static_cast<size_t>(i)];
+    const auto* integer = std::get_if<int64_t>(&n);
+    if (integer)
+      tensor.set_int(i, *integer);
+    else
+      tensor.set(i, std::get<double>(n));
+    const bool same = integer ? tensor.get_int(i) == *integer : tensor.get(i) == std::get<double>(n);
+    if (!is_float(type.dtype) && !same)
+      in.fail("this doesn't fit " + std::string(name_of(type.dtype)), place);
+  }
   return tensor;
 }
 

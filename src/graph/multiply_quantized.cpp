@@ -9,6 +9,7 @@
 // that fuse them. Groups of a convolution have sums too short for it; these read bytes and multiply numbers
 // (DequantizedConv), with all scales in the weights.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 #include <optional>
@@ -31,6 +32,15 @@ struct Quantized {
   bool single;       // one scale
 };
 
+// A scale that is infinite or NaN makes NaN of some bytes, which a sum of bytes knows nothing of.
+bool is_finite(const Graph& g, ValueId scale) {
+  if (!is_constant(g, scale)) return true;
+  const Tensor& t = constant_of(g, scale);
+  for (int64_t i = 0; i < t.size(); ++i)
+    if (!std::isfinite(t.get(i))) return false;
+  return true;
+}
+
 std::optional<Quantized> read_quantized(const Graph& g, ValueId v) {
   if (v < 0 || value_of(g, v).producer < 0) return std::nullopt;
   const Node& n = g.nodes[static_cast<size_t>(value_of(g, v).producer)];
@@ -38,6 +48,7 @@ std::optional<Quantized> read_quantized(const Graph& g, ValueId v) {
   const OpContext ctx(g, n);
   const TensorType& x = ctx.input(0);
   if (bytes_of(x.dtype) != 1 || ctx.get_int("block_size", 0) != 0) return std::nullopt;
+  if (!is_finite(g, n.inputs[1])) return std::nullopt;
   return Quantized{n.inputs[0], n.inputs[1], n.inputs.size() > 2 ? n.inputs[2] : -1, scale_axis(g, n),
                    product(ctx.input(1).shape) == 1};
 }

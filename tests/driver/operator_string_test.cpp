@@ -58,6 +58,11 @@ TEST_CASE("mistakes in an operator string are underlined") {
   CHECK_THAT(error_of("Relu(f32[4]; a=1, a=2)"), Catch::Matchers::ContainsSubstring("given twice"));
   CHECK_THAT(error_of("Relu(f32[4]) junk"), Catch::Matchers::ContainsSubstring("nothing may follow"));
   CHECK_THAT(error_of("Relu(i64[2]{1})"), Catch::Matchers::ContainsSubstring("has 2 elements, given are 1"));
+  for (const char* text : {"Relu(i64[1]{1e30})", "Relu(i8[1]{300})", "Relu(u8[1]{-1})", "Relu(i32[1]{0.5})",
+                           "Relu(i64[1]{nan})", "Relu(bool[1]{2})"})
+    CHECK_THAT(error_of(text), Catch::Matchers::ContainsSubstring("doesn't fit"));
+  for (const char* text : {"Relu(i64[4611686018427387904]{1,3})", "Relu(i64[4294967296,4294967296]{1})"})
+    CHECK_THAT(error_of(text), Catch::Matchers::ContainsSubstring(" elements, given are "));
   CHECK_THAT(error_of("Relu(f32[4]; a=[1,'x'])"),
              Catch::Matchers::ContainsSubstring("numbers or of strings"));
 }

@@ -1,4 +1,5 @@
 // Products of dequantized operands: which become products of bytes, and that they come to the same.
+#include <cmath>
 #include <random>
 
 #include "catch.h"
@@ -116,6 +117,14 @@ TEST_CASE("Convolutions of dequantized bytes are convolutions of bytes") {
   check_bytes({"[1,4,6,5]", "Conv", kPads, w, {6}, 0, true, false, true, true, false});
   check_bytes({"[1,4,6,5]", "Conv", kPads, w, {6}, 0, true, false, true, true, true, DType::i8});
   check_bytes({"[1,4,9]", "Conv", R"("pads": [1,1])", {6, 4, 3}, {6}, 0, true, false, true});
+}
+
+TEST_CASE("Scales that aren't finite stay beside their bytes") {
+  Graph g = model({"[1,4,6,6]", "Conv", "", {4, 4, 3, 3}, {4}});
+  for (Value& v : g.values)
+    if (v.name == "sw") v.constant.set(1, INFINITY);
+  optimize(g, evaluate_by_interpreter);
+  CHECK(count(g, "ConvInteger") == 0);
 }
 
 TEST_CASE("Convolutions by groups read bytes and multiply numbers") {

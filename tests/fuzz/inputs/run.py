@@ -25,6 +25,7 @@ SECONDS, MEGABYTES = 100, 2048  # that one input may take, under sanitizers and 
 LIMITS = [f"-timeout={SECONDS}", f"-report_slow_units={SECONDS}", f"-rss_limit_mb={MEGABYTES}", f"-malloc_limit_mb={MEGABYTES}"]
 ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "quarantine_size_mb=64:detect_stack_use_after_return=0:handle_abort=1",
                "UBSAN_OPTIONS": "print_stacktrace=1", "NO_COLOR": "1", "ASAN_SYMBOLIZER_PATH": shutil.which("llvm-symbolizer-19") or ""}
+MOST_TO_START = 300  # inputs that libFuzzer starts from, besides what it kept
 MOST_FINDINGS = 20  # of one target, before the others have their turn
 
 
@@ -55,7 +56,7 @@ class Target:
         """The kept corpus and `count` mutations: those that are a finding are taken out, and the rest goes on."""
         rng = random.Random(f"{self.name} {seed}")
         folder = self.folder("mutated", clear=True)
-        self.write(folder, [*self.kind.seeds, *(self.kind.mutation(rng) for _ in range(count))])
+        self.write(folder, [*dict.fromkeys(self.kind.seeds), *(self.kind.mutation(rng) for _ in range(count))])
         for kept in os.listdir(self.kept) if os.path.isdir(self.kept) else []:
             shutil.copy(os.path.join(self.kept, kept), os.path.join(folder, "kept_" + kept))
         inputs, found = len(os.listdir(folder)), 0
@@ -93,14 +94,18 @@ class Target:
 
     def fuzz(self, seconds, seed):
         """libFuzzer in one child after another, so that a finding doesn't end it."""
-        corpus = self.folder("corpus")
+        corpus, start, rng = self.folder("corpus"), self.folder("start", clear=True), random.Random(seed)
+        mutated = sorted(os.listdir(self.folder("mutated")))
+        for name in rng.sample(mutated, min(len(mutated), MOST_TO_START)):
+            shutil.copy(os.path.join(self.folder("mutated"), name), start)
         dictionary = os.path.join(self.work, self.name + ".dict")
         with open(dictionary, "w") as f:
-            for word in self.kind.words:
+            f.write("# words\n")
+            for word in self.kind.words or ["NUMPY"]:
                 f.write('"' + "".join(f"\\x{b:02x}" for b in word.encode("utf-8", "surrogateescape")[:60]) + '"\n')
         before = set(os.listdir(os.path.dirname(self.findings)))
         done = self.call(f"-max_total_time={seconds}", "-fork=1", "-ignore_crashes=1", "-ignore_timeouts=1", "-ignore_ooms=1", f"-seed={seed}",
-                         "-dict=" + dictionary, "-max_len=16384", corpus, self.folder("mutated"))
+                         "-dict=" + dictionary, "-max_len=16384", corpus, start)
         found = sorted(set(os.listdir(os.path.dirname(self.findings))) - before)
         found = [f for f in found if f.startswith(self.name + "-") and not f.endswith(".txt")]
         for name in found:

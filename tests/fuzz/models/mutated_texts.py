@@ -9,6 +9,7 @@ import os
 import re
 import sqlite3
 import struct
+import warnings
 import zipfile
 
 from mutations import FLOATS, INTEGERS, OPERATORS, STRINGS, mutated
@@ -16,6 +17,7 @@ from mutations import FLOATS, INTEGERS, OPERATORS, STRINGS, mutated
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT, CORPUS = os.path.join(HERE, "../../.."), os.path.join(HERE, "../corpus")
 
+warnings.filterwarnings("ignore", "Duplicate name")  # of archives that have one
 BETWEEN = "\n---\n"  # a function and its schedule
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[A-Za-z_]\w*|\d+(?:\.\d+)?|\s+|.', re.S)
 FUNC = """func f(in A: f32[12,10], const B: f32[10,16], out Y: f32[12,16]) {
