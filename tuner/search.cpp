@@ -220,11 +220,13 @@ class Search {
     std::seed_seq seeds{options_.seed, static_cast<uint64_t>(std::stoull(t.key.substr(0, 8), nullptr, 16)),
                         static_cast<uint64_t>(t.batches)};
     std::mt19937_64 rng(seeds);
+    const int64_t batch =
+        options_.trials > 0 ? std::min<int64_t>(options_.batch, options_.trials - measured_) : options_.batch;
     std::vector<Record> parents(
         t.population.begin(),
         t.population.begin() + static_cast<std::ptrdiff_t>(std::min(kParents, t.population.size())));
     const std::vector<Candidate> candidates =
-        t.proposals->next(parents, t.seen, static_cast<size_t>(options_.batch), rng);
+        t.proposals->next(parents, t.seen, static_cast<size_t>(batch), rng);
     std::vector<Job> jobs;
     for (const Candidate& c : candidates) {
       jobs.push_back(job_of(t, c.trace));
