@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "src/cli/common.h"
@@ -35,6 +36,12 @@ std::string causes(const std::vector<int64_t>& outcomes) {
   return out;
 }
 
+nlohmann::json counts_of(const std::vector<int64_t>& outcomes) {
+  nlohmann::json counts;
+  for (size_t i = 0; i < outcomes.size(); ++i) counts[name_of(static_cast<Outcome>(i))] = outcomes[i];
+  return counts;
+}
+
 WorkerPoolOptions worker_options(const TuneVerb& v) {
   constexpr int kMostWorkers = 1024;
   WorkerPoolOptions options;
@@ -60,6 +67,51 @@ WorkerPoolOptions worker_options(const TuneVerb& v) {
   options.timeout_s = v.job_timeout;
   return options;
 }
+
+// To stderr: one line that changes in a terminal; else a line where a function's best has got faster; with
+// --json an object for each batch.
+class Progress {
+ public:
+  Progress(double seconds, bool json)
+      : seconds_(seconds), json_(json), live_(isatty(STDERR_FILENO) && !json) {}
+
+  void show(const TuneProgress& p) {
+    const double left = std::max(0.0, seconds_ - p.elapsed_s);
+    if (json_) {
+      fmt::print(stderr, "{}\n",
+                 nlohmann::json{{"event", "progress"},
+                                {"func", p.func},
+                                {"measured", p.measured},
+                                {"default_us", p.default_ns / 1e3},
+                                {"best_us", p.best_ns / 1e3},
+                                {"outcomes", counts_of(p.outcomes)},
+                                {"elapsed_s", p.elapsed_s},
+                                {"left_s", left}}
+                     .dump());
+      return;
+    }
+    const std::string line =
+        fmt::format("{:6.1f} s, {:.0f} s left  {:<28} default {:.1f} us  best {:.1f} us  {}", p.elapsed_s,
+                    left, p.func, p.default_ns / 1e3, p.best_ns / 1e3, causes(p.outcomes));
+    if (live_) {
+      fmt::print(stderr, "\r{}\x1b[K", line);
+      std::fflush(stderr);
+      return;
+    }
+    double& best = best_[p.func];
+    if (p.best_ns <= 0 || p.default_ns <= 0 || (best > 0 && p.best_ns > 0.99 * best)) return;
+    best = p.best_ns;
+    fmt::print(stderr, "{}\n", line);
+  }
+  void end() const {
+    if (live_) fmt::print(stderr, "\n");
+  }
+
+ private:
+  double seconds_;
+  bool json_, live_;
+  std::map<std::string, double> best_;
+};
 
 }  // namespace
 
@@ -90,19 +142,13 @@ int run(const TuneVerb& v) {
   options.workers.warn = warn_of_record;
   options.warn = warn_of_record;
   options.stop = interrupted;
-  const bool live = isatty(STDERR_FILENO);
-  options.on_progress = [live](const TuneProgress& p) {
-    if (live)
-      fmt::print(stderr, "\r{:6.1f} s  {:<30} {:4} measured  default {:.1f} us  best {:.1f} us   ",
-                 p.elapsed_s, p.func, p.measured, p.default_ns / 1e3, p.best_ns / 1e3);
-  };
+  Progress progress(options.seconds, v.common.json);
+  options.on_progress = [&](const TuneProgress& p) { progress.show(p); };
   const std::vector<TuneResult> results = tune(tasks, db, options);
-  if (live) fmt::print(stderr, "\n");
+  progress.end();
 
   for (const TuneResult& r : results) {
     if (v.common.json) {
-      nlohmann::json counts;
-      for (size_t i = 0; i < r.outcomes.size(); ++i) counts[name_of(static_cast<Outcome>(i))] = r.outcomes[i];
       fmt::print("{}\n", nlohmann::json{{"func", r.func},
                                         {"default_us", r.default_ns / 1e3},
                                         {"best_us", r.best_ns / 1e3},
@@ -110,7 +156,7 @@ int run(const TuneVerb& v) {
                                         {"gain_beyond_noise", r.gain_beyond_noise},
                                         {"measured", r.measured},
                                         {"resumed", r.resumed},
-                                        {"outcomes", counts},
+                                        {"outcomes", counts_of(r.outcomes)},
                                         {"end", describe(r.end)},
                                         {"untried", r.untried},
                                         {"plan", r.plan},
