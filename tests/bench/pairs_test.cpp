@@ -9,6 +9,7 @@
 #include "bench/cpu/work.h"
 #include "catch.h"
 #include "nestor/error.h"
+#include "tests/own_file.h"
 
 using namespace nestor;
 using namespace nestor::bench;
@@ -51,7 +52,7 @@ TEST_CASE("contestants run in every round") {
 }
 
 TEST_CASE("a work that can't be read is an error with its line") {
-  const std::string path = NESTOR_BINARY_DIR "/works_without_operator.txt";
+  const std::string path = own_file("works_without_operator.txt");
   std::ofstream(path) << "# comment\nmatmul 64^3\n";
   CHECK_THROWS_WITH(read_works(path),
                     Catch::Matchers::Contains(path + ":2: expected `family name operator`"));

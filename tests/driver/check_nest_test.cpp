@@ -6,6 +6,7 @@
 #include "nestor/nest_file.h"
 #include "nestor/parse.h"
 #include "nestor/walk.h"
+#include "tests/own_file.h"
 
 using namespace nestor;
 using Catch::Matchers::ContainsSubstring;
@@ -17,7 +18,7 @@ struct Reading {
 };
 
 Reading read(const std::string& text) {
-  const std::string path = NESTOR_BINARY_DIR "/check_nest.nest";
+  const std::string path = own_file("check_nest.nest");
   std::ofstream(path) << text;
   Reading out;
   CompileOptions options;
@@ -125,7 +126,7 @@ TEST_CASE("What the proof has no terms for is interpreted, and that is said") {
 }
 
 TEST_CASE("An operator from a file is checked at the sizes that a node has") {
-  const std::string path = NESTOR_BINARY_DIR "/shift_by_two.nest";
+  const std::string path = own_file("shift_by_two.nest");
   std::ofstream(path)
       << "func ShiftByTwo[N](in X: f32[N], out Y: f32[N-2]) {\n  for i in N-2 {\n    block Y(v: S N-2 "
          "= i) { Y[v] = X[v+2] + X[6] }\n  }\n}\n";

@@ -11,6 +11,7 @@
 #include "tests/driver/compiled.h"
 #include "tests/fuzz/functions.h"
 #include "tests/fuzz/random_trace.h"
+#include "tests/own_file.h"
 
 using namespace nestor;
 
@@ -38,7 +39,7 @@ std::vector<Tensor> outputs(const PrimFunc& f, const std::vector<Tensor>& inputs
 
 // As `run`, `verify` (against each opinion) and `compile` take a file.
 void check_verbs(const PrimFunc& f, const std::string& stage) {
-  const std::string path = NESTOR_BINARY_DIR "/round_trip.nest";
+  const std::string path = own_file("round_trip.nest");
   std::ofstream(path) << print(f);
   std::string said;
   CompileOptions options = checking_options(host_target());
@@ -72,8 +73,7 @@ TEST_CASE("Every printed stage reads back and runs") {
   for (int index = 0; index < fuzz_function_count(); ++index) {
     const FuzzFunction function = make_function(index, draw_sizes(index % 2 != 0, rng));
     if (verify_function(function.func).depends_on_data) continue;  // random indices would lie outside
-    const Schedule schedule =
-        random_schedule(function.func, rng, counts, {.wanted = 4, .gpu = false});
+    const Schedule schedule = random_schedule(function.func, rng, counts, {.wanted = 4, .gpu = false});
     INFO(function.name << "\n" << print(schedule.trace()) << "\n" << print(schedule.func()));
     const std::vector<Tensor> inputs = random_args(function.func, 1);
     read_back(function.func);

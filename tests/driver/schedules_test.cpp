@@ -4,13 +4,14 @@
 #include "catch.h"
 #include "nestor/driver.h"
 #include "nestor/parse.h"
+#include "tests/own_file.h"
 
 using namespace nestor;
 
 namespace {
 
 struct File {
-  std::string path = (std::filesystem::path(NESTOR_BINARY_DIR) / "schedules_test.sched").string();
+  std::string path = own_file("schedules_test.sched");
   explicit File(const std::string& text) { std::ofstream(path) << text; }
   ~File() { std::filesystem::remove(path); }
 };

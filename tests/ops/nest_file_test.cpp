@@ -7,6 +7,7 @@
 #include "nestor/interpret.h"
 #include "nestor/print.h"
 #include "tests/ops/op_case.h"
+#include "tests/own_file.h"
 
 using namespace nestor;
 using Catch::Matchers::ContainsSubstring;
@@ -15,7 +16,7 @@ namespace {
 
 // Writes a file and registers it; gives back the error's text, or "".
 std::string registered(const std::string& name, const std::string& text) {
-  const std::string path = NESTOR_BINARY_DIR "/" + name + ".nest";
+  const std::string path = own_file(name + ".nest");
   std::ofstream(path) << text;
   try {
     register_nest_file(path);

@@ -9,6 +9,7 @@
 #include "nestor/schedule.h"
 #include "schedules/sched_file.h"
 #include "tests/fuzz/equivalence.h"
+#include "tests/own_file.h"
 
 using namespace nestor;
 
@@ -118,7 +119,7 @@ TEST_CASE("a step that is refused is shown in the definition and where it was ap
 }
 
 TEST_CASE("definitions of another file are included, once") {
-  const std::filesystem::path dir = std::filesystem::path(NESTOR_BINARY_DIR) / "definitions_test";
+  const std::filesystem::path dir = own_file("definitions_test");
   std::filesystem::create_directories(dir);
   std::ofstream(dir / "tiles.sched") << "include \"base.sched\"\n" + kTiled;
   std::ofstream(dir / "base.sched") << "include \"tiles.sched\"\ndefine threads(T, i) {\n  parallel T.i\n}\n";
