@@ -50,6 +50,29 @@ std::string padding_of(const PrimFunc& f, const Access& read) {
   return p.reduction || p.has_math || !p.has_select || p.accesses.size() != 2 ? "" : p.name;
 }
 
+// Lines of an image that come from memory, where windows that overlap pass by more than one line: some way
+// ahead, since the hardware doesn't foresee them all. (Zen 5, 3x3/2 of 128 images of 512x512 12.4 to 4.3 ms,
+// of 512 of 224x224 4.0 to 3.0; windows that pass line by line, or don't overlap, gain nothing.)
+void ask_for_rows(Schedule& s, const BlockInfo& b, const Access& read, const Iter& y, const Target& target) {
+  constexpr int64_t kAhead = 6 << 10;  // bytes
+  const int64_t element = bytes_of(read.buffer->type.dtype);
+  if (read.elements * element <= target.l3_bytes) return;
+  const int64_t moved = read.stride(y).value_or(0);
+  for (const Iter& tap : b.iters) {
+    if (!tap.reduce || !read.slides_along(tap, y)) continue;
+    const int64_t line = read.stride(tap).value_or(0);
+    if (line <= 0 || moved < 2 * line || tap.extent * line <= moved) continue;
+    const BlockInfo now = analyze(s.func(), b.name);  // a padding is inlined
+    const auto input = std::find_if(now.accesses.begin(), now.accesses.end(),
+                                    [&](const Access& a) { return !a.write && a.buffer != now.output; });
+    if (input == now.accesses.end()) return;
+    s.because("the next lines come from memory");
+    s.try_step(fmt::format("prefetch {}.{} {} distance={}", b.name, y.loop, input->buffer->name,
+                           std::max<int64_t>(1, kAhead / (moved * element))));
+    return;
+  }
+}
+
 }  // namespace
 
 bool fold_windows(Schedule& s, const std::string& block, const std::string& epilogue, const Target& target) {
@@ -113,6 +136,7 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
   for (const Iter* i : b.spatial())
     if (i != x && !padding.empty() && i->loop == outer.back() && outer.size() > 1)
       s(fmt::format("annotate {}.{} peel=1", block, i->loop));
+  if (!outer.empty()) ask_for_rows(s, b, *read, *b.iter(outer.back()), target);
   if (!padding.empty() && outer.size() > 1) outer.pop_back();  // peeled: it stays a loop of its own
   share_loops(s, block, outer, work_of(b, target), target);
   return true;
