@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|networks|pool|proof|errors|other|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|networks|pool|proof|errors|other|tune|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -152,8 +152,13 @@ other() {  # OTHER_NESTOR [ARG ...]
   $python bench/other_build.py "$build/bin/nestor" "$@"
 }
 
+tune() {  # [--time 60s] [--trials N] [--operators]
+  echo "== what tuning finds"
+  $python bench/tune/gains.py "$build/bin/nestor" "$@"
+}
+
 case $name in
-  cpu | random | torch | attention | verify | sizes | definitions | models | compile | networks | pool | proof | errors | other) "$name" "$@" ;;
+  cpu | random | torch | attention | verify | sizes | definitions | models | compile | networks | pool | proof | errors | other | tune) "$name" "$@" ;;
   all) sizes && definitions && cpu && models && compile && pool && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, networks, pool, proof, errors, other and all" >&2; exit 2 ;;
+  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, networks, pool, proof, errors, other, tune and all" >&2; exit 2 ;;
 esac
