@@ -89,8 +89,9 @@ std::vector<Words> loop_lists(const PrimFunc& f, const Step& step, const ArgInPl
     for (std::string& text : loop_texts(f, arg.now[0], false)) out.push_back({std::move(text)});
     return out;
   }
-  const std::string wanted =
-      find_place(f, arg.now[0]) ? arg.now[0] : by_distance(arg.now[0], block_names(f))[0];
+  const std::vector<std::string> blocks = by_distance(arg.now[0], block_names(f));
+  if (blocks.empty()) return out;
+  const std::string wanted = find_place(f, arg.now[0]) ? arg.now[0] : blocks[0];
   const auto p = find_place(f, wanted);
   const Words asked = arg.now.size() > 1 ? list_items(arg.now[1]) : Words{};
   std::vector<Words> lists;
@@ -151,7 +152,7 @@ std::vector<Words> int_lists(const PrimFunc& f, const Step& step, const ArgInPla
     lists.push_back(open);
   }
   const int64_t asked = now.empty() ? 16 : std::max<int64_t>(to_int(now.back()), 1);
-  const int64_t most = extent > 1 && now.empty() ? (extent + 1) / 2 : asked;
+  const int64_t most = extent > 1 && now.empty() ? extent / 2 + extent % 2 : asked;
   std::vector<int64_t> sizes{asked == 1 ? 16 : std::min(asked, most)};
   std::vector<int64_t> divisors;
   for (int64_t d = 2; d < extent && d <= 256; ++d)

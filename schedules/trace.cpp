@@ -23,14 +23,16 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\r';
 }
 
-// Blanks: none after an opening bracket and before a closing one or a comma, one after a comma, else runs
-// become one.
+// Blanks in brackets: none after an opening one and before a closing one or a comma, one after a comma, else
+// runs become one. Outside of brackets a word has none, and a comma is one more character.
 std::string normalized(std::string_view s) {
   std::string out;
   bool quoted = false;
+  int depth = 0;
   for (char c : s) {
     if (c == '"') quoted = !quoted;
-    if (quoted) {
+    if (!quoted) depth += c == '[' || c == '(' ? 1 : c == ']' || c == ')' ? -1 : 0;
+    if (quoted || (depth == 0 && c != ']' && c != ')')) {
       out += c;
       continue;
     }

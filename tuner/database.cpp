@@ -178,6 +178,15 @@ Record read_row(const Statement& s) {
 
 namespace {
 
+// The path as a URI has it.
+std::string uri_path(const std::string& path) {
+  std::string out;
+  for (const char c : std::filesystem::absolute(path).string())
+    out += c == '?' || c == '#' || c == '%' ? fmt::format("%{:02x}", static_cast<unsigned char>(c))
+                                            : std::string(1, c);
+  return out;
+}
+
 // What can be said before SQLite looks.
 void check_file(const std::string& path, Database::Mode mode) {
   namespace fs = std::filesystem;
@@ -207,6 +216,13 @@ Database::Database(const std::string& path, Mode mode) : impl_(std::make_unique<
   if (mode == Mode::read && (code & 0xff) == SQLITE_CANTOPEN) {  // a read-only folder
     sqlite3_close(impl_->db);
     code = sqlite3_open_v2(path.c_str(), &impl_->db, SQLITE_OPEN_READONLY, nullptr);
+  }
+  // Of what can't be written SQLite reads no write-ahead log: where there is none the file is all there is.
+  const bool fixed = mode == Mode::read && code == SQLITE_OK && sqlite3_db_readonly(impl_->db, "main") == 1;
+  if (fixed && !std::filesystem::exists(path + "-wal")) {
+    sqlite3_close(impl_->db);
+    code = sqlite3_open_v2(("file:" + uri_path(path) + "?immutable=1").c_str(), &impl_->db,
+                           SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
   }
   impl_->check(code);
   sqlite3_busy_timeout(impl_->db, kBusyMs);

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <set>
 
 #include "nestor/error.h"
 #include "nestor/tune.h"
@@ -44,6 +45,8 @@ struct Worker {
   int job = kIdle;                                  // index into the batch
   std::vector<std::pair<int, Record>> failed = {};  // in a row, not yet reported: job and what came of it
   bool dismissed = false;
+  bool has_answered = false;
+  size_t strikes = 0;  // failures before it has answered anything, at jobs that others got
   Clock::time_point begin, deadline;
 };
 
@@ -136,6 +139,11 @@ struct WorkerPool::Impl {
   bool any_left() const {
     return std::any_of(workers.begin(), workers.end(), [](const Worker& w) { return !w.dismissed; });
   }
+  bool others_left(const Worker& one) const {
+    return std::any_of(workers.begin(), workers.end(), [&](const Worker& w) {
+      return &w != &one && !w.dismissed && (w.has_answered || w.strikes == 0);
+    });
+  }
   void assign(Worker& w, const Job& job, int index) {
     if (w.pid < 0) start(w);
     w.job = index;
@@ -188,6 +196,7 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
   std::deque<int> waiting;
   for (size_t i = 0; i < jobs.size(); ++i) waiting.push_back(static_cast<int>(i));
   size_t done = 0;
+  std::set<const Worker*> sits_out;  // for the rest of this run
   Job probe;
 
   const auto report = [&](int job, Record r) {
@@ -205,7 +214,7 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
     w.dismissed = true;
     if (impl_->options.warn)
       impl_->options.warn("worker `" + join_words(w.argv) + "` is out after " +
-                          std::to_string(w.failed.size()) +
+                          std::to_string(w.failed.size() + w.strikes) +
                           " failures in a row, the last one: " + w.failed.back().second.detail);
     if (!impl_->any_left()) return report_failed(w);
     for (const auto& [job, r] : w.failed) waiting.push_back(job);
@@ -218,6 +227,7 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
     const int job = w.job;
     w.job = kIdle;
     const bool works = r.outcome < Outcome::crash;
+    w.has_answered = w.has_answered || works;
     if (works) report_failed(w);
     if (job == kProbe) {
       if (!works) dismiss(w);
@@ -228,7 +238,7 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
       return report(job, std::move(r));
     }
     w.failed.emplace_back(job, std::move(r));
-    if (w.failed.size() < kFailuresInARow) return;
+    if (w.failed.size() + w.strikes < kFailuresInARow) return;
     if (!impl_->answered) return dismiss(w);
     probe = *impl_->answered;
     probe.id = kFirstProbe + impl_->probes++;
@@ -267,8 +277,16 @@ std::vector<Record> WorkerPool::run(const std::vector<Job>& jobs,
       waiting.clear();
     }
     for (Worker& w : impl_->workers) {
-      if (w.dismissed || w.job != kIdle) continue;
+      if (w.dismissed || w.job != kIdle || sits_out.count(&w)) continue;
       if (waiting.empty()) {
+        if (!w.failed.empty() && !w.has_answered && impl_->others_left(w)) {
+          // It may be one that never works: others get these jobs.
+          for (const auto& [job, r] : w.failed) waiting.push_back(job);
+          w.strikes += w.failed.size();
+          w.failed.clear();
+          sits_out.insert(&w);
+          continue;
+        }
         // Nothing more tells whose fault the last failures were.
         report_failed(w);
         continue;

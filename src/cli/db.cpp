@@ -116,6 +116,12 @@ void merge(const DbVerb& v) {
 }
 
 void prune(Database& db, const DbVerb& v) {
+  if (!v.stale && !v.failed && (v.func != "*" || v.target != "*" || v.threads || !v.outcome.empty()))
+    throw UserError(
+        Diagnostic{"prune --keep is of all functions: it takes no --func, --target, --threads or --outcome",
+                   {},
+                   {},
+                   "with --stale or --failed they choose what is looked at"});
   if (!v.stale && !v.failed) return tell(v, "removed", static_cast<size_t>(db.prune(v.keep)));
   std::vector<int64_t> ids;
   for (const Record& r : chosen(db, v)) {

@@ -119,7 +119,8 @@ void add_verbs(CLI::App& app, int& code) {
         add_model(a, v.common);
         a->get_option("--db")->required();
         a->add_option("--time", v.time, "budget: 90s, 5m, 1h")->capture_default_str();
-        a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)");
+        a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)")
+            ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
         a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
         a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
         a->add_option("--schedule", v.schedules,
@@ -202,7 +203,7 @@ void add_verbs(CLI::App& app, int& code) {
     a->add_option("--threads", v.threads, "only records of so many threads");
     a->add_option("--outcome", v.outcome, "only records that ended so: ok, illegal, crash ...");
     a->add_option("--keep", v.keep, "prune: the fastest so many of each function stay")
-        ->check(CLI::PositiveNumber)
+        ->check(CLI::Range(1, 1 << 30))
         ->capture_default_str();
     a->add_flag("--stale", v.stale, "prune: those whose schedules can't be used any more, alone");
     a->add_flag("--failed", v.failed, "prune: those that failed, alone: they will be tried again");

@@ -144,6 +144,22 @@ int run(const TuneVerb& v) {
   options.stop = interrupted;
   Progress progress(options.seconds, v.common.json);
   options.on_progress = [&](const TuneProgress& p) { progress.show(p); };
+  for (size_t i = 0; i < v.schedules.size(); ++i) {
+    const bool of_any = std::any_of(tasks.begin(), tasks.end(), [&](const TuneTask& t) {
+      return options.own[i](t.func, options.target).has_value();
+    });
+    if (!of_any)
+      throw UserError(
+          Diagnostic{v.schedules[i] + " has a schedule for none of the functions of " + v.common.model,
+                     {},
+                     {},
+                     "`schedule NAME {` names the function; without it the steps are for every one"});
+  }
+  if (options.workers.commands.empty()) {
+    if (options.target.kind == TargetKind::cuda)
+      throw UserError("candidates for " + options.target.name + " can't be measured: CUDA isn't tuned yet");
+    require_runs_here(options.target);
+  }
   const std::vector<TuneResult> results = tune(tasks, db, options);
   progress.end();
 
@@ -181,10 +197,13 @@ int run(const TuneVerb& v) {
   }
   for (const TuneResult& r : results)
     if (r.measured > 0 && r.default_ns <= 0 && r.best_ns <= 0)
-      throw UserError(Diagnostic{"no candidate for " + r.func + " could be measured",
-                                 {},
-                                 {causes(r.outcomes)},
-                                 "`nestor db " + v.common.db + " list` says why for each candidate"});
+      throw UserError(
+          Diagnostic{"no candidate for " + r.func + " could be measured",
+                     {},
+                     {causes(r.outcomes)},
+                     r.outcomes[static_cast<size_t>(Outcome::timeout)] > 0
+                         ? fmt::format("--job-timeout {} gives each more time", 10 * v.job_timeout)
+                         : "`nestor db " + v.common.db + " list` says why for each candidate"});
   return 0;
 }
 

@@ -1,5 +1,7 @@
 // The text of traces: what is read, printed again the same, and refused with the place.
 #include "catch.h"
+#include "nestor/parse.h"
+#include "nestor/print.h"
 #include "nestor/schedule.h"
 
 using namespace nestor;
@@ -16,6 +18,30 @@ std::string error_of(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("what is no step reads back as it was written, too") {
+  for (const char* line : {"merge T.i,T.j", "split T.i , [_, 4]", "reorder T (i,j),k", "a b=1,2"}) {
+    const std::string printed = print(parse_trace(line));
+    INFO(printed);
+    CHECK(print(parse_trace(printed)) == printed);
+  }
+}
+
+TEST_CASE("a step about a function without blocks is refused") {
+  const PrimFunc f = parse_func("func f(in X: f32[4], out Y: f32[4]) {\n}\n");
+  for (const char* line :
+       {"reorder Y (i j)", "fuse Y (i j)", "vectorize Y.i", "compute_at Y T.i", "parallel Y"})
+    CHECK_THROWS_AS(apply(f, parse_step(line)), UserError);
+}
+
+TEST_CASE("a loop of the largest extent isn't split by what overflows") {
+  const PrimFunc f = parse_func(
+      "func f(in X: f32[4], out Y: f32[4]) {\n  for i in 9223372036854775807 {\n    block Y(vi: S 4 = i) {\n "
+      "     "
+      "Y[vi] = X[vi]\n    }\n  }\n}\n");
+  for (const char* line : {"split Y.i [_, 4]", "split Y.i [2, 4]", "split Y.i [_, 3] tail=balanced"})
+    CHECK_THROWS_AS(apply(f, parse_step(line)), UserError);
+}
 
 TEST_CASE("a trace round-trips through its text") {
   const std::string text =

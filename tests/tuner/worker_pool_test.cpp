@@ -102,6 +102,19 @@ TEST_CASE("a worker that fails at everything is out, and another one does its jo
   CHECK(contains(said[0], "exited with code 3"));
 }
 
+TEST_CASE("what a worker fails at that never answered is another one's, however few the jobs") {
+  WorkerPoolOptions options;
+  options.local = 0;
+  options.commands = {"exit 3", "while read line; do " + kAnswer + "; done"};
+  WorkerPool pool(options);
+  for (int batch = 0; batch < 4; ++batch) {
+    const auto results = pool.run(some_jobs(1), [](Record&) {});
+    REQUIRE(results.size() == 1);
+    CHECK(results[0].outcome == Outcome::ok);
+  }
+  CHECK(pool.left() == 1);
+}
+
 TEST_CASE("where no worker is left jobs have no result") {
   WorkerPoolOptions options;
   options.local = 0;
