@@ -72,6 +72,7 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop, int64_t before
   if (extent < 0 && open != 0)
     ctx.refuse(4, 1, "the extent of " + loop.text() + " isn't a constant", {loop.stmt},
                ctx.instead(1, "[_, 16]"));
+  if (extent > INT64_MAX - product) ctx.refuse(2, 1, "the product of the factors overflows");
   const bool balanced = ctx.choice("tail") == "balanced";
   if (extent >= 0 && open >= 0) {
     const size_t inner = static_cast<size_t>(open) + 1;
