@@ -40,9 +40,9 @@ std::optional<Candidate> Proposals::of_trace(const std::optional<Trace>& trace) 
   if (!trace) return std::nullopt;
   const QuietRefusals quiet;
   try {
-    Candidate c{*trace, nestor::print(*trace), "", 0};
-    c.price = price(apply(func_, *trace), target_, threads_).total;
-    return c;
+    PrimFunc scheduled = apply(func_, *trace);
+    const double cycles = price(scheduled, target_, threads_).total;
+    return Candidate{*trace, nestor::print(*trace), "", cycles, std::move(scheduled)};
   } catch (const ScheduleError&) {
     return std::nullopt;
   }
@@ -61,7 +61,7 @@ std::optional<Candidate> Proposals::of_plan(const PlanSpace& space, const Schedu
 // A worker would refuse it too, but only after it was asked.
 bool Proposals::can_be_lowered(const Candidate& c) const {
   try {
-    lower(apply(func_, c.trace), target_);
+    lower(c.scheduled, target_);
     return true;
   } catch (const UserError&) {
     return false;

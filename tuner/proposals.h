@@ -18,6 +18,7 @@ struct Candidate {
   std::string text;  // of the trace
   std::string plan;  // what it was made from; empty: decisions of a trace
   double price = 0;  // cycles, analytic
+  PrimFunc scheduled;
 };
 
 class Proposals {

@@ -166,11 +166,12 @@ class Search {
     }
   }
 
-  Job job_of(const Task& t, const Trace& trace) {
+  Job job_of(const Task& t, const Trace& trace) { return job_of(t, print(trace)); }
+  Job job_of(const Task& t, const std::string& trace) {
     Job j;
     j.id = ++ids_;
     j.func = t.text;
-    j.trace = print(trace);
+    j.trace = trace;
     j.target = options_.target.name;
     j.threads = options_.threads;
     j.seed = options_.seed;
@@ -229,7 +230,7 @@ class Search {
         t.proposals->next(parents, t.seen, static_cast<size_t>(batch), rng);
     std::vector<Job> jobs;
     for (const Candidate& c : candidates) {
-      jobs.push_back(job_of(t, c.trace));
+      jobs.push_back(job_of(t, c.text));
       t.plans[jobs.back().trace] = c.plan;
     }
     ++t.batches;
@@ -250,7 +251,7 @@ class Search {
         if (out.size() == 1) break;  // the default was the fastest
         continue;
       }
-      out.push_back(job_of(t, schedules::parse_primitives(r.trace, "record")));
+      out.push_back(job_of(t, r.trace));
     }
     return out;
   }

@@ -39,7 +39,6 @@ std::optional<int64_t> stride_along(const Touch& t, const Loop& loop,
     if (!uses_var(t.indices[d], loop.var)) continue;
     const auto affine = as_affine(t.indices[d]);
     if (!affine) {
-      Facts at;
       const Expr here = substitute(t.indices[d], VarMap{{loop.var, Expr(0)}}),
                  next = substitute(t.indices[d], VarMap{{loop.var, Expr(1)}});
       const auto step = as_int(simplify(next - here));
@@ -222,7 +221,7 @@ class Pricer {
         size_t from = fits.value_or(common);
         if (!fits)
           for (from = common; from < n.loops.size(); ++from)
-            if (all_of(n, from) <= level.bytes) break;
+            if (together(i, i + 1, from) <= level.bytes) break;
         double times = 1;
         for (size_t k = 0; k < from && k < n.loops.size(); ++k) times *= n.loops[k].extent;
         std::map<const BufferNode*, double> seen;
@@ -246,16 +245,6 @@ class Pricer {
     c.l3 = l3 / machine_.l2.bytes_a_cycle / share;
     c.memory = memory / machine_.l3.bytes_a_cycle / std::min(share, 2.0);
     return c;
-  }
-  double all_of(const Nest& n, size_t from) const {
-    std::map<const BufferNode*, double> seen;
-    for (const Touch& t : n.touches) {
-      double& most = seen[t.buffer.get()];
-      most = std::max(most, footprint(n, t, from));
-    }
-    double sum = 0;
-    for (const auto& [buffer, b] : seen) sum += b;
-    return sum;
   }
   double together(size_t first, size_t last, size_t from) const {
     std::map<const BufferNode*, double> seen;
