@@ -1,11 +1,12 @@
 // Evolution over plans and decisions. A plan is drawn anew, or is a neighbour of one that was fast, or of two
 // of its family each field from one; a trace without a plan has its decisions changed. Of many such the
-// cheapest by their price are measured, and a few at random, since the price doesn't know everything.
+// cheapest are measured, by their price as it is corrected by what was measured, and a few at random, since
+// the price doesn't know everything.
 #include "tuner/proposals.h"
 
 #include <algorithm>
+#include <numeric>
 
-#include "nestor/cost.h"
 #include "nestor/error.h"
 #include "nestor/passes.h"
 #include "nestor/print.h"
@@ -23,8 +24,8 @@ constexpr size_t kMostTries = 40;  // for one proposal
 }  // namespace
 
 Proposals::Proposals(const PrimFunc& f, std::vector<Trace> traces, const Target& target, int threads,
-                     const std::vector<std::string>* families)
-    : func_(f), traces_(std::move(traces)), target_(target), threads_(threads) {
+                     const std::vector<std::string>* families, bool learns)
+    : func_(f), traces_(std::move(traces)), target_(target), threads_(threads), learns_(learns) {
   std::erase_if(traces_, [&](const Trace& t) { return decisions_in(f, t) == 0; });
   for (auto& space : plan_spaces(f, target)) {
     const bool wanted = !families || std::count(families->begin(), families->end(), space->family());
@@ -41,8 +42,8 @@ std::optional<Candidate> Proposals::of_trace(const std::optional<Trace>& trace) 
   const QuietRefusals quiet;
   try {
     PrimFunc scheduled = apply(func_, *trace);
-    const double cycles = price(scheduled, target_, threads_).total;
-    return Candidate{*trace, nestor::print(*trace), "", cycles, std::move(scheduled)};
+    const Cost cost = price(scheduled, target_, threads_);
+    return Candidate{*trace, nestor::print(*trace), "", cost, std::move(scheduled)};
   } catch (const ScheduleError&) {
     return std::nullopt;
   }
@@ -93,8 +94,23 @@ std::optional<Candidate> Proposals::propose(const std::vector<Record>& parents, 
   return drawn ? of_plan(*spaces_[source], *drawn) : std::nullopt;
 }
 
+void Proposals::learn(const Record& r) {
+  if (!learns_) return;
+  auto known = proposed_.find(r.trace);
+  if (known == proposed_.end()) {
+    const QuietRefusals quiet;
+    try {
+      const PrimFunc scheduled = apply(func_, schedules::parse_primitives(r.trace, "record"));
+      known = proposed_.emplace(r.trace, price(scheduled, target_, threads_)).first;
+    } catch (const UserError&) {
+      return;
+    }
+  }
+  correction_.learn(r.trace, known->second, r.median_ns);
+}
+
 std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::set<std::string>& seen,
-                                       size_t count, std::mt19937_64& rng) const {
+                                       size_t count, std::mt19937_64& rng) {
   std::vector<Candidate> found;
   std::set<std::string> texts;
   for (size_t tries = 0; tries < count * kMostTries && found.size() < count * kOfEach; ++tries)
@@ -102,13 +118,20 @@ std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::
       found.push_back(std::move(*c));
   // A few of any price stand before the cheapest.
   const size_t any = std::min(found.size(), count / kAtRandom);
-  std::stable_sort(found.begin() + static_cast<std::ptrdiff_t>(any), found.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.price < b.price; });
+  std::vector<Cost> costs;
+  for (const Candidate& c : found) costs.push_back(c.cost);
+  const std::vector<double> order = correction_.order(costs);
+  std::vector<size_t> ranked(found.size());
+  std::iota(ranked.begin(), ranked.end(), 0);
+  std::stable_sort(ranked.begin() + static_cast<std::ptrdiff_t>(any), ranked.end(),
+                   [&](size_t a, size_t b) { return order[a] < order[b]; });
   std::vector<Candidate> taken;
-  for (Candidate& c : found) {
+  for (const size_t i : ranked) {
     if (taken.size() == count) break;
-    seen.insert(c.text);
-    if (can_be_lowered(c)) taken.push_back(std::move(c));
+    seen.insert(found[i].text);
+    if (!can_be_lowered(found[i])) continue;
+    proposed_[found[i].text] = found[i].cost;
+    taken.push_back(std::move(found[i]));
   }
   return taken;
 }

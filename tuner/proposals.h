@@ -10,6 +10,7 @@
 
 #include "nestor/plan.h"
 #include "nestor/tune.h"
+#include "tuner/correction.h"
 
 namespace nestor {
 
@@ -17,22 +18,25 @@ struct Candidate {
   Trace trace;
   std::string text;  // of the trace
   std::string plan;  // what it was made from; empty: decisions of a trace
-  double price = 0;  // cycles, analytic
+  Cost cost;
   PrimFunc scheduled;
 };
 
 class Proposals {
  public:
-  // `traces`: each a space of the decisions in it; `families`: of plans, all where it is null.
+  // `traces`: each a space of the decisions in it; `families`: of plans, all where it is null; `learns`: the
+  // price is corrected by what was measured.
   Proposals(const PrimFunc& f, std::vector<Trace> traces, const Target& target, int threads,
-            const std::vector<std::string>* families);
+            const std::vector<std::string>* families, bool learns);
 
   // Whether there is anything to choose.
   bool empty() const;
+  // From a record that says it is right; nothing where its trace doesn't apply.
+  void learn(const Record& r);
   // Up to `count` candidates whose traces aren't in `seen`, the cheapest of many; `parents` are right, the
   // fastest first.
   std::vector<Candidate> next(const std::vector<Record>& parents, std::set<std::string>& seen, size_t count,
-                              std::mt19937_64& rng) const;
+                              std::mt19937_64& rng);
 
  private:
   std::optional<Candidate> propose(const std::vector<Record>& parents, std::mt19937_64& rng) const;
@@ -44,6 +48,9 @@ class Proposals {
   std::vector<Trace> traces_;  // that have decisions
   const Target& target_;
   int threads_;
+  bool learns_;
+  std::map<std::string, Cost> proposed_;  // by trace
+  Correction correction_;
   std::vector<std::unique_ptr<PlanSpace>> spaces_;
 };
 

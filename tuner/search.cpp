@@ -27,7 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kTimingSeconds = 0.06;  // per candidate
 constexpr size_t kParents = 6;
-constexpr size_t kMostUnusable = 8;  // records of a function: somebody may have filled a database with them
+constexpr size_t kMostLearned = 2000;  // records of earlier runs
+constexpr size_t kMostUnusable = 8;    // records of a function: somebody may have filled a database with them
 
 // A function under search.
 struct Task {
@@ -64,6 +65,7 @@ void learn(Task& t, const Record& r) {
       std::upper_bound(t.population.begin(), t.population.end(), r,
                        [](const Record& a, const Record& b) { return a.median_ns < b.median_ns; });
   t.population.insert(place, r);
+  t.proposals->learn(r);
 }
 
 class Search {
@@ -127,8 +129,9 @@ class Search {
     std::vector<Trace> traces = t.own;
     if (is_wanted("default")) traces.push_back(t.start);
     const bool every_family = options_.families.empty() && options_.own.empty();
-    t.proposals = std::make_unique<Proposals>(t.func, std::move(traces), options_.target, options_.threads,
-                                              every_family ? nullptr : &options_.families);
+    t.proposals =
+        std::make_unique<Proposals>(t.func, std::move(traces), options_.target, options_.threads,
+                                    every_family ? nullptr : &options_.families, options_.learned_rank);
     t.result.func = t.func.name;
     t.result.outcomes.assign(kOutcomes, 0);
     resume(t);
@@ -151,6 +154,7 @@ class Search {
     t.batches = (of_this_seed + options_.batch - 1) / options_.batch;
     std::stable_sort(right.begin(), right.end(),
                      [](const Record& a, const Record& b) { return a.median_ns < b.median_ns; });
+    for (size_t i = 0; i < std::min(kMostLearned, right.size()); ++i) t.proposals->learn(right[i]);
     size_t unusable = 0;
     for (Record& r : right) {
       const bool is_start = r.trace == start;

@@ -164,6 +164,9 @@ struct TuneOptions {
   // Of plans to search, "default" for the default's decisions; empty: all, or none where there are own
   // spaces.
   std::vector<std::string> families;
+  // The order in which candidates are measured learns from what others of the function took; else it is the
+  // price alone.
+  bool learned_rank = true;
   Target target;
   WorkerPoolOptions workers;
   std::function<bool()> stop;  // polled between candidates: Ctrl-C

@@ -131,6 +131,11 @@ void add_verbs(CLI::App& app, int& code) {
                       "where it isn't given")
             ->delimiter(',')
             ->check(CLI::IsMember({"any", "default"}));
+        a->add_option(
+             "--rank", v.rank,
+             "what is measured first: by the analytic `price`, or as `learned` from what was measured")
+            ->check(CLI::IsMember({"learned", "price"}))
+            ->capture_default_str();
         a->add_option("--job-timeout", v.job_timeout, "seconds that one candidate may take")
             ->check(CLI::PositiveNumber)
             ->capture_default_str();

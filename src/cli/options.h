@@ -54,6 +54,7 @@ struct TuneVerb {
   uint64_t seed = 0;
   std::vector<std::string> schedules;  // files whose decisions are searched
   std::vector<std::string> families;   // of plans; empty: all
+  std::string rank = "learned";
   double job_timeout = 20;             // seconds that a candidate may take, compiling included
   std::vector<std::string> workers;    // "2" local processes, or commands that speak the worker protocol
 };
