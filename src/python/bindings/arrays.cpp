@@ -1,0 +1,169 @@
+#include "src/python/bindings/arrays.h"
+
+#include <cstring>
+#include <new>
+
+namespace nestor::python {
+
+namespace {
+
+std::optional<DType> dtype_of(nb::dlpack::dtype t) {
+  if (t.lanes != 1) return std::nullopt;
+  using Code = nb::dlpack::dtype_code;
+  switch (static_cast<Code>(t.code)) {
+    case Code::Float:
+      return t.bits == 64   ? std::optional(DType::f64)
+             : t.bits == 32 ? std::optional(DType::f32)
+             : t.bits == 16 ? std::optional(DType::f16)
+                            : std::nullopt;
+    case Code::Bfloat:
+      return t.bits == 16 ? std::optional(DType::bf16) : std::nullopt;
+    case Code::Int:
+      return t.bits == 64   ? std::optional(DType::i64)
+             : t.bits == 32 ? std::optional(DType::i32)
+             : t.bits == 16 ? std::optional(DType::i16)
+             : t.bits == 8  ? std::optional(DType::i8)
+                            : std::nullopt;
+    case Code::UInt:
+      return t.bits == 8 ? std::optional(DType::u8) : std::nullopt;
+    case Code::Bool:
+      return t.bits == 8 ? std::optional(DType::boolean) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+// bf16 as NumPy holds it without ml_dtypes: 16 bits.
+nb::dlpack::dtype numpy_dtype(DType t) {
+  using Code = nb::dlpack::dtype_code;
+  const Code code = t == DType::boolean ? Code::Bool
+                    : t == DType::bf16 || t == DType::u8 ? Code::UInt
+                    : is_float(t) ? Code::Float
+                                  : Code::Int;
+  return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * bytes_of(t)), 1};
+}
+
+const char* numpy_name(DType t) {
+  constexpr const char* kNames[] = {"float64", "float32", "float16", "bfloat16", "int64",
+                                    "int32",   "int16",   "int8",    "uint8",    "bool"};
+  return kNames[static_cast<size_t>(t)];
+}
+
+template <class Array>
+bool is_row_major(const Array& a) {
+  int64_t stride = 1;
+  for (size_t d = a.ndim(); d-- > 0;) {
+    if (a.shape(d) != 1 && a.stride(d) != stride) return false;
+    stride *= static_cast<int64_t>(a.shape(d));
+  }
+  return true;
+}
+
+template <class Array>
+std::vector<int64_t> shape_of(const Array& a) {
+  std::vector<int64_t> out;
+  for (size_t d = 0; d < a.ndim(); ++d) out.push_back(static_cast<int64_t>(a.shape(d)));
+  return out;
+}
+
+std::string text_of(nb::handle value) {
+  return nb::steal<nb::str>(PyObject_Str(value.ptr())).c_str();
+}
+
+std::string type_of_elements(nb::handle array) {
+  return nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : "";
+}
+
+// As an array; NumPy's bf16, which no protocol of its names, by its bits.
+template <class Array>
+Array array_of(nb::handle value, const std::string& what, DType* dtype) {
+  Array out;
+  const bool number = nb::isinstance<nb::float_>(value) || nb::isinstance<nb::int_>(value);
+  bool bf16 = false;
+  if (number || !nb::try_cast(value, out)) {
+    const std::string elements = type_of_elements(value);
+    bf16 = elements == "bfloat16" && nb::hasattr(value, "view") && nb::try_cast(value.attr("view")("uint16"), out);
+    if (!bf16)
+      throw nb::type_error((what + " is a " + text_of(nb::type_name(value.type())) +
+                            (elements.empty() ? "" : " of " + elements) +
+                            ": give a NumPy array in the machine's memory, or another that speaks DLPack")
+                               .c_str());
+  }
+  const auto known = bf16 ? std::optional(DType::bf16) : dtype_of(out.dtype());
+  if (!known)
+    throw nb::type_error(
+        (what + " has elements of type " + type_of_elements(value) + ", which no model takes").c_str());
+  *dtype = *known;
+  return out;
+}
+
+template <class Array>
+void check(const Array& a, DType dtype, const std::string& what, const PlanTensor& wanted) {
+  if (dtype != wanted.dtype)
+    throw nb::type_error((what + " has elements of type " + numpy_name(dtype) + ", the model wants " +
+                          numpy_name(wanted.dtype) + ": " + wanted.name + ".astype(\"" +
+                          numpy_name(wanted.dtype) + "\")")
+                             .c_str());
+  const std::vector<int64_t> shape = shape_of(a);
+  if (shape != wanted.shape)
+    throw nb::value_error((what + " has the shape " + to_string(dtype, shape) + ", the model wants " +
+                           to_string(wanted.dtype, wanted.shape))
+                              .c_str());
+}
+
+template <class Array>
+bool is_aligned(const Array& a, DType t) {
+  return reinterpret_cast<uintptr_t>(a.data()) % static_cast<uintptr_t>(bytes_of(t)) == 0;
+}
+
+}  // namespace
+
+ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
+  const std::string what = "input " + wanted.name;
+  DType dtype = DType::f32;
+  ReadArray out = array_of<ReadArray>(array, what, &dtype);
+  check(out, dtype, what, wanted);
+  if (is_row_major(out) && is_aligned(out, dtype)) return out;
+  const nb::object copy = nb::module_::import_("numpy").attr("array")(array, nb::arg("order") = "C");
+  return array_of<ReadArray>(copy, what, &dtype);
+}
+
+WriteArray as_output(nb::handle array, const PlanTensor& wanted) {
+  const std::string what = "output " + wanted.name;
+  DType dtype = DType::f32;
+  WriteArray out = array_of<WriteArray>(array, what, &dtype);
+  check(out, dtype, what, wanted);
+  if (!is_row_major(out) || !is_aligned(out, dtype))
+    throw nb::value_error((what + " doesn't lie row major: give an array as numpy.empty makes it").c_str());
+  return out;
+}
+
+nb::object new_array(DType dtype, const std::vector<int64_t>& shape, void** data) {
+  constexpr std::align_val_t kLine{kAlignment};
+  const auto bytes = static_cast<size_t>(std::max<int64_t>(1, product(shape) * bytes_of(dtype)));
+  *data = ::operator new(bytes, kLine);
+  const nb::capsule owner(*data, [](void* p) noexcept { ::operator delete(p, kLine); });
+  const std::vector<size_t> extents(shape.begin(), shape.end());
+  const nb::ndarray<nb::numpy> array(*data, extents.size(), extents.data(), owner, nullptr, numpy_dtype(dtype));
+  nb::object out = nb::cast(array);
+  if (dtype != DType::bf16) return out;
+  return out.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+}
+
+nb::object to_numpy(const Tensor& t) {
+  void* data = nullptr;
+  nb::object out = new_array(t.dtype(), t.shape(), &data);
+  std::memcpy(data, t.data(), static_cast<size_t>(t.bytes()));
+  return out;
+}
+
+Tensor to_tensor(nb::handle array, const std::string& what) {
+  const nb::object rows = nb::module_::import_("numpy").attr("array")(array, nb::arg("order") = "C");
+  DType dtype = DType::f32;
+  const ReadArray a = array_of<ReadArray>(rows, what, &dtype);
+  Tensor out(dtype, shape_of(a));
+  if (out.size() > 0) std::memcpy(out.data(), a.data(), static_cast<size_t>(out.bytes()));
+  return out;
+}
+
+}  // namespace nestor::python

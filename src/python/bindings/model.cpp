@@ -1,0 +1,207 @@
+// Models: compiled in this process or loaded from an artifact, called with arrays.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <mutex>
+
+#include "nestor/artifact.h"
+#include "nestor/library.h"
+#include "nestor/npz.h"
+#include "nestor/tune.h"
+#include "src/python/bindings/arrays.h"
+
+namespace nestor::python {
+
+CompileOptions compile_options(const ModelKeywords& k) {
+  CompileOptions c;
+  c.target = parse_target(k.target);
+  if (k.schedule == "naive") c = CompileOptions::naive(c.target);
+  if (k.threads < 0) throw UserError("threads is negative");
+  c.threads = k.threads > 0 ? k.threads : std::max(1, c.target.cores);
+  if (c.target.kind == TargetKind::cpu) c.target.cores = c.threads;
+  c.note = warn;
+  c.build.warn = warn;
+  c.exact_conv = k.exact_conv;
+  c.check_indices = k.check_indices;
+  c.build.dims = k.dims;
+  c.build.shapes = k.shapes;
+  for (const auto& [name, value] : k.constants)
+    c.build.constants.emplace(name, TensorSource("const " + name, to_tensor(value, "const " + name)));
+  if (k.schedule == "naive") return c;
+  std::vector<ScheduleProvider> providers;
+  if (!k.schedule.empty() && k.schedule != "default") providers.push_back(file_schedules(k.schedule));
+  if (!k.db.empty()) providers.push_back(database_schedules(k.db, c.threads, warn));
+  providers.push_back(default_schedules());
+  c.schedules = first_of(std::move(providers));
+  return c;
+}
+
+namespace {
+
+// One run at a time; other threads of Python wait.
+class Model {
+ public:
+  Model(std::unique_ptr<Runnable> runnable, std::shared_ptr<CompiledModel> compiled)
+      : runnable_(std::move(runnable)), compiled_(std::move(compiled)) {}
+
+  const Runnable& runnable() const { return *runnable_; }
+
+  // Arrays by position or name, and `out`: arrays to write into. One output, or a tuple of them.
+  nb::object call(const nb::args& args, const nb::kwargs& kwargs) {
+    nb::object out;
+    const std::vector<ReadArray> held = gather(args, kwargs, &out);
+    std::vector<const void*> in;
+    for (const ReadArray& a : held) in.push_back(a.data());
+    return run(in, out);
+  }
+  // Where a call with these arrays would read its inputs.
+  std::vector<uintptr_t> addresses(const nb::args& args, const nb::kwargs& kwargs) const {
+    nb::object out;
+    std::vector<uintptr_t> where;
+    for (const ReadArray& a : gather(args, kwargs, &out)) where.push_back(reinterpret_cast<uintptr_t>(a.data()));
+    return where;
+  }
+
+  void save(const std::string& path, const std::string& name) const {
+    if (!compiled_)
+      throw UserError("a model that was loaded from an artifact can't be saved: copy its file");
+    if (!path.ends_with(".so"))
+      throw UserError(Diagnostic{path + ": an artifact ends in .so", {}, {}, "m.save(\"m.so\")"});
+    ArtifactOptions options;
+    options.path = path;
+    const size_t folder = path.rfind('/');
+    const std::string stem = path.substr(folder == std::string::npos ? 0 : folder + 1);
+    options.name = artifact_name(name.empty() ? stem.substr(0, stem.size() - 3) : name);
+    const nb::gil_scoped_release others_run;
+    write_artifact(*compiled_->plan, compiled_->lowered(), compiled_->target, options);
+  }
+
+  // Of each function: its name and where its schedule came from.
+  std::vector<std::pair<std::string, std::string>> functions() const {
+    std::vector<std::pair<std::string, std::string>> out;
+    if (compiled_)
+      for (const CompiledFunction& f : compiled_->funcs) out.emplace_back(f.func.name, f.choice.origin);
+    return out;
+  }
+
+ private:
+  static std::string names(const std::vector<PlanTensor>& tensors) {
+    std::string out;
+    for (const PlanTensor& t : tensors) out += (out.empty() ? "" : ", ") + t.name;
+    return out.empty() ? "(none)" : out;
+  }
+  static size_t index_of(const std::vector<PlanTensor>& tensors, const std::string& name) {
+    size_t i = 0;
+    while (i < tensors.size() && tensors[i].name != name) ++i;
+    return i;
+  }
+
+  std::vector<ReadArray> gather(const nb::args& args, const nb::kwargs& kwargs, nb::object* out) const {
+    const auto& inputs = runnable_->inputs();
+    std::vector<ReadArray> held(inputs.size());
+    if (args.size() > inputs.size())
+      throw nb::type_error((std::to_string(args.size()) + " arrays for the inputs " + names(inputs)).c_str());
+    for (size_t i = 0; i < args.size(); ++i) held[i] = as_input(args[i], inputs[i]);
+    for (const auto& [key, value] : kwargs) {
+      const auto name = nb::cast<std::string>(key);
+      const size_t i = index_of(inputs, name);
+      if (i == inputs.size() && name == "out") {
+        *out = nb::borrow(value);
+        continue;
+      }
+      if (i == inputs.size())
+        throw nb::type_error(("there is no input " + name + ": inputs are " + names(inputs)).c_str());
+      if (i < args.size()) throw nb::type_error(("input " + name + " is given twice").c_str());
+      held[i] = as_input(value, inputs[i]);
+    }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!held[i].is_valid()) throw nb::type_error(("input " + inputs[i].name + " isn't given").c_str());
+    return held;
+  }
+
+  nb::object run(const std::vector<const void*>& in, const nb::object& given) {
+    const auto& outputs = runnable_->outputs();
+    std::vector<nb::object> arrays;
+    std::vector<WriteArray> held;
+    std::vector<void*> out;
+    if (given.is_valid() && !given.is_none()) {
+      const bool several = nb::isinstance<nb::tuple>(given) || nb::isinstance<nb::list>(given);
+      if (several)
+        for (const nb::handle a : given) arrays.push_back(nb::borrow(a));
+      else
+        arrays.push_back(given);
+      if (arrays.size() != outputs.size())
+        throw nb::type_error(
+            (std::to_string(arrays.size()) + " arrays in out for the outputs " + names(outputs)).c_str());
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        held.push_back(as_output(arrays[i], outputs[i]));
+        out.push_back(held.back().data());
+      }
+    } else {
+      for (const PlanTensor& t : outputs) {
+        out.push_back(nullptr);
+        arrays.push_back(new_array(t.dtype, t.shape, &out.back()));
+      }
+    }
+    {
+      const nb::gil_scoped_release others_run;
+      const std::lock_guard one(mutex_);
+      runnable_->run_raw(in.data(), out.data());
+    }
+    if (arrays.size() == 1) return arrays[0];
+    nb::list all;
+    for (const nb::object& a : arrays) all.append(a);
+    return nb::tuple(all);
+  }
+
+  std::unique_ptr<Runnable> runnable_;
+  std::shared_ptr<CompiledModel> compiled_;  // null: an artifact
+  std::mutex mutex_;
+};
+
+std::unique_ptr<Model> compile(const std::string& spec, const ModelKeywords& k) {
+  CompileOptions options = compile_options(k);
+  options.keep_constants = false;
+  const nb::gil_scoped_release others_run;
+  auto compiled = std::make_shared<CompiledModel>(compile_model(spec, options));
+  auto executor = make_executor(*compiled);
+  return std::make_unique<Model>(std::move(executor), std::move(compiled));
+}
+
+nb::list described(const std::vector<PlanTensor>& tensors) {
+  nb::list out;
+  for (const PlanTensor& t : tensors)
+    out.append(nb::make_tuple(t.name, std::string(name_of(t.dtype)), nb::tuple(nb::cast(t.shape))));
+  return out;
+}
+
+}  // namespace
+
+void add_models(nb::module_& m) {
+  nb::class_<ModelKeywords>(m, "ModelKeywords")
+      .def(nb::init<>())
+      .def_rw("target", &ModelKeywords::target)
+      .def_rw("threads", &ModelKeywords::threads)
+      .def_rw("dims", &ModelKeywords::dims)
+      .def_rw("shapes", &ModelKeywords::shapes)
+      .def_rw("constants", &ModelKeywords::constants)
+      .def_rw("db", &ModelKeywords::db)
+      .def_rw("schedule", &ModelKeywords::schedule)
+      .def_rw("exact_conv", &ModelKeywords::exact_conv)
+      .def_rw("check_indices", &ModelKeywords::check_indices);
+  nb::class_<Model>(m, "Model")
+      .def("__call__", &Model::call)
+      .def("_addresses", &Model::addresses)
+      .def("save", &Model::save, nb::arg("path"), nb::arg("name") = "")
+      .def_prop_ro("_functions", &Model::functions)
+      .def_prop_ro("name", [](const Model& x) { return x.runnable().name(); })
+      .def_prop_ro("_inputs", [](const Model& x) { return described(x.runnable().inputs()); })
+      .def_prop_ro("_outputs", [](const Model& x) { return described(x.runnable().outputs()); })
+      .def_prop_ro("threads", [](const Model& x) { return x.runnable().threads(); });
+  m.def("compile", &compile);
+  m.def("load", [](const std::string& path, int threads) {
+    return std::make_unique<Model>(load_artifact(path, threads), nullptr);
+  });
+}
+
+}  // namespace nestor::python

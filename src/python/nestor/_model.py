@@ -1,0 +1,165 @@
+"""Models: compiled, loaded, called."""
+
+import contextlib
+import os
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from nestor import _nestor
+
+Spec = Union[str, "os.PathLike[str]", bytes, Mapping[str, Any], Any]
+
+
+class TensorInfo(NamedTuple):
+    """An input or output of a model."""
+
+    name: str
+    dtype: str  # "f32", "i64" ...
+    shape: Tuple[int, ...]
+
+
+def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
+             const: Optional[Mapping[str, Any]] = None, db: Optional[str] = None, schedule: Optional[str] = None,
+             exact_conv: bool = False, check_indices: bool = False) -> _nestor.ModelKeywords:
+    """What `compile`, `func` and `tune` share, as the compiled module takes it."""
+    k = _nestor.ModelKeywords()
+    k.target, k.threads = target, threads
+    dims = dict(dims or {})
+    k.dims = {name: int(value) for name, value in dims.items() if not isinstance(value, (tuple, list))}
+    k.shapes = {name: [int(v) for v in value] for name, value in dims.items() if isinstance(value, (tuple, list))}
+    k.constants = dict(const or {})
+    k.db = os.fspath(db) if db is not None else ""
+    k.schedule = os.fspath(schedule) if schedule is not None else ""
+    k.exact_conv, k.check_indices = exact_conv, check_indices
+    return k
+
+
+@contextlib.contextmanager
+def as_file(spec: Spec) -> Iterator[str]:
+    """The path or operator text of a model; what is held in memory is written to a temporary file for the while."""
+    if hasattr(spec, "SerializeToString"):  # onnx.ModelProto
+        spec = spec.SerializeToString()
+    if isinstance(spec, (str, os.PathLike)):
+        text = os.fspath(spec)
+        if isinstance(spec, str) and "func " in text and "{" in text and "\n" in text.strip():
+            ending, data = ".nest", text.encode()
+        else:
+            yield text
+            return
+    elif isinstance(spec, (bytes, bytearray, memoryview)):
+        ending, data = ".onnx", bytes(spec)
+    elif isinstance(spec, Mapping):
+        import json
+
+        ending, data = ".json", json.dumps(spec).encode()
+    else:
+        raise TypeError(f"a {type(spec).__name__} is no model: give a path, an operator as text, the text of a function, an "
+                        "onnx.ModelProto, its bytes, or a graph as a dict")
+    import tempfile  # here, since importing nestor should take no longer than it must
+
+    with tempfile.TemporaryDirectory(prefix="nestor-") as folder:
+        path = os.path.join(folder, "model" + ending)
+        with open(path, "wb") as f:
+            f.write(data)
+        yield path
+
+
+class Model:
+    """A model that can be called: `y = m(x)`, `y = m(image=x)`, `m(x, out=y)`.
+
+    Inputs are arrays of the model's types and shapes in the machine's memory: NumPy's, PyTorch's, JAX's, whatever speaks
+    DLPack. They are read where they are; an array that doesn't lie row major is copied first. Outputs are new NumPy arrays,
+    or the arrays given as `out` (one, or a tuple of them). One output is returned as it is, several as a tuple in the order
+    of `outputs`. Several Python threads may call one model: its runs come one after the other, without the interpreter's lock.
+    """
+
+    def __init__(self, native: Any):
+        self._native = native
+        self.inputs: List[TensorInfo] = [TensorInfo(*t) for t in native._inputs]
+        self.outputs: List[TensorInfo] = [TensorInfo(*t) for t in native._outputs]
+
+    def __call__(self, *arrays: Any, **named: Any) -> Any:
+        return self._native(*arrays, **named)
+
+    def run(self, inputs: Mapping[str, Any]) -> Dict[str, Any]:
+        """Outputs by name, of inputs by name; for names that can't be keywords."""
+        known = [t.name for t in self.inputs]
+        for name in inputs:
+            if name not in known:
+                raise TypeError(f"there is no input {name}: inputs are {', '.join(known)}")
+        for name in known:
+            if name not in inputs:
+                raise TypeError(f"input {name} isn't given")
+        out = self._native(*[inputs[name] for name in known])
+        return dict(zip([t.name for t in self.outputs], out if isinstance(out, tuple) else (out,)))
+
+    @property
+    def name(self) -> str:
+        return self._native.name
+
+    @property
+    def threads(self) -> int:
+        return self._native.threads
+
+    @property
+    def functions(self) -> List[Tuple[str, str]]:
+        """(name, origin of its schedule) of each compiled function; of a loaded artifact none are known."""
+        return self._native._functions
+
+    def save(self, path: "Union[str, os.PathLike[str]]", name: str = "") -> None:
+        """Writes an artifact, a shared object, and beside it a C header. `name`: prefix of its C functions; left out, the
+        file's name. `nestor.load` reads it back; programs in C need nothing else."""
+        self._native.save(os.fspath(path), name)
+
+    def __repr__(self) -> str:
+        def listed(tensors: Sequence[TensorInfo]) -> str:
+            return ", ".join(f"{t.name}: {t.dtype}[{','.join(map(str, t.shape))}]" for t in tensors)
+
+        return f"<nestor.Model {self.name}({listed(self.inputs)}) -> ({listed(self.outputs)})>"
+
+
+def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
+            const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None,
+            schedule: "Union[str, os.PathLike[str], None]" = None, exact_conv: bool = False,
+            check_indices: bool = False) -> Model:
+    """Compiles a model for this machine.
+
+    model: the path of an .onnx, a .json or a .nest; an operator as text, "MatMul(f32[8,8], f32[8,8])"; the text of a
+        function; an onnx.ModelProto or its bytes; a graph as a dict (docs: JSON).
+    target: "native", "x86-64-v3", "x86-64-v4" ...; what isn't this machine's kind can be saved, not called.
+    threads: of a run; 0 for as many as there are cores.
+    dims: sizes that the model leaves open, {"batch": 1}; or an input's shape, {"x": (1, 3, 224, 224)}.
+    const: inputs or weights known now, {"W": array}.
+    db: a database of tuning records to take schedules from.
+    schedule: "default", "naive", or the path of a .sched file.
+    exact_conv: no Winograd: convolutions are sums of products.
+    check_indices: indices out of range (Gather, Scatter ...) raise an Error; without it they are clamped.
+
+    Raises Error where the model can't be read or isn't supported; its text says what would work.
+    """
+    with as_file(model) as spec:
+        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, schedule, exact_conv, check_indices)))
+
+
+def load(path: "Union[str, os.PathLike[str]]", *, threads: int = 0) -> Model:
+    """An artifact that `Model.save` or `nestor compile` made. threads: 0 for as many as it was compiled for, which are the
+    most it can have."""
+    return Model(_nestor.load(os.fspath(path), threads))
+
+
+def from_torch(module: Any, example: Any, **options: Any) -> Model:
+    """Compiles a torch.nn.Module as it is exported for example inputs (a tensor or a tuple of them). Options are those of
+    `compile`. Needs torch and onnx (PyTorch 2.5 and later: onnxscript, too)."""
+    import io
+
+    import torch
+
+    example = example if isinstance(example, tuple) else (example,)
+    exported = io.BytesIO()
+    was_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            torch.onnx.export(module, example, exported, dynamo=False)
+    finally:
+        module.train(was_training)
+    return compile(exported.getvalue(), **options)

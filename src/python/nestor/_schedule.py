@@ -1,0 +1,181 @@
+"""Functions and schedules: loop nests, and what is done to them step by step."""
+
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from nestor import _nestor
+from nestor._errors import Error
+from nestor._model import Spec, as_file, keywords
+
+
+class Verification(NamedTuple):
+    """Whether a schedule is right, and what says so."""
+
+    ok: bool
+    text: str
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+
+class Timing(NamedTuple):
+    """Microseconds of a call."""
+
+    median: float
+    samples: List[float]
+
+    def __repr__(self) -> str:
+        return f"{self.median:.2f} us (median of {len(self.samples)} samples)"
+
+
+def word(value: Any) -> str:
+    """An argument as a step writes it: text as it is, None in a list as _, a list in brackets."""
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join("_" if v is None else word(v) for v in value) + "]"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+class Schedule:
+    """A function with the steps applied so far. Each primitive is a method: `s.split("Y.i", [None, 8], tail="mask")` is the
+    step `split Y.i [_, 8] tail=mask`; `s("step as text")` is the same for any step. `results="i0 i1"` names what a step makes.
+    A step that would change what the function computes, or has no meaning, raises ScheduleError and leaves all as it was.
+    """
+
+    def __init__(self, native: Any):
+        self._native = native
+
+    def __call__(self, *lines: str) -> "Schedule":
+        """Applies steps as text, one or several lines each."""
+        for text in lines:
+            for line in text.splitlines():
+                if line.split("#")[0].strip():
+                    self._native.step(line)
+        return self
+
+    def __str__(self) -> str:
+        return str(self._native)
+
+    @property
+    def text(self) -> str:
+        """The schedule as a .sched file holds it."""
+        return self._native.text
+
+    @property
+    def steps(self) -> List[str]:
+        return [step for step, _ in self._native.steps]
+
+    def why(self) -> str:
+        """The steps with the reasons of the default schedule."""
+        return "\n".join(step + (f"\n    because {reason}" if reason else "") for step, reason in self._native.steps)
+
+    def loops(self, block: str) -> List[Tuple[str, int]]:
+        """(name, extent) of the loops around a block, outermost first; -1 where an extent isn't constant."""
+        return self._native.loops(block)
+
+    def bench(self, seconds: float = 0.3) -> Timing:
+        """Times the compiled function on random inputs, after its results were compared with the oracle's."""
+        samples = [ns / 1e3 for ns in self._native.bench(seconds)]
+        return Timing(sorted(samples)[len(samples) // 2], samples)
+
+    def verify(self, seed: int = 1) -> Verification:
+        """Proves the steps, or else runs them; and compares compiled code with the unscheduled loop nest in f64."""
+        return Verification(*self._native.verify(seed))
+
+    def lowered(self) -> str:
+        """The loop nest as the code generator gets it."""
+        return self._native.stage("lowered", "")
+
+    def llvm(self) -> str:
+        return self._native.stage("llvm", "")
+
+    def asm(self) -> str:
+        return self._native.stage("asm", "")
+
+    def cuda(self, target: str = "") -> str:
+        """CUDA C++ of a schedule that binds its loops to blocks and threads. target: "cuda:sm_80"; left out, the function's."""
+        return self._native.stage("cuda", target)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        rows = []
+        colours = {"+": "#1a7f37", "-": "#cf222e", "~": "#6e7781"}
+        for step, why, diff in self._native.walk():
+            lines = "".join(f'<span style="color:{colours.get(line[:1], "inherit")}">{html.escape(line)}</span>\n'
+                            for line in diff.splitlines())
+            reason = f"<div><i>because {html.escape(why)}</i></div>" if why else ""
+            rows.append(f"<details><summary><code>{html.escape(step)}</code></summary>{reason}<pre>{lines}</pre></details>")
+        return f"{''.join(rows)}<pre>{html.escape(str(self))}</pre>"
+
+
+class Function:
+    """A loop nest over tensors."""
+
+    def __init__(self, native: Any):
+        self._native = native
+
+    @property
+    def name(self) -> str:
+        return self._native.name
+
+    @property
+    def blocks(self) -> List[str]:
+        return self._native.blocks
+
+    def __str__(self) -> str:
+        return str(self._native)
+
+    def __repr__(self) -> str:
+        return f"<nestor.Function {self.name} for {self._native.target}>"
+
+    def schedule(self, steps: str = "") -> Schedule:
+        """A schedule of this function: empty, "default" for the analytic one, or a .sched file's text."""
+        return Schedule(self._native._schedule(steps))
+
+    def bench(self, schedule: Union[Schedule, str] = "default", seconds: float = 0.3) -> Timing:
+        return self._of(schedule).bench(seconds)
+
+    def verify(self, schedule: Union[Schedule, str] = "default", seed: int = 1) -> Verification:
+        return self._of(schedule).verify(seed)
+
+    def cuda(self, schedule: Union[Schedule, str] = "default", target: str = "") -> str:
+        return self._of(schedule).cuda(target)
+
+    def _of(self, schedule: Union[Schedule, str]) -> Schedule:
+        return schedule if isinstance(schedule, Schedule) else self.schedule(schedule)
+
+
+def functions(model: Spec, **options: Any) -> List[Function]:
+    """The functions that a model is made of, before they are scheduled. Options are those of `compile`."""
+    with as_file(model) as spec:
+        return [Function(f) for f in _nestor.functions(spec, keywords(**options))]
+
+
+def func(model: Spec, **options: Any) -> Function:
+    """The one function of an operator, "MatMul(f32[64,64], f32[64,64])", of a .nest file or of the text of a function."""
+    found = functions(model, **options)
+    if len(found) != 1:
+        raise Error(f"{len(found)} functions, not one: nestor.functions gives {', '.join(f.name for f in found) or 'none'}")
+    return found[0]
+
+
+def _method(name: str, usage: str, summary: str, requirements: Sequence[str], options: Sequence[Tuple[str, str, str]],
+            args: Sequence[str]) -> Any:
+    def method(self: Schedule, *args: Any, results: Optional[str] = None, **options: Any) -> Schedule:
+        made = f"{results} = " if results else ""
+        given = "".join(f" {key}={word(value)}" for key, value in options.items())
+        self._native.step(f"{made}{name} {' '.join(word(a) for a in args)}{given}")
+        return self
+
+    method.__name__, method.__qualname__ = name, f"Schedule.{name}"
+    lines = [summary, "", f"    {usage}", ""]
+    lines += [f"{key}={values}: {meaning}" for key, values, meaning in options]
+    if requirements:
+        lines += ["", "Requires:"] + [f"  {i}. {text}" for i, text in enumerate(requirements, 1)]
+    method.__doc__ = "\n".join(lines).rstrip()
+    return method
+
+
+for _row in _nestor.primitives():
+    setattr(Schedule, _row[0], _method(*_row[:6]))

@@ -1,0 +1,208 @@
+"""Models from Python: what goes in and out, and what is said where it can't."""
+import os
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+
+import nestor
+
+PRODUCT = "MatMul(f32[6,8], f32[8,4])"
+DTYPES = ["f32", "f64", "i64", "i32", "i16", "i8", "u8", "f16"]
+NUMPY = {"f32": "float32", "f64": "float64", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8",
+         "f16": "float16", "bool": "bool"}
+
+
+def drawn(*shape, dtype="float32"):
+    return np.random.default_rng(7).integers(-4, 5, shape).astype(dtype)
+
+
+def product():
+    return nestor.compile(PRODUCT, threads=1), drawn(6, 8), drawn(8, 4)
+
+
+class Foreign:
+    """An array that only speaks DLPack."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Calls(unittest.TestCase):
+    def test_by_position_and_by_name(self):
+        m, a, b = product()
+        np.testing.assert_array_equal(m(a, b), a @ b)
+        np.testing.assert_array_equal(m(a, x1=b), a @ b)
+        np.testing.assert_array_equal(m.run({"x1": b, "x0": a})["y"], a @ b)
+        self.assertEqual(m.inputs[1], ("x1", "f32", (8, 4)))
+        self.assertIn("x0: f32[6,8]", repr(m))
+
+    def test_nothing_is_copied(self):
+        m, a, b = product()
+        self.assertEqual(m._native._addresses(a, b), [a.ctypes.data, b.ctypes.data])
+        out = np.empty((6, 4), "float32")
+        self.assertIs(m(a, b, out=out), out)
+        np.testing.assert_array_equal(out, a @ b)
+
+    def test_whatever_speaks_dlpack(self):
+        m, a, b = product()
+        self.assertEqual(m._native._addresses(Foreign(a), b)[0], a.ctypes.data)
+        np.testing.assert_array_equal(m(Foreign(a), Foreign(b)), a @ b)
+
+    def test_arrays_that_dont_lie_row_major(self):
+        m, a, b = product()
+        np.testing.assert_array_equal(m(np.asfortranarray(a), b[::-1]), a @ b[::-1])
+        shifted = np.frombuffer(b"x" + a.tobytes(), "float32", count=48, offset=1).reshape(6, 8)
+        np.testing.assert_array_equal(m(shifted, b), a @ b)
+        read_only = a.copy()
+        read_only.flags.writeable = False
+        np.testing.assert_array_equal(m(read_only, b), a @ b)
+
+    def test_every_type(self):
+        for dtype in DTYPES:
+            with self.subTest(dtype):
+                x = drawn(3, 5, dtype=NUMPY[dtype])
+                y = nestor.compile(f"Identity({dtype}[3,5])", threads=1)(x)
+                self.assertEqual(y.dtype, x.dtype)
+                np.testing.assert_array_equal(y, x)
+        x = np.array([True, False])
+        np.testing.assert_array_equal(nestor.compile("Not(bool[2])", threads=1)(x), ~x)
+
+    def test_bfloat16(self):
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.skipTest("no ml_dtypes")
+        x = np.array([1.5, -2, 3], ml_dtypes.bfloat16)
+        y = nestor.compile("Identity(bf16[3])", threads=1)(x)
+        self.assertEqual(y.dtype, x.dtype)
+        np.testing.assert_array_equal(y.astype("float32"), x.astype("float32"))
+
+    def test_several_outputs(self):
+        m = nestor.compile("TopK(f32[5], i64[1]{2}) -> 2", threads=1)
+        values, places = m(np.array([3, 9, 1, 7, 5], "float32"))
+        np.testing.assert_array_equal(values, [9, 7])
+        np.testing.assert_array_equal(places, [1, 3])
+        out = (np.empty(2, "float32"), np.empty(2, "int64"))
+        m(np.array([3, 9, 1, 7, 5], "float32"), out=out)
+        np.testing.assert_array_equal(out[1], [1, 3])
+
+    def test_sizes_of_none(self):
+        y = nestor.compile("Relu(f32[0,3])", threads=1)(np.empty((0, 3), "float32"))
+        self.assertEqual(y.shape, (0, 3))
+        self.assertEqual(nestor.compile("Neg(f32[])", threads=1)(np.array(2, "float32")), -2)
+
+    def test_outputs_live_on(self):
+        m, a, b = product()
+        y = m(a, b)
+        expected = y.copy()
+        m(-a, b)
+        del m
+        np.testing.assert_array_equal(y, expected)
+
+    def test_from_several_threads(self):
+        m, a, b = product()
+        wrong = []
+
+        def call(sign):
+            for _ in range(200):
+                if not np.array_equal(m(sign * a, b), sign * a @ b):
+                    wrong.append(sign)
+
+        threads = [threading.Thread(target=call, args=(np.float32(s),)) for s in (1, -1, 2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_what_is_refused(self):
+        m, a, b = product()
+        for make, error, words in [
+            (lambda: m(a), TypeError, "input x1 isn't given"),
+            (lambda: m(a, b, b), TypeError, "3 arrays for the inputs x0, x1"),
+            (lambda: m(a, b, z=1), TypeError, "there is no input z: inputs are x0, x1"),
+            (lambda: m(a, b, x0=a), TypeError, "input x0 is given twice"),
+            (lambda: m(a, b.astype("float64")), TypeError, r'the model wants float32: x1\.astype\("float32"\)'),
+            (lambda: m(a[:3], b), ValueError, r"input x0 has the shape f32\[3,8\], the model wants f32\[6,8\]"),
+            (lambda: m(1.0, b), TypeError, "input x0 is a float: give a NumPy array"),
+            (lambda: m([1, 2], b), TypeError, "input x0 is a list: give a NumPy array"),
+            (lambda: m(a.astype("complex64"), b), TypeError, "elements of type complex64"),
+            (lambda: m(a, b, out=np.empty((4, 6), "float32").T), ValueError, "output y doesn't lie row major"),
+            (lambda: m(a, b, out=[a, b]), TypeError, "2 arrays in out for the outputs y"),
+        ]:
+            with self.assertRaisesRegex(error, words):
+                make()
+        frozen = np.empty((6, 4), "float32")
+        frozen.flags.writeable = False
+        with self.assertRaises(TypeError):
+            m(a, b, out=frozen)
+
+
+class Compiling(unittest.TestCase):
+    def test_models_in_memory(self):
+        graph = {"name": "g", "opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
+                 "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
+        x = drawn(2, 3)
+        np.testing.assert_array_equal(nestor.compile(graph, dims={"n": 2}, threads=1)(x), np.maximum(x, 0))
+        np.testing.assert_array_equal(nestor.compile(graph, dims={"x": (2, 3)}, threads=1)(x), np.maximum(x, 0))
+        try:
+            from onnx import TensorProto, helper
+        except ImportError:
+            self.skipTest("no onnx")
+        proto = helper.make_model(helper.make_graph(
+            [helper.make_node("Neg", ["x"], ["y"])], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])]), opset_imports=[helper.make_opsetid("", 17)])
+        for model in (proto, proto.SerializeToString()):
+            np.testing.assert_array_equal(nestor.compile(model, threads=1)(x), -x)
+
+    def test_text_of_a_function(self):
+        text = """
+        func twice(in X: f32[4], out Y: f32[4]) {
+          for i in 4 {
+            block Y(v: S 4 = i) { Y[v] = X[v] + X[v] }
+          }
+        }"""
+        np.testing.assert_array_equal(nestor.compile(text, threads=1)(np.arange(4, dtype="float32")), [0, 2, 4, 6])
+
+    def test_constants(self):
+        weights = drawn(8, 4)
+        m = nestor.compile("MatMul(f32[6,8], const f32[8,4])", const={"x1": weights}, threads=1)
+        np.testing.assert_array_equal(m(drawn(6, 8)), drawn(6, 8) @ weights)
+
+    def test_an_artifact(self):
+        m, a, b = product()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.so")
+            m.save(path)
+            self.assertTrue(os.path.exists(os.path.join(folder, "m.h")))
+            loaded = nestor.load(path)
+            self.assertEqual(loaded.inputs, m.inputs)
+            np.testing.assert_array_equal(loaded(a, b), m(a, b))
+            with self.assertRaisesRegex(nestor.Error, "was loaded from an artifact can't be saved"):
+                loaded.save(path)
+            with self.assertRaisesRegex(nestor.Error, "an artifact ends in .so"):
+                m.save(os.path.join(folder, "m.dll"))
+
+    def test_errors_have_parts(self):
+        with self.assertRaises(nestor.Error) as caught:
+            nestor.compile("MatMull(f32[6,8], f32[8,4])")
+        self.assertIn("MatMull", caught.exception.message)
+        self.assertIn("MatMul", str(caught.exception))
+        with self.assertRaisesRegex(TypeError, "a int is no model"):
+            nestor.compile(3)
+        with self.assertRaises(nestor.Error):
+            nestor.compile("missing.onnx")
+        with self.assertRaises(nestor.Error):
+            nestor.load("missing.so")
+
+
+if __name__ == "__main__":
+    unittest.main()

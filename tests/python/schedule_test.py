@@ -1,0 +1,106 @@
+"""Schedules from Python: steps as methods and as text, what refuses them, and what is done with them."""
+import os
+import tempfile
+import unittest
+
+import nestor
+
+PRODUCT = "MatMul(f32[64,64], f32[64,64])"
+
+
+def product():
+    return nestor.func(PRODUCT, threads=1)
+
+
+class Schedules(unittest.TestCase):
+    def test_methods_are_steps(self):
+        s = product().schedule()
+        s.split("Y.j", [None, 16], results="j0 j1").reorder("Y", "(i j0 k j1)").vectorize("Y.j1")
+        self.assertEqual(s.steps, ["j0 j1 = split Y.j [_, 16]", "reorder Y (i j0 k j1)", "vectorize Y.j1"])
+        self.assertEqual(s.loops("Y"), [("i", 64), ("j0", 4), ("k", 64), ("j1", 16)])
+        self.assertIn("vectorized j1 in 16", str(s))
+        self.assertTrue(s.verify())
+        self.assertGreater(s.bench(seconds=0.01).median, 0)
+        again = product().schedule(s.text)
+        self.assertEqual(str(again), str(s))
+
+    def test_lines_are_steps(self):
+        s = product().schedule()
+        s("""
+          j0 j1 = split Y.j [_, 16]   # lanes
+          vectorize Y.j1
+        """)
+        self.assertEqual(len(s.steps), 2)
+
+    def test_a_refusal_leaves_all_as_it_was(self):
+        s = product().schedule()
+        before = str(s)
+        with self.assertRaises(nestor.ScheduleError) as caught:
+            s.split("Y.jj", [None, 16])
+        e = caught.exception
+        self.assertIn("requirement B", e.message)
+        self.assertTrue(any("jj" in note for note in e.notes), e.notes)
+        self.assertIn("split Y.j", e.hint)
+        self.assertIsInstance(e, nestor.Error)
+        self.assertEqual(str(s), before)
+        self.assertEqual(s.steps, [])
+
+    def test_every_primitive_is_a_method(self):
+        for name in ("split", "fuse", "reorder", "vectorize", "parallel", "unroll", "bind", "compute_at", "cache_read",
+                     "rfactor", "tensorize"):
+            method = getattr(nestor.Schedule, name)
+            self.assertIn("Requires:", method.__doc__, name)
+
+    def test_the_default_and_its_reasons(self):
+        f = product()
+        s = f.schedule("default")
+        self.assertIn("because", s.why())
+        self.assertTrue(f.verify())
+        self.assertIn("define", s.llvm())
+        self.assertIn("ret", s.asm())
+        self.assertIn("func matmul", s.lowered())
+
+    def test_cuda(self):
+        f = nestor.func("Relu(f32[1024])", target="cuda:sm_80")
+        self.assertIn("__global__", f.cuda())
+        s = nestor.func("Relu(f32[1024])", threads=1).schedule()
+        with self.assertRaisesRegex(nestor.Error, "CUDA code isn't made"):
+            s.cuda()
+
+    def test_a_notebook_shows_steps(self):
+        s = product().schedule().parallel("Y.i")
+        page = s._repr_html_()
+        self.assertIn("<summary><code>parallel Y.i</code></summary>", page)
+
+    def test_functions_of_a_model(self):
+        self.assertEqual([f.name for f in nestor.functions(PRODUCT)], ["matmul"])
+        self.assertEqual(product().blocks, ["Y"])
+
+
+class Tuning(unittest.TestCase):
+    def test_a_search(self):
+        spec = "MatMul(f32[40,24], const f32[24,1000])"
+        events = []
+        with tempfile.TemporaryDirectory() as folder:
+            db = os.path.join(folder, "t.db")
+            found = nestor.tune(spec, db, seconds=30, trials=12, threads=1, progress=events.append)
+            self.assertEqual([r.func for r in found], ["matmul"])
+            self.assertEqual(found[0].outcomes.get("ok"), found[0].measured, found[0])
+            self.assertGreaterEqual(found[0].measured, 12)
+            self.assertLessEqual(found[0].best_us, 1.05 * found[0].default_us)
+            self.assertTrue(events and events[-1]["func"] == "matmul")
+            m = nestor.compile(spec, db=db, threads=1)
+            self.assertIn(m.functions[0][1], ("database", "default"))
+
+    def test_a_callback_that_raises_ends_it(self):
+        def stop(event):
+            raise KeyError("enough")
+
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(KeyError, "enough"):
+                nestor.tune("MatMul(f32[40,24], const f32[24,1000])", os.path.join(folder, "t.db"), seconds=30,
+                            threads=1, progress=stop)
+
+
+if __name__ == "__main__":
+    unittest.main()
