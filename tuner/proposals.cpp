@@ -109,6 +109,34 @@ void Proposals::learn(const Record& r) {
   correction_.learn(r.trace, known->second, r.median_ns);
 }
 
+// The first so many as they were found; then in turn the cheapest by the price as it is corrected, and by the
+// price alone: what the correction hasn't seen yet it can't tell from what it has, and a search that asks it
+// only stays where it began.
+std::vector<size_t> Proposals::order_of(const std::vector<Candidate>& found, size_t as_found) const {
+  std::vector<Cost> costs;
+  for (const Candidate& c : found) costs.push_back(c.cost);
+  const std::vector<double> corrected = correction_.order(costs);
+  std::vector<size_t> by_price(found.size());
+  std::iota(by_price.begin(), by_price.end(), 0);
+  std::vector<size_t> by_correction = by_price;
+  std::stable_sort(by_price.begin(), by_price.end(),
+                   [&](size_t a, size_t b) { return costs[a].total < costs[b].total; });
+  std::stable_sort(by_correction.begin(), by_correction.end(),
+                   [&](size_t a, size_t b) { return corrected[a] < corrected[b]; });
+  std::vector<size_t> out;
+  std::vector<bool> is_out(found.size(), false);
+  const auto put = [&](size_t i) {
+    if (!is_out[i]) out.push_back(i);
+    is_out[i] = true;
+  };
+  for (size_t i = 0; i < std::min(as_found, found.size()); ++i) put(i);
+  for (size_t i = 0; i < found.size(); ++i) {
+    put(by_correction[i]);
+    put(by_price[i]);
+  }
+  return out;
+}
+
 std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::set<std::string>& seen,
                                        size_t count, std::mt19937_64& rng) {
   std::vector<Candidate> found;
@@ -116,17 +144,8 @@ std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::
   for (size_t tries = 0; tries < count * kMostTries && found.size() < count * kOfEach; ++tries)
     if (auto c = propose(parents, rng); c && !seen.count(c->text) && texts.insert(c->text).second)
       found.push_back(std::move(*c));
-  // A few of any price stand before the cheapest.
-  const size_t any = std::min(found.size(), count / kAtRandom);
-  std::vector<Cost> costs;
-  for (const Candidate& c : found) costs.push_back(c.cost);
-  const std::vector<double> order = correction_.order(costs);
-  std::vector<size_t> ranked(found.size());
-  std::iota(ranked.begin(), ranked.end(), 0);
-  std::stable_sort(ranked.begin() + static_cast<std::ptrdiff_t>(any), ranked.end(),
-                   [&](size_t a, size_t b) { return order[a] < order[b]; });
   std::vector<Candidate> taken;
-  for (const size_t i : ranked) {
+  for (const size_t i : order_of(found, count / kAtRandom)) {
     if (taken.size() == count) break;
     seen.insert(found[i].text);
     if (!can_be_lowered(found[i])) continue;

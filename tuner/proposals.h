@@ -41,6 +41,7 @@ class Proposals {
  private:
   std::optional<Candidate> propose(const std::vector<Record>& parents, std::mt19937_64& rng) const;
   std::optional<Candidate> of_plan(const PlanSpace& space, const SchedulePlan& plan) const;
+  std::vector<size_t> order_of(const std::vector<Candidate>& found, size_t as_found) const;
   bool can_be_lowered(const Candidate& c) const;
   std::optional<Candidate> of_trace(const std::optional<Trace>& trace) const;
 
