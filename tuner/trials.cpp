@@ -19,7 +19,7 @@ constexpr double kAgree = 2;             // times as far apart as this may be no
 constexpr double kLie = 10;              // and as far as this aren't a slower machine
 constexpr size_t kUnproven = 2;          // jobs of a batch for a worker that nothing has confirmed
 constexpr int kMostAttempts = 4;         // at a second measurement
-constexpr double kPatience = 4;          // times as long for a default that took too long
+constexpr double kPatience = 16;         // times as long for a default that took too long
 constexpr auto kPoll = std::chrono::milliseconds(20);  // for what another tuner measures
 
 bool agree(const Record& a, const Record& b) {
@@ -114,10 +114,13 @@ void Trials::measure_default(Task& t, double until) {
     std::erase(t.again, t.start_text);
     const auto failed = t.failed.find(t.start_text);
     if (failed == t.failed.end()) break;
-    if (failed->second.outcome == Outcome::timeout)
-      t.timeout_s = std::max(t.timeout_s, std::min(kPatience * t.timeout_s, budget_.left() / 2));
-    else if (failed->second.outcome < Outcome::crash && attempt > 0)
+    if (failed->second.outcome == Outcome::timeout) {
+      const double longer = std::min(kPatience * t.timeout_s, budget_.left() / 2);
+      if (longer <= t.timeout_s) break;
+      t.timeout_s = longer;
+    } else if (failed->second.outcome < Outcome::crash && attempt > 0) {
       break;
+    }
   }
   // Where the default is slow, candidates may be.
   t.timeout_s = std::max(timeout_s, t.find(t.start_text) ? 2 * t.slowest_s : 0);

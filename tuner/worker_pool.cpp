@@ -4,7 +4,8 @@
 // it is killed with its process group and started again.
 //
 // Whose fault is a failure, the candidate's or the worker's? Three in a row are held back until the worker
-// has been asked again for what some worker could do. Then they are reported, or given to others.
+// has been asked again, three times at most, for what some worker could do. Then they are reported, or given
+// to others.
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kIdle = -1, kProbe = -2;
-constexpr size_t kFailuresInARow = 3;
+constexpr size_t kFailuresInARow = 3, kProbes = 3;
 constexpr int64_t kFirstProbe = int64_t{1} << 40;  // an id that no job has
 constexpr int kMostWaitMs = 50;                    // until `cut` is asked again
 // A worker is out when so many of its times were contradicted, if that is one in so many that it gave.
@@ -39,10 +40,13 @@ double seconds_since(Clock::time_point begin) {
 struct Worker {
   WorkerProcess process;
   int job = kIdle;                                  // index into the batch
+  Job probe;                                        // where that is kProbe
   std::vector<std::pair<int, Record>> failed = {};  // in a row, not yet reported: job and what came of it
+  std::string last_failure;
   bool dismissed = false;
   bool has_answered = false;
-  size_t strikes = 0;  // failures before it has answered anything, at jobs that others got
+  size_t in_a_row = 0;  // failures, those of runs before among them
+  size_t strikes = 0;   // of these, before it has answered anything, at jobs that others got
   size_t answers = 0, contradicted = 0, begun = 0;
   bool proven = false;    // its word was confirmed by another's
   bool sits_out = false;  // for the rest of this run
@@ -120,7 +124,7 @@ class PoolRun {
 
  private:
   const Job& job_of(const Worker& w) const {
-    return w.job == kProbe ? probe_ : jobs_[static_cast<size_t>(w.job)];
+    return w.job == kProbe ? w.probe : jobs_[static_cast<size_t>(w.job)];
   }
   void report(int job, Record r) {
     auto& result = results_[static_cast<size_t>(job)];
@@ -188,8 +192,8 @@ class PoolRun {
   }
 
   void dismiss(Worker& w) {
-    pool_.dismiss(w, "after " + std::to_string(w.failed.size() + w.strikes) +
-                         " failures in a row, the last one: " + w.failed.back().second.detail);
+    pool_.dismiss(
+        w, "after " + std::to_string(w.in_a_row) + " failures in a row, the last one: " + w.last_failure);
     if (!pool_.any_left()) return report_failed(w);
     for (const auto& [job, r] : w.failed) waiting_.push_back(job);
     w.failed.clear();
@@ -199,6 +203,7 @@ class PoolRun {
     w.job = kIdle;
     if (r.outcome == Outcome::ok) {
       w.has_answered = true;
+      w.in_a_row = 0;
       report_failed(w);
       if (job == kProbe) return;
       ++w.answers;
@@ -206,18 +211,27 @@ class PoolRun {
       pool_.done[r.id] = {pool_.index_of(w), seconds_since(w.begin)};
       return report(job, std::move(r));
     }
-    if (job == kProbe) return dismiss(w);
+    if (job == kProbe) {
+      w.last_failure = r.detail;
+      return ++w.in_a_row < kFailuresInARow + kProbes ? ask_again(w) : dismiss(w);
+    }
     pool_.done[r.id] = {pool_.index_of(w), seconds_since(w.begin)};
+    w.last_failure = r.detail;
     w.failed.emplace_back(job, std::move(r));
-    if (w.failed.size() + w.strikes < kFailuresInARow) return;
+    if (++w.in_a_row < kFailuresInARow) return;
     if (!pool_.answered) {
       const bool refused = std::all_of(w.failed.begin(), w.failed.end(),
                                        [](const auto& f) { return is_refusal(f.second.outcome); });
       return refused ? report_failed(w) : dismiss(w);
     }
-    probe_ = *pool_.answered;
-    probe_.id = kFirstProbe + pool_.probes++;
-    pool_.assign(w, probe_, kProbe);
+    w.in_a_row = kFailuresInARow;
+    ask_again(w);
+  }
+  // For what some worker could do.
+  void ask_again(Worker& w) {
+    w.probe = *pool_.answered;
+    w.probe.id = kFirstProbe + pool_.probes++;
+    pool_.assign(w, w.probe, kProbe);
   }
   void lose(Worker& w, Outcome outcome, const std::string& why) {
     const std::string how = w.process.stop();
@@ -281,7 +295,6 @@ class PoolRun {
   const RunControl& control_;
   std::vector<std::optional<Record>> results_;
   std::deque<int> waiting_;
-  Job probe_;
 };
 
 }  // namespace
