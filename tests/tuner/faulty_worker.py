@@ -1,7 +1,7 @@
 """A worker whose times are a function of the schedule, and some of whose answers are at fault.
 
-Usage: faulty_worker.py SHARE [FAULT,...] [SECONDS]: SHARE of the jobs, from 0 to 1, meet one of the faults (all where none
-is given); each job takes SECONDS.
+Usage: faulty_worker.py SHARE [FAULT,...] [SECONDS] [DEFAULT]: SHARE of the jobs, from 0 to 1, meet one of the faults (all
+where none is given); each job takes SECONDS, those of the default schedule DEFAULT.
 """
 import hashlib
 import json
@@ -51,13 +51,13 @@ def main():
     share = float(sys.argv[1])
     faults = sys.argv[2].split(",") if len(sys.argv) > 2 and sys.argv[2] else FAULTS
     seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 0
+    default_seconds = float(sys.argv[4]) if len(sys.argv) > 4 else seconds
     for line in sys.stdin:
         job = json.loads(line)
         # Drawn for each job anew, the same in each run.
         drawn = int(hashlib.sha256(f"{job['seed']} {job['id']}".encode()).hexdigest(), 16)
         fault = faults[drawn // 1000 % len(faults)] if drawn % 1000 < 1000 * share else ""
-        if seconds:
-            time.sleep(seconds)
+        time.sleep(seconds if "a = sample_choice" in job["trace"] else default_seconds)
         sys.stdout.write(answer(job, fault) + "\n")
         sys.stdout.flush()
 

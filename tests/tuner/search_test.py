@@ -102,6 +102,91 @@ def test_broken_beside_good(folder):
             assert f" 1 {fault}` is out after " in err, f"{db}: {err[-500:]}"
 
 
+def test_time(folder):
+    """--time holds within a tenth, whatever the workers do, comparison and start included."""
+    digits = str(Path(__file__).parents[2] / "examples/digits/digits.onnx")
+    for name, seconds, flags, how in [
+        ("all hang", 4, ["--schedule", "tiny.sched"], {"workers": [f"{FAULTY} 1 hang"]}),
+        ("some hang", 5, ["--schedule", "tiny.sched"], {"workers": [f"{FAULTY} 0.1 hang 0.01"] * 2}),
+        ("slow jobs", 4, ["--schedule", "tiny.sched"], {"workers": [f"{FAULTY} 0 '' 0.7"]}),
+        ("many functions", 5, ["--dim", "batch=1"], {"model": digits}),
+        ("a null device", 4, [], {"workers": [NULL]}),
+    ]:
+        begin = time.monotonic()
+        process = start(folder, "--time", f"{seconds}s", *flags, db=f"{name}.db", **how)
+        out, err = process.communicate(timeout=60)
+        took = time.monotonic() - begin
+        assert took < 1.1 * seconds + 0.3, f"{name}: {seconds} s took {took:.2f} s"
+        if name == "all hang":
+            assert process.returncode == 1 and "no candidate for tiny could be measured" in err, err
+            continue
+        assert process.returncode == 0, f"{name}: {err}"
+        results = [json.loads(line) for line in out.splitlines()]
+        assert took > 0.6 * seconds, f"{name}: {seconds} s took {took:.2f} s"
+        assert all(r["end"] == "the time is over" for r in results), f"{name}: {results}"
+        assert sum(r["outcomes"]["ok"] for r in results) > len(results), f"{name}: {results}"
+        print(f"        {name}: {seconds} s took {took:.2f} s")
+
+
+def test_slow_default(folder):
+    """A default that takes longer than --job-timeout is measured all the same, and candidates are held against it."""
+    result, _ = tune(folder, "--schedule", "tiny.sched", "--time", "30s", "--trials", "40", "--job-timeout", "0.5",
+                     workers=[f"{FAULTY} 0 '' 0.01 1.0"])
+    assert result["outcomes"]["timeout"] == 1, result
+    check_best(folder, result)
+
+
+def claims(db):
+    with sqlite3.connect(db) as connection:
+        return connection.execute("SELECT trace FROM claims").fetchall()
+
+
+def test_two_tuners(folder):
+    """Two tuners of one database share the candidates, with one seed and with two."""
+    for seeds in ("0", "0"), ("0", "1"):
+        db = f"{seeds[1]}.db"
+        both = [start(folder, "--schedule", "tiny.sched", "--trials", "150", "--time", "60s", "--seed", seed, db=db,
+                      workers=[f"{FAULTY} 0 '' 0.01"]) for seed in seeds]
+        results = [ended(process)[0] for process in both]
+        assert all(r["measured"] == 150 for r in results), results
+        traces = [trace for (trace,) in rows(folder / db, "trace")]
+        twice = len(traces) - len(set(traces))
+        assert len(traces) == 300 and twice <= 0.05 * 300, f"{twice} of {len(traces)} measured twice"
+        assert claims(folder / db) == [], "claims are left"
+        if seeds[0] == seeds[1]:
+            assert sum(r["resumed"] for r in results) > 50, f"the two didn't go the same way: {results}"
+        fastest = min(true_ns(trace) for trace in traces)
+        assert min(true_ns(r["trace"]) for r in results) == fastest, "the best of both is none's"
+
+
+def test_claims_of_the_dead(folder):
+    """A candidate that a killed tuner had begun is another's at once; one that lives keeps its own."""
+    holder = start(folder, "--schedule", "tiny.sched", "--time", "100s", "--job-timeout", "100", workers=[f"{FAULTY} 1 hang"])
+    wait_for(lambda: (folder / "t.db").exists() and claims_or_none(folder / "t.db"))
+    second = start(folder, "--schedule", "tiny.sched", "--time", "60s", "--trials", "20", workers=[f"{FAULTY} 0"])
+    time.sleep(0.5)
+    assert second.poll() is None and rows(folder / "t.db") == [], "it measured what another was measuring"
+    holder.kill()
+    holder.communicate()
+    result, _ = ended(second)
+    check_best(folder, result)
+    assert result["measured"] == 20 and claims(folder / "t.db") == [], result
+
+
+def claims_or_none(db):
+    try:
+        return claims(db)
+    except sqlite3.OperationalError:  # the tables are being made
+        return []
+
+
+def wait_for(what, limit=30):
+    end = time.monotonic() + limit
+    while not what():
+        assert time.monotonic() < end, "it didn't come"
+        time.sleep(0.02)
+
+
 def main():
     failed = 0
     for name, test in list(globals().items()):
