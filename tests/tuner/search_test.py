@@ -173,6 +173,91 @@ def test_claims_of_the_dead(folder):
     assert result["measured"] == 20 and claims(folder / "t.db") == [], result
 
 
+def test_killed(folder):
+    """SIGKILL at 20 moments: what was reported is stored, and each run goes on from it."""
+    moments = random.Random(7)
+    db = folder / "t.db"
+    reported = 0
+    for kill in range(20):
+        before = len(rows(db)) if kill else 0
+        process = start(folder, "--schedule", "tiny.sched", "--time", "60s", workers=[f"{FAULTY} 0.1 crash,wrong 0.002 0.002 {folder}"])
+        said, limit = [], time.monotonic() + moments.uniform(0, 0.8)
+        os.set_blocking(process.stderr.fileno(), False)
+        while time.monotonic() < limit or (kill % 2 and not said):
+            said += process.stderr.readlines()
+            time.sleep(moments.uniform(0, 0.02))
+        process.kill()
+        said += process.communicate()[1].splitlines()
+        events = [json.loads(line) for line in said if line.startswith("{") and line.rstrip().endswith("}")]
+        progress = [e for e in events if e["event"] == "progress"]
+        if not progress:
+            continue
+        reported += progress[-1]["measured"]
+        stored = rows(db, "outcome, median_ns")
+        assert len(stored) >= before + progress[-1]["measured"], f"kill {kill}: {len(stored)} stored, {before} + {progress[-1]}"
+        for outcome, count in progress[-1]["outcomes"].items():
+            assert sum(o == outcome for o, _ in stored) >= count, f"kill {kill}: {outcome} {count} reported"
+        if progress[-1]["best_us"] > 0:
+            assert min(ns for o, ns in stored if o == "ok") <= 1e3 * progress[-1]["best_us"] + 1e-6, f"kill {kill}"
+    assert reported > 100, f"only {reported} records were reported: the kills prove little"
+    with sqlite3.connect(db) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    right = {trace for (trace,) in rows(db, "trace", "outcome = 'ok'")}
+    result, _ = tune(folder, "--schedule", "tiny.sched", "--trials", "2", "--time", "20s", workers=[f"{FAULTY} 0"])
+    assert result["resumed"] == len(right), f"{result} of {len(right)}"
+    time.sleep(0.2)
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):  # workers end with their tuner
+        try:
+            assert f"{folder}".encode() not in entry.read_bytes(), f"{entry} is left"
+        except OSError:
+            pass
+
+
+def stream(db, first=1):
+    """What comes first, then batch by batch; within one, whoever was ready first stands first."""
+    traces = [trace for (trace,) in rows(db, "trace")]
+    return traces[:first] + [sorted(traces[i:i + 8]) for i in range(first, len(traces), 8)]
+
+
+def test_same_stream(folder):
+    """One seed gives one stream of candidates on the null device, whatever the number of workers."""
+    for name, model, flags in [("matmul", "MatMul(f32[40,24], const f32[24,100])", []),
+                               ("own", "tiny.nest", ["--schedule", "tiny.sched", "--family", "any"])]:
+        streams, results = [], []
+        for workers, seed in (1, 5), (2, 5), (3, 5), (2, 6):
+            db = f"{name}-{workers}-{seed}.db"
+            results.append(tune(folder, "--trials", "41", "--time", "60s", "--seed", str(seed), *flags, db=db, model=model,
+                                workers=[NULL] * workers)[0])
+            streams.append(stream(folder / db, 2 if flags else 1))
+        assert streams[0] == streams[1] == streams[2] != streams[3], f"{name}: other streams"
+        assert sum(map(len, streams[0][1:])) >= 35, f"{name}: {len(streams[0])} batches prove little"
+        assert results[0]["trace"] == results[1]["trace"] == results[2]["trace"], results
+        assert results[0]["best_us"] == results[1]["best_us"], results
+
+
+def test_replayed_log(folder):
+    """What was measured, answered again from its log, gives the same stream of candidates."""
+    model = "MatMul(f32[40,24], const f32[24,100])"
+    tune(folder, "--trials", "33", "--time", "60s", db="first.db", model=model)
+    subprocess.run([NESTOR, "db", "first.db", "export", "log.jsonl"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    replay = f"exec {sys.executable} {Path(__file__).with_name('replay_worker.py')} log.jsonl"
+    tune(folder, "--trials", "33", "--time", "60s", db="again.db", model=model, workers=[replay])
+    assert stream(folder / "again.db") == stream(folder / "first.db")
+
+
+def test_same_bytes(folder):
+    """One database, one model and one name give one artifact."""
+    model = "MatMul(f32[40,24], const f32[24,1000])"
+    tune(folder, "--trials", "20", "--time", "60s", model=model)
+    (folder / "elsewhere").mkdir()
+    artifacts = []
+    for where in "a.so", "elsewhere/a.so", "a.so":
+        subprocess.run([NESTOR, "compile", model, "--db", "t.db", "--threads", "1", "--const", "x1=random:1", "-o", where], cwd=folder, check=True,
+                       stdout=subprocess.DEVNULL)
+        artifacts.append((folder / where).read_bytes())
+    assert artifacts[0] == artifacts[1] == artifacts[2], "other bytes"
+
+
 def claims_or_none(db):
     try:
         return claims(db)
