@@ -258,6 +258,35 @@ def test_same_bytes(folder):
     assert artifacts[0] == artifacts[1] == artifacts[2], "other bytes"
 
 
+def test_signals(folder):
+    """Ctrl-C, a second one and SIGTERM end with a summary, soon, whatever the workers do; what was measured is kept."""
+    for name, signals, worker in [("int", [signal.SIGINT], "0 '' 0.01"), ("term", [signal.SIGTERM], "0 '' 0.01"),
+                                  ("twice", [signal.SIGINT, signal.SIGINT], "0 '' 0.01"),
+                                  ("both", [signal.SIGTERM, signal.SIGINT], "0 '' 0.01"),
+                                  ("hanging", [signal.SIGTERM], "0.1 hang")]:
+        db = folder / f"{name}.db"
+        process = start(folder, "--schedule", "tiny.sched", "--time", "60s", "--job-timeout", "50", db=db.name,
+                        workers=[f"{FAULTY} {worker}"])
+        wait_for(lambda: db.exists() and len(rows_or_none(db)) >= 4)
+        time.sleep(0.3)  # the hanging one hangs
+        begin = time.monotonic()
+        for number in signals:
+            process.send_signal(number)
+            time.sleep(0.01)
+        result, _ = ended(process)
+        assert time.monotonic() - begin < 2, f"{name}: took {time.monotonic() - begin:.1f} s to end"
+        assert result["end"] == "stopped" and result["measured"] == len(rows(db)) >= 4, f"{name}: {result}"
+        assert not result["compared"] and true_ns(result["trace"]) < 40000, f"{name}: {result}"
+        assert claims(db) == [], f"{name}: claims are left"
+
+
+def rows_or_none(db):
+    try:
+        return rows(db, "id")
+    except sqlite3.OperationalError:  # the table is being made
+        return []
+
+
 def claims_or_none(db):
     try:
         return claims(db)
