@@ -120,6 +120,10 @@ def test_database_verb(folder):
     nestor("db", db, "export", lines)
     nestor("db", copy, "import", lines)
     assert rows(copy, kept) == rows(db, kept)
+    assert f"imported 0 records into {copy}; {len(rows(db))} were there already" in nestor("db", copy, "import", lines)
+    assert rows(copy, kept) == rows(db, kept), "imported twice"
+    lines.write_text(lines.read_text() * 2)
+    assert len(rows(db)) == int(nestor("db", folder / "new.db", "import", lines).split()[1]), "a line that comes twice"
     nestor("db", copy, "prune")
     left = rows(copy, "median_ns")
     assert len(left) == 10 and min(left)[0] == min(rows(db, "median_ns"))[0], left
