@@ -103,6 +103,8 @@ Claims::Claims(const std::string& database) : impl_(std::make_unique<Impl>()) {
 }
 
 Claims::~Claims() {
+  constexpr double kAtTheEnd = 0.3;  // seconds
+  wait_at_most(kAtTheEnd);
   try {
     impl_->change("DELETE FROM claims WHERE place = ? AND pid = ? AND started = ?", impl_->place, impl_->pid,
                   impl_->start);

@@ -42,8 +42,8 @@ void make_pipes(int (&pipes)[3][2]) {
 std::string last_line(const std::string& text) {
   const size_t end = text.find_last_not_of(" \r\n");
   if (end == std::string::npos) return "";
-  const size_t begin = text.find_last_of('\n', end);
-  return one_line(text.substr(begin == std::string::npos ? 0 : begin + 1, end + 1), kLongestDetail / 2);
+  const size_t begin = text.find_last_of('\n', end) + 1;  // npos + 1 is 0
+  return one_line(text.substr(begin, end + 1 - begin), kLongestDetail / 2);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ import collections
 import json
 import os
 import random
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -34,13 +35,13 @@ SPACE = "".join(f"{name} = sample_choice [{CHOICES}] -> 1\n" for name in "abc") 
     "i0 i1 = split Y.i [_, a]\nj0 j1 = split Y.j [_, b]\ni2 i3 = split Y.i0 [_, c]\n")
 
 
-def start(folder, *flags, db="t.db", model="tiny.nest", env=None, workers=()):
+def start(folder, *flags, db="t.db", model="tiny.nest", workers=(), **how):
     (folder / "tiny.nest").write_text(NEST)
     (folder / "tiny.sched").write_text(SPACE)
     for worker in workers:
         flags += ("--workers", worker)
     return subprocess.Popen([NESTOR, "tune", model, "--db", db, "--threads", "1", "--json", *flags], cwd=folder,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
 
 
 def ended(process, limit=120):
@@ -278,6 +279,41 @@ def test_signals(folder):
         assert result["end"] == "stopped" and result["measured"] == len(rows(db)) >= 4, f"{name}: {result}"
         assert not result["compared"] and true_ns(result["trace"]) < 40000, f"{name}: {result}"
         assert claims(db) == [], f"{name}: claims are left"
+
+
+def test_database_that_cannot_be_written(folder):
+    """A full disk ends the search with what was stored, and says so; a lock is waited for, within the time."""
+    def full_disk():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+
+    process = start(folder, "--schedule", "tiny.sched", "--time", "60s", db="full.db", workers=[f"{FAULTY} 0"],
+                    preexec_fn=full_disk)
+    out, err = process.communicate(timeout=60)
+    result = json.loads(out)
+    assert process.returncode == 1 and "full.db" in err.splitlines()[-1] + err.splitlines()[-2], err[-500:]
+    assert result["end"] == "results can't be stored any more" and result["best_us"] < 40, result
+    assert result["measured"] <= len(rows(folder / "full.db")), result
+
+    tune(folder, "--schedule", "tiny.sched", "--time", "20s", "--trials", "5", db="lock.db", workers=[f"{FAULTY} 0"])
+    for held, seconds in (1.0, 20), (60, 4):
+        lock = sqlite3.connect(folder / "lock.db", isolation_level=None)
+        before = len(rows(folder / "lock.db"))
+        begin = time.monotonic()
+        process = start(folder, "--schedule", "tiny.sched", "--time", f"{seconds}s", "--trials", "20", db="lock.db",
+                        workers=[f"{FAULTY} 0 '' 0.05"])
+        wait_for(lambda: len(rows(folder / "lock.db")) > before + 3)
+        lock.execute("BEGIN IMMEDIATE")
+        if held < seconds:
+            time.sleep(held)
+            lock.execute("COMMIT")
+            assert ended(process)[0]["measured"] == 20
+            continue
+        out, err = process.communicate(timeout=60)
+        took = time.monotonic() - begin
+        assert took < 1.1 * seconds + 1.3, f"{seconds} s took {took:.2f} s"
+        assert process.returncode == 1 and "lock.db" in err and json.loads(out)["measured"] >= 4, err
+        lock.execute("COMMIT")
 
 
 def rows_or_none(db):
