@@ -51,6 +51,7 @@ struct Worker {
   bool proven = false;    // its word was confirmed by another's
   bool sits_out = false;  // for the rest of this run
   Clock::time_point begin = {}, deadline = {};
+  double limit_s = 0;  // from one to the other
 };
 
 // The compiler would refuse it again; nothing else is known of a worker whose answer that is.
@@ -83,13 +84,15 @@ struct WorkerPool::Impl {
     });
   }
   void assign(Worker& w, const Job& job, int index) {
-    if (w.process.pid < 0) w.process.start();
+    const bool fresh = w.process.pid < 0;
+    if (fresh) w.process.start();
     w.job = index;
     w.process.to_write = to_json_line(job) + "\n";
     w.begin = Clock::now();
-    w.deadline = w.begin + std::chrono::milliseconds(static_cast<int64_t>(limit_of(job) * 1000));
+    // To start takes time, too: of a worker elsewhere, and of the oracle.
+    w.limit_s = (fresh ? 2 : 1) * (job.timeout_s > 0 ? job.timeout_s : options.timeout_s);
+    w.deadline = w.begin + std::chrono::milliseconds(static_cast<int64_t>(w.limit_s * 1000));
   }
-  double limit_of(const Job& job) const { return job.timeout_s > 0 ? job.timeout_s : options.timeout_s; }
   void dismiss(Worker& w, const std::string& why) {
     w.process.stop();
     w.dismissed = true;
@@ -278,7 +281,7 @@ class PoolRun {
       if (w.job != kIdle && fds[3 * i + 1].revents != 0 && !w.process.write_some())
         lose(w, Outcome::crash, "");
       if (w.job != kIdle && Clock::now() >= w.deadline)
-        lose(w, Outcome::timeout, "no answer in " + written(pool_.limit_of(job_of(w))) + " s");
+        lose(w, Outcome::timeout, "no answer in " + written(w.limit_s) + " s");
     }
     return true;
   }

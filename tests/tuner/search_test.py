@@ -180,13 +180,14 @@ def test_killed(folder):
     db = folder / "t.db"
     reported = 0
     for kill in range(20):
-        before = len(rows(db)) if kill else 0
+        before = len(rows_or_none(db)) if db.exists() else 0
         process = start(folder, "--schedule", "tiny.sched", "--time", "60s", workers=[f"{FAULTY} 0.1 crash,wrong 0.002 0.002 {folder}"])
-        said, limit = [], time.monotonic() + moments.uniform(0, 0.8)
+        said = []
         os.set_blocking(process.stderr.fileno(), False)
-        while time.monotonic() < limit or (kill % 2 and not said):
+        while kill % 4 and len(said) < 2 + kill % 4:  # but for five, which are killed as they start
             said += process.stderr.readlines()
-            time.sleep(moments.uniform(0, 0.02))
+            time.sleep(0.005)
+        time.sleep(moments.uniform(0, 0.1))
         process.kill()
         said += process.communicate()[1].splitlines()
         events = [json.loads(line) for line in said if line.startswith("{") and line.rstrip().endswith("}")]
@@ -200,7 +201,7 @@ def test_killed(folder):
             assert sum(o == outcome for o, _ in stored) >= count, f"kill {kill}: {outcome} {count} reported"
         if progress[-1]["best_us"] > 0:
             assert min(ns for o, ns in stored if o == "ok") <= 1e3 * progress[-1]["best_us"] + 1e-6, f"kill {kill}"
-    assert reported > 100, f"only {reported} records were reported: the kills prove little"
+    assert reported >= 100, f"only {reported} records were reported: the kills prove little"
     with sqlite3.connect(db) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     right = {trace for (trace,) in rows(db, "trace", "outcome = 'ok'")}
