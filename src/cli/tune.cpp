@@ -204,7 +204,7 @@ int run(const TuneVerb& v) {
                      {},
                      {causes(r.outcomes)},
                      r.outcomes[static_cast<size_t>(Outcome::timeout)] > 0
-                         ? fmt::format("--job-timeout {} gives each more time", 10 * v.job_timeout)
+                         ? fmt::format("--time and --job-timeout {} give each more time", 10 * v.job_timeout)
                          : "`nestor db " + v.common.db + " list` says why for each candidate"});
   }
   return 0;
