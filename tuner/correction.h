@@ -14,6 +14,7 @@ namespace nestor {
 class Correction {
  public:
   void learn(const std::string& trace, const Cost& cost, double ns);
+  void forget(const std::string& trace) { measured_.erase(trace); }
   // What to order schedules by, the best first when ascending: the logarithm of the price, corrected once
   // enough is measured. The same for the same measurements in any order.
   std::vector<double> order(const std::vector<Cost>& costs) const;

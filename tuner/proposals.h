@@ -33,6 +33,7 @@ class Proposals {
   bool empty() const;
   // From a record that says it is right; nothing where its trace doesn't apply.
   void learn(const Record& r);
+  void forget(const Record& r) { correction_.forget(r.trace); }
   // Up to `count` candidates whose traces aren't in `seen`, the cheapest of many; `parents` are right, the
   // fastest first.
   std::vector<Candidate> next(const std::vector<Record>& parents, std::set<std::string>& seen, size_t count,

@@ -215,7 +215,11 @@ void add_verbs(CLI::App& app, int& code) {
     add_json(a, v.json);
   });
   add_verb<WorkerVerb>(app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",
-                       [](CLI::App*, WorkerVerb&) {});
+                       [](CLI::App* a, WorkerVerb& v) {
+                         a->add_flag("--null", v.null,
+                                     "run nothing, and take the time that the analytic price says: a search "
+                                     "that is the same each time, to try the tuner");
+                       });
   add_verb<DoctorVerb>(app, code, "doctor", "what this machine has",
                        [](CLI::App* a, DoctorVerb& v) { add_json(a, v.json); });
 }

@@ -98,7 +98,9 @@ struct DbVerb {
   bool json = false;
 };
 
-struct WorkerVerb {};
+struct WorkerVerb {
+  bool null = false;  // the null device
+};
 
 struct DoctorVerb {
   bool json = false;

@@ -117,6 +117,7 @@ class Progress {
 
 int run(const TuneVerb& v) {
   watch_interrupt();
+  TuneOptions options;  // its time begins
   ModelOptions untuned = v.common;
   untuned.db.clear();
   const CompileOptions compile = compile_options(untuned, "default");
@@ -130,7 +131,6 @@ int run(const TuneVerb& v) {
   }
 
   Database db(v.common.db, Database::Mode::create);
-  TuneOptions options;
   options.seconds = parse_seconds(v.time);
   options.trials = v.trials;
   options.seed = v.seed;
@@ -196,15 +196,18 @@ int run(const TuneVerb& v) {
     fmt::print("    {}{}\n", describe(r.end),
                r.untried > 0 ? fmt::format(", {} proposed and not measured", r.untried) : "");
   }
-  for (const TuneResult& r : results)
+  for (const TuneResult& r : results) {
+    if (r.end == TuneEnd::not_stored)
+      throw UserError("tuning ended early, with what " + v.common.db + " has: " + describe(r.end));
     if (r.measured > 0 && r.default_ns <= 0 && r.best_ns <= 0)
       throw UserError(
           Diagnostic{"no candidate for " + r.func + " could be measured",
                      {},
                      {causes(r.outcomes)},
                      r.outcomes[static_cast<size_t>(Outcome::timeout)] > 0
-                         ? fmt::format("--job-timeout {} gives each more time", 10 * v.job_timeout)
+                         ? fmt::format("--time and --job-timeout {} give each more time", 10 * v.job_timeout)
                          : "`nestor db " + v.common.db + " list` says why for each candidate"});
+  }
   return 0;
 }
 
