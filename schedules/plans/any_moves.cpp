@@ -69,31 +69,38 @@ void AnyEmitter::slide(size_t i, const std::string& reader, const Where& w) {
   const std::string& block = name(i);
   if (w.slides.empty()) refuse("what reads " + block + " has no loop along which it could slide");
   if (!w.outer.empty()) s_(fmt::format("compute_at {} {}", block, w.outer));
-  // The loop that makes what the reader's reads.
+  // The loop that makes what the reader's reads, and its rows that one iteration of the reader moves on.
   const BlockInfo b = library::analyze(s_.func(), block), r = library::analyze(s_.func(), reader);
   std::string along;
+  int64_t rows = 1, span = 0;
   Names order;
   for (const std::string& l : inside(block, w.outer)) {
     for (const Access& a : r.accesses)
       for (size_t d = 0; a.buffer == b.output && d < a.indices.size(); ++d)
         for (const Access& made : b.accesses)
           if (made.write && moves(block, l, made.indices[d]) && along.empty())
-            for (const Iter& x : r.iters)
-              if (x.var->name == w.along && uses_var(a.indices[d], x.var)) along = l;
+            for (const Iter& x : r.iters) {
+              const auto index = as_affine(a.indices[d]);
+              if (x.var->name != w.along || !index || coefficient(*index, x.var) < 1) continue;
+              along = l;
+              rows = coefficient(*index, x.var);
+              span = x.extent;
+            }
     if (l != along) order.push_back(l);
   }
   if (along.empty()) refuse(block + " has no loop that slides along " + w.slides);
   order.insert(order.begin(), along);
   if (order.size() > 1) s_(fmt::format("reorder {} ({})", block, join(order)));
   const std::string tiles = w.slides.substr(w.slides.rfind('.') + 1);
-  const int64_t first = extent(block, along) - extent(reader, tiles) * w.step;
+  span = std::min(span, extent(reader, tiles) * w.step);
+  const int64_t first = extent(block, along) - span * rows;
   if (first < 0) refuse(block + " has fewer rows than " + w.slides + " takes");
   const std::string rest = first > 0 ? block + "_next" : block;
   if (first > 0) s_(fmt::format("{} = loop_partition {}.{} [{}]", rest, block, along, first));
   std::string steps = along;
-  if (w.step > 1) {
+  if (w.step * rows > 1) {
     steps = along + "_t";
-    s_(fmt::format("{0} {1}_r = split {2}.{1} [_, {3}]", steps, along, rest, w.step));
+    s_(fmt::format("{0} {1}_r = split {2}.{1} [_, {3}]", steps, along, rest, w.step * rows));
   }
   s_(fmt::format("{}_m = merge {}.{} {}", tiles, rest, steps, w.slides));
   for (auto& [other, place] : where_)  // the loop has another name
