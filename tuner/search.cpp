@@ -18,6 +18,8 @@
 #include "schedules/sched_file.h"
 #include "tuner/final.h"
 #include "tuner/proposals.h"
+#include "tuner/space.h"
+#include "tuner/starts.h"
 
 namespace nestor {
 
@@ -36,7 +38,7 @@ struct Task {
   int calls = 1;
   std::string text, key;
   Trace start;
-  std::vector<Trace> own;  // the user's, measured first
+  std::vector<Trace> own;  // the user's, and those of like functions: measured first
   std::unique_ptr<Proposals> proposals;
   std::vector<Record>
       population;  // right ones, fastest first; of those of earlier runs, the best that are usable
@@ -121,14 +123,19 @@ class Search {
     };
     std::seed_seq seeds{options_.seed};
     std::mt19937_64 rng(seeds);
-    for (const ScheduleProvider& provider : options_.own)
-      if (const auto choice = provider(t.func, options_.target))
-        t.own.push_back(sample_decisions(t.func, choice->trace, rng));
-    std::vector<Trace> traces = t.own;
-    if (is_wanted("default")) traces.push_back(t.start);
+    std::vector<Decisions> decisions = own_decisions(t.func, options_, rng);
+    const auto measure_first = [&](const Trace& trace, const std::string& plan) {
+      t.own.push_back(trace);
+      t.plans[print(trace)] = plan;
+    };
+    for (const Decisions& d : decisions)
+      measure_first(d.trace, d.family.empty() ? "" : describe(d.family, d.trace));
+    if (is_wanted("default")) decisions.push_back({"", t.start});
     const bool every_family = options_.families.empty() && options_.own.empty();
-    t.proposals = std::make_unique<Proposals>(t.func, std::move(traces), options_.target, options_.threads,
+    t.proposals = std::make_unique<Proposals>(t.func, std::move(decisions), options_.target, options_.threads,
                                               every_family ? nullptr : &options_.families);
+    for (const Candidate& c : from_nearest(t.func, db_, *t.proposals, options_))
+      measure_first(c.trace, c.plan);
     t.result.func = t.func.name;
     t.result.outcomes.assign(kOutcomes, 0);
     resume(t);

@@ -61,6 +61,7 @@ void add(Cost& to, const Cost& c) {
   to.l3 += c.l3;
   to.memory += c.memory;
   to.waiting += c.waiting;
+  to.code += c.code;
   to.total += c.total;
 }
 
@@ -162,7 +163,8 @@ class Pricer {
     }
     c.loads = loads / machine_.load_ports;
     c.stores = stores / machine_.store_ports;
-    c.issue = (n.operations * per_body + loads + stores + (inner > 0 ? 3 : 0)) / machine_.issue;
+    c.code = n.operations * per_body + loads + stores + (inner > 0 ? 3 : 0);
+    c.issue = c.code / machine_.issue;
     if (n.reduces) {
       const double step =
           machine_.fma_latency + (n.in_registers || vector_sums(n, vector, result) ? 0 : kForward);
