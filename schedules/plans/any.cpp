@@ -43,6 +43,7 @@ class AnySpace : public PlanSpace {
 
  private:
   static constexpr int64_t kMostUnrolled = 512;
+  static constexpr int64_t kMostScalars = 64;  // LLVM looks for vectors among them
 
   // Where blocks that go to each other don't agree.
   std::string misplaced(size_t i, const std::vector<BlockPlan>& plans) const {
@@ -97,7 +98,7 @@ class AnySpace : public PlanSpace {
     const bool in_registers = p.local || p.steps > 0 || p.sums;
     if (b.reduction && in_registers && accumulators > registers)
       return fmt::format("{} results of {} don't fit {} registers", accumulators, b.name, registers);
-    if (accumulators * unrolled > kMostUnrolled)
+    if (accumulators * unrolled > (lanes ? kMostUnrolled : kMostScalars))
       return fmt::format("{} steps of {} would be written out", accumulators * unrolled, b.name);
     return "";
   }

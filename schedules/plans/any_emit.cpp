@@ -222,6 +222,7 @@ void AnyEmitter::stand(size_t i) {
 // What many tiles read lies in panels as wide as the tile that reads it: a constant from the start, another
 // one as a copy, made in the innermost outer loop that moves what is read.
 void AnyEmitter::pack(Standing& n, const std::string& buffer, bool constant) {
+  if (n.along_sum) return;  // the tile has one row
   const std::string reader = n.apart.empty() ? n.block : n.apart;
   const BlockInfo b = library::analyze(s_.func(), reader);
   const Iter* lanes = n.info.iter(n.plan.lanes);

@@ -20,15 +20,23 @@ double cost_of(const Call& c) {
   }
 }
 
+// Without those of indices, which addresses and loop counters take.
+class Operations : public Walker {
+ public:
+  double count = 0;
+  void expr(const Expr& e) override {
+    if (e.as<Load>()) return;
+    if (const auto* b = e.as<Binary>()) count += b->op == BinaryOp::div && is_float(e.dtype()) ? 6 : 1;
+    if (e.as<Select>() || e.as<Cast>()) count += 1;
+    if (const auto* c = e.as<Call>()) count += cost_of(*c);
+    children(e);
+  }
+};
+
 double operations_of(const Expr& e) {
-  double n = 0;
-  for_each_expr(e, [&](const Expr& x) {
-    if (!is_float(x.dtype()) && !x.as<Select>()) return;
-    if (const auto* b = x.as<Binary>()) n += b->op == BinaryOp::div ? 6 : 1;
-    if (x.as<Select>() || x.as<Cast>()) n += 1;
-    if (const auto* c = x.as<Call>()) n += cost_of(*c);
-  });
-  return n;
+  Operations operations;
+  operations.expr(e);
+  return operations.count;
 }
 
 class Collector {
@@ -48,6 +56,7 @@ class Collector {
         [&](const For& l) {
           loops_.push_back(
               {l.var, static_cast<double>(std::max<int64_t>(1, as_int(l.extent).value_or(1))), l.kind});
+          facts_.set(l.var, {0, std::max<int64_t>(1, as_int(l.extent).value_or(1)) - 1});
           visit(l.body);
           loops_.pop_back();
         },
@@ -88,8 +97,16 @@ class Collector {
 
   void touch(Nest& n, const Buffer& buffer, const std::vector<Expr>& indices, bool read, bool write) const {
     Touch t{buffer, {}, read, write, false, static_cast<double>(bytes_of(buffer->type.dtype))};
-    for (const Expr& e : indices) t.indices.push_back(simplify(substitute(e, bindings_)));
     const auto d = declarations_.find(buffer);
+    std::vector<Expr> logical;
+    for (const Expr& e : indices) logical.push_back(substitute(e, bindings_));
+    if (d != declarations_.end() && d->second.layout) {
+      VarMap at;
+      for (size_t i = 0; i < logical.size(); ++i) at.emplace(d->second.layout->vars[i], logical[i]);
+      logical.clear();
+      for (const Expr& e : d->second.layout->exprs) logical.push_back(substitute(e, at));
+    }
+    for (const Expr& e : logical) t.indices.push_back(simplify(e, facts_));
     t.in_registers = d != declarations_.end() && d->second.scope == Scope::local;
     if (write) {
       n.reduces |= read;
@@ -102,6 +119,7 @@ class Collector {
   std::unordered_map<Buffer, BufferDecl> declarations_;
   const Target& target_;
   std::vector<Loop> loops_;
+  Facts facts_;
   VarMap bindings_;
 };
 

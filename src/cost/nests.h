@@ -16,7 +16,7 @@ struct Loop {
 
 struct Touch {
   Buffer buffer;
-  std::vector<Expr> indices;  // over loops
+  std::vector<Expr> indices;  // over loops, of the elements as they lie in memory
   bool read = false, write = false, in_registers = false;
   double element = 4;
 };

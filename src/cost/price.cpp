@@ -13,6 +13,7 @@
 #include <map>
 
 #include "nestor/cost.h"
+#include "nestor/layout.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "src/cost/nests.h"
@@ -70,13 +71,12 @@ class Pricer {
   Pricer(const PrimFunc& f, const Target& target, int threads)
       : machine_(machine_of(target)), threads_(threads), nests_(cost::nests_of(f, target)) {
     for (const auto& [buffer, decl] : declarations(f)) {
-      std::vector<int64_t> strides(decl.shape.size(), 1);
-      std::vector<double> extents;
-      for (size_t d = decl.shape.size(); d-- > 1;)
-        strides[d - 1] = strides[d] * as_int(decl.shape[d]).value_or(1);
-      for (const Expr& e : decl.shape) extents.push_back(static_cast<double>(as_int(e).value_or(1)));
+      const std::vector<int64_t> shape = physical_shape(decl);
+      std::vector<int64_t> strides(shape.size(), 1);
+      for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+      const std::vector<double> extents(shape.begin(), shape.end());
       strides_[buffer] = std::move(strides);
-      shapes_[buffer] = std::move(extents);
+      shapes_[buffer] = extents;
     }
   }
 
@@ -163,8 +163,10 @@ class Pricer {
     }
     c.loads = loads / machine_.load_ports;
     c.stores = stores / machine_.store_ports;
-    c.code = n.operations * per_body + loads + stores + (inner > 0 ? 3 : 0);
-    c.issue = c.code / machine_.issue;
+    const double instructions = n.operations * per_body + loads + stores + (inner > 0 ? 3 : 0);
+    c.issue = instructions / machine_.issue;
+    // Long sums in lanes are loops of their own.
+    c.code = vector_sums(n, vector, result) ? instructions / std::max(1.0, vectors / 8) : instructions;
     if (n.reduces) {
       const double step =
           machine_.fma_latency + (n.in_registers || vector_sums(n, vector, result) ? 0 : kForward);
@@ -214,6 +216,7 @@ class Pricer {
     Cost c;
     const auto into = [&](const Machine::Level& level) {
       double bytes = 0;
+      if (everything() <= level.bytes) return bytes;
       // The outermost loop they share inside of which all that is touched fits.
       std::optional<size_t> fits;
       for (size_t from = 0; from <= common && !fits; ++from)
@@ -248,6 +251,8 @@ class Pricer {
     c.memory = memory / machine_.l3.bytes_a_cycle / std::min(share, 2.0);
     return c;
   }
+  // Bytes of the whole function, which is called again and again.
+  double everything() const { return together(0, nests_.size(), 0); }
   double together(size_t first, size_t last, size_t from) const {
     std::map<const BufferNode*, double> seen;
     for (size_t i = first; i < last; ++i)
