@@ -1,6 +1,7 @@
 #include "src/cost/nests.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
@@ -20,24 +21,27 @@ double cost_of(const Call& c) {
   }
 }
 
-// Without those of indices, which addresses and loop counters take.
+// In those of an FMA port; 0 where it is none.
+double operations_of(const Expr& e) {
+  if (const auto* b = e.as<Binary>()) return b->op == BinaryOp::div && is_float(e.dtype()) ? 6 : 1;
+  if (e.as<Select>() || e.as<Cast>()) return 1;
+  const auto* c = e.as<Call>();
+  return c ? cost_of(*c) : 0;
+}
+
+// The operations of an expression, without those of indices, which addresses and loop counters take.
 class Operations : public Walker {
  public:
-  double count = 0;
+  explicit Operations(const std::function<void(const Expr&, double)>& take) : take_(take) {}
   void expr(const Expr& e) override {
     if (e.as<Load>()) return;
-    if (const auto* b = e.as<Binary>()) count += b->op == BinaryOp::div && is_float(e.dtype()) ? 6 : 1;
-    if (e.as<Select>() || e.as<Cast>()) count += 1;
-    if (const auto* c = e.as<Call>()) count += cost_of(*c);
+    if (const double n = operations_of(e); n > 0) take_(e, n);
     children(e);
   }
-};
 
-double operations_of(const Expr& e) {
-  Operations operations;
-  operations.expr(e);
-  return operations.count;
-}
+ private:
+  const std::function<void(const Expr&, double)>& take_;
+};
 
 class Collector {
  public:
@@ -84,15 +88,33 @@ class Collector {
       if (const auto* update = s.as<Update>()) touch(n, update->buffer, update->indices, true, true);
     });
     for_each_stmt(b.body, [&](const Stmt& s) {
-      if (const auto* store = s.as<Store>()) n.operations += std::max(operations_of(store->value), 0.0);
+      if (const auto* store = s.as<Store>()) work(n, store->value);
       if (const auto* update = s.as<Update>()) {
+        work(n, update->value);
         // A product added to a sum is one operation.
         const auto* product = update->value.as<Binary>();
         const bool fused = update->op == ReduceOp::add && product && product->op == BinaryOp::mul;
-        n.operations += operations_of(update->value) + (fused ? 0 : 1);
+        if (!fused) n.operations[kEachLoop] += 1;
       }
     });
     nests.push_back(std::move(n));
+  }
+
+  // Sorts the operations by the loops that move their operands; one on what the block writes is in each.
+  void work(Nest& n, const Expr& value) const {
+    const std::function<void(const Expr&, double)> take = [&](const Expr& e, double operations) {
+      uint64_t moved = 0;
+      for_each_expr(substitute(e, bindings_), [&](const Expr& x) {
+        if (const auto* l = x.as<Load>())
+          for (const Touch& t : n.touches)
+            if (t.write && t.buffer == l->buffer) moved = kEachLoop;
+        if (const auto* v = x.as<VarRef>())
+          for (size_t i = 0; i < loops_.size(); ++i)
+            if (loops_[i].var == v->var) moved |= bit_of(i);
+      });
+      n.operations[moved] += operations;
+    };
+    Operations(take).expr(value);
   }
 
   void touch(Nest& n, const Buffer& buffer, const std::vector<Expr>& indices, bool read, bool write) const {

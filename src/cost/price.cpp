@@ -139,9 +139,9 @@ class Pricer {
         (moves ? chains : chained) *= l.extent;
       }
     }
-    const double per_body = body_steps * vectors;
     Cost c;
-    c.arithmetic = n.operations * per_body / machine_.fma_ports;
+    const double operations = operations_of_body(n, inner);
+    c.arithmetic = operations / machine_.fma_ports;
     double loads = 0, stores = 0;
     for (const Touch& t : n.touches) {
       if (t.in_registers) continue;
@@ -163,7 +163,7 @@ class Pricer {
     }
     c.loads = loads / machine_.load_ports;
     c.stores = stores / machine_.store_ports;
-    const double instructions = n.operations * per_body + loads + stores + (inner > 0 ? 3 : 0);
+    const double instructions = operations + loads + stores + (inner > 0 ? 3 : 0);
     c.issue = instructions / machine_.issue;
     // Long sums in lanes are loops of their own.
     c.code = vector_sums(n, vector, result) ? instructions / std::max(1.0, vectors / 8) : instructions;
@@ -181,6 +181,25 @@ class Pricer {
     c.waiting = 0;  // of the group
     add(sum, c);
     return std::max({c.arithmetic, c.loads, c.stores, c.issue, c.latency});
+  }
+
+  // Of the loops from `inner` on together: an operation is repeated by the loops that move its operands, and
+  // moves out of the loops around these that don't.
+  static double operations_of_body(const Nest& n, size_t inner) {
+    double sum = 0;
+    for (const auto& [moved, operations] : n.operations) {
+      double count = operations;
+      for (size_t i = inner; i < n.loops.size(); ++i) {
+        const bool vector = n.loops[i].kind == ForKind::vectorized;
+        if (moved & cost::bit_of(i))
+          count *= vector ? std::ceil(n.loops[i].extent / n.lanes) : n.loops[i].extent;
+      }
+      bool in_body = false;
+      for (size_t i = inner; i < n.loops.size(); ++i) in_body |= (moved & cost::bit_of(i)) != 0;
+      for (size_t i = inner; !in_body && i-- > 0 && !(moved & cost::bit_of(i));) count /= n.loops[i].extent;
+      sum += count;
+    }
+    return sum;
   }
 
   static bool vector_sums(const Nest& n, const Loop* vector, const Touch* result) {

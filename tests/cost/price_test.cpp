@@ -75,3 +75,16 @@ TEST_CASE("Code is what is written out; a long sum in lanes is a loop") {
   const PrimFunc f = transposed_product(256);
   CHECK(priced(f, kTile + "unroll Y.i1\nunroll Y.j1\n").code > 4 * priced(f, kTile + kKinds).code);
 }
+
+TEST_CASE("What a loop doesn't move is computed before it") {
+  const auto of = [](const std::string& value) {
+    return price(
+               parse_func("func f(in X: f32[64,64], in S: f32[64], out Y: f32[64,64]) {\n  for i in 64, j in "
+                          "64 {\n    block Y(vi: S 64 = i, vj: S 64 = j) {\n      Y[vi,vj] = X[vi,vj] * " +
+                          value + "\n    }\n  }\n}\n"),
+               target())
+        .arithmetic;
+  };
+  CHECK(of("exp(S[vi])") < 1.5 * of("S[vi]"));
+  CHECK(of("exp(S[vj])") > 4 * of("S[vj]"));
+}
