@@ -29,6 +29,7 @@ using cost::Touch;
 constexpr double kLine = 64;
 constexpr double kOverlap = 0.15;  // of what isn't most, a part that shows anyway
 constexpr double kForward = 8;     // cycles from a store to a load of the same
+constexpr double kUpdate = 2;      // stores that one costs after which the same is loaded
 
 // Elements between neighbours along the loop; nothing where that isn't a constant.
 std::optional<int64_t> stride_along(const Touch& t, const Loop& loop,
@@ -159,7 +160,7 @@ class Pricer {
       }
       const bool hoisted = inner > 0 && !t.write && !moves_with(t, n.loops[inner - 1]) && count <= 4;
       if (t.read && !hoisted) loads += count;
-      if (t.write) stores += count;
+      if (t.write) stores += t.read ? kUpdate * count : count;
     }
     c.loads = loads / machine_.load_ports;
     c.stores = stores / machine_.store_ports;
@@ -219,8 +220,11 @@ class Pricer {
     double bytes = t.element;
     for (size_t d = 0; d < t.indices.size(); ++d) {
       const Interval r = range_of(t.indices[d], facts);
-      double width =
-          r.hi > Interval::kMax / 2 || r.lo < Interval::kMin / 2 ? 1e9 : static_cast<double>(r.hi - r.lo) + 1;
+      const bool known = r.hi < Interval::kMax / 2 && r.lo > Interval::kMin / 2;
+      double width = 1;  // at most as many as there are iterations, which matters where data say which
+      for (size_t i = from; i < n.loops.size(); ++i)
+        if (uses_var(t.indices[d], n.loops[i].var)) width *= n.loops[i].extent;
+      if (known) width = std::min(width, static_cast<double>(r.hi - r.lo) + 1);
       if (shape != shapes_.end() && d < shape->second.size()) width = std::min(width, shape->second[d]);
       bytes *= width;
       if (d + 1 == t.indices.size() && width * t.element < kLine) bytes *= kLine / (width * t.element);
@@ -250,14 +254,18 @@ class Pricer {
         for (size_t k = 0; k < from && k < n.loops.size(); ++k) times *= n.loops[k].extent;
         std::map<const BufferNode*, double> seen;
         for (const Touch& t : n.touches) {
-          // Loops just outside that don't move it find it again while what they touch between fits.
-          double runs = times;
-          for (size_t k = from; k-- > 0 && !moves_with(t, n.loops[k]);) {
-            if (footprint(n, t, from) > level.bytes / 4) break;
-            runs /= n.loops[k].extent;
+          // What one iteration of the loop outside shares with the next, a line or a stencil's rows, is found
+          // again; and loops further out that don't move it find it while what they touch between fits.
+          size_t k = from;
+          double runs = times, all = times * footprint(n, t, from);
+          if (k > 0 && moves_with(t, n.loops[k - 1])) {
+            runs /= n.loops[--k].extent;
+            all = std::min(all, runs * footprint(n, t, k));
           }
+          for (; k > 0 && !moves_with(t, n.loops[k - 1]) && footprint(n, t, k) <= level.bytes / 4; --k)
+            all /= n.loops[k - 1].extent;
           double& most = seen[t.buffer.get()];
-          most = std::max(most, runs * footprint(n, t, from) * (t.write ? 2 : 1));
+          most = std::max(most, all * (t.write ? 2 : 1));
         }
         for (const auto& [buffer, b] : seen) bytes += b;
       }
