@@ -49,17 +49,21 @@ class AnySpace : public PlanSpace {
   std::string misplaced(size_t i, const std::vector<BlockPlan>& plans) const {
     const PlanBlock& b = blocks_[i];
     const BlockPlan& p = plans[i];
-    for (size_t k = i + 1; p.place == "slide" && k < blocks_.size(); ++k) {
+    const bool goes = p.place != "root" && p.place != "inline";
+    for (size_t k = i + 1; goes && b.reads.empty() && k < blocks_.size(); ++k) {
       const std::string& reader = blocks_[k].info.name;
-      if (reader == b.reader && (plans[k].place != "root" || plans[k].fused || plans[k].steps > 0 ||
-                                 !std::count(b.along.begin(), b.along.end(), first_over_tiles(k, plans[k]))))
+      if (reader == b.reader && plans[k].rest) return fmt::format("{} is read by two blocks", b.info.name);
+      if (p.place == "slide" && reader == b.reader &&
+          (plans[k].place != "root" || plans[k].fused || plans[k].steps > 0 ||
+           !std::count(b.along.begin(), b.along.end(), first_over_tiles(k, plans[k]))))
         return fmt::format("{} has no tiles along which {} could slide", reader, b.info.name);
     }
-    if (p.place == "root" || p.place == "inline" || b.reads.empty()) return "";
+    if (!goes || b.reads.empty()) return "";
     for (size_t k = 0; k < i; ++k) {
       const std::string& read = blocks_[k].info.name;
       if (read != b.reads) continue;
       if (plans[k].place != "root") return fmt::format("{} and {} each go to the other", read, b.info.name);
+      if (plans[k].rest) return fmt::format("{} is made by two blocks", read);
       if (plans[k].parts > 1) return fmt::format("{} is complete after all of its parts only", read);
       if (plans[k].steps > 0 && p.place == "tile") return fmt::format("{} isn't complete in a tile", read);
     }
@@ -86,6 +90,7 @@ class AnySpace : public PlanSpace {
     const Iter* lanes = b.iter(p.lanes);
     if (lanes && lanes->reduce && (p.steps > 0 || p.sums))
       return fmt::format("lanes along {} have sums of their own", p.lanes);
+    if (p.rest && (p.parts > 1 || p.steps > 0 || p.sums || p.fused)) return "the rest has a sum of its own";
     if (p.steps > 0 && p.sums) return "steps that stay in a cache don't have sums of their own";
     int64_t accumulators = lanes ? p.width : 1, unrolled = 1;
     for (const Iter& iter : b.iters) {

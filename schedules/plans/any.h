@@ -10,7 +10,8 @@
 //
 // with a size for each spatial loop at each level. Lanes go along any loop, also a reduction's. Results of a
 // reduction are kept in registers until it, or its steps that stay in a cache, are complete. What many tiles
-// read may be laid out in the order in which they do.
+// read may be laid out in the order in which they do. What whole vectors leave of the lanes' loop may be a
+// block of its own, with lanes along another loop.
 #pragma once
 
 #include <map>
@@ -34,6 +35,7 @@ struct BlockPlan {
   int64_t parts = 1;                     // of that loop, each a sum of its own, for threads
   bool sums = false;                     // steps at once, too, have sums of their own
   bool fused = false;                    // the loops of PlanBlock::dense are one
+  bool rest = false;                     // what whole vectors leave of the lanes' loop is a block of its own
   int64_t parallel = 0;                  // so many outer loops
   std::string tail = "peel";
   bool local = true;                // results in registers
@@ -55,6 +57,10 @@ struct PlanBlock {
   int64_t lanes = 1;                   // of a vector of its results
 
   bool is_constant(const std::string& buffer) const;
+  // Lanes can go along the loop: neighbours there are neighbours in memory somewhere.
+  bool has_lanes(const library::Iter& i) const;
+  // Iterations of a loop that fill no vector, where they are few beside whole vectors; else 0.
+  int64_t rest_of(const library::Iter& i) const;
 };
 std::vector<PlanBlock> plan_blocks(const PrimFunc& f, const Target& target);
 

@@ -167,6 +167,55 @@ void AnyEmitter::stand(size_t i) {
   if (n.plan.fused) fuse_dense(n, blocks_[i].dense);
   if (n.plan.parts > 1) sum_in_parts(n);
   if (n.plan.steps > 0 || n.plan.sums) sum_apart(n);
+  const std::optional<Standing> rest = n.plan.rest ? cut_rest(i, n) : std::nullopt;
+  make_nest(i, n);
+  if (!rest) return;
+  const Where w = where_.at(name(i));
+  make_nest(i, *rest);
+  where_[name(i)] = w;
+}
+
+// What whole vectors leave of the lanes' loop becomes a block of its own, with lanes along another loop.
+std::optional<Standing> AnyEmitter::cut_rest(size_t i, Standing& n) {
+  const auto lanes = std::find_if(n.info.iters.begin(), n.info.iters.end(),
+                                  [&](const Iter& x) { return x.loop == n.plan.lanes; });
+  if (lanes == n.info.iters.end()) return std::nullopt;
+  const int64_t rest = blocks_[i].rest_of(*lanes);
+  if (rest == 0) return std::nullopt;
+  const int64_t whole = lanes->extent - rest;
+  const std::string loop = lanes->loop;
+  const auto cut_off = [&](const std::string& block, bool all) {
+    Names order = {loop};
+    for (const Iter& x : n.info.iters)
+      if (!x.loop.empty() && x.loop != loop && (all || !x.reduce)) order.push_back(x.loop);
+    if (order.size() > 1) s_(fmt::format("reorder {} ({})", block, join(order)));
+    s_(fmt::format("{0}_rest = loop_partition {0}.{1} [{2}]", block, loop, whole));
+  };
+  Standing r = n;
+  r.block = n.block + "_rest";
+  if (n.info.reduction) {  // each has results of its own
+    n.writer = n.block + "_out";
+    r.writer = n.writer + "_rest";
+    s_(fmt::format("{} = cache_write {} global", n.writer, n.block));
+    cut_off(n.writer, false);
+  }
+  cut_off(n.block, true);
+  if (n.info.reduction) s_(fmt::format("{0}_sums = split_buffer {0}", r.block));
+  n.info = library::analyze(s_.func(), n.block);
+  r.info = library::analyze(s_.func(), r.block);
+  r.plan.lanes = "none";
+  for (const Iter& x : blocks_[i].info.iters)
+    if (blocks_[i].has_lanes(x) && x.loop != n.plan.lanes && r.plan.lanes == "none") r.plan.lanes = x.loop;
+  const Iter* along = r.info.iter(r.plan.lanes);
+  r.plan.width = along ? std::clamp<int64_t>(along->extent / n.lanes, 1, 4) : 1;
+  for (const Iter& x : r.info.iters)
+    if (!x.reduce) r.plan.inner[x.loop] = 1;
+  r.plan.inner[n.plan.lanes] = rest;
+  r.plan.packed.clear();
+  return r;
+}
+
+void AnyEmitter::make_nest(size_t i, Standing n) {
   cut_loops(n);
   order_loops(n);
   for (const std::string& buffer : n.plan.packed)

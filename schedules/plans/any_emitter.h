@@ -3,6 +3,7 @@
 // stands where it will when its producers come.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "schedules/plans/any.h"
@@ -30,6 +31,7 @@ struct TileLoop {
 // up what `apart` sums.
 struct Standing {
   std::string block, apart;
+  std::string writer;       // copies its results to where they belong; empty: none does yet
   library::BlockInfo info;  // of `block`
   BlockPlan plan;           // loops by their present names
   std::string longest;
@@ -55,6 +57,8 @@ class AnyEmitter {
 
   void stay(size_t i);
   void stand(size_t i);
+  std::optional<Standing> cut_rest(size_t i, Standing& n);
+  void make_nest(size_t i, Standing n);
   Names cut(const Standing& n, const library::Iter& iter, const Names& suffixes, std::vector<int64_t> sizes);
   void cut_loops(Standing& n);
   void order_loops(Standing& n);

@@ -24,13 +24,6 @@ Values up_to(std::initializer_list<int64_t> sizes, int64_t extent) {
   return out;
 }
 
-// Lanes along the iterator read or write neighbours somewhere, and nothing else than neighbours or one
-// element where that can be told.
-bool has_neighbours(const BlockInfo& b, const Iter& i) {
-  return std::any_of(b.accesses.begin(), b.accesses.end(),
-                     [&](const Access& a) { return a.uses(i) && a.stride(i) == 1; });
-}
-
 // How a long reduction is cut.
 void add_cuts(const PlanBlock& block, const Target& target, const auto& add) {
   const BlockInfo& b = block.info;
@@ -56,6 +49,17 @@ bool PlanBlock::is_constant(const std::string& buffer) const {
   return std::count(constants.begin(), constants.end(), buffer) > 0;
 }
 
+bool PlanBlock::has_lanes(const Iter& i) const {
+  return !i.loop.empty() && i.extent > 1 &&
+         std::any_of(info.accesses.begin(), info.accesses.end(),
+                     [&](const Access& a) { return a.uses(i) && a.stride(i) == 1; });
+}
+
+int64_t PlanBlock::rest_of(const Iter& i) const {
+  const int64_t rest = i.extent % lanes;
+  return !i.reduce && i.extent > lanes && rest <= std::max<int64_t>(1, lanes / 4) ? rest : 0;
+}
+
 void add_fields(const PlanBlock& block, const Target& target, std::vector<PlanField>& fields) {
   const BlockInfo& b = block.info;
   if (block.keeps_order) return;
@@ -69,7 +73,7 @@ void add_fields(const PlanBlock& block, const Target& target, std::vector<PlanFi
   add("place", places);
   for (const Iter& i : b.iters)
     if (!i.loop.empty() && i.extent > 1) {
-      if (has_neighbours(b, i)) lanes.push_back(i.loop);
+      if (block.has_lanes(i)) lanes.push_back(i.loop);
       if (!i.reduce) spatial.push_back(i.loop);
     }
   lanes.push_back("none");
@@ -81,6 +85,10 @@ void add_fields(const PlanBlock& block, const Target& target, std::vector<PlanFi
     add(i.loop + ".inner", i.reduce ? up_to({1, 2, 4, 8, 16}, i.extent)
                                     : up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}, i.extent));
   }
+  const bool has_rest = std::any_of(b.iters.begin(), b.iters.end(), [&](const Iter& i) {
+    return block.has_lanes(i) && block.rest_of(i) > 0;
+  });
+  if (has_rest) add("rest", {"no", "yes"});
   add("outermost", spatial);
   add("nearest", Values(spatial.rbegin(), spatial.rend()));
   if (!block.dense.empty()) add("fused", {"no", "yes"});
@@ -119,6 +127,7 @@ BlockPlan read_fields(const PlanBlock& block, const std::map<std::string, std::s
   p.steps_outside = value("steps_outside", "no") == "yes";
   p.parts = number("parts", 1);
   p.sums = value("sums", "no") == "yes";
+  p.rest = value("rest", "no") == "yes";
   p.fused = value("fused", "no") == "yes";
   p.parallel = number("parallel", 0);
   p.tail = value("tail", "peel");

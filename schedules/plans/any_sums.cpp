@@ -147,11 +147,11 @@ void AnyEmitter::compute_apart(const Standing& n, const std::string& at) {
 // last of `writers` then reads them.
 bool AnyEmitter::follow(size_t i, const Standing& n, Names* writers) {
   const Where& w = where_.at(n.block);
-  const int next = follower(i);
+  const int next = n.writer.empty() ? follower(i) : -1;
   const bool local = n.plan.local && !n.along_sum && n.steps_loop.empty() && !w.tile.empty();
-  if (next >= 0) {
-    const std::string& at = w.at(plans_[static_cast<size_t>(next)].place);
-    const std::string follower = name(static_cast<size_t>(next));
+  if (next >= 0 || !n.writer.empty()) {
+    const std::string& at = next < 0 ? w.tile : w.at(plans_[static_cast<size_t>(next)].place);
+    const std::string follower = next < 0 ? n.writer : name(static_cast<size_t>(next));
     if (!at.empty()) s_(fmt::format("reverse_compute_at {} {}", follower, at));
     where_[follower] = {at, at, "", "", 1};
     writers->push_back(follower);
@@ -159,6 +159,7 @@ bool AnyEmitter::follow(size_t i, const Standing& n, Names* writers) {
       s_(fmt::format("set_scope {} local", n.info.output->name));
       return true;
     }
+    if (next < 0) return false;
   }
   if (!local) return false;
   const std::string writer = n.block + "_out";

@@ -216,6 +216,6 @@ TEST_CASE("Plans of long reductions and stencils compute what these do") {
   }
   INFO(tally.describe());
   CHECK(tally.made * 4 > tally.drawn * 3);
-  for (const char* primitive : {"rfactor", "merge", "pack", "fuse", "loop_partition"})
+  for (const char* primitive : {"rfactor", "merge", "pack", "fuse", "loop_partition", "split_buffer"})
     CHECK(tally.steps[primitive] > 0);
 }
