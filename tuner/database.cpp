@@ -324,6 +324,24 @@ void Database::by_speed(const std::string& workload, const std::string& target, 
   impl_->check(s.code());
 }
 
+std::vector<Record> Database::best_of_others(const std::string& workload, const std::string& target,
+                                             int threads) const {
+  std::vector<Record> out;
+  if (impl_->format == kWithoutPlans) return out;
+  Statement s(
+      impl_->db,
+      impl_->select("id IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY workload ORDER "
+                    "BY median_ns, id) AS place FROM records WHERE workload <> ? AND target = ? AND "
+                    "threads = ? AND outcome = 'ok' AND plan <> '') WHERE place = 1) ORDER BY id"));
+  impl_->check(s.code());
+  s.bind(workload);
+  s.bind(target);
+  s.bind(int64_t{threads});
+  while (s.step()) out.push_back(read_row(s));
+  impl_->check(s.code());
+  return out;
+}
+
 void Database::declare_best(const std::string& workload, const std::string& target, int threads,
                             const std::string& trace) {
   Statement s(

@@ -38,6 +38,20 @@ size_t decisions_in(const PrimFunc& f, const Trace& trace) {
   return decision_sites(f, trace).size();
 }
 
+std::string describe(const std::string& family, const Trace& trace) {
+  std::string out = family;
+  for (const Step& s : trace.steps) {
+    const auto arrow = std::find(s.args.begin(), s.args.end(), "->");
+    if (!s.primitive.starts_with("sample_") || s.results.empty() || arrow == s.args.end()) continue;
+    std::string decided;
+    for (auto word = arrow + 1; word != s.args.end(); ++word) decided += *word;
+    out += " " + s.results[0] + "=";
+    for (const char c : decided)
+      if (c != ' ') out += c;
+  }
+  return out;
+}
+
 std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng) {
   if (decision_sites(f, trace).empty()) return std::nullopt;
   const QuietRefusals quiet;

@@ -14,6 +14,9 @@ size_t decisions_in(const PrimFunc& f, const Trace& trace);
 // Whether the traces are the same but for their decisions.
 bool same_space(const Trace& a, const Trace& b);
 
+// "gemm rows=4 width=32": the family and the decisions of its trace, one line.
+std::string describe(const std::string& family, const Trace& trace);
+
 // A neighbour: some decisions drawn again. nullopt where the trace has none, or the drawn values don't apply
 // to f.
 std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng);

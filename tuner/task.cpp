@@ -8,6 +8,8 @@
 #include "nestor/print.h"
 #include "schedules/sched_file.h"
 #include "tuner/job.h"
+#include "tuner/space.h"
+#include "tuner/starts.h"
 
 namespace nestor {
 
@@ -52,14 +54,18 @@ Task::Task(const TuneTask& wanted, const Database& db, const TuneOptions& option
   };
   std::seed_seq seeds{options.seed};
   std::mt19937_64 rng(seeds);
-  for (const ScheduleProvider& provider : options.own)
-    if (const auto choice = provider(func, options.target))
-      own.push_back(sample_decisions(func, choice->trace, rng));
-  std::vector<Trace> traces = own;
-  if (is_wanted("default")) traces.push_back(start);
+  std::vector<Decisions> decisions = own_decisions(func, options, rng);
+  const auto measure_first = [&](const Trace& trace, const std::string& plan) {
+    own.push_back(trace);
+    plans[print(trace)] = plan;
+  };
+  for (const Decisions& d : decisions)
+    measure_first(d.trace, d.family.empty() ? "" : describe(d.family, d.trace));
+  if (is_wanted("default")) decisions.push_back({"", start});
   const bool every_family = options.families.empty() && options.own.empty();
-  proposals = std::make_unique<Proposals>(func, std::move(traces), options.target, options.threads,
+  proposals = std::make_unique<Proposals>(func, std::move(decisions), options.target, options.threads,
                                           every_family ? nullptr : &options.families, options.learned_rank);
+  for (const Candidate& c : from_nearest(func, db, *proposals, options)) measure_first(c.trace, c.plan);
   result.func = func.name;
   result.outcomes.assign(kOutcomes, 0);
   resume(db, options, budget);

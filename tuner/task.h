@@ -15,8 +15,8 @@ namespace nestor {
 
 inline constexpr size_t kParents = 6;
 inline constexpr size_t kMostLearned = 2000;  // records of earlier runs that teach the order
-inline constexpr size_t kMostUnusable = 8;  // records that are looked at: a database may be full of them
-inline constexpr int kNobody = -1;          // of this run's workers: it was found in the database
+inline constexpr size_t kMostUnusable = 8;    // records that are looked at: a database may be full of them
+inline constexpr int kNobody = -1;            // of this run's workers: it was found in the database
 
 // A candidate that failed, perhaps for its worker's sake.
 struct Failed {
@@ -51,7 +51,7 @@ class Task {
   std::string text, key, start_text, name;  // `name`: of it among claims
   Trace start;
   double least_ns = 0;     // below which no time is one
-  std::vector<Trace> own;  // the user's, measured first
+  std::vector<Trace> own;  // the user's, and those of like functions: measured first
   std::unique_ptr<Proposals> proposals;
   std::vector<Record> population;  // right ones, fastest first; of earlier runs' the best that are usable
   std::map<std::string, int> measured_by;    // by trace, of those of this run

@@ -13,6 +13,7 @@
 
 #include "nestor/driver.h"
 #include "nestor/ir.h"
+#include "nestor/plan.h"
 #include "nestor/schedule.h"
 #include "nestor/target.h"
 
@@ -90,6 +91,9 @@ class Database {
   // `taken`.
   void by_speed(const std::string& workload, const std::string& target, int threads,
                 const std::function<bool(const Record&)>& taken) const;
+  // Of each other function the fastest that was made from a plan.
+  std::vector<Record> best_of_others(const std::string& workload, const std::string& target,
+                                     int threads) const;
   int64_t prune(int keep_per_workload);  // deletes slower rows, returns how many
   int64_t erase(const std::vector<int64_t>& ids);
   const std::string& path() const { return path_; }
@@ -196,8 +200,9 @@ struct TuneOptions {
   int batch = 8;  // candidates proposed at a time
   // Schedules whose sample_* steps are spaces of their own, open ones too.
   std::vector<ScheduleProvider> own;
-  // Of plans to search, "default" for the default's decisions; empty: all, or none where there are own
-  // spaces.
+  std::vector<ScheduleTemplate> templates;  // families of the user's, each for the functions it matches
+  // Of plans to search, "default" for the default's decisions; empty: all, or those of templates only where
+  // there are own spaces.
   std::vector<std::string> families;
   // The order in which candidates are measured learns from what others of the function took; else it is the
   // price alone.

@@ -125,12 +125,13 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
         a->add_option("--schedule", v.schedules,
                       "a .sched file whose sample_* steps are searched, alone where no --family is given");
+        a->add_option("--template", v.templates,
+                      "a folder of .sched files that begin with `when`: each is a family of plans for the "
+                      "functions that look so (docs/tune.md)");
         a->add_option("--family", v.families,
                       "plans to search: `any` for every nest, `default` for the decisions of the default "
-                      "schedule; all "
-                      "where it isn't given")
-            ->delimiter(',')
-            ->check(CLI::IsMember({"any", "default"}));
+                      "schedule, a template's name; all where it isn't given")
+            ->delimiter(',');
         a->add_option(
              "--rank", v.rank,
              "what is measured first: by the analytic `price`, or as `learned` from what was measured")

@@ -53,6 +53,7 @@ struct TuneVerb {
   std::string func = "*";
   uint64_t seed = 0;
   std::vector<std::string> schedules;  // files whose decisions are searched
+  std::string templates;               // a folder of families; empty: none
   std::vector<std::string> families;   // of plans; empty: all
   std::string rank = "learned";
   double job_timeout = 20;             // seconds that a candidate may take, compiling included

@@ -113,6 +113,33 @@ class Progress {
   std::map<std::string, double> best_;
 };
 
+// The user's families; each must be one of some function.
+std::vector<ScheduleTemplate> templates_for(const TuneVerb& v, const std::vector<TuneTask>& tasks,
+                                            const Target& target) {
+  std::vector<ScheduleTemplate> all;
+  if (!v.templates.empty()) all = read_templates(v.templates);
+  for (const ScheduleTemplate& t : all) {
+    std::string reasons;
+    const bool matches = std::any_of(tasks.begin(), tasks.end(), [&](const TuneTask& task) {
+      std::string why;
+      const bool is_for = t.match(task.func, target, &why).has_value();
+      if (reasons.size() < 400)
+        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", task.func.name, why);
+      return is_for;
+    });
+    if (!matches) warn_of_record(fmt::format("{} matches no function: {}", t.path(), reasons));
+  }
+  std::vector<std::string> names = {"any", "default"};
+  for (const ScheduleTemplate& t : all) names.push_back(t.name());
+  for (const std::string& family : v.families)
+    if (!std::count(names.begin(), names.end(), family))
+      throw UserError(Diagnostic{"--family " + family + ": there is no such family",
+                                 {},
+                                 {},
+                                 fmt::format("{}; --template adds others", fmt::join(names, ", "))});
+  return all;
+}
+
 }  // namespace
 
 int run(const TuneVerb& v) {
@@ -139,6 +166,7 @@ int run(const TuneVerb& v) {
   options.families = v.families;
   options.learned_rank = v.rank == "learned";
   for (const std::string& file : v.schedules) options.own.push_back(file_schedules(file));
+  options.templates = templates_for(v, tasks, options.target);
   options.workers = worker_options(v);
   options.workers.warn = warn_of_record;
   options.warn = warn_of_record;
