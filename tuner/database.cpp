@@ -127,7 +127,7 @@ struct Database::Impl {
   // The rows for which `condition` holds, as read_row takes them.
   std::string select(const char* condition) const {
     return fmt::format("SELECT {}, {} FROM records WHERE {}", kColumns,
-                       format == kWithoutPlans ? "''" : "plan", condition);
+                       format == kWithoutPlans ? "'', 0" : "plan, declared", condition);
   }
   void add_plans() {
     execute("BEGIN IMMEDIATE");
@@ -171,6 +171,7 @@ Record read_row(const Statement& s) {
   r.version = one_line(s.text(13), 256);
   r.host = one_line(s.text(14), 256);
   r.plan = s.text(15);
+  r.declared = s.integer(16);
   return r;
 }
 

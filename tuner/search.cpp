@@ -18,6 +18,7 @@
 #include "schedules/sched_file.h"
 #include "tuner/final.h"
 #include "tuner/proposals.h"
+#include "tuner/space.h"
 
 namespace nestor {
 
@@ -123,7 +124,7 @@ class Search {
     std::mt19937_64 rng(seeds);
     for (const ScheduleProvider& provider : options_.own)
       if (const auto choice = provider(t.func, options_.target))
-        t.own.push_back(sample_decisions(t.func, choice->trace, rng));
+        t.own.push_back(legal_decisions(t.func, choice->trace, rng));
     std::vector<Trace> traces = t.own;
     if (is_wanted("default")) traces.push_back(t.start);
     const bool every_family = options_.families.empty() && options_.own.empty();
@@ -280,6 +281,7 @@ class Search {
     // do.
     if (t.result.default_ns == 0 || (options_.stop && options_.stop()) || pool_.all_out()) return;
     if (!one_worker_) one_worker_ = std::make_unique<WorkerPool>(pool_.options_for_one());
+    report(t, true);
     const Final end = decide(
         jobs, *one_worker_, options_.stop ? options_.stop : [] { return false; });
     if (!end.compared) return;
@@ -294,7 +296,7 @@ class Search {
     db_.declare_best(t.key, record_target(options_.target), options_.threads, print(t.result.best));
   }
 
-  void report(const Task& t) const {
+  void report(const Task& t, bool comparing = false) const {
     if (!options_.on_progress) return;
     TuneProgress p;
     p.func = t.func.name;
@@ -303,6 +305,7 @@ class Search {
     p.best_ns = t.population.empty() ? 0 : t.population.front().median_ns;
     p.outcomes = t.result.outcomes;
     p.elapsed_s = elapsed();
+    p.comparing = comparing;
     options_.on_progress(p);
   }
 
@@ -346,7 +349,11 @@ ScheduleProvider database_schedules(const std::string& path, int threads, Warn w
     std::optional<ScheduleChoice> choice;
     size_t unusable = 0;
     db->by_speed(workload_key(f), record_target(target), threads, [&](const Record& r) {
-      const std::string why = why_unusable(r, f, &target);
+      std::string why = why_unusable(r, f, &target);
+      if (why.empty() && !is_known_to_help(*db, r, f, target)) {
+        why = "it was never compared with the default, which has no record; `nestor tune` does that";
+        unusable = kMostUnusable - 1;  // so it is with slower ones
+      }
       if (why.empty()) {
         const std::string name = "record " + std::to_string(r.id) + " of " + db->path();
         choice = ScheduleChoice{schedules::parse_primitives(r.trace, name), "database"};

@@ -1,4 +1,6 @@
 // Whether a record's schedule can be used for a function: it is applied, proved and lowered before it is.
+#include <algorithm>
+
 #include "nestor/error.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
@@ -26,6 +28,15 @@ std::string why_unusable(const Record& r, const PrimFunc& f, const Target* targe
     const std::string note = d.notes.empty() ? "" : ": " + d.notes[0];
     return one_line(at + d.message + note, 400);
   }
+}
+
+bool is_known_to_help(const Database& db, const Record& r, const PrimFunc& f, const Target& target) {
+  const std::string usual = print(default_schedule(f, target));
+  if (r.declared > 0 || r.trace == usual) return true;
+  const std::vector<Record> all = db.records(r.workload, r.target, r.threads);
+  return std::any_of(all.begin(), all.end(), [&](const Record& other) {
+    return other.trace == usual && other.outcome == Outcome::ok && other.median_ns >= r.median_ns;
+  });
 }
 
 }  // namespace nestor

@@ -55,6 +55,7 @@ struct TuneVerb {
   std::vector<std::string> schedules;  // files whose decisions are searched
   std::vector<std::string> families;   // of plans; empty: all
   double job_timeout = 20;             // seconds that a candidate may take, compiling included
+  std::string report;                  // an HTML file of what was found; empty: none
   std::vector<std::string> workers;    // "2" local processes, or commands that speak the worker protocol
 };
 
@@ -91,8 +92,9 @@ struct VerifyVerb {
 
 struct DbVerb {
   std::string path, action, what, func = "*", target = "*", outcome;
-  int threads = 0;  // 0: any
-  int keep = 10;    // of a function, by prune
+  std::string output;  // of report: an HTML file
+  int threads = 0;     // 0: any
+  int keep = 10;       // of a function, by prune
   bool stale = false, failed = false;
   bool json = false;
 };
