@@ -268,7 +268,7 @@ int64_t Database::insert(const Record& r) {
   Statement s(
       impl_->db,
       "INSERT INTO records (workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, "
-      "compile_ms, error, seed, version, host, plan) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "compile_ms, error, seed, version, host, plan, declared) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   impl_->check(s.code());
   s.bind(r.workload);
   s.bind(r.func);
@@ -285,6 +285,7 @@ int64_t Database::insert(const Record& r) {
   s.bind(r.version);
   s.bind(r.host);
   s.bind(r.plan);
+  s.bind(std::min<int64_t>(r.declared, 1));  // another database counts for itself
   s.step();
   impl_->check(s.code());
   return sqlite3_last_insert_rowid(impl_->db);

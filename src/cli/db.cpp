@@ -187,13 +187,7 @@ void merge(const DbVerb& v) {
 }
 
 void prune(Database& db, const DbVerb& v) {
-  if (!v.stale && !v.failed && (v.func != "*" || v.target != "*" || v.threads || !v.outcome.empty()))
-    throw UserError(
-        Diagnostic{"prune --keep is of all functions: it takes no --func, --target, --threads or --outcome",
-                   {},
-                   {},
-                   "with --stale or --failed they choose what is looked at"});
-  if (!v.stale && !v.failed) return tell(v, "removed", static_cast<size_t>(db.prune(v.keep)));
+  if (!v.stale && !v.failed) return tell(v, "removed", static_cast<size_t>(db.prune(v.keep.value_or(10))));
   std::vector<int64_t> ids;
   for (const Record& r : chosen(db, v)) {
     if (r.outcome != Outcome::ok) {
@@ -281,7 +275,10 @@ void retry(Database& db, const DbVerb& v) {
 
 }  // namespace
 
-int run(const DbVerb& v) {
+namespace {
+
+// What was asked for is done, or refused: nothing is left out of account.
+void check_request(const DbVerb& v) {
   const std::map<std::string, std::string> needs = {{"show", "the number of a record"},
                                                     {"retry", "the number of a record"},
                                                     {"export", "a FILE of JSON lines"},
@@ -289,11 +286,27 @@ int run(const DbVerb& v) {
                                                     {"merge", "another database"}};
   const auto need = needs.find(v.action);
   if (need != needs.end() && v.what.empty()) throw UserError("db " + v.action + " needs " + need->second);
-  if (need == needs.end() && !v.what.empty())
-    throw UserError(Diagnostic{"db " + v.action + " takes no `" + v.what + "`",
-                               {},
-                               {},
-                               "--func, --target, --threads and --outcome choose records"});
+  const auto refuse = [&](bool given, const std::string& what, const std::string& hint) {
+    if (given) throw UserError(Diagnostic{"db " + v.action + " takes no " + what, {}, {}, hint});
+  };
+  const bool prunes = v.action == "prune", some = prunes && (v.stale || v.failed);
+  refuse(need == needs.end() && !v.what.empty(), "`" + v.what + "`",
+         "--func, --target, --threads and --outcome choose records");
+  refuse(!v.output.empty() && v.action != "report", "-o", "db DB report -o FILE.html");
+  refuse(!prunes && (v.stale || v.failed || v.keep), "--stale, --failed or --keep", "they are of prune");
+  refuse(some && v.keep, "--keep beside --stale or --failed", "prune twice");
+  const bool filters = v.func != "*" || v.target != "*" || v.threads || !v.outcome.empty();
+  const bool chooses =
+      some || v.action == "list" || v.action == "best" || v.action == "report" || v.action == "export";
+  refuse(
+      filters && !chooses, "--func, --target, --threads or --outcome",
+      prunes ? "with --stale or --failed they choose what is looked at" : "list, best, report and export do");
+}
+
+}  // namespace
+
+int run(const DbVerb& v) {
+  check_request(v);
   if (v.action == "import") return import_from(v), 0;
   if (v.action == "merge") return merge(v), 0;
   const bool writes = v.action == "prune" || v.action == "retry";

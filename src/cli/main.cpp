@@ -117,7 +117,7 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "tune", "search for better schedules; stop it any time, it resumes",
       [](CLI::App* a, TuneVerb& v) {
         add_model(a, v.common);
-        a->get_option("--db")->required();
+        a->get_option("--db")->required()->description("the database of records; made where there is none");
         a->add_option("--time", v.time, "budget: 90s, 5m, 1h")->capture_default_str();
         a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)")
             ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
@@ -208,11 +208,13 @@ void add_verbs(CLI::App& app, int& code) {
     a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
     a->add_option("--target", v.target, "only targets that match: 'native znver*'")->capture_default_str();
     a->add_option("--threads", v.threads, "only records of so many threads");
-    a->add_option("--outcome", v.outcome, "only records that ended so: ok, illegal, crash ...");
-    a->add_option("--keep", v.keep,
-                  "prune: how many of each function stay: what tune declared best, then the fastest")
-        ->check(CLI::Range(1, 1 << 30))
-        ->capture_default_str();
+    a->add_option("--outcome", v.outcome,
+                  "only records that ended so: ok, failed (whatever the cause), illegal, crash ...");
+    a->add_option(
+         "--keep", v.keep,
+         "prune: how many of each function stay, 10 where it isn't given: what tune declared best, then "
+         "the fastest")
+        ->check(CLI::Range(1, 1 << 30));
     a->add_flag("--stale", v.stale,
                 "prune: only right records whose schedules this version refuses: not to be read, not "
                 "applicable, or not proved");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,9 +93,9 @@ struct VerifyVerb {
 
 struct DbVerb {
   std::string path, action, what, func = "*", target = "*", outcome;
-  std::string output;  // of report: an HTML file
-  int threads = 0;     // 0: any
-  int keep = 10;       // of a function, by prune
+  std::string output;       // of report: an HTML file
+  int threads = 0;          // 0: any
+  std::optional<int> keep;  // of a function, by prune; nothing: ten
   bool stale = false, failed = false;
   bool json = false;
 };

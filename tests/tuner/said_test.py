@@ -154,6 +154,9 @@ def test_requests_that_are_at_fault(folder):
         said = run("db", db, verb, 99, code=1).stderr
         assert "has no record 99" in said and "2 records from 1 to 2" in said, said
         assert "needs the number of a record" in run("db", db, verb, "x1", code=1).stderr
+    for words in (["list", "--stale"], ["list", "-o", "x.html"], ["merge", db, "--func", "x"], ["prune", "--func", "x"],
+                  ["prune", "--keep", "2", "--failed"], ["show", "1", "--keep", "3"]):
+        assert f"db {words[0]} takes no " in run("db", db, *words, code=1).stderr, words
     said = run("db", db, "list", "--func", "nothing").stderr
     assert "has 2 records, none that the filters choose" in said, said
 
@@ -180,6 +183,23 @@ def test_lists(folder):
     at = head.index("target")
     assert all(line[at:].startswith("native ") for line in lines), lines
     assert lines[2].endswith("-  signal 11"), lines[2]
+    failed = [run("db", db, "list", "--outcome", outcome).stdout for outcome in ("failed", "crash")]
+    assert failed[0] == failed[1] and len(failed[0].splitlines()) == 2, failed
+
+
+def test_what_a_search_declared_travels(folder):
+    """Through an export, a merge and a prune the best of a search stays it, whatever was faster once."""
+    db, lines, other = folder / "t.db", folder / "r.jsonl", folder / "other.db"
+    tune(folder)
+    change(db, "UPDATE records SET declared = (id = 5) * 7")
+    for read in (["import", lines], ["merge", db]):
+        run("db", db, "export", lines)
+        other.unlink(missing_ok=True)
+        run("db", other, *read)
+        run("db", other, "prune", "--keep", 1)
+        kept = json.loads(run("db", other, "list", "--json").stdout)
+        assert kept["trace"] == json.loads(run("db", db, "best", "--json").stdout)["trace"], kept
+        assert run("inspect", MATMUL, "--threads", 1, "--db", other).stdout.startswith("# database schedule")
 
 
 def main():
