@@ -73,6 +73,9 @@ std::string causes(const std::vector<int64_t>& outcomes) {
 }
 
 std::string verdict(const TuneResult& r) {
+  if (r.best_ns <= 0) return r.measured > 0 ? "no candidate could be measured" : "not measured";
+  if (r.default_ns <= 0) return "the default has no time to compare with";
+  if (r.measured + r.resumed <= 1) return "only the default was measured";
   const std::string ratio = fmt::format("{:.2f}x", r.default_ns / std::max(r.best_ns, 1e-9));
   if (!r.compared && r.best_ns < r.default_ns) return ratio + ", not compared again";
   return r.gain_beyond_noise ? ratio : "no gain beyond noise";
@@ -169,17 +172,19 @@ void TuneDisplay::draw() {
   recent.resize(std::min(recent.size(), most));
   std::sort(recent.begin(), recent.end());  // rows_ is in the order of the model
   const std::string failed = failed_text(outcomes);
+  const bool comparing = std::any_of(recent.begin(), recent.end(),
+                                     [&](const Row* r) { return r->order == events_ && r->last.comparing; });
   std::vector<std::string> lines = {
       fmt::format("{:.1f} s, {:.0f} s left: {} tried{}", elapsed, std::max(0.0, seconds_ - elapsed),
-                  counted(static_cast<size_t>(tried), "candidate"), failed.empty() ? "" : ", " + failed),
+                  counted(static_cast<size_t>(tried), "candidate"), failed.empty() ? "" : ", " + failed) +
+          (comparing ? "; best and default now in turns" : ""),
       fmt::format("  {:<30} {:>11} {:>11} {:>8} {:>9} {:>6} {:>7}", "function", "default", "best", "gain",
                   "of bound", "tried", "failed")};
   for (const Row* r : recent)
-    lines.push_back(fmt::format("  {:<30} {:>11} {:>11} {:>8} {:>9} {:>6} {:>7}{}",
-                                shown(r->function.name).substr(0, 30), time_of(r->last.default_ns),
-                                time_of(r->last.best_ns), gain_of(r->last.default_ns, r->last.best_ns),
-                                percent_of_bound(r->function, r->last.best_ns), r->last.measured,
-                                failures(r->last.outcomes), r->last.comparing ? "  compared now" : ""));
+    lines.push_back(fmt::format(
+        "  {:<30} {:>11} {:>11} {:>8} {:>9} {:>6} {:>7}", shown(r->function.name).substr(0, 30),
+        time_of(r->last.default_ns), time_of(r->last.best_ns), gain_of(r->last.default_ns, r->last.best_ns),
+        percent_of_bound(r->function, r->last.best_ns), r->last.measured, failures(r->last.outcomes)));
   if (recent.size() < rows_.size())
     lines.push_back(fmt::format("  and {}", counted(rows_.size() - recent.size(), "other function")));
   clear();
@@ -210,32 +215,48 @@ void print_json(const TuneResult& r, const TunedFunction& f) {
                          .dump());
 }
 
-// When what got faster: by the single measurements of the search, which the comparison may not confirm.
+// When what got faster, by the single measurements of the search.
 std::string improvements(const TuneResult& r) {
-  const bool better = r.gain_beyond_noise || !r.compared;
-  if (r.improvements.size() < 2) return "";
-  const auto at = [](const auto& i) { return fmt::format("{} at {:.1f} s", time_of(i.second), i.first); };
-  if (!better)
-    return fmt::format("measured once at {}, which turns with the default didn't confirm",
-                       at(r.improvements.back()));
   std::string out;
-  for (const auto& i : r.improvements) out += (out.empty() ? "best so far: " : ", ") + at(i);
+  for (const auto& [seconds, ns] : r.improvements)
+    out += fmt::format("{}{} at {:.1f} s", out.empty() ? "best so far: " : ", ", time_of(ns), seconds);
   return out;
 }
 
+// One line where the default stays, for a model has many such.
 void print_result(const TuneResult& r, const TunedFunction& f) {
+  const bool gained = r.best_ns > 0 &&
+                      (r.gain_beyond_noise || r.default_ns <= 0 || (!r.compared && r.best_ns < r.default_ns));
   const std::string failed = failed_text(r.outcomes);
-  fmt::print("{:<32} default {:>11}  best {:>11}  {}, {} of bound ({})\n    {} tried{}{}\n", shown(r.func),
-             time_of(r.default_ns), time_of(r.best_ns), verdict(r), percent_of_bound(f, r.best_ns),
-             f.bound.ns() > 0 ? f.bound.by() : "not known",
-             counted(static_cast<size_t>(r.measured), "candidate"), failed.empty() ? "" : ", " + failed,
-             r.resumed ? fmt::format("; {} known from before", r.resumed) : "");
-  if (const std::string when = improvements(r); !when.empty()) fmt::print("    {}\n", when);
+  const std::string tried = counted(static_cast<size_t>(r.measured), "candidate") + " tried" +
+                            (failed.empty() ? "" : ", " + failed) +
+                            (r.resumed ? fmt::format("; {} known from before", r.resumed) : "");
+  const std::string end =
+      describe(r.end) + (r.untried > 0 ? fmt::format(", {} proposed and not measured",
+                                                     counted(static_cast<size_t>(r.untried), "candidate"))
+                                       : "");
+  const std::string bound =
+      f.bound.ns() > 0 ? fmt::format(", {} of bound ({})", percent_of_bound(f, r.best_ns), f.bound.by()) : "";
+  if (!gained) {
+    fmt::print("{:<32} default {:>11}  {}{}\n    {}; {}\n", shown(r.func), time_of(r.default_ns), verdict(r),
+               bound, tried, end);
+    return;
+  }
+  fmt::print("{:<32} default {:>11}  best {:>11}  {}{}\n    {}\n    {}\n", shown(r.func),
+             time_of(r.default_ns), time_of(r.best_ns), verdict(r), bound, tried, improvements(r));
   if (!r.plan.empty()) fmt::print("    plan: {}\n", shown(r.plan));
-  fmt::print("    {}{}\n", describe(r.end),
-             r.untried > 0 ? fmt::format(", {} proposed and not measured",
-                                         counted(static_cast<size_t>(r.untried), "candidate"))
-                           : "");
+  fmt::print("    {}\n", end);
+}
+
+void print_whole(const std::vector<TuneResult>& results, const std::vector<TunedFunction>& functions) {
+  double before = 0, after = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].default_ns <= 0 || results[i].best_ns <= 0) return;
+    before += functions[i].calls * results[i].default_ns;
+    after += functions[i].calls * results[i].best_ns;
+  }
+  fmt::print("all {}, as often as they are called: {} by default, {} now, {}\n",
+             counted(results.size(), "function"), time_of(before), time_of(after), gain_of(before, after));
 }
 
 }  // namespace
@@ -244,6 +265,7 @@ void print_results(const std::vector<TuneResult>& results, const std::vector<Tun
                    bool json) {
   for (size_t i = 0; i < results.size(); ++i)
     json ? print_json(results[i], functions[i]) : print_result(results[i], functions[i]);
+  if (!json && results.size() > 1) print_whole(results, functions);
 }
 
 }  // namespace nestor::cli

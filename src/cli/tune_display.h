@@ -55,7 +55,7 @@ class TuneDisplay {
 void print_results(const std::vector<TuneResult>& results, const std::vector<TunedFunction>& functions,
                    bool json);
 
-// "3.27x", "no gain beyond noise"
+// "3.27x", "no gain beyond noise", "not measured"
 std::string verdict(const TuneResult& r);
 // "7 ok, 2 crash"
 std::string causes(const std::vector<int64_t>& outcomes);

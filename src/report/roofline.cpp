@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "nestor/walk.h"
+#include "src/report/padding.h"
 
 namespace nestor::report {
 
@@ -13,7 +14,7 @@ namespace {
 // Counts what is different: a term that doesn't move with a loop is computed, or loaded, once for all of it.
 class Count : public Walker {
  public:
-  explicit Count(const PrimFunc& f) { stmt(f.body); }
+  explicit Count(const PrimFunc& f) : padding_(f) { stmt(f.body); }
   double operations = 0;
   std::unordered_map<Buffer, double> loads;
 
@@ -32,16 +33,19 @@ class Count : public Walker {
       for (const auto& [var, size] : vars_) all *= size;
       const auto* product = update->value.as<Binary>();
       const bool of_floats = is_float(update->value.dtype());
-      if (of_floats) operations += all;
+      if (update->op == ReduceOp::add) share_ = padding_.share(update->value, vars_);
+      if (of_floats) operations += share_ * all;
       if (!of_floats && product && product->op == BinaryOp::mul) operations += 2 * all;  // as much work
     }
     children(s);
+    if (s.as<Update>()) share_ = 1;
   }
   void expr(const Expr& e) override {
     if (const auto* load = e.as<Load>()) loads[load->buffer] += times(e, moves_directly);
+    if (const auto* select = e.as<Select>()) return branches(*select);
     const auto* call = e.as<Call>();
     if (is_float(e.dtype()) && (e.as<Binary>() || e.as<Unary>() || call))
-      operations += times(e, uses) * (call && call->fn == Intrinsic::fma ? 2 : 1);
+      operations += share_ * times(e, uses) * (call && call->fn == Intrinsic::fma ? 2 : 1);
     children(e);
   }
 
@@ -51,6 +55,15 @@ class Count : public Walker {
     vars_.emplace_back(var, size_of(extent));
     stmt(body);
     vars_.pop_back();
+  }
+  void branches(const Select& s) {
+    const double outside = share_, taken = share_where(s.cond, vars_);
+    expr(s.cond);
+    share_ = outside * taken;
+    expr(s.a);
+    share_ = outside * (has_load(s.cond) ? 1 : 1 - taken);
+    expr(s.b);
+    share_ = outside;
   }
   static bool uses(const Expr& e, const Var& v) { return uses_var(e, v); }
   // Outside of indices that are computed from data, which may be the same ones again.
@@ -66,7 +79,9 @@ class Count : public Walker {
       if (moves(e, var)) out *= size;
     return out;
   }
-  std::vector<std::pair<Var, double>> vars_;  // of the block, or of loops around no block
+  Padding padding_;
+  Iterations vars_;   // of the block, or of loops around no block
+  double share_ = 1;  // of the iterations, that do something
 };
 
 }  // namespace

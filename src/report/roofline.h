@@ -14,7 +14,8 @@ namespace nestor::report {
 
 // What a function does at least: the operations of its text, those that a loop repeats counted once, and each
 // byte of its inputs, constants and outputs once, of what data chooses no more than one choice.
-// Branches, masks and padding count as if all of them ran.
+// Products with the zeros that pad an image and branches that indices don't take don't count; where data
+// decides all count.
 struct FunctionWork {
   double operations = 0, bytes = 0;
   double operations_at_once = 1;  // for one of f32: 4 of bytes, 0.5 of f64

@@ -157,9 +157,9 @@ std::string tuning_page(const TuningPage& p) {
   body +=
       "<p class=\"key\">The bound is the time that a function's operations take at the FMA peak, or its "
       "bytes at the "
-      "speed of a copy of so many, whichever is longer; both were measured here. Padding and masks count as "
-      "work, so a "
-      "function that leaves them out may pass 100 %.</p>";
+      "speed of a copy of so many, whichever is longer; both were measured here. A function may pass it by a "
+      "little: "
+      "what is only read may be faster than a copy.</p>";
   for (size_t i = 0; i < functions.size(); ++i) body += section(functions[i], i);
   return still_page(p.title, body);
 }

@@ -1,6 +1,7 @@
 #include "src/report/tuning_page.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "catch.h"
 #include "nestor/parse.h"
@@ -85,6 +86,41 @@ func rows(in X: f32[100000,8], in I: i32[4], out Y: f32[4,8]) {
                                                     "test"));
   CHECK(gather.operations == 0);
   CHECK(gather.bytes == 4.0 * (8 + 4 + 4 * 8));  // a row at least of the table
+}
+
+TEST_CASE("products with the zeros around an image are no work") {
+  const FunctionWork w = least_work(parse_func(R"(
+func padded(in X: f32[8,8], const W: f32[3,3], out Y: f32[8,8]) {
+  alloc P: f32[10,10]
+  for h in 10, w in 10 {
+    block P(vh: S 10 = h, vw: S 10 = w) {
+      P[vh,vw] = if 1 <= vh && vh < 9 && 1 <= vw && vw < 9 then X[vh-1,vw-1] else 0.0f32
+    }
+  }
+  for y in 8, x in 8, r in 3, s in 3 {
+    block Y(vy: S 8 = y, vx: S 8 = x, vr: R 3 = r, vs: R 3 = s) {
+      init { Y[vy,vx] = 0.0f32 }
+      Y[vy,vx] += P[vy+vr,vx+vs] * W[vr,vs]
+    }
+  }
+}
+)",
+                                               "test"));
+  CHECK(std::abs(w.operations - 2.0 * 22 * 22) < 1e-6);  // of 24 rows and columns of the nine shifted images
+}
+
+TEST_CASE("a branch that indices don't take is no work") {
+  const FunctionWork w = least_work(parse_func(R"(
+func causal(in X: f32[128,128], out Y: f32[128,128]) {
+  for i in 128, j in 128 {
+    block Y(vi: S 128 = i, vj: S 128 = j) {
+      Y[vi,vj] = if vj <= vi then exp(X[vi,vj]) else 0.0f32
+    }
+  }
+}
+)",
+                                               "test"));
+  CHECK(std::abs(w.operations - 128 * 129 / 2) < 0.02 * 128 * 128);
 }
 
 TEST_CASE("the page escapes what comes from models, and shows what saved most first") {

@@ -79,7 +79,7 @@ def test_progress_in_a_pipe_and_as_events(folder):
     done = tune(folder)
     assert "\x1b" not in done.stderr and "\r" not in done.stderr, done.stderr
     assert re.search(r"matmul +default [\d.]+ .s  best [\d.]+ .s  \d+ % of bound  \d+ tried", done.stderr), done.stderr
-    assert re.search(r"^matmul +default .* best .*, \d+ % of bound \((operations|bytes)\)\n    9 candidates tried", done.stdout)
+    assert re.search(r"^matmul +default .*, \d+ % of bound \((operations|bytes)\)\n    9 candidates tried", done.stdout), done
     events = [json.loads(line) for line in tune(folder, "--json", "--seed", 3).stderr.splitlines()]
     assert events and {e["event"] for e in events} == {"progress"}, events
     for key in ("func", "measured", "default_us", "best_us", "bound_us", "of_bound", "outcomes", "comparing", "elapsed_s",
@@ -87,9 +87,15 @@ def test_progress_in_a_pipe_and_as_events(folder):
         assert key in events[0], events[0]
 
 
-def test_one_candidate_is_one(folder):
+def test_a_function_without_gain_has_two_lines(folder):
     said = tune(folder, trials=1).stdout
-    assert "1 candidate tried" in said and "best so far" not in said, said
+    assert re.fullmatch(r"matmul +default .*  only the default was measured, .*\n    1 candidate tried; the trials are over\n", said), said
+
+
+def test_a_model_has_a_sum(folder):
+    digits = Path(__file__).parents[2] / "examples/digits/digits.json"
+    said = tune(folder, "--dim", "batch=1", model=digits, trials=7).stdout
+    assert re.search(r"\nall 6 functions, as often as they are called: .* by default, .* now, [\d.]+x\n$", said), said
 
 
 def test_report(folder):
