@@ -5,6 +5,7 @@
 
 #include <charconv>
 
+#include "nestor/files.h"
 #include "src/cli/common.h"
 #include "src/cli/outputs.h"
 #include "src/cli/stop.h"
@@ -72,7 +73,7 @@ std::vector<TunedFunction> functions_of(const std::vector<TuneTask>& tasks, repo
 
 void write_report(const TuneVerb& v, const Database& db, const std::vector<TuneTask>& tasks,
                   const std::vector<TuneResult>& results, const TuneOptions& options,
-                  report::Roofline* roofline) {
+                  report::Roofline* roofline, PendingFiles& files) {
   report::TuningPage page;
   page.title = v.common.model;
   page.facts = machine_facts(options.target, options.threads, roofline);
@@ -84,7 +85,8 @@ void write_report(const TuneVerb& v, const Database& db, const std::vector<TuneT
         roofline));
     add_result(results[i], page.functions.back());
   }
-  write_text(v.report, report::tuning_page(page));
+  files.write(v.report, report::tuning_page(page));
+  files.commit();
   fmt::print(v.common.json ? stderr : stdout, "{}: the report\n", v.report);
 }
 
@@ -104,6 +106,8 @@ void warn_of_illegal_choices(const TuneOptions& options, const std::vector<TuneT
 int run(const TuneVerb& v) {
   require_ending("--report", v.report, {".html", ".htm"});
   watch_interrupt();
+  PendingFiles files;
+  if (!v.report.empty()) files.add(v.report);  // a bad path fails before the work
   ModelOptions untuned = v.common;
   untuned.db.clear();
   const CompileOptions compile = compile_options(untuned, "default");
@@ -155,7 +159,7 @@ int run(const TuneVerb& v) {
   if (known) known->measure_copies();
   const std::vector<TunedFunction> functions = functions_of(tasks, known);
   print_results(results, functions, v.common.json);
-  if (!v.report.empty()) write_report(v, db, tasks, results, options, known);
+  if (!v.report.empty()) write_report(v, db, tasks, results, options, known, files);
   for (const TuneResult& r : results)
     if (r.measured > 0 && r.default_ns <= 0 && r.best_ns <= 0)
       throw UserError(

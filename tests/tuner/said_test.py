@@ -38,8 +38,9 @@ def run(*args, code=0, cwd=None):
     return done
 
 
-def tune(folder, *flags, model=MATMUL, threads=1, trials=9):
-    return run("tune", model, "--db", folder / "t.db", "--threads", threads, "--time", "30s", "--trials", trials, *flags)
+def tune(folder, *flags, model=MATMUL, threads=1, trials=9, code=0):
+    return run("tune", model, "--db", folder / "t.db", "--threads", threads, "--time", "30s", "--trials", trials, *flags,
+               code=code)
 
 
 def change(db, sql):
@@ -118,6 +119,9 @@ def test_report(folder):
     assert "1 thread" in page
     assert "needs -o" in run("db", folder / "t.db", "report", code=1).stderr
     assert "--report" in run("tune", MATMUL, "--db", folder / "t.db", "--report", "x.txt", code=1).stderr
+    begin = time.monotonic()
+    assert "/none/r.html" in tune(folder, "--report", folder / "none/r.html", trials=10**6, code=1).stderr
+    assert time.monotonic() - begin < 10, "after the work"
 
 
 def test_whether_records_were_used(folder):
