@@ -92,7 +92,7 @@ struct Database::Impl {
   // The rows for which `condition` holds, as read_row takes them.
   std::string select(const char* condition) const {
     return fmt::format("SELECT {}, {} FROM records WHERE {}", kColumns,
-                       format == kWithoutPlans ? "''" : "plan", condition);
+                       format == kWithoutPlans ? "'', 0" : "plan, declared", condition);
   }
   void add_plans() {
     execute("BEGIN IMMEDIATE");
@@ -136,6 +136,7 @@ Record read_row(const Statement& s) {
   r.version = one_line(s.text(13), 256);
   r.host = one_line(s.text(14), 256);
   r.plan = s.text(15);
+  r.declared = s.integer(16);
   return r;
 }
 
@@ -232,7 +233,7 @@ int64_t Database::insert(const Record& r) {
   Statement s(
       impl_->db,
       "INSERT INTO records (workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, "
-      "compile_ms, error, seed, version, host, plan) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "compile_ms, error, seed, version, host, plan, declared) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   impl_->check(s.code());
   s.bind(r.workload);
   s.bind(r.func);
@@ -249,6 +250,7 @@ int64_t Database::insert(const Record& r) {
   s.bind(r.version);
   s.bind(r.host);
   s.bind(r.plan);
+  s.bind(std::min<int64_t>(r.declared, 1));  // another database counts for itself
   s.step();
   impl_->check(s.code());
   return sqlite3_last_insert_rowid(impl_->db);

@@ -7,6 +7,7 @@
 #include "nestor/error.h"
 #include "nestor/print.h"
 #include "tuner/fields.h"
+#include "tuner/space.h"
 
 namespace nestor {
 
@@ -61,15 +62,13 @@ std::vector<Decisions> own_decisions(const PrimFunc& f, const TuneOptions& optio
   std::vector<Decisions> out;
   for (const ScheduleProvider& provider : options.own)
     if (const auto choice = provider(f, options.target))
-      out.push_back({"", sample_decisions(f, choice->trace, rng)});
+      out.push_back({"", legal_decisions(f, choice->trace, rng)});
   for (const ScheduleTemplate& t : options.templates) {
     const auto& wanted = options.families;
     if (!wanted.empty() && !std::count(wanted.begin(), wanted.end(), t.name())) continue;
     try {
       if (const auto trace = t.match(f, options.target)) {
-        const Trace drawn = sample_decisions(f, *trace, rng);
-        apply(f, drawn);
-        out.push_back({t.name(), drawn});
+        out.push_back({t.name(), legal_decisions(f, *trace, rng)});
       }
     } catch (const ScheduleError& e) {
       if (options.warn)

@@ -1,4 +1,6 @@
 // Whether a record's schedule can be used for a function: it is applied, proved and lowered before it is.
+#include <algorithm>
+
 #include "nestor/error.h"
 #include "nestor/library.h"
 #include "nestor/print.h"
@@ -33,13 +35,26 @@ std::string why_unusable(const Record& r, const PrimFunc& f, const Target* targe
   }
 }
 
+bool is_known_to_help(const Database& db, const Record& r, const PrimFunc& f, const Target& target) {
+  const std::string usual = print(default_schedule(f, target));
+  if (r.declared > 0 || r.trace == usual) return true;
+  const std::vector<Record> all = db.records(r.workload, r.target, r.threads);
+  return std::any_of(all.begin(), all.end(), [&](const Record& other) {
+    return other.trace == usual && other.outcome == Outcome::ok && other.median_ns >= r.median_ns;
+  });
+}
+
 ScheduleProvider database_schedules(const std::string& path, int threads, Warn warn) {
   auto db = std::make_shared<Database>(path, Database::Mode::read);
   return [db, threads, warn](const PrimFunc& f, const Target& target) -> std::optional<ScheduleChoice> {
     std::optional<ScheduleChoice> choice;
     size_t unusable = 0;
     db->by_speed(workload_key(f), record_target(target), threads, [&](const Record& r) {
-      const std::string why = why_unusable(r, f, &target);
+      std::string why = why_unusable(r, f, &target);
+      if (why.empty() && !is_known_to_help(*db, r, f, target)) {
+        why = "it was never compared with the default, which has no record; `nestor tune` does that";
+        unusable = kMostUnusable - 1;  // so it is with slower ones
+      }
       if (why.empty()) {
         const std::string name = "record " + std::to_string(r.id) + " of " + db->path();
         choice = ScheduleChoice{schedules::parse_primitives(r.trace, name), "database"};

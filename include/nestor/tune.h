@@ -45,6 +45,7 @@ struct Record {
   double error = 0;   // largest |difference| to the oracle over its bound; at most 1 where right
   uint64_t seed = 0;  // of the run that proposed it
   std::string version, host;
+  int64_t declared = 0;  // above 0: a search declared it the best (Database::declare_best), the highest last
 };
 std::string to_json_line(const Record& record);
 Record record_from_json(const std::string& line);  // UserError naming the field
@@ -107,8 +108,12 @@ class Database {
 // "native znver5": what a record's times belong to.
 std::string record_target(const Target& target);
 
-// Schedules from the records of a database: of each function the fastest usable one for this target and
-// number of threads. `warn` is told which faster ones aren't used, and why.
+// Schedules from the records of a database: of each function the one that a search declared best, else the
+// fastest, for this target and number of threads, where it is usable and known to help. `warn` is told which
+// faster ones aren't used, and why. Whether the right record is known to be at least as fast as the default
+// schedule for the target: a search declared it, it is the default, or the default's own record is slower.
+bool is_known_to_help(const Database& db, const Record& record, const PrimFunc& func, const Target& target);
+
 ScheduleProvider database_schedules(const std::string& path, int threads, Warn warn = {});
 
 // ---- Measuring

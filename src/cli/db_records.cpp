@@ -41,16 +41,16 @@ std::string func_name(const Record& r) {
 }
 
 std::vector<Record> chosen(const Database& db, const DbVerb& v) {
-  if (!v.outcome.empty() && !parse_outcome(v.outcome)) {
-    std::string names;
-    for (size_t i = 0; i < kOutcomes; ++i)
-      names += (i ? ", " : "") + std::string(name_of(static_cast<Outcome>(i)));
+  const bool failed = v.outcome == "failed";  // whatever the cause
+  if (!v.outcome.empty() && !failed && !parse_outcome(v.outcome)) {
+    std::string names = "failed";
+    for (size_t i = 0; i < kOutcomes; ++i) names += ", " + std::string(name_of(static_cast<Outcome>(i)));
     throw UserError(Diagnostic{"--outcome " + v.outcome + " is no outcome", {}, {}, names});
   }
   std::vector<Record> out;
   for (Record& r : db.records("", "", v.threads)) {
     if (!matches(v.func, func_name(r)) || !matches(v.target, r.target)) continue;
-    if (!v.outcome.empty() && v.outcome != name_of(r.outcome)) continue;
+    if (failed ? r.outcome == Outcome::ok : !v.outcome.empty() && v.outcome != name_of(r.outcome)) continue;
     out.push_back(std::move(r));
   }
   return out;

@@ -96,7 +96,7 @@ TEST_CASE("a template is a family where it matches, and told of where a step is 
   options.families = {"any"};
   CHECK(own_decisions(f, options, rng).empty());
 
-  const Proposals proposals(f, own, options.target, 1, &options.families);
+  Proposals proposals(f, own, options.target, 1, &options.families, true);
   std::set<std::string> seen;
   std::set<std::string> plans;
   for (const Candidate& c : proposals.next({}, seen, 64, rng)) plans.insert(c.plan.substr(0, 8));

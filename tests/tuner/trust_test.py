@@ -84,10 +84,11 @@ def test_a_bad_record_falls_back(folder):
     change(db, "UPDATE records SET trace = 'parallel Y.k', median_ns = 1 WHERE id = 1")
     change(db, "UPDATE records SET trace = 'tensorize Y.j a from=\"mine.nest\"', median_ns = 2 WHERE id = 2")
     origin, lines = shown(db)
-    assert len(lines) == 2, lines
+    assert len(lines) == min(count, 3), lines
     assert lines[0].startswith(f"warning: record 1 of {db} isn't used for matmul: line 1 of its trace: "), lines
     assert lines[1].startswith(f"warning: record 2 of {db} isn't used for matmul: line 1 of its trace: "), lines
-    assert origin == ("database" if count > 2 else "default")
+    # The default's own record was the first: whether others are faster isn't known any more.
+    assert origin == "default" and all("never compared with the default" in line for line in lines[2:]), lines
     change(db, "UPDATE records SET trace = 'include \"/etc/passwd\"'")
     origin, lines = shown(db)
     assert origin == "default" and len(lines) == count and "root:" not in str(lines), lines

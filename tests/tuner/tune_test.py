@@ -139,7 +139,7 @@ def test_database_verb(folder):
         connection.execute("UPDATE records SET outcome = 'illegal' WHERE id IN (SELECT id FROM records LIMIT 2)")
         connection.execute("UPDATE records SET trace = 'vectorize nowhere.x' WHERE id IN "
                            "(SELECT id FROM records WHERE outcome = 'ok' LIMIT 3)")
-    assert len(nestor("db", copy, "list", "--outcome", "illegal").splitlines()) == 2
+    assert len(nestor("db", copy, "list", "--outcome", "illegal").splitlines()) == 3, "a header and two records"
     assert "removed 2 records" in nestor("db", copy, "prune", "--failed")
     assert "removed 3 records" in nestor("db", copy, "prune", "--stale")
     broken = folder / "broken.jsonl"
