@@ -26,11 +26,6 @@ namespace nestor::schedules {
 
 namespace {
 
-// ceil(extent / size), of extents up to the largest integer too.
-int64_t tiles_of(int64_t extent, int64_t size) {
-  return extent / size + (extent % size != 0);
-}
-
 struct Factors {
   std::vector<Expr> extents;
   bool overhangs = false;  // the product is more than the extent, or may be
@@ -79,11 +74,11 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop, int64_t before
     // balanced: as many tiles as before, each as small as that allows
     if (balanced && inner < factors.size()) {
       const int64_t rest = product / factors[inner];
-      const int64_t units = std::max<int64_t>(1, tiles_of(extent, rest));  // a loop may run never
-      factors[inner] = tiles_of(units, tiles_of(units, factors[inner]));
+      const int64_t units = std::max<int64_t>(1, ceil_div(extent, rest));  // a loop may run never
+      factors[inner] = ceil_div(units, ceil_div(units, factors[inner]));
       product = rest * factors[inner];
     }
-    factors[static_cast<size_t>(open)] = std::max<int64_t>(1, tiles_of(extent, product));
+    factors[static_cast<size_t>(open)] = std::max<int64_t>(1, ceil_div(extent, product));
     product *= factors[static_cast<size_t>(open)];
   }
   if (extent >= 0 && product < extent) {

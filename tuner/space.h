@@ -20,11 +20,14 @@ struct IllegalChoice {
   SourceLoc loc;  // of the sample_choice
   std::string name, value, why;
 };
-// Open decisions are drawn first, as legal_decisions does.
+// Open decisions are drawn first; none is told where no draw makes a trace that applies.
 std::vector<IllegalChoice> illegal_choices(const PrimFunc& f, const Trace& trace);
 
 // Whether the traces are the same but for their decisions.
 bool same_space(const Trace& a, const Trace& b);
+
+// "gemm rows=4 width=32": the family and the decisions of its trace, one line.
+std::string describe(const std::string& family, const Trace& trace);
 
 // A neighbour: some decisions drawn again. nullopt where the trace has none, or the drawn values don't apply
 // to f.

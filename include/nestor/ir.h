@@ -271,8 +271,8 @@ Expr logical_or(Expr a, Expr b);
 Expr logical_not(Expr a);
 
 inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}  // of positive numbers
+  return a / b + (a % b != 0 ? 1 : 0);
+}  // of numbers that aren't negative; no sum that could overflow
 
 // The identity element of a reduction at a type: 0, 1, lowest (or -inf), highest (or +inf).
 Expr identity_of(ReduceOp op, Type type);

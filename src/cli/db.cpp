@@ -172,18 +172,14 @@ void export_to(const Database& db, const DbVerb& v) {
   tell(v, "exported", exported, " to " + v.what);
 }
 
-void import_from(const DbVerb& v) {
-  const std::vector<Record> records = read_records(v.what);
+// The records of a file or a database, all or none, and none twice.
+template <class Source>
+void add(const DbVerb& v, const std::string& done, const Source& source, const std::string& where) {
+  KnownRecords known(v.path);
+  const std::vector<Record> records = read_records(source, known);
   Database(v.path, Database::Mode::create).insert_all(records);
-  tell(v, "imported", records.size(), " into " + v.path);
-}
-
-void merge(const DbVerb& v) {
-  const Database other(v.what, Database::Mode::read);
-  Database db(v.path, Database::Mode::create);
-  const std::vector<Record> records = records_to_merge(db, other);
-  db.insert_all(records);
-  tell(v, "merged", records.size(), " of " + v.what);
+  const std::string rest = known.met() ? fmt::format("; {} were there already", known.met()) : "";
+  tell(v, done, records.size(), where + rest);
 }
 
 void prune(Database& db, const DbVerb& v) {
@@ -307,8 +303,9 @@ void check_request(const DbVerb& v) {
 
 int run(const DbVerb& v) {
   check_request(v);
-  if (v.action == "import") return import_from(v), 0;
-  if (v.action == "merge") return merge(v), 0;
+  if (v.action == "import") return add(v, "imported", v.what, " into " + v.path), 0;
+  if (v.action == "merge")
+    return add(v, "merged", Database(v.what, Database::Mode::read), " of " + v.what), 0;
   const bool writes = v.action == "prune" || v.action == "retry";
   if (writes && !std::filesystem::exists(v.path))
     Database(v.path, Database::Mode::read);  // says what is missing

@@ -125,12 +125,18 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
         a->add_option("--schedule", v.schedules,
                       "a .sched file whose sample_* steps are searched, alone where no --family is given");
+        a->add_option("--template", v.templates,
+                      "a folder of .sched files that begin with `when`: each is a family of plans for the "
+                      "functions that look so (docs/tune.md)");
         a->add_option("--family", v.families,
                       "plans to search: `any` for every nest, `default` for the decisions of the default "
-                      "schedule; all "
-                      "where it isn't given")
-            ->delimiter(',')
-            ->check(CLI::IsMember({"any", "default"}));
+                      "schedule, a template's name; all where it isn't given")
+            ->delimiter(',');
+        a->add_option(
+             "--rank", v.rank,
+             "what is measured first: by the analytic `price`, or as `learned` from what was measured")
+            ->check(CLI::IsMember({"learned", "price"}))
+            ->capture_default_str();
         a->add_option("--job-timeout", v.job_timeout, "seconds that one candidate may take")
             ->check(CLI::PositiveNumber)
             ->capture_default_str();
@@ -222,7 +228,11 @@ void add_verbs(CLI::App& app, int& code) {
     add_json(a, v.json);
   });
   add_verb<WorkerVerb>(app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",
-                       [](CLI::App*, WorkerVerb&) {});
+                       [](CLI::App* a, WorkerVerb& v) {
+                         a->add_flag("--null", v.null,
+                                     "run nothing, and take the time that the analytic price says: a search "
+                                     "that is the same each time, to try the tuner");
+                       });
   add_verb<DoctorVerb>(app, code, "doctor", "what this machine has",
                        [](CLI::App* a, DoctorVerb& v) { add_json(a, v.json); });
 }

@@ -54,7 +54,9 @@ struct TuneVerb {
   std::string func = "*";
   uint64_t seed = 0;
   std::vector<std::string> schedules;  // files whose decisions are searched
+  std::string templates;               // a folder of families; empty: none
   std::vector<std::string> families;   // of plans; empty: all
+  std::string rank = "learned";
   double job_timeout = 20;             // seconds that a candidate may take, compiling included
   std::string report;                  // an HTML file of what was found; empty: none
   std::vector<std::string> workers;    // "2" local processes, or commands that speak the worker protocol
@@ -100,7 +102,9 @@ struct DbVerb {
   bool json = false;
 };
 
-struct WorkerVerb {};
+struct WorkerVerb {
+  bool null = false;  // the null device
+};
 
 struct DoctorVerb {
   bool json = false;

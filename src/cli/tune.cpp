@@ -93,12 +93,44 @@ void write_report(const TuneVerb& v, const Database& db, const std::vector<TuneT
 // A value that can't be is never tried; whoever wrote it will look for it among the candidates.
 void warn_of_illegal_choices(const TuneOptions& options, const std::vector<TuneTask>& tasks,
                              TuneDisplay& display) {
-  for (const TuneTask& t : tasks)
+  const auto look = [&](const PrimFunc& f, const Trace& trace) {
+    for (const IllegalChoice& c : illegal_choices(f, trace))
+      display.warn(fmt::format("{}:{}: {} = {} isn't tried for {}: {}", c.loc.file, c.loc.line, c.name,
+                               c.value, f.name, c.why));
+  };
+  for (const TuneTask& t : tasks) {
     for (const ScheduleProvider& own : options.own)
-      if (const auto choice = own(t.func, options.target))
-        for (const IllegalChoice& c : illegal_choices(t.func, choice->trace))
-          display.warn(fmt::format("{}:{}: {} = {} isn't tried for {}: {}", c.loc.file, c.loc.line, c.name,
-                                   c.value, t.func.name, c.why));
+      if (const auto choice = own(t.func, options.target)) look(t.func, choice->trace);
+    for (const ScheduleTemplate& family : options.templates)
+      if (const auto trace = family.match(t.func, options.target)) look(t.func, *trace);
+  }
+}
+
+// The user's families; each must be one of some function.
+std::vector<ScheduleTemplate> templates_for(const TuneVerb& v, const std::vector<TuneTask>& tasks,
+                                            const Target& target) {
+  std::vector<ScheduleTemplate> all;
+  if (!v.templates.empty()) all = read_templates(v.templates);
+  for (const ScheduleTemplate& t : all) {
+    std::string reasons;
+    const bool matches = std::any_of(tasks.begin(), tasks.end(), [&](const TuneTask& task) {
+      std::string why;
+      const bool is_for = t.match(task.func, target, &why).has_value();
+      if (reasons.size() < 400)
+        reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", task.func.name, why);
+      return is_for;
+    });
+    if (!matches) warn_of_record(fmt::format("{} matches no function: {}", t.path(), reasons));
+  }
+  std::vector<std::string> names = {"any", "default"};
+  for (const ScheduleTemplate& t : all) names.push_back(t.name());
+  for (const std::string& family : v.families)
+    if (!std::count(names.begin(), names.end(), family))
+      throw UserError(Diagnostic{"--family " + family + ": there is no such family",
+                                 {},
+                                 {},
+                                 fmt::format("{}; --template adds others", fmt::join(names, ", "))});
+  return all;
 }
 
 }  // namespace
@@ -106,6 +138,7 @@ void warn_of_illegal_choices(const TuneOptions& options, const std::vector<TuneT
 int run(const TuneVerb& v) {
   require_ending("--report", v.report, {".html", ".htm"});
   watch_interrupt();
+  TuneOptions options;  // its time begins
   PendingFiles files;
   if (!v.report.empty()) files.add(v.report);  // a bad path fails before the work
   ModelOptions untuned = v.common;
@@ -121,14 +154,15 @@ int run(const TuneVerb& v) {
   }
 
   Database db(v.common.db, Database::Mode::create);
-  TuneOptions options;
   options.seconds = parse_seconds(v.time);
   options.trials = v.trials;
   options.seed = v.seed;
   options.threads = compile.threads;
   options.target = compile.target;
   options.families = v.families;
+  options.learned_rank = v.rank == "learned";
   for (const std::string& file : v.schedules) options.own.push_back(file_schedules(file));
+  options.templates = templates_for(v, tasks, options.target);
   options.workers = worker_options(v);
   options.stop = interrupted;
   if (options.workers.commands.empty()) {
@@ -160,15 +194,18 @@ int run(const TuneVerb& v) {
   const std::vector<TunedFunction> functions = functions_of(tasks, known);
   print_results(results, functions, v.common.json);
   if (!v.report.empty()) write_report(v, db, tasks, results, options, known, files);
-  for (const TuneResult& r : results)
+  for (const TuneResult& r : results) {
+    if (r.end == TuneEnd::not_stored)
+      throw UserError("tuning ended early, with what " + v.common.db + " has: " + describe(r.end));
     if (r.measured > 0 && r.default_ns <= 0 && r.best_ns <= 0)
       throw UserError(
           Diagnostic{"no candidate for " + r.func + " could be measured",
                      {},
                      {causes(r.outcomes)},
                      r.outcomes[static_cast<size_t>(Outcome::timeout)] > 0
-                         ? fmt::format("--job-timeout {} gives each more time", 10 * v.job_timeout)
+                         ? fmt::format("--time and --job-timeout {} give each more time", 10 * v.job_timeout)
                          : "`nestor db " + v.common.db + " list` says why for each candidate"});
+  }
   return 0;
 }
 
