@@ -20,7 +20,7 @@ struct IllegalChoice {
   SourceLoc loc;  // of the sample_choice
   std::string name, value, why;
 };
-// Open decisions are drawn first, as legal_decisions does.
+// Open decisions are drawn first; none is told where no draw makes a trace that applies.
 std::vector<IllegalChoice> illegal_choices(const PrimFunc& f, const Trace& trace);
 
 // Whether the traces are the same but for their decisions.

@@ -93,12 +93,17 @@ void write_report(const TuneVerb& v, const Database& db, const std::vector<TuneT
 // A value that can't be is never tried; whoever wrote it will look for it among the candidates.
 void warn_of_illegal_choices(const TuneOptions& options, const std::vector<TuneTask>& tasks,
                              TuneDisplay& display) {
-  for (const TuneTask& t : tasks)
+  const auto look = [&](const PrimFunc& f, const Trace& trace) {
+    for (const IllegalChoice& c : illegal_choices(f, trace))
+      display.warn(fmt::format("{}:{}: {} = {} isn't tried for {}: {}", c.loc.file, c.loc.line, c.name,
+                               c.value, f.name, c.why));
+  };
+  for (const TuneTask& t : tasks) {
     for (const ScheduleProvider& own : options.own)
-      if (const auto choice = own(t.func, options.target))
-        for (const IllegalChoice& c : illegal_choices(t.func, choice->trace))
-          display.warn(fmt::format("{}:{}: {} = {} isn't tried for {}: {}", c.loc.file, c.loc.line, c.name,
-                                   c.value, t.func.name, c.why));
+      if (const auto choice = own(t.func, options.target)) look(t.func, choice->trace);
+    for (const ScheduleTemplate& family : options.templates)
+      if (const auto trace = family.match(t.func, options.target)) look(t.func, *trace);
+  }
 }
 
 // The user's families; each must be one of some function.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "src/cli/common.h"
@@ -78,7 +79,8 @@ std::string verdict(const TuneResult& r) {
   if (r.measured + r.resumed <= 1) return "only the default was measured";
   const std::string ratio = fmt::format("{:.2f}x", r.default_ns / std::max(r.best_ns, 1e-9));
   if (!r.compared && r.best_ns < r.default_ns) return ratio + ", not compared again";
-  return r.gain_beyond_noise ? ratio : "no gain beyond noise";
+  return r.gain_beyond_noise ? fmt::format("{} ± {:.0f} %", ratio, std::ceil(100 * r.noise))
+                             : "no gain beyond noise";
 }
 
 TuneDisplay::TuneDisplay(const std::vector<TunedFunction>& functions, report::Roofline* roofline,
@@ -141,10 +143,12 @@ void TuneDisplay::show_line(Row& r) const {
   if (!faster && !p.comparing) return;
   if (faster) r.told_ns = p.best_ns;
   const std::string failed = failed_text(p.outcomes);
-  fmt::print(stderr, "{:6.1f} s, {:.0f} s left  {:<28} default {}  best {}  {} of bound  {} tried{}{}\n",
-             p.elapsed_s, std::max(0.0, seconds_ - p.elapsed_s), shown(r.function.name),
-             time_of(p.default_ns), time_of(p.best_ns), percent_of_bound(r.function, p.best_ns), p.measured,
-             failed.empty() ? "" : ", " + failed, p.comparing ? "; compared with the default now" : "");
+  fmt::print(stderr, "{:6.1f} s, {:.0f} s left  {:<28} default {}  best {}{}  {} tried{}{}\n", p.elapsed_s,
+             std::max(0.0, seconds_ - p.elapsed_s), shown(r.function.name), time_of(p.default_ns),
+             time_of(p.best_ns),
+             r.function.bound.ns() > 0 ? "  " + percent_of_bound(r.function, p.best_ns) + " of bound" : "",
+             p.measured, failed.empty() ? "" : ", " + failed,
+             p.comparing ? "; compared with the default now" : "");
 }
 
 void TuneDisplay::clear() {
@@ -205,6 +209,7 @@ void print_json(const TuneResult& r, const TunedFunction& f) {
                                     {"of_bound", share_of_bound(f, r.best_ns)},
                                     {"compared", r.compared},
                                     {"gain_beyond_noise", r.gain_beyond_noise},
+                                    {"noise", r.noise},
                                     {"measured", r.measured},
                                     {"resumed", r.resumed},
                                     {"outcomes", counts_of(r.outcomes)},
