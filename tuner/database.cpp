@@ -12,6 +12,7 @@
 #include "nestor/tune.h"
 #include "tuner/fields.h"
 #include "tuner/job.h"
+#include "tuner/sqlite.h"
 
 namespace nestor {
 
@@ -37,42 +38,6 @@ CREATE INDEX IF NOT EXISTS by_workload ON records (workload, target, threads, ou
 constexpr const char* kColumns =
     "id, workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, compile_ms, error, "
     "seed, version, host";
-
-}  // namespace
-
-namespace {
-
-// A prepared statement that binds and reads by position.
-class Statement {
- public:
-  Statement(sqlite3* db, const std::string& sql) {
-    code_ = sqlite3_prepare_v2(db, sql.c_str(), -1, &statement_, nullptr);
-  }
-  ~Statement() { sqlite3_finalize(statement_); }
-  Statement(const Statement&) = delete;
-  Statement& operator=(const Statement&) = delete;
-
-  int code() const { return code_ == SQLITE_ROW || code_ == SQLITE_DONE ? SQLITE_OK : code_; }
-  void bind(const std::string& v) {
-    sqlite3_bind_text(statement_, ++index_, v.data(), static_cast<int>(v.size()), SQLITE_TRANSIENT);
-  }
-  void bind(int64_t v) { sqlite3_bind_int64(statement_, ++index_, v); }
-  void bind(double v) { sqlite3_bind_double(statement_, ++index_, v); }
-  bool step() {
-    code_ = sqlite3_step(statement_);
-    return code_ == SQLITE_ROW;
-  }
-  std::string text(int column) const {
-    const auto* p = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
-    return p ? std::string(p, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : std::string();
-  }
-  int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
-  double real(int column) const { return sqlite3_column_double(statement_, column); }
-
- private:
-  sqlite3_stmt* statement_ = nullptr;
-  int index_ = 0, code_ = SQLITE_OK;
-};
 
 int64_t pragma(sqlite3* db, const char* name) {
   Statement s(db, std::string("PRAGMA ") + name);
@@ -127,7 +92,7 @@ struct Database::Impl {
   // The rows for which `condition` holds, as read_row takes them.
   std::string select(const char* condition) const {
     return fmt::format("SELECT {}, {} FROM records WHERE {}", kColumns,
-                       format == kWithoutPlans ? "''" : "plan", condition);
+                       format == kWithoutPlans ? "'', 0" : "plan, declared", condition);
   }
   void add_plans() {
     execute("BEGIN IMMEDIATE");
@@ -171,6 +136,7 @@ Record read_row(const Statement& s) {
   r.version = one_line(s.text(13), 256);
   r.host = one_line(s.text(14), 256);
   r.plan = s.text(15);
+  r.declared = s.integer(16);
   return r;
 }
 
@@ -267,7 +233,7 @@ int64_t Database::insert(const Record& r) {
   Statement s(
       impl_->db,
       "INSERT INTO records (workload, func, target, threads, trace, outcome, detail, samples_ns, median_ns, "
-      "compile_ms, error, seed, version, host, plan) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+      "compile_ms, error, seed, version, host, plan, declared) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
   impl_->check(s.code());
   s.bind(r.workload);
   s.bind(r.func);
@@ -284,9 +250,40 @@ int64_t Database::insert(const Record& r) {
   s.bind(r.version);
   s.bind(r.host);
   s.bind(r.plan);
+  s.bind(std::min<int64_t>(r.declared, 1));  // another database counts for itself
   s.step();
   impl_->check(s.code());
   return sqlite3_last_insert_rowid(impl_->db);
+}
+
+void Database::revise(const Record& r) {
+  Statement s(impl_->db, "UPDATE records SET outcome=?, detail=?, samples_ns=?, median_ns=? WHERE id=?");
+  impl_->check(s.code());
+  s.bind(std::string(name_of(r.outcome)));
+  s.bind(r.detail);
+  s.bind(nlohmann::json(r.samples_ns).dump());
+  s.bind(r.median_ns);
+  s.bind(r.id);
+  s.step();
+  impl_->check(s.code());
+}
+
+std::optional<Record> Database::find_right(const std::string& workload, const std::string& target,
+                                           int threads, const std::string& trace) const {
+  Statement s(impl_->db, impl_->select("workload = ? AND target = ? AND threads = ? AND outcome = 'ok' AND "
+                                       "trace = ? ORDER BY median_ns, id LIMIT 1"));
+  impl_->check(s.code());
+  s.bind(workload);
+  s.bind(target);
+  s.bind(int64_t{threads});
+  s.bind(trace);
+  if (s.step()) return read_row(s);
+  impl_->check(s.code());
+  return std::nullopt;
+}
+
+void Database::wait_at_most(double seconds) {
+  sqlite3_busy_timeout(impl_->db, std::min(kBusyMs, static_cast<int>(seconds * 1000)));
 }
 
 void Database::insert_all(const std::vector<Record>& records) {
@@ -327,6 +324,24 @@ void Database::by_speed(const std::string& workload, const std::string& target, 
   while (s.step())
     if (taken(read_row(s))) return;
   impl_->check(s.code());
+}
+
+std::vector<Record> Database::best_of_others(const std::string& workload, const std::string& target,
+                                             int threads) const {
+  std::vector<Record> out;
+  if (impl_->format == kWithoutPlans) return out;
+  Statement s(
+      impl_->db,
+      impl_->select("id IN (SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY workload ORDER "
+                    "BY median_ns, id) AS place FROM records WHERE workload <> ? AND target = ? AND "
+                    "threads = ? AND outcome = 'ok' AND plan <> '') WHERE place = 1) ORDER BY id"));
+  impl_->check(s.code());
+  s.bind(workload);
+  s.bind(target);
+  s.bind(int64_t{threads});
+  while (s.step()) out.push_back(read_row(s));
+  impl_->check(s.code());
+  return out;
 }
 
 void Database::declare_best(const std::string& workload, const std::string& target, int threads,

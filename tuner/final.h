@@ -13,6 +13,7 @@ struct Final {
   bool compared = false;  // else the comparison was cut short, or a side failed
   size_t winner = 0;      // of the contestants; 0 is the default
   double default_ns = 0, winner_ns = 0;
+  double noise = 0;  // half of the range of the middle half of the pairs' ratios, relative
 };
 
 // How many jobs that takes with so many contestants, the default included.
@@ -20,6 +21,8 @@ size_t jobs_of_final(size_t contestants);
 
 // The first contestant is the default. Of several others the fastest in a few rounds meets it in pairs, and
 // wins if it is faster in all of them but one, by 2 % in the middle.
-Final decide(const std::vector<Job>& contestants, WorkerPool& worker, const std::function<bool()>& stop);
+// All are measured by one worker of the pool; once `stop` is true no longer.
+Final decide(const std::vector<Job>& contestants, WorkerPool& pool, int worker,
+             const std::function<bool()>& stop);
 
 }  // namespace nestor

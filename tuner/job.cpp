@@ -95,6 +95,8 @@ Record read_answer(const Job& job, const std::string& line, double elapsed_ns) {
         r.samples_ns.empty() ? 0 : *std::max_element(r.samples_ns.begin(), r.samples_ns.end());
     if (longest > elapsed_ns || r.compile_ms * 1e6 > elapsed_ns)
       fields.fail("its times are longer than it took");
+    if (r.outcome == Outcome::ok && r.median_ns < job.least_ns)
+      fields.fail("its times are shorter than storing the result takes");
   } catch (const UserError& e) {
     return bad_answer(job, e.diagnostic().message + " in " + line.substr(0, 80));
   }

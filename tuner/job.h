@@ -25,7 +25,13 @@ std::string answer_of(const Record& record);
 Record read_answer(const Job& job, const std::string& line, double elapsed_ns);
 Record bad_answer(const Job& job, const std::string& why);
 
+// Times of a call: groups of calls, after one to warm up, for `seconds`, or until it is clearly slower than
+// `cutoff_ns` (0: nothing), or longer where it can't be told apart from that.
+std::vector<double> time_calls(const std::function<void()>& call, double seconds, double cutoff_ns);
+
 std::string this_executable();  // its path
+
+std::string is_not_used(const Record& r, const std::string& db, const PrimFunc& f, const std::string& why);
 
 double median(std::vector<double> values);  // of one or more
 

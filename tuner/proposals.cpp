@@ -1,11 +1,9 @@
 // Evolution over plans and decisions. A plan is drawn anew, or is a neighbour of one that was fast, or of two
 // of its family each field from one; a trace without a plan has its decisions changed. Of many such the
-// cheapest are measured, by their price as it is corrected by what was measured, and a few at random, since
-// the price doesn't know everything.
+// cheapest by their price are measured, and a few at random, since the price doesn't know everything.
 #include "tuner/proposals.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "nestor/error.h"
 #include "nestor/passes.h"
@@ -17,16 +15,17 @@ namespace nestor {
 
 namespace {
 
-constexpr size_t kOfEach = 8;      // proposals for one that is measured
-constexpr size_t kAtRandom = 4;    // one in so many is taken whatever its price
-constexpr size_t kMostTries = 40;  // for one proposal
+constexpr size_t kOfEach = 8;       // proposals for one that is measured
+constexpr size_t kAtRandom = 4;     // one in so many is taken whatever its price
+constexpr size_t kMostTries = 40;   // for one proposal
+constexpr double kMostCode = 3000;  // instructions written out: more take seconds to compile
 
 }  // namespace
 
-Proposals::Proposals(const PrimFunc& f, std::vector<Trace> traces, const Target& target, int threads,
-                     const std::vector<std::string>* families, bool learns)
-    : func_(f), traces_(std::move(traces)), target_(target), threads_(threads), learns_(learns) {
-  std::erase_if(traces_, [&](const Trace& t) { return decisions_in(f, t) == 0; });
+Proposals::Proposals(const PrimFunc& f, std::vector<Decisions> decisions, const Target& target, int threads,
+                     const std::vector<std::string>* families)
+    : func_(f), decisions_(std::move(decisions)), target_(target), threads_(threads) {
+  std::erase_if(decisions_, [&](const Decisions& d) { return decisions_in(f, d.trace) == 0; });
   for (auto& space : plan_spaces(f, target)) {
     const bool wanted = !families || std::count(families->begin(), families->end(), space->family());
     if (wanted && !space->fields().empty()) spaces_.push_back(std::move(space));
@@ -34,7 +33,7 @@ Proposals::Proposals(const PrimFunc& f, std::vector<Trace> traces, const Target&
 }
 
 bool Proposals::empty() const {
-  return traces_.empty() && spaces_.empty();
+  return decisions_.empty() && spaces_.empty();
 }
 
 std::optional<Candidate> Proposals::of_trace(const std::optional<Trace>& trace) const {
@@ -52,11 +51,26 @@ std::optional<Candidate> Proposals::of_trace(const std::optional<Trace>& trace) 
 std::optional<Candidate> Proposals::of_plan(const PlanSpace& space, const SchedulePlan& plan) const {
   try {
     auto c = of_trace(space.emit(plan));
-    if (c) c->plan = space.print(plan);
+    if (!c || c->cost.code > kMostCode) return std::nullopt;
+    c->plan = space.print(plan);
     return c;
   } catch (const ScheduleError&) {
     return std::nullopt;
   }
+}
+
+std::optional<Candidate> Proposals::of_decisions(const std::string& family,
+                                                 const std::optional<Trace>& trace) const {
+  auto c = of_trace(trace);
+  if (c && !family.empty()) c->plan = describe(family, *trace);
+  return c;
+}
+
+std::optional<Candidate> Proposals::carried_over(const std::string& plan) const {
+  for (const auto& space : spaces_)
+    if (const auto mine = space->carry_over(plan))
+      if (auto c = of_plan(*space, *mine); c && can_be_lowered(*c)) return c;
+  return std::nullopt;
 }
 
 // A worker would refuse it too, but only after it was asked.
@@ -82,35 +96,24 @@ std::optional<Candidate> Proposals::propose(const std::vector<Record>& parents, 
       return made ? of_plan(*space, *made) : std::nullopt;
     }
     const Trace trace = schedules::parse_primitives(one.trace, "record");
-    if (std::any_of(traces_.begin(), traces_.end(), [&](const Trace& t) { return same_space(t, trace); })) {
-      if (rng() % 4 == 0)
-        return of_trace(crossover(func_, trace, schedules::parse_primitives(parent().trace, "record"), rng));
-      return of_trace(mutate(func_, trace, rng));
+    for (const Decisions& d : decisions_) {
+      if (!same_space(d.trace, trace)) continue;
+      const auto another = [&] { return schedules::parse_primitives(parent().trace, "record"); };
+      return of_decisions(
+          d.family, rng() % 4 == 0 ? crossover(func_, trace, another(), rng) : mutate(func_, trace, rng));
     }
   }
-  const size_t source = rng() % (spaces_.size() + traces_.size());
-  if (source >= spaces_.size()) return of_trace(mutate(func_, traces_[source - spaces_.size()], rng));
+  const size_t source = rng() % (spaces_.size() + decisions_.size());
+  if (source >= spaces_.size()) {
+    const Decisions& d = decisions_[source - spaces_.size()];
+    return of_decisions(d.family, mutate(func_, d.trace, rng));
+  }
   const std::optional<SchedulePlan> drawn = spaces_[source]->draw(rng);
   return drawn ? of_plan(*spaces_[source], *drawn) : std::nullopt;
 }
 
-void Proposals::learn(const Record& r) {
-  if (!learns_) return;
-  auto known = proposed_.find(r.trace);
-  if (known == proposed_.end()) {
-    const QuietRefusals quiet;
-    try {
-      const PrimFunc scheduled = apply(func_, schedules::parse_primitives(r.trace, "record"));
-      known = proposed_.emplace(r.trace, price(scheduled, target_, threads_)).first;
-    } catch (const UserError&) {
-      return;
-    }
-  }
-  correction_.learn(r.trace, known->second, r.median_ns);
-}
-
 std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::set<std::string>& seen,
-                                       size_t count, std::mt19937_64& rng) {
+                                       size_t count, std::mt19937_64& rng) const {
   std::vector<Candidate> found;
   std::set<std::string> texts;
   for (size_t tries = 0; tries < count * kMostTries && found.size() < count * kOfEach; ++tries)
@@ -118,20 +121,13 @@ std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::
       found.push_back(std::move(*c));
   // A few of any price stand before the cheapest.
   const size_t any = std::min(found.size(), count / kAtRandom);
-  std::vector<Cost> costs;
-  for (const Candidate& c : found) costs.push_back(c.cost);
-  const std::vector<double> order = correction_.order(costs);
-  std::vector<size_t> ranked(found.size());
-  std::iota(ranked.begin(), ranked.end(), 0);
-  std::stable_sort(ranked.begin() + static_cast<std::ptrdiff_t>(any), ranked.end(),
-                   [&](size_t a, size_t b) { return order[a] < order[b]; });
+  std::stable_sort(found.begin() + static_cast<std::ptrdiff_t>(any), found.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.cost.total < b.cost.total; });
   std::vector<Candidate> taken;
-  for (const size_t i : ranked) {
+  for (Candidate& c : found) {
     if (taken.size() == count) break;
-    seen.insert(found[i].text);
-    if (!can_be_lowered(found[i])) continue;
-    proposed_[found[i].text] = found[i].cost;
-    taken.push_back(std::move(found[i]));
+    seen.insert(c.text);
+    if (can_be_lowered(c)) taken.push_back(std::move(c));
   }
   return taken;
 }

@@ -1,4 +1,5 @@
 // Records as JSON lines, the export format, and what is checked of a record that somebody else wrote.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -61,7 +62,8 @@ std::string to_json_line(const Record& r) {
                         {"error", r.error},
                         {"seed", r.seed},
                         {"version", r.version},
-                        {"host", r.host}}
+                        {"host", r.host},
+                        {"declared", r.declared}}
       .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -88,6 +90,8 @@ Record record_from_json(const std::string& line) {
   r.seed = fields.seed("seed");
   r.version = one_line(fields.text("version", kLongestName, ""), kLongestName);
   r.host = one_line(fields.text("host", kLongestName, ""), kLongestName);
+  // That it was the best of some search; those of this database come first.
+  r.declared = std::min<int64_t>(fields.integer("declared", 0, INT64_MAX, 0), 1);
   if (const std::string why = bad_figures(r); !why.empty()) fields.fail(why);
   return r;
 }

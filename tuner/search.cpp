@@ -1,323 +1,185 @@
-// Evolution over the decisions of a trace, started from the analytic default, so that no trial is needed to
-// be good.
+// Evolution over plans and decisions, started from the analytic default, so that no trial is needed to be
+// good.
 //
 // The stream of candidates is a function of the seed and of the results so far in candidate order: batch by
-// batch, each batch's generator is seeded by (seed, function, index of the batch), and ties are broken by
-// age. Timings of a resumed run come from the database, so a kill costs nothing but the batch that was under
-// way.
+// batch, each batch's generator is seeded by (seed, function, index of the batch), whoever measures and
+// however many do. Timings of a resumed run come from the database, so a kill costs nothing but what was
+// under way.
+//
+// The time is for all of it: a third at most is kept for the comparison at the end, which takes the functions
+// first where there is most to win, and jobs under way are given up when it is over.
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <map>
-#include <set>
 
 #include "nestor/error.h"
-#include "nestor/library.h"
 #include "nestor/print.h"
 #include "nestor/tune.h"
 #include "schedules/sched_file.h"
+#include "tuner/budget.h"
 #include "tuner/final.h"
-#include "tuner/proposals.h"
+#include "tuner/task.h"
+#include "tuner/trials.h"
 
 namespace nestor {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double kTimingSeconds = 0.06;  // per candidate
-constexpr size_t kParents = 6;
-constexpr size_t kMostLearned = 2000;  // records of earlier runs
-constexpr size_t kMostUnusable = 8;    // records of a function: somebody may have filled a database with them
-
-// A function under search.
-struct Task {
-  explicit Task(PrimFunc f) : func(std::move(f)) {}
-  PrimFunc func;
-  int calls = 1;
-  std::string text, key;
-  Trace start;
-  std::vector<Trace> own;  // the user's, measured first
-  std::unique_ptr<Proposals> proposals;
-  std::vector<Record>
-      population;  // right ones, fastest first; of those of earlier runs, the best that are usable
-  std::set<std::string> seen;                // traces ever proposed
-  std::map<std::string, std::string> plans;  // by trace
-  int batches = 0;
-  bool exhausted = false;
-  TuneResult result;
-
-  double weight()
-      const {  // what there may be to win: its share of the model's time, less with every batch spent
-    const double best = population.empty() ? result.default_ns : population.front().median_ns;
-    return exhausted ? -1 : calls * std::max(best, 1.0) / (1 + batches);
-  }
-};
-
-std::string is_not_used(const Record& r, const std::string& db, const PrimFunc& f, const std::string& why) {
-  return "record " + std::to_string(r.id) + " of " + db + " isn't used for " + f.name + ": " + why;
-}
-
-void learn(Task& t, const Record& r) {
-  t.result.outcomes[static_cast<size_t>(r.outcome)]++;
-  if (r.outcome != Outcome::ok) return;
-  const auto place =
-      std::upper_bound(t.population.begin(), t.population.end(), r,
-                       [](const Record& a, const Record& b) { return a.median_ns < b.median_ns; });
-  t.population.insert(place, r);
-  t.proposals->learn(r);
-}
-
 class Search {
  public:
   Search(Database& db, const TuneOptions& options)
-      : db_(db), options_(options), pool_(options.workers), begin_(Clock::now()) {}
+      : db_(db), options_(options), budget_(options), trials_(db, options, budget_) {}
 
   std::vector<TuneResult> run(const std::vector<TuneTask>& wanted) {
-    for (const TuneTask& w : wanted) tasks_.push_back(make_task(w));
-    for (const auto& t : tasks_)
-      if (!stopped(0)) measure_default(*t);
-    while (!stopped(reserve())) {
+    for (const TuneTask& w : wanted) {
+      tasks_.push_back(std::make_unique<Task>(w, db_, options_, budget_));
+      trials_.watch(*tasks_.back());
+    }
+    try {
+      search();
+      for (const auto& t : tasks_) say_end(*t);
+      compare_all();
+    } catch (const UserError& e) {  // of the database; what was stored is there
+      if (options_.warn) options_.warn(e.diagnostic().message);
+      for (const auto& t : tasks_) {
+        t->result.end = TuneEnd::not_stored;
+        take_best(*t);
+      }
+    }
+    std::vector<TuneResult> results;
+    for (const auto& t : tasks_) results.push_back(t->result);
+    return results;
+  }
+
+ private:
+  void search() {
+    for (const auto& t : tasks_) {
+      if (is_over(0)) break;
+      start(*t);
+    }
+    while (!is_over(reserve() + longest_proposal_s_)) {
       const auto next = std::max_element(tasks_.begin(), tasks_.end(), [](const auto& a, const auto& b) {
         return a->weight() < b->weight();
       });
       if (next == tasks_.end() || (*next)->weight() < 0) break;
       run_batch(**next);
     }
-    std::vector<TuneResult> results;
-    for (const auto& t : tasks_) {
-      if (t->proposals->empty())
-        t->result.end = TuneEnd::nothing_to_search;
-      else if (t->exhausted)
-        t->result.end = TuneEnd::all_tried;
-      else
-        t->result.end = end_of_all(reserve()).value_or(TuneEnd::time_over);
-      finish(*t);
-      results.push_back(t->result);
-    }
-    return results;
   }
 
- private:
   // What ends the search of all functions now.
   std::optional<TuneEnd> end_of_all(double reserve) const {
-    if (options_.stop && options_.stop()) return TuneEnd::stopped;
-    if (pool_.all_out()) return TuneEnd::no_workers;
-    if (options_.trials > 0 && measured_ >= options_.trials) return TuneEnd::trials_over;
-    if (elapsed() >= options_.seconds - reserve) return TuneEnd::time_over;
+    if (budget_.is_stopped()) return TuneEnd::stopped;
+    if (trials_.pool().all_out()) return TuneEnd::no_workers;
+    if (budget_.trials_over()) return TuneEnd::trials_over;
+    if (budget_.left() <= reserve) return TuneEnd::time_over;
     return std::nullopt;
   }
-  double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-  bool stopped(double reserve) const { return end_of_all(reserve).has_value(); }
-
-  std::unique_ptr<Task> make_task(const TuneTask& wanted) {
-    auto task = std::make_unique<Task>(wanted.func);
-    Task& t = *task;
-    t.calls = wanted.calls;
-    t.text = print(t.func);
-    t.key = workload_key(t.func);
-    t.start = default_schedule(t.func, options_.target);
-    const auto is_wanted = [&](const char* family) {
-      if (options_.families.empty()) return options_.own.empty();
-      return std::count(options_.families.begin(), options_.families.end(), family) > 0;
-    };
-    std::seed_seq seeds{options_.seed};
-    std::mt19937_64 rng(seeds);
-    for (const ScheduleProvider& provider : options_.own)
-      if (const auto choice = provider(t.func, options_.target))
-        t.own.push_back(sample_decisions(t.func, choice->trace, rng));
-    std::vector<Trace> traces = t.own;
-    if (is_wanted("default")) traces.push_back(t.start);
-    const bool every_family = options_.families.empty() && options_.own.empty();
-    t.proposals =
-        std::make_unique<Proposals>(t.func, std::move(traces), options_.target, options_.threads,
-                                    every_family ? nullptr : &options_.families, options_.learned_rank);
-    t.result.func = t.func.name;
-    t.result.outcomes.assign(kOutcomes, 0);
-    resume(t);
-    return task;
+  bool is_over(double reserve) const { return end_of_all(reserve).has_value(); }
+  void say_end(Task& t) {
+    if (t.proposals->empty())
+      t.result.end = TuneEnd::nothing_to_search;
+    else if (t.weight() < 0)
+      t.result.end = TuneEnd::all_tried;
+    else
+      t.result.end = end_of_all(reserve()).value_or(TuneEnd::time_over);
   }
 
-  // Goes on from what earlier runs measured. Their records are input: the fastest must be usable, and what
-  // says nothing of the schedule is measured again.
-  void resume(Task& t) {
-    const std::string start = print(t.start);
-    int of_this_seed = 0;
-    std::vector<Record> right;
-    for (Record& r : db_.records(t.key, record_target(options_.target), options_.threads)) {
-      const bool of_schedule = r.outcome < Outcome::crash;
-      if (!of_schedule || !t.seen.insert(r.trace).second) continue;
-      ++t.result.resumed;
-      of_this_seed += r.seed == options_.seed;
-      if (r.outcome == Outcome::ok) right.push_back(std::move(r));
-    }
-    t.batches = (of_this_seed + options_.batch - 1) / options_.batch;
-    std::stable_sort(right.begin(), right.end(),
-                     [](const Record& a, const Record& b) { return a.median_ns < b.median_ns; });
-    for (size_t i = 0; i < std::min(kMostLearned, right.size()); ++i) t.proposals->learn(right[i]);
-    size_t unusable = 0;
-    for (Record& r : right) {
-      const bool is_start = r.trace == start;
-      if (!is_start && (t.population.size() >= kParents || unusable >= kMostUnusable)) continue;
-      if (const std::string why = why_unusable(r, t.func, &options_.target); !why.empty()) {
-        ++unusable;
-        if (options_.warn) options_.warn(is_not_used(r, db_.path(), t.func, why));
-        if (is_start) t.seen.erase(r.trace);
-        continue;
-      }
-      if (is_start) t.result.default_ns = r.median_ns;
-      t.population.push_back(std::move(r));
-    }
-  }
-
-  Job job_of(const Task& t, const Trace& trace) { return job_of(t, print(trace)); }
-  Job job_of(const Task& t, const std::string& trace) {
-    Job j;
-    j.id = ++ids_;
-    j.func = t.text;
-    j.trace = trace;
-    j.target = options_.target.name;
-    j.threads = options_.threads;
-    j.seed = options_.seed;
-    j.seconds = kTimingSeconds;
-    j.cutoff_ns = t.population.empty() ? 0 : t.population.front().median_ns;
-    return j;
-  }
-
-  // Measures, stores each as it comes, learns in candidate order.
-  void measure_jobs(Task& t, const std::vector<Job>& jobs, double reserve) {
-    const double begin = elapsed();
-    const auto records = pool_.run(
-        jobs,
-        [&](Record& r) {
-          r.workload = t.key;
-          r.target = record_target(options_.target);
-          if (const auto plan = t.plans.find(r.trace); plan != t.plans.end()) r.plan = plan->second;
-          db_.insert(r);
-          ++measured_;
-          ++t.result.measured;
-        },
-        [&] { return stopped(reserve); });
-    worked_s_ += (elapsed() - begin) * static_cast<double>(std::min(pool_.left(), jobs.size()));
-    jobs_ += static_cast<int64_t>(records.size());
-    for (const Record& r : records) learn(t, r);
-    t.result.untried += static_cast<int64_t>(jobs.size() - records.size());
-    auto& improvements = t.result.improvements;
-    if (!t.population.empty() &&
-        (improvements.empty() || t.population.front().median_ns < improvements.back().second))
-      improvements.emplace_back(elapsed(), t.population.front().median_ns);
+  void start(Task& t) {
+    trials_.measure_default(t, options_.seconds);
+    t.seen.insert(t.start_text);
+    std::vector<std::string> own;
+    for (const Trace& trace : t.own)
+      if (std::string text = print(trace); t.seen.insert(text).second) own.push_back(std::move(text));
+    if (!own.empty()) trials_.measure(t, own, options_.seconds);
+    if (t.proposals->empty()) t.exhausted = true;
     report(t);
   }
 
-  void measure_default(Task& t) {
-    const std::string text = print(t.start);
-    if (t.result.default_ns == 0 && t.seen.insert(text).second) measure_jobs(t, {job_of(t, t.start)}, 0);
-    for (const Record& r : t.population)
-      if (r.trace == text) t.result.default_ns = r.median_ns;
-    std::vector<Job> own;
-    for (const Trace& trace : t.own)
-      if (t.seen.insert(print(trace)).second) own.push_back(job_of(t, trace));
-    if (!own.empty()) measure_jobs(t, own, 0);
-    if (t.proposals->empty()) t.exhausted = true;
-  }
-
   void run_batch(Task& t) {
-    std::seed_seq seeds{options_.seed, static_cast<uint64_t>(std::stoull(t.key.substr(0, 8), nullptr, 16)),
-                        static_cast<uint64_t>(t.batches)};
-    std::mt19937_64 rng(seeds);
-    const int64_t batch =
-        options_.trials > 0 ? std::min<int64_t>(options_.batch, options_.trials - measured_) : options_.batch;
-    std::vector<Record> parents(
-        t.population.begin(),
-        t.population.begin() + static_cast<std::ptrdiff_t>(std::min(kParents, t.population.size())));
-    const std::vector<Candidate> candidates =
-        t.proposals->next(parents, t.seen, static_cast<size_t>(batch), rng);
-    std::vector<Job> jobs;
-    for (const Candidate& c : candidates) {
-      jobs.push_back(job_of(t, c.text));
-      t.plans[jobs.back().trace] = c.plan;
-    }
-    ++t.batches;
-    if (jobs.empty())
-      t.exhausted = true;
-    else
-      measure_jobs(t, jobs, reserve());
+    const double begin = budget_.elapsed();
+    const std::vector<std::string> batch = t.next_batch(
+        static_cast<size_t>(std::min<int64_t>(options_.batch, budget_.trials_left())), options_.seed);
+    longest_proposal_s_ = std::max(longest_proposal_s_, budget_.elapsed() - begin);
+    if (batch.empty()) return;
+    trials_.measure(t, batch, options_.seconds - reserve());
+    report(t);
   }
 
-  // The default, and the fastest of the others: those that one measurement doesn't tell apart.
-  std::vector<Job> contestants(const Task& t) {
-    constexpr double kAsFast = 1.05;
-    constexpr size_t kMost = 4;
-    std::vector<Job> out = {job_of(t, t.start)};
-    for (const Record& r : t.population) {
-      if (r.median_ns > kAsFast * t.population.front().median_ns || out.size() == kMost) break;
-      if (r.trace == out.front().trace) {
-        if (out.size() == 1) break;  // the default was the fastest
-        continue;
-      }
-      out.push_back(job_of(t, r.trace));
-    }
-    return out;
-  }
   // Seconds that the comparisons at the end will take, at most a third of all.
-  double reserve() {
+  double reserve() const {
     size_t jobs = 0;
-    for (const auto& t : tasks_) jobs += jobs_of_final(contestants(*t).size());
-    const double one = jobs_ > 0 ? worked_s_ / static_cast<double>(jobs_) : 0;
-    return std::min(static_cast<double>(jobs) * one, options_.seconds / 3);
+    for (const auto& t : tasks_) jobs += jobs_of_final(t->contestants().size());
+    return std::min(static_cast<double>(jobs) * trials_.seconds_a_job(), options_.seconds / 3);
   }
 
-  void finish(Task& t) {
+  // By the single measurements.
+  static void take_best(Task& t) {
     t.result.best = t.start;
     t.result.best_ns = t.result.default_ns;
     if (t.population.empty()) return;
-    const std::vector<Job> jobs = contestants(t);
-    if (jobs.size() == 1) return declare(t);
-    const auto take = [&](const Job& j, double ns) {
-      t.result.best = schedules::parse_primitives(j.trace, "record");
-      t.result.best_ns = ns;
-      for (const Record& r : t.population)
-        if (r.trace == j.trace) t.result.plan = r.plan;
-    };
-    take(jobs[1], t.population.front().median_ns);
-    // The default failed or was never reached, or the user waits for an end: the single measurements have to
-    // do.
-    if (t.result.default_ns == 0 || (options_.stop && options_.stop()) || pool_.all_out()) return;
-    if (!one_worker_) one_worker_ = std::make_unique<WorkerPool>(pool_.options_for_one());
-    const Final end = decide(
-        jobs, *one_worker_, options_.stop ? options_.stop : [] { return false; });
+    const std::vector<std::string> contestants = t.contestants();
+    if (contestants.size() > 1) take(t, contestants[1], t.best_ns());
+  }
+  static void take(Task& t, const std::string& trace, double ns) {
+    t.result.best = schedules::parse_primitives(trace, "record");
+    t.result.best_ns = ns;
+    const Record* r = t.find(trace);
+    t.result.plan = r ? r->plan : "";
+  }
+  static double gain(const Task& t) { return t.calls * (t.result.default_ns - t.best_ns()); }
+
+  void compare_all() {
+    std::vector<Task*> open;
+    for (const auto& t : tasks_) {
+      take_best(*t);
+      if (t->population.empty()) continue;
+      if (t->contestants().size() == 1)
+        declare(*t);
+      else if (t->result.default_ns > 0)  // else the default failed: there is nothing to compare with
+        open.push_back(t.get());
+    }
+    std::stable_sort(open.begin(), open.end(),
+                     [](const Task* a, const Task* b) { return gain(*a) > gain(*b); });
+    for (Task* t : open) {
+      if (budget_.is_cut() || trials_.pool().all_out()) return;
+      compare(*t);
+    }
+  }
+  void compare(Task& t) {
+    report(t, true);
+    std::vector<Job> jobs;
+    for (const std::string& trace : t.contestants()) jobs.push_back(trials_.job_of(t, trace));
+    WorkerPool& pool = trials_.pool();
+    const Final end = decide(jobs, pool, pool.most_trusted(), [&] { return budget_.is_cut(); });
     if (!end.compared) return;
     t.result.compared = true;
     t.result.default_ns = end.default_ns;
     t.result.gain_beyond_noise = end.winner > 0;
-    t.result.plan.clear();
-    take(jobs[end.winner], end.winner_ns);
+    t.result.noise = end.noise;
+    take(t, jobs[end.winner].trace, end.winner_ns);
     declare(t);
   }
   void declare(const Task& t) {
     db_.declare_best(t.key, record_target(options_.target), options_.threads, print(t.result.best));
   }
 
-  void report(const Task& t) const {
+  void report(const Task& t, bool comparing = false) const {
     if (!options_.on_progress) return;
     TuneProgress p;
     p.func = t.func.name;
     p.measured = t.result.measured;
     p.default_ns = t.result.default_ns;
-    p.best_ns = t.population.empty() ? 0 : t.population.front().median_ns;
+    p.best_ns = t.best_ns();
     p.outcomes = t.result.outcomes;
-    p.elapsed_s = elapsed();
+    p.elapsed_s = budget_.elapsed();
+    p.comparing = comparing;
     options_.on_progress(p);
   }
 
   Database& db_;
   const TuneOptions& options_;
-  WorkerPool pool_;
-  Clock::time_point begin_;
+  Budget budget_;
+  Trials trials_;
   std::vector<std::unique_ptr<Task>> tasks_;
-  std::unique_ptr<WorkerPool> one_worker_;  // for comparisons
-  int64_t measured_ = 0, ids_ = 0, jobs_ = 0;
-  double worked_s_ = 0;  // that workers took for jobs_
+  double longest_proposal_s_ = 0;
 };
 
 }  // namespace
@@ -336,32 +198,14 @@ const char* describe(TuneEnd end) {
       return "stopped";
     case TuneEnd::no_workers:
       return "no worker is left";
+    case TuneEnd::not_stored:
+      return "results can't be stored any more";
   }
   return "";
 }
 
 std::vector<TuneResult> tune(const std::vector<TuneTask>& tasks, Database& db, const TuneOptions& options) {
   return Search(db, options).run(tasks);
-}
-
-ScheduleProvider database_schedules(const std::string& path, int threads, Warn warn) {
-  auto db = std::make_shared<Database>(path, Database::Mode::read);
-  return [db, threads, warn](const PrimFunc& f, const Target& target) -> std::optional<ScheduleChoice> {
-    std::optional<ScheduleChoice> choice;
-    size_t unusable = 0;
-    db->by_speed(workload_key(f), record_target(target), threads, [&](const Record& r) {
-      const std::string why = why_unusable(r, f, &target);
-      if (why.empty()) {
-        const std::string name = "record " + std::to_string(r.id) + " of " + db->path();
-        choice = ScheduleChoice{schedules::parse_primitives(r.trace, name), "database"};
-        return true;
-      }
-      const bool last = ++unusable == kMostUnusable;
-      if (warn) warn(is_not_used(r, db->path(), f, why) + (last ? "; slower ones aren't looked at" : ""));
-      return last;
-    });
-    return choice;
-  };
 }
 
 }  // namespace nestor

@@ -38,6 +38,57 @@ size_t decisions_in(const PrimFunc& f, const Trace& trace) {
   return decision_sites(f, trace).size();
 }
 
+std::string describe(const std::string& family, const Trace& trace) {
+  std::string out = family;
+  for (const Step& s : trace.steps) {
+    const auto arrow = std::find(s.args.begin(), s.args.end(), "->");
+    if (!s.primitive.starts_with("sample_") || s.results.empty() || arrow == s.args.end()) continue;
+    std::string decided;
+    for (auto word = arrow + 1; word != s.args.end(); ++word) decided += *word;
+    out += " " + s.results[0] + "=";
+    for (const char c : decided)
+      if (c != ' ') out += c;
+  }
+  return out;
+}
+
+Trace legal_decisions(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng) {
+  constexpr int kMostDraws = 50;
+  for (int draw = 0; draw < kMostDraws; ++draw) {
+    const QuietRefusals quiet;
+    try {
+      if (auto legal = if_legal(f, sample_decisions(f, trace, rng))) return *legal;
+    } catch (const ScheduleError&) {
+    }
+  }
+  const Trace refused = sample_decisions(f, trace, rng);
+  apply(f, refused);  // says why
+  return refused;
+}
+
+std::vector<IllegalChoice> illegal_choices(const PrimFunc& f, const Trace& open) {
+  std::vector<IllegalChoice> out;
+  std::mt19937_64 rng(1);
+  const Trace trace = legal_decisions(f, open, rng);
+  const QuietRefusals quiet;
+  const std::vector<DecisionSite> sites = decision_sites(f, trace);
+  for (size_t i = 0; i < sites.size(); ++i) {
+    const Step& step = trace.steps[sites[i].step];
+    if (step.primitive != "sample_choice") continue;
+    for (const std::string& value : sites[i].candidates) {
+      std::vector<std::vector<std::string>> decisions(sites.size());
+      decisions[i] = {value};
+      try {
+        apply(f, with_decisions(trace, decisions));
+      } catch (const ScheduleError& e) {
+        out.push_back({open.steps[sites[i].step].loc, step.results.empty() ? "" : step.results[0], value,
+                       e.diagnostic().message});
+      }
+    }
+  }
+  return out;
+}
+
 std::optional<Trace> mutate(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng) {
   if (decision_sites(f, trace).empty()) return std::nullopt;
   const QuietRefusals quiet;

@@ -31,6 +31,7 @@ struct Cost {
   double latency = 0;                                       // of sums that wait for themselves
   double l2 = 0, l3 = 0, memory = 0;                        // for bytes that come from there
   double waiting = 0;                                       // until threads work
+  double code = 0;                                          // instructions that are written out
   // Of nests one after the other, each by what it has most of.
   double total = 0;
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -49,10 +50,37 @@ class PlanSpace {
   // space doesn't have make it nothing.
   std::string print(const SchedulePlan& plan) const;
   std::optional<SchedulePlan> parse(const std::string& text) const;
+  // A plan of another function as this one has it: of each field the value that is nearest, its first where
+  // the other had none. It fits.
+  std::optional<SchedulePlan> carry_over(const std::string& text) const;
 };
 
 // Of every family that matches the function: the family `any` matches all with plain blocks and known
 // extents. CPU targets.
 std::vector<std::unique_ptr<PlanSpace>> plan_spaces(const PrimFunc& f, const Target& target);
+
+// A family that a user wrote: a schedule file over names, whose first lines say what a function must look
+// like and bind the names to its blocks, loops and buffers. The file's name is the family's.
+//
+//   when block C reduction k >= 64, spatial i j, reads A B
+//   when target lanes >= 8
+//   rows = sample_choice [2, 4, 6, 8] -> 4
+//   i0 i1 = split C.i [_, rows]
+//   ...
+class ScheduleTemplate {
+ public:
+  // UserError with file and line where that isn't what the text is.
+  ScheduleTemplate(const std::string& path, const std::string& text);
+  const std::string& name() const;
+  const std::string& path() const;
+  // Its steps for the function, in the function's names; else `why_not` says what doesn't match.
+  std::optional<Trace> match(const PrimFunc& f, const Target& target, std::string* why_not = nullptr) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+// Of each *.sched in the folder, by their names; UserError where there is none.
+std::vector<ScheduleTemplate> read_templates(const std::string& folder);
 
 }  // namespace nestor

@@ -2,6 +2,7 @@
 // database.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -12,6 +13,7 @@
 
 #include "nestor/driver.h"
 #include "nestor/ir.h"
+#include "nestor/plan.h"
 #include "nestor/schedule.h"
 #include "nestor/target.h"
 
@@ -43,6 +45,7 @@ struct Record {
   double error = 0;   // largest |difference| to the oracle over its bound; at most 1 where right
   uint64_t seed = 0;  // of the run that proposed it
   std::string version, host;
+  int64_t declared = 0;  // above 0: a search declared it the best (Database::declare_best), the highest last
 };
 std::string to_json_line(const Record& record);
 Record record_from_json(const std::string& line);  // UserError naming the field
@@ -51,9 +54,10 @@ Record record_from_json(const std::string& line);  // UserError naming the field
 // wrong with the figures of one, in a few words, or nothing.
 std::string bad_figures(const Record& record);
 // Why its schedule can't be used for the function, or nothing: it holds primitives only, each applies, the
-// proof or else the interpreter finds the result right, and where there is a target it is lowered for it; or
-// it is the default schedule for that target.
-std::string why_unusable(const Record& record, const PrimFunc& func, const Target* target);
+// proof (of so many seconds) or else the interpreter finds the result right, and where there is a target it
+// is lowered for it; or it is the default schedule for that target.
+std::string why_unusable(const Record& record, const PrimFunc& func, const Target* target,
+                         double seconds = 20);
 // Throws UserError where the function isn't one, isn't the workload's, or the trace holds more than
 // primitives; gives the function.
 PrimFunc check_imported(const Record& record);
@@ -72,6 +76,11 @@ class Database {
 
   int64_t insert(const Record& record);                 // durable when it returns
   void insert_all(const std::vector<Record>& records);  // all or none
+  void revise(const Record& record);                    // another outcome and other times, by its id
+  // The fastest right record of the schedule.
+  std::optional<Record> find_right(const std::string& workload, const std::string& target, int threads,
+                                   const std::string& trace) const;
+  void wait_at_most(double seconds);  // for another process that holds the file; ten seconds at first
   // As they stand in the file: samples that can't be read are none.
   std::vector<Record> records(const std::string& workload = "", const std::string& target = "",
                               int threads = 0) const;
@@ -83,6 +92,9 @@ class Database {
   // `taken`.
   void by_speed(const std::string& workload, const std::string& target, int threads,
                 const std::function<bool(const Record&)>& taken) const;
+  // Of each other function the fastest that was made from a plan.
+  std::vector<Record> best_of_others(const std::string& workload, const std::string& target,
+                                     int threads) const;
   int64_t prune(int keep_per_workload);  // deletes slower rows, returns how many
   int64_t erase(const std::vector<int64_t>& ids);
   const std::string& path() const { return path_; }
@@ -96,8 +108,12 @@ class Database {
 // "native znver5": what a record's times belong to.
 std::string record_target(const Target& target);
 
-// Schedules from the records of a database: of each function the fastest usable one for this target and
-// number of threads. `warn` is told which faster ones aren't used, and why.
+// Schedules from the records of a database: of each function the one that a search declared best, else the
+// fastest, for this target and number of threads, where it is usable and known to help. `warn` is told which
+// faster ones aren't used, and why. Whether the right record is known to be at least as fast as the default
+// schedule for the target: a search declared it, it is the default, or the default's own record is slower.
+bool is_known_to_help(const Database& db, const Record& record, const PrimFunc& func, const Target& target);
+
 ScheduleProvider database_schedules(const std::string& path, int threads, Warn warn = {});
 
 // ---- Measuring
@@ -109,13 +125,21 @@ struct Job {
   int threads = 1;
   uint64_t seed = 0;
   double seconds = 0.1;  // of timing
-  double cutoff_ns = 0;  // stop early where the first runs are slower than this; 0: never
+  double cutoff_ns = 0;  // what it is held against: once it is clearly slower timing ends; 0: nothing
+  // For the pool, not sent.
+  double timeout_s = 0;  // 0: the pool's
+  double least_ns = 0;   // a shorter time is no answer
+  int only_on = -1;      // the one worker that may do it
+  int not_on = -1;       // a worker that does it only where no other one is left
 };
 
 // Does a job in this process: what `nestor worker` runs, and tests call directly.
 Record measure(const Job& job);
+// The null device: runs nothing, and takes for each call what the analytic price says of it. What it answers
+// depends on the job alone.
+Record measure_on_null_device(const Job& job);
 // Speaks the protocol: one Job as a JSON line on stdin, one answer on stdout, until end of file.
-int serve_worker(std::istream& in, std::ostream& out);
+int serve_worker(std::istream& in, std::ostream& out, Record (*answer)(const Job&) = measure);
 
 struct WorkerPoolOptions {
   int local = 1;                                 // processes of this executable
@@ -125,24 +149,44 @@ struct WorkerPoolOptions {
   std::function<void(const std::string&)> warn;  // told of a worker that is out
 };
 
+// What ends a run of jobs before all are done; what has no result then wasn't measured.
+struct RunControl {
+  std::function<bool()> stop = [] { return false; };  // once true no further job is begun
+  std::function<bool()> cut = [] { return false; };   // once true those under way are given up, too
+  std::function<bool(const Job&)> begin = [](const Job&) { return true; };  // false: it isn't to be done
+  size_t unproven_jobs = SIZE_MAX;  // that a worker which nothing has confirmed gets at most, beside others
+};
+
 // Runs jobs on worker processes. A crash, a hang or an answer that is none costs one job; the worker is
 // started again. One that fails three times in a row is asked what a worker has answered before: if it fails
-// at that too it is out, and others get the jobs at which it failed.
+// at that too it is out, and others get the jobs at which it failed. So is one whose times others contradict.
 class WorkerPool {
  public:
   explicit WorkerPool(WorkerPoolOptions options);
   ~WorkerPool();
   // Results in job order, each checked against its job. `on_result` is called as each arrives and may
-  // complete it. Once `stop` is true no further job is begun: what was not begun has no result.
-  std::vector<Record> run(
-      const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
-      const std::function<bool()>& stop = [] { return false; });
+  // complete it.
+  std::vector<Record> run(const std::vector<Job>& jobs, const std::function<void(Record&)>& on_result,
+                          const RunControl& control = {});
   size_t left() const;                          // workers that aren't out
   bool all_out() const { return left() == 0; }  // further jobs have no result
-  WorkerPoolOptions options_for_one() const;    // of a worker that is left: to measure side by side
+  // Of a job of the last run that has a result: who did it, and how long it took.
+  struct Done {
+    int worker = -1;
+    double seconds = 0;
+  };
+  Done how(int64_t job) const;
+  // A second measurement agrees with what the worker said, or contradicts it. True where the worker is out
+  // after that.
+  void confirm(int worker);
+  bool contradict(int worker, const std::string& what);
+  bool is_left(int worker) const;
+  bool any_unproven() const;  // of several workers, one that nothing has confirmed
+  int most_trusted() const;   // to measure side by side; -1 where none is left
+
+  struct Impl;
 
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -161,15 +205,14 @@ struct TuneOptions {
   int batch = 8;  // candidates proposed at a time
   // Schedules whose sample_* steps are spaces of their own, open ones too.
   std::vector<ScheduleProvider> own;
-  // Of plans to search, "default" for the default's decisions; empty: all, or none where there are own
-  // spaces.
+  std::vector<ScheduleTemplate> templates;  // families of the user's, each for the functions it matches
+  // Of plans to search, "default" for the default's decisions; empty: all, or those of templates only where
+  // there are own spaces.
   std::vector<std::string> families;
-  // The order in which candidates are measured learns from what others of the function took; else it is the
-  // price alone.
-  bool learned_rank = true;
   Target target;
   WorkerPoolOptions workers;
-  std::function<bool()> stop;  // polled between candidates: Ctrl-C
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();  // of `seconds`
+  std::function<bool()> stop;                                                      // polled: Ctrl-C
   std::function<void(const struct TuneProgress&)> on_progress;
   Warn warn;  // of records that can't be gone on from
 };
@@ -180,6 +223,7 @@ struct TuneProgress {
   double default_ns = 0, best_ns = 0;
   std::vector<int64_t> outcomes;  // count by Outcome
   double elapsed_s = 0;
+  bool comparing = false;  // the search is over: the best and the default are measured in turn
 };
 
 // Why the search of a function ended.
@@ -190,6 +234,7 @@ enum class TuneEnd : uint8_t {
   trials_over,
   stopped,     // by the user
   no_workers,  // each failed at everything
+  not_stored,  // the database can't be written any more; TuneOptions::warn was told why
 };
 const char* describe(TuneEnd end);  // "the time is over"
 
@@ -200,6 +245,7 @@ struct TuneResult {
   double default_ns = 0, best_ns = 0;
   bool compared = false;  // best against default, measured again side by side; an interrupted run skips it
   bool gain_beyond_noise = false;  // by that comparison; without gain, the default is the best
+  double noise = 0;  // of that: half of the range in which the middle half of its ratios lies, relative
   Trace best;
   std::string plan;  // of the best, where it was made from one
   std::vector<int64_t> outcomes;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "nestor/walk.h"
-#include "schedules/words.h"
 
 namespace nestor::plans {
 
@@ -17,25 +16,11 @@ using library::Iter;
 
 constexpr size_t kMostBlocks = 16;  // more are what graph passes make, of which other families know more
 
-std::vector<std::string> up_to(std::initializer_list<int64_t> sizes, int64_t extent) {
-  std::vector<std::string> out;
-  for (const int64_t size : sizes)
-    if (size == 1 || size <= extent) out.push_back(std::to_string(size));
-  return out;
-}
-
-// Lanes along the iterator read or write neighbours somewhere, and nothing else than neighbours or one
-// element where that can be told.
-bool has_neighbours(const BlockInfo& b, const Iter& i) {
-  return std::any_of(b.accesses.begin(), b.accesses.end(),
-                     [&](const Access& a) { return a.uses(i) && a.stride(i) == 1; });
-}
-
 class AnySpace : public PlanSpace {
  public:
   AnySpace(const PrimFunc& f, std::vector<PlanBlock> blocks, const Target& target)
       : func_(f), blocks_(std::move(blocks)), target_(target) {
-    for (const PlanBlock& b : blocks_) add_fields(b);
+    for (const PlanBlock& b : blocks_) add_fields(b, target, fields_);
   }
 
   const std::string& family() const override {
@@ -47,23 +32,9 @@ class AnySpace : public PlanSpace {
   std::string misfit(const SchedulePlan& plan) const override {
     const std::vector<BlockPlan> plans = read(plan);
     for (size_t i = 0; i < blocks_.size(); ++i) {
-      const BlockInfo& b = blocks_[i].info;
-      if (!blocks_[i].reads.empty() && (plans[i].place == "outer" || plans[i].place == "tile"))
-        for (size_t k = 0; k < i; ++k)
-          if (blocks_[k].info.name == blocks_[i].reads && plans[k].place != "root")
-            return fmt::format("{} and {} each go to the other", blocks_[k].info.name, b.name);
+      if (std::string why = misplaced(i, plans); !why.empty()) return why;
       if (plans[i].place != "root") continue;
-      int64_t accumulators = plans[i].lanes == "none" ? 1 : plans[i].width, unrolled = 1;
-      for (const Iter& iter : b.iters) {
-        const auto inner = plans[i].inner.find(iter.loop);
-        if (inner == plans[i].inner.end() || iter.loop == plans[i].lanes) continue;
-        (iter.reduce ? unrolled : accumulators) *= std::min(inner->second, iter.extent);
-      }
-      const int64_t registers = target_.vector_registers - 2;
-      if (b.reduction && plans[i].local && accumulators > registers)
-        return fmt::format("{} results of {} don't fit {} registers", accumulators, b.name, registers);
-      if (accumulators * unrolled > kMostUnrolled)
-        return fmt::format("{} steps of {} would be written out", accumulators * unrolled, b.name);
+      if (std::string why = overflow(blocks_[i], plans[i]); !why.empty()) return why;
     }
     return "";
   }
@@ -72,70 +43,76 @@ class AnySpace : public PlanSpace {
 
  private:
   static constexpr int64_t kMostUnrolled = 512;
+  static constexpr int64_t kMostScalars = 64;  // LLVM looks for vectors among them
 
-  void add(const std::string& name, std::vector<std::string> values) {
-    if (values.size() > 1) fields_.push_back({name, std::move(values)});
+  // Where blocks that go to each other don't agree.
+  std::string misplaced(size_t i, const std::vector<BlockPlan>& plans) const {
+    const PlanBlock& b = blocks_[i];
+    const BlockPlan& p = plans[i];
+    const bool goes = p.place != "root" && p.place != "inline";
+    for (size_t k = i + 1; goes && b.reads.empty() && k < blocks_.size(); ++k) {
+      const std::string& reader = blocks_[k].info.name;
+      if (reader == b.reader && plans[k].rest) return fmt::format("{} is read by two blocks", b.info.name);
+      if (p.place == "slide" && reader == b.reader &&
+          (plans[k].place != "root" || plans[k].fused || plans[k].steps > 0 ||
+           !std::count(b.along.begin(), b.along.end(), first_over_tiles(k, plans[k]))))
+        return fmt::format("{} has no tiles along which {} could slide", reader, b.info.name);
+    }
+    if (!goes || b.reads.empty()) return "";
+    for (size_t k = 0; k < i; ++k) {
+      const std::string& read = blocks_[k].info.name;
+      if (read != b.reads) continue;
+      if (plans[k].place != "root") return fmt::format("{} and {} each go to the other", read, b.info.name);
+      if (plans[k].rest) return fmt::format("{} is made by two blocks", read);
+      if (plans[k].parts > 1) return fmt::format("{} is complete after all of its parts only", read);
+      if (plans[k].steps > 0 && p.place == "tile") return fmt::format("{} isn't complete in a tile", read);
+    }
+    return "";
   }
 
-  void add_fields(const PlanBlock& block) {
-    const BlockInfo& b = block.info;
-    if (block.keeps_order) return;
-    std::vector<std::string> places = {"root"};
-    if (block.moves && !b.reduction) places.push_back("inline");
-    if (block.moves || !block.reads.empty()) places.insert(places.end(), {"outer", "tile"});
-    add(b.name + ".place", places);
-    std::vector<std::string> lanes;
-    for (const Iter& i : b.iters)
-      if (!i.loop.empty() && i.extent > 1 && has_neighbours(b, i)) lanes.push_back(i.loop);
-    lanes.push_back("none");
-    add(b.name + ".lanes", lanes);
-    add(b.name + ".width", {"1", "2", "3", "4", "6", "8"});
-    int64_t loops = 0;
-    for (const Iter& i : b.iters) {
-      if (i.loop.empty() || i.extent < 2) continue;
-      const std::string loop = b.name + "." + i.loop;
-      if (!i.reduce) {
-        ++loops;
-        add(loop + ".tile", up_to({1, 2, 4, 8, 16, 32, 64, 128}, i.extent));
-      }
-      add(loop + ".inner", i.reduce ? up_to({1, 2, 4, 8, 16}, i.extent)
-                                    : up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}, i.extent));
+  // The outermost loop over the tiles that stay in a cache; empty: there is none.
+  std::string first_over_tiles(size_t i, const BlockPlan& p) const {
+    std::string nearest;
+    for (const Iter& iter : blocks_[i].info.iters) {
+      const auto tile = p.tile.find(iter.loop);
+      if (tile == p.tile.end() || tile->second < 2) continue;
+      const int64_t inner = iter.loop == p.lanes ? p.width * blocks_[i].lanes : p.inner.at(iter.loop);
+      if (inner >= iter.extent) continue;
+      if (iter.loop != p.nearest) return iter.loop;
+      nearest = iter.loop;
     }
-    std::vector<std::string> parallel;
-    for (int64_t n = std::min<int64_t>(loops, 3); n >= 0; --n) parallel.push_back(std::to_string(n));
-    add(b.name + ".parallel", parallel);
-    add(b.name + ".tail", {"peel", "mask", "guard", "balanced"});
-    if (b.reduction) add(b.name + ".local", {"yes", "no"});
-    for (const std::string& c : block.constants) add(b.name + ".pack." + c, {"yes", "no"});
+    return nearest;
+  }
+
+  // What of a tile is too much.
+  std::string overflow(const PlanBlock& block, const BlockPlan& p) const {
+    const BlockInfo& b = block.info;
+    const Iter* lanes = b.iter(p.lanes);
+    if (lanes && lanes->reduce && (p.steps > 0 || p.sums))
+      return fmt::format("lanes along {} have sums of their own", p.lanes);
+    if (p.rest && (p.parts > 1 || p.steps > 0 || p.sums || p.fused)) return "the rest has a sum of its own";
+    if (p.steps > 0 && p.sums) return "steps that stay in a cache don't have sums of their own";
+    int64_t accumulators = lanes ? p.width : 1, unrolled = 1;
+    for (const Iter& iter : b.iters) {
+      const auto inner = p.inner.find(iter.loop);
+      if (inner == p.inner.end() || &iter == lanes) continue;
+      const bool has_sums = !iter.reduce || (p.sums && iter.loop == block.longest);
+      (has_sums ? accumulators : unrolled) *= std::min(inner->second, iter.extent);
+    }
+    const int64_t registers = target_.vector_registers - 2;
+    const bool in_registers = p.local || p.steps > 0 || p.sums;
+    if (b.reduction && in_registers && accumulators > registers)
+      return fmt::format("{} results of {} don't fit {} registers", accumulators, b.name, registers);
+    if (accumulators * unrolled > (lanes ? kMostUnrolled : kMostScalars))
+      return fmt::format("{} steps of {} would be written out", accumulators * unrolled, b.name);
+    return "";
   }
 
   std::vector<BlockPlan> read(const SchedulePlan& plan) const {
     std::map<std::string, std::string> said;
     for (size_t i = 0; i < fields_.size(); ++i) said[fields_[i].name] = plan.values[i];
-    const auto value = [&](const std::string& name, const std::string& otherwise) {
-      const auto it = said.find(name);
-      return it == said.end() ? otherwise : it->second;
-    };
     std::vector<BlockPlan> out;
-    for (const PlanBlock& block : blocks_) {
-      const BlockInfo& b = block.info;
-      BlockPlan p;
-      p.place = value(b.name + ".place", "root");
-      p.lanes = value(b.name + ".lanes", "none");
-      p.width = std::stoll(value(b.name + ".width", "1"));
-      for (const Iter& i : b.iters) {
-        if (i.loop.empty()) continue;
-        const std::string loop = b.name + "." + i.loop;
-        if (!i.reduce) p.tile[i.loop] = std::stoll(value(loop + ".tile", "1"));
-        p.inner[i.loop] = std::stoll(value(loop + ".inner", "1"));
-      }
-      p.parallel = std::stoll(value(b.name + ".parallel", "0"));
-      p.tail = value(b.name + ".tail", "peel");
-      p.local = value(b.name + ".local", "yes") == "yes";
-      for (const std::string& c : block.constants)
-        if (value(b.name + ".pack." + c, "no") == "yes") p.packed.push_back(c);
-      out.push_back(std::move(p));
-    }
+    for (const PlanBlock& block : blocks_) out.push_back(read_fields(block, said));
     return out;
   }
 
@@ -156,10 +133,54 @@ bool has_known_extents(const PrimFunc& f) {
   return known;
 }
 
+// The last loops, spatial or of the reduction, that every access walks as if they were one.
+std::vector<std::string> dense_loops(const BlockInfo& b) {
+  std::vector<std::string> out;
+  const Iter* inside = nullptr;
+  for (size_t k = b.iters.size(); k-- > 0;) {
+    const Iter& i = b.iters[k];
+    if (i.reduce != b.reduction) continue;
+    const bool dense = !i.loop.empty() &&
+                       (!inside || std::all_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+                         if (!a.uses(i) && !a.uses(*inside)) return true;
+                         const auto outer = a.stride(i), inner = a.stride(*inside);
+                         return outer && inner && *outer == *inner * inside->extent;
+                       }));
+    if (!dense) break;
+    out.insert(out.begin(), i.loop);
+    inside = &i;
+  }
+  return out.size() > 1 ? out : std::vector<std::string>{};
+}
+
+// The block's spatial loops along which it reads elements of the buffer in several iterations: a stencil or
+// windows.
+std::vector<std::string> loops_along(const BlockInfo& b, const Buffer& buffer) {
+  std::vector<std::string> out;
+  for (const Iter& i : b.iters) {
+    if (i.reduce || i.loop.empty()) continue;
+    int64_t reads = 0;
+    for (const Access& a : b.accesses)
+      for (const Expr& e : a.indices)
+        if (a.buffer == buffer && uses_var(e, i.var)) reads += e.as<VarRef>() ? 1 : 2;
+    if (reads > 1) out.push_back(i.loop);
+  }
+  return out;
+}
+
+// Whether some spatial loop reads the same elements again.
+bool is_read_again(const BlockInfo& b, const Access& a) {
+  return std::any_of(b.iters.begin(), b.iters.end(),
+                     [&](const Iter& i) { return !i.reduce && i.extent > 1 && !a.uses(i); });
+}
+
 }  // namespace
 
 std::vector<PlanBlock> plan_blocks(const PrimFunc& f, const Target& target) {
   std::vector<PlanBlock> out;
+  const auto add_once = [](std::vector<std::string>& to, const std::string& name) {
+    if (!std::count(to.begin(), to.end(), name)) to.push_back(name);
+  };
   for (const std::string& name : block_names(f)) {
     PlanBlock p;
     p.info = library::analyze(f, name);
@@ -173,13 +194,26 @@ std::vector<PlanBlock> plan_blocks(const PrimFunc& f, const Target& target) {
     for (const Access& a : b.accesses) {
       // What reads what it wrote, or shares its loops with others, keeps them.
       p.keeps_order |= !b.reduction && !a.write && a.buffer == b.output;
-      if (a.constant && a.strides.size() > 1 && a.has_plain_indices() &&
-          !std::count(p.constants.begin(), p.constants.end(), a.buffer->name))
-        p.constants.push_back(a.buffer->name);
+      if (a.strides.size() < 2 || !a.has_plain_indices()) continue;
+      if (a.constant)
+        add_once(p.constants, a.buffer->name);
+      else if (b.reduction && a.buffer != b.output && is_read_again(b, a))
+        add_once(p.inputs, a.buffer->name);
     }
     for (const std::string& other : block_names(f))
       p.keeps_order |= other != name && library::share_a_loop(f, name, other);
     p.moves &= !p.keeps_order;
+    if (p.moves) {
+      p.reader = library::readers_of(f, b.output).front();
+      p.along = loops_along(library::analyze(f, p.reader), b.output);
+    }
+    int64_t longest = 1;
+    for (const Iter& i : b.iters)
+      if (i.reduce && !i.loop.empty() && i.extent > longest) {
+        longest = i.extent;
+        p.longest = i.loop;
+      }
+    p.dense = dense_loops(b);
     p.lanes = std::max(1, target.lanes(std::max(4, bytes_of(b.output->type.dtype))));
     out.push_back(std::move(p));
   }

@@ -1,340 +1,327 @@
-// From a plan of the family `any` to steps. Blocks that stand alone come first, the last one first, each with
-// what follows its reduction; then those that move go to their readers, the last one first, so that a reader
-// stands where it will when its producers come.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "nestor/walk.h"
 #include "schedules/library/planner.h"
-#include "schedules/plans/any.h"
+#include "schedules/plans/any_emitter.h"
 #include "schedules/words.h"
 
 namespace nestor::plans {
-
-namespace {
 
 using library::Access;
 using library::BlockInfo;
 using library::Iter;
 using schedules::join;
-using Names = std::vector<std::string>;
 
-// The loops of a block at which others can be computed: the innermost of its outer level and of its tiles.
-struct Where {
-  std::string outer, tile;
-  const std::string& at(const std::string& place) const { return place == "outer" ? outer : tile; }
-};
+void refuse(const std::string& why) {
+  throw ScheduleError(Diagnostic{why, {}, {}, ""});
+}
 
-class Emitter {
- public:
-  Emitter(const PrimFunc& f, const std::vector<PlanBlock>& blocks, const std::vector<BlockPlan>& plans)
-      : s_(f), blocks_(blocks), plans_(plans) {}
+Trace AnyEmitter::run() {
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    if (plans_[i].place == "inline") s_("compute_inline " + name(i));
+  for (size_t i = blocks_.size(); i-- > 0;)
+    if (blocks_[i].keeps_order)
+      stay(i);
+    else if (plans_[i].place == "root")
+      stand(i);
+  for (size_t i = blocks_.size(); i-- > 0;)
+    if (moves_to_reader(i)) move(i);
+  if (!library::accumulators_fit(s_.func())) refuse("results can't be kept in registers");
+  return s_.trace();
+}
 
-  Trace run() {
-    for (size_t i = 0; i < blocks_.size(); ++i)
-      if (plans_[i].place == "inline") s_("compute_inline " + name(i));
-    for (size_t i = blocks_.size(); i-- > 0;)
-      if (blocks_[i].keeps_order)
-        stay(i);
-      else if (plans_[i].place == "root")
-        stand(i);
-    for (size_t i = blocks_.size(); i-- > 0;)
-      if (moves_to_reader(i)) move(i);
-    if (!library::accumulators_fit(s_.func())) refuse("results can't be kept in registers");
-    return s_.trace();
+bool AnyEmitter::moves_to_reader(size_t i) const {
+  return plans_[i].place != "root" && plans_[i].place != "inline" && blocks_[i].reads.empty();
+}
+
+// The block that goes with the results of reduction i; -1: none does.
+int AnyEmitter::follower(size_t i) const {
+  for (size_t k = 0; k < blocks_.size(); ++k)
+    if (blocks_[k].reads == name(i) && plans_[k].place != "root" && plans_[k].place != "inline")
+      return static_cast<int>(k);
+  return -1;
+}
+
+// Loops that keep their order get lanes and threads where they are legal.
+void AnyEmitter::stay(size_t i) {
+  const std::vector<LoopInfo> loops = loops_of(s_.func(), name(i));
+  if (loops.empty()) return;
+  if (loops.back().kind == ForKind::serial) s_.try_step("vectorize " + loop_of(name(i), loops.back().name));
+  if (loops.size() > 1 && loops.front().kind == ForKind::serial)
+    s_.try_step("parallel " + loop_of(name(i), loops.front().name));
+}
+
+// The loops of `iter` become one for each part that is more than 1, named with the suffixes; the first takes
+// what is left. Gives the parts' loops, empty where a part is 1.
+Names AnyEmitter::cut(const Standing& n, const Iter& iter, const Names& suffixes,
+                      std::vector<int64_t> sizes) {
+  Names loops(sizes.size() + 1), made, factors;
+  int64_t left = iter.extent;  // of the level above, iterations of what lies inside
+  for (size_t k = sizes.size(); k-- > 0;) {
+    sizes[k] = std::min(sizes[k], left);
+    left = (left + sizes[k] - 1) / sizes[k];
   }
+  sizes.insert(sizes.begin(), left);
+  for (size_t k = 0; k < sizes.size(); ++k)
+    if (sizes[k] > 1) {
+      loops[k] = iter.loop + suffixes[k];
+      made.push_back(loops[k]);
+      factors.push_back(made.size() == 1 ? "_" : std::to_string(sizes[k]));
+    }
+  if (made.size() < 2) {
+    for (std::string& l : loops)
+      if (!l.empty()) l = iter.loop;
+    if (made.empty()) loops[0] = iter.loop;
+    return loops;
+  }
+  s_(fmt::format("{} = split {} [{}] tail={}", join(made), loop_of(n.block, iter.loop), join(factors, ", "),
+                 n.plan.tail));
+  return loops;
+}
 
- private:
-  // A level of the nest: its loops from the outside in.
-  struct Level {
-    Names loops;
-    void add(const std::string& loop) { loops.push_back(loop); }
+// Fills the levels of the nest.
+void AnyEmitter::cut_loops(Standing& n) {
+  const Iter* lanes = n.info.iter(n.plan.lanes);
+  n.along_sum = lanes && lanes->reduce;
+  const auto planned = [](const std::map<std::string, int64_t>& sizes, const std::string& l) {
+    const auto it = sizes.find(l);
+    return it == sizes.end() ? int64_t{1} : it->second;
   };
-
-  const std::string& name(size_t i) const { return blocks_[i].info.name; }
-  [[noreturn]] static void refuse(const std::string& why) {
-    throw ScheduleError(Diagnostic{why, {}, {}, ""});
-  }
-  bool moves_to_reader(size_t i) const {
-    return (plans_[i].place == "outer" || plans_[i].place == "tile") && blocks_[i].reads.empty();
-  }
-  // The block that goes with the results of reduction i; -1: none does.
-  int follower(size_t i) const {
-    for (size_t k = 0; k < blocks_.size(); ++k)
-      if (blocks_[k].reads == name(i) && plans_[k].place != "root" && plans_[k].place != "inline")
-        return static_cast<int>(k);
-    return -1;
-  }
-  std::string loop(size_t i, const std::string& l) const { return name(i) + "." + l; }
-
-  // The loops of `iter` become one for each part that is more than 1, named with the suffixes; the first
-  // takes what is left. Gives the parts' loops, empty where a part is 1.
-  Names cut(size_t i, const Iter& iter, const Names& suffixes, std::vector<int64_t> sizes) {
-    Names loops(sizes.size() + 1), made, factors;
-    int64_t left = iter.extent;  // of the level above, iterations of what lies inside
-    for (size_t k = sizes.size(); k-- > 0;) {
-      sizes[k] = std::min(sizes[k], left);
-      left = (left + sizes[k] - 1) / sizes[k];
-    }
-    sizes.insert(sizes.begin(), left);
-    for (size_t k = 0; k < sizes.size(); ++k)
-      if (sizes[k] > 1) {
-        loops[k] = iter.loop + suffixes[k];
-        made.push_back(loops[k]);
-        factors.push_back(made.size() == 1 ? "_" : std::to_string(sizes[k]));
-      }
-    if (made.size() < 2) {
-      for (std::string& l : loops)
-        if (!l.empty()) l = iter.loop;
-      if (made.empty()) loops[0] = iter.loop;
-      return loops;
-    }
-    s_(fmt::format("{} = split {} [{}] tail={}", join(made), loop(i, iter.loop), join(factors, ", "),
-                   plans_[i].tail));
-    return loops;
-  }
-
-  // Loops that keep their order get lanes and threads where they are legal.
-  void stay(size_t i) {
-    const std::vector<LoopInfo> loops = loops_of(s_.func(), name(i));
-    if (loops.empty()) return;
-    if (loops.back().kind == ForKind::serial) s_.try_step("vectorize " + loop(i, loops.back().name));
-    if (loops.size() > 1 && loops.front().kind == ForKind::serial)
-      s_.try_step("parallel " + loop(i, loops.front().name));
-  }
-
-  void stand(size_t i) {
-    const BlockInfo& b = blocks_[i].info;
-    const BlockPlan& p = plans_[i];
-    const Iter* lanes = b.iter(p.lanes);
-    const bool along_sum = lanes && lanes->reduce;
-    Level outer, tile, steps, unrolled, registers;
-    std::string vector;
-    for (const Iter& iter : b.iters) {
-      if (iter.loop.empty()) continue;
-      if (iter.reduce) {
-        if (&iter == lanes) {
-          vector = iter.loop;
-          continue;
-        }
-        const Names l = cut(i, iter, {"_s", "_u"}, {along_sum ? 1 : p.inner.at(iter.loop)});
-        if (!l[0].empty()) steps.add(l[0]);
-        if (!l[1].empty()) unrolled.add(l[1]);
-        continue;
-      }
+  for (const Iter& iter : n.info.iters) {
+    if (iter.loop.empty()) continue;
+    if (iter.loop == n.steps_loop) {
+      n.outer.push_back({iter.loop, {iter.var}});
+    } else if (iter.reduce && &iter == lanes) {
+      n.vector = iter.loop;
+    } else if (iter.reduce) {
+      const int64_t inner = n.along_sum ? 1 : planned(n.plan.inner, iter.loop);
+      const Names l = cut(n, iter, {"_s", "_u"}, {inner});
+      if (!l[0].empty()) n.steps.push_back(l[0]);
+      if (!l[1].empty()) n.unrolled.push_back(l[1]);
+    } else {
       const bool is_lanes = &iter == lanes;
-      const int64_t inner = is_lanes ? p.width * blocks_[i].lanes : along_sum ? 1 : p.inner.at(iter.loop);
-      const Names l = cut(i, iter, {"_o", "_t", is_lanes ? "_l" : "_r"}, {p.tile.at(iter.loop), inner});
-      if (!l[0].empty()) outer.add(l[0]);
-      if (!l[1].empty()) tile.add(l[1]);
+      const int64_t inner = is_lanes      ? n.plan.width * n.lanes
+                            : n.along_sum ? 1
+                                          : planned(n.plan.inner, iter.loop);
+      const Names l =
+          cut(n, iter, {"_o", "_t", is_lanes ? "_l" : "_r"}, {planned(n.plan.tile, iter.loop), inner});
+      if (!l[0].empty()) n.outer.push_back({l[0], {iter.var}});
+      if (!l[1].empty()) n.tile.push_back({l[1], {iter.var}});
       if (is_lanes)
-        vector = l[2];
+        n.vector = l[2];
       else if (!l[2].empty())
-        registers.add(l[2]);
-    }
-    Names order;
-    for (const Level* level : {&outer, &tile, &steps, &unrolled, &registers})
-      order.insert(order.end(), level->loops.begin(), level->loops.end());
-    if (!vector.empty()) order.push_back(vector);
-    if (order.size() > 1) s_(fmt::format("reorder {} ({})", name(i), join(order)));
-    for (const std::string& constant : p.packed) pack(i, constant);
-
-    std::string threads;
-    if (const auto n = std::min(static_cast<size_t>(p.parallel), outer.loops.size()); n > 0) {
-      threads = outer.loops[0];
-      if (n > 1) {
-        const Names fused(outer.loops.begin(), outer.loops.begin() + static_cast<std::ptrdiff_t>(n));
-        s_(fmt::format("{}_p = fuse {} ({})", threads, name(i), join(fused)));
-        outer.loops.erase(outer.loops.begin(), outer.loops.begin() + static_cast<std::ptrdiff_t>(n));
-        threads += "_p";
-        outer.loops.insert(outer.loops.begin(), threads);
-      }
-    }
-    Where& w = where_[name(i)];
-    if (!outer.loops.empty()) w.outer = loop(i, outer.loops.back());
-    w.tile = tile.loops.empty() ? w.outer : loop(i, tile.loops.back());
-
-    Names writers;  // of results
-    const bool local = b.reduction && follow(i, along_sum, &writers);
-    for (const std::string& l : registers.loops) s_("unroll " + loop(i, l));
-    for (const std::string& l : unrolled.loops) s_("unroll " + loop(i, l));
-    if (!vector.empty() && !along_sum) s_("vectorize " + loop(i, vector));
-    for (const std::string& writer : writers) {
-      if (local && writer == writers.back())
-        write_out(writer, w.tile, i, vector);
-      else
-        spread(writer, where_.at(writer).tile, blocks_[i].lanes);
-    }
-    if (b.reduction && (!steps.loops.empty() || !unrolled.loops.empty() || along_sum)) {
-      const std::string& first = !steps.loops.empty()      ? steps.loops.front()
-                                 : !unrolled.loops.empty() ? unrolled.loops.front()
-                                                           : vector;
-      s_(fmt::format("{}_init = decompose_reduction {}", name(i), loop(i, first)));
-    }
-    if (along_sum) s_("vectorize " + loop(i, vector));
-    if (!threads.empty()) s_("parallel " + loop(i, threads));
-  }
-
-  // What reads the reduction's result goes to its tiles, and its results to registers; whether they do. The
-  // last of `writers` then reads them.
-  bool follow(size_t i, bool along_sum, Names* writers) {
-    const Where& w = where_.at(name(i));
-    const int next = follower(i);
-    const bool local = plans_[i].local && !along_sum && !w.tile.empty();
-    if (next >= 0) {
-      const std::string& at = w.at(plans_[static_cast<size_t>(next)].place);
-      if (at.empty()) refuse(name(i) + " has no loop for what follows");
-      const std::string follower = name(static_cast<size_t>(next));
-      s_(fmt::format("reverse_compute_at {} {}", follower, at));
-      where_[follower] = {at, at};
-      writers->push_back(follower);
-      if (local && at == w.tile) {
-        s_(fmt::format("set_scope {} local", blocks_[i].info.output->name));
-        return true;
-      }
-    }
-    if (!local) return false;
-    const std::string writer = name(i) + "_out";
-    s_(fmt::format("{} = cache_write {} local", writer, name(i)));
-    s_(fmt::format("reverse_compute_at {} {}", writer, w.tile));
-    where_[writer] = {w.tile, w.tile};
-    writers->push_back(writer);
-    return true;
-  }
-
-  // What reads results in registers does so as the block makes them.
-  void write_out(const std::string& writer, const std::string& at, size_t i, const std::string& vector) {
-    const BlockInfo b = library::analyze(s_.func(), writer);
-    const Buffer results = library::analyze(s_.func(), name(i)).output;
-    const Iter* lanes = blocks_[i].info.iter(plans_[i].lanes);
-    int dim = -1;  // of the results, along which lanes go
-    for (const Access& a : blocks_[i].info.accesses)
-      for (size_t d = 0; a.write && d < a.indices.size(); ++d)
-        if (lanes && !vector.empty() && uses_var(a.indices[d], lanes->var)) dim = static_cast<int>(d);
-    for (const std::string& l : inside(writer, at)) {
-      const bool by_lanes =
-          dim >= 0 && std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
-            return a.buffer == results && moves(writer, l, a.indices[static_cast<size_t>(dim)]);
-          });
-      if (extent(writer, l) > 1) s_(fmt::format("{} {}.{}", by_lanes ? "vectorize" : "unroll", writer, l));
+        n.registers.push_back(l[2]);
     }
   }
+}
 
-  // Whether the block's loop moves an expression over its iterators.
-  bool moves(const std::string& block, const std::string& l, const Expr& e) const {
-    for (const IterVar& i : find_block(s_.func(), block)->iters) {
-      bool bound = false;
-      for_each_expr(i.binding, [&](const Expr& x) {
-        const auto* v = x.as<VarRef>();
-        bound |= v && v->var->name == l;
-      });
-      if (bound && uses_var(e, i.var)) return true;
-    }
-    return false;
+void AnyEmitter::order_loops(Standing& n) {
+  const Iter* first = n.info.iter(n.plan.outermost);
+  const Iter* last = n.info.iter(n.plan.nearest);
+  const auto rank = [&](const TileLoop& l) {
+    if (first && l.moves[0] == first->var) return 0;
+    return (l.name == n.steps_loop) == n.plan.steps_outside ? 1 : 2;
+  };
+  std::stable_sort(n.outer.begin(), n.outer.end(),
+                   [&](const TileLoop& a, const TileLoop& b) { return rank(a) < rank(b); });
+  std::stable_partition(n.tile.begin(), n.tile.end(),
+                        [&](const TileLoop& l) { return !last || l.moves[0] != last->var; });
+  Names order;
+  for (const auto* level : {&n.outer, &n.tile})
+    for (const TileLoop& l : *level) order.push_back(l.name);
+  for (const Names* level : {&n.steps, &n.unrolled, &n.registers})
+    order.insert(order.end(), level->begin(), level->end());
+  if (!n.vector.empty()) order.push_back(n.vector);
+  if (order.size() > 1) s_(fmt::format("reorder {} ({})", n.block, join(order)));
+}
+
+// The loop that threads share, empty where there is none: outer ones, as one, but none inside of the
+// reduction's.
+std::string AnyEmitter::share(Standing& n) {
+  const auto reduced =
+      std::find_if(n.outer.begin(), n.outer.end(), [&](const TileLoop& l) { return l.name == n.steps_loop; });
+  const auto count = std::min<std::ptrdiff_t>(n.plan.parallel, reduced - n.outer.begin());
+  if (count == 0) return "";
+  if (count == 1) return n.outer[0].name;
+  TileLoop all{n.outer[0].name + "_p", {}};
+  Names fused;
+  for (auto l = n.outer.begin(); l != n.outer.begin() + count; ++l) {
+    fused.push_back(l->name);
+    all.moves.insert(all.moves.end(), l->moves.begin(), l->moves.end());
   }
+  s_(fmt::format("{} = fuse {} ({})", all.name, n.block, join(fused)));
+  n.outer.erase(n.outer.begin(), n.outer.begin() + count);
+  n.outer.insert(n.outer.begin(), all);
+  return all.name;
+}
 
-  Names inside(const std::string& block, const std::string& at) const {
-    Names loops;
-    bool reached = false;
-    for (const LoopInfo& l : loops_of(s_.func(), block)) {
-      if (reached) loops.push_back(l.name);
-      reached |= at.ends_with("." + l.name);
-    }
-    return loops;
+void AnyEmitter::stand(size_t i) {
+  Standing n;
+  n.block = name(i);
+  n.info = blocks_[i].info;
+  n.plan = plans_[i];
+  n.longest = blocks_[i].longest;
+  n.lanes = blocks_[i].lanes;
+  if (n.plan.fused) fuse_dense(n, blocks_[i].dense);
+  if (n.plan.parts > 1) sum_in_parts(n);
+  if (n.plan.steps > 0 || n.plan.sums) sum_apart(n);
+  const std::optional<Standing> rest = n.plan.rest ? cut_rest(i, n) : std::nullopt;
+  make_nest(i, n);
+  if (!rest) return;
+  const Where w = where_.at(name(i));
+  make_nest(i, *rest);
+  where_[name(i)] = w;
+}
+
+// What whole vectors leave of the lanes' loop becomes a block of its own, with lanes along another loop.
+std::optional<Standing> AnyEmitter::cut_rest(size_t i, Standing& n) {
+  const auto lanes = std::find_if(n.info.iters.begin(), n.info.iters.end(),
+                                  [&](const Iter& x) { return x.loop == n.plan.lanes; });
+  if (lanes == n.info.iters.end()) return std::nullopt;
+  const int64_t rest = blocks_[i].rest_of(*lanes);
+  if (rest == 0) return std::nullopt;
+  const int64_t whole = lanes->extent - rest;
+  const std::string loop = lanes->loop;
+  const auto cut_off = [&](const std::string& block, bool all) {
+    Names order = {loop};
+    for (const Iter& x : n.info.iters)
+      if (!x.loop.empty() && x.loop != loop && (all || !x.reduce)) order.push_back(x.loop);
+    if (order.size() > 1) s_(fmt::format("reorder {} ({})", block, join(order)));
+    s_(fmt::format("{0}_rest = loop_partition {0}.{1} [{2}]", block, loop, whole));
+  };
+  Standing r = n;
+  r.block = n.block + "_rest";
+  if (n.info.reduction) {  // each has results of its own
+    n.writer = n.block + "_out";
+    r.writer = n.writer + "_rest";
+    s_(fmt::format("{} = cache_write {} global", n.writer, n.block));
+    cut_off(n.writer, false);
   }
+  cut_off(n.block, true);
+  if (n.info.reduction) s_(fmt::format("{0}_sums = split_buffer {0}", r.block));
+  n.info = library::analyze(s_.func(), n.block);
+  r.info = library::analyze(s_.func(), r.block);
+  r.plan.lanes = "none";
+  for (const Iter& x : blocks_[i].info.iters)
+    if (blocks_[i].has_lanes(x) && x.loop != n.plan.lanes && r.plan.lanes == "none") r.plan.lanes = x.loop;
+  const Iter* along = r.info.iter(r.plan.lanes);
+  r.plan.width = along ? std::clamp<int64_t>(along->extent / n.lanes, 1, 4) : 1;
+  for (const Iter& x : r.info.iters)
+    if (!x.reduce) r.plan.inner[x.loop] = 1;
+  r.plan.inner[n.plan.lanes] = rest;
+  r.plan.packed.clear();
+  return r;
+}
 
-  // The constant lies in panels as wide as the lanes' tile.
-  void pack(size_t i, const std::string& constant) {
-    const BlockInfo& b = blocks_[i].info;
-    const Iter* lanes = b.iter(plans_[i].lanes);
-    if (!lanes || lanes->reduce) return;
-    const int64_t width = plans_[i].width * blocks_[i].lanes;
-    if (width >= lanes->extent) return;
-    for (const Access& a : b.accesses) {
-      if (a.buffer->name != constant || !a.uses(*lanes)) continue;
-      Names dims, packed, last;
-      for (size_t d = 0; d < a.indices.size(); ++d) {
-        const std::string dim = fmt::format("d{}", d);
-        dims.push_back(dim);
-        const auto* v = a.indices[d].as<VarRef>();
-        if (v && v->var == lanes->var) {
-          packed.insert(packed.begin(), fmt::format("{}/{}", dim, width));
-          last.push_back(fmt::format("{}%{}", dim, width));
-        } else {
-          packed.push_back(dim);
-        }
-      }
-      packed.insert(packed.end(), last.begin(), last.end());
-      s_(fmt::format("transform_layout {} ({}) -> ({})", constant, join(dims, ", "), join(packed, ", ")));
-      return;
-    }
+void AnyEmitter::make_nest(size_t i, Standing n) {
+  cut_loops(n);
+  order_loops(n);
+  for (const std::string& buffer : n.plan.packed)
+    if (blocks_[i].is_constant(buffer)) pack(n, buffer, true);
+  const std::string threads = share(n);
+
+  Where w;
+  for (const TileLoop& l : n.outer)
+    if (l.name == n.steps_loop)
+      break;
+    else
+      w.outer = loop_of(n.block, l.name);
+  w.tile = !n.tile.empty()    ? loop_of(n.block, n.tile.back().name)
+           : !n.outer.empty() ? loop_of(n.block, n.outer.back().name)
+                              : "";
+  if (!n.tile.empty() && n.steps_loop.empty()) {
+    w.slides = loop_of(n.block, n.tile[0].name);
+    w.along = n.tile[0].moves[0] ? n.tile[0].moves[0]->name : "";
+    w.step = 1;
+    for (const std::string& l : inside(n.block, w.tile))
+      for (const IterVar& v : moved_by(n.block, l))
+        if (v.var->name == w.along) w.step *= extent(n.block, l);
   }
+  where_[name(i)] = where_[n.block] = w;
+  if (!n.apart.empty()) where_[n.apart] = w;
 
-  void move(size_t i) {
-    const std::vector<std::string> readers = library::readers_of(s_.func(), blocks_[i].info.output);
-    const auto reader = readers.empty() ? where_.end() : where_.find(readers.front());
-    if (reader == where_.end()) refuse("what reads " + name(i) + " isn't placed");
-    const std::string at = reader->second.at(plans_[i].place);
-    if (at.empty()) refuse("what reads " + name(i) + " has no loops");
-    s_(fmt::format("compute_at {} {}", name(i), at));
-    where_[name(i)] = {at, at};
-    spread(name(i), at, blocks_[i].lanes);
+  Names writers;  // of results
+  const bool local = n.info.reduction && follow(i, n, &writers);
+  if (!n.apart.empty()) compute_apart(n, w.tile);
+  for (const std::string& buffer : n.plan.packed)
+    if (!blocks_[i].is_constant(buffer)) pack(n, buffer, false);
+  for (const Names* level : {&n.registers, &n.unrolled})
+    for (const std::string& l : *level) s_("unroll " + loop_of(n.block, l));
+  if (!n.vector.empty() && !n.along_sum) s_("vectorize " + loop_of(n.block, n.vector));
+  for (const std::string& writer : writers) {
+    if (local && writer == writers.back())
+      write_out(writer, w.tile, n);
+    else
+      spread(writer, where_.at(writer).tile, n.lanes);
   }
-
-  // A block that moved to the loop `at`: lanes along its last loop, and what is little is written out.
-  void spread(const std::string& block, const std::string& at, int64_t lanes) {
-    constexpr int64_t kMostLanes = 8, kMostSteps = 64;
-    const BlockInfo b = library::analyze(s_.func(), block);
-    Names loops, steps;
-    for (const std::string& l : inside(block, at)) (is_reduced(b, l) ? steps : loops).push_back(l);
-    const bool along_sum = !steps.empty() && (loops.empty() || extent(block, loops.back()) < lanes);
-    if (!steps.empty()) {
-      Names order = loops;
-      if (!along_sum) order.pop_back();
-      order.insert(order.end(), steps.begin(), steps.end());
-      if (!along_sum) order.push_back(loops.back());
-      if (order.size() > 1) s_(fmt::format("reorder {} ({})", block, join(order)));
-    }
-    std::string vector = along_sum ? steps.back() : loops.empty() ? "" : loops.back();
-    if (!along_sum && !vector.empty()) {
-      loops.pop_back();
-      const int64_t size = extent(block, vector);
-      if (size > lanes && (size % lanes != 0 || size > kMostLanes * lanes)) {
-        s_(fmt::format("{0}_a {0}_b = split {1}.{0} [_, {2}] tail=peel", vector, block, lanes));
-        loops.push_back(vector + "_a");
-        vector += "_b";
-      }
-      if (size > 1) s_(fmt::format("vectorize {}.{}", block, vector));
-    }
-    int64_t product = 1;
-    for (const std::string& l : loops) product *= extent(block, l);
-    if (product <= kMostSteps)
-      for (const std::string& l : loops)
-        if (extent(block, l) > 1) s_(fmt::format("unroll {}.{}", block, l));
-    if (!steps.empty()) s_(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, steps.front()));
-    if (along_sum) s_.try_step(fmt::format("vectorize {}.{}", block, vector));
+  if (n.info.reduction && (!n.steps.empty() || !n.unrolled.empty() || n.along_sum)) {
+    const std::string& first = !n.steps.empty()      ? n.steps.front()
+                               : !n.unrolled.empty() ? n.unrolled.front()
+                                                     : n.vector;
+    // With steps outside, the first of them begins the sum.
+    if (n.steps_loop.empty())
+      s_(fmt::format("{}_init = decompose_reduction {}", n.block, loop_of(n.block, first)));
   }
+  if (n.along_sum) s_("vectorize " + loop_of(n.block, n.vector));
+  if (!threads.empty()) s_("parallel " + loop_of(n.block, threads));
+}
 
-  static bool is_reduced(const BlockInfo& b, const std::string& loop) {
-    const Iter* i = library::walked_by(b, loop);
-    return i && i->reduce;
+// What many tiles read lies in panels as wide as the tile that reads it: a constant from the start, another
+// one as a copy, made in the innermost outer loop that moves what is read.
+void AnyEmitter::pack(Standing& n, const std::string& buffer, bool constant) {
+  if (n.along_sum) return;  // the tile has one row
+  const std::string reader = n.apart.empty() ? n.block : n.apart;
+  const BlockInfo b = library::analyze(s_.func(), reader);
+  const Iter* lanes = n.info.iter(n.plan.lanes);
+  const auto access = std::find_if(b.accesses.begin(), b.accesses.end(),
+                                   [&](const Access& a) { return a.buffer->name == buffer; });
+  if (access == b.accesses.end()) return;
+  // Names stay where iterators don't.
+  const auto dim_of = [&](const Var& v) {
+    for (size_t d = 0; v && d < access->indices.size(); ++d)
+      if (const auto* x = access->indices[d].as<VarRef>(); x && x->var->name == v->name)
+        return static_cast<int>(d);
+    return -1;
+  };
+  int by = -1;
+  int64_t width = 1, extent = 0;
+  for (const Iter& i : n.info.iters) {
+    const bool is_lanes = &i == lanes;
+    const auto inner = n.plan.inner.find(i.loop);
+    const int64_t size = is_lanes ? n.plan.width * n.lanes : inner == n.plan.inner.end() ? 1 : inner->second;
+    if (i.reduce || dim_of(i.var) < 0 || size < 2 || (by >= 0 && !is_lanes)) continue;
+    by = dim_of(i.var);
+    width = size;
+    extent = i.extent;
   }
-  int64_t extent(const std::string& block, const std::string& l) const {
-    return library::extent_of(s_, block, l);
+  if (by < 0 || (constant && width >= extent)) return;
+  Names dims, packed;
+  for (size_t d = 0; d < access->indices.size(); ++d) dims.push_back(fmt::format("d{}", d));
+  packed.push_back(fmt::format("d{}/{}", by, width));
+  for (size_t d = 0; d < dims.size(); ++d)
+    if (static_cast<int>(d) != by) packed.push_back(dims[d]);
+  packed.push_back(fmt::format("d{}%{}", by, width));
+  const std::string map = fmt::format("({}) -> ({})", join(dims, ", "), join(packed, ", "));
+  if (constant) {
+    s_(fmt::format("transform_layout {} {}", buffer, map));
+    return;
   }
-
-  Schedule s_;
-  const std::vector<PlanBlock>& blocks_;
-  const std::vector<BlockPlan>& plans_;
-  std::map<std::string, Where> where_;
-};
-
-}  // namespace
+  std::string at;
+  for (const TileLoop& l : n.outer)
+    for (const Var& v : l.moves)
+      if (dim_of(v) >= 0 || (l.name == n.steps_loop && access->indices.size() > 0))
+        at = loop_of(reader, l.name);
+  const std::string copy = fmt::format("{}_{}", buffer, n.block);
+  s_(fmt::format("{} = pack {} {} {}", copy, at.empty() ? reader : at, buffer, map));
+  where_[copy] = {at, at, "", "", 1};
+  spread(copy, at, n.lanes);
+}
 
 Trace emit_any(const PrimFunc& f, const std::vector<PlanBlock>& blocks, const std::vector<BlockPlan>& plans) {
   const QuietRefusals quiet;
-  return Emitter(f, blocks, plans).run();
+  return AnyEmitter(f, blocks, plans).run();
 }
 
 }  // namespace nestor::plans

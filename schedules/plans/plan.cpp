@@ -1,6 +1,9 @@
 #include "nestor/plan.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
 #include <sstream>
 
 #include "schedules/plans/families.h"
@@ -23,6 +26,28 @@ std::string another(const PlanField& field, const std::string& value, std::mt199
   }
   const auto i = static_cast<std::ptrdiff_t>(rng() % static_cast<uint64_t>(size - 1));
   return field.values[static_cast<size_t>(i < at ? i : i + 1)];
+}
+
+std::optional<double> number(const std::string& text) {
+  int64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return static_cast<double>(n);
+}
+
+// The same value, the nearest number, or what is mostly good.
+const std::string& nearest(const PlanField& field, const std::string& value) {
+  if (const auto same = std::find(field.values.begin(), field.values.end(), value);
+      same != field.values.end())
+    return *same;
+  const auto wanted = number(value);
+  const auto distance = [&](const std::string& v) {
+    const auto n = number(v);
+    return wanted && n ? std::abs(std::log2((*n + 1) / (*wanted + 1))) : 0;
+  };
+  return *std::min_element(
+      field.values.begin(), field.values.end(),
+      [&](const std::string& a, const std::string& b) { return distance(a) < distance(b); });
 }
 
 template <class Make>
@@ -86,6 +111,22 @@ std::optional<SchedulePlan> PlanSpace::parse(const std::string& text) const {
   }
   std::string rest;
   return in >> rest ? std::nullopt : std::optional(p);
+}
+
+std::optional<SchedulePlan> PlanSpace::carry_over(const std::string& text) const {
+  std::istringstream in(text);
+  SchedulePlan p;
+  in >> p.family;
+  if (p.family != family()) return std::nullopt;
+  std::map<std::string, std::string> said;
+  for (std::string word; in >> word;)
+    if (const size_t at = word.rfind('='); at != std::string::npos)
+      said[word.substr(0, at)] = word.substr(at + 1);
+  for (const PlanField& f : fields()) {
+    const auto it = said.find(f.name);
+    p.values.push_back(it == said.end() ? f.values.front() : nearest(f, it->second));
+  }
+  return misfit(p).empty() ? std::optional(p) : std::nullopt;
 }
 
 std::vector<std::unique_ptr<PlanSpace>> plan_spaces(const PrimFunc& f, const Target& target) {

@@ -11,6 +11,7 @@
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
 #include "src/cli/common.h"
+#include "src/cli/records_used.h"
 #include "src/cli/timing.h"
 
 namespace nestor::cli {
@@ -60,6 +61,7 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
     e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
     model = compile_model(v.common.model, compile_options(v.common, schedule));
+    say_records_used(*model, v.common, schedule);
     auto executor = make_executor(*model);
     if (!cpus.empty()) executor->pin(cpus);
     executor->place(cpus, placement);

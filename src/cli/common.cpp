@@ -217,6 +217,10 @@ NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor
   return out;
 }
 
+std::string counted(size_t n, const std::string& what) {
+  return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
+}
+
 bool matches(const std::string& glob, const std::string& name) {
   return fnmatch(glob.c_str(), name.c_str(), 0) == 0;
 }

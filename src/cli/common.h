@@ -38,6 +38,8 @@ void shapes_from(const InputSources& given, BuildOptions& build);
 NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor>& expected,
                          int64_t fill_seed);
 
+std::string counted(size_t n, const std::string& what);  // "1 function", "3 functions"
+
 bool matches(const std::string& glob, const std::string& name);
 
 // Functions whose name matches, by index or compiled; UserError listing the names where none does.

@@ -13,6 +13,7 @@
 #include "nestor/flops.h"
 #include "nestor/print.h"
 #include "src/cli/common.h"
+#include "src/cli/records_used.h"
 
 namespace nestor::cli {
 
@@ -188,10 +189,6 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
                            .dump());
 }
 
-std::string counted(size_t n, const std::string& what) {
-  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
 // What Winograd's algorithm costs in size; empty where no convolution has it.
 std::string winograd_words(const Graph& g) {
   const WinogradBytes w = winograd_bytes(g);
@@ -238,6 +235,7 @@ int run(const CompileVerb& v) {
   options.keep_constants = false;
   check_target(options.target, forms);
   const CompiledModel model = compile_model(v.common.model, options);
+  say_records_used(model, v.common, v.schedule);
   write_kernels(model, forms, v.output, out);
   const ArtifactOptions artifact = artifact_options(v, forms);
   ArtifactFiles files;

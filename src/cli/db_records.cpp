@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <set>
-#include <tuple>
+#include <filesystem>
 
 #include "nestor/error.h"
 #include "nestor/read_text.h"
@@ -15,17 +14,15 @@ namespace {
 
 constexpr size_t kMostRecords = size_t{1} << 30;  // bytes of a file to import
 
-// Whether the record can be taken; if it is a right one that can't be used here, `place` is told why not.
-bool is_taken(const Record& r, const std::string& place) {
+// Whether the record is new and can be taken; if it is a right one that can't be used here, `place` is told
+// why not.
+bool is_taken(const Record& r, const std::string& place, KnownRecords& known) {
   const PrimFunc func = check_imported(r);
+  if (!known.is_new(r)) return false;
   const std::string why = r.outcome == Outcome::ok ? why_unusable(r, func, nullptr) : "";
   if (!why.empty())
     warn_of_record(fmt::format("{}: the record of {} is left out: {}", place, func.name, why));
   return why.empty();
-}
-
-auto identity_of_record(const Record& r) {
-  return std::make_tuple(r.workload, r.target, r.threads, r.trace, r.outcome, r.median_ns, r.host);
 }
 
 }  // namespace
@@ -44,22 +41,35 @@ std::string func_name(const Record& r) {
 }
 
 std::vector<Record> chosen(const Database& db, const DbVerb& v) {
-  if (!v.outcome.empty() && !parse_outcome(v.outcome)) {
-    std::string names;
-    for (size_t i = 0; i < kOutcomes; ++i)
-      names += (i ? ", " : "") + std::string(name_of(static_cast<Outcome>(i)));
+  const bool failed = v.outcome == "failed";  // whatever the cause
+  if (!v.outcome.empty() && !failed && !parse_outcome(v.outcome)) {
+    std::string names = "failed";
+    for (size_t i = 0; i < kOutcomes; ++i) names += ", " + std::string(name_of(static_cast<Outcome>(i)));
     throw UserError(Diagnostic{"--outcome " + v.outcome + " is no outcome", {}, {}, names});
   }
   std::vector<Record> out;
   for (Record& r : db.records("", "", v.threads)) {
     if (!matches(v.func, func_name(r)) || !matches(v.target, r.target)) continue;
-    if (!v.outcome.empty() && v.outcome != name_of(r.outcome)) continue;
+    if (failed ? r.outcome == Outcome::ok : !v.outcome.empty() && v.outcome != name_of(r.outcome)) continue;
     out.push_back(std::move(r));
   }
   return out;
 }
 
-std::vector<Record> read_records(const std::string& file) {
+KnownRecords::KnownRecords(const std::string& path) {
+  if (!std::filesystem::exists(path)) return;
+  for (const Record& r : Database(path, Database::Mode::read).records()) is_new(r);
+  met_ = 0;
+}
+
+bool KnownRecords::is_new(const Record& r) {
+  const bool added =
+      known_.insert({r.workload, r.target, r.threads, r.trace, r.outcome, r.median_ns, r.host}).second;
+  met_ += !added;
+  return added;
+}
+
+std::vector<Record> read_records(const std::string& file, KnownRecords& known) {
   const std::string text = read_text(file, kMostRecords);
   std::vector<Record> records;
   size_t line_number = 0;
@@ -71,7 +81,7 @@ std::vector<Record> read_records(const std::string& file) {
     if (line.empty()) continue;
     try {
       const Record r = record_from_json(line);
-      if (is_taken(r, fmt::format("{}:{}", file, here.line))) records.push_back(r);
+      if (is_taken(r, fmt::format("{}:{}", file, here.line), known)) records.push_back(r);
     } catch (const UserError& e) {
       Diagnostic d = e.diagnostic();
       if (d.loc.line > 0) d.message = fmt::format("{}:{}: {}", d.loc.file, d.loc.line, d.message);
@@ -82,9 +92,7 @@ std::vector<Record> read_records(const std::string& file) {
   return records;
 }
 
-std::vector<Record> records_to_merge(const Database& db, const Database& other) {
-  std::set<decltype(identity_of_record(Record()))> there;
-  for (const Record& r : db.records()) there.insert(identity_of_record(r));
+std::vector<Record> read_records(const Database& other, KnownRecords& known) {
   std::vector<Record> out;
   for (const Record& r : other.records()) {
     const std::string place = fmt::format("record {} of {}", r.id, other.path());
@@ -92,9 +100,8 @@ std::vector<Record> records_to_merge(const Database& db, const Database& other) 
       warn_of_record(place + " is left out: " + bad);
       continue;
     }
-    if (!there.insert(identity_of_record(r)).second) continue;
     try {
-      if (is_taken(r, place)) out.push_back(r);
+      if (is_taken(r, place, known)) out.push_back(r);
     } catch (const UserError& e) {
       warn_of_record(place + " is left out: " + e.diagnostic().message);
     }

@@ -1,7 +1,9 @@
 // Records for `nestor db`: those that filters choose, and those that come from elsewhere.
 #pragma once
 
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "nestor/tune.h"
@@ -15,11 +17,23 @@ std::string func_name(const Record& r);  // "func conv2d_relu(...)" gives conv2d
 
 std::vector<Record> chosen(const Database& db, const DbVerb& v);
 
-// Of a file of JSON lines, all read and checked before the first is stored: a line that isn't a record
-// refuses the file. A right record whose schedule can't be used here, perhaps another version's, is left out
-// with a line.
-std::vector<Record> read_records(const std::string& file);
-// The records of another database that this one doesn't have, checked alike.
-std::vector<Record> records_to_merge(const Database& db, const Database& other);
+// Which records a database has, so that none is added twice.
+class KnownRecords {
+ public:
+  explicit KnownRecords(const std::string& path);  // of no database: none
+  bool is_new(const Record& r);                    // it is known from then on
+  size_t met() const { return met_; }              // how many weren't new
+
+ private:
+  std::set<std::tuple<std::string, std::string, int, std::string, Outcome, double, std::string>> known_;
+  size_t met_ = 0;
+};
+
+// The new ones of a file of JSON lines, all read and checked before the first is stored: a line that isn't a
+// record refuses the file. A right record whose schedule can't be used here, perhaps another version's, is
+// left out with a line.
+std::vector<Record> read_records(const std::string& file, KnownRecords& known);
+// Of another database, checked alike; what isn't a record is left out, too.
+std::vector<Record> read_records(const Database& other, KnownRecords& known);
 
 }  // namespace nestor::cli

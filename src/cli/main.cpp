@@ -117,7 +117,7 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "tune", "search for better schedules; stop it any time, it resumes",
       [](CLI::App* a, TuneVerb& v) {
         add_model(a, v.common);
-        a->get_option("--db")->required();
+        a->get_option("--db")->required()->description("the database of records; made where there is none");
         a->add_option("--time", v.time, "budget: 90s, 5m, 1h")->capture_default_str();
         a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)")
             ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
@@ -125,21 +125,21 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--seed", v.seed, "of the candidate stream")->capture_default_str();
         a->add_option("--schedule", v.schedules,
                       "a .sched file whose sample_* steps are searched, alone where no --family is given");
+        a->add_option("--template", v.templates,
+                      "a folder of .sched files that begin with `when`: each is a family of plans for the "
+                      "functions that look so (docs/tune.md)");
         a->add_option("--family", v.families,
                       "plans to search: `any` for every nest, `default` for the decisions of the default "
-                      "schedule; all "
-                      "where it isn't given")
-            ->delimiter(',')
-            ->check(CLI::IsMember({"any", "default"}));
-        a->add_option(
-             "--rank", v.rank,
-             "what is measured first: by the analytic `price`, or as `learned` from what was measured")
-            ->check(CLI::IsMember({"learned", "price"}))
-            ->capture_default_str();
+                      "schedule, a template's name; all where it isn't given")
+            ->delimiter(',');
         a->add_option("--job-timeout", v.job_timeout, "seconds that one candidate may take")
             ->check(CLI::PositiveNumber)
             ->capture_default_str();
-        a->add_option("--workers", v.workers, "a number of local processes, or commands to start");
+        a->add_option("--workers", v.workers,
+                      "how many processes on this machine, or a command that starts one elsewhere, or "
+                      "ray[:ADDRESS]; several add up");
+        a->add_option("--report", v.report,
+                      "write an HTML page: gains, curves, what the best does otherwise");
         add_json(a, v.common.json);
       });
   add_verb<InspectVerb>(app, code, "inspect", "show any stage", [](CLI::App* a, InspectVerb& v) {
@@ -196,26 +196,38 @@ void add_verbs(CLI::App& app, int& code) {
       });
   add_verb<DbVerb>(app, code, "db", "look into tuning records", [](CLI::App* a, DbVerb& v) {
     a->add_option("DB", v.path, "the database")->required();
-    a->add_option(
-         "ACTION", v.action,
-         "list; best, each function's; show ID; export FILE and import FILE, JSON lines; merge DB, the "
-         "records of another; prune; retry ID, measure it again")
+    a->add_option("ACTION", v.action,
+                  "list; best, each function's; show ID; report -o FILE.html; export FILE and import FILE, "
+                  "JSON lines; "
+                  "merge DB, the records of another; prune; retry ID, measure it again")
         ->required()
-        ->check(CLI::IsMember({"list", "best", "show", "export", "import", "merge", "prune", "retry"}));
-    a->add_option("WHAT", v.what, "a record's number, a file, or another database");
+        ->check(
+            CLI::IsMember({"list", "best", "show", "report", "export", "import", "merge", "prune", "retry"}));
+    a->add_option("WHAT", v.what,
+                  "show, retry: a record's number; export, import: a file; merge: a database");
+    a->add_option("-o,--output", v.output, "report: the page to write, FILE.html");
     a->add_option("--func", v.func, "only functions whose name matches")->capture_default_str();
     a->add_option("--target", v.target, "only targets that match: 'native znver*'")->capture_default_str();
     a->add_option("--threads", v.threads, "only records of so many threads");
-    a->add_option("--outcome", v.outcome, "only records that ended so: ok, illegal, crash ...");
-    a->add_option("--keep", v.keep, "prune: the fastest so many of each function stay")
-        ->check(CLI::Range(1, 1 << 30))
-        ->capture_default_str();
-    a->add_flag("--stale", v.stale, "prune: those whose schedules can't be used any more, alone");
-    a->add_flag("--failed", v.failed, "prune: those that failed, alone: they will be tried again");
+    a->add_option("--outcome", v.outcome,
+                  "only records that ended so: ok, failed (whatever the cause), illegal, crash ...");
+    a->add_option(
+         "--keep", v.keep,
+         "prune: how many of each function stay, 10 where it isn't given: what tune declared best, then "
+         "the fastest")
+        ->check(CLI::Range(1, 1 << 30));
+    a->add_flag("--stale", v.stale,
+                "prune: only right records whose schedules this version refuses: not to be read, not "
+                "applicable, or not proved");
+    a->add_flag("--failed", v.failed, "prune: only records that failed: they will be tried again");
     add_json(a, v.json);
   });
   add_verb<WorkerVerb>(app, code, "worker", "measure candidates for a tuner: JSON lines on stdin and stdout",
-                       [](CLI::App*, WorkerVerb&) {});
+                       [](CLI::App* a, WorkerVerb& v) {
+                         a->add_flag("--null", v.null,
+                                     "run nothing, and take the time that the analytic price says: a search "
+                                     "that is the same each time, to try the tuner");
+                       });
   add_verb<DoctorVerb>(app, code, "doctor", "what this machine has",
                        [](CLI::App* a, DoctorVerb& v) { add_json(a, v.json); });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,9 +54,10 @@ struct TuneVerb {
   std::string func = "*";
   uint64_t seed = 0;
   std::vector<std::string> schedules;  // files whose decisions are searched
+  std::string templates;               // a folder of families; empty: none
   std::vector<std::string> families;   // of plans; empty: all
-  std::string rank = "learned";
   double job_timeout = 20;             // seconds that a candidate may take, compiling included
+  std::string report;                  // an HTML file of what was found; empty: none
   std::vector<std::string> workers;    // "2" local processes, or commands that speak the worker protocol
 };
 
@@ -92,13 +94,16 @@ struct VerifyVerb {
 
 struct DbVerb {
   std::string path, action, what, func = "*", target = "*", outcome;
-  int threads = 0;  // 0: any
-  int keep = 10;    // of a function, by prune
+  std::string output;       // of report: an HTML file
+  int threads = 0;          // 0: any
+  std::optional<int> keep;  // of a function, by prune; nothing: ten
   bool stale = false, failed = false;
   bool json = false;
 };
 
-struct WorkerVerb {};
+struct WorkerVerb {
+  bool null = false;  // the null device
+};
 
 struct DoctorVerb {
   bool json = false;

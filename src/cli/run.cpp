@@ -7,6 +7,7 @@
 #include "nestor/npz.h"
 #include "src/cli/common.h"
 #include "src/cli/outputs.h"
+#include "src/cli/records_used.h"
 
 namespace nestor::cli {
 
@@ -41,7 +42,9 @@ int run(const RunVerb& v) {
     options.refused = warn_of_refusal;
     options.keep_constants = false;
     shapes_from(given, options.build);
-    runnable = make_executor(compile_model(v.common.model, options));
+    const CompiledModel model = compile_model(v.common.model, options);
+    say_records_used(model, v.common, v.schedule);
+    runnable = make_executor(model);
   }
   const NamedTensors outputs = runnable->run(read_inputs(given, runnable->inputs(), -1));
   nlohmann::json json = nlohmann::json::object();

@@ -6,24 +6,36 @@ namespace nestor::cli {
 
 namespace {
 
-volatile std::sig_atomic_t g_interrupted = 0;
-struct sigaction g_before {};  // what the second one does
+constexpr int kAtOnce = 3;
 
-void on_interrupt(int) {
-  g_interrupted = 1;
-  sigaction(SIGINT, &g_before, nullptr);
+volatile std::sig_atomic_t g_asked = 0;
+
+void on_interrupt(int signal) {
+  g_asked = g_asked + 1;
+  if (g_asked < kAtOnce) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // delivered when this returns
+}
+
+// Unless whoever started us ignores it, as nohup and shells do for what runs in the background.
+void watch(int signal) {
+  struct sigaction before {};
+  sigaction(signal, nullptr, &before);
+  if (before.sa_handler == SIG_IGN) return;
+  struct sigaction ask {};
+  ask.sa_handler = on_interrupt;
+  ask.sa_flags = SA_RESTART;
+  sigaction(signal, &ask, nullptr);
 }
 
 }  // namespace
 
 void watch_interrupt() {
-  struct sigaction once {};
-  once.sa_handler = on_interrupt;
-  once.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &once, &g_before);
+  watch(SIGINT);
+  watch(SIGTERM);
 }
 bool interrupted() {
-  return g_interrupted != 0;
+  return g_asked != 0;
 }
 
 }  // namespace nestor::cli

@@ -1,4 +1,5 @@
-// Ctrl-C asks for an orderly end: the first one sets a flag, the second one ends the process at once.
+// Ctrl-C and SIGTERM ask for an orderly end, with a summary, again if there is another; the third one ends the
+// process at once.
 #pragma once
 
 namespace nestor::cli {

@@ -1,19 +1,10 @@
 #include "src/cli/timing.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 
 namespace nestor::cli {
-
-std::string time_text(double ms) {
-  if (ms < 1e-3) return fmt::format("{:.1f} ns", ms * 1e6);
-  if (ms < 1) return fmt::format("{:.2f} us", ms * 1e3);
-  if (ms < 1e3) return fmt::format("{:.3f} ms", ms);
-  return fmt::format("{:.2f} s", ms / 1e3);
-}
 
 double Timing::quantile(double q) const {
   if (samples_ms.empty()) return 0;
@@ -32,6 +23,8 @@ double Timing::median() const {
 std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& functions, double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto ms = [](Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); };
+  constexpr double kUncountedMs = 0.4, kTurnMs = 3;  // a pool's threads linger for 0.2 ms (runtime/pace_rt.h)
+  constexpr size_t kMostSamples = 100000;
   // Short calls are timed in groups of about 50 us, so that the clock's own cost vanishes.
   std::vector<int> group;
   for (const auto& f : functions) {
@@ -43,11 +36,17 @@ std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& f
   std::vector<Timing> out(functions.size());
   const double budget = seconds * 1e3 * static_cast<double>(functions.size());
   const auto begin = Clock::now();
-  for (int round = 0; round < 5 || (ms(Clock::now() - begin) < budget && round < 100000); ++round) {
+  for (int round = 0; round < 5 || ms(Clock::now() - begin) < budget; ++round) {
     for (size_t i = 0; i < functions.size(); ++i) {
-      const auto start = Clock::now();
-      for (int k = 0; k < group[i]; ++k) functions[i]();
-      out[i].samples_ms.push_back(ms(Clock::now() - start) / group[i]);
+      const auto turn = Clock::now();
+      do functions[i]();
+      while (ms(Clock::now() - turn) < kUncountedMs);
+      const auto counted = Clock::now();
+      do {
+        const auto start = Clock::now();
+        for (int k = 0; k < group[i]; ++k) functions[i]();
+        out[i].samples_ms.push_back(ms(Clock::now() - start) / group[i]);
+      } while (ms(Clock::now() - counted) < kTurnMs && out[i].samples_ms.size() < kMostSamples);
     }
   }
   return out;

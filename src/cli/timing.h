@@ -1,15 +1,17 @@
-// Timing of several things side by side: one call of each in turn, so that drift of the machine hits all
-// alike.
+// Timing of several things side by side, in turns, so that drift of the machine hits all alike. Each is timed
+// as the tuner times it, while it runs again and again: a turn begins with calls that don't count, which
+// bring back its data and wake its threads, while those of the one before go to sleep.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "src/report/time_text.h"
+
 namespace nestor::cli {
 
-// With the unit that fits: "812.4 ns", "3.25 us", "17.801 ms", "2.31 s".
-std::string time_text(double ms);
+using report::time_text;
 
 struct Timing {
   std::vector<double> samples_ms;
@@ -17,7 +19,7 @@ struct Timing {
   double quantile(double q) const;
 };
 
-// Runs each function in turn, round after round, for about `seconds` per function (at least 5 rounds).
+// A turn of each function, round after round, for about `seconds` per function (at least 5 rounds).
 std::vector<Timing> time_interleaved(const std::vector<std::function<void()>>& functions, double seconds);
 
 }  // namespace nestor::cli

@@ -14,6 +14,7 @@
 #include "nestor/interpret.h"
 #include "nestor/npz.h"
 #include "src/cli/common.h"
+#include "src/cli/records_used.h"
 
 namespace nestor::cli {
 
@@ -33,6 +34,7 @@ struct Report {
                     {"elements", c.elements},
                     {"mismatches", c.mismatches},
                     {"max_abs", c.max_abs},
+                    {"of_allowed", c.allowed > 0 ? std::abs(c.got - c.want) / c.allowed : 0},
                     {"max_rel", c.max_rel}});
     if (!json) fmt::print("{}  {}\n", c.ok() ? "ok  " : "FAIL", describe(c, name, want));
   }
@@ -74,7 +76,9 @@ int against_expected(const VerifyVerb& v) {
   } else {
     CompileOptions options = compile_options(v.common, v.schedule);
     shapes_from(given, options.build);
-    runnable = make_executor(compile_model(v.common.model, options));
+    const CompiledModel model = compile_model(v.common.model, options);
+    say_records_used(model, v.common, v.schedule);
+    runnable = make_executor(model);
   }
   const auto expected = read_npz(v.expect);
   const NamedTensors got = runnable->run(read_inputs(given, runnable->inputs(), -1));
@@ -148,6 +152,7 @@ int against_oracle(const VerifyVerb& v) {
     source = load(v.common.model, options);
   }
   const CompiledModel model = compile_model(std::move(source), options);
+  say_records_used(model, v.common, v.schedule);
   if (report.failed) return report.finish();  // what is wrong isn't run
   const Against against = v.against == "lowered"       ? Against::lowered
                           : v.against == "interpreter" ? Against::interpreter

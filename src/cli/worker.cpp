@@ -5,8 +5,8 @@
 
 namespace nestor::cli {
 
-int run(const WorkerVerb&) {
-  return serve_worker(std::cin, std::cout);
+int run(const WorkerVerb& v) {
+  return serve_worker(std::cin, std::cout, v.null ? measure_on_null_device : measure);
 }
 
 }  // namespace nestor::cli

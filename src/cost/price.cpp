@@ -13,6 +13,7 @@
 #include <map>
 
 #include "nestor/cost.h"
+#include "nestor/layout.h"
 #include "nestor/simplify.h"
 #include "nestor/walk.h"
 #include "src/cost/nests.h"
@@ -28,6 +29,7 @@ using cost::Touch;
 constexpr double kLine = 64;
 constexpr double kOverlap = 0.15;  // of what isn't most, a part that shows anyway
 constexpr double kForward = 8;     // cycles from a store to a load of the same
+constexpr double kUpdate = 2;      // stores that one costs after which the same is loaded
 
 // Elements between neighbours along the loop; nothing where that isn't a constant.
 std::optional<int64_t> stride_along(const Touch& t, const Loop& loop,
@@ -61,6 +63,7 @@ void add(Cost& to, const Cost& c) {
   to.l3 += c.l3;
   to.memory += c.memory;
   to.waiting += c.waiting;
+  to.code += c.code;
   to.total += c.total;
 }
 
@@ -69,13 +72,12 @@ class Pricer {
   Pricer(const PrimFunc& f, const Target& target, int threads)
       : machine_(machine_of(target)), threads_(threads), nests_(cost::nests_of(f, target)) {
     for (const auto& [buffer, decl] : declarations(f)) {
-      std::vector<int64_t> strides(decl.shape.size(), 1);
-      std::vector<double> extents;
-      for (size_t d = decl.shape.size(); d-- > 1;)
-        strides[d - 1] = strides[d] * as_int(decl.shape[d]).value_or(1);
-      for (const Expr& e : decl.shape) extents.push_back(static_cast<double>(as_int(e).value_or(1)));
+      const std::vector<int64_t> shape = physical_shape(decl);
+      std::vector<int64_t> strides(shape.size(), 1);
+      for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+      const std::vector<double> extents(shape.begin(), shape.end());
       strides_[buffer] = std::move(strides);
-      shapes_[buffer] = std::move(extents);
+      shapes_[buffer] = extents;
     }
   }
 
@@ -138,9 +140,9 @@ class Pricer {
         (moves ? chains : chained) *= l.extent;
       }
     }
-    const double per_body = body_steps * vectors;
     Cost c;
-    c.arithmetic = n.operations * per_body / machine_.fma_ports;
+    const double operations = operations_of_body(n, inner);
+    c.arithmetic = operations / machine_.fma_ports;
     double loads = 0, stores = 0;
     for (const Touch& t : n.touches) {
       if (t.in_registers) continue;
@@ -158,11 +160,14 @@ class Pricer {
       }
       const bool hoisted = inner > 0 && !t.write && !moves_with(t, n.loops[inner - 1]) && count <= 4;
       if (t.read && !hoisted) loads += count;
-      if (t.write) stores += count;
+      if (t.write) stores += t.read ? kUpdate * count : count;
     }
     c.loads = loads / machine_.load_ports;
     c.stores = stores / machine_.store_ports;
-    c.issue = (n.operations * per_body + loads + stores + (inner > 0 ? 3 : 0)) / machine_.issue;
+    const double instructions = operations + loads + stores + (inner > 0 ? 3 : 0);
+    c.issue = instructions / machine_.issue;
+    // Long sums in lanes are loops of their own.
+    c.code = vector_sums(n, vector, result) ? instructions / std::max(1.0, vectors / 8) : instructions;
     if (n.reduces) {
       const double step =
           machine_.fma_latency + (n.in_registers || vector_sums(n, vector, result) ? 0 : kForward);
@@ -177,6 +182,25 @@ class Pricer {
     c.waiting = 0;  // of the group
     add(sum, c);
     return std::max({c.arithmetic, c.loads, c.stores, c.issue, c.latency});
+  }
+
+  // Of the loops from `inner` on together: an operation is repeated by the loops that move its operands, and
+  // moves out of the loops around these that don't.
+  static double operations_of_body(const Nest& n, size_t inner) {
+    double sum = 0;
+    for (const auto& [moved, operations] : n.operations) {
+      double count = operations;
+      for (size_t i = inner; i < n.loops.size(); ++i) {
+        const bool vector = n.loops[i].kind == ForKind::vectorized;
+        if (moved & cost::bit_of(i))
+          count *= vector ? std::ceil(n.loops[i].extent / n.lanes) : n.loops[i].extent;
+      }
+      bool in_body = false;
+      for (size_t i = inner; i < n.loops.size(); ++i) in_body |= (moved & cost::bit_of(i)) != 0;
+      for (size_t i = inner; !in_body && i-- > 0 && !(moved & cost::bit_of(i));) count /= n.loops[i].extent;
+      sum += count;
+    }
+    return sum;
   }
 
   static bool vector_sums(const Nest& n, const Loop* vector, const Touch* result) {
@@ -196,8 +220,11 @@ class Pricer {
     double bytes = t.element;
     for (size_t d = 0; d < t.indices.size(); ++d) {
       const Interval r = range_of(t.indices[d], facts);
-      double width =
-          r.hi > Interval::kMax / 2 || r.lo < Interval::kMin / 2 ? 1e9 : static_cast<double>(r.hi - r.lo) + 1;
+      const bool known = r.hi < Interval::kMax / 2 && r.lo > Interval::kMin / 2;
+      double width = 1;  // at most as many as there are iterations, which matters where data say which
+      for (size_t i = from; i < n.loops.size(); ++i)
+        if (uses_var(t.indices[d], n.loops[i].var)) width *= n.loops[i].extent;
+      if (known) width = std::min(width, static_cast<double>(r.hi - r.lo) + 1);
       if (shape != shapes_.end() && d < shape->second.size()) width = std::min(width, shape->second[d]);
       bytes *= width;
       if (d + 1 == t.indices.size() && width * t.element < kLine) bytes *= kLine / (width * t.element);
@@ -212,6 +239,7 @@ class Pricer {
     Cost c;
     const auto into = [&](const Machine::Level& level) {
       double bytes = 0;
+      if (everything() <= level.bytes) return bytes;
       // The outermost loop they share inside of which all that is touched fits.
       std::optional<size_t> fits;
       for (size_t from = 0; from <= common && !fits; ++from)
@@ -226,14 +254,18 @@ class Pricer {
         for (size_t k = 0; k < from && k < n.loops.size(); ++k) times *= n.loops[k].extent;
         std::map<const BufferNode*, double> seen;
         for (const Touch& t : n.touches) {
-          // Loops just outside that don't move it find it again while what they touch between fits.
-          double runs = times;
-          for (size_t k = from; k-- > 0 && !moves_with(t, n.loops[k]);) {
-            if (footprint(n, t, from) > level.bytes / 4) break;
-            runs /= n.loops[k].extent;
+          // What one iteration of the loop outside shares with the next, a line or a stencil's rows, is found
+          // again; and loops further out that don't move it find it while what they touch between fits.
+          size_t k = from;
+          double runs = times, all = times * footprint(n, t, from);
+          if (k > 0 && moves_with(t, n.loops[k - 1])) {
+            runs /= n.loops[--k].extent;
+            all = std::min(all, runs * footprint(n, t, k));
           }
+          for (; k > 0 && !moves_with(t, n.loops[k - 1]) && footprint(n, t, k) <= level.bytes / 4; --k)
+            all /= n.loops[k - 1].extent;
           double& most = seen[t.buffer.get()];
-          most = std::max(most, runs * footprint(n, t, from) * (t.write ? 2 : 1));
+          most = std::max(most, all * (t.write ? 2 : 1));
         }
         for (const auto& [buffer, b] : seen) bytes += b;
       }
@@ -246,6 +278,8 @@ class Pricer {
     c.memory = memory / machine_.l3.bytes_a_cycle / std::min(share, 2.0);
     return c;
   }
+  // Bytes of the whole function, which is called again and again.
+  double everything() const { return together(0, nests_.size(), 0); }
   double together(size_t first, size_t last, size_t from) const {
     std::map<const BufferNode*, double> seen;
     for (size_t i = first; i < last; ++i)

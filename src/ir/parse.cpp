@@ -156,7 +156,14 @@ BufferDecl Parser::decl() {
   expect(":", "after the buffer's name");
   BufferDecl d;
   d.buffer = make_buffer(std::string(name.text), type("after the colon"));
-  comma_list("[", "]", "the shape", [&] { d.shape.push_back(typed_expr({}, "a dimension")); });
+  comma_list("[", "]", "the shape", [&] {
+    const Token at = peek();
+    if (at.kind == Token::identifier && !find_var(at.text) && (next_is(",", 1) || next_is("]", 1)))
+      fail(at, "unknown size " + quoted(at.text),
+           "a number, or a dimension of the function, `func NAME[" + std::string(at.text) +
+               "](...)`, which --dim gives a value");
+    d.shape.push_back(typed_expr({}, "a dimension"));
+  });
   for (const Scope scope : {Scope::global, Scope::shared, Scope::local})
     if (accept(name_of(scope))) d.scope = scope;
   if (accept("layout")) {

@@ -356,7 +356,8 @@ std::vector<Expr> Parser::indices(const Token& name, const Declared& d) {
     out.push_back(expr());
     height = std::max(height, height_);
     if (out.back().dtype() != DType::i64)
-      fail(at, "an index must be i64, this is " + describe(out.back().type()));
+      fail(at, "an index must be i64, this is " + describe(out.back().type()),
+           is_float(out.back().dtype()) ? "" : "i64(...) around it");
   });
   if (out.size() != d.rank)
     fail(name, quoted(name.text) + " has " + std::to_string(d.rank) +

@@ -1,5 +1,7 @@
 #include "src/report/page.h"
 
+#include <map>
+
 #include "nestor/embedded.h"
 #include "nestor/error.h"
 
@@ -13,19 +15,6 @@ std::string_view page_file(std::string_view name) {
   throw InternalError("the report's page has no file " + std::string(name));
 }
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 // What is left of `text` before {{NAME}}, the name, and the rest.
 struct Placeholder {
   std::string_view before, name, after;
@@ -36,29 +25,55 @@ Placeholder next_placeholder(std::string_view text) {
   return {text.substr(0, open), text.substr(open + 2, close - open - 2), text.substr(close + 2)};
 }
 
-}  // namespace
-
-std::string page(const std::string& title, const std::string& json) {
+// The file with its placeholders replaced, those of files by the file.
+std::string filled(std::string_view file, const std::map<std::string_view, std::string>& values) {
   std::string out;
-  std::string_view rest = page_file("page.html");
+  std::string_view rest = page_file(file);
   while (true) {
     const Placeholder p = next_placeholder(rest);
     out += p.before;
     if (p.name.empty()) return out;
-    if (p.name == "title") {
-      out += escaped(title);
-    } else if (p.name == "data") {
-      for (const char c : json) {  // nothing in a script element may look like its end
-        if (c == '<')
-          out += "\\u003c";
-        else
-          out += c;
-      }
-    } else {
-      out += page_file(p.name);
-    }
+    const auto value = values.find(p.name);
+    out += value == values.end() ? page_file(p.name) : value->second;
     rest = p.after;
   }
+}
+
+}  // namespace
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '"':  // of an attribute
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string page(const std::string& title, const std::string& json) {
+  std::string data;
+  for (const char c : json) {  // nothing in a script element may look like its end
+    if (c == '<')
+      data += "\\u003c";
+    else
+      data += c;
+  }
+  return filled("page.html", {{"title", escaped(title)}, {"data", data}});
+}
+
+std::string still_page(const std::string& title, const std::string& body) {
+  return filled("tuning.html", {{"title", escaped(title)}, {"body", body}});
 }
 
 }  // namespace nestor::report

@@ -38,6 +38,9 @@ const std::map<std::string, Names> kMayInclude = {
     {"cli",
      {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver",
       "tuner", "report"}},
+    {"python",
+     {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver",
+      "tuner", "report"}},
 };
 
 const Names kKernelRuntime = {"kernel_rt", "cpus_rt", "hash_rt", "nodes_rt",

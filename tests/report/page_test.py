@@ -177,6 +177,23 @@ def cuda(b):
     no_complaints(b, "cuda")
 
 
+def tuning(b):
+    t.succeeds("a tuning with a report", "tune", t.digits, "--dim", "batch=1", "--db", "t.db", "--threads", "1", "--time",
+               "20s", "--trials", "20", "--report", "tuning.html")
+    b.open("tuning.html")
+    b.screenshot("tuning.png")
+    names = b.js("[...document.querySelectorAll('.summary a')].map(a => a.textContent)")
+    t.check(len(names) == 6 and names == b.js("[...document.querySelectorAll('.tuned h2')].map(h => h.firstChild.data)"),
+            "a row and a section for each function", str(names))
+    curve = b.js("document.querySelector('.curve').getBoundingClientRect().toJSON()")
+    t.check(curve["width"] > 400 and curve["height"] > 80, "a curve is drawn", str(curve))
+    b.click(".summary tr:nth-child(3) a")
+    t.check(b.js("location.hash") == "#f1", "a name leads to its section")
+    wide = b.js("document.documentElement.scrollWidth - innerWidth")
+    t.check(wide <= 0, "nothing is wider than the window", f"{wide} pixels too wide")
+    no_complaints(b, "tuning")
+
+
 def resnet(b):
     models = glob.glob(t.source + "/build/venv/lib/python3*/site-packages/onnx/backend/test/data/light/light_resnet50.onnx")
     if not models:
@@ -201,7 +218,8 @@ def resnet(b):
 def phone():
     b = browser.Browser(390, 844, mobile=True)
     try:
-        for where, name in (("digits.html", "home"), ("matmul.html#f0/16", "steps"), ("matmul.html#f0/code", "machine")):
+        for where, name in (("digits.html", "home"), ("matmul.html#f0/16", "steps"), ("matmul.html#f0/code", "machine"),
+                            ("tuning.html", "tuning")):
             b.open(where)
             wide = b.js("document.documentElement.scrollWidth - innerWidth")
             t.check(wide <= 0, f"on a phone, {name} doesn't scroll sideways", f"{wide} pixels too wide")
@@ -217,7 +235,7 @@ def phone():
 
 desktop = browser.Browser()
 try:
-    for part in (graph, walk, costs, machine, theme, refused, cuda, resnet):
+    for part in (graph, walk, costs, machine, theme, refused, cuda, tuning, resnet):
         part(desktop)
 finally:
     desktop.close()

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-NESTOR = sys.argv[1]
+NESTOR = str(Path(sys.argv[1]).resolve())
 WORKER = Path(__file__).with_name("hostile_worker.py")
 MATMUL = "MatMul(f32[40,24], const f32[24,1000])"
 
@@ -66,7 +66,8 @@ def test_what_hostile_workers_leave(folder):
         assert {o for o, _, _ in found} == {outcome}, f"{mode}: {found}"
         assert counts[outcome] == len(found), f"{mode}: {counts}, stored {len(found)}"
         if outcome == "ok":
-            assert all(row[1:] == ("[1500.0,1000.0,2000.0]", 1500.0) for row in found), found
+            # The best was measured twice, and its record has the samples of both.
+            assert all(set(json.loads(samples)) == {1500, 1000, 2000} and ns == 1500 for _, samples, ns in found), found
             assert rows(db, "workload, func, target, threads, trace")[:3] == asked[:3]
         else:
             assert all(row[1:] == ("[]", 0.0) for row in found), found
@@ -83,10 +84,11 @@ def test_a_bad_record_falls_back(folder):
     change(db, "UPDATE records SET trace = 'parallel Y.k', median_ns = 1 WHERE id = 1")
     change(db, "UPDATE records SET trace = 'tensorize Y.j a from=\"mine.nest\"', median_ns = 2 WHERE id = 2")
     origin, lines = shown(db)
-    assert len(lines) == 2, lines
+    assert len(lines) == min(count, 3), lines
     assert lines[0].startswith(f"warning: record 1 of {db} isn't used for matmul: line 1 of its trace: "), lines
     assert lines[1].startswith(f"warning: record 2 of {db} isn't used for matmul: line 1 of its trace: "), lines
-    assert origin == ("database" if count > 2 else "default")
+    # The default's own record was the first: whether others are faster isn't known any more.
+    assert origin == "default" and all("never compared with the default" in line for line in lines[2:]), lines
     change(db, "UPDATE records SET trace = 'include \"/etc/passwd\"'")
     origin, lines = shown(db)
     assert origin == "default" and len(lines) == count and "root:" not in str(lines), lines

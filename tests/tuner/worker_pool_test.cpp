@@ -229,3 +229,48 @@ TEST_CASE("a worker that doesn't read can't hold the tuner up") {
   CHECK(run_with("sleep 1000", long_ones, 0.4)[0].outcome == Outcome::timeout);
   CHECK(run_with("read line; " + kAnswer, long_ones, 20)[0].outcome == Outcome::ok);
 }
+
+TEST_CASE("what a worker writes to stderr doesn't hold it up, and its last line is said where it fails") {
+  const auto results =
+      run_with("while read line; do head -c 3000000 /dev/zero | tr '\\0' x >&2; " + kAnswer + "; done", 3);
+  for (const Record& r : results) CHECK(r.outcome == Outcome::ok);
+  const Record failed = run_with("printf 'first\ncannot reach \033[2Jboard\n' >&2; exit 3", 1)[0];
+  CHECK(failed.detail == "the worker exited with code 3: cannot reach  [2Jboard");
+}
+
+TEST_CASE("jobs under way are given up once the run is cut, without waiting") {
+  WorkerPoolOptions options;
+  options.local = 0;
+  options.commands = {"sleep 1000", "while read line; do " + kAnswer + "; done"};
+  WorkerPool pool(options);
+  size_t seen = 0;
+  RunControl control;
+  control.cut = [&] { return seen >= 4; };
+  const auto results = pool.run(
+      some_jobs(5), [&](Record&) { ++seen; }, control);
+  CHECK(results.size() == 4);
+  CHECK(pool.left() == 2);
+  seen = 0;
+  CHECK(pool.run(
+                some_jobs(5), [&](Record&) { ++seen; }, control)
+            .size() == 4);  // as fresh
+}
+
+TEST_CASE("a job goes to the worker that it names, or past the one that it names") {
+  const auto says = [](const std::string& host) {
+    return R"(while read line; do printf '{"id":%s,"outcome":"ok","samples_ns":[5],"host":")" + host +
+           R"("}\n' $(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/'); done)";
+  };
+  WorkerPoolOptions options;
+  options.local = 0;
+  options.commands = {says("a"), says("b")};
+  WorkerPool pool(options);
+  std::vector<Job> jobs = some_jobs(6);
+  for (size_t i = 0; i < jobs.size(); ++i) (i < 3 ? jobs[i].only_on : jobs[i].not_on) = 1;
+  const auto results = pool.run(jobs, [](Record&) {});
+  REQUIRE(results.size() == 6);
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(results[i].host == (i < 3 ? "b" : "a"));
+    CHECK(pool.how(results[i].id).worker == (i < 3 ? 1 : 0));
+  }
+}

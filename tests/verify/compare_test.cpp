@@ -27,6 +27,20 @@ TEST_CASE("a comparison names the worst element") {
   CHECK(compare(got, want, {0.2, 0}).ok());
 }
 
+TEST_CASE("what agrees says how near to its bound it comes, not how much terms cancelled") {
+  const Tensor want = tensor(DType::f64, {3}, {1000, -1e-6, 5}),
+               bound = tensor(DType::f64, {3}, {1e-2, 4e-6, 1e-3});
+  const Tensor got =
+      tensor(DType::f32, {3}, {1000, 0, 5});  // the second is all rounding: a relative difference of 1
+  const Comparison c = compare(got, want, bound);
+  CHECK(c.ok());
+  CHECK(c.max_rel == 1);
+  CHECK(describe(c, "y", want) ==
+        "y: 3 elements agree, largest difference 1e-06, none above 0.25 of what is allowed");
+  CHECK(describe(compare(want, want, bound), "y", want) ==
+        "y: 3 elements agree, largest difference 0, none above 0 of what is allowed");
+}
+
 TEST_CASE("NaN and infinity are compared as what they are") {
   const double nan = std::nan(""), inf = INFINITY;
   const Tensor want = tensor(DType::f64, {4}, {nan, inf, 1e300, -inf});

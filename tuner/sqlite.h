@@ -1,0 +1,43 @@
+// A statement of SQLite.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <string>
+
+namespace nestor {
+
+// A prepared statement that binds and reads by position.
+class Statement {
+ public:
+  Statement(sqlite3* db, const std::string& sql) {
+    code_ = sqlite3_prepare_v2(db, sql.c_str(), -1, &statement_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  int code() const { return code_ == SQLITE_ROW || code_ == SQLITE_DONE ? SQLITE_OK : code_; }
+  void bind(const std::string& v) {
+    sqlite3_bind_text(statement_, ++index_, v.data(), static_cast<int>(v.size()), SQLITE_TRANSIENT);
+  }
+  void bind(int64_t v) { sqlite3_bind_int64(statement_, ++index_, v); }
+  void bind(double v) { sqlite3_bind_double(statement_, ++index_, v); }
+  bool step() {
+    code_ = sqlite3_step(statement_);
+    return code_ == SQLITE_ROW;
+  }
+  std::string text(int column) const {
+    const auto* p = reinterpret_cast<const char*>(sqlite3_column_text(statement_, column));
+    return p ? std::string(p, static_cast<size_t>(sqlite3_column_bytes(statement_, column))) : std::string();
+  }
+  int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  double real(int column) const { return sqlite3_column_double(statement_, column); }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  int index_ = 0, code_ = SQLITE_OK;
+};
+
+}  // namespace nestor
