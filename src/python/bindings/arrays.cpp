@@ -36,10 +36,10 @@ std::optional<DType> dtype_of(nb::dlpack::dtype t) {
 // bf16 as NumPy holds it without ml_dtypes: 16 bits.
 nb::dlpack::dtype numpy_dtype(DType t) {
   using Code = nb::dlpack::dtype_code;
-  const Code code = t == DType::boolean ? Code::Bool
+  const Code code = t == DType::boolean                  ? Code::Bool
                     : t == DType::bf16 || t == DType::u8 ? Code::UInt
-                    : is_float(t) ? Code::Float
-                                  : Code::Int;
+                    : is_float(t)                        ? Code::Float
+                                                         : Code::Int;
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * bytes_of(t)), 1};
 }
 
@@ -82,7 +82,8 @@ Array array_of(nb::handle value, const std::string& what, DType* dtype) {
   bool bf16 = false;
   if (number || !nb::try_cast(value, out)) {
     const std::string elements = type_of_elements(value);
-    bf16 = elements == "bfloat16" && nb::hasattr(value, "view") && nb::try_cast(value.attr("view")("uint16"), out);
+    bf16 = elements == "bfloat16" && nb::hasattr(value, "view") &&
+           nb::try_cast(value.attr("view")("uint16"), out);
     if (!bf16)
       throw nb::type_error((what + " is a " + text_of(nb::type_name(value.type())) +
                             (elements.empty() ? "" : " of " + elements) +
@@ -144,7 +145,8 @@ nb::object new_array(DType dtype, const std::vector<int64_t>& shape, void** data
   *data = ::operator new(bytes, kLine);
   const nb::capsule owner(*data, [](void* p) noexcept { ::operator delete(p, kLine); });
   const std::vector<size_t> extents(shape.begin(), shape.end());
-  const nb::ndarray<nb::numpy> array(*data, extents.size(), extents.data(), owner, nullptr, numpy_dtype(dtype));
+  const nb::ndarray<nb::numpy> array(*data, extents.size(), extents.data(), owner, nullptr,
+                                     numpy_dtype(dtype));
   nb::object out = nb::cast(array);
   if (dtype != DType::bf16) return out;
   return out.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));

@@ -25,12 +25,12 @@ void add_tuner(nb::module_& m);
 // Options that `compile`, `func` and `tune` share, as keywords.
 struct ModelKeywords {
   std::string target = "native";
-  int threads = 0;                                    // 0: as many as the target has cores
-  std::map<std::string, int64_t> dims;                // symbolic dimensions
+  int threads = 0;                                     // 0: as many as the target has cores
+  std::map<std::string, int64_t> dims;                 // symbolic dimensions
   std::map<std::string, std::vector<int64_t>> shapes;  // of inputs
-  std::map<std::string, nb::object> constants;        // arrays
-  std::string db;                                     // empty: none
-  std::string schedule;                               // "", "default", "naive", or a .sched file's path
+  std::map<std::string, nb::object> constants;         // arrays
+  std::string db;                                      // empty: none
+  std::string schedule;                                // "", "default", "naive", or a .sched file's path
   bool exact_conv = false;
   bool check_indices = false;
 };

@@ -1,7 +1,6 @@
 // Errors of ours as Python's: nestor.Error, of which ScheduleError is one, with the parts of the diagnostic;
 // nestor.InternalError for our own mistakes.
 #include "nestor/error.h"
-
 #include "src/python/bindings/bindings.h"
 
 namespace nestor::python {

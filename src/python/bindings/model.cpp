@@ -58,13 +58,13 @@ class Model {
   std::vector<uintptr_t> addresses(const nb::args& args, const nb::kwargs& kwargs) const {
     nb::object out;
     std::vector<uintptr_t> where;
-    for (const ReadArray& a : gather(args, kwargs, &out)) where.push_back(reinterpret_cast<uintptr_t>(a.data()));
+    for (const ReadArray& a : gather(args, kwargs, &out))
+      where.push_back(reinterpret_cast<uintptr_t>(a.data()));
     return where;
   }
 
   void save(const std::string& path, const std::string& name) const {
-    if (!compiled_)
-      throw UserError("a model that was loaded from an artifact can't be saved: copy its file");
+    if (!compiled_) throw UserError("a model that was loaded from an artifact can't be saved: copy its file");
     if (!path.ends_with(".so"))
       throw UserError(Diagnostic{path + ": an artifact ends in .so", {}, {}, "m.save(\"m.so\")"});
     ArtifactOptions options;

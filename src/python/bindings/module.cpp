@@ -1,4 +1,5 @@
-// The compiled half of the Python package `nestor`; what it holds is described where users see it, in nestor/*.py.
+// The compiled half of the Python package `nestor`; what it holds is described where users see it, in
+// nestor/*.py.
 #include "src/python/bindings/bindings.h"
 
 NB_MODULE(_nestor, m) {

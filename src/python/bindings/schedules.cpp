@@ -34,7 +34,8 @@ std::vector<Function> functions(const std::string& spec, const ModelKeywords& k)
   return out;
 }
 
-// A function and the steps so far. Names of results are kept in the trace's text, so that it can be read again.
+// A function and the steps so far. Names of results are kept in the trace's text, so that it can be read
+// again.
 class Steps {
  public:
   explicit Steps(Function f) : function_(std::move(f)), schedule_(function_.func) {}
@@ -104,7 +105,8 @@ std::string stage(const Steps& s, const std::string& name, const std::string& ta
   if (name == "lowered") return print(lower(s.scheduled(), target));
   if (name == "cuda") {
     if (target.kind != TargetKind::cuda)
-      throw UserError(Diagnostic{"CUDA code isn't made for " + target.name, {}, {}, "s.cuda(\"cuda:sm_80\")"});
+      throw UserError(
+          Diagnostic{"CUDA code isn't made for " + target.name, {}, {}, "s.cuda(\"cuda:sm_80\")"});
     return emit_cuda(lower(s.scheduled(), target), target);
   }
   const CompiledFunction f = s.compiled(target);
@@ -132,7 +134,8 @@ nb::list primitive_rows() {
   for (const schedules::Primitive& p : schedules::primitives()) {
     nb::list requirements, options, args;
     for (const schedules::Requirement& r : p.requirements) requirements.append(r.text);
-    for (const schedules::OptionSpec& o : p.options) options.append(nb::make_tuple(o.key, o.values, o.meaning));
+    for (const schedules::OptionSpec& o : p.options)
+      options.append(nb::make_tuple(o.key, o.values, o.meaning));
     for (const schedules::ArgSpec& a : p.args) args.append(a.name);
     out.append(nb::make_tuple(p.name, schedules::usage(p), p.summary, nb::tuple(requirements),
                               nb::tuple(options), nb::tuple(args), p.results));
@@ -153,6 +156,7 @@ void add_schedules(nb::module_& m) {
   nb::class_<Steps>(m, "Steps")
       .def("step", &Steps::step)
       .def("__str__", [](const Steps& s) { return print(s.scheduled()); })
+      .def_prop_ro("name", [](const Steps& s) { return s.function().func.name; })
       .def_prop_ro("text", [](const Steps& s) { return print(s.trace()); })
       .def_prop_ro("steps",
                    [](const Steps& s) {
@@ -167,7 +171,8 @@ void add_schedules(nb::module_& m) {
              return out;
            })
       .def("bench", &bench)
-      .def("verify", [](const Steps& s, uint64_t seed) {
+      .def("verify",
+           [](const Steps& s, uint64_t seed) {
              const Verified v = verify(s, seed);
              return std::make_pair(v.ok, v.text);
            })

@@ -1,4 +1,6 @@
 // The tuner: searches from Python, and the worker that they start.
+#include "nestor/tune.h"
+
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
 
@@ -6,7 +8,6 @@
 #include <iostream>
 
 #include "nestor/print.h"
-#include "nestor/tune.h"
 #include "src/python/bindings/bindings.h"
 
 namespace nestor::python {

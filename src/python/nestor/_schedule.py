@@ -24,7 +24,7 @@ class Timing(NamedTuple):
     samples: List[float]
 
     def __repr__(self) -> str:
-        return f"{self.median:.2f} us (median of {len(self.samples)} samples)"
+        return f"median {self.median:.2f} us of {len(self.samples)} samples"
 
 
 def word(value: Any) -> str:
@@ -54,7 +54,11 @@ class Schedule:
         return self
 
     def __str__(self) -> str:
-        return str(self._native)
+        return str(self._native).rstrip()
+
+    def __repr__(self) -> str:
+        count = len(self.steps)
+        return f"<nestor.Schedule of {self._native.name}, {count} step{'' if count == 1 else 's'}>"
 
     @property
     def text(self) -> str:
@@ -124,7 +128,7 @@ class Function:
         return self._native.blocks
 
     def __str__(self) -> str:
-        return str(self._native)
+        return str(self._native).rstrip()
 
     def __repr__(self) -> str:
         return f"<nestor.Function {self.name} for {self._native.target}>"

@@ -1,6 +1,7 @@
 """Tuning: searches for schedules that are faster than the default, on this machine."""
 
 import os
+import shlex
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -46,7 +47,8 @@ def tune(model: Spec, db: "Union[str, os.PathLike[str]]", *, seconds: float = 60
     if isinstance(workers, int):
         if workers < 1:
             raise ValueError("workers must be 1 or more")
-        workers = [f"'{sys.executable}' -m nestor worker"] * workers
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+        workers = [f"{shlex.quote(sys.executable)} {shlex.quote(program)} worker"] * workers
     shows = progress is None and sys.stderr.isatty()
     with as_file(model) as spec:
         found = _nestor.tune(spec, keywords(**options), os.fspath(db), seconds, trials, seed, list(workers),
