@@ -1,7 +1,7 @@
-// An owner on this machine is alive while its process is: its id, with the time when it started, since ids
-// are used again. Of an owner elsewhere (another machine or container on a shared file) only the clock tells:
-// its claim ends when the measurement must have long been over, or when a clock has jumped so that it was
-// made in the future.
+// An owner on this machine is dead once its process is: its id, with the time when it started, since ids are
+// used again. Of an owner elsewhere (another machine or container on a shared file), or one that was stopped,
+// only the clock tells: its claim ends when the measurement must have long been over, or when a clock has
+// jumped so that it was made in the future.
 //
 // Claims needn't survive a failure of power, so that they don't wait for the disk.
 #include "tuner/claims.h"
@@ -84,7 +84,8 @@ struct Claims::Impl {
     return sqlite3_changes(db) > 0;
   }
   bool is_over(const Statement& row) const {
-    if (row.text(0) == place) return started(row.integer(1)) != row.text(2) || row.text(2).empty();
+    const std::string start_then = row.text(2);
+    if (row.text(0) == place && (start_then.empty() || started(row.integer(1)) != start_then)) return true;
     const double t = now();
     return t < row.real(3) - kSlackSeconds || t > row.real(4);
   }

@@ -190,13 +190,13 @@ void Trials::confirm_best(Task& t, const RunControl& control) {
   }
 }
 
-// Two measurements agree: the record has the samples of both.
+// Two measurements agree: the record has the samples of both, where it is this run's.
 void Trials::believe(Task& t, Record first, const Record& second, const std::vector<int>& workers) {
   t.forget(first);
   first.samples_ns.insert(first.samples_ns.end(), second.samples_ns.begin(), second.samples_ns.end());
   if (first.samples_ns.size() > kMostSamples) first.samples_ns.resize(kMostSamples);
   first.median_ns = median(first.samples_ns);
-  db_.revise(first);
+  if (workers[0] != kNobody) db_.revise(first);
   t.confirmed.insert(first.trace);
   t.put(first, workers[0]);
   if (workers[0] == workers[1]) return;
@@ -204,13 +204,13 @@ void Trials::believe(Task& t, Record first, const Record& second, const std::vec
     if (w != kNobody) pool_.confirm(w);
 }
 
-// A right result was none: the record says so from now on.
+// A right result was none: the record says so from now on. One of another run stays what it was there: it may
+// have been another day's truth.
 void Trials::disbelieve(Task& t, Record r, int claimant, const std::string& why) {
   t.forget(r);
-  if (claimant != kNobody) {
-    --t.result.outcomes[static_cast<size_t>(Outcome::ok)];
-    ++t.result.outcomes[static_cast<size_t>(Outcome::bad_answer)];
-  }
+  if (claimant == kNobody) return;
+  --t.result.outcomes[static_cast<size_t>(Outcome::ok)];
+  ++t.result.outcomes[static_cast<size_t>(Outcome::bad_answer)];
   r.outcome = Outcome::bad_answer;
   r.detail = one_line(why, kLongestDetail);
   r.samples_ns.clear();

@@ -91,7 +91,7 @@ def test_faults(folder):
 
 def test_broken_beside_good(folder):
     """A worker that fails, refuses or lies costs at most five jobs; the good one finds the best."""
-    for fault in "crash", "wrong", "garbage", "nan", "lie", "one_ns":
+    for fault in "crash", "wrong", "garbage", "nan", "lie", "one_ns", "hang":
         for order in 0, 1:
             db = f"{fault}{order}.db"
             workers = [f"{FAULTY} 1 {fault}", f"{FAULTY} 0 '' 0.002"]
@@ -100,7 +100,23 @@ def test_broken_beside_good(folder):
             check_best(folder, result, db)
             failed = result["measured"] - result["outcomes"]["ok"]
             assert failed <= 5, f"{db}: {result['outcomes']}"
-            assert f" 1 {fault}` is out after " in err, f"{db}: {err[-500:]}"
+            assert f" 1 {fault}` is out after " in err or fault == "hang", f"{db}: {err[-500:]}"
+
+
+def test_another_days_times(folder):
+    """A record that says something else than what is measured now isn't gone on from, and stays what it was."""
+    space = ["--schedule", "tiny.sched"]
+    tune(folder, *space, "--trials", "40", "--time", "60s", workers=[f"{FAULTY} 0"])
+    with sqlite3.connect(folder / "t.db") as connection:
+        old = connection.execute("SELECT max(id) FROM records WHERE declared = 0").fetchone()[0]
+        connection.execute(f"UPDATE records SET median_ns = 5000, samples_ns = '[5000]' WHERE id = {old}")
+    result, _ = tune(folder, *space, "--trials", "40", "--time", "60s", workers=[f"{FAULTY} 0"] * 2)
+    times = {trace: true_ns(trace) for (trace,) in rows(folder / "t.db", "trace")}
+    assert true_ns(result["trace"]) == min(times.values()) and result["gain_beyond_noise"], result
+    assert rows(folder / "t.db", "median_ns, outcome", f"id = {old}") == [(5000.0, "ok")]
+    shown = subprocess.run([NESTOR, "inspect", "tiny.nest", "--db", "t.db", "--threads", "1"], cwd=folder, text=True,
+                           capture_output=True, check=True).stdout
+    assert result["trace"].split("{", 1)[1].split("\n")[1] in shown, "compiled is what tune declared"
 
 
 def test_time(folder):

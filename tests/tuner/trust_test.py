@@ -156,6 +156,27 @@ def test_readers_that_leave(folder):
         assert b"No space left" in done.stderr or args == ["--help"], f"{args}: {done}"
 
 
+def test_a_worker_ends_with_its_tuner(folder):
+    """Even where a candidate hangs, as on a machine elsewhere whose tuner was killed."""
+    job = {"id": 1, "func": "func f(in A: f32[8], out Y: f32[8]) {\n  for i in 8 {\n    block Y(vi: S 8 = i) {\n"
+           "      Y[vi] = A[vi]\n    }\n  }\n}\n", "trace": "schedule {\n}\n", "target": "native", "threads": 1, "seed": 0}
+    for fault in "hang:1", "none:0":
+        worker = subprocess.Popen([NESTOR, "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  env={**os.environ, "NESTOR_FAULT": fault})
+        worker.stdin.write((json.dumps(job) + "\n").encode())
+        worker.stdin.flush()
+        if fault == "none:0":
+            assert json.loads(worker.stdout.readline())["outcome"] == "ok"
+        else:
+            time.sleep(1)
+        assert worker.poll() is None
+        worker.stdout.close()
+        worker.wait(timeout=20)
+        worker.stdin.close()
+    done = subprocess.run([NESTOR, "worker"], input=json.dumps(job) + "\n", capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and json.loads(done.stdout)["outcome"] == "ok", done
+
+
 def test_requests_that_are_at_fault(folder):
     """Each is said, none is called a bug."""
     base = ["tune", MATMUL, "--db", folder / "t.db", "--trials", "1", "--time", "5s"]

@@ -274,3 +274,18 @@ TEST_CASE("a job goes to the worker that it names, or past the one that it names
     CHECK(pool.how(results[i].id).worker == (i < 3 ? 1 : 0));
   }
 }
+
+TEST_CASE("another worker takes over what a slow one has") {
+  WorkerPoolOptions options;
+  options.local = 0;
+  options.commands = {"sleep 1000", "while read line; do " + kAnswer + "; done"};
+  options.timeout_s = 100;
+  WorkerPool pool(options);
+  for (int run = 0; run < 2; ++run) {
+    const auto results = pool.run(some_jobs(3), [](Record&) {});
+    REQUIRE(results.size() == 3);
+    for (const Record& r : results) CHECK(r.outcome == Outcome::ok);
+  }
+  CHECK(pool.left() == 2);
+  CHECK(pool.most_trusted() == 1);
+}
