@@ -39,6 +39,7 @@ struct BlockPlan {
   int64_t parallel = 0;                  // so many outer loops
   std::string tail = "peel";
   bool local = true;                // results in registers
+  bool stream = false;              // results go past the caches
   std::vector<std::string> packed;  // constants and copies of inputs
 };
 

@@ -28,8 +28,17 @@ Trace AnyEmitter::run() {
       stand(i);
   for (size_t i = blocks_.size(); i-- > 0;)
     if (moves_to_reader(i)) move(i);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    if (plans_[i].stream) stream(i);
   if (!library::accumulators_fit(s_.func())) refuse("results can't be kept in registers");
   return s_.trace();
+}
+
+// What writes the block's results writes past the caches, where that isn't the reduction itself.
+void AnyEmitter::stream(size_t i) {
+  const std::string writer = name(i) + (blocks_[i].info.reduction ? "_out" : "");
+  for (const std::string& block : {writer, writer + "_rest"})
+    if (find_block(s_.func(), block)) s_(fmt::format("annotate {} streaming=1", block));
 }
 
 bool AnyEmitter::moves_to_reader(size_t i) const {

@@ -56,6 +56,7 @@ class AnyEmitter {
   int follower(size_t i) const;
 
   void stay(size_t i);
+  void stream(size_t i);
   void stand(size_t i);
   std::optional<Standing> cut_rest(size_t i, Standing& n);
   void make_nest(size_t i, Standing n);

@@ -254,6 +254,7 @@ class Pricer {
         for (size_t k = 0; k < from && k < n.loops.size(); ++k) times *= n.loops[k].extent;
         std::map<const BufferNode*, double> seen;
         for (const Touch& t : n.touches) {
+          if (t.write && n.streams) continue;
           // What one iteration of the loop outside shares with the next, a line or a stencil's rows, is found
           // again; and loops further out that don't move it find it while what they touch between fits.
           size_t k = from;
@@ -272,7 +273,11 @@ class Pricer {
       return bytes;
     };
     const double share = divided(nests_[first], &c.waiting);
-    const double l2 = into(machine_.l1), l3 = into(machine_.l2), memory = into(machine_.l3);
+    const double l2 = into(machine_.l1), l3 = into(machine_.l2);
+    double memory = into(machine_.l3);
+    for (size_t i = first; i < last; ++i)
+      for (const Touch& t : nests_[i].touches)
+        if (t.write && nests_[i].streams) memory += footprint(nests_[i], t, 0);
     c.l2 = l2 / machine_.l1.bytes_a_cycle / share;
     c.l3 = l3 / machine_.l2.bytes_a_cycle / share;
     c.memory = memory / machine_.l3.bytes_a_cycle / std::min(share, 2.0);

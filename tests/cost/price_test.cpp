@@ -88,3 +88,15 @@ TEST_CASE("What a loop doesn't move is computed before it") {
   CHECK(of("exp(S[vi])") < 1.5 * of("S[vi]"));
   CHECK(of("exp(S[vj])") > 4 * of("S[vj]"));
 }
+
+TEST_CASE("Streamed results cost one way to memory, whether or not a cache would hold them") {
+  const auto of = [](const std::string& n, const std::string& steps) {
+    return priced(
+        parse_func("func f(in X: f32[" + n + "], out Y: f32[" + n + "]) {\n  for i in " + n +
+                   " {\n    block Y(vi: S " + n + " = i) {\n      Y[vi] = X[vi] * 2.0f32\n    }\n  }\n}\n"),
+        steps);
+  };
+  const std::string stream = "annotate Y streaming=1\n";
+  CHECK(of("100000000", stream).memory < of("100000000", "").memory);
+  CHECK(of("1000", stream).memory > of("1000", "").memory);
+}
