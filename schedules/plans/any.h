@@ -46,11 +46,11 @@ struct BlockPlan {
 // A block and how it can be put with others.
 struct PlanBlock {
   library::BlockInfo info;
-  std::string reads;               // the reduction that it alone reads and may be computed with; empty: none
-  bool keeps_order = false;        // its loops stay as they are
-  bool moves = false;              // it has one reader, and may be computed there
-  std::string reader;              // that one
-  std::vector<std::string> along;  // loops of it along which it reads some elements several times
+  std::string reads;         // the reduction that it alone reads and may be computed with; empty: none
+  bool keeps_order = false;  // its loops stay as they are
+  bool moves = false;        // it may be computed where it is read
+  std::vector<std::string> readers;    // in their order
+  std::vector<std::string> along;      // loops of its only one along which that reads elements several times
   std::vector<std::string> constants;  // that can be laid out by lanes
   std::vector<std::string> inputs;     // that many tiles read, which can be copied
   std::string longest;                 // reduction loop; empty: none

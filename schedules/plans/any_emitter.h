@@ -82,6 +82,7 @@ class AnyEmitter {
   std::string loop_of(const std::string& block, const std::string& l) const { return block + "." + l; }
   Names inside(const std::string& block, const std::string& at) const;
   int64_t extent(const std::string& block, const std::string& l) const;
+  bool is_dense(const library::BlockInfo& b, const std::string& block, const std::string& l) const;
   // The iterators that the block's loop moves.
   std::vector<IterVar> moved_by(const std::string& block, const std::string& l) const;
   bool moves(const std::string& block, const std::string& l, const Expr& e) const;
