@@ -49,18 +49,16 @@ class AnySpace : public PlanSpace {
   std::string misplaced(size_t i, const std::vector<BlockPlan>& plans) const {
     const PlanBlock& b = blocks_[i];
     const BlockPlan& p = plans[i];
-    const bool goes = p.place != "root" && p.place != "inline";
-    if (goes && b.reads.empty())
-      for (size_t k = i + 1; k < blocks_.size(); ++k)
-        if (std::string why = apart_from(b, p, k, plans[k]); !why.empty()) return why;
-    if (!goes || b.reads.empty()) return "";
-    for (size_t k = 0; k < i; ++k) {
+    for (size_t k = i + 1; p.goes() && k < blocks_.size(); ++k)
+      if (std::string why = apart_from(b, p, k, plans[k]); !why.empty()) return why;
+    for (size_t k = 0; p.follows() && k < i; ++k) {
       const std::string& read = blocks_[k].info.name;
       if (read != b.reads) continue;
       if (plans[k].place != "root") return fmt::format("{} and {} each go to the other", read, b.info.name);
       if (plans[k].rest) return fmt::format("{} is made by two blocks", read);
       if (plans[k].parts > 1) return fmt::format("{} is complete after all of its parts only", read);
-      if (plans[k].steps > 0 && p.place == "tile") return fmt::format("{} isn't complete in a tile", read);
+      if (plans[k].steps > 0 && p.place == "follow-tile")
+        return fmt::format("{} isn't complete in a tile", read);
     }
     return "";
   }
@@ -70,8 +68,7 @@ class AnySpace : public PlanSpace {
     const std::string& name = blocks_[k].info.name;
     if (!std::count(b.readers.begin(), b.readers.end(), name)) return "";
     if (reader.rest) return fmt::format("{} is read by two blocks", b.info.name);
-    const bool stands = reader.place == "root" || !blocks_[k].reads.empty();
-    if (name != b.readers.back() && (stands || reader.place == "inline" || reader.place == "slide"))
+    if (name != b.readers.back() && reader.place != "outer" && reader.place != "tile")
       return fmt::format("{} doesn't stand where {} could be made for all that read it", name, b.info.name);
     if (p.place == "slide" && (reader.place != "root" || reader.fused || reader.steps > 0 ||
                                !std::count(b.along.begin(), b.along.end(), first_over_tiles(k, reader))))

@@ -23,10 +23,11 @@ namespace nestor::plans {
 
 // What a plan says of one block.
 struct BlockPlan {
-  std::string place = "root";  // "root", "inline", "outer", "tile" or "slide": of its reader, or of whom it
-                               // reads
-  std::string lanes = "none";  // a loop
-  int64_t width = 1;           // lanes, in vectors
+  // "root"; "inline", "outer", "tile" or "slide": of its reader; "follow-outer", "follow-tile": of whom it
+  // reads.
+  std::string place = "root";
+  std::string lanes = "none";            // a loop
+  int64_t width = 1;                     // lanes, in vectors
   std::map<std::string, int64_t> tile;   // by spatial loop: iterations of the level below registers
   std::map<std::string, int64_t> inner;  // by spatial loop: in registers; by reduction loop: at once
   std::string outermost, nearest;        // spatial loops: of those over tiles, the first and the last
@@ -41,6 +42,9 @@ struct BlockPlan {
   bool local = true;                // results in registers
   bool stream = false;              // results go past the caches
   std::vector<std::string> packed;  // constants and copies of inputs
+
+  bool follows() const { return place.starts_with("follow"); }
+  bool goes() const { return place == "outer" || place == "tile" || place == "slide"; }
 };
 
 // A block and how it can be put with others.

@@ -18,7 +18,7 @@ struct Where {
   // Its first loop over tiles, along which a producer can slide: by so many iterations of `along` a step.
   std::string slides, along;
   int64_t step = 1;
-  const std::string& at(const std::string& place) const { return place == "tile" ? tile : outer; }
+  const std::string& at(const std::string& place) const { return place.ends_with("tile") ? tile : outer; }
 };
 
 // A loop over tiles and the iterators that it moves.
@@ -52,7 +52,6 @@ class AnyEmitter {
 
  private:
   const std::string& name(size_t i) const { return blocks_[i].info.name; }
-  bool moves_to_reader(size_t i) const;
   int follower(size_t i) const;
 
   void stay(size_t i);

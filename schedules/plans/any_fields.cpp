@@ -68,7 +68,8 @@ void add_fields(const PlanBlock& block, const Target& target, std::vector<PlanFi
   };
   Values places = {"root"}, lanes, spatial;
   if (block.moves && !b.reduction) places.push_back("inline");
-  if (block.moves || !block.reads.empty()) places.insert(places.end(), {"outer", "tile"});
+  if (block.moves) places.insert(places.end(), {"outer", "tile"});
+  if (!block.reads.empty()) places.insert(places.end(), {"follow-outer", "follow-tile"});
   if (!block.along.empty()) places.push_back("slide");
   add("place", places);
   for (const Iter& i : b.iters)
