@@ -49,24 +49,30 @@ class AnySpace : public PlanSpace {
   std::string misplaced(size_t i, const std::vector<BlockPlan>& plans) const {
     const PlanBlock& b = blocks_[i];
     const BlockPlan& p = plans[i];
-    const bool goes = p.place != "root" && p.place != "inline";
-    for (size_t k = i + 1; goes && b.reads.empty() && k < blocks_.size(); ++k) {
-      const std::string& reader = blocks_[k].info.name;
-      if (reader == b.reader && plans[k].rest) return fmt::format("{} is read by two blocks", b.info.name);
-      if (p.place == "slide" && reader == b.reader &&
-          (plans[k].place != "root" || plans[k].fused || plans[k].steps > 0 ||
-           !std::count(b.along.begin(), b.along.end(), first_over_tiles(k, plans[k]))))
-        return fmt::format("{} has no tiles along which {} could slide", reader, b.info.name);
-    }
-    if (!goes || b.reads.empty()) return "";
-    for (size_t k = 0; k < i; ++k) {
+    for (size_t k = i + 1; p.goes() && k < blocks_.size(); ++k)
+      if (std::string why = apart_from(b, p, k, plans[k]); !why.empty()) return why;
+    for (size_t k = 0; p.follows() && k < i; ++k) {
       const std::string& read = blocks_[k].info.name;
       if (read != b.reads) continue;
       if (plans[k].place != "root") return fmt::format("{} and {} each go to the other", read, b.info.name);
       if (plans[k].rest) return fmt::format("{} is made by two blocks", read);
       if (plans[k].parts > 1) return fmt::format("{} is complete after all of its parts only", read);
-      if (plans[k].steps > 0 && p.place == "tile") return fmt::format("{} isn't complete in a tile", read);
+      if (plans[k].steps > 0 && p.place == "follow-tile")
+        return fmt::format("{} isn't complete in a tile", read);
     }
+    return "";
+  }
+
+  // Why the block can't go to block k, where that reads it. Of several readers the others go to the last.
+  std::string apart_from(const PlanBlock& b, const BlockPlan& p, size_t k, const BlockPlan& reader) const {
+    const std::string& name = blocks_[k].info.name;
+    if (!std::count(b.readers.begin(), b.readers.end(), name)) return "";
+    if (reader.rest) return fmt::format("{} is read by two blocks", b.info.name);
+    if (name != b.readers.back() && reader.place != "outer" && reader.place != "tile")
+      return fmt::format("{} doesn't stand where {} could be made for all that read it", name, b.info.name);
+    if (p.place == "slide" && (reader.place != "root" || reader.fused || reader.steps > 0 ||
+                               !std::count(b.along.begin(), b.along.end(), first_over_tiles(k, reader))))
+      return fmt::format("{} has no tiles along which {} could slide", name, b.info.name);
     return "";
   }
 
@@ -187,7 +193,8 @@ std::vector<PlanBlock> plan_blocks(const PrimFunc& f, const Target& target) {
     const BlockInfo& b = p.info;
     if (!b.output) return {};
     const bool sole_writer = library::writers_of(f, b.output).size() == 1;
-    p.moves = !b.output_is_param && sole_writer && library::readers_of(f, b.output).size() == 1;
+    p.readers = library::readers_of(f, b.output);
+    p.moves = !b.output_is_param && sole_writer && !p.readers.empty();
     if (!b.reduction)
       for (const PlanBlock& before : out)
         if (before.info.reduction && library::epilogue_of(f, before.info) == name) p.reads = before.info.name;
@@ -203,10 +210,8 @@ std::vector<PlanBlock> plan_blocks(const PrimFunc& f, const Target& target) {
     for (const std::string& other : block_names(f))
       p.keeps_order |= other != name && library::share_a_loop(f, name, other);
     p.moves &= !p.keeps_order;
-    if (p.moves) {
-      p.reader = library::readers_of(f, b.output).front();
-      p.along = loops_along(library::analyze(f, p.reader), b.output);
-    }
+    if (p.moves && p.readers.size() == 1)
+      p.along = loops_along(library::analyze(f, p.readers.front()), b.output);
     int64_t longest = 1;
     for (const Iter& i : b.iters)
       if (i.reduce && !i.loop.empty() && i.extent > longest) {

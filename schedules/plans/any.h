@@ -23,10 +23,11 @@ namespace nestor::plans {
 
 // What a plan says of one block.
 struct BlockPlan {
-  std::string place = "root";  // "root", "inline", "outer", "tile" or "slide": of its reader, or of whom it
-                               // reads
-  std::string lanes = "none";  // a loop
-  int64_t width = 1;           // lanes, in vectors
+  // "root"; "inline", "outer", "tile" or "slide": of its reader; "follow-outer", "follow-tile": of whom it
+  // reads.
+  std::string place = "root";
+  std::string lanes = "none";            // a loop
+  int64_t width = 1;                     // lanes, in vectors
   std::map<std::string, int64_t> tile;   // by spatial loop: iterations of the level below registers
   std::map<std::string, int64_t> inner;  // by spatial loop: in registers; by reduction loop: at once
   std::string outermost, nearest;        // spatial loops: of those over tiles, the first and the last
@@ -39,17 +40,21 @@ struct BlockPlan {
   int64_t parallel = 0;                  // so many outer loops
   std::string tail = "peel";
   bool local = true;                // results in registers
+  bool stream = false;              // results go past the caches
   std::vector<std::string> packed;  // constants and copies of inputs
+
+  bool follows() const { return place.starts_with("follow"); }
+  bool goes() const { return place == "outer" || place == "tile" || place == "slide"; }
 };
 
 // A block and how it can be put with others.
 struct PlanBlock {
   library::BlockInfo info;
-  std::string reads;               // the reduction that it alone reads and may be computed with; empty: none
-  bool keeps_order = false;        // its loops stay as they are
-  bool moves = false;              // it has one reader, and may be computed there
-  std::string reader;              // that one
-  std::vector<std::string> along;  // loops of it along which it reads some elements several times
+  std::string reads;         // the reduction that it alone reads and may be computed with; empty: none
+  bool keeps_order = false;  // its loops stay as they are
+  bool moves = false;        // it may be computed where it is read
+  std::vector<std::string> readers;    // in their order
+  std::vector<std::string> along;      // loops of its only one along which that reads elements several times
   std::vector<std::string> constants;  // that can be laid out by lanes
   std::vector<std::string> inputs;     // that many tiles read, which can be copied
   std::string longest;                 // reduction loop; empty: none

@@ -27,20 +27,24 @@ Trace AnyEmitter::run() {
     else if (plans_[i].place == "root")
       stand(i);
   for (size_t i = blocks_.size(); i-- > 0;)
-    if (moves_to_reader(i)) move(i);
+    if (plans_[i].goes()) move(i);
+  for (size_t i = 0; i < blocks_.size(); ++i)
+    if (plans_[i].stream) stream(i);
   if (!library::accumulators_fit(s_.func())) refuse("results can't be kept in registers");
   return s_.trace();
 }
 
-bool AnyEmitter::moves_to_reader(size_t i) const {
-  return plans_[i].place != "root" && plans_[i].place != "inline" && blocks_[i].reads.empty();
+// What writes the block's results writes past the caches, where that isn't the reduction itself.
+void AnyEmitter::stream(size_t i) {
+  const std::string writer = name(i) + (blocks_[i].info.reduction ? "_out" : "");
+  for (const std::string& block : {writer, writer + "_rest"})
+    if (find_block(s_.func(), block)) s_(fmt::format("annotate {} streaming=1", block));
 }
 
 // The block that goes with the results of reduction i; -1: none does.
 int AnyEmitter::follower(size_t i) const {
   for (size_t k = 0; k < blocks_.size(); ++k)
-    if (blocks_[k].reads == name(i) && plans_[k].place != "root" && plans_[k].place != "inline")
-      return static_cast<int>(k);
+    if (blocks_[k].reads == name(i) && plans_[k].follows()) return static_cast<int>(k);
   return -1;
 }
 

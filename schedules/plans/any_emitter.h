@@ -18,7 +18,7 @@ struct Where {
   // Its first loop over tiles, along which a producer can slide: by so many iterations of `along` a step.
   std::string slides, along;
   int64_t step = 1;
-  const std::string& at(const std::string& place) const { return place == "tile" ? tile : outer; }
+  const std::string& at(const std::string& place) const { return place.ends_with("tile") ? tile : outer; }
 };
 
 // A loop over tiles and the iterators that it moves.
@@ -52,10 +52,10 @@ class AnyEmitter {
 
  private:
   const std::string& name(size_t i) const { return blocks_[i].info.name; }
-  bool moves_to_reader(size_t i) const;
   int follower(size_t i) const;
 
   void stay(size_t i);
+  void stream(size_t i);
   void stand(size_t i);
   std::optional<Standing> cut_rest(size_t i, Standing& n);
   void make_nest(size_t i, Standing n);
@@ -81,6 +81,7 @@ class AnyEmitter {
   std::string loop_of(const std::string& block, const std::string& l) const { return block + "." + l; }
   Names inside(const std::string& block, const std::string& at) const;
   int64_t extent(const std::string& block, const std::string& l) const;
+  bool is_dense(const library::BlockInfo& b, const std::string& block, const std::string& l) const;
   // The iterators that the block's loop moves.
   std::vector<IterVar> moved_by(const std::string& block, const std::string& l) const;
   bool moves(const std::string& block, const std::string& l, const Expr& e) const;

@@ -68,7 +68,8 @@ void add_fields(const PlanBlock& block, const Target& target, std::vector<PlanFi
   };
   Values places = {"root"}, lanes, spatial;
   if (block.moves && !b.reduction) places.push_back("inline");
-  if (block.moves || !block.reads.empty()) places.insert(places.end(), {"outer", "tile"});
+  if (block.moves) places.insert(places.end(), {"outer", "tile"});
+  if (!block.reads.empty()) places.insert(places.end(), {"follow-outer", "follow-tile"});
   if (!block.along.empty()) places.push_back("slide");
   add("place", places);
   for (const Iter& i : b.iters)
@@ -99,6 +100,9 @@ void add_fields(const PlanBlock& block, const Target& target, std::vector<PlanFi
   add("parallel", parallel);
   add("tail", {"peel", "mask", "guard", "balanced"});
   if (b.reduction) add("local", {"yes", "no"});
+  const int64_t bytes =
+      b.instances() / std::max<int64_t>(1, b.reduction_size()) * bytes_of(b.output->type.dtype);
+  if (b.output_is_param && bytes >= 2 * target.l2_bytes) add("stream", {"no", "yes"});
   for (const std::string& c : block.constants) add("pack." + c, {"yes", "no"});
   for (const std::string& x : block.inputs) add("copy." + x, {"no", "yes"});
 }
@@ -132,6 +136,7 @@ BlockPlan read_fields(const PlanBlock& block, const std::map<std::string, std::s
   p.parallel = number("parallel", 0);
   p.tail = value("tail", "peel");
   p.local = value("local", "yes") == "yes";
+  p.stream = value("stream", "no") == "yes";
   for (const std::string& c : block.constants)
     if (value("pack." + c, "no") == "yes") p.packed.push_back(c);
   for (const std::string& x : block.inputs)

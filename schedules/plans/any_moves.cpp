@@ -115,6 +115,16 @@ void AnyEmitter::slide(size_t i, const std::string& reader, const Where& w) {
   }
 }
 
+// Whether all that the block reads along the loop are neighbours, or one element.
+bool AnyEmitter::is_dense(const BlockInfo& b, const std::string& block, const std::string& l) const {
+  const std::vector<IterVar> moved = moved_by(block, l);
+  if (moved.size() != 1) return false;
+  return std::all_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
+    const Iter i{l, moved[0].var, 0, false};
+    return a.write || !a.uses(i) || a.stride(i) == 1;
+  });
+}
+
 // A block that moved to the loop `at`: lanes along its last loop, and what is little is written out.
 void AnyEmitter::spread(const std::string& block, const std::string& at, int64_t lanes) {
   constexpr int64_t kMostLanes = 8, kMostSteps = 64;
@@ -124,7 +134,9 @@ void AnyEmitter::spread(const std::string& block, const std::string& at, int64_t
     const Iter* i = library::walked_by(b, l);
     (i && i->reduce ? steps : loops).push_back(l);
   }
-  const bool along_sum = !steps.empty() && (loops.empty() || extent(block, loops.back()) < lanes);
+  const bool along_sum =
+      !steps.empty() && (loops.empty() || extent(block, loops.back()) < lanes ||
+                         (!is_dense(b, block, loops.back()) && is_dense(b, block, steps.back())));
   if (!steps.empty()) {
     Names order = loops;
     if (!along_sum) order.pop_back();

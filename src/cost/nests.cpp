@@ -80,6 +80,7 @@ class Collector {
   void take(const Block& b) {
     Nest n;
     n.loops = loops_;
+    n.streams = b.annotations.count("streaming") > 0;
     for_each_expr(b.body, [&](const Expr& e) {
       if (const auto* l = e.as<Load>()) touch(n, l->buffer, l->indices, true, false);
     });

@@ -39,6 +39,7 @@ struct Nest {
   std::map<uint64_t, double> operations;
   bool reduces = false;       // it updates what it reads
   bool in_registers = false;  // its results
+  bool streams = false;       // these go past the caches
   double lanes = 1;           // that a vector of its type has
 };
 std::vector<Nest> nests_of(const PrimFunc& f, const Target& target);

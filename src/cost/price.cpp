@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unordered_set>
 
 #include "nestor/cost.h"
 #include "nestor/layout.h"
@@ -79,6 +80,9 @@ class Pricer {
       strides_[buffer] = std::move(strides);
       shapes_[buffer] = extents;
     }
+    std::unordered_set<Buffer> params;
+    for (const auto& p : f.params) params.insert(p.decl.buffer);
+    find_private(params);
   }
 
   Cost run() {
@@ -99,6 +103,36 @@ class Pricer {
   }
 
  private:
+  // A temporary of which each iteration of a loop reads only what it writes is the iteration's own, and as
+  // small: so for the innermost such loop around all that touch it (src/passes/compact.cpp).
+  void find_private(const std::unordered_set<Buffer>& params) {
+    struct Use {
+      size_t nest, touch;
+    };
+    std::unordered_map<Buffer, std::vector<Use>> uses;
+    for (size_t i = 0; i < nests_.size(); ++i)
+      for (size_t k = 0; k < nests_[i].touches.size(); ++k)
+        if (const Buffer& b = nests_[i].touches[k].buffer; !params.count(b)) uses[b].push_back({i, k});
+    for (const auto& [buffer, all] : uses) {
+      size_t depth = nests_[all[0].nest].loops.size();
+      for (const Use& u : all) depth = std::min(depth, shared(nests_[all[0].nest], nests_[u.nest]));
+      const auto most = [&](size_t from, bool write) {
+        double bytes = 0;
+        for (const Use& u : all) {
+          const Touch& t = nests_[u.nest].touches[u.touch];
+          if (write ? t.write : t.read) bytes = std::max(bytes, footprint(nests_[u.nest], t, from));
+        }
+        return bytes;
+      };
+      while (depth > 0 && most(depth, false) > most(depth, true)) --depth;
+      private_[buffer] = depth;
+    }
+  }
+  bool moves(const Nest& n, const Touch& t, size_t loop) const {
+    const auto p = private_.find(t.buffer);
+    return (p == private_.end() || loop >= p->second) && moves_with(t, n.loops[loop]);
+  }
+
   static size_t shared(const Nest& a, const Nest& b) {
     size_t n = 0;
     while (n < a.loops.size() && n < b.loops.size() && a.loops[n].var == b.loops[n].var) ++n;
@@ -213,6 +247,7 @@ class Pricer {
   // Bytes of lines that the access touches while the loops from `from` on run.
   double footprint(const Nest& n, const Touch& t, size_t from) const {
     if (t.in_registers) return 0;
+    if (const auto p = private_.find(t.buffer); p != private_.end()) from = std::max(from, p->second);
     Facts facts;
     for (size_t i = 0; i < n.loops.size(); ++i)
       facts.set(n.loops[i].var, {0, i < from ? 0 : static_cast<int64_t>(n.loops[i].extent) - 1});
@@ -254,15 +289,16 @@ class Pricer {
         for (size_t k = 0; k < from && k < n.loops.size(); ++k) times *= n.loops[k].extent;
         std::map<const BufferNode*, double> seen;
         for (const Touch& t : n.touches) {
+          if (t.write && n.streams) continue;
           // What one iteration of the loop outside shares with the next, a line or a stencil's rows, is found
           // again; and loops further out that don't move it find it while what they touch between fits.
           size_t k = from;
           double runs = times, all = times * footprint(n, t, from);
-          if (k > 0 && moves_with(t, n.loops[k - 1])) {
+          if (k > 0 && moves(n, t, k - 1)) {
             runs /= n.loops[--k].extent;
             all = std::min(all, runs * footprint(n, t, k));
           }
-          for (; k > 0 && !moves_with(t, n.loops[k - 1]) && footprint(n, t, k) <= level.bytes / 4; --k)
+          for (; k > 0 && !moves(n, t, k - 1) && footprint(n, t, k) <= level.bytes / 4; --k)
             all /= n.loops[k - 1].extent;
           double& most = seen[t.buffer.get()];
           most = std::max(most, all * (t.write ? 2 : 1));
@@ -272,7 +308,11 @@ class Pricer {
       return bytes;
     };
     const double share = divided(nests_[first], &c.waiting);
-    const double l2 = into(machine_.l1), l3 = into(machine_.l2), memory = into(machine_.l3);
+    const double l2 = into(machine_.l1), l3 = into(machine_.l2);
+    double memory = into(machine_.l3);
+    for (size_t i = first; i < last; ++i)
+      for (const Touch& t : nests_[i].touches)
+        if (t.write && nests_[i].streams) memory += footprint(nests_[i], t, 0);
     c.l2 = l2 / machine_.l1.bytes_a_cycle / share;
     c.l3 = l3 / machine_.l2.bytes_a_cycle / share;
     c.memory = memory / machine_.l3.bytes_a_cycle / std::min(share, 2.0);
@@ -297,6 +337,8 @@ class Pricer {
   std::vector<Nest> nests_;
   std::unordered_map<Buffer, std::vector<int64_t>> strides_;
   std::unordered_map<Buffer, std::vector<double>> shapes_;
+  std::unordered_map<Buffer, size_t>
+      private_;  // temporaries: so many loops around them don't make them larger
 };
 
 }  // namespace

@@ -88,3 +88,33 @@ TEST_CASE("What a loop doesn't move is computed before it") {
   CHECK(of("exp(S[vi])") < 1.5 * of("S[vi]"));
   CHECK(of("exp(S[vj])") > 4 * of("S[vj]"));
 }
+
+TEST_CASE("Streamed results cost one way to memory, whether or not a cache would hold them") {
+  const auto of = [](const std::string& n, const std::string& steps) {
+    return priced(
+        parse_func("func f(in X: f32[" + n + "], out Y: f32[" + n + "]) {\n  for i in " + n +
+                   " {\n    block Y(vi: S " + n + " = i) {\n      Y[vi] = X[vi] * 2.0f32\n    }\n  }\n}\n"),
+        steps);
+  };
+  const std::string stream = "annotate Y streaming=1\n";
+  CHECK(of("100000000", stream).memory < of("100000000", "").memory);
+  CHECK(of("1000", stream).memory > of("1000", "").memory);
+}
+
+TEST_CASE("A temporary that each iteration fills for itself takes its own space only") {
+  const PrimFunc f = parse_func(R"(func f(in X: f32[4098,4096], out Y: f32[4096,4096]) {
+  alloc T: f32[4098,4096]
+  for i in 4098, j in 4096 {
+    block T(vi: S 4098 = i, vj: S 4096 = j) {
+      T[vi,vj] = X[vi,vj] * 2.0f32
+    }
+  }
+  for i in 4096, j in 4096 {
+    block Y(vi: S 4096 = i, vj: S 4096 = j) {
+      Y[vi,vj] = T[vi,vj] + T[vi+2,vj]
+    }
+  }
+})");
+  const std::string tiles = "i0 i1 = split Y.i [_, 8]\n", lanes = "vectorize Y.j\nvectorize T.j\n";
+  CHECK(priced(f, tiles + "compute_at T Y.i0\n" + lanes).memory * 1.3 < priced(f, tiles + lanes).memory);
+}
