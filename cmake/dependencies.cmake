@@ -9,7 +9,6 @@ find_package(Catch2 REQUIRED)
 find_package(benchmark REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(SQLite3 REQUIRED)
-find_library(XGBOOST_LIBRARY xgboost REQUIRED)  # its CMake package asks for a tool that Debian leaves out
 find_library(ZIP_LIBRARY zip REQUIRED)  # its CMake package asks for tools that Debian ships apart
 find_package(Protobuf REQUIRED)
 find_library(ISL_LIBRARY isl REQUIRED)

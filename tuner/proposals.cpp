@@ -1,11 +1,9 @@
 // Evolution over plans and decisions. A plan is drawn anew, or is a neighbour of one that was fast, or of two
 // of its family each field from one; a trace without a plan has its decisions changed. Of many such the
-// cheapest are measured, by their price as it is corrected by what was measured, and a few at random, since
-// the price doesn't know everything.
+// cheapest by their price are measured, and a few at random, since the price doesn't know everything.
 #include "tuner/proposals.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "nestor/error.h"
 #include "nestor/passes.h"
@@ -25,8 +23,8 @@ constexpr double kMostCode = 3000;  // instructions written out: more take secon
 }  // namespace
 
 Proposals::Proposals(const PrimFunc& f, std::vector<Decisions> decisions, const Target& target, int threads,
-                     const std::vector<std::string>* families, bool learns)
-    : func_(f), decisions_(std::move(decisions)), target_(target), threads_(threads), learns_(learns) {
+                     const std::vector<std::string>* families)
+    : func_(f), decisions_(std::move(decisions)), target_(target), threads_(threads) {
   std::erase_if(decisions_, [&](const Decisions& d) { return decisions_in(f, d.trace) == 0; });
   for (auto& space : plan_spaces(f, target)) {
     const bool wanted = !families || std::count(families->begin(), families->end(), space->family());
@@ -114,63 +112,22 @@ std::optional<Candidate> Proposals::propose(const std::vector<Record>& parents, 
   return drawn ? of_plan(*spaces_[source], *drawn) : std::nullopt;
 }
 
-void Proposals::learn(const Record& r) {
-  if (!learns_) return;
-  auto known = proposed_.find(r.trace);
-  if (known == proposed_.end()) {
-    const QuietRefusals quiet;
-    try {
-      const PrimFunc scheduled = apply(func_, schedules::parse_primitives(r.trace, "record"));
-      known = proposed_.emplace(r.trace, price(scheduled, target_, threads_)).first;
-    } catch (const UserError&) {
-      return;
-    }
-  }
-  correction_.learn(r.trace, known->second, r.median_ns);
-}
-
-// The first so many as they were found; then in turn the cheapest by the price as it is corrected, and by the
-// price alone: what the correction hasn't seen yet it can't tell from what it has, and a search that asks it
-// only stays where it began.
-std::vector<size_t> Proposals::order_of(const std::vector<Candidate>& found, size_t as_found) const {
-  std::vector<Cost> costs;
-  for (const Candidate& c : found) costs.push_back(c.cost);
-  const std::vector<double> corrected = correction_.order(costs);
-  std::vector<size_t> by_price(found.size());
-  std::iota(by_price.begin(), by_price.end(), 0);
-  std::vector<size_t> by_correction = by_price;
-  std::stable_sort(by_price.begin(), by_price.end(),
-                   [&](size_t a, size_t b) { return costs[a].total < costs[b].total; });
-  std::stable_sort(by_correction.begin(), by_correction.end(),
-                   [&](size_t a, size_t b) { return corrected[a] < corrected[b]; });
-  std::vector<size_t> out;
-  std::vector<bool> is_out(found.size(), false);
-  const auto put = [&](size_t i) {
-    if (!is_out[i]) out.push_back(i);
-    is_out[i] = true;
-  };
-  for (size_t i = 0; i < std::min(as_found, found.size()); ++i) put(i);
-  for (size_t i = 0; i < found.size(); ++i) {
-    put(by_correction[i]);
-    put(by_price[i]);
-  }
-  return out;
-}
-
 std::vector<Candidate> Proposals::next(const std::vector<Record>& parents, std::set<std::string>& seen,
-                                       size_t count, std::mt19937_64& rng) {
+                                       size_t count, std::mt19937_64& rng) const {
   std::vector<Candidate> found;
   std::set<std::string> texts;
   for (size_t tries = 0; tries < count * kMostTries && found.size() < count * kOfEach; ++tries)
     if (auto c = propose(parents, rng); c && !seen.count(c->text) && texts.insert(c->text).second)
       found.push_back(std::move(*c));
+  // A few of any price stand before the cheapest.
+  const size_t any = std::min(found.size(), count / kAtRandom);
+  std::stable_sort(found.begin() + static_cast<std::ptrdiff_t>(any), found.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.cost.total < b.cost.total; });
   std::vector<Candidate> taken;
-  for (const size_t i : order_of(found, count / kAtRandom)) {
+  for (Candidate& c : found) {
     if (taken.size() == count) break;
-    seen.insert(found[i].text);
-    if (!can_be_lowered(found[i])) continue;
-    proposed_[found[i].text] = found[i].cost;
-    taken.push_back(std::move(found[i]));
+    seen.insert(c.text);
+    if (can_be_lowered(c)) taken.push_back(std::move(c));
   }
   return taken;
 }

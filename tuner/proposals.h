@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "nestor/cost.h"
 #include "nestor/plan.h"
 #include "nestor/tune.h"
-#include "tuner/correction.h"
 
 namespace nestor {
 
@@ -30,19 +30,16 @@ struct Decisions {
 
 class Proposals {
  public:
-  // `families`: of plans, all where it is null; `learns`: the price is corrected by what was measured.
+  // `families`: of plans, all where it is null.
   Proposals(const PrimFunc& f, std::vector<Decisions> decisions, const Target& target, int threads,
-            const std::vector<std::string>* families, bool learns);
+            const std::vector<std::string>* families);
 
   // Whether there is anything to choose.
   bool empty() const;
-  // From a record that says it is right; nothing where its trace doesn't apply.
-  void learn(const Record& r);
-  void forget(const Record& r) { correction_.forget(r.trace); }
   // Up to `count` candidates whose traces aren't in `seen`, the cheapest of many; `parents` are right, the
   // fastest first.
   std::vector<Candidate> next(const std::vector<Record>& parents, std::set<std::string>& seen, size_t count,
-                              std::mt19937_64& rng);
+                              std::mt19937_64& rng) const;
 
   // What a plan of another function would be for this one; nothing where none of its families has it.
   std::optional<Candidate> carried_over(const std::string& plan) const;
@@ -50,7 +47,6 @@ class Proposals {
  private:
   std::optional<Candidate> propose(const std::vector<Record>& parents, std::mt19937_64& rng) const;
   std::optional<Candidate> of_plan(const PlanSpace& space, const SchedulePlan& plan) const;
-  std::vector<size_t> order_of(const std::vector<Candidate>& found, size_t as_found) const;
   bool can_be_lowered(const Candidate& c) const;
   std::optional<Candidate> of_trace(const std::optional<Trace>& trace) const;
   std::optional<Candidate> of_decisions(const std::string& family, const std::optional<Trace>& trace) const;
@@ -59,9 +55,6 @@ class Proposals {
   std::vector<Decisions> decisions_;
   const Target& target_;
   int threads_;
-  bool learns_;
-  std::map<std::string, Cost> proposed_;  // by trace
-  Correction correction_;
   std::vector<std::unique_ptr<PlanSpace>> spaces_;
 };
 

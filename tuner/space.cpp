@@ -38,6 +38,20 @@ size_t decisions_in(const PrimFunc& f, const Trace& trace) {
   return decision_sites(f, trace).size();
 }
 
+std::string describe(const std::string& family, const Trace& trace) {
+  std::string out = family;
+  for (const Step& s : trace.steps) {
+    const auto arrow = std::find(s.args.begin(), s.args.end(), "->");
+    if (!s.primitive.starts_with("sample_") || s.results.empty() || arrow == s.args.end()) continue;
+    std::string decided;
+    for (auto word = arrow + 1; word != s.args.end(); ++word) decided += *word;
+    out += " " + s.results[0] + "=";
+    for (const char c : decided)
+      if (c != ' ') out += c;
+  }
+  return out;
+}
+
 Trace legal_decisions(const PrimFunc& f, const Trace& trace, std::mt19937_64& rng) {
   constexpr int kMostDraws = 50;
   for (int draw = 0; draw < kMostDraws; ++draw) {
@@ -54,14 +68,9 @@ Trace legal_decisions(const PrimFunc& f, const Trace& trace, std::mt19937_64& rn
 
 std::vector<IllegalChoice> illegal_choices(const PrimFunc& f, const Trace& open) {
   std::vector<IllegalChoice> out;
-  const QuietRefusals quiet;
   std::mt19937_64 rng(1);
-  Trace trace;
-  try {
-    trace = legal_decisions(f, open, rng);
-  } catch (const ScheduleError&) {  // which the search will say
-    return out;
-  }
+  const Trace trace = legal_decisions(f, open, rng);
+  const QuietRefusals quiet;
   const std::vector<DecisionSite> sites = decision_sites(f, trace);
   for (size_t i = 0; i < sites.size(); ++i) {
     const Step& step = trace.steps[sites[i].step];
@@ -76,20 +85,6 @@ std::vector<IllegalChoice> illegal_choices(const PrimFunc& f, const Trace& open)
                        e.diagnostic().message});
       }
     }
-  }
-  return out;
-}
-
-std::string describe(const std::string& family, const Trace& trace) {
-  std::string out = family;
-  for (const Step& s : trace.steps) {
-    const auto arrow = std::find(s.args.begin(), s.args.end(), "->");
-    if (!s.primitive.starts_with("sample_") || s.results.empty() || arrow == s.args.end()) continue;
-    std::string decided;
-    for (auto word = arrow + 1; word != s.args.end(); ++word) decided += *word;
-    out += " " + s.results[0] + "=";
-    for (const char c : decided)
-      if (c != ' ') out += c;
   }
   return out;
 }

@@ -64,7 +64,7 @@ Task::Task(const TuneTask& wanted, const Database& db, const TuneOptions& option
   if (is_wanted("default")) decisions.push_back({"", start});
   const bool every_family = options.families.empty() && options.own.empty();
   proposals = std::make_unique<Proposals>(func, std::move(decisions), options.target, options.threads,
-                                          every_family ? nullptr : &options.families, options.learned_rank);
+                                          every_family ? nullptr : &options.families);
   for (const Candidate& c : from_nearest(func, db, *proposals, options)) measure_first(c.trace, c.plan);
   result.func = func.name;
   result.outcomes.assign(kOutcomes, 0);
@@ -83,7 +83,6 @@ void Task::resume(const Database& db, const TuneOptions& options, const Budget& 
   }
   batches = (of_this_seed + options.batch - 1) / options.batch;
   std::stable_sort(right.begin(), right.end(), is_faster);
-  for (size_t i = 0; i < std::min(kMostLearned, right.size()); ++i) proposals->learn(right[i]);
   size_t unusable = 0;
   for (Record& r : right) {
     const bool is_start = r.trace == start_text;
@@ -113,7 +112,6 @@ double Task::weight() const {
 
 void Task::put(const Record& r, int worker) {
   population.insert(std::upper_bound(population.begin(), population.end(), r, is_faster), r);
-  proposals->learn(r);
   if (worker != kNobody) measured_by[r.trace] = worker;
   if (r.trace == start_text) result.default_ns = r.median_ns;
 }
@@ -136,7 +134,6 @@ void Task::learn(const Record& r, int worker) {
 
 void Task::forget(const Record& r) {
   std::erase_if(population, [&](const Record& p) { return p.trace == r.trace; });
-  proposals->forget(r);
   measured_by.erase(r.trace);
   if (r.trace == start_text) result.default_ns = 0;
 }

@@ -14,9 +14,8 @@
 namespace nestor {
 
 inline constexpr size_t kParents = 6;
-inline constexpr size_t kMostLearned = 2000;  // records of earlier runs that teach the order
-inline constexpr size_t kMostUnusable = 8;    // records that are looked at: a database may be full of them
-inline constexpr int kNobody = -1;            // of this run's workers: it was found in the database
+inline constexpr size_t kMostUnusable = 8;  // records that are looked at: a database may be full of them
+inline constexpr int kNobody = -1;          // of this run's workers: it was found in the database
 
 // A candidate that failed, perhaps for its worker's sake.
 struct Failed {

@@ -209,9 +209,6 @@ struct TuneOptions {
   // Of plans to search, "default" for the default's decisions; empty: all, or those of templates only where
   // there are own spaces.
   std::vector<std::string> families;
-  // The order in which candidates are measured learns from what others of the function took; else it is the
-  // price alone.
-  bool learned_rank = true;
   Target target;
   WorkerPoolOptions workers;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();  // of `seconds`

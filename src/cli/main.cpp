@@ -132,11 +132,6 @@ void add_verbs(CLI::App& app, int& code) {
                       "plans to search: `any` for every nest, `default` for the decisions of the default "
                       "schedule, a template's name; all where it isn't given")
             ->delimiter(',');
-        a->add_option(
-             "--rank", v.rank,
-             "what is measured first: by the analytic `price`, or as `learned` from what was measured")
-            ->check(CLI::IsMember({"learned", "price"}))
-            ->capture_default_str();
         a->add_option("--job-timeout", v.job_timeout, "seconds that one candidate may take")
             ->check(CLI::PositiveNumber)
             ->capture_default_str();

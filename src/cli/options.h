@@ -56,7 +56,6 @@ struct TuneVerb {
   std::vector<std::string> schedules;  // files whose decisions are searched
   std::string templates;               // a folder of families; empty: none
   std::vector<std::string> families;   // of plans; empty: all
-  std::string rank = "learned";
   double job_timeout = 20;             // seconds that a candidate may take, compiling included
   std::string report;                  // an HTML file of what was found; empty: none
   std::vector<std::string> workers;    // "2" local processes, or commands that speak the worker protocol

@@ -160,7 +160,6 @@ int run(const TuneVerb& v) {
   options.threads = compile.threads;
   options.target = compile.target;
   options.families = v.families;
-  options.learned_rank = v.rank == "learned";
   for (const std::string& file : v.schedules) options.own.push_back(file_schedules(file));
   options.templates = templates_for(v, tasks, options.target);
   options.workers = worker_options(v);

@@ -65,13 +65,13 @@ TEST_CASE("a search begins with what was fastest for the nearest sizes") {
   const PrimFunc f = product("f", 48, 64);
   TuneOptions options;
   options.target = target;
-  const Proposals proposals(f, {}, options.target, 1, nullptr, true);
+  const Proposals proposals(f, {}, options.target, 1, nullptr);
   const std::vector<Candidate> starts = from_nearest(f, db, proposals, options);
   REQUIRE(starts.size() == 2);
   CHECK(starts[0].plan.find("Y.i.inner=5 ") != std::string::npos);
   CHECK(starts[1].plan.find("Y.i.inner=6 ") != std::string::npos);
   const std::vector<std::string> none;  // no family is searched
-  CHECK(from_nearest(f, db, Proposals(f, {}, options.target, 1, &none, true), options).empty());
+  CHECK(from_nearest(f, db, Proposals(f, {}, options.target, 1, &none), options).empty());
 }
 
 TEST_CASE("a template is a family where it matches, and told of where a step is refused") {
