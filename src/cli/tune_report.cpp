@@ -46,6 +46,16 @@ void compare_schedules(Function& to, const PrimFunc& f, const Trace& usual, cons
   if (before && after) to.differences = report::differences(f, *before, *after);
 }
 
+// A database may hold functions that the library was never made for.
+Trace usual_schedule_of(const ReportedFunction& f) {
+  const QuietRefusals quiet;
+  try {
+    return default_schedule(f.func, f.target);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 Function reported(const Database& db, const ReportedFunction& f, report::Roofline* roofline) {
@@ -54,7 +64,7 @@ Function reported(const Database& db, const ReportedFunction& f, report::Rooflin
   out.calls = f.calls;
   if (roofline) out.bound = roofline->bound_of(report::least_work(f.func));
   const bool here = f.record_target == record_target(f.target);
-  const Trace usual = here ? default_schedule(f.func, f.target) : Trace{};
+  const Trace usual = here ? usual_schedule_of(f) : Trace{};
   const std::string usual_text = print(usual), key = workload_key(f.func);
   for (const Record& r : db.records(key, f.record_target, f.threads)) {
     const bool right = r.outcome == Outcome::ok && bad_figures(r).empty();

@@ -55,7 +55,7 @@ std::vector<Group> groups_of(const std::vector<Expr>& conditions, const Iteratio
 double share_of(const Group& g) {
   double all = 1, inside = 0;
   for (const auto& [var, size] : g.over) all *= size;
-  if (all > 1e15) return 1;
+  if (all < 1 || all > 1e15) return 1;
   const auto points = static_cast<uint64_t>(all), looked = std::min(points, kMostPoints);
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // multiples of it fall evenly
   for (uint64_t i = 0; i < looked; ++i) {

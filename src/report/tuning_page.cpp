@@ -100,9 +100,11 @@ std::string differences_table(const Function& f) {
 }
 
 std::string diff_of(const std::string& title, const std::string& before, const std::string& after) {
-  if (before.empty() || after.empty() || before == after) return "";
+  constexpr size_t kMostPairs = 16'000'000;  // of lines, which diff compares
+  const Lines a = split_lines(before), b = split_lines(after);
+  if (a.empty() || b.empty() || a == b || a.size() > kMostPairs / b.size()) return "";
   std::string out = "<details><summary>" + title + "</summary><div class=\"code\"><div class=\"listing\">";
-  for (const Edit& e : diff(split_lines(before), split_lines(after))) {
+  for (const Edit& e : diff(a, b)) {
     const char* kind = e.mark == '+' ? " add" : e.mark == '-' ? " gone" : e.mark == '~' ? " moved" : "";
     out += fmt::format(
         "<div class=\"line{}\"><span class=\"mark\">{}</span><span class=\"text\">{}</span></div>", kind,
