@@ -20,6 +20,7 @@ namespace {
 struct Entry {
   std::string schedule;
   double compile_s = 0;
+  std::shared_ptr<OnDevice> model;  // null: an artifact, or Halide's
   std::unique_ptr<Runnable> runnable;
   std::vector<Tensor> held;
   std::vector<const void*> inputs;
@@ -52,21 +53,22 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
   Entry e;
   e.schedule = schedule;
   const auto start = std::chrono::steady_clock::now();
-  std::optional<CompiledModel> model;
   if (is_artifact(v.common.model)) {
     if (v.common.blocked_io)
       throw UserError(
           Diagnostic{"an artifact's inputs and outputs lie as it was compiled", {}, {}, "give the model"});
     e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
-    model = compile_model(v.common.model, compile_options(v.common, schedule));
-    auto executor = make_executor(*model);
-    if (!cpus.empty()) executor->pin(cpus);
-    executor->place(cpus, placement);
-    e.runnable = std::move(executor);
+    e.model =
+        std::make_shared<OnDevice>(compile_model(v.common.model, compile_options(v.common, schedule)), false);
+    e.runnable = e.model->device.make_runnable();
+    if (auto* executor = dynamic_cast<Executor*>(e.runnable.get())) {
+      if (!cpus.empty()) executor->pin(cpus);
+      executor->place(cpus, placement);
+    }
   }
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bind(e, model ? &*model : nullptr);
+  bind(e, e.model ? &e.model->model : nullptr);
   return e;
 }
 

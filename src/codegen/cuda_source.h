@@ -52,6 +52,7 @@ class CudaWriter {
   CudaWriter(const KernelPart& part, CudaHelpers& helpers, const Printed* printed);
   std::string write();
   const std::vector<int>& lines() const { return lines_; }  // of what write() gave; 0: of no line
+  bool waits() const { return waits_; }                     // threads for one another, in what write() gave
 
  private:
   // cuda_stmt.cpp
@@ -60,6 +61,7 @@ class CudaWriter {
   void node(const Stmt& s);
   void loop(const For& f);
   void thread_loop(const For& f);
+  std::string block_index(size_t axis) const;
   void instruction(const Call& c);
   void store(const Store& s);
   void require_all_threads(const Buffer& b) const;
@@ -104,6 +106,7 @@ class CudaWriter {
   int indent_ = 1;
   bool in_index_ = false;
   bool narrow_ = false;  // index arithmetic fits in int
+  bool waits_ = false;
   Facts facts_;
   std::vector<ThreadTag> inside_;
   std::unordered_map<Buffer, std::string> buffers_;
