@@ -13,7 +13,7 @@ const char* nestor_find_cuda_driver(struct nestor_cuda_driver* driver) {
   required = required && driver->member;
   NESTOR_CUDA_FUNCTIONS(FIND)
 #undef FIND
-  if (!required) return "the NVIDIA driver is too old: it lacks functions of CUDA 10";
+  if (!required) return "the NVIDIA driver is too old: it lacks functions of CUDA 11";
 #define FIND(member, symbol, parameters, arguments)     \
   *(void**)(&driver->member) = dlsym(library, #symbol); \
   graphs = graphs && driver->member;

@@ -67,7 +67,9 @@ struct nestor_cuda_driver {
 };
 
 enum {
-  NESTOR_CUDA_MAJOR = 75, /* attributes of a device: its compute capability */
+  NESTOR_CUDA_CLOCK_KHZ = 13, /* attributes of a device */
+  NESTOR_CUDA_MULTIPROCESSORS = 16,
+  NESTOR_CUDA_MAJOR = 75, /* its compute capability */
   NESTOR_CUDA_MINOR = 76,
   NESTOR_CUDA_MEMORY_TYPE = 2, /* an attribute of a pointer, with the value: */
   NESTOR_CUDA_DEVICE_MEMORY = 2,

@@ -64,6 +64,8 @@ std::string artifact_header(const CudaArtifact& artifact, const std::string& nam
 std::string artifact_description(const CudaArtifact& artifact, const std::string& name);
 std::string emit_artifact(const CudaArtifact& artifact, const std::string& name, bool weights_inside,
                           ArtifactForm form);
+// What the artifact says that it is code for: "cuda:sm_80,sm_90", or a CPU. UserError where it is none.
+std::string artifact_target(const std::string& path);
 // The host's side of it runs on any machine of this machine's architecture.
 Target cuda_host_target();
 

@@ -58,6 +58,7 @@ std::vector<CudaImage> compile_images(const std::string& source, const std::vect
 struct CudaStatus {
   std::string nvrtc;  // version, empty where the library isn't found
   std::string gpu;    // name of the first device, empty where there is none
+  double gflops = 0;  // of it, what FMAs of f32 come to: multiprocessors x lanes x clock
 };
 CudaStatus cuda_status();
 

@@ -27,7 +27,7 @@ class EmulatedCode {
   CudaImage image() const { return {library_, 0, CudaForm::emulated}; }
 
  private:
-  std::string folder_, library_;
+  std::string library_;
 };
 
 const nestor_cuda_driver& emulated_driver();

@@ -1,11 +1,15 @@
 // The code of an artifact for CUDA: tables of what is launched, the images of the kernels, and the functions
 // of runtime/cuda_rt.c under the model's name.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
 #include "nestor/codegen.h"
 #include "nestor/cuda.h"
 #include "nestor/error.h"
 #include "runtime/call_words.h"
 #include "runtime/cuda_rt.h"
 #include "src/codegen/artifact_writer.h"
+#include "src/codegen/dynamic_library.h"
 #include "src/codegen/llvm_module.h"
 
 namespace nestor {
@@ -81,6 +85,13 @@ Target cuda_host_target() {
   Target t = parse_target(host.arch() == "x86_64" ? "x86-64-v2" : "aarch64");
   t.triple = host.triple;
   return t;
+}
+
+std::string artifact_target(const std::string& path) {
+  const DynamicLibrary library({std::filesystem::absolute(path).string()});
+  auto* describe = library.function<const char*()>("nestor_model_v2");
+  if (!describe) throw UserError(path + " is not an artifact of this version of nestor");
+  return nlohmann::json::parse(describe()).at("target").get<std::string>();
 }
 
 std::string emit_artifact(const CudaArtifact& artifact, const std::string& name, bool weights_inside,

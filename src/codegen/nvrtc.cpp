@@ -127,9 +127,16 @@ CudaStatus cuda_status() {
   nestor_cuda_driver driver{};
   int device = 0;
   char text[256] = "";
-  if (!nestor_find_cuda_driver(&driver) && driver.device(&device, 0) == 0 &&
-      driver.device_name(text, sizeof text, device) == 0)
-    status.gpu = text;
+  if (nestor_find_cuda_driver(&driver) || driver.device(&device, 0) != 0 ||
+      driver.device_name(text, sizeof text, device) != 0)
+    return status;
+  status.gpu = text;
+  int khz = 0, multiprocessors = 0;
+  driver.attribute(&khz, NESTOR_CUDA_CLOCK_KHZ, device);
+  driver.attribute(&multiprocessors, NESTOR_CUDA_MULTIPROCESSORS, device);
+  // CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions": FMAs of f32 a cycle.
+  const int sm = nestor_cuda_capability(&driver, device), lanes = sm == 75 || sm == 80 ? 64 : 128;
+  status.gflops = 2.0 * lanes * multiprocessors * khz * 1e-6;
   return status;
 }
 

@@ -151,9 +151,11 @@ int device_name(char* name, int size, int) {
   return kSuccess;
 }
 int attribute(int* value, int which, int) {
-  *value = which == NESTOR_CUDA_MAJOR   ? state().device.sm / 10
-           : which == NESTOR_CUDA_MINOR ? state().device.sm % 10
-                                        : 0;
+  *value = which == NESTOR_CUDA_MAJOR             ? state().device.sm / 10
+           : which == NESTOR_CUDA_MINOR           ? state().device.sm % 10
+           : which == NESTOR_CUDA_MULTIPROCESSORS ? 1
+           : which == NESTOR_CUDA_CLOCK_KHZ       ? 1000000
+                                                  : 0;
   return kSuccess;
 }
 int error_text(int status, const char** text) {

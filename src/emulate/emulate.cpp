@@ -4,11 +4,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <utility>
 
 #include "nestor/embedded.h"
 #include "nestor/error.h"
-#include "nestor/files.h"
 #include "nestor/read_text.h"
+#include "runtime/temporaries.h"
 
 namespace nestor {
 
@@ -33,6 +35,20 @@ std::string text_of(const std::vector<EmulatedCode::Part>& parts) {
   return out;
 }
 
+// A file that goes when this does, or by a signal that ends the process.
+struct Temporary {
+  std::string path = (fs::temp_directory_path() / "nestor-emulation-XXXXXX").string();
+  Temporary() {
+    const int descriptor = temporaries::create(path);
+    if (descriptor < 0) throw UserError("there is no room for compiled kernels in " + path);
+    close(descriptor);
+  }
+  ~Temporary() {
+    if (!path.empty()) temporaries::remove(path);
+  }
+  Temporary(const Temporary&) = delete;
+};
+
 std::vector<CudaKernel> kernels_of(const CudaModule& module) {
   std::vector<CudaKernel> out;
   for (const CudaProgram& f : module.functions) out.insert(out.end(), f.kernels.begin(), f.kernels.end());
@@ -47,28 +63,22 @@ EmulatedCode::EmulatedCode(const CudaModule& module)
 EmulatedCode::EmulatedCode(const std::vector<Part>& parts) {
   const char* given = std::getenv("NESTOR_CXX");
   const std::string compiler = given && *given ? given : "c++";
-  folder_ = (fs::temp_directory_path() / "nestor-emulation-XXXXXX").string();
-  if (!mkdtemp(folder_.data())) throw UserError("there is no room for compiled kernels in " + folder_);
-  library_ = folder_ + "/kernels.so";
-  const std::string source = folder_ + "/kernels.cpp", log = folder_ + "/log";
-  PendingFiles file;
-  file.write(source, text_of(parts));
-  file.commit();
-  const std::string command = in_quotes(compiler) + " -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared " +
-                              in_quotes(source) + " -o " + in_quotes(library_) + " >" + in_quotes(log) +
-                              " 2>&1";
-  if (std::system(command.c_str()) == 0) return;
-  const std::string messages = read_text(log);
-  fs::remove_all(folder_);
-  throw UserError(Diagnostic{"the C++ compiler " + compiler + " can't compile the kernels for emulation",
-                             {},
-                             {messages},
-                             "install g++ or clang++, or set NESTOR_CXX to a C++ compiler"});
+  const Temporary source, log;
+  Temporary made;
+  std::ofstream(source.path, std::ios::binary) << text_of(parts);
+  const std::string command =
+      in_quotes(compiler) + " -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -x c++ " +
+      in_quotes(source.path) + " -o " + in_quotes(made.path) + " >" + in_quotes(log.path) + " 2>&1";
+  if (std::system(command.c_str()) != 0)
+    throw UserError(Diagnostic{"the C++ compiler " + compiler + " can't compile the kernels for emulation",
+                               {},
+                               {read_text(log.path)},
+                               "install g++ or clang++, or set NESTOR_CXX to a C++ compiler"});
+  library_ = std::exchange(made.path, "");
 }
 
 EmulatedCode::~EmulatedCode() {
-  std::error_code none;
-  fs::remove_all(folder_, none);
+  temporaries::remove(library_);
 }
 
 }  // namespace nestor

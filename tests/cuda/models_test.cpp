@@ -2,11 +2,15 @@
 // model as a whole compared with the oracles, and the same source by NVRTC.
 #include "models.h"
 
+#include <cstdlib>
+
 #include "catch.h"
 #include "check.h"
 #include "nestor/device.h"
 #include "nestor/graph_oracle.h"
 #include "src/graph/unfolded.h"
+#include "tests/command.h"
+#include "tests/graph/files.h"
 
 using namespace nestor;
 using namespace nestor::testing;
@@ -66,12 +70,35 @@ TEST_CASE("models agree with the oracles on an emulated device") {
   }
 }
 
+// The architectures in turn, one for each model.
+const std::string& sm_of(size_t model) {
+  static const std::vector<std::string> all = {"cuda:sm_90a", "cuda:sm_75", "cuda:sm_120", "cuda:sm_86",
+                                               "cuda:sm_100"};
+  return all[model % all.size()];
+}
+
 TEST_CASE("NVRTC takes the source of each model as one") {
   if (!has_nvrtc()) return;
-  for (const auto& [name, model] : models()) {
-    INFO(name);
-    const CompiledModel m = compiled(model, "cuda:sm_90a");
-    CHECK_FALSE(compile_ptx(make_cuda_module(m.lowered(), m.target).source, m.target).empty());
+  for (size_t i = 0; i < models().size(); ++i) {
+    INFO(models()[i].name << " " << sm_of(i));
+    const CompiledModel m = compiled(models()[i].model, sm_of(i));
+    CHECK_FALSE(compile_cubin(make_cuda_module(m.lowered(), m.target).source, m.target).empty());
+  }
+}
+
+TEST_CASE("nvcc takes the source of each model as one") {
+  if (std::system("nvcc --version >/dev/null 2>&1") != 0) {
+    WARN("SKIPPED: no nvcc on this machine");
+    return;
+  }
+  const Folder folder;
+  for (size_t i = 0; i < models().size(); ++i) {
+    const CompiledModel m = compiled(models()[i].model, sm_of(i));
+    const CudaModule module = make_cuda_module(m.lowered(), m.target);
+    const std::string text = describe(make_cuda_plan(*m.plan, module)) + module.source;
+    INFO(models()[i].name << " " << sm_of(i));
+    output_of("nvcc -arch=" + m.target.sm + " -cubin " + folder.write("m.cu", text) + " -o " +
+              (folder / "m.cubin"));
   }
 }
 
