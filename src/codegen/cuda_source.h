@@ -18,8 +18,8 @@ namespace nestor {
 using CudaHelpers = std::set<std::string>;
 std::string helper_text(const CudaHelpers& used);
 
-// The C++ name of a type; UserError for those that CUDA code doesn't have yet.
-const char* cuda_name(DType t);
+const char* cuda_name(DType t);  // of a type, in C++
+bool is_half(DType t);           // f16 or bf16, of which code has the bits
 
 // Precedences of C++, higher binds tighter.
 enum CudaPrecedence {

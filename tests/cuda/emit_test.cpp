@@ -1,5 +1,6 @@
 // The emitted text, feature by feature: random expressions of every type, math functions, refusals, and the
 // text itself.
+#include <cmath>
 #include <cstdlib>
 
 #include "catch.h"
@@ -124,6 +125,26 @@ func f(in X: f32[8], out Y: f32[4294967296]) {
             .find("const long long b = blockIdx.x;  // b of 8") != std::string::npos);
 }
 
+TEST_CASE("halves of both kinds are rounded and widened as the interpreter does") {
+  std::vector<CudaCase> cases;
+  std::vector<CudaProgram> programs;
+  for (const std::string type : {"f16", "bf16"}) {
+    const PrimFunc f =
+        parse_func("func to_" + type + "(in X: f32[4096], in H: " + type + "[65536], out Y: " + type +
+                   "[4096], out Z: f32[65536]) {\n  for i in 4096 {\n    Y[i] = " + type +
+                   "(X[i])\n  }\n  for i in 65536 {\n    Z[i] = f32(H[i])\n  }\n}\n");
+    CudaCase c = hard_case(f, 7);
+    Tensor& x = c.lowered_inputs[0];
+    auto* bits = static_cast<uint16_t*>(c.lowered_inputs[1].data());
+    for (int i = 0; i < 65536; ++i) bits[i] = static_cast<uint16_t>(i);
+    for (int i = 0; i < 1024; ++i) x.set(i, std::ldexp(1 + i % 32 / 512.0 + i % 3 / 256.0, i / 4 - 140));
+    cases.push_back(std::move(c));
+    programs.push_back(cases.back().program);
+  }
+  const Emulator emulator(programs);
+  for (const CudaCase& c : cases) CHECK(emulate(emulator, c, c.program) == "");
+}
+
 TEST_CASE("more blocks than the hardware takes along y and z lie along x") {
   const PrimFunc f = parse_func(R"(
 func many(in X: f32[3], out Y: f32[420000]) {
@@ -144,8 +165,11 @@ func many(in X: f32[3], out Y: f32[420000]) {
 
 TEST_CASE("what CUDA can't do is refused by name") {
   CHECK_THROWS_WITH(
-      emitted("func f(in X: bf16[8], out Y: bf16[8]) {\n  for i in 8 {\n    Y[i] = X[i]\n  }\n}\n"),
-      Catch::Contains("bf16 is not supported in CUDA code") && Catch::Contains("f32"));
+      emitted("func f(in X: bf16[8], out Y: bf16[8]) {\n  for i in 8 {\n    Y[i] = X[i] + X[i]\n  }\n}\n"),
+      Catch::Contains("arithmetic in bf16 is not supported in CUDA code") && Catch::Contains("f32"));
+  CHECK_THROWS_WITH(
+      emitted("func f(out Y: f32[1]) {\n  blockIdx.x b in 3000000000 {\n    Y[0] = 1.0f32\n  }\n}\n"),
+      Catch::Contains("kernel_f has 3000000000 blocks, of at most 2147483647"));
   CHECK_THROWS_WITH(
       emitted("func f(out Y: f32[2048]) {\n  threadIdx.x t in 2048 {\n    Y[t] = 1.0f32\n  }\n}\n"),
       Catch::Contains("kernel_f has 2048 threads a block, of at most 1024"));
