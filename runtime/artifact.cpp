@@ -115,6 +115,9 @@ class Artifact : public Runnable {
     const int32_t rc = run_(instance_, inputs, outputs);
     if (rc == NESTOR_BUSY) throw UserError(path_ + " is in a run of another thread: one run at a time");
     if (rc == NESTOR_BAD_INDEX) throw UserError(path_ + ": an index is out of range");
+    if (rc == NESTOR_DEVICE_FAILED)
+      throw UserError(
+          path_ + " failed on the device: " + symbol<const char* (*)(nestor_instance*)>("_why")(instance_));
     if (rc != 0) throw InternalError(path_ + ": " + name_ + "_run returned " + std::to_string(rc));
   }
 

@@ -6,34 +6,17 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "runtime/hash_rt.h"
 #include "runtime/large_pages.h"
-#include "runtime/text_rt.h"
+#include "runtime/weights_rt.h"
 
 /* Compiled for other architectures without their system headers, as kernel_rt.c is. These are the same on all
  * Linux. */
-typedef struct {
-  const char* dli_fname;
-  void* dli_fbase;
-  const char* dli_sname;
-  void* dli_saddr;
-} Dl_info;
-extern int dladdr(const void* address, Dl_info* info);
 extern void* malloc(size_t size);
 extern void* calloc(size_t count, size_t size);
 extern void* aligned_alloc(size_t alignment, size_t size);
 extern int madvise(void* memory, size_t size, int advice);
 extern void free(void* memory);
 extern void* memcpy(void* to, const void* from, size_t size);
-extern size_t strlen(const char* text);
-extern char* strrchr(const char* text, int c);
-extern int* __errno_location(void);
-extern char* strerror(int error);
-extern long lseek(int fd, long offset, int whence);
-extern void* mmap(void* address, size_t size, int protection, int flags, int fd, long offset);
-extern int munmap(void* address, size_t size);
-enum { SEEK_TO_END = 2, PROT_READ_ONLY = 1, MAP_PRIVATE_COPY = 2 };
-#define MAP_FAILURE ((void*)-1)
 enum { WANTS_LARGE_PAGES = 14 };
 
 static const char kNoMemory[] = "there isn't enough memory";
@@ -46,8 +29,8 @@ struct nestor_instance {
   const void* weights;
   void* memory; /* arena and workspace as allocated */
   void* placed; /* weights of its own, where memory is placed */
-  void* mapped; /* weights file, or null */
-  int64_t mapped_bytes;
+  struct nestor_found_weights found;
+  const struct nestor_weights* found_for;
   atomic_int running;
 };
 
@@ -58,64 +41,6 @@ static void* allocate(int64_t bytes) {
   void* memory = aligned_alloc(NESTOR_LARGE_PAGE, whole);
   if (memory) (void)madvise(memory, whole, WANTS_LARGE_PAGES);
   return memory;
-}
-
-/* Says in the caller's room what went wrong: the texts one after another, up to NULL. Gives 0. */
-static int fail(const struct nestor_options* options, const char* const* texts) {
-  char text[MAX_PATH];
-  size_t at = 0;
-  if (!options->why || options->why_bytes <= 0) return 0;
-  for (text[0] = 0; *texts; ++texts) at = append_text(text, at, *texts, MAX_PATH);
-  if (at >= (size_t)options->why_bytes) at = (size_t)options->why_bytes - 1;
-  memcpy(options->why, text, at);
-  options->why[at] = 0;
-  return 0;
-}
-
-static int fail_length(const struct nestor_options* options, const char* path, int64_t is, int64_t wanted) {
-  char lengths[MAX_PATH];
-  size_t at = append_number(lengths, 0, is);
-  at = append_text(lengths, at, " bytes, where the object's weights have ", MAX_PATH);
-  append_number(lengths, at, wanted);
-  return fail(options, (const char*[]){path, ": the length is ", lengths, NULL});
-}
-
-/* A file of another length or content belongs to another object, or is damaged. */
-static int map_weights(struct nestor_instance* instance, const struct nestor_options* options,
-                       const char* path, const struct nestor_weights* weights) {
-  const int fd = open(path, READ_ONLY_CLOEXEC);
-  const long length = fd < 0 ? -1 : lseek(fd, 0, SEEK_TO_END);
-  void* mapped = MAP_FAILURE;
-  if (length == weights->bytes) mapped = mmap(NULL, (size_t)length, PROT_READ_ONLY, MAP_PRIVATE_COPY, fd, 0);
-  const char* error = strerror(*__errno_location());
-  if (fd >= 0) close(fd);
-  if (fd >= 0 && length >= 0 && length != weights->bytes)
-    return fail_length(options, path, length, weights->bytes);
-  if (mapped == MAP_FAILURE)
-    return fail(options, (const char*[]){path, ": the weights can't be mapped: ", error, NULL});
-  instance->weights = instance->mapped = mapped;
-  instance->mapped_bytes = length;
-  if (content_hash(mapped, (size_t)length) == weights->hash) return 1;
-  return fail(options,
-              (const char*[]){path, ": the hash of the content isn't that of the object's weights", NULL});
-}
-
-/* The file in the directory of the object that this code is part of. */
-static int map_weights_beside(struct nestor_instance* instance, const struct nestor_options* options,
-                              const struct nestor_weights* weights) {
-  Dl_info self;
-  const char* slash = NULL;
-  if (dladdr((const void*)(uintptr_t)&nestor_instance_create, &self) && self.dli_fname)
-    slash = strrchr(self.dli_fname, '/');
-  const size_t directory = slash ? (size_t)(slash - self.dli_fname) + 1 : 0;
-  const size_t length = strlen(weights->file) + 1;
-  char* path = malloc(directory + length);
-  if (!path) return fail(options, (const char*[]){kNoMemory, NULL});
-  if (directory) memcpy(path, self.dli_fname, directory);
-  memcpy(path + directory, weights->file, length);
-  const int mapped = map_weights(instance, options, path, weights);
-  free(path);
-  return mapped;
 }
 
 static int start_threads(struct nestor_instance* instance, const struct nestor_options* options,
@@ -129,7 +54,7 @@ static int start_threads(struct nestor_instance* instance, const struct nestor_o
                        ? nestor_pool_from_host(threads, options->parallel_for, options->host)
                        : nestor_pool_create(threads);
   if (options->cpus && !options->parallel_for) nestor_pool_pin(instance->pool, options->cpus);
-  return instance->pool || fail(options, (const char*[]){kNoMemory, NULL});
+  return instance->pool || nestor_fail(options, (const char*[]){kNoMemory, NULL});
 }
 
 /* Weights, which all threads read, page by page on all nodes: in memory of the instance's own, since the
@@ -139,19 +64,19 @@ static int place_memory(struct nestor_instance* instance, const struct nestor_op
   const char* const refused[] = {"memory can't be placed near these CPUs", NULL};
   if (!options->placement) return 1;
   if (!options->cpus || options->parallel_for)
-    return fail(options, (const char*[]){"placement needs cpus, and the artifact's own threads", NULL});
+    return nestor_fail(options, (const char*[]){"placement needs cpus, and the artifact's own threads", NULL});
   if (nestor_place(instance->memory, memory_bytes, (enum nestor_placement)options->placement, options->cpus,
                    threads))
-    return fail(options, refused);
+    return nestor_fail(options, refused);
   if (options->placement == NESTOR_PLACE_PARTS) nestor_pool_keep_parts(instance->pool);
   if (weights_bytes <= 0) return 1;
   instance->placed = allocate(weights_bytes + 64);
-  if (!instance->placed) return fail(options, (const char*[]){kNoMemory, NULL});
+  if (!instance->placed) return nestor_fail(options, (const char*[]){kNoMemory, NULL});
   void* aligned = (void*)(((uintptr_t)instance->placed + 63) & ~(uintptr_t)63);
   memcpy(aligned, instance->weights, (size_t)weights_bytes);
   instance->weights = aligned;
   return !nestor_place(aligned, weights_bytes, NESTOR_PLACE_INTERLEAVE, options->cpus, threads) ||
-         fail(options, refused);
+         nestor_fail(options, refused);
 }
 
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
@@ -161,11 +86,10 @@ struct nestor_instance* nestor_instance_create(const struct nestor_options* opti
   if (!options) options = &defaults;
   struct nestor_instance* instance = calloc(1, sizeof *instance);
   if (instance) instance->memory = allocate(arena_bytes + workspace_bytes + 64);
-  int ok = (instance && instance->memory) || fail(options, (const char*[]){kNoMemory, NULL});
-  if (ok) instance->weights = weights->inside;
-  if (ok && weights->file)
-    ok = options->weights_path ? map_weights(instance, options, options->weights_path, weights)
-                               : map_weights_beside(instance, options, weights);
+  int ok = (instance && instance->memory) || nestor_fail(options, (const char*[]){kNoMemory, NULL});
+  if (ok) instance->found_for = weights;
+  ok = ok && nestor_find_weights(&instance->found, options, weights);
+  if (ok) instance->weights = instance->found.bytes;
   ok = ok && start_threads(instance, options, threads);
   ok = ok && place_memory(instance, options, arena_bytes + workspace_bytes + 64, weights->bytes,
                           nestor_pool_threads(instance->pool));
@@ -226,7 +150,7 @@ int32_t nestor_run_table(const struct nestor_instance* instance, const void* con
 void nestor_instance_destroy(struct nestor_instance* instance) {
   if (!instance) return;
   if (instance->pool) nestor_pool_destroy(instance->pool);
-  if (instance->mapped) munmap(instance->mapped, (size_t)instance->mapped_bytes);
+  nestor_release_weights(&instance->found, instance->found_for);
   free(instance->placed);
   free(instance->memory);
   free(instance);

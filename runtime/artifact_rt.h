@@ -26,6 +26,7 @@ struct nestor_options {
   const int32_t* cpus; /* where each of the threads stays; null: wherever the system puts it */
   char* why;           /* room for the reason why there is no instance; may be null */
   int64_t why_bytes;
+  int32_t device; /* of artifacts for CUDA: its number; others don't read this */
 };
 
 /* Of an object: bytes of it, or a file beside it that has them. The emitted code lays this out. */
@@ -39,7 +40,7 @@ struct nestor_weights {
 struct nestor_instance;
 
 /* What <name>_run returns besides 0. */
-enum nestor_result { NESTOR_BUSY = 1, NESTOR_BAD_INDEX = 2 };
+enum nestor_result { NESTOR_BUSY = 1, NESTOR_BAD_INDEX = 2, NESTOR_DEVICE_FAILED = 3 };
 
 /* Null where memory, threads or the weights can't be had, or memory can't be placed; options say where the
  * reason goes. */

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nestor/cuda_executor.h"
 #include "nestor/files.h"
 #include "nestor/ir.h"
 #include "nestor/runtime.h"
@@ -46,6 +47,27 @@ ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowe
 // The same, committed.
 ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
                              const ArtifactOptions& options);
+
+// For CUDA: the object holds the kernels' images for several kinds of devices and makes the calls on one of
+// them, by NVIDIA's driver, which it loads when an instance is made. The C interface is the same; pointers
+// may be to memory of the device.
+struct CudaArtifact {
+  CudaPlan plan;
+  std::vector<CudaImage> images;
+  int cuda_version = 0;  // of the compiler that made them
+  std::string targets;   // "cuda:sm_80,sm_90"
+};
+ArtifactFiles write_artifact(const CudaArtifact& artifact, const ArtifactOptions& options,
+                             PendingFiles& pending);
+std::string artifact_header(const CudaArtifact& artifact, const std::string& name,
+                            const std::vector<std::string>& notes = {});
+std::string artifact_description(const CudaArtifact& artifact, const std::string& name);
+std::string emit_artifact(const CudaArtifact& artifact, const std::string& name, bool weights_inside,
+                          ArtifactForm form);
+// What the artifact says that it is code for: "cuda:sm_80,sm_90", or a CPU. UserError where it is none.
+std::string artifact_target(const std::string& path);
+// The host's side of it runs on any machine of this machine's architecture.
+Target cuda_host_target();
 
 // Names in C. Each function gives back what it made.
 // A C identifier from any text, no word or macro: "my-model.v2" becomes my_model_v2.

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "nestor/cuda_executor.h"
 #include "nestor/ir.h"
 #include "nestor/target.h"
 #include "nestor/tensor.h"
@@ -14,10 +15,11 @@ namespace nestor {
 
 // How one kernel is launched: `extern "C" __global__ void NAME(ARGS)`.
 struct CudaKernel {
-  std::string name;
+  std::string name;  // kernel_FUNCTION; kernel1_FUNCTION, kernel2_FUNCTION ... where it has several
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};  // x, y, z; where one is 0, nothing is launched
   std::vector<int> args;     // the function's parameter of that number; from params.size() on its temporaries
   int64_t shared_bytes = 0;  // static, declared inside the kernel
+  bool waits = false;        // threads of a block wait for one another
 };
 
 // A function on the device: its kernels, launched one after the other on one stream, and the device memory
@@ -35,19 +37,34 @@ inline std::string emit_cuda(const PrimFunc& lowered, const Target& target) {
   return make_cuda(lowered, target).source;
 }
 
+// Several functions in one source, for which NVRTC makes one module; their names differ.
+struct CudaModule {
+  std::string source;
+  std::vector<CudaProgram> functions;  // without sources of their own
+};
+CudaModule make_cuda_module(const std::vector<PrimFunc>& lowered, const Target& target);
+
+// module: of the plan's kernels, in order.
+CudaPlan make_cuda_plan(const Plan& plan, const CudaModule& module);
+// Comments for the top of a model's source: what is launched, in which order, and where its arguments lie.
+std::string describe(const CudaPlan& plan);
+
+// "cuda:sm_80,sm_90": the targets named, the oldest first; of others the one target.
+std::vector<Target> parse_targets(const std::string& names);
+// Machine code for each target, and PTX of the newest that newer devices can compile. UserError as of
+// compile_ptx.
+std::vector<CudaImage> compile_images(const std::string& source, const std::vector<Target>& targets);
+
 struct CudaStatus {
   std::string nvrtc;  // version, empty where the library isn't found
   std::string gpu;    // name of the first device, empty where there is none
+  double gflops = 0;  // of it, what FMAs of f32 come to: multiprocessors x lanes x clock
 };
 CudaStatus cuda_status();
 
+int nvrtc_version();  // 13000 is 13.0; 0 where there is none
 // UserError where NVRTC is missing, or with its log where it refuses.
 std::string compile_ptx(const std::string& source, const Target& target);
 std::string compile_cubin(const std::string& source, const Target& target);
-
-// Runs the lowered function on the first GPU, through the driver. `args`: one flat tensor per parameter,
-// packed by its layout; outs are written. UserError where there is no GPU, or one that can't run code for the
-// target.
-void run_cuda(const PrimFunc& lowered, const Target& target, std::vector<Tensor>& args);
 
 }  // namespace nestor

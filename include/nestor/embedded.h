@@ -14,5 +14,6 @@ const std::vector<EmbeddedFile>& instruction_files();  // schedules/instructions
 const std::vector<EmbeddedFile>& definition_files();   // schedules/library/*.sched
 const std::vector<EmbeddedFile>& worker_files();       // tuner/*.py
 const std::vector<EmbeddedFile>& page_files();         // src/report/page/*
+const std::vector<EmbeddedFile>& emulation_files();    // src/emulate/emulation.h
 
 }  // namespace nestor

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "nestor/artifact.h"
+#include "nestor/cuda.h"
 #include "nestor/layout.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
@@ -21,6 +23,7 @@ namespace {
 struct Entry {
   std::string schedule;
   double compile_s = 0;
+  std::shared_ptr<OnDevice> model;  // null: an artifact, or Halide's
   std::unique_ptr<Runnable> runnable;
   std::vector<Tensor> held;
   std::vector<const void*> inputs;
@@ -53,22 +56,23 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
   Entry e;
   e.schedule = schedule;
   const auto start = std::chrono::steady_clock::now();
-  std::optional<CompiledModel> model;
   if (is_artifact(v.common.model)) {
     if (v.common.blocked_io)
       throw UserError(
           Diagnostic{"an artifact's inputs and outputs lie as it was compiled", {}, {}, "give the model"});
     e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
-    model = compile_model(v.common.model, compile_options(v.common, schedule));
-    say_records_used(*model, v.common, schedule);
-    auto executor = make_executor(*model);
-    if (!cpus.empty()) executor->pin(cpus);
-    executor->place(cpus, placement);
-    e.runnable = std::move(executor);
+    e.model =
+        std::make_shared<OnDevice>(compile_model(v.common.model, compile_options(v.common, schedule)), false);
+    say_records_used(e.model->model, v.common, schedule);
+    e.runnable = e.model->device.make_runnable();
+    if (auto* executor = dynamic_cast<Executor*>(e.runnable.get())) {
+      if (!cpus.empty()) executor->pin(cpus);
+      executor->place(cpus, placement);
+    }
   }
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bind(e, model ? &*model : nullptr);
+  bind(e, e.model ? &e.model->model : nullptr);
   return e;
 }
 
@@ -92,6 +96,8 @@ Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
 // Each call's median over some runs of the first schedule given, the longest first.
 void print_per_func(Entry& e, double seconds, double peak, bool json) {
   auto* executor = dynamic_cast<Executor*>(e.runnable.get());
+  if (!executor && e.model)
+    throw UserError("--per-func times functions on a CPU; on a CUDA device only the whole model is timed");
   if (!executor)
     throw UserError(Diagnostic{"--per-func can't look into an artifact", {}, {}, "give the model"});
   executor->set_timing(true);
@@ -175,14 +181,17 @@ int run(const BenchVerb& v) {
                                  "llvm, halide, halide:mullapudi2016, halide:adams2019, halide:none"});
   }
 
-  const double peak_before = measure_fma_peak_gflops(50, target);
+  const bool cuda = is_artifact(v.common.model) ? artifact_target(v.common.model).starts_with("cuda:")
+                                                : target.kind == TargetKind::cuda;
+  const CudaStatus device = cuda ? cuda_status() : CudaStatus{};
+  const double peak_before = cuda ? device.gflops : measure_fma_peak_gflops(50, target);
   std::vector<std::function<void()>> calls;
   for (Entry& e : entries) calls.push_back([&e] { e.runnable->run_raw(e.inputs.data(), e.outputs.data()); });
   const std::vector<Timing> times = time_interleaved(calls, v.seconds);
   const int running = entries[0].runnable->threads();  // an artifact's are those it was compiled for
   const int cores =
       std::max(1, std::min(running, host_target().cores));  // more threads have no peak of their own
-  const double peak = std::max(peak_before, measure_fma_peak_gflops(50, target)) * cores;
+  const double peak = cuda ? peak_before : std::max(peak_before, measure_fma_peak_gflops(50, target)) * cores;
   const bool winograd = std::any_of(entries.begin(), entries.end(), [](const Entry& e) {
     return e.runnable->flops().effective > e.runnable->flops().done;
   });
@@ -209,10 +218,11 @@ int run(const BenchVerb& v) {
       continue;
     }
     if (i == 0)
-      fmt::print(
-          "{}  {} thread{}, FMA peak {:.0f} GFLOP/s\n{:<24} {:>11} {:>11} {:>11} {:>9} {:>7}{} {:>11}\n",
-          v.common.model, running, running > 1 ? "s" : "", peak, "schedule", "median", "min", "90 %",
-          "GFLOP/s", "% peak", winograd ? "  effective" : "", "compiled in");
+      fmt::print("{}  {}, FMA peak {:.0f} GFLOP/s\n{:<24} {:>11} {:>11} {:>11} {:>9} {:>7}{} {:>11}\n",
+                 v.common.model,
+                 cuda ? device.gpu : fmt::format("{} thread{}", running, running > 1 ? "s" : ""), peak,
+                 "schedule", "median", "min", "90 %", "GFLOP/s", "% peak", winograd ? "  effective" : "",
+                 "compiled in");
     fmt::print("{:<24} {:>11} {:>11} {:>11} {:>9.1f} {:>7.1f}{} {:>11}\n", e.schedule, time_text(t.median()),
                time_text(t.quantile(0)), time_text(t.quantile(0.9)), gflops, 100 * gflops / peak,
                winograd ? fmt::format(" {:>10.1f}", effective) : "", time_text(e.compile_s * 1e3));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "nestor/cuda.h"
 #include "nestor/files.h"
 #include "nestor/library.h"
 #include "nestor/lone_thread.h"
@@ -104,7 +105,7 @@ auto review_file(const std::string& path, bool proof, bool cuda) {
 }  // namespace
 
 Target target_of(const ModelOptions& o) {
-  return parse_target(o.target);
+  return parse_targets(o.target).front();
 }
 
 int threads_of(const ModelOptions& o, const Target& target) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nestor/driver.h"
+#include "nestor/device.h"
 #include "src/cli/options.h"
 
 namespace nestor::cli {
@@ -28,6 +28,14 @@ void warn_of_refusal(const PrimFunc& func, const ScheduleError& why);
 void warn_of_record(const std::string& what);
 
 bool is_artifact(const std::string& path);  // ends in .so
+
+// A model with its code for where it runs.
+struct OnDevice {
+  OnDevice(CompiledModel compiled, bool emulate) : model(std::move(compiled)), device(model, emulate) {}
+  OnDevice(const OnDevice&) = delete;
+  CompiledModel model;
+  Device device;
+};
 
 // --input flags, their files read.
 using InputSources = std::map<std::string, TensorSource>;

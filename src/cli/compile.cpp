@@ -102,15 +102,7 @@ bool wants(const std::vector<Form>& forms, std::string_view name) {
 }
 
 void check_target(const Target& target, const std::vector<Form>& forms) {
-  const bool cuda = target.kind == TargetKind::cuda;
-  for (const Form& f : forms) {
-    if (cuda && (f.code || std::string_view(f.name) == "header"))
-      throw UserError(Diagnostic{"there is no shared object for a CUDA target yet",
-                                 {},
-                                 {},
-                                 "--emit cuda,ptx gives the kernels; --target native a shared object"});
-  }
-  if (!cuda && (wants(forms, "cuda") || wants(forms, "ptx")))
+  if (target.kind != TargetKind::cuda && (wants(forms, "cuda") || wants(forms, "ptx")))
     throw UserError(Diagnostic{"--emit cuda needs a CUDA target", {}, {}, "--target cuda:sm_80"});
 }
 
@@ -153,20 +145,48 @@ ArtifactOptions artifact_options(const CompileVerb& v, const std::vector<Form>& 
   return out;
 }
 
-// The forms of single kernels.
+// The kernels alone: functions one after another, or one CUDA source for all.
 void write_kernels(const CompiledModel& m, const std::vector<Form>& forms, const std::string& output,
                    PendingFiles& out) {
   for (const Form& form : forms) {
     const std::string_view name = form.name;
-    if (name != "ir" && name != "cuda" && name != "ptx") continue;
     std::string text;
-    for (const CompiledFunction& f : m.funcs)
-      text += (name == "ir"     ? print(f.lowered)
-               : name == "cuda" ? emit_cuda(f.lowered, m.target)
-                                : compile_ptx(emit_cuda(f.lowered, m.target), m.target)) +
-              "\n";
+    if (name == "ir") {
+      for (const CompiledFunction& f : m.funcs) text += print(f.lowered) + "\n";
+    } else if (name == "cuda" || name == "ptx") {
+      const CudaModule module = make_cuda_module(m.lowered(), m.target);
+      text = name == "ptx" ? compile_ptx(module.source, m.target)
+                           : describe(make_cuda_plan(*m.plan, module)) + module.source;
+    } else {
+      continue;
+    }
     out.write(path_of(form, output), text);
   }
+}
+
+CudaArtifact cuda_artifact(const CompiledModel& m, const std::vector<Target>& targets, bool header_alone) {
+  const CudaModule module = make_cuda_module(m.lowered(), m.target);
+  CudaArtifact out{make_cuda_plan(*m.plan, module), {}, nvrtc_version(), "cuda:"};
+  if (!header_alone) out.images = compile_images(module.source, targets);
+  for (const Target& t : targets) out.targets += (&t == &targets[0] ? "" : ",") + t.sm;
+  return out;
+}
+
+// The artifact's files, or its header alone.
+ArtifactFiles write_code(const CompiledModel& m, const std::vector<Target>& targets,
+                         const ArtifactOptions& artifact, PendingFiles& out) {
+  const bool cuda = m.target.kind == TargetKind::cuda, header_alone = artifact.forms.empty();
+  if (header_alone && !artifact.header) return {};
+  std::optional<CudaArtifact> on_device;
+  if (cuda) on_device = cuda_artifact(m, targets, header_alone);
+  if (!header_alone)
+    return cuda ? write_artifact(*on_device, artifact, out)
+                : write_artifact(*m.plan, m.lowered(), m.target, artifact, out);
+  ArtifactFiles files;
+  files.header = path_of(form_called("header"), artifact.path);
+  out.write(files.header, cuda ? artifact_header(*on_device, artifact.name, artifact.notes)
+                               : artifact_header(*m.plan, artifact.name, m.target, artifact.notes));
+  return files;
 }
 
 void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, bool json) {
@@ -204,7 +224,9 @@ void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, 
   std::FILE* const to = is_written_through(artifact.path) ? stderr : stdout;  // a device may be stdout
   if (!files.object.empty())
     fmt::print(to, "{}: {} KiB, {}, {}, compiled in {:.2f} s\n", files.object, files.object_bytes / 1024,
-               counted(m.funcs.size(), "function"), counted(static_cast<size_t>(m.plan->threads), "thread"),
+               counted(m.funcs.size(), "function"),
+               m.target.kind == TargetKind::cuda ? "for CUDA devices"
+                                                 : counted(static_cast<size_t>(m.plan->threads), "thread"),
                seconds);
   if (const std::string words = winograd_words(m.graph); !words.empty())
     fmt::print(to, "{}: {}\n", files.object, words);
@@ -238,13 +260,7 @@ int run(const CompileVerb& v) {
   say_records_used(model, v.common, v.schedule);
   write_kernels(model, forms, v.output, out);
   const ArtifactOptions artifact = artifact_options(v, forms);
-  ArtifactFiles files;
-  if (!artifact.forms.empty()) {
-    files = write_artifact(*model.plan, model.lowered(), model.target, artifact, out);
-  } else if (artifact.header) {
-    files.header = path_of(form_called("header"), v.output);
-    out.write(files.header, artifact_header(*model.plan, artifact.name, model.target, artifact.notes));
-  }
+  const ArtifactFiles files = write_code(model, parse_targets(v.common.target), artifact, out);
   out.commit();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!v.common.json) say_what_was_made(model, artifact, files, seconds);

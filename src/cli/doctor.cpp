@@ -78,7 +78,7 @@ int run(const DoctorVerb& v) {
   fmt::print("NVRTC       {}\n",
              cuda.nvrtc.empty() ? "not found: CUDA source is emitted, not compiled" : cuda.nvrtc);
   fmt::print("GPU         {}\n",
-             cuda.gpu.empty() ? "none: CUDA kernels run under emulation in tests only" : cuda.gpu);
+             cuda.gpu.empty() ? "none: --emulate runs CUDA kernels on the CPU" : cuda.gpu);
   std::string targets;
   for (const std::string& t : known_targets()) targets += (targets.empty() ? "" : ", ") + t;
   fmt::print("targets     {}\n", targets);

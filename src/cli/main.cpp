@@ -38,7 +38,10 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
                   "an input or a weight that holds this, known when compiling: NAME=VALUE, NAME=@x.npy, "
                   "NAME=random:SEED");
   app->add_option("--op", o.ops, "a .nest file with operators of your own");
-  app->add_option("--target", o.target, "native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...")
+  app->add_option(
+         "--target", o.target,
+         "native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...; several for an artifact: "
+         "cuda:sm_80,sm_90")
       ->capture_default_str();
   app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
@@ -63,6 +66,11 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
 void add_blocked_io(CLI::App* app, ModelOptions& o) {
   app->add_flag("--blocked-io", o.blocked_io,
                 "inputs and outputs in blocks of channels, as inside a network");
+}
+
+void add_emulate(CLI::App* app, ModelOptions& o) {
+  app->add_flag("--emulate", o.emulate,
+                "kernels of a CUDA target run on the CPU, compiled by the system's C++ compiler");
 }
 
 // How loops are scheduled: one choice, or several.
@@ -108,6 +116,7 @@ void add_verbs(CLI::App& app, int& code) {
       });
   add_verb<RunVerb>(app, code, "run", "run a model or an artifact", [](CLI::App* a, RunVerb& v) {
     add_model(a, v.common);
+    add_emulate(a, v.common);
     a->add_option("--input", v.inputs, kInputHelp);
     a->add_option("-o,--output", v.output, "outputs as .npz, keyed by name");
     add_json(a, v.common.json);
@@ -178,6 +187,7 @@ void add_verbs(CLI::App& app, int& code) {
   add_verb<VerifyVerb>(
       app, code, "verify", "compare with the oracle, or with given outputs", [](CLI::App* a, VerifyVerb& v) {
         add_model(a, v.common);
+        add_emulate(a, v.common);
         add_blocked_io(a, v.common);
         a->add_option(
              "--against", v.against,

@@ -25,6 +25,7 @@ struct ModelOptions {
   bool check_indices = false;    // those out of range end a run
   bool blocked_io = false;       // inspect, bench and verify: see add_blocked_io
   bool proof = true;             // schedules from files are proved
+  bool emulate = false;          // kernels of a CUDA target run on the CPU
   bool json = false;
   Limits limits;
 };

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "nestor/npz.h"
 #include "src/cli/common.h"
@@ -34,6 +35,7 @@ std::string summary(const Tensor& t) {
 int run(const RunVerb& v) {
   require_ending("-o", v.output, {".npz"});
   const InputSources given = read_sources(v.inputs);
+  std::optional<OnDevice> model;
   std::unique_ptr<Runnable> runnable;
   if (is_artifact(v.common.model)) {
     runnable = load_artifact(v.common.model, v.common.threads);
@@ -42,9 +44,9 @@ int run(const RunVerb& v) {
     options.refused = warn_of_refusal;
     options.keep_constants = false;
     shapes_from(given, options.build);
-    const CompiledModel model = compile_model(v.common.model, options);
-    say_records_used(model, v.common, v.schedule);
-    runnable = make_executor(model);
+    model.emplace(compile_model(v.common.model, options), v.common.emulate);
+    say_records_used(model->model, v.common, v.schedule);
+    runnable = model->device.make_runnable();
   }
   const NamedTensors outputs = runnable->run(read_inputs(given, runnable->inputs(), -1));
   nlohmann::json json = nlohmann::json::object();

@@ -70,15 +70,16 @@ struct Report {
 
 int against_expected(const VerifyVerb& v) {
   const InputSources given = read_sources(v.inputs);
+  std::optional<OnDevice> model;
   std::unique_ptr<Runnable> runnable;
   if (is_artifact(v.common.model)) {
     runnable = load_artifact(v.common.model, v.common.threads);
   } else {
     CompileOptions options = compile_options(v.common, v.schedule);
     shapes_from(given, options.build);
-    const CompiledModel model = compile_model(v.common.model, options);
-    say_records_used(model, v.common, v.schedule);
-    runnable = make_executor(model);
+    model.emplace(compile_model(v.common.model, options), v.common.emulate);
+    say_records_used(model->model, v.common, v.schedule);
+    runnable = model->device.make_runnable();
   }
   const auto expected = read_npz(v.expect);
   const NamedTensors got = runnable->run(read_inputs(given, runnable->inputs(), -1));
@@ -116,7 +117,7 @@ std::string no_graph(const VerifyVerb& v) {
 }
 
 // The whole model, on inputs that are given or drawn, beside its graph as it was read.
-void against_graph(const VerifyVerb& v, const CompiledModel& model, std::optional<GraphOracle>& oracle,
+void against_graph(const VerifyVerb& v, const Device& device, std::optional<GraphOracle>& oracle,
                    Report& report) {
   constexpr double kLongest = 60;  // seconds, where nobody asked for it
   const std::string what = "the graph as it was read, node by node";
@@ -125,7 +126,7 @@ void against_graph(const VerifyVerb& v, const CompiledModel& model, std::optiona
     return report.skip(what,
                        fmt::format("it would take about {:.0f} minutes; --against graph compares with it",
                                    std::ceil(oracle->seconds() / 60)));
-  const auto runnable = make_executor(model);
+  const auto runnable = device.make_runnable();
   const NamedTensors inputs = read_inputs(read_sources(v.inputs), runnable->inputs(), 1);
   for (const GraphOracle::Check& c : oracle->check(inputs, runnable->run(inputs)))
     report.add(c.comparison, c.name + " beside the graph as read", c.want);
@@ -151,15 +152,17 @@ int against_oracle(const VerifyVerb& v) {
   } else {
     source = load(v.common.model, options);
   }
-  const CompiledModel model = compile_model(std::move(source), options);
-  say_records_used(model, v.common, v.schedule);
+  CompiledModel compiled = compile_model(std::move(source), options);
+  say_records_used(compiled, v.common, v.schedule);
   if (report.failed) return report.finish();  // what is wrong isn't run
+  const OnDevice made(std::move(compiled), v.common.emulate);
+  const CompiledModel& model = made.model;
   const Against against = v.against == "lowered"       ? Against::lowered
                           : v.against == "interpreter" ? Against::interpreter
                           : v.against == "halide"      ? Against::halide
                                                        : Against::oracle;
   if (v.against == "graph") {
-    against_graph(v, model, oracle, report);
+    against_graph(v, made.device, oracle, report);
     return report.finish();
   }
   for (const CompiledFunction& f : model.funcs) {
@@ -167,13 +170,14 @@ int against_oracle(const VerifyVerb& v) {
       std::vector<Tensor> args = random_args(f.func, 1);
       interpret(f.func, args);
     }
-    for (const OutputCheck& c : check_function(f, against, model.target))
+    for (const OutputCheck& c : check_function(f, against, model.target, made.device))
       report.add(c.comparison, c.name, c.want);
   }
   if (against == Against::oracle)
     for (size_t i = 0; i < model.partition.calls.size(); ++i)
-      for (const OutputCheck& c : check_algorithm(model, i)) report.add(c.comparison, c.name, c.want);
-  if (beside_graph) against_graph(v, model, oracle, report);
+      for (const OutputCheck& c : check_algorithm(model, i, made.device))
+        report.add(c.comparison, c.name, c.want);
+  if (beside_graph) against_graph(v, made.device, oracle, report);
   return report.finish();
 }
 

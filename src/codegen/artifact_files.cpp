@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "nestor/artifact.h"
 #include "nestor/error.h"
@@ -49,14 +50,23 @@ std::string artifact_path(const std::string& path, ArtifactForm form) {
   return is_written_through(path) ? path : fs::path(path).replace_extension(ending(form)).string();
 }
 
-ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
-                             const ArtifactOptions& options, PendingFiles& pending) {
+namespace {
+
+// What there is to write, of one kind of artifact.
+struct Content {
+  const Tensor& weights;
+  const Target& host;  // of the object
+  std::function<std::string(const std::string& name)> header;
+  std::function<std::string(const std::string& name, bool inside, ArtifactForm form)> code;  // up to `object`
+};
+
+ArtifactFiles write_files(const Content& content, const ArtifactOptions& options, PendingFiles& pending) {
   const fs::path path(options.path);
   const bool to_device = is_written_through(options.path);
   const std::string name = artifact_name(options.name.empty() ? path.stem().string() : options.name);
-  const int64_t bytes = plan.weights.bytes();
+  const int64_t bytes = content.weights.bytes();
   const bool inside = fit_inside(options, bytes);
-  const std::string_view all_weights(static_cast<const char*>(plan.weights.data()),
+  const std::string_view all_weights(static_cast<const char*>(content.weights.data()),
                                      static_cast<size_t>(bytes)),
       weights = inside ? all_weights : "";
   if (to_device && !inside)
@@ -73,22 +83,23 @@ ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowe
   }
   if (options.header && !to_device) {
     files.header = fs::path(path).replace_extension(".h").string();
-    pending.write(files.header, artifact_header(plan, name, target, options.notes));
+    pending.write(files.header, content.header(name));
   }
   std::string object;  // made once for all of its forms
   for (const ArtifactForm form : options.forms) {
     files.object = artifact_path(options.path, form);
     if (form >= ArtifactForm::object && object.empty())
-      object = emit_artifact(plan, lowered, target, name, inside, ArtifactForm::object);
+      object = content.code(name, inside, ArtifactForm::object);
     const auto write = [&](const Pieces& pieces) {
       pending.write(files.object, pieces);
       files.object_bytes = 0;
       for (const std::string_view piece : pieces) files.object_bytes += static_cast<int64_t>(piece.size());
     };
     if (form < ArtifactForm::object) {
-      write({emit_artifact(plan, lowered, target, name, inside, form)});
+      write({content.code(name, inside, form)});
     } else if (form == ArtifactForm::shared) {
-      const SparseBytes linked = link_shared(object, fs::path(files.object).filename().string(), target);
+      const SparseBytes linked =
+          link_shared(object, fs::path(files.object).filename().string(), content.host);
       write(with_weights(linked, weights));
     } else {
       const std::string whole = weights.empty() ? object : with_room_for_weights(object);
@@ -98,6 +109,31 @@ ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowe
     }
   }
   return files;
+}
+
+}  // namespace
+
+ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,
+                             const ArtifactOptions& options, PendingFiles& pending) {
+  const Content content{
+      plan.weights, target,
+      [&](const std::string& name) { return artifact_header(plan, name, target, options.notes); },
+      [&](const std::string& name, bool inside, ArtifactForm form) {
+        return emit_artifact(plan, lowered, target, name, inside, form);
+      }};
+  return write_files(content, options, pending);
+}
+
+ArtifactFiles write_artifact(const CudaArtifact& artifact, const ArtifactOptions& options,
+                             PendingFiles& pending) {
+  const Target host = cuda_host_target();
+  const Content content{
+      artifact.plan.plan.weights, host,
+      [&](const std::string& name) { return artifact_header(artifact, name, options.notes); },
+      [&](const std::string& name, bool inside, ArtifactForm form) {
+        return emit_artifact(artifact, name, inside, form);
+      }};
+  return write_files(content, options, pending);
 }
 
 ArtifactFiles write_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered, const Target& target,

@@ -65,47 +65,7 @@ nlohmann::ordered_json list_of(const std::vector<PlanTensor>& tensors) {
   return list;
 }
 
-constexpr const char* kHeader =
-    R"(/* {name}, made by Nestor for {target}. Link with the object beside this header; it needs libc and libm only.
-{notes} *
- *   struct {name}* m = {name}_create(NULL);
- *   struct {name}_inputs in = {{...}};
- *   struct {name}_outputs out = {{...}};
- *   {name}_run(m, &in, &out);
- *   {name}_destroy(m);
- *
- * Tensors are dense and row major; outputs overlap nothing. An instance does one run at a time: another thread's gets
- * {guard}_BUSY. Any number of instances may run at the same time on threads of their own. */
-#ifndef NESTOR_{name}_H
-#define NESTOR_{name}_H
-
-#include <stdint.h>
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-#define {guard}_ARENA_BYTES {arena}     /* memory of an instance: values between kernels */
-#define {guard}_WORKSPACE_BYTES {workspace} /* and scratch */
-#define {guard}_WEIGHTS_BYTES {weights}   /* shared by all instances */
-#define {guard}_THREADS {threads}
-
-/* What {name}_run returns besides 0. */
-#define {guard}_BUSY 1 /* the instance is in a run, of another thread; nothing was done */
-#define {guard}_BAD_INDEX 2 /* an index is out of range, where it was compiled with --check-indices; outputs are undefined */
-
-struct {name}; /* an instance */
-
-struct {name}_inputs {{
-{inputs}}};
-
-struct {name}_outputs {{
-{outputs}}};
-
-/* Runs iterations [begin, end); worker is in 0 .. threads-1 and distinct among calls running at the same time. */
-typedef void (*{name}_task)(void* ctx, int64_t begin, int64_t end, int32_t worker);
-
-struct {name}_options {{
+constexpr const char* kOptions = R"(struct {name}_options {{
   /* More than {guard}_THREADS is taken as that. 0: that, or as many as there are CPUs to run on. */
   int32_t threads;
   /* On a machine with several memory nodes (NUMA): 0: memory lies where it is first touched; 1: in equal parts, the
@@ -121,11 +81,67 @@ struct {name}_options {{
   char* why;
   int64_t why_bytes;
 }};
+)";
 
+// Laid out as those for CPUs, so that one program can be compiled for either.
+constexpr const char* kCudaOptions = R"(struct {name}_options {{
+  int32_t threads, placement; /* of artifacts for CPUs, as the next two and cpus; not used */
+  void (*parallel_for)(void* host, int64_t n, {name}_task task, void* ctx);
+  void* host;
+  const char* weights_path; /* where weights lie beside the object: their file; NULL: in the object's directory */
+  const int32_t* cpus;
+  /* Room for a text of why_bytes, its end included: why {name}_create returned NULL. May be NULL. */
+  char* why;
+  int64_t why_bytes;
+  int32_t device; /* its number, as CUDA counts them */
+}};
+)";
+
+constexpr const char* kHeader =
+    R"(/* {name}, made by Nestor for {target}. Link with the object beside this header; it needs {needs}.
+{notes} *
+ *   struct {name}* m = {name}_create(NULL);
+ *   struct {name}_inputs in = {{...}};
+ *   struct {name}_outputs out = {{...}};
+ *   {name}_run(m, &in, &out);
+ *   {name}_destroy(m);
+ *
+ * Tensors are dense and row major; outputs overlap nothing. An instance does one run at a time: another thread's gets
+ * {guard}_BUSY. Any number of instances may run at the same time on threads of their own.{device_notes} */
+#ifndef NESTOR_{name}_H
+#define NESTOR_{name}_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#define {guard}_ARENA_BYTES {arena}     /* memory of an instance: values between kernels */
+#define {guard}_WORKSPACE_BYTES {workspace} /* and scratch */
+#define {guard}_WEIGHTS_BYTES {weights}   /* {weights_note} */
+#define {guard}_THREADS {threads}
+
+/* What {name}_run returns besides 0. */
+#define {guard}_BUSY 1 /* the instance is in a run, of another thread; nothing was done */
+#define {guard}_BAD_INDEX 2 /* an index is out of range, where it was compiled with --check-indices; outputs are undefined */
+{device_results}
+struct {name}; /* an instance */
+
+struct {name}_inputs {{
+{inputs}}};
+
+struct {name}_outputs {{
+{outputs}}};
+
+/* Runs iterations [begin, end); worker is in 0 .. threads-1 and distinct among calls running at the same time. */
+typedef void (*{name}_task)(void* ctx, int64_t begin, int64_t end, int32_t worker);
+
+{options}
 struct {name}* {name}_create(const struct {name}_options* options); /* NULL for defaults; returns NULL on failure */
 int32_t {name}_run(struct {name}* instance, const struct {name}_inputs* inputs, const struct {name}_outputs* outputs); /* 0 */
 void {name}_destroy(struct {name}* instance);
-
+{device_functions}
 #ifdef __cplusplus
 }}
 #endif
@@ -134,25 +150,74 @@ void {name}_destroy(struct {name}* instance);
 
 }  // namespace
 
-std::string artifact_header(const Plan& plan, const std::string& name, const Target& target,
-                            const std::vector<std::string>& notes) {
+namespace {
+
+// What differs between artifacts for CPUs and for CUDA.
+struct Words {
+  std::string target, needs, weights_note, device_notes, device_results, device_functions;
+  const char* options = kOptions;
+};
+
+std::string header_of(const Plan& plan, const std::string& name, const Words& words,
+                      const std::vector<std::string>& notes) {
   std::string lines;
   for (const std::string& note : notes) lines += " * " + in_comment(note) + "\n";
   std::string guard;
   for (char c : name) guard += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return fmt::format(fmt::runtime(kHeader), fmt::arg("name", name), fmt::arg("guard", guard),
-                     fmt::arg("notes", lines),
-                     fmt::arg("target", target.name + (target.cpu.empty() ? "" : " (" + target.cpu + ")")),
-                     fmt::arg("arena", plan.arena_bytes), fmt::arg("workspace", plan.workspace_bytes),
-                     fmt::arg("weights", plan.weights.bytes()), fmt::arg("threads", plan.threads),
-                     fmt::arg("inputs", members(plan.inputs, name, "const ")),
-                     fmt::arg("outputs", members(plan.outputs, name, "")));
+  const auto named = [&](const std::string& text) {
+    return fmt::format(fmt::runtime(text), fmt::arg("name", name), fmt::arg("guard", guard));
+  };
+  return fmt::format(
+      fmt::runtime(kHeader), fmt::arg("name", name), fmt::arg("guard", guard), fmt::arg("notes", lines),
+      fmt::arg("target", words.target), fmt::arg("needs", words.needs),
+      fmt::arg("weights_note", words.weights_note), fmt::arg("device_notes", named(words.device_notes)),
+      fmt::arg("device_results", named(words.device_results)),
+      fmt::arg("device_functions", named(words.device_functions)), fmt::arg("options", named(words.options)),
+      fmt::arg("arena", plan.arena_bytes), fmt::arg("workspace", plan.workspace_bytes),
+      fmt::arg("weights", plan.weights.bytes()), fmt::arg("threads", plan.threads),
+      fmt::arg("inputs", members(plan.inputs, name, "const ")),
+      fmt::arg("outputs", members(plan.outputs, name, "")));
 }
 
-std::string artifact_description(const Plan& plan, const std::string& name, const Target& target) {
+}  // namespace
+
+std::string artifact_header(const Plan& plan, const std::string& name, const Target& target,
+                            const std::vector<std::string>& notes) {
+  Words words;
+  words.target = target.name + (target.cpu.empty() ? "" : " (" + target.cpu + ")");
+  words.needs = "libc and libm only";
+  words.weights_note = "shared by all instances";
+  return header_of(plan, name, words, notes);
+}
+
+std::string artifact_header(const CudaArtifact& artifact, const std::string& name,
+                            const std::vector<std::string>& notes) {
+  Words words;
+  words.target = artifact.targets;
+  words.needs =
+      "libc, and NVIDIA's driver\n * (libcuda.so.1), which is loaded when the first instance is made";
+  words.weights_note = "of each instance, too";
+  words.device_notes = R"(
+ *
+ * Each pointer of inputs and outputs is to memory of the host, whose content is copied, or of the device. Inputs there
+ * have to be complete: a run waits for no stream of the caller's. Outputs are complete when it returns.)";
+  words.device_results =
+      "#define {guard}_DEVICE_FAILED 3 /* the device or its driver; {name}_why says what, outputs are "
+      "undefined */\n";
+  words.device_functions =
+      "/* What the last run failed by that returned {guard}_DEVICE_FAILED. */\n"
+      "const char* {name}_why(const struct {name}* instance);\n";
+  words.options = kCudaOptions;
+  return header_of(artifact.plan.plan, name, words, notes);
+}
+
+namespace {
+
+std::string description_of(const Plan& plan, const std::string& name, const std::string& target,
+                           const std::string& cpu) {
   nlohmann::ordered_json json = {{"name", name},
-                                 {"target", target.name},
-                                 {"cpu", target.cpu},
+                                 {"target", target},
+                                 {"cpu", cpu},
                                  {"threads", plan.threads},
                                  {"arena_bytes", plan.arena_bytes},
                                  {"workspace_bytes", plan.workspace_bytes},
@@ -162,6 +227,16 @@ std::string artifact_description(const Plan& plan, const std::string& name, cons
                                  {"inputs", list_of(plan.inputs)},
                                  {"outputs", list_of(plan.outputs)}};
   return json.dump();
+}
+
+}  // namespace
+
+std::string artifact_description(const Plan& plan, const std::string& name, const Target& target) {
+  return description_of(plan, name, target.name, target.cpu);
+}
+
+std::string artifact_description(const CudaArtifact& artifact, const std::string& name) {
+  return description_of(artifact.plan.plan, name, artifact.targets, "");
 }
 
 }  // namespace nestor

@@ -9,17 +9,17 @@ namespace nestor {
 
 CudaText CudaWriter::cast(const Cast& c, Type t) {
   const DType from = c.a.dtype();
-  if (from == DType::f16) {
-    if (t.dtype == DType::f32) return helper("half_to_float", {c.a});
+  if (is_half(from)) {
+    if (t.dtype == DType::f32) return helper(from == DType::f16 ? "half_to_float" : "bfloat_to_float", {c.a});
     return text_of(make::cast(t, make::cast({DType::f32, 1}, c.a)));
   }
-  if (t.dtype == DType::f16) {
-    if (from == DType::f32) return helper("float_to_half", {c.a});
-    throw UserError(
-        Diagnostic{"a cast of " + std::string(name_of(from)) + " to f16 is not supported in CUDA code",
-                   {},
-                   {},
-                   "cast to f32 first"});
+  if (is_half(t.dtype)) {
+    if (from == DType::f32) return helper(t.dtype == DType::f16 ? "float_to_half" : "float_to_bfloat", {c.a});
+    throw UserError(Diagnostic{"a cast of " + std::string(name_of(from)) + " to " +
+                                   std::string(name_of(t.dtype)) + " is not supported in CUDA code",
+                               {},
+                               {},
+                               "cast to f32 first"});
   }
   if (is_bool(t.dtype)) return {operand(c.a, kEqual + 1) + " != 0", kEqual};
   if (is_float(from) && !is_float(t.dtype))

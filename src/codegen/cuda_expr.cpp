@@ -100,13 +100,15 @@ const char* cuda_name(DType t) {
     case DType::boolean:
       return "bool";
     case DType::f16:
+    case DType::bf16:
       return "unsigned short";  // its bits: there are loads, stores and casts, and what instructions make of
                                 // them
-    case DType::bf16:
-      break;
   }
-  throw UserError(Diagnostic{
-      std::string(name_of(t)) + " is not supported in CUDA code", {}, {}, "the nearest type is f32"});
+  throw InternalError("a type without a name in CUDA code");
+}
+
+bool is_half(DType t) {
+  return t == DType::f16 || t == DType::bf16;
 }
 
 // i64 made of variables and immediates alone: that is computed in `int` where everything fits.
@@ -149,7 +151,7 @@ CudaText CudaWriter::integer(int64_t value, Type t) const {
 
 CudaText CudaWriter::number(double value, Type t) const {
   const bool single = t.dtype == DType::f32;
-  if (t.dtype == DType::f16) return {std::to_string(to_f16(value))};
+  if (is_half(t.dtype)) return {std::to_string(t.dtype == DType::f16 ? to_f16(value) : to_bf16(value))};
   if (std::isfinite(value)) {
     std::string text = single ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
     if (text.find_first_of(".e") == std::string::npos) text += ".0";
@@ -172,12 +174,13 @@ CudaText CudaWriter::number(double value, Type t) const {
 CudaText CudaWriter::text_of(const Expr& e) {
   const Type t = e.type();
   const auto* arithmetic = e.as<Binary>();
-  if ((arithmetic && arithmetic->a.dtype() == DType::f16) || (e.as<Unary>() && t.dtype == DType::f16) ||
-      (e.as<Call>() && t.dtype == DType::f16))
-    throw UserError(Diagnostic{"arithmetic in f16 is not supported in CUDA code: " + print(e),
-                               {},
-                               {},
-                               "compute in f32, and cast what is stored"});
+  const DType computed = arithmetic ? arithmetic->a.dtype() : t.dtype;
+  if (is_half(computed) && (arithmetic || e.as<Unary>() || e.as<Call>()))
+    throw UserError(Diagnostic{
+        "arithmetic in " + std::string(name_of(computed)) + " is not supported in CUDA code: " + print(e),
+        {},
+        {},
+        "compute in f32, and cast what is stored"});
   if (t.is_vector())
     throw UserError(Diagnostic{"CUDA code has no vectors, this is one: " + print(e),
                                {},

@@ -85,6 +85,18 @@ __device__ inline unsigned short float_to_half(float x) {
   return (unsigned short)(s | (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13);
 }
 )"},
+    {"bfloat_to_float", R"(
+// The value of a bf16, of which there are the bits.
+__device__ inline float bfloat_to_float(unsigned short h) { return __int_as_float((int)((unsigned)h << 16)); }
+)"},
+    {"float_to_bfloat", R"(
+// To nearest, ties to even.
+__device__ inline unsigned short float_to_bfloat(float x) {
+  const unsigned b = (unsigned)__float_as_int(x);
+  if ((b & 0x7fffffff) > 0x7f800000) return (unsigned short)(b >> 16 & 0x8000 | 0x7fc0);
+  return (unsigned short)(b + 0x7fff + (b >> 16 & 1) >> 16);
+}
+)"},
     {"to_i64", R"(
 // Truncates and saturates; NaN gives 0. So do the next ones.
 __device__ inline long long to_i64(double x) {

@@ -15,7 +15,7 @@ namespace {
 // What the hardware allows (CUDA C++ Programming Guide, "Compute Capabilities"); shared memory declared in
 // the kernel.
 constexpr int64_t kMostThreads = 1024, kMostShared = 48 << 10;
-constexpr std::array<int64_t, 3> kMostBlocks = {2147483647, 65535, 65535};
+constexpr int64_t kMostBlocks = 2147483647, kMostBlocksOfYAndZ = 65535;
 
 bool has_thread_loop(const Stmt& s) {
   bool found = false;
@@ -35,7 +35,7 @@ class Cutter {
     flush();
     for (size_t k = 0; k < out_.kernels.size(); ++k) {
       KernelPart& part = out_.kernels[k];
-      part.launch.name = f_.name + (out_.kernels.size() > 1 ? "_" + std::to_string(k + 1) : "");
+      part.launch.name = "kernel" + (out_.kernels.size() > 1 ? std::to_string(k + 1) : "") + "_" + f_.name;
       find_arguments(part);
       find_extents(part);
       count_shared(part);
@@ -59,7 +59,7 @@ class Cutter {
       top(a->body);
     } else if (has_thread_loop(s)) {
       flush();
-      out_.kernels.push_back({{}, s, {}, {}});
+      out_.kernels.push_back({{}, {1, 1, 1}, s, {}, {}});
     } else {
       pending_.push_back(s);
     }
@@ -67,7 +67,7 @@ class Cutter {
 
   // Statements without threads, one after the other, are one kernel of one thread.
   void flush() {
-    if (!pending_.empty()) out_.kernels.push_back({{}, make::seq(std::move(pending_)), {}, {}});
+    if (!pending_.empty()) out_.kernels.push_back({{}, {1, 1, 1}, make::seq(std::move(pending_)), {}, {}});
     pending_.clear();
   }
 
@@ -109,7 +109,7 @@ class Cutter {
                                    "split it by a constant and bind the inner loop"});
       bool is_block = false;
       const int axis = axis_of(loop->thread, is_block);
-      int64_t& d = (is_block ? part.launch.grid : part.launch.block)[static_cast<size_t>(axis)];
+      int64_t& d = (is_block ? part.blocks : part.launch.block)[static_cast<size_t>(axis)];
       const auto same = [&](ThreadTag t) { return t == loop->thread; };
       const bool first = std::none_of(seen_.begin(), seen_.end(), same);
       if (first) seen_.push_back(loop->thread);
@@ -123,13 +123,19 @@ class Cutter {
                                  {},
                                  {},
                                  "split the loops bound to threadIdx"});
-    for (size_t a = 0; a < 3; ++a)
-      if (part.launch.grid[a] > kMostBlocks[a])
-        throw UserError(Diagnostic{part.launch.name + " has " + std::to_string(part.launch.grid[a]) +
-                                       " blocks along one axis, of at most " + std::to_string(kMostBlocks[a]),
-                                   {},
-                                   {},
-                                   "bind the longest loop to blockIdx.x"});
+    lay_out_grid(part);
+  }
+
+  void lay_out_grid(KernelPart& part) const {
+    const auto& [x, y, z] = part.blocks;
+    const bool fits = y <= kMostBlocksOfYAndZ && z <= kMostBlocksOfYAndZ;
+    part.launch.grid = fits ? part.blocks : std::array<int64_t, 3>{x * y * z, 1, 1};
+    if (part.launch.grid[0] > kMostBlocks)
+      throw UserError(Diagnostic{part.launch.name + " has " + std::to_string(part.launch.grid[0]) +
+                                     " blocks, of at most " + std::to_string(kMostBlocks),
+                                 {},
+                                 {},
+                                 "give each thread more to do: split the longest loop bound to blockIdx"});
   }
 
   void count_shared(KernelPart& part) {

@@ -18,8 +18,8 @@ namespace nestor {
 using CudaHelpers = std::set<std::string>;
 std::string helper_text(const CudaHelpers& used);
 
-// The C++ name of a type; UserError for those that CUDA code doesn't have yet.
-const char* cuda_name(DType t);
+const char* cuda_name(DType t);  // of a type, in C++
+bool is_half(DType t);           // f16 or bf16, of which code has the bits
 
 // Precedences of C++, higher binds tighter.
 enum CudaPrecedence {
@@ -52,6 +52,7 @@ class CudaWriter {
   CudaWriter(const KernelPart& part, CudaHelpers& helpers, const Printed* printed);
   std::string write();
   const std::vector<int>& lines() const { return lines_; }  // of what write() gave; 0: of no line
+  bool waits() const { return waits_; }                     // threads for one another, in what write() gave
 
  private:
   // cuda_stmt.cpp
@@ -60,6 +61,7 @@ class CudaWriter {
   void node(const Stmt& s);
   void loop(const For& f);
   void thread_loop(const For& f);
+  std::string block_index(size_t axis) const;
   void instruction(const Call& c);
   void store(const Store& s);
   void require_all_threads(const Buffer& b) const;
@@ -104,6 +106,7 @@ class CudaWriter {
   int indent_ = 1;
   bool in_index_ = false;
   bool narrow_ = false;  // index arithmetic fits in int
+  bool waits_ = false;
   Facts facts_;
   std::vector<ThreadTag> inside_;
   std::unordered_map<Buffer, std::string> buffers_;

@@ -13,27 +13,125 @@ namespace nestor {
 namespace {
 
 bool is_reserved(const std::string& name) {
-  static const std::unordered_set<std::string> words = {
-      "alignas",       "alignof",  "and",      "asm",       "auto",      "bool",
-      "break",         "case",     "catch",    "char",      "class",     "const",
-      "constexpr",     "continue", "default",  "delete",    "do",        "double",
-      "else",          "enum",     "explicit", "export",    "extern",    "false",
-      "float",         "for",      "friend",   "goto",      "if",        "inline",
-      "int",           "long",     "mutable",  "namespace", "new",       "not",
-      "operator",      "or",       "private",  "protected", "public",    "register",
-      "return",        "short",    "signed",   "sizeof",    "static",    "struct",
-      "switch",        "template", "this",     "throw",     "true",      "try",
-      "typedef",       "typename", "union",    "unsigned",  "using",     "virtual",
-      "void",          "volatile", "while",    "xor",       "blockIdx",  "threadIdx",
-      "blockDim",      "gridDim",  "warpSize", "exp",       "log",       "sqrt",
-      "tanh",          "erf",      "pow",      "fabs",      "floor",     "ceil",
-      "rint",          "fma",      "expf",     "logf",      "sqrtf",     "tanhf",
-      "erff",          "powf",     "fabsf",    "floorf",    "ceilf",     "rintf",
-      "fmaf",          "min_of",   "max_of",   "floor_div", "floor_mod", "trunc_div",
-      "abs_of",        "is_nan",   "sigmoid",  "sin",       "cos",       "sinf",
-      "cosf",          "scalef",   "min",      "max",       "to_i64",    "to_i32",
-      "to_i16",        "to_i8",    "to_u8",    "unix",      "linux",     "half_to_float",
-      "float_to_half", "expm1",    "log1p"};
+  static const std::unordered_set<std::string> words = {"alignas",
+                                                        "alignof",
+                                                        "and",
+                                                        "asm",
+                                                        "auto",
+                                                        "bool",
+                                                        "break",
+                                                        "case",
+                                                        "catch",
+                                                        "char",
+                                                        "class",
+                                                        "const",
+                                                        "constexpr",
+                                                        "continue",
+                                                        "default",
+                                                        "delete",
+                                                        "do",
+                                                        "double",
+                                                        "else",
+                                                        "enum",
+                                                        "explicit",
+                                                        "export",
+                                                        "extern",
+                                                        "false",
+                                                        "float",
+                                                        "for",
+                                                        "friend",
+                                                        "goto",
+                                                        "if",
+                                                        "inline",
+                                                        "int",
+                                                        "long",
+                                                        "mutable",
+                                                        "namespace",
+                                                        "new",
+                                                        "not",
+                                                        "operator",
+                                                        "or",
+                                                        "private",
+                                                        "protected",
+                                                        "public",
+                                                        "register",
+                                                        "return",
+                                                        "short",
+                                                        "signed",
+                                                        "sizeof",
+                                                        "static",
+                                                        "struct",
+                                                        "switch",
+                                                        "template",
+                                                        "this",
+                                                        "throw",
+                                                        "true",
+                                                        "try",
+                                                        "typedef",
+                                                        "typename",
+                                                        "union",
+                                                        "unsigned",
+                                                        "using",
+                                                        "virtual",
+                                                        "void",
+                                                        "volatile",
+                                                        "while",
+                                                        "xor",
+                                                        "blockIdx",
+                                                        "threadIdx",
+                                                        "blockDim",
+                                                        "gridDim",
+                                                        "warpSize",
+                                                        "exp",
+                                                        "log",
+                                                        "sqrt",
+                                                        "tanh",
+                                                        "erf",
+                                                        "pow",
+                                                        "fabs",
+                                                        "floor",
+                                                        "ceil",
+                                                        "rint",
+                                                        "fma",
+                                                        "expf",
+                                                        "logf",
+                                                        "sqrtf",
+                                                        "tanhf",
+                                                        "erff",
+                                                        "powf",
+                                                        "fabsf",
+                                                        "floorf",
+                                                        "ceilf",
+                                                        "rintf",
+                                                        "fmaf",
+                                                        "min_of",
+                                                        "max_of",
+                                                        "floor_div",
+                                                        "floor_mod",
+                                                        "trunc_div",
+                                                        "abs_of",
+                                                        "is_nan",
+                                                        "sigmoid",
+                                                        "sin",
+                                                        "cos",
+                                                        "sinf",
+                                                        "cosf",
+                                                        "scalef",
+                                                        "min",
+                                                        "max",
+                                                        "to_i64",
+                                                        "to_i32",
+                                                        "to_i16",
+                                                        "to_i8",
+                                                        "to_u8",
+                                                        "unix",
+                                                        "linux",
+                                                        "half_to_float",
+                                                        "float_to_half",
+                                                        "bfloat_to_float",
+                                                        "float_to_bfloat",
+                                                        "expm1",
+                                                        "log1p"};
   return words.count(name) > 0;
 }
 
@@ -194,7 +292,10 @@ void CudaWriter::node(const Stmt& s) {
       [&](const Evaluate& e) {
         const auto* c = e.call.as<Call>();
         if (c && c->fn == Intrinsic::instruction) return instruction(*c);
-        if (c && c->fn == Intrinsic::sync) line("__syncthreads();");
+        if (c && c->fn == Intrinsic::sync) {
+          waits_ = true;
+          line("__syncthreads();");
+        }
         if (c && c->fn == Intrinsic::prefetch) {
           const auto* l = c->args[0].as<Load>();
           helpers_.insert("prefetch_l2");
@@ -215,6 +316,7 @@ void CudaWriter::instruction(const Call& c) {
                                {},
                                "bind loops of 32 or a multiple of it to threadIdx.x"});
   helpers_.insert(c.name);
+  waits_ = true;  // a warp's threads do it together
   std::string args;
   for (const Expr& e : c.args) {
     const auto* l = e.as<Load>();
@@ -238,10 +340,10 @@ void CudaWriter::thread_loop(const For& f) {
   bool is_block = false;
   const auto axis = static_cast<size_t>(axis_of(f.thread, is_block));
   const int64_t extent = as_int(f.extent).value_or(0);
-  const int64_t all = (is_block ? part_.launch.grid : part_.launch.block)[axis];
+  const int64_t all = (is_block ? part_.blocks : part_.launch.block)[axis];
   facts_.set(f.var, {0, std::max<int64_t>(extent - 1, 0)});
   line(fmt::format("const {} {} = {};  // {} of {}", narrow_ ? "int" : "long long", bind(f.var),
-                   name_of(f.thread), f.var->name, extent));
+                   is_block ? block_index(axis) : name_of(f.thread), f.var->name, extent));
   inside_.push_back(f.thread);
   if (extent == all) {
     stmt(f.body);
@@ -255,6 +357,15 @@ void CudaWriter::thread_loop(const For& f) {
   inside_.pop_back();
 }
 
+std::string CudaWriter::block_index(size_t axis) const {
+  const auto& [x, y, z] = part_.blocks;
+  const std::array<std::string, 3> own = {"blockIdx.x", "blockIdx.y", "blockIdx.z"},
+                                   all_along_x = {fmt::format("blockIdx.x % {}", x),
+                                                  fmt::format("blockIdx.x / {} % {}", x, y),
+                                                  fmt::format("blockIdx.x / {}", x * y)};
+  return part_.launch.grid == part_.blocks ? own[axis] : all_along_x[axis];
+}
+
 void CudaWriter::store(const Store& s) {
   require_all_threads(s.buffer);
   const std::string value = expr(s.value), target = element(s.buffer, s.indices);
@@ -266,7 +377,7 @@ void CudaWriter::require_all_threads(const Buffer& b) const {
   if (scopes_.at(b) == Scope::local) return;
   for (size_t a = 0; a < 3; ++a)
     for (const bool is_block : {true, false}) {
-      if ((is_block ? part_.launch.grid : part_.launch.block)[a] <= 1) continue;
+      if ((is_block ? part_.blocks : part_.launch.block)[a] <= 1) continue;
       const auto tag = static_cast<ThreadTag>(
           static_cast<size_t>(is_block ? ThreadTag::block_x : ThreadTag::thread_x) + a);
       NESTOR_CHECK(std::find(inside_.begin(), inside_.end(), tag) != inside_.end())

@@ -3,6 +3,7 @@
 
 #include "nestor/cuda.h"
 #include "nestor/error.h"
+#include "runtime/cuda_driver_rt.h"
 #include "src/codegen/dynamic_library.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -114,19 +115,28 @@ std::string compile_cubin(const std::string& source, const Target& target) {
   return compile_as(source, target.sm, &Nvrtc::cubin_size, &Nvrtc::cubin);
 }
 
+int nvrtc_version() {
+  int major = 0, minor = 0;
+  return nvrtc().usable() && nvrtc().version(&major, &minor) == 0 ? 1000 * major + 10 * minor : 0;
+}
+
 CudaStatus cuda_status() {
   CudaStatus status;
-  int major = 0, minor = 0;
-  if (nvrtc().usable() && nvrtc().version(&major, &minor) == 0)
-    status.nvrtc = std::to_string(major) + "." + std::to_string(minor);
-  const DynamicLibrary driver({"libcuda.so.1", "libcuda.so"});
-  auto* init = driver.function<int(unsigned)>("cuInit");
-  auto* get = driver.function<int(int*, int)>("cuDeviceGet");
-  auto* name = driver.function<int(char*, int, int)>("cuDeviceGetName");
+  if (const int version = nvrtc_version())
+    status.nvrtc = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  nestor_cuda_driver driver{};
   int device = 0;
   char text[256] = "";
-  if (init && get && name && init(0) == 0 && get(&device, 0) == 0 && name(text, sizeof text, device) == 0)
-    status.gpu = text;
+  if (nestor_find_cuda_driver(&driver) || driver.device(&device, 0) != 0 ||
+      driver.device_name(text, sizeof text, device) != 0)
+    return status;
+  status.gpu = text;
+  int khz = 0, multiprocessors = 0;
+  driver.attribute(&khz, NESTOR_CUDA_CLOCK_KHZ, device);
+  driver.attribute(&multiprocessors, NESTOR_CUDA_MULTIPROCESSORS, device);
+  // CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions": FMAs of f32 a cycle.
+  const int sm = nestor_cuda_capability(&driver, device), lanes = sm == 75 || sm == 80 ? 64 : 128;
+  status.gflops = 2.0 * lanes * multiprocessors * khz * 1e-6;
   return status;
 }
 

@@ -1,11 +1,12 @@
 // Is a compiled function right? Its outputs on seeded random inputs beside those of someone it should agree
 // with.
-#include "nestor/driver.h"
+#include "nestor/device.h"
 #include "nestor/halide.h"
 #include "nestor/instruction.h"
 #include "nestor/interpret.h"
 #include "nestor/layout.h"
 #include "nestor/passes.h"
+#include "src/driver/oracle.h"
 
 namespace nestor {
 
@@ -79,13 +80,16 @@ Comparison compare(const Tensor& got, const Tensor& want, const Oracle& oracle, 
 
 }  // namespace
 
-std::vector<OutputCheck> check_function(const CompiledFunction& f, Against against, const Target& target,
-                                        uint64_t seed) {
+namespace {
+
+std::vector<OutputCheck> check_by(const FunctionRun& run, const CompiledFunction& f, Against against,
+                                  const Target& target, uint64_t seed) {
   const std::vector<Tensor> args = random_args(f.func, seed), inputs = inputs_of(f.func, args);
-  const std::vector<Tensor> got = run_function(f, inputs, target);
+  const std::vector<Tensor> got = run(f, inputs);
   std::optional<Oracle> oracle;
   std::vector<Tensor> want;
-  if (against != Against::lowered) want = (oracle = make_oracle(f.func, inputs, target))->wanted;
+  if (against != Against::lowered)
+    want = (oracle = make_oracle(f.func, inputs, oracle_target(target)))->wanted;
   if (against == Against::halide)
     want = by_halide(f.func, args);
   else if (against == Against::interpreter)
@@ -102,6 +106,24 @@ std::vector<OutputCheck> check_function(const CompiledFunction& f, Against again
     out.push_back(std::move(c));
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<OutputCheck> check_function(const CompiledFunction& f, Against against, const Target& target,
+                                        uint64_t seed) {
+  const auto run = [&](const CompiledFunction& g, const std::vector<Tensor>& inputs) {
+    return run_function(g, inputs, target);
+  };
+  return check_by(run, f, against, target, seed);
+}
+
+std::vector<OutputCheck> check_function(const CompiledFunction& f, Against against, const Target& target,
+                                        const Device& device, uint64_t seed) {
+  const auto run = [&](const CompiledFunction& g, const std::vector<Tensor>& inputs) {
+    return device.run(g, inputs);
+  };
+  return check_by(run, f, against, target, seed);
 }
 
 }  // namespace nestor

@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <map>
 
-#include "nestor/driver.h"
+#include "nestor/device.h"
 #include "nestor/layout.h"
 #include "nestor/ops.h"
+#include "src/driver/oracle.h"
 
 namespace nestor {
 
@@ -37,8 +38,8 @@ Node weights_of(const Node& n) {
 
 class AlgorithmCheck {
  public:
-  AlgorithmCheck(const CompiledModel& m, const KernelCall& call, uint64_t seed)
-      : model_(m), call_(call), seed_(seed) {}
+  AlgorithmCheck(const CompiledModel& m, const KernelCall& call, FunctionRun run, uint64_t seed)
+      : model_(m), call_(call), run_(std::move(run)), seed_(seed) {}
 
   std::vector<OutputCheck> run() {
     Graph defined = model_.graph, whole = model_.graph;
@@ -86,7 +87,7 @@ class AlgorithmCheck {
     std::vector<Tensor> inputs;
     for (size_t i = 0; i < args.size(); ++i)
       if (f.params[i].role != Role::out) inputs.push_back(tensor(args[i]));
-    return make_oracle(f, inputs, model_.target);
+    return make_oracle(f, inputs, oracle_target(model_.target));
   }
 
   // What the model's function makes of the same inputs.
@@ -101,8 +102,7 @@ class AlgorithmCheck {
       inputs.push_back(constant ? constant_argument(t, f.params[i].decl)
                                 : t.reshaped(logical_shape(f.params[i].decl)));
     }
-    std::vector<Tensor> out =
-        run_function(model_.funcs[static_cast<size_t>(call_.func)], inputs, model_.target);
+    std::vector<Tensor> out = run_(model_.funcs[static_cast<size_t>(call_.func)], inputs);
     for (size_t i = 0, next = 0; i < call_.args.size(); ++i) {
       if (f.params[i].role != Role::out) continue;
       const ValueId v = call_.args[i];
@@ -116,6 +116,7 @@ class AlgorithmCheck {
 
   const CompiledModel& model_;
   const KernelCall& call_;
+  FunctionRun run_;
   uint64_t seed_;
   std::map<ValueId, Tensor> inputs_;
 };
@@ -123,7 +124,18 @@ class AlgorithmCheck {
 }  // namespace
 
 std::vector<OutputCheck> check_algorithm(const CompiledModel& m, size_t call, uint64_t seed) {
-  return AlgorithmCheck(m, m.partition.calls.at(call), seed).run();
+  const auto run = [&](const CompiledFunction& f, const std::vector<Tensor>& inputs) {
+    return run_function(f, inputs, m.target);
+  };
+  return AlgorithmCheck(m, m.partition.calls.at(call), run, seed).run();
+}
+
+std::vector<OutputCheck> check_algorithm(const CompiledModel& m, size_t call, const Device& device,
+                                         uint64_t seed) {
+  const auto run = [&](const CompiledFunction& f, const std::vector<Tensor>& inputs) {
+    return device.run(f, inputs);
+  };
+  return AlgorithmCheck(m, m.partition.calls.at(call), run, seed).run();
 }
 
 }  // namespace nestor

@@ -7,6 +7,7 @@
 #include "nestor/driver.h"
 #include "nestor/index_checks.h"
 #include "nestor/layout.h"
+#include "src/driver/device_plan.h"
 
 namespace nestor {
 
@@ -95,14 +96,15 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
 CompiledModel compile_model(Source source, const CompileOptions& options) {
   CompiledModel model = partition_model(std::move(source), options);
   for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options));
-  if (options.target.kind == TargetKind::cpu)
-    model.plan =
-        build_plan(model.graph, model.partition, model.funcs, options.threads, options.keep_constants);
+  model.plan =
+      options.target.kind == TargetKind::cpu
+          ? build_plan(model.graph, model.partition, model.funcs, options.threads, options.keep_constants)
+          : build_device_plan(model.graph, model.partition, model.funcs, options.keep_constants);
   return model;
 }
 
 std::unique_ptr<Executor> make_executor(const CompiledModel& model) {
-  if (!model.plan)
+  if (model.target.kind != TargetKind::cpu)
     throw UserError("a model compiled for " + model.target.name +
                     " can't run in this process: compile it for native");
   auto code = JitModule::compile(model.lowered(), model.target);

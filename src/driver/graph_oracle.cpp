@@ -369,7 +369,7 @@ std::pair<Source, GraphOracle> load_with_oracle(const std::string& spec, const C
   Source source{build_graph(model, options.build), std::nullopt};
   BuildOptions again = options.build;
   again.warn = {};
-  return {std::move(source), GraphOracle(build_unfolded(model, again), options.target)};
+  return {std::move(source), GraphOracle(build_unfolded(model, again), oracle_target(options.target))};
 }
 
 }  // namespace nestor

@@ -16,6 +16,7 @@
 #include "nestor/layout.h"
 #include "nestor/print.h"
 #include "src/driver/count_flops.h"
+#include "src/driver/device_plan.h"
 
 namespace nestor {
 
@@ -36,7 +37,7 @@ class PlanBuilder {
   PlanBuilder(Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs, bool let_go)
       : graph_(g), partition_(p), funcs_(funcs), let_go_(let_go) {}
 
-  std::shared_ptr<const Plan> build(int threads) {
+  std::shared_ptr<const Plan> build(int threads, bool workspace) {
     auto plan = std::make_shared<Plan>();
     plan->name = graph_.name;
     plan->threads = threads;
@@ -44,7 +45,8 @@ class PlanBuilder {
     for (ValueId v : graph_.outputs) plan->outputs.push_back(describe(v));
     for (const CompiledFunction& f : funcs_) {
       plan->kernels.push_back(f.lowered.name);
-      plan->workspace_bytes = std::max(plan->workspace_bytes, workspace_bytes(f.lowered, threads));
+      if (workspace)
+        plan->workspace_bytes = std::max(plan->workspace_bytes, workspace_bytes(f.lowered, threads));
     }
     place_inputs_and_outputs();
     place_temporaries(*plan);
@@ -213,7 +215,13 @@ class PlanBuilder {
 std::shared_ptr<const Plan> build_plan(Graph& g, const Partition& p,
                                        const std::vector<CompiledFunction>& funcs, int threads,
                                        bool keep_constants) {
-  return PlanBuilder(g, p, funcs, !keep_constants).build(threads);
+  return PlanBuilder(g, p, funcs, !keep_constants).build(threads, true);
+}
+
+std::shared_ptr<const Plan> build_device_plan(Graph& g, const Partition& p,
+                                              const std::vector<CompiledFunction>& funcs,
+                                              bool keep_constants) {
+  return PlanBuilder(g, p, funcs, !keep_constants).build(1, false);
 }
 
 }  // namespace nestor

@@ -1,5 +1,6 @@
 // The emitted text, feature by feature: random expressions of every type, math functions, refusals, and the
 // text itself.
+#include <cmath>
 #include <cstdlib>
 
 #include "catch.h"
@@ -95,7 +96,7 @@ func stages(in X: f32[300], out Y: f32[300], out Z: f32[1]) {
 )");
   const CudaCase c = hard_case(f, 3);
   REQUIRE(c.program.kernels.size() == 3);
-  CHECK(c.program.kernels[1].name == "stages_2");
+  CHECK(c.program.kernels[1].name == "kernel2_stages");
   CHECK(c.program.kernels[1].grid[0] * c.program.kernels[1].block[0] == 1);
   CHECK(c.program.kernels[1].args == std::vector<int>{2, 3});
   CHECK(c.program.temporary_bytes == std::vector<int64_t>{1200});
@@ -124,16 +125,54 @@ func f(in X: f32[8], out Y: f32[4294967296]) {
             .find("const long long b = blockIdx.x;  // b of 8") != std::string::npos);
 }
 
+TEST_CASE("halves of both kinds are rounded and widened as the interpreter does") {
+  std::vector<CudaCase> cases;
+  std::vector<CudaProgram> programs;
+  for (const std::string type : {"f16", "bf16"}) {
+    const PrimFunc f =
+        parse_func("func to_" + type + "(in X: f32[4096], in H: " + type + "[65536], out Y: " + type +
+                   "[4096], out Z: f32[65536]) {\n  for i in 4096 {\n    Y[i] = " + type +
+                   "(X[i])\n  }\n  for i in 65536 {\n    Z[i] = f32(H[i])\n  }\n}\n");
+    CudaCase c = hard_case(f, 7);
+    Tensor& x = c.lowered_inputs[0];
+    auto* bits = static_cast<uint16_t*>(c.lowered_inputs[1].data());
+    for (int i = 0; i < 65536; ++i) bits[i] = static_cast<uint16_t>(i);
+    for (int i = 0; i < 1024; ++i) x.set(i, std::ldexp(1 + i % 32 / 512.0 + i % 3 / 256.0, i / 4 - 140));
+    cases.push_back(std::move(c));
+    programs.push_back(cases.back().program);
+  }
+  const Emulator emulator(programs);
+  for (const CudaCase& c : cases) CHECK(emulate(emulator, c, c.program) == "");
+}
+
+TEST_CASE("more blocks than the hardware takes along y and z lie along x") {
+  const PrimFunc f = parse_func(R"(
+func many(in X: f32[3], out Y: f32[420000]) {
+  blockIdx.x x in 3 {
+    blockIdx.y y in 70000 {
+      blockIdx.z z in 2 {
+        Y[x*140000+y*2+z] = X[x] * X[(y+z)%3]
+      }
+    }
+  }
+}
+)");
+  const CudaCase c = hard_case(f, 1);
+  INFO(c.program.source);
+  CHECK(c.program.kernels[0].grid == std::array<int64_t, 3>{420000, 1, 1});
+  CHECK(emulate(Emulator({c.program}), c, c.program) == "");
+}
+
 TEST_CASE("what CUDA can't do is refused by name") {
   CHECK_THROWS_WITH(
-      emitted("func f(in X: bf16[8], out Y: bf16[8]) {\n  for i in 8 {\n    Y[i] = X[i]\n  }\n}\n"),
-      Catch::Contains("bf16 is not supported in CUDA code") && Catch::Contains("f32"));
+      emitted("func f(in X: bf16[8], out Y: bf16[8]) {\n  for i in 8 {\n    Y[i] = X[i] + X[i]\n  }\n}\n"),
+      Catch::Contains("arithmetic in bf16 is not supported in CUDA code") && Catch::Contains("f32"));
+  CHECK_THROWS_WITH(
+      emitted("func f(out Y: f32[1]) {\n  blockIdx.x b in 3000000000 {\n    Y[0] = 1.0f32\n  }\n}\n"),
+      Catch::Contains("kernel_f has 3000000000 blocks, of at most 2147483647"));
   CHECK_THROWS_WITH(
       emitted("func f(out Y: f32[2048]) {\n  threadIdx.x t in 2048 {\n    Y[t] = 1.0f32\n  }\n}\n"),
-      Catch::Contains("f has 2048 threads a block, of at most 1024"));
-  CHECK_THROWS_WITH(
-      emitted("func f(out Y: f32[70000]) {\n  blockIdx.y b in 70000 {\n    Y[b] = 1.0f32\n  }\n}\n"),
-      Catch::Contains("70000 blocks along one axis, of at most 65535"));
+      Catch::Contains("kernel_f has 2048 threads a block, of at most 1024"));
   CHECK_THROWS_WITH(emitted(R"(
 func f(out Y: f32[32]) {
   alloc S: f32[16384] shared
@@ -157,21 +196,4 @@ func f(out Y: f32[32]) {
 )"),
                     Catch::Contains("buffer S is `shared`, but two kernels use it") &&
                         Catch::Contains("set_scope S global"));
-}
-
-TEST_CASE("run_cuda runs on a GPU, or says that there is none") {
-  const auto [func, scheduled] = example("matmul");
-  CudaCase c = make_case(func, scheduled);
-  if (cuda_status().gpu.empty()) {
-    CHECK_THROWS_WITH(run_cuda(c.lowered, kTarget, c.lowered_inputs),
-                      Catch::Contains("there is no GPU on this machine"));
-    WARN("SKIPPED: no GPU on this machine");
-    return;
-  }
-  if (!has_nvrtc()) return;
-  std::vector<Tensor> wanted;
-  for (const Tensor& t : c.lowered_inputs) wanted.push_back(t.clone());
-  interpret(c.lowered, wanted);
-  run_cuda(c.lowered, kTarget, c.lowered_inputs);
-  for (int64_t i = 0; i < wanted[2].size(); ++i) REQUIRE(same_bits(wanted[2], c.lowered_inputs[2], i));
 }

@@ -1,8 +1,6 @@
-// Emitted CUDA run on the CPU. The text itself is compiled by the system's C++ compiler behind emulation.h;
-// each thread of a block is a fiber, and the fibers run one after the other, each up to the next barrier, in
-// an order that the caller chooses. A program that is right does not depend on it: run forward, backward and
-// in random order, with garbage in shared memory at the start of each block, one that lacks a barrier gives a
-// wrong result in at least one of them.
+// Single programs on the emulated device's blocks, in an order that the test chooses: a program that is right
+// does not depend on it. Run forward, backward and in random order, with garbage in shared memory at the
+// start of each block, one that lacks a barrier gives a wrong result in at least one of them.
 #pragma once
 
 #include <memory>

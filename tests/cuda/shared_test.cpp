@@ -119,6 +119,7 @@ extern "C" __global__ void parted(float* Y) {
   CudaKernel parted = k;
   parted.name = "parted";
   parted.grid = {1, 1, 1};
+  parted.waits = true;
   CudaProgram all = p, second = p;
   all.kernels.push_back(parted);
   second.kernels = {parted};

@@ -1,6 +1,6 @@
 // CUDA's built-ins on a CPU: emitted kernels, unchanged, are compiled as C++ behind this header (with
-// NESTOR_EMULATED) and loaded by the tests. The threads are fibers of the host (emulator.h): here is only
-// what the text refers to.
+// NESTOR_EMULATED) and loaded by the host, which runs their threads one after the other (blocks.h): here is
+// only what the text refers to.
 #pragma once
 
 // One block in flight. The host sets the indices before it lets a thread go on.
@@ -11,6 +11,13 @@ struct Emulation {
   Index block, thread, block_dim, grid_dim;
   void (*wait)(void* self);  // returns when all threads of the block have come
   void* self;
+};
+
+// A kernel of the library, by the symbol NAME_emulated.
+struct EmulatedKernel {
+  void (*thread)(void** args);  // one thread; each argument by its address, as for cuLaunchKernel
+  int args;
+  bool waits;  // threads of a block for one another
 };
 
 #ifdef NESTOR_EMULATED
@@ -67,15 +74,17 @@ inline double __longlong_as_double(long long x) {
 template <class... Ps, size_t... Is>
 inline void nestor_call(void (*kernel)(Ps...), void** args, std::index_sequence<Is...>) {
   (void)args;
-  kernel((Ps)args[Is]...);
+  kernel(*(Ps*)args[Is]...);
 }
-// One thread of the kernel, its arguments as an array.
-#define NESTOR_EMULATE(kernel)                     \
-  extern "C" void kernel##_emulated(void** args) { \
-    nestor_call_all(kernel, args);                 \
-  }
 template <class... Ps>
 inline void nestor_call_all(void (*kernel)(Ps...), void** args) {
   nestor_call(kernel, args, std::index_sequence_for<Ps...>());
 }
+template <class... Ps>
+constexpr int nestor_count(void (*)(Ps...)) {
+  return sizeof...(Ps);
+}
+#define NESTOR_EMULATE(kernel, waits)                                                                      \
+  extern "C" const EmulatedKernel kernel##_emulated = {[](void** args) { nestor_call_all(kernel, args); }, \
+                                                       nestor_count(kernel), waits};
 #endif

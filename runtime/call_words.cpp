@@ -1,0 +1,55 @@
+#include "runtime/call_words.h"
+
+#include <algorithm>
+
+#include "runtime/artifact_rt.h"
+
+namespace nestor {
+
+namespace {
+
+int64_t region_number(Region r) {
+  switch (r) {
+    case Region::input:
+      return NESTOR_INPUT;
+    case Region::output:
+      return NESTOR_OUTPUT;
+    case Region::arena:
+      return NESTOR_ARENA;
+    case Region::weights:
+      return NESTOR_WEIGHTS;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<int64_t> call_words(const Plan& plan) {
+  static_assert(kCopy == NESTOR_CALL_COPY && kCheck == NESTOR_CALL_CHECK);
+  std::vector<int64_t> words;
+  for (const PlanCall& call : plan.calls) {
+    words.push_back(static_cast<int64_t>(call.args.size()) << 32 | static_cast<uint32_t>(call.kernel));
+    for (const Place& p : call.args) words.push_back(p.at << 2 | region_number(p.region));
+    if (call.kernel == kCopy) words.push_back(call.bytes);
+  }
+  return words;
+}
+
+int64_t most_args(const Plan& plan) {
+  size_t most = 1;
+  for (const PlanCall& call : plan.calls) most = std::max(most, call.args.size());
+  return static_cast<int64_t>(most);
+}
+
+int64_t count_checks(const Plan& plan) {
+  return std::count_if(plan.calls.begin(), plan.calls.end(),
+                       [](const PlanCall& call) { return call.kernel == kCheck; });
+}
+
+std::vector<int64_t> bytes_of_all(const std::vector<PlanTensor>& tensors) {
+  std::vector<int64_t> out;
+  for (const PlanTensor& t : tensors) out.push_back(t.bytes());
+  return out;
+}
+
+}  // namespace nestor

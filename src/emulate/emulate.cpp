@@ -1,0 +1,84 @@
+#include "nestor/emulate.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "nestor/embedded.h"
+#include "nestor/error.h"
+#include "nestor/read_text.h"
+#include "runtime/temporaries.h"
+
+namespace nestor {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string in_quotes(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
+std::string text_of(const std::vector<EmulatedCode::Part>& parts) {
+  std::string out = "#define NESTOR_EMULATED\n" + std::string(emulation_files().at(0).text);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    out += "namespace program_" + std::to_string(i) + " {\n" + parts[i].source;
+    for (const CudaKernel& k : parts[i].kernels)
+      out += "NESTOR_EMULATE(" + k.name + ", " + (k.waits ? "true" : "false") + ")\n";
+    out += "}\n";
+  }
+  return out;
+}
+
+// A file that goes when this does, or by a signal that ends the process.
+struct Temporary {
+  std::string path = (fs::temp_directory_path() / "nestor-emulation-XXXXXX").string();
+  Temporary() {
+    const int descriptor = temporaries::create(path);
+    if (descriptor < 0) throw UserError("there is no room for compiled kernels in " + path);
+    close(descriptor);
+  }
+  ~Temporary() {
+    if (!path.empty()) temporaries::remove(path);
+  }
+  Temporary(const Temporary&) = delete;
+};
+
+std::vector<CudaKernel> kernels_of(const CudaModule& module) {
+  std::vector<CudaKernel> out;
+  for (const CudaProgram& f : module.functions) out.insert(out.end(), f.kernels.begin(), f.kernels.end());
+  return out;
+}
+
+}  // namespace
+
+EmulatedCode::EmulatedCode(const CudaModule& module)
+    : EmulatedCode(std::vector<Part>{{module.source, kernels_of(module)}}) {}
+
+EmulatedCode::EmulatedCode(const std::vector<Part>& parts) {
+  const char* given = std::getenv("NESTOR_CXX");
+  const std::string compiler = given && *given ? given : "c++";
+  const Temporary source, log;
+  Temporary made;
+  std::ofstream(source.path, std::ios::binary) << text_of(parts);
+  const std::string command =
+      in_quotes(compiler) + " -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -x c++ " +
+      in_quotes(source.path) + " -o " + in_quotes(made.path) + " >" + in_quotes(log.path) + " 2>&1";
+  if (std::system(command.c_str()) != 0)
+    throw UserError(Diagnostic{"the C++ compiler " + compiler + " can't compile the kernels for emulation",
+                               {},
+                               {read_text(log.path)},
+                               "install g++ or clang++, or set NESTOR_CXX to a C++ compiler"});
+  library_ = std::exchange(made.path, "");
+}
+
+EmulatedCode::~EmulatedCode() {
+  temporaries::remove(library_);
+}
+
+}  // namespace nestor

@@ -1,0 +1,21 @@
+// Models in memory, by the kind of network that they stand for, small and with drawn weights.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nestor/graph.h"
+
+namespace nestor::testing {
+
+struct NamedModel {
+  std::string name;
+  Model model;
+};
+Model mobilenet_v2(int64_t size);  // all of its layers, on images of size x size
+Model bert_block(int64_t tokens, int64_t hidden, int64_t heads);
+Model lstm_step(int64_t inputs, int64_t hidden);
+Model unet_block(int64_t size);
+Model gather_rows();  // of a table, by indices that are an input
+
+}  // namespace nestor::testing
