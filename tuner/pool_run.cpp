@@ -61,6 +61,11 @@ class PoolRun {
     for (auto& [job, r] : w.failed) report(job, std::move(r));
     w.failed.clear();
   }
+  // What it failed at is for others.
+  void give_back(Worker& w) {
+    for (const auto& [job, r] : w.failed) waiting_.push_back(job);
+    w.failed.clear();
+  }
   std::vector<Record> finished() {
     std::vector<Record> out;
     for (std::optional<Record>& r : results_)
@@ -101,14 +106,17 @@ class PoolRun {
     if (!waiting_.empty() && control_.stop()) waiting_.clear();
     for (Worker& w : pool_.workers) {
       if (w.dismissed || w.job != kIdle || w.sits_out) continue;
-      if (const auto index = next_for(w)) {
+      if (!waiting_.empty() && !pool_.runs(w)) {
+        if (!pool_.any_left()) report_failed(w);
+        give_back(w);
+        gave_back = true;
+      } else if (const auto index = next_for(w)) {
         pool_.assign(w, jobs_[static_cast<size_t>(*index)], *index);
         ++w.begun;
       } else if (!w.failed.empty() && !w.has_answered && pool_.others_left(w)) {
         // It may be one that never works: others get these jobs.
-        for (const auto& [job, r] : w.failed) waiting_.push_back(job);
         w.strikes += w.failed.size();
-        w.failed.clear();
+        give_back(w);
         w.sits_out = gave_back = true;
       } else {
         report_failed(w);  // nothing more tells whose fault the last failures were
@@ -133,10 +141,7 @@ class PoolRun {
         waiting_.push_back(w.job);
         w.job = kOutrun;
       }
-      if (w.job == kProbe) {
-        for (const auto& [job, r] : w.failed) waiting_.push_back(job);
-        w.failed.clear();
-      }
+      if (w.job == kProbe) give_back(w);
     }
     return !waiting_.empty();
   }
@@ -145,8 +150,7 @@ class PoolRun {
     pool_.dismiss(
         w, "after " + std::to_string(w.in_a_row) + " failures in a row, the last one: " + w.last_failure);
     if (!pool_.any_left()) return report_failed(w);
-    for (const auto& [job, r] : w.failed) waiting_.push_back(job);
-    w.failed.clear();
+    give_back(w);
   }
   void finish(Worker& w, Record r) {
     const int job = w.job;
@@ -182,6 +186,7 @@ class PoolRun {
   }
   // For what some worker could do.
   void ask_again(Worker& w) {
+    if (!pool_.runs(w)) return pool_.any_left() ? give_back(w) : report_failed(w);
     Job probe = *pool_.answered;
     probe.id = kFirstProbe + pool_.probes++;
     pool_.assign(w, probe, kProbe);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nestor/error.h"
 #include "nestor/tune.h"
 #include "tuner/job.h"
 #include "tuner/worker_process.h"
@@ -25,6 +26,7 @@ struct Worker {
   Job current;                                      // what it was asked
   std::vector<std::pair<int, Record>> failed = {};  // in a row, not yet reported: job and what came of it
   std::string last_failure;
+  bool fresh = false;  // it was started, and has had no job
   bool dismissed = false;
   bool has_answered = false;
   size_t in_a_row = 0;  // failures, those of runs before among them
@@ -53,15 +55,26 @@ struct WorkerPool::Impl {
       return &w != &one && !w.dismissed && (w.has_answered || w.strikes == 0);
     });
   }
+  // Whether its process runs. One that can't be started is out.
+  bool runs(Worker& w) {
+    if (w.process.pid > 0) return true;
+    try {
+      w.process.start();
+      w.fresh = true;
+      return true;
+    } catch (const UserError& e) {
+      dismiss(w, "before it began: " + e.diagnostic().message);
+      return false;
+    }
+  }
   void assign(Worker& w, const Job& job, int index) {
-    const bool fresh = w.process.pid < 0;
-    if (fresh) w.process.start();
     w.job = index;
     w.current = job;
     w.process.to_write = to_json_line(job) + "\n";
     w.begin = std::chrono::steady_clock::now();
     // To start takes time, too: of a worker elsewhere, and of the oracle.
-    w.limit_s = (fresh ? 2 : 1) * (job.timeout_s > 0 ? job.timeout_s : options.timeout_s);
+    w.limit_s = (w.fresh ? 2 : 1) * (job.timeout_s > 0 ? job.timeout_s : options.timeout_s);
+    w.fresh = false;
     w.deadline = w.begin + std::chrono::milliseconds(static_cast<int64_t>(w.limit_s * 1000));
   }
   void dismiss(Worker& w, const std::string& why) {

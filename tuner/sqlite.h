@@ -25,6 +25,7 @@ class Statement {
   void bind(int64_t v) { sqlite3_bind_int64(statement_, ++index_, v); }
   void bind(double v) { sqlite3_bind_double(statement_, ++index_, v); }
   bool step() {
+    if (!statement_) return false;  // `code` says why
     code_ = sqlite3_step(statement_);
     return code_ == SQLITE_ROW;
   }

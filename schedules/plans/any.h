@@ -62,7 +62,7 @@ struct PlanBlock {
   int64_t lanes = 1;                   // of a vector of its results
 
   bool is_constant(const std::string& buffer) const;
-  // Lanes can go along the loop: neighbours there are neighbours in memory somewhere.
+  // Lanes can go along the loop: neighbours there are neighbours in memory somewhere, or can be laid out so.
   bool has_lanes(const library::Iter& i) const;
   // Iterations of a loop that fill no vector, where they are few beside whole vectors; else 0.
   int64_t rest_of(const library::Iter& i) const;

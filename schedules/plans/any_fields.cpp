@@ -50,9 +50,13 @@ bool PlanBlock::is_constant(const std::string& buffer) const {
 }
 
 bool PlanBlock::has_lanes(const Iter& i) const {
-  return !i.loop.empty() && i.extent > 1 &&
-         std::any_of(info.accesses.begin(), info.accesses.end(),
-                     [&](const Access& a) { return a.uses(i) && a.stride(i) == 1; });
+  if (i.loop.empty() || i.extent < 2) return false;
+  return std::any_of(info.accesses.begin(), info.accesses.end(), [&](const Access& a) {
+    const std::string& buffer = a.buffer->name;
+    const bool laid_out = !i.reduce && info.reduction &&
+                          (is_constant(buffer) || std::count(inputs.begin(), inputs.end(), buffer) > 0);
+    return a.uses(i) && (a.stride(i) == 1 || laid_out);
+  });
 }
 
 int64_t PlanBlock::rest_of(const Iter& i) const {

@@ -28,9 +28,10 @@ using cost::Nest;
 using cost::Touch;
 
 constexpr double kLine = 64;
-constexpr double kOverlap = 0.15;  // of what isn't most, a part that shows anyway
-constexpr double kForward = 8;     // cycles from a store to a load of the same
-constexpr double kUpdate = 2;      // stores that one costs after which the same is loaded
+constexpr double kOverlap = 0.15;    // of what isn't most, a part that shows anyway
+constexpr double kForward = 8;       // cycles from a store to a load of the same
+constexpr double kUpdate = 2;        // stores that one costs after which the same is loaded
+constexpr double kUnforwarded = 12;  // more, where it stores a part of a vector: no load gets that from it
 
 // Elements between neighbours along the loop; nothing where that isn't a constant.
 std::optional<int64_t> stride_along(const Touch& t, const Loop& loop,
@@ -195,6 +196,8 @@ class Pricer {
       const bool hoisted = inner > 0 && !t.write && !moves_with(t, n.loops[inner - 1]) && count <= 4;
       if (t.read && !hoisted) loads += count;
       if (t.write) stores += t.read ? kUpdate * count : count;
+      const bool partial = vector && moves_with(t, *vector) && std::fmod(vector->extent, n.lanes) > 0;
+      if (t.write && t.read && partial) stores += kUnforwarded * count / vectors;
     }
     c.loads = loads / machine_.load_ports;
     c.stores = stores / machine_.store_ports;
@@ -272,7 +275,8 @@ class Pricer {
     size_t common = nests_[first].loops.size();
     for (size_t i = first + 1; i < last; ++i) common = std::min(common, shared(nests_[first], nests_[i]));
     Cost c;
-    const auto into = [&](const Machine::Level& level) {
+    // What is written is read before. Caches take it back on lines of their own, memory on the same.
+    const auto into = [&](const Machine::Level& level, double written) {
       double bytes = 0;
       if (everything() <= level.bytes) return bytes;
       // The outermost loop they share inside of which all that is touched fits.
@@ -301,15 +305,15 @@ class Pricer {
           for (; k > 0 && !moves(n, t, k - 1) && footprint(n, t, k) <= level.bytes / 4; --k)
             all /= n.loops[k - 1].extent;
           double& most = seen[t.buffer.get()];
-          most = std::max(most, all * (t.write ? 2 : 1));
+          most = std::max(most, all * (t.write ? written : 1));
         }
         for (const auto& [buffer, b] : seen) bytes += b;
       }
       return bytes;
     };
     const double share = divided(nests_[first], &c.waiting);
-    const double l2 = into(machine_.l1), l3 = into(machine_.l2);
-    double memory = into(machine_.l3);
+    const double l2 = into(machine_.l1, 1), l3 = into(machine_.l2, 1);
+    double memory = into(machine_.l3, 2);
     for (size_t i = first; i < last; ++i)
       for (const Touch& t : nests_[i].touches)
         if (t.write && nests_[i].streams) memory += footprint(nests_[i], t, 0);

@@ -28,6 +28,7 @@ class Count : public Walker {
       vars_ = outside;
       return;
     }
+    known_.clear();
     if (const auto* update = s.as<Update>()) {
       double all = 1;
       for (const auto& [var, size] : vars_) all *= size;
@@ -44,8 +45,9 @@ class Count : public Walker {
     if (const auto* load = e.as<Load>()) loads[load->buffer] += times(e, moves_directly);
     if (const auto* select = e.as<Select>()) return branches(*select);
     const auto* call = e.as<Call>();
-    if (is_float(e.dtype()) && (e.as<Binary>() || e.as<Unary>() || call))
-      operations += share_ * times(e, uses) * (call && call->fn == Intrinsic::fma ? 2 : 1);
+    const bool operates = is_float(e.dtype()) && (e.as<Binary>() || e.as<Unary>() || call);
+    if (operates && !known_.insert(e).second) return;  // the same again
+    if (operates) operations += share_ * times(e, uses) * (call && call->fn == Intrinsic::fma ? 2 : 1);
     children(e);
   }
 
@@ -79,6 +81,7 @@ class Count : public Walker {
       if (moves(e, var)) out *= size;
     return out;
   }
+  std::unordered_set<Expr, HashExpr, SameExpr> known_;  // of a statement
   Padding padding_;
   Iterations vars_;   // of the block, or of loops around no block
   double share_ = 1;  // of the iterations, that do something

@@ -12,8 +12,8 @@
 
 namespace nestor::report {
 
-// What a function does at least: the operations of its text, those that a loop repeats counted once, and each
-// byte of its inputs, constants and outputs once, of what data chooses no more than one choice.
+// What a function does at least: the operations of its text, those that it or a loop repeats counted once,
+// and each byte of its inputs, constants and outputs once, of what data chooses no more than one choice.
 // Products with the zeros that pad an image and branches that indices don't take don't count; where data
 // decides all count.
 struct FunctionWork {

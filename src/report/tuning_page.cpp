@@ -161,7 +161,7 @@ std::string tuning_page(const TuningPage& p) {
       "bytes at the "
       "speed of a copy of so many, whichever is longer; both were measured here. A function may pass it by a "
       "little: "
-      "what is only read may be faster than a copy.</p>";
+      "what is only read may be faster than a copy, additions may have ports of their own.</p>";
   for (size_t i = 0; i < functions.size(); ++i) body += section(functions[i], i);
   return still_page(p.title, body);
 }

@@ -118,3 +118,15 @@ TEST_CASE("A temporary that each iteration fills for itself takes its own space 
   const std::string tiles = "i0 i1 = split Y.i [_, 8]\n", lanes = "vectorize Y.j\nvectorize T.j\n";
   CHECK(priced(f, tiles + "compute_at T Y.i0\n" + lanes).memory * 1.3 < priced(f, tiles + lanes).memory);
 }
+
+TEST_CASE("Updates in memory cost more than ones in registers, of parts of vectors most") {
+  const auto of = [](const std::string& n, const std::string& steps) {
+    return priced(parse_func("func f(in X: f32[64," + n + "], out Y: f32[" + n + "]) {\n  for j in " + n +
+                             ", i in 64 {\n    block Y(vj: S " + n +
+                             " = j, vi: R 64 = i) {\n      init { Y[vj] = 0.0f32 }\n      Y[vj] += "
+                             "X[vi,vj]\n    }\n  }\n}\n"),
+                  steps + "reorder Y (i j)\nvectorize Y.j\ndecompose_reduction Y.i\n");
+  };
+  CHECK(of("48", "").stores > of("48", "out = cache_write Y local\nvectorize out.j\n").stores);
+  CHECK(of("40", "").stores > 2 * of("48", "").stores);
+}

@@ -74,6 +74,18 @@ TEST_CASE("the least work of a function counts a term once for the loops that do
   CHECK(w.operations == 64 * 96 + 2.0 * 64 * 80 * 96 + 64 * 80);
   CHECK(w.bytes == 4.0 * (64 * 96 + 64 + 96 * 80 + 64 * 80));
   CHECK(w.operations_at_once == 1);
+  const FunctionWork distances = least_work(parse_func(R"(
+func distances(in A: f32[30,8], in B: f32[20,8], out D: f32[30,20]) {
+  for i in 30, j in 20, k in 8 {
+    block D(vi: S 30 = i, vj: S 20 = j, vk: R 8 = k) {
+      init { D[vi,vj] = 0.0f32 }
+      D[vi,vj] += (A[vi,vk] - B[vj,vk]) * (A[vi,vk] - B[vj,vk])
+    }
+  }
+}
+)",
+                                                       "test"));
+  CHECK(distances.operations == 3 * 30 * 20 * 8);  // the difference once
   const FunctionWork gather = least_work(parse_func(R"(
 func rows(in X: f32[100000,8], in I: i32[4], out Y: f32[4,8]) {
   for i in 4, j in 8 {

@@ -164,6 +164,11 @@ TEST_CASE("bad databases are refused with the cause") {
   CHECK(message_of([&] {
           Database(folder.file("text.db"), Database::Mode::create);
         }).find("not a database") != std::string::npos);
+  try {
+    Database(folder.file("text.db"), Database::Mode::create);
+  } catch (const UserError& e) {
+    CHECK_THAT(e.diagnostic().hint, Catch::Contains("it is no SQLite file"));
+  }
   CHECK(message_of([&] { Database("/proc/nowhere/t.db", Database::Mode::create); }).find("can't be used") !=
         std::string::npos);
 

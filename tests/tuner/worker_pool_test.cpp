@@ -1,5 +1,9 @@
 // Workers that misbehave cost the one job they had, and nothing of what they say gets through unchecked. The
 // workers here are shell commands, and hostile_worker.py.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "catch.h"
 #include "nestor/error.h"
 #include "nestor/tune.h"
@@ -288,4 +292,27 @@ TEST_CASE("another worker takes over what a slow one has") {
   }
   CHECK(pool.left() == 2);
   CHECK(pool.most_trusted() == 1);
+}
+
+TEST_CASE("a worker that can't be started is out, and others do its jobs") {
+  WorkerPoolOptions options;
+  options.local = 0;
+  options.commands = {"while read line; do " + kAnswer + "; done", "exit 1", "exit 2"};
+  std::vector<std::string> said;
+  options.warn = [&](const std::string& line) { said.push_back(line); };
+  WorkerPool pool(options);
+  const int next = open("/dev/null", O_RDONLY);
+  close(next);
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{static_cast<rlim_t>(next) + 8, before.rlim_max};  // one worker's pipes, not two's
+  setrlimit(RLIMIT_NOFILE, &few);
+  const auto results = pool.run(some_jobs(4), [](Record&) {});
+  setrlimit(RLIMIT_NOFILE, &before);
+  REQUIRE(results.size() == 4);
+  for (const Record& r : results) CHECK(r.outcome == Outcome::ok);
+  CHECK(pool.left() == 1);
+  REQUIRE(said.size() == 2);
+  CHECK(contains(said[0],
+                 "`exit 1` is out before it began: can't make a pipe for a worker: Too many open files"));
 }
