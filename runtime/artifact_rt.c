@@ -64,7 +64,8 @@ static int place_memory(struct nestor_instance* instance, const struct nestor_op
   const char* const refused[] = {"memory can't be placed near these CPUs", NULL};
   if (!options->placement) return 1;
   if (!options->cpus || options->parallel_for)
-    return nestor_fail(options, (const char*[]){"placement needs cpus, and the artifact's own threads", NULL});
+    return nestor_fail(options,
+                       (const char*[]){"placement needs cpus, and the artifact's own threads", NULL});
   if (nestor_place(instance->memory, memory_bytes, (enum nestor_placement)options->placement, options->cpus,
                    threads))
     return nestor_fail(options, refused);

@@ -9,6 +9,7 @@
 
 #include "nestor/artifact.h"
 #include "nestor/cuda.h"
+#include "nestor/device_memory.h"
 #include "nestor/layout.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
@@ -26,13 +27,19 @@ struct Entry {
   std::shared_ptr<OnDevice> model;  // null: an artifact, or Halide's
   std::unique_ptr<Runnable> runnable;
   std::vector<Tensor> held;
+  std::vector<std::unique_ptr<DeviceMemory>> on_device;
   std::vector<const void*> inputs;
   std::vector<void*> outputs;
 };
 
 // Inputs drawn at random and outputs, laid out as `model` says; an artifact has none, and takes row major
-// ones.
-void bind(Entry& e, const CompiledModel* model) {
+// ones. Those of a CUDA device lie there: copies from and to the host aren't timed.
+void bind(Entry& e, const CompiledModel* model, bool cuda = false) {
+  const auto memory = [&]() -> void* {
+    if (!cuda) return e.held.back().data();
+    e.on_device.push_back(std::make_unique<DeviceMemory>(e.held.back()));
+    return e.on_device.back()->data();
+  };
   const auto blocks = [&](const std::vector<ValueId> Graph::*side, size_t i) {
     return model ? channel_blocks(*model, (model->graph.*side)[i]) : std::nullopt;
   };
@@ -41,14 +48,19 @@ void bind(Entry& e, const CompiledModel* model) {
     const Tensor& t = given.at(e.runnable->inputs()[i].name);
     const auto decl = blocks(&Graph::inputs, i);
     e.held.push_back(decl ? pack(t, *decl) : t);
-    e.inputs.push_back(e.held.back().data());
+    e.inputs.push_back(memory());
   }
   for (size_t i = 0; i < e.runnable->outputs().size(); ++i) {
     const PlanTensor& t = e.runnable->outputs()[i];
     const auto decl = blocks(&Graph::outputs, i);
     e.held.emplace_back(t.dtype, decl ? physical_shape(*decl) : t.shape);
-    e.outputs.push_back(e.held.back().data());
+    e.outputs.push_back(memory());
   }
+}
+
+bool is_for_cuda(const BenchVerb& v, const Target& target) {
+  return is_artifact(v.common.model) ? artifact_target(v.common.model).starts_with("cuda:")
+                                     : target.kind == TargetKind::cuda;
 }
 
 Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vector<int32_t>& cpus,
@@ -72,7 +84,7 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
     }
   }
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bind(e, e.model ? &e.model->model : nullptr);
+  bind(e, e.model ? &e.model->model : nullptr, is_for_cuda(v, target_of(v.common)));
   return e;
 }
 
@@ -181,8 +193,7 @@ int run(const BenchVerb& v) {
                                  "llvm, halide, halide:mullapudi2016, halide:adams2019, halide:none"});
   }
 
-  const bool cuda = is_artifact(v.common.model) ? artifact_target(v.common.model).starts_with("cuda:")
-                                                : target.kind == TargetKind::cuda;
+  const bool cuda = is_for_cuda(v, target);
   const CudaStatus device = cuda ? cuda_status() : CudaStatus{};
   const double peak_before = cuda ? device.gflops : measure_fma_peak_gflops(50, target);
   std::vector<std::function<void()>> calls;

@@ -11,8 +11,8 @@ namespace nestor {
 
 struct KernelPart {
   CudaKernel launch;
-  // Blocks along x, y and z as the loops have them. The hardware takes fewer along y and z than along x: where
-  // there are more, launch.grid has all of them along x.
+  // Blocks along x, y and z as the loops have them. The hardware takes fewer along y and z than along x:
+  // where there are more, launch.grid has all of them along x.
   std::array<int64_t, 3> blocks{1, 1, 1};
   Stmt body;
   std::vector<BufferDecl> arguments;  // of launch.args, in order

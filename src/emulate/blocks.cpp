@@ -1,7 +1,7 @@
 #include "src/emulate/blocks.h"
 
 #include <boost/context/fiber.hpp>
-#include <boost/context/pooled_fixedsize_stack.hpp>
+#include <boost/context/fixedsize_stack.hpp>
 #include <numeric>
 
 namespace nestor {
@@ -23,8 +23,7 @@ Emulation::Index index_of(size_t number, Emulation::Index d) {
 // The threads of one block as fibers.
 class BlockRun {
  public:
-  BlockRun(Emulation& e, const EmulatedKernel& kernel, void** args, ctx::pooled_fixedsize_stack& stacks)
-      : e_(e) {
+  BlockRun(Emulation& e, const EmulatedKernel& kernel, void** args, ctx::fixedsize_stack& stacks) : e_(e) {
     e.self = this;
     e.wait = [](void* self) { static_cast<BlockRun*>(self)->wait(); };
     for (size_t t = 0; t < volume(e.block_dim); ++t)
@@ -93,7 +92,7 @@ std::string run_emulated(const EmulatedLibrary& library, const EmulatedKernel& k
   std::iota(blocks.begin(), blocks.end(), size_t{0});
   std::iota(threads.begin(), threads.end(), size_t{0});
   if (order) blocks = order(blocks.size());
-  ctx::pooled_fixedsize_stack stacks(kStack);
+  ctx::fixedsize_stack stacks(kStack);
   for (const size_t b : blocks) {
     e.block = index_of(b, grid);
     if (order) threads = order(threads.size());

@@ -17,7 +17,7 @@ BATCH = (t.digits, "--dim", "batch=2")
 A100 = ("--target", "cuda:sm_80")
 IMAGE = ("--input", "image=random:1")
 
-nvrtc = "NVRTC       none" not in t.succeeds("doctor", "doctor")
+nvrtc = "NVRTC       not found" not in t.succeeds("doctor", "doctor")
 no_device = not os.path.exists("/dev/nvidiactl")
 
 # Emulated
@@ -63,6 +63,23 @@ if nvrtc:
     t.check("cuda:sm_80,sm_90a" in open("m.h").read(), "which says for what", open("m.h").read()[:300])
     t.succeeds("weights beside", "compile", *BATCH, *A100, "-o", "b.so", "--weights", "beside")
     t.check(os.path.exists("b.weights"), "are a file")
+    t.succeeds("other forms", "compile", *BATCH, *A100, "-o", "f.so", "--emit", "archive,obj,header,ir,llvm,asm")
+    with open("f.c", "w") as f:
+        f.write("""#include <stdio.h>
+#include "f.h"
+int main(void) {
+  char why[300] = "";
+  struct f_options options = {.why = why, .why_bytes = sizeof why};
+  struct f* made = f_create(&options);
+  puts(made ? "made" : why);
+  f_destroy(made);
+  return 0;
+}
+""")
+    for form in "f.a", "f.o":
+        p = subprocess.run(f"cc -std=c11 -Wall -Wextra -Werror f.c {form} -o f && ./f", shell=True, capture_output=True, text=True)
+        t.check(p.returncode == 0 and (p.stdout == "made\n" or "NVIDIA driver" in p.stdout or "device" in p.stdout),
+                f"a program with {form}", p.stdout + p.stderr)
     if no_device:
         t.refuses("an artifact needs a device", ("run", "m.so", *IMAGE), "can't start m.so", "no NVIDIA driver")
 else:

@@ -52,8 +52,8 @@ NESTOR_CUDA_FUNCTIONS(NESTOR_EXPORT)
   }
 NESTOR_CUDA_GRAPH_FUNCTIONS(NESTOR_EXPORT_GRAPH)
 
-// NVRTC asks a driver for its cache of compiled code. There is none: a table of functions without any, which begins
-// with its size.
+// NVRTC asks a driver for its cache of compiled code. There is none: a table of functions without any, which
+// begins with its size.
 extern "C" int cuGetExportTable(const void** table, const void*) {
   static const size_t empty = sizeof empty;
   *table = &empty;
