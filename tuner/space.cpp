@@ -69,8 +69,13 @@ Trace legal_decisions(const PrimFunc& f, const Trace& trace, std::mt19937_64& rn
 std::vector<IllegalChoice> illegal_choices(const PrimFunc& f, const Trace& open) {
   std::vector<IllegalChoice> out;
   std::mt19937_64 rng(1);
-  const Trace trace = legal_decisions(f, open, rng);
   const QuietRefusals quiet;
+  Trace trace;
+  try {
+    trace = legal_decisions(f, open, rng);
+  } catch (const ScheduleError&) {
+    return {};  // no value is legal, which the search says
+  }
   const std::vector<DecisionSite> sites = decision_sites(f, trace);
   for (size_t i = 0; i < sites.size(); ++i) {
     const Step& step = trace.steps[sites[i].step];

@@ -153,7 +153,6 @@ int run(const TuneVerb& v) {
     tasks.push_back(task);
   }
 
-  Database db(v.common.db, Database::Mode::create);
   options.seconds = parse_seconds(v.time);
   options.trials = v.trials;
   options.seed = v.seed;
@@ -166,7 +165,11 @@ int run(const TuneVerb& v) {
   options.stop = interrupted;
   if (options.workers.commands.empty()) {
     if (options.target.kind == TargetKind::cuda)
-      throw UserError("candidates for " + options.target.name + " can't be measured: CUDA isn't tuned yet");
+      throw UserError(
+          Diagnostic{"candidates for " + options.target.name + " can't be measured: CUDA isn't tuned yet",
+                     {},
+                     {},
+                     "its default schedules: nestor compile, bench, or run --emulate"});
     require_runs_here(options.target);
   }
   // Candidates may be measured elsewhere, and then this machine says nothing of bounds.
@@ -188,6 +191,7 @@ int run(const TuneVerb& v) {
                      "`schedule NAME {` names the function; without it the steps are for every one"});
   }
   warn_of_illegal_choices(options, tasks, display);
+  Database db(v.common.db, Database::Mode::create);  // nothing that is refused leaves a file
   const std::vector<TuneResult> results = tune(tasks, db, options);
   if (known) known->measure_copies();
   const std::vector<TunedFunction> functions = functions_of(tasks, known);
