@@ -10,6 +10,7 @@
 #include "nestor/error.h"
 #include "nestor/files.h"
 #include "nestor/nearest.h"
+#include "schedules/primitive.h"
 #include "src/cli/deep_stack.h"
 #include "src/cli/help_examples.h"
 #include "src/cli/options.h"
@@ -258,8 +259,10 @@ std::string unknown_verb(const CLI::App& app, const std::string& word) {
     list += (list.empty() ? "" : ", ") + verb->get_name();
   }
   if (std::count(verbs.begin(), verbs.end(), word)) return "";
-  const std::string near = did_you_mean(word, verbs);
-  return render({"there is no verb `" + word + "`", {}, {}, near.empty() ? "the verbs are " + list : near});
+  std::string hint = did_you_mean(word, verbs);
+  if (schedules::find_primitive(word)) hint = "it is a primitive: nestor primitives " + word;
+  if (hint.empty()) hint = "the verbs are " + list;
+  return render({"there is no verb `" + word + "`", {}, {}, hint});
 }
 
 // `nestor help VERB` says what `nestor VERB --help` does.
