@@ -26,6 +26,7 @@ if(HALIDE_INCLUDE AND HALIDE_LIBRARY)
   add_library(Halide::Halide SHARED IMPORTED)
   set_target_properties(Halide::Halide PROPERTIES IMPORTED_LOCATION ${HALIDE_LIBRARY}
     INTERFACE_INCLUDE_DIRECTORIES ${HALIDE_INCLUDE})
+  set(CMAKE_BUILD_RPATH ${PROJECT_BINARY_DIR}/lib)  # where programs of the build folder find libnestor_halide.so
   message(STATUS "Nestor: Halide in ${HALIDE_INCLUDE} (second opinion)")
 else()
   message(STATUS "Nestor: no Halide SDK, its tests are skipped (./dev setup installs it)")

@@ -3,6 +3,8 @@
 // old.
 #include "schedules/manual.h"
 
+#include <sstream>
+
 #include "nestor/parse.h"
 #include "nestor/print.h"
 
@@ -46,28 +48,40 @@ std::string code(const std::string& text) {
   return "```\n" + text + (text.ends_with('\n') ? "" : "\n") + "```\n";
 }
 
-std::string words_of(const Primitive& p) {
-  std::string out;
-  const auto item = [&](const std::string& word, const std::string& meaning) {
-    out += "- `" + word + "`: " + meaning + "\n";
-  };
-  if (*p.results) item(p.results, "names for what it makes; where none is given, or `_`, one is chosen");
-  for (const ArgSpec& a : p.args) item(a.name, meaning_of(a.kind));
-  for (const OptionSpec& o : p.options) item(std::string(o.key) + "=" + o.values, o.meaning);
+struct Meaning {
+  std::string word, meaning;
+};
+std::vector<Meaning> words_of(const Primitive& p) {
+  std::vector<Meaning> out;
+  if (*p.results)
+    out.push_back({p.results, "names for what it makes; where none is given, or `_`, one is chosen"});
+  for (const ArgSpec& a : p.args) out.push_back({a.name, meaning_of(a.kind)});
+  for (const OptionSpec& o : p.options) out.push_back({std::string(o.key) + "=" + o.values, o.meaning});
   return out;
+}
+
+std::string text_of(const Requirement& r) {
+  return std::string(r.text) + (r.semantic ? " (semantic)\n" : "\n");
 }
 
 std::string section(const Primitive& p) {
   std::string out = "### " + std::string(p.name) + "\n\n" + p.summary + "\n\n" + code(usage(p)) + "\n";
-  out += words_of(p) + "\nRequires\n\n";
+  for (const Meaning& w : words_of(p)) out += "- `" + w.word + "`: " + w.meaning + "\n";
+  out += "\nRequires\n\n";
   for (size_t i = 0; i < p.requirements.size(); ++i)
-    out += std::to_string(i + 1) + ". " + p.requirements[i].text +
-           (p.requirements[i].semantic ? " (semantic)\n" : "\n");
+    out += std::to_string(i + 1) + ". " + text_of(p.requirements[i]);
   const Shown shown = show(p.example);
   out += "\n" + code(shown.before) + "\n`" + std::string(p.example.steps);
   for (size_t at = out.rfind("\n`"); (at = out.find('\n', at + 1)) != std::string::npos;)
     out.replace(at, 1, "`<br>`");
   return out + "`\n\n" + code(shown.after);
+}
+
+std::string indented(const std::string& text) {
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out += "  " + line + "\n";
+  return out;
 }
 
 }  // namespace
@@ -77,11 +91,28 @@ Shown show(const Example& example) {
   return {print(before), print(apply(before, parse_trace(example.steps, "example")))};
 }
 
+std::string plain_text(const Primitive& p) {
+  std::string out = std::string(p.name) + "\n\n" + p.summary + "\n\n" + indented(usage(p)) + "\nArguments\n";
+  for (const Meaning& w : words_of(p)) out += "  " + w.word + "\n      " + w.meaning + "\n";
+  out += "\nRequires\n";
+  for (size_t i = 0; i < p.requirements.size(); ++i)
+    out += "  " + std::to_string(i + 1) + ". " + text_of(p.requirements[i]);
+  const Shown shown = show(p.example);
+  return out + "\nBefore\n" + indented(shown.before) + "\nSteps\n" + indented(p.example.steps) + "\nAfter\n" +
+         indented(shown.after);
+}
+
+std::string common_requirements_text() {
+  std::string out;
+  for (const CommonRequirement& c : common_requirements())
+    out += std::string(1, c.letter) + ". " + text_of(c.requirement);
+  return out;
+}
+
 std::string manual() {
   std::string out = "Every step, whatever its primitive, requires\n\n";
   for (const CommonRequirement& c : common_requirements())
-    out += std::string("- ") + c.letter + ". " + c.requirement.text +
-           (c.requirement.semantic ? " (semantic)\n" : "\n");
+    out += std::string("- ") + c.letter + ". " + text_of(c.requirement);
   for (const Primitive& p : primitives()) out += "\n" + section(p);
   return out;
 }

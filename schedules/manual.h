@@ -1,4 +1,4 @@
-// The table of primitives as a chapter of a manual.
+// The table of primitives as a chapter of a manual, and a row of it for a terminal.
 #pragma once
 
 #include <string>
@@ -11,6 +11,9 @@ struct Shown {
   std::string before, after;  // printed functions
 };
 Shown show(const Example& example);  // runs it
+
+std::string plain_text(const Primitive& p);  // one of them, for a terminal
+std::string common_requirements_text();      // those of every step, A to F
 
 std::string manual();  // Markdown, one section per primitive in the order of the table
 

@@ -1,7 +1,7 @@
 /* Which digit is it? Reads 8x8 grey values from 0 to 16 and prints the most probable digit.
  *
  *   nestor compile examples/digits/digits.json --dim batch=1 -o digits.so
- *   cc -I. examples/c/digits.c ./digits.so -o digits
+ *   cc -I. examples/c/digits.c digits.so -Wl,-rpath,'$ORIGIN' -o digits
  */
 #include "digits.h"
 

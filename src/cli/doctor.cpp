@@ -8,6 +8,7 @@
 #include "nestor/measure.h"
 #include "nestor/ops.h"
 #include "src/cli/common.h"
+#include "src/cli/version.h"
 
 namespace nestor::cli {
 
@@ -43,6 +44,7 @@ int run(const DoctorVerb& v) {
   const double peak = measure_fma_peak_gflops(50), copy = measure_copy_gbs(256 << 20);
   if (v.json) {
     fmt::print("{}\n", nlohmann::json{{"version", NESTOR_VERSION},
+                                      {"commit", commit()},
                                       {"llvm", NESTOR_LLVM_VERSION},
                                       {"cpu", host.cpu},
                                       {"vector_bits", host.vector_bits},
@@ -64,7 +66,7 @@ int run(const DoctorVerb& v) {
                            .dump());
     return 0;
   }
-  fmt::print("nestor      {} with LLVM {}\n", NESTOR_VERSION, NESTOR_LLVM_VERSION);
+  fmt::print("nestor      {}\n", version());
   fmt::print("processor   {}, {} cores, {}-bit vectors{}, {} vector registers, {} micro-operations a cycle\n",
              host.cpu, host.cores, host.vector_bits, host.double_pumped ? " in two halves" : "",
              host.vector_registers, host.issue_width);

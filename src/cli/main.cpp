@@ -10,9 +10,12 @@
 #include "nestor/error.h"
 #include "nestor/files.h"
 #include "nestor/nearest.h"
+#include "schedules/primitive.h"
 #include "src/cli/deep_stack.h"
+#include "src/cli/help_examples.h"
 #include "src/cli/options.h"
 #include "src/cli/output.h"
+#include "src/cli/version.h"
 
 namespace nestor::cli {
 
@@ -86,6 +89,7 @@ template <class Verb, class AddOptions>
 void add_verb(CLI::App& app, int& code, const char* name, const char* help, AddOptions add_options) {
   auto verb = std::make_shared<Verb>();
   CLI::App* sub = app.add_subcommand(name, help);
+  sub->footer(help_examples(name));
   add_options(sub, *verb);
   sub->callback([verb, &code] {
     if constexpr (requires { verb->common; }) apply(verb->common.limits);
@@ -240,28 +244,55 @@ void add_verbs(CLI::App& app, int& code) {
                        });
   add_verb<DoctorVerb>(app, code, "doctor", "what this machine has",
                        [](CLI::App* a, DoctorVerb& v) { add_json(a, v.json); });
+  add_verb<PrimitivesVerb>(app, code, "primitives", "the steps of schedules: all in a table, or one in full",
+                           [](CLI::App* a, PrimitivesVerb& v) {
+                             a->add_option("NAME", v.name, "a primitive, such as split; left out: the table");
+                           });
 }
 
-// A first word that is no verb: the library would only say that one is missing. Empty where it is one.
-std::string unknown_verb(const CLI::App& app, int argc, char** argv) {
-  const std::string word = argc > 1 ? argv[1] : "-";
+// Why this word isn't a verb; the library would only say that one is missing. Empty where it is one.
+std::string unknown_verb(const CLI::App& app, const std::string& word) {
   std::vector<std::string> verbs;
   std::string list;
   for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
     verbs.push_back(verb->get_name());
     list += (list.empty() ? "" : ", ") + verb->get_name();
   }
-  if (word.starts_with("-") || std::count(verbs.begin(), verbs.end(), word)) return "";
-  const std::string near = did_you_mean(word, verbs);
-  return render({"there is no verb `" + word + "`", {}, {}, near.empty() ? "the verbs are " + list : near});
+  if (std::count(verbs.begin(), verbs.end(), word)) return "";
+  std::string hint = did_you_mean(word, verbs);
+  if (schedules::find_primitive(word)) hint = "it is a primitive: nestor primitives " + word;
+  if (hint.empty()) hint = "the verbs are " + list;
+  return render({"there is no verb `" + word + "`", {}, {}, hint});
 }
 
-// The option that was probably meant, among those of the verb. Empty where none is near.
+// `nestor help VERB` says what `nestor VERB --help` does.
+void add_help(CLI::App& app, int& code) {
+  auto verb = std::make_shared<std::string>();
+  CLI::App* sub = app.add_subcommand("help", "how a verb is used, with examples");
+  sub->footer(help_examples("help"));
+  sub->add_option("VERB", *verb, "one of the verbs; left out: their list");
+  sub->callback([verb, &app, &code] {
+    if (const std::string why = verb->empty() ? "" : unknown_verb(app, *verb); !why.empty()) {
+      std::fprintf(stderr, "%s\n", why.c_str());
+      code = 2;
+      return;
+    }
+    // App::help of the whole would go on to the verb that was given, which is `help`.
+    const std::string text = verb->empty()
+                                 ? app.get_formatter()->make_help(&app, "nestor", CLI::AppFormatMode::Normal)
+                                 : app.get_subcommand(*verb)->help("nestor");
+    std::fputs(text.c_str(), stdout);
+  });
+}
+
+// The option that was probably meant, among those of the verb; before a verb, among those of the program.
+// Empty where none is near.
 std::string nearest_option(const CLI::App& app, int argc, char** argv) {
+  const bool before_verb = argv[1][0] == '-';
   std::vector<std::string> known;
-  for (const CLI::Option* o : app.get_subcommand(argv[1])->get_options())
+  for (const CLI::Option* o : (before_verb ? &app : app.get_subcommand(argv[1]))->get_options())
     for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
-  for (int i = 2; i < argc; ++i) {
+  for (int i = before_verb ? 1 : 2; i < argc; ++i) {
     std::string word = argv[i];
     word = word.substr(0, word.find('='));
     if (word.starts_with("--") && !std::count(known.begin(), known.end(), word))
@@ -279,13 +310,20 @@ namespace {
 int run(int argc, char** argv) {
   CLI::App app{"Nestor: a tensor program scheduling compiler", "nestor"};
   app.require_subcommand(1);
-  app.set_version_flag("--version", NESTOR_VERSION);
+  app.set_version_flag("--version", "nestor " + nestor::cli::version());
+  app.footer("`nestor help VERB` shows the options of a verb, and examples.");
   int code = 0;
   nestor::cli::watch_output();
   nestor::remove_pending_files_on_signals();
   try {
     nestor::cli::add_verbs(app, code);
-    if (const std::string why = nestor::cli::unknown_verb(app, argc, argv); !why.empty()) {
+    nestor::cli::add_help(app, code);
+    if (argc < 2) {
+      std::fputs(app.help().c_str(), stderr);
+      return 2;
+    }
+    const std::string why = argv[1][0] == '-' ? "" : nestor::cli::unknown_verb(app, argv[1]);
+    if (!why.empty()) {
       std::fprintf(stderr, "%s\n", why.c_str());
       return 2;
     }
@@ -293,7 +331,7 @@ int run(int argc, char** argv) {
     return nestor::cli::finish_output(code);
   } catch (const CLI::ParseError& e) {
     if (app.exit(e) == 0) return nestor::cli::finish_output(0);
-    const std::string hint = argc > 2 ? nestor::cli::nearest_option(app, argc, argv) : "";
+    const std::string hint = nestor::cli::nearest_option(app, argc, argv);
     if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", hint.c_str());
     return nestor::cli::finish_output(2);
   } catch (const nestor::UserError& e) {

@@ -110,6 +110,10 @@ struct DoctorVerb {
   bool json = false;
 };
 
+struct PrimitivesVerb {
+  std::string name;  // empty: all of them
+};
+
 // Each returns the process's exit code: 0, or 3 where a comparison failed. Errors are thrown.
 int run(const CompileVerb& verb);
 int run(const RunVerb& verb);
@@ -120,6 +124,7 @@ int run(const VerifyVerb& verb);
 int run(const DbVerb& verb);
 int run(const WorkerVerb& verb);
 int run(const DoctorVerb& verb);
+int run(const PrimitivesVerb& verb);
 
 inline constexpr int kExitComparisonFailed = 3;
 

@@ -1,4 +1,5 @@
-// Loads libnestor_halide.so (src/halide) where the build made it, and speaks with it in C.
+// Loads libnestor_halide.so (src/halide), which programs of the build folder find by their run path, and
+// speaks with it in C.
 #include "nestor/halide.h"
 
 #include "dynamic_library.h"
@@ -21,7 +22,7 @@ struct Plugin {
 
 const Plugin* load_plugin() {
 #ifdef NESTOR_HALIDE_PLUGIN
-  static const DynamicLibrary library({NESTOR_HALIDE_PLUGIN, "libnestor_halide.so"});
+  static const DynamicLibrary library({NESTOR_HALIDE_PLUGIN});
   if (!library.loaded()) return nullptr;
   const auto get = [&]<class F>(F*& to, const char* name) { to = library.function<F>(name); };
   static Plugin p;
@@ -44,10 +45,11 @@ const Plugin* find_plugin() {
 
 const Plugin& plugin() {
   if (const Plugin* p = find_plugin()) return *p;
-  throw UserError(Diagnostic{"this build of nestor has no Halide back end",
-                             {},
-                             {},
-                             "./dev setup installs the Halide SDK; build again after it"});
+  throw UserError(Diagnostic{
+      "this build of nestor has no Halide back end",
+      {},
+      {},
+      "./dev setup installs the Halide SDK; build again after it, and use nestor of the build folder"});
 }
 
 [[noreturn]] void fail(char* error, const std::string& function) {

@@ -11,6 +11,8 @@ each line after `$ ` is a command for bash, the lines up to the next one what it
 that is only `...` stands for any number of lines; `...` inside a line for any text. Commands run in a scratch
 folder with `examples` linked in; `nestor` is on the PATH. Other blocks are not run.
 
+Links between documents must lead somewhere, and every document is linked.
+
 Each use of a .sched file says on stderr that the schedule is proved: such lines need not be shown.
 
     check.py --bin FOLDER [--update]        --update writes what is printed into the blocks
@@ -71,6 +73,42 @@ def without_proofs(got, expected):
     return [line for line in got if not PROVED.match(line)]
 
 
+def anchor(heading):
+    """As GitHub makes them: `## From CMake` is #from-cmake."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def headings(path):
+    with open(path) as f:
+        text = re.sub(r"^```.*?^```", "", f.read(), flags=re.M | re.S)
+    return {anchor(h) for h in re.findall(r"^#+ (.*)$", text, re.M)}
+
+
+def broken_links(documents):
+    """Links that lead nowhere, documents that nothing links to, and files that contributing.md names and that aren't there."""
+    linked = set()
+    for path in documents:
+        with open(path) as f:
+            text = f.read()
+        for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text)):
+            if "://" in link:
+                continue
+            to, _, at = link.partition("#")
+            to = os.path.normpath(os.path.join(os.path.dirname(path), to)) if to else path
+            linked.add(to)
+            if not os.path.exists(to):
+                yield f"{path}: there is no {link}"
+            elif at and at not in headings(to):
+                yield f"{path}: {to} has no heading #{at}"
+        if path == "docs/contributing.md":
+            for name in re.findall(r"`((?:src|tests|schedules|cmake|examples)/[\w/.-]*)`", text):
+                if not os.path.exists(re.sub(r"[A-Z]+\.\w+$", "", name)):
+                    yield f"{path}: there is no {name}"
+    for path in documents:
+        if path not in linked and path != "README.md":
+            yield f"{path}: no document links to it"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
@@ -79,7 +117,11 @@ def main():
     root = os.getcwd()
     environment = dict(os.environ, PATH=os.path.abspath(args.bin) + os.pathsep + os.environ["PATH"], NO_COLOR="1")
     failures = count = 0
-    for path in ["README.md", *sorted(glob.glob("docs/*.md"))]:
+    documents = ["README.md", *sorted(glob.glob("docs/*.md"))]
+    for fault in broken_links(documents):
+        failures += 1
+        print(fault)
+    for path in documents:
         with open(path) as f:
             text = f.read()
         with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +144,7 @@ def main():
         if args.update:
             with open(path, "w") as f:
                 f.write(text)
-    print(f"{count} commands of the documentation, {failures} of them print something else")
+    print(f"{count} commands of the documentation; {failures} commands and links are wrong")
     sys.exit(1 if failures or not count else 0)
 
 
