@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -47,6 +48,10 @@ std::string why_not_loadable(const std::string& path) {
   if (!in.read(reinterpret_cast<char*>(&header), sizeof header) ||
       std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return "it isn't a shared object";
+  in.seekg(0, std::ios::end);  // the section headers end a file; where it is cut short the loader would crash
+  const uint64_t sections = uint64_t{header.e_shnum} * header.e_shentsize;
+  if (header.e_shoff > 0 && static_cast<uint64_t>(in.tellg()) < header.e_shoff + sections)
+    return "it is cut short";
   const auto name = [](int machine) -> std::string {
     return machine == EM_X86_64 ? "x86-64" : machine == EM_AARCH64 ? "aarch64" : "another processor";
   };
@@ -68,6 +73,16 @@ std::string missing_here([[maybe_unused]] const std::string& target) {
   return "";
 }
 
+// The file's path in a spelling that was never used: the loader gives the library again that it loaded by the
+// same one, whatever the file holds by now. Of one file under two spellings it makes one library.
+std::string new_spelling(const std::string& path) {
+  static std::atomic<uint64_t> used{0};
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  std::string folder = whole.parent_path().string();
+  for (uint64_t n = ++used; n > 0; n /= 2) folder += n % 2 ? "/." : "/";
+  return folder + "/" + whole.filename().string();
+}
+
 class Artifact : public Runnable {
  public:
   Artifact(const std::string& path, int threads, const std::vector<int32_t>& cpus, Placement placement)
@@ -75,8 +90,7 @@ class Artifact : public Runnable {
     if (const std::string why = why_not_loadable(path); !why.empty())
       throw UserError(Diagnostic{
           "can't load " + path + ": " + why, {}, {}, "nestor compile --target native makes one for here"});
-    // A name without a slash would be looked up in the system's directories.
-    handle_.reset(dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL));
+    handle_.reset(dlopen(new_spelling(path).c_str(), RTLD_NOW | RTLD_LOCAL));
     if (!handle_) throw UserError("can't load " + path + ": " + dlerror());
     auto describe = reinterpret_cast<const char* (*)()>(dlsym(handle_.get(), "nestor_model_v2"));
     if (!describe)

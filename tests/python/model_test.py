@@ -97,6 +97,8 @@ class Calls(unittest.TestCase):
     def test_sizes_of_none(self):
         y = nestor.compile("Relu(f32[0,3])", threads=1)(np.empty((0, 3), "float32"))
         self.assertEqual(y.shape, (0, 3))
+        out = np.empty((0, 3), "float32")
+        self.assertIs(nestor.compile("Relu(f32[0,3])", threads=1)(y, out=out), out)
         self.assertEqual(nestor.compile("Neg(f32[])", threads=1)(np.array(2, "float32")), -2)
 
     def test_outputs_live_on(self):
@@ -125,6 +127,10 @@ class Calls(unittest.TestCase):
 
     def test_what_is_refused(self):
         m, a, b = product()
+        square = nestor.compile("MatMul(f32[4,4], f32[4,4])", threads=1)
+        wide = drawn(6, 4)
+        a4 = wide[:4]
+        top, both = nestor.compile("TopK(f32[5], i64[1]{2}) -> 2", threads=1), np.empty(2, "int64")
         for make, error, words in [
             (lambda: m(a), TypeError, "input x1 isn't given"),
             (lambda: m(a, b, b), TypeError, "3 arrays for the inputs x0, x1"),
@@ -137,12 +143,16 @@ class Calls(unittest.TestCase):
             (lambda: m(a.astype("complex64"), b), TypeError, "elements of type complex64"),
             (lambda: m(a, b, out=np.empty((4, 6), "float32").T), ValueError, "output y doesn't lie row major"),
             (lambda: m(a, b, out=[a, b]), TypeError, "2 arrays in out for the outputs y"),
+            (lambda: square(a4, a4, out=a4), ValueError, "output y shares memory with input x0"),
+            (lambda: square(a4, a4, out=wide.reshape(-1)[4:20].reshape(4, 4)), ValueError, "shares memory with input"),
+            (lambda: top(np.ones(5, "float32"), out=(both.view("float32")[:2], both)), ValueError,
+             "shares memory with output"),
         ]:
             with self.assertRaisesRegex(error, words):
                 make()
         frozen = np.empty((6, 4), "float32")
         frozen.flags.writeable = False
-        with self.assertRaises(TypeError):
+        with self.assertRaisesRegex(ValueError, "output y is read only"):
             m(a, b, out=frozen)
 
 
@@ -186,6 +196,16 @@ class Compiling(unittest.TestCase):
             loaded = nestor.load(path)
             self.assertEqual(loaded.inputs, m.inputs)
             np.testing.assert_array_equal(loaded(a, b), m(a, b))
+            x = drawn(8)
+            nestor.compile("Relu(f32[8])", threads=1).save(path)
+            relu = nestor.load(path)
+            nestor.compile("Neg(f32[8])", threads=1).save(path)
+            np.testing.assert_array_equal(nestor.load(path)(x), -x)  # not what was loaded from there before
+            np.testing.assert_array_equal(relu(x), np.maximum(x, 0))
+            with open(path, "rb") as whole, open(os.path.join(folder, "cut.so"), "wb") as cut:
+                cut.write(whole.read()[:4000])
+            with self.assertRaisesRegex(nestor.Error, "it is cut short"):
+                nestor.load(os.path.join(folder, "cut.so"))
             with self.assertRaisesRegex(nestor.Error, "was loaded from an artifact can't be saved"):
                 loaded.save(path)
             with self.assertRaisesRegex(nestor.Error, "an artifact ends in .so"):

@@ -31,6 +31,12 @@ class Schedules(unittest.TestCase):
           vectorize Y.j1
         """)
         self.assertEqual(len(s.steps), 2)
+        with self.assertRaises(nestor.ScheduleError):
+            s("unroll Y.i\nparallel Y.nope")
+        self.assertEqual(len(s.steps), 2)
+        with self.assertRaisesRegex(ValueError, "schedule of another function, matmul"):
+            nestor.func("Relu(f32[8])", threads=1).verify(s)
+        self.assertEqual(str(product().schedule("naive")), str(product().schedule()))
 
     def test_a_refusal_leaves_all_as_it_was(self):
         s = product().schedule()
@@ -63,6 +69,7 @@ class Schedules(unittest.TestCase):
     def test_cuda(self):
         f = nestor.func("Relu(f32[1024])", target="cuda:sm_80")
         self.assertIn("__global__", f.cuda())
+        self.assertIn("threadIdx", product().cuda(target="cuda:sm_80"))
         s = nestor.func("Relu(f32[1024])", threads=1).schedule()
         with self.assertRaisesRegex(nestor.Error, "CUDA code isn't made"):
             s.cuda()
@@ -91,6 +98,16 @@ class Tuning(unittest.TestCase):
             self.assertTrue(events and events[-1]["func"] == "matmul")
             m = nestor.compile(spec, db=db, threads=1)
             self.assertIn(m.functions[0][1], ("database", "default"))
+
+    def test_what_is_refused(self):
+        for options, error, words in [({"families": ["anny"]}, ValueError, "there is no family anny"),
+                                      ({"families": "any"}, TypeError, "are lists"),
+                                      ({"workers": "true"}, TypeError, "are lists"),
+                                      ({"workers": 0}, ValueError, "workers must be 1 or more"),
+                                      ({"trials": -1}, ValueError, "trials is negative"),
+                                      ({"seconds": 0}, nestor.Error, "seconds must be above zero")]:
+            with self.assertRaisesRegex(error, words):
+                nestor.tune("Relu(f32[8])", "t.db", **options)
 
     def test_a_callback_that_raises_ends_it(self):
         def stop(event):

@@ -52,6 +52,8 @@ const char* numpy_name(DType t) {
 template <class Array>
 bool is_row_major(const Array& a) {
   int64_t stride = 1;
+  for (size_t d = 0; d < a.ndim(); ++d)
+    if (a.shape(d) == 0) return true;
   for (size_t d = a.ndim(); d-- > 0;) {
     if (a.shape(d) != 1 && a.stride(d) != stride) return false;
     stride *= static_cast<int64_t>(a.shape(d));
@@ -132,10 +134,15 @@ ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
 WriteArray as_output(nb::handle array, const PlanTensor& wanted) {
   const std::string what = "output " + wanted.name;
   DType dtype = DType::f32;
+  if (nb::hasattr(array, "flags") && nb::hasattr(array, "__array_interface__") &&
+      !nb::cast<bool>(array.attr("flags")["WRITEABLE"]))
+    throw nb::value_error((what + " is read only").c_str());
   WriteArray out = array_of<WriteArray>(array, what, &dtype);
   check(out, dtype, what, wanted);
   if (!is_row_major(out) || !is_aligned(out, dtype))
-    throw nb::value_error((what + " doesn't lie row major: give an array as numpy.empty makes it").c_str());
+    throw nb::value_error(
+        (what + " doesn't lie row major, or between elements: give an array as numpy.empty makes it")
+            .c_str());
   return out;
 }
 

@@ -119,6 +119,16 @@ class Model {
     return held;
   }
 
+  // Kernels read while they write.
+  static void refuse_overlap(const void* a, const PlanTensor& of_a, const void* b, const PlanTensor& of_b,
+                             const std::string& what, const std::string& kind) {
+    const auto first = reinterpret_cast<uintptr_t>(a), second = reinterpret_cast<uintptr_t>(b);
+    if (first < second + static_cast<uintptr_t>(of_b.bytes()) &&
+        second < first + static_cast<uintptr_t>(of_a.bytes()))
+      throw nb::value_error(
+          (what + " shares memory with " + kind + of_b.name + ": give an array of its own").c_str());
+  }
+
   nb::object run(const std::vector<const void*>& in, const nb::object& given) {
     const auto& outputs = runnable_->outputs();
     std::vector<nb::object> arrays;
@@ -136,6 +146,11 @@ class Model {
       for (size_t i = 0; i < outputs.size(); ++i) {
         held.push_back(as_output(arrays[i], outputs[i]));
         out.push_back(held.back().data());
+        const std::string what = "output " + outputs[i].name;
+        for (size_t k = 0; k < in.size(); ++k)
+          refuse_overlap(out[i], outputs[i], in[k], runnable_->inputs()[k], what, "input ");
+        for (size_t k = 0; k < i; ++k)
+          refuse_overlap(out[i], outputs[i], out[k], outputs[k], what, "output ");
       }
     } else {
       for (const PlanTensor& t : outputs) {

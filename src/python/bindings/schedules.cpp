@@ -60,7 +60,7 @@ class Steps {
 };
 
 Steps by_text(const Function& f, const std::string& text) {
-  if (text.empty()) return Steps(f);
+  if (text.empty() || text == "naive") return Steps(f);
   if (text == "default") return {f, default_schedule(f.func, f.target)};
   const std::vector<Trace> traces = parse_schedules(text, "<schedule>");
   for (const Trace& t : traces)
@@ -152,9 +152,15 @@ void add_schedules(nb::module_& m) {
       .def_ro("threads", &Function::threads)
       .def("__str__", [](const Function& f) { return print(f.func); })
       .def_prop_ro("blocks", [](const Function& f) { return block_names(f.func); })
+      .def("_for",
+           [](const Function& f, const std::string& target) {
+             return Function{f.func, parse_target(target), f.threads};
+           })
       .def("_schedule", &by_text);
   nb::class_<Steps>(m, "Steps")
       .def("step", &Steps::step)
+      .def("copy", [](const Steps& s) { return s; })
+      .def_prop_ro("function", &Steps::function)
       .def("__str__", [](const Steps& s) { return print(s.scheduled()); })
       .def_prop_ro("name", [](const Steps& s) { return s.function().func.name; })
       .def_prop_ro("text", [](const Steps& s) { return print(s.trace()); })

@@ -1,6 +1,7 @@
 """Models: compiled, loaded, called."""
 
 import contextlib
+import operator
 import os
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -24,8 +25,8 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
     k = _nestor.ModelKeywords()
     k.target, k.threads = target, threads
     dims = dict(dims or {})
-    k.dims = {name: int(value) for name, value in dims.items() if not isinstance(value, (tuple, list))}
-    k.shapes = {name: [int(v) for v in value] for name, value in dims.items() if isinstance(value, (tuple, list))}
+    k.dims = {name: operator.index(value) for name, value in dims.items() if not isinstance(value, (tuple, list))}
+    k.shapes = {name: [operator.index(v) for v in value] for name, value in dims.items() if isinstance(value, (tuple, list))}
     k.constants = dict(const or {})
     k.db = os.fspath(db) if db is not None else ""
     k.schedule = os.fspath(schedule) if schedule is not None else ""
@@ -69,7 +70,7 @@ class Model:
     Inputs are arrays of the model's types and shapes in the machine's memory: NumPy's, PyTorch's, JAX's, whatever speaks
     DLPack. They are read where they are; an array that doesn't lie row major is copied first. Outputs are new NumPy arrays,
     or the arrays given as `out` (one, or a tuple of them). One output is returned as it is, several as a tuple in the order
-    of `outputs`. Several Python threads may call one model: its runs come one after the other, without the interpreter's lock.
+    of `outputs`. An array given as `out` shares no memory with an input or another output. Several Python threads may call one model: its runs come one after the other, without the interpreter's lock.
     """
 
     def __init__(self, native: Any):
@@ -125,7 +126,7 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
 
     model: the path of an .onnx, a .json or a .nest; an operator as text, "MatMul(f32[8,8], f32[8,8])"; the text of a
         function; an onnx.ModelProto or its bytes; a graph as a dict (docs: JSON).
-    target: "native", "x86-64-v3", "x86-64-v4" ...; what isn't this machine's kind can be saved, not called.
+    target: "native", "x86-64-v3", "x86-64-v4" ..., which this machine runs; for others, `nestor compile` makes artifacts.
     threads: of a run; 0 for as many as there are cores.
     dims: sizes that the model leaves open, {"batch": 1}; or an input's shape, {"x": (1, 3, 224, 224)}.
     const: inputs or weights known now, {"W": array}.

@@ -46,11 +46,13 @@ class Schedule:
         self._native = native
 
     def __call__(self, *lines: str) -> "Schedule":
-        """Applies steps as text, one or several lines each."""
+        """Applies steps as text, one or several lines each: all of them, or none where one is refused."""
+        trial = self._native.copy()
         for text in lines:
             for line in text.splitlines():
                 if line.split("#")[0].strip():
-                    self._native.step(line)
+                    trial.step(line)
+        self._native = trial
         return self
 
     def __str__(self) -> str:
@@ -91,9 +93,11 @@ class Schedule:
         return self._native.stage("lowered", "")
 
     def llvm(self) -> str:
+        """LLVM IR, optimized."""
         return self._native.stage("llvm", "")
 
     def asm(self) -> str:
+        """Assembly for the function's target."""
         return self._native.stage("asm", "")
 
     def cuda(self, target: str = "") -> str:
@@ -134,20 +138,28 @@ class Function:
         return f"<nestor.Function {self.name} for {self._native.target}>"
 
     def schedule(self, steps: str = "") -> Schedule:
-        """A schedule of this function: empty, "default" for the analytic one, or a .sched file's text."""
+        """A schedule of this function: empty or "naive", "default" for the analytic one, or a .sched file's text."""
         return Schedule(self._native._schedule(steps))
 
     def bench(self, schedule: Union[Schedule, str] = "default", seconds: float = 0.3) -> Timing:
+        """`Schedule.bench` of a schedule of this function, or of what `schedule` takes."""
         return self._of(schedule).bench(seconds)
 
     def verify(self, schedule: Union[Schedule, str] = "default", seed: int = 1) -> Verification:
+        """`Schedule.verify` of a schedule of this function, or of what `schedule` takes."""
         return self._of(schedule).verify(seed)
 
     def cuda(self, schedule: Union[Schedule, str] = "default", target: str = "") -> str:
-        return self._of(schedule).cuda(target)
+        """CUDA C++ of a schedule; of a text, "default" say, for that target where one is given ("cuda:sm_80")."""
+        of = Function(self._native._for(target)) if target and not isinstance(schedule, Schedule) else self
+        return of._of(schedule).cuda(target)
 
     def _of(self, schedule: Union[Schedule, str]) -> Schedule:
-        return schedule if isinstance(schedule, Schedule) else self.schedule(schedule)
+        if not isinstance(schedule, Schedule):
+            return self.schedule(schedule)
+        if str(schedule._native.function) != str(self._native):
+            raise ValueError(f"this is a schedule of another function, {schedule._native.name}")
+        return schedule
 
 
 def functions(model: Spec, **options: Any) -> List[Function]:

@@ -44,6 +44,13 @@ def tune(model: Spec, db: "Union[str, os.PathLike[str]]", *, seconds: float = 60
     progress: called with a dict after each batch (func, measured, default_us, best_us, outcomes, elapsed_s, left_s); in a
         terminal a line is shown where it is left out.
     """
+    if isinstance(families, str) or isinstance(schedules, (str, os.PathLike)) or isinstance(workers, str):
+        raise TypeError("families, schedules and workers are lists: [\"any\"]")
+    for family in families:
+        if family not in ("any", "default"):
+            raise ValueError(f"there is no family {family}: any, default")
+    if trials < 0:
+        raise ValueError("trials is negative")
     if isinstance(workers, int):
         if workers < 1:
             raise ValueError("workers must be 1 or more")
