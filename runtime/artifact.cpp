@@ -75,13 +75,25 @@ std::string missing_here([[maybe_unused]] const std::string& target) {
 
 // The file's path in a spelling that was never used: the loader gives the library again that it loaded by the
 // same one, whatever the file holds by now. Of one file under two spellings it makes one library.
-std::string new_spelling(const std::string& path) {
-  static std::atomic<uint64_t> used{0};
-  const std::filesystem::path whole = std::filesystem::absolute(path);
-  std::string folder = whole.parent_path().string();
-  for (uint64_t n = ++used; n > 0; n /= 2) folder += n % 2 ? "/." : "/";
-  return folder + "/" + whole.filename().string();
-}
+class Spelling {
+ public:
+  explicit Spelling(const std::string& path) {
+    static std::atomic<uint64_t> used{0};
+    const std::filesystem::path whole = std::filesystem::absolute(path);
+    plain_ = new_ = whole.parent_path().string();
+    for (uint64_t n = ++used; n > 0; n /= 2) new_ += n % 2 ? "/." : "/";
+    file_ = "/" + whole.filename().string();
+  }
+  std::string text() const { return new_ + file_; }
+  // What was said of it, in the usual spelling.
+  std::string plain(std::string said) const {
+    for (size_t at; (at = said.find(new_ + "/")) != std::string::npos;) said.replace(at, new_.size(), plain_);
+    return said;
+  }
+
+ private:
+  std::string plain_, new_, file_;
+};
 
 class Artifact : public Runnable {
  public:
@@ -90,8 +102,9 @@ class Artifact : public Runnable {
     if (const std::string why = why_not_loadable(path); !why.empty())
       throw UserError(Diagnostic{
           "can't load " + path + ": " + why, {}, {}, "nestor compile --target native makes one for here"});
-    handle_.reset(dlopen(new_spelling(path).c_str(), RTLD_NOW | RTLD_LOCAL));
-    if (!handle_) throw UserError("can't load " + path + ": " + dlerror());
+    const Spelling spelling(path);
+    handle_.reset(dlopen(spelling.text().c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (!handle_) throw UserError("can't load " + path + ": " + spelling.plain(dlerror()));
     auto describe = reinterpret_cast<const char* (*)()>(dlsym(handle_.get(), "nestor_model_v2"));
     if (!describe)
       throw UserError(path + " is not an artifact of this version of nestor: it has no nestor_model_v2");
@@ -113,7 +126,7 @@ class Artifact : public Runnable {
     options.why = why.data();
     options.why_bytes = why.size();
     instance_ = create(&options);
-    if (!instance_) throw UserError("can't start " + path + ": " + why.data());
+    if (!instance_) throw UserError("can't start " + path + ": " + spelling.plain(why.data()));
   }
   ~Artifact() override {
     if (instance_) destroy_(instance_);
