@@ -24,6 +24,17 @@ class Schedules(unittest.TestCase):
         again = product().schedule(s.text)
         self.assertEqual(str(again), str(s))
 
+    def test_a_model_is_compiled_by_it(self):
+        import numpy as np
+
+        s = product().schedule().split("Y.j", [None, 16], results="j0 j1").vectorize("Y.j1")
+        m = nestor.compile(PRODUCT, schedule=s, threads=1)
+        self.assertTrue(m.functions[0][1].endswith("matmul.sched"), m.functions)
+        a = np.random.default_rng(1).standard_normal((64, 64)).astype("float32")
+        np.testing.assert_allclose(m(a, a), a @ a, rtol=1e-4, atol=1e-4)
+        with self.assertRaisesRegex(nestor.Error, "matmul"):
+            nestor.compile("Relu(f32[8])", schedule=s)
+
     def test_lines_are_steps(self):
         s = product().schedule()
         s("""

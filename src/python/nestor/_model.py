@@ -64,6 +64,21 @@ def as_file(spec: Spec) -> Iterator[str]:
         yield path
 
 
+@contextlib.contextmanager
+def schedule_file(schedule: Any) -> Iterator[Any]:
+    """What `schedule` names; a Schedule is written to a temporary file for the while."""
+    if not hasattr(schedule, "steps"):
+        yield schedule
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="nestor-") as folder:
+        path = os.path.join(folder, schedule.name + ".sched")
+        with open(path, "w") as f:
+            f.write("".join([f"schedule {schedule.name} {{\n", *(f"  {step}\n" for step in schedule.steps), "}\n"]))
+        yield path
+
+
 class Model:
     """A model that can be called: `y = m(x)`, `y = m(image=x)`, `m(x, out=y)`.
 
@@ -120,8 +135,7 @@ class Model:
 
 def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
             const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None,
-            schedule: "Union[str, os.PathLike[str], None]" = None, exact_conv: bool = False,
-            check_indices: bool = False) -> Model:
+            schedule: Any = None, exact_conv: bool = False, check_indices: bool = False) -> Model:
     """Compiles a model for this machine.
 
     model: the path of an .onnx, a .json or a .nest; an operator as text, "MatMul(f32[8,8], f32[8,8])"; the text of a
@@ -131,14 +145,15 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
     dims: sizes that the model leaves open, {"batch": 1}; or an input's shape, {"x": (1, 3, 224, 224)}.
     const: inputs or weights known now, {"W": array}.
     db: a database of tuning records to take schedules from.
-    schedule: "default", "naive", or the path of a .sched file.
+    schedule: "default", "naive", the path of a .sched file, or a Schedule of a function of the model; other functions have
+        their default.
     exact_conv: no Winograd: convolutions are sums of products.
     check_indices: indices out of range (Gather, Scatter ...) raise an Error; without it they are clamped.
 
     Raises Error where the model can't be read or isn't supported; its text says what would work.
     """
-    with as_file(model) as spec:
-        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, schedule, exact_conv, check_indices)))
+    with as_file(model) as spec, schedule_file(schedule) as steps:
+        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, steps, exact_conv, check_indices)))
 
 
 def load(path: "Union[str, os.PathLike[str]]", *, threads: int = 0) -> Model:

@@ -60,7 +60,12 @@ class Schedule:
 
     def __repr__(self) -> str:
         count = len(self.steps)
-        return f"<nestor.Schedule of {self._native.name}, {count} step{'' if count == 1 else 's'}>"
+        return f"<nestor.Schedule of {self.name}, {count} step{'' if count == 1 else 's'}>"
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        return self._native.name
 
     @property
     def text(self) -> str:
