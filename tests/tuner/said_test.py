@@ -9,9 +9,10 @@ import re
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
+
+from run_tests import run_tests
 
 NESTOR = sys.argv[1]
 MATMUL = "MatMul(f32[40,24], const f32[24,1000])"
@@ -212,21 +213,5 @@ def test_what_a_search_declared_travels(folder):
         assert run("inspect", MATMUL, "--threads", 1, "--db", other).stdout.startswith("# database schedule")
 
 
-def main():
-    failed = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(Path(folder))
-                print(f"ok      {name}  {time.monotonic() - begin:.1f} s")
-            except Exception as error:  # the next test still says something
-                failed += 1
-                print(f"FAILED  {name}: {type(error).__name__}: {error}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tests(globals())

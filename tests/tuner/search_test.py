@@ -12,12 +12,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from faulty_worker import true_ns  # noqa: E402
+
+from run_tests import run_tests
 
 NESTOR = str(Path(sys.argv[1]).resolve())
 FAULTY = f"exec {sys.executable} -I -S {Path(__file__).with_name('faulty_worker.py')}"
@@ -354,21 +355,5 @@ def wait_for(what, limit=30):
         time.sleep(0.02)
 
 
-def main():
-    failed = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_") or (sys.argv[2:] and name not in sys.argv[2:]):
-            continue
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(Path(folder))
-                print(f"ok      {name}  {time.monotonic() - begin:.1f} s")
-            except Exception as error:  # the next test still says something
-                failed += 1
-                print(f"FAILED  {name}: {type(error).__name__}: {error}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tests(globals(), sys.argv[2:])

@@ -8,9 +8,9 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
+
+from run_tests import run_tests
 
 NESTOR = sys.argv[1]
 # Small, but neither side fits one tile: four decisions.
@@ -212,21 +212,5 @@ def test_nothing_to_search(folder):
     assert done.returncode == 0 and "there is nothing to search" in done.stdout, done.stdout + done.stderr
 
 
-def main():
-    failed = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        begin = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                test(Path(folder))
-                print(f"ok      {name}  {time.monotonic() - begin:.1f} s")
-            except Exception as error:  # the next test still says something
-                failed += 1
-                print(f"FAILED  {name}: {type(error).__name__}: {error}")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    run_tests(globals())
