@@ -67,10 +67,6 @@ bool WorkerPool::contradict(int worker, const std::string& what) {
   return true;
 }
 
-bool WorkerPool::is_left(int worker) const {
-  return worker >= 0 && !impl_->workers.at(static_cast<size_t>(worker)).dismissed;
-}
-
 bool WorkerPool::any_unproven() const {
   return left() > 1 && std::any_of(impl_->workers.begin(), impl_->workers.end(),
                                    [](const Worker& w) { return !w.dismissed && !w.proven; });

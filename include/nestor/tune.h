@@ -180,7 +180,6 @@ class WorkerPool {
   // after that.
   void confirm(int worker);
   bool contradict(int worker, const std::string& what);
-  bool is_left(int worker) const;
   bool any_unproven() const;  // of several workers, one that nothing has confirmed
   int most_trusted() const;   // to measure side by side; -1 where none is left
 

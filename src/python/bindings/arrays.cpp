@@ -159,13 +159,6 @@ nb::object new_array(DType dtype, const std::vector<int64_t>& shape, void** data
   return out.attr("view")(nb::module_::import_("ml_dtypes").attr("bfloat16"));
 }
 
-nb::object to_numpy(const Tensor& t) {
-  void* data = nullptr;
-  nb::object out = new_array(t.dtype(), t.shape(), &data);
-  std::memcpy(data, t.data(), static_cast<size_t>(t.bytes()));
-  return out;
-}
-
 Tensor to_tensor(nb::handle array, const std::string& what) {
   const nb::object rows = nb::module_::import_("numpy").attr("array")(array, nb::arg("order") = "C");
   DType dtype = DType::f32;

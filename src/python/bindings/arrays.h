@@ -20,7 +20,6 @@ WriteArray as_output(nb::handle array, const PlanTensor& wanted);
 // A new NumPy array of that type and shape, not filled, whose memory starts at a multiple of 64 bytes. Of a
 // bf16 value, NumPy's ml_dtypes.bfloat16.
 nb::object new_array(DType dtype, const std::vector<int64_t>& shape, void** data);
-nb::object to_numpy(const Tensor& t);                         // copied
 Tensor to_tensor(nb::handle array, const std::string& what);  // copied
 
 }  // namespace nestor::python
