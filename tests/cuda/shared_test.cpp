@@ -82,7 +82,7 @@ TEST_CASE("without any one of the emitted barriers the emulation and the race ch
       p.kernels[0].name = other;
       crippled.push_back(p);
     }
-    const Emulator emulator(crippled);
+    const Emulator emulator(crippled, Tracing::on);
     for (size_t b = 0; b < barriers; ++b) {
       INFO(crippled[b].source);
       CHECK(emulate(emulator, c, crippled[b]) != "");
@@ -129,7 +129,7 @@ extern "C" __global__ void parted(float* Y) {
   for (int64_t i = 0; i < 8; ++i) CHECK(std::isnan(args[0].get(i)));
   CHECK_THROWS_WITH(
       emulator.run(second, args, LoopOrder::forward),
-      "parted: thread (0,0,0) of block (0,0,0) waits for the block at line 8: `if (threadIdx.x < 3) "
+      "error: parted: thread (0,0,0) of block (0,0,0) waits for the block at line 8: `if (threadIdx.x < 3) "
       "__syncthreads();`, and thread 3 of the block has finished");
 }
 
