@@ -3,6 +3,7 @@
 #include "catch.h"
 #include "nestor/emulate.h"
 #include "nestor/error.h"
+#include "runtime/cuda_driver_rt.h"
 
 using namespace nestor;
 
@@ -184,4 +185,33 @@ TEST_CASE("shared memory is aligned as its elements are, and no better") {
   CHECK_THROWS_WITH(
       Emulator({p}, Tracing::on).run(p, args),
       what + " at line 3: `*(float4*)&S[4 * threadIdx.x] = *(const float4*)&A[4 * threadIdx.x];`");
+}
+
+TEST_CASE("a launch on an emulated device fails by a race, and says where") {
+  EmulatedCode::Part part{R"(extern "C" __global__ void racy(float* Y) {
+  Y[threadIdx.x / 2] = threadIdx.x;
+}
+)",
+                          {CudaKernel{}}};
+  part.kernels[0].name = "racy";
+  const EmulatedCode code(std::vector<EmulatedCode::Part>{part}, Tracing::on);
+  const nestor_cuda_driver& driver = emulated_driver();
+  void *module = nullptr, *kernel = nullptr;
+  nestor_device_pointer memory = 0;
+  REQUIRE(driver.load(&module, code.library().c_str()) == 0);
+  REQUIRE(driver.function(&kernel, module, "racy") == 0);
+  REQUIRE(driver.allocate(&memory, 64) == 0);
+  void* args[] = {&memory};
+  const int status = driver.launch(kernel, 1, 1, 1, 32, 1, 1, 0, nullptr, args, nullptr);
+  const char* text = "";
+  driver.error_text(status, &text);
+  CHECK(status != 0);
+  CHECK(std::string(text) ==
+        "a race in argument 1: thread 0 of block 0 writes at line 2: `Y[threadIdx.x / 2] = threadIdx.x;`, "
+        "thread 1 of "
+        "block 0 writes the same bytes at line 2: `Y[threadIdx.x / 2] = threadIdx.x;`, and nothing makes one "
+        "wait for "
+        "the other");
+  driver.free(memory);
+  driver.unload(module);
 }
