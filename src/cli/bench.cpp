@@ -13,6 +13,7 @@
 #include "nestor/layout.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
+#include "src/cli/beside.h"
 #include "src/cli/common.h"
 #include "src/cli/records_used.h"
 #include "src/cli/timing.h"
@@ -170,6 +171,7 @@ void print_per_func(Entry& e, double seconds, double peak, bool json) {
 
 int run(const BenchVerb& v) {
   if (!(v.seconds > 0)) throw UserError("--seconds must be above zero");
+  if (!v.beside.empty()) return bench_beside(v);
   std::vector<std::string> schedules = v.schedules;
   if (schedules.empty()) schedules.push_back(usual_schedule(v.common));
   if (is_artifact(v.common.model)) schedules = {"artifact"};

@@ -81,6 +81,8 @@ struct BenchVerb {
   std::vector<std::string> backends;  // llvm, halide, halide:SCHEDULER, interleaved in one run
   std::string pin = "none";           // where threads stay: none, compact, spread
   std::string numa = "none";          // where memory lies: none, parts, interleave
+  std::vector<std::string> beside;    // other runtimes: onnxruntime, openvino
+  double tolerance = 2e-3;            // of their outputs, in parts of the largest element of each
 };
 
 struct VerifyVerb {
