@@ -176,7 +176,12 @@ void add_verbs(CLI::App& app, int& code) {
     add_model(a, v.common);
     add_blocked_io(a, v.common);
     add_schedule(a, v.schedules, v.common, "naive, default, tuned or a .sched file; several are interleaved");
-    CLI::Option* per_func = a->add_flag("--per-func", v.per_func, "time each function");
+    CLI::Option* profile = a->add_flag(
+        "--profile,--per-func", v.profile,
+        "the time of each function of the first schedule, and what bounds it: operations or bytes");
+    CLI::Option* trace = a->add_option("--trace", v.trace,
+                                       "write a FILE.json of some runs for Chrome's and Perfetto's viewers: "
+                                       "calls and pieces of loops, by thread");
     add_json(a, v.common.json);
     CLI::Option* backend =
         a->add_option("--backend", v.backends, "llvm, halide or halide:SCHEDULER; several are interleaved");
@@ -197,7 +202,7 @@ void add_verbs(CLI::App& app, int& code) {
              "other runtimes in turns with ours, on the same inputs: onnxruntime, openvino; python3 or "
              "NESTOR_PYTHON=FILE has them")
             ->delimiter(',');
-    for (CLI::Option* other : {per_func, backend, pin, numa, a->get_option("--blocked-io")})
+    for (CLI::Option* other : {profile, trace, backend, pin, numa, a->get_option("--blocked-io")})
       beside->excludes(other);
     a->add_option(
          "--tolerance", v.tolerance,

@@ -76,7 +76,8 @@ struct InspectVerb {
 struct BenchVerb {
   ModelOptions common;
   std::vector<std::string> schedules;  // naive | default | tuned | FILE.sched, interleaved in one run
-  bool per_func = false;
+  bool profile = false;
+  std::string trace;                  // a .json file of what ran when; empty: none
   double seconds = 1.0;               // of measuring per schedule
   std::vector<std::string> backends;  // llvm, halide, halide:SCHEDULER, interleaved in one run
   std::string pin = "none";           // where threads stay: none, compact, spread
