@@ -13,6 +13,7 @@
 #include "nestor/layout.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
+#include "nestor/report.h"
 #include "nestor/run_trace.h"
 #include "src/cli/beside.h"
 #include "src/cli/common.h"
@@ -113,15 +114,25 @@ Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
 // What looks into the first schedule's functions.
 void look_inside(const BenchVerb& v, Entry& e) {
   auto* executor = dynamic_cast<Executor*>(e.runnable.get());
-  const std::string flag = v.profile ? "--profile" : "--trace";
+  const std::string flag = v.profile ? "--profile" : v.trace.empty() ? "--html" : "--trace";
   if (!executor && e.model)
     throw UserError(flag + " times functions on a CPU; on a CUDA device only the whole model is timed");
   if (!executor) throw UserError(Diagnostic{flag + " can't look into an artifact", {}, {}, "give the model"});
   const auto run = [&] { executor->run_raw(e.inputs.data(), e.outputs.data()); };
-  if (v.profile) {
-    if (!e.model) throw UserError("--profile can't look into Halide's code");
-    const report::Profile p = report::profile(*executor, e.model->model, run, v.seconds);
-    v.common.json ? print_json(p, e.schedule) : print_table(p);
+  std::FILE* const notes = v.common.json ? stderr : stdout;
+  if (v.profile || !v.html.empty()) {
+    if (!e.model) throw UserError(flag + " can't look into Halide's code");
+    const CompiledModel& model = e.model->model;
+    const report::Profile p = report::profile(*executor, model, run, v.seconds);
+    if (v.profile) v.common.json ? print_json(p, e.schedule) : print_table(p);
+    if (!v.html.empty()) {
+      const HtmlReport report =
+          html_report(model, compile_options(v.common, e.schedule), report_title(v.common.model),
+                      select(model.partition.funcs, "*"), &p);
+      write_text(v.html, report.html);
+      fmt::print(notes, "{}: {:.1f} KiB, {}\n", v.html, static_cast<double>(report.html.size()) / 1024,
+                 counted(model.funcs.size(), "function"));
+    }
   }
   if (!v.trace.empty()) {
     run();
@@ -131,8 +142,7 @@ void look_inside(const BenchVerb& v, Entry& e) {
     for (int i = 0; i < kRuns; ++i) run();
     executor->set_trace(nullptr);
     write_text(v.trace, report::chrome_trace(trace, executor->plan()));
-    fmt::print(v.common.json ? stderr : stdout, "{}: {} runs, for chrome://tracing or ui.perfetto.dev\n",
-               v.trace, kRuns);
+    fmt::print(notes, "{}: {} runs, for chrome://tracing or ui.perfetto.dev\n", v.trace, kRuns);
   }
 }
 
@@ -141,6 +151,7 @@ void look_inside(const BenchVerb& v, Entry& e) {
 int run(const BenchVerb& v) {
   if (!(v.seconds > 0)) throw UserError("--seconds must be above zero");
   require_ending("--trace", v.trace, {".json"});
+  require_ending("--html", v.html, {".html", ".htm"});
   if (!v.beside.empty()) return bench_beside(v);
   std::vector<std::string> schedules = v.schedules;
   if (schedules.empty()) schedules.push_back(usual_schedule(v.common));
@@ -212,7 +223,7 @@ int run(const BenchVerb& v) {
   }
   if (winograd && !v.common.json)
     fmt::print("effective: GFLOP/s of the direct sums that Winograd's algorithm stands for\n");
-  if (v.profile || !v.trace.empty()) look_inside(v, entries[0]);
+  if (v.profile || !v.trace.empty() || !v.html.empty()) look_inside(v, entries[0]);
   return 0;
 }
 

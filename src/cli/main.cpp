@@ -179,6 +179,8 @@ void add_verbs(CLI::App& app, int& code) {
     CLI::Option* profile = a->add_flag(
         "--profile,--per-func", v.profile,
         "the time of each function of the first schedule, and what bounds it: operations or bytes");
+    CLI::Option* html = a->add_option(
+        "--html", v.html, "write the page of `inspect --html` with times, and what bounds each function");
     CLI::Option* trace = a->add_option("--trace", v.trace,
                                        "write a FILE.json of some runs for Chrome's and Perfetto's viewers: "
                                        "calls and pieces of loops, by thread");
@@ -202,7 +204,7 @@ void add_verbs(CLI::App& app, int& code) {
              "other runtimes in turns with ours, on the same inputs: onnxruntime, openvino; python3 or "
              "NESTOR_PYTHON=FILE has them")
             ->delimiter(',');
-    for (CLI::Option* other : {profile, trace, backend, pin, numa, a->get_option("--blocked-io")})
+    for (CLI::Option* other : {profile, trace, html, backend, pin, numa, a->get_option("--blocked-io")})
       beside->excludes(other);
     a->add_option(
          "--tolerance", v.tolerance,

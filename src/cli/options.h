@@ -78,6 +78,7 @@ struct BenchVerb {
   std::vector<std::string> schedules;  // naive | default | tuned | FILE.sched, interleaved in one run
   bool profile = false;
   std::string trace;                  // a .json file of what ran when; empty: none
+  std::string html;                   // the page of inspect --html, with times; empty: none
   double seconds = 1.0;               // of measuring per schedule
   std::vector<std::string> backends;  // llvm, halide, halide:SCHEDULER, interleaved in one run
   std::string pin = "none";           // where threads stay: none, compact, spread

@@ -76,7 +76,7 @@ Profile profile(Executor& executor, const CompiledModel& model, const std::funct
     f.work.operations_at_once = w.operations_at_once;
     times_of[call.kernel].push_back(&times[i]);
     all.push_back(&times[i]);
-    out.call_ns.push_back(median_of(times[i]));
+    out.calls.emplace_back(call.kernel, median_of(times[i]));
     roofline.bound_of(w);  // so that its copies are measured
   }
   roofline.measure_peak(20);
@@ -98,6 +98,7 @@ Profile profile(Executor& executor, const CompiledModel& model, const std::funct
   out.ns = median_of(runs);
   out.runs = static_cast<int>(runs.size());
   out.peak_gflops = roofline.peak_gflops();
+  out.copies = roofline.copies();
   return out;
 }
 

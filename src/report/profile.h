@@ -23,10 +23,11 @@ struct FunctionTime {
 };
 
 struct Profile {
-  std::vector<FunctionTime> functions;  // the longest first
-  std::vector<double> call_ns;          // medians, by the plan's calls
-  double ns = 0;                        // of a run, its calls added up
-  double peak_gflops = 0;               // of all threads
+  std::vector<FunctionTime> functions;             // the longest first
+  std::vector<std::pair<int, double>> calls;       // (func, median ns), as the plan has them
+  std::vector<std::pair<int64_t, double>> copies;  // (bytes, 10^9 bytes a second by all threads), by bytes
+  double ns = 0;                                   // of a run, its calls added up
+  double peak_gflops = 0;                          // of all threads
   int runs = 0;
 };
 
