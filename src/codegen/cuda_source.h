@@ -65,7 +65,7 @@ class CudaWriter {
   void instruction(const Call& c);
   void store(const Store& s);
   void require_all_threads(const Buffer& b) const;
-  void declare_buffer(const BufferDecl& d, const std::string& prefix);
+  void declare_buffer(const BufferDecl& d);
   void line(const std::string& text);
   // A line that opens a brace, and what stands inside; names declared there are free again afterwards.
   void nested(const std::string& open, const std::function<void()>& inside);
@@ -90,6 +90,12 @@ class CudaWriter {
   const char* type_name(const Expr& e) const;
   bool is_index(const Expr& e) const;
   bool may_wrap(const Expr& e) const;
+
+  // cuda_vectors.cpp
+  CudaText lane(const Shuffle& s);
+  CudaText vector(const Expr& e);
+  std::string vector_at(const Buffer& b, const Expr& index, bool constant);
+  static std::string vector_name(Type t);
 
   // cuda_call.cpp
   CudaText cast(const Cast& c, Type t);

@@ -31,6 +31,7 @@ static Emulation* nestor_emulation;
 #define __global__
 #define __device__
 #define __launch_bounds__(threads)
+#define __align__(bytes) alignas(bytes)
 // All shared memory lies in one section, which the host fills with garbage between blocks.
 #define __shared__ static __attribute__((section("nestor_shared")))
 #define blockIdx (nestor_emulation->block)
@@ -39,6 +40,36 @@ static Emulation* nestor_emulation;
 #define gridDim (nestor_emulation->grid_dim)
 #define __syncthreads() nestor_emulation->wait(nestor_emulation->self)
 
+#define NESTOR_V2(T, n, b)            \
+  struct alignas(b) n##2 {            \
+    T x, y;                           \
+  };                                  \
+  inline n##2 make_##n##2(T x, T y) { \
+    return {x, y};                    \
+  }
+#define NESTOR_V4(T, n, b)                      \
+  struct alignas(b) n##4 {                      \
+    T x, y, z, w;                               \
+  };                                            \
+  inline n##4 make_##n##4(T x, T y, T z, T w) { \
+    return {x, y, z, w};                        \
+  }
+NESTOR_V2(signed char, char, 2)
+NESTOR_V2(unsigned char, uchar, 2)
+NESTOR_V2(short, short, 4)
+NESTOR_V2(unsigned short, ushort, 4)
+NESTOR_V2(int, int, 8)
+NESTOR_V2(unsigned, uint, 8)
+NESTOR_V2(float, float, 8)
+NESTOR_V2(long long, longlong, 16)
+NESTOR_V2(double, double, 16)
+NESTOR_V4(signed char, char, 4)
+NESTOR_V4(unsigned char, uchar, 4)
+NESTOR_V4(short, short, 8)
+NESTOR_V4(unsigned short, ushort, 8)
+NESTOR_V4(int, int, 16)
+NESTOR_V4(unsigned, uint, 16)
+NESTOR_V4(float, float, 16)
 extern "C" {
 extern char __start_nestor_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_nestor_shared[] __attribute__((weak, visibility("hidden")));
