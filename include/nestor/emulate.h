@@ -1,5 +1,5 @@
 // Emitted CUDA run on the CPU: the text, unchanged, is compiled by the system's C++ compiler (c++, or what
-// NESTOR_CXX names) behind src/emulate/emulation.h into a library, which the emulated device loads as a real
+// NESTOR_CXX names) behind src/emulate/emulation*.h into a library, which the emulated device loads as a real
 // one loads machine code. The host's side, runtime/cuda_rt.c, is the same for both.
 #pragma once
 

@@ -46,7 +46,7 @@ struct Module {
 
 struct Work {
   const Function* function = nullptr;  // null: a copy
-  Emulation::Index grid{}, block{};
+  EmulatedLaunch launch;
   std::vector<unsigned long long> args;
   nestor_device_pointer to = 0, from = 0;
   size_t bytes = 0;
@@ -64,6 +64,7 @@ struct State {
   std::map<nestor_device_pointer, std::unique_ptr<unsigned char[]>> memory;
   std::map<nestor_device_pointer, size_t> sizes;
   size_t used = 0;
+  std::string problem;  // of the last launch
 };
 State& state() {
   static State s;
@@ -84,9 +85,8 @@ int do_now(const Work& w) {
   for (unsigned long long& v : values) args.push_back(&v);
   args.push_back(nullptr);
   ++state().device.launches;
-  const std::string problem =
-      run_emulated(w.function->library, w.function->kernel, args.data(), w.grid, w.block);
-  return problem.empty() ? kSuccess : kLaunchFailed;
+  state().problem = run_emulated(w.function->library, w.function->kernel, args.data(), w.launch);
+  return state().problem.empty() ? kSuccess : kLaunchFailed;
 }
 
 int enqueue(void* stream, Work w) {
@@ -179,7 +179,7 @@ int error_text(int status, const char** text) {
       *text = "named symbol not found";
       break;
     case kLaunchFailed:
-      *text = "unspecified launch failure";
+      *text = state().problem.c_str();
       break;
     default:
       *text = "invalid argument";
@@ -298,15 +298,14 @@ int synchronize(void*) {
   return kSuccess;
 }
 int launch(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-           unsigned block_y, unsigned block_z, unsigned, void* stream, void** args, void**) {
+           unsigned block_y, unsigned block_z, unsigned shared, void* stream, void** args, void**) {
   constexpr unsigned kMostAlongYAndZ = 65535, kMostThreads = 1024;
   if (grid_y > kMostAlongYAndZ || grid_z > kMostAlongYAndZ || block_x * block_y * block_z > kMostThreads ||
       grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0)
     return kInvalidValue;
   Work w;
   w.function = static_cast<const Function*>(function);
-  w.grid = {grid_x, grid_y, grid_z};
-  w.block = {block_x, block_y, block_z};
+  w.launch = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
   for (int a = 0; a < w.function->kernel.args; ++a) {
     w.args.push_back(0);
     std::memcpy(&w.args.back(), args[a], sizeof(unsigned long long));  // all are pointers

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <utility>
 
 #include "nestor/embedded.h"
@@ -24,10 +25,19 @@ std::string in_quotes(const std::string& text) {
   return out + "'";
 }
 
+// As a pointer to what the launch provides: C++ has no array whose extent is known later.
+std::string without_dynamic_shared(const std::string& source) {
+  static const std::regex declared(R"(extern __shared__ (__align__\(\d+\) )?(\w[\w ]*?) (\w+)\[\];)");
+  return std::regex_replace(source, declared, "$2* const $3 = ($2*)nestor_emulation->dynamic_shared;");
+}
+
 std::string text_of(const std::vector<EmulatedCode::Part>& parts) {
-  std::string out = "#define NESTOR_EMULATED\n" + std::string(emulation_files().at(0).text);
+  std::string out = "#define NESTOR_EMULATED\n";
+  for (const EmbeddedFile& f : emulation_files()) out += f.text;
   for (size_t i = 0; i < parts.size(); ++i) {
-    out += "namespace program_" + std::to_string(i) + " {\n" + parts[i].source;
+    out += "namespace program_" + std::to_string(i) +
+           " {\nstatic const char nestor_text[] = R\"nestor_text(" + parts[i].source +
+           ")nestor_text\";\n#line 1 \"kernels\"\n" + without_dynamic_shared(parts[i].source) + "\n";
     for (const CudaKernel& k : parts[i].kernels)
       out += "NESTOR_EMULATE(" + k.name + ", " + (k.waits ? "true" : "false") + ")\n";
     out += "}\n";

@@ -8,16 +8,30 @@ struct Emulation {
   struct Index {
     unsigned x, y, z;
   };
+  // What a thread waits for at a line of the text: for all threads of its block, or for those lanes of its
+  // warp that the mask names, each of which gets the `bytes` at `value` of all: `values` has room for 32 of
+  // them.
+  struct Meeting {
+    int line;
+    bool of_warp;
+    unsigned mask;
+    const void* value;
+    void* values;
+    unsigned bytes;
+  };
   Index block, thread, block_dim, grid_dim;
-  void (*wait)(void* self);  // returns when all threads of the block have come
+  void (*meet)(void* self, const Meeting& meeting);  // returns when all have come
+  void (*report)(void* self, const char* what);      // something that the kernel may not do
   void* self;
+  char* dynamic_shared;  // as many bytes as the launch says
 };
 
 // A kernel of the library, by the symbol NAME_emulated.
 struct EmulatedKernel {
   void (*thread)(void** args);  // one thread; each argument by its address, as for cuLaunchKernel
   int args;
-  bool waits;  // threads of a block for one another
+  bool waits;        // threads of a block for one another
+  const char* text;  // in which lines are counted, from 1
 };
 
 #ifdef NESTOR_EMULATED
@@ -30,46 +44,30 @@ static Emulation* nestor_emulation;
 
 #define __global__
 #define __device__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
 #define __align__(bytes) alignas(bytes)
+#define warpSize 32
 // All shared memory lies in one section, which the host fills with garbage between blocks.
 #define __shared__ static __attribute__((section("nestor_shared")))
 #define blockIdx (nestor_emulation->block)
 #define threadIdx (nestor_emulation->thread)
 #define blockDim (nestor_emulation->block_dim)
 #define gridDim (nestor_emulation->grid_dim)
-#define __syncthreads() nestor_emulation->wait(nestor_emulation->self)
+#define __syncthreads() nestor_meet({__LINE__, false, 0, nullptr, nullptr, 0})
+#define __syncwarp \
+  NestorSyncWarp { \
+    __LINE__       \
+  }
+#define __shfl_sync(...) nestor_shuffle(__LINE__, NestorLane::index, __VA_ARGS__)
+#define __shfl_up_sync(...) nestor_shuffle(__LINE__, NestorLane::up, __VA_ARGS__)
+#define __shfl_down_sync(...) nestor_shuffle(__LINE__, NestorLane::down, __VA_ARGS__)
+#define __shfl_xor_sync(...) nestor_shuffle(__LINE__, NestorLane::exclusive_or, __VA_ARGS__)
+#define __ballot_sync(mask, predicate) nestor_ballot(__LINE__, mask, predicate)
+#define __any_sync(mask, predicate) (nestor_ballot(__LINE__, mask, predicate) != 0)
+#define __all_sync(mask, predicate) (nestor_ballot(__LINE__, mask, !(predicate)) == 0)
 
-#define NESTOR_V2(T, n, b)            \
-  struct alignas(b) n##2 {            \
-    T x, y;                           \
-  };                                  \
-  inline n##2 make_##n##2(T x, T y) { \
-    return {x, y};                    \
-  }
-#define NESTOR_V4(T, n, b)                      \
-  struct alignas(b) n##4 {                      \
-    T x, y, z, w;                               \
-  };                                            \
-  inline n##4 make_##n##4(T x, T y, T z, T w) { \
-    return {x, y, z, w};                        \
-  }
-NESTOR_V2(signed char, char, 2)
-NESTOR_V2(unsigned char, uchar, 2)
-NESTOR_V2(short, short, 4)
-NESTOR_V2(unsigned short, ushort, 4)
-NESTOR_V2(int, int, 8)
-NESTOR_V2(unsigned, uint, 8)
-NESTOR_V2(float, float, 8)
-NESTOR_V2(long long, longlong, 16)
-NESTOR_V2(double, double, 16)
-NESTOR_V4(signed char, char, 4)
-NESTOR_V4(unsigned char, uchar, 4)
-NESTOR_V4(short, short, 8)
-NESTOR_V4(unsigned short, ushort, 8)
-NESTOR_V4(int, int, 16)
-NESTOR_V4(unsigned, uint, 16)
-NESTOR_V4(float, float, 16)
 extern "C" {
 extern char __start_nestor_shared[] __attribute__((weak, visibility("hidden")));
 extern char __stop_nestor_shared[] __attribute__((weak, visibility("hidden")));
@@ -80,6 +78,51 @@ void nestor_poison_shared() {
   if (__start_nestor_shared)
     memset(__start_nestor_shared, 0xff, (size_t)(__stop_nestor_shared - __start_nestor_shared));
 }
+}
+
+inline void nestor_meet(const Emulation::Meeting& meeting) {
+  nestor_emulation->meet(nestor_emulation->self, meeting);
+}
+// Its lane of the warp: warps are cut from the block's threads as they are numbered, x first.
+inline unsigned nestor_lane() {
+  const Emulation& e = *nestor_emulation;
+  return (e.thread.x + e.block_dim.x * (e.thread.y + e.block_dim.y * e.thread.z)) % 32;
+}
+struct NestorSyncWarp {
+  int line;
+  void operator()(unsigned mask = ~0u) const { nestor_meet({line, true, mask, nullptr, nullptr, 0}); }
+};
+// values[lane] of each lane that the mask names.
+template <class T>
+inline void nestor_gather(int line, unsigned mask, const T& value, T (&values)[32]) {
+  nestor_meet({line, true, mask, &value, values, sizeof value});
+}
+
+enum class NestorLane { index, up, down, exclusive_or };
+// As of the CUDA C++ Programming Guide, "Warp Shuffle Functions": groups of `width` lanes, a power of two. A
+// lane that would read outside of its group gets its own value.
+template <class T>
+inline T nestor_shuffle(int line, NestorLane how, unsigned mask, T value, int by, int width = 32) {
+  static_assert(sizeof value == 4 || sizeof value == 8, "shuffles are of 4 or 8 bytes");
+  T values[32];
+  nestor_gather(line, mask, value, values);
+  const int lane = (int)nestor_lane(), first = lane / width * width;
+  int from = how == NestorLane::index  ? first + (by & (width - 1))
+             : how == NestorLane::up   ? lane - by
+             : how == NestorLane::down ? lane + by
+                                       : lane ^ by;
+  if (from < 0 || (how == NestorLane::up && from < first) || from >= first + width) from = lane;
+  if ((mask >> from & 1) == 0)
+    nestor_emulation->report(nestor_emulation->self, "a shuffle reads a lane that its mask doesn't name");
+  return values[from];
+}
+inline unsigned nestor_ballot(int line, unsigned mask, int predicate) {
+  int values[32];
+  nestor_gather(line, mask, predicate, values);
+  unsigned out = 0;
+  for (int lane = 0; lane < 32; ++lane)
+    if (mask >> lane & 1 && values[lane]) out |= 1u << lane;
+  return out;
 }
 
 template <class To, class From>
@@ -117,5 +160,5 @@ constexpr int nestor_count(void (*)(Ps...)) {
 }
 #define NESTOR_EMULATE(kernel, waits)                                                                      \
   extern "C" const EmulatedKernel kernel##_emulated = {[](void** args) { nestor_call_all(kernel, args); }, \
-                                                       nestor_count(kernel), waits};
+                                                       nestor_count(kernel), waits, nestor_text};
 #endif

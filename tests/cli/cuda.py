@@ -89,10 +89,12 @@ else:
 if nvrtc and no_device:
     names = sorted({line.split("(")[0] for line in source.splitlines() if line.startswith("kernel")})
     with open("m.cpp", "w") as f:
-        f.write("#define NESTOR_EMULATED\n" + open(os.path.join(t.source, "src/emulate/emulation.h")).read() + source)
+        f.write("#define NESTOR_EMULATED\n")
+        f.writelines(f'#include "src/emulate/{name}.h"\n' for name in ("emulation", "emulation_vectors"))
+        f.write('static const char nestor_text[] = "";\n' + source)
         f.writelines(f"NESTOR_EMULATE({name}, {'true' if '__syncthreads' in source else 'false'})\n" for name in names)
-    p = subprocess.run(["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "m.cpp", "-o", "kernels.so"], capture_output=True,
-                       text=True)
+    p = subprocess.run(["c++", "-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-I" + t.source, "m.cpp", "-o", "kernels.so"],
+                       capture_output=True, text=True)
     t.check(p.returncode == 0, "the kernels for the stub", p.stderr)
     device = {"LD_LIBRARY_PATH": stub, "NESTOR_STUB_KERNELS": os.path.abspath("kernels.so")}
     shown = t.succeeds("run on a device", "run", *BATCH, *A100, *IMAGE, env=device)

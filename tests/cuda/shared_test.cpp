@@ -127,8 +127,10 @@ extern "C" __global__ void parted(float* Y) {
   std::vector<Tensor> args = {Tensor(DType::f32, {8})};
   emulator.run(p, args, LoopOrder::forward);
   for (int64_t i = 0; i < 8; ++i) CHECK(std::isnan(args[0].get(i)));
-  CHECK_THROWS_WITH(emulator.run(second, args, LoopOrder::forward),
-                    "parted: 3 threads wait at a barrier, 1 have finished");
+  CHECK_THROWS_WITH(
+      emulator.run(second, args, LoopOrder::forward),
+      "parted: thread (0,0,0) of block (0,0,0) waits for the block at line 8: `if (threadIdx.x < 3) "
+      "__syncthreads();`, and thread 3 of the block has finished");
 }
 
 TEST_CASE("NVRTC compiles the tiled MatMul and the row softmax for sm_80 and sm_90a") {
