@@ -119,10 +119,15 @@ static int load(struct nestor_cuda* c) {
     return 0;
   }
   if (!succeeds(c, status, "the driver can't load the kernels")) return 0;
-  for (int64_t k = 0; k < model->kernel_count; ++k)
-    if (!succeeds(c, c->driver.function(&c->functions[k], c->module, model->kernels[k].name),
-                  model->kernels[k].name))
+  for (int64_t k = 0; k < model->kernel_count; ++k) {
+    const struct nestor_cuda_kernel* kernel = &model->kernels[k];
+    if (!succeeds(c, c->driver.function(&c->functions[k], c->module, kernel->name), kernel->name)) return 0;
+    if (kernel->dynamic_shared &&
+        !succeeds(
+            c, c->driver.set_attribute(c->functions[k], NESTOR_CUDA_DYNAMIC_SHARED, kernel->dynamic_shared),
+            kernel->name))
       return 0;
+  }
   return 1;
 }
 
@@ -241,11 +246,12 @@ static nestor_device_pointer address(const struct nestor_cuda* c, int64_t place)
 
 static int launch(struct nestor_cuda* c, int32_t kernel) {
   const struct nestor_cuda_kernel* k = &c->model->kernels[kernel];
-  return succeeds(c,
-                  c->driver.launch(c->functions[kernel], (unsigned)k->grid[0], (unsigned)k->grid[1],
-                                   (unsigned)k->grid[2], (unsigned)k->block[0], (unsigned)k->block[1],
-                                   (unsigned)k->block[2], 0, c->stream, c->args, NULL),
-                  k->name);
+  return succeeds(
+      c,
+      c->driver.launch(c->functions[kernel], (unsigned)k->grid[0], (unsigned)k->grid[1], (unsigned)k->grid[2],
+                       (unsigned)k->block[0], (unsigned)k->block[1], (unsigned)k->block[2],
+                       (unsigned)k->dynamic_shared, c->stream, c->args, NULL),
+      k->name);
 }
 
 static int enqueue_calls(struct nestor_cuda* c) {

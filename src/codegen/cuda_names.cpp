@@ -18,7 +18,7 @@ constexpr std::string_view kWords =
     "erf pow fabs floor ceil rint fma expf logf sqrtf tanhf erff powf fabsf floorf ceilf rintf fmaf "
     "min_of max_of floor_div floor_mod trunc_div abs_of is_nan sigmoid sin cos sinf cosf scalef min "
     "max to_i64 to_i32 to_i16 to_i8 to_u8 unix linux half_to_float float_to_half bfloat_to_float "
-    "float_to_bfloat expm1 log1p";
+    "float_to_bfloat expm1 log1p shared_memory";
 
 bool is_reserved(const std::string& name) {
   static const std::unordered_set<std::string> words = [] {

@@ -113,6 +113,7 @@ class CudaWriter {
   bool in_index_ = false;
   bool narrow_ = false;  // index arithmetic fits in int
   bool waits_ = false;
+  int64_t shared_ = 0;  // bytes of dynamic shared memory given out so far
   Facts facts_;
   std::vector<ThreadTag> inside_;
   std::unordered_map<Buffer, std::string> buffers_;

@@ -44,6 +44,7 @@ CudaWriter::CudaWriter(const KernelPart& part, CudaHelpers& helpers, const Print
 std::string CudaWriter::write() {
   narrow_ = fits_int();
   const std::string header = signature();
+  if (part_.launch.dynamic_shared) line("extern __shared__ __align__(16) unsigned char shared_memory[];");
   for (const BufferDecl& d : part_.outer) declare_buffer(d);
   // Shared memory is declared at the top, where one sees how much of it there is.
   for_each_stmt(part_.body, [&](const Stmt& s) {
@@ -124,6 +125,12 @@ void CudaWriter::declare_buffer(const BufferDecl& d) {
   const std::string name = new_name(d.buffer->name);
   buffers_[d.buffer] = name;
   scopes_[d.buffer] = d.scope;
+  if (part_.launch.dynamic_shared && d.scope == Scope::shared) {
+    line(fmt::format("{0}* const {1} = ({0}*)(shared_memory + {2});  // {3} of them",
+                     cuda_name(d.buffer->type.dtype), name, shared_, elements_of(d)));
+    shared_ += bytes_of_shared(d);
+    return;
+  }
   line(fmt::format("{}{} {}[{}];", prefix, cuda_name(d.buffer->type.dtype), name,
                    std::max<int64_t>(elements_of(d), 1)));
 }
