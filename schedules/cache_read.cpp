@@ -1,6 +1,7 @@
 // cache_read: a block reads a buffer through a copy, made by a new block before it. The copy is of the whole
 // buffer; a compute_at afterwards brings it to where the reads are, and it becomes the tile that is read
 // there.
+<<<<<<< HEAD
 //
 // Requires
 //  1. the block reads the buffer and doesn't write it;
@@ -11,6 +12,8 @@
 //
 // With readers=all every other block that reads the buffer from there on reads the copy too: a row that
 // several passes look at is fetched once.
+=======
+>>>>>>> docs
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 
@@ -83,6 +86,7 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive cache_read_row() {
+<<<<<<< HEAD
   return {"cache_read",
           "XS",
           {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
@@ -93,6 +97,19 @@ Primitive cache_read_row() {
            "the scope is global, shared or local", "the buffer isn't allocated inside of those loops"},
           {examples::kMatmul, "BS = cache_read Y B global"},
           run};
+=======
+  return {
+      "cache_read",
+      "XS",
+      {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
+      {},
+      "Makes a block read a copy of a buffer; a new block before it makes the copy.",
+      {"the block reads the buffer and doesn't write it",
+       semantic("the buffer is a parameter, or completely written by statements before the block's loops"),
+       "the scope is global, shared or local", "the buffer isn't allocated inside of those loops"},
+      {examples::kMatmul, "BS = cache_read Y B global"},
+      run};
+>>>>>>> docs
 }
 
 }  // namespace nestor::schedules

@@ -1,4 +1,5 @@
 // vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked
+<<<<<<< HEAD
 // rest. A GPU's thread has no vector arithmetic, and does all iterations; but loads and stores of neighbours
 // become one, where their place is known to be a multiple (passes/split_lanes.cpp).
 //
@@ -11,6 +12,9 @@
 //     tensorized block; but all that it holds may be a vectorized reduction, whose rows then fold together;
 //  4. nothing is allocated in it, and no loop's extent in it depends on it: lanes share memory, and run
 //  alike.
+=======
+// rest.
+>>>>>>> docs
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -80,6 +84,7 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive vectorize_row() {
+<<<<<<< HEAD
   return {
       "vectorize",
       "",
@@ -97,6 +102,22 @@ Primitive vectorize_row() {
       {examples::kGrid, "vectorize Y.j"},
       run,
       true};
+=======
+  return {"vectorize",
+          "",
+          {{ArgKind::loop, "T.i"}},
+          {},
+          "Turns the iterations of a loop into lanes of vectors.",
+          {"the loop is serial and its extent is constant",
+           semantic("no two iterations access the same element if one of them writes it, unless the loop has "
+                    "nothing but one decomposed reduction"),
+           "it isn't inside a vectorized loop, and no vectorized, parallel or thread loop and no tensorized "
+           "block is inside; one vectorized reduction alone is allowed",
+           "no buffer is allocated in it, and no extent in it depends on it"},
+          {examples::kGrid, "vectorize Y.j"},
+          run,
+          true};
+>>>>>>> docs
 }
 
 }  // namespace nestor::schedules

@@ -41,10 +41,10 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
                   "an input or a weight that holds this, known when compiling: NAME=VALUE, NAME=@x.npy, "
                   "NAME=random:SEED");
   app->add_option("--op", o.ops, "a .nest file with operators of your own");
-  app->add_option(
-         "--target", o.target,
-         "native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...; several for an artifact: "
-         "cuda:sm_80,sm_90")
+  app->add_option("--target", o.target,
+                  "native, x86-64-v3, aarch64, a processor by LLVM's name (cortex-a76, znver4), cuda:sm_80; "
+                  "several for an artifact: "
+                  "cuda:sm_80,sm_90")
       ->capture_default_str();
   app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
