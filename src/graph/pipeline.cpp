@@ -10,7 +10,8 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
   std::vector<GraphPass> passes = {
       {"drop_unread", "no node or output that nothing reads", remove_dead_nodes}};
   if (!options.halves)
-    passes.push_back({"widen_halves", "between nodes, f16 and bf16 stand in f32", widen_halves});
+    passes.push_back({"widen_halves", "between nodes, f16 and bf16 stand in f32",
+                      [options](Graph& g, const EvaluateFn&) { widen_halves(g, options); }});
   const std::vector<GraphPass> others = {
       {"multiply_einsums", "no Einsum of floats is a product of matrices", multiply_einsums},
       {"remove_identities",

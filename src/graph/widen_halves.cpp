@@ -1,7 +1,7 @@
 // A processor that computes in f32 only holds f16 and bf16 as f32 between nodes, each value rounded to what
 // its type has: the numbers are the same, and every kernel, layout and algorithm of f32 serves. What stays in
 // 16 bits is what memory is for: inputs and outputs, and the weights, which products read as they are (MatMul
-// of f32 times f16).
+// of f32 times f16); and products of bf16 where the processor has an instruction for them.
 //
 //   c = Conv(x, w, b); y = Relu(c)          all f16
 //   c = f32(f16(Conv(f32(x), w, f32(b))));  y = f16(Relu(c))
@@ -27,7 +27,7 @@ constexpr int64_t kSmall = 4096;
 
 class Widening {
  public:
-  explicit Widening(Graph& g) : g_(g) {}
+  Widening(Graph& g, bool bf16_dots) : g_(g), bf16_dots_(bf16_dots) {}
 
   void run() {
     for (size_t i = 0; i < g_.nodes.size(); ++i) {
@@ -37,7 +37,7 @@ class Widening {
         read_wide(n);
       else if (is_op(n, "Cast") && half(n.outputs[0]) && holds(n.inputs[0], type_of(n.outputs[0])))
         reuse(n);
-      else if (!has_half(n.outputs) || all_halves_are_constants(n) || !compute_wide(n))
+      else if (!has_half(n.outputs) || all_halves_are_constants(n) || has_instruction(n) || !compute_wide(n))
         nodes_.push_back(n);
     }
     replace_nodes(g_, std::move(nodes_));
@@ -59,6 +59,12 @@ class Widening {
   }
   bool is_cast_of_half(const Node& n) const {
     return is_op(n, "Cast") && half(n.inputs[0]) && !half(n.outputs[0]) && !is_constant(g_, n.inputs[0]);
+  }
+
+  bool has_instruction(const Node& n) const {
+    return bf16_dots_ && n.domain.empty() && type_of(n.inputs[0]) == DType::bf16 &&
+           (n.op == "MatMul" || n.op == "Gemm" ||
+            (n.op == "Conv" && OpContext(g_, n).get_int("group", 1) == 1));
   }
 
   ValueId cast(ValueId v, ValueId to) {
@@ -104,8 +110,9 @@ class Widening {
 
   // Operators whose result is one of the elements they read, or one with another sign.
   void note_exact(const Node& n) {
-    static const std::set<std::string> exact = {"Relu", "Clip", "Max",     "Min",           "Abs",       "Neg",
-                                                "Sign", "Where", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"};
+    static const std::set<std::string> exact = {"Relu",    "Clip",          "Max",       "Min",
+                                                "Abs",     "Neg",           "Sign",      "Where",
+                                                "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"};
     if (!n.domain.empty() || !exact.count(n.op) || type_of(n.outputs[0]) != DType::f32) return;
     std::optional<DType> of;
     for (const ValueId v : n.inputs)
@@ -155,15 +162,16 @@ class Widening {
   }
 
   Graph& g_;
+  const bool bf16_dots_;
   std::vector<Node> nodes_;
-  std::map<ValueId, ValueId> wide_;    // the f32 that stands for a half
+  std::map<ValueId, ValueId> wide_;   // the f32 that stands for a half
   std::map<ValueId, DType> rounded_;  // values of f32 that hold halves
 };
 
 }  // namespace
 
-void widen_halves(Graph& g, const EvaluateFn&) {
-  Widening(g).run();
+void widen_halves(Graph& g, const OptimizeOptions& options) {
+  Widening(g, options.bf16_dots).run();
 }
 
 }  // namespace nestor
