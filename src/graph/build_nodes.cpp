@@ -7,6 +7,7 @@
 
 #include "nestor/nearest.h"
 #include "src/graph/builder.h"
+#include "src/graph/compose.h"
 #include "src/graph/edit.h"
 #include "src/graph/sort.h"
 #include "src/graph/spell_out.h"
@@ -186,9 +187,14 @@ void Builder::build_node(const ModelNode& mn) {
   Node n{mn.op, mn.name, opset_of(mn), {}, {}, mn.attrs, mn.domain};
   const bool known = resolve_inputs(mn, n);
   for (const std::string& name : mn.outputs) n.outputs.push_back(read_.count(name) ? find(name) : -1);
-  const OpDef* op = supported(mn);
-  if (!op || !known || !counts_fit(mn, n, *op)) return;
+  const bool composed = is_composition(mn.domain, mn.op, n.opset);
+  const OpDef* op = composed ? nullptr : supported(mn);
+  if (!known || (composed ? !knows_attributes(mn, n.opset) : !op || !counts_fit(mn, n, *op))) return;
   try {
+    if (const auto nodes = composed ? compose(g_, n, mn, fresh_) : std::nullopt) {
+      steps_.back() = {};
+      return add_inner(*nodes);
+    }
     if (const auto wide = spell_out_halves(g_, n, mn, *op, fresh_)) {
       steps_.back() = {};  // the nodes that stand for it make its values
       return add_inner(*wide);
