@@ -97,7 +97,8 @@ int do_now(const Work& w) {
     std::memmove(to_host(w.to), to_host(w.from), w.bytes);
     return kSuccess;
   }
-  const auto& [library, kernel] = *w.function;
+  const EmulatedLibrary* library = w.function->library;
+  const EmulatedKernel* kernel = w.function->kernel;
   std::vector<unsigned long long> values = w.args;
   std::vector<void*> args;
   for (unsigned long long& v : values) args.push_back(&v);
@@ -245,7 +246,7 @@ int function(void** function, void* module, const char* name) {
   for (const auto& l : m->libraries) {
     const EmulatedKernel* kernel = l->kernel(name);
     if (!kernel) continue;
-    *function = &(m->functions[name] = {l.get(), kernel});
+    *function = &(m->functions[name] = {.library = l.get(), .kernel = kernel});
     return kSuccess;
   }
   return kNotFound;
