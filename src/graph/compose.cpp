@@ -57,9 +57,7 @@ int64_t number_of(DType t) {
 
 std::vector<int64_t> Composer::known(size_t i) const {
   const Tensor* t = ctx_.constant(static_cast<int>(i));
-  if (!t)
-    ctx_.fail(fmt::format("input {} is computed at run time, it must be known when compiling", i),
-              fmt::format("--const {}=VALUE, where it is an input of the model", of_.inputs[i]));
+  if (!t) ctx_.fail_unknown(static_cast<int>(i));
   std::vector<int64_t> out;
   for (int64_t k = 0; k < t->size(); ++k) out.push_back(t->get_int(k));
   return out;
