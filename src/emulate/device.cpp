@@ -32,9 +32,12 @@ enum Status {
   kLaunchFailed = 719
 };
 
+constexpr int kMostShared = 227 << 10, kMostUnasked = 48 << 10;
+
 struct Function {
-  const EmulatedLibrary* library;
-  const EmulatedKernel* kernel;
+  const EmulatedLibrary* library = nullptr;
+  const EmulatedKernel* kernel = nullptr;
+  unsigned most_shared = kMostUnasked;  // of a launch
 };
 
 struct Module {
@@ -94,7 +97,8 @@ int do_now(const Work& w) {
     std::memmove(to_host(w.to), to_host(w.from), w.bytes);
     return kSuccess;
   }
-  const auto& [library, kernel] = *w.function;
+  const EmulatedLibrary* library = w.function->library;
+  const EmulatedKernel* kernel = w.function->kernel;
   std::vector<unsigned long long> values = w.args;
   std::vector<void*> args;
   for (unsigned long long& v : values) args.push_back(&v);
@@ -242,10 +246,15 @@ int function(void** function, void* module, const char* name) {
   for (const auto& l : m->libraries) {
     const EmulatedKernel* kernel = l->kernel(name);
     if (!kernel) continue;
-    *function = &(m->functions[name] = {l.get(), kernel});
+    *function = &(m->functions[name] = {l.get(), kernel, kMostUnasked});
     return kSuccess;
   }
   return kNotFound;
+}
+int set_attribute(void* function, int attribute, int value) {
+  if (attribute != NESTOR_CUDA_DYNAMIC_SHARED || value < 0 || value > kMostShared) return kInvalidValue;
+  static_cast<Function*>(function)->most_shared = static_cast<unsigned>(value);
+  return kSuccess;
 }
 int memory(size_t* free, size_t* total) {
   *total = state().device.memory;
@@ -317,6 +326,7 @@ int launch(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, un
     return kInvalidValue;
   Work w;
   w.function = static_cast<const Function*>(function);
+  if (shared > w.function->most_shared) return kInvalidValue;
   w.launch.grid = {grid_x, grid_y, grid_z};
   w.launch.block = {block_x, block_y, block_z};
   w.launch.dynamic_shared = shared;

@@ -53,7 +53,7 @@ struct Emulator::Impl {
 
   void run(ProgramMemory& memory, const CudaKernel& k, const EmulatedOrder& order,
            LaunchObserver* observer) const {
-    EmulatedLaunch launch{index_of(k.grid), index_of(k.block), 0, {}, {}};
+    EmulatedLaunch launch{index_of(k.grid), index_of(k.block), static_cast<size_t>(k.dynamic_shared), {}, {}};
     std::vector<void*> pointers;
     for (const int a : k.args) {
       pointers.push_back(&memory.at.at(static_cast<size_t>(a)));
