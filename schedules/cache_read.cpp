@@ -8,6 +8,9 @@
 //     statements (semantic);
 //  3. the scope is global, shared or local;
 //  4. the buffer isn't allocated inside of those loops.
+//
+// With readers=all every other block that reads the buffer from there on reads the copy too: a row that
+// several passes look at is fetched once.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 
@@ -16,6 +19,25 @@ namespace nestor::schedules {
 std::optional<Scope> parse_scope(const std::string& name);
 
 namespace {
+
+Stmt reading_copy(Block b, const BufferMap& map) {
+  if (b.where) b.where = substitute(b.where, map);
+  if (b.init) b.init = substitute(b.init, map);
+  b.body = substitute(b.body, map);
+  return make::block(std::move(b));
+}
+
+// The blocks that will read the copy, which is made before `root`.
+std::vector<Place> reading(const StepContext& ctx, const Place& named, const Stmt& root, const Buffer& b) {
+  if (ctx.choice("readers") == "one") return {named};
+  std::vector<Place> out;
+  bool behind = false;
+  for (const Place& p : places(ctx.func().body)) {
+    behind = behind || p.under(root);
+    if (behind && !p.enclosed() && !holds_blocks(p.own()) && reads(p.block(), b)) out.push_back(p);
+  }
+  return out;
+}
 
 PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
@@ -46,13 +68,14 @@ PrimFunc run(StepContext& ctx) {
   decl.layout.reset();
   decl.align.clear();
 
-  Block reader = p.block();
-  const BufferMap map{{b, decl.buffer}};
-  if (reader.where) reader.where = substitute(reader.where, map);
-  if (reader.init) reader.init = substitute(reader.init, map);
-  reader.body = substitute(reader.body, map);
-  const Stmt changed = replace(root, p.stmt, make::block(std::move(reader)));
-  PrimFunc f = replace(ctx.func(), root, make::seq({copy_nest(name, decl, b, stems), changed}));
+  PrimFunc f = ctx.func();
+  Stmt here = root;
+  for (const Place& reader : reading(ctx, p, root, b)) {
+    const Stmt changed = reading_copy(reader.block(), {{b, decl.buffer}});
+    if (reader.under(root)) here = replace(here, reader.stmt, changed);
+    if (!reader.under(root)) f = replace(f, reader.stmt, changed);
+  }
+  f = replace(f, root, make::seq({copy_nest(name, decl, b, stems), here}));
   f.allocs.push_back(decl);
   return f;
 }
@@ -63,7 +86,7 @@ Primitive cache_read_row() {
   return {"cache_read",
           "XS",
           {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
-          {},
+          {{"readers", "one|all", "all: so does every block from there on that reads the buffer"}},
           "A block reads a buffer through a copy, made by a new block before it.",
           {"the block reads the buffer and doesn't write it",
            semantic("the buffer is a parameter, or written whole by statements before the block's loops"),

@@ -18,6 +18,7 @@ Primitive parallel_row();
 Primitive vectorize_row();
 Primitive unroll_row();
 Primitive bind_row();
+Primitive reduce_threads_row();
 Primitive compute_at_row();
 Primitive reverse_compute_at_row();
 Primitive compute_inline_row();
@@ -58,6 +59,7 @@ const std::vector<Primitive>& primitives() {
       vectorize_row(),
       unroll_row(),
       bind_row(),
+      reduce_threads_row(),
       compute_at_row(),
       reverse_compute_at_row(),
       compute_inline_row(),

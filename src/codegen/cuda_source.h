@@ -103,6 +103,8 @@ class CudaWriter {
   CudaText lookup(const Call& c);
   CudaText call(const Call& c, Type t);
 
+  CudaText shuffle(const Call& c, Type t);  // cuda_shuffle.cpp
+
   const KernelPart& part_;
   CudaHelpers& helpers_;
   const Printed* printed_;

@@ -18,6 +18,7 @@
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 #include "src/passes/refuse.h"
+#include "src/passes/thread_tree.h"
 
 namespace nestor::passes {
 
@@ -109,6 +110,7 @@ class Kernel : public Rewriter {
   }
 
   Stmt in_loop(const For& loop) {
+    if (reduces_threads(loop) && dimension(ThreadTag::thread_x).var) return reduce_threads(loop);
     if (loop.kind != ForKind::thread || loop.thread == ThreadTag::vthread) {
       require_no_blocks(loop);
       const bool kept = loop.kind == ForKind::unrolled || loop.kind == ForKind::vectorized;
@@ -124,6 +126,16 @@ class Kernel : public Rewriter {
     inside_.pop_back();
     return body && *as_int(loop.extent) < d.extent ? make::if_then(lt(d.var, loop.extent), std::move(body))
                                                    : body;
+  }
+
+  Stmt reduce_threads(const For& loop) {
+    if (inside(ThreadTag::thread_x))
+      refuse("loop `" + loop.var->name + "` reduces over threads, and stands inside of a loop bound to them",
+             "compute the block " + loop.var->name + " belongs to outside of loops bound to threadIdx.x");
+    ThreadGroup threads;
+    for (size_t d = 0; d < threads.size(); ++d) threads[d] = {dims_[3 + d].var, dims_[3 + d].extent};
+    return thread_tree(
+        loop, threads, [this](const Stmt& s) { return guarded(s); }, moved_out);
   }
 
   // The nest will stand around the allocation. Only where all its thread loops did already is this its place;

@@ -64,6 +64,7 @@ const std::vector<Pass> kCuda = {
     {"lower_instructions", "tensorized blocks are calls of machine instructions", passes::lower_instructions},
     {"flatten_blocks", "no block holds another", passes::flatten_blocks},
     {"merge_threads", "one nest of block and thread loops around each kernel", passes::merge_threads},
+    {"apply_layouts", "what a thread has of its own is indexed as its layout says", passes::apply_layouts},
     {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},
     {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
     {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},

@@ -20,6 +20,7 @@ bool has_nvrtc();              // says SKIPPED once where there is none
 // A function, lowered for CUDA and emitted.
 struct CudaCase {
   PrimFunc func, lowered;  // unscheduled, lowered
+  PrimFunc meant;          // lowered, but trees of shuffles are expressions: the interpreter runs it
   CudaProgram program;
   std::vector<Tensor> inputs, lowered_inputs;
 };

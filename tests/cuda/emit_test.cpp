@@ -22,7 +22,7 @@ const Target kTarget = parse_target("cuda:sm_80");
 
 // A lowered function and its program run on the same hard values.
 CudaCase hard_case(const PrimFunc& lowered, uint64_t seed) {
-  return {lowered, lowered, make_cuda(lowered, kTarget), {}, hard_args(lowered, seed)};
+  return {lowered, lowered, lowered, make_cuda(lowered, kTarget), {}, hard_args(lowered, seed)};
 }
 
 std::string emitted(const std::string& text) {
