@@ -35,8 +35,8 @@ enum Status {
 constexpr int kMostShared = 227 << 10, kMostUnasked = 48 << 10;
 
 struct Function {
-  const EmulatedLibrary* library = nullptr;
-  const EmulatedKernel* kernel = nullptr;
+  const EmulatedLibrary* library;
+  const EmulatedKernel* kernel;
   unsigned most_shared = kMostUnasked;  // of a launch
 };
 
@@ -246,7 +246,7 @@ int function(void** function, void* module, const char* name) {
   for (const auto& l : m->libraries) {
     const EmulatedKernel* kernel = l->kernel(name);
     if (!kernel) continue;
-    *function = &(m->functions[name] = {l.get(), kernel, kMostUnasked});
+    *function = &(m->functions[name] = {.library = l.get(), .kernel = kernel});
     return kSuccess;
   }
   return kNotFound;
