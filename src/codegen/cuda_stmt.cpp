@@ -330,6 +330,7 @@ void CudaWriter::loop(const For& f) {
   facts_.set(f.var, {0, std::max<int64_t>(range_of(f.extent, facts_).hi - 1, 0)});
   const auto outer = taken_;
   const std::string name = bind(f.var);
+  if (needs_unrolling(f)) line("#pragma unroll");
   nested(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", narrow_ ? "int" : "long long", name, extent),
          [&] { stmt(f.body); });
   line("}");
