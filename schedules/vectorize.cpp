@@ -1,5 +1,6 @@
 // vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked
-// rest.
+// rest. A GPU's thread has no vector arithmetic, and does all iterations; but loads and stores of neighbours
+// become one, where their place is known to be a multiple (passes/split_lanes.cpp).
 //
 // Requires
 //  1. the loop is serial, its extent a constant, and no iteration asks for data ahead;
@@ -84,7 +85,9 @@ Primitive vectorize_row() {
       "",
       {{ArgKind::loop, "T.i"}},
       {},
-      "Iterations of the loop become lanes of vectors.",
+      "Iterations of the loop become lanes of vectors. On CUDA one thread does them all, and loads and "
+      "stores "
+      "of neighbours, of 4, 8 or 16 bytes and at a multiple of these, are one access.",
       {"the loop is serial and its extent a constant",
        semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
                 "nothing but one decomposed reduction"),

@@ -31,8 +31,11 @@ enum Status {
   kLaunchFailed = 719
 };
 
+constexpr int kMostShared = 227 << 10, kMostUnasked = 48 << 10;
+
 struct Function {
   EmulatedLibrary library;
+  unsigned most_shared = kMostUnasked;  // of a launch
   EmulatedKernel kernel{};
 };
 
@@ -235,6 +238,11 @@ int function(void** function, void* module, const char* name) {
   }
   return kNotFound;
 }
+int set_attribute(void* function, int attribute, int value) {
+  if (attribute != NESTOR_CUDA_DYNAMIC_SHARED || value < 0 || value > kMostShared) return kInvalidValue;
+  static_cast<Function*>(function)->most_shared = static_cast<unsigned>(value);
+  return kSuccess;
+}
 int memory(size_t* free, size_t* total) {
   *total = state().device.memory;
   *free = *total - state().used;
@@ -305,6 +313,7 @@ int launch(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, un
     return kInvalidValue;
   Work w;
   w.function = static_cast<const Function*>(function);
+  if (shared > w.function->most_shared) return kInvalidValue;
   w.launch = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared};
   for (int a = 0; a < w.function->kernel.args; ++a) {
     w.args.push_back(0);

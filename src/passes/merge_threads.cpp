@@ -8,7 +8,7 @@
 //
 // Work outside of any loop of a thread tag is done by the tag's first thread alone, except on a thread's own
 // (local) memory. All of a kernel is inside of its block loops, and those are outermost: blocks can't wait
-// for each other. Parallel and vectorized loops that weren't bound, and virtual threads, become serial.
+// for each other. Parallel loops that weren't bound, and virtual threads, become serial.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -113,7 +113,8 @@ class Kernel : public Rewriter {
     if (reduces_threads(loop) && dimension(ThreadTag::thread_x).var) return reduce_threads(loop);
     if (loop.kind != ForKind::thread || loop.thread == ThreadTag::vthread) {
       require_no_blocks(loop);
-      const ForKind kind = loop.kind == ForKind::unrolled ? ForKind::unrolled : ForKind::serial;
+      const bool kept = loop.kind == ForKind::unrolled || loop.kind == ForKind::vectorized;
+      const ForKind kind = kept ? loop.kind : ForKind::serial;
       Stmt body = stmt(loop.body);
       return body
                  ? make::loop(loop.var, loop.extent, std::move(body), kind, ThreadTag::none, loop.annotations)

@@ -29,6 +29,7 @@ PrimFunc share_loads(const PrimFunc& f, const Target& target);
 PrimFunc expand_math(const PrimFunc& f, const Target& target);
 PrimFunc replace_fma(const PrimFunc& f, const Target& target);
 PrimFunc merge_threads(const PrimFunc& f, const Target& target);
+PrimFunc split_lanes(const PrimFunc& f, const Target& target);
 PrimFunc insert_barriers(const PrimFunc& f, const Target& target);
 
 }  // namespace nestor::passes

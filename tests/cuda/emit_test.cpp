@@ -173,16 +173,17 @@ TEST_CASE("what CUDA can't do is refused by name") {
   CHECK_THROWS_WITH(
       emitted("func f(out Y: f32[2048]) {\n  threadIdx.x t in 2048 {\n    Y[t] = 1.0f32\n  }\n}\n"),
       Catch::Contains("kernel_f has 2048 threads a block, of at most 1024"));
-  CHECK_THROWS_WITH(emitted(R"(
+  CHECK_THROWS_WITH(
+      emitted(R"(
 func f(out Y: f32[32]) {
-  alloc S: f32[16384] shared
+  alloc S: f32[41984] shared
   threadIdx.x t in 32 {
     S[t] = 1.0f32
     Y[t] = S[t]
   }
 }
 )"),
-                    Catch::Contains("needs 65536 bytes of shared memory, of at most 49152"));
+      Catch::Contains("needs 167936 bytes of shared memory, and a block of sm_80 has at most 166912"));
   CHECK_THROWS_WITH(emitted(R"(
 func f(out Y: f32[32]) {
   alloc S: f32[32] shared

@@ -78,8 +78,9 @@ void Emulator::run(const CudaProgram& program, std::vector<Tensor>& args, LoopOr
     std::vector<void*> pointers;
     for (const int a : k.args) pointers.push_back(&memory.at(static_cast<size_t>(a)));
     const auto& kernel = *impl_->symbol<const EmulatedKernel*>(k.name + "_emulated");
-    const std::string problem = run_emulated(impl_->library, kernel, pointers.data(),
-                                             {index_of(k.grid), index_of(k.block), 0}, ordered);
+    const std::string problem =
+        run_emulated(impl_->library, kernel, pointers.data(),
+                     {index_of(k.grid), index_of(k.block), static_cast<size_t>(k.dynamic_shared)}, ordered);
     if (!problem.empty()) throw EmulationError(k.name + ": " + problem);
   }
 }

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "nestor/error.h"
 #include "nestor/interpret.h"
+#include "nestor/parse.h"
 #include "nestor/walk.h"
 #include "schedules/library/cuda.h"
 
@@ -145,4 +146,30 @@ TEST_CASE("NVRTC compiles the tiled MatMul and the row softmax for sm_80 and sm_
             "ELF");
       CHECK(compile_ptx(c.program.source, target).find(".target " + sm) != std::string::npos);
     }
+}
+
+TEST_CASE("shared memory beyond 48 KB comes with the launch, up to what the device has") {
+  const auto text = [](int64_t n) {
+    const std::string size = std::to_string(n), loop = "for i in " + std::to_string(n / 64) + " {\n";
+    return parse_func(
+        "func f(in X: f32[" + size + "], out Y: f32[" + size + "]) {\n  alloc S: f32[" + size +
+        "] shared\n  alloc T: f32[64] shared\n  blockIdx.x b in 1 {\n    threadIdx.x t in 64 {\n" + loop +
+        "S[i*64+t] = X[i*64+t]\n}\nT[t] = X[t]\n}\nthreadIdx.x t in 64 {\n" + loop + "Y[i*64+t] = S[" +
+        std::to_string(n - 1) + "-i*64-t] + T[63-t]\n}\n}\n}\n}\n");
+  };
+  for (const int64_t n : {1024, 20480}) {
+    const PrimFunc f = text(n);
+    const CudaCase c = make_case(f, f, parse_target("cuda:sm_80"));
+    const int64_t bytes = 4 * (n + 64);
+    CHECK(c.program.kernels[0].shared_bytes == bytes);
+    CHECK(c.program.kernels[0].dynamic_shared == (n == 1024 ? 0 : bytes));
+    CHECK((c.program.source.find("extern __shared__") != std::string::npos) == (n != 1024));
+    check_cases({c}, 0);
+    if (has_nvrtc()) CHECK_FALSE(compile_cubin(c.program.source, parse_target("cuda:sm_80")).empty());
+  }
+  const PrimFunc large = text(20480);
+  CHECK_THROWS_WITH(
+      make_case(large, large, parse_target("cuda:sm_75")),
+      Catch::Contains("needs 82176 bytes of shared memory, and a block of sm_75 has at most 65536"));
+  CHECK(make_case(large, large, parse_target("cuda:sm_89")).program.kernels[0].dynamic_shared == 82176);
 }
