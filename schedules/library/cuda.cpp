@@ -13,8 +13,10 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
+#include "schedules/library/cuda_map.h"
 #include "schedules/library/cuda_reduce.h"
 #include "schedules/library/cuda_rows.h"
+#include "schedules/library/cuda_scan.h"
 #include "schedules/library/cuda_tile.h"
 #include "schedules/library/cuda_work.h"
 #include "schedules/words.h"
@@ -146,7 +148,7 @@ std::string fuse(Schedule& s, const std::string& block, const std::vector<std::s
 }
 
 // The S loops in front, made into blocks of threads, not bound yet. `whole`: all of them as one loop, which
-// is then cut, so that no thread of any block but the last is idle. Else the last loop alone gives threads:
+// is then cut, so that no thread of any block but the last is idle. Else the last loops give threads:
 // the quotients and remainders are simpler, and a proof may succeed that failed for the whole.
 Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole) {
   std::vector<std::string> order = loops.spatial;
@@ -160,15 +162,26 @@ Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole)
     s(fmt::format("gb gt = split {}.{} [_, {}]", block, loop, threads));
     return {"gb", "gt"};
   }
-  std::string last = outer.back();
-  outer.pop_back();
-  for (const LoopInfo& l : loops_of(s.func(), block))
-    if (l.name == last && l.extent > kMostThreads) {
-      s(fmt::format("gb gt = split {}.{} [_, {}]", block, last, kMostThreads));
-      outer.push_back("gb");
-      last = "gt";
-    }
-  return {outer.empty() ? "" : fuse(s, block, outer), last};
+  std::vector<std::string> last;
+  const auto extent = [&](const std::string& loop) {
+    for (const LoopInfo& l : loops_of(s.func(), block))
+      if (l.name == loop) return l.extent;
+    return int64_t{1};
+  };
+  for (int64_t threads = 1; !outer.empty() && threads * extent(outer.back()) <= kMostThreads;
+       outer.pop_back()) {
+    threads *= extent(outer.back());
+    last.insert(last.begin(), outer.back());
+  }
+  if (last.empty()) {
+    s(fmt::format("gb gt = split {}.{} [_, {}]", block, outer.back(), kMostThreads));
+    outer.back() = "gb";
+    last = {"gt"};
+  } else if (last.size() > 1) {
+    s(fmt::format("gt = fuse {} ({})", block, join(last)));
+    last = {"gt"};
+  }
+  return {outer.empty() ? "" : fuse(s, block, outer), last[0]};
 }
 
 void bind_threads(Schedule& s, const std::string& block, const Bound& loops) {
@@ -274,7 +287,9 @@ void bind_nests(Schedule& s) {
     if (reduction && library::tile_product(s, name, epilogue_of(s.func(), name))) continue;
     if (reduction && library::bind_columns(s, name, epilogue_of(s.func(), name))) continue;
     if (reduction && (bind_reduction(s, name, true) || bind_reduction(s, name, false))) continue;
-    if (!bind_alone(s, name, true)) bind_alone(s, name, false);
+    if (!reduction && library::bind_map(s, name)) continue;
+    if (bind_alone(s, name, true) || bind_alone(s, name, false)) continue;
+    if (!reduction) library::bind_scan(s, name);
   }
 }
 
