@@ -1,9 +1,5 @@
 // add_unit_loop: a loop of one iteration around a block or a loop. It gives a block that has no loops a place
 // that other steps can name: to be bound to a thread, to be where another block is computed.
-//
-// Requires
-//  1. it is not inside a vectorized loop, nor around a whole kernel (the outermost loop bound to blocks
-//     or threads).
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -46,8 +42,8 @@ Primitive add_unit_loop_row() {
           "u",
           {{ArgKind::target, "T.i | T"}},
           {},
-          "A loop of one iteration stands around a block or a loop.",
-          {"it is not inside a vectorized loop, nor around a whole kernel"},
+          "Adds a loop of one iteration around a block or a loop.",
+          {"it isn't inside a vectorized loop, and isn't around a whole kernel"},
           {examples::kGrid, "u = add_unit_loop Y.j"},
           run};
 }

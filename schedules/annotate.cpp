@@ -1,9 +1,4 @@
 // annotate: a loop or block carries a value under a key, which lowering reads. It changes no result.
-//
-// Requires
-//  1. one KEY=VALUE or more;
-//  2. the key is one of a loop's where a loop is named, or of a block's;
-//  3. the value is one that lowering can use.
 #include <charconv>
 
 #include "schedules/access.h"
@@ -83,23 +78,24 @@ Primitive annotate_row() {
       "annotate",
       "",
       {{ArgKind::target, "T.i | T"}},
-      {{"streaming", "1|0", "of a block: its stores of whole aligned vectors bypass the caches"},
+      {{"streaming", "1|0", "of a block: non-temporal stores, where it writes whole aligned vectors"},
        {"in_place", "X",
-        "of a block that reads X where it writes an output, which then holds what X would (on a CPU)"},
+        "of a block that reads X at the element of an output that it writes: X shares the output's memory "
+        "(on a CPU)"},
        {"peel", "1|0",
-        "of a loop: its first and last iterations become loops of their own where conditions inside hold "
-        "only "
-        "between them"},
-       {"whole", "1|0", "of a vectorized loop: its registers stay whole vectors where it is cut short"},
+        "of a loop: peels the first and last iterations, where conditions inside hold only between them"},
+       {"whole", "1|0",
+        "of a vectorized loop: its registers are full vectors also where the loop is partial"},
        {"chains", "INT",
-        "of a vectorized loop that folds: so many vectors of partial results run side by side, 8 where "
-        "nothing is said"},
+        "of a vectorized reduction loop: the number of independent vectors of partial results; by default 8"},
        {"split", "static|dynamic",
-        "of a parallel loop: each thread runs one part, the same in every run, instead of whatever is left"},
-       {"threads", "INT", "of a parallel loop: more threads than that don't pay"},
-       {"note", "VALUE", "of a loop or a block: an integer, a word or a quoted text, which nothing reads"}},
-      "A loop or block carries a value under a key, for lowering to read.",
-      {"there is one KEY=VALUE or more", "the key is one of a loop's, or of a block's, as is named",
+        "of a parallel loop: `static` gives each thread one part, the same in every run; `dynamic` gives it "
+        "whatever is left"},
+       {"threads", "INT", "of a parallel loop: the largest useful number of threads"},
+       {"note", "VALUE", "of a loop or a block: an integer, a word or a quoted text without effect"}},
+      "Attaches a hint for lowering to a loop or block: a key and a value.",
+      {"there is at least one KEY=VALUE",
+       "the key is one for loops if a loop is named, or for blocks if a block is",
        "`chains` and `threads` are 1 or more, and the block reads the buffer of `in_place`"},
       {examples::kGrid, "annotate Y.i note=2"},
       run,

@@ -1,13 +1,4 @@
 // bind: iterations of a loop run on the blocks or threads of a GPU.
-//
-// Requires
-//  1. the loop is serial, its extent a constant, and the tag is one of blockIdx.x|y|z, threadIdx.x|y|z,
-//     vthread;
-//  2. no two iterations touch one element, one of them writing it (semantic);
-//  3. no loop around it or inside it has the same tag; blocks stand outside of threads, and no loop around
-//     them passes values to a later iteration, since blocks can't wait for each other; neither is inside a
-//     vectorized or parallel loop;
-//  4. the threads of one block are 1024 at most.
 #include <array>
 
 #include "schedules/examples.h"
@@ -105,21 +96,20 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive bind_row() {
-  return {
-      "bind",
-      "",
-      {{ArgKind::loop, "T.i"}, {ArgKind::word, "threadIdx.x"}},
-      {},
-      "Iterations of the loop run on the blocks or threads of a GPU.",
-      {"the loop is serial, its extent a constant, and the tag is blockIdx.x|y|z, threadIdx.x|y|z or vthread",
-       semantic("no two iterations touch one element, one of them writing it"),
-       "no loop around or inside has the same tag, blocks stand outside of threads and in no loop that "
-       "passes "
-       "values from one iteration to another, and no vectorized or parallel loop is around",
-       "the threads of one block are 1024 at most"},
-      {examples::kGrid, "bind Y.j threadIdx.x"},
-      run,
-      true};
+  return {"bind",
+          "",
+          {{ArgKind::loop, "T.i"}, {ArgKind::word, "threadIdx.x"}},
+          {},
+          "Binds a loop to the blocks or threads of a GPU.",
+          {"the loop is serial, its extent is constant, and the tag is blockIdx.x|y|z, threadIdx.x|y|z or "
+           "vthread",
+           semantic("no two iterations access the same element if one of them writes it"),
+           "no loop around or inside has the same tag; block loops are outside of thread loops and of loops "
+           "that carry values between iterations; no vectorized or parallel loop is around",
+           "a GPU block has at most 1024 threads"},
+          {examples::kGrid, "bind Y.j threadIdx.x"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

@@ -6,11 +6,6 @@
 // inside reach and w the index of the tile, the outer block's iterator of the same kind. That is only so
 // where the inner loops cover r without gaps and the loops outside move by n. The last tile may hang over:
 // what lies outside of the inner block's domain doesn't run there either.
-//
-// Requires
-//  1. from the loop down to the block there are only loops, of constant extents, and no other block;
-//  2. each iterator is a tile's index times its size, plus the loops inside; a guard is about loops
-//     outside or about loops inside.
 #include <algorithm>
 
 #include "nestor/print.h"
@@ -132,18 +127,17 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive blockize_row() {
-  return {
-      "blockize",
-      "T_o",
-      {{ArgKind::loop, "T.i"}},
-      {},
-      "The loops from one on, with the block in them, become a block of tiles that moves as one.",
-      {"from the loop down to the block there are only loops of constant extents",
-       "each iterator is a tile's index times its size plus the loops inside, and no guard is about loops "
-       "outside and inside"},
-      {examples::kMap, "i0 i1 = split Y.i [10, 10]\nO = blockize Y.i1\nparallel O.i0"},
-      run,
-      true};
+  return {"blockize",
+          "T_o",
+          {{ArgKind::loop, "T.i"}},
+          {},
+          "Turns a loop and all inside of it into one block, a tile, which moves as a unit.",
+          {"between the loop and the block there are only loops of constant extents",
+           "each iterator is the tile's index times its size plus the inner loops, and no guard depends on "
+           "both outer and inner loops"},
+          {examples::kMap, "i0 i1 = split Y.i [10, 10]\nO = blockize Y.i1\nparallel O.i0"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

@@ -2,13 +2,6 @@
 // buffer; a compute_at afterwards brings it to where the reads are, and it becomes the tile that is read
 // there.
 //
-// Requires
-//  1. the block reads the buffer and doesn't write it;
-//  2. the buffer is complete before the loops around the block: a parameter, or written whole by earlier
-//     statements (semantic);
-//  3. the scope is global, shared or local;
-//  4. the buffer isn't allocated inside of those loops.
-//
 // With readers=all every other block that reads the buffer from there on reads the copy too: a row that
 // several passes look at is fetched once.
 #include "schedules/definition.h"
@@ -83,16 +76,17 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive cache_read_row() {
-  return {"cache_read",
-          "XS",
-          {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
-          {{"readers", "one|all", "all: so does every block from there on that reads the buffer"}},
-          "A block reads a buffer through a copy, made by a new block before it.",
-          {"the block reads the buffer and doesn't write it",
-           semantic("the buffer is a parameter, or written whole by statements before the block's loops"),
-           "the scope is global, shared or local", "the buffer isn't allocated inside of those loops"},
-          {examples::kMatmul, "BS = cache_read Y B global"},
-          run};
+  return {
+      "cache_read",
+      "XS",
+      {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
+      {{"readers", "one|all", "all: every block from there on that reads the buffer reads the copy too"}},
+      "Makes a block read a copy of a buffer; a new block before it makes the copy.",
+      {"the block reads the buffer and doesn't write it",
+       semantic("the buffer is a parameter, or completely written by statements before the block's loops"),
+       "the scope is global, shared or local", "the buffer isn't allocated inside of those loops"},
+      {examples::kMatmul, "BS = cache_read Y B global"},
+      run};
 }
 
 }  // namespace nestor::schedules

@@ -1,11 +1,5 @@
 // cache_write: a block computes into a new buffer, which a new block behind it copies to the old one. All
 // that the same nest does with the old buffer (an init, an epilogue) it then does with the new one.
-//
-// Requires
-//  1. the block writes one buffer, at each S point an element of its own;
-//  2. a block of the nest writes the whole buffer, and all its writers are in the nest (semantic);
-//  3. the scope is global, shared or local;
-//  4. the buffer isn't allocated inside of the nest.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 
@@ -63,9 +57,9 @@ Primitive cache_write_row() {
           "C",
           {{ArgKind::block, "T"}, {ArgKind::word, "global|shared|local"}},
           {},
-          "A block computes into a new buffer, which a new block behind it copies to the old one.",
-          {"the block writes one buffer, at each S point an element of its own",
-           semantic("a block of the nest writes the whole buffer, and all its writers are in the nest"),
+          "Makes a block compute into a new buffer; a new block after it copies the result to the old one.",
+          {"the block writes one buffer, and a different element for each value of its S iterators",
+           semantic("a block of the nest writes the complete buffer, and all its writers are in the nest"),
            "the scope is global, shared or local", "the buffer isn't allocated inside of the nest"},
           {examples::kMatmul, "C = cache_write Y local"},
           run};

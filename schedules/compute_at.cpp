@@ -8,17 +8,6 @@
 // a whole reduction can move.
 // By tail=guard it doesn't run where a guard keeps its consumers from running, also one that loops inside the
 // new place decide, if all reads go in step with them: the last tile of a loop that was split before.
-//
-// Requires
-//  1. the block is a map, or a reduction with its init over the whole range of its R iterators (semantic);
-//  2. it is the only writer of its buffer, a temporary (semantic);
-//  3. it writes each element at plain S iterators;
-//  4. every block that reads the buffer is under the loop (semantic);
-//  5. the block stands before the loop, and a block under the loop reads its buffer;
-//  6. what it reads is complete where it stands, also for instances that didn't run before, where bounds
-//     leave the part of it that was computed (semantic);
-//  7. the loop is not, nor is it inside, a vectorized loop;
-//  8. its buffers can be seen from the loop.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -299,16 +288,17 @@ Primitive compute_at_row() {
       "n c h w ...",
       {{ArgKind::block, "P"}, {ArgKind::location, "T.i"}},
       {{"tail", "full|guard",
-        "what becomes of a part that consumers' loops overhang: `full` computes it too, in full vectors and "
-        "unrolled loops; `guard` asks where consumers do"}},
-      "A producer moves under a loop of its consumers and computes what that iteration reads.",
-      {semantic("the block is a map, or a reduction with its init over the whole range of its R iterators"),
-       semantic("it is the only writer of its buffer, a temporary"),
-       "it writes each element at plain S iterators",
-       semantic("every block that reads the buffer is under the loop"),
-       "the block stands before the loop, and a block under the loop reads its buffer",
-       semantic("what it reads is complete where it stands"),
-       "the loop is not vectorized, nor inside a vectorized loop", "its buffers can be seen from the loop"},
+        "for a partial tile of the consumers: `full` computes a full tile, in full vectors and unrolled "
+        "loops; `guard` checks where the consumers do"}},
+      "Moves a producer into a loop of its consumers, where it computes what that iteration reads.",
+      {semantic("the block is a map, or a reduction with its init over the full range of its R iterators"),
+       semantic("it is the only writer of its buffer, which is a temporary"),
+       "its store is indexed by plain S iterators",
+       semantic("every block that reads the buffer is inside the loop"),
+       "the block is before the loop, and a block inside the loop reads its buffer",
+       semantic("its inputs are complete at the new place"),
+       "the loop isn't vectorized and isn't inside a vectorized loop",
+       "its buffers are in scope at the loop"},
       {examples::kWindow, "x0 x1 = split Y.x [_, 14]\ni = compute_at P Y.x0"},
       run};
 }

@@ -3,13 +3,6 @@
 // A read element was stored before (else the function read garbage), so its place lies in the producer's
 // domain and the expression stands for it wherever the read is evaluated; reads that a select doesn't
 // evaluate stay unevaluated.
-//
-// Requires
-//  1. the block is one store at distinct plain iterators;
-//  2. it is the only writer of its buffer, a temporary (semantic);
-//  3. some block reads the buffer;
-//  4. what it reads isn't written after it (semantic);
-//  5. what it reads can be seen wherever its buffer is.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 #include "schedules/independence.h"
@@ -81,10 +74,10 @@ Primitive compute_inline_row() {
       "",
       {{ArgKind::block, "P"}},
       {},
-      "A producer disappears; its readers compute what it would have stored.",
-      {"the block is one store at distinct plain iterators",
-       semantic("it is the only writer of its buffer, a temporary"), "some block reads the buffer",
-       semantic("what it reads isn't written after it"), "what it reads can be seen wherever its buffer is"},
+      "Removes a producer; its consumers compute its values themselves.",
+      {"the block is one store, indexed by distinct plain iterators",
+       semantic("it is the only writer of its buffer, which is a temporary"), "some block reads the buffer",
+       semantic("its inputs aren't written after it"), "its inputs are in scope wherever its buffer is"},
       {examples::kChain, "compute_inline T"},
       run};
 }

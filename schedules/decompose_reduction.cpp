@@ -2,19 +2,6 @@
 //
 // The new block has the reduction's S iterators and runs for the S loops below that loop, in their order and
 // with their kinds (vectorized stays vectorized), so that a register tile is cleared as it is used.
-//
-// Requires
-//  1. the block is a reduction with an init, not yet decomposed;
-//  2. no loop around the named one serves the block's R iterators: its element would be cleared again in
-//     between (semantic);
-//  3. in the named loop and below, no instance of the block runs twice, and no loop serves both S and R
-//     iterators (semantic);
-//  4. no other block under the loop touches the buffer before the block, writes elements of later iterations
-//     after it, or writes what the init reads (semantic);
-//  5. the buffer, and what the init reads, is declared outside of the named loop, and only loops, sequences
-//     and allocations are on the way to the block;
-//  6. where its R loops start all R iterators are 0: a later part of a loop that was cut has no init to take
-//     out (semantic).
 #include "nestor/print.h"
 #include "schedules/access.h"
 #include "schedules/examples.h"
@@ -164,22 +151,22 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive decompose_reduction_row() {
-  return {
-      "decompose_reduction",
-      "T0",
-      {{ArgKind::loop, "T.k"}},
-      {},
-      "The init of a reduction becomes a block of its own, directly before the loop.",
-      {"the block is a reduction with an init",
-       semantic("no loop around the named one serves the block's R iterators"),
-       semantic("in that loop and below, no instance runs twice and no loop serves both S and R iterators"),
-       semantic("no other block under the loop touches the buffer before the block does, writes elements of "
-                "later iterations after that, or writes what the init reads"),
-       "the buffer and what the init reads are declared outside of the loop, and only loops, sequences and "
-       "allocations are on the way to the block",
-       semantic("where its R loops start all R iterators are 0")},
-      {examples::kSums, "Y0 = decompose_reduction Y.k"},
-      run};
+  return {"decompose_reduction",
+          "T0",
+          {{ArgKind::loop, "T.k"}},
+          {},
+          "Makes the init of a reduction a block of its own, directly before a loop.",
+          {"the block is a reduction with an init",
+           semantic("no loop around the named one is a reduction loop of the block"),
+           semantic("in that loop and inside of it, no iteration of the block runs twice and no loop is used "
+                    "by both S and R iterators"),
+           semantic("no other block inside the loop accesses the buffer before the block, writes elements of "
+                    "later iterations after it, or writes what the init reads"),
+           "the buffer and what the init reads are declared outside of the loop; between the loop and the "
+           "block there are only loops, sequences and allocations",
+           semantic("when its R loops are at 0, all its R iterators are 0")},
+          {examples::kSums, "Y0 = decompose_reduction Y.k"},
+          run};
 }
 
 }  // namespace nestor::schedules

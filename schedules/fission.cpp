@@ -6,13 +6,6 @@
 // statement's iteration never meets an earlier iteration of a statement behind it; that it meets a later one
 // (a running window, T[i-1]) is no matter. Two statements that would be cut apart wrongly may stay together:
 // `at` cuts at one place only.
-//
-// Requires
-//  1. the loop's body is several statements, with nothing but allocations around them, and `at` names a
-//     block in one that isn't the last;
-//  2. a buffer that is allocated in the loop is used in one part only;
-//  3. no iteration of a part meets an earlier iteration of a later part in an element that one of them
-//     writes.
 #include <algorithm>
 
 #include "schedules/examples.h"
@@ -133,20 +126,18 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive fission_row() {
-  return {
-      "fission",
-      "i0 i1 ...",
-      {{ArgKind::loop, "T.i"}},
-      {{"at", "BLOCK", "the block after which the loop is cut; everywhere where left out"}},
-      "A loop around several statements becomes a loop around each, or two loops, cut after the statement "
-      "that holds a block.",
-      {"the loop's body is several statements, and `at` names a block in one that isn't the last",
-       "a buffer that is allocated in the loop is used in one part only",
-       semantic("no iteration of a part meets an earlier iteration of a later part in an element that one "
-                "of them writes")},
-      {examples::kPair, "i0 i1 = fission Y.i at=T"},
-      run,
-      true};
+  return {"fission",
+          "i0 i1 ...",
+          {{ArgKind::loop, "T.i"}},
+          {{"at", "BLOCK", "the block after which the loop is cut; by default after every statement"}},
+          "Distributes a loop over its statements: one loop for each, or two loops, cut after a given block.",
+          {"the loop's body has several statements, and `at` names a block in one of them but the last",
+           "a buffer allocated in the loop is used in one part only",
+           semantic("no iteration of a part accesses the same element as an earlier iteration of a later "
+                    "part, if one of them writes it")},
+          {examples::kPair, "i0 i1 = fission Y.i at=T"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

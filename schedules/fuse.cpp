@@ -1,12 +1,5 @@
 // fuse: loops that stand directly inside each other become one, in the same order: i = f / J, j = f % J.
 //
-// Requires
-//  1. each loop stands directly inside the one before it, with nothing beside it;
-//  2. the loops are serial;
-//  3. inner extents are constants (they become divisors);
-//  4. for no block below does the fused loop mix S and R iterators. The order would be kept and so would the
-//     result: but every step from here on reasons with loops that are either, and none could be taken.
-//
 // Tails stay: lowering cuts the digits of the fused loop where it would have cut the loops. Of different ones
 // a tail that is cut off wins over one that is masked.
 #include <algorithm>
@@ -104,10 +97,10 @@ Primitive fuse_row() {
           "g",
           {{ArgKind::loops, "T (i j ...)"}},
           {},
-          "Directly nested loops become one, in the same order.",
-          {"each loop stands directly inside the one before it, with nothing beside it",
-           "the loops are serial", "the extents of all but the outermost are positive constants",
-           "no block below has both S and R iterators over the loops"},
+          "Fuses directly nested loops into one, in the same order.",
+          {"each loop is directly inside the one before it, with nothing beside it", "the loops are serial",
+           "the extents of all loops but the outermost are positive constants",
+           "no block inside uses the loops for both S and R iterators"},
           {examples::kGrid, "g = fuse Y (i j)"},
           run,
           true};

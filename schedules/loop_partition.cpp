@@ -5,11 +5,6 @@
 // reduction where no instance has all R iterators at 0 has no init: the copy goes on from what the parts
 // before it left. Nothing is moved, so nothing can go wrong: the parts run the old instances in the old
 // order.
-//
-// Requires
-//  1. the loop is serial: a kind is given to the loops that are left at the end;
-//  2. its extent is a constant;
-//  3. the cuts ascend, each inside of the range.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -94,8 +89,9 @@ Primitive loop_partition_row() {
       "T1 T2 ...",
       {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[16, 48]"}},
       {},
-      "One loop becomes sibling loops over parts of its range, the later ones with copies of the blocks.",
-      {"the loop is serial", "its extent is a constant", "the cuts ascend, each inside of the loop's range"},
+      "Cuts a loop into consecutive loops over parts of its range; the later ones get copies of the blocks.",
+      {"the loop is serial", "its extent is a constant",
+       "the cuts are in ascending order, and inside of the loop's range"},
       {examples::kMap, "Y1 = loop_partition Y.i [48]"},
       run};
 }

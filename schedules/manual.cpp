@@ -7,6 +7,7 @@
 
 #include "nestor/parse.h"
 #include "nestor/print.h"
+#include "schedules/guide.h"
 
 namespace nestor::schedules {
 
@@ -15,9 +16,9 @@ namespace {
 const char* meaning_of(ArgKind kind) {
   switch (kind) {
     case ArgKind::loop:
-      return "a loop, by a block that it stands around";
+      return "a loop around a block, written BLOCK.LOOP";
     case ArgKind::location:
-      return "a loop, by a block that it stands around; `root` and `inline` are places too";
+      return "a loop around a block, written BLOCK.LOOP; or `root`, or `inline`";
     case ArgKind::integer:
       return "an integer, or a name that a `sample_` step gave";
     case ArgKind::loops:
@@ -35,11 +36,11 @@ const char* meaning_of(ArgKind kind) {
     case ArgKind::words:
       return "words or integers";
     case ArgKind::map:
-      return "a name for each dimension, and the expressions that take their place";
+      return "a name for each dimension, and the expressions of the new dimensions";
     case ArgKind::word:
       return "one of these words";
     case ArgKind::decision:
-      return "what has been decided";
+      return "the current choice";
   }
   return "";
 }
@@ -54,7 +55,8 @@ struct Meaning {
 std::vector<Meaning> words_of(const Primitive& p) {
   std::vector<Meaning> out;
   if (*p.results)
-    out.push_back({p.results, "names for what it makes; where none is given, or `_`, one is chosen"});
+    out.push_back(
+        {p.results, "names of what it makes; without a name, or with `_`, the compiler chooses one"});
   for (const ArgSpec& a : p.args) out.push_back({a.name, meaning_of(a.kind)});
   for (const OptionSpec& o : p.options) out.push_back({std::string(o.key) + "=" + o.values, o.meaning});
   return out;
@@ -64,8 +66,18 @@ std::string text_of(const Requirement& r) {
   return std::string(r.text) + (r.semantic ? " (semantic)\n" : "\n");
 }
 
+// "TVM: `split`. Halide: `split`.", of those that have one.
+std::string other_names(const Advice& a) {
+  std::string out;
+  if (*a.tvm) out += " TVM: " + std::string(a.tvm) + ".";
+  if (*a.halide) out += " Halide: " + std::string(a.halide) + ".";
+  return out.empty() ? " Neither TVM nor Halide has it." : out;
+}
+
 std::string section(const Primitive& p) {
-  std::string out = "### " + std::string(p.name) + "\n\n" + p.summary + "\n\n" + code(usage(p)) + "\n";
+  const Advice& a = advice_on(p.name);
+  std::string out = "#### " + std::string(p.name) + "\n\n" + p.summary + "\n\n*When:* " + a.when +
+                    "\n\n*Elsewhere:*" + other_names(a) + "\n\n" + code(usage(p)) + "\n";
   for (const Meaning& w : words_of(p)) out += "- `" + w.word + "`: " + w.meaning + "\n";
   out += "\nRequires\n\n";
   for (size_t i = 0; i < p.requirements.size(); ++i)
@@ -92,7 +104,9 @@ Shown show(const Example& example) {
 }
 
 std::string plain_text(const Primitive& p) {
-  std::string out = std::string(p.name) + "\n\n" + p.summary + "\n\n" + indented(usage(p)) + "\nArguments\n";
+  const Advice& a = advice_on(p.name);
+  std::string out = std::string(p.name) + "\n\n" + p.summary + "\n\nWhen\n" + indented(a.when) +
+                    "\nElsewhere\n " + other_names(a) + "\n\nUsage\n" + indented(usage(p)) + "\nArguments\n";
   for (const Meaning& w : words_of(p)) out += "  " + w.word + "\n      " + w.meaning + "\n";
   out += "\nRequires\n";
   for (size_t i = 0; i < p.requirements.size(); ++i)
@@ -110,10 +124,20 @@ std::string common_requirements_text() {
 }
 
 std::string manual() {
-  std::string out = "Every step, whatever its primitive, requires\n\n";
+  std::string out = "| primitive | does |\n|---|---|\n";
+  for (const Group& g : guide()) {
+    out += "| **" + std::string(g.title) + "** | |\n";
+    for (const Advice& a : g.primitives)
+      out += "| [" + std::string(a.primitive) + "](#" + a.primitive + ") | " +
+             find_primitive(a.primitive)->summary + " |\n";
+  }
+  out += "\nRequirements of every step:\n\n";
   for (const CommonRequirement& c : common_requirements())
     out += std::string("- ") + c.letter + ". " + text_of(c.requirement);
-  for (const Primitive& p : primitives()) out += "\n" + section(p);
+  for (const Group& g : guide()) {
+    out += "\n### " + std::string(g.title) + "\n";
+    for (const Advice& a : g.primitives) out += "\n" + section(*find_primitive(a.primitive));
+  }
   return out;
 }
 

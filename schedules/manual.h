@@ -15,6 +15,6 @@ Shown show(const Example& example);  // runs it
 std::string plain_text(const Primitive& p);  // one of them, for a terminal
 std::string common_requirements_text();      // those of every step, A to F
 
-std::string manual();  // Markdown, one section per primitive in the order of the table
+std::string manual();  // Markdown: a table of contents, and one section per primitive, by group
 
 }  // namespace nestor::schedules

@@ -5,12 +5,6 @@
 // the first. Nothing notices unless the two meet in an element that one of them writes. That a later
 // iteration of the second meets an earlier one of the first is no matter. Of an annotation that both loops
 // have the first loop's value stays; a tail to peel is one, and is peeled where guards in either body ask it.
-//
-// Requires
-//  1. the second loop stands directly behind the first, in the same body;
-//  2. both are serial or both are parallel, and their extents are the same;
-//  3. no iteration of the first loop meets an earlier iteration of the second in an element that one of them
-//     writes.
 #include "nestor/print.h"
 #include "nestor/walk.h"
 #include "schedules/examples.h"
@@ -99,11 +93,11 @@ Primitive merge_row() {
           "i",
           {{ArgKind::loop, "T.i"}, {ArgKind::loop, "Y.i"}},
           {},
-          "Two loops of the same extent, one behind the other, become one.",
-          {"the second loop stands directly behind the first, in the same body",
-           "both are serial or both are parallel, and their extents are the same",
-           semantic("no iteration of the first loop meets an earlier iteration of the second in an element "
-                    "that one of them writes")},
+          "Merges two adjacent loops of the same extent into one.",
+          {"the second loop directly follows the first, in the same body",
+           "both are serial or both are parallel, and their extents are equal",
+           semantic("no iteration of the first loop accesses the same element as an earlier iteration of the "
+                    "second, if one of them writes it")},
           {examples::kChain, "i = merge T.i Y.i"},
           run,
           true};

@@ -6,11 +6,6 @@
 //
 // With `pad` the copy is a whole number of blocks in each dimension that the map takes apart: a ragged tile
 // holds that value where the buffer has ended, so that a kernel may read whole blocks.
-//
-// Requires
-//  1. what cache_read requires of the block and the buffer;
-//  2. what compute_at requires of the copy and the loop;
-//  3. what transform_layout requires of the map and the buffer.
 #include <numeric>
 #include <sstream>
 
@@ -137,13 +132,13 @@ Primitive pack_row() {
       "pack",
       "XP",
       {{ArgKind::target, "T.i | T"}, {ArgKind::buffer, "X"}, {ArgKind::map, "(i, k) -> (i/14, k, i%14)"}},
-      {{"scope", "global|shared|local", "where the copy lives"},
+      {{"scope", "global|shared|local", "the scope of the copy"},
        {"pad", "INT",
-        "what a ragged tile holds beyond the buffer's end; where left out, nothing is stored there"}},
-      "What a block reads of a buffer under a loop is copied into the order in which it is read.",
-      {"what cache_read requires of the block and the buffer",
-       "what compute_at requires of the copy and the loop",
-       "what transform_layout requires of the map and the buffer"},
+        "the value beyond the buffer's end in a partial tile; by default nothing is stored there"}},
+      "Packs what a block reads of a buffer in a loop: copies it in the order in which it is read.",
+      {"the requirements of cache_read for the block and the buffer",
+       "the requirements of compute_at for the copy and the loop",
+       "the requirements of transform_layout for the map and the buffer"},
       {examples::kMatmul,
        "i0 i1 = split Y.i [_, 14]\nreorder Y (i0 k i1 j)\nAp = pack Y.i0 A (i, k) -> (i/14, k, i%14) pad=0"},
       run};

@@ -6,16 +6,6 @@
 // adds lie outside of that part; what a padded R iterator adds must be the reduction's identity. So a sum of
 // products is padded with zeros, each factor of it, since infinity times zero is no zero; any other reduction
 // must be of the elements themselves, and is padded with its own identity (-inf for a maximum).
-//
-// Requires
-//  1. the block is a map or a reduction with its init, without a `where`, that touches buffers at
-//     distinct plain iterators or constants, each buffer at one place only;
-//  2. there is a multiple of at least 1 for each iterator, and at most 2^40 instances come of them;
-//  3. each iterator is bound to a serial loop of its own over its constant domain, and nothing else is in
-//     these loops;
-//  4. a padded R iterator adds nothing: the sum is of products of elements read at it, or the reduction is of
-//     elements;
-//  5. its inputs are parameters or written whole before, and no other block writes its output.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -322,26 +312,22 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive pad_einsum_row() {
-  return {
-      "pad_einsum",
-      "A_pad ... T_trim",
-      {{ArgKind::block, "T"}, {ArgKind::ints, "[16, 16, 4]"}},
-      {},
-      "The block's iterators are brought to multiples: it reads padded copies of its inputs, and what is "
-      "wanted of "
-      "its padded output is copied.",
-      {"the block is one store or update, a map or a reduction with its init, without a `where`, and touches "
-       "each "
-       "buffer at one place of distinct plain iterators or constants",
-       "there is a multiple of at least 1 for each iterator, and 2^40 instances at most come of them",
-       "each iterator is a serial loop of its own over its constant domain, and nothing else is in these "
-       "loops",
-       semantic(
-           "a padded R iterator adds nothing: the sum is of products of elements that are read at it, or the "
-           "reduction is of elements"),
-       "its inputs are parameters or written whole before, and no other block writes its output"},
-      {examples::kSums, "X_pad Y_trim = pad_einsum Y [5, 24]"},
-      run};
+  return {"pad_einsum",
+          "A_pad ... T_trim",
+          {{ArgKind::block, "T"}, {ArgKind::ints, "[16, 16, 4]"}},
+          {},
+          "Pads the iterators of a block to multiples: it reads padded copies of its inputs, and the valid "
+          "part of its padded output is copied back.",
+          {"the block is one store or update, a map or a reduction with its init, without `where`; it "
+           "accesses each buffer at one place, indexed by distinct plain iterators or constants",
+           "there is a multiple of at least 1 for each iterator, and they give at most 2^40 iterations",
+           "each iterator has a serial loop of its own over its constant domain, and nothing else is in "
+           "these loops",
+           semantic("a padded R iterator adds nothing: the terms are elements that are read at it, or "
+                    "products of such elements in a sum"),
+           "its inputs are parameters or completely written before, and no other block writes its output"},
+          {examples::kSums, "X_pad Y_trim = pad_einsum Y [5, 24]"},
+          run};
 }
 
 }  // namespace nestor::schedules

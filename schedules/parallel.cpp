@@ -2,11 +2,6 @@
 //
 // Temporaries that iterations share only because they were allocated for the whole function become each
 // iteration's own: their allocation moves into the loop (make_independent).
-//
-// Requires
-//  1. the loop is serial;
-//  2. no two iterations touch one element, one of them writing it (semantic);
-//  3. the loop isn't inside a vectorized or thread loop.
 #include "schedules/examples.h"
 #include "schedules/move.h"
 #include "schedules/primitive.h"
@@ -52,16 +47,17 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive parallel_row() {
-  return {"parallel",
-          "",
-          {{ArgKind::loop, "T.i"}},
-          {},
-          "Iterations of the loop run on several threads, in no order.",
-          {"the loop is serial", semantic("no two iterations touch one element, one of them writing it"),
-           "the loop isn't inside a vectorized or thread loop"},
-          {examples::kGrid, "parallel Y.i"},
-          run,
-          true};
+  return {
+      "parallel",
+      "",
+      {{ArgKind::loop, "T.i"}},
+      {},
+      "Distributes the iterations of a loop over threads, in no particular order.",
+      {"the loop is serial", semantic("no two iterations access the same element if one of them writes it"),
+       "the loop isn't inside a vectorized or thread loop"},
+      {examples::kGrid, "parallel Y.i"},
+      run,
+      true};
 }
 
 }  // namespace nestor::schedules

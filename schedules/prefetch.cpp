@@ -2,16 +2,6 @@
 // for. The loop carries the wish as an annotation; lowering (insert_prefetches) makes the instructions of it,
 // from what the blocks under the loop read by then: later steps may still split, copy and move. A prefetch
 // changes nothing but the time, and its addresses stay inside of the buffer.
-//
-// Requires
-//  1. the block reads the buffer or writes it; it lies in global memory;
-//  2. what it reads, or else writes, moves with the loop, between bounds that are known, or begins where
-//     inputs say;
-//  3. the loop is serial, parallel or unrolled;
-//  4. the distance is at least 1;
-//  5. the loop that asks for shares is serial, and stands inside of the loop and around the block, or
-//     around another that is named with it;
-//  6. a line of each page is asked for in shares.
 #include <algorithm>
 #include <utility>
 
@@ -147,28 +137,26 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive prefetch_row() {
-  return {
-      "prefetch",
-      "",
-      {{ArgKind::loop, "T.k"}, {ArgKind::buffer, "X"}},
-      {{"distance", "INT", "how many iterations ahead; 1 where left out"},
-       {"shares", "LOOP",
-        "a loop inside, or B.j by another block there, each iteration of which asks for a share; all at once "
-        "where left out"},
-       {"each", "line|page",
-        "one line of each page brings its translation, where more pages are walked than are kept "
-        "translated"}},
-      "While an iteration of a loop runs, what a later one reads of a buffer, or writes, is asked for.",
-      {"the block reads the buffer or writes it; it lies in global memory",
-       "what it reads, or else writes, moves with the loop, between bounds that are known, or begins where "
-       "inputs say",
-       "the loop is serial, parallel or unrolled", "the distance is at least 1",
-       "the loop that asks for shares is serial, and stands inside of the loop and around the block, or "
-       "around "
-       "another that is named with it",
-       "a line of each page is asked for in shares"},
-      {examples::kMatmul, "reorder Y (i k j)\nprefetch Y.k B distance=4"},
-      run};
+  return {"prefetch",
+          "",
+          {{ArgKind::loop, "T.k"}, {ArgKind::buffer, "X"}},
+          {{"distance", "INT", "number of iterations ahead; by default 1"},
+           {"shares", "LOOP",
+            "a loop inside (or B.j, around another block) over whose iterations the prefetches are spread; "
+            "by default all are issued at once"},
+           {"each", "line|page",
+            "`page` prefetches one line of each page, for its TLB entry, where there are more pages than TLB "
+            "entries"}},
+          "Prefetches what a later iteration of a loop reads or writes of a buffer.",
+          {"the block reads or writes the buffer, which is in global memory",
+           "the region that it accesses moves with the loop and has known bounds, or begins at an index from "
+           "an input",
+           "the loop is serial, parallel or unrolled", "the distance is at least 1",
+           "the loop of shares= is serial, inside of the loop, and around the block or the other block that "
+           "is named with it",
+           "each=page needs shares="},
+          {examples::kMatmul, "reorder Y (i k j)\nprefetch Y.k B distance=4"},
+          run};
 }
 
 }  // namespace nestor::schedules

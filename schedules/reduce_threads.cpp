@@ -3,10 +3,6 @@
 // bound to threadIdx.x, its results a thread's own; the old block's loop over them carries a mark. Lowering
 // for CUDA makes of the marked loop a tree of shuffles in a fixed order (src/passes/thread_tree.h), whose
 // result every thread has; for whoever doesn't know the mark it is a loop.
-//
-// Requires
-//  1. the loop has 2 to 1024 iterations, a power of two;
-//  2. what rfactor requires of it, and bind of a loop that becomes threadIdx.x.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -76,8 +72,8 @@ Primitive reduce_threads_row() {
       "T_part",
       {{ArgKind::loop, "T.k"}},
       {},
-      "A reduction is spread over the threads of a GPU block: each iteration of the loop is a thread that "
-      "reduces its own part, and all threads combine their results, by shuffles in a fixed order.",
+      "Spreads a reduction over the threads of a GPU block. Each iteration of the loop becomes a thread that "
+      "reduces its own part; then all threads combine their results by shuffles in a fixed order.",
       {"the loop has 2 to 1024 iterations, a power of two",
        "what rfactor requires of the loop, and bind of a loop that becomes threadIdx.x"},
       {examples::kSums, "k0 k1 = split Y.k [_, 32]\nreorder Y (k1 k0)\nY_part = reduce_threads Y.k1"},

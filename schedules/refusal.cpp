@@ -32,14 +32,13 @@ bool is_step(const PrimFunc& f, const Decisions& decisions, const std::string& l
 
 const std::vector<CommonRequirement>& common_requirements() {
   static const std::vector<CommonRequirement> all = {
-      {'A', "a step is written as its primitive's usage says"},
-      {'B', "the blocks, loops and buffers that a step names exist"},
-      {'C', "the names that a step makes are new"},
+      {'A', "the step is written as its primitive's usage says"},
+      {'B', "the blocks, loops and buffers that the step names exist"},
+      {'C', "the names that the step makes are new"},
       {'D', semantic("iterations of parallel, vectorized and thread loops don't conflict")},
       {'E', "a block inside of another one moves with it"},
       {'F',
-       "what it makes stays within bounds: 256 loops and blocks nested, 1,000 operations in an index, "
-       "200,000 "
+       "the result stays within limits: 256 nested loops and blocks, 1,000 operations in an index, 200,000 "
        "in all"}};
   return all;
 }

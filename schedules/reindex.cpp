@@ -5,15 +5,6 @@
 // A padding comes along: what is copied is the largest expression `if (iterators) then X[...] else constant`
 // around the read, so that the block is left with a read that asks nothing. Where the iterators' box reaches
 // outside of X (instances there don't run, or a `where` keeps them out) the copy holds 0, which nobody reads.
-//
-// Requires
-//  1. the block reads the buffer and doesn't write it, or it writes nothing else;
-//  2. it touches the buffer at one place, by indices of iterators alone, one at least, and not in its
-//     `where`;
-//  3. a buffer that is read is a parameter, or written whole before the loops around the block;
-//  4. a buffer that is written has all its elements from instances of this block that run under its
-//     loops, and no other block there touches it;
-//  5. the buffer isn't allocated inside of those loops.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -253,12 +244,12 @@ Primitive reindex_row() {
       "XR",
       {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}},
       {},
-      "A copy of a buffer in a block's order: one dimension per iterator that its place there is made of.",
+      "Copies a buffer in the order of a block: the copy has one dimension for each iterator in the index.",
       {"the block reads the buffer and doesn't write it, or it writes nothing else",
-       "it touches the buffer at one place, by indices of iterators alone, one at least",
-       semantic("a buffer that is read is a parameter, or written whole before the block's loops"),
-       semantic("a buffer that is written has all its elements from this block, and no other block of "
-                "its loops touches it"),
+       "it accesses the buffer at one place, by indices of iterators only, at least one",
+       semantic("a buffer that is read is a parameter, or completely written before the block's loops"),
+       semantic("a buffer that is written gets all its elements from this block, and no other block in its "
+                "loops accesses it"),
        "the buffer isn't allocated inside of those loops"},
       {examples::kWindow, "PR = reindex Y P"},
       run};

@@ -4,15 +4,6 @@
 // instances can run in any order. A reduction's too, up to rounding (this step is where reassociation is
 // allowed), as long as the instance with all R iterators 0, before which the init runs, still comes first for
 // each element.
-//
-// Requires
-//  1. the loops stand directly inside each other down to the innermost named;
-//  2. the block is a map or a reduction (semantic);
-//  3. for a reduction, no loop serves both S and R iterators, and no instance runs twice in the loops that
-//     move (semantic);
-//  4. extents don't depend on loops that would come to stand inside;
-//  5. the loops are serial or unrolled;
-//  6. only that one block is below the loops (semantic).
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -108,21 +99,19 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive reorder_row() {
-  return {
-      "reorder",
-      "",
-      {{ArgKind::loops, "T (j i ...)"}},
-      {},
-      "Loops around one block change places; those not named keep theirs.",
-      {"the loops stand directly inside each other", semantic("the block is a map or a reduction"),
-       semantic(
-           "for a reduction, its init comes first in any order, no loop serves both S and R iterators, and "
-           "no instance runs twice"),
-       "no loop's extent is written with a loop that would come to stand inside it",
-       "the loops are serial or unrolled", semantic("no other block is below the loops")},
-      {examples::kMatmul, "reorder Y (i k j)"},
-      run,
-      true};
+  return {"reorder",
+          "",
+          {{ArgKind::loops, "T (j i ...)"}},
+          {},
+          "Changes the order of loops around one block; loops that aren't named keep their places.",
+          {"the loops are directly nested", semantic("the block is a map or a reduction"),
+           semantic("for a reduction, its init comes first in any order, no loop is used by both S and R "
+                    "iterators, and no iteration of the block runs twice"),
+           "no loop's extent depends on a loop that would be inside of it",
+           "the loops are serial or unrolled", semantic("no other block is inside the loops")},
+          {examples::kMatmul, "reorder Y (i k j)"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

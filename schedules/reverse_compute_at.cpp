@@ -5,26 +5,6 @@
 // reads, no sooner. So each dimension of what the producers write under the loop must be a gapless range, and
 // the consumer reads it at plain iterators, whose new loops then run over that range. Its other iterators run
 // whole.
-//
-// Requires
-//  1. the block is a map or a reduction with its init, and no other block writes its elements (semantic);
-//  2. the block stands after the loop (semantic);
-//  3. no loop around or at the loop serves the R iterators of a block under it that writes what this one
-//     reads: nothing would be finished there. (The last of the iterations would set right what the others
-//     did from unfinished elements, so this is no question of the result);
-//  4. it reads each such buffer at one place, at plain and distinct iterators or constants, over the whole of
-//     which its writers have instances (semantic);
-//  5. what those blocks write in one iteration is a box without gaps, the same for each iterator of the
-//     block, and no loop chooses the parts of two iterators in different buffers: other pairs would have no
-//     iteration (semantic);
-//  6. for a reduction, that box has the whole range of its R iterators (semantic: what two iterations both
-//     finish would be added twice);
-//  7. no block in between touches what it writes or writes what it reads, also none behind it in earlier
-//     iterations of the loops that it leaves, and its other inputs aren't made in loops that it shares with
-//     the loop (semantic);
-//  8. its buffers can be seen from the loop;
-//  9. the loop is not, nor is it inside, a vectorized loop;
-// 10. a block under the loop writes what the block reads, and the block isn't under the loop already.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -303,20 +283,20 @@ Primitive reverse_compute_at_row() {
       "n c h w ...",
       {{ArgKind::block, "C"}, {ArgKind::location, "T.i"}},
       {},
-      "A consumer moves under a loop of its producers and consumes what that iteration finished.",
+      "Moves a consumer into a loop of its producers, where it reads what that iteration has completed.",
       {semantic("the block is a map or a reduction with its init, and no other block writes its elements"),
-       semantic("the block stands after the loop"),
-       "no loop around or at the loop serves R iterators of a block that writes what it reads",
-       semantic("it reads each such buffer at one place, at plain and distinct iterators or constants, over "
-                "the whole of which its writers have instances"),
-       semantic("what those blocks write in one iteration is a box without gaps, the same for each iterator "
+       semantic("the block is after the loop"),
+       "neither the loop nor a loop around it is a reduction loop of a producer of its inputs",
+       semantic("it reads each producer's buffer at one place, indexed by distinct plain iterators or "
+                "constants, and the producers write all of these elements"),
+       semantic("what the producers write in one iteration is a box without gaps, the same for each iterator "
                 "of the block, and no loop chooses the parts of two iterators in different buffers"),
-       semantic("for a reduction, that box has the whole range of its R iterators"),
-       semantic("no block in between, nor one behind it in earlier iterations of loops that it leaves, "
-                "touches what it writes or writes what it reads, and its other inputs aren't made in loops "
-                "around the loop"),
-       "its buffers can be seen from the loop", "the loop is not vectorized, nor inside a vectorized loop",
-       "a block under the loop writes what it reads, and the block isn't under the loop already"},
+       semantic("for a reduction, that box has the full range of its R iterators"),
+       semantic("no block in between accesses what it writes, or writes what it reads, nor does a later "
+                "block in earlier iterations of the loops that it leaves. Its other inputs aren't computed "
+                "in loops around the loop"),
+       "its buffers are in scope at the loop", "the loop isn't vectorized and isn't inside a vectorized loop",
+       "a block inside the loop writes what it reads, and the block isn't inside the loop already"},
       {examples::kEpilogue, "i0 i1 = split T.i [_, 8]\ni = reverse_compute_at Y T.i0"},
       run};
 }

@@ -4,21 +4,6 @@
 // The producer's iterators become the consumer's, u = v - c where it reads T[u + c], with the consumer's
 // domains: where it reads only a part of T, only that part runs. (TVM dropped that predicate: issue 15911,
 // pull request 17838.)
-//
-// Requires
-//  1. the block is one store, a map, and the only writer of its buffer;
-//  2. the last block that writes what it reads is one store at distinct plain iterators;
-//  3. nothing else reads that temporary, and nothing else writes it (semantic);
-//  4. the block reads it at distinct iterators plus constants that give all its iterators (but those of
-//     extent 1);
-//  5. where other blocks of the loops that both share make its other inputs, it runs in the same iterations
-//     of these as before (semantic), and no other block makes its inputs in a loop that only the producer
-//     shares with that block; nor does one behind it in earlier iterations of the loops that it leaves. Else
-//     nothing stands in between: what it reads was written last by the producer, and nothing else writes its
-//     buffer;
-//  6. it reads it at one place, and for each of its instances one of the producer's runs: a padding's border
-//     has none (semantic);
-//  7. its buffers can be seen from the producer.
 #include <algorithm>
 
 #include "nestor/replace_load.h"
@@ -211,22 +196,25 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive reverse_compute_inline_row() {
-  return {"reverse_compute_inline",
-          "",
-          {{ArgKind::block, "C"}},
-          {},
-          "A consumer disappears into the block that computes what it reads.",
-          {"the block is one store, a map, and the only writer of its buffer",
-           "the last block that writes what it reads is one store at distinct plain iterators",
-           semantic("nothing else reads or writes that block's buffer, a temporary"),
-           "the block reads it at distinct iterators plus constants that give all its iterators",
-           semantic("where others in the loops it shares with that block make its other inputs, it runs in "
-                    "the same iterations of these loops as before; none behind it does so in earlier "
-                    "iterations of loops that it leaves"),
-           semantic("it reads it at one place, and for each of its instances one of the producer's runs"),
-           "its buffers can be seen from the producer"},
-          {examples::kChain, "reverse_compute_inline Y"},
-          run};
+  return {
+      "reverse_compute_inline",
+      "",
+      {{ArgKind::block, "C"}},
+      {},
+      "Removes a consumer; the block that computes its input computes its result directly.",
+      {"the block is one store, a map, and the only writer of its buffer",
+       "its producer, the last block that writes its input, is one store, indexed by distinct plain "
+       "iterators",
+       semantic("nothing else accesses the producer's buffer, which is a temporary"),
+       "it reads that buffer at distinct iterators plus constants, which determine all its iterators",
+       semantic("if its other inputs are computed in loops that it shares with the producer, it runs in the "
+                "same iterations of these loops as before. No later block computes them in earlier "
+                "iterations of the loops that it leaves"),
+       semantic(
+           "it reads that buffer at one place, and each element that it reads is written by the producer"),
+       "its buffers are in scope at the producer"},
+      {examples::kChain, "reverse_compute_inline Y"},
+      run};
 }
 
 }  // namespace nestor::schedules

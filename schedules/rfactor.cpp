@@ -7,16 +7,6 @@
 // iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
 // have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension. A condition that
 // may fail where a partial result begins (a triangle's k <= i) chooses the term or the identity instead.
-//
-// Requires
-//  1. the block is a reduction by one update, of an element that its R iterators don't choose: a partial
-//     result has the coordinates of what it is a part of;
-//  2. the loop is serial, of constant extent as are the block's other R loops, and serves R iterators
-//     only, as every loop around the block serves either S or R iterators;
-//  3. where the R loops are 0 the init runs: all R iterators are 0 there, and the block's `where` holds;
-//  4. from the outermost R loop on there are only loops, sequences and other buffers' allocations on the way
-//     to the block;
-//  5. there no other block touches its buffer or writes what the init reads, and no instance runs twice.
 #include <algorithm>
 #include <ranges>
 
@@ -383,16 +373,16 @@ Primitive rfactor_row() {
       "rfactor",
       "T_rf",
       {{ArgKind::loop, "T.k"}},
-      {{"axis", "INT", "where the new dimension of the partial results stands; last where left out"}},
-      "A reduction is factored over a loop: a new block reduces each of its iterations by itself, and the "
-      "block reduces their results.",
-      {"the block is a reduction by one update, of an element that its R iterators don't choose",
-       "the loop is serial and serves R iterators only; the block's R loops are constant and serve no S "
-       "iterators",
-       semantic("where the R loops are 0 all R iterators are 0, if there is an init, and the `where` holds"),
-       "from the outermost R loop on, only loops and sequences are on the way to the block",
-       semantic("there no other block touches the buffer or writes what the init reads, and no instance runs "
-                "twice")},
+      {{"axis", "INT", "position of the new dimension of the partial results; by default the last"}},
+      "Factors a reduction over a loop: a new block computes a partial result for each iteration, and the "
+      "old block reduces these.",
+      {"the block is a reduction with one update, and its element doesn't depend on R iterators",
+       "the loop is serial and used by R iterators only; the block's R loops have constant extents and "
+       "aren't used by S iterators",
+       semantic("when the R loops are at 0, all R iterators are 0 (if there is an init) and `where` holds"),
+       "between the outermost R loop and the block there are only loops and sequences",
+       semantic("no other block in there accesses the buffer or writes what the init reads, and no iteration "
+                "of the block runs twice")},
       {examples::kSums, "k0 k1 = split Y.k [_, 16]\nY_rf = rfactor Y.k1"},
       run};
 }

@@ -1,10 +1,5 @@
 // sample_choice: a name for one of several words that a search may choose: a factor, a tail, a scope, a
 // number.
-//
-// Requires
-//  1. there is a candidate;
-//  2. a decision stands behind `->`;
-//  3. the decision is one of the candidates.
 #include <algorithm>
 
 #include "schedules/examples.h"
@@ -35,8 +30,9 @@ Primitive sample_choice_row() {
           "v",
           {{ArgKind::words, "[1, 2, 4]"}, {ArgKind::decision, "-> 2"}},
           {},
-          "A name for one of several words that a search may choose.",
-          {"there is a candidate", "a decision stands behind `->`", "the decision is one of the candidates"},
+          "Names one of several values, as a decision that the tuner may change.",
+          {"there is at least one candidate", "there is a decision after `->`",
+           "the decision is one of the candidates"},
           {examples::kMap, "w = sample_choice [8, 16, 32] -> 16\ni0 i1 = split Y.i [_, w]"},
           run};
 }

@@ -1,11 +1,5 @@
 // sample_factors: names for factors of a loop's extent that a search may choose. The choice stands in the
 // line itself, so a trace replays as it was; decisions.cpp draws and changes choices.
-//
-// Requires
-//  1. the loop's extent is a constant, parts is 2 to 64, max (of each but the first part) at least 1;
-//  2. a decision stands behind `->`;
-//  3. the decision has a factor per part, all at least 1, none but the first above max, and covers the
-//     extent.
 #include <charconv>
 
 #include "schedules/examples.h"
@@ -54,13 +48,13 @@ Primitive sample_factors_row() {
       "sample_factors",
       "f0 f1 ...",
       {{ArgKind::loop, "T.i"}, {ArgKind::decision, "-> [4, 16]"}},
-      {{"parts", "INT", "how many factors; 2 where left out"},
-       {"max", "INT", "the most that any but the first may be; 64 where left out"}},
-      "Names for factors of a loop's extent that a search may choose.",
+      {{"parts", "INT", "number of factors; by default 2"},
+       {"max", "INT", "limit of all factors but the first; by default 64"}},
+      "Names factors of a loop's extent, as a decision that the tuner may change.",
       {"the loop's extent is a constant, parts is 2 to 64 and max at least 1",
-       "a decision stands behind `->`",
-       "the decision has a factor per part, all at least 1, none but the first above max, and covers the "
-       "extent"},
+       "there is a decision after `->`",
+       "the decision has one factor per part, all at least 1 and, but for the first, at most max; their "
+       "product covers the extent"},
       {examples::kMap, "f0 f1 = sample_factors Y.i parts=2 max=64 -> [5, 20]\ni0 i1 = split Y.i [f0, f1]"},
       run,
       true};

@@ -2,10 +2,6 @@
 // the loops where compute_at (or reverse_compute_at) could bring it, in its readers (`inline`), or where it
 // is
 // (`root`). What is legal is asked of those primitives themselves, at this point of the trace.
-//
-// Requires
-//  1. a decision stands behind `->`;
-//  2. the decision is `root`, or `inline` or a loop where the step it stands for is accepted now.
 #include <algorithm>
 
 #include "nestor/error.h"
@@ -110,10 +106,10 @@ Primitive sample_location_row() {
   return {"sample_location",
           "l",
           {{ArgKind::block, "P"}, {ArgKind::decision, "-> T.i"}},
-          {{"by", "compute_at|reverse_compute_at", "the step that is to take the place"}},
-          "A name for the place where a block is computed, which a search may choose.",
-          {"a decision stands behind `->`",
-           "the decision is `root`, or `inline` or a loop where the step it stands for is accepted now"},
+          {{"by", "compute_at|reverse_compute_at", "the step that will use the place"}},
+          "Names the place where a block is computed, as a decision that the tuner may change.",
+          {"there is a decision after `->`",
+           "the decision is `root`, or `inline` or a loop for which the step of `by=` is accepted now"},
           {examples::kWindow, "l = sample_location P -> Y.x\ncompute_at P l"},
           run};
 }

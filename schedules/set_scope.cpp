@@ -1,8 +1,4 @@
 // set_scope: where a temporary lives: global memory, a GPU block's shared memory, or registers (local).
-//
-// Requires
-//  1. the buffer is a temporary;
-//  2. the scope is global, shared or local.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -62,7 +58,7 @@ Primitive set_scope_row() {
           "",
           {{ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
           {},
-          "Where a temporary lives: memory, a GPU block's shared memory, or registers.",
+          "Sets where a temporary is stored: memory, shared memory of a GPU block, or registers.",
           {"the buffer is a temporary", "the scope is global, shared or local"},
           {examples::kEpilogue, "set_scope T local"},
           run};

@@ -10,12 +10,6 @@
 //   T += (if c && m(x) then a else 0) * b   ->   T += if c then (if m(x) then a else 0) * b else 0
 //
 // where lanes go along x: those that m keeps out load nothing, and the others' product is a multiply-add.
-//
-// Requires
-//  1. the block is one update by +=;
-//  2. its value is a product, a factor of which is `if c then a else 0`, or a conversion of it, where c isn't
-//     all about the loop of masks=;
-//  3. that loop is one around the block.
 #include <algorithm>
 #include <functional>
 
@@ -137,21 +131,19 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive skip_zeros_row() {
-  return {
-      "skip_zeros",
-      "",
-      {{ArgKind::block, "T"}},
-      {{"masks", "LOOP",
-        "what the condition says of this loop, along which lanes go, stays with the factor"}},
-      "Products with a factor that is `if c then a else 0` are left out of a sum where it is 0; the other "
-      "factor is taken "
-      "to be finite.",
-      {"the block is one update by +=",
-       "its value is a product, a factor of which is `if c then a else 0`, or a conversion of it, where c "
-       "isn't all about the loop of masks=",
-       "that loop is one around the block"},
-      {examples::kPaddedSum, "skip_zeros Y"},
-      run};
+  return {"skip_zeros",
+          "",
+          {{ArgKind::block, "T"}},
+          {{"masks", "LOOP",
+            "a vectorized loop: the part of the condition that depends on it stays in the factor"}},
+          "Skips the terms of a sum in which a factor `if c then a else 0` is 0; the other factor is assumed "
+          "to be finite.",
+          {"the block is one update by +=",
+           "its value is a product with a factor `if c then a else 0`, possibly converted, where c doesn't "
+           "depend on the loop of masks= only",
+           "the loop of masks= is around the block"},
+          {examples::kPaddedSum, "skip_zeros Y"},
+          run};
 }
 
 }  // namespace nestor::schedules

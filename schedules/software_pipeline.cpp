@@ -9,14 +9,6 @@
 // guard into an epilogue is lowering, as with every tail. It is a step for the end: blocks that use slots
 // stay where they are, and the first copies are copies of what there is: threads are bound before. On CUDA
 // one barrier an iteration is left, since slots differ.
-//
-// Requires
-//  1. the loop is serial and of constant extent; stages is at least 2 and at most the extent;
-//  2. its body is several statements, of which the first ones copy into temporaries;
-//  3. each iteration reads only what it has copied itself;
-//  4. no other block under the loop writes what the copies read;
-//  5. what an iteration copies moves with the loop, and its place has known bounds;
-//  6. the buffers copied into are used under the loop only: elsewhere nothing says which slot is meant.
 #include <algorithm>
 
 #include "schedules/examples.h"
@@ -332,24 +324,23 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive software_pipeline_row() {
-  return {
-      "software_pipeline",
-      "X0 ...",
-      {{ArgKind::loop, "T.k"}},
-      {{"stages", "INT", "how many iterations are under way at once; 2 where left out"}},
-      "The copies that an iteration begins with are made while earlier iterations compute. Loops of these "
-      "copies are bound to threads before: what is bound later has to be bound for the first copies, too, "
-      "and a warning says by which steps.",
-      {"the loop is serial and of constant extent; stages is at least 2 and at most the extent",
-       "its body is several statements, of which the first ones copy into temporaries",
-       semantic("each iteration reads only what it has copied itself"),
-       semantic("no other block under the loop writes what the copies read"),
-       "what an iteration copies moves with the loop, and its place has known bounds",
-       "the buffers copied into are used under the loop only"},
-      {examples::kMatmul,
-       "k0 k1 = split Y.k [_, 8]\nreorder Y (k0 i j k1)\nBs = cache_read Y B shared\n"
-       "compute_at Bs Y.k0\nsoftware_pipeline Y.k0 stages=2"},
-      run};
+  return {"software_pipeline",
+          "X0 ...",
+          {{ArgKind::loop, "T.k"}},
+          {{"stages", "INT", "number of iterations in flight; by default 2"}},
+          "Makes the copies at the start of an iteration while earlier iterations compute. Bind the loops of "
+          "the copies to threads before this step. Otherwise the first copies must be bound too, and a "
+          "warning lists the steps.",
+          {"the loop is serial and of constant extent; stages is at least 2 and at most the extent",
+           "its body has several statements, and the first ones copy into temporaries",
+           semantic("each iteration reads only what it copied itself"),
+           semantic("no other block inside the loop writes what the copies read"),
+           "the region that an iteration copies moves with the loop and has known bounds",
+           "the buffers that are copied into are used inside the loop only"},
+          {examples::kMatmul,
+           "k0 k1 = split Y.k [_, 8]\nreorder Y (k0 i j k1)\nBs = cache_read Y B shared\n"
+           "compute_at Bs Y.k0\nsoftware_pipeline Y.k0 stages=2"},
+          run};
 }
 
 }  // namespace nestor::schedules

@@ -8,15 +8,6 @@
 // With at_lines=B tiles begin where lines of B do, 64 bytes, if B itself begins at one: in row r of rows of
 // 50257 floats i = i0 * f1 + i1 - r % 16. So the first tile isn't full either: of it, too, only what the old
 // variable ran over runs.
-//
-// Requires
-//  1. the loop is serial: a kind is given to the loops that are left at the end;
-//  2. there are 2 to 64 factors, all at least 1, and at most one `_`;
-//  3. the factors' product covers the extent (semantic), and the part of a line before it;
-//  4. a symbolic extent has its `_` first;
-//  5. a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at
-//     neighbouring elements, from a place that only loops around it choose, of the block that holds it and of
-//     no reduction; and no block in it has instances before its first iteration.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/line_start.h"
@@ -194,26 +185,26 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive split_row() {
-  return {
-      "split",
-      "i0 i1 ...",
-      {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
-      {{"tail", "guard|peel|mask|balanced",
-        "what becomes of a part that isn't full: `guard` asks in every iteration; `peel` makes it a loop of "
-        "its own; `mask` keeps full vectors, lanes switched off; `balanced` makes tiles of nearly one size"},
-       {"at_lines", "B",
-        "tiles begin where lines of B do (64 bytes; B itself begins at one), so the first isn't full "
-        "either"}},
-      "One loop becomes several nested ones; `_` is computed, and a size that doesn't divide leaves a tail.",
-      {"the loop is serial", "there are 2 to 64 factors, all at least 1, and at most one `_`",
-       semantic("the factors' product covers the extent, and the part of a line before it"),
-       "a symbolic extent has its `_` first",
-       "a block in the loop touches B of at_lines=, row major and its rows a constant distance apart, at "
-       "neighbouring elements, from a place that only loops around it choose, of the block that holds it and "
-       "of no reduction; no block in it has instances before its first iteration"},
-      {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
-      run,
-      true};
+  return {"split",
+          "i0 i1 ...",
+          {{ArgKind::loop, "T.i"}, {ArgKind::ints, "[_, 16]"}},
+          {{"tail", "guard|peel|mask|balanced",
+            "a partial tile: `guard` checks in every iteration; `peel` makes a separate loop; `mask` "
+            "computes full vectors with masked lanes; `balanced` makes all tiles nearly the same size"},
+           {"at_lines", "B",
+            "tiles begin at cache lines of B (64 bytes; B itself is aligned to them), so the first tile may "
+            "be partial too"}},
+          "Splits a loop into nested loops. `_` is computed; if the factors don't divide the extent, the "
+          "last tile is partial.",
+          {"the loop is serial", "there are 2 to 64 factors, all at least 1, and at most one `_`",
+           semantic("the product of the factors covers the extent, and the part of a cache line before it"),
+           "if the extent is symbolic, the first factor is `_`",
+           "for at_lines=B, a block in the loop accesses consecutive elements of B, which is row major with "
+           "a constant row stride. Only spatial loops around it choose where they begin. No block in the "
+           "loop runs before its first iteration"},
+          {examples::kMap, "i0 i1 = split Y.i [_, 16]"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

@@ -7,11 +7,6 @@
 // what is touched of it, row major, and the blocks' S iterators go no further than their loops take them:
 // both parts then look as if they had been written by themselves, which is what other primitives ask of a
 // buffer.
-//
-// Requires
-//  1. the block writes one buffer, a temporary;
-//  2. what is touched of it has constant bounds;
-//  3. some block uses the buffer and never meets them.
 #include <algorithm>
 
 #include "nestor/walk.h"
@@ -211,17 +206,17 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive split_buffer_row() {
-  return {
-      "split_buffer",
-      "T_part",
-      {{ArgKind::block, "T"}},
-      {},
-      "What a block writes of a temporary, and blocks that meet it read there, becomes a buffer of its own.",
-      {"the block writes one buffer, a temporary", "what is touched of it has constant bounds",
-       "some block uses the buffer and never meets them"},
-      {examples::kChain,
-       "T1 = loop_partition T.i [6]\nY1 = loop_partition Y.i [6]\nT_part = split_buffer T1"},
-      run};
+  return {"split_buffer",
+          "T_part",
+          {{ArgKind::block, "T"}},
+          {},
+          "Gives the part of a temporary that one block writes a buffer of its own; blocks that access this "
+          "part use the new buffer.",
+          {"the block writes one buffer, a temporary", "the part of it that is accessed has constant bounds",
+           "some block uses the buffer and never accesses this part"},
+          {examples::kChain,
+           "T1 = loop_partition T.i [6]\nY1 = loop_partition Y.i [6]\nT_part = split_buffer T1"},
+          run};
 }
 
 }  // namespace nestor::schedules

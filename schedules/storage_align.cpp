@@ -5,12 +5,6 @@
 // The buffer's declaration says so, not its layout: after compute_at the buffer shrinks to what an iteration
 // uses, and the padding has to fit the size that it has then. Only `flatten_buffers` reads it; elements stay
 // where they are logically, so no result can change.
-//
-// Requires
-//  1. the buffer is a temporary of constant shape;
-//  2. the dimension is one of its dimensions in memory, and not the innermost, whose elements lie side by
-//     side;
-//  3. factor is at least 1 and at most 2^20, and offset at least 0 and below factor.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -71,7 +65,7 @@ Primitive storage_align_row() {
            {ArgKind::integer, "factor"},
            {ArgKind::integer, "offset"}},
           {},
-          "A dimension of a temporary gets a padded stride in memory: stride % factor == offset.",
+          "Pads the stride of a dimension of a temporary in memory, so that stride % factor == offset.",
           {"the buffer is a temporary of constant shape",
            "the dimension is one of its dimensions in memory, and not the innermost",
            "factor is at least 1 and at most 2^20, and offset at least 0 and below factor"},

@@ -4,14 +4,6 @@
 // instruction in its place.
 //
 // The loops from the named one on become a block first (blockize), unless they are a block's body already.
-//
-// Requires
-//  1. the instruction is known: built in, or in the file `from=FILE`;
-//  2. the loops from the named one on are a block of tiles, or can be made one, and not inside of a
-//     vectorized loop;
-//  3. what they compute is what the instruction computes: loops, types, operations, and which loops each
-//     element depends on;
-//  4. no part of it is tensorized yet.
 #include <algorithm>
 #include <filesystem>
 
@@ -120,22 +112,22 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive tensorize_row() {
-  return {
-      "tensorize",
-      "T_o",
-      {{ArgKind::loop, "T.i"}, {ArgKind::word, "INSTRUCTION"}},
-      {{"from", "FILE",
-        "a .nest file in the schedule's folder that describes the instruction; the built-in ones need none"}},
-      "The loops from one on, a tile, are to be a machine instruction.",
-      {"the instruction is known: built in, or in the file `from=FILE`",
-       "the loops from the named one on are a block of tiles, or can be made one, and not inside of a "
-       "vectorized loop",
-       "what they compute is what the instruction computes", "no part of it is tensorized yet"},
-      {examples::kDot,
-       "j0 j1 = split C.j [_, 16]\nk0 k1 = split C.k [_, 4]\nreorder C (i j0 k0 j1 k1)\n"
-       "decompose_reduction C.k0\ntensorize C.j1 vpdpbusd"},
-      run,
-      true};
+  return {"tensorize",
+          "T_o",
+          {{ArgKind::loop, "T.i"}, {ArgKind::word, "INSTRUCTION"}},
+          {{"from", "FILE",
+            "a .nest file in the schedule's folder that describes the instruction; not needed for built-in "
+            "ones"}},
+          "Replaces a loop and all inside of it, a tile, by a hardware instruction.",
+          {"the instruction is known: built in, or in the file `from=FILE`",
+           "the named loop and all inside of it is a block made by blockize, or can become one, and isn't "
+           "inside of a vectorized loop",
+           "what they compute is what the instruction computes", "no part of it is tensorized already"},
+          {examples::kDot,
+           "j0 j1 = split C.j [_, 16]\nk0 k1 = split C.k [_, 4]\nreorder C (i j0 k0 j1 k1)\n"
+           "decompose_reduction C.k0\ntensorize C.j1 vpdpbusd"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

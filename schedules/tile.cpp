@@ -1,9 +1,5 @@
 // tile: several loops are split by one factor each, and the inner ones brought inside: a sugar for splits and
 // a reorder, whose requirements it has.
-//
-// Requires
-//  1. as many factors as loops, at least two, none of them `_`;
-//  2. what split and reorder require of these loops.
 #include <algorithm>
 
 #include "schedules/examples.h"
@@ -71,19 +67,18 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive tile_row() {
-  return {
-      "tile",
-      "i0 j0 ... i1 j1 ...",
-      {{ArgKind::loops, "T (i j ...)"}, {ArgKind::ints, "[16, 32]"}},
-      {{"tail", "guard|peel|mask|balanced",
-        "what becomes of a part that isn't full: `guard` asks in every iteration; `peel` makes it a loop of "
-        "its own; `mask` keeps full vectors, lanes switched off; `balanced` makes tiles of nearly one size"}},
-      "Several loops are split by one factor each, and the inner ones brought inside.",
-      {"as many factors as loops, at least two, none of them `_`",
-       "what split and reorder require of these loops"},
-      {examples::kMatmul, "i0 j0 i1 j1 = tile Y (i j) [8, 32]"},
-      run,
-      true};
+  return {"tile",
+          "i0 j0 ... i1 j1 ...",
+          {{ArgKind::loops, "T (i j ...)"}, {ArgKind::ints, "[16, 32]"}},
+          {{"tail", "guard|peel|mask|balanced",
+            "a partial tile: `guard` checks in every iteration; `peel` makes a separate loop; `mask` "
+            "computes full vectors with masked lanes; `balanced` makes all tiles nearly the same size"}},
+          "Splits several loops by one factor each, and moves the inner loops inside.",
+          {"there are as many factors as loops, at least two, and none is `_`",
+           "the requirements of split and reorder for these loops"},
+          {examples::kMatmul, "i0 j0 i1 j1 = tile Y (i j) [8, 32]"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

@@ -1,15 +1,6 @@
 // transform_layout: a buffer's elements lie in memory in another order: (o, c) -> (o/32, c, o%32). Only the
 // declaration changes; blocks go on to use logical indices, which lowering maps. A const parameter is packed
 // by its map at compile time; a temporary's map is free.
-//
-// Requires
-//  1. the buffers are const parameters or temporaries (an `in` or `out` parameter's layout is the caller's);
-//  2. the map has one variable per dimension, and its expressions are over these with constants (sampled
-//     ones too);
-//  3. no two elements get one place (semantic): what the index algebra doesn't see is tried element by
-//  element;
-//  4. the buffers have no layout and no aligned strides yet;
-//  5. the shapes are constant, no element gets a negative place, and there are at most 2^40 places.
 #include <algorithm>
 #include <unordered_map>
 
@@ -175,11 +166,12 @@ Primitive transform_layout_row() {
   return {"transform_layout",
           "",
           {{ArgKind::buffers, "X ..."}, {ArgKind::map, "(o, c) -> (o/32, c, o%32)"}},
-          {{"pad", "INT", "what stands in places that no element has"}},
-          "The elements of a const parameter or a temporary lie in memory in another order.",
+          {{"pad", "INT", "the value of places without an element"}},
+          "Changes the order in which the elements of a const parameter or a temporary are stored.",
           {"the buffers are const parameters or temporaries",
-           "the map has one variable per dimension, and its expressions are over these with constants",
-           semantic("no two elements get one place"), "the buffers have no layout and no aligned strides yet",
+           "the map has one variable per dimension, and its expressions use only these and constants",
+           semantic("no two elements get the same place"),
+           "the buffers have no layout and no aligned strides yet",
            "the shapes are constant, no element gets a negative place, and there are at most 2^40 places"},
           {examples::kMatmul, "transform_layout B (k, j) -> (j/32, k, j%32)"},
           run};

@@ -1,8 +1,4 @@
 // unroll: the bodies of a loop's iterations stand one after another in the code.
-//
-// Requires
-//  1. the loops are serial;
-//  2. their extents are constants, at most 1024 each.
 #include "schedules/examples.h"
 #include "schedules/move.h"
 #include "schedules/primitive.h"
@@ -40,7 +36,7 @@ Primitive unroll_row() {
           "",
           {{ArgKind::loops, "T (i j ...) | T.i"}},
           {},
-          "The iterations' bodies stand one after another.",
+          "Unrolls loops completely.",
           {"the loops are serial", "their extents are constants of at most 1024"},
           {examples::kGrid, "unroll Y.i"},
           run,

@@ -1,16 +1,6 @@
 // vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked
 // rest. A GPU's thread has no vector arithmetic, and does all iterations; but loads and stores of neighbours
 // become one, where their place is known to be a multiple (passes/split_lanes.cpp).
-//
-// Requires
-//  1. the loop is serial, its extent a constant, and no iteration asks for data ahead;
-//  2. no two iterations touch one element, one of them writing it; but a reduction loop around nothing
-//     but its block may be vectorized once the block is decomposed: lanes keep partial results, and the
-//     order of operations changes (semantic);
-//  3. it stands neither inside of a vectorized loop nor around a vectorized, parallel or thread loop or a
-//     tensorized block; but all that it holds may be a vectorized reduction, whose rows then fold together;
-//  4. nothing is allocated in it, and no loop's extent in it depends on it: lanes share memory, and run
-//  alike.
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -80,23 +70,22 @@ PrimFunc run(StepContext& ctx) {
 }  // namespace
 
 Primitive vectorize_row() {
-  return {
-      "vectorize",
-      "",
-      {{ArgKind::loop, "T.i"}},
-      {},
-      "Iterations of the loop become lanes of vectors. On CUDA one thread does them all, and loads and "
-      "stores "
-      "of neighbours, of 4, 8 or 16 bytes and at a multiple of these, are one access.",
-      {"the loop is serial and its extent a constant",
-       semantic("no two iterations touch one element, one of them writing it, unless the loop holds "
-                "nothing but one decomposed reduction"),
-       "it is not inside a vectorized loop, and has no vectorized, parallel or thread loop nor a tensorized "
-       "block inside, unless all it holds is a vectorized reduction: its rows' lanes then fold together",
-       "nothing is allocated in it, and no loop's extent in it depends on it"},
-      {examples::kGrid, "vectorize Y.j"},
-      run,
-      true};
+  return {"vectorize",
+          "",
+          {{ArgKind::loop, "T.i"}},
+          {},
+          "Turns the iterations of a loop into lanes of vectors. On CUDA one thread does them all; loads and "
+          "stores "
+          "of neighbours that make up 4, 8 or 16 aligned bytes become one access.",
+          {"the loop is serial and its extent is constant",
+           semantic("no two iterations access the same element if one of them writes it, unless the loop has "
+                    "nothing but one decomposed reduction"),
+           "it isn't inside a vectorized loop, and no vectorized, parallel or thread loop and no tensorized "
+           "block is inside; one vectorized reduction alone is allowed",
+           "no buffer is allocated in it, and no extent in it depends on it"},
+          {examples::kGrid, "vectorize Y.j"},
+          run,
+          true};
 }
 
 }  // namespace nestor::schedules

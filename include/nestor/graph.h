@@ -128,6 +128,8 @@ struct OptimizeOptions {
   bool waits = false;             // few micro-operations a cycle, and a far third-level cache
   bool winograd = true;           // use_winograd follows
   bool dots = true;               // an instruction multiplies bytes and adds up what belongs together
+  bool bf16_dots = false;         // one of bf16, too
+  bool halves = false;            // f16 and bf16 stay what they are between nodes, too
 };
 // Fold constants, fold BatchNormalization, CSE, dead code ...
 std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options = {});

@@ -65,10 +65,8 @@ void show_steps(const report::Walk& walk, bool why) {
 // an error.
 int inspect_html(const InspectVerb& v, const CompileOptions& options) {
   const CompiledModel model = partition_model(load(v.common.model, options), options);
-  const size_t folder = looks_like_operator(v.common.model) ? std::string::npos : v.common.model.rfind('/');
-  const std::string title = v.common.model.substr(folder == std::string::npos ? 0 : folder + 1);
   const std::vector<size_t> shown = select(model.partition.funcs, v.func);
-  const HtmlReport report = html_report(model, options, title, shown);
+  const HtmlReport report = html_report(model, options, report_title(v.common.model), shown);
   write_text(v.html, report.html);
   if (!report.refused.empty()) throw report.refused.front();
   if (options.review)

@@ -41,10 +41,10 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
                   "an input or a weight that holds this, known when compiling: NAME=VALUE, NAME=@x.npy, "
                   "NAME=random:SEED");
   app->add_option("--op", o.ops, "a .nest file with operators of your own");
-  app->add_option(
-         "--target", o.target,
-         "native, x86-64-v2, x86-64-v3, x86-64-v4, aarch64, cuda:sm_80 ...; several for an artifact: "
-         "cuda:sm_80,sm_90")
+  app->add_option("--target", o.target,
+                  "native, x86-64-v3, aarch64, a processor by LLVM's name (cortex-a76, znver4), cuda:sm_80; "
+                  "several for an artifact: "
+                  "cuda:sm_80,sm_90")
       ->capture_default_str();
   app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
@@ -176,16 +176,41 @@ void add_verbs(CLI::App& app, int& code) {
     add_model(a, v.common);
     add_blocked_io(a, v.common);
     add_schedule(a, v.schedules, v.common, "naive, default, tuned or a .sched file; several are interleaved");
-    a->add_flag("--per-func", v.per_func, "time each function");
+    CLI::Option* profile = a->add_flag(
+        "--profile,--per-func", v.profile,
+        "the time of each function of the first schedule, and what bounds it: operations or bytes");
+    CLI::Option* html = a->add_option(
+        "--html", v.html, "write the page of `inspect --html` with times, and what bounds each function");
+    CLI::Option* trace = a->add_option("--trace", v.trace,
+                                       "write a FILE.json of some runs for Chrome's and Perfetto's viewers: "
+                                       "calls and pieces of loops, by thread");
     add_json(a, v.common.json);
-    a->add_option("--backend", v.backends, "llvm, halide or halide:SCHEDULER; several are interleaved");
+    CLI::Option* backend =
+        a->add_option("--backend", v.backends, "llvm, halide or halide:SCHEDULER; several are interleaved");
     a->add_option("--seconds", v.seconds, "of measuring, per schedule")->capture_default_str();
-    a->add_option("--pin", v.pin,
-                  "threads stay on a core each: compact (neighbours) or spread (memory nodes in turn)")
-        ->check(CLI::IsMember({"none", "compact", "spread"}))
-        ->capture_default_str();
-    a->add_option("--numa", v.numa,
-                  "memory lies near the threads: parts (the i-th near thread i) or interleave (page by page)")
+    CLI::Option* pin =
+        a->add_option("--pin", v.pin,
+                      "threads stay on a core each: compact (neighbours) or spread (memory nodes in turn)")
+            ->check(CLI::IsMember({"none", "compact", "spread"}))
+            ->capture_default_str();
+    CLI::Option* numa =
+        a->add_option(
+             "--numa", v.numa,
+             "memory lies near the threads: parts (the i-th near thread i) or interleave (page by page)")
+            ->capture_default_str();
+    CLI::Option* beside =
+        a->add_option(
+             "--beside", v.beside,
+             "other runtimes in turns with ours, on the same inputs: onnxruntime, openvino; python3 or "
+             "NESTOR_PYTHON=FILE has them")
+            ->delimiter(',');
+    for (CLI::Option* other : {profile, trace, html, backend, pin, numa, a->get_option("--blocked-io")})
+      beside->excludes(other);
+    a->add_option(
+         "--tolerance", v.tolerance,
+         "with --beside: how far outputs may differ, in parts of the largest element; else nothing is timed")
+        ->needs(beside)
+        ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
   });
   add_verb<VerifyVerb>(

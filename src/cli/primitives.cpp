@@ -3,6 +3,7 @@
 
 #include "nestor/error.h"
 #include "nestor/nearest.h"
+#include "schedules/guide.h"
 #include "schedules/manual.h"
 #include "src/cli/common.h"
 
@@ -12,11 +13,16 @@ namespace {
 
 void print_table() {
   constexpr size_t kColumn = 24;
-  for (const schedules::Primitive& p : schedules::primitives())
-    fmt::print("{:<{}}{}\n{:<{}}{}\n", p.name, kColumn, p.summary, "", kColumn, schedules::usage(p));
+  for (const schedules::Group& g : schedules::guide()) {
+    fmt::print("{}\n", g.title);
+    for (const schedules::Advice& a : g.primitives) {
+      const schedules::Primitive& p = *schedules::find_primitive(a.primitive);
+      fmt::print("  {:<{}}{}\n  {:<{}}{}\n", p.name, kColumn, p.summary, "", kColumn, schedules::usage(p));
+    }
+  }
   fmt::print(
-      "\nEvery step requires\n{}\n`nestor primitives NAME` shows one with its options, requirements and an "
-      "example.\n",
+      "\nRequirements of every step:\n{}\n`nestor primitives NAME` shows one with its options, requirements "
+      "and an example.\n",
       schedules::common_requirements_text());
 }
 

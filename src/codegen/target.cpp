@@ -14,6 +14,7 @@
 
 #include "nestor/error.h"
 #include "runtime/kernel_rt.h"
+#include "src/codegen/named_cpu.h"
 
 namespace nestor {
 
@@ -208,9 +209,17 @@ Target parse_target(const std::string& name) {
   if (name == "aarch64") return aarch64(name);
   for (const Sm& sm : kSms)
     if (name == std::string("cuda:") + sm.name) return cuda(sm);
+  if (std::optional<Target> t = named_cpu(name)) {
+    if (t->arch() == "x86_64") t->l3_bytes_per_cycle = l3_bytes_per_cycle(*t);
+    return *t;
+  }
   std::string list;
   for (const std::string& t : known_targets()) list += (list.empty() ? "" : ", ") + t;
-  throw UserError(Diagnostic{"unknown target '" + name + "'", {}, {}, "the targets are " + list});
+  throw UserError(Diagnostic{
+      "unknown target '" + name + "'",
+      {},
+      {},
+      "the targets are " + list + ", and processors by LLVM's names: cortex-a76, neoverse-n1, znver4, ..."});
 }
 
 namespace {
@@ -222,13 +231,16 @@ std::optional<Diagnostic> why_not_here(const Target& target) {
   if (target.arch() != host.arch())
     return only("code for " + target.name + " (" + target.arch() + ") can't run on this machine (" +
                 host.arch() + ")");
-  const std::set<std::string> on = host_features();
   std::string missing;
   std::istringstream wanted(target.features);
-  // Host detection doesn't report what every x86-64 or ARMv8 machine has under the same names ("fp-armv8").
-  for (std::string f; std::getline(wanted, f, ',');)
-    if (f.size() > 1 && f[0] == '+' && !on.count(f.substr(1)) && f != "+fp-armv8" && f != "+neon")
+  // Of AArch64, host detection reports only some of the features, and not under their usual names.
+  const auto reported = llvm::sys::getHostCPUFeatures();
+  for (std::string f; std::getline(wanted, f, ',');) {
+    if (f.size() < 2 || f[0] != '+') continue;
+    const auto at = reported.find(f.substr(1));
+    if (at != reported.end() ? !at->second : target.arch() != "aarch64")
       missing += (missing.empty() ? "" : ", ") + f.substr(1);
+  }
   if (missing.empty()) return std::nullopt;
   return Diagnostic{
       "this machine (" + host.cpu + ") can't run code for " + target.name + ": it lacks " + missing,

@@ -21,36 +21,48 @@ struct Emulation {
   };
   Index block, thread, block_dim, grid_dim;
   void (*meet)(void* self, const Meeting& meeting);  // returns when all have come
-  void (*report)(void* self, const char* what);      // something that the kernel may not do
+  // Something that a kernel may not do, at a line or an address of its code, where one of them is known.
+  void (*report)(void* self, const char* what, int line, const void* site);
+  // Each access to memory, where the library is traced: site is an address in its code.
+  void (*access)(void* self, const void* at, unsigned bytes, bool write, const void* site);
   void* self;
   char* dynamic_shared;  // as many bytes as the launch says
+  void* stack;           // where the thread's begins, to grow downward
 };
 
 // A kernel of the library, by the symbol NAME_emulated.
 struct EmulatedKernel {
   void (*thread)(void** args);  // one thread; each argument by its address, as for cuLaunchKernel
   int args;
-  bool waits;        // threads of a block for one another
-  const char* text;  // in which lines are counted, from 1
+  bool waits;                  // threads of a block for one another
+  unsigned long long written;  // bit a: argument a points to memory that isn't const
+  const char* text;            // in which lines are counted, from 1
 };
 
 #ifdef NESTOR_EMULATED
 #include <math.h>
 #include <string.h>
 
+#include <type_traits>
 #include <utility>
 
 static Emulation* nestor_emulation;
+
+// Of functions that belong to the host: what they access isn't told (emulation_trace.h).
+#define NESTOR_UNTRACED __attribute__((no_sanitize("thread")))
 
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define warpSize 32
-// All shared memory lies in one section, which the host fills with garbage between blocks.
-#define __shared__ static __attribute__((section("nestor_shared")))
+// All shared memory lies in one section, which the host fills with garbage between blocks. As in CUDA an
+// array is aligned as its elements are and no better: it begins where a vector would be misaligned by chance
+// as well.
+#define __shared__ static __attribute__((section("nestor_shared"), aligned(1)))
+asm(".pushsection nestor_shared,\"aw\"\n.balign 128\n.zero 4\n.popsection");
 #define blockIdx (nestor_emulation->block)
 #define threadIdx (nestor_emulation->thread)
 #define blockDim (nestor_emulation->block_dim)
@@ -69,14 +81,22 @@ static Emulation* nestor_emulation;
 #define __all_sync(mask, predicate) (nestor_ballot(__LINE__, mask, !(predicate)) == 0)
 
 extern "C" {
-extern char __start_nestor_shared[] __attribute__((weak, visibility("hidden")));
-extern char __stop_nestor_shared[] __attribute__((weak, visibility("hidden")));
-void nestor_attach(Emulation* e) {
+extern char __start_nestor_shared[] __attribute__((visibility("hidden")));
+extern char __stop_nestor_shared[] __attribute__((visibility("hidden")));
+NESTOR_UNTRACED void nestor_attach(Emulation* e) {
   nestor_emulation = e;
 }
-void nestor_poison_shared() {
-  if (__start_nestor_shared)
-    memset(__start_nestor_shared, 0xff, (size_t)(__stop_nestor_shared - __start_nestor_shared));
+// Where the shared memory of all kernels lies, and how many bytes it has.
+NESTOR_UNTRACED size_t nestor_shared_memory(char** begin) {
+  *begin = __start_nestor_shared;
+  return (size_t)(__stop_nestor_shared - __start_nestor_shared);
+}
+extern char __ehdr_start[] __attribute__((visibility("hidden")));
+extern char _end[] __attribute__((visibility("hidden")));
+// The library's own memory.
+NESTOR_UNTRACED void nestor_image(char** begin, char** end) {
+  *begin = __ehdr_start;
+  *end = _end;
 }
 }
 
@@ -113,7 +133,7 @@ inline T nestor_shuffle(int line, NestorLane how, unsigned mask, T value, int by
                                        : lane ^ by;
   if (from < 0 || (how == NestorLane::up && from < first) || from >= first + width) from = lane;
   if ((mask >> from & 1) == 0)
-    nestor_emulation->report(nestor_emulation->self, "a shuffle reads a lane that its mask doesn't name");
+    nestor_emulation->report(nestor_emulation->self, "reads a lane that isn't in the mask", line, nullptr);
   return values[from];
 }
 inline unsigned nestor_ballot(int line, unsigned mask, int predicate) {
@@ -146,19 +166,28 @@ inline double __longlong_as_double(long long x) {
 }
 
 template <class... Ps, size_t... Is>
-inline void nestor_call(void (*kernel)(Ps...), void** args, std::index_sequence<Is...>) {
+NESTOR_UNTRACED inline void nestor_call(void (*kernel)(Ps...), void** args, std::index_sequence<Is...>) {
   (void)args;
   kernel(*(Ps*)args[Is]...);
 }
 template <class... Ps>
-inline void nestor_call_all(void (*kernel)(Ps...), void** args) {
+NESTOR_UNTRACED inline void nestor_call_all(void (*kernel)(Ps...), void** args) {
   nestor_call(kernel, args, std::index_sequence_for<Ps...>());
 }
 template <class... Ps>
 constexpr int nestor_count(void (*)(Ps...)) {
   return sizeof...(Ps);
 }
-#define NESTOR_EMULATE(kernel, waits)                                                                      \
-  extern "C" const EmulatedKernel kernel##_emulated = {[](void** args) { nestor_call_all(kernel, args); }, \
-                                                       nestor_count(kernel), waits, nestor_text};
+template <class P>
+constexpr bool nestor_points_to_const = std::is_const<typename std::remove_pointer<P>::type>::value;
+template <class... Ps>
+constexpr unsigned long long nestor_written(void (*)(Ps...)) {
+  unsigned long long out = 0, bit = 1;
+  ((out |= nestor_points_to_const<Ps> ? 0 : bit, bit *= 2), ...);
+  return out;
+}
+#define NESTOR_EMULATE(kernel, waits)                                                                  \
+  extern "C" const EmulatedKernel kernel##_emulated = {                                                \
+      [](void** args) NESTOR_UNTRACED { nestor_call_all(kernel, args); }, nestor_count(kernel), waits, \
+      nestor_written(kernel), nestor_text};
 #endif

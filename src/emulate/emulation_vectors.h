@@ -11,14 +11,26 @@ inline bool nestor_is_aligned(const V* p) {
   asm("" : "+r"(address));
   return (size_t)address % alignof(V) == 0;
 }
+#ifdef NESTOR_TRACED
+#define NESTOR_COPY NESTOR_UNTRACED __attribute__((noinline))
+#else
+#define NESTOR_COPY inline
+#endif
+// One access of each side, which the compiler may not cut in pieces or leave out.
 template <class V>
-inline V& nestor_copy(V& to, const V& from) {
+NESTOR_COPY V& nestor_copy(V& to, const V& from) {
+  const void* site = nullptr;
+#ifdef NESTOR_TRACED
+  site = __builtin_return_address(0);
+  nestor_access(&from, sizeof(V), false, site);
+  nestor_access(&to, sizeof(V), true, site);
+#endif
   if (!nestor_is_aligned(&to) || !nestor_is_aligned(&from))
     nestor_emulation->report(nestor_emulation->self,
-                             alignof(V) == 16
-                                 ? "16 bytes are accessed at an address that is no multiple of 16"
-                             : alignof(V) == 8 ? "8 bytes are accessed at an address that is no multiple of 8"
-                                               : "a vector is accessed at an address that isn't aligned");
+                             alignof(V) == 16  ? "accesses 16 bytes at an address that is no multiple of 16"
+                             : alignof(V) == 8 ? "accesses 8 bytes at an address that is no multiple of 8"
+                                               : "accesses a vector that isn't aligned",
+                             0, site);
   const void* source = &from;
   void* target = &to;
   asm("" : "+r"(source), "+r"(target));

@@ -11,6 +11,7 @@
 #include "src/graph/sort.h"
 #include "src/graph/spell_out.h"
 #include "src/graph/spell_out_bytes.h"
+#include "src/graph/spell_out_halves.h"
 #include "src/graph/tensor_limits.h"
 #include "src/graph/unsupported.h"
 #include "src/graph/views.h"
@@ -188,6 +189,10 @@ void Builder::build_node(const ModelNode& mn) {
   const OpDef* op = supported(mn);
   if (!op || !known || !counts_fit(mn, n, *op)) return;
   try {
+    if (const auto wide = spell_out_halves(g_, n, mn, *op, fresh_)) {
+      steps_.back() = {};  // the nodes that stand for it make its values
+      return add_inner(*wide);
+    }
     const std::vector<TensorType> types = infer(n, *op);
     size_t named = mn.outputs.size();
     while (named > 0 && mn.outputs[named - 1].empty()) --named;

@@ -106,7 +106,7 @@ if nvrtc and no_device:
     t.check("an emulated device, FMA peak 128 GFLOP/s" in out, "names it", out)
     out = t.succeeds("bench of an artifact", "bench", "m.so", "--seconds", "0.05", env=device)
     t.check("an emulated device, FMA peak 128 GFLOP/s" in out, "names it", out)
-    p = t.run("bench", *BATCH, *A100, "--per-func", "--seconds", "0.05", env=device)
+    p = t.run("bench", *BATCH, *A100, "--profile", "--seconds", "0.05", env=device)
     t.check(p.returncode == 1 and "only the whole model is timed" in p.stderr, "functions aren't timed", p.stderr)
     p = t.run("run", *BATCH, "--target", "cuda:sm_90", *IMAGE, env=device)
     t.check(p.returncode == 1 and "GPU is sm_80, it can't run code for sm_90" in p.stderr, "another device", p.stderr)

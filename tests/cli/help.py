@@ -39,14 +39,14 @@ for verb in verbs:
         t.check(p.returncode == 0, command, p.stdout + p.stderr)
 
 table = t.succeeds("primitives", "primitives")
-names = re.findall(r"^([a-z_]+) {2,}\S", table, re.M)
+names = re.findall(r"^  ([a-z_]+) {2,}\S", table, re.M)
 manual = open(os.path.join(t.source, "docs/schedules.md")).read()
-t.check(names == re.findall(r"^### (\w+)$", manual, re.M), "the table has the primitives of docs/schedules.md", table)
+t.check(names == re.findall(r"^#### (\w+)$", manual, re.M), "the table has the primitives of docs/schedules.md", table)
 for name in names:
     shown = t.succeeds(f"primitives {name}", "primitives", name)
-    parts = re.findall(r"^(Arguments|Requires|Before|Steps|After)$", shown, re.M)
-    t.check(shown.startswith(name + "\n") and parts == ["Arguments", "Requires", "Before", "Steps", "After"], f"{name} in full", shown)
-    t.check(re.search(rf"^{' ' * 24}.*\b{name}\b", table, re.M), f"{name}: how it is written")
+    parts = re.findall(r"^(When|Elsewhere|Usage|Arguments|Requires|Before|Steps|After)$", shown, re.M)
+    t.check(shown.startswith(name + "\n") and parts == ["When", "Elsewhere", "Usage", "Arguments", "Requires", "Before", "Steps", "After"], f"{name} in full", shown)
+    t.check(re.search(rf"^{' ' * 26}.*\b{name}\b", table, re.M), f"{name}: how it is written")
 t.refuses("a misspelled primitive", ["primitives", "spilt"], "no primitive `spilt`", "did you mean `split`?")
 t.refuses("an unknown primitive", ["primitives", "frobnicate"], "the primitives are split, fuse")
 

@@ -89,7 +89,7 @@ def project(expected):
     lists = "project/cmake/CMakeLists.txt"
     text = open(lists).read()
     call = "nestor_add_model(digits ../digits/digits.json DIM batch=1 THREADS 1)"
-    t.check(call in text and call in open(os.path.join(t.source, "docs/artifacts.md")).read(), "docs/artifacts.md shows this call")
+    t.check(call in text and call in open(os.path.join(t.source, "docs/deploy.md")).read(), "docs/deploy.md shows this call")
 
     def other(arguments):
         return t.write(lists, text.replace(call, f"nestor_add_model({arguments})"))

@@ -22,6 +22,33 @@ TEST_CASE("a server's mesh is known by its cores") {
   CHECK_FALSE(parse_target("x86-64-v4").far_l3());
 }
 
+TEST_CASE("a processor's name is a target with its instructions and caches") {
+  const Target a76 = parse_target("cortex-a76");
+  CHECK(a76.name == "cortex-a76");
+  CHECK(a76.cpu == "cortex-a76");
+  CHECK(a76.arch() == "aarch64");
+  CHECK(a76.has_feature("dotprod"));
+  CHECK_FALSE(a76.has_feature("sve"));
+  CHECK(a76.l2_bytes == 256 << 10);
+  CHECK_FALSE(parse_target("cortex-a72").has_feature("dotprod"));
+  const Target zen4 = parse_target("znver4");
+  CHECK(zen4.arch() == "x86_64");
+  CHECK(zen4.vector_bits == 512);
+  CHECK(zen4.double_pumped);
+  CHECK(zen4.has_feature("avx512vnni"));
+  CHECK(parse_target("haswell").vector_bits == 256);
+  CHECK(parse_target("haswell").issue_width == 4);
+  CHECK(parse_target("nehalem").vector_bits == 128);
+  CHECK(parse_target("cascadelake").far_l3());
+  for (const char* name : {"generic", "x86-64", "core2", "i386", "cortex-m4", ""})
+    CHECK_THROWS_AS(parse_target(name), UserError);
+}
+
+TEST_CASE("code for this machine's processor by name runs here") {
+  if (const std::string cpu = host_target().cpu; cpu != "generic") CHECK(runs_here(parse_target(cpu)));
+  if (host_target().arch() == "x86_64") CHECK_FALSE(runs_here(parse_target("cortex-a76")));
+}
+
 TEST_CASE("an unknown target lists those there are") {
   try {
     parse_target("x86-64-v5");

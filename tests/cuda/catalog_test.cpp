@@ -30,7 +30,7 @@ TEST_CASE("every operator of the catalog becomes CUDA code") {
   }
   CHECK(refused == "");
   CHECK(cases.size() > 200);
-  const Emulator emulator(programs);
+  const Emulator emulator(programs, Tracing::on);
   for (size_t i = 0; i < cases.size(); ++i) {
     std::vector<Tensor> wanted, got;
     for (const Tensor& t : cases[i].lowered_inputs) {

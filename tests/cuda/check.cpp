@@ -93,7 +93,7 @@ std::string emulate(const Emulator& emulator, const CudaCase& c, const CudaProgr
     std::vector<Tensor> got = copies(c.lowered_inputs);
     try {
       emulator.run(program, got, order, static_cast<uint64_t>(run));
-    } catch (const EmulationError& e) {
+    } catch (const UserError& e) {
       return e.what();
     }
     const std::string problem = describe(c.lowered, wanted, got, 0);
@@ -105,7 +105,7 @@ std::string emulate(const Emulator& emulator, const CudaCase& c, const CudaProgr
 void check_cases(const std::vector<CudaCase>& cases, double tolerance) {
   std::vector<CudaProgram> programs;
   for (const CudaCase& c : cases) programs.push_back(c.program);
-  const Emulator emulator(programs);
+  const Emulator emulator(programs, Tracing::on);
   for (const CudaCase& c : cases) {
     INFO(print(c.lowered) << c.program.source);
     std::vector<Tensor> wanted = copies(c.inputs), got = copies(c.lowered_inputs);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "emulator.h"
 #include "nestor/cuda.h"
+#include "nestor/emulate.h"
 #include "nestor/ir.h"
 #include "nestor/target.h"
 

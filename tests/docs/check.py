@@ -11,15 +11,17 @@ each line after `$ ` is a command for bash, the lines up to the next one what it
 that is only `...` stands for any number of lines; `...` inside a line for any text. Commands run in a scratch
 folder with `examples` linked in; `nestor` is on the PATH. Other blocks are not run.
 
-Links between documents must lead somewhere, and every document is linked.
+Links between documents must lead somewhere; prose.py checks that the index has them all.
+What docs/limits.md calls unsupported must be so.
 
 Each use of a .sched file says on stderr that the schedule is proved: such lines need not be shown.
 
-    check.py --bin FOLDER [--update]        --update writes what is printed into the blocks
+    check.py --bin FOLDER [--update] [--only FILE ...]        --update writes what is printed into the blocks
 """
 
 import argparse
 import glob
+import json
 import os
 import re
 import subprocess
@@ -85,8 +87,7 @@ def headings(path):
 
 
 def broken_links(documents):
-    """Links that lead nowhere, documents that nothing links to, and files that contributing.md names and that aren't there."""
-    linked = set()
+    """Links that lead nowhere, and files that contributing.md and internals.md name and that aren't there."""
     for path in documents:
         with open(path) as f:
             text = f.read()
@@ -95,30 +96,39 @@ def broken_links(documents):
                 continue
             to, _, at = link.partition("#")
             to = os.path.normpath(os.path.join(os.path.dirname(path), to)) if to else path
-            linked.add(to)
             if not os.path.exists(to):
                 yield f"{path}: there is no {link}"
             elif at and at not in headings(to):
                 yield f"{path}: {to} has no heading #{at}"
-        if path == "docs/contributing.md":
+        if path in ("docs/contributing.md", "docs/internals.md"):
             for name in re.findall(r"`((?:src|tests|schedules|cmake|examples)/[\w/.-]*)`", text):
                 if not os.path.exists(re.sub(r"[A-Z]+\.\w+$", "", name)):
                     yield f"{path}: there is no {name}"
-    for path in documents:
-        if path not in linked and path != "README.md":
-            yield f"{path}: no document links to it"
+
+
+def stale_limits(environment):
+    """Operators that docs/limits.md calls unsupported and that `nestor doctor` lists."""
+    doctor = json.loads(subprocess.run(["nestor", "doctor", "--json"], env=environment, check=True, capture_output=True).stdout)
+    with open("docs/limits.md") as f:
+        rows = re.findall(r"^\| ([^|]*) \|", f.read().partition("## Types")[0], re.M)
+    conditional = {"If", "NonZero"}
+    for name in {name for row in rows for name in re.findall(r"\b[A-Z]\w+", row)} - conditional:
+        if name in doctor["operators"]:
+            yield f"docs/limits.md: {name} is supported"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--only", metavar="FILE", nargs="+", help="documents to look at, instead of all")
     args = parser.parse_args()
     root = os.getcwd()
     environment = dict(os.environ, PATH=os.path.abspath(args.bin) + os.pathsep + os.environ["PATH"], NO_COLOR="1")
     failures = count = 0
-    documents = ["README.md", *sorted(glob.glob("docs/*.md"))]
-    for fault in broken_links(documents):
+    documents = ["README.md", "SECURITY.md", *sorted(glob.glob("docs/*.md"))]
+    documents = args.only or documents
+    for fault in [*broken_links(documents), *stale_limits(environment)]:
         failures += 1
         print(fault)
     for path in documents:

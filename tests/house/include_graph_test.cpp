@@ -63,7 +63,7 @@ const std::map<std::string, std::string> kHeaderPart = {
     {"library", "library"},  {"passes", "passes"},  {"codegen", "codegen"},
     {"cuda", "codegen"},     {"halide", "codegen"}, {"out_of_memory", "codegen"},
     {"artifact", "codegen"}, {"verify", "verify"},  {"runtime", "runtime"},
-    {"driver", "driver"},    {"tune", "tuner"},
+    {"driver", "driver"},    {"tune", "tuner"},     {"memory_counts", ""},
 };
 
 // The part a file belongs to, from its path; empty where no rule applies to it.

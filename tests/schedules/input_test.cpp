@@ -209,7 +209,7 @@ TEST_CASE("steps don't nest loops without end") {
   };
   CHECK(units(254) == "");  // the loop and the block are there already
   CHECK_THAT(units(255),
-             Catch::Contains("requirement F of every step: what it makes stays within bounds: 256 loops"));
+             Catch::Contains("requirement F of every step: the result stays within limits: 256 nested loops"));
   CHECK_THAT(units(5000), Catch::Contains("requirement F"));
 }
 

@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "catch.h"
 #include "nestor/check.h"
 #include "nestor/parse.h"
+#include "schedules/guide.h"
 #include "tests/fuzz/equivalence.h"
 
 using namespace nestor;
@@ -37,6 +39,19 @@ TEST_CASE("docs/schedules.md says what the table of primitives says") {
   if (update && std::string(update) == "1" && text != wanted) std::ofstream(path) << wanted;
   INFO("NESTOR_UPDATE=1 test_schedules writes it anew");
   CHECK(read(path) == wanted);
+}
+
+TEST_CASE("the guide has each primitive once, with advice") {
+  std::multiset<std::string> advised, known;
+  for (const schedules::Group& g : schedules::guide())
+    for (const schedules::Advice& a : g.primitives) {
+      advised.insert(a.primitive);
+      CHECK(std::string(a.when) != "");
+    }
+  for (const schedules::Primitive& p : schedules::primitives()) known.insert(p.name);
+  CHECK(advised == known);
+  CHECK_THAT(schedules::plain_text(*schedules::find_primitive("split")),
+             Catch::Contains("When\n") && Catch::Contains("TVM: `split`"));
 }
 
 TEST_CASE("the example of each primitive runs, uses it, and keeps the result") {
