@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 
+#include "src/passes/digits.h"
 #include "src/passes/refuse.h"
 
 namespace nestor::passes {
@@ -27,7 +28,10 @@ class Placer {
   // `inside` loops are around the allocation already.
   Placer(const BufferDecl& decl, size_t inside, const std::vector<Access>& accesses, const Facts& loops,
          bool cuda)
-      : decl_(decl), inside_(inside), accesses_(accesses), loops_(loops), cuda_(cuda) {}
+      : decl_(decl), inside_(inside), accesses_(accesses), loops_(loops), cuda_(cuda) {
+    common_ = accesses_[0].loops.size();
+    for (const Access& a : accesses_) common_ = std::min(common_, common_loops(accesses_[0], a));
+  }
 
   Placement place() const {
     Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), {}, nullptr, false};
@@ -37,12 +41,10 @@ class Placer {
       return out;
     }
     const std::vector<const For*>& path = accesses_[0].loops;
-    size_t common = path.size();
-    for (const Access& a : accesses_) common = std::min(common, common_loops(accesses_[0], a));
     // `depth` loops stand still when regions are measured; the allocation lies inside `home` of them.
     size_t depth = 0, home = 0;
     bool in_threads = false;
-    for (; depth < common; ++depth) {
+    for (; depth < common_; ++depth) {
       const For& loop = *path[depth];
       if (loop.kind == ForKind::vectorized && depth >= inside_) break;
       const bool all_threads = decl_.scope == Scope::shared && cuda_ && is_thread_index(loop);
@@ -181,7 +183,16 @@ class Placer {
       const auto stride = step ? as_int(simplify(step->stride)) : std::nullopt;
       if (stride && *stride != 0 && span->extent() <= std::abs(*stride)) return true;
     }
-    return cuda_ && apart_by_digits(depth);
+    return (cuda_ && apart_by_digits(depth)) || told_by_digits(depth);
+  }
+
+  // The same, where several dimensions say together which iteration it is: T[r/6, r/3%2, r%3], r = i*4 + j.
+  bool told_by_digits(size_t depth) const {
+    std::vector<Expr> known;
+    for (size_t d = 0; d < decl_.shape.size(); ++d)
+      if (const auto span = span_at(common_, d); span && span->extent() == 1)
+        known.push_back(simplify(span->first()));
+    return determines(known, accesses_[0].loops[depth]->var, loops_);
   }
 
   // True if the loop is one digit more of the elements that are reached, or two: its quotient and remainder
@@ -321,6 +332,7 @@ class Placer {
   const std::vector<Access>& accesses_;
   const Facts& loops_;  // of all loops, without what ifs add
   const bool cuda_;
+  size_t common_;  // loops around all accesses
 };
 
 }  // namespace
