@@ -60,6 +60,7 @@ class CudaWriter {
   void stmt(const Stmt& s);
   void node(const Stmt& s);
   void loop(const For& f);
+  bool is_unrolled(const For& f) const;
   void thread_loop(const For& f);
   std::string block_index(size_t axis) const;
   void instruction(const Call& c);

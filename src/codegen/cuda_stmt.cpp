@@ -12,6 +12,8 @@ namespace nestor {
 
 namespace {
 
+constexpr int64_t kMostUnrolled = 128;  // iterations of a loop that chooses among registers
+
 bool has_barrier(const Stmt& s) {
   bool found = false;
   for_each_stmt(s, [&](const Stmt& inner) {
@@ -213,10 +215,30 @@ void CudaWriter::loop(const For& f) {
   facts_.set(f.var, {0, std::max<int64_t>(range_of(f.extent, facts_).hi - 1, 0)});
   const auto outer = taken_;
   const std::string name = bind(f.var);
+  if (is_unrolled(f)) line("#pragma unroll");
   nested(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", narrow_ ? "int" : "long long", name, extent),
          [&] { stmt(f.body); });
   line("}");
   taken_ = outer;
+}
+
+// Registers have no addresses: a loop that chooses among them has to be unrolled.
+bool CudaWriter::is_unrolled(const For& f) const {
+  if (f.kind == ForKind::unrolled) return true;
+  const int64_t extent = as_int(f.extent).value_or(0);
+  if (extent < 2 || extent > kMostUnrolled) return false;
+  bool chooses = false;
+  const auto see = [&](const Buffer& b, const std::vector<Expr>& indices) {
+    const auto scope = scopes_.find(b);  // not yet known: allocated inside
+    chooses |= scope != scopes_.end() && scope->second == Scope::local && uses_var(indices.at(0), f.var);
+  };
+  for_each_expr(f.body, [&](const Expr& e) {
+    if (const auto* l = e.as<Load>(); l && !l->indices.empty()) see(l->buffer, l->indices);
+  });
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* st = s.as<Store>(); st && !st->indices.empty()) see(st->buffer, st->indices);
+  });
+  return chooses;
 }
 
 void CudaWriter::thread_loop(const For& f) {

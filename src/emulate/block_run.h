@@ -20,7 +20,7 @@ class BlockRun {
 
  protected:
   virtual void meet(const Emulation::Meeting& m);  // of the running thread
-  void start(size_t thread);                       // it runs from now on
+  void start(size_t thread, void* stack);          // it runs from now on
   void report(const std::string& what);            // of the running thread
   std::string name(size_t thread) const;
 

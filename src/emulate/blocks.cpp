@@ -38,7 +38,7 @@ BlockRun::BlockRun(Emulation& e, const EmulatedKernel& kernel, void** args, Laun
 
 std::string BlockRun::run(const std::vector<size_t>& order) {
   for (const size_t t : order) {
-    start(t);
+    start(t, __builtin_frame_address(0));
     kernel_.thread(args_);
   }
   return problem_;
@@ -48,8 +48,9 @@ void BlockRun::meet(const Emulation::Meeting& m) {
   report("waits for others at " + quoted(kernel_, m.line) + ", in a kernel that says its threads don't");
 }
 
-void BlockRun::start(size_t thread) {
+void BlockRun::start(size_t thread, void* stack) {
   running_ = thread;
+  e_.stack = stack;
   e_.thread = index_of(thread, e_.block_dim);
 }
 

@@ -27,6 +27,7 @@ struct Emulation {
   void (*access)(void* self, const void* at, unsigned bytes, bool write, const void* site);
   void* self;
   char* dynamic_shared;  // as many bytes as the launch says
+  void* stack;           // where the thread's begins, to grow downward
 };
 
 // A kernel of the library, by the symbol NAME_emulated.
@@ -82,18 +83,18 @@ asm(".pushsection nestor_shared,\"aw\"\n.balign 128\n.zero 4\n.popsection");
 extern "C" {
 extern char __start_nestor_shared[] __attribute__((visibility("hidden")));
 extern char __stop_nestor_shared[] __attribute__((visibility("hidden")));
-void nestor_attach(Emulation* e) {
+NESTOR_UNTRACED void nestor_attach(Emulation* e) {
   nestor_emulation = e;
 }
 // Where the shared memory of all kernels lies, and how many bytes it has.
-size_t nestor_shared_memory(char** begin) {
+NESTOR_UNTRACED size_t nestor_shared_memory(char** begin) {
   *begin = __start_nestor_shared;
   return (size_t)(__stop_nestor_shared - __start_nestor_shared);
 }
 extern char __ehdr_start[] __attribute__((visibility("hidden")));
 extern char _end[] __attribute__((visibility("hidden")));
 // The library's own memory.
-void nestor_image(char** begin, char** end) {
+NESTOR_UNTRACED void nestor_image(char** begin, char** end) {
   *begin = __ehdr_start;
   *end = _end;
 }

@@ -6,15 +6,13 @@
 #ifdef NESTOR_EMULATED
 #ifdef NESTOR_TRACED
 
-// Not of what lies above on the stack, which are a thread's registers and local arrays, nor of the indices.
+// Not of what lies on the stack, which are a thread's registers and local arrays, nor of the indices.
 __attribute__((always_inline)) NESTOR_UNTRACED static inline void nestor_access(const void* p, unsigned bytes,
                                                                                 bool write,
                                                                                 const void* site) {
-  constexpr size_t stack = 64 << 10;
   const Emulation* e = nestor_emulation;
-  if ((size_t)p - (size_t)__builtin_frame_address(0) < stack || (size_t)p - (size_t)e < sizeof *e ||
-      p == &nestor_emulation)
-    return;
+  const size_t at = (size_t)p, here = (size_t)__builtin_frame_address(0);
+  if (at - here < (size_t)e->stack - here || at - (size_t)e < sizeof *e || p == &nestor_emulation) return;
   e->access(e->self, p, bytes, write, site);
 }
 

@@ -22,8 +22,9 @@ class FiberRun : public BlockRun {
     ctx::fixedsize_stack stacks(kStack);
     fibers_.resize(threads_);
     for (Thread& t : fibers_)
-      t.fiber = ctx::fiber(std::allocator_arg, stacks, [this](ctx::fiber&& host) {
+      t.fiber = ctx::fiber(std::allocator_arg, stacks, [this, &t](ctx::fiber&& host) {
         host_ = std::move(host);
+        e_.stack = t.stack = __builtin_frame_address(0);
         kernel_.thread(args_);
         return std::move(host_);
       });
@@ -41,6 +42,7 @@ class FiberRun : public BlockRun {
     ctx::fiber fiber;
     Emulation::Meeting meeting{};
     bool waits = false;
+    void* stack = nullptr;
     bool finished() const { return !fiber; }
   };
 
@@ -61,7 +63,7 @@ class FiberRun : public BlockRun {
 
   void resume(size_t t) {
     if (fibers_[t].finished() || fibers_[t].waits || !problem_.empty()) return;
-    start(t);
+    start(t, fibers_[t].stack);
     fibers_[t].fiber = std::move(fibers_[t].fiber).resume();
   }
 

@@ -77,7 +77,7 @@ const std::vector<Pass> kCuda = {
      passes::share_prefetches},
     {"hoist_guards", "guards stand as far out as they can, or bound their loop", passes::hoist_guards},
     {"vectorize", "vectors of 16 bytes, masks for lanes that must not run", passes::vectorize},
-    {"unroll", "unrolled loops are their iterations", passes::unroll},
+    {"unroll", "loops that are to be unrolled are short enough", passes::unroll},
     {"simplify", kSimplified, run_simplify},
     {"split_lanes", "vectors are loads and stores of neighbours alone", passes::split_lanes},
     {"contract_fma", "a*b + c is rounded once", passes::contract_fma},

@@ -37,7 +37,7 @@ TEST_CASE("every operator of the catalog becomes CUDA code") {
       wanted.push_back(t.clone());
       got.push_back(t.clone());
     }
-    interpret(cases[i].lowered, wanted);
+    interpret(cases[i].meant, wanted);
     emulator.run(cases[i].program, got, LoopOrder::random, i);
     for (size_t p = 0; p < wanted.size(); ++p) {
       INFO(cases[i].func.name << " " << p << "\n" << cases[i].program.source);

@@ -142,7 +142,15 @@ TEST_CASE("halves of both kinds are rounded and widened as the interpreter does"
     programs.push_back(cases.back().program);
   }
   const Emulator emulator(programs);
-  for (const CudaCase& c : cases) CHECK(emulate(emulator, c, c.program) == "");
+  for (const CudaCase& c : cases) {
+    CHECK(emulate(emulator, c, c.program) == "");
+    if (!has_nvrtc()) continue;
+    const std::string ptx = compile_ptx(c.program.source, kTarget);  // one instruction for each
+    CHECK((ptx.find("cvt.rn.f16.f32") != std::string::npos) == (c.func.name == "to_f16"));
+    CHECK((ptx.find("cvt.f32.f16") != std::string::npos) == (c.func.name == "to_f16"));
+    CHECK((ptx.find("cvt.rn.bf16.f32") != std::string::npos) == (c.func.name == "to_bf16"));
+    CHECK_FALSE(compile_cubin(c.program.source, parse_target("cuda:sm_75")).empty());
+  }
 }
 
 TEST_CASE("more blocks than the hardware takes along y and z lie along x") {

@@ -130,3 +130,42 @@ vectorize Xs.v
   CHECK(count(c, "*(float4*)&Y[") == 1);
   check_cases({c}, 0);
 }
+
+TEST_CASE("a thread's strided tile is registers without gaps, fused loops of threads keep theirs apart") {
+  const CudaCase c = scheduled(R"(
+func f(in A: f32[64,16], in B: f32[16,64], out Y: f32[64,64]) {
+  for i in 64, j in 64, k in 16 {
+    block Y(vi: S 64 = i, vj: S 64 = j, vk: R 16 = k) {
+      init { Y[vi,vj] = 0.0f32 }
+      Y[vi,vj] += A[vi,vk] * B[vk,vj]
+    }
+  }
+}
+)",
+                               R"(
+Y_out = cache_write Y local
+i0 ih il i2 = split Y.i [_, 2, 4, 4]
+j0 jh jl j2 = split Y.j [_, 2, 8, 2]
+reorder Y (i0 j0 k il jl ih jh i2 j2)
+wi wj = reverse_compute_at Y_out Y.j0
+vih vil vi2 = split Y_out.wi [2, 4, 4]
+vjh vjl vj2 = split Y_out.wj [2, 8, 2]
+reorder Y_out (vil vjl vih vi2 vjh vj2)
+Y_init = decompose_reduction Y.k
+bind Y.i0 blockIdx.y
+bind Y.j0 blockIdx.x
+l = fuse Y (il jl)
+bind Y.l threadIdx.x
+l = fuse Y_init (il jl)
+bind Y_init.l threadIdx.x
+l = fuse Y_out (vil vjl)
+bind Y_out.l threadIdx.x
+vectorize Y_out.vj2
+unroll Y (ih jh i2 j2)
+)");
+  INFO(c.program.source);
+  CHECK(count(c, "float Y_local[32];") == 1);
+  CHECK(count(c, "#pragma unroll") == 4 + 4 + 3);
+  CHECK(count(c, "*(float2*)&Y[") == 1);
+  check_cases({c}, 1e-5);
+}
