@@ -126,7 +126,10 @@ class Kernel {
       if (f->kind == ForKind::thread && f->thread != ThreadTag::vthread) return walk(f->body, times);
       const auto extent = extent_of(*f);
       set(f->var, 0);
+      const bool unrolled = f->kind == ForKind::unrolled;
+      if (unrolled) unrolled_.emplace_back(f->var, std::max(extent, 1.0));
       walk(f->body, times * extent);
+      if (unrolled) unrolled_.pop_back();
       if (f->kind != ForKind::unrolled) counted_.instructions += 2 * times * extent;
     } else if (const auto* i = s.as<If>()) {
       look(i->cond, times);
@@ -184,6 +187,8 @@ class Kernel {
   void touch(const Buffer& b, const std::vector<Expr>& indices, double times, bool write) {
     const BufferDecl& decl = decl_of(b);
     if (decl.scope == Scope::local || indices.empty()) return;
+    for (const auto& [v, extent] : unrolled_)  // what is loaded for one of its iterations is for all
+      if (!write && !uses_var(indices[0], v)) times /= extent;
     counted_.instructions += times;
     const int bytes = bytes_of(b->type.dtype);
     if (decl.scope == Scope::shared) {
@@ -237,6 +242,7 @@ class Kernel {
   std::unordered_map<Buffer, BufferDecl> inside_;
   std::vector<const For*> threads_;
   Values middle_;
+  std::vector<std::pair<Var, double>> unrolled_;  // loops around, and their extents
   std::vector<Values> lanes_;
   std::map<Buffer, double> traffic_;  // of a warp, bytes; summed up only
   Counted counted_;
