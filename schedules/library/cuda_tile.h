@@ -2,10 +2,9 @@
 #pragma once
 
 #include "nestor/schedule.h"
+#include "schedules/library/cuda_work.h"
 
 namespace nestor::library {
-
-constexpr int kMultiprocessors = 108;  // of an A100
 
 // Schedules a matrix product (any batch dimensions, either operand transposed) and the elementwise block that
 // reads it, if `epilogue` isn't empty. False, and s as it was, where the block is no such product or is too
