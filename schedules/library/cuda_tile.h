@@ -10,7 +10,7 @@ namespace nestor::library {
 // reads it, if `epilogue` isn't empty. False, and s as it was, where the block is no such product or is too
 // small for tiles.
 bool tile_product(Schedule& s, const std::string& block, const std::string& epilogue,
-                  int multiprocessors = kMultiprocessors);
+                  int multiprocessors = static_cast<int>(kMultiprocessors));
 
 // How a block of threads computes rows x columns of a product, `steps` of the reduction at a time. Warps and
 // lanes lie in both directions; a thread has `run` neighbours, `times` of them a warp's width apart, so that
