@@ -42,10 +42,11 @@ mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2> /dev/null |
   sed -nE 's/^URIs: *(\S+).*/\1/p; s/^deb +(\[[^]]*\] +)?(\S+).*/\2/p' | grep -E '/debian/?$' | head -1) || true
 [ -n "$mirror" ] || skip "no mirror of Debian is among the sources of apt"
 
-root=$(mktemp -d "${TMPDIR:-/var/tmp}/nestor-debian.XXXXXX")
+root=$(mktemp -d "${TMPDIR:-/var/tmp}/nestor-debian.XXXXXX") && chmod 755 "$root"  # apt's own user reads there
 finish() {
   local status=$?
-  umount -R "$root/proc" "$root/dev" 2> /dev/null || true
+  umount -R -l "$root/proc" "$root/sys" "$root/dev" 2> /dev/null || true
+  findmnt -R -o TARGET "$root/dev" > /dev/null && echo "left: $root, which is still mounted" && exit 1
   [ -n "$keep" ] && echo "the root is $root" || rm -rf --one-file-system "$root"
   exit $status
 }
@@ -60,7 +61,7 @@ for path in /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d /e
   /etc/ssl/certs /usr/local/share/ca-certificates /etc/pip.conf /etc/resolv.conf /etc/hosts; do
   [ -e $path ] && mkdir -p "$root$(dirname $path)" && cp -rL --remove-destination $path "$root$(dirname $path)/" 2> /dev/null || true
 done
-mount --bind /dev "$root/dev" && mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" && mount -t proc proc "$root/proc"
 mkdir "$root/nestor" "$root/wheel"
 git archive HEAD | tar -x -C "$root/nestor"
 cp "$wheel" "$root/wheel/"
