@@ -32,7 +32,7 @@ ArenaLayout plan_arena(const std::vector<Lifetime>& lifetimes) {
   layout.offsets.assign(count, 0);
   std::vector<size_t> placed;  // by offset
   for (size_t i : order) {
-    NESTOR_CHECK(lifetimes[i].first <= lifetimes[i].last) << "buffer " << i << " dies before it is born";
+    NESTOR_CHECK(lifetimes[i].first <= lifetimes[i].last) << "buffer " << i << " ends before it begins";
     const int64_t size = align_up(lifetimes[i].bytes);
     if (size == 0) continue;
     int64_t best = -1, best_gap = 0, end = 0;  // end: of what lies below, as far as it is alive with i

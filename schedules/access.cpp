@@ -202,7 +202,7 @@ BlockInfo inspect(const Block& b) {
     // An update's own element counts as both read and written; any other read of what is written carries
     // values over.
     if (!same_indices(a.indices, stores[0]->indices))
-      return other("touches several elements of " + info.out->name);
+      return other("accesses several elements of " + info.out->name);
     if (a.read && !a.write) return other("reads " + info.out->name + ", which it writes");
   }
   if (!tells_spatial(b, stores[0]->indices))

@@ -26,7 +26,7 @@ ThreadTag read_tag(const StepContext& ctx) {
     if (ctx.word(1) == name_of(tag)) return tag;
     names.emplace_back(name_of(tag));
   }
-  ctx.refuse(1, 1, "`" + ctx.word(1) + "` is no thread tag", {}, "one of " + nearest(ctx.word(1), names));
+  ctx.refuse(1, 1, "`" + ctx.word(1) + "` isn't a thread tag", {}, "one of " + nearest(ctx.word(1), names));
 }
 
 void check_neighbours(const StepContext& ctx, const LoopRef& loop, ThreadTag tag) {

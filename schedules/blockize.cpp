@@ -1,11 +1,11 @@
-// blockize: the loops from one on, with the block in them, become the body of an outer block, whose instances
-// are whole tiles. Afterwards the tile moves as one: the loops around it are those of the outer block, and
-// the loops inside are reached by the inner block's name.
+// blockize: a loop and all inside of it, down to a block, become the body of an outer block, whose iterations
+// are whole tiles. Then the tile moves as a unit: the loops around it belong to the outer block, and those
+// inside are named through the inner block.
 //
-// Each iterator v of the inner block is taken apart at the loop: v = w*n + r, where n is what the loops
-// inside reach and w the index of the tile, the outer block's iterator of the same kind. That is only so
-// where the inner loops cover r without gaps and the loops outside move by n. The last tile may hang over:
-// what lies outside of the inner block's domain doesn't run there either.
+// Each iterator v of the inner block is divided at the loop: v = w*n + r. Here n is the range of the inner
+// loops, and w is the index of the tile: an iterator of the outer block, of the same kind. That requires that
+// the inner loops cover r without gaps and the outer loops move by n. The last tile may be partial: what is
+// outside of the inner block's domain doesn't run.
 #include <algorithm>
 
 #include "nestor/print.h"
@@ -73,7 +73,7 @@ void check_nest(const StepContext& ctx, const LoopRef& loop) {
   const Place& p = loop.place;
   for (size_t i = loop.depth; i < p.path.size(); ++i) {
     if (!p.path[i].as<For>())
-      ctx.refuse(1, 0, "something other than loops stands on the way to " + p.name(), {p.path[i], p.stmt});
+      ctx.refuse(1, 0, "something other than loops is between the loop and " + p.name(), {p.path[i], p.stmt});
     if (extent_of(p.path[i]) < 0)
       ctx.refuse(1, 0, "the extent of " + loop_name(p.path[i]) + " isn't a constant", {p.path[i]});
   }

@@ -37,7 +37,7 @@ PrimFunc run(StepContext& ctx) {
   const Buffer b = ctx.buffer(1);
   const auto scope = parse_scope(ctx.word(2));
   if (!scope)
-    ctx.refuse(3, 2, "`" + ctx.word(2) + "` is no scope", {},
+    ctx.refuse(3, 2, "`" + ctx.word(2) + "` isn't a scope", {},
                "cache_read " + p.name() + " " + b->name + " global");
   if (!reads(p.block(), b)) {
     std::vector<std::string> names;

@@ -1,5 +1,5 @@
-// cache_write: a block computes into a new buffer, which a new block behind it copies to the old one. All
-// that the same nest does with the old buffer (an init, an epilogue) it then does with the new one.
+// cache_write: a block computes into a new buffer, and a new block after it copies the result to the old one.
+// All other blocks of the same nest that access the old buffer (an init, an epilogue) use the new one too.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 
@@ -20,7 +20,7 @@ PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
   const auto scope = parse_scope(ctx.word(1));
   if (!scope)
-    ctx.refuse(3, 1, "`" + ctx.word(1) + "` is no scope", {}, "cache_write " + p.name() + " global");
+    ctx.refuse(3, 1, "`" + ctx.word(1) + "` isn't a scope", {}, "cache_write " + p.name() + " global");
   const BlockInfo info = inspect(p.block());
   if (info.kind == BlockKind::other) ctx.refuse(1, 0, info.why, {p.stmt});
   const Stmt root = root_of(ctx.func(), p);

@@ -61,7 +61,7 @@ std::vector<int> iterators_of_dims(const StepContext& ctx, const Place& p) {
         if (e.as<VarRef>() && e.as<VarRef>()->var == p.block().iters[k].var) found = static_cast<int>(k);
       if (found >= 0 && std::find(out.begin(), out.end(), found) != out.end()) found = -2;
       if (found < 0 && !(found == -1 && as_int(e)))
-        ctx.refuse(3, 0, p.name() + " writes " + a.buffer->name + " at something else than its iterators",
+        ctx.refuse(3, 0, p.name() + " writes " + a.buffer->name + " at something other than its iterators",
                    {p.stmt});
       out.push_back(found);
     }
@@ -101,7 +101,7 @@ void check(const StepContext& ctx, const Move& m) {
     ctx.refuse(5, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
   for (const Place& q : all)
     if (q.under(m.loop.stmt) && order_of(all, q.stmt) < mine)
-      ctx.refuse(5, 1, p.name() + " stands after " + m.loop.text(), {m.loop.stmt, p.stmt},
+      ctx.refuse(5, 1, p.name() + " is after " + m.loop.text(), {m.loop.stmt, p.stmt},
                  legal_loops(ctx, p, m.consumers));
   if (m.consumers.empty()) ctx.refuse(5, 1, "nothing reads " + m.info.out->name, {p.stmt});
   const std::string hint = legal_loops(ctx, p, m.consumers);

@@ -1,8 +1,9 @@
-// compute_inline: a producer disappears; each read of its buffer becomes the expression it would have stored.
+// compute_inline: removes a producer; each read of its buffer becomes the expression that it would have
+// stored.
 //
-// A read element was stored before (else the function read garbage), so its place lies in the producer's
-// domain and the expression stands for it wherever the read is evaluated; reads that a select doesn't
-// evaluate stay unevaluated.
+// The element read was written before (else the function read garbage), so its index is in the producer's
+// domain, and the expression is valid wherever the read is evaluated. Reads that a select doesn't evaluate
+// stay unevaluated.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 #include "schedules/independence.h"

@@ -179,10 +179,10 @@ void StepContext::check_options() const {
                     nearest_option(step_, row_, key));
     const std::vector<std::string> allowed = split_at(spec->values, '|');
     if (allowed.size() > 1 && std::find(allowed.begin(), allowed.end(), resolved(value)) == allowed.end())
-      refuse_common('A', loc_of_option(step_, key), "`" + value + "` is no value of `" + key + "`",
+      refuse_common('A', loc_of_option(step_, key), "`" + value + "` isn't a value of `" + key + "`",
                     key + "=" + spec->values);
     if (std::string(spec->values) == "INT" && !parse_int(resolved(value)))
-      refuse_common('A', loc_of_option(step_, key), "`" + value + "` is no integer", key + "=INT");
+      refuse_common('A', loc_of_option(step_, key), "`" + value + "` isn't an integer", key + "=INT");
   }
 }
 
@@ -273,7 +273,7 @@ std::vector<LoopRef> StepContext::loops(size_t arg) const {
     out.push_back(find_loop(step_.args[slots_[arg].first], name, at));
     for (size_t i = 0; i + 1 < out.size(); ++i)
       if (out[i].stmt.same_as(out.back().stmt))
-        refuse_common('A', at, "`" + name + "` stands twice", usage(row_));
+        refuse_common('A', at, "`" + name + "` occurs twice", usage(row_));
   }
   if (out.empty()) refuse_common('A', at, "no loop is named", usage(row_));
   return out;

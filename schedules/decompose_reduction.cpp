@@ -57,7 +57,7 @@ void check(const StepContext& ctx, const LoopRef& loop) {
     if (a && (a->decl.buffer == info.out || uses_buffer(p.block().init, a->decl.buffer)))
       ctx.refuse(5, 0, a->decl.buffer->name + " is allocated inside of " + loop.text(), {p.path[i]});
     if (p.path[i].as<If>() || p.path[i].as<LetStmt>())
-      ctx.refuse(5, 0, "a statement other than a loop stands in between", {p.path[i], p.stmt});
+      ctx.refuse(5, 0, "there is a statement other than a loop in between", {p.path[i], p.stmt});
   }
   bool before = true;
   for (const Place& other : places(loop.stmt)) {
@@ -67,7 +67,7 @@ void check(const StepContext& ctx, const LoopRef& loop) {
     }
     const bool writes_out = writes(other.block(), info.out);
     if (before && (writes_out || reads(other.block(), info.out)))
-      ctx.forbid(4, 0, "block " + other.name() + " touches " + info.out->name + " before it",
+      ctx.forbid(4, 0, "block " + other.name() + " accesses " + info.out->name + " before it",
                  {other.stmt, p.stmt});
     // Behind the block its own iteration is done with the init; a later one must not clear what this one
     // wrote.

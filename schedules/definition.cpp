@@ -24,7 +24,7 @@ std::optional<Definition> definition_of(const Block& b, std::string* why) {
     for (size_t k = 0; k < b.iters.size(); ++k)
       if (e.as<VarRef>() && e.as<VarRef>()->var == b.iters[k].var) found = static_cast<int>(k);
     const bool twice = found >= 0 && std::count(d.iterator_of_dim.begin(), d.iterator_of_dim.end(), found);
-    if (twice || (found < 0 && !as_int(e))) return no("stores at something else than its iterators");
+    if (twice || (found < 0 && !as_int(e))) return no("stores at something other than its iterators");
     d.iterator_of_dim.push_back(found);
   }
   for (size_t k = 0; k < b.iters.size(); ++k) {

@@ -1,8 +1,8 @@
-// What `apply` stands for: the definition's steps with arguments for parameters, word by word.
+// Expands `apply`: the steps of the definition, with arguments in the place of parameters, word by word.
 //
-// Names that the definition makes are its own: what it returns gets the caller's names, the others are
-// renamed where the schedule has made the same name before. So a definition can be applied to several blocks,
-// and twice to one.
+// Names that a definition makes are local. What it returns gets the caller's names; others are renamed if the
+// schedule already has such a name. So a definition can be applied to several blocks, and several times to
+// one.
 #include <algorithm>
 #include <cctype>
 #include <set>
@@ -243,14 +243,14 @@ Definition read_definition_header(const std::vector<Word>& words, const SourceLo
     try {
       return read_call(head);
     } catch (const UserError&) {
-      bad(1, "`" + words[1].text + "` is no definition's head");
+      bad(1, "`" + words[1].text + "` isn't a definition's head");
       throw;
     }
   }();
   d.name = call.name;
   std::set<std::string> seen;
   const auto param = [&](const std::string& name) {
-    if (!is_identifier(name) || !seen.insert(name).second) bad(1, "`" + name + "` is no parameter's name");
+    if (!is_identifier(name) || !seen.insert(name).second) bad(1, "`" + name + "` isn't a parameter's name");
   };
   for (const std::string& p : call.positional) {
     param(p);
@@ -262,7 +262,7 @@ Definition read_definition_header(const std::vector<Word>& words, const SourceLo
   }
   if (words[i].text == "->")
     for (++i; i + 1 < words.size(); ++i) {
-      if (!is_identifier(words[i].text)) bad(i, "`" + words[i].text + "` is no name");
+      if (!is_identifier(words[i].text)) bad(i, "`" + words[i].text + "` isn't a name");
       d.returns.push_back(words[i].text);
     }
   return d;

@@ -86,7 +86,7 @@ std::vector<size_t> read_cuts(const StepContext& ctx, const LoopRef& loop, const
     if (!at || is_inside(ctx.func(), *at, body.stmts[i])) cuts.push_back(i);
   if (cuts.empty())
     ctx.refuse(1, loc_of_option(ctx.step(), "at"),
-               is_inside(ctx.func(), *at, loop.stmt) ? "nothing stands behind the statement of block " + *at
+               is_inside(ctx.func(), *at, loop.stmt) ? "nothing follows the statement of block " + *at
                                                      : "there is no block `" + *at + "` in " + loop.text(),
                {loop.stmt}, legal_cuts(ctx, loop, body));
   return cuts;

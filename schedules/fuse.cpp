@@ -26,8 +26,7 @@ void check_nested(const StepContext& ctx, const std::vector<LoopRef>& loops) {
     if (as_for(loops[i].stmt).body.same_as(loops[i + 1].stmt)) continue;
     const bool inverted = loops[i + 1].depth < loops[i].depth;
     ctx.refuse(1, 0,
-               loop_name(loops[i + 1].stmt) +
-                   (inverted ? " stands outside of " : " doesn't stand directly inside ") +
+               loop_name(loops[i + 1].stmt) + (inverted ? " is outside of " : " isn't directly inside ") +
                    loop_name(loops[i].stmt),
                {loops[i].stmt, loops[i + 1].stmt},
                inverted ? "fuse " + loops[0].place.name() + " (" + legal_order(loops) + ")"

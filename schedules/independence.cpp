@@ -167,8 +167,8 @@ Conflict describe(const Seen& a, const Seen& b, const Stmt& loop) {
             meeting_of(loop, *a.place, updated, *b.place, updated);
     return c;
   }
-  c.why = "two iterations of " + name + " may meet in an element of " + a.access.buffer->name + ": block " +
-          a.place->name() + " " + text_of(a);
+  c.why = "two iterations of " + name + " may access the same element of " + a.access.buffer->name +
+          ": block " + a.place->name() + " " + text_of(a);
   if (a.place != b.place) {
     c.blocks.push_back(b.place->stmt);
     c.why += ", block " + b.place->name() + " " + text_of(b);

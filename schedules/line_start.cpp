@@ -63,7 +63,7 @@ LineStart line_start(const PrimFunc& f, const LoopRef& loop, const Buffer& b) {
     }
     return {simplify(to_expr(first) % Expr(a_line), facts_at(loop.place)), ""};
   }
-  return {{}, "no block in " + loop.text() + " touches " + name};
+  return {{}, "no block in " + loop.text() + " accesses " + name};
 }
 
 }  // namespace nestor::schedules

@@ -45,7 +45,7 @@ void check_alike(const StepContext& ctx, const LoopRef& first, const LoopRef& se
   const For &a = as_for(first.stmt), &b = as_for(second.stmt);
   const std::vector<Stmt> both = {first.stmt, second.stmt};
   if (!follows(first, second))
-    ctx.refuse(1, 1, second.text() + " doesn't stand directly behind " + first.text(), both,
+    ctx.refuse(1, 1, second.text() + " doesn't directly follow " + first.text(), both,
                merge_outside(first, second));
   if (a.kind != b.kind || (a.kind != ForKind::serial && a.kind != ForKind::parallel))
     ctx.refuse(2, 1, "the loops are neither both serial nor both parallel", both);

@@ -1,11 +1,10 @@
-// pack: what a block reads of a buffer under a loop is copied, tile by tile, into the order in which it is
-// read (Goto and van de Geijn, 2008; BLIS). `Ap = pack T.i0 A (i,k) -> (i/14, k, i%14)` is cache_read,
-// compute_at and transform_layout in one step, whose requirements it has; named without a loop the copy is of
-// the whole buffer. Of a const parameter that is its layout alone: it is packed when it is compiled, and
-// nothing is copied.
+// pack: what a block reads of a buffer in a loop is copied, tile by tile, in the order in which it is read
+// (Goto and van de Geijn, 2008; BLIS). `Ap = pack T.i0 A (i,k) -> (i/14, k, i%14)` is cache_read, compute_at
+// and transform_layout in one step, with their requirements. Without a loop, the whole buffer is copied. A
+// const parameter only gets the layout: it is packed when compiling, and nothing is copied.
 //
-// With `pad` the copy is a whole number of blocks in each dimension that the map takes apart: a ragged tile
-// holds that value where the buffer has ended, so that a kernel may read whole blocks.
+// With `pad`, the copy has full blocks in each dimension that the map divides. A partial tile has that value
+// beyond the end of the buffer, so a kernel can read full blocks.
 #include <numeric>
 #include <sstream>
 

@@ -62,7 +62,7 @@ std::vector<int> iterators_of(const StepContext& ctx, const Plan& plan, const Bl
       if (e.as<VarRef>() && e.as<VarRef>()->var == b.iters[k].var) found = static_cast<int>(k);
     if (found < 0 ? !as_int(e) : std::count(out.begin(), out.end(), found) > 0)
       ctx.refuse(1, 0,
-                 b.id->name + " touches " + a.buffer->name + " at something else than distinct iterators",
+                 b.id->name + " accesses " + a.buffer->name + " at something other than distinct iterators",
                  {plan.place.stmt}, split_instead(ctx, plan.place));
     out.push_back(found);
   }
@@ -127,7 +127,7 @@ void check_loops(const StepContext& ctx, Plan& plan) {
   }
   for (size_t i = p.depth_of(plan.root); i < p.path.size(); ++i)
     if (!p.path[i].as<For>() || !std::count(used.begin(), used.end(), as_for(p.path[i]).var))
-      ctx.refuse(3, 0, "something else than these loops is around " + p.name(), {p.path[i], p.stmt},
+      ctx.refuse(3, 0, "something other than these loops is around " + p.name(), {p.path[i], p.stmt},
                  "take this step before the loops are split or moved");
 }
 
@@ -219,7 +219,7 @@ void plan_buffers(const StepContext& ctx, Plan& plan, std::set<std::string>& nam
     if (before != seen.end()) {
       for (size_t d = 0; d < iters.size(); ++d)
         if (!same_expr(before->indices[d], a.indices[d]))
-          ctx.refuse(1, 0, plan.place.name() + " touches " + a.buffer->name + " at several places",
+          ctx.refuse(1, 0, plan.place.name() + " accesses " + a.buffer->name + " at several places",
                      {plan.place.stmt});
       continue;
     }

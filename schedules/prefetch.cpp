@@ -1,7 +1,7 @@
-// prefetch: while an iteration of a loop runs, what a later one will read of a buffer, or write, is asked
-// for. The loop carries the wish as an annotation; lowering (insert_prefetches) makes the instructions of it,
-// from what the blocks under the loop read by then: later steps may still split, copy and move. A prefetch
-// changes nothing but the time, and its addresses stay inside of the buffer.
+// prefetch: while an iteration of a loop runs, what a later one reads or writes of a buffer is prefetched.
+// The step only annotates the loop. Lowering (insert_prefetches) makes the instructions, from what the blocks
+// in the loop access by then: later steps may still split, copy and move. A prefetch changes only the time,
+// and its addresses stay within the buffer.
 #include <algorithm>
 #include <utility>
 
@@ -120,7 +120,7 @@ PrimFunc run(StepContext& ctx) {
     ctx.refuse(
         2, 0,
         known ? "each iteration of " + loop.text() + (read ? " reads" : " writes") + " the same of " + b->name
-              : "the bounds of what it touches of " + b->name + " aren't known",
+              : "the bounds of what it accesses of " + b->name + " aren't known",
         {loop.stmt, loop.place.stmt}, known ? legal_loops(ctx, loop.place, b) : "");
   const int64_t distance = ctx.int_option("distance").value_or(1);
   if (distance < 1)

@@ -110,7 +110,7 @@ void check(const StepContext& ctx, Reindexing& r) {
   const Block& b = r.place.block();
   r.written = writes(b, r.buffer);
   if (!r.written && !reads(b, r.buffer))
-    ctx.refuse(1, 1, r.place.name() + " doesn't touch " + r.buffer->name, {r.place.stmt});
+    ctx.refuse(1, 1, r.place.name() + " doesn't access " + r.buffer->name, {r.place.stmt});
   for (size_t i = 0; i < r.place.path.size(); ++i)
     if (const auto* a = r.place.path[i].as<Alloc>();
         a && a->decl.buffer == r.buffer && r.place.depth_of(r.root) < i)
@@ -228,7 +228,7 @@ PrimFunc run(StepContext& ctx) {
     for (const Place& q : places(ctx.func().body))
       if (q.under(r.root) && !q.stmt.same_as(r.place.stmt) &&
           (writes(q.block(), r.buffer) || reads(q.block(), r.buffer)))
-        ctx.forbid(4, 1, "block " + q.name() + " touches " + r.buffer->name, {q.stmt, r.place.stmt});
+        ctx.forbid(4, 1, "block " + q.name() + " accesses " + r.buffer->name, {q.stmt, r.place.stmt});
     for (const Place& q : places(f.body))
       if (q.stmt.same_as(changed) && !writes_whole(f, q, decl.buffer))
         ctx.forbid(4, 1, r.place.name() + " isn't seen to run for each of its elements", {r.place.stmt});

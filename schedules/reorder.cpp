@@ -66,7 +66,8 @@ PrimFunc run(StepContext& ctx) {
   if (!between) {
     std::vector<Stmt> marked;
     for (const LoopRef& l : loops) marked.push_back(l.stmt);
-    ctx.refuse(1, 0, "other statements stand between these loops", marked, free_loops(p, positions.back()));
+    ctx.refuse(1, 0, "there are other statements between these loops", marked,
+               free_loops(p, positions.back()));
   }
   for (const Place& other : places(p.path[positions.front()]))
     if (!other.under(p.stmt))

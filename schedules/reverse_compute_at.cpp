@@ -69,7 +69,7 @@ void check_between(const StepContext& ctx, const Move& m) {
     reached = reached || inside;
     if (!reached) continue;
     if (writes(q.block(), m.info.out) || reads(q.block(), m.info.out))
-      ctx.forbid(7, 0, "block " + q.name() + " touches " + m.info.out->name, {q.stmt, m.block.stmt});
+      ctx.forbid(7, 0, "block " + q.name() + " accesses " + m.info.out->name, {q.stmt, m.block.stmt});
     for (const Buffer& b : inputs)
       if (!inside && writes(q.block(), b))
         ctx.forbid(7, 0, "block " + q.name() + " writes " + b->name + " between them",
@@ -105,7 +105,7 @@ void check(const StepContext& ctx, const Move& m) {
     ctx.refuse(10, 1, p.name() + " is under " + m.loop.text() + " already", {m.loop.stmt, p.stmt});
   for (const Place& q : m.all)
     if (q.under(m.loop.stmt) && order_of(m.all, q.stmt) > order_of(m.all, p.stmt))
-      ctx.forbid(2, 1, p.name() + " stands before " + m.loop.text(), {p.stmt, m.loop.stmt},
+      ctx.forbid(2, 1, p.name() + " is before " + m.loop.text(), {p.stmt, m.loop.stmt},
                  "compute_at " + p.name() + " " + m.loop.text());
   if (m.producers.empty())
     ctx.refuse(10, 1, "no block under " + m.loop.text() + " writes what " + p.name() + " reads",
@@ -179,7 +179,7 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
                          *index <= base + region[d].hi;
       if (k == block.iters.size() && fixed) continue;
       if (k == block.iters.size() || std::find(used.begin(), used.end(), k) != used.end()) {
-        ctx.forbid(4, 0, m.block.name() + " reads " + b->name + " at something else than distinct iterators",
+        ctx.forbid(4, 0, m.block.name() + " reads " + b->name + " at something other than distinct iterators",
                    {m.block.stmt});
         continue;
       }

@@ -38,7 +38,7 @@ Place find_producer(const StepContext& ctx, const Place& consumer) {
     for (const Buffer& b : inputs)
       if (writes(q.block(), b)) last = q;
   }
-  if (!last) ctx.refuse(2, 0, "no block before it writes what it reads", {consumer.stmt});
+  if (!last) ctx.refuse(2, 0, "no block before it writes its input", {consumer.stmt});
   return *last;
 }
 
@@ -69,7 +69,7 @@ void check_shared_loops(const StepContext& ctx, const Pair& p, const Expr& old, 
     if (!x || !y || !is_zero(add(x->base, y->base, -1)) || x->lo != y->lo || x->hi != y->hi)
       ctx.forbid(5, 0,
                  "it would run in another iteration of " + loop_name(shared.back()) +
-                     " than now, where block " + q.name() + " works on what it touches",
+                     " than now, where block " + q.name() + " accesses the same elements",
                  {q.stmt, p.consumer.stmt});
   }
 }
@@ -85,7 +85,7 @@ void check_producers_loops(const StepContext& ctx, const Pair& p) {
       if (makes && extent_of(l) != 1 && p.producer.under(l) && !p.consumer.under(l))
         ctx.forbid(5, 0,
                    "it would run inside of " + loop_name(l) + ", where block " + q.name() +
-                       " has not yet made all that it reads",
+                       " hasn't yet computed all of its inputs",
                    {q.stmt, p.consumer.stmt});
   }
 }
@@ -155,7 +155,7 @@ PrimFunc run(StepContext& ctx) {
           u = j;
     if (u == to.iters.size() || tied[u])
       ctx.refuse(4, 0,
-                 to.id->name + " reads " + p.temporary->name + " at something else than distinct iterators",
+                 to.id->name + " reads " + p.temporary->name + " at something other than distinct iterators",
                  {p.consumer.stmt});
     tied[u] = true;
     const auto extent = as_int(to.iters[u].extent);

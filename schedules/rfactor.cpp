@@ -1,12 +1,12 @@
-// rfactor: a reduction is factored over one of its loops (Suriana, Adams, Kamil, CGO 2017). A new block
-// reduces each iteration of that loop into a partial result of its own, in a buffer with one dimension more,
-// where the loop is spatial: it can become lanes, threads or cores. The old block reduces these.
+// rfactor: factors a reduction over one of its loops (Suriana, Adams, Kamil, CGO 2017). A new block computes
+// a partial result for each iteration of that loop, in a buffer with one more dimension. There the loop is
+// spatial: it can become lanes, threads or GPU blocks. The old block reduces the partial results.
 //
-// An init runs where all R iterators are 0, so an iterator that the loop is only a digit of (vk = k0*4 + k1)
-// can't stay as it is: partial result 1 would never see its init. It is taken apart into the loop's own
-// iterator and those of the other loops, and its domain becomes the new block's `where`. Partial results that
-// have no instances (k0 runs to 4 where 3 tiles are enough) are cut off the new dimension. A condition that
-// may fail where a partial result begins (a triangle's k <= i) chooses the term or the identity instead.
+// The init runs when all R iterators are 0. So an iterator of which the loop is only one digit (vk = k0*4 +
+// k1) can't stay as it is: partial result 1 would never run its init. It is divided into an iterator for the
+// loop and those of the other loops, and its domain becomes the `where` of the new block. Partial results
+// without iterations (k0 runs to 4, but 3 tiles are enough) are cut off the new dimension. A condition that
+// may be false at the start of a partial result (a triangle's k <= i) selects the term or the identity.
 #include <algorithm>
 #include <ranges>
 
@@ -201,14 +201,14 @@ void check_surroundings(const StepContext& ctx, const Factoring& f) {
       ctx.refuse(4, 0, a->decl.buffer->name + " is allocated inside of its reduction's loops",
                  {p.path[i], f.outermost});
     if (p.path[i].as<If>() || p.path[i].as<LetStmt>())
-      ctx.refuse(4, 0, "a statement other than a loop stands on the way", {p.path[i], p.stmt});
+      ctx.refuse(4, 0, "there is a statement other than a loop in between", {p.path[i], p.stmt});
   }
   for (const Place& other : places(ctx.func().body))
     if (other.under(f.outermost) && !other.stmt.same_as(p.stmt))
       for (const BlockAccess& a : accesses_of(other.block()))
         if (a.buffer == out || (a.write && p.block().init && uses_buffer(p.block().init, a.buffer)))
           ctx.forbid(5, 0,
-                     "block " + other.name() + " touches " + a.buffer->name + " inside of the reduction",
+                     "block " + other.name() + " accesses " + a.buffer->name + " inside of the reduction",
                      {other.stmt, p.stmt});
   std::vector<Stmt> below;
   for (const Stmt& l : p.loops())

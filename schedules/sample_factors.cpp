@@ -29,7 +29,7 @@ PrimFunc run(StepContext& ctx) {
     const auto [end, error] = std::from_chars(words[i].data(), words[i].data() + words[i].size(), f);
     if (error != std::errc() || end != words[i].data() + words[i].size() || f < 1 ||
         f > (int64_t{1} << 40) / product)
-      ctx.refuse(3, 1, "`" + words[i] + "` is no factor", {loop.stmt}, print(legal));
+      ctx.refuse(3, 1, "`" + words[i] + "` isn't a factor", {loop.stmt}, print(legal));
     if (i > 0 && f > max)
       ctx.refuse(3, 1, words[i] + " is above max=" + std::to_string(max), {loop.stmt}, print(legal));
     product *= f;

@@ -120,7 +120,7 @@ Step Reader::read_step(const std::vector<Word>& words, const SourceLoc& line, Ki
 // A `}`: keeps the definition that ends here.
 void Reader::close(Scope scope, Definition& current, const std::vector<Word>& words, const SourceLoc& line) {
   if (scope == Scope::file) fail_at(line, words[0], "`}` closes nothing");
-  if (words.size() > 1) fail_at(line, words[1], "text behind a closing `}`");
+  if (words.size() > 1) fail_at(line, words[1], "text after a closing `}`");
   if (scope != Scope::definition) return;
   check_returns(current);
   const auto before = definitions.find(current.name);
@@ -178,7 +178,7 @@ void Reader::read(std::string_view text, const std::string& file, Kind kind) {
       if (first(words, "schedule")) fail_at(line, words[0], "a file that is included holds definitions only");
       fail_at(line, words[0], "a step outside of a definition, in a file that is included");
     } else if (first(words, "schedule")) {
-      if (loose) fail_at(line, words[0], "a schedule behind steps that stand outside of braces");
+      if (loose) fail_at(line, words[0], "a schedule behind steps that is outside of braces");
       schedules.push_back(read_header(words, line));
       scope = Scope::schedule;
     } else {

@@ -23,7 +23,7 @@ NamedFile find_in_folder(const std::string& folder, const std::string& beside, c
     return refused("is outside of the schedule's folder", "put it beside the schedule, or in a folder below");
   const fs::file_status status = fs::status(path, no_status);
   if (!fs::exists(status)) return refused("isn't there", "");
-  if (!fs::is_regular_file(status)) return refused("is no regular file", "");
+  if (!fs::is_regular_file(status)) return refused("isn't a regular file", "");
   return {path.string(), "", ""};
 }
 

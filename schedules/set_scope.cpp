@@ -45,7 +45,7 @@ PrimFunc run(StepContext& ctx) {
     ctx.refuse(1, 0, b->name + " is an `" + name_of(p->role) + "` parameter", {},
                cached_steps(ctx, b, "global"));
   const auto scope = parse_scope(ctx.word(1));
-  if (!scope) ctx.refuse(2, 1, "`" + ctx.word(1) + "` is no scope", {}, "set_scope " + b->name + " global");
+  if (!scope) ctx.refuse(2, 1, "`" + ctx.word(1) + "` isn't a scope", {}, "set_scope " + b->name + " global");
   BufferDecl decl = decl_of(ctx.func(), b);
   decl.scope = *scope;
   return with_decl(ctx.func(), decl);

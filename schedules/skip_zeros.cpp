@@ -107,7 +107,8 @@ Stays lanes_conditions(const StepContext& ctx, const Place& p) {
 PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
   const auto* update = p.block().body.as<Update>();
-  if (!update || update->op != ReduceOp::add) ctx.refuse(1, 0, "block " + p.name() + " is no sum", {p.stmt});
+  if (!update || update->op != ReduceOp::add)
+    ctx.refuse(1, 0, "block " + p.name() + " isn't a sum", {p.stmt});
   const Stays stays = lanes_conditions(ctx, p);
   const Expr value = is_product(update->value) ? pulled_out(update->value, stays) : Expr();
   if (!value) {

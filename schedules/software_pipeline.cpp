@@ -1,14 +1,13 @@
-// software_pipeline: the copies that an iteration of a loop begins with are made `stages - 1` iterations
-// ahead, so that they are under way while earlier iterations compute (Lam, PLDI 1988). Each buffer that is
-// copied into gets one slot per stage: iteration k computes from slot k % stages, and fills the one that
-// iteration k + stages - 1 computes from.
+// software_pipeline: the copies at the start of an iteration are made `stages - 1` iterations ahead, while
+// earlier iterations compute (Lam, PLDI 1988). Each target buffer gets one slot per stage: iteration k
+// computes from slot k % stages, and fills the slot for iteration k + stages - 1.
 //
-// Everything stands in the IR: a prologue loop before (copies of the copying blocks), in the loop a guard on
-// those blocks (k + stages - 1 may be past the end), and the slots as a dimension more. A dimension that
-// moved with the loop now counts from the iteration's own tile: slots instead of the whole. What turns the
-// guard into an epilogue is lowering, as with every tail. It is a step for the end: blocks that use slots
-// stay where they are, and the first copies are copies of what there is: threads are bound before. On CUDA
-// one barrier an iteration is left, since slots differ.
+// Everything is explicit in the IR: a prologue loop before (copies of the copying blocks), a guard on those
+// blocks in the loop (k + stages - 1 may be past the end), and one more dimension for the slots. A dimension
+// that moved with the loop now starts at the iteration's own tile, so the buffer has slots instead of the
+// whole range. Lowering turns the guard into an epilogue, as with every tail. Use the step late: blocks that
+// use slots can't move any more, and the first copies are duplicates, so threads are bound before. On CUDA
+// one barrier per iteration remains, since slots differ.
 #include <algorithm>
 
 #include "schedules/examples.h"

@@ -45,7 +45,7 @@ Factors read_factors(const StepContext& ctx, const LoopRef& loop, int64_t before
   int open = -1;
   int64_t product = 1;
   for (size_t i = 0; i < given.size(); ++i) {
-    if (!given[i] && open >= 0) ctx.refuse(2, 1, "`_` stands twice", {}, ctx.instead(1, "[_, 16]"));
+    if (!given[i] && open >= 0) ctx.refuse(2, 1, "`_` occurs twice", {}, ctx.instead(1, "[_, 16]"));
     if (!given[i]) open = static_cast<int>(i);
     factors.push_back(given[i].value_or(1));
     if (factors.back() < 1) ctx.refuse(2, 1, std::to_string(factors.back()) + " is less than 1");

@@ -45,7 +45,7 @@ PrimFunc run(StepContext& ctx) {
   const bool factor = align.factor >= 1 && align.factor <= kLargest;
   if (!factor || align.offset < 0 || align.offset >= align.factor)
     ctx.refuse(3, factor ? 3 : 2,
-               factor ? std::to_string(align.offset) + " is no remainder of " + std::to_string(align.factor)
+               factor ? std::to_string(align.offset) + " isn't a remainder of " + std::to_string(align.factor)
                       : "the factor is " + std::to_string(align.factor),
                {}, "storage_align " + b->name + " " + std::to_string(align.dim) + " 32 8");
   std::erase_if(decl.align, [&](const StrideAlign& a) { return a.dim == align.dim; });

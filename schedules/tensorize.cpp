@@ -1,9 +1,9 @@
-// tensorize: a tile is to be one machine instruction. The instruction is described as a loop nest
-// (instruction.h); the tile must be that nest, up to names and strides. Nothing changes but an annotation:
-// the block keeps its body as its meaning, which is what is interpreted and proved, and lowering calls the
-// instruction in its place.
+// tensorize: a tile becomes one hardware instruction. The instruction is described as a loop nest
+// (instruction.h), and the tile must be the same nest except for names and strides. The step only adds an
+// annotation. The block keeps its body, which the interpreter and the proof use; lowering replaces it by the
+// instruction.
 //
-// The loops from the named one on become a block first (blockize), unless they are a block's body already.
+// The named loop and all inside of it become a block first (blockize), unless they are one already.
 #include <algorithm>
 #include <filesystem>
 

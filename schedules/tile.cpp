@@ -19,7 +19,7 @@ PrimFunc run(StepContext& ctx) {
   std::vector<std::string> sizes;
   for (const auto& factor : factors) sizes.push_back(std::to_string(factor.value_or(16)));
   if (std::count(factors.begin(), factors.end(), std::nullopt))
-    ctx.refuse(1, 1, "`_` is no factor of a tile: each loop has one, and what is left of it is computed",
+    ctx.refuse(1, 1, "`_` isn't a factor of a tile: each loop has one, and what is left of it is computed",
                {loops[0].place.stmt}, ctx.instead(1, "[" + join(sizes, ", ") + "]"));
   if (loops.size() < 2 || loops.size() != factors.size())
     ctx.refuse(1, 1, counted(factors.size(), "factor") + " for " + counted(loops.size(), "loop"),

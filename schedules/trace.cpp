@@ -222,10 +222,10 @@ Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
   for (size_t k = 0; k < words.size() && equals == words.size(); ++k)
     if (words[k].text == "=") equals = k;
   if (equals < words.size()) {
-    if (equals == 0) fail(line, words[0].column, 1, "no names stand before `=`");
+    if (equals == 0) fail(line, words[0].column, 1, "there are no names before `=`");
     for (; i < equals; ++i) {
       if (!is_identifier(words[i].text))
-        fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no name for a result",
+        fail(line, words[i].column, words[i].length, "`" + words[i].text + "` isn't a name for a result",
              "names are letters, digits and _; a lone _ lets the primitive choose");
       step.results.push_back(words[i].text);
     }
@@ -233,7 +233,7 @@ Step step_from(const std::vector<Word>& words, const SourceLoc& line) {
   }
   if (i == words.size()) fail(line, words.back().column + 1, 1, "a primitive is missing after `=`");
   if (!is_identifier(words[i].text))
-    fail(line, words[i].column, words[i].length, "`" + words[i].text + "` is no primitive's name",
+    fail(line, words[i].column, words[i].length, "`" + words[i].text + "` isn't a primitive's name",
          without_parentheses(words, i));
   step.primitive = words[i++].text;
   for (; i < words.size(); ++i) {

@@ -21,7 +21,7 @@ IndexMap read_map(const StepContext& ctx, size_t arg) {
   const IndexMapText text = ctx.map(arg);
   IndexMap map;
   for (const std::string& v : text.vars) {
-    if (!is_identifier(v)) ctx.refuse(2, static_cast<int>(arg), "`" + v + "` is no variable");
+    if (!is_identifier(v)) ctx.refuse(2, static_cast<int>(arg), "`" + v + "` isn't a variable");
     map.vars.push_back(make_var(v));
   }
   for (const std::string& e : text.exprs) {
@@ -34,9 +34,9 @@ IndexMap read_map(const StepContext& ctx, size_t arg) {
       const auto* b = part.as<Binary>();
       if (b && (b->op == BinaryOp::div || b->op == BinaryOp::mod) && as_int(b->b).value_or(0) < 1)
         ctx.refuse(2, static_cast<int>(arg),
-                   "`" + e + "` divides by something else than a positive constant");
+                   "`" + e + "` divides by something other than a positive constant");
     });
-    if (map.exprs.back().type() != Type{}) ctx.refuse(2, static_cast<int>(arg), "`" + e + "` is no index");
+    if (map.exprs.back().type() != Type{}) ctx.refuse(2, static_cast<int>(arg), "`" + e + "` isn't an index");
   }
   return map;
 }

@@ -38,14 +38,15 @@ PrimFunc run(StepContext& ctx) {
                loop_name(loop.stmt) + "0 " + loop_name(loop.stmt) + "1 = split " + loop.text() + " [_, 16]");
   for (const auto& [key, value] : old.annotations)
     if (key.starts_with("prefetch ") || key.starts_with("share ") || key.starts_with("shares of "))
-      ctx.refuse(1, 0, loop.text() + " asks for data ahead, in each iteration (prefetch)", {loop.stmt});
+      ctx.refuse(1, 0, loop.text() + " prefetches in each iteration", {loop.stmt});
   for (size_t i = 0; i < loop.depth; ++i)
     if (const auto* l = loop.place.path[i].as<For>(); l && l->kind == ForKind::vectorized)
       ctx.refuse(3, 0, "it is inside the vectorized loop " + l->var->name, {loop.place.path[i], loop.stmt});
   const auto* row = old.body.as<For>();
   const bool folds = row && row->kind == ForKind::vectorized && reduces_lanes(*row);
   if (folds && has_guard(loop))
-    ctx.refuse(3, 0, "a guard of its iterations stands between it and the vectorized loop " + row->var->name,
+    ctx.refuse(3, 0,
+               "there is a guard of its iterations between it and the vectorized loop " + row->var->name,
                {loop.stmt});
   for_each_stmt(old.body, [&](const Stmt& s) {
     const auto* l = s.as<For>();
@@ -53,7 +54,7 @@ PrimFunc run(StepContext& ctx) {
     if (l && l->kind != ForKind::serial && l->kind != ForKind::unrolled)
       ctx.refuse(3, 0, "the loop " + l->var->name + " inside has a kind already", {loop.stmt, s});
     if (const auto* b = s.as<Block>(); b && b->annotations.count("tensorize"))
-      ctx.refuse(3, 0, "block " + b->id->name + " inside is a machine instruction already", {loop.stmt, s});
+      ctx.refuse(3, 0, "block " + b->id->name + " inside is a hardware instruction already", {loop.stmt, s});
     if (const auto* a = s.as<Alloc>())
       ctx.refuse(4, 0, a->decl.buffer->name + " is allocated inside, for each iteration", {loop.stmt, s});
     if (l && uses_var(l->extent, old.var))

@@ -63,7 +63,7 @@ struct Database::Impl {
         break;
       case SQLITE_NOTADB:
       case SQLITE_CORRUPT:
-        d.hint = "it is no SQLite file, or it is truncated; export from a backup, or give another --db";
+        d.hint = "it isn't a SQLite file, or it is truncated; export from a backup, or give another --db";
         break;
       case SQLITE_CANTOPEN:
         d.hint = "the file or its folder is missing, or not readable";
@@ -73,7 +73,7 @@ struct Database::Impl {
         d.hint = "the file or its folder can't be written";
         break;
       case SQLITE_FULL:
-        d.hint = "the disk is full; nothing that was stored before is lost";
+        d.hint = "the disk is full; what was stored before isn't lost";
         break;
       default:
         break;
@@ -165,11 +165,11 @@ void check_file(const std::string& path, Database::Mode mode) {
     return;
   }
   if (!fs::is_regular_file(status))
-    throw UserError(Diagnostic{path + " is no regular file", {}, {}, "give another --db"});
+    throw UserError(Diagnostic{path + " isn't a regular file", {}, {}, "give another --db"});
   const uintmax_t size = fs::file_size(path, no_size);
   if (mode == Database::Mode::create && !no_size && size > 0 && size < 512)
     throw UserError(
-        Diagnostic{path + " is no tuning database, or a truncated one", {}, {}, "give another --db"});
+        Diagnostic{path + " isn't a tuning database, or a truncated one", {}, {}, "give another --db"});
 }
 
 }  // namespace

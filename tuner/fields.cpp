@@ -20,7 +20,7 @@ Fields::Fields(const std::string& line, std::string what, std::string hint)
   } catch (const Json::exception& e) {
     fail(e.what());
   }
-  if (!object_.is_object()) fail("it is no JSON object");
+  if (!object_.is_object()) fail("it isn't a JSON object");
 }
 
 void Fields::fail(const std::string& why) const {
@@ -37,7 +37,7 @@ const Json* Fields::find(const std::string& key, bool required) const {
 std::string Fields::text(const std::string& key, size_t most, std::optional<std::string> otherwise) const {
   const Json* v = find(key, !otherwise);
   if (!v) return *otherwise;
-  if (!v->is_string()) fail("`" + key + "` is no text");
+  if (!v->is_string()) fail("`" + key + "` isn't a string");
   const std::string& s = v->get_ref<const std::string&>();
   if (s.size() > most) fail("`" + key + "` has more than " + std::to_string(most) + " characters");
   return s;
@@ -49,31 +49,31 @@ int64_t Fields::integer(const std::string& key, int64_t least, int64_t most,
   if (!v) return *otherwise;
   const bool fits = v->is_number_integer() && !(v->is_number_unsigned() && v->get<uint64_t>() > INT64_MAX);
   if (!fits || v->get<int64_t>() < least || v->get<int64_t>() > most)
-    fail("`" + key + "` is no integer from " + std::to_string(least) + " to " + std::to_string(most));
+    fail("`" + key + "` isn't an integer from " + std::to_string(least) + " to " + std::to_string(most));
   return v->get<int64_t>();
 }
 
 uint64_t Fields::seed(const std::string& key) const {
   const Json* v = find(key, false);
   if (!v) return 0;
-  if (!v->is_number_unsigned()) fail("`" + key + "` is no integer from 0 on");
+  if (!v->is_number_unsigned()) fail("`" + key + "` isn't an integer of at least 0");
   return v->get<uint64_t>();
 }
 
 double Fields::number(const std::string& key, std::optional<double> otherwise) const {
   const Json* v = find(key, !otherwise);
   if (!v) return *otherwise;
-  if (!v->is_number()) fail("`" + key + "` is no number");
+  if (!v->is_number()) fail("`" + key + "` isn't a number");
   return v->get<double>();
 }
 
 std::vector<double> Fields::numbers(const std::string& key, size_t most) const {
   const Json& v = *find(key, true);
   if (!v.is_array() || v.size() > most)
-    fail("`" + key + "` is no list of at most " + std::to_string(most) + " numbers");
+    fail("`" + key + "` isn't a list of at most " + std::to_string(most) + " numbers");
   std::vector<double> out;
   for (const Json& x : v) {
-    if (!x.is_number()) fail("`" + key + "` holds something else than numbers");
+    if (!x.is_number()) fail("`" + key + "` holds something other than numbers");
     out.push_back(x.get<double>());
   }
   return out;

@@ -35,8 +35,9 @@ Job job_from_json(const std::string& line) {
   job.seed = fields.seed("seed");
   job.seconds = fields.number("seconds", 0.1);
   job.cutoff_ns = fields.number("cutoff_ns", 0.0);
-  if (!(job.seconds >= 0 && job.seconds <= kMostSeconds)) fields.fail("`seconds` is no time up to an hour");
-  if (!(job.cutoff_ns >= 0)) fields.fail("`cutoff_ns` is no time");
+  if (!(job.seconds >= 0 && job.seconds <= kMostSeconds))
+    fields.fail("`seconds` isn't a time of at most an hour");
+  if (!(job.cutoff_ns >= 0)) fields.fail("`cutoff_ns` isn't a time");
   return job;
 }
 
@@ -79,7 +80,7 @@ Record read_answer(const Job& job, const std::string& line, double elapsed_ns) {
       fields.fail("it is one to job " + std::to_string(id) + ", not to " + std::to_string(job.id));
     const std::string outcome = fields.text("outcome", 64);
     const auto known = parse_outcome(outcome);
-    if (!known) fields.fail("`" + outcome + "` is no outcome");
+    if (!known) fields.fail("`" + outcome + "` isn't an outcome");
     r.outcome = *known;
     r.detail = one_line(fields.text("detail", kLongestAnswer, ""), kLongestDetail);
     r.version = one_line(fields.text("version", 256, ""), 256);

@@ -80,7 +80,7 @@ Record record_from_json(const std::string& line) {
   r.plan = one_line(fields.text("plan", kLongestTrace, ""), kLongestTrace);
   const std::string outcome = fields.text("outcome", kLongestName);
   const auto known = parse_outcome(outcome);
-  if (!known) fields.fail("`" + outcome + "` is no outcome");
+  if (!known) fields.fail("`" + outcome + "` isn't an outcome");
   r.outcome = *known;
   r.detail = one_line(fields.text("detail", kLongestTrace, ""), kLongestDetail);
   r.samples_ns = fields.numbers("samples_ns", kMostSamples);

@@ -228,7 +228,7 @@ void Trials::suspect(int worker, const Record& truth, const Record& said, const 
     for (const Record& r : population) {
       const auto by = t->measured_by.find(r.trace);
       if (by == t->measured_by.end() || by->second != worker || t->confirmed.count(r.trace)) continue;
-      disbelieve(*t, r, worker, "its worker isn't believed: " + what);
+      disbelieve(*t, r, worker, "its worker isn't trusted: " + what);
       t->again.push_back(r.trace);
     }
   }

@@ -52,7 +52,7 @@ ScheduleProvider database_schedules(const std::string& path, int threads, Warn w
     db->by_speed(workload_key(f), record_target(target), threads, [&](const Record& r) {
       std::string why = why_unusable(r, f, &target);
       if (why.empty() && !is_known_to_help(*db, r, f, target)) {
-        why = "it was never compared with the default, which has no record; `nestor tune` does that";
+        why = "it was never compared with the default, which has no record; run `nestor tune` to do so";
         unusable = kMostUnusable - 1;  // so it is with slower ones
       }
       if (why.empty()) {
@@ -61,7 +61,7 @@ ScheduleProvider database_schedules(const std::string& path, int threads, Warn w
         return true;
       }
       const bool last = ++unusable == kMostUnusable;
-      if (warn) warn(is_not_used(r, db->path(), f, why) + (last ? "; slower ones aren't looked at" : ""));
+      if (warn) warn(is_not_used(r, db->path(), f, why) + (last ? "; slower ones aren't tried" : ""));
       return last;
     });
     return choice;

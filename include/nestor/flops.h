@@ -6,9 +6,9 @@
 
 namespace nestor {
 
-// Additions, multiplications, comparisons and math functions on floats, each 1; a `+=` adds 1. Block
-// instances outside their domains and untaken branches are counted as if they ran. Symbolic extents count
-// as 1.
+// Additions, multiplications, comparisons and math functions on floats, each 1; a `+=` adds 1. What occurs
+// twice in a statement counts once. Block instances outside their domains and untaken branches are counted as
+// if they ran. Symbolic extents count as 1.
 double flops_of(const PrimFunc& f);
 
 // How many times innermost statements run, whatever they compute; symbolic extents count as 1.

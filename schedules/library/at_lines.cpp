@@ -68,7 +68,7 @@ std::string at_lines(const BlockInfo& b, const std::string& loop, int64_t width,
 bool split_at_lines(Schedule& s, const std::string& tiles, const std::string& option) {
   if (option.empty()) return s.try_step(tiles);
   Schedule tried = s;
-  tried.because("rows begin at no line: tiles begin where lines do");
+  tried.because("rows aren't aligned to cache lines: tiles begin at lines");
   if (!tried.try_step(tiles + option)) return s.try_step(tiles);
   s = std::move(tried);
   return true;

@@ -90,11 +90,11 @@ ColumnRuns column_runs(const BlockInfo& b, const Tile& t, const Target& target) 
   if (tiles / even >= kLeastTiles) runs = even;
   if (runs < 2 || tiles / runs < kLeastTiles) return none;
   return {ceil_div(tiles, runs), operand->buffer,
-          fmt::format("{} and {} lie in {} rows, {}; runs of {} KiB of a row are read and written from front "
-                      "to back",
-                      operand->buffer->name, out->buffer->name, b.reduction_size() + t.row->extent,
-                      at_lines ? fmt::format("{} KiB in all", size / 1024) : "which begin at no line",
-                      ceil_div(tiles, runs) * width / 1024)};
+          fmt::format(
+              "{} and {} have {} rows, {}; blocks of {} KiB of a row are read and written in order",
+              operand->buffer->name, out->buffer->name, b.reduction_size() + t.row->extent,
+              at_lines ? fmt::format("{} KiB in all", size / 1024) : "which aren't aligned to cache lines",
+              ceil_div(tiles, runs) * width / 1024)};
 }
 
 }  // namespace nestor::library

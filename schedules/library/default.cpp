@@ -198,7 +198,7 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   std::vector<std::string> given_up;
   for (const Plan& plan : plans) {
     Schedule s(f);
-    std::string why = "its accumulators don't fit the registers";
+    std::string why = "its accumulators don't fit in the registers";
     try {
       plan.apply(s, target);
       if (library::accumulators_fit(s.func())) {

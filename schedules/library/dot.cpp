@@ -115,8 +115,8 @@ void fit_registers(Tile& t, const Dot& dot, const Target& target) {
     t.rows = rows;
     t.width = std::min(n * dot.lanes, extent);
     t.why_size = fmt::format(
-        "{} x {} accumulators leave, of {} registers, {} for each of a step's {} vectors and for "
-        "a broadcast",
+        "with {} x {} accumulators, {} registers leave {} for each of a step's {} vectors and for a "
+        "broadcast",
         rows, n, target.vector_registers, dot.registers, n);
   }
 }
@@ -173,15 +173,15 @@ Tile choose_tile(const BlockInfo& b, const Dot& dot, const Target& target) {
   t.packed.clear();
   t.copied.clear();
   (access_of(b, dot.own)->constant ? t.packed : t.copied).push_back(dot.own);
-  t.why_vector = fmt::format("{} adds up {} steps of {} in each of {} lanes of {}", dot.instruction,
-                             dot.group, dot.reduced, dot.lanes, dot.vector);
+  t.why_vector = fmt::format("{} sums {} steps of {} in each of {} lanes of {}", dot.instruction, dot.group,
+                             dot.reduced, dot.lanes, dot.vector);
   return t;
 }
 
 void lay_out_shared(Schedule& s, const std::string& block, const Dot& dot) {
   if (!dot.copy_shared) return;
   Buffer buffer = dot.shared;
-  s.because(fmt::format("{} takes {} neighbours of {} at once, and {} has them apart", dot.instruction,
+  s.because(fmt::format("{} needs {} contiguous elements of {}, and {} has them strided", dot.instruction,
                         dot.group, dot.reduced, buffer->name));
   if (find_param(s.func(), buffer)) {
     const std::string copy = buffer->name + "_packed";

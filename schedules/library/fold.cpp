@@ -151,7 +151,7 @@ struct Fold {
     int64_t panel = std::max<int64_t>(1, ceil_div(rows.held / bytes, width));
     if (alone) panel = std::min(panel, ceil_div(count, target.cores));
     if (count <= panel) return {"", d.loop + "0", d.loop + "1"};
-    s.because(fmt::format("{} results stay in the {}-level cache while the rows pass", panel * width,
+    s.because(fmt::format("{} results stay in the {}-level cache while all rows are read", panel * width,
                           rows.in_l1 ? "first" : "second"));
     s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", d.loop, block, panel));
     return {d.loop + "p", d.loop + "t", d.loop + "1"};
@@ -172,7 +172,7 @@ struct Fold {
     for (const Iter* r : reduced)
       if (r != reduced.back()) order.push_back(r->loop);
     if (!rows.one_by_one() && reduced.back()->extent > rows.at_once) {
-      s.because(fmt::format("a result is read and written once for {} rows", rows.at_once));
+      s.because(fmt::format("each result is read and written once per {} rows", rows.at_once));
       const std::string size = sample_size(s, last + "_rows", {2, 4, kRowsAtOnce, 2 * kRowsAtOnce},
                                            rows.at_once, reduced.back()->extent);
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last, block, size));
@@ -184,8 +184,7 @@ struct Fold {
         rows.one_by_one() ? std::vector{last, cut.tiles, cut.lanes} : std::vector{cut.tiles, last, cut.lanes};
     for (const std::string& l : inside)
       if (!l.empty()) order.push_back(l);
-    if (rows.one_by_one())
-      s.because("rows are read from left to right, one by one, as the machine foresees them");
+    if (rows.one_by_one()) s.because("rows are read one after another, which the hardware prefetcher covers");
     s(fmt::format("reorder {} ({})", block, join(order)));
     finish_at(!cut.panels.empty() ? cut.panels : others.empty() ? "" : others.back());
     const bool tiles_first = !rows.one_by_one() && first == last && !cut.tiles.empty();
@@ -220,7 +219,7 @@ struct Fold {
                   reduced.empty() ? d.loop : reduced.front()));
     s(fmt::format("vectorize {}.{}", block, d.loop));
     if (comes_from_memory()) {
-      s.because("memory brings a vector in no less time than it takes to add it: one chain doesn't wait");
+      s.because("memory is slower than the additions: one chain of sums is enough");
       s(fmt::format("annotate {}.{} chains=1", block, d.loop));
     }
     parallel(rows, "");
@@ -236,7 +235,7 @@ struct Fold {
       return;
     for (const Access& a : b.accesses)
       if (!a.write && a.elements * bytes_of(a.buffer->type.dtype) > target.l1_bytes) {
-        s.because("loads under masks aren't foreseen by the machine");
+        s.because("the hardware prefetcher doesn't cover masked loads");
         s.try_step(fmt::format("prefetch {}.{} {} distance=2", block, tiles, a.buffer->name));
       }
   }
@@ -276,7 +275,7 @@ struct Fold {
       s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.empty() ? rows : first));
       s(fmt::format("vectorize {}_init.{}", block, rows));
       s(fmt::format("vectorize {}.{}", block, elements));
-      s.because(fmt::format("the lanes of {} rows are folded together", lanes));
+      s.because(fmt::format("the lanes of {} rows are reduced together", lanes));
       s(fmt::format("vectorize {}.{}", block, rows));
     } else {
       s(fmt::format("unroll {}.{}", block, elements));

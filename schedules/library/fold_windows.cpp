@@ -129,7 +129,7 @@ bool fold_windows(Schedule& s, const std::string& block, const std::string& epil
   s(fmt::format("vectorize {}.{}", block, lanes));
   s(fmt::format("vectorize {}.{}", writer, write_lanes));
   for (const std::string& l : unrolled)
-    s.because(fmt::format("up to {} taps in one straight line", kMostTaps))(
+    s.because(fmt::format("up to {} kernel elements are unrolled", kMostTaps))(
         fmt::format("unroll {}.{}", block, l));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, reduced.front()->loop));
   // Between the borders no row of a window is asked whether it is there.

@@ -52,7 +52,7 @@ void finish_reduction(Schedule& s, const std::string& block, std::vector<std::st
   vectorize_inside(s, block + "_init", target);
   std::string steps = last->loop;
   if (last->extent > kSteps) {
-    s.because(fmt::format("a result is read and written once for {} elements", kSteps));
+    s.because(fmt::format("each result is read and written once per {} elements", kSteps));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", steps, block, kSteps));
     steps += "1";
   }
@@ -91,7 +91,7 @@ bool join_columns(Schedule& s, const Target& target) {
   std::string tile = rows.back();
   rows.pop_back();
   if (few || across->extent > width) {
-    s.because(fmt::format("{} vectors of {}: rows lie beside each other", ceil_div(width, lanes), lanes));
+    s.because(fmt::format("{} vectors of {}: rows are contiguous", ceil_div(width, lanes), lanes));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", tile, root.name, width));
     rows.push_back(tile + "0");
     tile += "1";

@@ -87,7 +87,7 @@ bool join_pieces(Schedule& s, const Target& target) {
   Work work = work_of(b, target) + work_of(analyze(s.func(), second), target);
   for (const std::string& name : {first, second})
     s(fmt::format("reorder {} ({}{} {})", name, order, steps, lanes));
-  s.because("a piece of a row comes from memory once and stays in the first-level cache");
+  s.because("a part of a row is read from memory once and stays in L1");
   s(fmt::format("reverse_compute_at {} {}.{}", second, first, piece));
   for (const std::string& name : {first, second}) vectorize_steps(s, name, steps, lanes);
   s(fmt::format("annotate {}.{} peel=1", first, piece));

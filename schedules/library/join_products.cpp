@@ -150,10 +150,9 @@ class Joiner {
     const int64_t fit = std::min(kMostTiles, target_.l2_bytes * 3 / 4 / scores);
     if (fit < 2 || rows.extent / (rows_ * fit) < kBlocksForThread * std::max(1, target_.cores)) return;
     row_block_ = fit;
-    why_block_ = fmt::format(
-        "{} KiB of operands don't stay in the second-level cache; {} row tiles share what comes from behind "
-        "it",
-        operands / 1024, fit);
+    why_block_ =
+        fmt::format("{} KiB of operands don't fit in L2; {} row tiles share what is read from beyond it",
+                    operands / 1024, fit);
   }
 
   // An operand of which each row tile reads rows of its own is read where it lies, or made for the tile where
@@ -190,9 +189,8 @@ class Joiner {
       const int64_t pitch = a.stride(*b.reduced().front()).value_or(0) * bytes;
       const int64_t sets = l1_sets(target_), lines = ceil_div(width_ * bytes, kLine);
       if (lines_in_a_set(pitch, keys, sets, lines) <= 2 * target_.l1_ways) continue;
-      s_.because(
-          fmt::format("of {} rows {} bytes apart a tile's {} columns don't stay in the first-level cache",
-                      keys, pitch, width_));
+      s_.because(fmt::format("with {} rows {} bytes apart, a tile's {} columns don't stay in L1", keys, pitch,
+                             width_));
       chain.moved.push_back(b.name + "_panels");
       s_(fmt::format("{} = cache_read {} {} global", chain.moved.back(), b.name, a.buffer->name));
       return;
@@ -205,7 +203,7 @@ class Joiner {
     const auto dims = static_cast<int64_t>(access_to(b, b.output, true).indices.size());
     if (b.reduction || dims < 2 || rows.extent < 2) return;
     const int64_t line = kLine / bytes_of(b.output->type.dtype);
-    s_.because("rows meet in few sets of the first-level cache unless they are an odd number of lines apart");
+    s_.because("rows cause set conflicts in L1 unless their distance is an odd number of lines");
     s_(fmt::format("storage_align {} {} {} {}", b.output->name, dims - 2, 2 * line, line));
   }
 
@@ -233,7 +231,7 @@ class Joiner {
     const auto [lane_tiles, lane] = cut(block, lanes, side);
     for (const std::string& l : {lane_tiles, row_tiles, row, lane})
       if (!l.empty()) order.push_back(l);
-    s_.because("rows are read from front to back: the first touch of them comes from far away");
+    s_.because("rows are read in order: their first access is far away");
     s_(fmt::format("reorder {} ({})", block, join(order)));
     s_(fmt::format("unroll {}.{}", block, row));
     s_(fmt::format("vectorize {}.{}", block, lane));
@@ -249,8 +247,7 @@ class Joiner {
     to.assign(names.begin(), names.end() - 2);
     const std::string &k = names[dims - 2], &j = names[dims - 1];
     to.insert(to.end(), {fmt::format("{}/{}", j, width_), k, fmt::format("{}%{}", j, width_)});
-    s_.because(
-        fmt::format("a tile reads its {} columns of {} from front to back", width_, copy.output->name));
+    s_.because(fmt::format("a tile reads its {} columns of {} in order", width_, copy.output->name));
     s_(fmt::format("transform_layout {} ({}) -> ({})", copy.output->name, fmt::join(names, ", "),
                    fmt::join(to, ", ")));
   }
@@ -268,7 +265,7 @@ class Joiner {
     const BlockInfo w = analyze(s_.func(), t.writer);
     const Access& read = access_to(w, analyze(s_.func(), b.name).output, false);
     const Iter *r = iter_at(w, read, row_dim), *l = iter_at(w, read, lane_dim);
-    if (!r || !l) throw ScheduleError(Diagnostic{t.writer + " doesn't walk the tile", {}, {}, ""});
+    if (!r || !l) throw ScheduleError(Diagnostic{t.writer + " doesn't follow the tile", {}, {}, ""});
     t.writer_rows = r->loop;
     t.writer_lanes = l->loop;
     return t;
@@ -365,7 +362,7 @@ class Joiner {
     if (row.extent > kFoldedVectors * lanes_of(analyze(s_.func(), block), target_) ||
         rows.name != brought_[block].back())
       return;
-    s_.because(fmt::format("the lanes of {} rows are folded together", rows.extent));
+    s_.because(fmt::format("the lanes of {} rows are reduced together", rows.extent));
     s_.try_step(fmt::format("vectorize {}.{}", block, rows.name));
   }
 

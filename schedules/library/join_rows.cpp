@@ -110,7 +110,7 @@ void vectorize_across(Schedule& s, const std::string& block, const std::string& 
   try {
     std::string lanes = across->loop, steps = reduced.back()->loop, order;
     if (reduced.back()->extent > kSteps) {
-      tried.because(fmt::format("a result is read and written once for {} steps", kSteps));
+      tried.because(fmt::format("each result is read and written once per {} steps", kSteps));
       tried(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", steps, block, kSteps));
       order = steps + "0 ";
       steps += "1";
@@ -164,7 +164,7 @@ void share_lanes(Schedule& s, const std::string& block, const std::string& few) 
     inside |= loops[k].name == few;
   }
   Schedule tried = s;
-  tried.because("what a few rows read alike is read once for them");
+  tried.because("a few rows read the same data: it is read once for them");
   if ((between.empty() ||
        tried.try_step(fmt::format("reorder {} ({}{} {})", block, between, few, loops.back().name))) &&
       tried.try_step(fmt::format("unroll {}.{}", block, few)))
@@ -199,7 +199,7 @@ void share_between_rows(Schedule& s, const std::string& root, const std::string&
   const size_t n = loops.size();
   if (loops.back().kind != ForKind::vectorized || loops[n - 3].name != rows) return;
   Schedule tried = s;
-  tried.because("what all rows read alike is loaded once for a group of them");
+  tried.because("all rows read the same data: it is loaded once per group of rows");
   if (tried.try_step(fmt::format("reorder {} ({} {})", root, loops[n - 2].name, rows)) &&
       tried.try_step(fmt::format("unroll {}.{}", root, rows)))
     s = tried;
@@ -211,7 +211,7 @@ bool stream_rows(Schedule& s, const BlockInfo& root, int64_t least, const Target
   if (loops.empty() || loops.back().kind != ForKind::vectorized) return false;
   for (const Iter& i : root.iters)
     if (!root.reduction && write_of(root)->stride(i) == 1 && wants_streaming(root, i, lanes, least)) {
-      s.because("the output doesn't stay in the caches: stores go past them");
+      s.because("the output doesn't fit in the caches: non-temporal stores");
       return s.try_step(fmt::format("annotate {} streaming=1", root.name));
     }
   return false;
@@ -258,10 +258,9 @@ void join_rows(Schedule& s, const Target& target) {
       if (target.far_l3()) asked_for = rows_to_ask_for(s.func(), root, rows, length, target);
       while (!asked_for.empty() && group_size > 2 && 3 * group_size * bytes > target.l1_bytes)
         group_size /= 2;
-      s.because(
-          fmt::format("while one row's sum is folded, {} others are under way: their {:.1f} KiB stay in the "
-                      "first-level cache",
-                      group_size - 1, static_cast<double>(group_size * bytes) / 1024));
+      s.because(fmt::format(
+          "while the lanes of one row are reduced, {} others are computed: their {:.1f} KiB stay in L1",
+          group_size - 1, static_cast<double>(group_size * bytes) / 1024));
       const std::string size =
           sample_size(s, last + "_rows", {2, kGroup, 2 * kGroup, 4 * kGroup}, group_size, count);
       s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", last, root.name, size));
@@ -303,7 +302,7 @@ void join_rows(Schedule& s, const Target& target) {
       const std::vector<LoopInfo> loops = loops_of(s.func(), name);
       const LoopInfo &several_rows = loops[loops.size() - 2], &row = loops.back();
       if (row.extent <= kFoldedVectors * lanes_of(b, target) && !is_row(several_rows.name)) {
-        s.because(fmt::format("the lanes of {} rows are folded together", several_rows.extent));
+        s.because(fmt::format("the lanes of {} rows are reduced together", several_rows.extent));
         s.try_step(fmt::format("vectorize {}.{}", name, several_rows.name));
       }
     }

@@ -26,8 +26,8 @@ bool keep_in_output(Schedule& s, const std::string& root) {
     }
     if (!alike) continue;
     s.because(
-        fmt::format("{0} waits in {1}: the lines of {1} come while {0} is computed, and the caches hold "
-                    "nothing else",
+        fmt::format("{0} is stored in {1}: the lines of {1} are fetched while {0} is computed, and the "
+                    "caches hold nothing else",
                     a.buffer->name, b.output->name));
     s(fmt::format("annotate {} in_place={}", root, a.buffer->name));
     return true;

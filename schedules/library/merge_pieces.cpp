@@ -59,7 +59,7 @@ void share_merged(Schedule& s, const std::string& block, const LoopInfo& loop, c
   });
   const int64_t count = std::min<int64_t>(threads_for(work, loop.extent, target).count, target.cores);
   if (!told && count >= target.cores) return;
-  s.because(fmt::format("about {:.0f} us of work in all pieces", work.microseconds()));
+  s.because(fmt::format("about {:.0f} us of work in all parts", work.microseconds()));
   s.try_step(fmt::format("annotate {}.{} threads={}", block, loop.name, count));
 }
 
@@ -76,7 +76,7 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
     for (const auto& [block, x, y] : {std::tuple{&a, xs[at], ys[at]}, std::tuple{&b, ys[at], xs[at]}})
       if (x.kind == ForKind::serial && y.kind == ForKind::parallel)  // too little work by itself
         tried.try_step(fmt::format("parallel {}.{}", block->name, x.name));
-    tried.because("pieces of a row are written in turn: lines that they share are still in the cache");
+    tried.because("parts of a row are written in turn: lines that they share are still in the cache");
     if (!tried.try_step(fmt::format("merge {}.{} {}.{}", a.name, xs[at].name, b.name, ys[at].name))) break;
     rows = rows || xs[at].extent > 1;
     if (const LoopInfo merged = loops_of(tried.func(), a.name)[at]; merged.kind == ForKind::parallel)
@@ -90,7 +90,7 @@ bool merge(Schedule& s, const BlockInfo& a, const BlockInfo& b, const Work& work
 bool merge_loop(Schedule& s, const std::string& a, ForKind of_a, const std::string& b, ForKind of_b,
                 const std::string& loop) {
   const auto merged = [&](Schedule& in) {
-    in.because("nests that write between each other's elements take turns: lines are still in the cache");
+    in.because("these nests write interleaved elements, in turn: lines are still in the cache");
     return in.try_step(fmt::format("merge {0}.{2} {1}.{2}", a, b, loop));
   };
   if (of_a == of_b) return merged(s);

@@ -67,7 +67,7 @@ void ask_for_rows(Schedule& s, const std::string& root, const std::string& group
       std::find_if(loops.begin(), loops.end(), [&](const LoopInfo& l) { return l.name == grouped; });
   if (rows == loops.end() || rows - loops.begin() < 2) return;
   for (const Buffer& x : operands) {
-    s.because("the next rows come while these are written");
+    s.because("the next rows are fetched while these are written");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", root, (rows - 2)->name, x->name,
                            (rows - 1)->name));
   }
@@ -98,7 +98,7 @@ void ask_for_row(Schedule& s, const std::string& root, int64_t length, bool stre
   const std::vector<LoopInfo> loops = loops_of(s.func(), root);
   if (loops.size() < 3 || loops.back().kind != ForKind::vectorized) return;
   const auto ask = [&](const Buffer& x) {
-    s.because("the next row comes from behind the second-level cache while this one is written");
+    s.because("the next row is fetched from beyond L2 while this one is written");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", root, loops[loops.size() - 3].name,
                            x->name, loops[loops.size() - 2].name));
   };

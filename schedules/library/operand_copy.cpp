@@ -196,22 +196,21 @@ void copy_panel(Schedule& s, const BlockInfo& of, const Tile& t, const Buffer& o
   constexpr int64_t kRowsAhead = 8;
   const std::string &block = of.name, copy = operand->name + "_packed";
   const BlockInfo b = analyze(s.func(), copy);
-  s.because("a panel stays in the cache while it is used, the whole copy wouldn't");
+  s.because("a panel stays in the cache while it is used; the whole copy wouldn't");
   if (!s.try_step(fmt::format("compute_at {} {}.{}", copy, block, loop))) return spread_map(s, copy, target);
   const std::vector<LoopInfo> loops = loops_of(s.func(), copy);
   if (!width.empty()) {  // long enough rows for the machine to foresee
     const std::string& columns = loops.back().name;
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", columns, copy, width));
     s(fmt::format("vectorize {}.{}1", copy, columns));
-    s.because("only the last run's last panel may be ragged")(
-        fmt::format("annotate {}.{}0 peel=1", copy, columns));
+    s.because("only the last panel may be partial")(fmt::format("annotate {}.{}0 peel=1", copy, columns));
     return;
   }
   vectorize_inside(s, copy, target);
   if (b.iters.size() < 2 || loops.size() < 2) return;
   for (const Access& a : of.accesses)
     if (a.buffer == operand && asks_for_panels(of, a, t, target)) return;
-  s.because(fmt::format("its rows lie far apart: they are asked for {} ahead", kRowsAhead));
+  s.because(fmt::format("its rows are far apart: they are prefetched {} ahead", kRowsAhead));
   for (const Access& a : b.accesses)
     if (!a.write)
       s.try_step(fmt::format("prefetch {}.{} {} distance={}", copy, loops.end()[-2].name, a.buffer->name,

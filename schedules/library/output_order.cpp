@@ -86,8 +86,8 @@ OutputOrder output_order(const BlockInfo& b, const Tile& t, const BlockInfo* wri
 
   std::stable_sort(order.begin(), order.end(),
                    [&](const Iter* x, const Iter* y) { return distances[x] > distances[y]; });
-  return {order, fmt::format("{:.0f} KiB of output go through memory: {} rows of it at a time, from front to "
-                             "back; the {:.0f} KiB that they share stay in the second-level cache",
+  return {order, fmt::format("{:.0f} KiB of output go to memory: {} rows of it at a time, in order; the "
+                             "{:.0f} KiB that they share stay in L2",
                              static_cast<double>(size) / 1024, interleaved ? t.columns : t.rows,
                              static_cast<double>(shared) / 1024)};
 }

@@ -127,8 +127,8 @@ std::optional<Tile> choose_part_tile(const BlockInfo& part, const Target& target
   while (t.column->extent % t.columns != 0) --t.columns;
   if (2 * t.columns <= columns && !take_more_rows(t, target)) return std::nullopt;
   if (t.columns != columns)
-    t.why_size += fmt::format("; {} columns leave none of {} over, and {} vectors fit the registers",
-                              t.columns, t.column->extent, (t.rows + 1) * t.columns);
+    t.why_size += fmt::format("; {} columns divide {}, and {} vectors fit in the registers", t.columns,
+                              t.column->extent, (t.rows + 1) * t.columns);
   return t;
 }
 
@@ -177,8 +177,8 @@ void ask_for_image(Schedule& s, const std::string& sums, const BlockInfo& b, con
   const std::string c = b.reduced().front()->loop + "1", channels = extent_of(s, sums, c) < 0 ? c + "0" : c;
   for (const Access& a : analyze(s.func(), sums).accesses) {  // without the padding that was inlined
     if (a.write || a.constant || !find_param(s.func(), a.buffer)) continue;
-    s.because(fmt::format("{} KiB of {} come from behind the second-level cache for each part", part / 1024,
-                          a.buffer->name));
+    s.because(
+        fmt::format("{} KiB of {} come from beyond L2 for each block of k", part / 1024, a.buffer->name));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1", sums, channels, a.buffer->name));
   }
 }
@@ -195,7 +195,7 @@ void cut_parts(Schedule& s, const std::string& block, const std::string& c, cons
 // Cuts a part's channels `c`1 into blocks, as words.reduced has c; gives the order of all reduction loops.
 std::vector<std::string> cut_blocks(Schedule& s, const std::string& sums, const std::string& c,
                                     const Parts& parts, const TileWords& words) {
-  s.because(fmt::format("{} lies in blocks of {}, the last one not full", c, parts.block));
+  s.because(fmt::format("{} has a blocked layout of {}, and the last block is partial", c, parts.block));
   s(fmt::format("{0}10 {0}11 = split {1}.{0}1 [_, {2}]", c, sums, parts.block));
   if (parts.rest()) s(fmt::format("annotate {}.{}10 peel=1", sums, c));
   std::vector<std::string> order = words.reduced;
@@ -245,7 +245,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Tile& t, const Parts&
   reduced = keep_part(s, p, of_part, adding, reduced);
   for (const std::string& l : taps.unrolled) s(fmt::format("unroll {}.{}", p.name, l));
   if (parts.rest()) {
-    s.because("parts are then alike but for the last one");
+    s.because("then all blocks but the last are alike");
     s(fmt::format("{0}_init = decompose_reduction {0}.{1}0", block, c));
   }
   if (parts.by_columns)
@@ -278,8 +278,8 @@ Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
   if (small > 1 || 4 * panel > l2) {
     const int64_t count = small > 1 ? small : choose_parts(b, l2 / 6, target);  // two take a third of it
     return {count, false,
-            fmt::format("{} KiB of weights for a tile of columns, and as much of the next one, wouldn't stay "
-                        "in the {}-level cache; of {} parts each does",
+            fmt::format("{} KiB of weights for a tile of columns, and as much for the next one, don't fit in "
+                        "the {}-level cache; each of {} blocks of k does",
                         panel / 1024, small > 1 ? "first" : "second", count)};
   }
   if (target.far_l3() || taps || image + 2 * panel <= l2 * 3 / 8) return {};
@@ -287,8 +287,8 @@ Parts parts_of(const BlockInfo& b, const Tile& whole, const Target& target) {
   const int64_t beside = l2 * 5 / 8 * panel / (image + 2 * panel);
   const int64_t count = choose_parts(b, std::min(target.l1_bytes / 2, beside), target);
   return {count, true,
-          fmt::format("{} KiB of image beside panels of {} KiB of weights wouldn't stay in the second-level "
-                      "cache; of {} parts each does while all columns pass",
+          fmt::format("{} KiB of image and panels of {} KiB of weights don't fit in L2; each of {} blocks of "
+                      "k stays there for all columns",
                       image / 1024, panel / 1024, count)};
 }
 

@@ -37,7 +37,7 @@ Tile tile_in(const BlockInfo& part, Tile t) {
 void compute_part(Schedule& s, const BlockInfo& part, const AddingTile& adding) {
   std::vector<std::string> names;
   for (const Iter* i : part.spatial()) names.push_back(name_in_part(*i));
-  s.because("the sum of a part stays in registers");
+  s.because("the partial sum stays in registers");
   s(fmt::format("{} = compute_at {} {}.{}", join(names), part.name, adding.block, adding.at));
 }
 

@@ -40,18 +40,16 @@ void prefetch_blocks(Schedule& s, const BlockInfo& sums, const DotTile& d,
     const int64_t distance = ceil_div(awaited, std::max<int64_t>(1, cycles));
     const bool few = extent_of(s, sums.name, *l) <= distance;
     if (!few) {
-      s.because(
-          fmt::format("each block's lines from other pages, behind the second-level cache; {} steps of {} "
-                      "cycles take the {} until they come",
-                      distance, cycles, awaited));
+      s.because(fmt::format(
+          "each block's lines are in other pages, beyond L2; {} steps of {} cycles cover the latency of {}",
+          distance, cycles, awaited));
       s.try_step(fmt::format("prefetch {}.{} {} distance={}", sums.name, *l, image->name, distance));
     }
     if (!few && bytes <= target.l3_bytes / 2) return;
-    s.because(
-        few ? fmt::format("a tile's {} blocks are too few for that: those of the next one",
-                          extent_of(s, sums.name, *l))
-            : fmt::format("{} MiB come from memory; a tile's first blocks are asked for by none before them",
-                          bytes >> 20));
+    s.because(few ? fmt::format("a tile has only {} blocks: those of the next tile are prefetched",
+                                extent_of(s, sums.name, *l))
+                  : fmt::format("{} MiB come from memory; nothing else prefetches a tile's first blocks",
+                                bytes >> 20));
     s.try_step(fmt::format("prefetch {}.{}0 {} distance=1", sums.name, d.row->loop, image->name));
     return;
   }

@@ -62,8 +62,7 @@ bool prefetch_images(Schedule& s, const std::string& block, const BlockInfo& b, 
         kMostSteps * (each / kLine) < shares)
       continue;
     s.because(
-        fmt::format("its {} KiB come from behind the second-level cache, which holds the {} KiB of the next "
-                    "images beside these",
+        fmt::format("its {} KiB come from beyond L2, which also has room for the {} KiB of the next images",
                     size / 1024, each / 1024));
     asked |= s.try_step(
         fmt::format("prefetch {}.{} {} distance=1 shares={}", block, outer.name, a.buffer->name, *steps));

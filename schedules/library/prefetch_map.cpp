@@ -73,7 +73,7 @@ void prefetch_map(Schedule& s, const BlockInfo& b, const std::string& lanes, con
   const int64_t least = bytes <= kLargeOutput * target.l2_bytes ? kLeastAhead : kAhead;
   const auto [loop, distance] = loop_ahead(s, b, lanes, least);
   if (loop.empty()) return;
-  s.because("the last cache is far away: stores wait for its lines in turn, unless asked for");
+  s.because("the latency of L3 is high: without a prefetch, stores wait for its lines one by one");
   s.try_step(fmt::format("prefetch {}.{} {} distance={}", b.name, loop, b.output->name, distance));
 }
 
@@ -89,7 +89,7 @@ void prefetch_gathered(Schedule& s, const BlockInfo& b, const Iter& lanes_iter, 
     for (size_t i = loops.size(); i-- > 0 && loops[i].name != row->loop;)
       if (loops[i].name != lanes && lanes_iter.extent * bytes > kLongRow * kLine)
         inside = " shares=" + loops[i].name;
-    s.because(fmt::format("no machine foresees which row of {} comes next", a.buffer->name));
+    s.because(fmt::format("no hardware prefetcher knows which row of {} is next", a.buffer->name));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1{}", b.name, row->loop, a.buffer->name, inside));
   }
 }

@@ -148,10 +148,10 @@ void prefetch_next_windows(Schedule& s, const std::string& block, const Tile& t,
     const bool large = !target.far_l3() && !has_short_vectors(target) && 8 * size > 13 * target.l2_bytes;
     if (!slides(now, a, t, large) || reads_again(now, a, t)) continue;
     if (!target.far_l3() && !large && !leaps(now, a)) continue;
-    s.because(fmt::format("its {} KiB come from behind the second-level cache{}", size / 1024,
-                          target.far_l3() ? ", far away"
+    s.because(fmt::format("its {} KiB come from beyond L2{}", size / 1024,
+                          target.far_l3() ? ", with high latency"
                           : large         ? ", too late for rows of windows"
-                                          : ", more of them for each row of windows than one"));
+                                          : ", several for each row of windows"));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, around.back().name,
                            a.buffer->name, sharing(s, now, a, around.back().name, *steps, channels)));
   }

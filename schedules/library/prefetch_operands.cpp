@@ -35,7 +35,7 @@ void prefetch_next_rows(Schedule& s, const std::string& block, const std::string
   const BlockInfo b = analyze(s.func(), block);
   for (const Access& a : b.accesses) {
     if (a.write || !find_param(s.func(), a.buffer)) continue;
-    s.because("its next rows come from far away: they are asked for while these are worked at");
+    s.because("its next rows have high latency: they are prefetched while these are used");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1{}", block, row_tiles, a.buffer->name, shares));
   }
 }
@@ -59,9 +59,7 @@ bool prefetch_next_operand(Schedule& s, const std::string& block, const std::str
     if (a.write || !find_param(s.func(), a.buffer) || bytes <= target.l2_bytes) continue;
     if (bytes / kLine > kMostLines * shares) return false;
     s.because(
-        fmt::format("{} KiB don't stay in the second-level cache: the next are asked for while these are "
-                    "worked at",
-                    bytes / 1024));
+        fmt::format("{} KiB don't fit in L2: the next are prefetched while these are used", bytes / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}.{}", block, batch, a.buffer->name, product,
                            columns));
   }

@@ -53,8 +53,8 @@ std::string unforeseen(const BlockInfo& w, const Iter* row, int64_t fmas, const 
   if (target.far_l3()) {
     if (!is_short || written < kLeast * target.l2_bytes || begin_at_lines) return "";
     return fmt::format(
-        "{} KiB of output come from a last cache that is far away, in rows that begin at no "
-        "line, after {} FMAs for each vector",
+        "{} KiB of output come from L3 with high latency, in rows that aren't aligned to lines, after {} "
+        "FMAs per vector",
         written / 1024, fmas);
   }
   const int64_t all = write_of(w)->elements * bytes;
@@ -64,13 +64,12 @@ std::string unforeseen(const BlockInfo& w, const Iter* row, int64_t fmas, const 
   if (all < least * target.l2_bytes || apart < 2 * kLine) return "";
   if (!begin_at_lines && written >= kLeast * target.l2_bytes)
     return fmt::format(
-        "{} KiB of output don't stay in the second-level cache, and rows begin at no line: a store waits for "
-        "two",
+        "{} KiB of output don't fit in L2, and rows aren't aligned to lines: each store waits for two lines",
         all / 1024);
   if (!is_short || 2 * apart > kPage) return "";
   return fmt::format(
-      "{} KiB of output don't stay in the second-level cache, and rows of a tile, {} bytes "
-      "apart, share a page, after {} FMAs for each vector",
+      "{} KiB of output don't fit in L2, and rows of a tile, {} bytes apart, share a page, after {} FMAs per "
+      "vector",
       all / 1024, apart, fmas);
 }
 
@@ -83,8 +82,8 @@ std::string unforeseen_run(const BlockInfo& w, const BlockInfo& b, int64_t apart
   for (const Access& a : b.accesses) moved += a.elements * bytes_of(a.buffer->type.dtype);
   if (kPart * moved <= target.l3_bytes) return "";
   return fmt::format(
-      "{} KiB pass through a last cache of {}, and a tile has more lines than are under way to a core; the "
-      "steps of a sum of {} ask for some each",
+      "{} KiB go through a last-level cache of {}, and a tile has more lines than a core can fetch at once; "
+      "each of the {} steps of a sum prefetches some",
       moved / 1024, target.l3_bytes / 1024, b.reduction_size());
 }
 

@@ -32,8 +32,8 @@ void prefetch_pages(Schedule& s, const std::string& block, const std::string& ro
     if (a.write || a.constant || !find_param(s.func(), a.buffer) || has_taps(now, a)) continue;
     if (pages_of(a) <= kPagesTranslated) continue;
     s.because(
-        fmt::format("of its {} pages, others for each row, {} stay translated: those of the next row are "
-                    "translated side by side",
+        fmt::format("it has {} pages, others for each row, and the TLB holds {}: the page walks for the next "
+                    "row are overlapped",
                     pages_of(a), kPagesTranslated));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={} each=page", block, around, a.buffer->name,
                            row_tiles));

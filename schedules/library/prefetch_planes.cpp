@@ -35,8 +35,8 @@ void prefetch_planes(Schedule& s, const std::string& block, const BlockInfo& b, 
     if (std::abs(was->stride(*t.row).value_or(0)) < 2) continue;
     const int64_t ahead = std::clamp<int64_t>(ceil_div(kFarCycles, cycles), 1, k.extent / kUnasked);
     s.because(
-        fmt::format("its {} KiB come from behind the second-level cache, each step's from another page; {} "
-                    "steps of {} cycles take the {} of a line from afar",
+        fmt::format("its {} KiB come from beyond L2, and each step's from another page; {} steps of {} "
+                    "cycles cover the latency of {}",
                     a.elements * bytes / 1024, ahead, cycles, kFarCycles));
     s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, k.loop, a.buffer->name, ahead));
   }

@@ -53,13 +53,12 @@ RowsAhead rows_ahead(const BlockInfo& b, const Tile& t, const TileWords& words, 
     // As many steps as share what little is asked for of a panel.
     const int64_t steps = target.is_narrow() && k.extent >= 2 * kStepsOnNarrow ? kStepsOnNarrow : kSteps;
     if (b.reduced().size() > 1 || k.extent < 2 * steps || streamed(b, t, target).empty()) return none;
-    return {
-        k.loop, steps, 0, {}, fmt::format("once in {} steps is often enough to ask for lines ahead", steps)};
+    return {k.loop, steps, 0, {}, fmt::format("one prefetch in {} steps is enough for each line", steps)};
   }
   const int64_t vectors = ceil_div(t.width, lanes_of(b, target)) * t.columns;
   const int64_t cycles = std::max<int64_t>(1, ahead.line * rows_of(t) * vectors / kFmasPerCycle);
   ahead.distance = ceil_div(kFarCycles, cycles);
-  ahead.why = fmt::format("{} steps use a line of each row, in {} cycles", ahead.line, cycles);
+  ahead.why = fmt::format("{} steps use one line of each row, in {} cycles", ahead.line, cycles);
   return ahead;
 }
 
@@ -71,14 +70,13 @@ void prefetch_rows(Schedule& s, const std::string& block, const BlockInfo& b, co
   for (const Buffer& buffer : ahead.buffers) {
     const int64_t bytes = b.reduction_size() * rows_of(t) * bytes_of(buffer->type.dtype);
     if (tiles && b.reduced().size() == 1 && bytes <= target.l2_bytes / kPartOfL2) {
-      s.because(
-          fmt::format("rows come from behind the second-level cache: the next tile's, {:.1f} KiB, while this "
-                      "one's are used",
-                      static_cast<double>(bytes) / 1024));
+      s.because(fmt::format(
+          "rows come from beyond L2: the next tile's, {:.1f} KiB, are prefetched while this one's are used",
+          static_cast<double>(bytes) / 1024));
       s(fmt::format("prefetch {0}.{1} {2} distance=1 shares={3}0", block, row_tiles, buffer->name,
                     ahead.loop));
     } else {
-      s.because(fmt::format("rows come from behind the second-level cache, which takes {} cycles: {} lines",
+      s.because(fmt::format("rows come from beyond L2, with a latency of {} cycles: {} lines ahead",
                             kFarCycles, ahead.distance));
       s(fmt::format("prefetch {}.{}0 {} distance={}", block, ahead.loop, buffer->name, ahead.distance));
     }
@@ -100,8 +98,8 @@ void prefetch_next_rows(Schedule& s, const std::string& block, const BlockInfo& 
     if (!row || k.extent * bytes >= kLeastLines * kLine || a.elements * bytes <= target.l2_bytes / kNear)
       continue;
     s.because(
-        fmt::format("rows come from behind the second-level cache: the next tile's, {:.1f} KiB, while "
-                    "all tiles of columns use this one's",
+        fmt::format("rows come from beyond L2: the next tile's, {:.1f} KiB, are prefetched while all tiles "
+                    "of columns use this one's",
                     static_cast<double>(k.extent * rows_of(t) * bytes) / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, row_tiles, a.buffer->name,
                            column_tiles));

@@ -67,8 +67,8 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
     if (!target.far_l3() && size > target.l2_bytes && extent_of(s, block, panels) > panels_ahead &&
         (1 + panels_ahead) * k.extent * lines * kLine <= target.l1_bytes) {
       s.because(
-          fmt::format("its {} KiB come from behind the second-level cache, a row apart in each step, and few "
-                      "rows use them: {} panels ahead, while this one is used",
+          fmt::format("its {} KiB come from beyond L2, strided by a row, and few rows use them: prefetched "
+                      "{} panels ahead",
                       size / 1024, panels_ahead));
       if (s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, panels, a.buffer->name,
                                  panels_ahead, loop)))
@@ -77,10 +77,9 @@ void prefetch_steps(Schedule& s, const std::string& block, const BlockInfo& b, c
     int64_t ahead = std::clamp<int64_t>(ceil_div(far_cycles, cycles), 1, k.extent / 2);
     while (ahead > 1 && lines_in_a_set(pitch, ahead, sets, lines) > target.l1_ways * 3 / 4) --ahead;
     const int64_t distance = ceil_div(ahead, at_once);
-    s.because(
-        fmt::format("its {} KiB don't come from the first-level cache, a row apart in each step; {} steps "
-                    "take the {} cycles of a line from afar",
-                    size / 1024, distance * at_once, far_cycles));
+    s.because(fmt::format(
+        "its {} KiB don't come from L1, strided by a row; {} steps cover the latency of {} cycles",
+        size / 1024, distance * at_once, far_cycles));
     s.try_step(fmt::format("prefetch {}.{} {} distance={}", block, loop, a.buffer->name, distance));
   }
 }

@@ -191,10 +191,10 @@ Shares shared_by(const Schedule& s, const BlockInfo& now, const Access& a, const
   if (!target.far_l3() || has_taps(now, a) || extent_of(s, now.name, steps) < 2) return {};
   if (lines > kUnderWay)
     return {" shares=" + steps,
-            fmt::format("; {} lines at once are more than {} under way", lines, kUnderWay)};
+            fmt::format("; {} lines at once are more than the {} that can be in flight", lines, kUnderWay)};
   if (pages_of(a) > kPagesTranslated)
     return {" shares=" + steps,
-            fmt::format("; of its {} pages {} stay translated, and lines at once wait for that", pages_of(a),
+            fmt::format("; it has {} pages, the TLB holds {}, and lines wait for page walks", pages_of(a),
                         kPagesTranslated)};
   return {};
 }
@@ -241,10 +241,10 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
     const int64_t tiles = spread ? 1 : tiles_ahead(cycles * steps);
     if (!target.far_l3() && !has_taps(now, a) && column_tiles(t) <= kFewPasses &&
         extent_of(s, block, row_tiles) > (is_one_row(now, a, *over, t) ? 1 : kLongRow) * tiles) {
-      s.because(fmt::format(
-          "its {} KiB come from behind the second-level cache, lie apart along {}, and are used by "
-          "few tiles of columns, each for {} cycles: {} ahead, while this one is computed",
-          size / 1024, *loop, cycles * steps, tiles));
+      s.because(
+          fmt::format("its {} KiB come from beyond L2, strided along {}, and are used by few tiles of "
+                      "columns, each for {} cycles: prefetched {} ahead",
+                      size / 1024, *loop, cycles * steps, tiles));
       if (s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, row_tiles, a.buffer->name,
                                  tiles, spread ? reduced.back() : *loop))) {
         asked = true;
@@ -259,8 +259,8 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
           products / lanes_of(now, target) >=
               (windows_leap(now, a) ? kLeastWorkOfRow : kLeastWorkSliding) * lines))) {
       s.because(
-          fmt::format("its {} KiB come from behind the second-level cache: the {} KiB of the next row of "
-                      "windows while this one is computed",
+          fmt::format("its {} KiB come from beyond L2: the {} KiB of the next row of windows are prefetched "
+                      "while this one is computed",
                       size / 1024, row.bytes / 1024));
       asked |= s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, row.loop,
                                       a.buffer->name, shared_down_to(loop, reduced.end(), is_loop)));
@@ -275,8 +275,7 @@ bool prefetch_windows(Schedule& s, const std::string& block, const BlockInfo& b,
                                  : std::clamp<int64_t>(ceil_div(2 * kCyclesAhead + cycles, 2 * cycles), 1,
                                                        std::max<int64_t>(1, steps / kUnasked));
     s.because(
-        fmt::format("its {} KiB come from behind the second-level cache, and lie apart along {}, of which "
-                    "a step takes {} cycles{}",
+        fmt::format("its {} KiB come from beyond L2, strided along {}, a step of which takes {} cycles{}",
                     size / 1024, *loop, cycles, shares.why));
     asked |= s.try_step(fmt::format("prefetch {}.{} {} distance={}{}", block, *loop, a.buffer->name, distance,
                                     shares.option));

@@ -33,7 +33,7 @@ bool constant_inside(const Place& p, const BlockAccess& access, const std::vecto
 }  // namespace
 
 std::string accumulate_locally(Schedule& s, const BlockInfo& b, const std::string& epilogue) {
-  s.because(fmt::format("a result is written once, not in each of {} steps", b.reduction_size()));
+  s.because(fmt::format("each result is written once, not in each of {} steps", b.reduction_size()));
   if (!epilogue.empty()) {
     s(fmt::format("set_scope {} local", b.output->name));
     return epilogue;

@@ -97,24 +97,23 @@ std::string cut(Schedule& s, const std::string& block, const std::string& loop, 
 void make(Schedule& s, const BlockInfo& b, const Rest& r, std::string epilogue, const Target& target) {
   if (epilogue.empty()) {
     epilogue = b.name + "_out";
-    s.because("each part's results are written from where it keeps them");
+    s.because("each part writes its results from its own buffer");
     s(fmt::format("{} = cache_write {} global", epilogue, b.name));
   }
   const BlockInfo product = analyze(s.func(), b.name), writer = analyze(s.func(), epilogue);
   const Iter* written = iter_over(writer, product.output, dim_of(product, product.iter(r.column->loop)));
   if (!written) throw ScheduleError(b.name + "'s columns aren't an index of its result");
   s.because(
-      fmt::format("{} of {} columns would fill {} of {} lanes; as dot products they take {} of {} "
-                  "steps",
+      fmt::format("{} of {} columns would fill only {} of {} lanes; as dot products they take {} of {} steps",
                   r.left(), r.column->extent, r.left(), lanes_of(b, target),
                   r.left() * ceil_div(r.k->extent, lanes_of(b, target)), r.k->extent));
   const std::string rest = cut(s, b.name, r.column->loop, r.whole);
   const std::string rest_out = cut(s, epilogue, written->loop, r.whole);
-  s.because("the parts keep their sums in other registers");
+  s.because("the parts keep their sums in different registers");
   s(fmt::format("{0}_sums = split_buffer {0}", rest));
   tile_reduction(s, b.name, epilogue, target);
   const std::string columns = r.columns->name + "_rest";
-  s.because("the columns then lie dense along the reduction");
+  s.because("the columns are then contiguous along the reduction");
   s(fmt::format("{} = reindex {} {}", columns, rest, r.columns->name));
   if (!tile_dots(s, rest, rest_out, target)) tile_reduction(s, rest, rest_out, target);
 }

@@ -113,8 +113,9 @@ ResultPanel result_panel(const PrimFunc& f, const BlockInfo& b, const std::strin
     if (of == cut) break;
   }
   if (run < kShortestRun || (cramped && run < line)) return {};
-  panel.why = fmt::format("results lie dense along {}, not along {}: {} KiB of them are turned in registers",
-                          panel.held.back()->loop, t.vector->loop, ceil_div(results * bytes, 1024));
+  panel.why =
+      fmt::format("results are contiguous along {}, not along {}: {} KiB of them are transposed in registers",
+                  panel.held.back()->loop, t.vector->loop, ceil_div(results * bytes, 1024));
   return panel;
 }
 

@@ -120,11 +120,10 @@ RowBlocks blocks_of_pages(const BlockInfo& b, const Tile& t, const Target& targe
   if (!target.is_narrow() || !target.far_l3() || target.cores > 1 || blocks < 2 ||
       size * t.rows < least_dense_rows(target))
     return {};
-  return {
-      size, t.row,
-      fmt::format("{:.0f} pages of rows stay translated while all tiles of {} pass; else all {:.0f} would "
-                  "be looked up each time",
-                  all / static_cast<double>(blocks), t.vector->loop, all)};
+  return {size, t.row,
+          fmt::format("{:.0f} pages of rows stay in the TLB for all tiles of {}; otherwise all {:.0f} would "
+                      "need page walks each time",
+                      all / static_cast<double>(blocks), t.vector->loop, all)};
 }
 
 // Of `most` tiles in blocks of `size`, or smaller ones that the cores share more evenly, no more than twice
@@ -209,11 +208,10 @@ RowBlocks choose_row_blocks(const BlockInfo& b, const Tile& t, const std::vector
                       panels * static_cast<double>(columns);
     if (then > (1 - (from_memory ? kLeastSavedOfMemory : kLeastSaved)) * now) return none;
     return {size, i,
-            fmt::format(
-                "{:.0f} KiB that move with {} stay in the second-level cache while all {} tiles of {} pass; "
-                "else {:.0f} KiB would come from behind it each time",
-                static_cast<double>(block) / 1024, i->loop, tiles, t.column ? t.column->loop : t.vector->loop,
-                static_cast<double>(all) / 1024)};
+            fmt::format("{:.0f} KiB that depend on {} stay in L2 for all {} tiles of {}; otherwise {:.0f} "
+                        "KiB would come from beyond L2 each time",
+                        static_cast<double>(block) / 1024, i->loop, tiles,
+                        t.column ? t.column->loop : t.vector->loop, static_cast<double>(all) / 1024)};
   }
   return apart ? none : blocks_of_pages(b, t, target);  // none stays
 }

@@ -133,8 +133,8 @@ std::optional<Parts> choose_parts(const FewRows& f, const BlockInfo& b, const Ta
   if (in_place && f.has_long_rows && f.wide_bytes > (f.rows > 1 ? kNear : 1) * l2 &&
       f.result_bytes <= l2 / 4 && f.rows <= kMostRowTiles * f.tile.rows)
     return Parts{kSteps, false,
-                 fmt::format("its rows come from behind the second-level cache, and each is used for {} at "
-                             "most: {} of them are read side by side, from front to back",
+                 fmt::format("its rows come from beyond L2, and each is used for at most {}: {} of them are "
+                             "packed together and read in order",
                              f.rows, kSteps)};
   const bool far = f.tile.copies_whole(f.wide->buffer) ? f.wide_bytes > kNearCopied * l2
                                                        : in_place && f.products * f.wide_bytes > kFar * l2;
@@ -148,8 +148,8 @@ std::optional<Parts> choose_parts(const FewRows& f, const BlockInfo& b, const Ta
   const int64_t stay = steps_that_stay(f, b, target);
   if (stay == 0) return std::nullopt;
   return Parts{stay, false,
-               fmt::format("its rows meet in few sets of the first-level cache, which wouldn't hold a panel: "
-                           "{} of them are read side by side, from front to back",
+               fmt::format("its rows cause set conflicts in L1, so a panel wouldn't stay there: {} of them "
+                           "are packed together and read in order",
                            stay)};
 }
 
@@ -170,7 +170,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const FewRows& f, const Par
   std::string columns = j + "0", row = t.row ? t.row->loop : "";
   std::vector<std::string> outside = f.batches, order;
   if (f.shares_columns) {
-    s.because("each thread has its own columns through all parts");
+    s.because("each thread keeps its columns for all blocks of k");
     s(fmt::format("{0}c {0}t = split {1}.{0}0 [_, {2}] tail=balanced", j, block,
                   ceil_div(ceil_div(t.vector->extent, t.width), target.cores)));
     outside.insert(outside.begin(), j + "c");
@@ -201,7 +201,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const FewRows& f, const Par
   s(fmt::format("compute_at {}_packed {}.{}0", operand, block, k));
   vectorize_inside(s, operand + "_packed", target);
   const std::string step = extent_of(s, p.name, k + "1p") > 0 ? k + "1p" : k + "1";
-  s.because("the next part's rows come while this one's copy is used");
+  s.because("the next block's rows are fetched while this one's copy is used");
   s.try_step(fmt::format("prefetch {0}_packed.{1}0 {0} distance=1 shares={2}.{3}", operand, k, p.name, step));
 }
 

@@ -22,8 +22,9 @@ namespace nestor::library {
 
 namespace {
 
-// Of results before, which stay in the second-level cache: whole rows follow each other in memory, and are read
-// and written as streams, where pieces of rows aren't. (Zen 5, 4096 rows of 16 KB: by pieces of 8 KB 8.1 ms.)
+// Of results before, which stay in the second-level cache: whole rows follow each other in memory, and are
+// read and written as streams, where pieces of rows aren't. (Zen 5, 4096 rows of 16 KB: by pieces of 8 KB 8.1
+// ms.)
 int64_t panel_bytes(const Target& target) {
   return target.l2_bytes / 8;
 }
@@ -68,7 +69,7 @@ void reduce_at(Schedule& s, const std::string& block, const std::string& loop) {
 void scan_chunks(Schedule& s, const BlockInfo& b, const Iter& chunks, const std::vector<std::string>& inner) {
   const std::string loop = b.name + "." + chunks.loop;
   for (const std::string& block : inner) {
-    s.because("what a chunk adds up doesn't wait for the chunk before");
+    s.because("the sum of a chunk doesn't depend on the chunk before");
     if (analyze(s.func(), block).reduction) {
       reduce_at(s, block, loop);
     } else {
@@ -91,7 +92,7 @@ void scan_rows(Schedule& s, const BlockInfo& b, const Iter& scan, const Target& 
     std::string last = all.back()->loop;
     const int64_t panel = panel_bytes(target) / bytes_of(b.output->type.dtype);
     if (all.back()->extent > panel) {
-      s.because(fmt::format("{} results stay in the second-level cache for those that follow from them", panel));
+      s.because(fmt::format("{} results stay in L2 for the results that depend on them", panel));
       s(fmt::format("{0}p {0}t = split {1}.{0} [_, {2}] tail=peel", last, b.name, panel));
       order.push_back(last + "p");
       last += "t";

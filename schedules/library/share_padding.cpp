@@ -162,7 +162,7 @@ bool share_with_reader(Schedule& s, const std::string& block, const Target& targ
       tried(fmt::format("{0}p {0}l = split {1}.{0} [_, {2}] tail=peel", lines, block, size));
     }
     if (!around.empty()) tried(fmt::format("reorder {} ({}{})", block, shared, around));
-    tried.because(fmt::format("each thread makes the part that it reads in {}", readers[0]));
+    tried.because(fmt::format("each thread computes the part that it reads in {}", readers[0]));
     tried(fmt::format("parallel {}.{}", block, shared));
     for (const auto& [name, value] : reader->annotations)
       if (name == "threads")

@@ -67,12 +67,11 @@ SkippedPadding skip_padding(Schedule& s, const std::string& block, const Tile& t
     }
     if (crosses) continue;
     if (along_lanes)
-      s.because(
-          fmt::format("copied elements would be multiplied {} times each: taps load what of a vector "
-                      "lies inside the image",
-                      products_of_each(b, a)));
+      s.because(fmt::format(
+          "each copied element would be used only {} times: loads from the image are masked instead",
+          products_of_each(b, a)));
     if (!s.try_step("compute_inline " + padding->id->name)) continue;
-    if (!along_lanes) s.because("terms of the padding are zeros");
+    if (!along_lanes) s.because("terms of the padding are zero");
     s.try_step(fmt::format("skip_zeros {}{}", block, along_lanes ? " masks=" + vector->loop : ""));
     out.unrolled.insert(out.unrolled.end(), taps.begin(), taps.end());
     if (!along_lanes) out.first.insert(out.first.end(), taps.begin(), taps.end());
@@ -126,8 +125,7 @@ PadLines pad_by_lines(const PrimFunc& f, const BlockInfo& b, const Tile& t, cons
     out.reduced.push_back(out.loop + "1");
     out.reduced.insert(out.reduced.end(), inside.begin(), inside.end());
     out.why = fmt::format(
-        "of the padded copy, {} KiB that would go through the second-level cache, the lines of {} channels "
-        "are used at a time",
+        "the padded copy has {} KiB, too much for L2; the lines of {} channels are used at a time",
         size / 1024, out.channels);
     return out;
   }
@@ -156,9 +154,9 @@ void pad_panels(Schedule& s, const BlockInfo& b, const std::vector<std::string>&
       const std::string name = padding->id->name;
       std::vector<std::string> names;
       for (const Iter& p : analyze(s.func(), name).iters) names.push_back("p" + p.loop);
-      s.because(
-          fmt::format("of the padded copy {:.0f} KiB are used at a time; all of it would go through memory",
-                      static_cast<double>(panel) / 1024));
+      s.because(fmt::format(
+          "{:.0f} KiB of the padded copy are used at a time; the whole copy would go through memory",
+          static_cast<double>(panel) / 1024));
       if (s.try_step(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), name, b.name, loop)))
         vectorize_inside(s, name, target);
       break;

@@ -67,14 +67,14 @@ void split_reduction(Schedule& s, const std::string& block, const Target& target
   for (const Iter* i : b.spatial()) order.push_back(i->loop);
   for (const Iter* r : b.reduced()) order.push_back(r == parts.loop ? k + "1" : r->loop);
   Schedule split = s;
-  split.because(
-      fmt::format("{} tile{} of results for {} cores: {:.0f} us; in {} parts, added up at the end, {:.0f} us",
-                  tiles, tiles > 1 ? "s" : "", target.cores, microseconds_for(work, tiles, target),
-                  parts.count, parts.microseconds));
+  split.because(fmt::format(
+      "{} tile{} of results for {} cores: {:.0f} us; as {} partial sums, added at the end, {:.0f} us", tiles,
+      tiles > 1 ? "s" : "", target.cores, microseconds_for(work, tiles, target), parts.count,
+      parts.microseconds));
   if (!split.try_step(fmt::format("{0}0 {0}1 = split {1}.{0} [{2}, _]", k, block, parts.count)) ||
       !split.try_step(fmt::format("reorder {} ({})", block, schedules::join(order))))
     return;
-  split.because("each part has results of its own, next to each other");
+  split.because("each part has contiguous partial results");
   if (split.try_step(fmt::format("{0}_parts = rfactor {0}.{1}0 axis=0", block, k))) s = split;
 }
 

@@ -119,8 +119,8 @@ std::vector<std::string> tile_rows(Schedule& s, const BlockInfo& b, const Iter& 
       !meet_in_l1(pitch, target) || row.extent * next->extent * row_bytes > kStays * target.l2_bytes)
     return {};
   s.because(
-      fmt::format("rows of {} bytes, {} apart, meet in few sets of the first-level cache: as many at a "
-                  "time as stay while {} passes",
+      fmt::format("rows of {} bytes, {} apart, cause set conflicts in L1: only as many at a time as stay "
+                  "there for all of {}",
                   row_bytes, pitch, column));
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}]{3}", row.name, b.name, kTile,
                 row.extent % kTile ? " tail=peel" : ""));
@@ -215,7 +215,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     const int64_t vectors = vectors_of(b, *lanes_iter);
     const int64_t width = vectors * lanes_of(b, target), period = period_of(b, *lanes_iter, target);
     if (period) {
-      s.because(fmt::format("what is read begins anew after {}: side by side as far as that", period));
+      s.because(fmt::format("the input restarts after {}: tiles end there", period));
       s(fmt::format("{0}r {0}p = split {1}.{0} [_, {2}]", lanes, block, period));
       lanes += "p";
     }
@@ -238,9 +238,9 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
     for (const LoopInfo& l : loops_of(s.func(), block))
       if (l.name != lanes && std::find(first.begin(), first.end(), l.name) == first.end())
         order += l.name + " ";
-    if (foreseen) s.because("reads go from front to back, as the machine foresees them");
+    if (foreseen) s.because("reads are in order, which the hardware prefetcher covers");
     if (!order.empty()) s(fmt::format("reorder {} ({}{})", block, order, lanes));
-    s.because(fmt::format("most accesses are next to each other along {}", lanes_iter->loop));
+    s.because(fmt::format("most accesses are contiguous along {}", lanes_iter->loop));
     s(fmt::format("vectorize {}.{}", block, lanes));
     ahead = asks_for_output(b, *lanes_iter, target);
     if (!period && (!ahead || target.cores >= cores_for_memory(target)) &&
@@ -248,7 +248,7 @@ void spread_map(Schedule& s, const std::string& block, const Target& target) {
                         foreseen ? moved_streaming_size(target) : streaming_size(target))) {
       ahead = false;
       s.because(
-          fmt::format("the output doesn't stay in the caches ({} KiB at the last level): stores go past them",
+          fmt::format("the output doesn't fit in the caches ({} KiB at the last level): non-temporal stores",
                       target.l3_bytes / 1024));
       s(fmt::format("annotate {} streaming=1", block));
     }

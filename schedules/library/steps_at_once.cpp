@@ -117,8 +117,8 @@ void steps_at_once(Schedule& s, const std::string& block, int64_t rows, int64_t 
   if (at_once < 2 || !may_have_steps_at_once(vectors, target)) return;
   if (steps < (short_bodies ? 2 * at_once : kLeastSteps)) return;
   Schedule more = s;
-  more.because(fmt::format("a step's {} micro-operations of its own are paid once for {}", kOfTheLoop,
-                           at_once == 2 ? "two" : "four"));
+  more.because(fmt::format("unrolled, a step's {} micro-operations of overhead are paid once per {}",
+                           kOfTheLoop, at_once == 2 ? "two" : "four"));
   if (!more.try_step(fmt::format("{0}p {0}s = split {1}.{0} [_, {2}] tail=peel", loop, block, at_once)))
     return;
   if (more.try_step(fmt::format("unroll {}.{}s", block, loop))) s = more;

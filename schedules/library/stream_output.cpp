@@ -49,8 +49,8 @@ bool stream_output(Schedule& s, const BlockInfo& w, const Iter* row, int64_t ter
   if (all < (waits ? part : std::max(part, streaming_size(target)))) return false;
   if (!wants_streaming(w, *lanes, kLine / element, 0) || is_read(s.func(), w)) return false;
   s.because(
-      fmt::format("{} KiB of output don't stay in a last cache of {}, and rows of a tile lie {} bytes apart, "
-                  "after {} FMAs for each vector: stores go past the caches",
+      fmt::format("{} KiB of output don't fit in a last-level cache of {}, and rows of a tile are {} bytes "
+                  "apart, after {} FMAs per vector: non-temporal stores",
                   all / 1024, target.l3_bytes / 1024, apart, terms));
   return s.try_step(fmt::format("annotate {} streaming=1", w.name));
 }

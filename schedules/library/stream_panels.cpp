@@ -91,8 +91,7 @@ bool ask_near(Schedule& s, const std::string& block, const BlockInfo& b, const T
   if (loops.size() < 2 || bytes / loops[0].extent > kAhead) return false;
   const int64_t distance = kAhead * loops[0].extent / bytes;
   s.because(fmt::format(
-      "all rows use a line of {} at once; {} KiB ahead it comes in time, and leaves the rows in the "
-      "first-level cache",
+      "all rows use the same line of {}; prefetched {} KiB ahead it comes in time, and the rows stay in L1",
       buffer->name, kAhead / 1024));
   return s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", block, loops[0].name, buffer->name,
                                 distance, loops[1].name));
@@ -199,8 +198,8 @@ void stream_panels(Schedule& s, const std::string& block, const BlockInfo& b, co
       continue;
     if (ask_near(s, block, b, t, access->buffer, lines * kLine, {outer + 1, loops.end()}, target)) continue;
     s.because(
-        fmt::format("the next panel of {}, {} KiB, comes from memory while this one is used, {} lines in {} "
-                    "shares",
+        fmt::format("the next panel of {}, {} KiB, is prefetched from memory while this one is used, {} "
+                    "lines in {} portions",
                     name, lines * kLine / 1024, lines, iterations));
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}{}", reader, panels, name,
                            reader == block ? "" : block + ".", shares));
@@ -263,8 +262,8 @@ void stream_for_few(Schedule& s, const std::string& block, const BlockInfo& b, c
     const bool shares = asks + 1 < loops.size();
     if (!shares && bytes / steps * b.reduction_size() < kLeastPanel) continue;
     s.because(
-        fmt::format("few rows use a line of {}, which comes from behind the second-level cache: it is asked "
-                    "for {} KiB ahead, of all its panels",
+        fmt::format("few rows use a line of {}, which comes from beyond L2: it is prefetched {} KiB ahead, "
+                    "for all panels",
                     buffer->name, ahead / 1024));
     s.try_step(fmt::format("prefetch {}.{} {} distance={}{}", block, loops[asks].name, buffer->name,
                            ahead / bytes, shares ? " shares=" + loops[asks + 1].name : ""));

@@ -55,10 +55,9 @@ void sum_as_made(Schedule& s, const std::string& block, const std::string& rows,
   Schedule tried = s;
   const std::string part = block + "_part", k = loops.back().name, i = of_map.back().name;
   try {
-    tried.because(
-        fmt::format("{} are summed up as they are made, {} partial sums side by side: they needn't come "
-                    "from the second-level cache again",
-                    map, width));
+    tried.because(fmt::format(
+        "{} are summed as they are computed, in {} partial sums: they needn't be read from L2 again", map,
+        width));
     const std::string lines = at_lines(analyze(s.func(), map), i, width, target);
     tried(fmt::format("{0}_t {0}_l = split {1}.{0} [_, {2}] tail=peel{3}", k, block, width, lines));
     tried(fmt::format("{} = rfactor {}.{}_l axis={}", part, block, k, b.spatial().size()));

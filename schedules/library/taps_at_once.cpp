@@ -30,7 +30,7 @@ void taps_at_once(Schedule& s, const BlockInfo& b, const std::vector<std::string
   const int64_t vectors = t.columns * (t.vector ? ceil_div(t.width, lanes_of(b, target)) : 1);
   const int64_t room = target.vector_registers - (rows_of(t) + 1) * vectors;
   if (!slides || room < kRoom || (shared && rows_of(t) + steps - 1 > room)) return;
-  s.because(fmt::format("the {} taps along a line are too few for a loop", steps));
+  s.because(fmt::format("the {} kernel elements along a line are too few for a loop", steps));
   s.try_step(fmt::format("unroll {}.{}", b.name, reduced.back()));
 }
 

@@ -115,15 +115,15 @@ std::string why(const Share& s, const Work& work, double worth, const Target& ta
   const Threads& t = s.threads;
   const int64_t turns = ceil_div(s.iterations, t.count);
   std::string text = fmt::format(
-      "about {:.0f} us of work, {:.0f} us would be worth threads; {} iterations keep {} threads busy "
-      "{:.0f} % of {} turn{}",
+      "about {:.0f} us of work, and threads pay from {:.0f} us on; {} iterations keep {} threads busy {:.0f} "
+      "% of {} round{}",
       work.microseconds(), worth, s.iterations, t.count, 100 * evenness(s.iterations, s.whole, t.count),
       turns, turns > 1 ? "s" : "");
   if (t.count < target.cores)
-    text += fmt::format("; of {} cores more would only cost: {:.1f} us a thread, to {:.0f} us in all",
+    text += fmt::format("; more of the {} cores would only cost time: {:.1f} us per thread, {:.0f} us in all",
                         target.cores, kPerThread, t.microseconds);
   if (t.memory_binds)
-    text += fmt::format("; memory binds, {:.0f} cores use all of it", cores_for_memory(target));
+    text += fmt::format("; memory-bound: {:.0f} cores use its full bandwidth", cores_for_memory(target));
   return text;
 }
 
@@ -213,7 +213,7 @@ void share_loops(Schedule& s, const std::string& block, std::vector<std::string>
   const int64_t count = best.threads.count;
   if (count < target.cores) shared(fmt::format("annotate {}.{} threads={}", block, loop, count));
   if (microseconds / static_cast<double>(count) < kShort) {
-    shared.because("short loops meet their data in the caches of the thread that had them last time");
+    shared.because("in short loops, a thread finds the data of its last run in its caches");
     shared(fmt::format("annotate {}.{} split=static", block, loop));
   }
   s = std::move(shared);

@@ -314,7 +314,7 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
     }
   }
   if (!t.vector) return t;
-  t.why_vector = fmt::format("in FMAs, a vector of {} results costs: {}", lanes, costs);
+  t.why_vector = fmt::format("the cost of a vector of {} results in FMAs is: {}", lanes, costs);
   if (!vector && best > cost_without_lanes(b, lanes)) {
     t.vector = nullptr;
     return t;

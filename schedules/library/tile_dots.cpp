@@ -48,7 +48,7 @@ std::string lay_along(Schedule& s, const std::string& block, const Access& a, co
   Buffer buffer = a.buffer;
   if (!a.constant) {
     copy = buffer->name + "_packed";
-    s.because("a copy pays, as all rows share it");
+    s.because("a copy pays, because all rows share it");
     s(fmt::format("{} = cache_read {} {} global", copy, block, buffer->name));
     buffer = analyze(s.func(), copy).output;
   }
@@ -72,8 +72,7 @@ std::string lay_along(Schedule& s, const std::string& block, const Access& a, co
     if (const auto it = dims.find(loop); it != dims.end()) order.push_back(it->second);
   order.insert(order.end(), others.begin(), others.end());
   order.push_back(d.cut ? fmt::format("{}%{}", of_k, lanes) : of_k);
-  s.because(fmt::format("{} steps of {} then lie next to each other, for one column after the other", lanes,
-                        d.k->loop));
+  s.because(fmt::format("then {} steps of {} are contiguous, one column after the other", lanes, d.k->loop));
   s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                 fmt::join(order, ", ")));
   return copy;
@@ -84,7 +83,7 @@ void turn_by_blocks(Schedule& s, const std::string& copy, const std::string& k, 
                     int64_t lanes) {
   s(fmt::format("{0}p0 {0}p1 = split {1}.{0} [_, {2}] tail=peel", k, copy, lanes));
   s(fmt::format("reorder {0} ({1}p0 {2} {1}p1)", copy, k, column));
-  s.because(fmt::format("{} steps are next to each other in the copy", lanes));
+  s.because(fmt::format("{} steps are contiguous in the copy", lanes));
   s(fmt::format("vectorize {}.{}p1", copy, k));
 }
 
@@ -116,7 +115,7 @@ void fold_results(Schedule& s, const BlockInfo& b, const DotTile& d, const std::
     results = column;
   }
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, unrolled.empty() ? results : unrolled));
-  s.because("the lanes of as many results as a vector has are folded together");
+  s.because("the lanes of as many results as a vector has are reduced together");
   s(fmt::format("vectorize {}.{}", block, lanes));
   s(fmt::format("vectorize {}.{}", block, results));
   s(fmt::format("vectorize {}_init.{}", block, results));
@@ -155,7 +154,7 @@ RowLoops cut_rows(Schedule& s, const BlockInfo& b, const DotTile& d, int64_t row
     return {i + "0", i};
   }
   const int64_t columns = d.column->extent;
-  s.because(fmt::format("{} x {} partial sums and {} vectors of a step fit {} registers", rows, columns,
+  s.because(fmt::format("{} x {} partial sums and {} vectors of a step fit in {} registers", rows, columns,
                         columns + (shared ? rows + 1 : 1), target.vector_registers));
   const std::string size = sample_size(s, i + "_rows", {1, 2, 3, 4, 6, 8, 16}, rows, d.row->extent);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", i, block, size));
@@ -175,18 +174,18 @@ void keep_sums(Schedule& s, const BlockInfo& b, const DotTile& d, const std::str
   s(fmt::format("{} = compute_at {} {}.{}", schedules::join(names), sums, b.name, tiles));
   s(fmt::format("reorder {} ({})", sums, schedules::join(order)));
   s(fmt::format("set_scope {} local", partial.output->name));
-  s.because("each step's vectors lie dense in every operand");
+  s.because("each step's vectors are contiguous in every operand");
   s(fmt::format("vectorize {}.l{}", sums, d.lanes));
   const int64_t rest = d.k->extent % lanes;
   if (rest > 0) s(fmt::format("annotate {}.l{} whole=1", sums, d.lanes));
   s(fmt::format("unroll {} (l{} l{})", sums, i, j));
   if (rest > 1) {  // one lane alone would be no vector
-    s.because(fmt::format("only the last of the blocks of {} steps is not full", lanes));
+    s.because(fmt::format("only the last of the blocks of {} steps is partial", lanes));
     s(fmt::format("annotate {}.{}0 peel=1", sums, d.k->loop));
   }
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", sums, steps.front()));
   for (const std::string& l : taps) {
-    s.because("each tap knows which rows of the tile it reaches");
+    s.because("for each kernel element it is known which rows of the tile it contributes to");
     s(fmt::format("unroll {}.{}", sums, l));
   }
 }

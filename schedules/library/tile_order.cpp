@@ -49,7 +49,7 @@ ChannelBlocks channels_by_blocks(const BlockInfo& b, const std::vector<std::stri
   while (size > kLeast && longest->extent % size != 0) --size;
   if (longest->extent % size != 0) size = kBlock;
   return {longest->loop, size,
-          fmt::format("lines of {} channels stay in the first-level cache while {} taps come and go", size,
+          fmt::format("lines of {} channels stay in L1 for all {} kernel elements", size,
                       b.reduction_size() / longest->extent)};
 }
 
@@ -171,8 +171,8 @@ std::string batch_inside(const BlockInfo& b, const Tile& t, const Iter& over, co
   const int64_t now = over.extent * (weights + image), then = weights + tiles * over.extent * image;
   if (static_cast<double>(then) > (1 - kLeastSaved) * static_cast<double>(now)) return "";
   return fmt::format(
-      "{} KiB of weights stay in the second-level cache while all {} of {} pass; else all {} "
-      "KiB would come from behind it each time",
+      "{} KiB of weights stay in L2 for all {} of {}; otherwise all {} KiB would come from beyond L2 each "
+      "time",
       panel / 1024, over.extent, over.loop, weights / 1024);
 }
 
@@ -204,19 +204,18 @@ std::string why_order(const BlockInfo& b, const Tile& t, const std::string& row_
                       const std::string& why_inside, const Target& target) {
   if (!why_inside.empty()) return why_inside;
   if (row_tiles.empty() || !t.vector)
-    return "accumulators are written once, so all reduction loops run inside";
+    return "accumulators are written once if all reduction loops are inside";
   if (!rows_share_vectors(b, t))
-    return fmt::format("tiles beside each other along {} share lines, those of {} read others",
-                       t.vector->loop, t.row->loop);
+    return fmt::format("neighbouring tiles along {} share lines, those along {} don't", t.vector->loop,
+                       t.row->loop);
   int64_t bytes = 0;  // of an element of what moves with the columns
   for (const Access& a : b.accesses)
     if (!a.write && a.uses(*t.vector)) bytes = std::max<int64_t>(bytes, bytes_of(a.buffer->type.dtype));
   const int64_t panel = b.reduction_size() * t.width * t.columns * bytes;
-  return fmt::format("the {:.1f} KiB that move with {} {}", static_cast<double>(panel) / 1024,
+  return fmt::format("the {:.1f} KiB that depend on {} {}", static_cast<double>(panel) / 1024,
                      t.column ? t.column->loop : t.vector->loop,
-                     panel <= target.l2_bytes
-                         ? "stay in the cache while all tiles of rows pass"
-                         : "come once for each tile of rows: the second-level cache doesn't hold them");
+                     panel <= target.l2_bytes ? "stay in the cache for all tiles of rows"
+                                              : "are read once per tile of rows: they don't fit in L2");
 }
 
 }  // namespace nestor::library

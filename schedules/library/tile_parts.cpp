@@ -175,15 +175,14 @@ Parts parts_of(BlockInfo& b, const Target& target) {
   };
   if (long_panel) {
     p.why = fmt::format(
-        "{:.0f} KiB that move with {} take too much of the second-level cache; of {} parts of {} each tile's "
-        "stay in it while all tiles of {} pass",
+        "{:.0f} KiB that depend on {} take too much of L2; with {} blocks of {} each tile's stay there for "
+        "all tiles of {}",
         kib(k * t.width), t.vector->loop, p.count, p.steps, t.row->loop);
     return p;
   }
-  p.why = fmt::format(
-      "{:.0f} KiB of rows wouldn't stay in the second-level cache; of {} parts of {} each does, while all {} "
-      "tiles of {} pass",
-      kib(rows * k), p.count, p.steps, columns, t.vector->loop);
+  p.why =
+      fmt::format("{:.0f} KiB of rows don't fit in L2; each of {} blocks of {} does, for all {} tiles of {}",
+                  kib(rows * k), p.count, p.steps, columns, t.vector->loop);
   const int64_t fits =
       std::max<int64_t>(1, bytes_of_part(form, target) / (p.steps * bytes_of(DType::f32) * t.rows));
   int64_t blocks = ceil_div(row_tiles, fits);
@@ -196,14 +195,14 @@ Parts parts_of(BlockInfo& b, const Target& target) {
 void ask_ahead(Schedule& s, const BlockInfo& b, const Tile& t, const std::string& panels,
                const std::string& rows, bool shares_columns) {
   for (const Buffer& buffer : t.copied) {
-    s.because("the next panel's part of the copy, which went to memory, comes while this one is used");
+    s.because("the copy went to memory: its part for the next panel is fetched while this one is used");
     s.try_step(fmt::format("prefetch {}_part.{} {}_packed distance=1 shares={}10", b.name, panels,
                            buffer->name, b.reduced()[0]->loop));
   }
   // Of rows that begin at no line the tile of columns before has just written the one that would be asked
   // for.
   if (!shares_columns && t.vector->extent * bytes_of(DType::f32) % kLine == 0) {
-    s.because("results of parts before come from behind the second-level cache");
+    s.because("results of earlier blocks come from beyond L2");
     s.try_step(fmt::format("prefetch {}.{} {} distance=1", b.name, rows, b.output->name));
   }
 }
@@ -229,7 +228,7 @@ void schedule_parts(Schedule& s, const BlockInfo& b, const Parts& parts, const W
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", i, block, words.rows));
   std::string panels = j + "0", rows = i + "0";
   if (target.cores > 1 && parts.shares_columns) {
-    s.because("each thread has its own columns through all parts");
+    s.because("each thread keeps its columns for all blocks of k");
     s(fmt::format("{0}c {0}t = split {1}.{0}0 [{2}, _]", j, block, target.cores));
     outside.push_back(j + "c");
     panels = j + "t";

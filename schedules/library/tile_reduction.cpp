@@ -30,7 +30,7 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
     std::vector<int64_t> sizes;
     for (int64_t n = 1; n <= most; ++n) sizes.push_back(n * unit);
     s.because(std::exchange(told, true)
-                  ? fmt::format("of these accumulators; the {} iterations of {} go into {} tiles", i->extent,
+                  ? fmt::format("of the accumulators; the {} iterations of {} give {} tiles", i->extent,
                                 i->loop, ceil_div(i->extent, size))
                   : t.why_size);
     return sample_size(s, i->loop + what, sizes, size, i->extent);
@@ -107,8 +107,8 @@ void pack(Schedule& s, const std::string& block, const Buffer& buffer, const Til
   for (const auto* part : {&outside, &tiles, &walked, &step, &lanes})
     map.insert(map.end(), part->begin(), part->end());
   s.because(parted
-                ? "few rows read " + buffer->name + " from far away, from several places at a time"
-                : "the tile then reads " + buffer->name + " from front to back, and each line of it whole");
+                ? "few rows read " + buffer->name + " from beyond the caches, from several places at a time"
+                : "the tile then reads " + buffer->name + " in order, and all of each cache line");
   s(fmt::format("transform_layout {} ({}) -> ({})", buffer->name, fmt::join(names, ", "),
                 fmt::join(map, ", ")));
 }
@@ -117,9 +117,9 @@ void copy_operand(Schedule& s, const std::string& block, const Buffer& operand, 
                   const TileWords& w) {
   const std::string name = operand->name + "_packed";
   const bool by_panels = std::count(t.panels.begin(), t.panels.end(), operand) > 0;
-  s.because(fmt::format("{} {}; over {} rows a copy pays", operand->name,
-                        by_panels ? "lies in few sets of the cache, in many pages, or far away"
-                                  : "would be gathered, or lies badly for the cache",
+  s.because(fmt::format("{} {}; a copy pays for {} rows", operand->name,
+                        by_panels ? "causes set conflicts, needs many TLB entries, or has high latency"
+                                  : "would be gathered, or has a bad stride for the cache",
                         t.row->extent));
   s(fmt::format("{} = cache_read {} {} global", name, block, operand->name));
   pack(s, block, analyze(s.func(), name).output, w);
@@ -130,8 +130,8 @@ namespace {
 std::string tail_of(const Iter& i, int64_t size) {
   const int64_t left = i.extent % size;
   return left == 0
-             ? fmt::format("{} are whole tiles of {}", i.extent, size)
-             : fmt::format("{} are {} tiles of {} and {} left over", i.extent, i.extent / size, size, left);
+             ? fmt::format("{} divide into full tiles of {}", i.extent, size)
+             : fmt::format("{} are {} tiles of {} and a rest of {}", i.extent, i.extent / size, size, left);
 }
 
 // Within a window's taps a block of channels is few steps of an instruction that takes several at once. A
@@ -272,13 +272,14 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
     s(fmt::format("{} {} = split {}.{} [_, {}]", vectors, lane, block, lanes, dot->lanes));
   }
   for (const auto& [loop, size] : words.blocks) {
-    s.because(dot && loop == dot->reduced ? fmt::format("{} takes {} steps at once", dot->instruction, size)
-              : loop == ahead.loop        ? ahead.why
-              : loop == lines.loop        ? lines.why
-              : loop == channels.loop     ? channels.why
-              : t.turned ? fmt::format("blocks of {0} rows and {0} steps are turned in registers", size)
-                         : fmt::format("{} lies in blocks of {}{}", loop, size,
-                                       extent_of(s, block, loop) % size ? ", the last one not full" : ""));
+    s.because(
+        dot && loop == dot->reduced ? fmt::format("{} computes {} steps at once", dot->instruction, size)
+        : loop == ahead.loop        ? ahead.why
+        : loop == lines.loop        ? lines.why
+        : loop == channels.loop     ? channels.why
+        : t.turned ? fmt::format("blocks of {0} rows and {0} steps are transposed in registers", size)
+                   : fmt::format("{} is blocked by {}{}", loop, size,
+                                 extent_of(s, block, loop) % size ? ", and the last block is partial" : ""));
     s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", loop, block, size));
   }
   std::vector<std::string> outer, order;
@@ -345,7 +346,7 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   for (const auto& [iter, loop] :
        {std::pair{t.row, rows}, std::pair{t.beside, beside}, std::pair{t.column, columns}})
     if (iter) {
-      s.because("registers have no index: each accumulator gets a name");
+      s.because("registers can't be indexed");
       s(fmt::format("unroll {}.{}", block, loop));
       s(fmt::format("unroll {}.{}", from_registers, written_by(iter)));
     }
@@ -355,8 +356,8 @@ void tile_reduction(Schedule& s, const std::string& block, const std::string& ep
   if (t.turned) s(fmt::format("unroll {}.{}", block, words.reduced.back()));
   if (t.taps && std::find(taps.begin(), taps.end(), tap) == taps.end()) taps.push_back(tap);
   for (const std::string& l : taps) {
-    s.because(l == tap ? "neighbouring rows share what a tap loads"
-                       : "each tap knows which rows of the tile it reaches");
+    s.because(l == tap ? "neighbouring rows share the loads of a kernel element"
+                       : "for each kernel element it is known which rows of the tile it contributes to");
     s(fmt::format("unroll {}.{}", block, l));
   }
   if (!t.vector && !t.row) vectorize_reduction(s, block);

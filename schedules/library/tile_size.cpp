@@ -231,8 +231,8 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
   }
   const int64_t vectors = t.column ? t.columns : t.width, rows = rows_of(t);
   t.why_size = fmt::format(
-      "{} x {} accumulators take, with a step's {} vectors and a broadcast, {} of {} registers; a step makes "
-      "{} loads for {} FMAs; {} in flight hide an FMA's latency",
+      "{} x {} accumulators, {} vectors of a step and a broadcast need {} of {} registers; a step has {} "
+      "loads for {} FMAs; {} in flight hide the latency of an FMA",
       rows, vectors, vectors, rows * vectors + vectors + 1, registers, rows + vectors, rows * vectors,
       kToHideLatency);
   if (t.beside)
@@ -240,20 +240,17 @@ void size_tile(const BlockInfo& b, Tile& t, bool shares, const Target& target) {
         fmt::format("; the rows are {} of {} by {} of {}", t.rows, t.row->loop, beside, t.beside->loop);
   if (shares && target.is_narrow()) {
     const Slots slots = slots_of_step(static_cast<double>(rows), static_cast<double>(vectors), target);
-    t.why_size += fmt::format(
-        "; {} micro-operations a step, of {} that the core takes up in as many cycles as "
-        "its FMAs take",
-        slots.taken, slots.there);
+    t.why_size +=
+        fmt::format("; a step has {} micro-operations, and the core can issue {} in the cycles of its FMAs",
+                    slots.taken, slots.there);
   }
-  if (streams)
-    t.why_size += "; rows come from behind the second-level cache, the more rarely the wider the tile";
+  if (streams) t.why_size += "; rows come from beyond L2, and less often for a wider tile";
   if (stores_wait)
-    t.why_size += fmt::format("; {} stores at most: sums of {} end before more have left the core",
+    t.why_size += fmt::format("; at most {} stores: the next sums of {} end before more have left the core",
                               most_stored(b, target), b.reduction_size());
   if (shares && crowded)
-    t.why_size +=
-        fmt::format("; more rows than {} would meet in one set of the first-level cache, of {} lines",
-                    in_cache, target.l1_ways);
+    t.why_size += fmt::format("; more than {} rows would conflict in a set of L1, which has {} lines",
+                              in_cache, target.l1_ways);
 }
 
 void even_rows(Tile& t, const BlockInfo& b, const Target& target) {
@@ -264,9 +261,9 @@ void even_rows(Tile& t, const BlockInfo& b, const Target& target) {
   if (around < 2 || around >= target.cores) return;
   for (int64_t rows = t.rows - 1; rows >= (t.rows + 1) / 2; --rows)
     if (t.row->extent % rows == 0) {
-      t.why_size += fmt::format(
-          "; {} rows instead of {} leave none over: {} tiles around them are too few for {} cores", rows,
-          t.rows, around, target.cores);
+      t.why_size +=
+          fmt::format("; {} rows instead of {} divide evenly: {} tiles around them are too few for {} cores",
+                      rows, t.rows, around, target.cores);
       t.rows = rows;
       return;
     }

@@ -110,7 +110,7 @@ void lay_out_weights(Schedule& s, const Windows& w) {
   int dim = -1;
   for (size_t d = 0; d < w.weights->indices.size(); ++d)
     if (uses_var(w.weights->indices[d], w.lanes->var)) dim = static_cast<int>(d);
-  s.because("a tap's weights are one vector");
+  s.because("the weights of a kernel element are one vector");
   lay_last(s, w.weights->buffer, {dim});
 }
 
@@ -130,7 +130,7 @@ void tile(Schedule& s, const BlockInfo& b, const Windows& w, const Size& size, c
   skip_padding(s, block, lanes, target);
   lay_out_weights(s, w);
   const std::string writer = accumulate_locally(s, b, epilogue);
-  s.because(fmt::format("{} x {} windows share what they read; {} vectors of weights stay in registers",
+  s.because(fmt::format("{} x {} windows share their loads; {} vectors of weights stay in registers",
                         size.rows, size.columns, b.reduction_size()));
   const auto [row_tiles, rows] = split(s, block, *w.rows, size.rows);
   const auto [column_tiles, columns] = split(s, block, *w.columns, size.columns);
@@ -164,7 +164,7 @@ void tile(Schedule& s, const BlockInfo& b, const Windows& w, const Size& size, c
   for (const std::string& l : unrolled) s(fmt::format("unroll {}.{}", block, l));
   s(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, unrolled.front()));
   if (!column_tiles.empty()) {
-    s.because("between the borders no column of a window is asked whether it is there");
+    s.because("away from the borders, no column of a window needs a check");
     s.try_step(fmt::format("annotate {}.{} peel=1", block, column_tiles));
   }
   share_loops(s, block, outer, work_of(b, target), target);

@@ -150,16 +150,15 @@ class Planner {
     std::vector<std::string> outer = images_, inner;
     std::string row = y_;
     if (block_rows_ < rows_) {
-      s_.because(fmt::format("of {} rows of tiles, {} leave what is transformed in the second-level cache",
-                             rows_, block_rows_));
+      s_.because(fmt::format("with {} rows of tiles, blocks of {} keep the transformed values in L2", rows_,
+                             block_rows_));
       s_(fmt::format("{0}_b {0}_r = split {1}.{0} [_, {2}] tail=peel", y_, last, block_rows_ * m));
       outer.push_back(y_ + "_b");
       row += "_r";
     }
     if (!whole_ && block_rows_ > rows_) {
       const std::string n = outer.back();
-      s_.because(
-          fmt::format("{} images leave what is transformed in the second-level cache", block_rows_ / rows_));
+      s_.because(fmt::format("blocks of {} images keep the transformed values in L2", block_rows_ / rows_));
       s_(fmt::format("{0}_b {0}_r = split {1}.{0} [_, {2}]", n, last, block_rows_ / rows_));
       outer.back() = n + "_b";
       inner.push_back(n + "_r");
@@ -227,8 +226,7 @@ class Planner {
     if (streams_past(b, t)) {
       t.rows = t.row->extent;
       t.columns = 1;
-      t.why_size =
-          "all tiles use each vector of the weights, which come from behind the second-level cache, at once";
+      t.why_size = "the weights come from beyond L2: all tiles use each vector at once";
     }
     TileWords words = sample_tile(s_, t, lanes_of(b, target_));
     for (const Iter* i : b.reduced()) words.reduced.push_back(i->loop);

@@ -75,8 +75,7 @@ std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo&
   const std::string &row = t.row->loop, &column = t.column->loop, &lanes = t.vector->loop;
   t.rows = t.row->extent;
   t.columns = 1;
-  t.why_size =
-      "all tiles use each vector of the weights, which come from behind the second-level cache, at once";
+  t.why_size = "the weights come from beyond L2: all tiles use each vector at once";
   TileWords words = sample_tile(s, t, lanes_of(b, target));
   std::vector<std::string> points, reduced;
   for (const Iter* i : b.spatial())
@@ -90,10 +89,9 @@ std::vector<std::string> products_in_parts(Schedule& s, Tile t, const BlockInfo&
   words.part_of_cut = b.reduced().front()->extent / parts;
   for (const Buffer& buffer : t.packed) pack(s, block, buffer, words);
 
-  s.because(
-      fmt::format("{} KiB of all tiles wouldn't stay in the first-level cache while panels of weights pass; "
-                  "of {} parts each does",
-                  b.reduction_size() * t.rows * bytes_of(b.output->type.dtype) / 1024, parts));
+  s.because(fmt::format(
+      "{} KiB of all tiles don't stay in L1 for all panels of weights; each of {} blocks of k does",
+      b.reduction_size() * t.rows * bytes_of(b.output->type.dtype) / 1024, parts));
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [{2}, _]", c, block, parts));
   const BlockInfo p = factor_part(s, b, c, reduced);
   const Tile of_part = tile_in(p, t);

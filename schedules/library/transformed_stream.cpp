@@ -43,8 +43,8 @@ void ask_for_next_product(Schedule& s, const BlockInfo& b, const Tile& t, const 
   const Access* tiles = tiles_of_product(b, t, target);
   if (!target.far_l3() || target.is_narrow() || !tiles || count < 2 || count > kMostPanels) return;
   const std::string name = tiles->buffer->name;
-  s.because(fmt::format("what the tiles have of the next product comes while the {} panels of this one pass",
-                        count));
+  s.because(
+      fmt::format("the tiles' data for the next product is fetched during the {} panels of this one", count));
   s.try_step(fmt::format("prefetch {}.{} {} distance={} shares={}", b.name, panels, name, count,
                          b.reduced().back()->loop));
 }
@@ -74,7 +74,7 @@ void stream_products(Schedule& s, const BlockInfo& b, const Tile& t, const Produ
 void ask_for_output(Schedule& s, const BlockInfo& last, const OutputLoops& loops, const Target& target) {
   const int64_t bytes = last.instances() * bytes_of(last.output->type.dtype);
   if (target.far_l3() || 2 * bytes <= target.l2_bytes) return;
-  s.because(fmt::format("{} KiB of output don't stay in the second-level cache", bytes / 1024));
+  s.because(fmt::format("{} KiB of output don't fit in L2", bytes / 1024));
   if (extent_of(s, last.name, loops.channels) > 1)
     s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", last.name, loops.channels,
                            last.output->name, loops.tiles));

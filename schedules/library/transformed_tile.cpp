@@ -22,7 +22,7 @@ void even_columns(Tile& t, const BlockInfo& b, const Target& target) {
   for (const Access& a : b.accesses)
     if (a.constant && a.uses(*t.column)) constant += a.elements * nestor::bytes_of(a.buffer->type.dtype);
   if (constant <= target.l2_bytes) return;
-  t.why_size += fmt::format("; {} columns instead of {} leave none over, so that each panel has a next one",
+  t.why_size += fmt::format("; {} columns instead of {} divide evenly, so that each panel has a next one",
                             even, t.columns);
   t.columns = even;
 }
@@ -41,7 +41,8 @@ void leave_next_panel(Tile& t, const BlockInfo& b, const Target& target) {
   narrow.rows = ceil_div(t.row->extent, ceil_div(t.row->extent, fit));
   if (narrow.rows < kLeastRows) return;
   if (streamed(b, narrow, target).empty() && used_by_few(b, narrow, target).empty()) return;
-  narrow.why_size += fmt::format("; {} x {} leave a next panel to ask for", narrow.rows, narrow.columns);
+  narrow.why_size +=
+      fmt::format("; with {} x {} there is a next panel to prefetch", narrow.rows, narrow.columns);
   t = narrow;
 }
 

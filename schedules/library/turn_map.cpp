@@ -140,8 +140,8 @@ void ask_ahead(Schedule& s, const BlockInfo& b, const Turn& t, const std::string
     const auto same = [&](const Access& o) { return o.write == a.write && o.buffer == a.buffer; };
     if (!a.uses(*t.lanes) || !a.uses(*t.rows) || !(a.write ? stores : reads)) continue;
     if (std::count_if(b.accesses.begin(), b.accesses.end(), same) > 1) continue;
-    s.because(a.write ? "the last cache is far away: stores wait for its lines in turn, unless asked for"
-                      : "the last cache is far away");
+    s.because(a.write ? "the latency of L3 is high: without a prefetch, stores wait for its lines one by one"
+                      : "the latency of L3 is high");
     s.try_step(fmt::format("prefetch {}.{} {} distance={}", b.name, tiles, a.buffer->name, distance));
   }
 }
@@ -254,16 +254,14 @@ void split_lanes(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, 
   const int64_t width = t.written ? lanes : w.interleaved ? 4 * lanes : widest;
   if (t.lanes->extent <= width) return;
   s.because(fmt::format("{} elements are {} bytes{}", widest, widest * bytes,
-                        widest * bytes == kLine ? ", a line of the cache" : ""));
+                        widest * bytes == kLine ? ", a cache line" : ""));
   const std::string size = sample_size(s, l + "_width", {side, 2 * side, 4 * side}, width, t.lanes->extent);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", l, b.name, size));
   loops.lane_tiles = l + "0";
   const int64_t tiles = ceil_div(t.lanes->extent, width), most = w.panel / width;
   if (!w.interleaved && (!w.rows_innermost || w.strip) && !w.slabs && tiles >= 2 * most) {
-    s.because(w.dense ? "what is read of a panel lies side by side, and stays in the cache"
-                      : fmt::format(
-                            "{} rows lie in as many pages, few enough for their addresses to stay translated",
-                            w.panel));
+    s.because(w.dense ? "the input of a panel is contiguous, and stays in the cache"
+                      : fmt::format("{} rows are in as many pages, which fit in the TLB", w.panel));
     s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", l, b.name, most));
     loops.panels = l + "p";
     loops.lane_tiles = l + "t";
@@ -282,7 +280,8 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
                                                                   : rows_of(b, *t.rows, target);
   if (t.rows->extent <= height) return;
   if (!t.written)
-    s.because(height > side ? "lines come in pairs, and the sets of the cache allow it" : "a line each way");
+    s.because(height > side ? "lines are fetched in pairs, and there are no set conflicts"
+                            : "one line in each direction");
   const std::string size = sample_size(s, r + "_rows", {side, 2 * side}, height, t.rows->extent);
   s(fmt::format("{0}0 {0}1 = split {1}.{0} [_, {2}] tail=peel", r, b.name, size));
   loops.row_tiles = r + "0";
@@ -292,11 +291,10 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
   const int64_t pitch = std::abs(write_of(b)->stride(*t.rows).value_or(0)) * bytes_of(b.output->type.dtype),
                 pages = t.rows->extent * std::min(pitch, kPage) / kPage;
   if (!w.rows_innermost || (!w.strip && stay && pages < kTranslated)) return;
-  s.because(w.strip
-                ? fmt::format("{} bytes of what is read follow each other, and few rows are being written",
-                              w.strip * kLine)
-                : fmt::format("{} rows' {} from one column of tiles to the next", kPanel,
-                              stay ? "pages stay translated" : "lines stay in the cache"));
+  s.because(w.strip ? fmt::format("{} bytes of the input are contiguous, and few rows are written at a time",
+                                  w.strip * kLine)
+                    : fmt::format("{} rows' {} from one column of tiles to the next", kPanel,
+                                  stay ? "pages stay in the TLB" : "lines stay in the cache"));
   s(fmt::format("{0}p {0}t = split {1}.{0}0 [_, {2}]", r, b.name,
                 w.strip ? w.strip : ceil_div(tiles, ceil_div(tiles * height, kPanel))));
   loops.row_panels = r + "p";
@@ -306,17 +304,17 @@ void split_rows(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, c
 void reorder(Schedule& s, const BlockInfo& b, const Turn& t, const Walk& w, const Loops& loops,
              const Target& target) {
   if (w.left_to_right)
-    s.because("reads go from left to right, as the machine foresees them");
+    s.because("reads are in order, which the hardware prefetcher covers");
   else if (w.ahead)
-    s.because("tiles follow each other along a long side, and ask for the lines of later ones");
+    s.because("tiles follow each other along a long side, and prefetch the lines of later ones");
   else if (w.slabs)
-    s.because("lines are read and written whole before the next ones");
+    s.because("all of each line is read and written before the next one");
   else if (w.filling)
-    s.because(fmt::format("lines are written by parts of {} elements: whole ones before the next tile's",
-                          t.rows->extent));
-  else if (w.along && !target.far_l3())
     s.because(
-        "all rows' lines meet in few sets of the cache: those of a tile are written whole before the next");
+        fmt::format("lines are written in parts of {} elements: each is completed before the next tile's",
+                    t.rows->extent));
+  else if (w.along && !target.far_l3())
+    s.because("the lines of all rows cause set conflicts: those of a tile are completed before the next");
   else if (w.along)
     s.because("both sides are short: tiles follow each other between them");
   std::vector<std::string> order;
@@ -343,10 +341,8 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
   if (!t.rows) return false;
   const Walk w = choose_walk(b, t, target);
   if (t.written) {
-    s.because(
-        fmt::format("what is written is put together of {0} vectors along {1}, {0} elements beside each "
-                    "other",
-                    t.written->extent, t.written->loop));
+    s.because(fmt::format("the output is composed of {0} vectors along {1}, {0} contiguous elements each",
+                          t.written->extent, t.written->loop));
     s(fmt::format("unroll {}.{}", block, t.written->loop));
   }
   Loops loops;
@@ -375,7 +371,7 @@ bool turn_map(Schedule& s, const std::string& block, const Target& target) {
     panels = loop.name == last ? "" : loop.name;
   }
   const Buffer& read = b.accesses[b.accesses[0].write].buffer;
-  s.because("what is read of the next panel comes while this one is turned");
+  s.because("the input of the next panel is fetched while this one is transposed");
   if (panels.empty() ||
       !s.try_step(fmt::format("prefetch {}.{} {} distance=1 shares={}", block, panels, read->name, last)))
     ask_ahead(s, b, t, last, kTilesAhead, true, false);

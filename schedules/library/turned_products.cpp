@@ -84,8 +84,8 @@ class Turner {
   Buffer output_of(const std::string& block) const { return analyze(s_.func(), block).output; }
 
   void keep_queries_across(const BlockInfo& first) {
-    s_.because(
-        fmt::format("few queries are turned for each block of {} instead of all keys at once", block_));
+    s_.because(fmt::format("a few queries are transposed for each block of {}, instead of all keys at once",
+                           block_));
     queries_ = parts_.moved_queries;
     if (queries_.empty()) {
       queries_ = first.name + "_across";
@@ -204,7 +204,8 @@ class Turner {
                     const std::vector<std::string>& others, const std::string& prefix) {
     std::string last;
     if (loops.size() != others.size())
-      throw ScheduleError(Diagnostic{fmt::format("{} and {} don't walk the same", block, other), {}, {}, ""});
+      throw ScheduleError(
+          Diagnostic{fmt::format("{} and {} don't have the same loops", block, other), {}, {}, ""});
     for (size_t d = 0; d < loops.size(); ++d) {
       last = fmt::format("{}{}", prefix, d);
       s_(fmt::format("{} = merge {}.{} {}.{}", last, block, loops[d], other, others[d]));
@@ -231,7 +232,7 @@ class Turner {
     const auto [folded_tiles, folded] = cut(m, largest_.key, key_rows_, "m");
     others.push_back(folded_tiles);
     order(m, others, {folded, largest_.query});
-    s_.because("the largest scores are found while a tile of them is at hand");
+    s_.because("the maximum of the scores is taken while a tile of them is in registers");
     tiles_ = merge(maker_, loops, m, others, "r");
     s_(fmt::format("unroll {}.{}", m, folded));
     fold_across(m, tiles_, largest_.query);
@@ -245,7 +246,7 @@ class Turner {
     others.push_back(sums_.key);
     order(e, loops, {exponentials_.query});
     order(m, others, {sums_.query});
-    s_.because("they are summed up, lane by lane, as they are made");
+    s_.because("they are summed, lane by lane, as they are computed");
     const std::string keys = merge(e, loops, m, others, "e");
     fold_across(m, keys, sums_.query);
     s_(fmt::format("vectorize {}.{}", e, exponentials_.query));
@@ -280,10 +281,8 @@ class Turner {
     for (const Access& a : b.accesses) {
       const int64_t bytes = a.elements * bytes_of(a.buffer->type.dtype);
       if (a.write || !find_param(s_.func(), a.buffer) || bytes <= target_.l2_bytes) continue;
-      s_.because(
-          fmt::format("{} KiB of keys come from far away: the next are asked for while these are "
-                      "worked at",
-                      bytes / 1024));
+      s_.because(fmt::format("{} KiB of keys have high latency: the next are prefetched while these are used",
+                             bytes / 1024));
       s_.try_step(fmt::format("prefetch {}.{} {} distance=1", first.name, tiles_, a.buffer->name));
     }
     const std::string& values = parts_.moved_values.empty() ? chain_.second : parts_.moved_values;

@@ -54,7 +54,7 @@ ScheduleTemplate::ScheduleTemplate(const std::string& path, const std::string& t
     begin = end + 1;
     const std::vector<schedules::Word> words = schedules::split_words(line);
     if (!words.empty() && words[0].text == "when") {
-      if (steps) schedules::fail(line, words[0].column, 4, "`when` stands before the steps");
+      if (steps) schedules::fail(line, words[0].column, 4, "`when` comes before the steps");
       // A `when` before this one leaves a blank line.
       impl->before +=
           (impl->when.blocks.empty() && impl->when.target.empty() && !impl->when.others ? "" : "\n") + since;

@@ -40,7 +40,7 @@ class Line {
     return w;
   }
   std::string name(const char* what) {
-    if (!schedules::is_identifier(next(what))) fail_here(fmt::format("`{}` is no name", text_));
+    if (!schedules::is_identifier(next(what))) fail_here(fmt::format("`{}` isn't a name", text_));
     return text_;
   }
   [[noreturn]] void fail_here(const std::string& why, const std::string& hint = kForm) const {
@@ -70,12 +70,12 @@ Named read_named(Line& line, const char* what) {
   if (is_clause(n.name)) line.fail_here("a comma is missing before `" + n.name + "`");
   while (is_comparison(line.peek())) {
     const std::string comparison = line.next("a comparison");
-    if (line.ends_clause()) line.fail_here("a number is missing behind `" + comparison + "`");
+    if (line.ends_clause()) line.fail_here("a number is missing after `" + comparison + "`");
     const std::string number = line.next("a number");
     int64_t value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (error != std::errc() || end != number.data() + number.size() || value < 1)
-      line.fail_here("`" + number + "` is no number from 1 on");
+      line.fail_here("`" + number + "` isn't a number of at least 1");
     n.tests.push_back({comparison, value});
   }
   return n;
@@ -83,12 +83,12 @@ Named read_named(Line& line, const char* what) {
 
 NamedList read_list(Line& line, const char* what) {
   NamedList list;
-  if (line.ends_clause()) line.fail_here(fmt::format("{} is missing behind `{}`", what, line.word()));
+  if (line.ends_clause()) line.fail_here(fmt::format("{} is missing after `{}`", what, line.word()));
   do {
     if (line.peek() == "...") {
       line.next(what);
       list.more = true;
-      if (!line.ends_clause()) line.fail_here("`...` stands last");
+      if (!line.ends_clause()) line.fail_here("`...` must be last");
       break;
     }
     list.names.push_back(read_named(line, what));
@@ -135,9 +135,9 @@ BlockPattern read_block(Line& line) {
     else if (clause == "op")
       b.op = line.next("an operation");
     else
-      line.fail_here("`" + clause + "` is no clause",
+      line.fail_here("`" + clause + "` isn't a clause",
                      "spatial, reduction, reads, constant, writes, type, op; a comma between two");
-    if (!line.ends_clause()) line.fail_here("a comma is missing behind `" + line.word() + "`");
+    if (!line.ends_clause()) line.fail_here("a comma is missing after `" + line.word() + "`");
   }
   return b;
 }
@@ -218,7 +218,7 @@ class Binder {
     if (!b.output) return "it writes several buffers";
     bound[p.name] = block;
     if (!p.reduction && b.reduction) return "it is a reduction";
-    if (p.reduction && !b.reduction) return "it is no reduction";
+    if (p.reduction && !b.reduction) return "it isn't a reduction";
     for (const bool reduce : {false, true})
       if (const auto& list = reduce ? p.reduction : p.spatial)
         if (std::string why = take_loops(*list, b, reduce, bound); !why.empty()) return why;
@@ -236,7 +236,7 @@ class Binder {
       const bool constant = std::any_of(b.accesses.begin(), b.accesses.end(), [&](const Access& a) {
         return a.constant && it != bound.end() && a.buffer->name == it->second;
       });
-      if (!constant) return fmt::format("{} is no constant that it reads", c);
+      if (!constant) return fmt::format("{} isn't a constant that it reads", c);
     }
     return "";
   }
@@ -309,7 +309,7 @@ void read_when(const std::vector<Word>& words, const SourceLoc& loc, When& when)
       if (!property(Target{}, when.target.back().name))
         line.fail_here("a target has no `" + when.target.back().name + "`",
                        "lanes (of f32), registers, cores, l1, l2 (bytes)");
-      if (!line.ends_clause()) line.fail_here("a comma is missing behind `" + line.word() + "`");
+      if (!line.ends_clause()) line.fail_here("a comma is missing after `" + line.word() + "`");
     } while (!line.ends());
   } else if (kind == "block") {
     BlockPattern b = read_block(line);

@@ -77,7 +77,10 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
   if (is_artifact(v.common.model)) {
     if (v.common.blocked_io)
       throw UserError(
-          Diagnostic{"an artifact's inputs and outputs lie as it was compiled", {}, {}, "give the model"});
+          Diagnostic{"the layout of an artifact's inputs and outputs was fixed when it was compiled",
+                     {},
+                     {},
+                     "give the model"});
     e.runnable = load_artifact(v.common.model, v.common.threads, cpus, placement);
   } else {
     e.model =
@@ -222,7 +225,7 @@ int run(const BenchVerb& v) {
                winograd ? fmt::format(" {:>10.1f}", effective) : "", time_text(e.compile_s * 1e3));
   }
   if (winograd && !v.common.json)
-    fmt::print("effective: GFLOP/s of the direct sums that Winograd's algorithm stands for\n");
+    fmt::print("effective: GFLOP/s of the direct convolutions that Winograd's algorithm replaces\n");
   if (v.profile || !v.trace.empty() || !v.html.empty()) look_inside(v, entries[0]);
   return 0;
 }

@@ -35,7 +35,7 @@ int64_t parse_integer(const std::string& flag, const std::string& text) {
     if (used == text.size()) return value;
   } catch (const std::exception&) {
   }
-  throw UserError(flag + ": \"" + text + "\" is no integer");
+  throw UserError(flag + ": \"" + text + "\" isn't an integer");
 }
 
 // "1,3,224,224", and "[]" for a scalar's.
@@ -121,8 +121,8 @@ void warn(const std::string& note) {
 
 void warn_of_refusal(const PrimFunc& func, const ScheduleError& why) {
   std::fprintf(stderr,
-               "warning: the default schedule of %s is refused, and a plain one, which is slower, takes its "
-               "place:\n%s\nThis is a bug of Nestor's; please report it with the command.\n",
+               "warning: the default schedule of %s is refused; a simple, slower one is used:\n%s\nThis is a "
+               "bug in Nestor; please report it with the command.\n",
                func.name.c_str(), why.what());
 }
 

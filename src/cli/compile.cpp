@@ -41,7 +41,7 @@ const Form& form_called(const std::string& name) {
     if (name == f.name) return f;
     known += (known.empty() ? "" : ", ") + std::string(f.name);
   }
-  throw UserError(Diagnostic{"--emit " + name + " is nothing that can be made", {}, {}, known});
+  throw UserError(Diagnostic{"--emit " + name + " isn't supported", {}, {}, known});
 }
 
 // What is made: as --emit says, else as the ending of -o. Code that programs link to comes with its header.
@@ -55,11 +55,11 @@ std::vector<Form> forms_of(const CompileVerb& v) {
     known += (known.empty() ? "" : ", ") + std::string("m") + f.ending;
   }
   if (!device && !of_ending && (!ending.empty() || v.emit.empty()))
-    throw UserError(Diagnostic{"-o " + v.output + ": nothing is made that " +
-                                   (ending.empty() ? "has no ending" : "ends in " + ending),
-                               {},
-                               {"m.so is a shared object, m.a an archive to link, m.o an object"},
-                               known});
+    throw UserError(Diagnostic{
+        "-o " + v.output + ": no output form " + (ending.empty() ? "has no ending" : "ends in " + ending),
+        {},
+        {"m.so is a shared object, m.a an archive to link, m.o an object"},
+        known});
   std::vector<Form> out;
   std::set<std::string> seen;
   for (const std::string& name : v.emit)
@@ -69,11 +69,11 @@ std::vector<Form> forms_of(const CompileVerb& v) {
     if (out[0].code >= ArtifactForm::object && !device) out.push_back(form_called("header"));
   }
   if (device && out.size() > 1)
-    throw UserError(
-        Diagnostic{"--emit " + v.emit.back() + " would lie beside " + v.output + ", which isn't a file",
-                   {},
-                   {},
-                   "give -o a path in a folder, or one form"});
+    throw UserError(Diagnostic{
+        "--emit " + v.emit.back() + " would be written beside " + v.output + ", which isn't a file",
+        {},
+        {},
+        "give -o a path in a folder, or one form"});
   return out;
 }
 
@@ -91,7 +91,7 @@ void keep_inputs(const CompileVerb& v, const std::vector<Form>& forms) {
       if (const std::string path = path_of(f, v.output);
           fs::is_regular_file(path) && fs::equivalent(path, input, none))
         throw UserError(Diagnostic{
-            "--emit " + std::string(f.name) + " would write over " + input + ", which this command reads",
+            "--emit " + std::string(f.name) + " would overwrite " + input + ", which this command reads",
             {},
             {},
             "give -o another name"});
@@ -116,7 +116,7 @@ void refuse_drawn(const std::vector<std::string>& names) {
   }
   throw UserError(Diagnostic{"the weights " + list + " have no values",
                              {},
-                             {"bench, inspect, verify and run draw them at random"},
+                             {"bench, inspect, verify and run use random values"},
                              files.substr(1) + "\n" + random.substr(1) + " for an artifact to measure"});
 }
 
@@ -125,7 +125,7 @@ std::vector<std::string> notes_on_weights(const std::vector<std::string>& consta
   std::vector<std::string> out;
   for (const std::string& c : constants)
     if (const size_t equals = c.find('='); c.compare(equals + 1, 7, "random:") == 0)
-      out.push_back(c.substr(0, equals) + " is drawn at random (" + c.substr(equals + 1) +
+      out.push_back(c.substr(0, equals) + " is random (" + c.substr(equals + 1) +
                     "): for measuring, not for use.");
   return out;
 }
@@ -213,9 +213,9 @@ void report(const CompiledModel& m, const ArtifactFiles& files, double seconds, 
 std::string winograd_words(const Graph& g) {
   const WinogradBytes w = winograd_bytes(g);
   if (w.convolutions == 0 && w.over_budget == 0) return "";
-  std::string out = fmt::format("Winograd's algorithm in {} takes {} KiB more of weights",
+  std::string out = fmt::format("Winograd's algorithm in {} needs {} KiB more for weights",
                                 counted(static_cast<size_t>(w.convolutions), "convolution"), w.added / 1024);
-  if (w.over_budget > 0) out += fmt::format("; {} more would be beyond the budget", w.over_budget);
+  if (w.over_budget > 0) out += fmt::format("; {} more would exceed the budget", w.over_budget);
   return out;
 }
 
@@ -232,8 +232,8 @@ void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, 
     fmt::print(to, "{}: {}\n", files.object, words);
   if (!files.weights.empty())
     fmt::print(
-        to, "{}: {} KiB of weights, to be kept beside it{}\n", files.weights, files.weights_bytes / 1024,
-        artifact.weights == WeightsPlace::automatic ? ", since code doesn't reach so many inside" : "");
+        to, "{}: {} KiB of weights; keep this file beside it{}\n", files.weights, files.weights_bytes / 1024,
+        artifact.weights == WeightsPlace::automatic ? ", since they are too large for the object" : "");
   if (!files.header.empty()) fmt::print(to, "{}: the C interface\n", files.header);
 }
 
@@ -241,11 +241,12 @@ void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, 
 
 int run(const CompileVerb& v) {
   if (v.backend != "llvm")
-    throw UserError(Diagnostic{"an artifact can't be made by '" + v.backend +
-                                   "': Halide's code needs Halide at run time, and artifacts need nothing",
-                               {},
-                               {},
-                               "nestor bench --backend " + v.backend + ", or compile --backend llvm"});
+    throw UserError(
+        Diagnostic{"an artifact can't be made by '" + v.backend +
+                       "': Halide's code needs Halide at run time, and an artifact needs no library",
+                   {},
+                   {},
+                   "nestor bench --backend " + v.backend + ", or compile --backend llvm"});
   const auto start = std::chrono::steady_clock::now();
   const std::vector<Form> forms = forms_of(v);
   keep_inputs(v, forms);

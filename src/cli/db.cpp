@@ -109,7 +109,7 @@ std::vector<Record> shown_records(const Database& db, const DbVerb& v) {
   if (out.empty() && !v.json) {
     const size_t all = db.records().size();
     fmt::print(stderr, "{} has {}\n", v.path,
-               all == 0 ? "no records" : counted(all, "record") + ", none that the filters choose");
+               all == 0 ? "no records" : counted(all, "record") + ", none that match the filters");
   }
   return out;
 }
@@ -156,13 +156,13 @@ void show(const Database& db, const DbVerb& v) {
 void export_to(const Database& db, const DbVerb& v) {
   std::error_code none;
   if (std::filesystem::equivalent(v.path, v.what, none))
-    throw UserError("db export would write over the database " + v.path + ": give FILE another name");
+    throw UserError("db export would overwrite the database " + v.path + ": give FILE another name");
   std::string lines;
   size_t exported = 0;
   for (const Record& r : chosen(db, v)) {
     const std::string bad = bad_figures(r);
     if (!bad.empty()) {
-      warn_of_record(fmt::format("record {} of {} is left out: {}", r.id, v.path, bad));
+      warn_of_record(fmt::format("record {} of {} is ignored: {}", r.id, v.path, bad));
       continue;
     }
     lines += to_json_line(r) + "\n";
@@ -215,7 +215,7 @@ void report_on(const Database& db, const DbVerb& v) {
     try {
       func = check_imported(r);
     } catch (const UserError& e) {
-      warn_of_record(fmt::format("record {} of {} is left out: {}", r.id, v.path, e.diagnostic().message));
+      warn_of_record(fmt::format("record {} of {} is ignored: {}", r.id, v.path, e.diagnostic().message));
       continue;
     }
     ReportedFunction f{*func, 1, host_target(), std::max(1, r.threads), r.target};
@@ -230,7 +230,7 @@ void report_on(const Database& db, const DbVerb& v) {
     page.functions.back().name +=
         fmt::format(" ({}, {})", counted(static_cast<size_t>(f.threads), "thread"), r.target);
   }
-  if (page.functions.empty()) throw UserError(v.path + " has no records that the filters choose");
+  if (page.functions.empty()) throw UserError(v.path + " has no records that match the filters");
   page.facts.emplace_back("command", command_line());
   write_text(v.output, report::tuning_page(page));
   if (v.json)
@@ -257,7 +257,7 @@ void retry(Database& db, const DbVerb& v) {
   job.threads = r.threads;
   job.seed = r.seed;
   std::vector<Record> results = WorkerPool({}).run({job}, [](Record&) {});
-  if (results.empty()) throw UserError("the worker gave no answer");
+  if (results.empty()) throw UserError("the worker didn't answer");
   Record again = results.front();
   again.workload = r.workload;
   again.target = r.target;

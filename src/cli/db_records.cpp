@@ -20,8 +20,7 @@ bool is_taken(const Record& r, const std::string& place, KnownRecords& known) {
   const PrimFunc func = check_imported(r);
   if (!known.is_new(r)) return false;
   const std::string why = r.outcome == Outcome::ok ? why_unusable(r, func, nullptr) : "";
-  if (!why.empty())
-    warn_of_record(fmt::format("{}: the record of {} is left out: {}", place, func.name, why));
+  if (!why.empty()) warn_of_record(fmt::format("{}: the record of {} is ignored: {}", place, func.name, why));
   return why.empty();
 }
 
@@ -45,7 +44,7 @@ std::vector<Record> chosen(const Database& db, const DbVerb& v) {
   if (!v.outcome.empty() && !failed && !parse_outcome(v.outcome)) {
     std::string names = "failed";
     for (size_t i = 0; i < kOutcomes; ++i) names += ", " + std::string(name_of(static_cast<Outcome>(i)));
-    throw UserError(Diagnostic{"--outcome " + v.outcome + " is no outcome", {}, {}, names});
+    throw UserError(Diagnostic{"--outcome " + v.outcome + " isn't an outcome", {}, {}, names});
   }
   std::vector<Record> out;
   for (Record& r : db.records("", "", v.threads)) {
@@ -97,13 +96,13 @@ std::vector<Record> read_records(const Database& other, KnownRecords& known) {
   for (const Record& r : other.records()) {
     const std::string place = fmt::format("record {} of {}", r.id, other.path());
     if (const std::string bad = bad_figures(r); !bad.empty()) {
-      warn_of_record(place + " is left out: " + bad);
+      warn_of_record(place + " is ignored: " + bad);
       continue;
     }
     try {
       if (is_taken(r, place, known)) out.push_back(r);
     } catch (const UserError& e) {
-      warn_of_record(place + " is left out: " + e.diagnostic().message);
+      warn_of_record(place + " is ignored: " + e.diagnostic().message);
     }
   }
   return out;

@@ -75,12 +75,13 @@ int run(const DoctorVerb& v) {
              host.l3_bytes_per_cycle);
   fmt::print("FMA peak    {:.0f} GFLOP/s a core (f32, one thread, best of 50 ms)\n", peak);
   fmt::print("copy        {:.1f} GB/s read + write (one thread, 256 MiB)\n", copy);
-  fmt::print("Halide      {}\n",
-             halide_version().empty() ? "not found: bench and verify do without it" : halide_version());
+  fmt::print("Halide      {}\n", halide_version().empty()
+                                     ? "not found: bench and verify can't compare with it"
+                                     : halide_version());
   fmt::print("NVRTC       {}\n",
              cuda.nvrtc.empty() ? "not found: CUDA source is emitted, not compiled" : cuda.nvrtc);
   fmt::print("GPU         {}\n",
-             cuda.gpu.empty() ? "none: --emulate runs CUDA kernels on the CPU" : cuda.gpu);
+             cuda.gpu.empty() ? "none; --emulate runs CUDA kernels on the CPU" : cuda.gpu);
   std::string targets;
   for (const std::string& t : known_targets()) targets += (targets.empty() ? "" : ", ") + t;
   fmt::print("targets     {}\n", targets);

@@ -29,7 +29,7 @@ double parse_seconds(const std::string& text) {
     if (scale > 0 && value > 0) return value * scale;
   } catch (const std::exception&) {
   }
-  throw UserError(Diagnostic{"--time " + text + " is no span of time", {}, {}, "90s, 5m or 1h"});
+  throw UserError(Diagnostic{"--time " + text + " isn't a duration", {}, {}, "90s, 5m or 1h"});
 }
 
 WorkerPoolOptions worker_options(const TuneVerb& v) {
@@ -43,7 +43,7 @@ WorkerPoolOptions worker_options(const TuneVerb& v) {
       continue;
     }
     if (w.starts_with('-'))
-      throw UserError(Diagnostic{"--workers " + w + " is no number of processes and no command",
+      throw UserError(Diagnostic{"--workers " + w + " is neither a number of processes nor a command",
                                  {},
                                  {},
                                  "--workers 2, or --workers \"ssh board nestor worker\""});
@@ -58,7 +58,7 @@ WorkerPoolOptions worker_options(const TuneVerb& v) {
   if (v.workers.empty()) options.local = 1;
   constexpr double kDay = 86400;
   if (!(v.job_timeout > 0 && v.job_timeout <= kDay))
-    throw UserError(fmt::format("--job-timeout {} is no time up to a day, in seconds", v.job_timeout));
+    throw UserError(fmt::format("--job-timeout {} isn't a time of at most a day, in seconds", v.job_timeout));
   options.timeout_s = v.job_timeout;
   return options;
 }

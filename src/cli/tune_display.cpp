@@ -75,7 +75,7 @@ std::string causes(const std::vector<int64_t>& outcomes) {
 
 std::string verdict(const TuneResult& r) {
   if (r.best_ns <= 0) return r.measured > 0 ? "no candidate could be measured" : "not measured";
-  if (r.default_ns <= 0) return "the default has no time to compare with";
+  if (r.default_ns <= 0) return "there is no time of the default to compare with";
   if (r.measured + r.resumed <= 1) return "only the default was measured";
   const std::string ratio = fmt::format("{:.2f}x", r.default_ns / std::max(r.best_ns, 1e-9));
   if (!r.compared && r.best_ns < r.default_ns) return ratio + ", not compared again";
@@ -260,7 +260,7 @@ void print_whole(const std::vector<TuneResult>& results, const std::vector<Tuned
     before += functions[i].calls * results[i].default_ns;
     after += functions[i].calls * results[i].best_ns;
   }
-  fmt::print("all {}, as often as they are called: {} by default, {} now, {}\n",
+  fmt::print("all {}, weighted by their calls: {} by default, {} now, {}\n",
              counted(results.size(), "function"), time_of(before), time_of(after), gain_of(before, after));
 }
 

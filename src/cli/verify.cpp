@@ -110,9 +110,10 @@ int prove(const VerifyVerb& v) {
 
 // Why the model isn't compared with its graph as it was read; "" where it can be.
 std::string no_graph(const VerifyVerb& v) {
-  if (v.common.blocked_io) return "with --blocked-io the model's tensors don't lie as the graph's";
+  if (v.common.blocked_io)
+    return "with --blocked-io the model's tensors have another layout than the graph's";
   if (v.common.check_indices && v.inputs.empty())
-    return "indices are drawn beyond their range, which --check-indices refuses; give them by --input";
+    return "random indices are out of range, which --check-indices refuses; give indices with --input";
   return "";
 }
 
@@ -129,7 +130,7 @@ void against_graph(const VerifyVerb& v, const Device& device, std::optional<Grap
   const auto runnable = device.make_runnable();
   const NamedTensors inputs = read_inputs(read_sources(v.inputs), runnable->inputs(), 1);
   for (const GraphOracle::Check& c : oracle->check(inputs, runnable->run(inputs)))
-    report.add(c.comparison, c.name + " beside the graph as read", c.want);
+    report.add(c.comparison, c.name + " compared with the graph as read", c.want);
 }
 
 int against_oracle(const VerifyVerb& v) {
@@ -142,7 +143,7 @@ int against_oracle(const VerifyVerb& v) {
   const bool by_hand = std::filesystem::path(v.common.model).extension() == ".nest";
   const bool beside_graph = v.against == "graph" || (v.against.empty() && !by_hand);
   if (by_hand && beside_graph)
-    throw UserError(v.common.model + " holds functions, which no graph pass changes");
+    throw UserError(v.common.model + " has functions, which graph passes don't change");
   Source source;
   std::optional<GraphOracle> oracle;
   if (beside_graph && no_graph(v).empty()) {
@@ -187,9 +188,9 @@ int run(const VerifyVerb& v) {
   if (!v.expect.empty()) return against_expected(v);
   if (is_artifact(v.common.model))
     throw UserError(Diagnostic{
-        "an artifact has no oracle inside", {}, {}, "give --expect outputs.npz, or verify the model"});
+        "an artifact has no reference inside", {}, {}, "give --expect outputs.npz, or verify the model"});
   if (!v.inputs.empty() && v.against != "graph")
-    throw UserError(Diagnostic{"--input is for whole models: the oracles of functions draw their own inputs",
+    throw UserError(Diagnostic{"--input is for whole models: functions are compared on random inputs",
                                {},
                                {},
                                "--against graph, or --expect outputs.npz"});

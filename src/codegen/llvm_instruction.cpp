@@ -37,7 +37,7 @@ llvm::Function* defined_by_text(const std::string& name, const std::string& text
   for (llvm::Function& each : *parsed)
     if (each.isDeclaration() && !each.isIntrinsic())
       fail(" calls @" + each.getName().str() +
-           ", which it doesn't define and which is no intrinsic of LLVM's");
+           ", which it doesn't define and which isn't an intrinsic of LLVM");
   for (const llvm::User* user : f->users())
     if (llvm::isa<llvm::Instruction>(user)) fail(" calls itself");
   f->removeFnAttr(llvm::Attribute::NoInline);

@@ -64,8 +64,8 @@ class AlgorithmCheck {
     const std::vector<Tensor> got = compiled();
     std::vector<OutputCheck> out;
     for (size_t i = 0; i < got.size(); ++i)
-      out.push_back(
-          {function().name + " beside the direct convolution", compare(got[i], oracle, i), oracle.wanted[i]});
+      out.push_back({function().name + " compared with the direct convolution", compare(got[i], oracle, i),
+                     oracle.wanted[i]});
     return out;
   }
 

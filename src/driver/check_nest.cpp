@@ -81,7 +81,7 @@ std::string interpreted(const std::string& where, const PrimFunc& f) {
     const auto* call = e.as<Call>();
     has_instructions = has_instructions || (call && call->fn == Intrinsic::instruction);
   });
-  if (has_instructions) return "the interpreter knows no machine instructions";
+  if (has_instructions) return "the interpreter doesn't know hardware instructions";
   if (!is_small(f)) return "its tensors are too large to interpret it";
   std::vector<Tensor> args = random_args(f, 1);
   InterpretOptions options;
@@ -108,7 +108,7 @@ void check_nest(const PrimFunc& func, const std::string& where, const Note& note
   if (p.verdict == Verdict::proved) return;
   const std::string open =
       where + ": it isn't proved that " + f.name +
-      " stays inside of its buffers, writes all of its outputs and has no races: " + p.reason;
+      " stays within its buffers, writes all of its outputs and has no races: " + p.reason;
   if (p.depends_on_data) {
     if (note) note(open + "\nhint: clamp the index, min(max(i, 0), extent-1), or read under a condition");
     return;

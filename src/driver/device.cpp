@@ -101,7 +101,7 @@ std::vector<Tensor> Device::run(const CompiledFunction& f, const std::vector<Ten
   CudaModule alone;
   for (size_t i = 0; i < model_.funcs.size(); ++i)
     if (model_.funcs[i].lowered.name == f.lowered.name) alone.functions = {cuda_->module.functions[i]};
-  NESTOR_CHECK(!alone.functions.empty()) << f.lowered.name << " is no function of the model";
+  NESTOR_CHECK(!alone.functions.empty()) << f.lowered.name << " isn't a function of the model";
   const auto executor = cuda_->executor(plan_of(f), alone);
   std::vector<Tensor> held, out;
   std::vector<const void*> from;

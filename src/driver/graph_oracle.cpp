@@ -231,7 +231,7 @@ struct GraphOracle::Impl {
   Runs runs_of(ValueId v) const {
     if (const Runs& made = values[static_cast<size_t>(v)]; made[0].defined()) return made;
     const Tensor& t = value(v).constant;
-    NESTOR_CHECK(t.defined()) << value(v).name << " is read before it is made";
+    NESTOR_CHECK(t.defined()) << value(v).name << " is read before it is computed";
     Runs same;
     same.fill(in_f64(t));
     return same;

@@ -98,7 +98,7 @@ ModelValue tensor_type(Cursor& in, const std::string& name) {
   if (!dtype) {
     std::string known;
     for (std::string_view n : kDTypeNames) known += (known.empty() ? "" : " ") + std::string(n);
-    in.fail("'" + spelled + "' is no element type", at, "one of: " + known);
+    in.fail("'" + spelled + "' isn't an element type", at, "one of: " + known);
   }
   ModelValue value{name, *dtype, {}, true, true};
   in.expect("[");

@@ -171,7 +171,7 @@ class PlanBuilder {
       return place;
     }
     auto it = places_.find(r);
-    NESTOR_CHECK(it != places_.end()) << "value '" << value(r).name << "' is read before it is made";
+    NESTOR_CHECK(it != places_.end()) << "value '" << value(r).name << "' is read before it is computed";
     return it->second;
   }
 

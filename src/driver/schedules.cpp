@@ -51,7 +51,7 @@ ScheduleProvider file_schedules(const std::string& path) {
       const auto same = [&name = name](const PrimFunc& f) { return f.name == name; };
       if (!name.empty() && std::none_of(funcs.begin(), funcs.end(), same))
         throw UserError(
-            Diagnostic{path + " has a schedule for '" + name + "', which is no function of the model",
+            Diagnostic{path + " has a schedule for '" + name + "', which isn't a function of the model",
                        {},
                        {},
                        "its functions are " + names});

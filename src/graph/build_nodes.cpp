@@ -103,11 +103,10 @@ void Builder::build_if(const ModelNode& mn) {
   if (!condition.constant.defined()) {
     const std::string hint = hint_to_bind(n.inputs[0]);
     for (const ValueId v : inputs_behind(n.inputs[0])) unknown_inputs_.insert(value_of(g_, v).name);
-    return refuse(
-        mn,
-        fmt::format("control flow isn't supported where the condition, `{}`, is computed at run time",
-                    condition.name),
-        hint.empty() ? "export the model with the one branch that is wanted" : hint);
+    return refuse(mn,
+                  fmt::format("control flow isn't supported if the condition, `{}`, is computed at run time",
+                              condition.name),
+                  hint.empty() ? "export the model with only one of the branches" : hint);
   }
   const bool taken = condition.constant.get_int(0) != 0;
   branches_ = true;

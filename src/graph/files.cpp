@@ -52,7 +52,7 @@ std::string resolve_beside(const std::string& model_path, const std::string& loc
   const fs::path target = fs::weakly_canonical(folder / location, ec);
   const fs::path relative = target.lexically_relative(folder);
   if (location.empty() || fs::path(location).is_absolute() || relative.empty() || *relative.begin() == "..")
-    file_error(model_path, fmt::format("external data at '{}' lies outside the model's folder", location),
+    file_error(model_path, fmt::format("external data at '{}' is outside the model's folder", location),
                "put the weights beside the model and name them relative to it");
   return target.string();
 }

@@ -1,20 +1,20 @@
-// Fusion by pattern kinds, along post-dominators (as in Roesch et al., "Relay", 2018, and TVM's FuseOps).
+// Fusion by operator patterns, along post-dominators (as in Roesch et al., "Relay", 2018, and TVM's FuseOps).
 //
 // A node may join its immediate post-dominator d, the first node that every path from it to the outputs
-// passes, if all nodes on those paths may join too. Then nothing inside a group is read outside it except
-// what its last node, the sink, makes: so a group writes one node's outputs, and since every path out of it
-// starts at the sink, no path can leave the group and come back: there are no cycles between groups.
+// passes, if all nodes on those paths may join too. Then only the results of a group's last node, the sink,
+// are read outside of the group. Every path out of a group starts at its sink, so no path can return: there
+// are no cycles between groups.
 //
-// Who may join whom, for a group with sink s and its post-dominator d:
-//  - around an anchor (MatMul, Conv): element-wise nodes of the anchor's shape, behind it. They become
-//    its epilogue; their other operand (a residual) comes from outside. One anchor to a group.
-//  - element-wise and injective chains: join what reads them, an element-wise or injective node, a
-//    reduction (which ends the chain), or an epilogue of the same shape; but not where the reader would
-//    compute them more often, by broadcasting.
-//  - behind a reduction: element-wise nodes of its shape.
-//  - a Softmax of scores between two MatMuls, of which the one makes them and the other uses them up: all
-//    three groups become one (attention), where a target's schedules know what to do with it.
-//  - opaque nodes stand alone.
+// Which nodes may join, for a group with sink s and its post-dominator d:
+//  - around an anchor (MatMul, Conv): element-wise nodes of the anchor's shape after it. They become its
+//    epilogue; their other operand (a residual) comes from outside. A group has one anchor.
+//  - element-wise and injective chains join their reader if it is an element-wise or injective node, a
+//    reduction (which ends the chain), or an epilogue of the same shape; but not if the reader would compute
+//    them several times, by broadcasting.
+//  - after a reduction: element-wise nodes of its shape.
+//  - a Softmax between two MatMuls: all three groups become one (attention), if the target has schedules for
+//    it.
+//  - opaque nodes stay alone.
 #include "src/graph/fusion.h"
 
 #include <algorithm>

@@ -35,7 +35,7 @@ void check_list(const JsonAt& at, int64_t want, bool of_lists, const std::string
                         count < want ? "short" : "over-long", count, type, want));
   for (int64_t i = 0; i < count; ++i)
     if (at.json()[static_cast<size_t>(i)].is_array() != of_lists)
-      at.fail(fmt::format("element {} is {} list, {} has {} here", i, of_lists ? "no" : "a", type,
+      at.fail(fmt::format("element {} {} a list, {} has {} here", i, of_lists ? "isn't" : "is", type,
                           of_lists ? "lists" : "numbers"));
 }
 

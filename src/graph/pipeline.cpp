@@ -8,28 +8,28 @@ namespace nestor {
 // and last, since every pass leaves some.
 std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
   std::vector<GraphPass> passes = {
-      {"drop_unread", "no node or output that nothing reads", remove_dead_nodes}};
+      {"drop_unread", "nodes and outputs that nothing reads are removed", remove_dead_nodes}};
   if (!options.halves)
-    passes.push_back({"widen_halves", "between nodes, f16 and bf16 stand in f32",
+    passes.push_back({"widen_halves", "f16 and bf16 values between nodes are f32 values, rounded",
                       [options](Graph& g, const EvaluateFn&) { widen_halves(g, options); }});
   const std::vector<GraphPass> others = {
-      {"multiply_einsums", "no Einsum of floats is a product of matrices", multiply_einsums},
+      {"multiply_einsums", "Einsums that are matrix products are MatMul nodes", multiply_einsums},
       {"remove_identities",
        "no Identity, Dropout, or reshape to the same shape; no two transpositions in a row",
        remove_identities},
-      {"move_bytes", "what moves or picks elements that bytes stand for reads the bytes", move_bytes},
-      {"multiply_quantized", "products of what bytes stand for are products of bytes, scaled",
+      {"move_bytes", "data movement of quantized values moves the bytes", move_bytes},
+      {"multiply_quantized", "products of quantized values are scaled products of bytes",
        [options](Graph& g, const EvaluateFn& evaluate) { multiply_quantized(g, evaluate, options); }},
       {"expand_quantized", "products of bytes are sums of u8 times i8 without zero points", expand_quantized},
       {"fold_constants", "no node has constant inputs only", fold_constants},
-      {"fold_batch_norm", "BatchNormalization is in the weights before it, else a Mul and an Add",
+      {"fold_batch_norm", "BatchNormalization is folded into the weights before it, or is a Mul and an Add",
        fold_batch_norm},
-      {"fold_steps", "constants, not elements, are divided by the steps of bytes made of them", fold_steps},
+      {"fold_steps", "divisions by quantization scales are folded into constants", fold_steps},
       {"join_logarithms", "no Log is of a Sigmoid or a Softmax", join_logarithms},
-      {"crop_windows", "no tap of a convolution meets nothing but padding", crop_windows},
-      {"use_col2im", "a convolution with few filters is a product of matrices and a Col2Im",
+      {"crop_windows", "no kernel element of a convolution reads only padding", crop_windows},
+      {"use_col2im", "a convolution with few filters is a matrix product and a Col2Im",
        [options](Graph& g, const EvaluateFn& evaluate) { use_col2im(g, evaluate, options); }},
-      {"flip_convolutions", "constant weights of every convolution have their filters first",
+      {"flip_convolutions", "constant weights of every convolution have the filters as first dimension",
        [options](Graph& g, const EvaluateFn&) { flip_convolutions(g, options); }},
       {"merge_equal_nodes", "no two nodes compute the same, no two constants are the same",
        merge_equal_nodes},

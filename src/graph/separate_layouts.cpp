@@ -161,8 +161,10 @@ bool separate_layouts(Graph& g, Partition& p, const PartitionOptions& how) {
     tried.insert(chosen.begin(), chosen.end());
     for (Node& n : changed.nodes)
       if (chosen.count(n.outputs[0]))
-        n.why = fmt::format("it sums in {}, and a copy converts, which it would do by single elements",
-                            rows ? "rows" : "blocks of channels");
+        n.why = fmt::format(
+            "it sums in {}, and a copy converts to that type; otherwise each element would be converted "
+            "again and again",
+            rows ? "rows" : "blocks of channels");
     g = std::move(changed);
     p = std::move(q);
     any = true;

@@ -94,7 +94,7 @@ Tensor TensorSource::of(const TensorType& wanted) const {
   if (text_ == "zeros") return Tensor(wanted.dtype, wanted.shape);
   if (!text_.starts_with("random:")) return elements(wanted);
   const auto seed = integer(text_.substr(7));
-  if (!seed) fail(fmt::format("\"{}\" is no integer", text_.substr(7)), "random:1");
+  if (!seed) fail(fmt::format("\"{}\" isn't an integer", text_.substr(7)), "random:1");
   return Tensor::random(wanted.dtype, wanted.shape, static_cast<uint64_t>(*seed));
 }
 
@@ -118,7 +118,7 @@ Tensor TensorSource::elements(const TensorType& wanted) const {
   const std::vector<std::string> pieces = pieces_of(text_);
   for (const std::string& piece : pieces)
     if (!real(piece) && piece != "true" && piece != "false")
-      fail(fmt::format("\"{}\" is no number, and nothing else that can be read", piece), kForms);
+      fail(fmt::format("\"{}\" isn't a number or another known value", piece), kForms);
   Tensor out(wanted.dtype, wanted.shape);
   if (static_cast<int64_t>(pieces.size()) != out.size())
     fail(fmt::format("{} element{} given, {} has {}", pieces.size(), pieces.size() == 1 ? " is" : "s are",

@@ -24,14 +24,18 @@ const std::vector<Kind>& kinds() {
       {{"Optional", "OptionalGetElement", "OptionalHasElement"},
        {"optional values aren't supported", "export the model with tensors in their place"}},
       {{"StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"},
-       {"strings aren't supported", "cut the model behind what reads text"}},
+       {"strings aren't supported", "start the model after the text processing"}},
       {{"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"},
        {"random numbers aren't supported", "make them an input of the model"}},
       {{"Compress", "NonMaxSuppression", "Unique"},
        {"the size of its result depends on values, which isn't supported",
-        "cut the model before it, and let the program that runs it do the rest"}},
+        "end the model before it, and do the rest in your program"}},
   };
   return all;
+}
+
+std::string domain_text(const std::string& domain) {
+  return domain.empty() ? "ONNX's domain" : "the domain `" + domain + "`";
 }
 
 }  // namespace
@@ -42,9 +46,13 @@ Refusal why_unsupported(const ModelNode& n) {
       return {fmt::format("this opset's {} isn't supported", n.op),
               fmt::format("opset {}{} is", other->since,
                           other->until < 1000 ? fmt::format(" to {}", other->until) : " and later")};
+  for (const OpDef* other : all_ops())
+    if (other->name == n.op)
+      return {"the operator isn't supported in " + domain_text(n.domain),
+              "there is one in " + domain_text(other->domain)};
   if (n.domain == "ai.onnx.ml")
     return {"operators of classical machine learning (ai.onnx.ml) aren't supported",
-            "cut the model before it"};
+            "end the model before it"};
   for (const Kind& kind : kinds())
     if (n.domain.empty() && std::count(kind.ops.begin(), kind.ops.end(), n.op) > 0) return kind.refusal;
   const std::string near = nearest_op(n.op);

@@ -166,7 +166,7 @@ struct Choice {
 };
 
 Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_memory) {
-  if (options.tile) return {options.tile, "the algorithm is asked for"};
+  if (options.tile) return {options.tile, "the algorithm was requested"};
   const Costs costs(l, options, from_memory);
   const double direct = costs.direct();
   double least = HUGE_VAL;
@@ -181,16 +181,16 @@ Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_mem
     choice.gain = direct - costs.winograd(tile);
   }
   choice.why = fmt::format(
-      "Winograd's F(4x4, 3x3) takes {:.2f} of the direct sum's cycles, F(3x3, 3x3) {:.2f}, F(2x2, 3x3) "
-      "{:.2f}; {:.1f} pays for the rounding",
+      "Winograd's F(4x4, 3x3) takes {:.2f} of the direct convolution's cycles, F(3x3, 3x3) {:.2f}, F(2x2, "
+      "3x3) {:.2f}; it is used below {:.1f}, because it rounds more",
       shares[2], shares[1], shares[0], kLeastGain);
   if (options.far_l3 && choice.tile != 0 &&
       shares[static_cast<size_t>(choice.tile - 2)] > *std::ranges::min_element(shares))
-    choice.why += fmt::format("; fewer weights of F({0}x{0}, 3x3) have to come from far", choice.tile);
+    choice.why += fmt::format("; F({0}x{0}, 3x3) reads fewer weights from beyond the caches", choice.tile);
   if (choice.tile != 0)
     choice.why += fmt::format(
-        "; an infinity, a NaN or a very large element of the image reaches all {0}x{0} outputs of its tiles: "
-        "--exact-conv keeps it to those that read it",
+        "; an infinity, a NaN or a very large element of the image affects all {0}x{0} outputs of its tiles; "
+        "with --exact-conv only those that read it",
         choice.tile);
   return choice;
 }
@@ -225,7 +225,7 @@ Node winograd_node(const Node& conv, const Choice& choice, ValueId weights) {
 // By what a convolution makes.
 using Choices = std::map<ValueId, Choice>;
 
-const std::string kBeyondBudget = "Winograd's transformed weights would be beyond the budget of ";
+const std::string kBeyondBudget = "Winograd's transformed weights would exceed the budget of ";
 
 // Bytes that transforming some weights adds to them.
 int64_t bytes_added(const Graph& g, ValueId weights, int64_t tile) {
@@ -289,7 +289,7 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
       std::optional<Layer> layer = layer_of(g, n);
       if (!layer) continue;
       if (refused.count(n.outputs[0])) {
-        n.why = "Winograd's algorithm can't have its operands in blocks of channels";
+        n.why = "Winograd's algorithm can't have its operands in a blocked layout";
         continue;
       }
       for (const ValueId v : images_of(g, call, {n.outputs[0]})) layer->reordered += unblocked(v);

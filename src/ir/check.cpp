@@ -142,7 +142,7 @@ class Checker {
     const Bound& bound = it->second;
     if (bound.kind == Kind::loop && bound.depth < depth_)
       fail("block " + quoted(block_->id->name) + " uses loop variable " + quoted(v->name) + " directly",
-           {e.get()}, "bind it to an iterator of the block and use that");
+           {e.get()}, "bind it to an iterator of the block, and use the iterator");
     if (in_init_ && bound.kind == Kind::reduce && bound.depth == depth_)
       fail("`init` uses the reduction iterator " + quoted(v->name), {e.get()});
   }
@@ -221,7 +221,7 @@ class Checker {
   void block(const Block& b, const Stmt& s) {
     if (!b.id) fail("a block without an id", {s.get()});
     if (const auto [it, fresh] = blocks_.try_emplace(b.id->name, s.get()); !fresh)
-      fail("block name " + quoted(b.id->name) + " stands twice", {it->second, s.get()});
+      fail("block name " + quoted(b.id->name) + " occurs twice", {it->second, s.get()});
     for (const IterVar& i : b.iters) {
       expr(i.extent, s.get());
       expr(i.binding, s.get());

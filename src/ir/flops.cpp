@@ -1,18 +1,23 @@
 #include "nestor/flops.h"
 
+#include <unordered_set>
+
 #include "nestor/walk.h"
 
 namespace nestor {
 
 namespace {
 
+// What is written twice, as in (a - b) * (a - b), is computed once.
 double flops_of_expr(const Expr& e) {
   double count = 0;
+  std::unordered_set<Expr, HashExpr, SameExpr> seen;
   for_each_expr(e, [&](const Expr& x) {
     if (!is_float(x.dtype())) return;
     const auto* call = x.as<Call>();
     const double each = call && call->fn == Intrinsic::fma ? 2 : 1;
-    if (x.as<Binary>() || x.as<Unary>() || call || x.as<VectorReduce>()) count += each * x.type().lanes;
+    if (!x.as<Binary>() && !x.as<Unary>() && !call && !x.as<VectorReduce>()) return;
+    if (seen.insert(x).second) count += each * x.type().lanes;
   });
   return count;
 }

@@ -132,10 +132,9 @@ class Matcher {
     const auto* u = instruction_.block().body.as<Update>();
     for (const InstructionMatch::Guard& g : guards_) {
       if (!g.reduce) continue;
-      const std::string where =
-          "the last tile hangs over the end, where " + print(g.condition) + " fails, and ";
+      const std::string where = "the last tile is partial, where " + print(g.condition) + " fails, and ";
       if (!u || u->op != ReduceOp::add || !is_product(u->value))
-        throw Differs{where + "the instruction is no sum of products"};
+        throw Differs{where + "the instruction isn't a sum of products"};
       for_each_expr(u->value, [&](const Expr& e) {
         const auto* l = e.as<Load>();
         for (const Var& v : g.about)

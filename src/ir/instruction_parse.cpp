@@ -81,7 +81,7 @@ class Reader {
 
 [[noreturn]] void fail_meaning(const PrimFunc& f, const std::string& file, const std::string& why) {
   throw UserError(
-      Diagnostic{file + ": `" + f.name + "` is no instruction: " + why,
+      Diagnostic{file + ": `" + f.name + "` isn't an instruction: " + why,
                  {},
                  {},
                  "one nest of loops around one block, an iterator for each loop, and one store or update "
@@ -92,13 +92,13 @@ class Reader {
 void check_access(const Instruction& i, const Buffer& b, const std::vector<Expr>& indices) {
   const auto fail = [&](const std::string& why) { fail_meaning(i.meaning, i.file, why); };
   const Param* param = find_param(i.meaning, b);
-  if (!param) fail(b->name + " is no parameter");
+  if (!param) fail(b->name + " isn't a parameter");
   std::set<const VarNode*> used;
   for (size_t d = 0; d < indices.size(); ++d) {
     if (is_const_int(indices[d], 0) && is_const_int(param->decl.shape[d], 1)) continue;
     const auto* v = indices[d].as<VarRef>();
     if (!v || !used.insert(v->var.get()).second)
-      fail(b->name + " is touched at something else than distinct iterators");
+      fail(b->name + " is accessed at something other than distinct iterators");
     for (const IterVar& iter : i.block().iters)
       if (iter.var == v->var && as_int(iter.extent) != as_int(param->decl.shape[d]))
         fail("an index of " + b->name + " doesn't run over the whole dimension");
@@ -113,7 +113,7 @@ void check_meaning(const Instruction& i) {
   if (!i.meaning.allocs.empty() || !i.meaning.dims.empty()) fail("it has temporaries or dimensions");
   const std::vector<Stmt> loops = i.loops();
   if (loops.empty() || !loops.back().as<For>()->body.as<Block>())
-    fail("its body is no nest of loops around a block");
+    fail("its body isn't a nest of loops around a block");
   const Block& b = i.block();
   if (b.init || b.where) fail("its block has an init or a `where`");
   if (b.iters.size() != loops.size()) fail("it hasn't an iterator for each loop");
@@ -129,7 +129,8 @@ void check_meaning(const Instruction& i) {
   const auto* update = b.body.as<Update>();
   if (!store && !update) fail("its block is more than one store or update");
   const Buffer& out = store ? store->buffer : update->buffer;
-  if (out != i.meaning.params[i.out()].decl.buffer) fail("it writes something else than its `out` parameter");
+  if (out != i.meaning.params[i.out()].decl.buffer)
+    fail("it writes something other than its `out` parameter");
   check_access(i, out, store ? store->indices : update->indices);
   std::set<const BufferNode*> used{out.get()};
   for_each_expr(b.body, [&](const Expr& e) {
@@ -152,7 +153,7 @@ size_t read_param(Reader& r, const Instruction& i) {
   const std::vector<std::string> names = param_names(i);
   const auto at = std::find(names.begin(), names.end(), r.peek());
   if (at == names.end()) {
-    r.fail("`" + r.peek() + "` is no parameter of " + i.name, did_you_mean(r.peek(), names));
+    r.fail("`" + r.peek() + "` isn't a parameter of " + i.name, did_you_mean(r.peek(), names));
   }
   r.take();
   return static_cast<size_t>(at - names.begin());
@@ -179,7 +180,7 @@ void check_fragment(const Reader& r, const Instruction& i, const Fragment& f, in
       for (size_t d = 0; d < at.size(); ++d)
         if (at[d] < 0 || at[d] >= *as_int(decl.shape[d]))
           r.fail("place " + std::to_string(p) + (threads > 1 ? " of thread " + std::to_string(t) : "") +
-                 " lies outside of " + decl.buffer->name + ": index " + std::to_string(at[d]) +
+                 " is outside of " + decl.buffer->name + ": index " + std::to_string(at[d]) +
                  " in dimension " + std::to_string(d));
       if (!seen.insert(at).second && f.param == i.out())
         r.fail("an element of " + decl.buffer->name + " is in two places, and both are written");
@@ -195,7 +196,7 @@ void read_fragment(Reader& r, const Instruction& i, InstructionLowering& l, cons
   const Reader whole = r;
   f.param = read_param(r, i);
   for (const Fragment& other : l.fragments)
-    if (other.param == f.param) whole.fail("`" + param_names(i)[f.param] + "` stands twice");
+    if (other.param == f.param) whole.fail("`" + param_names(i)[f.param] + "` occurs twice");
   r.expect("[", "and the number of places");
   f.places = r.integer("the number of places in a register");
   r.expect("]", "after the number of places");
@@ -268,8 +269,7 @@ InstructionLowering read_header(Reader& r, std::vector<Instruction>& all, Instru
     names.push_back(i.name);
     if (i.name == r.peek()) owner = &i;
   }
-  if (!owner)
-    r.fail("no function `" + r.peek() + "` stands before its lowering", did_you_mean(r.peek(), names));
+  if (!owner) r.fail("no function `" + r.peek() + "` precedes its lowering", did_you_mean(r.peek(), names));
   r.take();
   r.expect("for", "and llvm or cuda");
   if (r.peek() != "llvm" && r.peek() != "cuda") r.fail("expected llvm or cuda");
@@ -354,9 +354,9 @@ std::vector<Instruction> parse_instructions(std::string_view text, const std::st
       i.name = i.meaning.name;
       i.file = file;
       for (const Instruction& other : all)
-        if (other.name == i.name) r.fail("`" + i.name + "` stands twice");
+        if (other.name == i.name) r.fail("`" + i.name + "` occurs twice");
       if (!i.meaning.body.as<For>())
-        fail_meaning(i.meaning, file, "its body is no nest of loops around a block");
+        fail_meaning(i.meaning, file, "its body isn't a nest of loops around a block");
       check_meaning(i);
       all.push_back(std::move(i));
       ++at;

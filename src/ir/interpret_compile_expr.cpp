@@ -196,11 +196,11 @@ int32_t Compiler::lookup(const Call& c, Type t) {
 
 int32_t Compiler::call(const Call& c, Type t) {
   if (c.fn == Intrinsic::instruction)
-    throw UserError(Diagnostic{"the interpreter can't run the machine instruction " + c.name,
+    throw UserError(Diagnostic{"the interpreter can't run the hardware instruction " + c.name,
                                {},
                                {},
                                "interpret the function before lowering: there it is still its meaning"});
-  NESTOR_CHECK(!c.args.empty()) << info(c.fn).name << " stands in an expression";
+  NESTOR_CHECK(!c.args.empty()) << info(c.fn).name << " is in an expression";
   if (c.fn == Intrinsic::lookup) return lookup(c, t);
   int32_t places[3] = {-1, -1, -1};
   for (size_t i = 0; i < c.args.size(); ++i) places[i] = expr(c.args[i]);

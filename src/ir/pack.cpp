@@ -21,7 +21,7 @@ int64_t evaluate(const Expr& e, const std::unordered_map<Var, int64_t>& values) 
   if (const auto* i = e.as<IntImm>()) return i->value;
   if (const auto* v = e.as<VarRef>()) return values.at(v->var);
   const auto* b = e.as<Binary>();
-  NESTOR_CHECK(b) << "a layout of something else than + - * / %";  // physical_shape refused it before
+  NESTOR_CHECK(b) << "a layout of something other than + - * / %";  // physical_shape refused it before
   const int64_t x = evaluate(b->a, values), y = evaluate(b->b, values);
   const auto floor_div = [&] { return x / y - ((x % y != 0) && ((x % y < 0) != (y < 0))); };
   switch (b->op) {

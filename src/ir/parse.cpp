@@ -226,7 +226,7 @@ Annotations Parser::annotations() {
     if (key.kind != Token::identifier && key.kind != Token::string)
       fail(key, "expected an annotation's name, found " + describe(key));
     const std::string name = key.kind == Token::string ? unquote(key.text) : std::string(key.text);
-    if (out.contains(name)) fail(key, "annotation " + quoted(key.text) + " stands twice");
+    if (out.contains(name)) fail(key, "annotation " + quoted(key.text) + " occurs twice");
     expect("(", "after the annotation's name");
     if (peek().kind == Token::string)
       out[name] = unquote(take().text);

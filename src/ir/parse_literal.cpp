@@ -36,13 +36,13 @@ Expr Parser::literal(bool negative) {
   const bool whole = digits.find_first_not_of("0123456789") == std::string_view::npos;
   const bool number = digits.find_first_not_of("0123456789.eE+-") == std::string_view::npos;
   if (!number || suffix == "bool")
-    fail(at, quoted(at.text) + " is no literal",
+    fail(at, quoted(at.text) + " isn't a literal",
          "literals look like 3, 3i32, 1.5f32, 1e-05f32, true, inf_f32");
   if (suffix.empty() && !whole)
     fail(at, "a float literal needs its type", "write " + std::string(at.text) + "f32");
   const DType dtype = suffix.empty() ? DType::i64 : *parse_dtype(suffix);
   if (is_float(dtype)) return float_literal(at, digits, dtype, negative);
-  if (!whole) fail(at, quoted(at.text) + " is no integer");
+  if (!whole) fail(at, quoted(at.text) + " isn't an integer");
   return int_literal(at, digits, dtype, negative);
 }
 
@@ -71,7 +71,7 @@ Expr Parser::float_literal(const Token& at, std::string_view digits, DType dtype
       digits.substr(0, digits.find_first_of("eE")).find_first_of("123456789") == std::string_view::npos;
   const bool lost = std::isinf(value) || (value == 0 && !zero_digits);
   if (read.ec == std::errc::invalid_argument || read.ptr != digits.data() + digits.size())
-    fail(at, quoted(at.text) + " is no number");
+    fail(at, quoted(at.text) + " isn't a number");
   if (read.ec != std::errc() ? !zero_digits : lost)
     fail(at, quoted(digits) + " is out of the range of " + std::string(name_of(dtype)),
          "infinity is inf_" + std::string(name_of(dtype)));

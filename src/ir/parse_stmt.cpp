@@ -96,7 +96,7 @@ Stmt Parser::block() {
   const Token name = expect_name("a block's name");
   if (is_reserved_word(name.text)) fail(name, quoted(name.text) + " is a reserved word");
   if (!blocks_.emplace(name.text).second)
-    fail(name, "block " + quoted(name.text) + " stands twice in this function");
+    fail(name, "block " + quoted(name.text) + " occurs twice in this function");
   Block b;
   b.id = make_block_id(std::string(name.text));
   std::vector<Token> names;
@@ -158,7 +158,7 @@ Stmt Parser::let_statement() {
 // The declaration is read; its buffer is visible in the braces that follow.
 Stmt Parser::alloc_statement(const Token& at, BufferDecl d) {
   if (!next_is("{"))
-    fail(at, "an `alloc` without a body stands at the top of the function, before all statements",
+    fail(at, "an `alloc` without a body must be at the top of the function, before all statements",
          "write alloc ... { the statements that use it }");
   const std::string name = d.buffer->name;
   Stmt body = braced("after the declaration");
@@ -199,7 +199,7 @@ Stmt Parser::evaluate() {
   const Token at = peek();
   Expr e = expr();
   if (!e.as<Call>())
-    fail(at, "a value alone is no statement", "statements with an effect are sync() and prefetch(X[i])");
+    fail(at, "a value alone isn't a statement", "statements with an effect are sync() and prefetch(X[i])");
   return make::evaluate(std::move(e));
 }
 

@@ -43,17 +43,16 @@ class Widener {
         [&](const Call& c) {
           if (c.fn == Intrinsic::instruction)
             throw UserError(
-                "a function that holds machine instructions has no f64 form; take it before lowering");
+                "a function with hardware instructions has no f64 form; use the function before lowering");
           if (c.fn == Intrinsic::scalef || c.fn == Intrinsic::lookup)
             throw UserError(
-                "a function whose `exp` and its kin are polynomials of f32 has no f64 form; take the f64 "
-                "form "
-                "before lowering, where they are still calls");
+                "a function whose `exp` etc. are polynomials of f32 has no f64 form; use the function before "
+                "lowering, where they are still calls");
           if (c.fn != Intrinsic::bitcast) return make::call(c.fn, all(c.args));
           if (is_float(e.dtype()))
             throw UserError(
-                "a function that puts floats together from bits has no f64 form; take the f64 form before "
-                "lowering, where `exp` and its kin are still calls");
+                "a function that composes floats from bits has no f64 form; use the function before "
+                "lowering, where `exp` etc. are still calls");
           // Bits that are asked for are those of its own type.
           return make::bitcast(e.type(), make::cast(c.args[0].type(), expr(c.args[0])));
         },
@@ -123,7 +122,7 @@ int64_t extent(const Expr& e, const std::unordered_map<Var, int64_t>& dims) {
                                                  : e;
     if (const auto i = as_int(folded)) return *i;
   }
-  throw UserError("an extent of a parameter is no arithmetic on constants and dimensions: " + print(e));
+  throw UserError("an extent of a parameter isn't arithmetic on constants and dimensions: " + print(e));
 }
 
 }  // namespace

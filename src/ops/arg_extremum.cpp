@@ -64,17 +64,16 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
 
 void register_arg_extremum(Rows& rows) {
   for (const bool largest : {true, false})
-    rows.push_back({.name = largest ? "ArgMax" : "ArgMin",
-                    .since = 1,
-                    .min_inputs = 1,
-                    .max_inputs = 1,
-                    .pattern = Pattern::reduction,
-                    .infer = infer,
-                    .build = [largest](const OpContext& ctx, FuncBuilder& b, const Tensors& in,
-                                       const Tensors& out) { build(ctx, b, in, out, largest); },
-                    .note =
-                        "the first NaN of a row, or the last one where the last index is asked for, is its "
-                        "extremum"});
+    rows.push_back(
+        {.name = largest ? "ArgMax" : "ArgMin",
+         .since = 1,
+         .min_inputs = 1,
+         .max_inputs = 1,
+         .pattern = Pattern::reduction,
+         .infer = infer,
+         .build = [largest](const OpContext& ctx, FuncBuilder& b, const Tensors& in,
+                            const Tensors& out) { build(ctx, b, in, out, largest); },
+         .note = "the first NaN of a row is its extremum, or the last one if the last index is selected"});
 }
 
 }  // namespace nestor::ops

@@ -267,7 +267,7 @@ void register_col2im(Rows& rows) {
                   .infer = infer,
                   .build = build,
                   .static_inputs = {1, 2},
-                  .note = "f16 and bf16 are added up in f32 and rounded once"});
+                  .note = "f16 and bf16 are summed in f32 and rounded once"});
   OpDef with_bias = rows.back();
   with_bias.domain = "nestor";
   with_bias.since = 1;

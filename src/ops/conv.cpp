@@ -103,7 +103,7 @@ void register_conv(Rows& rows) {
                   .params = "X W B",
                   .infer = infer_conv,
                   .build = build_conv,
-                  .note = "f16 and bf16 are added up in f32 and rounded once"});
+                  .note = "f16 and bf16 are summed in f32 and rounded once"});
 }
 
 }  // namespace nestor::ops

@@ -178,7 +178,7 @@ void register_conv_transpose(Rows& rows) {
                   .params = "X W B",
                   .infer = infer_conv_transpose,
                   .build = build_conv_transpose,
-                  .note = "a convolution for each residue of the stride; f16 and bf16 are added up in f32 "
+                  .note = "one convolution for each residue of the stride; f16 and bf16 are summed in f32 "
                           "and rounded once"});
   OpDef filters_first = rows.back();
   filters_first.domain = "nestor";

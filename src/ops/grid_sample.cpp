@@ -166,7 +166,7 @@ void register_grid_sample(Rows& rows) {
                   .params = "X G",
                   .infer = infer,
                   .build = build,
-                  .note = "a place that isn't a number lies before the first element"});
+                  .note = "a place that is NaN counts as before the first element"});
 }
 
 }  // namespace nestor::ops

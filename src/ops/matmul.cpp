@@ -159,7 +159,7 @@ void register_matmul(Rows& rows) {
                   .params = "A B",
                   .infer = infer_matmul,
                   .build = build_matmul,
-                  .note = "f16 and bf16 are added up in f32 and rounded once"});
+                  .note = "f16 and bf16 are summed in f32 and rounded once"});
   rows.push_back({.name = "Gemm",
                   .since = 1,
                   .min_inputs = 2,
@@ -168,7 +168,7 @@ void register_matmul(Rows& rows) {
                   .params = "A B C",
                   .infer = infer_gemm,
                   .build = build_gemm,
-                  .note = "f16 and bf16 are added up in f32 and rounded once"});
+                  .note = "f16 and bf16 are summed in f32 and rounded once"});
 }
 
 }  // namespace nestor::ops

@@ -23,7 +23,7 @@ Dims permutation(const OpContext& ctx) {
   std::sort(sorted.begin(), sorted.end());
   std::reverse(sorted.begin(), sorted.end());
   if (sorted != reversed)
-    ctx.fail("`perm` is no permutation of the " + std::to_string(rank) + " axes of the input");
+    ctx.fail("`perm` isn't a permutation of the " + std::to_string(rank) + " axes of the input");
   return perm;
 }
 

@@ -157,7 +157,7 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
   }
   if (s.steps < 1 || s.steps > kMostSteps)
     ctx.fail(fmt::format("the sequence has {} steps", s.steps),
-             fmt::format("1 to {} are supported: each is computed by code of its own", kMostSteps));
+             fmt::format("1 to {} are supported, since the code is unrolled", kMostSteps));
   check_optional(ctx, s);
   s.clip = ctx.get_float("clip", 0);
   if (!(s.clip >= 0)) ctx.fail(fmt::format("`clip` is {}, it must not be negative", s.clip));

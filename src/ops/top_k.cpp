@@ -165,7 +165,7 @@ TopKShape top_k_shape(const OpContext& ctx) {
     ctx.fail(fmt::format("`k` is {}, along an axis of {} elements", s.count, x[s.axis]));
   if (s.count > kMostPlaces || x[s.axis] > kLongestRow)
     ctx.fail(fmt::format("`k` is {}, of {} elements", s.count, x[s.axis]),
-             fmt::format("up to {} of 2^30 are supported: each is found by code of its own", kMostPlaces));
+             fmt::format("up to {} of 2^30 elements are supported, since the code is unrolled", kMostPlaces));
   return s;
 }
 

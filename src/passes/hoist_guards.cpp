@@ -1,13 +1,13 @@
-// Guards stand as far out as they can, and loops run no further than their guards allow.
+// Moves guards as far out as possible, and shortens loops to what their guards allow.
 //
 //   for i { if (c) S }            ->  if (c) { for i S }           where c doesn't depend on i
 //   if (c) A; if (c) B            ->  if (c) { A; B }
 //   for i in 14 { if (i < 9) S }  ->  for i in 9 S
 //   for i in 5 { if (i >= n) S }  ->  for i in 5 - max(n, 0) { S of i + max(n, 0) }
 //
-// The third gives the rest of a peeled loop constant extents, so that its register tile keeps constant
-// indices. Where the bound isn't constant only serial and parallel loops are cut. Conditions that read memory
-// stay where they are.
+// The third rule gives the rest of a peeled loop constant extents, so that the indices of its register tile
+// stay constant. If the bound isn't constant, only serial and parallel loops are shortened. Conditions that
+// read memory stay where they are.
 #include <algorithm>
 
 #include "nestor/walk.h"

@@ -86,7 +86,7 @@ std::string obstacle(const Block& block, const BufferDecl& t, const BufferDecl& 
     return "isn't alone in it: other statements access the output";
   const Access& write = of_out[0];
   if (block.where || !write.ifs.empty() || !writes_whole_box(block, out))
-    return "waits for a block that doesn't write all that its loops reach";
+    return "is read by a block that doesn't write all elements in its loops";
   size_t depth = write.loops.size();
   for (const Access& a : of_t) depth = std::min(depth, common_loops(a, write));
   bool reading = false;  // the block, after which nothing else comes
@@ -128,7 +128,7 @@ PrimFunc keep_in_output(const PrimFunc& f, const Target&) {
     const auto decl =
         std::find_if(f.allocs.begin(), f.allocs.end(), [&](const BufferDecl& d) { return d.buffer == t; });
     const std::string why = !out                     ? "is read by a block that stores to no output"
-                            : decl == f.allocs.end() ? "is no temporary that the block reads"
+                            : decl == f.allocs.end() ? "isn't a temporary that the block reads"
                                                      : obstacle(block, *decl, out->decl, all);
     if (!why.empty())
       refuse("in_place=" + what + " of " + block.id->name + ": " + what + " " + why,

@@ -99,7 +99,7 @@ class Kernel : public Rewriter {
   [[noreturn]] static void refuse_blocks(const For& loop, const std::string& where) {
     refuse("loop `" + loop.var->name + "` is bound to " + name_of(loop.thread) + " " + where +
                ", and blocks can't wait for each other",
-           "loops bound to blockIdx stand outermost, one per tag: use reorder and compute_at");
+           "loops bound to blockIdx must be outermost, one per tag: use reorder and compute_at");
   }
   static void require_no_blocks(const For& serial) {
     if (is_const_int(serial.extent, 1)) return;
@@ -164,7 +164,7 @@ class Kernel : public Rewriter {
     for (size_t i = 0; i < kOrder.size(); ++i) {
       if (dims_[i].extent <= 1 || inside(kOrder[i])) continue;
       if (is_block(kOrder[i]))
-        refuse("a part of the kernel stands outside of loop `" + dims_[i].var->name + "`, bound to " +
+        refuse("a part of the kernel is outside of loop `" + dims_[i].var->name + "`, bound to " +
                    name_of(kOrder[i]) + ", and its blocks can't wait for it",
                "move it into the loop, or out of the kernel to the function's top level");
       first = logical_and(first, eq(dims_[i].var, 0));

@@ -1,13 +1,14 @@
-// Loops annotated `tail("peel")` or `tail("balanced")` by split, or `peel(1)` by whoever knows of conditions
-// inside (a padding's), are cut where their guards begin or stop to hold for all that runs inside: the full
-// part needs no guards, the ragged rest has guards with constants in them, which `hoist_guards` turns into
-// extents. A parallel loop stays one loop and branches inside, so that the parts still run at the same time.
-// Where no iteration is free of guards (two, each at an end), the parts are those that are free at one end.
-// Two ragged iterations at the end of a serial loop are each by itself: the windows of the last tile but one
-// may cross a border, behind which the last has a few elements; as a loop, each vector would ask which it is.
-// (Zen 3, 3x5 of 3 to 4 channels, 130 wide by 16: a fourth of the time.) Iterations at the end in which
-// nothing happens are left out, also where guards hold in none for all that runs inside: of a panel of 16
-// tiles that has but a part of the first one, that one is left.
+// Cuts loops where their guards begin or end to hold for all iterations inside. Such loops have the
+// annotation `tail("peel")` or `tail("balanced")` from split, or `peel(1)` (conditions of a padding). The
+// full part needs no guards. The partial rest has guards with constants, which `hoist_guards` turns into
+// extents. A parallel loop stays one loop with a branch inside, so that its parts still run at the same time.
+//
+//  - If no iteration is free of guards (two, one at each end), the parts are those that are free at one end.
+//  - Two partial iterations at the end of a serial loop are separate: the windows of the last tile but one
+//    may cross a border, and the last tile may have only a few elements. In one loop each vector would have
+//    to check which it is. (Zen 3, 3x5 of 3 to 4 channels, 130 wide by 16: a fourth of the time.)
+//  - Iterations at the end without any work are removed, also if guards hold in no iteration for all inside:
+//    of a panel of 16 tiles that has only a part of the first, that one remains.
 //
 //   for i0 in 5 @tail("peel") { for i1 in 14 { if (i0*14 + i1 < 65) S } }
 //   ->  for i0 in 4 { for i1 in 14 S }  ;  for i1 in 14 { if (i1 < 9) S[i0 = 4] }

@@ -1,7 +1,8 @@
-// Lowering as a list one reads from top to bottom. Each row says what holds once its pass has run; the order
-// is the argument: regions are analysed while blocks still say what is a reduction, layouts are gone before
-// vectors come, and rounding (fma) is fixed before the math functions are expanded, whose own order of
-// rounding must not be touched.
+// The list of lowering passes, from top to bottom. Each row says what holds after its pass.
+//
+// The order matters. Regions are analysed while blocks still mark reductions. Layouts are applied before
+// vectorizing. FMAs are formed before math functions are expanded, because the rounding in those expansions
+// must not change.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -30,60 +31,65 @@ PrimFunc run_simplify_and_drop(const PrimFunc& f, const Target&) {
 const char* const kSimplified = "indices and guards are in simplest form";
 
 const std::vector<Pass> kCpu = {
-    {"lower_instructions", "tensorized blocks are calls of machine instructions", passes::lower_instructions},
-    {"flatten_blocks", "no block holds another", passes::flatten_blocks},
-    {"keep_in_output", "temporaries wait in the output where the schedule says so", passes::keep_in_output},
-    {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},
-    {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
+    {"lower_instructions", "tensorized blocks are calls of hardware instructions",
+     passes::lower_instructions},
+    {"flatten_blocks", "no block is inside another one", passes::flatten_blocks},
+    {"keep_in_output", "temporaries share an output's memory where the schedule says so (in_place)",
+     passes::keep_in_output},
+    {"compact", "temporaries have the size that one iteration uses, and are allocated there",
+     passes::compact},
+    {"lower_init", "a block's init is guarded by its reduction iterators being 0", passes::lower_init},
     {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},
     {"lower_updates", "X = X op v instead of X op= v", passes::lower_updates},
-    {"insert_prefetches", "loops ask for what later iterations read", passes::insert_prefetches},
-    {"flatten_buffers", "every buffer is one-dimensional, layouts applied", passes::flatten_buffers},
+    {"insert_prefetches", "loops prefetch for later iterations", passes::insert_prefetches},
+    {"flatten_buffers", "buffers are one-dimensional, with their layouts applied", passes::flatten_buffers},
     {"simplify", kSimplified, run_simplify},
-    {"share_prefetches", "inner loops ask, in shares, for what later iterations of outer ones read",
+    {"share_prefetches", "prefetches for outer loops are spread over the iterations of inner loops",
      passes::share_prefetches},
-    {"partition_loops", "peeled loops have a part without guards and a ragged rest", passes::partition_loops},
-    {"hoist_guards", "guards stand as far out as they can, or bound their loop", passes::hoist_guards},
-    {"vectorize", "vectors of native lanes, masks for lanes that must not run", passes::vectorize},
-    {"unroll", "unrolled loops are their iterations", passes::unroll},
+    {"partition_loops", "peeled loops are split into full tiles without guards and a partial rest",
+     passes::partition_loops},
+    {"hoist_guards", "guards are as far out as possible, or are bounds of their loop", passes::hoist_guards},
+    {"vectorize", "vectorized loops are vectors of native width, masked where needed", passes::vectorize},
+    {"unroll", "unrolled loops are replaced by their iterations", passes::unroll},
     {"simplify", kSimplified, run_simplify},
-    {"unswitch_loops", "innermost loops hold no condition that their iterations agree on",
-     passes::unswitch_loops},
+    {"unswitch_loops", "innermost loops have no invariant conditions", passes::unswitch_loops},
     {"promote_local", "local buffers are registers", passes::promote_local},
-    {"transpose_tiles", "tiles read or written along their columns are turned in registers",
+    {"transpose_tiles", "tiles that are read or written by columns are transposed in registers",
      passes::transpose_tiles},
-    {"contract_fma", "a*b + c is rounded once", passes::contract_fma},
-    {"near_gathers", "lanes that lie near each other are loaded as a whole and shuffled",
-     passes::near_gathers},
+    {"contract_fma", "a*b + c is one fma, rounded once", passes::contract_fma},
+    {"near_gathers", "gathers of nearby lanes are vector loads and shuffles", passes::near_gathers},
     {"share_loads", "straight-line code loads each element once", passes::share_loads},
-    {"expand_math", "exp and its kin of f32 are polynomials", passes::expand_math},
-    {"replace_fma", "where the target has no fma, those of f32 are arithmetic in f64", passes::replace_fma},
+    {"expand_math", "exp and similar functions of f32 are polynomials", passes::expand_math},
+    {"replace_fma", "without hardware FMA, fma of f32 is computed in f64", passes::replace_fma},
     {"simplify", kSimplified, run_simplify},
 };
 
 const std::vector<Pass> kCuda = {
-    {"lower_instructions", "tensorized blocks are calls of machine instructions", passes::lower_instructions},
-    {"flatten_blocks", "no block holds another", passes::flatten_blocks},
+    {"lower_instructions", "tensorized blocks are calls of hardware instructions",
+     passes::lower_instructions},
+    {"flatten_blocks", "no block is inside another one", passes::flatten_blocks},
     {"merge_threads", "one nest of block and thread loops around each kernel", passes::merge_threads},
-    {"apply_layouts", "what a thread has of its own is indexed as its layout says", passes::apply_layouts},
-    {"compact", "temporaries have the size and the place of what one iteration uses", passes::compact},
-    {"lower_init", "a block's init runs where its reduction iterators are 0", passes::lower_init},
+    {"apply_layouts", "a thread's own buffers are indexed by their layouts", passes::apply_layouts},
+    {"compact", "temporaries have the size that one iteration uses, and are allocated there",
+     passes::compact},
+    {"lower_init", "a block's init is guarded by its reduction iterators being 0", passes::lower_init},
     {"lower_blocks", "loops and ifs instead of blocks", passes::lower_blocks},
     {"lower_updates", "X = X op v instead of X op= v", passes::lower_updates},
-    {"insert_barriers", "threads wait where they pass values to each other", passes::insert_barriers},
-    {"insert_prefetches", "loops ask for what later iterations read", passes::insert_prefetches},
-    {"flatten_buffers", "every buffer is one-dimensional, layouts applied", passes::flatten_buffers},
+    {"insert_barriers", "there are barriers where threads exchange values", passes::insert_barriers},
+    {"insert_prefetches", "loops prefetch for later iterations", passes::insert_prefetches},
+    {"flatten_buffers", "buffers are one-dimensional, with their layouts applied", passes::flatten_buffers},
     {"simplify", kSimplified, run_simplify},
-    {"share_prefetches", "inner loops ask, in shares, for what later iterations of outer ones read",
+    {"share_prefetches", "prefetches for outer loops are spread over the iterations of inner loops",
      passes::share_prefetches},
-    {"hoist_guards", "guards stand as far out as they can, or bound their loop", passes::hoist_guards},
-    {"vectorize", "vectors of 16 bytes, masks for lanes that must not run", passes::vectorize},
-    {"unroll", "loops that are to be unrolled are short enough", passes::unroll},
+    {"hoist_guards", "guards are as far out as possible, or are bounds of their loop", passes::hoist_guards},
+    {"vectorize", "vectors of at most 16 bytes, masks for lanes that must not run", passes::vectorize},
+    {"unroll", "unrolled loops are replaced by their iterations", passes::unroll},
     {"simplify", kSimplified, run_simplify},
-    {"split_lanes", "vectors are loads and stores of neighbours alone", passes::split_lanes},
-    {"contract_fma", "a*b + c is rounded once", passes::contract_fma},
-    {"expand_math", "exp and its kin of f32 are polynomials", passes::expand_math},
-    {"simplify", "in simplest form, no loops of one iteration", run_simplify_and_drop},
+    {"split_lanes", "vectors are only loads and stores of neighbours", passes::split_lanes},
+    {"contract_fma", "a*b + c is one fma, rounded once", passes::contract_fma},
+    {"expand_math", "exp and similar functions of f32 are polynomials", passes::expand_math},
+    {"simplify", "indices and guards are in simplest form, without loops of one iteration",
+     run_simplify_and_drop},
 };
 
 // A misspelled --dump-after must not pass for a pass that changed nothing.

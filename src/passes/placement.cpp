@@ -168,7 +168,7 @@ class Placer {
       const For& loop = *accesses_[0].loops[depth];
       if (loop.kind == ForKind::thread && !is_const_int(loop.extent, 1) && !told_apart(depth))
         refuse("each iteration of `" + loop.var->name + "` has a buffer " + decl_.buffer->name +
-                   " of its own, which can't lie in device memory",
+                   " of its own, which can't be in device memory",
                "set_scope " + decl_.buffer->name + (is_thread_index(loop) ? " local" : " shared"));
     }
   }

@@ -140,7 +140,7 @@ class Builder {
     if (told == loop_.annotations.end()) return kSideBySide;
     const auto* n = std::get_if<int64_t>(&told->second);
     if (!n || *n < 1 || *n > kMostChains)
-      refuse("the annotation `chains` of loop " + loop_.var->name + " is no number from 1 to " +
+      refuse("the annotation `chains` of loop " + loop_.var->name + " isn't a number from 1 to " +
                  std::to_string(kMostChains),
              "chains=4");
     return *n;

@@ -1,9 +1,9 @@
-// In straight-line code, what is loaded more than once is loaded once, into a variable.
+// In straight-line code, an element that is loaded several times is loaded once, into a variable.
 //
 // After unrolling, one k step of a register tile is `T[r,c] = fma(A[r,k], B[k,c], T[r,c])` for each row r and
-// column vector c. This pass gives it the order that keeps it in registers: the vectors of B first, since all
-// rows use them, then row by row the broadcast of A and its multiplications. (Machine-code generators find
-// the shared loads by themselves, but place them so that they spill.)
+// column vector c. This pass puts it in an order without spills: first the vectors of B, since all rows use
+// them, then for each row the broadcast of A and its FMAs. (LLVM also finds the shared loads, but places them
+// so that it spills.)
 #include <algorithm>
 
 #include "nestor/walk.h"

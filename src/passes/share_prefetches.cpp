@@ -1,25 +1,23 @@
-// What a later iteration of a loop reads of a buffer, or writes where nothing reads it, is asked for in
-// shares: a few lines in each iteration of a loop further inside. All of it at once would queue for the
-// memory, and the arithmetic behind it; evenly spread it comes while that runs. The outer loop carries `share
-// X`, the distance, the inner one `shares of X`.
+// Spreads the prefetches for a later iteration of an outer loop over the iterations of an inner loop, a few
+// lines each. All at once they would fill the memory queue and delay the arithmetic. The outer loop has the
+// annotation `share X` (the distance), the inner one `shares of X`.
 //
-// Runs behind `flatten_buffers`: what an iteration reads is one range of addresses there, if it is dense, so
-// that its lines can be numbered through, whatever the layout. Iterations of the inner loop are numbered
-// through as if all loops around it ran to their bounds; the last line is asked for by those left over.
+// It runs after `flatten_buffers`. What an iteration reads is then one range of addresses if it is
+// contiguous, whatever the layout, so its lines can be numbered. Inner iterations are numbered as if all
+// loops around ran to their bounds; surplus ones prefetch the last line.
 //
-// Or it is a few ranges of one length, a fixed distance apart: lines of an image in planes. Each iteration
-// then asks for some of them, or for a part of one. Lines of some planes of a volume are groups of such.
+// Three other cases:
+// - Several ranges of one length at a constant distance (lines of an image in planes, planes of a volume):
+//    each iteration prefetches some ranges, or a part of one.
+// - One line per page: the first access to a page waits for a page walk, and so does a prefetch; several in a
+//    row overlap their walks. The value of `shares of X` is then the number of bytes per line; below a line
+//    it means all lines.
+// - Overlapping windows: lines that the iteration before has read aren't prefetched again, nor lines that a
+//    stride skips.
 //
-// Or of each page one line: a first access to a page waits for its translation, and a prefetch as well. Asked
-// for one behind the other, translations are made side by side. The number with `shares of X` is how many
-// bytes have one line asked for; less than a line: all of them are.
-//
-// Where windows overlap, the iteration before has read part of the range: that one is not asked for again.
-// Of lines that a stride leaves out none is asked for: each takes as long to come as one that is read.
-//
-// Ahead of the last iterations it goes on with the next iteration of the loop around, where that one's range
-// follows; else the last one is asked for again. No address is outside of the buffer. A read whose bounds
-// aren't known, or that leaves out most of the range, has no prefetch.
+// At the end of a loop it continues with the next iteration of the loop around, if that range follows;
+// otherwise the last range is prefetched again. No address is outside of the buffer. A read with unknown
+// bounds, or one that skips most of its range, gets no prefetch.
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -1,18 +1,16 @@
-// Tiles that are read along their columns are read along their rows and turned in registers; so are tiles
-// written.
+// Tiles that are read or written along columns are read or written along rows, and transposed in registers.
 //
-// Where a block reads next to each other along one loop and writes next to each other along another, a
-// schedule that vectorizes one of the two and unrolls the other leaves here, in straight-line code, one
-// access per unrolled iteration whose lanes lie a whole row apart, each iteration's beside those of the one
-// before:
+// A block may read contiguously along one loop and write contiguously along another. If a schedule vectorizes
+// one of the two loops and unrolls the other, the result is straight-line code with one strided access per
+// unrolled iteration:
 //
 //   Y[ramp(0, 1, 16)] = X[ramp(0, 2048, 16)]         16 gathers: 256 cache accesses
 //   Y[ramp(512, 1, 16)] = X[ramp(1, 2048, 16)]
 //   ...                                          ->  16 loads X[ramp(i*2048, 1, 16)], 64 shuffles, 16 stores
 //
-// The same elements are touched, each once. Accesses with a stride of 2 to 4 that leave no gaps are told
-// apart from whole vectors in the same way, with those of a window's taps beyond the stride. A run of stores
-// is one unit: nothing that it stores to is also read in it.
+// The same elements are accessed, each once. Accesses with a stride of 2 to 4 without gaps are separated from
+// whole vectors in the same way, together with the elements of a window beyond the stride. A run of stores is
+// handled as a unit: nothing that it writes is also read in it.
 #include <algorithm>
 
 #include "src/passes/collect_terms.h"

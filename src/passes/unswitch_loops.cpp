@@ -1,9 +1,9 @@
-// A condition that all iterations of an innermost loop agree on is asked once, before the loop:
+// Moves conditions that are invariant in an innermost loop out of it:
 //
 //   for i { A; if (c) B }   ->   if (c) { for i { A; B } } else { for i { A } }
 //
-// Left inside, it would be a branch in every iteration of a register tile: the taps of a convolution that
-// fall outside of the image at its borders. Only comparisons of indices are asked so, and a loop gets few
+// Otherwise each iteration of a register tile would have a branch, as for the kernel elements of a
+// convolution that fall outside of the image. Only comparisons of indices are moved, and a loop gets few
 // versions.
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"

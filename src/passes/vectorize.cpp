@@ -1,12 +1,12 @@
-// Vectorized loops become vector statements with the machine's native lanes.
+// Turns vectorized loops into vector statements of the target's width.
 //
-// A loop of any constant extent is cut into whole vectors and one rest. The rest is the narrowest vector that
-// holds it, under a mask where that has more lanes: a core that passes vectors in halves needs one pass for 3
-// to 8 floats instead of two (Zen 4: 3x3/2 of 14 groups of 6 filters 116 to 62 us). A few pieces stand side
-// by side at each statement, so that a register tile of 14 rows by 32 columns is 28 statements inside its k
-// loop; many pieces become a loop over vectors. Inside, conditions that depend on the lane turn into masks,
-// all others stay branches. A vectorized loop around a vectorized reduction folds its rows together, see
-// fold_rows.cpp.
+// A loop of any constant extent is cut into full vectors and one remainder. The remainder is the narrowest
+// vector that contains it, masked if it has more lanes. On a processor with double-pumped vectors, 3 to 8
+// floats then need one pass instead of two (Zen 4: 3x3/2 of 14 groups of 6 filters, 116 to 62 us). A few
+// vectors become consecutive statements, so that a register tile of 14 rows by 32 columns is 28 statements
+// inside its k loop. Many vectors become a loop over vectors. Conditions that depend on the lane become
+// masks; others stay branches. A vectorized loop around a vectorized reduction reduces the lanes of its rows
+// together: see fold_rows.cpp.
 #include <algorithm>
 #include <set>
 #include <utility>

@@ -47,7 +47,7 @@ bool Widener::safe(const Expr& e) const {
 Expr Widener::widen(const Expr& e, const Expr& mask) {
   const Type wide = e.type().with_lanes(lanes_);
   if (e.type().is_vector())
-    refuse("a vector, " + print(e) + ", stands in a vectorized loop", "make the loop serial, or unrolled");
+    refuse("a vector, " + print(e) + ", is in a vectorized loop", "make the loop serial, or unrolled");
   if (!varies(e) && (!mask || safe(e))) return e;
   if (e.type() == Type{} && (!mask || safe(e)))
     if (const auto s = strided(e, lane_); s && !varies(s->base) && !varies(s->stride))
@@ -69,8 +69,7 @@ Expr Widener::widen(const Expr& e, const Expr& mask) {
         std::vector<Expr> args;
         for (const Expr& a : c.args) args.push_back(widen_to_vector(a, mask));
         if (c.fn == Intrinsic::instruction)
-          refuse("the machine instruction " + c.name + " stands in a vectorized loop",
-                 "make the loop serial");
+          refuse("the hardware instruction " + c.name + " is in a vectorized loop", "make the loop serial");
         if (c.fn == Intrinsic::bitcast) return make::bitcast(wide, args[0]);
         if (c.fn == Intrinsic::tdiv && mask && !as_int(args[1]))
           args[1] = make::select(mask, args[1], make::imm(1, args[1].type()));

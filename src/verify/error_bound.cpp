@@ -203,7 +203,7 @@ class BoundBuilder {
         [&](const LetStmt&) -> Stmt { throw Unbounded{"let statements: bound the unscheduled function"}; },
         [&](const Evaluate& e) {
           const auto* call = e.call.as<Call>();
-          if (!call || call->fn != Intrinsic::prefetch) throw Unbounded{"machine instructions and barriers"};
+          if (!call || call->fn != Intrinsic::prefetch) throw Unbounded{"hardware instructions and barriers"};
           return make::seq({});
         });
   }

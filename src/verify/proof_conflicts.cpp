@@ -100,8 +100,8 @@ class Conflicts {
     const std::string kind = name_of(loop_.node->kind);
     const Statement &sx = *x.statement, &sy = *y.statement;
     Failure f{exact ? Verdict::wrong : Verdict::unproved,
-              "two iterations of the " + kind + " loop " + loop_.node->var->name + " touch an element of " +
-                  sx.buffer->name + ", one of them writing it",
+              "two iterations of the " + kind + " loop " + loop_.node->var->name +
+                  " access the same element of " + sx.buffer->name + ", one of them writing it",
               "",
               {sx.node}};
     f.at.push_back(y.read ? static_cast<const void*>(y.read->expr) : sy.node);

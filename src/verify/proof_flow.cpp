@@ -1,8 +1,8 @@
-// The writes before a read are taken slot by slot, the nearest in time first: a slot is what stands before
-// the reader in one of the sequences around it, or what earlier iterations of one of the loops around it did.
-// In nearly all schedules the first slot that writes the buffer answers for all readers at once, and then
-// nothing further away matters. Loops inside of a slot are projected out, those around it are shared by
-// reader and writer: so relations have few variables however many loops there are.
+// Finds the writes before a read slot by slot, the latest first. A slot is either what precedes the reader in
+// one of the sequences around it, or the earlier iterations of one of the loops around it. In nearly all
+// schedules the first slot that writes the buffer is the answer for all readers, and the earlier slots don't
+// matter. Loops inside of a slot are projected out, and loops around it are shared by reader and writer. So
+// relations have few variables, however many loops there are.
 #include <algorithm>
 
 #include "nestor/walk.h"

@@ -1,9 +1,8 @@
-// A load of a temporary is replaced by what was stored there, on either side, until both sides are
-// operations, loads of inputs, or reductions (proof_reduce.cpp); so inlining, copies and other layouts need
-// no rules of their own. Conditions on indices split the relation. A pair of loads that is being compared
-// already, further up, is taken to be equal: what a load sees was computed earlier, by induction over time. A
-// pair that is met again elsewhere is compared at all points of the affine hull of both meetings: an unrolled
-// sum's products are one proof.
+// Replaces a load of a temporary by what was stored there, in both functions, until both sides are operations,
+// loads of inputs, or reductions (proof_reduce.cpp). So inlining, copies and layouts need no rules of their
+// own. Conditions on indices split the relation. A pair of loads that is already being compared is assumed to
+// be equal: what a load sees was computed earlier, an induction over time. A pair that occurs again is
+// compared on the affine hull of both occurrences: all products of an unrolled sum are one proof.
 #include "src/verify/proof_match.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
-// Where two expressions differ in form, their forms don't say whether the functions differ: sums may be
-// written out. Their values do: expressions that are the same function of the inputs have the same value for
-// all inputs, and two that are not hardly ever have it for random ones (Schwartz, JACM 1980). Values are
-// followed through the temporaries by the relations that Flow gives, at the one point alone.
+// Two expressions of different form may still be equal, for example when sums are written out. So their
+// values are compared. Expressions that are the same function of the inputs have the same value for all
+// inputs; those that aren't hardly ever have it for random inputs (Schwartz, JACM 1980). Values are followed
+// through temporaries by the relations of Flow, at one point only.
 //
-// Functions of the math library are taken for smooth functions of no special name: what is equal because of
-// exp(a+b) = exp(a)*exp(b) would be called different, and no schedule makes use of that.
+// Math functions are treated as unknown smooth functions. Expressions that are equal because of exp(a+b) =
+// exp(a)*exp(b) would be called different, but no schedule uses such rules.
 #include "src/verify/proof_value.h"
 
 #include <cmath>

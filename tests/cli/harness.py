@@ -1,6 +1,6 @@
 """Runs nestor as a process and counts what isn't as it should be.
 
-Every call is checked for what no call may do: die by a signal, hang, or answer 70 ("a bug of Nestor's").
+Every call is checked for what no call may do: die by a signal, hang, or answer 70 ("a bug in Nestor").
 """
 
 import json

@@ -41,7 +41,7 @@ def reasons():
     kept = [line for line in shown.splitlines() if not line.startswith("#     because ")]
     t.check(kept == plain.splitlines(), "--why only adds reasons", shown)
     rows, vectors, taken, of = map(int, re.search(
-        r"because (\d+) x (\d+) accumulators take, with .* (\d+) of (\d+) registers", shown).groups())
+        r"because (\d+) x (\d+) accumulators, .* need (\d+) of (\d+) registers", shown).groups())
     t.check(rows * vectors + vectors + 1 == taken <= of == 32, "the registers add up", shown)
     t.check("j_width = sample_choice" in shown and f"-> {16 * vectors}" in shown, "and the tile is that wide", shown)
     for spec in ("Softmax(f32[64,128])", "Transpose(f32[700,900])", "ReduceSum@11(f32[512,512]; axes=[0])",
@@ -68,8 +68,8 @@ def reasons():
     for spec, op, reason, chosen in (
             ("Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])", "WinogradConv", r"Winograd's F\(4x4, 3x3\) takes", 1),
             ("Conv(f32[1,512,4,4], const f32[512,512,3,3]; pads=[1,1,1,1])", "Conv", r"Winograd's F\(4x4, 3x3\) takes", 0),
-            ("ConvTranspose(f32[1,64,40,40], const f32[64,3,3,3])", "Col2Im", "a product of matrices and Col2Im take", 1),
-            ("ConvTranspose(f32[1,64,40,40], const f32[64,64,3,3]; strides=[2,2])", "ConvTranspose", "a product of matrices and Col2Im take", 0)):
+            ("ConvTranspose(f32[1,64,40,40], const f32[64,3,3,3])", "Col2Im", "a matrix product and Col2Im take", 1),
+            ("ConvTranspose(f32[1,64,40,40], const f32[64,64,3,3]; strides=[2,2])", "ConvTranspose", "a matrix product and Col2Im take", 0)):
         at = ["inspect", spec, "--target", "x86-64-v4", "--threads", "1", "--stage", "fused"]
         shown = t.succeeds(f"the algorithm of {spec}", *at, "--why")
         told = re.search(rf"= {op}\n.*\n     because {reason} ([\d.]+)", shown)
@@ -103,7 +103,7 @@ def round_trip():
     path = t.write("matmul.nest", text)
     t.succeeds("the packed MatMul verifies", "verify", path)
     t.succeeds("the packed MatMul compiles", "compile", path, "-o", "matmul.so", "--const", "B=random:1")
-    for how, says in ([], "beside the graph as read"), (["--prove"], "nothing to verify"):
+    for how, says in ([], "compared with the graph as read"), (["--prove"], "nothing to verify"):
         out = t.succeeds("constants alone", "verify", "MatMul(const f32[3,4], const f32[4,5])", *how)
         t.check(says in out, f"constants are folded: {says}", out)
 
@@ -239,7 +239,7 @@ def exact_convolutions():
         shown = t.succeeds(f"{what}: the functions", "inspect", *conv, *flags, "--stage", "fused")
         t.check(re.findall(r"^  0  (\w+)", shown, re.M) == [name], f"{what}: {name}", shown)
         agreed = t.succeeds(f"{what}: verify", "verify", *conv, *flags)
-        t.check(("beside the direct convolution" in agreed) == (not flags), f"{what}: what it is held against", agreed)
+        t.check(("compared with the direct convolution" in agreed) == (not flags), f"{what}: what it is held against", agreed)
     bench = ["bench", conv[0], "--exact-conv", "--seconds", "0.01", "--threads", "1", "--json"]
     t.check('"gflops"' in t.succeeds("--exact-conv and bench", *bench), "--exact-conv and bench: a figure")
 

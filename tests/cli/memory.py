@@ -84,7 +84,7 @@ for budget, most in ((None, size), ("30M", 30), ("0", 0)):
     h.check(peak < 3 * size + base, f"a file of {size} MB takes {peak} MB with a budget of {most} MB")
     added = os.path.getsize("c.so") // MB - size
     h.check(0.6 * most <= added <= most + 1, f"and {added} MB more in the artifact")
-    h.check("Winograd's algorithm in" in words and "more would be beyond the budget" in words, "which is said", words)
+    h.check("Winograd's algorithm in" in words and "more would exceed the budget" in words, "which is said", words)
 os.remove("convolutions.onnx")
 h.refuses("a budget is a size", ["compile", "products.onnx", "--winograd-budget", "-1", "-o", "p.so"], "winograd-budget",
           code=2)

@@ -9,7 +9,7 @@ TEST_CASE("weights that pass for each image of a batch pass once, where a tile's
   const std::string inside = "(ob0 n y", steps = "; strides=[2,2], pads=[1,1,1,1])";
   CHECK(default_has("Conv(f32[36,448,8,8], const f32[128,448,3,3]" + steps, inside, target));
   CHECK(default_says("Conv(f32[36,448,8,8], const f32[128,448,3,3]" + steps,
-                     "of weights stay in the second-level cache while all 36 of n pass", target));
+                     "of weights stay in L2 for all 36 of n", target));
   // One image; weights that stay; images of many outputs, and large ones; one tile of columns.
   CHECK_FALSE(default_has("Conv(f32[1,448,8,8], const f32[128,448,3,3]" + steps, inside, target));
   CHECK_FALSE(default_has("Conv(f32[36,64,8,8], const f32[128,64,3,3]" + steps, inside, target));

@@ -87,7 +87,7 @@ TEST_CASE("Parallel loops that race are refused") {
   const std::string sum =
       "func f(in X: f32[4], out Y: f32[1]) {\n  parallel i in 4 {\n    block B(v: S 1 = 0, r: R 4 = i) {\n"
       "      init { Y[v] = 0.0f32 }\n      Y[v] += X[r]\n    }\n  }\n}\n";
-  refused(sum, {"two iterations of the parallel loop i touch an element of Y"});
+  refused(sum, {"two iterations of the parallel loop i access the same element of Y"});
   refused(one_block("(v: S 4 = i, w: S 2 = j) { Y[v] = X[v] }", "parallel i in 4, j in 2"),
           {"two iterations of the parallel loop j",
            "block B at i=0,j=0 writes Y[0], block B at i=0,j=1 writes it"});
@@ -204,7 +204,7 @@ TEST_CASE("Recurrences that read what is written later, or never, are refused wi
   refused(bare("for i in 6, j in 6 { Y[i,j] = if i == 0 then X[i,j] else Y[i-1,j] + Y[i,5-j] }", kSquare),
           {"Y at i=1,j=0 reads Y[1,5] before Y at i=1,j=5 writes it"});
   refused(bare("for i in 6 { parallel j in 6 { Y[i,j] = if j == 0 then X[i,j] else Y[i,j-1] } }", kSquare),
-          {"two iterations of the parallel loop j touch an element of Y"});
+          {"two iterations of the parallel loop j access the same element of Y"});
   refused(bare("for i in 6 { alloc S: f32[1] { for j in 6 { Y[i,j] = S[0] S[0] = X[i,j] } } }", kSquare),
           {"Y at i=0,j=0 reads S[0] before S at i=0,j=0 writes it"});
 }

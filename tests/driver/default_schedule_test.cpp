@@ -352,9 +352,9 @@ TEST_CASE("a panel is said to stay in the cache only if that holds it") {
   Target target = parse_target("x86-64-v4");
   const std::string one_panel = "Conv(f32[1,448,45,45], const f32[16,448,7,7])";  // 1372 KiB of weights
   target.l2_bytes = 512 << 10;
-  CHECK(default_says(one_panel, "1372.0 KiB that move with ol come once for each tile", target));
+  CHECK(default_says(one_panel, "1372.0 KiB that depend on ol are read once per tile", target));
   target.l2_bytes = 2 << 20;
-  CHECK(default_says(one_panel, "1372.0 KiB that move with ol stay in the cache", target));
+  CHECK(default_says(one_panel, "1372.0 KiB that depend on ol stay in the cache", target));
   const std::string bytes = "ConvInteger(u8[1,64,56,56], const i8[64,64,3,3]; pads=[1,1,1,1])";
-  CHECK(default_says(bytes, "the 18.0 KiB that move with ob stay", target));  // of 32 channels
+  CHECK(default_says(bytes, "the 18.0 KiB that depend on ob stay", target));  // of 32 channels
 }

@@ -146,7 +146,7 @@ TEST_CASE("many lines at once of an image far away are asked for in shares") {
   const Target far = with_far_l3("x86-64-v4", 2 << 20);
   const std::string many = "Conv(f32[1,192,63,63], const f32[10,192,1,1]; strides=[2,2])";
   CHECK(default_has(many, "prefetch Y.cb X distance=2 shares=cl\n", far));
-  CHECK(default_says(many, "; 16 lines at once are more than 12 under way", far));
+  CHECK(default_says(many, "; 16 lines at once are more than the 12 that can be in flight", far));
   CHECK_FALSE(default_has(many, "shares=", with_l2("x86-64-v4", 1 << 20)));
   // The first steps of a tile, for which nobody asks, are no more than a sixth.
   CHECK(default_has("Conv(f32[1,70,101,101], const f32[20,70,1,1]; strides=[2,2])",
@@ -164,8 +164,8 @@ TEST_CASE("pages of which others are walked for each row of an image are transla
   const std::string many = "Conv(f32[1,504,65,65], const f32[32,504,1,1]; strides=[2,2])";
   CHECK(default_has(many, pages, far));
   CHECK(default_has(many, "prefetch Y.c0 X distance=2 shares=c1\n", far));
-  CHECK(default_says(many, "of its 2112 pages, others for each row, 1536 stay translated", far));
-  CHECK(default_says(many, "; of its 2112 pages 1536 stay translated, and lines at once wait for that", far));
+  CHECK(default_says(many, "it has 2112 pages, others for each row, and the TLB holds 1536", far));
+  CHECK(default_says(many, "; it has 2112 pages, the TLB holds 1536, and lines wait for page walks", far));
   CHECK_FALSE(default_has("Conv(f32[1,504,51,51], const f32[32,504,1,1]; strides=[2,2])", "each=page", far));
   CHECK_FALSE(default_has(many, "each=page", with_l2("x86-64-v4", 1 << 20)));
   const std::string small = "Conv(f32[1,40,210,210], const f32[9,40,1,1]; strides=[4,4])";
@@ -177,7 +177,8 @@ TEST_CASE("few filters that take every few pixels of planes far away ask for lat
   const Target far = with_far_l3("x86-64-v4", 2 << 20);
   const std::string planes = "Conv(f32[1,63,210,33], const f32[7,63,1,1]; strides=[2,2])";
   CHECK(default_has(planes, "prefetch Y.c X distance=15\n", far));
-  CHECK(default_says(planes, "each step's from another page; 15 steps of 8 cycles take the 200", far));
+  CHECK(default_says(planes, "each step's from another page; 15 steps of 8 cycles cover the latency of 200",
+                     far));
   CHECK_FALSE(default_has(planes, "prefetch", with_l2("x86-64-v4", 1 << 20)));
   const std::string few = "Conv(f32[1,62,260,33], const f32[7,62,1,1]; strides=[2,2])";
   CHECK(default_has(few, "prefetch Y.c X distance=15\n", far));
@@ -280,7 +281,7 @@ TEST_CASE("lines of an image go by blocks that stay in the cache while all filte
   CHECK(default_has("Conv(f32[1,128,106,106], const f32[256,128,1,1]; strides=[2,2])",
                     "yb yt = split Y.y [_, 4] tail=peel\n", with_l2("x86-64-v3", 512 << 10)));
   CHECK(default_says("Conv(f32[1,128,212,212], const f32[256,128,1,1]; strides=[4,4])",
-                     "106 KiB that move with y", with_l2("x86-64-v3", 256 << 10)));
+                     "106 KiB that depend on y", with_l2("x86-64-v3", 256 << 10)));
 }
 
 TEST_CASE("an image that no near third level holds passes once, where filters hide behind their uses") {

@@ -11,7 +11,7 @@ TEST_CASE("a core that takes up 4 micro-operations a cycle gets tiles with fewer
   CHECK(default_says(product, "13 x 2 accumulators", target));
   target.issue_width = 4;
   CHECK(default_says(product, "6 x 4 accumulators", target));
-  CHECK(default_says(product, "37 micro-operations a step, of 48", target));
+  CHECK(default_says(product, "a step has 37 micro-operations, and the core can issue 48", target));
   // Few rows would read more vectors each from behind the second-level cache.
   CHECK(default_says("MatMul(f32[12,64], const f32[64,512])", "6 x 4 accumulators", target));
   const std::string deep = "MatMul(f32[12,4000], const f32[4000,512])";

@@ -48,7 +48,7 @@ TEST_CASE("constants come from the seed, literals as written, omitted inputs sta
 }
 
 TEST_CASE("mistakes in an operator string are underlined") {
-  CHECK_THAT(error_of("Relu(f33[4])"), Catch::Matchers::ContainsSubstring("'f33' is no element type") &&
+  CHECK_THAT(error_of("Relu(f33[4])"), Catch::Matchers::ContainsSubstring("'f33' isn't an element type") &&
                                            Catch::Matchers::ContainsSubstring("\n  Relu(f33[4])\n       ^") &&
                                            Catch::Matchers::ContainsSubstring("f32"));
   CHECK_THAT(error_of("Relu(f32[-4])"), Catch::Matchers::ContainsSubstring("can't be negative"));

@@ -64,7 +64,7 @@ TEST_CASE("near the third level panels go in parts which a large second one does
   CHECK(parts("f32[48,320,7,7]", "f32[1,320,19,19]"));
   CHECK(parts("f32[80,512,7,7]", "f32[4,512,7,31]"));
   const char* first = "Conv(f32[1,2048,14,14], const f32[128,2048,3,3]; strides=[2,2], pads=[1,1,1,1])";
-  CHECK(default_says(first, "wouldn't stay in the first-level cache", near));
+  CHECK(default_says(first, "don't fit in the first-level cache", near));
   CHECK_FALSE(parts("f32[48,80,7,7]", "f32[1,80,19,19]"));    // 735 KiB
   CHECK_FALSE(parts("f32[48,320,7,7]", "f32[1,320,19,63]"));  // rows of 32
 }

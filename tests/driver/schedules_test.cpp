@@ -40,7 +40,7 @@ TEST_CASE("a schedule file answers for the functions it names") {
   CHECK(first_of({p, naive_schedules()})(func("c"), t)->origin == "naive");
   CHECK_NOTHROW(p.check({func("a"), func("b")}));
   CHECK_THROWS_WITH(first_of({p}).check({func("a"), func("c")}),
-                    Catch::Matchers::ContainsSubstring("schedule for 'b', which is no function") &&
+                    Catch::Matchers::ContainsSubstring("schedule for 'b', which isn't a function") &&
                         Catch::Matchers::ContainsSubstring("a, c"));
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("few products of each element don't pay for a padded copy along the la
   // Along a line alone there is nothing else to skip.
   CHECK(default_has(few, "compute_inline P\n", wide));
   CHECK_FALSE(masks(few, wide));
-  CHECK(default_says(few, "copied elements would be multiplied 4 times each", wide));
+  CHECK(default_says(few, "each copied element would be used only 4 times", wide));
   const char* both = "Conv(f32[3,3,61,96], const f32[2,3,3,3]; strides=[2,2], pads=[1,1,0,0])";
   CHECK(masks(both, wide));
   CHECK(masks("Conv(f32[1,36,41,39], const f32[36,6,3,3]; group=6, pads=[1,1,1,1])", wide));
@@ -99,7 +99,8 @@ TEST_CASE("lanes along a line leave out rows of padding as lanes of filters do")
 TEST_CASE("parts of vectors are loaded right at the image's borders") {
   const std::string column =
       "Conv(f32[1,4,15,30], const f32[4,2,5,5]; group=2, strides=[2,2], pads=[2,2,2,2])";
-  CHECK(default_says(column, "each tap knows which rows of the tile it reaches", with_width("x86-64-v4", 6)));
+  CHECK(default_says(column, "for each kernel element it is known which rows of the tile it contributes to",
+                     with_width("x86-64-v4", 6)));
   for (const char* name : {"x86-64-v3", "x86-64-v4"})
     for (const std::string& spec : {
              std::string(few),

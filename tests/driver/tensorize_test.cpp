@@ -297,8 +297,8 @@ TEST_CASE("what hangs over the end of a reduction must add nothing") {
     reorder T (i j0 k0 j1 k1)
     decompose_reduction T.k0)"));
   CHECK_THROWS_WITH(apply(f, parse_trace("tensorize T.j1 sums4 " + kOwn, kFile)),
-                    Catch::Contains("the last tile hangs over the end") &&
-                        Catch::Contains("the instruction is no sum of products"));
+                    Catch::Contains("the last tile is partial") &&
+                        Catch::Contains("the instruction isn't a sum of products"));
 }
 
 TEST_CASE("an outer product of f32 by rows") {

@@ -96,10 +96,10 @@ TEST_CASE(
   halves.double_pumped = true;
   const std::string tall = "MatMul(f32[960,8], f32[8,16])", taller = "MatMul(f32[960,17], f32[17,16])";
   CHECK(default_has(tall, "14, 16] -> 16\n", halves));
-  CHECK(default_says(tall, "16 stores at most: sums of 8", halves));
+  CHECK(default_says(tall, "at most 16 stores: the next sums of 8", halves));
   CHECK(default_has(taller, "14, 30] -> 30\n", halves));
   CHECK(default_has(tall, "14, 30] -> 30\n", with_l2("x86-64-v4", 1 << 20)));
-  CHECK_FALSE(default_says("MatMul(f32[3000,12], f32[12,1])", "stores at most", halves));
+  CHECK_FALSE(default_says("MatMul(f32[3000,12], f32[12,1])", "more have left the core", halves));
   for (const char* spec :
        {"MatMul(f32[97,4], f32[4,150])", "Conv(f32[2,1,61], const f32[40,1,3]; pads=[2,2], dilations=[2])"})
     check_default(spec, halves, true);
@@ -117,9 +117,10 @@ TEST_CASE("rows of a norm are written one after the other where much passes thro
   Target near = with_l3("x86-64-v3", 32 << 20);
   const std::string few = "LayerNormalization(f32[128,768], const f32[768], const f32[768])",
                     many = "LayerNormalization(f32[4000,434], const f32[434], const f32[434])";
-  CHECK(default_says(few, "what all rows read alike is loaded once", near));
-  CHECK_FALSE(default_says(many, "what all rows read alike is loaded once", near));
-  CHECK(default_says(many, "what all rows read alike is loaded once", with_far_l3("x86-64-v3", 1 << 20)));
+  CHECK(default_says(few, "all rows read the same data: it is loaded once", near));
+  CHECK_FALSE(default_says(many, "all rows read the same data: it is loaded once", near));
+  CHECK(default_says(many, "all rows read the same data: it is loaded once",
+                     with_far_l3("x86-64-v3", 1 << 20)));
   near.l3_bytes = 64 << 10;
   check_default("LayerNormalization(f32[67,77], const f32[77], const f32[77])", near);
 }

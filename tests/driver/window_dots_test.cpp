@@ -56,9 +56,10 @@ TEST_CASE("lines of blocks of channels are asked for as far ahead as they come f
   };
   const std::string large = conv(4, 256, 41, "2,2");  // 6.9 MB
   CHECK(default_has(large, "prefetch Y_lanes.cb X distance=2\n", near));
-  CHECK(default_says(large, "2 steps of 108 cycles take the 110 until they come", near));
+  CHECK(default_says(large, "2 steps of 108 cycles cover the latency of 110", near));
   CHECK_FALSE(default_has(large, "prefetch Y_lanes.x0", near));
-  CHECK(default_says(large, "2 steps of 108 cycles take the 200 until", with_far_l3("x86-64-v4", 1 << 20)));
+  CHECK(default_says(large, "2 steps of 108 cycles cover the latency of 200",
+                     with_far_l3("x86-64-v4", 1 << 20)));
   CHECK_FALSE(default_has(large, "prefetch", with_l2("x86-64-v4", 2 << 20)));
   CHECK(default_has(conv(12, 256, 41, "2,2"), "prefetch Y_lanes.x0 X distance=1\n", near));
   CHECK_FALSE(default_has(conv(4, 256, 41, "4,4"), "prefetch Y_lanes.x0", near));

@@ -82,7 +82,7 @@ TEST_CASE("An If of an input says which one to bind") {
   m.inputs.push_back({"c", DType::boolean, {}});
   CHECK_THAT(
       error_of([&] { build_graph(m); }),
-      ContainsSubstring("control flow isn't supported where the condition, `c`, is computed at run time") &&
+      ContainsSubstring("control flow isn't supported if the condition, `c`, is computed at run time") &&
           ContainsSubstring("--const c=VALUE"));
   BuildOptions options;
   options.constants.emplace("c", TensorSource("--const c", "false", "c"));

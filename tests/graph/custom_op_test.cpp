@@ -31,3 +31,17 @@ TEST_CASE("A model uses an operator of a .nest file, fused like any other") {
     }
   }
 }
+
+TEST_CASE("An operator without its domain is refused with the domain that has it") {
+  register_nest_file(NESTOR_SOURCE_DIR "/examples/custom_op/rms_norm.nest");
+  Model m = read_model(NESTOR_SOURCE_DIR "/examples/custom_op/model.json");
+  m.nodes[0].domain = "";
+  try {
+    build_graph(m);
+    FAIL("accepted");
+  } catch (const UserError& e) {
+    INFO(e.what());
+    CHECK(e.diagnostic().message.find("isn't supported in ONNX's domain") != std::string::npos);
+    CHECK(e.diagnostic().hint == "there is one in the domain `com.example`");
+  }
+}

@@ -145,7 +145,7 @@ TEST_CASE("Every list of nested data is checked before anything is written") {
   CHECK_THAT(refused("[]", "[[1]]"), ContainsSubstring("data: element 0 is a list"));
   CHECK_THAT(refused("[2, 2]", "[[1, 2], [3, " + longer + "]]"),
              ContainsSubstring("data[1]: element 1 is a list"));
-  CHECK_THAT(refused("[2, 2]", "[[1, 2], 3]"), ContainsSubstring("data: element 1 is no list"));
+  CHECK_THAT(refused("[2, 2]", "[[1, 2], 3]"), ContainsSubstring("data: element 1 isn't a list"));
   CHECK_THAT(refused("[4]", "[1, " + longer + ", 3, 4]"), ContainsSubstring("data: element 1 is a list"));
   CHECK_THAT(refused("[2, 1, 2]", "[[[1, 2]], [[3, 4], [5, 6]]]"),
              ContainsSubstring("data[1]: the data is over-long"));

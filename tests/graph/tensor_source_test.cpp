@@ -34,9 +34,9 @@ TEST_CASE("Elements that don't fit are refused") {
   CHECK_THAT(error("1,2", DType::f32, {3}), ContainsSubstring("2 elements are given, f32[3] has 3"));
   CHECK_THAT(error("300", DType::u8, {}), ContainsSubstring("300 doesn't fit u8"));
   CHECK_THAT(error("1.5", DType::i64, {}), ContainsSubstring("1.5 doesn't fit i64"));
-  CHECK_THAT(error("1,x", DType::f32, {2}), ContainsSubstring("\"x\" is no number"));
+  CHECK_THAT(error("1,x", DType::f32, {2}), ContainsSubstring("\"x\" isn't a number"));
   CHECK_THAT(error("", DType::f32, {}), ContainsSubstring("nothing is given"));
-  CHECK_THAT(error("random:x", DType::f32, {}), ContainsSubstring("\"x\" is no integer"));
+  CHECK_THAT(error("random:x", DType::f32, {}), ContainsSubstring("\"x\" isn't an integer"));
 }
 
 TEST_CASE("A tensor is given by a file, which has its own type") {

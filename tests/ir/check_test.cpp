@@ -117,7 +117,7 @@ TEST_CASE("scopes of variables") {
   twice.body = make::seq({first, first});
   CHECK(refuses(twice, "variable `i` is bound twice"));
   twice.body = make::seq({first, fresh_copy(first)});
-  CHECK(refuses(twice, "block name `T` stands twice"));
+  CHECK(refuses(twice, "block name `T` occurs twice"));
 
   const Var x = make_var("x");
   const auto let_in = [&](Expr body) { return make::let(x, 1, std::move(body)); };

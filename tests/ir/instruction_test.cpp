@@ -54,7 +54,7 @@ TEST_CASE("an instruction is its meaning and its lowerings") {
 TEST_CASE("each mistake in a lowering is shown where it stands") {
   CHECK(error_of(lowering("B[8] = (r) -> (r/4, r%4)")) == "");
   CHECK_THAT(error_of(lowering("B[8] = (r) -> (r/4, r%8)")),
-             Catch::Contains("my.nest:11:3: error: place 4 lies outside of B: index 4 in dimension 1") &&
+             Catch::Contains("my.nest:11:3: error: place 4 is outside of B: index 4 in dimension 1") &&
                  Catch::Contains("    B[8] = (r) -> (r/4, r%8)\n    ^"));
   CHECK_THAT(error_of(lowering("B[4] = (r) -> (r/4, r%4)")),
              Catch::Contains("4 of the 8 elements of B are in a register"));
@@ -64,12 +64,12 @@ TEST_CASE("each mistake in a lowering is shown where it stands") {
              Catch::Contains("the places of one thread are (r)"));
   CHECK_THAT(error_of(lowering("B[8] = (r) -> (r/4, q%4)")),
              Catch::Contains("`q%4`: ") || Catch::Contains("` q%4`: "));
-  CHECK_THAT(error_of(lowering("D[8] = (r) -> (r/4, r%4)")), Catch::Contains("`D` is no parameter of dot"));
-  CHECK_THAT(error_of(lowering("A[4] = (r) -> (r)")), Catch::Contains("`A` stands twice"));
+  CHECK_THAT(error_of(lowering("D[8] = (r) -> (r/4, r%4)")), Catch::Contains("`D` isn't a parameter of dot"));
+  CHECK_THAT(error_of(lowering("A[4] = (r) -> (r)")), Catch::Contains("`A` occurs twice"));
   CHECK_THAT(error_of(lowering("")), Catch::Contains("nothing says where B lies"));
-  CHECK_THAT(error_of("lower dott for llvm {\n}\n"),
-             Catch::Contains("no function `dott` stands before its lowering") &&
-                 Catch::Contains("did you mean `dot`?"));
+  CHECK_THAT(
+      error_of("lower dott for llvm {\n}\n"),
+      Catch::Contains("no function `dott` precedes its lowering") && Catch::Contains("did you mean `dot`?"));
   CHECK_THAT(error_of("lower dot for arm {\n}\n"),
              Catch::Contains("my.nest:8:15: error: expected llvm or cuda"));
   CHECK_THAT(error_of("lower dot for cuda needs sm_80 {\n  threads 64\n}\n"),
@@ -84,7 +84,7 @@ TEST_CASE("each mistake in a lowering is shown where it stands") {
              Catch::Contains("expected a name in quotes"));
   CHECK_THAT(error_of("lower dot for llvm {\n"), Catch::Contains("a lowering has no end"));
   CHECK_THAT(error_of("nonsense\n"), Catch::Contains("my.nest:8:1: error: expected `func` or `lower`"));
-  CHECK_THAT(error_of(kMeaning), Catch::Contains("`dot` stands twice"));
+  CHECK_THAT(error_of(kMeaning), Catch::Contains("`dot` occurs twice"));
 }
 
 TEST_CASE("a function that is no tile is no instruction") {
@@ -102,7 +102,7 @@ TEST_CASE("a function that is no tile is no instruction") {
   };
   CHECK_THAT(error(with("C[vj] += ", "init { C[vj] = 0i32 }\n      C[vj] += ")),
              Catch::Contains("has an init"));
-  CHECK_THAT(error(with("A[vk]", "A[3-vk]")), Catch::Contains("A is touched at something else"));
+  CHECK_THAT(error(with("A[vk]", "A[3-vk]")), Catch::Contains("A is accessed at something other"));
   CHECK_THAT(error(with("A: u8[4]", "A: u8[8]")),
              Catch::Contains("an index of A doesn't run over the whole dimension"));
   CHECK_THAT(error(with("in A", "out A")), Catch::Contains("2 `out` parameters"));

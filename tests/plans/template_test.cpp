@@ -94,10 +94,10 @@ TEST_CASE("A template says what of a function doesn't match") {
   CHECK(why_not("when block C reduction k l" + rest) == "block Sum as C: it has 1 reduction loops");
   CHECK(why_not("when block C spatial i j" + rest) == "block Sum as C: it is a reduction");
   CHECK(why_not("when block C reduction k\nwhen block E reduction l") ==
-        "block Relu as E: it is no reduction");
+        "block Relu as E: it isn't a reduction");
   CHECK(why_not("when block C reduction k, reads A" + rest) == "block Sum as C: it reads 2 buffers");
   CHECK(why_not("when block C reduction k, reads A B, constant A" + rest) ==
-        "block Sum as C: A is no constant that it reads");
+        "block Sum as C: A isn't a constant that it reads");
   CHECK(why_not("when block C reduction k, op max" + rest) == "block Sum as C: its operation is add");
   CHECK(why_not("when block C reduction k, type f16" + rest) == "block Sum as C: its results are f32");
   CHECK(why_not("when block C reduction k, reads A B\nwhen block E spatial x y, reads B") ==
@@ -108,16 +108,16 @@ TEST_CASE("A template says what of a function doesn't match") {
 
 TEST_CASE("What is wrong in a template is said with its place") {
   CHECK(error_of("split C.i [_, 4]\n") == "0:0: rows.sched doesn't say which functions it is for");
-  CHECK(error_of("when block C reduction k >= x\n") == "1:29: `x` is no number from 1 on");
-  CHECK(error_of("when block C reduction k >=\n") == "1:26: a number is missing behind `>=`");
+  CHECK(error_of("when block C reduction k >= x\n") == "1:29: `x` isn't a number of at least 1");
+  CHECK(error_of("when block C reduction k >=\n") == "1:26: a number is missing after `>=`");
   CHECK(error_of("when block C reduction k spatial i\n") == "1:26: a comma is missing before `spatial`");
-  CHECK(error_of("when block C size k\n") == "1:14: `size` is no clause");
+  CHECK(error_of("when block C size k\n") == "1:14: `size` isn't a clause");
   CHECK(error_of("when block C reads A > 3\n") == "1:24: `A` isn't a loop, so it has no extent to compare");
   CHECK(error_of("when block C spatial i\nwhen block D spatial i\n") == "2:22: `i` names two things");
   CHECK(error_of("when target speed > 3\n") == "1:21: a target has no `speed`");
   CHECK(error_of("when loop i\n") == "1:6: `when` is followed by `block`, `target` or `others`, not `loop`");
   CHECK(error_of("when block C spatial i\nunroll C.i\nwhen others\n") ==
-        "3:1: `when` stands before the steps");
+        "3:1: `when` comes before the steps");
   CHECK(error_of("when block C spatial i\n\nx = split C.i [_, 4\n").starts_with("3:"));
 }
 

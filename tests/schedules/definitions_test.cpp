@@ -92,7 +92,7 @@ TEST_CASE("a wrong definition or application is refused with its place") {
   CHECK(says("define a(T) {\n  parallel T.i\n", "definition's closing `}` is missing"));
   CHECK(says("define a(T) {\n  define b(T) {\n", "`define` inside of braces"));
   CHECK(says("define a(T\n", "is never closed"));
-  CHECK(says("define (T) {\n", "no definition's head"));
+  CHECK(says("define (T) {\n", "isn't a definition's head"));
   CHECK(says("apply tiled(Y, mr=1, 3)\n" + kTiled, "names a definition and its arguments"));
 }
 

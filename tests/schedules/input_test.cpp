@@ -88,9 +88,9 @@ TEST_CASE("an include stays in the schedule's folder, and shows no line of anoth
     CHECK_THAT(f.error("include \"" + std::string(name) + "\"\n"), Catch::Contains("doesn't end in .sched"));
   CHECK(f.error("include \"loop.sched\"\n") != "");
   fs::create_directory(f.own / "folder.sched");
-  CHECK_THAT(f.error("include \"folder.sched\"\n"), Catch::Contains("is no regular file"));
+  CHECK_THAT(f.error("include \"folder.sched\"\n"), Catch::Contains("isn't a regular file"));
   REQUIRE(mkfifo((f.own / "pipe.sched").c_str(), 0600) == 0);  // reading it would wait forever
-  CHECK_THAT(f.error("include \"pipe.sched\"\n"), Catch::Contains("is no regular file"));
+  CHECK_THAT(f.error("include \"pipe.sched\"\n"), Catch::Contains("isn't a regular file"));
   for (const char* name : {"beside.sched", "below/deep.sched", "below/../beside.sched", "inside/deep.sched"})
     CHECK(f.error("include \"" + std::string(name) + "\"\napply threads(Y, i)\n") == "");
   CHECK(f.error("include \"" + (f.own / "beside.sched").string() + "\"\n") == "");
@@ -208,8 +208,9 @@ TEST_CASE("steps don't nest loops without end") {
     return error_of([&] { apply(map, parse_trace(text)); });
   };
   CHECK(units(254) == "");  // the loop and the block are there already
-  CHECK_THAT(units(255),
-             Catch::Contains("requirement F of every step: the result stays within limits: 256 nested loops"));
+  CHECK_THAT(
+      units(255),
+      Catch::Contains("requirement F of every step: the result stays within limits: 256 nested loops"));
   CHECK_THAT(units(5000), Catch::Contains("requirement F"));
 }
 

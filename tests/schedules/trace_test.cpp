@@ -92,8 +92,8 @@ TEST_CASE("errors in a trace name file, line and column") {
   CHECK(error_of("schedule f {\nparallel T.i\n").find("closing `}` is missing") != std::string::npos);
   CHECK(error_of("schedule f for {\n}\n").find("hint: schedule NAME for TARGET {") != std::string::npos);
   CHECK(error_of("schedule f {\n}\nparallel T.i\n").find("t.sched:3:1") == 0);
-  CHECK(error_of("= split T.i [2]\n").find("no names stand before `=`") != std::string::npos);
-  CHECK(error_of("3x = split T.i [2]\n").find("`3x` is no name") != std::string::npos);
+  CHECK(error_of("= split T.i [2]\n").find("there are no names before `=`") != std::string::npos);
+  CHECK(error_of("3x = split T.i [2]\n").find("`3x` isn't a name") != std::string::npos);
   CHECK(error_of("split T.i [2] tail=a tail=b\n").find("given twice") != std::string::npos);
   CHECK_THROWS_AS(parse_step("  # nothing"), UserError);
 }

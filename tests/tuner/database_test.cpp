@@ -87,17 +87,17 @@ TEST_CASE("a line with figures or fields that no record has is refused by their 
   CHECK_THAT(refusal(median, "\"median_ns\":0"), Catch::Contains("its median is 0.0 ns"));
   CHECK_THAT(refusal(median, "\"median_ns\":1e300"), Catch::Contains("its median is 1e+300 ns"));
   CHECK_THAT(refusal(median, "\"median_ns\":1e999"), Catch::Contains("can't be read"));
-  CHECK_THAT(refusal(median, "\"median_ns\":null"), Catch::Contains("`median_ns` is no number"));
+  CHECK_THAT(refusal(median, "\"median_ns\":null"), Catch::Contains("`median_ns` isn't a number"));
   CHECK_THAT(refusal("[12.5,", "[-1,"), Catch::Contains("a sample is -1.0 ns"));
   CHECK_THAT(refusal("[12.5,", "[[12.5],"), Catch::Contains("nested"));
-  CHECK_THAT(refusal(threads, "\"threads\":0"), Catch::Contains("`threads` is no integer from 1"));
-  CHECK_THAT(refusal(threads, "\"threads\":2.5"), Catch::Contains("`threads` is no integer"));
-  CHECK_THAT(refusal(threads, "\"threads\":1e30"), Catch::Contains("`threads` is no integer"));
+  CHECK_THAT(refusal(threads, "\"threads\":0"), Catch::Contains("`threads` isn't an integer from 1"));
+  CHECK_THAT(refusal(threads, "\"threads\":2.5"), Catch::Contains("`threads` isn't an integer"));
+  CHECK_THAT(refusal(threads, "\"threads\":1e30"), Catch::Contains("`threads` isn't an integer"));
   CHECK_THAT(refusal(threads, "\"threads\":99999999999999999999"),
-             Catch::Contains("`threads` is no integer"));
-  CHECK_THAT(refusal("\"seed\":0", "\"seed\":-1"), Catch::Contains("`seed` is no integer"));
-  CHECK_THAT(refusal("\"ok\"", "\"fine\""), Catch::Contains("`fine` is no outcome"));
-  CHECK_THAT(message_of([] { record_from_json("[1, 2]"); }), Catch::Contains("no JSON object"));
+             Catch::Contains("`threads` isn't an integer"));
+  CHECK_THAT(refusal("\"seed\":0", "\"seed\":-1"), Catch::Contains("`seed` isn't an integer"));
+  CHECK_THAT(refusal("\"ok\"", "\"fine\""), Catch::Contains("`fine` isn't an outcome"));
+  CHECK_THAT(message_of([] { record_from_json("[1, 2]"); }), Catch::Contains("JSON object"));
   CHECK_THAT(message_of([] { record_from_json(std::string(100000, '[')); }), Catch::Contains("nested"));
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("bad databases are refused with the cause") {
   try {
     Database(folder.file("text.db"), Database::Mode::create);
   } catch (const UserError& e) {
-    CHECK_THAT(e.diagnostic().hint, Catch::Contains("it is no SQLite file"));
+    CHECK_THAT(e.diagnostic().hint, Catch::Contains("it isn't a SQLite file"));
   }
   CHECK(message_of([&] { Database("/proc/nowhere/t.db", Database::Mode::create); }).find("can't be used") !=
         std::string::npos);

@@ -97,7 +97,7 @@ def test_a_function_without_gain_has_two_lines(folder):
 def test_a_model_has_a_sum(folder):
     digits = Path(__file__).parents[2] / "examples/digits/digits.json"
     said = tune(folder, "--dim", "batch=1", model=digits, trials=7).stdout
-    assert re.search(r"\nall 6 functions, as often as they are called: .* by default, .* now, [\d.]+x\n$", said), said
+    assert re.search(r"\nall 6 functions, weighted by their calls: .* by default, .* now, [\d.]+x\n$", said), said
 
 
 def test_report(folder):
@@ -159,7 +159,7 @@ def test_a_record_that_was_compared_with_nothing(folder):
 def test_requests_that_are_at_fault(folder):
     db = folder / "t.db"
     tune(folder, trials=2)
-    assert "no number of processes" in run("tune", MATMUL, "--db", db, "--workers=-3", code=1).stderr
+    assert "neither a number of processes nor a command" in run("tune", MATMUL, "--db", db, "--workers=-3", code=1).stderr
     assert "takes no `matmul`" in run("db", db, "list", "matmul", code=1).stderr
     for verb in ("show", "retry"):
         said = run("db", db, verb, 99, code=1).stderr
@@ -169,7 +169,7 @@ def test_requests_that_are_at_fault(folder):
                   ["prune", "--keep", "2", "--failed"], ["show", "1", "--keep", "3"]):
         assert f"db {words[0]} takes no " in run("db", db, *words, code=1).stderr, words
     said = run("db", db, "list", "--func", "nothing").stderr
-    assert "has 2 records, none that the filters choose" in said, said
+    assert "has 2 records, none that match the filters" in said, said
 
 
 def test_choices_that_cannot_be(folder):

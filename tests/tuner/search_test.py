@@ -105,7 +105,7 @@ def test_broken_beside_good(folder):
 
 
 def test_another_days_times(folder):
-    """A record that says something else than what is measured now isn't gone on from, and stays what it was."""
+    """A record that says something other than what is measured now isn't gone on from, and stays what it was."""
     space = ["--schedule", "tiny.sched"]
     tune(folder, *space, "--trials", "40", "--time", "60s", workers=[f"{FAULTY} 0"])
     with sqlite3.connect(folder / "t.db") as connection:

@@ -52,13 +52,13 @@ def test_beside_the_other_families(folder):
 def test_what_matches_nothing_is_said(folder):
     done = tune(folder, "--template", templates(folder, ROWS), "--trials", "2", model="Relu(f32[8,8])")
     assert done.returncode == 0, done.stderr
-    assert "rows.sched matches no function: relu: block Y as C: it is no reduction" in done.stderr, done.stderr
+    assert "rows.sched matches no function: relu: block Y as C: it isn't a reduction" in done.stderr, done.stderr
 
 
 def test_errors_have_a_place(folder):
     where = templates(folder, ROWS.replace(">= 16", ">= many"))
     done = tune(folder, "--template", where)
-    assert done.returncode == 1 and "rows.sched:2:29: error: `many` is no number" in done.stderr, done.stderr
+    assert done.returncode == 1 and "rows.sched:2:29: error: `many` isn't a number" in done.stderr, done.stderr
     templates(folder, ROWS.replace("C.i ", "C.x "))
     done = tune(folder, "--template", where, "--trials", "2")
     assert done.returncode == 0, done.stderr

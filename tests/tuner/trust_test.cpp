@@ -167,7 +167,7 @@ TEST_CASE("a database full of unusable records ends at the default, soon") {
   db.insert(f.record(kRight, 1000));
   CHECK_FALSE(f.choice());
   CHECK(f.warnings.size() == 8);
-  CHECK_THAT(f.warnings.back(), Catch::Contains("slower ones aren't looked at"));
+  CHECK_THAT(f.warnings.back(), Catch::Contains("slower ones aren't tried"));
 }
 
 TEST_CASE("a database runs nothing of its own") {

@@ -103,7 +103,7 @@ def test_a_bad_record_falls_back(folder):
 
 
 def test_import(folder):
-    """A line that is no record refuses the file; a record that can't be used here is left out."""
+    """A line that isn't a record refuses the file; a record that can't be used here is left out."""
     db, lines = folder / "t.db", folder / "records.jsonl"
     assert tune(db, "right").returncode == 0
     run("db", db, "export", lines)
@@ -117,7 +117,7 @@ def test_import(folder):
 
     for what, text, says in [
         ("garbage", "hello", "can't be read"),
-        ("a list", "[1]", "no JSON object"),
+        ("a list", "[1]", "JSON object"),
         ("nesting", "[" * 100000, "nested"),
         ("negative", json.dumps({**record, "median_ns": -1}), "its median is -1.0 ns"),
         ("NaN", json.dumps({**record, "error": float("nan")}), "can't be read"),
@@ -135,7 +135,7 @@ def test_import(folder):
     for trace, says in [("frob Y.i", "frob"), ("parallel Y.k", "requirement 2 of parallel")]:
         done = importing(json.dumps({**record, "trace": trace}))
         assert done.returncode == 0 and "imported 1 record " in done.stdout, f"{trace}: {done}"
-        assert "in.jsonl:3: the record of matmul is left out: " in done.stderr and says in done.stderr, done.stderr
+        assert "in.jsonl:3: the record of matmul is ignored: " in done.stderr and says in done.stderr, done.stderr
 
 
 def test_readers_that_leave(folder):
@@ -187,9 +187,9 @@ def test_requests_that_are_at_fault(folder):
     refused(*base, "--job-timeout", "nan", says="--job-timeout")
     refused(*base, "--job-timeout", "1e300", says="--job-timeout")
     for verb in (["tune", MATMUL], ["inspect", MATMUL], ["bench", MATMUL]):
-        refused(*verb, "--db", folder, says="no regular file")
+        refused(*verb, "--db", folder, says="isn't a regular file")
         refused(*verb, "--db", "/proc/1/root/x/t.db", says="t.db")
-    refused("db", "/dev/null", "list", says="no regular file")
+    refused("db", "/dev/null", "list", says="isn't a regular file")
 
 
 if __name__ == "__main__":
