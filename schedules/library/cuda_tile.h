@@ -2,16 +2,15 @@
 #pragma once
 
 #include "nestor/schedule.h"
+#include "schedules/library/cuda_work.h"
 
 namespace nestor::library {
-
-constexpr int kMultiprocessors = 108;  // of an A100
 
 // Schedules a matrix product (any batch dimensions, either operand transposed) and the elementwise block that
 // reads it, if `epilogue` isn't empty. False, and s as it was, where the block is no such product or is too
 // small for tiles.
 bool tile_product(Schedule& s, const std::string& block, const std::string& epilogue,
-                  int multiprocessors = kMultiprocessors);
+                  int multiprocessors = static_cast<int>(kMultiprocessors));
 
 // How a block of threads computes rows x columns of a product, `steps` of the reduction at a time. Warps and
 // lanes lie in both directions; a thread has `run` neighbours, `times` of them a warp's width apart, so that

@@ -169,7 +169,7 @@ void add_verbs(CLI::App& app, int& code) {
     a->add_flag(
         "--why", v.why,
         "with --stage schedule or --steps: how the default schedule's numbers came about; with --stage "
-        "fused: why a convolution is computed as it is");
+        "fused: why a convolution is computed as it is; for CUDA also what binds each kernel");
     a->add_option("--html", v.html, "write a page: the graph, each function's steps, its machine code");
     a->add_option("--dump-after", v.dump_after, "the IR after these lowering passes, or all")->delimiter(',');
   });
