@@ -195,7 +195,8 @@ void Builder::build_node(const ModelNode& mn) {
     if (n.outputs[0] < 0 && !op->spelled_out) n.outputs[0] = add_unread(types[0]);
     std::vector<Node> nodes;
     if (!spell_out_attention(g_, n, nodes) && !spell_out_batch_norm(g_, n, nodes) &&
-        !spell_out_recurrent(g_, n, nodes) && !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
+        !spell_out_max_pool(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes) &&
+        !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
       return append(std::move(n), *op);
     known_.resize(g_.values.size(), true);
     for (Node& part : nodes) {
