@@ -120,6 +120,10 @@ class NeedsValues : public UserError {
   NeedsValues(std::vector<std::string> of, Diagnostic d) : UserError(std::move(d)), inputs(std::move(of)) {}
   const std::vector<std::string> inputs;
 };
+// Names of operators that build_graph reads as several others, or as parts of the graph, and that all_ops
+// hasn't; sorted. domain: "" is ai.onnx.
+std::vector<std::string> composed_operators(const std::string& domain = "");
+
 Graph build_graph(const Model& model, const BuildOptions& options = {});
 std::string print(const Graph& g);
 

@@ -80,8 +80,13 @@ void Builder::add_node(const ModelNode& mn) {
     if (const ValueId v = find(name); v >= 0) steps_.back().reads.push_back(v);
   for (const std::string& name : mn.outputs)
     if (!name.empty()) steps_.back().makes.push_back(find(name));
-  if (mn.op == "If" && mn.domain.empty())
+  const bool own = mn.domain.empty();
+  if (own && mn.op == "If")
     build_if(mn);
+  else if (own && mn.op == "Scan")
+    build_scan(mn);
+  else if (own && mn.op == "Loop")
+    build_loop(mn);
   else
     build_node(mn);
   assume_declared(mn);
@@ -142,34 +147,8 @@ void Builder::inline_branch(const ModelNode& mn, const ModelGraph& branch) {
   if (branch.outputs.size() != mn.outputs.size())
     return refuse(mn, fmt::format("it has {} outputs, its branch `{}` has {}", mn.outputs.size(), branch.name,
                                   branch.outputs.size()));
-  // The branch's names become names of the graph, below one that is the node's own.
-  Renaming names;
-  const auto rename = [&](const std::string& name) {
-    if (!name.empty()) names.try_emplace(name, fresh_(fmt::format("{}.{}", mn.outputs[0], name)));
-  };
-  ModelGraph inner;
-  for (const auto& [name, tensor] : branch.initializers) {
-    rename(name);
-    inner.initializers.emplace_back(names[name], tensor);
-  }
-  for (const auto& [name, what] : branch.refused_initializers) {
-    rename(name);
-    inner.refused_initializers[names[name]] = what;
-  }
-  for (const ModelNode& n : branch.nodes)
-    for (const std::string& name : n.outputs) rename(name);
-  const std::vector<bool> live = live_nodes(branch);
-  for (size_t i = 0; i < live.size(); ++i)
-    if (live[i]) inner.nodes.push_back(renamed(branch.nodes[i], names));
-  for (size_t k = 0; k < mn.outputs.size(); ++k) {
-    const auto it = names.find(branch.outputs[k].name);
-    const std::string from = it == names.end() ? branch.outputs[k].name : it->second;
-    if (!mn.outputs[k].empty()) inner.nodes.push_back({"Identity", "", "", {from}, {mn.outputs[k]}, {}, {}});
-  }
-  for (const ModelNode& n : inner.nodes)
-    for (std::string& name : reads_of(n)) read_.insert(std::move(name));
-  add_initializers(inner);
-  add_inner(inner.nodes);
+  const std::vector<std::string> out = inline_body(mn, branch, {});
+  give_states(mn, out);
 }
 
 // ---- Other nodes
@@ -215,7 +194,8 @@ void Builder::build_node(const ModelNode& mn) {
     if (n.outputs[0] < 0 && !op->spelled_out) n.outputs[0] = add_unread(types[0]);
     std::vector<Node> nodes;
     if (!spell_out_attention(g_, n, nodes) && !spell_out_batch_norm(g_, n, nodes) &&
-        !spell_out_recurrent(g_, n, nodes) && !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
+        !spell_out_max_pool(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes) &&
+        !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
       return append(std::move(n), *op);
     known_.resize(g_.values.size(), true);
     for (Node& part : nodes) {

@@ -38,6 +38,18 @@ class Builder {
   void drop_dead_steps();
   std::string nearest_value(const std::string& name) const;
 
+  // ---- Loops (build_loops.cpp)
+
+  void build_scan(const ModelNode& mn);
+  void build_loop(const ModelNode& mn);
+  std::vector<std::string> inline_body(const ModelNode& mn, const ModelGraph& body, Renaming names);
+  std::string add_number(const ModelNode& mn, int64_t value, DType type);
+  void join_elements(const ModelNode& mn, size_t k, std::vector<std::string> elements, int64_t axis,
+                     bool backward);
+  void give_states(const ModelNode& mn, const std::vector<std::string>& state);
+  bool few_copies(const ModelNode& mn, const ModelGraph& body, int64_t trips);
+  std::optional<int64_t> known_number(const ModelNode& mn, ValueId v, const char* what);
+
   // ---- Nodes (build_nodes.cpp)
 
   // What was done with one node of the model, for finding out afterwards what nothing depended on.

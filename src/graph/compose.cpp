@@ -142,6 +142,15 @@ std::optional<std::vector<ModelNode>> compose(const Graph& g, const Node& n, con
   return composer.take();
 }
 
+std::vector<std::string> composed_operators(const std::string& domain) {
+  std::vector<std::string> out;
+  if (domain.empty()) out = {"If", "Loop", "Scan"};
+  for (const Composition& c : compositions())
+    if (c.domain == domain) out.emplace_back(c.name);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 bool is_composition(const std::string& domain, const std::string& op, int opset) {
   return find(domain, op, opset) != nullptr;
 }
