@@ -117,9 +117,13 @@ void in_order(Steps& step, const Map& m) {
     step("bind {}.g threadIdx.x", b);
     return;
   }
-  step("gb gu gt gv = split {}.g [_, {}, {}, {}]", b, vectors, threads, lanes);
+  step.schedule.because(
+      fmt::format("{} elements, {} at once, for {} multiprocessors", m.size, lanes, kMultiprocessors));
+  step("{}_vectors = sample_choice [1, 2, 4] -> {}", b, vectors);
+  step("{}_threads = sample_choice [32, 64, 128, 256, 512] -> {}", b, threads);
+  step("gb gu gt gv = split {0}.g [_, {0}_vectors, {0}_threads, {1}]", b, lanes);
   if (lanes > 1) step("vectorize {}.gv", b);
-  if (vectors > 1) step("unroll {}.gu", b);
+  step("unroll {}.gu", b);
   step("bind {}.gt threadIdx.x", b);
   step("bind {}.gb blockIdx.x", b);
 }

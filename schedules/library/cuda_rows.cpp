@@ -94,6 +94,7 @@ class Rows {
     const Shape shape = shape_of(group_, whole ? longest.length : longest.inner.back()->extent);
     const bool by_thread = !group_.along_row;
     const int64_t threads = by_thread ? 1 : shape.threads;
+    if (!by_thread) choose(shape, longest.length);
     keep_rows(threads);
     for (const RowBlock& b : group_.blocks) bring_into_order(b);
     std::vector<std::string> names;
@@ -104,8 +105,7 @@ class Rows {
     for (const RowBlock& b : group_.blocks) names.push_back(b.info.name);
     for (size_t i = 1; i < names.size(); ++i)
       for (const std::string& l : loops_) step("merge {1}.{0} {2}.{0}", l, names[0], names[i]);
-    bind(names[0], by_thread,
-         shape);  // before the ragged ends of `spread` make it harder to see that it is right
+    bind(names[0], by_thread);  // before the ragged ends of `spread` make it hard to see that it is right
     for (const std::string& name : names)
       if (by_thread)
         reduce_alone(name);
@@ -117,6 +117,25 @@ class Rows {
   template <class... Args>
   void step(const char* format, const Args&... args) {
     s_(fmt::format(fmt::runtime(format), args...));
+  }
+
+  // The two numbers of the schedule, which the tuner may change.
+  void choose(const Shape& shape, int64_t length) {
+    const auto up_to = [](int64_t most) {
+      std::string values;
+      for (int64_t n = 1; n <= most; n *= 2) values += (n > 1 ? ", " : "") + std::to_string(n);
+      return values;
+    };
+    const std::string& name = group_.blocks[0].info.name;
+    threads_ = name + "_threads";
+    rows_ = name + "_rows";
+    s_.because(
+        fmt::format("{} rows of {} elements, for {} multiprocessors", group_.rows, length, kMultiprocessors));
+    step("{} = sample_choice [{}] -> {}", threads_,
+         up_to(std::max(shape.threads, std::min(kMostThreads, power_of_two_from(length)))).substr(3),
+         shape.threads);
+    s_.because(fmt::format("blocks of {} threads, where the rows are enough for all", kBlock));
+    step("{} = sample_choice [{}] -> {}", rows_, up_to(std::max<int64_t>(8, shape.rows)), shape.rows);
   }
 
   // Temporaries of the group become registers, and what several blocks read of a row is fetched once.
@@ -213,7 +232,7 @@ class Rows {
       }
       k += is_inner;
     }
-    step("transform_layout {0} ({1}) -> ({2}{3}/{4}, {3}%{4})", name, vars, left, place, threads);
+    step("transform_layout {0} ({1}) -> ({2}{3}/{4}, {3}%{4})", name, vars, left, place, threads_);
   }
 
   // The rows' loops around a row's elements as one.
@@ -261,7 +280,7 @@ class Rows {
     for (const LoopInfo& l : loops)
       if (b.iter(l.name) && b.iter(l.name)->reduce && l.name != "e") order.push_back(l.name);
     order.emplace_back("e0");
-    step("e0 e1 = split {}.e [_, {}]", name, threads);
+    step("e0 e1 = split {}.e [_, {}]", name, threads_);
     if (!b.reduction) {
       step("bind {}.e1 threadIdx.x", name);
       return;
@@ -280,11 +299,11 @@ class Rows {
       step("{0}_zero = decompose_reduction {0}.{1}", name, first == loops.end() ? "e" : first->name);
   }
 
-  void bind(const std::string& name, bool by_thread, const Shape& shape) {
-    const int64_t inside = by_thread ? threads_for(group_.rows) : shape.rows;
+  void bind(const std::string& name, bool by_thread) {
     std::string blocks = loops_.back();
-    if (inside > 1) {
-      step("r0 r1 = split {}.{} [_, {}]", name, blocks, inside);
+    if (by_thread || group_.rows > 1) {
+      step("r0 r1 = split {}.{} [_, {}]", name, blocks,
+           by_thread ? std::to_string(threads_for(group_.rows)) : rows_);
       step("bind {}.r1 threadIdx.{}", name, by_thread ? "x" : "y");
       blocks = "r0";
     }
@@ -295,6 +314,7 @@ class Rows {
   Schedule& s_;
   RowGroup group_;
   std::vector<std::string> loops_;  // of rows, outermost first
+  std::string threads_, rows_;      // of a row, of a block: decisions
   bool inner_as_one_;
   std::vector<std::pair<std::string, RowBuffer>> copies_;  // blocks that fetch rows
 };

@@ -130,7 +130,12 @@ void add_verbs(CLI::App& app, int& code) {
       app, code, "tune", "search for better schedules; stop it any time, it resumes",
       [](CLI::App* a, TuneVerb& v) {
         add_model(a, v.common);
-        a->get_option("--db")->required()->description("the database of records; made where there is none");
+        a->get_option("--db")->description(
+            "the database of records, needed without --emulate; made where there is none");
+        a->add_flag(
+            "--emulate", v.common.emulate,
+            "for a CUDA target: order candidates by the analytic price, and run those that would be the best "
+            "on the CPU; what was found is printed as a schedule file");
         a->add_option("--time", v.time, "budget: 90s, 5m, 1h")->capture_default_str();
         a->add_option("--trials", v.trials, "candidates to measure at most (0: no limit)")
             ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));

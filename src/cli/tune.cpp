@@ -10,6 +10,7 @@
 #include "src/cli/outputs.h"
 #include "src/cli/stop.h"
 #include "src/cli/tune_display.h"
+#include "src/cli/tune_priced.h"
 #include "src/cli/tune_report.h"
 #include "src/report/roofline.h"
 #include "tuner/space.h"
@@ -136,6 +137,10 @@ std::vector<ScheduleTemplate> templates_for(const TuneVerb& v, const std::vector
 }  // namespace
 
 int run(const TuneVerb& v) {
+  if (v.common.emulate) return tune_by_price(v);
+  if (v.common.db.empty())
+    throw UserError(
+        Diagnostic{"tune keeps what it measures in a database, and --db isn't given", {}, {}, "--db t.db"});
   require_ending("--report", v.report, {".html", ".htm"});
   watch_interrupt();
   TuneOptions options;  // its time begins
@@ -165,11 +170,10 @@ int run(const TuneVerb& v) {
   options.stop = interrupted;
   if (options.workers.commands.empty()) {
     if (options.target.kind == TargetKind::cuda)
-      throw UserError(
-          Diagnostic{"candidates for " + options.target.name + " can't be measured: CUDA isn't tuned yet",
-                     {},
-                     {},
-                     "its default schedules: nestor compile, bench, or run --emulate"});
+      throw UserError(Diagnostic{"candidates for " + options.target.name + " aren't measured on a device yet",
+                                 {},
+                                 {},
+                                 "--emulate orders them by their price and runs the best on the CPU"});
     require_runs_here(options.target);
   }
   // Candidates may be measured elsewhere, and then this machine says nothing of bounds.
