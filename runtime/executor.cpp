@@ -62,6 +62,10 @@ Executor::~Executor() {
   if (pool_) nestor_pool_destroy(pool_);
 }
 
+void Executor::forked() {
+  nestor_pool_forked(pool_);
+}
+
 void Executor::pin(const std::vector<int32_t>& cpus) {
   NESTOR_CHECK(static_cast<int>(cpus.size()) >= plan_->threads) << cpus.size() << " CPUs";
   nestor_pool_pin(pool_, cpus.data());

@@ -198,6 +198,12 @@ void nestor_pool_keep_parts(struct nestor_pool* p) {
   if (p) p->keeps_parts = 1;
 }
 
+void nestor_pool_forked(struct nestor_pool* p) {
+  if (!p) return;
+  p->started = p->tried = 0;
+  atomic_store(&p->sleepers, 0);
+}
+
 void nestor_pool_watch(struct nestor_pool* p, nestor_watch watch, void* watcher) {
   if (!p) return;
   p->watch = watch;

@@ -30,6 +30,9 @@ struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_
 void nestor_pool_destroy(struct nestor_pool* pool);
 int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
 
+/* In a process that was forked while no loop ran: the next one starts threads anew. */
+void nestor_pool_forked(struct nestor_pool* pool);
+
 /* No more threads work than CPUs that the process gets (nestor_allowed_cpus, when the pool is created); or so
  * many. Before the pool's first loop. */
 void nestor_pool_allow(struct nestor_pool* pool, int32_t cpus);

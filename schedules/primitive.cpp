@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nestor/nearest.h"
+#include "nestor/unwanted.h"
 #include "nestor/walk.h"
 #include "schedules/independence.h"
 #include "schedules/suggest.h"
@@ -194,6 +195,7 @@ Schedule& Schedule::operator()(std::string_view line) {
 }
 
 Schedule& Schedule::step(Step s) {
+  check_wanted();
   schedules::Decisions decisions = decisions_;
   if (!why_.empty()) s.why = std::exchange(why_, {});
   func_ = schedules::apply_step(func_, s, decisions);

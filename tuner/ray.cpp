@@ -17,8 +17,9 @@ std::vector<std::string> ray_workers(const std::string& address) {
   if (status != 0) throw UserError("no workers on Ray: " + said);
   std::from_chars(said.data(), said.data() + said.size(), nodes);
   if (nodes < 1) throw UserError("the Ray cluster at " + address + " has no node: " + said);
-  return std::vector<std::string>(static_cast<size_t>(nodes),
-                                  "exec " + start + shell_word(this_executable()));
+  std::string command = "exec " + start;
+  for (const std::string& word : own_command()) command += shell_word(word) + " ";
+  return std::vector<std::string>(static_cast<size_t>(nodes), command);
 }
 
 }  // namespace nestor

@@ -113,7 +113,13 @@ struct BuildOptions {
   std::map<std::string, TensorSource> constants = {};  // inputs, or weights, that hold this
   std::function<void(const std::string&)> warn = {};   // null: warnings aren't told
 };
-// Throws one UserError that lists every problem of the model.
+// Throws one UserError that lists every problem of the model; NeedsValues where values of inputs, if they were
+// constants, might solve some.
+class NeedsValues : public UserError {
+ public:
+  NeedsValues(std::vector<std::string> of, Diagnostic d) : UserError(std::move(d)), inputs(std::move(of)) {}
+  const std::vector<std::string> inputs;
+};
 Graph build_graph(const Model& model, const BuildOptions& options = {});
 std::string print(const Graph& g);
 

@@ -134,6 +134,8 @@ class Runnable {
   // Pointers in the order of inputs() and outputs(), aligned to the element, none overlapping an output.
   // Nothing is checked.
   virtual void run_raw(const void* const* inputs, void* const* outputs) = 0;
+  // This process was forked while nothing ran: threads are started anew.
+  virtual void forked() {}
 
   NamedTensors run(const NamedTensors& inputs);  // checks, allocates the outputs, runs
 };
@@ -150,6 +152,7 @@ class Executor : public Runnable {
   FlopCount flops() const override { return plan_->flops; }
   int threads() const override { return plan_->threads; }
   void run_raw(const void* const* inputs, void* const* outputs) override;
+  void forked() override;
 
   // Threads stay on these CPUs, one for each; the first is the caller's, which isn't touched. Before the
   // first run.

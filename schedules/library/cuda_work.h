@@ -6,7 +6,7 @@
 
 namespace nestor::library {
 
-constexpr int64_t kMultiprocessors = 108;                  // of an A100
+constexpr int kMultiprocessors = 108;                      // of an A100
 constexpr int64_t kEnoughThreads = 64 * kMultiprocessors;  // two warps for each; fewer leave some idle
 constexpr int64_t kMostMapThreads = 256, kFewestThreads = 32;
 

@@ -149,14 +149,10 @@ int run(const TuneVerb& v) {
   ModelOptions untuned = v.common;
   untuned.db.clear();
   const CompileOptions compile = compile_options(untuned, "default");
-  const CompiledModel model = compile_model(v.common.model, compile);
+  const CompiledModel model = partition_model(load(v.common.model, compile), compile);
+  const std::vector<TuneTask> all = tune_tasks(model.partition);
   std::vector<TuneTask> tasks;
-  for (const CompiledFunction* f : select(model, v.func)) {
-    TuneTask task{f->func, 0};
-    for (const KernelCall& c : model.partition.calls)
-      task.calls += model.partition.funcs[static_cast<size_t>(c.func)].name == f->func.name;
-    tasks.push_back(task);
-  }
+  for (const size_t i : select(model.partition.funcs, v.func)) tasks.push_back(all[i]);
 
   options.seconds = parse_seconds(v.time);
   options.trials = v.trials;

@@ -7,6 +7,7 @@
 
 #include "nestor/nearest.h"
 #include "src/graph/builder.h"
+#include "src/graph/compose.h"
 #include "src/graph/edit.h"
 #include "src/graph/sort.h"
 #include "src/graph/spell_out.h"
@@ -101,6 +102,7 @@ void Builder::build_if(const ModelNode& mn) {
     return refuse(mn, fmt::format("its condition is {}, it must be one bool", to_string(condition.type)));
   if (!condition.constant.defined()) {
     const std::string hint = hint_to_bind(n.inputs[0]);
+    for (const ValueId v : inputs_behind(n.inputs[0])) unknown_inputs_.insert(value_of(g_, v).name);
     return refuse(
         mn,
         fmt::format("control flow isn't supported where the condition, `{}`, is computed at run time",
@@ -113,20 +115,26 @@ void Builder::build_if(const ModelNode& mn) {
   inline_branch(mn, taken ? *then_branch->second : *else_branch->second);
 }
 
-// Small inputs on which a value depends; "" where there are others, too.
-std::string Builder::hint_to_bind(ValueId v) const {
+// The model's inputs on which a value depends.
+std::vector<ValueId> Builder::inputs_behind(ValueId v) const {
   std::vector<bool> read(g_.values.size(), false);
   read[static_cast<size_t>(v)] = true;
   for (size_t i = steps_.size(); i-- > 0;)
     if (std::any_of(steps_[i].makes.begin(), steps_[i].makes.end(),
                     [&](ValueId m) { return read[static_cast<size_t>(m)]; }))
       for (ValueId r : steps_[i].reads) read[static_cast<size_t>(r)] = true;
+  std::vector<ValueId> out;
+  for (ValueId input : g_.inputs)
+    if (read[static_cast<size_t>(input)] && is_known(input)) out.push_back(input);
+  return out;
+}
+
+std::string Builder::hint_to_bind(ValueId v) const {
   std::string out;
-  for (ValueId input : g_.inputs) {
+  for (const ValueId input : inputs_behind(v)) {
     const Value& value = value_of(g_, input);
-    if (!read[static_cast<size_t>(input)]) continue;
-    if (!is_known(input) || product(value.type.shape) != 1) return "";
-    out += fmt::format("{}--const {}=VALUE", out.empty() ? "" : " ", value.name);
+    out += fmt::format("{}--const {}={}", out.empty() ? "" : " ", value.name,
+                       product(value.type.shape) == 1 ? "VALUE" : "@FILE.npy");
   }
   return out.empty() ? "" : out + " makes it known";
 }
@@ -186,9 +194,14 @@ void Builder::build_node(const ModelNode& mn) {
   Node n{mn.op, mn.name, opset_of(mn), {}, {}, mn.attrs, mn.domain};
   const bool known = resolve_inputs(mn, n);
   for (const std::string& name : mn.outputs) n.outputs.push_back(read_.count(name) ? find(name) : -1);
-  const OpDef* op = supported(mn);
-  if (!op || !known || !counts_fit(mn, n, *op)) return;
+  const bool composed = is_composition(mn.domain, mn.op, n.opset);
+  const OpDef* op = composed ? nullptr : supported(mn);
+  if (!known || (composed ? !knows_attributes(mn, n.opset) : !op || !counts_fit(mn, n, *op))) return;
   try {
+    if (const auto nodes = composed ? compose(g_, n, mn, fresh_) : std::nullopt) {
+      steps_.back() = {};
+      return add_inner(*nodes);
+    }
     if (const auto wide = spell_out_halves(g_, n, mn, *op, fresh_)) {
       steps_.back() = {};  // the nodes that stand for it make its values
       return add_inner(*wide);
@@ -210,11 +223,19 @@ void Builder::build_node(const ModelNode& mn) {
       const OpDef& of_part = *find_op(part.domain, part.op, part.opset);
       append(std::move(part), of_part);
     }
+  } catch (const UnknownInput& e) {
+    const ValueId v = n.inputs.at(static_cast<size_t>(e.input));
+    for (const ValueId input : inputs_behind(v)) unknown_inputs_.insert(value_of(g_, input).name);
+    refuse_as(mn, n, e.diagnostic(), hint_to_bind(v));
   } catch (const UserError& e) {
-    const Diagnostic& d = e.diagnostic();
-    const std::string prefix = fmt::format("{} (opset {}): ", to_string(label_of(mn)), n.opset);
-    refuse(mn, d.message.starts_with(prefix) ? d.message.substr(prefix.size()) : d.message, d.hint);
+    refuse_as(mn, n, e.diagnostic(), "");
   }
+}
+
+void Builder::refuse_as(const ModelNode& mn, const Node& n, const Diagnostic& d, const std::string& hint) {
+  const std::string prefix = fmt::format("{} (opset {}): ", to_string(label_of(mn)), n.opset);
+  refuse(mn, d.message.starts_with(prefix) ? d.message.substr(prefix.size()) : d.message,
+         hint.empty() ? d.hint : hint);
 }
 
 // What the file says of a node's outputs stands in for what couldn't be found out, so that problems behind it

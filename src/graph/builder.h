@@ -51,11 +51,13 @@ class Builder {
   void build_if(const ModelNode& mn);
   void inline_branch(const ModelNode& mn, const ModelGraph& branch);
   void assume_declared(const ModelNode& mn);
+  std::vector<ValueId> inputs_behind(ValueId v) const;
   std::string hint_to_bind(ValueId v) const;
   int opset_of(const ModelNode& mn) const;
   NodeLabel label_of(const ModelNode& mn) const;
   NodeLabel full_label(const ModelNode& mn) const;
   void refuse(const ModelNode& mn, const std::string& message, const std::string& hint = "");
+  void refuse_as(const ModelNode& mn, const Node& n, const Diagnostic& d, const std::string& hint);
   bool resolve_inputs(const ModelNode& mn, Node& n);
   void append(Node n, const OpDef& op);
   const OpDef* supported(const ModelNode& mn);
@@ -78,10 +80,11 @@ class Builder {
   std::map<std::string, ValueId> by_name_;
   std::map<std::string, std::string> defined_by_;
   std::map<std::string, const ModelValue*> declared_;
-  std::vector<bool> known_;            // by value: whether its type is
-  std::set<std::string> read_;         // names that live nodes or outputs read
-  std::set<std::string> undefined_;    // names that were reported
-  std::vector<std::string> disagree_;  // declared shapes that aren't what the nodes make
+  std::vector<bool> known_;               // by value: whether its type is
+  std::set<std::string> read_;            // names that live nodes or outputs read
+  std::set<std::string> undefined_;       // names that were reported
+  std::set<std::string> unknown_inputs_;  // whose values nodes asked for
+  std::vector<std::string> disagree_;     // declared shapes that aren't what the nodes make
   std::vector<Step> steps_;
   bool branches_ = false;  // an If was replaced by its branch
 };

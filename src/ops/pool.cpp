@@ -85,6 +85,56 @@ void build_average_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in,
   });
 }
 
+// ---- Norms of windows: (sum of |x|^p)^(1/p)
+
+int64_t read_p(const OpContext& ctx) {
+  const int64_t p = ctx.get_int("p", 2);
+  if (p < 1) ctx.fail("`p` is " + std::to_string(p) + ", it must be at least 1");
+  return p;
+}
+Expr to_power(const Expr& x, double p) {
+  if (p == 1) return x;
+  if (p == 2) return x * x;
+  if (p == 0.5) return make::call(Intrinsic::sqrt, {x});
+  return make::call(Intrinsic::pow, {x, make::imm(p, x.type())});
+}
+
+std::vector<TensorType> infer_lp_pool(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  read_p(ctx);
+  return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
+}
+
+void build_lp_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Window w = pool_window(ctx);
+  const auto p = static_cast<double>(read_p(ctx));
+  const BuildTensor powers = padded_copy(b, w, in[0], constant_like(in[0], 0), [&](const Expr& x) {
+    return to_power(make::call(Intrinsic::abs, {x}), p);
+  });
+  const BuildTensor sum = b.temp("Sum", {out[0].dtype(), out[0].shape});
+  fold_windows(b, w, powers, sum, ReduceOp::add);
+  b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) { return to_power(sum.at(i), 1 / p); });
+}
+
+void build_global_lp_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  const auto p = static_cast<double>(read_p(ctx));
+  const std::vector<Axis> axes = axes_of(x.shape), outer = {{"n", x.shape[0]}, {"c", x.shape[1]}};
+  const BuildTensor sum = b.temp("Sum", {x.dtype(), {x.shape[0], x.shape[1]}});
+  b.reduce(sum, outer, {axes.begin() + 2, axes.end()}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
+    Exprs at = {i[0], i[1]};
+    at.insert(at.end(), r.begin(), r.end());
+    return to_power(make::call(Intrinsic::abs, {x.at(at)}), p);
+  });
+  b.compute(
+      out[0], outer, [&](const Exprs& i) { return to_power(sum.at(i), 1 / p); },
+      [&](const Exprs& i) {
+        Exprs at(x.shape.size(), Expr(0));
+        std::copy(i.begin(), i.end(), at.begin());
+        return at;
+      });
+}
+
 // ---- Global pooling
 
 std::vector<TensorType> infer_global(const OpContext& ctx, const std::initializer_list<DType>& types) {
@@ -136,6 +186,14 @@ void register_pool(Rows& rows) {
   row("MaxPool", infer_max_pool, build_max_pool);
   rows.back().note = "a window with NaN is NaN";
   row("AveragePool", infer_average_pool, build_average_pool);
+  row("LpPool", infer_lp_pool, build_lp_pool);
+  row(
+      "GlobalLpPool",
+      [](const OpContext& ctx) {
+        read_p(ctx);
+        return infer_global(ctx, kFloats);
+      },
+      build_global_lp_pool);
   row(
       "GlobalAveragePool", [](const OpContext& ctx) { return infer_global(ctx, kFloats); },
       [](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {

@@ -11,6 +11,7 @@
 #include "nestor/passes.h"
 #include "nestor/print.h"
 #include "nestor/simplify.h"
+#include "nestor/unwanted.h"
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 
@@ -112,6 +113,7 @@ PrimFunc lower(const PrimFunc& f, const Target& target, const LowerOptions& opti
   };
   PrimFunc current = f;
   for (const Pass& pass : list) {
+    check_wanted();
     const auto start = std::chrono::steady_clock::now();
     PrimFunc next = pass.run(current, target);
     const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;

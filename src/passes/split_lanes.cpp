@@ -249,8 +249,7 @@ class Splitter : public ScopedRewriter {
     }
   }
   void add_load(const Load& l, int64_t width, const Expr& guard, Loads& out) {
-    std::vector<Var>& parts = loaded_[&l];
-    parts.clear();
+    std::vector<Var> parts;
     const Type t = l.buffer->type.with_lanes(static_cast<int>(width));
     for (int64_t i = 0; i < l.indices[0].type().lanes; i += width) {
       Expr value = make::load(l.buffer, {make::ramp(lane(l.indices[0], i), 1, t.lanes)});
@@ -261,6 +260,9 @@ class Splitter : public ScopedRewriter {
       if (known == out.end()) out.emplace_back(v, value);
       parts.push_back(v);
     }
+    // One node may stand in two places: where these aren't under the same conditions, lanes go by themselves.
+    if (const auto [it, first] = loaded_.try_emplace(&l, parts); !first && it->second != parts)
+      it->second.clear();
   }
 
   // ---- One lane
@@ -283,7 +285,10 @@ class Splitter : public ScopedRewriter {
         [&](const Load& l) { return load(l, i); },
         [&](const Binary& b) { return make::binary(b.op, lane(b.a, i), lane(b.b, i)); },
         [&](const Unary& u) { return make::unary(u.op, lane(u.a, i)); },
-        [&](const Select& s) { return make::select(lane(s.cond, i), lane(s.a, i), lane(s.b, i)); },
+        [&](const Select& s) {
+          if (is_loaded_or_zero(s)) return lane(s.a, i);
+          return make::select(lane(s.cond, i), lane(s.a, i), lane(s.b, i));
+        },
         [&](const Cast& c) { return make::cast(t, lane(c.a, i)); },
         [&](const Call& c) {
           std::vector<Expr> args;
@@ -306,8 +311,15 @@ class Splitter : public ScopedRewriter {
         });
   }
 
+  // What is loaded under a condition is 0 elsewhere anyway.
+  bool is_loaded_or_zero(const Select& s) const {
+    const auto* l = s.a.as<Load>();
+    const auto it = l ? loaded_.find(l) : loaded_.end();
+    return it != loaded_.end() && !it->second.empty() && same_expr(s.b, make::imm(0, s.b.type()));
+  }
+
   Expr load(const Load& l, int64_t i) {
-    if (const auto it = loaded_.find(&l); it != loaded_.end()) {
+    if (const auto it = loaded_.find(&l); it != loaded_.end() && !it->second.empty()) {
       const int64_t width = it->second[0]->type.lanes;
       const Expr v(it->second[static_cast<size_t>(i / width)]);
       return make::shuffle(v, v, {i % width});

@@ -122,6 +122,12 @@ const char* const kSummed = R"(
   bind Y.i blockIdx.x
   bind P.j1 threadIdx.x
 )";
+const char* const kTree = R"(
+  j0 j1 = split Y.j [_, 64]
+  reorder Y (j1 j0)
+  Y_part = reduce_threads Y.j1
+  bind Y_part.i blockIdx.x
+)";
 const char* const kScanned = R"(
   a = compute_at Vectors Y.i
   b c = compute_at Lanes Y.i
@@ -136,6 +142,7 @@ const char* const kScanned = R"(
   bind Vectors.a threadIdx.x
 )";
 
+// The last ones by defaults that may have no threads that wait.
 const Row kOperators[] = {
     {"batched MatMul", "MatMul(f32[2,100,70], f32[70,90])", ""},
     {"Gemm, B transposed", "Gemm(f32[65,33], f32[66,33], f32[66]; transB=1)", ""},
@@ -144,9 +151,18 @@ const Row kOperators[] = {
     {"depthwise Conv", "Conv(f32[1,4,10,10], f32[4,1,3,3]; pads=[1,1,1,1], group=4)", kDepthwise},
     {"MaxPool", "MaxPool(f32[1,3,9,9]; kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1])", kPooled},
     {"LayerNormalization", "LayerNormalization(f32[10,70], f32[70], f32[70])", kNormalized},
+    {"ReduceMax, shuffles", "ReduceMax@13(f32[5,512]; axes=[1])", kTree},
     {"ReduceSum", "ReduceSum(f32[3,512], i64[1]{1})", kSummed},
     {"Transpose", "Transpose(f32[40,50]; perm=[1,0])", kTransposed},
     {"CumSum", "CumSum(f32[10,64], i64[1]{1})", kScanned},
+    {"Conv, default", "Conv(f32[1,8,10,10], f32[9,8,3,3]; pads=[1,1,1,1])", ""},
+    {"depthwise, default", "Conv(f32[1,4,20,20], f32[4,1,3,3]; pads=[1,1,1,1], group=4)", ""},
+    {"Softmax, default", "Softmax(f32[5,300])", ""},
+    {"Softmax, long rows", "Softmax(f32[2,5000])", ""},
+    {"LayerNorm, default", "LayerNormalization(f32[5,300], f32[300], f32[300])", ""},
+    {"ReduceMean, default", "ReduceMean@13(f32[5,300]; axes=[1])", ""},
+    {"ReduceSum, default", "ReduceSum(f32[9000])", ""},
+    {"Transpose, default", "Transpose(f32[70,90]; perm=[1,0])", ""},
 };
 
 // The tiled MatMul with further steps.

@@ -78,7 +78,8 @@ TEST_CASE(
 TEST_CASE("products of some size go through shared memory by default") {
   int tiled = 0;
   for (const CudaCase& c : cases_for(parse_target("cuda:sm_80")))
-    for (const CudaKernel& k : c.program.kernels) tiled += k.shared_bytes > 1024;
+    for (const CudaKernel& k : c.program.kernels)
+      tiled += k.shared_bytes > 1024 && k.name.find("conv") == std::string::npos;
   CHECK(tiled == 2);
 }
 

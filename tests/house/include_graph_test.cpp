@@ -42,7 +42,7 @@ const std::map<std::string, Names> kMayInclude = {
       "driver", "tuner", "report"}},
     {"python",
      {"ir", "ops", "graph", "schedules", "library", "passes", "codegen", "verify", "runtime", "driver",
-      "tuner", "report"}},
+      "tuner", "report", "cli"}},
 };
 
 const Names kKernelRuntime = {"kernel_rt", "cpus_rt", "cuda_driver_rt", "hash_rt", "nodes_rt",
@@ -62,6 +62,7 @@ const std::map<std::string, std::string> kHeaderPart = {
     {"halide_plugin", ""},
     {"tensor", ""},
     {"target", ""},
+    {"unwanted", ""},
     {"ir", "ir"},
     {"expr", "ir"},
     {"walk", "ir"},
