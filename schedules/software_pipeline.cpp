@@ -8,7 +8,8 @@
 // moved with the loop now counts from the iteration's own tile: slots instead of the whole. What turns the
 // guard into an epilogue is lowering, as with every tail. It is a step for the end: blocks that use slots
 // stay where they are, and the first copies are copies of what there is: threads are bound before. On CUDA
-// one barrier an iteration is left, since slots differ.
+// one barrier an iteration is left, since slots differ. There a load is waited for by the store that needs
+// its value: `through=registers` puts what is computed in between.
 //
 // Requires
 //  1. the loop is serial and of constant extent; stages is at least 2 and at most the extent;
@@ -23,6 +24,7 @@
 #include "schedules/primitive.h"
 #include "schedules/privatize.h"
 #include "schedules/region.h"
+#include "schedules/through_registers.h"
 
 namespace nestor::schedules {
 
@@ -303,8 +305,16 @@ PrimFunc run(StepContext& ctx) {
   const Stmt prologue =
       make::loop(first, p.stages - 1,
                  IntoSlots(p, Expr(first), false).stmt(renamed_copy(seq_of(p.copies), name, taken)));
-  std::vector<Stmt> body{IntoSlots(p, Expr(old.var) + Expr(p.stages - 1), true).stmt(seq_of(p.copies)),
-                         IntoSlots(p, Expr(old.var), false).stmt(seq_of(p.rest))};
+  const auto ahead = [&](const std::vector<Stmt>& copies) {
+    return IntoSlots(p, Expr(old.var) + Expr(p.stages - 1), true).stmt(seq_of(copies));
+  };
+  const Stmt rest = IntoSlots(p, Expr(old.var), false).stmt(seq_of(p.rest));
+  std::vector<Stmt> body{ahead(p.copies), rest};
+  if (ctx.option("through")) {
+    const Halves halves = through_registers(p.copies, taken);
+    p.inside.insert(p.inside.end(), halves.registers.begin(), halves.registers.end());
+    body = {ahead(halves.loads), rest, ahead(halves.stores)};
+  }
   Annotations annotations = old.annotations;
   annotations.emplace("tail", "peel");
   Stmt steady = make::seq(std::move(body)), out;
@@ -336,7 +346,8 @@ Primitive software_pipeline_row() {
       "software_pipeline",
       "X0 ...",
       {{ArgKind::loop, "T.k"}},
-      {{"stages", "INT", "how many iterations are under way at once; 2 where left out"}},
+      {{"stages", "INT", "how many iterations are under way at once; 2 where left out"},
+       {"through", "registers", "copies are loaded before the iteration computes, and stored after it"}},
       "The copies that an iteration begins with are made while earlier iterations compute. Loops of these "
       "copies are bound to threads before: what is bound later has to be bound for the first copies, too, "
       "and a warning says by which steps.",
