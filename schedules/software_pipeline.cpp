@@ -7,13 +7,15 @@
 // that moved with the loop now starts at the iteration's own tile, so the buffer has slots instead of the
 // whole range. Lowering turns the guard into an epilogue, as with every tail. Use the step late: blocks that
 // use slots can't move any more, and the first copies are duplicates, so threads are bound before. On CUDA
-// one barrier per iteration remains, since slots differ.
+// one barrier per iteration remains, since slots differ. There a load is waited for by the store that needs
+// its value: `through=registers` puts what is computed in between.
 #include <algorithm>
 
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
 #include "schedules/privatize.h"
 #include "schedules/region.h"
+#include "schedules/through_registers.h"
 
 namespace nestor::schedules {
 
@@ -294,8 +296,16 @@ PrimFunc run(StepContext& ctx) {
   const Stmt prologue =
       make::loop(first, p.stages - 1,
                  IntoSlots(p, Expr(first), false).stmt(renamed_copy(seq_of(p.copies), name, taken)));
-  std::vector<Stmt> body{IntoSlots(p, Expr(old.var) + Expr(p.stages - 1), true).stmt(seq_of(p.copies)),
-                         IntoSlots(p, Expr(old.var), false).stmt(seq_of(p.rest))};
+  const auto ahead = [&](const std::vector<Stmt>& copies) {
+    return IntoSlots(p, Expr(old.var) + Expr(p.stages - 1), true).stmt(seq_of(copies));
+  };
+  const Stmt rest = IntoSlots(p, Expr(old.var), false).stmt(seq_of(p.rest));
+  std::vector<Stmt> body{ahead(p.copies), rest};
+  if (ctx.option("through")) {
+    const Halves halves = through_registers(p.copies, taken);
+    p.inside.insert(p.inside.end(), halves.registers.begin(), halves.registers.end());
+    body = {ahead(halves.loads), rest, ahead(halves.stores)};
+  }
   Annotations annotations = old.annotations;
   annotations.emplace("tail", "peel");
   Stmt steady = make::seq(std::move(body)), out;
@@ -326,7 +336,8 @@ Primitive software_pipeline_row() {
   return {"software_pipeline",
           "X0 ...",
           {{ArgKind::loop, "T.k"}},
-          {{"stages", "INT", "number of iterations in flight; by default 2"}},
+          {{"stages", "INT", "number of iterations in flight; by default 2"},
+           {"through", "registers", "copies are loaded before the iteration computes, and stored after it"}},
           "Makes the copies at the start of an iteration while earlier iterations compute. Bind the loops of "
           "the copies to threads before this step. Otherwise the first copies must be bound too, and a "
           "warning lists the steps.",

@@ -174,8 +174,8 @@ class Tiler {
     cut(epilogue, "w" + out_j, tile_.columns, "");
     step("reorder {0} (w{1}w w{2}w w{1}l w{2}l w{1}t w{1}r w{2}t w{2}r)", epilogue, out_i, out_j);
 
-    copy(p.a, p.i, p.k, i + "t");
-    copy(p.b, p.j, p.k, j + "t");
+    copy(p.a, p.i, p.k, i + "t", tile_.rows.size() * tile_.steps);
+    copy(p.b, p.j, p.k, j + "t", tile_.columns.size() * tile_.steps);
     const std::string zero = block_ + "_init";
     step("{} = decompose_reduction {}.{}0", zero, block_, k);
     if (!batch.empty()) {
@@ -188,6 +188,7 @@ class Tiler {
     for (const std::string& b : {block_, zero}) bind_tile(b, i, j);
     bind_tile(epilogue, "w" + out_i, "w" + out_j);
     if (vector_of(p.out, p.j) > 1) step("vectorize {}.w{}r", epilogue, out_j);
+    if (p.k.extent > tile_.steps) step("software_pipeline {}.{}0 stages=2 through=registers", block_, k);
     step("unroll {}.{}1", block_, k);
     step("unroll {0} ({1}t {2}t {1}r {2}r)", block_, i, j);
   }
@@ -246,10 +247,10 @@ class Tiler {
   }
 
   // To shared memory, by all threads for each few steps, and from there to a thread's registers.
-  void copy(const Operand& o, const Iter& side, const Iter& k, const std::string& at) {
+  void copy(const Operand& o, const Iter& side, const Iter& k, const std::string& at, int64_t elements) {
     std::string tile = writer_of(s_.func(), o.buffer), width = o.buffer->name;
     const Buffer source = tile.empty() || !is_padding(tile) ? o.buffer : padded_of(tile);
-    const int64_t run = run_of(o, source);
+    const int64_t run = std::min(run_of(o, source), elements / tile_.threads());
     if (source == o.buffer) {
       tile = o.buffer->name + "_tile";
       step("{} = cache_read {} {} shared", tile, block_, o.buffer->name);
@@ -355,9 +356,12 @@ class Tiler {
   }
 
   void bind_tile(const std::string& block, const std::string& i, const std::string& j) {
-    step("wt = fuse {} ({}w {}w)", block, i, j);
+    // A block may have lost its loops of one iteration.
+    std::string warps = tile_.rows.warps > 1 ? i + "w" : j + "w";
+    if (tile_.rows.warps > 1 && tile_.columns.warps > 1)
+      step("{} = fuse {} ({}w {}w)", warps = "wt", block, i, j);
     step("lt = fuse {} ({}l {}l)", block, i, j);
-    step("bind {}.wt threadIdx.y", block);
+    step("bind {}.{} threadIdx.y", block, warps);
     step("bind {}.lt threadIdx.x", block);
   }
 

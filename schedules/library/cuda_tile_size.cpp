@@ -8,7 +8,7 @@ namespace nestor::library {
 
 namespace {
 
-constexpr std::array<ProductTile, 8> kTiles = {{
+constexpr std::array<ProductTile, 9> kTiles = {{
     {{4, 2, 4, 4}, {2, 2, 8, 4}, 8},   // 128 x 128, 8 x 8 of a thread
     {{2, 2, 4, 4}, {2, 2, 8, 4}, 8},   // 64 x 128
     {{4, 2, 4, 4}, {1, 2, 8, 4}, 8},   // 128 x 64
@@ -17,6 +17,7 @@ constexpr std::array<ProductTile, 8> kTiles = {{
     {{2, 1, 4, 4}, {1, 1, 8, 4}, 16},  // 32 x 32
     {{4, 1, 4, 2}, {1, 1, 8, 4}, 16},  // 32 x 32, 2 x 4
     {{2, 1, 4, 2}, {2, 1, 8, 2}, 16},  // 16 x 32, 2 x 2
+    {{4, 1, 4, 1}, {1, 1, 8, 2}, 16},  // 16 x 16, 1 x 2
 }};
 
 // Threads a multiprocessor that hide latencies.

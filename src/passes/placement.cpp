@@ -256,12 +256,16 @@ class Placer {
     if (write.block->where) return false;
     VarMap start;  // the first iteration of the loops below
     for (size_t i = depth; i < write.loops.size(); ++i) start.emplace(write.loops[i]->var, 0);
+    // What the read's guards say, too, of loops that stand still, goes for both.
+    Facts known = write.facts;
+    for (const IterVar& i : write.block->iters)
+      if (guards_both(i, write, read, depth)) known.assume(inside(i));
     for (const IterVar& i : write.block->iters) {
       if (i.kind == IterKind::reduce && write.kind == AccessKind::init) {
         if (!is_const_int(simplify(substitute(i.binding, start)), 0)) return false;
         continue;
       }
-      if (can_prove(logical_and(le(0, i.binding), lt(i.binding, i.extent)), write.facts)) continue;
+      if (can_prove(inside(i), known)) continue;
       if (guards_alike(i, write, read, depth)) continue;
       // A binding outside of its domain would be an element outside of the buffer, which nobody reads.
       bool is_index = false;
@@ -271,6 +275,15 @@ class Placer {
       if (!is_index) return false;
     }
     return true;
+  }
+
+  static Expr inside(const IterVar& i) { return logical_and(le(0, i.binding), lt(i.binding, i.extent)); }
+  bool guards_both(const IterVar& guard, const Access& write, const Access& read, size_t depth) const {
+    const Expr at = simplify(guard.binding, write.facts);
+    return stands(at, write, depth) &&
+           std::any_of(read.guards.begin(), read.guards.end(), [&](const IterVar& g) {
+             return same_expr(g.extent, guard.extent) && same_expr(g.binding, at);
+           });
   }
 
   // True if the read has a guard that lets the same elements through: one of the same extent, each the same

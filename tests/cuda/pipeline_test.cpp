@@ -26,15 +26,20 @@ size_t count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("a pipelined MatMul keeps its slots apart with one barrier an iteration") {
-  const std::vector<CudaCase> cases = {matmul_with("software_pipeline C.k0 stages=2", "two"),
-                                       matmul_with("software_pipeline C.k0 stages=3", "three"),
-                                       matmul_with("", "plain")};
+  const std::vector<CudaCase> cases = {
+      matmul_with("software_pipeline C.k0 stages=2", "two"),
+      matmul_with("software_pipeline C.k0 stages=3", "three"), matmul_with("", "plain"),
+      matmul_with("software_pipeline C.k0 through=registers", "between"),
+      matmul_with("software_pipeline C.k0 stages=3 through=registers", "between_three")};
   CHECK(cases[0].program.kernels[0].shared_bytes == 2 * cases[2].program.kernels[0].shared_bytes);
   CHECK(cases[1].program.kernels[0].shared_bytes == 3 * cases[2].program.kernels[0].shared_bytes);
   CHECK(count(cases[2].program.source, "__syncthreads();") == 2);
   INFO(cases[0].program.source);
-  CHECK(count(cases[0].program.source, "__syncthreads();") == 1);
-  CHECK(count(cases[1].program.source, "__syncthreads();") == 1);
+  for (const size_t piped : {0, 3}) CHECK(count(cases[piped].program.source, "__syncthreads();") == 1);
+  // Loaded before the products, stored after them.
+  const std::string& between = cases[3].program.source;
+  CHECK(between.find("As_ahead[") < between.find("fmaf("));
+  CHECK(between.rfind("= As_ahead[") > between.rfind("fmaf("));
   check_cases(cases);
 }
 

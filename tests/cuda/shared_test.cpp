@@ -55,7 +55,7 @@ TEST_CASE("a tiled MatMul and a row softmax with shared memory pass under emulat
   for (const CudaCase& c : cases) {
     CHECK(c.program.kernels.size() == 1);
     CHECK(c.program.kernels[0].shared_bytes > 0);
-    CHECK(count_barriers(c.program.source) >= 2);
+    CHECK(count_barriers(c.program.source) >= 1);
   }
   CHECK(cases[0].program.kernels[0].grid == std::array<int64_t, 3>{2, 3, 1});
   CHECK(cases[0].program.kernels[0].block == std::array<int64_t, 3>{16, 16, 1});
