@@ -52,13 +52,14 @@ std::string plain_command(const std::string& compiler, const std::string& source
 }
 
 // The compiler instruments, but doesn't link ThreadSanitizer: its functions are in emulation_trace.h. Clang
-// leaves out the first access where a value is read and written back, unless it is told not to.
+// leaves out the first access where a value is read and written back, unless it is told not to. By version 5
+// of DWARF, addr2line takes the text for the file that it is in.
 std::string traced_command(const std::string& compiler, const std::string& source, const std::string& made) {
   return "clang=; if " + compiler +
          " --version | grep -q clang; then clang='-mllvm -tsan-instrument-read-before-write'; fi; " +
-         compiler + kOptions + "-DNESTOR_TRACED -fsanitize=thread $clang -g1 -c -x c++ " + source + " -o " +
-         made + " && " + compiler + " -shared -x none -o " + made + ".so " + made + " && mv " + made +
-         ".so " + made;
+         compiler + kOptions + "-DNESTOR_TRACED -fsanitize=thread $clang -g1 -gdwarf-4 -c -x c++ " + source +
+         " -o " + made + " && " + compiler + " -shared -x none -o " + made + ".so " + made + " && mv " +
+         made + ".so " + made;
 }
 
 // A file that goes when this does, or by a signal that ends the process.
