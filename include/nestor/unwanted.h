@@ -21,8 +21,11 @@ inline thread_local const std::atomic<bool>* unwanted = nullptr;
 inline void wanted_until(const std::atomic<bool>* flag) {
   detail::unwanted = flag;
 }
+inline bool is_wanted() {
+  return !detail::unwanted || !detail::unwanted->load(std::memory_order_relaxed);
+}
 inline void check_wanted() {
-  if (detail::unwanted && detail::unwanted->load(std::memory_order_relaxed)) throw Unwanted();
+  if (!is_wanted()) throw Unwanted();
 }
 
 }  // namespace nestor

@@ -153,16 +153,18 @@ void print_table(const BenchVerb& v, const json& peers, const json& job, const j
     const std::string label = r["label"];
     const json* peer = found(peers, label);
     const double median = r["median_ms"];
-    fmt::print(
+    std::string line = fmt::format(
         "{:<24} {:>11} {:>11} {:>11}",
         peer ? (*peer)["title"].get<std::string>() + " " + (*peer)["version"].get<std::string>() : label,
         time_text(median), time_text(r["min_ms"]), time_text(r["p90_ms"]));
     const double gflops = peer ? 0 : schedule_of(ours, label).flops.done / 1e6 / median;
-    fmt::print("{:>10} {:>7}", peer ? "" : fmt::format("{:.1f}", gflops),  // what peers do isn't known
-               peer ? "" : fmt::format("{:.1f}", 100 * gflops / peak));
+    line +=
+        fmt::format("{:>10} {:>7}", peer ? "" : fmt::format("{:.1f}", gflops),  // what peers do isn't known
+                    peer ? "" : fmt::format("{:.1f}", 100 * gflops / peak));
     for (const json& p : peers)
-      fmt::print("{:>24}", p["peer"] == label ? "" : interval(r["beside"][p["peer"].get<std::string>()]));
-    fmt::print("\n");
+      line += fmt::format("{:>24}",
+                          p["peer"] == label ? "" : interval(r["beside"][p["peer"].get<std::string>()]));
+    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
   }
   fmt::print("x: how many times as fast, and its 95 % interval; above 1 the row is faster\n");
 }

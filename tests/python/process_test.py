@@ -6,7 +6,7 @@ import tempfile
 import textwrap
 import unittest
 
-PATIENCE = 5  # seconds, of a machine that does other things too; what is interrupted would take far longer
+PATIENCE = 2  # seconds, of a machine that does other things too: it takes some 0.02
 
 
 def python(code, *args, timeout=100, **options):

@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "nestor/print.h"
+#include "nestor/unwanted.h"
 #include "src/python/bindings/threads.h"
 
 namespace nestor::python {
@@ -68,33 +69,25 @@ nb::list run_tune(const std::string& spec, const ModelKeywords& k, const std::st
   options.workers.local = local;
   options.workers.commands = commands;
   options.workers.warn = options.warn = warn;
-  bool interrupted = false;  // or its callback threw
-  options.stop = [&] {
-    if (interrupted) return true;
-    const nb::gil_scoped_acquire held;
-    interrupted = PyErr_CheckSignals() != 0;
-    return interrupted;
-  };
-  if (progress)
-    options.on_progress = [&](const TuneProgress& p) {
-      const nb::gil_scoped_acquire held;
-      if (interrupted) return;
-      try {
-        (*progress)(described(p, seconds));
-      } catch (nb::python_error& e) {
-        e.restore();
-        interrupted = true;
-      }
-    };
-  const auto tasks = interruptibly(
-      [spec, compile] { return tune_tasks(partition_model(load(spec, compile), compile).partition); });
-  std::vector<TuneResult> results;
-  {
-    const OthersRun others;
+  const std::vector<TuneResult> results = interruptibly([=]() mutable {
+    const std::vector<TuneTask> tasks = tune_tasks(partition_model(load(spec, compile), compile).partition);
+    std::exception_ptr raised;  // by the callback
+    options.stop = [&] { return raised || !is_wanted(); };
+    if (progress)
+      options.on_progress = [&](const TuneProgress& p) {
+        if (raised || !is_wanted()) return;
+        const nb::gil_scoped_acquire held;
+        try {
+          (*progress)(described(p, seconds));
+        } catch (...) {
+          raised = std::current_exception();
+        }
+      };
     Database database(db, Database::Mode::create);
-    results = tune(tasks, database, options);
-  }
-  if (interrupted) throw nb::python_error();
+    std::vector<TuneResult> found = tune(tasks, database, options);
+    if (raised) std::rethrow_exception(raised);
+    return found;
+  });
   nb::list out;
   for (const TuneResult& r : results) out.append(described(r));
   return out;
