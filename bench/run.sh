@@ -113,8 +113,7 @@ make_networks() {
 }
 
 beside_runtimes() {  # MODEL [ARG ...]
-  "$build/bin/nestor" compile "$out/$1.onnx" --threads 1 -o "$out/$1.so"
-  $python bench/peers/side_by_side.py "$out/$1.onnx" "default=$out/$1.so" --threads 1 --seconds 5 "${@:2}"
+  NESTOR_PYTHON=$python "$build/bin/nestor" bench "$out/$1.onnx" --beside onnxruntime,openvino --threads 1 --seconds 5 "${@:2}"
 }
 
 compile() {

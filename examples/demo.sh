@@ -19,7 +19,6 @@ show() { # the command as one would type it, then what it prints
   printf '\033[2m$ %s\033[0m\n' "$line"
   "$@"
 }
-field() { $python -c "import json,sys; print(json.loads(sys.stdin.readline())['$1'])"; }
 
 title "1. A trained network, read from ONNX-like JSON, on images it has never seen"
 $python examples/digits/accuracy.py "$nestor"
@@ -42,25 +41,12 @@ $python examples/mobilenet/layer.py "$out/layer.onnx"
 show "$nestor" tune $digits --dim batch=64 --db "$out/tune.db" --time 5s --threads 1
 show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 20s --threads 1
 
-title "5. Naive, default, tuned and ONNX Runtime: one thread, interleaved in one process"
-peak=$("$nestor" doctor --json | field peak_gflops)
-compare() { # label, nestor's model, ONNX Runtime's model, flags
-  local label=$1 model=$2 onnx=$3 s artifacts=() records flops
-  shift 3
-  flops=$("$nestor" bench "$model" "$@" --threads 1 --seconds 0.1 --json |
-    $python -c 'import json,sys; r=json.loads(sys.stdin.readline()); print(r["gflops"]*r["median_ms"]*1e6)')
-  echo "$label: compile time"
-  for s in naive default tuned; do
-    mkdir -p "$out/$s"
-    printf '  %-8s ' $s
-    records=() && [ $s = tuned ] && records=(--db "$out/tune.db")
-    "$nestor" compile "$model" "$@" --schedule $s "${records[@]}" --threads 1 --name m -o "$out/$s/m.so" | head -1
-    artifacts+=("$s=$out/$s/m.so")
-  done
-  $python bench/peers/side_by_side.py "$onnx" "${artifacts[@]}" "$@" --threads 1 --seconds 1 --peak "$peak" --flops "$flops"
+title "5. Naive, default and tuned beside ONNX Runtime: one thread, in turns, in one process"
+compare() { # MODEL.onnx [FLAG ...]
+  NESTOR_PYTHON=$python show "$nestor" bench "$@" --schedule naive default tuned --db "$out/tune.db" --beside onnxruntime --threads 1
 }
-compare "digits, batch 64" $digits examples/digits/digits.onnx --dim batch=64
-compare "MobileNetV2's 1x1 layer 24 -> 144 at 56x56, batch 1" "$out/layer.onnx" "$out/layer.onnx"
+compare examples/digits/digits.onnx --dim batch=64
+compare "$out/layer.onnx"
 
 title "6. The artifact: one shared object, one header, a C program that uses it"
 show "$nestor" compile $digits --dim batch=1 --threads 1 -o "$out/digits.so"

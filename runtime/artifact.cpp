@@ -98,40 +98,36 @@ class Spelling {
 class Artifact : public Runnable {
  public:
   Artifact(const std::string& path, int threads, const std::vector<int32_t>& cpus, Placement placement)
-      : path_(path) {
+      : path_(path), spelling_(path) {
     if (const std::string why = why_not_loadable(path); !why.empty())
       throw UserError(Diagnostic{
           "can't load " + path + ": " + why, {}, {}, "nestor compile --target native makes one for here"});
-    const Spelling spelling(path);
-    handle_.reset(dlopen(spelling.text().c_str(), RTLD_NOW | RTLD_LOCAL));
-    if (!handle_) throw UserError("can't load " + path + ": " + spelling.plain(dlerror()));
+    handle_.reset(dlopen(spelling_.text().c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (!handle_) throw UserError("can't load " + path + ": " + spelling_.plain(dlerror()));
     auto describe = reinterpret_cast<const char* (*)()>(dlsym(handle_.get(), "nestor_model_v2"));
     if (!describe)
       throw UserError(path + " is not an artifact of this version of nestor: it has no nestor_model_v2");
     read_description(describe());
-    auto create = symbol<nestor_instance* (*)(const nestor_options*)>("_create");
+    create_ = symbol<decltype(create_)>("_create");
     run_ = symbol<decltype(run_)>("_run");
     destroy_ = symbol<decltype(destroy_)>("_destroy");
     if (threads > 0) threads_ = std::min(threads, threads_);
-    nestor_options options{};
-    options.threads = threads_;
-    std::vector<int32_t> of_threads;
     for (size_t i = 0; !cpus.empty() && i < static_cast<size_t>(threads_); ++i)
-      of_threads.push_back(cpus[i % cpus.size()]);
-    options.cpus = of_threads.empty() ? nullptr : of_threads.data();
-    options.placement = placement == Placement::parts        ? NESTOR_PLACE_PARTS
-                        : placement == Placement::interleave ? NESTOR_PLACE_INTERLEAVE
-                                                             : NESTOR_PLACE_ANYWHERE;
-    std::array<char, 1024> why{};
-    options.why = why.data();
-    options.why_bytes = why.size();
-    instance_ = create(&options);
-    if (!instance_) throw UserError("can't start " + path + ": " + spelling.plain(why.data()));
+      cpus_.push_back(cpus[i % cpus.size()]);
+    placement_ = placement == Placement::parts        ? NESTOR_PLACE_PARTS
+                 : placement == Placement::interleave ? NESTOR_PLACE_INTERLEAVE
+                                                      : NESTOR_PLACE_ANYWHERE;
+    make_instance();
   }
   ~Artifact() override {
     if (instance_) destroy_(instance_);
   }
   Artifact(const Artifact&) = delete;
+
+  void forked() override {
+    destroy_(std::exchange(instance_, nullptr));
+    make_instance();
+  }
 
   const std::string& name() const override { return name_; }
   const std::vector<PlanTensor>& inputs() const override { return inputs_; }
@@ -149,6 +145,17 @@ class Artifact : public Runnable {
   }
 
  private:
+  void make_instance() {
+    nestor_options options{};
+    options.threads = threads_;
+    options.cpus = cpus_.empty() ? nullptr : cpus_.data();
+    options.placement = placement_;
+    std::array<char, 1024> why{};
+    options.why = why.data();
+    options.why_bytes = why.size();
+    instance_ = create_(&options);
+    if (!instance_) throw UserError("can't start " + path_ + ": " + spelling_.plain(why.data()));
+  }
   void read_description(const char* text) {
     std::string target;
     try {
@@ -177,9 +184,13 @@ class Artifact : public Runnable {
 
   std::string path_, name_;
   int threads_ = 1;
+  std::vector<int32_t> cpus_;
+  nestor_placement placement_ = NESTOR_PLACE_ANYWHERE;
+  Spelling spelling_;
   std::unique_ptr<void, Closer> handle_;
   std::vector<PlanTensor> inputs_, outputs_;
   FlopCount flops_;
+  nestor_instance* (*create_)(const nestor_options*) = nullptr;
   int32_t (*run_)(nestor_instance*, const void* const*, void* const*) = nullptr;
   void (*destroy_)(nestor_instance*) = nullptr;
   nestor_instance* instance_ = nullptr;

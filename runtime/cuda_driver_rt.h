@@ -29,6 +29,8 @@ typedef unsigned long long nestor_device_pointer;
   X(unload, cuModuleUnload, (void* module), (module))                                                       \
   X(function, cuModuleGetFunction, (void** function, void* module, const char* name),                       \
     (function, module, name))                                                                               \
+  X(set_attribute, cuFuncSetAttribute, (void* function, int attribute, int value),                          \
+    (function, attribute, value))                                                                           \
   X(memory, cuMemGetInfo_v2, (size_t * free, size_t * total), (free, total))                                \
   X(allocate, cuMemAlloc_v2, (nestor_device_pointer * memory, size_t bytes), (memory, bytes))               \
   X(free, cuMemFree_v2, (nestor_device_pointer memory), (memory))                                           \
@@ -71,7 +73,8 @@ enum {
   NESTOR_CUDA_MULTIPROCESSORS = 16,
   NESTOR_CUDA_MAJOR = 75, /* its compute capability */
   NESTOR_CUDA_MINOR = 76,
-  NESTOR_CUDA_MEMORY_TYPE = 2, /* an attribute of a pointer, with the value: */
+  NESTOR_CUDA_DYNAMIC_SHARED = 8, /* an attribute of a function: bytes of shared memory at a launch */
+  NESTOR_CUDA_MEMORY_TYPE = 2,    /* an attribute of a pointer, with the value: */
   NESTOR_CUDA_DEVICE_MEMORY = 2,
   NESTOR_CUDA_OUT_OF_MEMORY = 2, /* a status */
   NESTOR_CUDA_CAPTURE_OF_THREAD = 1

@@ -32,7 +32,8 @@ CudaExecutor::CudaExecutor(CudaPlan plan, std::vector<CudaImage> images, int cud
   check_plan(p);
   t.bytes = std::move(images);
   for (size_t k = 0; k < p.kernels.size(); ++k) {
-    nestor_cuda_kernel kernel{p.kernels[k].c_str(), {}, {}};
+    nestor_cuda_kernel kernel{
+        p.kernels[k].c_str(), {}, {}, static_cast<int32_t>(plan_.launches[k].dynamic_shared)};
     for (size_t a = 0; a < 3; ++a) {
       kernel.grid[a] = static_cast<int32_t>(plan_.launches[k].grid[a]);
       kernel.block[a] = static_cast<int32_t>(plan_.launches[k].block[a]);

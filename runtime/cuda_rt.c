@@ -11,6 +11,7 @@ extern int memcmp(const void* a, const void* b, size_t size);
 extern void* memcpy(void* to, const void* from, size_t size);
 
 enum { ALIGNED = 256 }; /* as cuMemAlloc aligns */
+enum { VECTOR = 16 };   /* as kernels load and store; tensors of the device elsewhere are copied */
 
 struct nestor_cuda {
   struct nestor_cuda_driver driver;
@@ -118,10 +119,15 @@ static int load(struct nestor_cuda* c) {
     return 0;
   }
   if (!succeeds(c, status, "the driver can't load the kernels")) return 0;
-  for (int64_t k = 0; k < model->kernel_count; ++k)
-    if (!succeeds(c, c->driver.function(&c->functions[k], c->module, model->kernels[k].name),
-                  model->kernels[k].name))
+  for (int64_t k = 0; k < model->kernel_count; ++k) {
+    const struct nestor_cuda_kernel* kernel = &model->kernels[k];
+    if (!succeeds(c, c->driver.function(&c->functions[k], c->module, kernel->name), kernel->name)) return 0;
+    if (kernel->dynamic_shared &&
+        !succeeds(
+            c, c->driver.set_attribute(c->functions[k], NESTOR_CUDA_DYNAMIC_SHARED, kernel->dynamic_shared),
+            kernel->name))
       return 0;
+  }
   return 1;
 }
 
@@ -240,11 +246,12 @@ static nestor_device_pointer address(const struct nestor_cuda* c, int64_t place)
 
 static int launch(struct nestor_cuda* c, int32_t kernel) {
   const struct nestor_cuda_kernel* k = &c->model->kernels[kernel];
-  return succeeds(c,
-                  c->driver.launch(c->functions[kernel], (unsigned)k->grid[0], (unsigned)k->grid[1],
-                                   (unsigned)k->grid[2], (unsigned)k->block[0], (unsigned)k->block[1],
-                                   (unsigned)k->block[2], 0, c->stream, c->args, NULL),
-                  k->name);
+  return succeeds(
+      c,
+      c->driver.launch(c->functions[kernel], (unsigned)k->grid[0], (unsigned)k->grid[1], (unsigned)k->grid[2],
+                       (unsigned)k->block[0], (unsigned)k->block[1], (unsigned)k->block[2],
+                       (unsigned)k->dynamic_shared, c->stream, c->args, NULL),
+      k->name);
 }
 
 static int enqueue_calls(struct nestor_cuda* c) {
@@ -317,17 +324,25 @@ static int run(struct nestor_cuda* c, const void* const* inputs, void* const* ou
   const struct nestor_cuda_model* m = c->model;
   for (int64_t i = 0; i < m->inputs + m->outputs; ++i) {
     const void* given = i < m->inputs ? inputs[i] : outputs[i - m->inputs];
-    c->places[i] = is_on_device(c, given) ? (nestor_device_pointer)(uintptr_t)given : c->own[i];
+    const nestor_device_pointer there = (nestor_device_pointer)(uintptr_t)given;
+    const int on_device = is_on_device(c, given);
+    c->places[i] = on_device && there % VECTOR == 0 ? there : c->own[i];
     if (i < m->inputs && c->places[i] == c->own[i] && m->input_bytes[i] > 0 &&
-        !succeeds(c, c->driver.to_device(c->own[i], given, (size_t)m->input_bytes[i], c->stream),
+        !succeeds(c,
+                  on_device ? c->driver.on_device(c->own[i], there, (size_t)m->input_bytes[i], c->stream)
+                            : c->driver.to_device(c->own[i], given, (size_t)m->input_bytes[i], c->stream),
                   "an input to the device"))
       return 0;
   }
   if (!enqueue(c)) return 0;
   for (int64_t i = 0; i < m->outputs; ++i) {
-    const nestor_device_pointer from = c->places[m->inputs + i];
-    if (from == c->own[m->inputs + i] && m->output_bytes[i] > 0 &&
-        !succeeds(c, c->driver.to_host(outputs[i], from, (size_t)m->output_bytes[i], c->stream),
+    const nestor_device_pointer from = c->places[m->inputs + i],
+                                to = (nestor_device_pointer)(uintptr_t)outputs[i];
+    const size_t bytes = (size_t)m->output_bytes[i];
+    if (from == c->own[m->inputs + i] && bytes > 0 &&
+        !succeeds(c,
+                  is_on_device(c, outputs[i]) ? c->driver.on_device(to, from, bytes, c->stream)
+                                              : c->driver.to_host(outputs[i], from, bytes, c->stream),
                   "an output from the device"))
       return 0;
   }

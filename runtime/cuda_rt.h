@@ -15,6 +15,7 @@ extern "C" {
 struct nestor_cuda_kernel {
   const char* name;
   int32_t grid[3], block[3]; /* none is 0 */
+  int32_t dynamic_shared;    /* bytes of shared memory that it doesn't declare */
 };
 
 /* Machine code runs on devices of its own major version that aren't older; `specific` (sm_90a) on devices of

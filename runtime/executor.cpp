@@ -7,11 +7,17 @@
 #include <cstring>
 
 #include "nestor/error.h"
+#include "nestor/run_trace.h"
 #include "nestor/runtime.h"
 #include "runtime/kernel_rt.h"
 #include "runtime/nodes_rt.h"
 
 namespace nestor {
+
+std::string function_of(const Plan& plan, const PlanCall& call) {
+  if (call.kernel == kCopy) return "copy";
+  return call.kernel == kCheck ? "check" : plan.kernels[static_cast<size_t>(call.kernel)];
+}
 
 void check_plan(const Plan& plan) {
   const int64_t limits[] = {plan.arena_bytes, static_cast<int64_t>(plan.inputs.size()),
@@ -56,6 +62,10 @@ Executor::~Executor() {
   if (pool_) nestor_pool_destroy(pool_);
 }
 
+void Executor::forked() {
+  nestor_pool_forked(pool_);
+}
+
 void Executor::pin(const std::vector<int32_t>& cpus) {
   NESTOR_CHECK(static_cast<int>(cpus.size()) >= plan_->threads) << cpus.size() << " CPUs";
   nestor_pool_pin(pool_, cpus.data());
@@ -78,6 +88,11 @@ void Executor::place(const std::vector<int32_t>& cpus, Placement how) {
 void Executor::set_timing(bool on) {
   timing_ = on;
   call_ns_.assign(on ? plan_->calls.size() : 0, 0);
+}
+
+void Executor::set_trace(RunTrace* trace) {
+  trace_ = trace;
+  nestor_pool_watch(pool_, trace ? &RunTrace::watch : nullptr, trace);
 }
 
 void Executor::run_raw(const void* const* inputs, void* const* outputs) {
@@ -107,9 +122,11 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
   // A small kernel takes no longer than an allocation.
   std::array<void*, 16> few;
   std::vector<void*> many;
+  if (trace_) trace_->begin(-1);
   for (size_t i = 0; i < plan_->calls.size(); ++i) {
     const PlanCall& call = plan_->calls[i];
     const auto start = timing_ ? Clock::now() : Clock::time_point{};
+    if (trace_) trace_->begin(static_cast<int>(i));
     void** args = few.data();
     if (call.args.size() > few.size()) {
       many.resize(call.args.size());
@@ -127,9 +144,11 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
       NESTOR_CHECK(rc == 0) << "kernel " << plan_->kernels[static_cast<size_t>(call.kernel)] << " returned "
                             << rc;
     }
+    if (trace_) trace_->end();
     if (timing_)
       call_ns_[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
   }
+  if (trace_) trace_->end();
 }
 
 }  // namespace nestor

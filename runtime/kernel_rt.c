@@ -82,7 +82,9 @@ static void run_chunk(struct nestor_pool* p, uint32_t chunk, int32_t worker) {
   void* const ctx = atomic_load_explicit(&p->ctx, memory_order_acquire);
   const struct range part = piece((struct range){0, n}, parts, chunk / most);
   const struct range mine = piece(part, chunks_of(part, most), chunk % most);
+  if (p->watch) p->watch(p->watcher, worker, mine.begin, mine.end, 0);
   fn(ctx, mine.begin, mine.end, worker);
+  if (p->watch) p->watch(p->watcher, worker, mine.begin, mine.end, 1);
   if (atomic_fetch_sub(&p->unfinished, 1) == 1 && atomic_load(&p->caller_sleeps)) wake(&p->unfinished, 1);
 }
 
@@ -194,6 +196,18 @@ void nestor_pool_allow(struct nestor_pool* p, int32_t cpus) {
 
 void nestor_pool_keep_parts(struct nestor_pool* p) {
   if (p) p->keeps_parts = 1;
+}
+
+void nestor_pool_forked(struct nestor_pool* p) {
+  if (!p) return;
+  p->started = p->tried = 0;
+  atomic_store(&p->sleepers, 0);
+}
+
+void nestor_pool_watch(struct nestor_pool* p, nestor_watch watch, void* watcher) {
+  if (!p) return;
+  p->watch = watch;
+  p->watcher = watcher;
 }
 
 void nestor_pool_pin(struct nestor_pool* p, const int32_t* cpus) {

@@ -30,6 +30,9 @@ struct nestor_pool* nestor_pool_from_host(int32_t threads, nestor_host_parallel_
 void nestor_pool_destroy(struct nestor_pool* pool);
 int32_t nestor_pool_threads(const struct nestor_pool* pool); /* 1 for a null pool */
 
+/* In a process that was forked while no loop ran: the next one starts threads anew. */
+void nestor_pool_forked(struct nestor_pool* pool);
+
 /* No more threads work than CPUs that the process gets (nestor_allowed_cpus, when the pool is created); or so
  * many. Before the pool's first loop. */
 void nestor_pool_allow(struct nestor_pool* pool, int32_t cpus);
@@ -41,6 +44,12 @@ void nestor_pool_pin(struct nestor_pool* pool, const int32_t* cpus);
 
 /* All loops are split statically from now on: where memory lies near the thread that used it last. */
 void nestor_pool_keep_parts(struct nestor_pool* pool);
+
+/* Is told when a worker begins iterations [begin, end) of a loop, and when it has done them (`done` 1). */
+typedef void (*nestor_watch)(void* watcher, int32_t worker, int64_t begin, int64_t end, int32_t done);
+
+/* From the next loop on; null: nobody is told. Loops that run on the caller alone are not told of. */
+void nestor_pool_watch(struct nestor_pool* pool, nestor_watch watch, void* watcher);
 
 /* Returns when all of [0, n) has run, on so many threads at most (0: all of the pool's). A null pool runs
  * fn(ctx, 0, n, 0), and so does a call from inside a loop. Two threads may use one pool: their loops run one

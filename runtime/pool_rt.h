@@ -29,6 +29,8 @@ struct nestor_pool {
   struct pace pace;
   nestor_host_parallel_for host_run; /* null: the workers below */
   void* host;
+  nestor_watch watch; /* null: nobody */
+  void* watcher;
   _Atomic uint32_t lock; /* of the caller: 0 free, 1 held, 2 held and waited for */
 
   _Alignas(64) _Atomic uint32_t part; /* the caller's; see worker */

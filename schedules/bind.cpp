@@ -33,8 +33,8 @@ void check_neighbours(const StepContext& ctx, const LoopRef& loop, ThreadTag tag
   const auto check = [&](const Stmt& s, bool outside) {
     const For& l = as_for(s);
     const std::string where = outside ? "around" : "inside";
-    if (l.kind == ForKind::vectorized || (outside && l.kind == ForKind::parallel))
-      ctx.refuse(3, 0, l.var->name + " " + where + " it is vectorized or parallel", {s, loop.stmt});
+    if (outside && (l.kind == ForKind::vectorized || l.kind == ForKind::parallel))
+      ctx.refuse(3, 0, l.var->name + " around it is vectorized or parallel", {s, loop.stmt});
     if (l.kind != ForKind::thread) return;
     if (l.thread == tag && tag != ThreadTag::vthread)
       ctx.refuse(3, 1, std::string(name_of(tag)) + " is bound to " + l.var->name + " " + where + " it",

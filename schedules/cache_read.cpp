@@ -1,6 +1,9 @@
 // cache_read: a block reads a buffer through a copy, made by a new block before it. The copy is of the whole
 // buffer; a compute_at afterwards brings it to where the reads are, and it becomes the tile that is read
 // there.
+//
+// With readers=all every other block that reads the buffer from there on reads the copy too: a row that
+// several passes look at is fetched once.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 
@@ -9,6 +12,25 @@ namespace nestor::schedules {
 std::optional<Scope> parse_scope(const std::string& name);
 
 namespace {
+
+Stmt reading_copy(Block b, const BufferMap& map) {
+  if (b.where) b.where = substitute(b.where, map);
+  if (b.init) b.init = substitute(b.init, map);
+  b.body = substitute(b.body, map);
+  return make::block(std::move(b));
+}
+
+// The blocks that will read the copy, which is made before `root`.
+std::vector<Place> reading(const StepContext& ctx, const Place& named, const Stmt& root, const Buffer& b) {
+  if (ctx.choice("readers") == "one") return {named};
+  std::vector<Place> out;
+  bool behind = false;
+  for (const Place& p : places(ctx.func().body)) {
+    behind = behind || p.under(root);
+    if (behind && !p.enclosed() && !holds_blocks(p.own()) && reads(p.block(), b)) out.push_back(p);
+  }
+  return out;
+}
 
 PrimFunc run(StepContext& ctx) {
   const Place p = ctx.block(0);
@@ -39,13 +61,14 @@ PrimFunc run(StepContext& ctx) {
   decl.layout.reset();
   decl.align.clear();
 
-  Block reader = p.block();
-  const BufferMap map{{b, decl.buffer}};
-  if (reader.where) reader.where = substitute(reader.where, map);
-  if (reader.init) reader.init = substitute(reader.init, map);
-  reader.body = substitute(reader.body, map);
-  const Stmt changed = replace(root, p.stmt, make::block(std::move(reader)));
-  PrimFunc f = replace(ctx.func(), root, make::seq({copy_nest(name, decl, b, stems), changed}));
+  PrimFunc f = ctx.func();
+  Stmt here = root;
+  for (const Place& reader : reading(ctx, p, root, b)) {
+    const Stmt changed = reading_copy(reader.block(), {{b, decl.buffer}});
+    if (reader.under(root)) here = replace(here, reader.stmt, changed);
+    if (!reader.under(root)) f = replace(f, reader.stmt, changed);
+  }
+  f = replace(f, root, make::seq({copy_nest(name, decl, b, stems), here}));
   f.allocs.push_back(decl);
   return f;
 }
@@ -57,7 +80,7 @@ Primitive cache_read_row() {
       "cache_read",
       "XS",
       {{ArgKind::block, "T"}, {ArgKind::buffer, "X"}, {ArgKind::word, "global|shared|local"}},
-      {},
+      {{"readers", "one|all", "all: every block from there on that reads the buffer reads the copy too"}},
       "Makes a block read a copy of a buffer; a new block before it makes the copy.",
       {"the block reads the buffer and doesn't write it",
        semantic("the buffer is a parameter, or completely written by statements before the block's loops"),

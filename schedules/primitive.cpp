@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "nestor/nearest.h"
+#include "nestor/unwanted.h"
 #include "nestor/walk.h"
 #include "schedules/independence.h"
 #include "schedules/suggest.h"
@@ -18,6 +19,7 @@ Primitive parallel_row();
 Primitive vectorize_row();
 Primitive unroll_row();
 Primitive bind_row();
+Primitive reduce_threads_row();
 Primitive compute_at_row();
 Primitive reverse_compute_at_row();
 Primitive compute_inline_row();
@@ -58,6 +60,7 @@ const std::vector<Primitive>& primitives() {
       vectorize_row(),
       unroll_row(),
       bind_row(),
+      reduce_threads_row(),
       compute_at_row(),
       reverse_compute_at_row(),
       compute_inline_row(),
@@ -192,6 +195,7 @@ Schedule& Schedule::operator()(std::string_view line) {
 }
 
 Schedule& Schedule::step(Step s) {
+  check_wanted();
   schedules::Decisions decisions = decisions_;
   if (!why_.empty()) s.why = std::exchange(why_, {});
   func_ = schedules::apply_step(func_, s, decisions);

@@ -1,5 +1,6 @@
 // vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked
-// rest.
+// rest. A GPU's thread has no vector arithmetic, and does all iterations; but loads and stores of neighbours
+// become one, where their place is known to be a multiple (passes/split_lanes.cpp).
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -74,7 +75,9 @@ Primitive vectorize_row() {
           "",
           {{ArgKind::loop, "T.i"}},
           {},
-          "Turns the iterations of a loop into lanes of vectors.",
+          "Turns the iterations of a loop into lanes of vectors. On CUDA one thread does them all; loads and "
+          "stores "
+          "of neighbours that make up 4, 8 or 16 aligned bytes become one access.",
           {"the loop is serial and its extent is constant",
            semantic("no two iterations access the same element if one of them writes it, unless the loop has "
                     "nothing but one decomposed reduction"),

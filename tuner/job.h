@@ -29,8 +29,6 @@ Record bad_answer(const Job& job, const std::string& why);
 // `cutoff_ns` (0: nothing), or longer where it can't be told apart from that.
 std::vector<double> time_calls(const std::function<void()>& call, double seconds, double cutoff_ns);
 
-std::string this_executable();  // its path
-
 std::string is_not_used(const Record& r, const std::string& db, const PrimFunc& f, const std::string& why);
 
 double median(std::vector<double> values);  // of one or more

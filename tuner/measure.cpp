@@ -21,6 +21,7 @@
 #include "nestor/parse.h"
 #include "nestor/print.h"
 #include "nestor/tune.h"
+#include "nestor/unwanted.h"
 #include "nestor/verify.h"
 #include "schedules/sched_file.h"
 #include "tuner/job.h"
@@ -101,6 +102,7 @@ std::vector<double> time_calls(const std::function<void()>& call, double seconds
   const Clock::time_point begin = Clock::now();
   for (bool apart = cutoff_ns <= 0; samples.size() < kMost;) {
     start = Clock::now();
+    check_wanted();
     for (int i = 0; i < group; ++i) call();
     samples.push_back(ns_since(start) / group);
     const double took = ns_since(begin) / 1e9;

@@ -1,7 +1,7 @@
 """A tuner's worker on a Ray cluster: each line of stdin is a job, which an actor on some node has done, by `nestor worker`
 there. Where its node dies Ray starts the actor elsewhere and gives it the job again.
 
-    ray_worker.py ADDRESS NESTOR     ADDRESS: "auto", or host:port of a cluster; NESTOR: the executable on every node
+    ray_worker.py ADDRESS NESTOR...  ADDRESS: "auto", or host:port of a cluster; NESTOR: the command on every node, its words
     ray_worker.py ADDRESS --count    prints how many nodes the cluster has
 """
 
@@ -19,7 +19,7 @@ def die_with_parent():
 
 
 def main():
-    address, nestor = sys.argv[1], sys.argv[2]
+    address, nestor = sys.argv[1], sys.argv[2:]
     # Answers alone go to stdout, whatever Ray has to say.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -31,7 +31,7 @@ def main():
         ray.init(address=address, logging_level="ERROR", log_to_driver=False)
     except Exception as error:
         sys.exit(f"there is no Ray cluster at {address}: {error}")
-    if nestor == "--count":
+    if nestor == ["--count"]:
         answers.write(f"{sum(node['Alive'] for node in ray.nodes())}\n")
         answers.flush()
         return
@@ -43,7 +43,7 @@ def main():
 
         def measure(self, line):
             if self.process is None or self.process.poll() is not None:
-                self.process = subprocess.Popen([nestor, "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                self.process = subprocess.Popen([*nestor, "worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                                 text=True, preexec_fn=die_with_parent)
             try:
                 self.process.stdin.write(line)

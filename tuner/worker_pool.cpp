@@ -19,20 +19,35 @@ constexpr size_t kContradictions = 3, kOneIn = 5;
 
 }  // namespace
 
-std::string this_executable() {
+namespace {
+
+std::vector<std::string>& command_set() {
+  static std::vector<std::string> command;
+  return command;
+}
+
+}  // namespace
+
+void set_own_command(std::vector<std::string> command) {
+  command_set() = std::move(command);
+}
+
+std::vector<std::string> own_command() {
+  if (!command_set().empty()) return command_set();
   char path[4096];
   const ssize_t n = readlink("/proc/self/exe", path, sizeof path);
-  return std::string(path, n > 0 ? static_cast<size_t>(n) : 0);
+  return {std::string(path, n > 0 ? static_cast<size_t>(n) : 0)};
 }
 
 WorkerPool::WorkerPool(WorkerPoolOptions options) : impl_(std::make_unique<Impl>()) {
   signal(SIGPIPE, SIG_IGN);  // a dead worker shows as a failed write
-  if (options.executable.empty()) options.executable = this_executable();
   const auto add = [&](std::vector<std::string> argv) {
     impl_->workers.emplace_back();
     impl_->workers.back().process.argv = std::move(argv);
   };
-  for (int i = 0; i < options.local; ++i) add({options.executable, "worker"});
+  std::vector<std::string> local = own_command();
+  local.push_back("worker");
+  for (int i = 0; i < options.local; ++i) add(local);
   for (const std::string& command : options.commands) add({"/bin/sh", "-c", command});
   if (impl_->workers.empty())
     throw UserError("the tuner has no worker: give --workers a number, or a command");

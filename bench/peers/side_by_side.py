@@ -1,38 +1,40 @@
 #!/usr/bin/env python3
-"""Times artifacts of one model, ONNX Runtime and, where it is installed, OpenVINO in one process, one call of each in
-turn, so that drift of the machine hits all alike. Ratios are of calls that follow each other: their median, and the 95 %
-interval of that median. Prints a table, or with --json one object.
+"""What `nestor bench --beside` starts: times artifacts of one ONNX model and other runtimes in one process, one call of
+each in turn, so that drift of the machine hits all alike. Ratios are of calls that follow each other: their median, and
+the 95 % interval of that median.
 
 With several threads a turn is as many calls as take 30 ms, after a pause and a call that don't count: each runtime's
 threads spin for a while when it has returned, on cores that the next one wants. Its time is their median, and what is
-said above and printed as of calls is of turns.
+said above of calls is of turns.
 
-    side_by_side.py MODEL.onnx LABEL=m.so ... [--threads T] [--seconds S] [--peak GFLOPS] [--flops F] [--dim NAME=V]
-                    [--tolerance T]
+    side_by_side.py --check PEER,PEER    versions of the peers, as JSON
+    side_by_side.py JOB.json             the times, as JSON; JOB.json is written by src/cli/beside.cpp
 
-Artifacts are made by `nestor compile MODEL -o m.so`. Shapes and names come from the ONNX model.
+Where something is at fault the JSON is {"error": ..., "hint": ..., "code": the exit code that nestor ends with}.
 """
 
-import argparse
 import ctypes
+import importlib
 import json
 import math
 import os
+import shutil
 import statistics
+import sys
 import time
 
-import numpy as np
-import onnxruntime as ort
 
-try:
-    import openvino
-except ImportError:
-    openvino = None
+class Refusal(Exception):
+    """What is said to the user: the error, what would work, and the exit code."""
+
+    def __init__(self, error, hint="", code=1):
+        super().__init__(error)
+        self.told = {"error": error, "hint": hint, "code": code}
 
 
 class Artifact:
-    def __init__(self, path, inputs, outputs, threads):
-        name = os.path.splitext(os.path.basename(path))[0]
+    def __init__(self, path, inputs, outputs, threads, name=None):
+        name = name or os.path.splitext(os.path.basename(path))[0]
         self.library = ctypes.CDLL(os.path.abspath(path), mode=os.RTLD_LOCAL)
         create = getattr(self.library, name + "_create")
         create.restype, create.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -44,7 +46,7 @@ class Artifact:
         self.run_function = getattr(self.library, name + "_run")
         self.run_function.restype, self.run_function.argtypes = ctypes.c_int32, [ctypes.c_void_p] * 3
         self.instance = create(ctypes.byref(Options(threads, 0, None, None, None, None)))
-        self.outputs = [aligned(np.empty(o.shape, o.dtype)) for o in outputs]
+        self.outputs = [aligned(empty(o.shape, o.dtype)) for o in outputs]
         self.input_struct = (ctypes.c_void_p * len(inputs))(*[i.ctypes.data for i in inputs])
         self.output_struct = (ctypes.c_void_p * len(outputs))(*[o.ctypes.data for o in self.outputs])
 
@@ -52,9 +54,18 @@ class Artifact:
         if self.run_function(self.instance, self.input_struct, self.output_struct) != 0:
             raise RuntimeError("the artifact's run failed")
 
+    def results(self):
+        return self.outputs
+
+
+def empty(shape, dtype):
+    import numpy as np
+    return np.empty(shape, dtype)
+
 
 def aligned(array):
     """A copy that starts at a multiple of 64 bytes, as an artifact may ask."""
+    import numpy as np
     raw = np.empty(array.nbytes + 64, np.uint8)
     start = -raw.ctypes.data % 64
     copy = raw[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -62,25 +73,67 @@ def aligned(array):
     return copy
 
 
-def drawn(value, dims, rng):
-    """Data for an input: floats are normal; integers, as of tokens or of masks, 0 or 1."""
-    shape = [int(dims.get(d, d)) for d in value.shape]
-    if value.type == "tensor(float)":
-        return aligned(rng.standard_normal(shape).astype(np.float32))
-    types = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(bool)": np.bool_}
-    if value.type not in types:
-        raise SystemExit(f"{value.name} is a {value.type}; inputs are float, int64, int32 or bool")
-    return aligned(rng.integers(0, 2, shape).astype(types[value.type]))
+class OnnxRuntime:
+    title, package = "ONNX Runtime", "onnxruntime"
+
+    def __init__(self, runtime, model, feed, outputs, threads):
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        self.feed, self.names = feed, outputs
+
+    def __call__(self):
+        self.last = self.session.run(self.names, self.feed)
+
+    def results(self):
+        return self.last
 
 
-def openvino_runner(model, feed, threads):
-    compiled = openvino.Core().compile_model(
-        openvino.Core().read_model(model), "CPU",
-        {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32",
-         "NUM_STREAMS": 1})
-    request = compiled.create_infer_request()
-    request.set_tensors({name: openvino.Tensor(array, shared_memory=True) for name, array in feed.items()})
-    return request.infer
+class OpenVino:
+    title, package = "OpenVINO", "openvino"
+
+    def __init__(self, openvino, model, feed, outputs, threads):
+        core = openvino.Core()
+        read = core.read_model(model)
+        read.reshape({name: list(array.shape) for name, array in feed.items()})
+        compiled = core.compile_model(read, "CPU", {
+            "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32",
+            "NUM_STREAMS": 1})
+        self.request = compiled.create_infer_request()
+        self.request.set_tensors({name: openvino.Tensor(array, shared_memory=True) for name, array in feed.items()})
+        self.names = outputs
+
+    def __call__(self):
+        self.request.infer()
+
+    def results(self):
+        return [self.request.get_tensor(name).data for name in self.names]
+
+
+PEERS = {peer.package: peer for peer in (OnnxRuntime, OpenVino)}
+
+
+def peer_called(name):
+    """(the peer, its module)"""
+    if name not in PEERS:
+        raise Refusal(f"--beside knows no '{name}'", ", ".join(PEERS))
+    peer = PEERS[name]
+    try:
+        importlib.import_module("numpy")
+        return peer, importlib.import_module(peer.package)
+    except ImportError as e:
+        if e.name not in ("numpy", peer.package):
+            raise Refusal(f"{peer.title} is there, but can't be loaded: {e}")
+        raise Refusal(f"{peer.title} isn't installed for {sys.executable}",
+                      f"{sys.executable} -m pip install {peer.package}\n"
+                      "or name a Python that has it: NESTOR_PYTHON=FILE")
+
+
+def version_of(name):
+    peer, module = peer_called(name)
+    return {"peer": name, "title": peer.title, "version": module.__version__.split("-")[0]}
 
 
 def one_call(run):
@@ -108,73 +161,91 @@ def paired(times, others):
     return statistics.median(ratios), ratios[max(0, n // 2 - reach)], ratios[min(n - 1, n // 2 + reach)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
-    parser.add_argument("artifacts", nargs="+", metavar="LABEL=SO")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of measuring, for each")
-    parser.add_argument("--peak", type=float, default=0, help="FMA peak of these threads in GFLOP/s")
-    parser.add_argument("--flops", type=float, default=0, help="floating-point operations of one run")
-    parser.add_argument("--dim", action="append", default=[], help="value of a symbolic dimension")
-    parser.add_argument("--tolerance", type=float, default=2e-3, help="of outputs, in parts of the largest of each")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
+def numpy_type(name):
+    """f32 is float32."""
+    if name == "bf16":
+        raise Refusal("outputs of bf16 can't be compared: NumPy has no such type")
+    return name if name == "bool" else f"{name[0]}{int(name[1:]) // 8}"
 
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = args.threads
-    options.inter_op_num_threads = 1
-    start = time.perf_counter()
-    session = ort.InferenceSession(args.model, options, providers=["CPUExecutionProvider"])
-    ort_load = time.perf_counter() - start
-    dims = dict(d.split("=") for d in args.dim)
-    rng = np.random.default_rng(0)
-    feed = {i.name: drawn(i, dims, rng) for i in session.get_inputs()}
-    names = [o.name for o in session.get_outputs()]
-    expected = session.run(names, feed)
 
-    runners = {}
-    for spec in args.artifacts:
-        label, path = spec.split("=", 1)
-        runners[label] = Artifact(path, list(feed.values()), [aligned(e) for e in expected], args.threads)
-        runners[label]()
-        for got, want in zip(runners[label].outputs, expected):
-            scale = max(float(np.abs(want).max()), 1e-6)
-            if not np.allclose(got, want, rtol=0, atol=args.tolerance * scale):
-                raise SystemExit(f"{label}: the outputs differ from ONNX Runtime's by {np.abs(got - want).max()}")
-    peers = [f"ONNX Runtime {ort.__version__}"]
-    runners[peers[0]] = lambda: session.run(names, feed)
-    if openvino:
-        peers.append("OpenVINO " + openvino.__version__.split("-")[0])
-        runners[peers[1]] = openvino_runner(args.model, feed, args.threads)
+def difference(got, want):
+    """The largest difference, in parts of the largest element; infinite where one has what isn't a number alone."""
+    import numpy as np
+    got, want = np.asarray(got).astype("float64"), np.asarray(want).astype("float64")
+    if got.size == 0:
+        return 0.0
+    unlike = ~((got == want) | (np.isnan(got) & np.isnan(want)))
+    if not unlike.any():
+        return 0.0
+    apart = np.abs(got - want)[unlike].max()
+    scale = np.abs(want[np.isfinite(want)]).max(initial=1e-6)
+    return float(apart / scale) if np.isfinite(apart) else math.inf
 
-    turn = one_call if args.threads == 1 else calls_by_themselves
+
+def compare(title, got, reference, want, names, tolerance):
+    for name, ours, theirs in zip(names, got, want):
+        if tuple(ours.shape) != tuple(theirs.shape):
+            raise Refusal(f"output {name} is {list(ours.shape)} of {title} and {list(theirs.shape)} of {reference}", "", 3)
+        if (apart := difference(ours, theirs)) > tolerance:
+            raise Refusal(f"output {name} of {title} differs from {reference}'s by {apart:.2g} of its largest element, and "
+                          f"--tolerance allows {tolerance:g}: nothing is timed",
+                          "nestor verify MODEL says whether ours is right; quantized models need a larger --tolerance", 3)
+
+
+def measure(job):
+    import numpy as np
+    held = np.load(job["inputs"]) if job["input_names"] else {}
+    feed = {name: aligned(held[f"arr_{i}"]) for i, name in enumerate(job["input_names"])}
+    runners, load_s = {}, {}
+    for name in job["peers"]:
+        peer, module = peer_called(name)
+        begin = time.perf_counter()
+        try:
+            runners[name] = peer(module, job["model"], feed, job["output_names"], job["threads"])
+            runners[name]()
+        except Exception as e:  # each runtime has its own
+            raise Refusal(f"{peer.title} doesn't run {job['model']}: {e}")
+        load_s[name] = time.perf_counter() - begin
+    like = [empty(o["shape"], numpy_type(o["dtype"])) for o in job["outputs"]]
+    for a in job["artifacts"]:
+        runners[a["label"]] = Artifact(a["path"], list(feed.values()), like, job["threads"], a["name"])
+        runners[a["label"]]()
+    shutil.rmtree(job["folder"])  # all of it is loaded: an end by Ctrl-C leaves nothing
+    first = job["peers"][0]
+    want = [np.array(a) for a in runners[first].results()]
+    for label, run in runners.items():
+        title = PEERS[label].title if label in PEERS else f"the {label} schedule"
+        compare(title, run.results(), PEERS[first].title, want, job["output_names"], job["tolerance"])
+
+    turn = one_call if job["threads"] == 1 else calls_by_themselves
     samples = {label: [] for label in runners}
-    deadline = time.perf_counter() + args.seconds * len(runners)
+    deadline = time.perf_counter() + job["seconds"] * len(runners)
     rounds = 0
     while rounds < 5 or time.perf_counter() < deadline:
         rounds += 1
         for label, run in runners.items():
             samples[label].append(turn(run))
-    best = min(peers, key=lambda p: statistics.median(samples[p]))
-    rows = []
-    for label, times in samples.items():
-        median = statistics.median(times)
-        row = {"schedule": label, "median_ms": 1e3 * median, "min_ms": 1e3 * min(times), "runs": len(times)}
-        row["x_best"], row["x_low"], row["x_high"] = paired(times, samples[best])
-        row["percent_of_peak"] = 100 * args.flops / median / 1e9 / args.peak if args.peak and args.flops else None
-        rows.append(row)
-    if args.json:
-        print(json.dumps({"model": args.model, "threads": args.threads, "ort_load_s": ort_load, "best": best,
-                          "rows": rows}))
-        return
-    print(f"{os.path.basename(args.model)}, {args.threads} thread(s), interleaved, {rounds} rounds, "
-          f"beside {best}, the fastest peer")
-    for r in rows:
-        peak = f"{r['percent_of_peak']:6.1f} % of peak" if r["percent_of_peak"] is not None else ""
-        print(f"  {r['schedule']:<24} median {r['median_ms']:10.4f} ms  min {r['min_ms']:10.4f} ms  "
-              f"{r['x_best']:6.2f} x its speed ({r['x_low']:.2f} to {r['x_high']:.2f}) {peak}")
+    return {"rounds": rounds, "rows": [
+        {"label": label, "median_ms": 1e3 * statistics.median(times), "min_ms": 1e3 * min(times),
+         "p90_ms": 1e3 * float(np.quantile(times, 0.9)), "load_s": load_s.get(label),
+         "beside": {peer: dict(zip(("ratio", "low", "high"), paired(times, samples[peer])))
+                    for peer in job["peers"] if peer != label}}
+        for label, times in samples.items()]}
+
+
+def main(arguments):
+    try:
+        if arguments[0] == "--check":
+            told = [version_of(name) for name in arguments[1].split(",")]
+        else:
+            with open(arguments[0]) as f:
+                told = measure(json.load(f))
+    except Refusal as e:
+        told = e.told
+    except KeyboardInterrupt:
+        sys.exit(130)
+    print(json.dumps(told))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

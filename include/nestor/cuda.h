@@ -18,7 +18,8 @@ struct CudaKernel {
   std::string name;  // kernel_FUNCTION; kernel1_FUNCTION, kernel2_FUNCTION ... where it has several
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};  // x, y, z; where one is 0, nothing is launched
   std::vector<int> args;     // the function's parameter of that number; from params.size() on its temporaries
-  int64_t shared_bytes = 0;  // static, declared inside the kernel
+  int64_t shared_bytes = 0;    // of a block
+  int64_t dynamic_shared = 0;  // all of these, where they are too many to be declared: the launch asks for them
   bool waits = false;        // threads of a block wait for one another
 };
 

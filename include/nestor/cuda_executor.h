@@ -27,6 +27,7 @@ struct CudaPlan {
   Plan plan;  // kernels are symbols of the images
   struct Launch {
     std::array<int64_t, 3> grid, block;  // none is 0
+    int64_t dynamic_shared = 0;
   };
   std::vector<Launch> launches;  // of plan.kernels
 };

@@ -13,6 +13,7 @@ struct EmbeddedFile {
 const std::vector<EmbeddedFile>& instruction_files();  // schedules/instructions/*.nest
 const std::vector<EmbeddedFile>& definition_files();   // schedules/library/*.sched
 const std::vector<EmbeddedFile>& worker_files();       // tuner/*.py
+const std::vector<EmbeddedFile>& peer_files();         // bench/peers/side_by_side.py
 const std::vector<EmbeddedFile>& page_files();         // src/report/page/*
 const std::vector<EmbeddedFile>& emulation_files();    // src/emulate/emulation.h
 

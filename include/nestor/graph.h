@@ -113,7 +113,17 @@ struct BuildOptions {
   std::map<std::string, TensorSource> constants = {};  // inputs, or weights, that hold this
   std::function<void(const std::string&)> warn = {};   // null: warnings aren't told
 };
-// Throws one UserError that lists every problem of the model.
+// Throws one UserError that lists every problem of the model; NeedsValues where values of inputs, if they were
+// constants, might solve some.
+class NeedsValues : public UserError {
+ public:
+  NeedsValues(std::vector<std::string> of, Diagnostic d) : UserError(std::move(d)), inputs(std::move(of)) {}
+  const std::vector<std::string> inputs;
+};
+// Names of operators that build_graph reads as several others, or as parts of the graph, and that all_ops
+// hasn't; sorted. domain: "" is ai.onnx.
+std::vector<std::string> composed_operators(const std::string& domain = "");
+
 Graph build_graph(const Model& model, const BuildOptions& options = {});
 std::string print(const Graph& g);
 
@@ -128,6 +138,8 @@ struct OptimizeOptions {
   bool waits = false;             // few micro-operations a cycle, and a far third-level cache
   bool winograd = true;           // use_winograd follows
   bool dots = true;               // an instruction multiplies bytes and adds up what belongs together
+  bool bf16_dots = false;         // one of bf16, too
+  bool halves = false;            // f16 and bf16 stay what they are between nodes, too
 };
 // Fold constants, fold BatchNormalization, CSE, dead code ...
 std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options = {});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "nestor/error.h"
 #include "nestor/graph.h"
 #include "nestor/ir.h"
 
@@ -48,6 +49,8 @@ class OpContext {
 
   // Throws the UserError that names the node and its opset.
   [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const;
+  // Throws UnknownInput: what the result is depends on the value of input i.
+  [[noreturn]] void fail_unknown(int i, const std::string& what = "") const;
 
  private:
   const Graph& graph_;
@@ -70,6 +73,13 @@ struct BuildTensor {
   }
   int rank() const { return static_cast<int>(shape.size()); }
   DType dtype() const { return immediate ? immediate.dtype() : buffer->type.dtype; }
+};
+
+// The value of an input would have to be known when compiling.
+class UnknownInput : public UserError {
+ public:
+  UnknownInput(int number, Diagnostic d) : UserError(std::move(d)), input(number) {}
+  const int input;
 };
 
 // One iterator of a block to be built. Names are the operator's own ("n", "o", "y"), so that traces replay in

@@ -7,6 +7,10 @@
 
 #include "nestor/driver.h"
 
+namespace nestor::report {
+struct Profile;
+}
+
 namespace nestor {
 
 struct HtmlReport {
@@ -14,8 +18,12 @@ struct HtmlReport {
   std::vector<ScheduleError> refused;  // of functions whose schedule is; the page shows them too
 };
 
-// `model` as partition_model gives it; pages for the functions `funcs`, by index.
+// `model` as partition_model gives it; pages for the functions `funcs`, by index. With a profile
+// (src/report/profile.h) it has times, and a chart of what bounds them.
 HtmlReport html_report(const CompiledModel& model, const CompileOptions& options, const std::string& title,
-                       const std::vector<size_t>& funcs);
+                       const std::vector<size_t>& funcs, const report::Profile* profile = nullptr);
+
+// "nets/m.onnx" is m.onnx; an operator is its text.
+std::string report_title(const std::string& spec);
 
 }  // namespace nestor

@@ -19,6 +19,8 @@ struct nestor_pool;
 
 namespace nestor {
 
+class RunTrace;
+
 // A kernel in the ABI of nestor/codegen.h: args are one pointer per parameter, aligned to the element (64
 // bytes are faster).
 using KernelFn = int32_t (*)(void* const* args, void* workspace, void* pool);
@@ -79,6 +81,9 @@ struct Plan {
   Tensor weights;  // u8, all constants packed as the kernels want them; each at a multiple of kAlignment
 };
 
+// The kernel's name, "copy" or "check".
+std::string function_of(const Plan& plan, const PlanCall& call);
+
 // Throws InternalError where a place lies outside its region or a kernel index outside the table.
 void check_plan(const Plan& plan);
 
@@ -129,6 +134,8 @@ class Runnable {
   // Pointers in the order of inputs() and outputs(), aligned to the element, none overlapping an output.
   // Nothing is checked.
   virtual void run_raw(const void* const* inputs, void* const* outputs) = 0;
+  // This process was forked while nothing ran: threads are started anew.
+  virtual void forked() {}
 
   NamedTensors run(const NamedTensors& inputs);  // checks, allocates the outputs, runs
 };
@@ -145,6 +152,7 @@ class Executor : public Runnable {
   FlopCount flops() const override { return plan_->flops; }
   int threads() const override { return plan_->threads; }
   void run_raw(const void* const* inputs, void* const* outputs) override;
+  void forked() override;
 
   // Threads stay on these CPUs, one for each; the first is the caller's, which isn't touched. Before the
   // first run.
@@ -157,6 +165,8 @@ class Executor : public Runnable {
   // With timing on, run_raw adds each call's nanoseconds to call_ns() (one entry per plan call).
   void set_timing(bool on);
   const std::vector<int64_t>& call_ns() const { return call_ns_; }
+  // Runs add what ran when to `trace` (run_trace.h) until it is null again.
+  void set_trace(RunTrace* trace);
 
  private:
   std::shared_ptr<const Plan> plan_;
@@ -167,6 +177,7 @@ class Executor : public Runnable {
   nestor_pool* pool_ = nullptr;  // null: serial
   bool timing_ = false;
   std::vector<int64_t> call_ns_;
+  RunTrace* trace_ = nullptr;
 };
 
 // A shared object made by `nestor compile`. threads: 0 for as many as it was compiled for, and never more

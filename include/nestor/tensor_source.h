@@ -25,6 +25,7 @@ class TensorSource {
 
  private:
   Tensor elements(const TensorType& wanted) const;
+  Tensor as_bf16() const;
   [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const;
 
   std::string what_, text_;

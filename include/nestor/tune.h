@@ -116,6 +116,12 @@ bool is_known_to_help(const Database& db, const Record& record, const PrimFunc& 
 
 ScheduleProvider database_schedules(const std::string& path, int threads, Warn warn = {});
 
+// Sets where schedules come from, once target and threads are set. `schedule`: naive (which fuses nothing),
+// default, tuned (needs a database), a .sched file, for whose other functions the database is asked too, or
+// empty: tuned where there is a database, else default.
+void choose_schedules(CompileOptions& options, const std::string& schedule, const std::string& db,
+                      const Warn& warn);
+
 // ---- Measuring
 
 // What a worker is asked: schedule this function with this trace, compare it with the oracle, time it.
@@ -141,11 +147,15 @@ Record measure_on_null_device(const Job& job);
 // Speaks the protocol: one Job as a JSON line on stdin, one answer on stdout, until end of file.
 int serve_worker(std::istream& in, std::ostream& out, Record (*answer)(const Job&) = measure);
 
+// The command, word by word, that the command line of this process is started by again, as for local workers;
+// this executable, unless another was set.
+std::vector<std::string> own_command();
+void set_own_command(std::vector<std::string> command);
+
 struct WorkerPoolOptions {
   int local = 1;                                 // processes of this executable
   std::vector<std::string> commands;             // others, run by sh -c
   double timeout_s = 20;                         // per job
-  std::string executable;                        // of local workers; empty: this one
   std::function<void(const std::string&)> warn;  // told of a worker that is out
 };
 
@@ -257,6 +267,7 @@ struct TuneTask {
   PrimFunc func;
   int calls = 1;
 };
+std::vector<TuneTask> tune_tasks(const Partition& partition);  // all of its functions, in their order
 
 // Tunes functions one after another within the budget, the share of each by the time it takes.
 std::vector<TuneResult> tune(const std::vector<TuneTask>& tasks, Database& db, const TuneOptions& options);

@@ -13,15 +13,19 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
+#include "schedules/library/cuda_map.h"
+#include "schedules/library/cuda_reduce.h"
+#include "schedules/library/cuda_rows.h"
+#include "schedules/library/cuda_scan.h"
 #include "schedules/library/cuda_tile.h"
+#include "schedules/library/cuda_work.h"
 #include "schedules/words.h"
 
 namespace nestor {
 
 namespace {
 
-// Few threads a block where the work is small, so that all multiprocessors get some (an A100 has 108).
-constexpr int64_t kMostThreads = 256, kFewestThreads = 32, kMultiprocessors = 108;
+constexpr int64_t kMostThreads = library::kMostMapThreads;
 
 bool is_reduction(const Block& b) {
   return std::any_of(b.iters.begin(), b.iters.end(),
@@ -35,6 +39,12 @@ bool has_math(const Block& b) {
     found |= c && c->fn <= Intrinsic::pow && c->fn != Intrinsic::sqrt;
   });
   return found;
+}
+
+size_t reads_of(const Block& b) {
+  size_t n = 0;
+  for (const BlockAccess& a : accesses_of(b)) n += !a.write;
+  return n;
 }
 
 std::vector<std::string> readers_of(const PrimFunc& f, const Buffer& b) {
@@ -58,16 +68,42 @@ Buffer output_of(const Block& b) {
   return out;
 }
 
+bool is_bound(const PrimFunc& f, const std::string& block) {
+  const std::vector<LoopInfo> loops = loops_of(f, block);
+  return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& l) { return l.kind == ForKind::thread; });
+}
+
+// One number a row, made of the row's sum, for whoever reads the row again.
+bool is_number_of_row(const PrimFunc& f, const Block& b, const std::vector<std::string>& readers) {
+  const auto instances = [](const Block& block) {
+    double n = 1;
+    for (const IterVar& i : block.iters) n *= static_cast<double>(as_int(i.extent).value_or(1));
+    return n;
+  };
+  const auto accesses = accesses_of(b);
+  const bool of_sum = std::any_of(accesses.begin(), accesses.end(), [&](const BlockAccess& a) {
+    const std::vector<std::string> makers = library::writers_of(f, a.buffer);
+    return a.read && !makers.empty() && is_reduction(*find_block(f, makers.front()));
+  });
+  return of_sum && std::any_of(readers.begin(), readers.end(), [&](const std::string& r) {
+           return instances(*find_block(f, r)) > instances(b);
+         });
+}
+
 // Blocks that a reader may as well compute itself. What holds a math function isn't computed once for every
-// step of a reduction.
-void inline_elementwise(Schedule& s) {
+// step of a reduction, and what reads two arrays not by several readers. `rows`: a number that a row's passes
+// share stays one, for bind_rows.
+void inline_elementwise(Schedule& s, bool rows) {
   for (const std::string& name : block_names(s.func())) {
     const Block* b = find_block(s.func(), name);
     const Buffer out = b ? output_of(*b) : nullptr;
-    if (!out || is_reduction(*b) || find_param(s.func(), out)) continue;
+    if (!out || is_reduction(*b) || find_param(s.func(), out) || is_bound(s.func(), name)) continue;
     const std::vector<std::string> readers = readers_of(s.func(), out);
     const bool repeated = readers.size() != 1 || is_reduction(*find_block(s.func(), readers[0]));
-    if (!readers.empty() && !(has_math(*b) && repeated)) s.try_step("compute_inline " + name);
+    if (readers.empty() || (has_math(*b) && repeated)) continue;
+    if (rows && (is_number_of_row(s.func(), *b, readers) || (readers.size() > 1 && reads_of(*b) > 1)))
+      continue;
+    s.try_step("compute_inline " + name);
   }
 }
 
@@ -99,11 +135,7 @@ Loops classify(const PrimFunc& f, const std::string& block) {
 
 using schedules::join;
 
-int64_t threads_for(int64_t size) {
-  int64_t threads = kMostThreads;
-  while (threads > kFewestThreads && size < threads * kMultiprocessors) threads /= 2;
-  return threads;
-}
+using library::threads_for;
 
 struct Bound {
   std::string blocks, threads;  // loops; no blocks where one is enough
@@ -116,7 +148,7 @@ std::string fuse(Schedule& s, const std::string& block, const std::vector<std::s
 }
 
 // The S loops in front, made into blocks of threads, not bound yet. `whole`: all of them as one loop, which
-// is then cut, so that no thread of any block but the last is idle. Else the last loop alone gives threads:
+// is then cut, so that no thread of any block but the last is idle. Else the last loops give threads:
 // the quotients and remainders are simpler, and a proof may succeed that failed for the whole.
 Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole) {
   std::vector<std::string> order = loops.spatial;
@@ -130,15 +162,26 @@ Bound cut(Schedule& s, const std::string& block, const Loops& loops, bool whole)
     s(fmt::format("gb gt = split {}.{} [_, {}]", block, loop, threads));
     return {"gb", "gt"};
   }
-  std::string last = outer.back();
-  outer.pop_back();
-  for (const LoopInfo& l : loops_of(s.func(), block))
-    if (l.name == last && l.extent > kMostThreads) {
-      s(fmt::format("gb gt = split {}.{} [_, {}]", block, last, kMostThreads));
-      outer.push_back("gb");
-      last = "gt";
-    }
-  return {outer.empty() ? "" : fuse(s, block, outer), last};
+  std::vector<std::string> last;
+  const auto extent = [&](const std::string& loop) {
+    for (const LoopInfo& l : loops_of(s.func(), block))
+      if (l.name == loop) return l.extent;
+    return int64_t{1};
+  };
+  for (int64_t threads = 1; !outer.empty() && threads * extent(outer.back()) <= kMostThreads;
+       outer.pop_back()) {
+    threads *= extent(outer.back());
+    last.insert(last.begin(), outer.back());
+  }
+  if (last.empty()) {
+    s(fmt::format("gb gt = split {}.{} [_, {}]", block, outer.back(), kMostThreads));
+    outer.back() = "gb";
+    last = {"gt"};
+  } else if (last.size() > 1) {
+    s(fmt::format("gt = fuse {} ({})", block, join(last)));
+    last = {"gt"};
+  }
+  return {outer.empty() ? "" : fuse(s, block, outer), last[0]};
 }
 
 void bind_threads(Schedule& s, const std::string& block, const Bound& loops) {
@@ -180,11 +223,6 @@ bool bind_reduction(Schedule& s, const std::string& block, bool whole) {
   return true;
 }
 
-bool is_bound(const PrimFunc& f, const std::string& block) {
-  const std::vector<LoopInfo> loops = loops_of(f, block);
-  return std::any_of(loops.begin(), loops.end(), [](const LoopInfo& l) { return l.kind == ForKind::thread; });
-}
-
 bool bind_alone(Schedule& s, const std::string& block, bool whole) {
   Schedule t = s;
   try {
@@ -202,21 +240,64 @@ bool bind_alone(Schedule& s, const std::string& block, bool whole) {
   return true;
 }
 
+// Blocks that aren't bound yet, from `name` and what stands before it on, one behind the other.
+std::vector<std::string> run_of(const PrimFunc& f, const std::string& name) {
+  std::vector<std::string> out;
+  bool has = false;
+  for (const std::string& b : block_names(f)) {
+    if (is_bound(f, b)) {
+      if (has) break;
+      out.clear();
+      continue;
+    }
+    out.push_back(b);
+    has |= b == name;
+  }
+  return out;
+}
+
+// The reduction and the maps behind it that make a number of each result.
+std::vector<std::string> with_numbers(const PrimFunc& f, const std::string& reduction) {
+  const std::vector<std::string> run = run_of(f, reduction);
+  auto at = std::find(run.begin(), run.end(), reduction);
+  std::vector<std::string> out = {*at++};
+  for (; at != run.end() && !is_reduction(*find_block(f, *at)); ++at) {
+    if (classify(f, *at).size != classify(f, reduction).size) break;
+    out.push_back(*at);
+  }
+  return out;
+}
+
+void bind_row_works(Schedule& s) {
+  for (const std::string& name : block_names(s.func())) {
+    const Block* b = find_block(s.func(), name);
+    if (!b || !is_reduction(*b) || is_bound(s.func(), name)) continue;
+    if (library::bind_rows(s, run_of(s.func(), name), name) || !library::split_over_blocks(s, name)) continue;
+    library::bind_rows(s, {name + "_blocks"}, name + "_blocks");
+    library::bind_rows(s, with_numbers(s.func(), name), name);
+  }
+}
+
 }  // namespace
 
 void bind_nests(Schedule& s) {
   for (const std::string& name : block_names(s.func())) {
-    if (is_bound(s.func(), name)) continue;
+    if (!find_block(s.func(), name) || is_bound(s.func(), name)) continue;
     const bool reduction = is_reduction(*find_block(s.func(), name));
     if (reduction && library::tile_product(s, name, epilogue_of(s.func(), name))) continue;
+    if (reduction && library::bind_columns(s, name, epilogue_of(s.func(), name))) continue;
     if (reduction && (bind_reduction(s, name, true) || bind_reduction(s, name, false))) continue;
-    if (!bind_alone(s, name, true)) bind_alone(s, name, false);
+    if (!reduction && library::bind_map(s, name)) continue;
+    if (bind_alone(s, name, true) || bind_alone(s, name, false)) continue;
+    if (!reduction) library::bind_scan(s, name);
   }
 }
 
 Trace default_cuda_schedule(const PrimFunc& f, const Target& target) {
   Schedule s(f);
-  inline_elementwise(s);
+  inline_elementwise(s, true);
+  bind_row_works(s);
+  inline_elementwise(s, false);
   bind_nests(s);
   Trace trace = s.trace();
   trace.func = f.name;

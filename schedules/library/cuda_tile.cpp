@@ -1,8 +1,12 @@
-// A block of 16x16 threads computes a tile of T[i,j] += A[i,k] * B[k,j]. For each 16 steps of k all threads
+// A block of threads computes a tile of T[i,j] += A[i,k] * B[k,j]. For each few steps of k all threads
 // together copy what the tile needs of A and B to shared memory, so that each element is fetched from device
-// memory once per tile, not once per output; then each thread adds up a few outputs of its own in registers,
+// memory once per tile, not once per output; then each thread adds up 8 x 8 outputs of its own in registers,
 // which saves reads of shared memory in turn (Volkov and Demmel, "Benchmarking GPUs to tune dense linear
 // algebra", SC 2008).
+//
+// Both tiles lie in shared memory with the steps outermost, so that a thread reads its outputs' elements as
+// vectors; a copy that turns an operand around writes to rows of a padded stride, in different banks. Sizes
+// that the tile doesn't divide are padded: the copies fill in zeros, and only the results are guarded.
 #include "schedules/library/cuda_tile.h"
 
 #include <fmt/format.h>
@@ -17,60 +21,86 @@ namespace nestor::library {
 
 namespace {
 
-constexpr int64_t kThreads = 16, kSteps = 16;
+using schedules::join;
+
+constexpr int64_t kFewest = 16, kFewestSteps = 8;  // of each side; of the reduction
 
 bool is_plain(const Expr& e, const Var& v) {
   const auto* r = e.as<VarRef>();
   return r && r->var == v;
-}
-bool uses(const BlockAccess& a, const Var& v) {
-  return std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) { return uses_var(e, v); });
 }
 std::string loop_of(const IterVar& i) {
   const auto* r = i.binding.as<VarRef>();
   return r ? r->var->name : "";
 }
 
-struct Product {
-  Buffer out, a, b;
-  const IterVar *i = nullptr, *j = nullptr, *k = nullptr;
-  std::vector<std::string> batch;  // loops
+// An operand's dimensions, by what indexes them.
+struct Operand {
+  Buffer buffer;
+  std::vector<Var> dims;  // null: a constant
+  bool uses(const Var& v) const { return std::find(dims.begin(), dims.end(), v) != dims.end(); }
+  // The iterator along which neighbours lie.
+  Var contiguous() const {
+    for (size_t d = dims.size(); d-- > 0;)
+      if (dims[d]) return dims[d];
+    return nullptr;
+  }
 };
+
+struct Iter {
+  Var var;  // null: none
+  int64_t extent = 0;
+  std::string loop;
+};
+
+struct Product {
+  Operand out, a, b;  // out's neighbours lie along j, where that is possible
+  Iter i, j, k;
+  std::vector<Iter> batch;
+};
+
+std::optional<Operand> operand_of(const BlockAccess& a) {
+  Operand out{a.buffer, {}};
+  for (const Expr& e : a.indices) {
+    const auto* r = e.as<VarRef>();
+    if (!r && !as_int(e)) return std::nullopt;
+    out.dims.push_back(r ? r->var : nullptr);
+  }
+  return out;
+}
 
 // The product that the block computes, if it is one, with indices that are plain iterators.
 std::optional<Product> product_of(const Block& block) {
   Product p;
   Block body = block;
   body.init = {};
-  const std::vector<BlockAccess> accesses = accesses_of(body);
-  std::vector<const BlockAccess*> reads;
-  const BlockAccess* write = nullptr;
-  for (const BlockAccess& a : accesses) {
-    if (a.write) write = &a;
-    if (!a.write) reads.push_back(&a);
+  std::vector<Operand> reads;
+  for (const BlockAccess& a : accesses_of(body)) {
+    const auto operand = operand_of(a);
+    if (!operand) return std::nullopt;
+    if (a.write) p.out = *operand;
+    if (!a.write) reads.push_back(*operand);
   }
-  if (!write || reads.size() != 2 || reads[0]->buffer == reads[1]->buffer) return std::nullopt;
-  p.out = write->buffer;
-  p.a = reads[0]->buffer;
-  p.b = reads[1]->buffer;
+  if (!p.out.buffer || reads.size() != 2 || reads[0].buffer == reads[1].buffer) return std::nullopt;
+  p.a = reads[0];
+  p.b = reads[1];
+  if (const Var last = p.out.contiguous(); last && p.a.uses(last) && !p.b.uses(last)) std::swap(p.a, p.b);
+  std::vector<Iter> others;
   for (const IterVar& v : block.iters) {
-    if (loop_of(v).empty()) return std::nullopt;
-    const bool in_a = uses(*reads[0], v.var), in_b = uses(*reads[1], v.var);
-    if (v.kind == IterKind::reduce) {
-      if (p.k || !in_a || !in_b) return std::nullopt;
-      p.k = &v;
-    } else if (in_a && !in_b && as_int(v.extent).value_or(0) >= kThreads && !p.i) {
-      p.i = &v;
-    } else if (in_b && !in_a && as_int(v.extent).value_or(0) >= kThreads && !p.j) {
-      p.j = &v;
-    } else {
-      p.batch.push_back(loop_of(v));
+    if (loop_of(v).empty() || !as_int(v.extent)) return std::nullopt;
+    const Iter iter{v.var, *as_int(v.extent), loop_of(v)};
+    const bool in_a = p.a.uses(v.var), in_b = p.b.uses(v.var), reduced = v.kind == IterKind::reduce;
+    if (reduced && iter.extent > 1 && (p.k.var || !in_a || !in_b)) return std::nullopt;
+    Iter* place = reduced ? &p.k : in_a && !in_b ? &p.i : in_b && !in_a ? &p.j : nullptr;
+    if (!place || (place->var && place->extent >= iter.extent)) {
+      others.push_back(iter);
+      continue;
     }
+    if (place->var) others.push_back(*place);
+    *place = iter;
   }
-  if (!p.i || !p.j || !p.k || as_int(p.k->extent).value_or(0) < kSteps) return std::nullopt;
-  for (const BlockAccess* a : reads)
-    for (const Expr& e : a->indices)
-      if (!e.as<VarRef>() && !as_int(e)) return std::nullopt;
+  if (p.i.extent < kFewest || p.j.extent < kFewest || p.k.extent < kFewestSteps) return std::nullopt;
+  p.batch = std::move(others);
   return p;
 }
 
@@ -91,40 +121,48 @@ std::string loop_along(const PrimFunc& f, const std::string& product, const Var&
   return "";
 }
 
-using schedules::join;
-
 std::vector<std::string> loop_names(const PrimFunc& f, const std::string& block) {
   std::vector<std::string> out;
   for (const LoopInfo& l : loops_of(f, block)) out.push_back(l.name);
   return out;
 }
 
+// The block that writes a buffer; "" for a parameter that is read.
+std::string writer_of(const PrimFunc& f, const Buffer& b) {
+  for (const std::string& name : block_names(f))
+    for (const BlockAccess& a : accesses_of(*find_block(f, name)))
+      if (a.write && a.buffer == b) return name;
+  return "";
+}
+
 class Tiler {
  public:
-  Tiler(Schedule& s, std::string block) : s_(s), block_(std::move(block)) {}
+  Tiler(Schedule& s, std::string block, const ProductTile& tile)
+      : s_(s), block_(std::move(block)), tile_(tile) {}
 
-  void run(const Product& p, std::string epilogue) {
-    const std::string i = loop_of(*p.i), j = loop_of(*p.j), k = loop_of(*p.k);
-    const int64_t rows = outputs_of(*p.i), columns = outputs_of(*p.j);
-    Buffer sums = p.out;
+  void run(std::string epilogue) {
+    epilogue = pad(std::move(epilogue));
+    Buffer sums = product().out.buffer;
     if (epilogue.empty()) {
       epilogue = block_ + "_out";
       step("{} = cache_write {} local", epilogue, block_);
-      for (const BlockAccess& a : accesses_of(*find_block(s_.func(), block_)))
-        if (a.write) sums = a.buffer;
+      sums = product().out.buffer;
     } else {
-      step("set_scope {} local", p.out->name);
+      step("set_scope {} local", sums->name);
     }
-    const std::string out_i = loop_along(s_.func(), block_, p.i->var, epilogue, sums);
-    const std::string out_j = loop_along(s_.func(), block_, p.j->var, epilogue, sums);
+    const Product p = product();
+    const std::string i = p.i.loop, j = p.j.loop, k = p.k.loop;
+    const std::string out_i = loop_along(s_.func(), block_, p.i.var, epilogue, sums);
+    const std::string out_j = loop_along(s_.func(), block_, p.j.var, epilogue, sums);
+    std::vector<std::string> batch;
+    for (const Iter& v : p.batch) batch.push_back(v.loop);
 
-    // Neighbouring threads have neighbouring outputs, so that they store, and read shared memory, side by
-    // side.
-    step("{1}0 {1}1 {1}2 = split {0}.{1} [_, {2}, {3}]", block_, i, kThreads, rows);
-    step("{1}0 {1}1 {1}2 = split {0}.{1} [_, {2}, {3}]", block_, j, kThreads, columns);
-    step("{1}0 {1}1 = split {0}.{1} [_, {2}]", block_, k, kSteps);
-    std::vector<std::string> order = p.batch;
-    for (const std::string& l : {i + "0", j + "0", k + "0", i + "1", j + "1", k + "1", i + "2", j + "2"})
+    cut(block_, i, tile_.rows, "_, ");
+    cut(block_, j, tile_.columns, "_, ");
+    step("{1}0 {1}1 = split {0}.{1} [_, {2}]", block_, k, tile_.steps);
+    std::vector<std::string> order = batch;
+    for (const std::string& l : {i + "0", j + "0", k + "0", i + "w", j + "w", i + "l", j + "l", k + "1",
+                                 i + "t", j + "t", i + "r", j + "r"})
       order.push_back(l);
     step("reorder {} ({})", block_, join(order));
 
@@ -132,26 +170,26 @@ class Tiler {
     std::vector<std::string> names;
     for (const IterVar& v : find_block(s_.func(), epilogue)->iters) names.push_back("w" + loop_of(v));
     step("{} = reverse_compute_at {} {}.{}0", join(names), epilogue, block_, j);
-    step("{1}1 {1}2 = split {0}.{1} [{2}, {3}]", epilogue, "w" + out_i, kThreads, rows);
-    step("{1}1 {1}2 = split {0}.{1} [{2}, {3}]", epilogue, "w" + out_j, kThreads, columns);
-    step("reorder {0} (w{1}1 w{2}1 w{1}2 w{2}2)", epilogue, out_i, out_j);
+    cut(epilogue, "w" + out_i, tile_.rows, "");
+    cut(epilogue, "w" + out_j, tile_.columns, "");
+    step("reorder {0} (w{1}w w{2}w w{1}l w{2}l w{1}t w{1}r w{2}t w{2}r)", epilogue, out_i, out_j);
 
-    const std::string copy_a = copy_to_shared(p.a, k), copy_b = copy_to_shared(p.b, k),
-                      zero = block_ + "_init";
+    copy(p.a, p.i, p.k, i + "t");
+    copy(p.b, p.j, p.k, j + "t");
+    const std::string zero = block_ + "_init";
     step("{} = decompose_reduction {}.{}0", zero, block_, k);
-    if (!p.batch.empty()) {
-      std::string batch = p.batch[0];
-      if (p.batch.size() > 1) step("{} = fuse {} ({})", batch = "gz", block_, join(p.batch));
-      step("bind {}.{} blockIdx.z", block_, batch);
+    if (!batch.empty()) {
+      std::string z = batch[0];
+      if (batch.size() > 1) step("{} = fuse {} ({})", z = "gz", block_, join(batch));
+      step("bind {}.{} blockIdx.z", block_, z);
     }
     step("bind {}.{}0 blockIdx.y", block_, i);
     step("bind {}.{}0 blockIdx.x", block_, j);
     for (const std::string& b : {block_, zero}) bind_tile(b, i, j);
     bind_tile(epilogue, "w" + out_i, "w" + out_j);
-    for (const std::string& b : {copy_a, copy_b}) {
-      step("bind {}.cy threadIdx.y", b);
-      step("bind {}.cx threadIdx.x", b);
-    }
+    if (vector_of(p.out, p.j) > 1) step("vectorize {}.w{}r", epilogue, out_j);
+    step("unroll {}.{}1", block_, k);
+    step("unroll {0} ({1}t {2}t {1}r {2}r)", block_, i, j);
   }
 
  private:
@@ -159,47 +197,186 @@ class Tiler {
   void step(const char* format, const Args&... args) {
     s_(fmt::format(fmt::runtime(format), args...));
   }
+  Product product() const { return *product_of(*find_block(s_.func(), block_)); }
 
-  // Outputs of one thread along an iterator.
-  static int64_t outputs_of(const IterVar& v) { return as_int(v.extent).value_or(0) >= 4 * kThreads ? 4 : 1; }
+  // Brings the sizes to multiples of the tile. The reader of the sums from then on: what they are trimmed by
+  // joins it.
+  std::string pad(std::string epilogue) {
+    const Product p = product();
+    std::vector<std::string> multiples;
+    bool needed = false;
+    for (const IterVar& v : find_block(s_.func(), block_)->iters) {
+      const int64_t m = v.var == p.i.var   ? tile_.rows.size()
+                        : v.var == p.j.var ? tile_.columns.size()
+                        : v.var == p.k.var ? tile_.steps
+                                           : 1;
+      needed |= *as_int(v.extent) % m != 0;
+      multiples.push_back(std::to_string(m));
+    }
+    if (!needed) return epilogue;
+    step("pad_einsum {} [{}]", block_, join_with(multiples));
+    const Buffer padded = product().out.buffer;
+    if (padded == p.out.buffer) return epilogue;  // its operands alone
+    std::string trim;
+    for (const std::string& name : block_names(s_.func()))
+      for (const BlockAccess& a : accesses_of(*find_block(s_.func(), name)))
+        if (a.buffer == padded && a.read && !a.write) trim = name;
+    if (epilogue.empty()) return trim;
+    step("compute_inline {}", trim);
+    return epilogue;
+  }
+  static std::string join_with(const std::vector<std::string>& words) {
+    std::string out;
+    for (const std::string& w : words) out += (out.empty() ? "" : ", ") + w;
+    return out;
+  }
 
-  // All threads copy together: thread t element t, then t + 256, so that neighbours fetch neighbours.
-  std::string copy_to_shared(const Buffer& operand, const std::string& k) {
-    const std::string copy = operand->name + "_tile";
-    step("{} = cache_read {} {} shared", copy, block_, operand->name);
-    const size_t outside = loop_names(s_.func(), block_).size();
-    step("compute_at {} {}.{}0", copy, block_, k);
+  // Blocks, warps, times, lanes, run.
+  void cut(const std::string& block, const std::string& loop, const ProductTile::Side& side,
+           const char* outermost) {
+    const std::string first = *outermost ? loop + "0 " : "";
+    step("{2}{1}w {1}t {1}l {1}r = split {0}.{1} [{3}{4}, {5}, {6}, {7}]", block, loop, first, outermost,
+         side.warps, side.times, side.lanes, side.run);
+  }
+
+  // Elements of a thread's access along the neighbours that lie along v: 1 where it can't be a vector.
+  static int64_t vector_of(const Operand& o, const Iter& v) {
+    if (!o.contiguous() || o.contiguous() != v.var) return 1;
+    return v.extent % 4 == 0 ? 4 : v.extent % 2 == 0 ? 2 : 1;
+  }
+
+  // To shared memory, by all threads for each few steps, and from there to a thread's registers.
+  void copy(const Operand& o, const Iter& side, const Iter& k, const std::string& at) {
+    std::string tile = writer_of(s_.func(), o.buffer), width = o.buffer->name;
+    const Buffer source = tile.empty() || !is_padding(tile) ? o.buffer : padded_of(tile);
+    const int64_t run = run_of(o, source);
+    if (source == o.buffer) {
+      tile = o.buffer->name + "_tile";
+      step("{} = cache_read {} {} shared", tile, block_, o.buffer->name);
+    } else {
+      step("set_scope {} shared", o.buffer->name);
+    }
+    const std::string shared = output_name(tile), registers = source->name + "_own";
+    step("{} = cache_read {} {} local", registers, block_, shared);
+    step("compute_at {} {}.{}", registers, block_, at);
+    const std::string side_own = own_loop(registers, o, side.var);
+    step("compute_at {} {}.{}0", tile, block_, k.loop);
+    std::vector<std::string> own = own_loops(tile);
+    const bool turned = o.contiguous() == k.var;
+    if (!in_order(o, side.var, k.var)) {
+      std::vector<std::string> from, to;
+      for (size_t d = 0; d < o.dims.size(); ++d) from.push_back("d" + std::to_string(d));
+      const auto place = [&](const Var& v) {
+        return static_cast<size_t>(std::find(o.dims.begin(), o.dims.end(), v) - o.dims.begin());
+      };
+      to.push_back(from[place(k.var)]);
+      for (size_t d = 0; d < o.dims.size(); ++d)
+        if (d != place(k.var) && d != place(side.var)) to.push_back(from[d]);
+      to.push_back(from[place(side.var)]);
+      step("transform_layout {} ({}) -> ({})", shared, join_with(from), join_with(to));
+      step("storage_align {} 0 32 4", shared);
+    }
+    // Lanes take 8 steps of neighbouring outputs, so that what they write lies in different banks.
+    if (turned && tile_.steps > 8) {
+      const std::string inner = own.back();
+      step("ch cl = split {}.{} [_, 8]", tile, inner);
+      own.pop_back();
+      std::vector<std::string> order = own;
+      order.insert(order.begin(), "ch");
+      order.push_back("cl");
+      step("reorder {} ({})", tile, join(order));
+      own = order;
+    }
+    std::string loop = own[0];
+    if (own.size() > 1) step("{} = fuse {} ({})", loop = "cc", tile, join(own));
+    step("cs cy cx cv = split {}.{} [_, {}, 32, {}]", tile, loop, tile_.warps(), run);
+    step("bind {}.cy threadIdx.y", tile);
+    step("bind {}.cx threadIdx.x", tile);
+    if (run > 1) step("vectorize {}.cv", tile);
+    if (!side_own.empty()) step("vectorize {}.{}", registers, side_own);
+  }
+
+  bool is_padding(const std::string& block) const {
+    for (const BlockAccess& a : accesses_of(*find_block(s_.func(), block)))
+      if (a.write) return !find_param(s_.func(), a.buffer);
+    return false;
+  }
+  Buffer padded_of(const std::string& block) const {
+    for (const BlockAccess& a : accesses_of(*find_block(s_.func(), block)))
+      if (!a.write) return a.buffer;
+    return nullptr;
+  }
+  std::string output_name(const std::string& block) const {
+    for (const BlockAccess& a : accesses_of(*find_block(s_.func(), block)))
+      if (a.write) return a.buffer->name;
+    return "";
+  }
+  // Elements of one load, by the size of the dimension in which neighbours lie.
+  int64_t run_of(const Operand& o, const Buffer& source) const {
+    for (size_t d = o.dims.size(); d-- > 0;)
+      if (o.dims[d]) {
+        const auto decls = declarations(s_.func());
+        const int64_t n = as_int(decls.at(source).shape[d]).value_or(1);
+        return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 1;
+      }
+    return 1;
+  }
+  static bool in_order(const Operand& o, const Var& side, const Var& k) {
+    const auto at = [&](const Var& v) { return std::find(o.dims.begin(), o.dims.end(), v); };
+    return o.contiguous() == side && at(k) < at(side);
+  }
+  std::vector<std::string> own_loops(const std::string& copy) const {
     std::vector<std::string> own;
     const std::vector<std::string> around = loop_names(s_.func(), block_);
-    for (const std::string& l : loop_names(s_.func(), copy))
-      if (std::find(around.begin(), around.end(), l) == around.end()) own.push_back(l);
-    NESTOR_CHECK(!own.empty() && outside > 0) << "the copy has no loops";
-    std::string loop = own[0];
-    if (own.size() > 1) step("{} = fuse {} ({})", loop = "cc", copy, join(own));
-    step("cs cy cx = split {}.{} [_, {}, {}]", copy, loop, kThreads, kThreads);
-    return copy;
+    std::vector<std::string> units;
+    for (const LoopInfo& l : loops_of(s_.func(), copy))
+      if (std::find(around.begin(), around.end(), l.name) == around.end())
+        (l.extent == 1 ? units : own).push_back(l.name);
+    return own.empty() ? units : own;
+  }
+  // The loop of a copy along one dimension of what it copies.
+  std::string own_loop(const std::string& copy, const Operand& o, const Var& v) const {
+    const Block& b = *find_block(s_.func(), copy);
+    for (const BlockAccess& a : accesses_of(b)) {
+      if (!a.write) continue;
+      for (size_t d = 0; d < a.indices.size(); ++d)
+        if (o.dims[d] == v)
+          for (const IterVar& i : b.iters)
+            if (is_plain(a.indices[d], i.var))
+              for (const std::string& l : own_loops(copy)) {
+                bool used = false;
+                for_each_expr(i.binding, [&](const Expr& e) {
+                  used |= e.as<VarRef>() && e.as<VarRef>()->var->name == l;
+                });
+                if (used) return l;
+              }
+    }
+    return "";
   }
 
   void bind_tile(const std::string& block, const std::string& i, const std::string& j) {
-    step("bind {}.{}1 threadIdx.y", block, i);
-    step("bind {}.{}1 threadIdx.x", block, j);
-    for (const std::string& l : {i, j})
-      for (const LoopInfo& info : loops_of(s_.func(), block))
-        if (info.name == l + "2" && info.extent > 1) step("unroll {}.{}2", block, l);
+    step("wt = fuse {} ({}w {}w)", block, i, j);
+    step("lt = fuse {} ({}l {}l)", block, i, j);
+    step("bind {}.wt threadIdx.y", block);
+    step("bind {}.lt threadIdx.x", block);
   }
 
   Schedule& s_;
   std::string block_;
+  const ProductTile tile_;
 };
 
 }  // namespace
 
-bool tile_product(Schedule& s, const std::string& block, const std::string& epilogue) {
+bool tile_product(Schedule& s, const std::string& block, const std::string& epilogue, int multiprocessors) {
   const std::optional<Product> p = product_of(*find_block(s.func(), block));
   if (!p) return false;
+  int64_t batch = 1;
+  for (const Iter& v : p->batch) batch *= v.extent;
+  const ProductTile tile = choose_product_tile(batch, p->i.extent, p->j.extent, p->k.extent, multiprocessors);
   Schedule t = s;
   try {
-    Tiler(t, block).run(*p, epilogue);
+    Tiler(t, block, tile).run(epilogue);
   } catch (const ScheduleError&) {
     return false;
   }

@@ -13,9 +13,15 @@
 #include "nestor/layout.h"
 #include "nestor/measure.h"
 #include "nestor/pinning.h"
+#include "nestor/report.h"
+#include "nestor/run_trace.h"
+#include "src/cli/beside.h"
 #include "src/cli/common.h"
+#include "src/cli/outputs.h"
+#include "src/cli/profile.h"
 #include "src/cli/records_used.h"
 #include "src/cli/timing.h"
+#include "src/report/chrome_trace.h"
 
 namespace nestor::cli {
 
@@ -108,71 +114,48 @@ Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
   return e;
 }
 
-// Each call's median over some runs of the first schedule given, the longest first.
-void print_per_func(Entry& e, double seconds, double peak, bool json) {
+// What looks into the first schedule's functions.
+void look_inside(const BenchVerb& v, Entry& e) {
   auto* executor = dynamic_cast<Executor*>(e.runnable.get());
+  const std::string flag = v.profile ? "--profile" : v.trace.empty() ? "--html" : "--trace";
   if (!executor && e.model)
-    throw UserError("--per-func times functions on a CPU; on a CUDA device only the whole model is timed");
-  if (!executor)
-    throw UserError(Diagnostic{"--per-func can't look into an artifact", {}, {}, "give the model"});
-  executor->set_timing(true);
-  const Plan& plan = executor->plan();
-  std::vector<Timing> times(plan.calls.size());
-  std::vector<int64_t> before = executor->call_ns();
-  before.resize(plan.calls.size(), 0);
-  constexpr int kLeast = 20, kMost = 1000;  // runs
-  const auto start = std::chrono::steady_clock::now();
-  const auto time_left = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds;
-  };
-  for (int run = 0; run < kLeast || (run < kMost && time_left()); ++run) {
-    executor->run_raw(e.inputs.data(), e.outputs.data());
-    for (size_t i = 0; i < plan.calls.size(); ++i)
-      times[i].samples_ms.push_back(static_cast<double>(executor->call_ns()[i] - before[i]) / 1e6);
-    before = executor->call_ns();
+    throw UserError(flag + " times functions on a CPU; on a CUDA device only the whole model is timed");
+  if (!executor) throw UserError(Diagnostic{flag + " can't look into an artifact", {}, {}, "give the model"});
+  const auto run = [&] { executor->run_raw(e.inputs.data(), e.outputs.data()); };
+  std::FILE* const notes = v.common.json ? stderr : stdout;
+  if (v.profile || !v.html.empty()) {
+    if (!e.model) throw UserError(flag + " can't look into Halide's code");
+    const CompiledModel& model = e.model->model;
+    const report::Profile p = report::profile(*executor, model, run, v.seconds);
+    if (v.profile) v.common.json ? print_json(p, e.schedule) : print_table(p);
+    if (!v.html.empty()) {
+      const HtmlReport report =
+          html_report(model, compile_options(v.common, e.schedule), report_title(v.common.model),
+                      select(model.partition.funcs, "*"), &p);
+      write_text(v.html, report.html);
+      fmt::print(notes, "{}: {:.1f} KiB, {}\n", v.html, static_cast<double>(report.html.size()) / 1024,
+                 counted(model.funcs.size(), "function"));
+    }
   }
-  struct Row {
-    size_t call;
-    double ms;
-  };
-  std::vector<Row> rows;
-  double whole = 0;
-  for (size_t i = 0; i < plan.calls.size(); ++i) {
-    rows.push_back({i, times[i].median()});
-    whole += rows.back().ms;
+  if (!v.trace.empty()) {
+    run();
+    RunTrace trace(executor->threads());
+    executor->set_trace(&trace);
+    constexpr int kRuns = 10;
+    for (int i = 0; i < kRuns; ++i) run();
+    executor->set_trace(nullptr);
+    write_text(v.trace, report::chrome_trace(trace, executor->plan()));
+    fmt::print(notes, "{}: {} runs, for chrome://tracing or ui.perfetto.dev\n", v.trace, kRuns);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Row& x, const Row& y) { return x.ms > y.ms; });
-  nlohmann::json list = nlohmann::json::array();
-  if (!json)
-    fmt::print("{:>13} {:>7} {:>9} {:>7}  {}\n", "median", "% time", "GFLOP/s", "% peak", "function");
-  for (const Row& r : rows) {
-    const PlanCall& call = plan.calls[r.call];
-    const bool copies = call.kernel < 0;  // or checks indices
-    const std::string kernel = call.kernel == kCopy    ? "copy"
-                               : call.kernel == kCheck ? "check"
-                                                       : plan.kernels[static_cast<size_t>(call.kernel)];
-    const double share = whole > 0 ? 100 * r.ms / whole : 0;
-    const double flops = copies ? 0 : plan.kernel_flops[static_cast<size_t>(call.kernel)];
-    const double gflops = r.ms > 0 ? flops / 1e6 / r.ms : 0;
-    if (json)
-      list.push_back({{"func", kernel},
-                      {"nodes", call.label},
-                      {"median_us", r.ms * 1e3},
-                      {"percent", share},
-                      {"gflops", gflops}});
-    else
-      fmt::print("{:>13} {:>7.1f} {:>9.1f} {:>7.1f}  {:<36} {}\n", time_text(r.ms), share, gflops,
-                 100 * gflops / peak, kernel, call.label);
-  }
-  if (json)
-    fmt::print("{}\n",
-               nlohmann::json{{"schedule", e.schedule}, {"peak_gflops", peak}, {"funcs", list}}.dump());
 }
 
 }  // namespace
 
 int run(const BenchVerb& v) {
   if (!(v.seconds > 0)) throw UserError("--seconds must be above zero");
+  require_ending("--trace", v.trace, {".json"});
+  require_ending("--html", v.html, {".html", ".htm"});
+  if (!v.beside.empty()) return bench_beside(v);
   std::vector<std::string> schedules = v.schedules;
   if (schedules.empty()) schedules.push_back(usual_schedule(v.common));
   if (is_artifact(v.common.model)) schedules = {"artifact"};
@@ -243,7 +226,7 @@ int run(const BenchVerb& v) {
   }
   if (winograd && !v.common.json)
     fmt::print("effective: GFLOP/s of the direct convolutions that Winograd's algorithm replaces\n");
-  if (v.per_func) print_per_func(entries[0], v.seconds, peak, v.common.json);
+  if (v.profile || !v.trace.empty() || !v.html.empty()) look_inside(v, entries[0]);
   return 0;
 }
 

@@ -7,9 +7,7 @@
 
 #include "nestor/cuda.h"
 #include "nestor/files.h"
-#include "nestor/library.h"
 #include "nestor/lone_thread.h"
-#include "nestor/nearest.h"
 #include "nestor/nest_file.h"
 #include "nestor/npz.h"
 #include "nestor/ops.h"
@@ -142,7 +140,6 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
     register_nest_file(file, [file](const PrimFunc& f) { check_nest(f, file, warn); });
   CompileOptions c;
   c.target = target_of(o);
-  if (schedule == "naive") c = CompileOptions::naive(c.target);
   c.threads = threads_of(o, c.target);
   if (c.target.kind == TargetKind::cpu) c.target.cores = c.threads;  // which the default schedules are for
   c.note = warn;
@@ -151,21 +148,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
   c.blocked_io = o.blocked_io;
   c.check_indices = o.check_indices;
   read_model_values(o, c.build);
-  if (schedule == "naive") return c;
-  std::vector<ScheduleProvider> providers;
-  if (schedule == "tuned" && o.db.empty())
-    throw UserError(
-        Diagnostic{"a tuned schedule needs --db", {}, {}, "nestor tune MODEL --db t.db makes one"});
-  if (schedule != "default" && schedule != "tuned") {
-    if (const std::string near = did_you_mean(schedule, {"naive", "default", "tuned"});
-        !near.empty() && !std::filesystem::exists(schedule))
-      throw UserError(Diagnostic{"there is no schedule " + schedule, {}, {}, near});
-    providers.push_back(file_schedules(schedule));
-  }
-  if (!o.db.empty() && schedule != "default")
-    providers.push_back(database_schedules(o.db, c.threads, warn_of_record));
-  providers.push_back(default_schedules());
-  c.schedules = first_of(std::move(providers));
+  choose_schedules(c, schedule, o.db, warn_of_record);
   const bool cuda = c.target.kind == TargetKind::cuda;
   if ((o.proof || cuda) && ends_with(schedule, ".sched")) c.review = review_file(schedule, o.proof, cuda);
   return c;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "nestor/cuda.h"
 #include "nestor/halide.h"
@@ -17,9 +18,11 @@ namespace {
 // ONNX's operators that a model may have, by name.
 std::vector<std::string> operators() {
   std::vector<std::string> out;
+  std::set<std::string> out;
   for (const OpDef* op : all_ops())
-    if (op->domain.empty() && (out.empty() || out.back() != op->name)) out.push_back(op->name);
-  return out;
+    if (op->domain.empty()) out.insert(op->name);
+  for (std::string& name : composed_operators()) out.insert(std::move(name));
+  return {out.begin(), out.end()};
 }
 
 // Words in lines of at most 100 columns, the first behind the title.
@@ -86,6 +89,7 @@ int run(const DoctorVerb& v) {
   for (const std::string& t : known_targets()) targets += (targets.empty() ? "" : ", ") + t;
   fmt::print("targets     {}\n", targets);
   print_list("operators", operators());
+  print_list("Microsoft's", composed_operators("com.microsoft"));
   return 0;
 }
 

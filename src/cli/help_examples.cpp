@@ -32,6 +32,8 @@ constexpr HelpExample kExamples[] = {
      "the time of a run, beside the peak of this processor"},
     {"bench", "nestor bench 'Softmax(f32[64,100])' --schedule naive --schedule default --seconds 0.5",
      "two schedules, measured in turns"},
+    {"bench", "nestor bench 'Softmax(f32[64,100])' --seconds 0.5 --profile --trace run.json",
+     "each function's time and what bounds it, and a trace for ui.perfetto.dev"},
     {"verify", "nestor verify 'Softmax(f32[64,100])'",
      "compares the machine code with the naive loops in f64"},
     {"verify", "nestor verify 'MatMul(f32[60,64], f32[64,96])' --prove",

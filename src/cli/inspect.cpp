@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 #include "nestor/cuda.h"
+#include "nestor/gpu_cost.h"
 #include "nestor/print.h"
 #include "nestor/report.h"
 #include "src/cli/common.h"
@@ -65,10 +67,8 @@ void show_steps(const report::Walk& walk, bool why) {
 // an error.
 int inspect_html(const InspectVerb& v, const CompileOptions& options) {
   const CompiledModel model = partition_model(load(v.common.model, options), options);
-  const size_t folder = looks_like_operator(v.common.model) ? std::string::npos : v.common.model.rfind('/');
-  const std::string title = v.common.model.substr(folder == std::string::npos ? 0 : folder + 1);
   const std::vector<size_t> shown = select(model.partition.funcs, v.func);
-  const HtmlReport report = html_report(model, options, title, shown);
+  const HtmlReport report = html_report(model, options, report_title(v.common.model), shown);
   write_text(v.html, report.html);
   if (!report.refused.empty()) throw report.refused.front();
   if (options.review)
@@ -100,13 +100,25 @@ int inspect_steps(const InspectVerb& v, const CompileOptions& options) {
   return 0;
 }
 
-void show_schedule(const CompiledFunction& f, bool why) {
+// What one call of each kernel costs, by the analytic price.
+void show_kernels(const CompiledFunction& f, const Target& target, const char* prefix) {
+  const GpuMachine machine = gpu_machine_of(target);
+  const GpuCost cost = price_gpu(f.lowered, target);
+  for (size_t k = 0; k < cost.kernels.size(); ++k) {
+    std::istringstream lines(print(cost.kernels[k], machine));
+    fmt::print("{} kernel {} of {}\n", prefix, k + 1, cost.kernels.size());
+    for (std::string line; std::getline(lines, line);) fmt::print("{}   {}\n", prefix, line);
+  }
+}
+
+void show_schedule(const CompiledFunction& f, bool why, const Target& target) {
   fmt::print("# {} schedule of {}\n", f.choice.origin, f.func.name);
   if (why) show_given_up(f.choice.trace);
   for (const Step& step : f.choice.trace.steps) {
     fmt::print("#   {}\n", print(step));
     if (why && !step.why.empty()) fmt::print("#     because {}\n", step.why);
   }
+  if (why && target.kind == TargetKind::cuda) show_kernels(f, target, "#");
   fmt::print("{}\n", print(f.scheduled));
 }
 
@@ -148,11 +160,12 @@ int run(const InspectVerb& v) {
   require_ending("--html", v.html, {".html", ".htm"});
   const CompileOptions options = compile_options(v.common, v.schedule);
   check_stage(v.stage, options.target);
-  if (v.why && v.stage != "schedule" && v.stage != "fused")
-    throw UserError(Diagnostic{"--why has reasons for schedules and algorithms, not for --stage " + v.stage,
-                               {},
-                               {},
-                               "--stage schedule or fused, or --steps"});
+  if (v.why && v.stage != "schedule" && v.stage != "fused" && v.stage != "cuda")
+    throw UserError(
+        Diagnostic{"--why has reasons for schedules, algorithms and kernels, not for --stage " + v.stage,
+                   {},
+                   {},
+                   "--stage schedule, fused or cuda, or --steps"});
   if (v.stage == "graph") {
     fmt::print("{}", print(load(v.common.model, options).graph));
     return 0;
@@ -170,16 +183,17 @@ int run(const InspectVerb& v) {
     else if (v.stage == "func")
       fmt::print("{}\n", print(f->func));
     else if (v.stage == "schedule")
-      show_schedule(*f, v.why);
+      show_schedule(*f, v.why, model.target);
     else if (v.stage == "lowered")
       fmt::print("{}\n", print(f->lowered));
     else if (v.stage == "llvm")
       fmt::print("{}\n", emit_llvm_ir({f->lowered}, model.target));
     else if (v.stage == "asm")
       fmt::print("{}\n", emit_asm({f->lowered}, model.target));
-    else if (v.stage == "cuda")
+    else if (v.stage == "cuda") {
+      if (v.why) show_kernels(*f, model.target, "//");
       fmt::print("{}\n", emit_cuda(f->lowered, model.target));
-    else
+    } else
       fmt::print("{}\n", compile_ptx(emit_cuda(f->lowered, model.target), model.target));
   }
   return 0;

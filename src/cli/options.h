@@ -76,11 +76,15 @@ struct InspectVerb {
 struct BenchVerb {
   ModelOptions common;
   std::vector<std::string> schedules;  // naive | default | tuned | FILE.sched, interleaved in one run
-  bool per_func = false;
+  bool profile = false;
+  std::string trace;                  // a .json file of what ran when; empty: none
+  std::string html;                   // the page of inspect --html, with times; empty: none
   double seconds = 1.0;               // of measuring per schedule
   std::vector<std::string> backends;  // llvm, halide, halide:SCHEDULER, interleaved in one run
   std::string pin = "none";           // where threads stay: none, compact, spread
   std::string numa = "none";          // where memory lies: none, parts, interleave
+  std::vector<std::string> beside;    // other runtimes: onnxruntime, openvino
+  double tolerance = 2e-3;            // of their outputs, in parts of the largest element of each
 };
 
 struct VerifyVerb {

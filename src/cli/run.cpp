@@ -30,11 +30,39 @@ std::string summary(const Tensor& t) {
                      hi, sum / static_cast<double>(t.size()));
 }
 
+// NumPy has no bf16; f32 holds the same numbers.
+void write_outputs(const std::string& path, std::vector<std::pair<std::string, Tensor>> outputs) {
+  for (auto& [name, t] : outputs) {
+    if (t.dtype() != DType::bf16) continue;
+    t = t.cast(DType::f32);
+    std::fprintf(stderr, "note: NumPy has no bf16: `%s` is written as f32\n", name.c_str());
+  }
+  write_npz(path, outputs);
+}
+
+// The model with those inputs as constants whose values shapes depend on; they are taken out of `given`.
+CompiledModel compile_bound(const RunVerb& v, CompileOptions options, InputSources& given) {
+  for (;;) try {
+      return compile_model(v.common.model, options);
+    } catch (const NeedsValues& e) {
+      bool bound = false;
+      for (const std::string& name : e.inputs)
+        if (const auto it = given.find(name); it != given.end()) {
+          std::fprintf(stderr, "note: shapes depend on the value of `%s`: it is compiled in\n", name.c_str());
+          options.build.constants.emplace(name, it->second);
+          options.build.shapes.erase(name);
+          given.erase(it);
+          bound = true;
+        }
+      if (!bound) throw;
+    }
+}
+
 }  // namespace
 
 int run(const RunVerb& v) {
   require_ending("-o", v.output, {".npz"});
-  const InputSources given = read_sources(v.inputs);
+  InputSources given = read_sources(v.inputs);
   std::optional<OnDevice> model;
   std::unique_ptr<Runnable> runnable;
   if (is_artifact(v.common.model)) {
@@ -44,7 +72,7 @@ int run(const RunVerb& v) {
     options.refused = warn_of_refusal;
     options.keep_constants = false;
     shapes_from(given, options.build);
-    model.emplace(compile_model(v.common.model, options), v.common.emulate);
+    model.emplace(compile_bound(v, std::move(options), given), v.common.emulate);
     say_records_used(model->model, v.common, v.schedule);
     runnable = model->device.make_runnable();
   }
@@ -57,7 +85,7 @@ int run(const RunVerb& v) {
     json[o.name] = {{"dtype", name_of(t.dtype())}, {"shape", t.shape()}};
     if (!v.common.json) fmt::print("{}: {}  {}\n", o.name, to_string(t.dtype(), t.shape()), summary(t));
   }
-  if (!v.output.empty()) write_npz(v.output, ordered);
+  if (!v.output.empty()) write_outputs(v.output, std::move(ordered));
   if (v.common.json) fmt::print("{}\n", nlohmann::json{{"outputs", json}, {"file", v.output}}.dump());
   return 0;
 }

@@ -10,6 +10,7 @@
 #include "src/cli/outputs.h"
 #include "src/cli/stop.h"
 #include "src/cli/tune_display.h"
+#include "src/cli/tune_priced.h"
 #include "src/cli/tune_report.h"
 #include "src/report/roofline.h"
 #include "tuner/space.h"
@@ -136,6 +137,10 @@ std::vector<ScheduleTemplate> templates_for(const TuneVerb& v, const std::vector
 }  // namespace
 
 int run(const TuneVerb& v) {
+  if (v.common.emulate) return tune_by_price(v);
+  if (v.common.db.empty())
+    throw UserError(
+        Diagnostic{"tune keeps what it measures in a database, and --db isn't given", {}, {}, "--db t.db"});
   require_ending("--report", v.report, {".html", ".htm"});
   watch_interrupt();
   TuneOptions options;  // its time begins
@@ -144,14 +149,10 @@ int run(const TuneVerb& v) {
   ModelOptions untuned = v.common;
   untuned.db.clear();
   const CompileOptions compile = compile_options(untuned, "default");
-  const CompiledModel model = compile_model(v.common.model, compile);
+  const CompiledModel model = partition_model(load(v.common.model, compile), compile);
+  const std::vector<TuneTask> all = tune_tasks(model.partition);
   std::vector<TuneTask> tasks;
-  for (const CompiledFunction* f : select(model, v.func)) {
-    TuneTask task{f->func, 0};
-    for (const KernelCall& c : model.partition.calls)
-      task.calls += model.partition.funcs[static_cast<size_t>(c.func)].name == f->func.name;
-    tasks.push_back(task);
-  }
+  for (const size_t i : select(model.partition.funcs, v.func)) tasks.push_back(all[i]);
 
   options.seconds = parse_seconds(v.time);
   options.trials = v.trials;
@@ -165,11 +166,10 @@ int run(const TuneVerb& v) {
   options.stop = interrupted;
   if (options.workers.commands.empty()) {
     if (options.target.kind == TargetKind::cuda)
-      throw UserError(
-          Diagnostic{"candidates for " + options.target.name + " can't be measured: CUDA isn't tuned yet",
-                     {},
-                     {},
-                     "its default schedules: nestor compile, bench, or run --emulate"});
+      throw UserError(Diagnostic{"candidates for " + options.target.name + " aren't measured on a device yet",
+                                 {},
+                                 {},
+                                 "--emulate orders them by their price and runs the best on the CPU"});
     require_runs_here(options.target);
   }
   // Candidates may be measured elsewhere, and then this machine says nothing of bounds.

@@ -55,9 +55,10 @@ class CudaArtifactModule : public ArtifactWriter {
     const Plan& plan = artifact_.plan.plan;
     std::vector<llvm::Constant*> kernels, images;
     for (size_t k = 0; k < plan.kernels.size(); ++k)
-      kernels.push_back(llvm::ConstantStruct::getAnon({text(plan.kernels[k], "kernel" + std::to_string(k)),
-                                                       three(artifact_.plan.launches[k].grid),
-                                                       three(artifact_.plan.launches[k].block)}));
+      kernels.push_back(llvm::ConstantStruct::getAnon(
+          {text(plan.kernels[k], "kernel" + std::to_string(k)), three(artifact_.plan.launches[k].grid),
+           three(artifact_.plan.launches[k].block),
+           b_.getInt32(static_cast<uint32_t>(artifact_.plan.launches[k].dynamic_shared))}));
     for (const CudaImage& i : artifact_.images) {
       auto* bytes = llvm::cast<llvm::GlobalVariable>(text(i.bytes, "image" + std::to_string(images.size())));
       bytes->setAlignment(llvm::Align(kAlignment));

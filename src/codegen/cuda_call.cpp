@@ -61,6 +61,7 @@ CudaText CudaWriter::lookup(const Call& c) {
 
 CudaText CudaWriter::call(const Call& c, Type t) {
   const bool f = is_float(t.dtype);
+  if (c.fn == Intrinsic::instruction) return shuffle(c, t);
   if (c.fn == Intrinsic::bitcast) return bitcast(c.args[0], t.dtype);
   if (c.fn == Intrinsic::exp_nonpositive) return text_of(make::call(Intrinsic::exp, c.args));
   if (c.fn == Intrinsic::is_nan)

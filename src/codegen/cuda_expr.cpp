@@ -181,11 +181,7 @@ CudaText CudaWriter::text_of(const Expr& e) {
         {},
         {},
         "compute in f32, and cast what is stored"});
-  if (t.is_vector())
-    throw UserError(Diagnostic{"CUDA code has no vectors, this is one: " + print(e),
-                               {},
-                               {"a function that was lowered for a CPU has them"},
-                               "compile the function as it was before lowering"});
+  if (t.is_vector()) return vector(e);
   return match(
       e, [&](const IntImm& i) { return integer(i.value, t); },
       [&](const FloatImm& f) { return number(f.value, t); },
@@ -212,7 +208,7 @@ CudaText CudaWriter::text_of(const Expr& e) {
       [&](const Ramp&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); },
       [&](const Broadcast&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); },
       [&](const VectorReduce&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); },
-      [&](const Shuffle&) -> CudaText { throw InternalError("vectors don't reach CUDA code"); });
+      [&](const Shuffle& s) { return lane(s); });
 }
 
 CudaText CudaWriter::helper(const std::string& name, const std::vector<Expr>& args, const std::string& type) {
@@ -324,6 +320,7 @@ std::string CudaWriter::element(const Buffer& b, const std::vector<Expr>& indice
 void CudaWriter::let(const Var& v, const Expr& value) {
   const std::string text = expr(value), type = type_name(value);
   if (value.dtype() == DType::i64 && !is_index(value)) wide_.insert(v);
+  if (v->type.is_vector()) return line(fmt::format("const {} {} = {};", vector_name(v->type), bind(v), text));
   if (!is_float(value.dtype()) && !is_bool(value.dtype())) facts_.set(v, range_of(value, facts_));
   line(fmt::format("const {} {} = {};", type, bind(v), text));
 }

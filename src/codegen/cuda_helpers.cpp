@@ -66,23 +66,35 @@ __device__ inline float scalef(float x, float n) {
 __device__ inline double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 )"},
     {"half_to_float", R"(
-// The value of an f16, of which there are the bits.
+// The value of an f16, of which there are the bits. The device has an instruction.
 __device__ inline float half_to_float(unsigned short h) {
+#ifdef __CUDA_ARCH__
+  float x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+  return x;
+#else
   const int e = h >> 10 & 31, m = h & 1023;
   const unsigned s = (unsigned)(h & 0x8000) << 16;
   if (e == 31) return __int_as_float((int)(s | 0x7f800000 | m << 13));
   if (e) return __int_as_float((int)(s | (e + 112) << 23 | m << 13));
   return (s ? -1.0f : 1.0f) * ((float)m * 0x1p-24f);
+#endif
 }
 )"},
     {"float_to_half", R"(
 // To nearest, ties to even.
 __device__ inline unsigned short float_to_half(float x) {
+#ifdef __CUDA_ARCH__
+  unsigned short h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+#else
   const unsigned b = (unsigned)__float_as_int(x), s = b >> 16 & 0x8000, a = b & 0x7fffffff;
   if (a > 0x7f800000) return (unsigned short)(s | 0x7e00);
   if (a >= 0x477ff000) return (unsigned short)(s | 0x7c00);
   if (a < 0x38800000) return (unsigned short)(s | (unsigned)rintf(fabsf(x) * 0x1p24f));
   return (unsigned short)(s | (a + 0xfff + (a >> 13 & 1) - 0x38000000) >> 13);
+#endif
 }
 )"},
     {"bfloat_to_float", R"(
@@ -92,9 +104,15 @@ __device__ inline float bfloat_to_float(unsigned short h) { return __int_as_floa
     {"float_to_bfloat", R"(
 // To nearest, ties to even.
 __device__ inline unsigned short float_to_bfloat(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  unsigned short h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+  return h;
+#else
   const unsigned b = (unsigned)__float_as_int(x);
   if ((b & 0x7fffffff) > 0x7f800000) return (unsigned short)(b >> 16 & 0x8000 | 0x7fc0);
   return (unsigned short)(b + 0x7fff + (b >> 16 & 1) >> 16);
+#endif
 }
 )"},
     {"to_i64", R"(

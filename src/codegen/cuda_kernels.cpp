@@ -12,9 +12,9 @@ namespace nestor {
 
 namespace {
 
-// What the hardware allows (CUDA C++ Programming Guide, "Compute Capabilities"); shared memory declared in
-// the kernel.
-constexpr int64_t kMostThreads = 1024, kMostShared = 48 << 10;
+// What the hardware allows (CUDA C++ Programming Guide, "Compute Capabilities"); shared memory that a kernel
+// may declare. More has to be asked for when it is launched.
+constexpr int64_t kMostThreads = 1024, kMostDeclared = 48 << 10;
 constexpr int64_t kMostBlocks = 2147483647, kMostBlocksOfYAndZ = 65535;
 
 bool has_thread_loop(const Stmt& s) {
@@ -26,7 +26,7 @@ bool has_thread_loop(const Stmt& s) {
 
 class Cutter {
  public:
-  explicit Cutter(const PrimFunc& f) : f_(f) {
+  Cutter(const PrimFunc& f, const Target& target) : f_(f), target_(target) {
     for (const BufferDecl& d : f.allocs) declare(d);
   }
 
@@ -141,7 +141,7 @@ class Cutter {
   void count_shared(KernelPart& part) {
     int64_t& bytes = part.launch.shared_bytes;
     const auto add = [&](const BufferDecl& d) {
-      if (d.scope == Scope::shared) bytes += elements_of(d) * bytes_of(d.buffer->type.dtype);
+      if (d.scope == Scope::shared) bytes += bytes_of_shared(d);
     };
     for (const BufferDecl& d : part.outer) add(d);
     for_each_stmt(part.body, [&](const Stmt& s) {
@@ -155,15 +155,19 @@ class Cutter {
                                    {},
                                    "set_scope " + a->decl.buffer->name + " local, or shared"});
     });
-    if (bytes > kMostShared)
+    const int64_t most = std::max(target_.l1_bytes, kMostDeclared);
+    if (bytes > most)
       throw UserError(Diagnostic{part.launch.name + " needs " + std::to_string(bytes) +
-                                     " bytes of shared memory, of at most " + std::to_string(kMostShared),
+                                     " bytes of shared memory, and a block of " + target_.sm +
+                                     " has at most " + std::to_string(most),
                                  {},
                                  {},
                                  "make the tiles smaller"});
+    if (bytes > kMostDeclared) part.launch.dynamic_shared = bytes;
   }
 
   const PrimFunc& f_;
+  const Target& target_;
   KernelParts out_;
   std::vector<BufferDecl> inner_;
   std::vector<Stmt> pending_;
@@ -171,6 +175,11 @@ class Cutter {
 };
 
 }  // namespace
+
+int64_t bytes_of_shared(const BufferDecl& decl) {
+  constexpr int64_t kAligned = 16;  // for vectors
+  return ceil_div(elements_of(decl) * bytes_of(decl.buffer->type.dtype), kAligned) * kAligned;
+}
 
 int64_t elements_of(const BufferDecl& decl) {
   int64_t n = 1;
@@ -192,8 +201,8 @@ int axis_of(ThreadTag tag, bool& is_block) {
   return static_cast<int>(tag) - static_cast<int>(is_block ? ThreadTag::block_x : ThreadTag::thread_x);
 }
 
-KernelParts cut_kernels(const PrimFunc& lowered) {
-  return Cutter(lowered).run();
+KernelParts cut_kernels(const PrimFunc& lowered, const Target& target) {
+  return Cutter(lowered, target).run();
 }
 
 }  // namespace nestor

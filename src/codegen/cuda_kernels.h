@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nestor/cuda.h"
+#include "nestor/target.h"
 
 namespace nestor {
 
@@ -24,9 +25,10 @@ struct KernelParts {
   std::vector<BufferDecl> temporaries;  // in device memory
 };
 
-KernelParts cut_kernels(const PrimFunc& lowered);
+KernelParts cut_kernels(const PrimFunc& lowered, const Target& target);
 
-int64_t elements_of(const BufferDecl& decl);  // UserError where they aren't constant
+int64_t bytes_of_shared(const BufferDecl& decl);  // where it begins at 16 bytes, and so does the next one
+int64_t elements_of(const BufferDecl& decl);      // UserError where they aren't constant
 // 0, 1, 2 for x, y, z; true in `is_block` for blockIdx.
 int axis_of(ThreadTag tag, bool& is_block);
 

@@ -77,7 +77,7 @@ CudaPlan make_cuda_plan(const Plan& plan, const CudaModule& module) {
       if (!is_launched(k)) continue;
       out.plan.kernels.push_back(k.name);
       out.plan.kernel_flops.push_back(flops);
-      out.launches.push_back({k.grid, k.block});
+      out.launches.push_back({k.grid, k.block, k.dynamic_shared});
       flops = 0;
     }
   }

@@ -27,7 +27,7 @@ struct SourceParts {
 // Its comments and kernels, added to `out`.
 CudaProgram add_function(const PrimFunc& lowered, const Target& target, const Printed* printed,
                          SourceParts& out) {
-  const KernelParts parts = cut_kernels(lowered);
+  const KernelParts parts = cut_kernels(lowered, target);
   CudaProgram program;
   std::vector<std::string> names;
   for (const Param& p : lowered.params) names.push_back(p.decl.buffer->name);

@@ -60,12 +60,13 @@ class CudaWriter {
   void stmt(const Stmt& s);
   void node(const Stmt& s);
   void loop(const For& f);
+  bool is_unrolled(const For& f) const;
   void thread_loop(const For& f);
   std::string block_index(size_t axis) const;
   void instruction(const Call& c);
   void store(const Store& s);
   void require_all_threads(const Buffer& b) const;
-  void declare_buffer(const BufferDecl& d, const std::string& prefix);
+  void declare_buffer(const BufferDecl& d);
   void line(const std::string& text);
   // A line that opens a brace, and what stands inside; names declared there are free again afterwards.
   void nested(const std::string& open, const std::function<void()>& inside);
@@ -91,11 +92,19 @@ class CudaWriter {
   bool is_index(const Expr& e) const;
   bool may_wrap(const Expr& e) const;
 
+  // cuda_vectors.cpp
+  CudaText lane(const Shuffle& s);
+  CudaText vector(const Expr& e);
+  std::string vector_at(const Buffer& b, const Expr& index, bool constant);
+  static std::string vector_name(Type t);
+
   // cuda_call.cpp
   CudaText cast(const Cast& c, Type t);
   CudaText bitcast(const Expr& a, DType to);
   CudaText lookup(const Call& c);
   CudaText call(const Call& c, Type t);
+
+  CudaText shuffle(const Call& c, Type t);  // cuda_shuffle.cpp
 
   const KernelPart& part_;
   CudaHelpers& helpers_;
@@ -107,6 +116,7 @@ class CudaWriter {
   bool in_index_ = false;
   bool narrow_ = false;  // index arithmetic fits in int
   bool waits_ = false;
+  int64_t shared_ = 0;  // bytes of dynamic shared memory given out so far
   Facts facts_;
   std::vector<ThreadTag> inside_;
   std::unordered_map<Buffer, std::string> buffers_;

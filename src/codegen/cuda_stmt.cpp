@@ -12,138 +12,7 @@ namespace nestor {
 
 namespace {
 
-bool is_reserved(const std::string& name) {
-  static const std::unordered_set<std::string> words = {"alignas",
-                                                        "alignof",
-                                                        "and",
-                                                        "asm",
-                                                        "auto",
-                                                        "bool",
-                                                        "break",
-                                                        "case",
-                                                        "catch",
-                                                        "char",
-                                                        "class",
-                                                        "const",
-                                                        "constexpr",
-                                                        "continue",
-                                                        "default",
-                                                        "delete",
-                                                        "do",
-                                                        "double",
-                                                        "else",
-                                                        "enum",
-                                                        "explicit",
-                                                        "export",
-                                                        "extern",
-                                                        "false",
-                                                        "float",
-                                                        "for",
-                                                        "friend",
-                                                        "goto",
-                                                        "if",
-                                                        "inline",
-                                                        "int",
-                                                        "long",
-                                                        "mutable",
-                                                        "namespace",
-                                                        "new",
-                                                        "not",
-                                                        "operator",
-                                                        "or",
-                                                        "private",
-                                                        "protected",
-                                                        "public",
-                                                        "register",
-                                                        "return",
-                                                        "short",
-                                                        "signed",
-                                                        "sizeof",
-                                                        "static",
-                                                        "struct",
-                                                        "switch",
-                                                        "template",
-                                                        "this",
-                                                        "throw",
-                                                        "true",
-                                                        "try",
-                                                        "typedef",
-                                                        "typename",
-                                                        "union",
-                                                        "unsigned",
-                                                        "using",
-                                                        "virtual",
-                                                        "void",
-                                                        "volatile",
-                                                        "while",
-                                                        "xor",
-                                                        "blockIdx",
-                                                        "threadIdx",
-                                                        "blockDim",
-                                                        "gridDim",
-                                                        "warpSize",
-                                                        "exp",
-                                                        "log",
-                                                        "sqrt",
-                                                        "tanh",
-                                                        "erf",
-                                                        "pow",
-                                                        "fabs",
-                                                        "floor",
-                                                        "ceil",
-                                                        "rint",
-                                                        "fma",
-                                                        "expf",
-                                                        "logf",
-                                                        "sqrtf",
-                                                        "tanhf",
-                                                        "erff",
-                                                        "powf",
-                                                        "fabsf",
-                                                        "floorf",
-                                                        "ceilf",
-                                                        "rintf",
-                                                        "fmaf",
-                                                        "min_of",
-                                                        "max_of",
-                                                        "floor_div",
-                                                        "floor_mod",
-                                                        "trunc_div",
-                                                        "abs_of",
-                                                        "is_nan",
-                                                        "sigmoid",
-                                                        "sin",
-                                                        "cos",
-                                                        "sinf",
-                                                        "cosf",
-                                                        "scalef",
-                                                        "min",
-                                                        "max",
-                                                        "to_i64",
-                                                        "to_i32",
-                                                        "to_i16",
-                                                        "to_i8",
-                                                        "to_u8",
-                                                        "unix",
-                                                        "linux",
-                                                        "half_to_float",
-                                                        "float_to_half",
-                                                        "bfloat_to_float",
-                                                        "float_to_bfloat",
-                                                        "expm1",
-                                                        "log1p"};
-  return words.count(name) > 0;
-}
-
-std::string identifier(const std::string& name) {
-  std::string out;
-  for (const char c : name)
-    out += (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ? c : '_';
-  // Two leading underscores are the compiler's.
-  const size_t first = out.find_first_not_of('_');
-  if (first == std::string::npos || first > 0) out = "v" + out;
-  return out[0] >= '0' && out[0] <= '9' ? "v" + out : out;
-}
+constexpr int64_t kMostUnrolled = 128;  // iterations of a loop that chooses among registers
 
 bool has_barrier(const Stmt& s) {
   bool found = false;
@@ -151,6 +20,20 @@ bool has_barrier(const Stmt& s) {
     const auto* e = inner.as<Evaluate>();
     const auto* c = e ? e->call.as<Call>() : nullptr;
     found |= c && c->fn == Intrinsic::sync;
+  });
+  return found;
+}
+
+// True if something loads or stores several elements of b at once.
+bool has_vectors(const Stmt& s, const Buffer& b) {
+  bool found = false;
+  for_each_expr(s, [&](const Expr& e) {
+    const auto* l = e.as<Load>();
+    found |= l && l->buffer == b && e.type().is_vector();
+  });
+  for_each_stmt(s, [&](const Stmt& inner) {
+    const auto* st = inner.as<Store>();
+    found |= st && st->buffer == b && st->value.type().is_vector();
   });
   return found;
 }
@@ -163,11 +46,12 @@ CudaWriter::CudaWriter(const KernelPart& part, CudaHelpers& helpers, const Print
 std::string CudaWriter::write() {
   narrow_ = fits_int();
   const std::string header = signature();
-  for (const BufferDecl& d : part_.outer) declare_buffer(d, d.scope == Scope::shared ? "__shared__ " : "");
+  if (part_.launch.dynamic_shared) line("extern __shared__ __align__(16) unsigned char shared_memory[];");
+  for (const BufferDecl& d : part_.outer) declare_buffer(d);
   // Shared memory is declared at the top, where one sees how much of it there is.
   for_each_stmt(part_.body, [&](const Stmt& s) {
     const auto* a = s.as<Alloc>();
-    if (a && a->decl.scope == Scope::shared) declare_buffer(a->decl, "__shared__ ");
+    if (a && a->decl.scope == Scope::shared) declare_buffer(a->decl);
   });
   stmt(part_.body);
   lines_.insert(lines_.begin(), static_cast<size_t>(std::count(header.begin(), header.end(), '\n')), 0);
@@ -209,7 +93,7 @@ bool CudaWriter::fits_int() const {
     if (const auto* l = e.as<Let>()) known(l->var, l->value);
   });
   for_each_expr(part_.body, [&](const Expr& e) {
-    if (!is_index(e)) return;
+    if (!is_index(e) || e.type().is_vector()) return;
     const Interval r = range_of(e, facts);
     // What is read from memory is data, computed in `long long` wherever it goes; its variables aren't known
     // here yet.
@@ -232,22 +116,23 @@ void CudaWriter::nested(const std::string& open, const std::function<void()>& in
   taken_ = outer;
 }
 
-std::string CudaWriter::new_name(const std::string& wanted) {
-  const std::string base = identifier(wanted);
-  std::string name = base;
-  for (int i = 1; taken_.count(name) || is_reserved(name); ++i) name = base + "_" + std::to_string(i);
-  taken_.insert(name);
-  return name;
-}
-
 std::string CudaWriter::bind(const Var& v) {
   return vars_[v] = new_name(v->name);
 }
 
-void CudaWriter::declare_buffer(const BufferDecl& d, const std::string& prefix) {
+void CudaWriter::declare_buffer(const BufferDecl& d) {
+  const char* prefix = d.scope != Scope::shared            ? ""
+                       : has_vectors(part_.body, d.buffer) ? "alignas(16) __shared__ "
+                                                           : "__shared__ ";
   const std::string name = new_name(d.buffer->name);
   buffers_[d.buffer] = name;
   scopes_[d.buffer] = d.scope;
+  if (part_.launch.dynamic_shared && d.scope == Scope::shared) {
+    line(fmt::format("{0}* const {1} = ({0}*)(shared_memory + {2});  // {3} of them",
+                     cuda_name(d.buffer->type.dtype), name, shared_, elements_of(d)));
+    shared_ += bytes_of_shared(d);
+    return;
+  }
   line(fmt::format("{}{} {}[{}];", prefix, cuda_name(d.buffer->type.dtype), name,
                    std::max<int64_t>(elements_of(d), 1)));
 }
@@ -282,7 +167,7 @@ void CudaWriter::node(const Stmt& s) {
         line("}");
       },
       [&](const Alloc& a) {
-        if (a.decl.scope != Scope::shared) declare_buffer(a.decl, "");
+        if (a.decl.scope != Scope::shared) declare_buffer(a.decl);
         stmt(a.body);
       },
       [&](const LetStmt& l) {
@@ -330,10 +215,30 @@ void CudaWriter::loop(const For& f) {
   facts_.set(f.var, {0, std::max<int64_t>(range_of(f.extent, facts_).hi - 1, 0)});
   const auto outer = taken_;
   const std::string name = bind(f.var);
+  if (is_unrolled(f)) line("#pragma unroll");
   nested(fmt::format("for ({0} {1} = 0; {1} < {2}; ++{1}) {{", narrow_ ? "int" : "long long", name, extent),
          [&] { stmt(f.body); });
   line("}");
   taken_ = outer;
+}
+
+// Registers have no addresses: a loop that chooses among them has to be unrolled.
+bool CudaWriter::is_unrolled(const For& f) const {
+  if (f.kind == ForKind::unrolled) return true;
+  const int64_t extent = as_int(f.extent).value_or(0);
+  if (extent < 2 || extent > kMostUnrolled) return false;
+  bool chooses = false;
+  const auto see = [&](const Buffer& b, const std::vector<Expr>& indices) {
+    const auto scope = scopes_.find(b);  // not yet known: allocated inside
+    chooses |= scope != scopes_.end() && scope->second == Scope::local && uses_var(indices.at(0), f.var);
+  };
+  for_each_expr(f.body, [&](const Expr& e) {
+    if (const auto* l = e.as<Load>(); l && !l->indices.empty()) see(l->buffer, l->indices);
+  });
+  for_each_stmt(f.body, [&](const Stmt& s) {
+    if (const auto* st = s.as<Store>(); st && !st->indices.empty()) see(st->buffer, st->indices);
+  });
+  return chooses;
 }
 
 void CudaWriter::thread_loop(const For& f) {
@@ -368,7 +273,9 @@ std::string CudaWriter::block_index(size_t axis) const {
 
 void CudaWriter::store(const Store& s) {
   require_all_threads(s.buffer);
-  const std::string value = expr(s.value), target = element(s.buffer, s.indices);
+  const std::string value = expr(s.value), target = s.value.type().is_vector()
+                                                        ? vector_at(s.buffer, s.indices[0], false)
+                                                        : element(s.buffer, s.indices);
   line(target + " = " + value + ";");
 }
 

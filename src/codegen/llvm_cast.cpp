@@ -121,7 +121,7 @@ llvm::Value* ExprEmitter::convert(const Cast& c, Type to) {
 // harmless after + - * / and sqrt. bf16 by integers: the machine's conversion flushes denormals.
 llvm::Value* ExprEmitter::round_half(llvm::Value* v, DType t) {
   llvm::Type* f = v->getType();
-  if (t == DType::f16) return b_.CreateFPExt(b_.CreateFPTrunc(v, f->getWithNewType(b_.getHalfTy())), f);
+  if (t == DType::f16) return extend_half(b_.CreateFPTrunc(v, f->getWithNewType(b_.getHalfTy())));
   llvm::Type* i = f->getWithNewType(b_.getInt32Ty());
   const auto number = [&](uint64_t n) { return llvm::ConstantInt::get(i, n); };
   llvm::Value* bits = b_.CreateBitCast(v, i);

@@ -109,6 +109,10 @@ llvm::Value* ExprEmitter::emit(const Expr& e) {
       [&](const VectorReduce& r) { return reduce(r); },
       [&](const Shuffle& s) -> llvm::Value* {
         llvm::Value* a = emit(s.a);
+        const int64_t n = s.a.type().lanes, first = s.lanes[0];
+        if (s.lanes.size() == 1)
+          return first < n ? b_.CreateExtractElement(a, static_cast<uint64_t>(first))
+                           : b_.CreateExtractElement(emit(s.b), static_cast<uint64_t>(first - n));
         return b_.CreateShuffleVector(a, emit(s.b), std::vector<int>(s.lanes.begin(), s.lanes.end()));
       });
 }

@@ -94,6 +94,7 @@ class ExprEmitter {
   llvm::Value* truncate(llvm::Value* v, Type to);
   llvm::Value* truncate_bounded(const Cast& c, Type to);
   llvm::Value* round_half(llvm::Value* v, DType t);
+  llvm::Value* extend_half(llvm::Value* v);  // an f16 as it lies in memory
   llvm::Value* narrow_double(llvm::Value* v, DType t);
   // llvm_machine.cpp
   bool is_x86() const;

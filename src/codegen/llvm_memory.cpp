@@ -3,6 +3,7 @@
 // where those are cheap, anything else a gather or scatter. No access touches an element beyond the first and
 // the last that it was asked for.
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/IntrinsicInst.h>
 
 #include <algorithm>
 
@@ -37,16 +38,37 @@ llvm::Type* ExprEmitter::storage_type(Type t) const {
   return t.is_vector() ? llvm::FixedVectorType::get(scalar, static_cast<unsigned>(t.lanes)) : scalar;
 }
 
+// The fence keeps LLVM from comparing and adding f16 as such, which processors without these instructions do
+// element by element.
+llvm::Value* ExprEmitter::extend_half(llvm::Value* v) {
+  llvm::Type* f = v->getType()->getWithNewType(b_.getFloatTy());
+  return b_.CreateArithmeticFence(b_.CreateFPExt(v, f), f);
+}
+
 llvm::Value* ExprEmitter::from_storage(llvm::Value* v, Type t) {
-  if (t.dtype == DType::f16) return b_.CreateFPExt(v, value_type(t));
+  if (t.dtype == DType::f16) return extend_half(v);
   if (t.dtype == DType::boolean) return b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()));
   if (t.dtype != DType::bf16) return v;
   llvm::Type* bits = v->getType()->getWithNewType(b_.getInt32Ty());
   return b_.CreateBitCast(b_.CreateShl(b_.CreateZExt(v, bits), 16), value_type(t));
 }
 
+namespace {
+
+// Of an f32 that holds an f16; what was just converted is taken as it was.
+llvm::Value* stored_half(llvm::IRBuilder<>& b, llvm::Value* v, llvm::Type* type) {
+  if (const auto* fence = llvm::dyn_cast<llvm::IntrinsicInst>(v);
+      fence && fence->getIntrinsicID() == llvm::Intrinsic::arithmetic_fence)
+    if (auto* wide = llvm::dyn_cast<llvm::FPExtInst>(fence->getArgOperand(0));
+        wide && wide->getOperand(0)->getType() == type)
+      return wide->getOperand(0);
+  return b.CreateFPTrunc(v, type);
+}
+
+}  // namespace
+
 llvm::Value* ExprEmitter::to_storage(llvm::Value* v, Type t) {
-  if (t.dtype == DType::f16) return b_.CreateFPTrunc(v, storage_type(t));  // exact
+  if (t.dtype == DType::f16) return stored_half(b_, v, storage_type(t));
   if (t.dtype == DType::boolean) return b_.CreateZExt(v, storage_type(t));
   if (t.dtype != DType::bf16) return v;
   llvm::Type* bits = v->getType()->getWithNewType(b_.getInt32Ty());

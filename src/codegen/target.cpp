@@ -26,18 +26,20 @@ constexpr const char* kV3 = ",+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xs
 constexpr const char* kV4 = ",+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl";
 
 // Shader counts are those of the data-centre part of each generation; `cores` only sizes default grids.
+// Shared memory is what one block may have at most (CUDA C++ Programming Guide, "Compute Capabilities").
 struct Sm {
   const char* name;
   int cores;
+  int64_t shared;
 };
-constexpr std::array<Sm, 8> kSms = {{{"sm_75", 40},
-                                     {"sm_80", 108},
-                                     {"sm_86", 84},
-                                     {"sm_89", 142},
-                                     {"sm_90", 132},
-                                     {"sm_90a", 132},
-                                     {"sm_100", 148},
-                                     {"sm_120", 170}}};
+constexpr std::array<Sm, 8> kSms = {{{"sm_75", 40, 64 << 10},
+                                     {"sm_80", 108, 163 << 10},
+                                     {"sm_86", 84, 99 << 10},
+                                     {"sm_89", 142, 99 << 10},
+                                     {"sm_90", 132, 227 << 10},
+                                     {"sm_90a", 132, 227 << 10},
+                                     {"sm_100", 148, 227 << 10},
+                                     {"sm_120", 170, 99 << 10}}};
 
 struct Topology {
   int64_t l1 = 32 << 10, l2 = 1 << 20, l3 = 0, l1_ways = 8, l2_ways = 8;
@@ -128,7 +130,7 @@ Target cuda(const Sm& sm) {
   t.sm = sm.name;
   t.vector_bits = 128;  // the widest load of one thread
   t.vector_registers = 255;
-  t.l1_bytes = 48 << 10;  // shared memory that needs no opt-in
+  t.l1_bytes = sm.shared;
   t.l2_bytes = 40 << 20;
   t.l3_bytes = 0;
   t.cores = sm.cores;

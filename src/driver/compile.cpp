@@ -39,11 +39,12 @@ namespace {
 
 OptimizeOptions optimize_options(const CompileOptions& options) {
   const Target& t = options.target;
-  if (t.kind != TargetKind::cpu) return {.winograd = !options.exact_conv};
+  if (t.kind != TargetKind::cpu) return {.winograd = !options.exact_conv, .halves = true};
   return {.lanes = t.lanes(bytes_of(DType::f32)),
           .waits = t.is_narrow() && t.far_l3(),
           .winograd = !options.exact_conv,
-          .dots = t.has_feature("avx512vnni") || t.has_feature("avxvnni")};
+          .dots = t.has_feature("avx512vnni") || t.has_feature("avxvnni"),
+          .bf16_dots = t.has_feature("avx512bf16")};
 }
 
 PartitionOptions partition_options(const CompileOptions& options) {

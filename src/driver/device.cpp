@@ -82,7 +82,7 @@ Device::Device(const CompiledModel& model, bool emulate) : model_(model) {
   cuda_ = std::make_unique<Cuda>();
   cuda_->module = make_cuda_module(model.lowered(), model.target);
   if (emulate) {
-    cuda_->emulated = std::make_unique<EmulatedCode>(cuda_->module);
+    cuda_->emulated = std::make_unique<EmulatedCode>(cuda_->module, Tracing::on);
     cuda_->image = cuda_->emulated->image();
   } else {
     cuda_->image = compile_for_first_device(cuda_->module.source, model.target);

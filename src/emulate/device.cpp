@@ -1,8 +1,8 @@
 #include "src/emulate/device.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -13,6 +13,7 @@
 
 #include "src/emulate/blocks.h"
 #include "src/emulate/driver.h"
+#include "src/emulate/races.h"
 
 namespace nestor {
 
@@ -31,22 +32,22 @@ enum Status {
   kLaunchFailed = 719
 };
 
+constexpr int kMostShared = 227 << 10, kMostUnasked = 48 << 10;
+
 struct Function {
-  EmulatedLibrary library;
-  EmulatedKernel kernel{};
+  const EmulatedLibrary* library;
+  const EmulatedKernel* kernel;
+  unsigned most_shared = kMostUnasked;  // of a launch
 };
 
 struct Module {
-  std::vector<void*> libraries;
-  std::map<std::string, std::unique_ptr<Function>> functions;
-  ~Module() {
-    for (void* l : libraries) dlclose(l);
-  }
+  std::vector<std::unique_ptr<EmulatedLibrary>> libraries;
+  std::map<std::string, Function> functions;
 };
 
 struct Work {
   const Function* function = nullptr;  // null: a copy
-  Emulation::Index grid{}, block{};
+  EmulatedLaunch launch;
   std::vector<unsigned long long> args;
   nestor_device_pointer to = 0, from = 0;
   size_t bytes = 0;
@@ -64,6 +65,7 @@ struct State {
   std::map<nestor_device_pointer, std::unique_ptr<unsigned char[]>> memory;
   std::map<nestor_device_pointer, size_t> sizes;
   size_t used = 0;
+  std::string problem;  // of the last launch
 };
 State& state() {
   static State s;
@@ -74,19 +76,42 @@ void* to_host(nestor_device_pointer p) {
   return reinterpret_cast<void*>(static_cast<uintptr_t>(p));
 }
 
+// How many bytes each argument points to, at most: up to the next argument, or to the end of what was
+// allocated.
+std::vector<size_t> room_of(const std::vector<unsigned long long>& args) {
+  std::vector<size_t> out;
+  for (const nestor_device_pointer p : args) {
+    auto it = state().sizes.upper_bound(p);
+    if (it == state().sizes.begin()) return {};
+    --it;
+    nestor_device_pointer end = it->first + it->second;
+    for (const nestor_device_pointer other : args)
+      if (other > p) end = std::min(end, other);
+    out.push_back(end > p ? end - p : 0);
+  }
+  return out;
+}
+
 int do_now(const Work& w) {
   if (!w.function) {
     std::memmove(to_host(w.to), to_host(w.from), w.bytes);
     return kSuccess;
   }
+  const EmulatedLibrary* library = w.function->library;
+  const EmulatedKernel* kernel = w.function->kernel;
   std::vector<unsigned long long> values = w.args;
   std::vector<void*> args;
   for (unsigned long long& v : values) args.push_back(&v);
   args.push_back(nullptr);
   ++state().device.launches;
-  const std::string problem =
-      run_emulated(w.function->library, w.function->kernel, args.data(), w.grid, w.block);
-  return problem.empty() ? kSuccess : kLaunchFailed;
+  EmulatedLaunch launch = w.launch;
+  RaceChecker races(*kernel);
+  if (library->traced()) {
+    launch.bytes = room_of(w.args);
+    launch.observers = {&races};
+  }
+  state().problem = run_emulated(*library, *kernel, args.data(), launch);
+  return state().problem.empty() ? kSuccess : kLaunchFailed;
 }
 
 int enqueue(void* stream, Work w) {
@@ -179,7 +204,7 @@ int error_text(int status, const char** text) {
       *text = "named symbol not found";
       break;
     case kLaunchFailed:
-      *text = "unspecified launch failure";
+      *text = state().problem.c_str();
       break;
     default:
       *text = "invalid argument";
@@ -206,11 +231,8 @@ int load(void** module, const void* image) {
   auto m = std::make_unique<Module>();
   std::istringstream list(paths);
   for (std::string path; std::getline(list, path, ':');) {
-    m->libraries.push_back(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
-    if (!m->libraries.back()) {
-      m->libraries.pop_back();
-      return kInvalidImage;
-    }
+    m->libraries.push_back(std::make_unique<EmulatedLibrary>(path));
+    if (!m->libraries.back()->loaded()) return kInvalidImage;
   }
   *module = m.release();
   return kSuccess;
@@ -221,19 +243,18 @@ int unload(void* module) {
 }
 int function(void** function, void* module, const char* name) {
   auto* m = static_cast<Module*>(module);
-  for (void* l : m->libraries) {
-    const auto* kernel =
-        static_cast<const EmulatedKernel*>(dlsym(l, (std::string(name) + "_emulated").c_str()));
+  for (const auto& l : m->libraries) {
+    const EmulatedKernel* kernel = l->kernel(name);
     if (!kernel) continue;
-    auto& f = m->functions[name];
-    f = std::make_unique<Function>();
-    f->kernel = *kernel;
-    f->library.attach = reinterpret_cast<void (*)(Emulation*)>(dlsym(l, "nestor_attach"));
-    f->library.poison = reinterpret_cast<void (*)()>(dlsym(l, "nestor_poison_shared"));
-    *function = f.get();
+    *function = &(m->functions[name] = {.library = l.get(), .kernel = kernel});
     return kSuccess;
   }
   return kNotFound;
+}
+int set_attribute(void* function, int attribute, int value) {
+  if (attribute != NESTOR_CUDA_DYNAMIC_SHARED || value < 0 || value > kMostShared) return kInvalidValue;
+  static_cast<Function*>(function)->most_shared = static_cast<unsigned>(value);
+  return kSuccess;
 }
 int memory(size_t* free, size_t* total) {
   *total = state().device.memory;
@@ -298,16 +319,18 @@ int synchronize(void*) {
   return kSuccess;
 }
 int launch(void* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-           unsigned block_y, unsigned block_z, unsigned, void* stream, void** args, void**) {
+           unsigned block_y, unsigned block_z, unsigned shared, void* stream, void** args, void**) {
   constexpr unsigned kMostAlongYAndZ = 65535, kMostThreads = 1024;
   if (grid_y > kMostAlongYAndZ || grid_z > kMostAlongYAndZ || block_x * block_y * block_z > kMostThreads ||
       grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0)
     return kInvalidValue;
   Work w;
   w.function = static_cast<const Function*>(function);
-  w.grid = {grid_x, grid_y, grid_z};
-  w.block = {block_x, block_y, block_z};
-  for (int a = 0; a < w.function->kernel.args; ++a) {
+  if (shared > w.function->most_shared) return kInvalidValue;
+  w.launch.grid = {grid_x, grid_y, grid_z};
+  w.launch.block = {block_x, block_y, block_z};
+  w.launch.dynamic_shared = shared;
+  for (int a = 0; a < w.function->kernel->args; ++a) {
     w.args.push_back(0);
     std::memcpy(&w.args.back(), args[a], sizeof(unsigned long long));  // all are pointers
   }

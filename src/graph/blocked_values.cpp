@@ -104,6 +104,7 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
     NestUses uses;
     uses.block(nest.block);
     const VarRef *channel = nullptr, *pixel = nullptr;
+    bool narrow = true;
     for (const NestAccess& a : uses.accesses)
       if (a.write && a.indices->size() > 2) {
         channel = (*a.indices)[1].as<VarRef>();
@@ -114,7 +115,7 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
       const bool moves = channel && std::any_of(a.indices->begin(), a.indices->end(),
                                                 [&](const Expr& e) { return uses_var(e, channel->var); });
       kind.product |= !moves;
-      kind.narrow |= bytes_of(a.buffer->type.dtype) < 4;
+      narrow &= bytes_of(a.buffer->type.dtype) < 4;
       for (const IterVar& i : iters)
         kind.sums_channels |= i.kind == IterKind::reduce && as_int(i.extent).value_or(2) > 1 &&
                               a.indices->size() > 2 && uses_var((*a.indices)[1], i.var);
@@ -130,6 +131,7 @@ Kind kind_of(const PrimFunc& f, int64_t lanes) {
           kind.shares |= channel && divides(e, channel->var, group);
       }
     }
+    kind.narrow |= narrow;
   }
   return kind;
 }

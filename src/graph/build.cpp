@@ -56,7 +56,7 @@ Graph Builder::run() {
   add_in_order(nodes);
   check_declared();
   if (branches_) drop_dead_steps();
-  problems_.throw_if_any();
+  problems_.throw_if_any({unknown_inputs_.begin(), unknown_inputs_.end()});
   if (branches_)
     remove_dead_nodes(g_, evaluate_);
   else

@@ -7,10 +7,12 @@
 
 #include "nestor/nearest.h"
 #include "src/graph/builder.h"
+#include "src/graph/compose.h"
 #include "src/graph/edit.h"
 #include "src/graph/sort.h"
 #include "src/graph/spell_out.h"
 #include "src/graph/spell_out_bytes.h"
+#include "src/graph/spell_out_halves.h"
 #include "src/graph/tensor_limits.h"
 #include "src/graph/unsupported.h"
 #include "src/graph/views.h"
@@ -78,8 +80,13 @@ void Builder::add_node(const ModelNode& mn) {
     if (const ValueId v = find(name); v >= 0) steps_.back().reads.push_back(v);
   for (const std::string& name : mn.outputs)
     if (!name.empty()) steps_.back().makes.push_back(find(name));
-  if (mn.op == "If" && mn.domain.empty())
+  const bool own = mn.domain.empty();
+  if (own && mn.op == "If")
     build_if(mn);
+  else if (own && mn.op == "Scan")
+    build_scan(mn);
+  else if (own && mn.op == "Loop")
+    build_loop(mn);
   else
     build_node(mn);
   assume_declared(mn);
@@ -100,6 +107,7 @@ void Builder::build_if(const ModelNode& mn) {
     return refuse(mn, fmt::format("its condition is {}, it must be one bool", to_string(condition.type)));
   if (!condition.constant.defined()) {
     const std::string hint = hint_to_bind(n.inputs[0]);
+    for (const ValueId v : inputs_behind(n.inputs[0])) unknown_inputs_.insert(value_of(g_, v).name);
     return refuse(mn,
                   fmt::format("control flow isn't supported if the condition, `{}`, is computed at run time",
                               condition.name),
@@ -111,20 +119,26 @@ void Builder::build_if(const ModelNode& mn) {
   inline_branch(mn, taken ? *then_branch->second : *else_branch->second);
 }
 
-// Small inputs on which a value depends; "" where there are others, too.
-std::string Builder::hint_to_bind(ValueId v) const {
+// The model's inputs on which a value depends.
+std::vector<ValueId> Builder::inputs_behind(ValueId v) const {
   std::vector<bool> read(g_.values.size(), false);
   read[static_cast<size_t>(v)] = true;
   for (size_t i = steps_.size(); i-- > 0;)
     if (std::any_of(steps_[i].makes.begin(), steps_[i].makes.end(),
                     [&](ValueId m) { return read[static_cast<size_t>(m)]; }))
       for (ValueId r : steps_[i].reads) read[static_cast<size_t>(r)] = true;
+  std::vector<ValueId> out;
+  for (ValueId input : g_.inputs)
+    if (read[static_cast<size_t>(input)] && is_known(input)) out.push_back(input);
+  return out;
+}
+
+std::string Builder::hint_to_bind(ValueId v) const {
   std::string out;
-  for (ValueId input : g_.inputs) {
+  for (const ValueId input : inputs_behind(v)) {
     const Value& value = value_of(g_, input);
-    if (!read[static_cast<size_t>(input)]) continue;
-    if (!is_known(input) || product(value.type.shape) != 1) return "";
-    out += fmt::format("{}--const {}=VALUE", out.empty() ? "" : " ", value.name);
+    out += fmt::format("{}--const {}={}", out.empty() ? "" : " ", value.name,
+                       product(value.type.shape) == 1 ? "VALUE" : "@FILE.npy");
   }
   return out.empty() ? "" : out + " makes it known";
 }
@@ -133,34 +147,8 @@ void Builder::inline_branch(const ModelNode& mn, const ModelGraph& branch) {
   if (branch.outputs.size() != mn.outputs.size())
     return refuse(mn, fmt::format("it has {} outputs, its branch `{}` has {}", mn.outputs.size(), branch.name,
                                   branch.outputs.size()));
-  // The branch's names become names of the graph, below one that is the node's own.
-  Renaming names;
-  const auto rename = [&](const std::string& name) {
-    if (!name.empty()) names.try_emplace(name, fresh_(fmt::format("{}.{}", mn.outputs[0], name)));
-  };
-  ModelGraph inner;
-  for (const auto& [name, tensor] : branch.initializers) {
-    rename(name);
-    inner.initializers.emplace_back(names[name], tensor);
-  }
-  for (const auto& [name, what] : branch.refused_initializers) {
-    rename(name);
-    inner.refused_initializers[names[name]] = what;
-  }
-  for (const ModelNode& n : branch.nodes)
-    for (const std::string& name : n.outputs) rename(name);
-  const std::vector<bool> live = live_nodes(branch);
-  for (size_t i = 0; i < live.size(); ++i)
-    if (live[i]) inner.nodes.push_back(renamed(branch.nodes[i], names));
-  for (size_t k = 0; k < mn.outputs.size(); ++k) {
-    const auto it = names.find(branch.outputs[k].name);
-    const std::string from = it == names.end() ? branch.outputs[k].name : it->second;
-    if (!mn.outputs[k].empty()) inner.nodes.push_back({"Identity", "", "", {from}, {mn.outputs[k]}, {}, {}});
-  }
-  for (const ModelNode& n : inner.nodes)
-    for (std::string& name : reads_of(n)) read_.insert(std::move(name));
-  add_initializers(inner);
-  add_inner(inner.nodes);
+  const std::vector<std::string> out = inline_body(mn, branch, {});
+  give_states(mn, out);
 }
 
 // ---- Other nodes
@@ -184,9 +172,18 @@ void Builder::build_node(const ModelNode& mn) {
   Node n{mn.op, mn.name, opset_of(mn), {}, {}, mn.attrs, mn.domain};
   const bool known = resolve_inputs(mn, n);
   for (const std::string& name : mn.outputs) n.outputs.push_back(read_.count(name) ? find(name) : -1);
-  const OpDef* op = supported(mn);
-  if (!op || !known || !counts_fit(mn, n, *op)) return;
+  const bool composed = is_composition(mn.domain, mn.op, n.opset);
+  const OpDef* op = composed ? nullptr : supported(mn);
+  if (!known || (composed ? !knows_attributes(mn, n.opset) : !op || !counts_fit(mn, n, *op))) return;
   try {
+    if (const auto nodes = composed ? compose(g_, n, mn, fresh_) : std::nullopt) {
+      steps_.back() = {};
+      return add_inner(*nodes);
+    }
+    if (const auto wide = spell_out_halves(g_, n, mn, *op, fresh_)) {
+      steps_.back() = {};  // the nodes that stand for it make its values
+      return add_inner(*wide);
+    }
     const std::vector<TensorType> types = infer(n, *op);
     size_t named = mn.outputs.size();
     while (named > 0 && mn.outputs[named - 1].empty()) --named;
@@ -197,18 +194,27 @@ void Builder::build_node(const ModelNode& mn) {
     if (n.outputs[0] < 0 && !op->spelled_out) n.outputs[0] = add_unread(types[0]);
     std::vector<Node> nodes;
     if (!spell_out_attention(g_, n, nodes) && !spell_out_batch_norm(g_, n, nodes) &&
-        !spell_out_recurrent(g_, n, nodes) && !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
+        !spell_out_max_pool(g_, n, nodes) && !spell_out_recurrent(g_, n, nodes) &&
+        !spell_out_top_k(g_, n, nodes) && !spell_out_wide(g_, n, nodes))
       return append(std::move(n), *op);
     known_.resize(g_.values.size(), true);
     for (Node& part : nodes) {
       const OpDef& of_part = *find_op(part.domain, part.op, part.opset);
       append(std::move(part), of_part);
     }
+  } catch (const UnknownInput& e) {
+    const ValueId v = n.inputs.at(static_cast<size_t>(e.input));
+    for (const ValueId input : inputs_behind(v)) unknown_inputs_.insert(value_of(g_, input).name);
+    refuse_as(mn, n, e.diagnostic(), hint_to_bind(v));
   } catch (const UserError& e) {
-    const Diagnostic& d = e.diagnostic();
-    const std::string prefix = fmt::format("{} (opset {}): ", to_string(label_of(mn)), n.opset);
-    refuse(mn, d.message.starts_with(prefix) ? d.message.substr(prefix.size()) : d.message, d.hint);
+    refuse_as(mn, n, e.diagnostic(), "");
   }
+}
+
+void Builder::refuse_as(const ModelNode& mn, const Node& n, const Diagnostic& d, const std::string& hint) {
+  const std::string prefix = fmt::format("{} (opset {}): ", to_string(label_of(mn)), n.opset);
+  refuse(mn, d.message.starts_with(prefix) ? d.message.substr(prefix.size()) : d.message,
+         hint.empty() ? d.hint : hint);
 }
 
 // What the file says of a node's outputs stands in for what couldn't be found out, so that problems behind it

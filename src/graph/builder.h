@@ -38,6 +38,18 @@ class Builder {
   void drop_dead_steps();
   std::string nearest_value(const std::string& name) const;
 
+  // ---- Loops (build_loops.cpp)
+
+  void build_scan(const ModelNode& mn);
+  void build_loop(const ModelNode& mn);
+  std::vector<std::string> inline_body(const ModelNode& mn, const ModelGraph& body, Renaming names);
+  std::string add_number(const ModelNode& mn, int64_t value, DType type);
+  void join_elements(const ModelNode& mn, size_t k, std::vector<std::string> elements, int64_t axis,
+                     bool backward);
+  void give_states(const ModelNode& mn, const std::vector<std::string>& state);
+  bool few_copies(const ModelNode& mn, const ModelGraph& body, int64_t trips);
+  std::optional<int64_t> known_number(const ModelNode& mn, ValueId v, const char* what);
+
   // ---- Nodes (build_nodes.cpp)
 
   // What was done with one node of the model, for finding out afterwards what nothing depended on.
@@ -51,11 +63,13 @@ class Builder {
   void build_if(const ModelNode& mn);
   void inline_branch(const ModelNode& mn, const ModelGraph& branch);
   void assume_declared(const ModelNode& mn);
+  std::vector<ValueId> inputs_behind(ValueId v) const;
   std::string hint_to_bind(ValueId v) const;
   int opset_of(const ModelNode& mn) const;
   NodeLabel label_of(const ModelNode& mn) const;
   NodeLabel full_label(const ModelNode& mn) const;
   void refuse(const ModelNode& mn, const std::string& message, const std::string& hint = "");
+  void refuse_as(const ModelNode& mn, const Node& n, const Diagnostic& d, const std::string& hint);
   bool resolve_inputs(const ModelNode& mn, Node& n);
   void append(Node n, const OpDef& op);
   const OpDef* supported(const ModelNode& mn);
@@ -78,10 +92,11 @@ class Builder {
   std::map<std::string, ValueId> by_name_;
   std::map<std::string, std::string> defined_by_;
   std::map<std::string, const ModelValue*> declared_;
-  std::vector<bool> known_;            // by value: whether its type is
-  std::set<std::string> read_;         // names that live nodes or outputs read
-  std::set<std::string> undefined_;    // names that were reported
-  std::vector<std::string> disagree_;  // declared shapes that aren't what the nodes make
+  std::vector<bool> known_;               // by value: whether its type is
+  std::set<std::string> read_;            // names that live nodes or outputs read
+  std::set<std::string> undefined_;       // names that were reported
+  std::set<std::string> unknown_inputs_;  // whose values nodes asked for
+  std::vector<std::string> disagree_;     // declared shapes that aren't what the nodes make
   std::vector<Step> steps_;
   bool branches_ = false;  // an If was replaced by its branch
 };

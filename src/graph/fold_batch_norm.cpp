@@ -3,6 +3,7 @@
 // weights and t into the bias. Elsewhere a Mul and an Add are left, which fuse with what follows. All of it
 // is computed in f64 and rounded once.
 #include <cmath>
+#include <set>
 
 #include "nestor/ops.h"
 #include "src/graph/edit.h"
@@ -66,7 +67,7 @@ void scale_weights(Graph& g, Node& n, const ScaleShift& bn, std::string name) {
     w.set(i, w.get(i) * bn.s[static_cast<size_t>(channel_of(ctx, w, i, channels))]);
   const double beta = n.op == "Gemm" ? ctx.get_float("beta", 1) : 1;
   const Tensor* old = n.inputs.size() > 2 && n.inputs[2] >= 0 ? &constant_of(g, n.inputs[2]) : nullptr;
-  Tensor b(w.dtype(), {channels});
+  Tensor b(value_of(g, n.inputs[0]).type.dtype, {channels});
   for (int64_t c = 0; c < channels; ++c) {
     const double before = old ? beta * old->get(old->size() == 1 ? 0 : c) : 0;
     b.set(c, before * bn.s[static_cast<size_t>(c)] + bn.t[static_cast<size_t>(c)]);
@@ -102,6 +103,7 @@ void fold_batch_norm(Graph& g, const EvaluateFn&) {
   const std::vector<int> uses = count_uses(g);  // of the values there are now; folding adds only constants
   std::vector<Node> nodes;
   std::map<ValueId, size_t> made_by;  // by value: index into `nodes`
+  std::set<ValueId> dropped;          // what nodes made that are gone
   for (const Node& n : g.nodes) {
     ScaleShift bn;
     if (!read_batch_norm(g, n, bn)) {
@@ -109,17 +111,26 @@ void fold_batch_norm(Graph& g, const EvaluateFn&) {
       nodes.push_back(n);
       continue;
     }
-    const auto before = made_by.find(n.inputs[0]);
-    const bool sole_reader = uses[static_cast<size_t>(n.inputs[0])] == 1;
-    if (before != made_by.end() && sole_reader && has_weights(g, nodes[before->second])) {
-      Node& weighted = nodes[before->second];
-      scale_weights(g, weighted, bn, value_of(g, n.outputs[0]).name);
-      weighted.outputs[0] = n.outputs[0];
-      made_by[n.outputs[0]] = before->second;
+    const auto sole_maker = [&](ValueId v) {
+      const auto it = made_by.find(v);
+      return it != made_by.end() && uses[static_cast<size_t>(v)] == 1 ? &nodes[it->second] : nullptr;
+    };
+    Node *weighted = sole_maker(n.inputs[0]), *back = nullptr, *rounding = nullptr;
+    if (weighted && is_op(*weighted, "Cast") && (rounding = sole_maker(weighted->inputs[0])) &&
+        is_op(*rounding, "Cast")) {  // to 16 bits and back, which is due once behind the sum
+      back = weighted;
+      weighted = sole_maker(rounding->inputs[0]);
+    }
+    if (weighted && has_weights(g, *weighted)) {
+      scale_weights(g, *weighted, bn, value_of(g, n.outputs[0]).name);
+      weighted->outputs[0] = n.outputs[0];
+      made_by[n.outputs[0]] = static_cast<size_t>(weighted - nodes.data());
+      if (back) dropped.insert({rounding->outputs[0], back->outputs[0]});
     } else {
       append_mul_add(g, n, bn, nodes);
     }
   }
+  std::erase_if(nodes, [&](const Node& n) { return dropped.count(n.outputs[0]) > 0; });
   replace_nodes(g, std::move(nodes));
   compact(g, std::vector<bool>(g.nodes.size(), true));
 }

@@ -115,6 +115,7 @@ class HeaderParser {
 };
 
 DType element_type(const std::string& descr, const std::string& where) {
+  if (descr == "<V2" || descr == "|V2") return DType::bf16;  // as NumPy writes arrays of ml_dtypes
   for (const NpyType& t : kTypes)
     if (t.descr == descr || (t.descr[0] == '|' && descr.size() == 3 && descr.substr(1) == t.descr.substr(1)))
       return t.dtype;

@@ -8,6 +8,7 @@ namespace nestor {
 void remove_identities(Graph& g, const EvaluateFn&);
 void fold_constants(Graph& g, const EvaluateFn& evaluate);
 void multiply_einsums(Graph& g, const EvaluateFn&);
+void widen_halves(Graph& g, const OptimizeOptions& options);
 void move_bytes(Graph& g, const EvaluateFn&);
 void multiply_quantized(Graph& g, const EvaluateFn&, const OptimizeOptions& options = {});
 void expand_quantized(Graph& g, const EvaluateFn&);

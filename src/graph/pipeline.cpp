@@ -7,8 +7,12 @@ namespace nestor {
 // alike is merged; dead nodes first, so that masks nobody reads stop a Dropout from being nothing no longer,
 // and last, since every pass leaves some.
 std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
-  return {
-      {"drop_unread", "nodes and outputs that nothing reads are removed", remove_dead_nodes},
+  std::vector<GraphPass> passes = {
+      {"drop_unread", "nodes and outputs that nothing reads are removed", remove_dead_nodes}};
+  if (!options.halves)
+    passes.push_back({"widen_halves", "f16 and bf16 values between nodes are f32 values, rounded",
+                      [options](Graph& g, const EvaluateFn&) { widen_halves(g, options); }});
+  const std::vector<GraphPass> others = {
       {"multiply_einsums", "Einsums that are matrix products are MatMul nodes", multiply_einsums},
       {"remove_identities",
        "no Identity, Dropout, or reshape to the same shape; no two transpositions in a row",
@@ -31,6 +35,8 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
        merge_equal_nodes},
       {"remove_dead_nodes", "every node leads to an output", remove_dead_nodes},
   };
+  passes.insert(passes.end(), others.begin(), others.end());
+  return passes;
 }
 
 void optimize(Graph& g, const EvaluateFn& evaluate, const OptimizeOptions& options) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "nestor/graph.h"
+
 namespace nestor {
 
 namespace {
@@ -79,7 +81,7 @@ std::vector<std::vector<Problems::Problem>> Problems::grouped() const {
   return ordered;
 }
 
-void Problems::throw_if_any() const {
+void Problems::throw_if_any(const std::vector<std::string>& unknown_inputs) const {
   if (list_.empty()) return;
   Diagnostic d;
   d.loc.file = file_;
@@ -108,6 +110,7 @@ void Problems::throw_if_any() const {
       d.notes.push_back(group[0].hint.empty() ? text : fmt::format("{} ({})", text, group[0].hint));
     }
   }
+  if (!unknown_inputs.empty()) throw NeedsValues(unknown_inputs, d);
   throw UserError(d);
 }
 

@@ -28,7 +28,8 @@ class Problems {
   void drop_steps(const std::vector<bool>& dropped);
 
   bool any() const { return !list_.empty(); }
-  void throw_if_any() const;  // one UserError: the problem itself, or a count and one note for each
+  // One UserError: the problem itself, or a count and one note for each; NeedsValues of these inputs, if any.
+  void throw_if_any(const std::vector<std::string>& unknown_inputs) const;
 
  private:
   struct Problem {

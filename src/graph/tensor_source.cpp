@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -88,12 +89,22 @@ void TensorSource::fail(const std::string& message, const std::string& hint) con
 }
 
 Tensor TensorSource::of(const TensorType& wanted) const {
+  if (file_.defined() && file_.dtype() == DType::f32 && wanted.dtype == DType::bf16) return as_bf16();
   if (file_.defined()) return file_;
   if (text_ == "zeros") return Tensor(wanted.dtype, wanted.shape);
   if (!text_.starts_with("random:")) return elements(wanted);
   const auto seed = integer(text_.substr(7));
   if (!seed) fail(fmt::format("\"{}\" isn't an integer", text_.substr(7)), "random:1");
   return Tensor::random(wanted.dtype, wanted.shape, static_cast<uint64_t>(*seed));
+}
+
+// NumPy has no bf16: a file has f32 that hold the same numbers.
+Tensor TensorSource::as_bf16() const {
+  const Tensor out = file_.cast(DType::bf16);
+  for (int64_t i = 0; i < out.size(); ++i)
+    if (out.get(i) != file_.get(i) && !std::isnan(file_.get(i)))
+      fail(fmt::format("{} is no bf16", file_.get(i)), "round the array to bf16, as ml_dtypes does");
+  return out;
 }
 
 Tensor TensorSource::exactly(const TensorType& wanted) const {

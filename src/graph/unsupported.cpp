@@ -17,7 +17,6 @@ struct Kind {
 
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = {
-      {{"Loop", "Scan"}, {"control flow (a loop) isn't supported", "unroll it where the model is exported"}},
       {{"SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
         "SequenceLength", "SequenceMap", "SplitToSequence", "ConcatFromSequence"},
        {"sequences of tensors aren't supported", "export the model with tensors in their place"}},

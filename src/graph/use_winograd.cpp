@@ -229,8 +229,8 @@ const std::string kBeyondBudget = "Winograd's transformed weights would exceed t
 
 // Bytes that transforming some weights adds to them.
 int64_t bytes_added(const Graph& g, ValueId weights, int64_t tile) {
-  const int64_t pairs = constant_of(g, weights).size() / 9;
-  return pairs * ((tile + 2) * (tile + 2) - 9) * bytes_of(DType::f32);
+  const Tensor& w = constant_of(g, weights);
+  return w.size() / 9 * ((tile + 2) * (tile + 2) - 9) * bytes_of(w.dtype());
 }
 
 // Lets those go whose transformed weights don't fit, what gains most for each byte first. Convolutions that
@@ -313,8 +313,10 @@ WinogradBytes winograd_bytes(const Graph& g) {
     if (n.op != "WinogradConv" || n.domain != "nestor") continue;
     ++out.convolutions;
     if (counted.insert(n.inputs[1]).second)
-      out.added += product(value_of(g, n.inputs[1]).type.shape) * bytes_of(DType::f32) -
-                   product(value_of(g, n.inputs[3]).type.shape) * bytes_of(DType::f32);
+      for (const auto& [input, sign] : {std::pair{1, 1}, std::pair{3, -1}}) {
+        const TensorType& t = value_of(g, n.inputs[static_cast<size_t>(input)]).type;
+        out.added += sign * product(t.shape) * bytes_of(t.dtype);
+      }
   }
   return out;
 }

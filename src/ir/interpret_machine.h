@@ -5,6 +5,7 @@
 #include <memory>
 #include <random>
 
+#include "nestor/unwanted.h"
 #include "src/ir/interpret_code.h"
 #include "src/ir/interpret_race.h"
 
@@ -67,6 +68,7 @@ class Machine {
   void bind_param(Memory& m);
   void check_written() const;
   void count_step() {
+    if (steps_ % 65536 == 0) check_wanted();
     if (++steps_ > options_.max_steps)
       throw TooManySteps(func_.name + ": more than " + std::to_string(options_.max_steps) + " iterations");
   }

@@ -195,7 +195,7 @@ Expr vector_reduce(ReduceOp op, Expr a) {
 }
 
 Expr shuffle(Expr a, Expr b, std::vector<int64_t> lanes) {
-  NESTOR_CHECK(a.type() == b.type() && a.type().is_vector() && lanes.size() > 1)
+  NESTOR_CHECK(a.type() == b.type() && a.type().is_vector() && !lanes.empty())
       << "a shuffle of two kinds of vectors";
   for (const int64_t l : lanes) NESTOR_CHECK(0 <= l && l < 2 * a.type().lanes) << "a shuffle of lane " << l;
   const Type t = a.type().with_lanes(static_cast<int>(lanes.size()));

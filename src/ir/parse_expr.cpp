@@ -298,8 +298,8 @@ Expr Parser::call_shuffle(const Token& name) {
   std::vector<int64_t> lanes;
   comma_list("[", "]", "the lanes", [&] { lanes.push_back(integer("a lane", 0, 2 * a.type().lanes - 1)); });
   expect(")", "after the lanes");
-  if (lanes.size() < 2 || lanes.size() > static_cast<size_t>(kMaxLanes))
-    fail(name, "a vector has 2 to " + std::to_string(kMaxLanes) + " lanes");
+  if (lanes.empty() || lanes.size() > static_cast<size_t>(kMaxLanes))
+    fail(name, "a shuffle gives 1 to " + std::to_string(kMaxLanes) + " lanes");
   grow(name, 1 + std::max(height, height_));
   return make::shuffle(std::move(a), std::move(b), std::move(lanes));
 }

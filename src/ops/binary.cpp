@@ -4,6 +4,7 @@
 //
 // Rules: Div of integers truncates. Pow of integers goes through f64, exact below 2^53. Max and Min pass NaN
 // on, whichever operand it is, as `max` and `min` of the IR do. Comparisons with NaN are false (Equal too).
+#include <cmath>
 #include <limits>
 
 #include "nestor/error.h"
@@ -206,22 +207,39 @@ void build_clip(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   });
 }
 
-constexpr std::initializer_list<DType> kIntegers = {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8};
-
 std::vector<TensorType> infer_mod(const OpContext& ctx) {
-  if (is_float(ctx.input(0).dtype))
-    ctx.fail("the remainder of floats isn't supported", "a - b * Floor(a / b) by Div, Floor, Mul and Sub");
-  require_type(ctx, 0, kIntegers);
+  require_type(ctx, 0, kNumbers);
   require_same_type(ctx, 0, 1);
   ctx.get_int("fmod", 0);
   return {{ctx.input(0).dtype, broadcast_shapes(ctx, ctx.input(0).shape, ctx.input(1).shape)}};
 }
 
+// x - y trunc(x / y), in f64, where the product is exact for quotients of f32 up to 2^29. A divisor that is
+// infinite leaves x.
+Expr truncated(const Expr& x, const Expr& y) {
+  const Type wide{DType::f64, 1};
+  const Expr a = make::cast(wide, x), b = make::cast(wide, y), q = a / b;
+  const Expr down = make::call(Intrinsic::floor, {make::call(Intrinsic::abs, {q})});
+  const Expr whole = make::select(lt(q, make::imm(0, wide)), make::imm(0, wide) - down, down);
+  const Expr rest = make::call(Intrinsic::fma, {make::imm(0, wide) - whole, b, a});
+  const Expr endless = eq(make::call(Intrinsic::abs, {b}), make::imm(INFINITY, wide));
+  return make::cast(
+      x.type(),
+      make::select(logical_and(endless, lt(make::call(Intrinsic::abs, {a}), make::imm(INFINITY, wide))), a,
+                   rest));
+}
+Expr floored(const Expr& x, const Expr& y) {
+  const Expr r = truncated(x, y), zero = make::imm(0, x.type());
+  const Expr differ = logical_and(ne(r, zero), ne(lt(r, zero), lt(y, zero)));
+  return make::select(differ, r + y, r);
+}
+
 // With the divisor's sign, or (fmod) with the dividend's, as in C.
 void build_mod(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
-  const Formula formula = ctx.get_int("fmod", 0) != 0
-                              ? [](const Expr& x, const Expr& y) { return x - divide(x, y) * y; }
-                              : [](const Expr& x, const Expr& y) { return x % y; };
+  const bool as_dividend = ctx.get_int("fmod", 0) != 0;
+  if (is_float(in[0].dtype())) return build_binary(ctx, b, in, out, as_dividend ? truncated : floored);
+  const Formula formula = as_dividend ? [](const Expr& x, const Expr& y) { return x - divide(x, y) * y; }
+                                      : [](const Expr& x, const Expr& y) { return x % y; };
   build_binary(ctx, b, in, out, formula);
 }
 
@@ -256,7 +274,7 @@ void register_binary(Rows& rows) {
                   .params = "A B",
                   .infer = infer_mod,
                   .build = build_mod,
-                  .note = "of integers"});
+                  .note = "of floats exact where the quotient is below 2^29"});
   for (const VariadicRow& row : kVariadic)
     rows.push_back({.name = row.name,
                     .since = 1,

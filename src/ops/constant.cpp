@@ -115,9 +115,8 @@ void build_shape(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Ten
 
 double scalar_input(const OpContext& ctx, int i) {
   const Tensor* t = ctx.constant(i);
-  if (!t || t->size() != 1)
-    ctx.fail("input " + std::to_string(i) + " must be a scalar known at compile time",
-             "the size of the result depends on it");
+  if (!t) ctx.fail_unknown(i);
+  if (t->size() != 1) ctx.fail("input " + std::to_string(i) + " must be a scalar");
   return t->get(0);
 }
 

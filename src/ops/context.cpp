@@ -120,23 +120,37 @@ std::vector<int64_t> OpContext::ints_from(int i, const std::string& attr) const 
     fail(what + " is " + to_string(type) + ", it must hold i64 or i32");
   if (type.shape.size() > 1) fail(what + " is " + to_string(type) + ", it must have one dimension");
   const Tensor* t = constant(i);
-  if (!t)
-    fail(what + " is computed at run time, it must be known at compile time",
-         "make it an initializer, or compute it from shapes and constants only");
+  if (!t) fail_unknown(i, what);
   std::vector<int64_t> out(static_cast<size_t>(t->size()));
   for (size_t k = 0; k < out.size(); ++k) out[k] = t->get_int(static_cast<int64_t>(k));
   return out;
 }
 
-void OpContext::fail(const std::string& message, const std::string& hint) const {
-  std::string who = node_.op + " node";
-  if (!node_.name.empty()) {
-    who += " `" + node_.name + "`";
-  } else if (!node_.outputs.empty() && node_.outputs[0] >= 0 &&
-             node_.outputs[0] < static_cast<int>(graph_.values.size())) {
-    who += " that makes `" + graph_.values[static_cast<size_t>(node_.outputs[0])].name + "`";
+namespace {
+
+std::string name_of_node(const Graph& graph, const Node& node) {
+  std::string who = node.op + " node";
+  if (!node.name.empty()) {
+    who += " `" + node.name + "`";
+  } else if (!node.outputs.empty() && node.outputs[0] >= 0 &&
+             node.outputs[0] < static_cast<int>(graph.values.size())) {
+    who += " that makes `" + graph.values[static_cast<size_t>(node.outputs[0])].name + "`";
   }
-  throw UserError(Diagnostic{who + " (opset " + std::to_string(node_.opset) + "): " + message, {}, {}, hint});
+  return who + " (opset " + std::to_string(node.opset) + "): ";
+}
+
+}  // namespace
+
+void OpContext::fail(const std::string& message, const std::string& hint) const {
+  throw UserError(Diagnostic{name_of_node(graph_, node_) + message, {}, {}, hint});
+}
+
+void OpContext::fail_unknown(int i, const std::string& what) const {
+  throw UnknownInput(i, {name_of_node(graph_, node_) + (what.empty() ? "input " + std::to_string(i) : what) +
+                             " is computed at run time, it must be known at compile time",
+                         {},
+                         {},
+                         "make it an initializer, or compute it from shapes and constants only"});
 }
 
 }  // namespace nestor

@@ -68,10 +68,10 @@ namespace {
 
 std::vector<TensorType> infer_conv(const OpContext& ctx) {
   require_type(ctx, 0, kConvolved);
-  require_same_type(ctx, 0, 1);
+  const DType type = product_type(ctx, 0, 1);
   const ConvShape s = conv_shape(ctx, 1);
   require_bias(ctx, s.filters);
-  return {{ctx.input(0).dtype, s.output()}};
+  return {{type, s.output()}};
 }
 
 // P (only where some window looks outside), T or the output itself (n o y x | c r s), and the bias in a block

@@ -134,12 +134,12 @@ class ClassNest {
 
 std::vector<TensorType> infer_conv_transpose(const OpContext& ctx) {
   require_type(ctx, 0, kConvolved);
-  require_same_type(ctx, 0, 1);
+  const DType type = product_type(ctx, 0, 1);
   const TransposedShape s = transposed_shape(ctx);
   require_bias(ctx, s.filters);
   Dims out = {s.n, s.filters};
   out.insert(out.end(), s.output.begin(), s.output.end());
-  return {{ctx.input(0).dtype, out}};
+  return {{type, out}};
 }
 
 // For each choice of classes the sum, if taps reach it, and a block that puts it where it belongs, the bias

@@ -49,9 +49,7 @@ Tensor eye(const OpContext& ctx) {
 // Places of elements that aren't 0, in row-major order: [rank, count].
 Tensor places(const OpContext& ctx) {
   const Tensor* x = ctx.constant(0);
-  if (!x)
-    ctx.fail("the size of its result depends on values, which must be known at compile time",
-             "end the model before it, or give what it depends on: --const NAME=@x.npy");
+  if (!x) ctx.fail_unknown(0, "input 0, which the result's size depends on,");
   std::vector<int64_t> found;
   for (int64_t i = 0; i < x->size(); ++i)
     if (is_float(x->dtype()) ? x->get(i) != 0 : x->get_int(i) != 0) found.push_back(i);

@@ -28,6 +28,13 @@ std::vector<Axis> MatMulShape::axes() const {
   return out;
 }
 
+DType product_type(const OpContext& ctx, int a, int b) {
+  const DType x = ctx.input(a).dtype, y = ctx.input(b).dtype;
+  if (is_half(x) && y == DType::f32) return y;
+  if (!(is_half(y) && x == DType::f32)) require_same_type(ctx, a, b);
+  return x;
+}
+
 MatMulShape matmul_shape(const OpContext& ctx, int first, int second) {
   const Dims &a = ctx.input(first).shape, &b = ctx.input(second).shape;
   if (a.empty() || b.empty()) ctx.fail("an operand is a scalar", "use Mul to scale");
@@ -67,8 +74,7 @@ namespace {
 
 std::vector<TensorType> infer_matmul(const OpContext& ctx) {
   require_type(ctx, 0, kFactors);
-  require_same_type(ctx, 0, 1);
-  return {{ctx.input(0).dtype, matmul_shape(ctx, 0, 1).output()}};
+  return {{product_type(ctx, 0, 1), matmul_shape(ctx, 0, 1).output()}};
 }
 
 void build_matmul(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
@@ -99,19 +105,20 @@ GemmShape gemm_shape(const OpContext& ctx) {
 
 std::vector<TensorType> infer_gemm(const OpContext& ctx) {
   require_type(ctx, 0, kFactors);
-  require_same_type(ctx, 0, 1);
+  const DType type = product_type(ctx, 0, 1);
   const GemmShape s = gemm_shape(ctx);
   const Dims out = {s.m, s.n};
   if (ctx.has_input(2)) {
-    require_same_type(ctx, 0, 2);
+    if (ctx.input(2).dtype != type)
+      ctx.fail("C is " + to_string(ctx.input(2)) + ", it must be " + std::string(name_of(type)));
     if (broadcast_shapes(ctx, out, ctx.input(2).shape) != out)
       ctx.fail("C is " + to_string(ctx.input(2)) + ", it doesn't broadcast to the result " +
-               to_string(ctx.input(0).dtype, out));
+               to_string(type, out));
   }
   const double alpha = ctx.get_float("alpha", 1), beta = ctx.get_float("beta", 1);
-  if (!is_float(ctx.input(0).dtype) && (alpha != 1 || beta != 1))
+  if (!is_float(type) && (alpha != 1 || beta != 1))
     ctx.fail("alpha and beta must be 1 where the element type is an integer");
-  return {{ctx.input(0).dtype, out}};
+  return {{type, out}};
 }
 
 // T = op(A) op(B), then alpha * T + beta * C; where neither scale nor C nor rounding is there, T is the

@@ -11,9 +11,7 @@ namespace {
 int64_t depth_of(const OpContext& ctx) {
   require_type(ctx, 1, kNumbers);
   const Tensor* depth = ctx.constant(1);
-  if (!depth)
-    ctx.fail("input 1 (depth) is computed at run time, it must be known at compile time",
-             "make it an initializer, or compute it from shapes and constants only");
+  if (!depth) ctx.fail_unknown(1, "input 1 (depth)");
   const double value = depth->size() == 1 ? depth->get(0) : 0;
   if (!(value >= 1 && value <= static_cast<double>(kMostElements)))
     ctx.fail("input 1 (depth) is not one number of at least 1");

@@ -27,8 +27,48 @@ Dims pooled_shape(const OpContext& ctx, const Window& w) {
 
 std::vector<TensorType> infer_max_pool(const OpContext& ctx) {
   require_type(ctx, 0, kNumbers);
-  if (ctx.has_output(1)) ctx.fail("the output `Indices` isn't supported", "use the first output only");
-  return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
+  const Dims shape = pooled_shape(ctx, pool_window(ctx));
+  return {{ctx.input(0).dtype, shape}, {DType::i64, shape}};  // the second by MaxPoolIndices
+}
+
+std::vector<TensorType> infer_max_pool_indices(const OpContext& ctx) {
+  require_type(ctx, 0, kNumbers);
+  const int64_t order = ctx.get_int("storage_order", 0);
+  if (order != 0 && order != 1) ctx.fail("`storage_order` must be 0 or 1");
+  const Dims shape = pooled_shape(ctx, pool_window(ctx));
+  require_shape(ctx, 1, shape);
+  return {{DType::i64, shape}};
+}
+
+// The first place, counted in the whole tensor, of an element that is the window's largest, or NaN.
+void build_max_pool_indices(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Window w = pool_window(ctx);
+  const BuildTensor &x = in[0], &best = in[1];
+  const bool first_dimension_first = ctx.get_int("storage_order", 0) == 1;
+  const Expr nowhere = product(x.shape);
+  const Type type{DType::i64, 1};
+  std::vector<Axis> spatial = {{"n", x.shape[0]}, {"c", x.shape[1]}};
+  for (const Axis& a : output_axes(w)) spatial.push_back(a);
+  b.reduce(out[0], spatial, kernel_axes(w), ReduceOp::min, [&](const Exprs& i, const Exprs& r) {
+    Exprs at = {i[0], i[1]}, inner;
+    Expr inside = make::imm(1, {DType::boolean, 1});
+    for (size_t d = 0; d < w.rank(); ++d) {
+      const Expr k = input_index(w, d, i[d + 2], r[d]) - Expr(w.pad_begin[d]);
+      inside = logical_and(inside, logical_and(le(0, k), lt(k, w.input[d])));
+      inner.push_back(k);
+      at.push_back(min(max(k, 0), w.input[d] - 1));
+    }
+    Expr place = 0;
+    for (size_t d = 0; d < w.rank(); ++d) {
+      const size_t from = first_dimension_first ? w.rank() - 1 - d : d;
+      place = place * Expr(w.input[from]) + inner[from];
+    }
+    place = (i[0] * Expr(x.shape[1]) + i[1]) * Expr(product(w.input)) + place;
+    const Expr e = x.at(at);
+    Expr found = eq(e, best.at(i));
+    if (is_float(x.dtype())) found = logical_or(found, make::call(Intrinsic::is_nan, {e}));
+    return make::select(logical_and(inside, found), make::cast(type, place), make::cast(type, nowhere));
+  });
 }
 
 std::vector<TensorType> infer_average_pool(const OpContext& ctx) {
@@ -85,6 +125,56 @@ void build_average_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in,
   });
 }
 
+// ---- Norms of windows: (sum of |x|^p)^(1/p)
+
+int64_t read_p(const OpContext& ctx) {
+  const int64_t p = ctx.get_int("p", 2);
+  if (p < 1) ctx.fail("`p` is " + std::to_string(p) + ", it must be at least 1");
+  return p;
+}
+Expr to_power(const Expr& x, double p) {
+  if (p == 1) return x;
+  if (p == 2) return x * x;
+  if (p == 0.5) return make::call(Intrinsic::sqrt, {x});
+  return make::call(Intrinsic::pow, {x, make::imm(p, x.type())});
+}
+
+std::vector<TensorType> infer_lp_pool(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  read_p(ctx);
+  return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
+}
+
+void build_lp_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const Window w = pool_window(ctx);
+  const auto p = static_cast<double>(read_p(ctx));
+  const BuildTensor powers = padded_copy(b, w, in[0], constant_like(in[0], 0), [&](const Expr& x) {
+    return to_power(make::call(Intrinsic::abs, {x}), p);
+  });
+  const BuildTensor sum = b.temp("Sum", {out[0].dtype(), out[0].shape});
+  fold_windows(b, w, powers, sum, ReduceOp::add);
+  b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) { return to_power(sum.at(i), 1 / p); });
+}
+
+void build_global_lp_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+  const BuildTensor& x = in[0];
+  const auto p = static_cast<double>(read_p(ctx));
+  const std::vector<Axis> axes = axes_of(x.shape), outer = {{"n", x.shape[0]}, {"c", x.shape[1]}};
+  const BuildTensor sum = b.temp("Sum", {x.dtype(), {x.shape[0], x.shape[1]}});
+  b.reduce(sum, outer, {axes.begin() + 2, axes.end()}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
+    Exprs at = {i[0], i[1]};
+    at.insert(at.end(), r.begin(), r.end());
+    return to_power(make::call(Intrinsic::abs, {x.at(at)}), p);
+  });
+  b.compute(
+      out[0], outer, [&](const Exprs& i) { return to_power(sum.at(i), 1 / p); },
+      [&](const Exprs& i) {
+        Exprs at(x.shape.size(), Expr(0));
+        std::copy(i.begin(), i.end(), at.begin());
+        return at;
+      });
+}
+
 // ---- Global pooling
 
 std::vector<TensorType> infer_global(const OpContext& ctx, const std::initializer_list<DType>& types) {
@@ -135,7 +225,24 @@ void register_pool(Rows& rows) {
   };
   row("MaxPool", infer_max_pool, build_max_pool);
   rows.back().note = "a window with NaN is NaN";
+  rows.push_back({.name = "MaxPoolIndices",
+                  .domain = "nestor",
+                  .min_inputs = 2,
+                  .max_inputs = 2,
+                  .pattern = Pattern::reduction,
+                  .params = "X Y",
+                  .infer = infer_max_pool_indices,
+                  .build = build_max_pool_indices,
+                  .note = "where the maxima of MaxPool stand; made by the compiler, not by models"});
   row("AveragePool", infer_average_pool, build_average_pool);
+  row("LpPool", infer_lp_pool, build_lp_pool);
+  row(
+      "GlobalLpPool",
+      [](const OpContext& ctx) {
+        read_p(ctx);
+        return infer_global(ctx, kFloats);
+      },
+      build_global_lp_pool);
   row(
       "GlobalAveragePool", [](const OpContext& ctx) { return infer_global(ctx, kFloats); },
       [](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {

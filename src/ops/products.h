@@ -17,6 +17,9 @@ inline constexpr std::initializer_list<DType> kFactors = {DType::f32, DType::f64
                                                           DType::i32, DType::i16,  DType::i8,
                                                           DType::u8,  DType::bf16, DType::f16};
 bool is_half(DType t);
+// Of the product of inputs a and b: their type; f32 where one is f32 and the other of 16 bits, as
+// widen_halves makes it. Fails where they differ else.
+DType product_type(const OpContext& ctx, int a, int b);
 
 // The parts of a MatMul's shapes, after 1-D operands were promoted to matrices as NumPy does.
 struct MatMulShape {

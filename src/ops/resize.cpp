@@ -53,7 +53,7 @@ std::vector<double> scales_from(const OpContext& ctx) {
   if (!is_given(ctx, i)) ctx.fail("neither `scales` nor `sizes` are given");
   require_type(ctx, i, {DType::f32});
   const Tensor* t = ctx.constant(i);
-  if (!t) ctx.fail("`scales` must be known at compile time");
+  if (!t) ctx.fail_unknown(i, "`scales`");
   std::vector<double> out;
   for (int64_t k = 0; k < t->size(); ++k) out.push_back(t->get(k));
   return out;

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "src/ops/common.h"
+#include "src/ops/inverse_functions.h"
 #include "src/ops/registry.h"
 
 namespace nestor::ops {
@@ -124,6 +125,21 @@ const Row kRows[] = {
     {"Log", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::log, x); }},
     {"Sin", 7, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::sin, x); }},
     {"Cos", 7, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::cos, x); }},
+    {"Tan", 7, &kFloats, [](const OpContext&, const Expr& x) { return tan_of(x); }},
+    {"Asin", 7, &kFloats, [](const OpContext&, const Expr& x) { return asin_of(x); }},
+    {"Acos", 7, &kFloats, [](const OpContext&, const Expr& x) { return acos_of(x); }},
+    {"Atan", 7, &kFloats, [](const OpContext&, const Expr& x) { return atan_of(x); }},
+    {"Sinh", 9, &kFloats, [](const OpContext&, const Expr& x) { return sinh_of(x); }},
+    {"Cosh", 9, &kFloats, [](const OpContext&, const Expr& x) { return cosh_of(x); }},
+    {"Asinh", 9, &kFloats, [](const OpContext&, const Expr& x) { return asinh_of(x); }},
+    {"Acosh", 9, &kFloats, [](const OpContext&, const Expr& x) { return acosh_of(x); }},
+    {"Atanh", 9, &kFloats, [](const OpContext&, const Expr& x) { return atanh_of(x); }},
+    {"Shrink", 9, &kFloats,
+     [](const OpContext& c, const Expr& x) {
+       const Expr bias = imm(x, c.get_float("bias", 0)), bound = imm(x, c.get_float("lambd", 0.5));
+       return make::select(lt(x, imm(x, 0) - bound), x + bias,
+                           make::select(gt(x, bound), x - bias, imm(x, 0)));
+     }},
     {"Sqrt", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::sqrt, x); }},
     {"Reciprocal", 1, &kFloats, [](const OpContext&, const Expr& x) { return imm(x, 1) / x; }},
     {"Floor", 1, &kFloats, [](const OpContext&, const Expr& x) { return call(Intrinsic::floor, x); }},

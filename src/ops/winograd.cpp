@@ -110,12 +110,12 @@ const Winograd& tile_of(const OpContext& ctx) {
 }
 
 std::vector<TensorType> infer_weights(const OpContext& ctx) {
-  require_type(ctx, 0, {DType::f32});
+  require_type(ctx, 0, {DType::f32, DType::f16, DType::bf16});
   require_rank(ctx, 0, 4);
   const Dims& w = ctx.input(0).shape;
   if (w[2] != 3 || w[3] != 3) ctx.fail("the weight is " + to_string(ctx.input(0)) + ", not 3x3");
   const int64_t reads = tile_of(ctx).reads;
-  return {{DType::f32, {w[0], reads, reads, w[1]}}};
+  return {{ctx.input(0).dtype, {w[0], reads, reads, w[1]}}};
 }
 
 void build_weights(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
@@ -129,7 +129,7 @@ void build_weights(const OpContext& ctx, FuncBuilder& b, const Tensors& in, cons
   });
   b.compute(out[0], {{"o", w[0]}, {"i", wino.reads}, {"j", wino.reads}, {"c", w[1]}}, [&](const Exprs& v) {
     const Expr value = paired_rows(wino.weight, v[2], [&](int64_t s) { return rows(v[1], v[0], v[3], s); });
-    return make::cast(Type{DType::f32, 1}, value);
+    return make::cast(Type{out[0].dtype(), 1}, value);
   });
 }
 
@@ -193,7 +193,7 @@ void build_conv(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   });
   b.reduce(products, {i, j, {"o", c.filters}, {"t", tiles}}, {{"c", c.channels}}, ReduceOp::add,
            [&](const Exprs& e, const Exprs& k) {
-             return v(e[0], e[1], k[0], e[3]) * in[1](e[2], e[0], e[1], k[0]);
+             return v(e[0], e[1], k[0], e[3]) * make::cast(Type{type, 1}, in[1](e[2], e[0], e[1], k[0]));
            });
   const std::vector<Axis> pixels = {
       {"n", c.n}, {"o", c.filters}, {"y", c.direct.output[0]}, {"x", c.direct.output[1]}};

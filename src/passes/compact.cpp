@@ -61,7 +61,16 @@ class Mover : public Rewriter {
     const auto it = placements.find(b);
     std::vector<Expr> out;
     for (size_t d = 0; d < indices.size(); ++d)
-      out.push_back(indices[d] - offset(b, d, it->second.offsets[d]));
+      out.push_back(without_gaps(indices[d] - offset(b, d, it->second.offsets[d]), it->second.digits[d]));
+    return out;
+  }
+  static Expr without_gaps(Expr rest, const std::vector<Digit>& digits) {
+    if (digits.empty()) return rest;
+    Expr out = 0;
+    for (const Digit& d : digits) {
+      out = out * d.extent + rest / d.coefficient;
+      rest = rest % d.coefficient;
+    }
     return out;
   }
   Expr offset(const Buffer& b, size_t dim, const Expr& value) {

@@ -8,7 +8,7 @@
 //
 // Work outside of any loop of a thread tag is done by the tag's first thread alone, except on a thread's own
 // (local) memory. All of a kernel is inside of its block loops, and those are outermost: blocks can't wait
-// for each other. Parallel and vectorized loops that weren't bound, and virtual threads, become serial.
+// for each other. Parallel loops that weren't bound, and virtual threads, become serial.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -18,6 +18,7 @@
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 #include "src/passes/refuse.h"
+#include "src/passes/thread_tree.h"
 
 namespace nestor::passes {
 
@@ -109,9 +110,11 @@ class Kernel : public Rewriter {
   }
 
   Stmt in_loop(const For& loop) {
+    if (reduces_threads(loop) && dimension(ThreadTag::thread_x).var) return reduce_threads(loop);
     if (loop.kind != ForKind::thread || loop.thread == ThreadTag::vthread) {
       require_no_blocks(loop);
-      const ForKind kind = loop.kind == ForKind::unrolled ? ForKind::unrolled : ForKind::serial;
+      const bool kept = loop.kind == ForKind::unrolled || loop.kind == ForKind::vectorized;
+      const ForKind kind = kept ? loop.kind : ForKind::serial;
       Stmt body = stmt(loop.body);
       return body
                  ? make::loop(loop.var, loop.extent, std::move(body), kind, ThreadTag::none, loop.annotations)
@@ -123,6 +126,16 @@ class Kernel : public Rewriter {
     inside_.pop_back();
     return body && *as_int(loop.extent) < d.extent ? make::if_then(lt(d.var, loop.extent), std::move(body))
                                                    : body;
+  }
+
+  Stmt reduce_threads(const For& loop) {
+    if (inside(ThreadTag::thread_x))
+      refuse("loop `" + loop.var->name + "` reduces over threads, and stands inside of a loop bound to them",
+             "compute the block " + loop.var->name + " belongs to outside of loops bound to threadIdx.x");
+    ThreadGroup threads;
+    for (size_t d = 0; d < threads.size(); ++d) threads[d] = {dims_[3 + d].var, dims_[3 + d].extent};
+    return thread_tree(
+        loop, threads, [this](const Stmt& s) { return guarded(s); }, moved_out);
   }
 
   // The nest will stand around the allocation. Only where all its thread loops did already is this its place;

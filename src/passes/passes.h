@@ -8,6 +8,7 @@ namespace nestor::passes {
 PrimFunc lower_instructions(const PrimFunc& f, const Target& target);
 PrimFunc flatten_blocks(const PrimFunc& f, const Target& target);
 PrimFunc keep_in_output(const PrimFunc& f, const Target& target);
+PrimFunc apply_layouts(const PrimFunc& f, const Target& target);
 PrimFunc compact(const PrimFunc& f, const Target& target);
 PrimFunc lower_init(const PrimFunc& f, const Target& target);
 PrimFunc lower_blocks(const PrimFunc& f, const Target& target);
@@ -28,6 +29,7 @@ PrimFunc share_loads(const PrimFunc& f, const Target& target);
 PrimFunc expand_math(const PrimFunc& f, const Target& target);
 PrimFunc replace_fma(const PrimFunc& f, const Target& target);
 PrimFunc merge_threads(const PrimFunc& f, const Target& target);
+PrimFunc split_lanes(const PrimFunc& f, const Target& target);
 PrimFunc insert_barriers(const PrimFunc& f, const Target& target);
 
 }  // namespace nestor::passes

@@ -12,6 +12,7 @@
 #include "nestor/passes.h"
 #include "nestor/print.h"
 #include "nestor/simplify.h"
+#include "nestor/unwanted.h"
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 
@@ -68,6 +69,7 @@ const std::vector<Pass> kCuda = {
      passes::lower_instructions},
     {"flatten_blocks", "no block is inside another one", passes::flatten_blocks},
     {"merge_threads", "one nest of block and thread loops around each kernel", passes::merge_threads},
+    {"apply_layouts", "a thread's own buffers are indexed by their layouts", passes::apply_layouts},
     {"compact", "temporaries have the size that one iteration uses, and are allocated there",
      passes::compact},
     {"lower_init", "a block's init is guarded by its reduction iterators being 0", passes::lower_init},
@@ -80,7 +82,10 @@ const std::vector<Pass> kCuda = {
     {"share_prefetches", "prefetches for outer loops are spread over the iterations of inner loops",
      passes::share_prefetches},
     {"hoist_guards", "guards are as far out as possible, or are bounds of their loop", passes::hoist_guards},
+    {"vectorize", "vectors of at most 16 bytes, masks for lanes that must not run", passes::vectorize},
     {"unroll", "unrolled loops are replaced by their iterations", passes::unroll},
+    {"simplify", kSimplified, run_simplify},
+    {"split_lanes", "vectors are only loads and stores of neighbours", passes::split_lanes},
     {"contract_fma", "a*b + c is one fma, rounded once", passes::contract_fma},
     {"expand_math", "exp and similar functions of f32 are polynomials", passes::expand_math},
     {"simplify", "indices and guards are in simplest form, without loops of one iteration",
@@ -114,6 +119,7 @@ PrimFunc lower(const PrimFunc& f, const Target& target, const LowerOptions& opti
   };
   PrimFunc current = f;
   for (const Pass& pass : list) {
+    check_wanted();
     const auto start = std::chrono::steady_clock::now();
     PrimFunc next = pass.run(current, target);
     const std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;

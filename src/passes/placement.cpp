@@ -8,8 +8,10 @@
 #include "src/passes/placement.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "src/passes/digits.h"
 #include "src/passes/refuse.h"
 
 namespace nestor::passes {
@@ -26,21 +28,23 @@ class Placer {
   // `inside` loops are around the allocation already.
   Placer(const BufferDecl& decl, size_t inside, const std::vector<Access>& accesses, const Facts& loops,
          bool cuda)
-      : decl_(decl), inside_(inside), accesses_(accesses), loops_(loops), cuda_(cuda) {}
+      : decl_(decl), inside_(inside), accesses_(accesses), loops_(loops), cuda_(cuda) {
+    common_ = accesses_[0].loops.size();
+    for (const Access& a : accesses_) common_ = std::min(common_, common_loops(accesses_[0], a));
+  }
 
   Placement place() const {
-    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), nullptr, false};
+    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), {}, nullptr, false};
+    out.digits.resize(decl_.shape.size());
     if (cuda_ && decl_.scope == Scope::global) {  // device memory is allocated outside of kernels
       require_elements_of_own();
       return out;
     }
     const std::vector<const For*>& path = accesses_[0].loops;
-    size_t common = path.size();
-    for (const Access& a : accesses_) common = std::min(common, common_loops(accesses_[0], a));
     // `depth` loops stand still when regions are measured; the allocation lies inside `home` of them.
     size_t depth = 0, home = 0;
     bool in_threads = false;
-    for (; depth < common; ++depth) {
+    for (; depth < common_; ++depth) {
       const For& loop = *path[depth];
       if (loop.kind == ForKind::vectorized && depth >= inside_) break;
       const bool all_threads = decl_.scope == Scope::shared && cuda_ && is_thread_index(loop);
@@ -67,6 +71,10 @@ class Placer {
       if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) continue;
       out.decl.shape[d] = span->extent();
       out.offsets[d] = first;
+      const auto sparse = cuda_ && decl_.scope == Scope::local ? digits_at(depth, d) : std::nullopt;
+      if (!sparse || sparse->digits.size() < 2) continue;
+      out.digits[d] = sparse->digits;
+      out.decl.shape[d] = elements_of(sparse->digits);
     }
     out.loop = home ? path[home - 1] : nullptr;
     return out;
@@ -94,6 +102,65 @@ class Placer {
     return all;
   }
 
+  // What all accesses reach in a dimension while the first `depth` loops stand still, as `base` and digits:
+  // i*64 + j with i in 2 and j in 4 reaches 8 elements of a span of 68. Nullopt where they differ in it, or
+  // where two combinations may be one element.
+  struct Sparse {
+    Expr base;
+    std::vector<Digit> digits;  // largest first
+  };
+  std::optional<Sparse> digits_at(size_t depth, size_t dim) const {
+    std::optional<Sparse> all;
+    for (const Access& a : accesses_) {
+      auto one = digits_of(a, dim, running(a, depth));
+      if (!one) return std::nullopt;
+      if (all && (all->digits != one->digits || !is_const_int(simplify(all->base - one->base), 0)))
+        return std::nullopt;
+      if (!all) all = std::move(one);
+    }
+    return all;
+  }
+  static std::optional<Sparse> digits_of(const Access& a, size_t dim, const std::vector<Var>& running) {
+    Linear base;
+    std::vector<Digit> digits;
+    const Linear sum = linear(a.indices[dim]);
+    base.constant = sum.constant;
+    for (const auto& [atom, coefficient] : sum.terms) {
+      const bool runs =
+          std::any_of(running.begin(), running.end(), [&, e = atom](const Var& v) { return uses_var(e, v); });
+      if (!runs) {
+        base.terms.emplace_back(atom, coefficient);
+        continue;
+      }
+      const Interval range = range_of(atom, a.facts);
+      if (coefficient <= 0 || range.lo != 0 || range.hi >= Interval::kMax) return std::nullopt;
+      digits.push_back({coefficient, range.hi + 1});
+    }
+    if (!in_order(digits)) return std::nullopt;
+    return Sparse{to_expr(base), std::move(digits)};
+  }
+  // Sorted, and those joined that follow each other without a gap; false where two combinations may meet.
+  static bool in_order(std::vector<Digit>& digits) {
+    std::erase_if(digits, [](const Digit& d) { return d.extent == 1; });
+    std::sort(digits.begin(), digits.end(),
+              [](const Digit& a, const Digit& b) { return a.coefficient > b.coefficient; });
+    for (size_t i = digits.size(); i-- > 1;) {
+      const Digit &high = digits[i - 1], &low = digits[i];
+      int64_t reached = 0;
+      for (size_t j = i; j < digits.size(); ++j) reached += digits[j].coefficient * (digits[j].extent - 1);
+      if (high.coefficient <= reached) return false;
+      if (high.coefficient != low.coefficient * low.extent) continue;
+      digits[i - 1] = {low.coefficient, high.extent * low.extent};
+      digits.erase(digits.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return true;
+  }
+  static int64_t elements_of(const std::vector<Digit>& digits) {
+    int64_t n = 1;
+    for (const Digit& d : digits) n *= d.extent;
+    return n;
+  }
+
   // A buffer allocated in a block or thread, but in device memory: as one buffer it must hold elements for
   // each of them.
   void require_elements_of_own() const {
@@ -116,7 +183,39 @@ class Placer {
       const auto stride = step ? as_int(simplify(step->stride)) : std::nullopt;
       if (stride && *stride != 0 && span->extent() <= std::abs(*stride)) return true;
     }
-    return false;
+    return (cuda_ && apart_by_digits(depth)) || told_by_digits(depth);
+  }
+
+  // The same, where several dimensions say together which iteration it is: T[r/6, r/3%2, r%3], r = i*4 + j.
+  bool told_by_digits(size_t depth) const {
+    std::vector<Expr> known;
+    for (size_t d = 0; d < decl_.shape.size(); ++d)
+      if (const auto span = span_at(common_, d); span && span->extent() == 1)
+        known.push_back(simplify(span->first()));
+    return determines(known, accesses_[0].loops[depth]->var, loops_);
+  }
+
+  // True if the loop is one digit more of the elements that are reached, or two: its quotient and remainder
+  // by some number, as of two loops that were fused.
+  bool apart_by_digits(size_t depth) const {
+    const Var& v = accesses_[0].loops[depth]->var;
+    std::map<int64_t, int> parts;  // by divisor: 1 for a quotient, 2 for a remainder
+    for (size_t d = 0; d < decl_.shape.size(); ++d) {
+      const auto sparse = digits_at(depth + 1, d);
+      if (!sparse) continue;
+      for (const auto& [atom, coefficient] : linear(sparse->base).terms) {
+        if (!uses_var(atom, v)) continue;
+        std::vector<Digit> digits = sparse->digits;
+        digits.push_back({coefficient, range_of(atom, loops_).hi + 1});
+        if (coefficient <= 0 || range_of(atom, loops_).lo != 0 || !in_order(digits)) continue;
+        const auto* b = atom.as<Binary>();
+        const auto by = b && same_expr(b->a, v) ? as_int(b->b) : std::nullopt;
+        if (same_expr(atom, v)) return true;
+        if (by && b->op == BinaryOp::div) parts[*by] |= 1;
+        if (by && b->op == BinaryOp::mod) parts[*by] |= 2;
+      }
+    }
+    return std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.second == 3; });
   }
 
   // True unless it is clear that iterations of the loop at `depth` pass nothing to each other through the
@@ -233,6 +332,7 @@ class Placer {
   const std::vector<Access>& accesses_;
   const Facts& loops_;  // of all loops, without what ifs add
   const bool cuda_;
+  size_t common_;  // loops around all accesses
 };
 
 }  // namespace

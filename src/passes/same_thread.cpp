@@ -27,6 +27,10 @@ bool bounded(const Interval& i) {
   return i.lo > -kUnbounded / 1024 && i.hi < kUnbounded / 1024;
 }
 
+Interval common(const Interval& a, const Interval& b) {
+  return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
+}
+
 int64_t floor_div(int64_t a, int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
@@ -129,12 +133,14 @@ class Meeting {
     for (const auto& [atom, coefficient] : mine.terms) {
       Digit& digit = digits[std::abs(coefficient)];
       const int64_t direction = (coefficient > 0 ? 1 : -1) * sign;
-      const Interval range = range_of(atom, facts);
+      Interval range = range_of(atom, facts);
       const bool in_both = std::any_of(
           other.terms.begin(), other.terms.end(),
           [&, a = atom, c = coefficient](const auto& t) { return t.second == c && same_expr(t.first, a); });
       const bool runs = uses_any(atom, running_), of_threads = uses_any(atom, threads_);
       if (in_both && !runs && (!of_threads || is_equal(atom))) continue;  // the same value
+      // What stands still is the same for both: where they can't agree, they don't meet.
+      if (!runs && !of_threads) range = common(range, range_of(atom, sign > 0 ? y_.facts : x_.facts));
       if (!bounded(range)) return false;
       if (in_both && !runs) {
         if (sign < 0) continue;

@@ -17,16 +17,32 @@ constexpr int64_t kMostStatements = 1 << 14, kMostLoops = 1 << 10;
 struct Count {
   int64_t statements = 0, loops = 0;
 };
+// Loops that are kept to be unrolled later count as their iterations.
 Count count(const Stmt& s) {
-  Count n;
-  for_each_stmt(s, [&](const Stmt& inner) {
-    n.statements += inner.as<Store>() || inner.as<Evaluate>();
-    n.loops += inner.as<For>() != nullptr;
-  });
-  return n;
+  struct Counter : Walker {
+    Count n;
+    int64_t times = 1;
+    void stmt(const Stmt& inner) override {
+      n.statements += inner.as<Store>() || inner.as<Evaluate>() ? times : 0;
+      const auto* loop = inner.as<For>();
+      n.loops += loop ? times : 0;
+      const int64_t around = times;
+      if (loop && loop->kind == ForKind::unrolled)
+        times = std::min(times * std::clamp<int64_t>(as_int(loop->extent).value_or(1), 1, kMostStatements),
+                         kMostStatements);
+      children(inner);
+      times = around;
+    }
+  } counter;
+  counter.stmt(s);
+  return counter.n;
 }
 
-struct Unroller : Rewriter {
+// For CUDA they stay loops, which the CUDA compiler unrolls; what it may make of one is as limited.
+class Unroller : public Rewriter {
+ public:
+  explicit Unroller(bool keep) : keep_(keep) {}
+
   Stmt stmt(const Stmt& s) override {
     Stmt out = children(s);
     const auto* loop = out ? out.as<For>() : nullptr;
@@ -39,6 +55,7 @@ struct Unroller : Rewriter {
     const Count each = count(loop->body);
     require_few(name, *extent, std::max<int64_t>(each.statements, 1), kMostStatements, "statements");
     require_few(name, *extent, each.loops, kMostLoops, "loops");
+    if (keep_) return out;
     std::vector<Stmt> copies;
     for (int64_t i = 0; i < *extent; ++i)
       copies.push_back(
@@ -56,13 +73,15 @@ struct Unroller : Rewriter {
                what + ", more than " + std::to_string(most),
            "split it, and unroll the inner part");
   }
+
+  bool keep_;
 };
 
 }  // namespace
 
-PrimFunc unroll(const PrimFunc& f, const Target&) {
+PrimFunc unroll(const PrimFunc& f, const Target& target) {
   PrimFunc out = f;
-  out.body = Unroller().stmt(f.body);
+  out.body = Unroller(target.kind == TargetKind::cuda).stmt(f.body);
   return out;
 }
 

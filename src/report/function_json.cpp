@@ -93,6 +93,7 @@ Json function_json(const Walk& walk, const Target& target, Tables& tables) {
               {"start", lines_json(text, tables)},
               {"loops", loops_json(walk.start, tables)},
               {"steps", Json::array()}};
+  for (const std::string& plan : walk.given_up) out["given_up"].push_back(tables.strings.add(plan));
   for (const StepTaken& step : walk.steps) {
     const std::string after = print(step.after);
     out["steps"].push_back({{"text", tables.strings.add(step.text)},

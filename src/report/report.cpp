@@ -7,6 +7,7 @@
 #include "nestor/print.h"
 #include "src/report/function_json.h"
 #include "src/report/page.h"
+#include "src/report/profile.h"
 
 namespace nestor {
 
@@ -32,7 +33,7 @@ Json graph_json(const CompiledModel& m, report::Tables& tables) {
   };
   for (const KernelCall& call : m.partition.calls) {
     const PrimFunc& f = m.partition.funcs[static_cast<size_t>(call.func)];
-    Json ins = Json::array(), outs = Json::array(), ops = Json::array();
+    Json ins = Json::array(), outs = Json::array(), ops = Json::array(), why = Json::array();
     int weights = 0;
     for (size_t i = 0; i < call.args.size(); ++i) {
       const ValueId v = resolved(m.partition, call.args[i]);
@@ -43,9 +44,13 @@ Json graph_json(const CompiledModel& m, report::Tables& tables) {
       else
         ++weights;
     }
-    for (const int n : call.nodes)
-      ops.push_back(tables.strings.add(m.graph.nodes[static_cast<size_t>(n)].op));
+    for (const int n : call.nodes) {
+      const Node& node = m.graph.nodes[static_cast<size_t>(n)];
+      ops.push_back(tables.strings.add(node.op));
+      if (!node.why.empty()) why.push_back(tables.strings.add(node.why));
+    }
     calls.push_back({{"func", call.func}, {"ops", ops}, {"in", ins}, {"out", outs}, {"weights", weights}});
+    if (!why.empty()) calls.back()["why"] = why;
   }
   for (const ValueId v : m.graph.inputs) inputs.push_back(used(v));
   for (const ValueId v : m.graph.outputs) outputs.push_back(used(resolved(m.partition, v)));
@@ -63,10 +68,33 @@ Json target_json(const Target& t) {
           {"cores", t.cores}};
 }
 
+// Times in nanoseconds: of a run, of each call of the graph, and of all calls of a function, with what they
+// take at least.
+Json profile_json(const report::Profile& p) {
+  Json funcs = Json::object(), calls = Json::array(), copies = Json::array();
+  for (const report::FunctionTime& f : p.functions)
+    if (f.func >= 0)
+      funcs[std::to_string(f.func)] = {{"ns", f.ns},
+                                       {"operations", f.work.operations},
+                                       {"bytes", f.work.bytes},
+                                       {"at_once", f.work.operations_at_once},
+                                       {"bound_ns", f.bound.ns()},
+                                       {"by", f.bound.by()}};
+  for (const auto& [kernel, ns] : p.calls)
+    if (kernel >= 0) calls.push_back(ns);
+  for (const auto& [bytes, gbs] : p.copies) copies.push_back({bytes, gbs});
+  return {{"ns", p.ns},     {"peak", p.peak_gflops}, {"runs", p.runs},
+          {"funcs", funcs}, {"calls", calls},        {"copies", copies}};
+}
+
 }  // namespace
 
+std::string report_title(const std::string& spec) {
+  return looks_like_operator(spec) ? spec : spec.substr(spec.rfind('/') + 1);
+}
+
 HtmlReport html_report(const CompiledModel& model, const CompileOptions& options, const std::string& title,
-                       const std::vector<size_t>& funcs) {
+                       const std::vector<size_t>& funcs, const report::Profile* profile) {
   HtmlReport out;
   report::Tables tables;
   Json pages = Json::object();
@@ -79,16 +107,17 @@ HtmlReport html_report(const CompiledModel& model, const CompileOptions& options
   Json names = Json::array();
   for (const PrimFunc& f : model.partition.funcs) names.push_back(f.name);
   const Json graph = graph_json(model, tables);
-  const Json data = {{"title", title},
-                     {"target", target_json(model.target)},
-                     {"threads", options.threads},
-                     {"names", names},
-                     {"graph", graph},
-                     {"funcs", pages},
-                     {"strings", tables.strings.rows()},
-                     {"costs", tables.costs.rows()},
-                     {"loops", tables.loops.rows()},
-                     {"links", tables.links.rows()}};
+  Json data = {{"title", title},
+               {"target", target_json(model.target)},
+               {"threads", options.threads},
+               {"names", names},
+               {"graph", graph},
+               {"funcs", pages},
+               {"strings", tables.strings.rows()},
+               {"costs", tables.costs.rows()},
+               {"loops", tables.loops.rows()},
+               {"links", tables.links.rows()}};
+  if (profile) data["profile"] = profile_json(*profile);
   out.html = report::page(title, data.dump(-1, ' ', false, Json::error_handler_t::replace));
   return out;
 }

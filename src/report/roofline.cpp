@@ -133,6 +133,12 @@ double Roofline::copy_gbs(int64_t bytes) {
   return place->second * threads_;
 }
 
+std::vector<std::pair<int64_t, double>> Roofline::copies() const {
+  std::vector<std::pair<int64_t, double>> out;
+  for (const auto& [bytes, gbs] : copy_gbs_) out.emplace_back(bytes, gbs * threads_);
+  return out;
+}
+
 Bound Roofline::bound_of(const FunctionWork& w) {
   constexpr double kLeast = 1 << 14, kMost = 1 << 27;  // bytes copied
   // Half of the bytes are read, half are written; each thread has its part.

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "nestor/ir.h"
 #include "nestor/measure.h"
@@ -39,6 +41,8 @@ class Roofline {
 
   double peak_gflops() const { return peak_gflops_; }  // of all threads, f32
   double copy_gbs(int64_t bytes);                      // of all threads, read and written
+  std::vector<std::pair<int64_t, double>> copies()
+      const;  // (bytes of a thread, copy_gbs) that were asked for
 
  private:
   int threads_;

@@ -3,7 +3,7 @@
 namespace nestor::report {
 
 Walk walk_trace(const PrimFunc& f, const ScheduleChoice& choice) {
-  Walk walk{f, choice.origin, {}, {}, {}};
+  Walk walk{f, choice.origin, {}, choice.trace.given_up, {}, {}};
   Schedule schedule(f);
   for (const Step& step : choice.trace.steps) {
     try {

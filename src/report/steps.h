@@ -19,6 +19,7 @@ struct Walk {
   PrimFunc start;
   std::string origin;  // of the schedule: "default", "database", a file's name ...
   std::vector<StepTaken> steps;
+  std::vector<std::string> given_up;  // plans that were tried before, and why not
   // Where a step is refused the walk ends before it.
   std::string refused_step;
   std::optional<ScheduleError> refused;

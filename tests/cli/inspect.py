@@ -246,11 +246,11 @@ def exact_convolutions():
 
 def blocked_in_and_out():
     conv = "Conv(f32[1,32,9,9], const f32[24,32,3,3])"
-    bench = ["bench", conv, "--target", "x86-64-v3", "--threads", "1", "--seconds", "0.01", "--per-func"]
+    bench = ["bench", conv, "--target", "x86-64-v3", "--threads", "1", "--seconds", "0.01", "--profile"]
     alone = ["winograd_conv2d"]
     for flags, functions in (([], ["reorder", *alone, "reorder_1"]), (["--blocked-io"], alone)):
         shown = t.succeeds(f"bench {flags}", *bench, *flags)
-        rows = re.findall(r"^ +[\d.]+ [num]?s +[\d.]+ +[\d.]+ +[\d.]+  (\w+)", shown, re.M)
+        rows = re.findall(r"^ +[\d.]+ [num]?s +[\d.]+ +1 .* (?:operations|bytes) +\d+ %  (\w+)", shown, re.M)
         t.check(sorted(rows) == sorted(functions), f"bench {flags}: {functions}", shown)
         t.check("effective" in shown, f"bench {flags}: what Winograd's rate means", shown)
     t.succeeds("an artifact", "compile", conv, "--target", "x86-64-v3", "-o", "blocked.so", "--const", "x1=random:1")

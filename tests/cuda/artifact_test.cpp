@@ -117,9 +117,9 @@ TEST_CASE(
     }
     CHECK(output_of(made.command()) == "");
     for (int t = 0; t < 2; ++t) CHECK(read_text(made.path("out." + std::to_string(t))) == wanted[t]);
-    // Of six runs of each instance, the first on each kind of tensors are calls.
+    // Of nine runs of each instance, the first on each kind of tensors are calls.
     const std::string log = read_text(made.path("log"));
-    CHECK(log.find(", 8 of graphs") != std::string::npos);
+    CHECK(log.find(", 12 of graphs") != std::string::npos);
     CHECK(output_of(made.command("NESTOR_STUB_NO_GRAPHS=1")) == "");
     CHECK(read_text(made.path("log")).find(log.substr(0, log.find(' ')) + " launches, 0 of graphs") == 0);
     for (int t = 0; t < 2; ++t) CHECK(read_text(made.path("out." + std::to_string(t))) == wanted[t]);

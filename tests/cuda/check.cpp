@@ -12,6 +12,7 @@
 #include "nestor/passes.h"
 #include "nestor/print.h"
 #include "nestor/schedule.h"
+#include "src/passes/thread_tree.h"
 
 namespace nestor::testing {
 
@@ -73,7 +74,9 @@ bool has_nvrtc() {
 CudaCase make_case(const PrimFunc& func, const PrimFunc& scheduled, const Target& target) {
   LowerOptions options;
   options.check = true;
-  CudaCase c{func, lower(scheduled, target, options), {}, random_args(func, 1), {}};
+  CudaCase c{func, lower(scheduled, target, options), {}, {}, random_args(func, 1), {}};
+  const PrimFunc plain = passes::without_thread_trees(scheduled);
+  c.meant = plain.body.same_as(scheduled.body) ? c.lowered : lower(plain, target, options);
   c.program = make_cuda(c.lowered, target);
   for (size_t p = 0; p < c.inputs.size(); ++p) {
     const Tensor t = pack(c.inputs[p].clone(), scheduled.params[p].decl);
@@ -84,13 +87,13 @@ CudaCase make_case(const PrimFunc& func, const PrimFunc& scheduled, const Target
 
 std::string emulate(const Emulator& emulator, const CudaCase& c, const CudaProgram& program) {
   std::vector<Tensor> wanted = copies(c.lowered_inputs);
-  interpret(c.lowered, wanted);
+  interpret(c.meant, wanted);
   for (int run = 0; run < 5; ++run) {
     const LoopOrder order = run == 0 ? LoopOrder::forward : run == 1 ? LoopOrder::reverse : LoopOrder::random;
     std::vector<Tensor> got = copies(c.lowered_inputs);
     try {
       emulator.run(program, got, order, static_cast<uint64_t>(run));
-    } catch (const EmulationError& e) {
+    } catch (const UserError& e) {
       return e.what();
     }
     const std::string problem = describe(c.lowered, wanted, got, 0);
@@ -102,14 +105,14 @@ std::string emulate(const Emulator& emulator, const CudaCase& c, const CudaProgr
 void check_cases(const std::vector<CudaCase>& cases, double tolerance) {
   std::vector<CudaProgram> programs;
   for (const CudaCase& c : cases) programs.push_back(c.program);
-  const Emulator emulator(programs);
+  const Emulator emulator(programs, Tracing::on);
   for (const CudaCase& c : cases) {
     INFO(print(c.lowered) << c.program.source);
     std::vector<Tensor> wanted = copies(c.inputs), got = copies(c.lowered_inputs);
     interpret(c.func, wanted);
     InterpretOptions options;
     options.check_races = true;
-    interpret(c.lowered, got, options);
+    interpret(c.meant, got, options);
     CHECK(describe(c.func, wanted, got, tolerance) == "");
     CHECK(emulate(emulator, c, c.program) == "");
   }

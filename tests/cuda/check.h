@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "emulator.h"
 #include "nestor/cuda.h"
+#include "nestor/emulate.h"
 #include "nestor/ir.h"
 #include "nestor/target.h"
 
@@ -20,6 +20,7 @@ bool has_nvrtc();              // says SKIPPED once where there is none
 // A function, lowered for CUDA and emitted.
 struct CudaCase {
   PrimFunc func, lowered;  // unscheduled, lowered
+  PrimFunc meant;          // lowered, but trees of shuffles are expressions: the interpreter runs it
   CudaProgram program;
   std::vector<Tensor> inputs, lowered_inputs;
 };

@@ -53,15 +53,14 @@ static int same(char* const* a, char* const* b) {
   return 1;
 }
 
-static int run_job(void* m, char* const* in, char* const* out, char* const* again) {
-  for (int r = 0; r < RUNS; ++r) {
-    char* const* to = r == 0 ? out : again;
-    if (run(m, (const void* const*)in, (void* const*)to) != 0) return fail(why_of(m));
-    if (r > 0 && !same(out, again)) return fail("a run gives something else than the first");
-  }
+/* On tensors of the device, `offset` bytes behind where the driver aligns. */
+static int run_on_device(void* m, char* const* in, char* const* out, char* const* again, size_t offset) {
   uint64_t device[2][MOST];
   for (int side = 0; side < 2; ++side)
-    for (int i = 0; i < count[side]; ++i) allocate(&device[side][i], bytes[side][i]);
+    for (int i = 0; i < count[side]; ++i) {
+      allocate(&device[side][i], bytes[side][i] + offset);
+      device[side][i] += offset;
+    }
   for (int i = 0; i < count[0]; ++i) to_device(device[0][i], in[i], bytes[0][i], NULL);
   for (int r = 0; r < RUNS; ++r) {
     if (run(m, (const void* const*)device[0], (void* const*)device[1]) != 0) return fail(why_of(m));
@@ -69,8 +68,17 @@ static int run_job(void* m, char* const* in, char* const* out, char* const* agai
     if (!same(out, again)) return fail("a run on the device's tensors gives something else");
   }
   for (int side = 0; side < 2; ++side)
-    for (int i = 0; i < count[side]; ++i) release(device[side][i]);
+    for (int i = 0; i < count[side]; ++i) release(device[side][i] - offset);
   return 0;
+}
+
+static int run_job(void* m, char* const* in, char* const* out, char* const* again) {
+  for (int r = 0; r < RUNS; ++r) {
+    char* const* to = r == 0 ? out : again;
+    if (run(m, (const void* const*)in, (void* const*)to) != 0) return fail(why_of(m));
+    if (r > 0 && !same(out, again)) return fail("a run gives something else than the first");
+  }
+  return run_on_device(m, in, out, again, 0) || run_on_device(m, in, out, again, 4);
 }
 
 static FILE* open_file(const char* name, int number, const char* mode) {

@@ -22,7 +22,7 @@ const Target kTarget = parse_target("cuda:sm_80");
 
 // A lowered function and its program run on the same hard values.
 CudaCase hard_case(const PrimFunc& lowered, uint64_t seed) {
-  return {lowered, lowered, make_cuda(lowered, kTarget), {}, hard_args(lowered, seed)};
+  return {lowered, lowered, lowered, make_cuda(lowered, kTarget), {}, hard_args(lowered, seed)};
 }
 
 std::string emitted(const std::string& text) {
@@ -142,7 +142,15 @@ TEST_CASE("halves of both kinds are rounded and widened as the interpreter does"
     programs.push_back(cases.back().program);
   }
   const Emulator emulator(programs);
-  for (const CudaCase& c : cases) CHECK(emulate(emulator, c, c.program) == "");
+  for (const CudaCase& c : cases) {
+    CHECK(emulate(emulator, c, c.program) == "");
+    if (!has_nvrtc()) continue;
+    const std::string ptx = compile_ptx(c.program.source, kTarget);  // one instruction for each
+    CHECK((ptx.find("cvt.rn.f16.f32") != std::string::npos) == (c.func.name == "to_f16"));
+    CHECK((ptx.find("cvt.f32.f16") != std::string::npos) == (c.func.name == "to_f16"));
+    CHECK((ptx.find("cvt.rn.bf16.f32") != std::string::npos) == (c.func.name == "to_bf16"));
+    CHECK_FALSE(compile_cubin(c.program.source, parse_target("cuda:sm_75")).empty());
+  }
 }
 
 TEST_CASE("more blocks than the hardware takes along y and z lie along x") {
@@ -173,16 +181,17 @@ TEST_CASE("what CUDA can't do is refused by name") {
   CHECK_THROWS_WITH(
       emitted("func f(out Y: f32[2048]) {\n  threadIdx.x t in 2048 {\n    Y[t] = 1.0f32\n  }\n}\n"),
       Catch::Contains("kernel_f has 2048 threads a block, of at most 1024"));
-  CHECK_THROWS_WITH(emitted(R"(
+  CHECK_THROWS_WITH(
+      emitted(R"(
 func f(out Y: f32[32]) {
-  alloc S: f32[16384] shared
+  alloc S: f32[41984] shared
   threadIdx.x t in 32 {
     S[t] = 1.0f32
     Y[t] = S[t]
   }
 }
 )"),
-                    Catch::Contains("needs 65536 bytes of shared memory, of at most 49152"));
+      Catch::Contains("needs 167936 bytes of shared memory, and a block of sm_80 has at most 166912"));
   CHECK_THROWS_WITH(emitted(R"(
 func f(out Y: f32[32]) {
   alloc S: f32[32] shared

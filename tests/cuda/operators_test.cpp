@@ -59,25 +59,27 @@ TEST_CASE("operators by their default CUDA schedule pass under emulation") {
   for (const CudaCase& c : cases)
     for (const CudaKernel& k : c.program.kernels) {
       INFO(c.program.source);
-      const bool one_output = c.inputs.back().size() == 1;
-      CHECK((k.block[0] > 1) != one_output);  // nothing else is left to a single thread
+      CHECK(k.block[0] > 1);  // nothing is left to a single thread
     }
   check_cases(cases, 1e-4);
 }
 
-TEST_CASE("updates that may meet in an element are one thread's, in their order") {
+TEST_CASE(
+    "updates that may meet in an element are one thread's, in their order, and columns have threads of their "
+    "own") {
   const std::string spec = "ScatterND(f32[9,40], i64[6,1], f32[6,40]; reduction=\"add\")";
   const std::vector<CudaCase> cases = cases_for(parse_target("cuda:sm_80"), {spec});
   REQUIRE(cases[0].program.kernels.size() == 2);
   CHECK(cases[0].program.kernels[0].block[0] > 1);
-  CHECK(cases[0].program.kernels[1].block[0] == 1);
+  CHECK(cases[0].program.kernels[1].block[0] == 40);
   check_cases(cases, 1e-6);
 }
 
 TEST_CASE("products of some size go through shared memory by default") {
   int tiled = 0;
   for (const CudaCase& c : cases_for(parse_target("cuda:sm_80")))
-    for (const CudaKernel& k : c.program.kernels) tiled += k.shared_bytes > 0;
+    for (const CudaKernel& k : c.program.kernels)
+      tiled += k.shared_bytes > 1024 && k.name.find("conv") == std::string::npos;
   CHECK(tiled == 2);
 }
 

@@ -34,6 +34,7 @@ TEST_CASE("a pipelined MatMul keeps its slots apart with one barrier an iteratio
   CHECK(count(cases[2].program.source, "__syncthreads();") == 2);
   INFO(cases[0].program.source);
   CHECK(count(cases[0].program.source, "__syncthreads();") == 1);
+  CHECK(count(cases[1].program.source, "__syncthreads();") == 1);
   check_cases(cases);
 }
 

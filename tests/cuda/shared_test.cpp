@@ -1,9 +1,10 @@
 // The tiled MatMul and the row softmax, whose threads pass values to each other through shared memory: right
-// as emitted, and wrong as soon as any one of the emitted barriers is taken away.
+// as emitted. What the barriers are good for is seen in barriers_test.cpp, too.
 #include "catch.h"
 #include "check.h"
 #include "nestor/error.h"
 #include "nestor/interpret.h"
+#include "nestor/parse.h"
 #include "nestor/walk.h"
 #include "schedules/library/cuda.h"
 
@@ -18,12 +19,6 @@ size_t count_barriers(const std::string& text) {
   size_t n = 0;
   for (size_t at = 0; (at = text.find(kBarrier, at)) != std::string::npos; ++at) ++n;
   return n;
-}
-
-std::string without_barrier(std::string text, size_t which) {
-  size_t at = text.find(kBarrier);
-  for (size_t i = 0; i < which; ++i) at = text.find(kBarrier, at + 1);
-  return text.erase(at, kBarrier.size());
 }
 
 // The lowered function without its barrier number `which`.
@@ -68,24 +63,10 @@ TEST_CASE("a tiled MatMul and a row softmax with shared memory pass under emulat
   check_cases(cases);
 }
 
-TEST_CASE("without any one of the emitted barriers the emulation and the race check fail") {
+TEST_CASE("without any one barrier the interpreter's race check fails") {
   for (const std::string name : {"matmul", "softmax", "default"}) {
     const CudaCase c = shared_case(name);
-    // All crippled texts in one compilation.
-    std::vector<CudaProgram> crippled;
-    const size_t barriers = count_barriers(c.program.source);
-    for (size_t b = 0; b < barriers; ++b) {
-      CudaProgram p = c.program;
-      const std::string other = p.kernels[0].name + "_without_" + std::to_string(b);
-      const size_t at = p.source.find("\n" + p.kernels[0].name + "(") + 1;
-      p.source = without_barrier(p.source.replace(at, p.kernels[0].name.size(), other), b);
-      p.kernels[0].name = other;
-      crippled.push_back(p);
-    }
-    const Emulator emulator(crippled);
-    for (size_t b = 0; b < barriers; ++b) {
-      INFO(crippled[b].source);
-      CHECK(emulate(emulator, c, crippled[b]) != "");
+    for (size_t b = 0; b < count_barriers(c.program.source); ++b) {
       PrimFunc racy = c.lowered;
       racy.body = WithoutSync(b).stmt(racy.body);
       InterpretOptions options;
@@ -127,8 +108,10 @@ extern "C" __global__ void parted(float* Y) {
   std::vector<Tensor> args = {Tensor(DType::f32, {8})};
   emulator.run(p, args, LoopOrder::forward);
   for (int64_t i = 0; i < 8; ++i) CHECK(std::isnan(args[0].get(i)));
-  CHECK_THROWS_WITH(emulator.run(second, args, LoopOrder::forward),
-                    "parted: 3 threads wait at a barrier, 1 have finished");
+  CHECK_THROWS_WITH(
+      emulator.run(second, args, LoopOrder::forward),
+      "error: parted: thread (0,0,0) of block (0,0,0) waits for the block at line 8: `if (threadIdx.x < 3) "
+      "__syncthreads();`, and thread 3 of the block has finished");
 }
 
 TEST_CASE("NVRTC compiles the tiled MatMul and the row softmax for sm_80 and sm_90a") {
@@ -143,4 +126,30 @@ TEST_CASE("NVRTC compiles the tiled MatMul and the row softmax for sm_80 and sm_
             "ELF");
       CHECK(compile_ptx(c.program.source, target).find(".target " + sm) != std::string::npos);
     }
+}
+
+TEST_CASE("shared memory beyond 48 KB comes with the launch, up to what the device has") {
+  const auto text = [](int64_t n) {
+    const std::string size = std::to_string(n), loop = "for i in " + std::to_string(n / 64) + " {\n";
+    return parse_func(
+        "func f(in X: f32[" + size + "], out Y: f32[" + size + "]) {\n  alloc S: f32[" + size +
+        "] shared\n  alloc T: f32[64] shared\n  blockIdx.x b in 1 {\n    threadIdx.x t in 64 {\n" + loop +
+        "S[i*64+t] = X[i*64+t]\n}\nT[t] = X[t]\n}\nthreadIdx.x t in 64 {\n" + loop + "Y[i*64+t] = S[" +
+        std::to_string(n - 1) + "-i*64-t] + T[63-t]\n}\n}\n}\n}\n");
+  };
+  for (const int64_t n : {1024, 20480}) {
+    const PrimFunc f = text(n);
+    const CudaCase c = make_case(f, f, parse_target("cuda:sm_80"));
+    const int64_t bytes = 4 * (n + 64);
+    CHECK(c.program.kernels[0].shared_bytes == bytes);
+    CHECK(c.program.kernels[0].dynamic_shared == (n == 1024 ? 0 : bytes));
+    CHECK((c.program.source.find("extern __shared__") != std::string::npos) == (n != 1024));
+    check_cases({c}, 0);
+    if (has_nvrtc()) CHECK_FALSE(compile_cubin(c.program.source, parse_target("cuda:sm_80")).empty());
+  }
+  const PrimFunc large = text(20480);
+  CHECK_THROWS_WITH(
+      make_case(large, large, parse_target("cuda:sm_75")),
+      Catch::Contains("needs 82176 bytes of shared memory, and a block of sm_75 has at most 65536"));
+  CHECK(make_case(large, large, parse_target("cuda:sm_89")).program.kernels[0].dynamic_shared == 82176);
 }

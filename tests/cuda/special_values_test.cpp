@@ -29,7 +29,7 @@ TEST_CASE("operators on special values give one class of result under emulation"
     programs.push_back(subjects.back().made.program);
   }
   CHECK(subjects.size() > 100);
-  const Emulator emulator(programs);
+  const Emulator emulator(programs, Tracing::on);
   for (const Subject& s : subjects) {
     const OpDef* op = find_op(s.entry.node.node().domain, s.entry.node.node().op, s.entry.node.node().opset);
     for (const Args& args : special_args(s.made.func, op->pattern == Pattern::elementwise)) {

@@ -50,7 +50,7 @@ std::string emulated(const PrimFunc& scheduled) {
   const PrimFunc f = parse_func(kProduct);
   const CudaProgram program = make_cuda(lower(scheduled, kTarget), kTarget);
   INFO(program.source);
-  const Emulator emulator({program});
+  const Emulator emulator({program}, Tracing::on);
   for (const LoopOrder order : {LoopOrder::forward, LoopOrder::reverse, LoopOrder::random}) {
     std::vector<Tensor> wanted = random_args(f, 1), got = random_args(f, 1);
     interpret(f, wanted);

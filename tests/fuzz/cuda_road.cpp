@@ -1,7 +1,7 @@
 #include "nestor/cuda.h"
+#include "nestor/emulate.h"
 #include "nestor/error.h"
 #include "nestor/interpret.h"
-#include "tests/cuda/emulator.h"
 #include "tests/fuzz/road_common.h"
 #include "tests/fuzz/roads.h"
 
@@ -29,10 +29,10 @@ class CudaRoad : public Road {
   std::vector<std::pair<int64_t, Finding>> run() override {
     std::vector<std::pair<int64_t, Finding>> out;
     if (batch_.empty()) return out;
-    std::optional<testing::Emulator> emulator;
+    std::optional<Emulator> emulator;
     try {
       emulator.emplace(programs_);
-    } catch (const testing::EmulationError& e) {
+    } catch (const UserError& e) {
       if (batch_.size() > 1) throw;
       return {{batch_[0].number, {"cuda", e.what()}}};
     }
@@ -43,7 +43,7 @@ class CudaRoad : public Road {
   }
 
  private:
-  Finding run_one(size_t i, const testing::Emulator& emulator) const {
+  Finding run_one(size_t i, const Emulator& emulator) const {
     const Lowered& l = batch_[i];
     std::vector<Tensor> expected;
     if (const Finding f = interpret_lowered(l, expected); f.failed()) return f;
@@ -51,7 +51,7 @@ class CudaRoad : public Road {
       std::vector<Tensor> got = l.args();
       try {
         emulator.run(programs_[i], got, order, l.subject.seed);
-      } catch (const testing::EmulationError& e) {
+      } catch (const UserError& e) {
         return {"cuda", e.what()};
       }
       const Finding v = agree(l, expected, got, "cuda");

@@ -38,7 +38,7 @@ class Proposer {
     if (primitive == "cache_write") return name("C") + " = cache_write " + any_block() + " " + scope();
     if (primitive == "set_scope") return set_scope();
     if (primitive == "decompose_reduction") return decompose();
-    if (primitive == "rfactor") return rfactor();
+    if (primitive == "rfactor" || primitive == "reduce_threads") return rfactor(primitive);
     if (primitive == "fission") return fission();
     if (primitive == "merge") return merge();
     if (primitive == "pad_einsum") return pad_einsum();
@@ -332,7 +332,7 @@ class Proposer {
     return lines.empty() ? "" : any(lines);
   }
 
-  std::string rfactor() {
+  std::string rfactor(const std::string& primitive) {
     std::vector<std::string> lines;
     for (const std::string& b : blocks_)
       for (const IterVar& i : find_block(f_, b)->iters)
@@ -341,9 +341,10 @@ class Proposer {
           for_each_expr(i.binding, [&](const Expr& e) {
             used = used || (e.as<VarRef>() && e.as<VarRef>()->var->name == l.name);
           });
-          if (used && i.kind == IterKind::reduce) lines.push_back(" = rfactor " + b + "." + l.name);
+          if (used && i.kind == IterKind::reduce) lines.push_back(" = " + primitive + " " + b + "." + l.name);
         }
-    return lines.empty() ? "" : name("F") + any(lines) + any({"", "", " axis=0"});
+    if (lines.empty()) return "";
+    return name("F") + any(lines) + (primitive == "rfactor" ? any({"", "", " axis=0"}) : "");
   }
 
   std::string transform_layout() {

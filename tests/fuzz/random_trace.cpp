@@ -25,7 +25,7 @@ struct Weight {
 constexpr Weight kPrimitives[] = {
     {"split", 4}, {"fuse", 4}, {"reorder", 4}, {"tile", 2}, {"loop_partition", 4}, {"add_unit_loop"}, {"split_buffer", 8},
     {"parallel", 3, true, true, false}, {"vectorize", 4, true, true, false}, {"unroll", 2, true},
-    {"bind", 4, true, false, true},
+    {"bind", 4, true, false, true}, {"reduce_threads", 3, true, false, true},
     {"compute_at", 8}, {"reverse_compute_at", 16}, {"compute_inline", 6}, {"reverse_compute_inline", 16},
     {"cache_read", 3}, {"cache_write", 3}, {"set_scope"}, {"transform_layout", 3},
     {"decompose_reduction", 4}, {"rfactor", 3}, {"fission", 4}, {"merge", 8}, {"blockize", 3}, {"pad_einsum", 6},
@@ -36,12 +36,12 @@ constexpr Weight kPrimitives[] = {
 class Chooser {
  public:
   Chooser(std::mt19937_64& rng, const TraceOptions& o) : rng_(rng) {
-    for (const Weight& w : kPrimitives)
-      if ((o.cpu && w.cpu) || (o.gpu && w.gpu))
-        allowed_.insert(allowed_.end(), static_cast<size_t>(w.tries), &w);
-    for (const Weight*& f : favourites_) f = allowed_[rng_() % allowed_.size()];
-    for (const Weight& w : kPrimitives)
+    for (const Weight& w : kPrimitives) {
+      if (!(o.cpu && w.cpu) && !(o.gpu && w.gpu)) continue;
+      allowed_.insert(allowed_.end(), static_cast<size_t>(w.tries), &w);
       if (std::count(o.prefer.begin(), o.prefer.end(), w.primitive)) preferred_.push_back(&w);
+    }
+    for (const Weight*& f : favourites_) f = allowed_[rng_() % allowed_.size()];
   }
   const Weight& next() {
     if (!preferred_.empty() && rng_() % 2) return *preferred_[rng_() % preferred_.size()];

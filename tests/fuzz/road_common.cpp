@@ -9,6 +9,7 @@
 #include "nestor/passes.h"
 #include "nestor/print.h"
 #include "nestor/verify.h"
+#include "src/passes/thread_tree.h"
 #include "tests/fuzz/equivalence.h"
 
 namespace nestor {
@@ -72,7 +73,8 @@ Road::Entry lower_for(const Target& target, const Subject& subject, const PrimFu
   options.check = true;
   try {
     out.lowered = lower(scheduled, target, options);
-    const PrimFunc plain = without_instructions(scheduled);
+    PrimFunc plain = without_instructions(scheduled);
+    if (target.kind == TargetKind::cuda) plain = passes::without_thread_trees(plain);
     out.meant = plain.body.same_as(scheduled.body) ? out.lowered : lower(plain, target, options);
   } catch (const ScheduleError& e) {
     return {false, e.diagnostic().message, {}};

@@ -8,7 +8,7 @@ namespace nestor {
 // "cpu": lowered, compiled by LLVM in batches, run on two threads; bit for bit what the lowered function is
 // when interpreted, and as near to the unscheduled function in f64 as rounding allows.
 std::unique_ptr<Road> cpu_road();
-// "cuda": lowered, emitted, compiled in batches as C++ behind tests/cuda/emulation.h, run in three orders of
+// "cuda": lowered, emitted, compiled in batches as C++ behind src/emulate/emulation.h, run in three orders of
 // threads; bit for bit what the lowered function is when interpreted.
 std::unique_ptr<Road> cuda_road();
 

@@ -230,9 +230,8 @@ TEST_CASE("All unsupported nodes are listed in one error, and nothing that follo
   CHECK_THAT(
       e, ContainsSubstring("Frobnicate node that makes `a` (opset 17, f32): the operator isn't supported"));
   CHECK_THAT(
-      e,
-      ContainsSubstring(
-          "Conv2 node that makes `b` (opset 17): the operator isn't supported (did you mean `Conv`?)"));
+      e, ContainsSubstring(
+             "Conv2 node that makes `b` (opset 17): the operator isn't supported (did you mean `Conv`?)"));
   CHECK_THAT(e, ContainsSubstring("If node that makes `c` (opset 17, f32): it must have a condition"));
   for (const char* what : {"`body` is a graph", "`table` is a tensor of string"})
     CHECK_THAT(

@@ -35,7 +35,13 @@ std::string run_case(const json& c) {
   const Values outputs = run(g, partition(g), inputs);
   for (const auto& [name, wanted] : c["outputs"].items()) {
     if (!outputs.count(name)) return name + " is missing";
-    const std::string d = difference(outputs.at(name), tensor_of(wanted), c["rtol"], c["atol"]);
+    const Tensor expected = tensor_of(wanted);
+    // Expected values of halves were computed in halves: two units of theirs more.
+    const double units = expected.dtype() == DType::f16    ? 0x1p-10
+                         : expected.dtype() == DType::bf16 ? 0x1p-7
+                                                           : 0;
+    const double rtol = c["rtol"];
+    const std::string d = difference(outputs.at(name), expected, rtol + units, c["atol"]);
     if (!d.empty()) return name + ": " + d + "\n" + print(g);
   }
   return "";
@@ -49,8 +55,7 @@ bool is_known(const std::string& op) {
 
 // What is refused on purpose, besides operators that we don't have.
 bool is_known_limit(const std::string& message) {
-  for (const char* limit : {"f16[", "bf16[", "training isn't supported"})
-    if (message.find(limit) != std::string::npos) return true;
+  if (message.find("training isn't supported") != std::string::npos) return true;
   UNSCOPED_INFO(message);
   return false;
 }
@@ -90,5 +95,5 @@ TEST_CASE("The onnx package's models of several nodes") {
   }
   WARN(passed << " models agree, " << refused << " are refused, " << unknown << " have operators we don't, "
               << left_out << " were left out");
-  CHECK(passed >= 545);
+  CHECK(passed >= 585);
 }

@@ -266,6 +266,33 @@ void RandomGraph::quantizes() {
   }
 }
 
+// From f32 to 16 bits, through something, and back.
+void RandomGraph::halves() {
+  const int64_t to = one_in(2) ? 10 : 16;
+  const ValueId x = any(DType::f32, 1);
+  if (x < 0) return;
+  std::vector<ValueId> made = node("Cast", {x}, {{"to", to}});
+  const std::vector<int64_t> shape = type(x).shape;
+  const DType half = type(made[0]).dtype;
+  const auto weights = [&](std::vector<int64_t> of) { return known(half, std::move(of), -0.5, 0.5); };
+  if (shape.size() == 4) {
+    made = node("Conv", {made[0], weights({3, shape[1], 3, 3}), weights({3})});
+  } else if (shape.size() == 2) {
+    made = node("MatMul", {made[0], one_in(2) ? weights({shape[1], 4}) : made[0]});
+  } else {
+    made = node("Concat", {made[0], made[0]}, {{"axis", int64_t{0}}});
+  }
+  if (made.empty()) return;
+  ValueId y = node("Cast", {made[0]}, {{"to", int64_t{1}}})[0];
+  if (one_in(3)) return;
+  if (const auto next = one_in(2)   ? node("Relu", {y})
+                        : one_in(2) ? node("Sigmoid", {y})
+                                    : node("Transpose", {y});
+      !next.empty())
+    y = next[0];
+  node("Cast", {node("Cast", {y}, {{"to", to}})[0]}, {{"to", int64_t{1}}});
+}
+
 // A node once more, on the same values.
 void RandomGraph::repeats() {
   if (g_.nodes.empty()) return;
@@ -273,7 +300,7 @@ void RandomGraph::repeats() {
   node(n.op, n.inputs, n.attrs, n.outputs.size(), n.domain);
 }
 
-Graph RandomGraph::make(int nodes) {
+Graph RandomGraph::make(int nodes, bool with_halves) {
   const std::vector<int64_t> image = {1, 4, 5, 5}, matrix = {6, 6};
   input({DType::f32, image});
   input({DType::f32, image});
@@ -303,7 +330,7 @@ Graph RandomGraph::make(int nodes) {
         multiplies();
         break;
       case 6:
-        quantizes();
+        with_halves ? halves() : quantizes();
         break;
       default:
         repeats();

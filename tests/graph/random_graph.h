@@ -11,7 +11,7 @@ namespace nestor {
 class RandomGraph {
  public:
   explicit RandomGraph(uint64_t seed) : random_(seed) {}
-  Graph make(int nodes);
+  Graph make(int nodes, bool with_halves = false);  // those instead of bytes
 
  private:
   int64_t below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
@@ -41,6 +41,7 @@ class RandomGraph {
   void convolves();
   void multiplies();
   void quantizes();
+  void halves();
   void repeats();
   ValueId bytes_of_real(ValueId v, DType to);
   ValueId real_of_bytes(ValueId v);

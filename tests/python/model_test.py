@@ -56,6 +56,15 @@ class Calls(unittest.TestCase):
         self.assertEqual(m._native._addresses(Foreign(a), b)[0], a.ctypes.data)
         np.testing.assert_array_equal(m(Foreign(a), Foreign(b)), a @ b)
 
+    def test_what_dlpack_raises(self):
+        class Refuses(Foreign):
+            def __dlpack__(self, **options):
+                raise BufferError("it lies in a vault")
+
+        m, a, b = product()
+        with self.assertRaisesRegex(BufferError, "it lies in a vault"):
+            m(Refuses(a), b)
+
     def test_arrays_that_dont_lie_row_major(self):
         m, a, b = product()
         np.testing.assert_array_equal(m(np.asfortranarray(a), b[::-1]), a @ b[::-1])
@@ -210,6 +219,27 @@ class Compiling(unittest.TestCase):
                 loaded.save(path)
             with self.assertRaisesRegex(nestor.Error, "an artifact ends in .so"):
                 m.save(os.path.join(folder, "m.dll"))
+
+    def test_errors_speak_python(self):
+        graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
+                 "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
+        for make, words in [(lambda: nestor.compile(graph), 'dims={"n": ...}'),
+                            (lambda: nestor.compile("Relu(f32[8])", db="missing.db"), 'nestor.tune(model, "missing.db") makes one'),
+                            (lambda: nestor.compile(graph, dims={"n": -2}), 'dims={"n": -2}'),
+                            (lambda: nestor.compile(graph, dims={"n": 2, "q": 3}), 'dims={"q": 3}')]:
+            with self.assertRaises(nestor.Error) as caught:
+                make()
+            self.assertIn(words, str(caught.exception))
+            self.assertNotIn("--", str(caught.exception))
+
+    def test_temporary_files_arent_named(self):
+        for model in ({"nodes": 3}, b"no model", "func f(in X: f32[4], out Y: f32[4]) {\n  for i in 4 {\n}"):
+            with self.assertRaises(nestor.Error) as caught:
+                nestor.compile(model)
+            self.assertRegex(str(caught.exception), r"^model\.\w+")
+            self.assertNotIn("/", str(caught.exception).split(":")[0])
+        text = "func twice(in X: f32[4], out Y: f32[4]) {\n  for i in 4 {\n    block Y(v: S 4 = i) { Y[v] = X[v] + X[v] }\n  }\n}"
+        self.assertNotIn("/", nestor.compile(text, threads=1).name)
 
     def test_errors_have_parts(self):
         with self.assertRaises(nestor.Error) as caught:

@@ -62,6 +62,22 @@ class Schedules(unittest.TestCase):
         self.assertEqual(str(s), before)
         self.assertEqual(s.steps, [])
 
+    def test_lists_of_names(self):
+        s = product().schedule()
+        s.split("Y.j", [None, 16], results=["j0", "j1"]).reorder("Y", ["i", "j0", "k", "j1"]).fuse(["Y.i", "Y.j0"], results=("g",))
+        self.assertEqual(s.steps, ["j0 j1 = split Y.j [_, 16]", "reorder Y (i j0 k j1)", "g = fuse Y (i j0)"])
+
+    def test_a_refusal_has_parts(self):
+        with self.assertRaises(nestor.ScheduleError) as caught:
+            product().schedule().parallel("Y.k")
+        e = caught.exception
+        self.assertEqual(e.requirement, "no two iterations touch one element, one of them writing it")
+        self.assertIn("k=0 and k=1 both update Y[0,0]", e.witness)
+        self.assertEqual(e.hint, "parallel Y.i\nparallel Y.j")
+        with self.assertRaises(nestor.ScheduleError) as caught:
+            product().schedule().split("Y.jj", [None, 16])
+        self.assertTrue(caught.exception.requirement and caught.exception.witness)
+
     def test_every_primitive_is_a_method(self):
         for name in ("split", "fuse", "reorder", "vectorize", "parallel", "unroll", "bind", "compute_at", "cache_read",
                      "rfactor", "tensorize"):
@@ -109,6 +125,20 @@ class Tuning(unittest.TestCase):
             self.assertTrue(events and events[-1]["func"] == "matmul")
             m = nestor.compile(spec, db=db, threads=1)
             self.assertIn(m.functions[0][1], ("database", "default"))
+
+    def test_a_bar(self):
+        import contextlib
+        import io
+
+        shown = io.StringIO()
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(shown):
+            nestor.tune("MatMul(f32[40,24], const f32[24,1000])", os.path.join(folder, "t.db"), seconds=30, trials=3, threads=1,
+                        progress=True)
+            self.assertRegex(shown.getvalue(), r"\r\[#*-*\] +\d+ s left  matmul: best [\d.]+ us, [\d.]+ x the default, \d+ measured")
+            self.assertTrue(shown.getvalue().endswith("\n"))
+            shown.truncate(0)
+            nestor.tune("Relu(f32[8])", os.path.join(folder, "t.db"), seconds=30, trials=1, threads=1, progress=False)
+            self.assertEqual(shown.getvalue().strip("\0"), "")
 
     def test_what_is_refused(self):
         for options, error, words in [({"families": ["anny"]}, ValueError, "there is no family anny"),

@@ -68,8 +68,14 @@ def graph(b):
 def walk(b):
     t.succeeds("the page of a MatMul", "inspect", *MATMUL, "--html", "matmul.html")
     b.open("matmul.html")
-    b.click(".function", then=".walk")
+    t.check(b.js("document.querySelector('.walk') !== null && document.querySelector('.graph') === null"),
+            "a model of one function opens on its code")
     want = terminal_steps(*MATMUL)
+    whole = b.js(LINES, ".stage")
+    t.check(b.js("document.querySelector('.step-title').textContent") == want[-1][0], "after its last step")
+    b.click("#crumbs a", then=".graph")
+    t.check(b.js("location.hash") == "#graph", "its graph is a click away")
+    b.click(".function", then=".walk")
     before = b.js(LINES, ".stage")
     for i, (name, marked) in enumerate(want):
         b.press("ArrowRight")
@@ -78,6 +84,7 @@ def walk(b):
         ok = title == name and [l for l in got if l[0] != " "] == marked and (not marked or got != before)
         t.check(ok, f"step {i + 1} is the terminal's: {name}", "\n".join([title, *got, "---", *marked]))
         before = got
+    t.check(before == whole, "the page began there")
     schedule = t.run("inspect", *MATMUL, "--stage", "schedule").stdout
     last = [l[2:] for l in before if l[0] != "-"]
     t.check(last == [l for l in schedule.rstrip().split("\n") if l[:1] != "#"], "after the last step it is the scheduled function", "\n".join(last))
@@ -155,6 +162,8 @@ def refused(b):
     p = t.run("inspect", *MATMUL, "--schedule", "bad.sched", "--html", "bad.html")
     t.check(p.returncode == 1 and "requirement" in p.stderr, "a refused schedule is an error, page or no page", p.stderr)
     b.open("bad.html")
+    t.check(b.js("document.querySelector('.refusal').textContent").strip() == p.stderr.strip(), "the page opens on the message")
+    b.click("#crumbs a", then=".graph")
     t.check("refused" in b.js("document.querySelector('.function').textContent"), "the page says so")
     b.click(".function", then=".walk")
     b.press("End")
@@ -194,6 +203,61 @@ def tuning(b):
     no_complaints(b, "tuning")
 
 
+def measured(b):
+    """The page of `bench --html`: times, and the chart of what bounds them."""
+    out = t.succeeds("a measured page", "bench", t.digits, "--dim", "batch=8", "--threads", "1", "--seconds", "0.05", "--html",
+                     "measured.html", "--profile", "--json").splitlines()
+    want = [f["func"] for f in json.loads(out[-1])["funcs"]]
+    b.open("measured.html")
+    names = b.js("[...document.querySelectorAll('.function .name')].map(e => e.textContent)")
+    t.check(names == want, "functions by time, as --profile has them", f"{names}\n{want}")
+    figures = b.js("[...document.querySelectorAll('.function .figure')].map(e => e.textContent)")
+    t.check(all(re.fullmatch(r"[\d.]+ (ns|µs|ms)", f) for f in figures), "with times", str(figures))
+    b.wait("document.querySelectorAll('.roofline circle').length")
+    dots = b.js("[...document.querySelectorAll('.roofline circle')].map(e => e.getBoundingClientRect().toJSON())")
+    frame = b.js("document.querySelector('.roofline-frame').getBoundingClientRect().toJSON()")
+    t.check(1 <= len(dots) <= len(want) and all(overlap(d, frame) for d in dots), "the roofline has dots", str(dots))
+    words = b.js("[...document.querySelectorAll('.roofline .point, .roofline .roof.end')].map(e => e.getBoundingClientRect().toJSON())")
+    t.check(words and not any(overlap(p, q) for i, p in enumerate(words) for q in words[:i]), "no two names overlap", str(words))
+    b.screenshot("measured.png")
+    b.do("document.querySelector('.roofline a').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    b.wait("document.querySelector('.walk')")
+    t.check("a run, " in b.js("document.querySelector('.facts').textContent"), "a dot leads to its function, which has its time")
+    why = t.succeeds("an algorithm with a reason", "inspect", "Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])", "--html",
+                     "winograd.html", "--threads", "1", "--blocked-io")
+    b.open("winograd.html#f0/0")
+    t.check("Because Winograd's" in b.js("document.querySelector('.stage').innerText"), "the algorithm's reason stands before the steps", why)
+    no_complaints(b, "measured")
+
+
+def large(b):
+    """Forty equal layers: drawn once, with the input that all of them read beside each reader."""
+    nodes, last = [], "x"
+    for i in range(40):
+        nodes += [{"op": "MatMul", "inputs": [last, "w"], "outputs": [f"a{i}"]}, {"op": "Softmax", "inputs": [f"a{i}"], "outputs": [f"b{i}"]},
+                  {"op": "MatMul", "inputs": [f"b{i}", "bias"], "outputs": [f"c{i}"]}]
+        last = f"c{i}"
+    t.write("large.json", {"name": "large", "opset": 17, "nodes": nodes, "outputs": [last],
+                           "inputs": [{"name": n, "dtype": "f32", "shape": [16, 16]} for n in ("x", "w", "bias")]})
+    t.succeeds("the page of a large model", "inspect", "large.json", "--html", "large.html")
+    b.open("large.html")
+    calls = "document.querySelectorAll('.call').length"
+    folded, fold = b.js(calls), b.js("document.querySelector('.fold').textContent")
+    t.check(folded == 1 and fold.startswith("the same kernel, 39 times more"), "what repeats is drawn once", fold)
+    ports = "[...document.querySelectorAll('.port')].map(e => e.textContent)"
+    b.do("document.querySelector('.fold').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    t.check(b.js(calls) == 40, "a click shows all of it", str(b.js(calls)))
+    names = b.js(ports)
+    t.check(sum(n.startswith("bias") for n in names) >= 39, "an input stands beside each reader", str(names))
+    boxes = b.js("[...document.querySelectorAll('.graph .box')].map(e => e.getBoundingClientRect().toJSON())")
+    t.check(not any(overlap(p, q) for i, p in enumerate(boxes) for q in boxes[:i]), "no two boxes overlap")
+    words = b.js("[...document.querySelectorAll('.call')].map(c => [c.querySelector('.name').getBoundingClientRect().right, "
+                 "c.querySelector('.box').getBoundingClientRect().right])")
+    t.check(all(x < y for x, y in words), "names stay in their boxes", str(words))
+    b.screenshot("large.png")
+    no_complaints(b, "large")
+
+
 def resnet(b):
     models = glob.glob(t.source + "/build/venv/lib/python3*/site-packages/onnx/backend/test/data/light/light_resnet50.onnx")
     if not models:
@@ -210,7 +274,11 @@ def resnet(b):
     # Time isn't asserted, what makes it is: a page that draws only what is looked at.
     elements = b.js("document.getElementsByTagName('*').length")
     t.check(elements < 4000, f"and {elements} elements")
-    t.check(b.js("document.querySelectorAll('.call').length") > 50, "all kernels are drawn")
+    drawn, folds = b.js("document.querySelectorAll('.call').length"), b.js("[...document.querySelectorAll('.fold text')].map(e => e.textContent)")
+    repeated = sum(int(n or 1) * int(times) for n, times in re.findall(r"same (\d*) ?kernels?, (\d+) times", " ".join(folds)))
+    all_of_them = b.js("document.querySelector('.home-graph small').textContent")
+    t.check(drawn > 30 and all_of_them.startswith(f"{drawn + repeated} kernels"), "all kernels are drawn, those that repeat once",
+            f"{drawn} and {folds} of {all_of_them}")
     b.screenshot("resnet50.png")
     no_complaints(b, "resnet50")
 
@@ -218,7 +286,7 @@ def resnet(b):
 def phone():
     b = browser.Browser(390, 844, mobile=True)
     try:
-        for where, name in (("digits.html", "home"), ("matmul.html#f0/16", "steps"), ("matmul.html#f0/code", "machine"),
+        for where, name in (("digits.html", "home"), ("measured.html", "measured"), ("matmul.html#f0/16", "steps"), ("matmul.html#f0/code", "machine"),
                             ("tuning.html", "tuning")):
             b.open(where)
             wide = b.js("document.documentElement.scrollWidth - innerWidth")
@@ -235,7 +303,7 @@ def phone():
 
 desktop = browser.Browser()
 try:
-    for part in (graph, walk, costs, machine, theme, refused, cuda, tuning, resnet):
+    for part in (graph, walk, costs, machine, theme, refused, cuda, tuning, measured, large, resnet):
         part(desktop)
 finally:
     desktop.close()

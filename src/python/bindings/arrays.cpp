@@ -1,7 +1,8 @@
 #include "src/python/bindings/arrays.h"
 
 #include <cstring>
-#include <new>
+
+#include "src/python/bindings/memory.h"
 
 namespace nestor::python {
 
@@ -86,6 +87,7 @@ Array array_of(nb::handle value, const std::string& what, DType* dtype) {
     const std::string elements = type_of_elements(value);
     bf16 = elements == "bfloat16" && nb::hasattr(value, "view") &&
            nb::try_cast(value.attr("view")("uint16"), out);
+    if (!bf16 && nb::hasattr(value, "__dlpack__")) value.attr("__dlpack__")();  // it may say why not
     if (!bf16)
       throw nb::type_error((what + " is a " + text_of(nb::type_name(value.type())) +
                             (elements.empty() ? "" : " of " + elements) +
@@ -147,10 +149,9 @@ WriteArray as_output(nb::handle array, const PlanTensor& wanted) {
 }
 
 nb::object new_array(DType dtype, const std::vector<int64_t>& shape, void** data) {
-  constexpr std::align_val_t kLine{kAlignment};
   const auto bytes = static_cast<size_t>(std::max<int64_t>(1, product(shape) * bytes_of(dtype)));
-  *data = ::operator new(bytes, kLine);
-  const nb::capsule owner(*data, [](void* p) noexcept { ::operator delete(p, kLine); });
+  *data = take_memory(bytes);
+  const nb::capsule owner(*data, give_memory);
   const std::vector<size_t> extents(shape.begin(), shape.end());
   const nb::ndarray<nb::numpy> array(*data, extents.size(), extents.data(), owner, nullptr,
                                      numpy_dtype(dtype));

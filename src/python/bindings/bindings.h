@@ -20,6 +20,7 @@ namespace nb = nanobind;
 void add_errors(nb::module_& m);
 void add_models(nb::module_& m);
 void add_schedules(nb::module_& m);
+void add_threads(nb::module_& m);
 void add_tuner(nb::module_& m);
 
 // Options that `compile`, `func` and `tune` share, as keywords.
@@ -36,7 +37,8 @@ struct ModelKeywords {
 };
 CompileOptions compile_options(const ModelKeywords& k);
 
-// Each warning of the compiler as Python's: warnings.warn(message).
+// Each warning of the compiler as Python's: warnings.warn(message); of work on another thread (threads.h)
+// when it is done.
 void warn(const std::string& message);
 
 }  // namespace nestor::python

@@ -9,6 +9,7 @@ namespace {
 
 struct Types {
   nb::object error, schedule, internal;
+  nb::object in_python;  // a text of the command line's words in Python's
 };
 Types& types() {
   static Types* const kept = new Types;  // outlives the interpreter's end
@@ -17,10 +18,13 @@ Types& types() {
 
 void raise(const nb::object& type, const Error& e) {
   const Diagnostic& d = e.diagnostic();
-  const nb::object value = type(nb::str(e.what()));
-  value.attr("message") = d.message;
-  value.attr("notes") = nb::cast(d.notes);
-  value.attr("hint") = d.hint;
+  const auto words = [](const std::string& text) { return types().in_python(nb::str(text.c_str())); };
+  const nb::object value = type(words(e.what()));
+  nb::list notes;
+  for (const std::string& note : d.notes) notes.append(words(note));
+  value.attr("message") = words(d.message);
+  value.attr("notes") = notes;
+  value.attr("hint") = words(d.hint);
   PyErr_SetObject(type.ptr(), value.ptr());
 }
 
@@ -40,14 +44,10 @@ void translate(const std::exception_ptr& p, void*) {
 
 void add_errors(nb::module_& m) {
   const nb::module_ python = nb::module_::import_("nestor._errors");
-  types() = {python.attr("Error"), python.attr("ScheduleError"), python.attr("InternalError")};
+  types() = {python.attr("Error"), python.attr("ScheduleError"), python.attr("InternalError"),
+             python.attr("in_python")};
   nb::register_exception_translator(translate, nullptr);
   m.attr("Error") = types().error;
-}
-
-void warn(const std::string& message) {
-  const nb::gil_scoped_acquire held;
-  nb::module_::import_("warnings").attr("warn")(message, nb::arg("stacklevel") = 3);
 }
 
 }  // namespace nestor::python

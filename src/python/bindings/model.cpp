@@ -5,17 +5,16 @@
 #include <mutex>
 
 #include "nestor/artifact.h"
-#include "nestor/library.h"
 #include "nestor/npz.h"
 #include "nestor/tune.h"
 #include "src/python/bindings/arrays.h"
+#include "src/python/bindings/threads.h"
 
 namespace nestor::python {
 
 CompileOptions compile_options(const ModelKeywords& k) {
   CompileOptions c;
   c.target = parse_target(k.target);
-  if (k.schedule == "naive") c = CompileOptions::naive(c.target);
   if (k.threads < 0) throw UserError("threads is negative");
   c.threads = k.threads > 0 ? k.threads : std::max(1, c.target.cores);
   if (c.target.kind == TargetKind::cpu) c.target.cores = c.threads;
@@ -27,12 +26,7 @@ CompileOptions compile_options(const ModelKeywords& k) {
   c.build.shapes = k.shapes;
   for (const auto& [name, value] : k.constants)
     c.build.constants.emplace(name, TensorSource("const " + name, to_tensor(value, "const " + name)));
-  if (k.schedule == "naive") return c;
-  std::vector<ScheduleProvider> providers;
-  if (!k.schedule.empty() && k.schedule != "default") providers.push_back(file_schedules(k.schedule));
-  if (!k.db.empty()) providers.push_back(database_schedules(k.db, c.threads, warn));
-  providers.push_back(default_schedules());
-  c.schedules = first_of(std::move(providers));
+  choose_schedules(c, k.schedule, k.db, warn);
   return c;
 }
 
@@ -72,8 +66,9 @@ class Model {
     const size_t folder = path.rfind('/');
     const std::string stem = path.substr(folder == std::string::npos ? 0 : folder + 1);
     options.name = artifact_name(name.empty() ? stem.substr(0, stem.size() - 3) : name);
-    const nb::gil_scoped_release others_run;
-    write_artifact(*compiled_->plan, compiled_->lowered(), compiled_->target, options);
+    do_work([compiled = compiled_, options] {
+      write_artifact(*compiled->plan, compiled->lowered(), compiled->target, options);
+    });
   }
 
   // Of each function: its name and where its schedule came from.
@@ -159,8 +154,10 @@ class Model {
       }
     }
     {
-      const nb::gil_scoped_release others_run;
+      const OthersRun others;
+      const Run while_none_forks;
       const std::lock_guard one(mutex_);
+      if (std::exchange(forks_, forks()) != forks()) runnable_->forked();
       runnable_->run_raw(in.data(), out.data());
     }
     if (arrays.size() == 1) return arrays[0];
@@ -172,15 +169,19 @@ class Model {
   std::unique_ptr<Runnable> runnable_;
   std::shared_ptr<CompiledModel> compiled_;  // null: an artifact
   std::mutex mutex_;
+  int forks_ = forks();
 };
 
 std::unique_ptr<Model> compile(const std::string& spec, const ModelKeywords& k) {
   CompileOptions options = compile_options(k);
   options.keep_constants = false;
-  const nb::gil_scoped_release others_run;
-  auto compiled = std::make_shared<CompiledModel>(compile_model(spec, options));
-  auto executor = make_executor(*compiled);
-  return std::make_unique<Model>(std::move(executor), std::move(compiled));
+  using Parts = std::pair<std::unique_ptr<Executor>, std::shared_ptr<CompiledModel>>;
+  Parts parts = interruptibly([spec, options] {
+    auto compiled = std::make_shared<CompiledModel>(compile_model(spec, options));
+    auto executor = make_executor(*compiled);
+    return Parts(std::move(executor), std::move(compiled));
+  });
+  return std::make_unique<Model>(std::move(parts.first), std::move(parts.second));
 }
 
 nb::list described(const std::vector<PlanTensor>& tensors) {

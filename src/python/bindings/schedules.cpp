@@ -12,7 +12,7 @@
 #include "nestor/tune.h"
 #include "schedules/primitive.h"
 #include "schedules/sched_file.h"
-#include "src/python/bindings/bindings.h"
+#include "src/python/bindings/threads.h"
 #include "src/report/diff.h"
 #include "src/report/steps.h"
 
@@ -28,10 +28,12 @@ struct Function {
 
 std::vector<Function> functions(const std::string& spec, const ModelKeywords& k) {
   const CompileOptions options = compile_options(k);
-  std::vector<Function> out;
-  for (PrimFunc& f : partition_model(load(spec, options), options).partition.funcs)
-    out.push_back({std::move(f), options.target, options.threads});
-  return out;
+  return interruptibly([spec, options] {
+    std::vector<Function> out;
+    for (PrimFunc& f : partition_model(load(spec, options), options).partition.funcs)
+      out.push_back({std::move(f), options.target, options.threads});
+    return out;
+  });
 }
 
 // A function and the steps so far. Names of results are kept in the trace's text, so that it can be read
@@ -61,7 +63,7 @@ class Steps {
 
 Steps by_text(const Function& f, const std::string& text) {
   if (text.empty() || text == "naive") return Steps(f);
-  if (text == "default") return {f, default_schedule(f.func, f.target)};
+  if (text == "default") return interruptibly([f] { return Steps(f, default_schedule(f.func, f.target)); });
   const std::vector<Trace> traces = parse_schedules(text, "<schedule>");
   for (const Trace& t : traces)
     if (t.func.empty() || t.func == f.func.name) return {f, t};
@@ -71,14 +73,13 @@ Steps by_text(const Function& f, const std::string& text) {
 // Nanoseconds of a call, on random arguments: samples as a tuning worker takes them.
 std::vector<double> bench(const Steps& s, double seconds) {
   if (!(seconds > 0)) throw UserError("seconds must be above zero");
-  const nb::gil_scoped_release others_run;
   Job job;
   job.func = print(s.function().func);
   job.trace = print(s.trace());
   job.target = s.function().target.name;
   job.threads = s.function().threads;
   job.seconds = seconds;
-  const Record r = measure(job);
+  const Record r = interruptibly([job] { return measure(job); });
   if (r.outcome != Outcome::ok) throw UserError(std::string(name_of(r.outcome)) + ": " + r.detail);
   return r.samples_ns;
 }
@@ -88,7 +89,6 @@ struct Verified {
   std::string text;
 };
 Verified verify(const Steps& s, uint64_t seed) {
-  const nb::gil_scoped_release others_run;
   const ScheduleReview review = review_schedule(s.function().func, s.scheduled());
   Verified out{review.is_right(), "the schedule is " + describe(review)};
   if (!out.ok || s.function().target.kind != TargetKind::cpu) return out;
@@ -128,15 +128,19 @@ std::vector<std::tuple<std::string, std::string, std::string>> walk(const Steps&
   return out;
 }
 
-// (name, usage, summary, requirements, options as (key, values, meaning), results) of each.
+// (name, usage, summary, requirements, options as (key, values, meaning), arguments as (name, kind), results)
+// of each.
 nb::list primitive_rows() {
+  constexpr const char* kKinds[] = {"loop", "loops",   "location", "block", "target", "buffer",  "buffers",
+                                    "ints", "integer", "words",    "map",   "word",   "decision"};
   nb::list out;
   for (const schedules::Primitive& p : schedules::primitives()) {
     nb::list requirements, options, args;
     for (const schedules::Requirement& r : p.requirements) requirements.append(r.text);
     for (const schedules::OptionSpec& o : p.options)
       options.append(nb::make_tuple(o.key, o.values, o.meaning));
-    for (const schedules::ArgSpec& a : p.args) args.append(a.name);
+    for (const schedules::ArgSpec& a : p.args)
+      args.append(nb::make_tuple(a.name, kKinds[static_cast<size_t>(a.kind)]));
     out.append(nb::make_tuple(p.name, schedules::usage(p), p.summary, nb::tuple(requirements),
                               nb::tuple(options), nb::tuple(args), p.results));
   }
@@ -179,10 +183,13 @@ void add_schedules(nb::module_& m) {
       .def("bench", &bench)
       .def("verify",
            [](const Steps& s, uint64_t seed) {
-             const Verified v = verify(s, seed);
+             const Verified v = interruptibly([s, seed] { return verify(s, seed); });
              return std::make_pair(v.ok, v.text);
            })
-      .def("stage", &stage)
+      .def("stage",
+           [](const Steps& s, const std::string& name, const std::string& target) {
+             return interruptibly([=] { return stage(s, name, target); });
+           })
       .def("walk", &walk);
   m.def("functions", &functions);
   m.def("primitives", &primitive_rows);

@@ -5,10 +5,9 @@
 #include <nanobind/stl/pair.h>
 
 #include <chrono>
-#include <iostream>
 
 #include "nestor/print.h"
-#include "src/python/bindings/bindings.h"
+#include "src/python/bindings/threads.h"
 
 namespace nestor::python {
 
@@ -50,18 +49,10 @@ nb::dict described(const TuneResult& r) {
   return out;
 }
 
-std::vector<TuneTask> tasks_of(const std::string& spec, const CompileOptions& options) {
-  const CompiledModel model = partition_model(load(spec, options), options);
-  std::vector<TuneTask> tasks;
-  for (const PrimFunc& f : model.partition.funcs) tasks.push_back({f, 0});
-  for (const KernelCall& c : model.partition.calls) ++tasks[static_cast<size_t>(c.func)].calls;
-  return tasks;
-}
-
 using Callback = std::function<void(nb::dict)>;
 
 nb::list run_tune(const std::string& spec, const ModelKeywords& k, const std::string& db, double seconds,
-                  int64_t trials, uint64_t seed, const std::vector<std::string>& workers,
+                  int64_t trials, uint64_t seed, int local, const std::vector<std::string>& commands,
                   const std::vector<std::string>& families, const std::vector<std::string>& schedules,
                   const std::optional<Callback>& progress) {
   if (!(seconds > 0)) throw UserError("seconds must be above zero");
@@ -74,8 +65,8 @@ nb::list run_tune(const std::string& spec, const ModelKeywords& k, const std::st
   options.target = compile.target;
   options.families = families;
   for (const std::string& file : schedules) options.own.push_back(file_schedules(file));
-  options.workers.local = 0;
-  options.workers.commands = workers;
+  options.workers.local = local;
+  options.workers.commands = commands;
   options.workers.warn = options.warn = warn;
   bool interrupted = false;  // or its callback threw
   options.stop = [&] {
@@ -95,11 +86,13 @@ nb::list run_tune(const std::string& spec, const ModelKeywords& k, const std::st
         interrupted = true;
       }
     };
+  const auto tasks = interruptibly(
+      [spec, compile] { return tune_tasks(partition_model(load(spec, compile), compile).partition); });
   std::vector<TuneResult> results;
   {
-    const nb::gil_scoped_release others_run;
+    const OthersRun others;
     Database database(db, Database::Mode::create);
-    results = tune(tasks_of(spec, compile), database, options);
+    results = tune(tasks, database, options);
   }
   if (interrupted) throw nb::python_error();
   nb::list out;
@@ -111,9 +104,9 @@ nb::list run_tune(const std::string& spec, const ModelKeywords& k, const std::st
 
 void add_tuner(nb::module_& m) {
   m.def("tune", &run_tune, nb::arg("spec"), nb::arg("keywords"), nb::arg("db"), nb::arg("seconds"),
-        nb::arg("trials"), nb::arg("seed"), nb::arg("workers"), nb::arg("families"), nb::arg("schedules"),
-        nb::arg("progress").none());
-  m.def("serve_worker", [] { return serve_worker(std::cin, std::cout); });
+        nb::arg("trials"), nb::arg("seed"), nb::arg("local"), nb::arg("commands"), nb::arg("families"),
+        nb::arg("schedules"), nb::arg("progress").none());
+  m.def("set_own_command", &set_own_command);
 }
 
 }  // namespace nestor::python

@@ -1,13 +1,20 @@
-"""`python -m nestor worker`: what a tuner started from Python has measure its candidates."""
+"""The command line: `nestor` where the package is installed, `python -m nestor`, or this file, by which tuning starts workers."""
 
 import os
+import signal
 import sys
 
-# As a file it is started by a package that may lie anywhere.
-sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if __name__ == "__main__":
+    # As a file it is started by a package that may lie anywhere.
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-from nestor import _nestor  # noqa: E402
+from nestor import _nestor
 
-if sys.argv[1:] == ["worker"]:
-    sys.exit(_nestor.serve_worker())
-sys.exit("usage: python -m nestor worker\nThe command line is a program of its own: nestor --help")
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the command line has its own ways
+    sys.exit(_nestor._run_program(["nestor", *sys.argv[1:]]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,13 +1,20 @@
 """Models: compiled, loaded, called."""
 
+import atexit
 import contextlib
 import operator
 import os
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from nestor import _nestor
+from nestor._errors import Error
 
 Spec = Union[str, "os.PathLike[str]", bytes, Mapping[str, Any], Any]
+
+
+atexit.register(_nestor._end)
+os.register_at_fork(before=_nestor._before_fork, after_in_parent=_nestor._after_fork,
+                    after_in_child=_nestor._after_fork_in_child)
 
 
 class TensorInfo(NamedTuple):
@@ -19,7 +26,7 @@ class TensorInfo(NamedTuple):
 
 
 def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
-             const: Optional[Mapping[str, Any]] = None, db: Optional[str] = None, schedule: Optional[str] = None,
+             const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None, schedule: Any = None,
              exact_conv: bool = False, check_indices: bool = False) -> _nestor.ModelKeywords:
     """What `compile`, `func` and `tune` share, as the compiled module takes it."""
     k = _nestor.ModelKeywords()
@@ -61,7 +68,10 @@ def as_file(spec: Spec) -> Iterator[str]:
         path = os.path.join(folder, "model" + ending)
         with open(path, "wb") as f:
             f.write(data)
-        yield path
+        try:
+            yield path
+        except Error as e:
+            raise e.without(folder + os.sep)
 
 
 @contextlib.contextmanager
@@ -145,8 +155,8 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
     dims: sizes that the model leaves open, {"batch": 1}; or an input's shape, {"x": (1, 3, 224, 224)}.
     const: inputs or weights known now, {"W": array}.
     db: a database of tuning records to take schedules from.
-    schedule: "default", "naive", the path of a .sched file, or a Schedule of a function of the model; other functions have
-        their default.
+    schedule: "default", "naive", "tuned" (by db, which is usual where it is given), the path of a .sched file, or a Schedule of
+        a function of the model; other functions have theirs of db, or their default.
     exact_conv: no Winograd: convolutions are sums of products.
     check_indices: indices out of range (Gather, Scatter ...) raise an Error; without it they are clamped.
 

@@ -1,10 +1,11 @@
 """Functions and schedules: loop nests, and what is done to them step by step."""
 
-from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, List, NamedTuple, Tuple, Union
 
 from nestor import _nestor
 from nestor._errors import Error
 from nestor._model import Spec, as_file, keywords
+from nestor._primitives import Primitives
 
 
 class Verification(NamedTuple):
@@ -27,18 +28,9 @@ class Timing(NamedTuple):
         return f"median {self.median:.2f} us of {len(self.samples)} samples"
 
 
-def word(value: Any) -> str:
-    """An argument as a step writes it: text as it is, None in a list as _, a list in brackets."""
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join("_" if v is None else word(v) for v in value) + "]"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
-
-
-class Schedule:
+class Schedule(Primitives):
     """A function with the steps applied so far. Each primitive is a method: `s.split("Y.i", [None, 8], tail="mask")` is the
-    step `split Y.i [_, 8] tail=mask`; `s("step as text")` is the same for any step. `results="i0 i1"` names what a step makes.
+    step `split Y.i [_, 8] tail=mask`; `s("step as text")` is the same for any step. `results=["i0", "i1"]` names what a step makes.
     A step that would change what the function computes, or has no meaning, raises ScheduleError and leaves all as it was.
     """
 
@@ -179,24 +171,3 @@ def func(model: Spec, **options: Any) -> Function:
     if len(found) != 1:
         raise Error(f"{len(found)} functions, not one: nestor.functions gives {', '.join(f.name for f in found) or 'none'}")
     return found[0]
-
-
-def _method(name: str, usage: str, summary: str, requirements: Sequence[str], options: Sequence[Tuple[str, str, str]],
-            args: Sequence[str]) -> Any:
-    def method(self: Schedule, *args: Any, results: Optional[str] = None, **options: Any) -> Schedule:
-        made = f"{results} = " if results else ""
-        given = "".join(f" {key}={word(value)}" for key, value in options.items())
-        self._native.step(f"{made}{name} {' '.join(word(a) for a in args)}{given}")
-        return self
-
-    method.__name__, method.__qualname__ = name, f"Schedule.{name}"
-    lines = [summary, "", f"    {usage}", ""]
-    lines += [f"{key}={values}: {meaning}" for key, values, meaning in options]
-    if requirements:
-        lines += ["", "Requires:"] + [f"  {i}. {text}" for i, text in enumerate(requirements, 1)]
-    method.__doc__ = "\n".join(lines).rstrip()
-    return method
-
-
-for _row in _nestor.primitives():
-    setattr(Schedule, _row[0], _method(*_row[:6]))

@@ -61,7 +61,14 @@ function amount(n, unit, base, steps) {
 }
 const bytes_text = (n) => amount(n, "B", 1024, ["", "Ki", "Mi", "Gi"]);
 const flops_text = (n) => amount(n, "flop", 1000, ["", "k", "M", "G", "T"]);
+const time_text = (ns) => (ns < 1e3 ? `${ns.toFixed(0)} ns` : ns < 1e6 ? `${(ns / 1e3).toPrecision(3)} µs` :
+  ns < 1e9 ? `${(ns / 1e6).toPrecision(3)} ms` : `${(ns / 1e9).toPrecision(3)} s`);
+const percent_text = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;
 const count_text = (n) => n.toLocaleString("en");
+
+// What was measured of all calls of a function in a run; undefined where nothing was.
+const measured = (func) => (data.profile ? data.profile.funcs[func] : undefined);
+const of_bound = (m) => m.bound_ns / m.ns;
 
 const steps_text = (func) => `${func.steps.length} step${func.steps.length === 1 ? "" : "s"}`;
 

@@ -1,5 +1,5 @@
-// Where the reader is, said by the address: "" the model, #f3 a function, #f3/7 after its step 7, #f3/code its machine
-// code.
+// Where the reader is, said by the address: "" the model, or its function where it has only one; #graph the model, #f3 a
+// function, #f3/7 after its step 7, #f3/code its machine code.
 
 const main = document.getElementById("main");
 
@@ -9,21 +9,23 @@ function home() {
   const kernels = calls.length === 1 ? "one kernel" : `${calls.length} kernels, each a group of fused operators`;
   return element("section", { class: "home" },
     element("div", { class: "home-graph" },
+      ...(data.profile ? [roofline_section()] : []),
       element("h2", {}, "Graph", element("small", {}, kernels)),
-      element("div", { class: "graph-frame" }, draw_graph())),
+      draw_graph()),
     element("div", { class: "home-functions" },
       element("h2", {}, "Functions", element("small", {}, `${data.names.length} different, ${flops_text(total)} in all`)),
       function_table()));
 }
 
 function facts(id) {
-  const f = data.funcs[id], calls = data.graph.calls.filter((c) => c.func === Number(id));
+  const f = data.funcs[id], calls = data.graph.calls.filter((c) => c.func === Number(id)), m = measured(id);
   const ops = calls.length ? calls[0].ops.map(string).join(" + ") : "";
   const items = [
     ops,
     calls.length > 1 ? `called ${calls.length} times` : "",
     `${steps_text(f)} (${f.origin} schedule)`,
     f.flops ? flops_text(f.flops) : "",
+    m ? `${time_text(m.ns)} a run, ${percent_text(of_bound(m))} of what its ${m.by} allow` : "",
   ];
   return element("p", { class: "facts quiet" }, items.filter(Boolean).join(" · "));
 }
@@ -41,11 +43,14 @@ function function_page(id, where) {
     view);
 }
 
+const kOnlyOne = data.names.length === 1 && data.graph.calls.length < 2 && data.funcs[0];  // its graph says little
+
 function show() {
-  const [, id, where] = location.hash.match(/^#f(\d+)(?:\/(\w+))?$/) || [];
+  let [, id, where] = location.hash.match(/^#f(\d+)(?:\/(\w+))?$/) || [];
+  if (kOnlyOne && location.hash.length < 2) [id, where] = ["0", data.funcs[0].steps.length + (data.funcs[0].refused ? 1 : 0)];
   const here = id !== undefined && data.funcs[id];
   const crumbs = document.getElementById("crumbs");
-  crumbs.replaceChildren(element("a", { href: "#" }, data.title));
+  crumbs.replaceChildren(element("a", { href: kOnlyOne ? "#graph" : "#" }, data.title));
   if (here) crumbs.append(element("span", { class: "quiet" }, " / "), data.names[id]);
   main.keys = {};
   main.replaceChildren(here ? function_page(id, where) : home());

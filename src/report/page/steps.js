@@ -1,5 +1,13 @@
 // A function's trace, walked step by step: the steps, the loop nest beside them, and what its loops cost.
 
+// What was decided before the first step: the algorithm, and the plans that were given up.
+function reasons_before(id, func) {
+  const algorithms = data.graph.calls.filter((c) => c.func === Number(id)).flatMap((c) => c.why || []);
+  const told = [...new Set(algorithms)].map((w) => `Because ${string(w)}.`);
+  for (const plan of func.given_up || []) told.push(`Given up: ${string(plan)}`);
+  return told.map((text) => element("p", { class: "note why" }, text));
+}
+
 function steps_view(id, at, on_move) {
   const func = data.funcs[id], states = states_of(func);
   const last = states.length - 1 + (func.refused ? 1 : 0);  // a refused step shows its message
@@ -35,6 +43,7 @@ function steps_view(id, at, on_move) {
     else
       code.replaceChildren(
         ...(state.why && now ? [element("p", { class: "note why" }, `Because ${state.why}.`)] : []),
+        ...(now ? [] : reasons_before(id, func)),
         ...(unchanged ? [element("p", { class: "note" }, "This step leaves the loop nest as it is.")] : []),
         listing(state.lines, state.loops));
     show_card(card, null);

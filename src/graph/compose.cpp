@@ -1,0 +1,158 @@
+#include "src/graph/compose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace nestor {
+
+namespace {
+
+constexpr int kOpset = 23;
+
+const std::vector<Composition>& compositions() {
+  static const std::vector<Composition> all = [] {
+    std::vector<Composition> out = onnx_compositions();
+    for (auto family : {loss_compositions, contrib_compositions})
+      for (Composition& c : family()) out.push_back(std::move(c));
+    return out;
+  }();
+  return all;
+}
+
+const Composition* find(const std::string& domain, const std::string& op, int opset) {
+  const std::string canonical = domain == "ai.onnx" ? "" : domain;
+  for (const Composition& c : compositions())
+    if (c.name == op && c.domain == canonical && opset >= c.since) return &c;
+  return nullptr;
+}
+
+int64_t number_of(DType t) {
+  switch (t) {
+    case DType::f32:
+      return 1;
+    case DType::u8:
+      return 2;
+    case DType::i8:
+      return 3;
+    case DType::i16:
+      return 5;
+    case DType::i32:
+      return 6;
+    case DType::i64:
+      return 7;
+    case DType::boolean:
+      return 9;
+    case DType::f16:
+      return 10;
+    case DType::f64:
+      return 11;
+    case DType::bf16:
+      return 16;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<int64_t> Composer::known(size_t i) const {
+  const Tensor* t = ctx_.constant(static_cast<int>(i));
+  if (!t) ctx_.fail_unknown(static_cast<int>(i));
+  std::vector<int64_t> out;
+  for (int64_t k = 0; k < t->size(); ++k) out.push_back(t->get_int(k));
+  return out;
+}
+
+int64_t Composer::axis(int64_t given, int64_t rank) const {
+  if (given < -rank || given >= rank)
+    ctx_.fail(fmt::format("axis {} is outside [{}, {}]", given, -rank, rank - 1));
+  return given < 0 ? given + rank : given;
+}
+
+std::string Composer::op(const std::string& name, std::vector<std::string> inputs, Attrs attrs,
+                         size_t outputs) {
+  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  ModelNode n{name, "", of_.name, std::move(inputs), {}, std::move(attrs), {}};
+  n.opset = kOpset;
+  for (size_t k = 0; k < outputs; ++k)
+    n.outputs.push_back(fresh_(fmt::format("{}.{}", of_.outputs[0], name)));
+  nodes_.push_back(std::move(n));
+  return nodes_.back().outputs[0];
+}
+
+std::string Composer::output(const std::string& first, size_t i) const {
+  for (const ModelNode& n : nodes_)
+    if (n.outputs[0] == first) return n.outputs.at(i);
+  return "";
+}
+
+std::string Composer::constant(Tensor t) {
+  return op("Constant", {}, {{"value", std::move(t)}});
+}
+
+std::string Composer::scalar(double value, DType type) {
+  Tensor t(type, {});
+  t.set(0, value);
+  return constant(std::move(t));
+}
+
+std::string Composer::ints(const std::vector<int64_t>& values) {
+  Tensor t(DType::i64, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) t.set_int(static_cast<int64_t>(i), values[i]);
+  return constant(std::move(t));
+}
+
+std::string Composer::counted(int64_t n, int64_t rank, int64_t axis) {
+  std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+  shape[static_cast<size_t>(axis)] = n;
+  Tensor t(DType::i64, shape);
+  for (int64_t i = 0; i < n; ++i) t.set_int(i, i);
+  return constant(std::move(t));
+}
+
+std::string Composer::cast(const std::string& v, DType to) {
+  return op("Cast", {v}, {{"to", number_of(to)}});
+}
+
+std::string Composer::reshaped(const std::string& v, const std::vector<int64_t>& shape) {
+  return op("Reshape", {v, ints(shape)}, {{"allowzero", int64_t{1}}});
+}
+
+std::string Composer::reduced(const std::string& name, const std::string& v, const std::vector<int64_t>& axes,
+                              bool keep) {
+  return op(name, {v, axes.empty() ? "" : ints(axes)}, {{"keepdims", int64_t{keep}}});
+}
+
+std::string Composer::sliced(const std::string& v, int64_t axis, int64_t from, int64_t to) {
+  return op("Slice", {v, ints({from}), ints({to}), ints({axis})});
+}
+
+void Composer::give(size_t i, const std::string& v) {
+  if (!wants(i)) return;
+  nodes_.push_back({"Identity", "", of_.name, {v}, {of_.outputs[i]}, {}, {}});
+  nodes_.back().opset = kOpset;
+}
+
+std::optional<std::vector<ModelNode>> compose(const Graph& g, const Node& n, const ModelNode& of,
+                                              FreshNames& fresh) {
+  const Composition* c = find(of.domain, of.op, n.opset);
+  if (!c) return std::nullopt;
+  Composer composer(g, n, of, fresh);
+  c->write(composer);
+  return composer.take();
+}
+
+std::vector<std::string> composed_operators(const std::string& domain) {
+  std::vector<std::string> out;
+  if (domain.empty()) out = {"If", "Loop", "Scan"};
+  for (const Composition& c : compositions())
+    if (c.domain == domain) out.emplace_back(c.name);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool is_composition(const std::string& domain, const std::string& op, int opset) {
+  return find(domain, op, opset) != nullptr;
+}
+
+}  // namespace nestor

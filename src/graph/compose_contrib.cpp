@@ -1,0 +1,310 @@
+// ONNX Runtime's operators of transformers (domain com.microsoft), which its optimizer and its exporters
+// write. Those on bytes are spell_out_bytes.cpp's.
+#include <fmt/format.h>
+
+#include "src/graph/compose.h"
+
+namespace nestor {
+
+namespace {
+
+constexpr const char* kMicrosoft = "com.microsoft";
+
+void gelu(Composer& c, const char* approximate) {
+  const std::string x = c.has(1) ? c.op("Add", {c.input(0), c.input(1)}) : c.input(0);
+  c.give(0, c.op("Gelu", {x}, {{"approximate", std::string(approximate)}}));
+}
+
+void quick_gelu(Composer& c) {
+  const std::string scaled =
+      c.op("Mul", {c.input(0), c.scalar(c.ctx().get_float("alpha", 1.702), c.type(0).dtype)});
+  c.give(0, c.op("Mul", {c.input(0), c.op("Sigmoid", {scaled})}));
+}
+
+void fused_matmul(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  for (const char* name : {"transBatchA", "transBatchB"})
+    if (ctx.get_int(name, 0) != 0)
+      ctx.fail(fmt::format("`{}` isn't supported", name), "a Transpose before it");
+  const auto operand = [&](size_t i, const char* attribute) {
+    if (ctx.get_int(attribute, 0) == 0 || c.rank(i) < 2) return c.input(i);
+    std::vector<int64_t> perm;
+    for (int64_t d = 0; d < c.rank(i); ++d) perm.push_back(d);
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    return c.op("Transpose", {c.input(i)}, {{"perm", perm}});
+  };
+  std::string y = c.op("MatMul", {operand(0, "transA"), operand(1, "transB")});
+  if (const double alpha = ctx.get_float("alpha", 1); alpha != 1)
+    y = c.op("Mul", {y, c.scalar(alpha, c.type(0).dtype)});
+  c.give(0, y);
+}
+
+// ---- Norms
+
+std::string rms_norm(Composer& c, const std::string& x, const std::string& scale, int64_t axis) {
+  return c.op("RMSNormalization", {x, scale},
+              {{"axis", axis}, {"epsilon", c.ctx().get_float("epsilon", 1e-5)}});
+}
+
+// 1 / sqrt(mean(x^2) + epsilon)
+std::string inverse_rms(Composer& c, const std::string& x, DType type) {
+  const std::string mean = c.reduced("ReduceMean", c.op("Mul", {x, x}), {-1}, true);
+  const std::string sum = c.op("Add", {mean, c.scalar(c.ctx().get_float("epsilon", 1e-5), type)});
+  return c.op("Reciprocal", {c.op("Sqrt", {sum})});
+}
+
+void simplified_norm(Composer& c) {
+  const int64_t axis = c.ctx().get_int("axis", -1);
+  c.give(0, rms_norm(c, c.input(0), c.input(1), axis));
+  if (!c.wants(1)) return;
+  if (axis != -1 && axis != c.rank(0) - 1) c.ctx().fail("statistics are supported along the last axis only");
+  c.give(1, inverse_rms(c, c.cast(c.input(0), DType::f32), DType::f32));
+}
+
+std::string sum_with_skip(Composer& c, size_t bias) {
+  const std::string sum = c.op("Add", {c.input(0), c.input(1)});
+  return c.has(bias) ? c.op("Add", {sum, c.input(bias)}) : sum;
+}
+
+void skip_norm(Composer& c) {
+  const std::string sum = sum_with_skip(c, 4);
+  const std::string y = c.op("LayerNormalization", {sum, c.input(2), c.has(3) ? c.input(3) : ""},
+                             {{"axis", int64_t{-1}}, {"epsilon", c.ctx().get_float("epsilon", 1e-5)}}, 3);
+  c.give(0, y);
+  c.give(1, c.output(y, 1));
+  c.give(2, c.output(y, 2));
+  c.give(3, sum);
+}
+
+void skip_simplified_norm(Composer& c) {
+  const std::string sum = sum_with_skip(c, 3);
+  c.give(0, rms_norm(c, sum, c.input(2), -1));
+  if (c.wants(1)) c.ctx().fail("the mean, output 1, isn't supported");
+  if (c.wants(2)) c.give(2, inverse_rms(c, c.cast(sum, DType::f32), DType::f32));
+  c.give(3, sum);
+}
+
+// Words, places and segments, each looked up, added and normalized.
+void embed_norm(Composer& c) {
+  const std::vector<int64_t>& ids = c.type(0).shape;
+  if (ids.size() != 2)
+    c.ctx().fail("the words are " + to_string(c.type(0)) + ", they must be [batch, length]");
+  std::string sum = c.op("Gather", {c.input(2), c.input(0)});
+  const std::string places = c.has(8) ? c.input(8) : c.counted(ids[1], 2, 1);
+  sum = c.op("Add", {sum, c.op("Gather", {c.input(3), places})});
+  if (c.has(1) && c.has(4)) sum = c.op("Add", {sum, c.op("Gather", {c.input(4), c.input(1)})});
+  c.give(0, c.op("LayerNormalization", {sum, c.input(5), c.input(6)},
+                 {{"axis", int64_t{-1}}, {"epsilon", c.ctx().get_float("epsilon", 1e-12)}}));
+  if (c.wants(1)) {  // how many words there are
+    const std::string words = c.has(7) ? c.cast(c.input(7), DType::i32) : "";
+    c.give(1, words.empty() ? c.op("Expand", {c.scalar(0, DType::i32), c.ints({ids[0]})})
+                            : c.reduced("ReduceSum", words, {1}, false));
+  }
+  c.give(2, sum);
+}
+
+// ---- Convolutions
+
+void fused_conv(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  Attrs attrs = ctx.node().attrs;
+  for (const char* own : {"activation", "activation_params"}) attrs.erase(own);
+  std::string y = c.op("Conv", {c.input(0), c.input(1), c.has(2) ? c.input(2) : ""}, attrs);
+  if (c.has(3)) y = c.op("Add", {y, c.input(3)});
+  const std::string activation = ctx.get_string("activation", "");
+  const std::vector<double> p = ctx.get_floats("activation_params", {});
+  const auto with = [&](const std::vector<const char*>& names) {
+    Attrs out;
+    for (size_t i = 0; i < names.size() && i < p.size(); ++i) out[names[i]] = p[i];
+    return out;
+  };
+  if (activation == "Clip" && p.size() == 2)
+    y = c.op("Clip", {y, c.scalar(p[0], c.type(0).dtype), c.scalar(p[1], c.type(0).dtype)});
+  else if (activation == "Relu" || activation == "Sigmoid" || activation == "Tanh")
+    y = c.op(activation, {y});
+  else if (activation == "LeakyRelu")
+    y = c.op(activation, {y}, with({"alpha"}));
+  else if (activation == "HardSigmoid")
+    y = c.op(activation, {y}, with({"alpha", "beta"}));
+  else if (!activation.empty())
+    ctx.fail("`activation` is \"" + activation + "\"", "Relu, Sigmoid, Tanh, LeakyRelu, HardSigmoid or Clip");
+  c.give(0, y);
+}
+
+// ---- Attention
+
+// 0 where a key counts, else the filter's value: [batch, 1, 1, keys].
+std::string padding_mask(Composer& c, size_t i, int64_t batch, int64_t keys, DType type) {
+  const std::vector<int64_t>& shape = c.type(i).shape;
+  std::string there;
+  if (shape == std::vector<int64_t>{batch, keys})
+    there = c.op("Not", {c.op("Equal", {c.cast(c.input(i), DType::i64), c.scalar(0, DType::i64)})});
+  else if (shape == std::vector<int64_t>{batch})  // how many
+    there = c.op("Less", {c.counted(keys, 2, 1), c.reshaped(c.cast(c.input(i), DType::i64), {batch, 1})});
+  else
+    c.ctx().fail("the mask is " + to_string(c.type(i)),
+                 fmt::format("[{}] of lengths, or [{},{}] of 0 and 1", batch, batch, keys));
+  const double filter = c.ctx().get_float("mask_filter_value", -10000);
+  const std::string added = c.op("Where", {there, c.scalar(0, type), c.scalar(filter, type)});
+  return c.reshaped(added, {batch, 1, 1, keys});
+}
+
+struct AttentionInputs {
+  std::string q, k, v, mask, past_key, past_value;
+};
+
+void attend(Composer& c, const AttentionInputs& in, int64_t heads) {
+  Attrs attrs = {
+      {"q_num_heads", heads}, {"kv_num_heads", heads}, {"is_causal", c.ctx().get_int("unidirectional", 0)}};
+  if (const double scale = c.ctx().get_float("scale", 0); scale != 0) attrs["scale"] = scale;
+  const bool past = !in.past_key.empty() || c.wants(1) || c.wants(2);
+  const std::string y =
+      c.op("Attention", {in.q, in.k, in.v, in.mask, in.past_key, in.past_value}, attrs, past ? 3 : 1);
+  c.give(0, y);
+  if (c.wants(1)) c.give(1, c.output(y, 1));
+  if (c.wants(2)) c.give(2, c.output(y, 2));
+}
+
+int64_t heads_of(Composer& c) {
+  const int64_t heads = c.ctx().get_int("num_heads", 0);
+  if (heads < 1) c.ctx().fail("the attribute `num_heads` is missing");
+  return heads;
+}
+
+void multi_head_attention(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  if (c.rank(0) != 3 || !c.has(1) || !c.has(2) || c.rank(1) != 3 || c.rank(2) != 3)
+    ctx.fail("query, key and value must be [batch, length, channels] each",
+             "packed ones split, and keys with heads apart transposed, before it");
+  const int64_t heads = heads_of(c), batch = c.type(0).shape[0];
+  AttentionInputs in{
+      c.input(0), c.input(1), c.input(2), "", c.has(6) ? c.input(6) : "", c.has(7) ? c.input(7) : ""};
+  if (c.has(3)) {
+    int64_t from = 0;
+    size_t i = 0;
+    for (std::string* x : {&in.q, &in.k, &in.v}) {
+      const int64_t size = c.type(i++).shape[2];
+      *x = c.op("Add", {*x, c.sliced(c.input(3), 0, from, from + size)});
+      from += size;
+    }
+  }
+  const int64_t before = c.has(6) ? c.type(6).shape.at(2) : 0, keys = before + c.type(1).shape[1];
+  if (c.has(5)) in.mask = c.input(5);
+  if (c.has(4)) {
+    const std::string padding = padding_mask(c, 4, batch, keys, c.type(0).dtype);
+    in.mask = in.mask.empty() ? padding : c.op("Add", {in.mask, padding});
+  }
+  attend(c, in, heads);
+}
+
+// One product makes queries, keys and values.
+void packed_attention(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  if (c.rank(0) != 3)
+    ctx.fail("the input is " + to_string(c.type(0)) + ", it must be [batch, length, channels]");
+  if (c.has(4) || c.wants(1)) ctx.fail("past keys and values in one tensor aren't supported");
+  if (ctx.get_int("do_rotary", 0) != 0) ctx.fail("`do_rotary` isn't supported", "RotaryEmbedding before it");
+  const int64_t heads = heads_of(c), all = c.type(1).shape.back();
+  std::vector<int64_t> sizes = ctx.get_ints("qkv_hidden_sizes", {all / 3, all / 3, all / 3});
+  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != all)
+    ctx.fail("`qkv_hidden_sizes` aren't the three parts of the weight's columns");
+  std::string product = c.op("MatMul", {c.input(0), c.input(1)});
+  if (c.has(2)) product = c.op("Add", {product, c.input(2)});
+  AttentionInputs in;
+  int64_t from = 0;
+  size_t i = 0;
+  for (std::string* x : {&in.q, &in.k, &in.v}) {
+    *x = c.sliced(product, 2, from, from + sizes[i]);
+    from += sizes[i++];
+  }
+  if (c.has(3)) in.mask = padding_mask(c, 3, c.type(0).shape[0], c.type(0).shape[1], c.type(0).dtype);
+  if (c.has(5)) in.mask = in.mask.empty() ? c.input(5) : c.op("Add", {in.mask, c.input(5)});
+  attend(c, in, heads);
+}
+
+void rotary_embedding(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  const int64_t width = ctx.get_int("rotary_embedding_dim", 0);
+  int64_t heads = ctx.get_int("num_heads", 0);
+  if (c.rank(0) == 3 && heads == 0) heads = c.type(0).shape[2] / (2 * c.type(2).shape.at(1));
+  std::string at = c.input(1);
+  const int64_t batch = c.type(0).shape[0], length = c.type(0).shape[c.rank(0) == 3 ? 1 : 2];
+  if (product(c.type(1).shape) == 1 && batch * length != 1)  // the first word's place
+    at = c.op("Expand",
+              {c.op("Add", {c.reshaped(at, {1, 1}), c.counted(length, 2, 1)}), c.ints({batch, length})});
+  Attrs attrs = {{"interleaved", ctx.get_int("interleaved", 0)}, {"rotary_embedding_dim", width}};
+  if (heads > 0) attrs["num_heads"] = heads;
+  c.give(0, c.op("RotaryEmbedding", {c.input(0), c.input(2), c.input(3), at}, attrs));
+}
+
+// ---- Products of bytes and less
+
+void dynamic_quantize_matmul(Composer& c) {
+  const std::string bytes = c.op("DynamicQuantizeLinear", {c.input(0)}, {}, 3);
+  const std::string sum =
+      c.op("MatMulInteger", {bytes, c.input(1), c.output(bytes, 2), c.has(3) ? c.input(3) : ""});
+  const std::string step = c.op("Mul", {c.output(bytes, 1), c.input(2)});
+  std::string y = c.op("Mul", {c.cast(sum, DType::f32), step});
+  if (c.has(4)) y = c.op("Add", {y, c.input(4)});
+  c.give(0, y);
+}
+
+// Columns of 4 bits, two to a byte, in blocks with a scale each.
+void matmul_bits(Composer& c) {
+  const OpContext& ctx = c.ctx();
+  const int64_t bits = ctx.get_int("bits", 4), size = ctx.get_int("block_size", 0), k = ctx.get_int("K", 0),
+                n = ctx.get_int("N", 0);
+  if ((bits != 4 && bits != 8) || size < 16 || k < 1 || n < 1)
+    ctx.fail("`bits` must be 4 or 8, `block_size` 16 or more, and K and N given");
+  if (c.has(4)) ctx.fail("`g_idx` isn't supported", "weights in the order of their blocks");
+  const int64_t blocks = (k + size - 1) / size;
+  const auto unpacked = [&](const std::string& v, int64_t columns, int64_t padded) {
+    if (bits == 8) return c.reshaped(v, {n, columns});
+    const std::string sixteen = c.scalar(16, DType::u8), bytes = c.reshaped(v, {n, padded / 2, 1});
+    const std::string both = c.op("Concat", {c.op("Mod", {bytes, sixteen}), c.op("Div", {bytes, sixteen})},
+                                  {{"axis", int64_t{2}}});
+    const std::string flat = c.reshaped(both, {n, padded});
+    return padded == columns ? flat : c.sliced(flat, 1, 0, columns);
+  };
+  const std::string weights = unpacked(c.input(1), blocks * size, blocks * size);
+  std::string zero;
+  if (!c.has(3)) {
+    Tensor middle(DType::u8, {n, blocks});
+    for (int64_t i = 0; i < middle.size(); ++i) middle.set_int(i, int64_t{1} << (bits - 1));
+    zero = c.constant(middle);
+  } else if (c.type(3).dtype == DType::u8) {
+    zero = unpacked(c.input(3), blocks, (blocks + 1) / 2 * 2);
+  } else {
+    ctx.fail("zero points of " + std::string(name_of(c.type(3).dtype)) + " aren't supported", "u8");
+  }
+  std::string w = c.op("DequantizeLinear", {weights, c.reshaped(c.input(2), {n, blocks}), zero},
+                       {{"axis", int64_t{1}}, {"block_size", size}});
+  if (blocks * size != k) w = c.sliced(w, 1, 0, k);
+  std::string y =
+      c.op("MatMul", {c.input(0), c.op("Transpose", {w}, {{"perm", std::vector<int64_t>{1, 0}}})});
+  if (c.has(5)) y = c.op("Add", {y, c.input(5)});
+  c.give(0, y);
+}
+
+}  // namespace
+
+std::vector<Composition> contrib_compositions() {
+  return {{kMicrosoft, "Gelu", 1, [](Composer& c) { gelu(c, "none"); }},
+          {kMicrosoft, "BiasGelu", 1, [](Composer& c) { gelu(c, "none"); }},
+          {kMicrosoft, "FastGelu", 1, [](Composer& c) { gelu(c, "tanh"); }},
+          {kMicrosoft, "QuickGelu", 1, quick_gelu},
+          {kMicrosoft, "FusedMatMul", 1, fused_matmul},
+          {"", "SimplifiedLayerNormalization", 1, simplified_norm},
+          {kMicrosoft, "SimplifiedLayerNormalization", 1, simplified_norm},
+          {kMicrosoft, "SkipLayerNormalization", 1, skip_norm},
+          {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, skip_simplified_norm},
+          {kMicrosoft, "EmbedLayerNormalization", 1, embed_norm},
+          {kMicrosoft, "FusedConv", 1, fused_conv},
+          {kMicrosoft, "MultiHeadAttention", 1, multi_head_attention},
+          {kMicrosoft, "Attention", 1, packed_attention},
+          {kMicrosoft, "RotaryEmbedding", 1, rotary_embedding},
+          {kMicrosoft, "DynamicQuantizeMatMul", 1, dynamic_quantize_matmul},
+          {kMicrosoft, "MatMulNBits", 1, matmul_bits}};
+}
+
+}  // namespace nestor
