@@ -17,7 +17,6 @@ namespace {
 
 // ONNX's operators that a model may have, by name.
 std::vector<std::string> operators() {
-  std::vector<std::string> out;
   std::set<std::string> out;
   for (const OpDef* op : all_ops())
     if (op->domain.empty()) out.insert(op->name);

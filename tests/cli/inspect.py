@@ -257,7 +257,7 @@ def blocked_in_and_out():
     shown = t.succeeds("bench of an artifact", "bench", "blocked.so", "--seconds", "0.01")
     t.check(re.search(r"\nartifact +([\d.]+ [num]?s +){3}[1-9][\d.]* +[\d.]+ +[1-9][\d.]* ", shown) and "effective" in shown,
             "bench of an artifact: its rate, and Winograd's", shown)
-    t.refuses("an artifact in blocks", ["bench", "blocked.so", "--blocked-io"], "as it was compiled")
+    t.refuses("an artifact in blocks", ["bench", "blocked.so", "--blocked-io"], "when it was compiled")
 
 
 for part in (stages, reasons, round_trip, figures, steps, refused_step, page, dumps, own_operator, exact_convolutions,

@@ -201,7 +201,7 @@ std::vector<Refusal> shapes() {
       {reshape({2, 3, 0}), {"has no such one"}},
       {reshape({int64_t{1} << 62, 8}), {"overflows"}},
       {OpCase("Squeeze").input({2, 3}).ints({0}), {"isn't 1"}},
-      {OpCase("Transpose").input({2, 3}).attr("perm", Ints{0, 0}), {"no permutation"}},
+      {OpCase("Transpose").input({2, 3}).attr("perm", Ints{0, 0}), {"isn't a permutation"}},
       {OpCase("Concat").input({2, 3}).input({3, 3}).attr("axis", int64_t{1}), {"differs", "dimension 0"}},
       {OpCase("Concat").input({2, 3}), {"`axis` is missing"}},
       {OpCase("Split", 13).input({5}).outputs(2), {"isn't split evenly into 2"}},
