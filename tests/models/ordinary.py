@@ -130,7 +130,7 @@ def branches(c):
     c.agrees("If of a bound input", rate, {"x": x34, "sr": np.array(16000, I64)}, "--const", "sr=16000", bound=["sr"],
              want=[np.maximum(x34, 0)])
     c.refuses("If of an input", rate, "control flow isn't supported", "`c`", "--const sr=VALUE")
-    c.refuses("the branch that isn't supported", rate, "control flow (a loop)", flags=["--const", "sr=8000"])
+    c.refuses("the branch that isn't supported", rate, "its body doesn't fit its inputs and outputs", flags=["--const", "sr=8000"])
     # Names hide those outside, and branches are inside branches.
     inner = graph("inner", [N("Mul", ["t", "x"], ["u"])], ["u"])
     outer = graph("outer", [N("Add", ["x", "x"], ["t"]), N("If", ["c"], ["u"], then_branch=inner, else_branch=inner)], ["u"])
@@ -240,7 +240,7 @@ def known_values(c):
     k = np.array([[0, 2, 0], [np.nan, 0, -1]], F32)
     c.agrees("NonZero of a weight", model([N("NonZero", ["k"], ["z"]), N("Gather", ["x", "i"], ["y"])], {"x": x}, ["y", "z"],
                                           {"k": k, "i": ints(2, 0)}), {"x": x})
-    c.refuses("NonZero of an input", model([N("NonZero", ["x"], ["y"])], {"x": x}, ["y"]), "size of its result depends on values")
+    c.refuses("NonZero of an input", model([N("NonZero", ["x"], ["y"])], {"x": x}, ["y"]), "which the result's size depends on", "--const x=@FILE.npy")
     for attrs in ({}, {"k": 1}, {"k": -2, "dtype": T.INT64}, {"k": 9}):
         c.agrees(f"EyeLike {attrs}", model([N("EyeLike", ["x"], ["y"], **attrs)], {"x": x}, ["y"]), {"x": x})
     big = real(70, 80)
@@ -319,7 +319,7 @@ def refusals(c):
     c.refuses("all reasons at once", m, "5 Det nodes (opset 17, f32; `det0`, `det1`, `det2` and 2 more): the operator isn't supported",
               "input `s` is a tensor of string", "output `n` is a tensor of string", "output `t` is a tensor of string",
               "StringNormalizer node that makes `n` (opset 17): strings aren't supported", "sequences of tensors aren't supported",
-              "the size of its result depends on values", "random numbers", "control flow (a loop)", "classical machine learning",
+              "the size of its result depends on values", "random numbers", "its body doesn't fit its inputs and outputs", "classical machine learning",
               "Cast node that makes `t`")
     shapes = model([N("Softmax", ["a"], ["y"], name="one"), N("Softmax", ["b"], ["z"], name="two")],
                    {"a": np.zeros((2, 3), np.int32), "b": np.zeros((4, 5), np.int32)}, ["y", "z"])

@@ -375,7 +375,6 @@ void shapes(std::vector<CatalogEntry>& all) {
   all.push_back(
       {"ConstantOfShape", OpCase("ConstantOfShape").ints({2, 3}).attr("value", scalar(4, DType::i64))});
   all.push_back({"Shape", OpCase("Shape").input({2, 3, 5}).attr("start", int64_t{1})});
-  all.push_back({"Size", OpCase("Size").input({2, 3})});
   OpCase range("Range");
   for (const int64_t v : {10, 1, -3}) range.constant(scalar(static_cast<double>(v), DType::i64));
   all.push_back({"Range", range});
@@ -394,6 +393,7 @@ std::vector<CatalogEntry> catalog() {
   elementwise(all);
   windows_and_rows(all);
   shapes(all);
+  catalog_more(all);
   return all;
 }
 

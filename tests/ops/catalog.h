@@ -13,5 +13,6 @@ struct CatalogEntry {
   OpCase node;
 };
 std::vector<CatalogEntry> catalog();
+void catalog_more(std::vector<CatalogEntry>& all);  // a part of it
 
 }  // namespace nestor

@@ -1,0 +1,39 @@
+// The catalog's bits, inverse functions and norms of windows.
+#include "tests/ops/catalog.h"
+
+namespace nestor {
+
+void catalog_more(std::vector<CatalogEntry>& all) {
+  all.push_back({"Size", OpCase("Size").input({2, 3})});
+  using Ints = std::vector<int64_t>;
+  for (const char* op : {"Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"})
+    all.push_back({op, OpCase(op).input({2, 3, 5})});
+  all.push_back({"Asin of f64", OpCase("Asin").input(DType::f64, {7})});
+  all.push_back({"Shrink", OpCase("Shrink").input({2, 3, 5}).attr("lambd", 0.25).attr("bias", 0.125)});
+  for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"})
+    all.push_back({op, OpCase(op).input(DType::i32, {2, 3}).input(DType::i32, {3})});
+  all.push_back({"BitwiseNot", OpCase("BitwiseNot").input(DType::u8, {7})});
+  for (const char* direction : {"LEFT", "RIGHT"})
+    all.push_back({std::string("BitShift ") + direction, OpCase("BitShift")
+                                                             .input(DType::i8, {4, 3})
+                                                             .input(DType::i8, {3})
+                                                             .attr("direction", std::string(direction))});
+  all.push_back({"BitCast", OpCase("BitCast", 26).input({5}).attr("to", int64_t{6})});
+  all.push_back({"BitCast of bool", OpCase("BitCast", 26).input(DType::boolean, {5}).attr("to", int64_t{2})});
+  all.push_back({"Mod of floats", OpCase("Mod").input({4}).input({4}).attr("fmod", int64_t{1})});
+  all.push_back({"Mod of floats, floored", OpCase("Mod", 28).input(DType::f64, {4}).input(DType::f64, {4})});
+  all.push_back({"LpPool", OpCase("LpPool")
+                               .input({1, 2, 6, 5})
+                               .attr("kernel_shape", Ints{3, 2})
+                               .attr("pads", Ints{1, 0, 1, 1})
+                               .attr("p", int64_t{3})});
+  all.push_back({"GlobalLpPool", OpCase("GlobalLpPool").input({2, 3, 4, 5})});
+  all.push_back({"MaxPoolIndices", OpCase("MaxPoolIndices", 1, "nestor")
+                                       .input({1, 2, 6, 5})
+                                       .input({1, 2, 3, 3})
+                                       .attr("kernel_shape", Ints{2, 2})
+                                       .attr("strides", Ints{2, 2})
+                                       .attr("pads", Ints{0, 0, 0, 1})});
+}
+
+}  // namespace nestor
