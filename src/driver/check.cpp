@@ -7,6 +7,7 @@
 #include "nestor/layout.h"
 #include "nestor/passes.h"
 #include "src/driver/oracle.h"
+#include "src/passes/thread_tree.h"
 
 namespace nestor {
 
@@ -47,7 +48,8 @@ std::vector<Tensor> interpreted_lowered(const CompiledFunction& f, const std::ve
     const Tensor t = is_out(f.func, i) ? args[i].clone() : decl.layout ? pack(args[i], decl) : args[i];
     flat.push_back(t.reshaped({t.size()}));
   }
-  const PrimFunc plain = without_instructions(f.scheduled);
+  PrimFunc plain = without_instructions(f.scheduled);
+  if (target.kind == TargetKind::cuda) plain = passes::without_thread_trees(plain);
   interpret(plain.body.same_as(f.scheduled.body) ? f.lowered : lower(without_registers(plain), target), flat);
   for (size_t i = 0; i < flat.size(); ++i)
     if (is_out(f.func, i)) out.push_back(flat[i].reshaped(args[i].shape()));
