@@ -67,7 +67,8 @@ void inline_elementwise(Schedule& s) {
     if (!out || is_reduction(*b) || find_param(s.func(), out)) continue;
     const std::vector<std::string> readers = readers_of(s.func(), out);
     const bool repeated = readers.size() != 1 || is_reduction(*find_block(s.func(), readers[0]));
-    if (!readers.empty() && !(has_math(*b) && repeated)) s.try_step("compute_inline " + name);
+    const bool windows = readers.size() == 1 && library::reads_windows(s.func(), readers[0], out);
+    if (!readers.empty() && !(has_math(*b) && repeated) && !windows) s.try_step("compute_inline " + name);
   }
 }
 
@@ -204,7 +205,24 @@ bool bind_alone(Schedule& s, const std::string& block, bool whole) {
 
 }  // namespace
 
+// Convolutions, while their padding isn't bound by itself; where they can't be tiled it is inlined.
+static void tile_convolutions(Schedule& s) {
+  for (const std::string& name : block_names(s.func())) {
+    const Block* b = find_block(s.func(), name);
+    if (!b || is_bound(s.func(), name) || !is_reduction(*b)) continue;
+    if (library::tile_windows(s, name, epilogue_of(s.func(), name))) continue;
+    std::vector<std::string> padding;
+    for (const BlockAccess& a : accesses_of(*b))
+      for (const std::string& other : block_names(s.func()))
+        if (a.read && !a.write && other != name && library::reads_windows(s.func(), name, a.buffer) &&
+            output_of(*find_block(s.func(), other)) == a.buffer && !has_math(*find_block(s.func(), other)))
+          padding.push_back(other);
+    for (const std::string& p : padding) s.try_step("compute_inline " + p);
+  }
+}
+
 void bind_nests(Schedule& s) {
+  tile_convolutions(s);
   for (const std::string& name : block_names(s.func())) {
     if (is_bound(s.func(), name)) continue;
     const bool reduction = is_reduction(*find_block(s.func(), name));

@@ -261,9 +261,8 @@ class Proposer {
       if (store && (store->value.as<Load>() || below(8) == 0))
         found.push_back(first->id->name + "." + loop->var->name);
     });
-    return found.empty() ? ""
-                         : "software_pipeline " + any(found) + " stages=" + std::to_string(2 + below(2)) +
-                               (below(2) ? " through=registers" : "");
+    const std::string way = below(2) ? " through=registers" : " stages=" + std::to_string(2 + below(2));
+    return found.empty() ? "" : "software_pipeline " + any(found) + way;
   }
 
   std::string cache_read() {
