@@ -302,7 +302,14 @@ PrimFunc run(StepContext& ctx) {
   const Stmt rest = IntoSlots(p, Expr(old.var), false).stmt(seq_of(p.rest));
   std::vector<Stmt> body{ahead(p.copies), rest};
   if (ctx.option("through")) {
-    const Halves halves = through_registers(p.copies, taken);
+    for (const Place& q : places_in(p, ctx.func(), p.copies))
+      for (const Buffer& b : read_buffers(q.block()))
+        if (p.find(b))
+          ctx.refuse(2, 0,
+                     "block " + q.name() + " copies " + b->name +
+                         ", itself a copy: all loads come before the first store",
+                     {q.stmt}, "software_pipeline " + p.loop.text());
+    const Halves halves = through_registers(p.copies, old, taken);
     p.inside.insert(p.inside.end(), halves.registers.begin(), halves.registers.end());
     body = {ahead(halves.loads), rest, ahead(halves.stores)};
   }

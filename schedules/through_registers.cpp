@@ -11,8 +11,8 @@ namespace {
 // One half of a nest.
 class Half : public Rewriter {
  public:
-  Half(bool loads, std::vector<BufferDecl>& registers, std::set<std::string>& taken)
-      : loads_(loads), registers_(registers), taken_(taken) {}
+  Half(bool loads, const For& around, std::vector<BufferDecl>& registers, std::set<std::string>& taken)
+      : loads_(loads), registers_(registers), taken_(taken), loops_{&around} {}
 
   Stmt stmt(const Stmt& s) override {
     if (const auto* loop = s.as<For>()) {
@@ -60,9 +60,9 @@ class Half : public Rewriter {
 
 }  // namespace
 
-Halves through_registers(const std::vector<Stmt>& copies, std::set<std::string>& taken) {
+Halves through_registers(const std::vector<Stmt>& copies, const For& around, std::set<std::string>& taken) {
   Halves out;
-  Half loads(true, out.registers, taken), stores(false, out.registers, taken);
+  Half loads(true, around, out.registers, taken), stores(false, around, out.registers, taken);
   const auto name = [&](const std::string& of) {
     const std::string unique = unique_name(of + "_ahead", taken);
     taken.insert(unique);

@@ -100,7 +100,8 @@ void inline_elementwise(Schedule& s, bool rows) {
     if (!out || is_reduction(*b) || find_param(s.func(), out) || is_bound(s.func(), name)) continue;
     const std::vector<std::string> readers = readers_of(s.func(), out);
     const bool repeated = readers.size() != 1 || is_reduction(*find_block(s.func(), readers[0]));
-    if (readers.empty() || (has_math(*b) && repeated)) continue;
+    const bool windows = readers.size() == 1 && library::reads_windows(s.func(), readers[0], out);
+    if (readers.empty() || windows || (has_math(*b) && repeated)) continue;
     if (rows && (is_number_of_row(s.func(), *b, readers) || (readers.size() > 1 && reads_of(*b) > 1)))
       continue;
     s.try_step("compute_inline " + name);
@@ -280,7 +281,24 @@ void bind_row_works(Schedule& s) {
 
 }  // namespace
 
+// Convolutions, while their padding isn't bound by itself; where they can't be tiled it is inlined.
+static void tile_convolutions(Schedule& s) {
+  for (const std::string& name : block_names(s.func())) {
+    const Block* b = find_block(s.func(), name);
+    if (!b || is_bound(s.func(), name) || !is_reduction(*b)) continue;
+    if (library::tile_windows(s, name, epilogue_of(s.func(), name))) continue;
+    std::vector<std::string> padding;
+    for (const BlockAccess& a : accesses_of(*b))
+      for (const std::string& other : block_names(s.func()))
+        if (a.read && !a.write && other != name && library::reads_windows(s.func(), name, a.buffer) &&
+            output_of(*find_block(s.func(), other)) == a.buffer && !has_math(*find_block(s.func(), other)))
+          padding.push_back(other);
+    for (const std::string& p : padding) s.try_step("compute_inline " + p);
+  }
+}
+
 void bind_nests(Schedule& s) {
+  tile_convolutions(s);
   for (const std::string& name : block_names(s.func())) {
     if (!find_block(s.func(), name) || is_bound(s.func(), name)) continue;
     const bool reduction = is_reduction(*find_block(s.func(), name));

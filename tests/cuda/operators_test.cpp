@@ -83,6 +83,19 @@ TEST_CASE("products of some size go through shared memory by default") {
   CHECK(tiled == 3);
 }
 
+TEST_CASE("a convolution is one kernel, its windows and weights in shared memory") {
+  const std::vector<CudaCase> cases =
+      cases_for(parse_target("cuda:sm_80"),
+                {"Conv(f32[1,6,8,12], const f32[16,6,3,3]; pads=[1,1,1,1])",
+                 "Conv(f32[2,3,15,15], const f32[8,3,3,3], const f32[8]; pads=[1,1,1,1], strides=[2,2])",
+                 "Conv(f32[1,4,11,13], const f32[10,4,5,3]; dilations=[2,1])"});
+  for (const CudaCase& c : cases) {
+    REQUIRE(c.program.kernels.size() == 1);
+    CHECK(c.program.kernels[0].shared_bytes > 0);
+  }
+  check_cases(cases, 1e-4);
+}
+
 TEST_CASE("NVRTC compiles operators by their default CUDA schedule for sm_80 and sm_90a") {
   if (!has_nvrtc()) return;
   for (const std::string sm : {"cuda:sm_80", "cuda:sm_90a"})

@@ -261,9 +261,8 @@ class Proposer {
       if (store && (store->value.as<Load>() || below(8) == 0))
         found.push_back(first->id->name + "." + loop->var->name);
     });
-    return found.empty() ? ""
-                         : "software_pipeline " + any(found) + " stages=" + std::to_string(2 + below(2)) +
-                               (below(2) ? " through=registers" : "");
+    const std::string way = below(2) ? " through=registers" : " stages=" + std::to_string(2 + below(2));
+    return found.empty() ? "" : "software_pipeline " + any(found) + way;
   }
 
   std::string cache_read() {
@@ -376,9 +375,7 @@ class Proposer {
     if (loops.empty()) return "";
     const LoopInfo l = any(loops);
     DecisionSite site;
-    site.extent = l.extent;
-    site.parts = 2;
-    site.max = 4;
+    site.extent = l.extent, site.parts = 2, site.max = 4;
     const auto d = draw_decision(site, rng_);
     return name("f") + " " + name("g") + " = sample_factors " + block + "." + l.name + " parts=2 max=4 -> [" +
            d[0] + ", " + d[1] + "]";
