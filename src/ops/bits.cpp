@@ -34,7 +34,7 @@ Expr shifted(const Expr& x, const Expr& distance, bool left) {
   const auto imm = [&](int64_t v) { return make::imm(static_cast<double>(v), type); };
   const int64_t bits = 8 * bytes_of(type.dtype);
   const Expr fits = logical_and(le(imm(0), distance), lt(distance, imm(bits)));
-  const Expr by = make::select(fits, distance, imm(0));
+  const Expr by = make::binary(BinaryOp::bit_and, distance, imm(bits - 1));  // lanes compute either case
   const bool is_signed = type.dtype != DType::u8;
   const Expr beyond = !left && is_signed ? make::binary(BinaryOp::shr, x, imm(bits - 1)) : imm(0);
   return make::select(fits, make::binary(left ? BinaryOp::shl : BinaryOp::shr, x, by), beyond);

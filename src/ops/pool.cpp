@@ -28,7 +28,7 @@ Dims pooled_shape(const OpContext& ctx, const Window& w) {
 std::vector<TensorType> infer_max_pool(const OpContext& ctx) {
   require_type(ctx, 0, kNumbers);
   const Dims shape = pooled_shape(ctx, pool_window(ctx));
-  return {{ctx.input(0).dtype, shape}, {DType::i64, shape}};  // the second by MaxPoolIndices
+  return {{ctx.input(0).dtype, shape}, {DType::i64, shape}};  // the second is spelled out, by MaxPoolIndices
 }
 
 std::vector<TensorType> infer_max_pool_indices(const OpContext& ctx) {
@@ -40,16 +40,34 @@ std::vector<TensorType> infer_max_pool_indices(const OpContext& ctx) {
   return {{DType::i64, shape}};
 }
 
+std::vector<TensorType> infer_average_pool(const OpContext& ctx) {
+  require_type(ctx, 0, kFloats);
+  ctx.get_int("count_include_pad", 0);
+  return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
+}
+
+// out[n,c,y,x] op= x[n,c,y*stride+r*dilation,...]
+void fold_windows(FuncBuilder& b, const Window& w, const BuildTensor& x, const BuildTensor& out,
+                  ReduceOp op) {
+  std::vector<Axis> spatial = {{"n", x.shape[0]}, {"c", x.shape[1]}};
+  for (const Axis& a : output_axes(w)) spatial.push_back(a);
+  b.reduce(out, spatial, kernel_axes(w), op, [&](const Exprs& i, const Exprs& r) {
+    Exprs at = {i[0], i[1]};
+    for (size_t d = 0; d < w.rank(); ++d) at.push_back(input_index(w, d, i[d + 2], r[d]));
+    return x.at(at);
+  });
+}
+
 // The first place, counted in the whole tensor, of an element that is the window's largest, or NaN.
-void build_max_pool_indices(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
+void find_maxima(const OpContext& ctx, FuncBuilder& b, const BuildTensor& x, const BuildTensor& best,
+                 const BuildTensor& out) {
   const Window w = pool_window(ctx);
-  const BuildTensor &x = in[0], &best = in[1];
   const bool first_dimension_first = ctx.get_int("storage_order", 0) == 1;
   const Expr nowhere = product(x.shape);
   const Type type{DType::i64, 1};
   std::vector<Axis> spatial = {{"n", x.shape[0]}, {"c", x.shape[1]}};
   for (const Axis& a : output_axes(w)) spatial.push_back(a);
-  b.reduce(out[0], spatial, kernel_axes(w), ReduceOp::min, [&](const Exprs& i, const Exprs& r) {
+  b.reduce(out, spatial, kernel_axes(w), ReduceOp::min, [&](const Exprs& i, const Exprs& r) {
     Exprs at = {i[0], i[1]}, inner;
     Expr inside = make::imm(1, {DType::boolean, 1});
     for (size_t d = 0; d < w.rank(); ++d) {
@@ -71,28 +89,11 @@ void build_max_pool_indices(const OpContext& ctx, FuncBuilder& b, const Tensors&
   });
 }
 
-std::vector<TensorType> infer_average_pool(const OpContext& ctx) {
-  require_type(ctx, 0, kFloats);
-  ctx.get_int("count_include_pad", 0);
-  return {{ctx.input(0).dtype, pooled_shape(ctx, pool_window(ctx))}};
-}
-
-// out[n,c,y,x] op= x[n,c,y*stride+r*dilation,...]
-void fold_windows(FuncBuilder& b, const Window& w, const BuildTensor& x, const BuildTensor& out,
-                  ReduceOp op) {
-  std::vector<Axis> spatial = {{"n", x.shape[0]}, {"c", x.shape[1]}};
-  for (const Axis& a : output_axes(w)) spatial.push_back(a);
-  b.reduce(out, spatial, kernel_axes(w), op, [&](const Exprs& i, const Exprs& r) {
-    Exprs at = {i[0], i[1]};
-    for (size_t d = 0; d < w.rank(); ++d) at.push_back(input_index(w, d, i[d + 2], r[d]));
-    return x.at(at);
-  });
-}
-
 void build_max_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const Window w = pool_window(ctx);
   const Expr lowest = identity_of(ReduceOp::max, {in[0].dtype(), 1});
   fold_windows(b, w, padded_input(b, w, in[0], lowest), out[0], ReduceOp::max);
+  if (out.size() > 1 && out[1]) find_maxima(ctx, b, in[0], out[0], out[1]);
 }
 
 // How many taps of the window at output index `o` lie in [lo, hi) of the padded input. Constant where it is
@@ -232,7 +233,8 @@ void register_pool(Rows& rows) {
                   .pattern = Pattern::reduction,
                   .params = "X Y",
                   .infer = infer_max_pool_indices,
-                  .build = build_max_pool_indices,
+                  .build = [](const OpContext& ctx, FuncBuilder& b, const Tensors& in,
+                              const Tensors& out) { find_maxima(ctx, b, in[0], in[1], out[0]); },
                   .note = "where the maxima of MaxPool stand; made by the compiler, not by models"});
   row("AveragePool", infer_average_pool, build_average_pool);
   row("LpPool", infer_lp_pool, build_lp_pool);

@@ -4,7 +4,8 @@
 // most one d1 is possible. Where that proves all t = t', nobody needs to wait. 32*e + t, for example, with t
 // in 32 tells threads apart whatever e does; 31*e + t does not.
 //
-// An atom like t/16 counts as a digit of its own, and t is known where t/16 and t%16 are.
+// An atom like t/16 counts as a digit of its own. Where u/16 and u%16 are known, so is u, of which t may be a
+// digit in turn; u%16 may be written with multiples of 16 left out.
 #include "src/passes/same_thread.h"
 
 #include <algorithm>
@@ -38,8 +39,8 @@ int64_t floor_div(int64_t a, int64_t b) {
 // All terms with one coefficient (without its sign): the range of their sum, and what is in it.
 struct Digit {
   int64_t lo = 0, hi = 0;
-  std::vector<Expr> thread_atoms;  // differences of one atom between the two threads
-  bool mixed = false;              // something else too
+  std::vector<Expr> atoms;  // whose difference between the two accesses it is
+  bool mixed = false;       // something else too
   void add(Interval range, int64_t sign) {
     lo += sign > 0 ? range.lo : -range.hi;
     hi += sign > 0 ? range.hi : -range.lo;
@@ -53,29 +54,46 @@ class Meeting {
 
   bool only_in_same_thread() {
     for (const Var& t : threads_) {
-      const Interval a = x_.facts.range(t), b = y_.facts.range(t);
-      if (a.is_point() && b.is_point() && a.lo == b.lo) equal_.push_back(t);
+      const auto a = only_value(t, x_.facts), b = only_value(t, y_.facts);
+      if (a && a == b) equal_.push_back(t);
     }
     // What one dimension tells may help in another.
-    for (int round = 0; round < 2; ++round)
+    for (int round = 0; round < 2; ++round) {
       for (size_t d = 0; d < x_.indices.size(); ++d)
-        if (!look_at(d)) return true;
-    return std::all_of(threads_.begin(), threads_.end(),
-                       [&](const Var& t) { return is_equal(t) || is_equal_by_parts(t); });
+        if (in_different_slots(x_.indices[d], y_.indices[d]) || !can_meet(x_.indices[d], y_.indices[d]))
+          return true;
+      for (const Expr& whole : known_by_parts())
+        if (!can_meet(whole, whole)) return true;
+    }
+    return std::all_of(threads_.begin(), threads_.end(), [&](const Var& t) { return is_equal(t); });
   }
 
  private:
+  // A condition like 25*u + t < 24 leaves u no other.
+  static std::optional<int64_t> only_value(const Var& t, const Facts& facts) {
+    const Interval range = facts.range(t);
+    if (range.is_point() || can_prove(le(t, range.lo), facts)) return range.lo;
+    return std::nullopt;
+  }
   bool is_equal(const Expr& atom) const {
     return std::any_of(equal_.begin(), equal_.end(), [&](const Expr& e) { return same_expr(e, atom); });
   }
-  bool is_equal_by_parts(const Var& t) const {
-    for (const Expr& e : equal_) {
-      const auto* q = e.as<Binary>();
-      if (q && q->op == BinaryOp::div && same_expr(q->a, t) &&
-          is_equal(make::binary(BinaryOp::mod, q->a, q->b)))
-        return true;
-    }
-    return false;
+  std::vector<Expr> known_by_parts() const {
+    std::vector<Expr> out;
+    for (const Expr& quotient : equal_)
+      for (const Expr& remainder : equal_) {
+        const auto *q = quotient.as<Binary>(), *r = remainder.as<Binary>();
+        if (!q || !r || q->op != BinaryOp::div || r->op != BinaryOp::mod) continue;
+        const auto k = as_int(q->b);
+        if (k && k == as_int(r->b) && *k > 0 && are_congruent(q->a, r->a, *k)) out.push_back(q->a);
+      }
+    return out;
+  }
+  static bool are_congruent(const Expr& a, const Expr& b, int64_t modulus) {
+    const Linear difference = linear(simplify(a - b));
+    return difference.constant % modulus == 0 &&
+           std::all_of(difference.terms.begin(), difference.terms.end(),
+                       [&](const auto& t) { return t.second % modulus == 0; });
   }
 
   // k % 2 and (k + 1) % 2, where k stands still and is the same for all threads: the slots of a pipeline.
@@ -99,10 +117,9 @@ class Meeting {
     return distance && *distance % *m != 0;
   }
 
-  // False where the accesses can't meet at all.
-  bool look_at(size_t dim) {
-    if (in_different_slots(x_.indices[dim], y_.indices[dim])) return false;
-    const Linear x = linear(x_.indices[dim]), y = linear(y_.indices[dim]);
+  // False where a of access x is never b of access y; learns what is equal where it is.
+  bool can_meet(const Expr& a, const Expr& b) {
+    const Linear x = linear(a), y = linear(b);
     std::map<int64_t, Digit, std::greater<>> digits;  // largest coefficient first
     if (!collect(x, y, 1, digits) || !collect(y, x, -1, digits)) return true;
     int64_t constant = x.constant - y.constant;
@@ -118,8 +135,8 @@ class Meeting {
                     last = std::min(floor_div(-lo, coefficient), it->second.hi);
       if (first > last) return false;
       if (first < last) return true;
-      if (first == 0 && !it->second.mixed && it->second.thread_atoms.size() == 1)
-        equal_.push_back(it->second.thread_atoms[0]);
+      if (first == 0 && !it->second.mixed && it->second.atoms.size() == 1)
+        equal_.push_back(it->second.atoms[0]);
       constant += coefficient * first;
     }
     return constant == 0;
@@ -138,16 +155,16 @@ class Meeting {
           other.terms.begin(), other.terms.end(),
           [&, a = atom, c = coefficient](const auto& t) { return t.second == c && same_expr(t.first, a); });
       const bool runs = uses_any(atom, running_), of_threads = uses_any(atom, threads_);
-      if (in_both && !runs && (!of_threads || is_equal(atom))) continue;  // the same value
+      if (in_both && (is_equal(atom) || (!runs && !of_threads))) continue;  // the same value
       // What stands still is the same for both: where they can't agree, they don't meet.
       if (!runs && !of_threads) range = common(range, range_of(atom, sign > 0 ? y_.facts : x_.facts));
       if (!bounded(range)) return false;
-      if (in_both && !runs) {
+      if (in_both) {
         if (sign < 0) continue;
         const Interval there = range_of(atom, y_.facts);
         if (!bounded(there)) return false;
         digit.add({range.lo - there.hi, range.hi - there.lo}, direction);
-        digit.thread_atoms.push_back(atom);
+        digit.atoms.push_back(atom);
         continue;
       }
       digit.add(range, direction);

@@ -57,7 +57,7 @@ TEST_CASE("An If of a known condition is its branch, and nothing is refused of t
   m.initializers[0].second = truth(false);
   const std::string e = error_of([&] { build_graph(m); });
   CHECK_THAT(e, ContainsSubstring("NonZero node that makes `places`"));
-  CHECK_THAT(e, ContainsSubstring("its body doesn't fit its inputs and outputs"));
+  CHECK_THAT(e, ContainsSubstring("which the result's size depends on"));
 }
 
 TEST_CASE("A branch reads what is outside of it, and hides it by its own names") {

@@ -225,7 +225,7 @@ def constants(c):
     shaped = model([N("Reshape", ["x", "s"], ["y"])], {"x": x, "s": ints(3, -1)}, ["y"])
     c.agrees("--const of a shape", shaped, {"x": x, "s": ints(3, -1)}, "--const", "s=3,-1", bound=["s"])
     c.refuses("a shape that isn't known", shaped, "input 1 (shape) is computed at run time")
-    for flag, needle in (("q=1", "no input or weight `q`"), ("w=1,2", "2 elements are given, f32[3] has 3"), ("w=a", "no number"),
+    for flag, needle in (("q=1", "no input or weight `q`"), ("w=1,2", "2 elements are given, f32[3] has 3"), ("w=a", "isn't a number"),
                          (f"x=@{c.path('w.npy')}", "x"), ("w=@nowhere.npy", "nowhere.npy"), ("w", "NAME="), ("w=", "nothing is given")):
         c.refuses(f"--const {flag.replace(c.work, '')}", weight, needle, flags=["--const", flag])
     c.refuses("--const beyond its type", shaped, "doesn't fit i64", flags=["--const", "s=1.5,2"])

@@ -71,7 +71,7 @@ class Schedules(unittest.TestCase):
         with self.assertRaises(nestor.ScheduleError) as caught:
             product().schedule().parallel("Y.k")
         e = caught.exception
-        self.assertEqual(e.requirement, "no two iterations touch one element, one of them writing it")
+        self.assertEqual(e.requirement, "no two iterations access the same element if one of them writes it")
         self.assertIn("k=0 and k=1 both update Y[0,0]", e.witness)
         self.assertEqual(e.hint, "parallel Y.i\nparallel Y.j")
         with self.assertRaises(nestor.ScheduleError) as caught:
