@@ -27,32 +27,6 @@ const Composition* find(const std::string& domain, const std::string& op, int op
   return nullptr;
 }
 
-int64_t number_of(DType t) {
-  switch (t) {
-    case DType::f32:
-      return 1;
-    case DType::u8:
-      return 2;
-    case DType::i8:
-      return 3;
-    case DType::i16:
-      return 5;
-    case DType::i32:
-      return 6;
-    case DType::i64:
-      return 7;
-    case DType::boolean:
-      return 9;
-    case DType::f16:
-      return 10;
-    case DType::f64:
-      return 11;
-    case DType::bf16:
-      return 16;
-  }
-  return 0;
-}
-
 }  // namespace
 
 std::vector<int64_t> Composer::known(size_t i) const {
@@ -111,7 +85,7 @@ std::string Composer::counted(int64_t n, int64_t rank, int64_t axis) {
 }
 
 std::string Composer::cast(const std::string& v, DType to) {
-  return op("Cast", {v}, {{"to", number_of(to)}});
+  return op("Cast", {v}, {{"to", std::string(name_of(to))}});
 }
 
 std::string Composer::reshaped(const std::string& v, const std::vector<int64_t>& shape) {

@@ -50,8 +50,7 @@ bool stays_wide(const Node& n, size_t output) {
 }
 
 ModelNode cast(const ModelNode& of, const std::string& from, const std::string& to, DType type) {
-  const int64_t number = type == DType::f32 ? 1 : type == DType::f16 ? 10 : 16;
-  ModelNode c{"Cast", "", of.name, {from}, {to}, {{"to", number}}, {}};
+  ModelNode c{"Cast", "", of.name, {from}, {to}, {{"to", std::string(name_of(type))}}, {}};
   c.opset = kCastOpset;
   return c;
 }

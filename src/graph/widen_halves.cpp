@@ -68,8 +68,7 @@ class Widening {
   }
 
   ValueId cast(ValueId v, ValueId to) {
-    static const std::map<DType, int64_t> numbers = {{DType::f32, 1}, {DType::f16, 10}, {DType::bf16, 16}};
-    nodes_.push_back({"Cast", "", kOpset, {v}, {to}, {{"to", numbers.at(type_of(to))}}, ""});
+    nodes_.push_back({"Cast", "", kOpset, {v}, {to}, {{"to", std::string(name_of(type_of(to)))}}, ""});
     return to;
   }
   ValueId new_wide(ValueId v) {
