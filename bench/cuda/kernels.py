@@ -79,6 +79,18 @@ def kernels(source, arch, disassembler):
                max(number(r"(\d+) bytes smem"), dynamic), body.get(name, []))
 
 
+def source_of(options, work):
+    if "(" in work:  # an operator
+        return run([options.nestor, "inspect", work, "--target", "cuda:" + options.arch, "--stage", "cuda"])
+    with tempfile.TemporaryDirectory() as folder:
+        command = [options.nestor, "compile", work, "--target", "cuda:" + options.arch, "-o", folder + "/m.cu"]
+        for dim in options.dim:
+            command += ["--dim", dim]
+        run(command)
+        with open(folder + "/m.cu", encoding="utf-8") as f:
+            return f.read()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("nestor")
@@ -96,11 +108,8 @@ def main():
           f"{'occup.':>6} {'FMA':>5}  loop: instructions, LDS, LDG, STS, barriers")
     spilled = 0
     for name, work in works:
-        command = [options.nestor, "inspect", work, "--target", "cuda:" + options.arch, "--stage", "cuda"]
-        for dim in options.dim:
-            command += ["--dim", dim]
         try:
-            source = run(command)
+            source = source_of(options, work)
         except RuntimeError as e:
             print(f"{name:<12} {e}")
             continue
