@@ -192,8 +192,7 @@ bool Builder::few_copies(const ModelNode& mn, const ModelGraph& body, int64_t tr
 std::optional<int64_t> Builder::known_number(const ModelNode& mn, ValueId v, const char* what) {
   const Value& value = value_of(g_, v);
   if (value.constant.defined() && value.constant.size() == 1) return value.constant.get_int(0);
-  const std::string hint = hint_to_bind(v);
-  for (const ValueId input : inputs_behind(v)) unknown_inputs_.insert(value_of(g_, input).name);
+  const std::string hint = ask_for(v);
   refuse(mn, fmt::format("control flow isn't supported where {} is computed at run time", what),
          hint.empty() ? "a number of iterations that is known" : hint);
   return std::nullopt;

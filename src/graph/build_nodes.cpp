@@ -106,8 +106,7 @@ void Builder::build_if(const ModelNode& mn) {
   if (condition.type.dtype != DType::boolean || product(condition.type.shape) != 1)
     return refuse(mn, fmt::format("its condition is {}, it must be one bool", to_string(condition.type)));
   if (!condition.constant.defined()) {
-    const std::string hint = hint_to_bind(n.inputs[0]);
-    for (const ValueId v : inputs_behind(n.inputs[0])) unknown_inputs_.insert(value_of(g_, v).name);
+    const std::string hint = ask_for(n.inputs[0]);
     return refuse(mn,
                   fmt::format("control flow isn't supported if the condition, `{}`, is computed at run time",
                               condition.name),
@@ -133,10 +132,12 @@ std::vector<ValueId> Builder::inputs_behind(ValueId v) const {
   return out;
 }
 
-std::string Builder::hint_to_bind(ValueId v) const {
+// Notes that the value of v would have to be known; says how, where inputs alone decide it.
+std::string Builder::ask_for(ValueId v) {
   std::string out;
   for (const ValueId input : inputs_behind(v)) {
     const Value& value = value_of(g_, input);
+    unknown_inputs_.insert(value.name);
     out += fmt::format("{}--const {}={}", out.empty() ? "" : " ", value.name,
                        product(value.type.shape) == 1 ? "VALUE" : "@FILE.npy");
   }
@@ -203,9 +204,7 @@ void Builder::build_node(const ModelNode& mn) {
       append(std::move(part), of_part);
     }
   } catch (const UnknownInput& e) {
-    const ValueId v = n.inputs.at(static_cast<size_t>(e.input));
-    for (const ValueId input : inputs_behind(v)) unknown_inputs_.insert(value_of(g_, input).name);
-    refuse_as(mn, n, e.diagnostic(), hint_to_bind(v));
+    refuse_as(mn, n, e.diagnostic(), ask_for(n.inputs.at(static_cast<size_t>(e.input))));
   } catch (const UserError& e) {
     refuse_as(mn, n, e.diagnostic(), "");
   }

@@ -64,7 +64,7 @@ class Builder {
   void inline_branch(const ModelNode& mn, const ModelGraph& branch);
   void assume_declared(const ModelNode& mn);
   std::vector<ValueId> inputs_behind(ValueId v) const;
-  std::string hint_to_bind(ValueId v) const;
+  std::string ask_for(ValueId v);
   int opset_of(const ModelNode& mn) const;
   NodeLabel label_of(const ModelNode& mn) const;
   NodeLabel full_label(const ModelNode& mn) const;

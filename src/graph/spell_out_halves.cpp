@@ -17,7 +17,6 @@ namespace nestor {
 namespace {
 
 constexpr int kCastOpset = 13;
-
 constexpr int64_t kSmall = 65536;  // elements of an input that may say a shape
 
 using ops::is_half;
@@ -43,10 +42,9 @@ size_t pattern_of(const Graph& g, const Node& n, size_t output) {
   return 0;
 }
 
-// Means and deviations of these norms are as they were computed, by default in f32.
+// Mean and deviation of a norm are as they were computed, by default in f32.
 bool stays_wide(const Node& n, size_t output) {
-  return output > 0 && (n.op == "LayerNormalization" || n.op == "SkipLayerNormalization" ||
-                        n.op == "SimplifiedLayerNormalization" || n.op == "SkipSimplifiedLayerNormalization");
+  return output > 0 && n.op == "LayerNormalization";
 }
 
 ModelNode cast(const ModelNode& of, const std::string& from, const std::string& to, DType type) {

@@ -113,6 +113,8 @@ class Widening {
                                                 "Abs",     "Neg",           "Sign",      "Where",
                                                 "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin"};
     if (!n.domain.empty() || !exact.count(n.op) || type_of(n.outputs[0]) != DType::f32) return;
+    if (n.op == "Clip" && (n.inputs.size() < 3 || n.inputs[1] < 0 || n.inputs[2] < 0))
+      return;  // a bound that is left out is the largest f32
     std::optional<DType> of;
     for (const ValueId v : n.inputs)
       if (const auto it = rounded_.find(v); it != rounded_.end()) of = it->second;

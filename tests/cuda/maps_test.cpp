@@ -2,25 +2,15 @@
 // at ragged sizes.
 #include "catch.h"
 #include "check.h"
-#include "nestor/driver.h"
-#include "schedules/library/cuda.h"
+#include "kernels.h"
 
 using namespace nestor;
 using namespace nestor::testing;
 
 namespace {
 
-const Target kTarget = parse_target("cuda:sm_80");
-
-CudaCase case_of(const std::string& text, int number = 0) {
-  CompileOptions options;
-  options.target = kTarget;
-  const CompiledModel m = compile_model(text, options);
-  REQUIRE(m.partition.funcs.size() == 1);
-  PrimFunc f = m.partition.funcs[0];
-  f.name += "_" + std::to_string(number);
-  INFO(text);
-  return make_case(f, apply(f, default_cuda_schedule(f, kTarget)));
+CudaCase case_of(const std::string& text, size_t number = 0) {
+  return make_operator_case(text, "", "operator_" + std::to_string(number));
 }
 
 size_t count(const std::string& text, const std::string& what) {
@@ -66,7 +56,7 @@ TEST_CASE("maps, transposes and scans by their default schedule pass under emula
            "CumSum(f32[80,64], const i64[1]{0})",
            "CumSum(f32[3,4,50], const i64[1]{1}; reverse=1)",
        })
-    cases.push_back(case_of(text, static_cast<int>(cases.size())));
+    cases.push_back(case_of(text, cases.size()));
   check_cases(cases, 1e-4);
 }
 

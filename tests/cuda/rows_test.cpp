@@ -2,8 +2,7 @@
 // are right at ragged sizes.
 #include "catch.h"
 #include "check.h"
-#include "nestor/driver.h"
-#include "schedules/library/cuda.h"
+#include "kernels.h"
 
 using namespace nestor;
 using namespace nestor::testing;
@@ -15,23 +14,15 @@ struct Work {
   size_t kernels;
 };
 
-const Target kTarget = parse_target("cuda:sm_80");
-
-CudaCase case_of(const std::string& text, int number = 0) {
-  CompileOptions options;
-  options.target = kTarget;
-  const CompiledModel m = compile_model(text, options);
-  REQUIRE(m.partition.funcs.size() == 1);
-  PrimFunc f = m.partition.funcs[0];
-  f.name += "_" + std::to_string(number);
-  return make_case(f, apply(f, default_cuda_schedule(f, kTarget)));
+CudaCase case_of(const std::string& text, size_t number = 0) {
+  return make_operator_case(text, "", "operator_" + std::to_string(number));
 }
 
 void check_works(const std::vector<Work>& works) {
   std::vector<CudaCase> cases;
   for (const Work& w : works) {
     INFO(w.text);
-    cases.push_back(case_of(w.text, static_cast<int>(cases.size())));
+    cases.push_back(case_of(w.text, cases.size()));
     INFO(cases.back().program.source);
     CHECK(cases.back().program.kernels.size() == w.kernels);
   }

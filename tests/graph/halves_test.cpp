@@ -1,6 +1,8 @@
 // Operators on f16 and bf16: as on f32, each result rounded once.
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "catch.h"
 #include "nestor/error.h"
 #include "nestor/graph.h"
@@ -159,4 +161,18 @@ TEST_CASE("On a target of halves they stay what they are") {
       g, [](Graph& h) { optimize(h, evaluate_by_interpreter, {.halves = true}); }, 2e-2);
   for (const Node& n : g.nodes)
     if (n.op == "Conv" || n.op == "MatMul") CHECK(value_of(g, n.inputs[0]).type.dtype == DType::f16);
+}
+
+TEST_CASE("An infinite half that a bound left out lets pass is what it is, held in f32 or not") {
+  Graph g =
+      graph_of(R"({"opset": 13, "inputs": [{"name": "x", "dtype": "f16", "shape": [3]}], "outputs": ["y"],
+      "weights": {"lo": {"dtype": "f16", "shape": [], "data": [0]}}, "nodes": [
+      {"op": "Clip", "inputs": ["x", "lo"], "outputs": ["c"]}, {"op": "Sub", "inputs": ["c", "x"], "outputs": ["y"]}]})");
+  Tensor x(DType::f16, {3});
+  x.set(0, INFINITY);
+  x.set(1, -2);
+  x.set(2, 3);
+  const Values in = {{"x", x}}, wanted = run_unfused(g, in);
+  optimize(g, evaluate_by_interpreter);
+  check_close(run_unfused(g, in), wanted, 0);
 }
