@@ -37,6 +37,20 @@ std::vector<int64_t> Composer::known(size_t i) const {
   return out;
 }
 
+int64_t Composer::known_number(size_t i) const {
+  const std::vector<int64_t> values = known(i);
+  if (values.size() != 1)
+    ctx_.fail(fmt::format("input {} is {}, it must be one number", i, to_string(type(i))));
+  return values[0];
+}
+
+int64_t Composer::size(size_t i, size_t dimension) const {
+  const std::vector<int64_t>& shape = type(i).shape;
+  if (dimension >= shape.size())
+    ctx_.fail(fmt::format("input {} is {}, it needs {} dimensions", i, to_string(type(i)), dimension + 1));
+  return shape[dimension];
+}
+
 int64_t Composer::axis(int64_t given, int64_t rank) const {
   if (given < -rank || given >= rank)
     ctx_.fail(fmt::format("axis {} is outside [{}, {}]", given, -rank, rank - 1));
@@ -79,6 +93,11 @@ std::string Composer::ints(const std::vector<int64_t>& values) {
 std::string Composer::counted(int64_t n, int64_t rank, int64_t axis) {
   std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
   shape[static_cast<size_t>(axis)] = n;
+  constexpr int64_t kMostBytesMade = 1 << 20;  // a shape may be large without bytes behind it
+  if (n > kMostBytesMade / bytes_of(DType::i64)) {
+    const auto number = [&](int64_t v) { return scalar(static_cast<double>(v), DType::i64); };
+    return reshaped(op("Range", {number(0), number(n), number(1)}), shape);
+  }
   Tensor t(DType::i64, shape);
   for (int64_t i = 0; i < n; ++i) t.set_int(i, i);
   return constant(std::move(t));

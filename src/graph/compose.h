@@ -29,6 +29,8 @@ class Composer {
   bool wants(size_t i) const { return i < of_.outputs.size() && !of_.outputs[i].empty(); }
   // The integers of input i, which must be known when compiling.
   std::vector<int64_t> known(size_t i) const;
+  int64_t known_number(size_t i) const;             // the one that it holds
+  int64_t size(size_t i, size_t dimension) const;   // fails where input i has no such dimension
   int64_t axis(int64_t given, int64_t rank) const;  // counted from the front; fails where there is none
 
   // Appends a node of opset 23, and gives its (first) output's name. "" is an omitted input.

@@ -2,6 +2,8 @@
 // write. Those on bytes are spell_out_bytes.cpp's.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/graph/compose.h"
 
 namespace nestor {
@@ -188,7 +190,7 @@ void multi_head_attention(Composer& c) {
       from += size;
     }
   }
-  const int64_t before = c.has(6) ? c.type(6).shape.at(2) : 0, keys = before + c.type(1).shape[1];
+  const int64_t before = c.has(6) ? c.size(6, 2) : 0, keys = before + c.type(1).shape[1];
   if (c.has(5)) in.mask = c.input(5);
   if (c.has(4)) {
     const std::string padding = padding_mask(c, 4, batch, keys, c.type(0).dtype);
@@ -204,7 +206,7 @@ void packed_attention(Composer& c) {
     ctx.fail("the input is " + to_string(c.type(0)) + ", it must be [batch, length, channels]");
   if (c.has(4) || c.wants(1)) ctx.fail("past keys and values in one tensor aren't supported");
   if (ctx.get_int("do_rotary", 0) != 0) ctx.fail("`do_rotary` isn't supported", "RotaryEmbedding before it");
-  const int64_t heads = heads_of(c), all = c.type(1).shape.back();
+  const int64_t heads = heads_of(c), all = c.size(1, 1);
   std::vector<int64_t> sizes = ctx.get_ints("qkv_hidden_sizes", {all / 3, all / 3, all / 3});
   if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != all)
     ctx.fail("`qkv_hidden_sizes` aren't the three parts of the weight's columns");
@@ -224,9 +226,12 @@ void packed_attention(Composer& c) {
 
 void rotary_embedding(Composer& c) {
   const OpContext& ctx = c.ctx();
+  if ((c.rank(0) != 3 && c.rank(0) != 4) || c.size(2, 1) == 0)
+    ctx.fail("the input is " + to_string(c.type(0)) + ", the cosines are " + to_string(c.type(2)),
+             "[batch, length, channels] or [batch, heads, length, channels], and [places, channels / 2]");
   const int64_t width = ctx.get_int("rotary_embedding_dim", 0);
   int64_t heads = ctx.get_int("num_heads", 0);
-  if (c.rank(0) == 3 && heads == 0) heads = c.type(0).shape[2] / (2 * c.type(2).shape.at(1));
+  if (c.rank(0) == 3 && heads == 0) heads = c.type(0).shape[2] / (2 * c.size(2, 1));
   std::string at = c.input(1);
   const int64_t batch = c.type(0).shape[0], length = c.type(0).shape[c.rank(0) == 3 ? 1 : 2];
   if (product(c.type(1).shape) == 1 && batch * length != 1)  // the first word's place
@@ -257,7 +262,13 @@ void matmul_bits(Composer& c) {
   if ((bits != 4 && bits != 8) || size < 16 || k < 1 || n < 1)
     ctx.fail("`bits` must be 4 or 8, `block_size` 16 or more, and K and N given");
   if (c.has(4)) ctx.fail("`g_idx` isn't supported", "weights in the order of their blocks");
-  const int64_t blocks = (k + size - 1) / size;
+  // Sizes first, so that nothing below overflows.
+  const int64_t packed = product(c.type(1).shape), most = 2 * std::max<int64_t>(packed, 16);
+  const int64_t blocks = k > most || size > most ? 0 : (k + size - 1) / size;
+  if (blocks == 0 || packed % n != 0 || packed / n != blocks * size / 8 * bits)
+    ctx.fail(
+        "the weights are " + to_string(c.type(1)) + ", which isn't what K, N, `bits` and `block_size` make",
+        "[N, blocks, bytes of a block]");
   const auto unpacked = [&](const std::string& v, int64_t columns, int64_t padded) {
     if (bits == 8) return c.reshaped(v, {n, columns});
     const std::string sixteen = c.scalar(16, DType::u8), bytes = c.reshaped(v, {n, padded / 2, 1});

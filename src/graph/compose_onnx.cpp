@@ -189,15 +189,16 @@ void dft(Composer& c) {
   const int64_t rank = c.rank(0);
   if (rank < 2) ctx.fail("the input needs a last dimension of 1 (real) or 2 (complex)");
   int64_t given = since_20 ? -2 : ctx.get_int("axis", 1);
-  if (since_20 && c.has(2)) given = c.known(2).at(0);
+  if (since_20 && c.has(2)) given = c.known_number(2);
   const int64_t axis = c.axis(given, rank), parts = c.type(0).shape.back();
   if (axis == rank - 1 || (parts != 1 && parts != 2))
     ctx.fail("the last dimension holds the real and the imaginary part", "another axis; 1 or 2 elements");
   if (onesided && inverse && parts == 1) ctx.fail("an inverse transform of one side needs complex elements");
   const int64_t has = c.type(0).shape[static_cast<size_t>(axis)];
-  int64_t length = c.has(1) ? c.known(1).at(0) : has;
+  int64_t length = c.has(1) ? c.known_number(1) : has;
   if (onesided && inverse && !c.has(1)) length = 2 * (has - 1);
-  if (length < 1) ctx.fail("the transform's length must be at least 1");
+  if (length < 1 || length > kMostTurns)
+    ctx.fail("the transform's length is " + std::to_string(length), "1 to " + std::to_string(kMostTurns));
   const DType type = c.type(0).dtype;
 
   // The axis last, the parts apart; what is beyond the length is cut off, and zeros behind add nothing.
@@ -245,12 +246,13 @@ void stft(Composer& c) {
   const bool onesided = ctx.get_int("onesided", 1) != 0;
   if (shape.size() < 2 || shape.size() > 3 || parts != 1)
     ctx.fail("the signal is " + to_string(c.type(0)) + "; real ones are supported, [batch, length, 1]");
-  const int64_t step = c.known(1).at(0), length = c.has(3)   ? c.known(3).at(0)
-                                                  : c.has(2) ? c.type(2).shape.at(0)
-                                                             : 0;
+  const int64_t step = c.known_number(1), length = c.has(3) ? c.known_number(3) : c.has(2) ? c.size(2, 0) : 0;
   if (step < 1 || length < 1 || length > signal)
     ctx.fail("a frame's length or step is out of range", "1 up to the signal's length");
   const int64_t frames = (signal - length) / step + 1, made = onesided ? length / 2 + 1 : length;
+  if (frames > kMostTurns / length)
+    ctx.fail(std::to_string(frames) + " frames of " + std::to_string(length) + " elements are too many",
+             "a longer step, or the signal in parts");
   Tensor at(DType::i64, {frames, length});
   for (int64_t f = 0; f < frames; ++f)
     for (int64_t i = 0; i < length; ++i) at.set_int(f * length + i, f * step + i);

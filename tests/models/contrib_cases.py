@@ -78,9 +78,31 @@ def cases():
                zeros is not None), [1], {"K": 48, "N": 5, "bits": 4, "block_size": size})
 
 
+def refusals():
+    """(operator, domain, inputs, which are weights, attributes, what the refusal says): sizes that don't fit."""
+    own = "com.microsoft"
+    signal, ones = real(1, 8, 1), np.ones((4, 2), F)
+    yield "DFT", "", [signal, np.zeros(0, np.int64)], (1,), {}, "it must be one number"
+    yield "DFT", "", [signal, np.array(2**62)], (1,), {}, "the transform's length is"
+    yield "STFT", "", [signal, np.array(4), np.array(1, F)], (1, 2), {}, "it needs 1 dimensions"
+    yield "MatMulNBits", own, [real(1, 16), np.zeros((1, 1, 8), np.uint8), np.ones(1, F)], (1, 2), {
+        "K": 2**60, "N": 2**60, "bits": 4, "block_size": 16}, "which isn't what K, N"
+    yield "RotaryEmbedding", own, [real(4, 4), np.array([0]), ones, ones], (1, 2, 3), {}, "the cosines are"
+    yield "Attention", own, [real(1, 4, 4), np.array(1, F)], (1,), {"num_heads": 1}, "it needs 2 dimensions"
+    yield "QuickGelu", own, [], (), {}, "input 0 is missing"
+
+
 def main():
     warnings.simplefilter("ignore")
     failed = 0
+    for op, domain, inputs, weights, attrs, words in refusals():
+        try:
+            nestor.compile(model(op, inputs, weights, [1], domain, attrs), threads=1)
+            said = "it was compiled"
+        except nestor.Error as error:
+            said = str(error)
+        failed += words not in said
+        print(f"{op} is refused: {words}" if words in said else f"{op} FAILED: {said[:400]}")
     for op, inputs, weights, outputs, attrs in cases():
         m = model(op, inputs, weights, outputs, "com.microsoft", attrs)
         fed = {f"x{i}": v for i, v in enumerate(inputs) if v is not None and i not in weights}
