@@ -35,7 +35,7 @@ std::vector<Work> read_works(const std::string& path) {
   return out;
 }
 
-const std::vector<int64_t>& Problem::shape(size_t input) const {
+std::vector<int64_t> Problem::shape(size_t input) const {
   return value(node().inputs.at(input)).type.shape;
 }
 

@@ -21,7 +21,7 @@ struct Problem {
   std::string op() const;  // empty for loop nests, which no peer knows
   const Node& node() const { return source.graph.nodes.at(0); }
   const Value& value(ValueId v) const { return source.graph.values.at(static_cast<size_t>(v)); }
-  const std::vector<int64_t>& shape(size_t input) const;
+  std::vector<int64_t> shape(size_t input) const;
   DType type(size_t input) const { return value(node().inputs.at(input)).type.dtype; }
   bool is_const(size_t input) const { return value(node().inputs.at(input)).constant.defined(); }
   Tensor input(size_t i) const;  // the constant, or the random data of the run

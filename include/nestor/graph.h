@@ -84,7 +84,11 @@ struct Value {
   TensorType type;
   Tensor constant;    // defined() for constants
   int producer = -1;  // index into Graph::nodes; -1 for inputs and constants
+  // The elements of a small tensor that is computed from symbolic sizes; else empty. It has no producer.
+  std::vector<Expr> elements = {};
 };
+// The elements of a constant or of `elements`, each as an expression.
+std::vector<Expr> known_elements(const Value& v);
 struct Node {
   std::string op, name;
   int opset = 0;
@@ -98,6 +102,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;  // in topological order
   std::vector<ValueId> inputs, outputs;
+  std::shared_ptr<Symbols> symbols = nullptr;  // of its shapes; null: they are numbers
 };
 
 // Runs one function on tensors, one per `in` or `const` parameter in order, and gives the outs: how constants
@@ -105,8 +110,15 @@ struct Graph {
 using EvaluateFn = std::function<std::vector<Tensor>(const PrimFunc&, const std::vector<Tensor>& inputs)>;
 std::vector<Tensor> evaluate_by_interpreter(const PrimFunc& f, const std::vector<Tensor>& inputs);
 
+// A size that is known only at run time: its bounds, and what it usually is (0: a guess).
+struct OpenSize {
+  int64_t least = 1, most = Symbols::kMost, typical = 0;
+};
+
 struct BuildOptions {
   std::map<std::string, int64_t> dims;  // values of symbolic dimensions by name, or by `input.axis`
+  std::map<std::string, OpenSize> open = {};  // those that stay symbolic, likewise
+  bool symbolic = false;                      // so do all that are given no value
   EvaluateFn evaluate = {};  // of small constant nodes, which shapes depend on; default: the interpreter
   std::map<std::string, std::vector<int64_t>> shapes =
       {};                                              // of inputs; they must agree with what the model says

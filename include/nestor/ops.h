@@ -44,8 +44,13 @@ class OpContext {
   const Tensor* get_tensor(const std::string& name) const;
   bool is_string(const std::string& name) const;  // whether the attribute is there and a string
   bool has_attr(const std::string& name) const;
-  // The constant integers of input i, or of the attribute (operators moved these from attributes to inputs).
-  std::vector<int64_t> ints_from(int i, const std::string& attr) const;
+  // The integers of input i, numbers or sizes, or of the attribute (operators moved these from attributes to
+  // inputs).
+  Dims ints_from(int i, const std::string& attr) const;
+  // The elements of input i as far as they are known when compiling: numbers, or expressions over the symbols
+  // of sizes. Empty where they are computed at run time, or the tensor is empty.
+  std::vector<Expr> elements(int i) const;
+  Dim dim(const Expr& size) const;  // over the model's symbols
 
   // Throws the UserError that names the node and its opset.
   [[noreturn]] void fail(const std::string& message, const std::string& hint = "") const;
@@ -61,7 +66,7 @@ class OpContext {
 // has no buffer: it stands in the code as an immediate.
 struct BuildTensor {
   Buffer buffer = nullptr;
-  std::vector<int64_t> shape = {};
+  Dims shape = {};
   Expr immediate = {};
   explicit operator bool() const { return buffer || immediate; }  // false: an omitted or static input
   template <class... I>
@@ -86,7 +91,7 @@ class UnknownInput : public UserError {
 // any model.
 struct Axis {
   std::string name;
-  int64_t extent;
+  Dim extent;
 };
 
 // Builds a function block by block. A block is named as the tensor it makes (names are made unique), gets one
@@ -96,7 +101,7 @@ class FuncBuilder {
   using Body = std::function<Expr(const std::vector<Expr>&)>;
   using ReduceBody = std::function<Expr(const std::vector<Expr>& s, const std::vector<Expr>& r)>;
 
-  explicit FuncBuilder(std::string name);
+  explicit FuncBuilder(std::string name, std::shared_ptr<Symbols> symbols = nullptr);
   // Parameters and temporaries. Their names are made unique: the second T is T1.
   BuildTensor param(Role role, const std::string& name, const TensorType& type);
   BuildTensor temp(const std::string& name, const TensorType& type);
@@ -117,8 +122,10 @@ class FuncBuilder {
   struct Nest;
   std::string unique(const std::string& name, std::map<std::string, int>& used);
   void add_block(Nest nest, Stmt init, Stmt body);
+  void add_dims();
 
   PrimFunc func_;
+  std::shared_ptr<Symbols> symbols_;
   std::vector<Stmt> body_;
   std::map<std::string, int> buffer_names_, block_names_;
 };
@@ -163,6 +170,7 @@ SoftmaxParts build_softmax_parts(const OpContext& ctx, FuncBuilder& b, const Bui
 enum class InputKind : uint8_t { none, immediate, parameter };  // none: omitted or static
 InputKind input_kind(const OpDef& op, const OpContext& ctx, int i);
 BuildTensor immediate(const Tensor& one_element);
+BuildTensor immediate(const OpContext& ctx, int i);  // of input i, which is of that kind
 std::string param_name(const OpDef& op, int i);  // "W"
 
 // One node as a function of its own, unfused: parameters are the inputs of kind `parameter`, then the outputs

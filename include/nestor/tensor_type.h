@@ -2,15 +2,15 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "nestor/dim.h"
 #include "nestor/tensor.h"
 
 namespace nestor {
 
 struct TensorType {
   DType dtype = DType::f32;
-  std::vector<int64_t> shape;
+  Dims shape;
   bool operator==(const TensorType&) const = default;
 };
 inline std::string to_string(const TensorType& t) {

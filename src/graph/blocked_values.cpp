@@ -216,7 +216,7 @@ bool takes_blocks(const Graph& g, const KernelCall& call, const Kind& kind, int6
   if (filters.size() != made.size() || filters.size() != image.shape.size()) return false;
   int64_t bytes = bytes_of(image.dtype) * image.shape[0] * channels, steps = blocks;  // that are read
   for (size_t d = 2; d < filters.size(); ++d) {
-    bytes *= std::min(image.shape[d], made[d] * filters[d]);
+    bytes *= std::min<int64_t>(image.shape[d], made[d] * filters[d]);
     steps *= filters[d];
   }
   // Rows of the image fill vectors nearly as well, and each tap that knows of the padding walks it again: not

@@ -48,6 +48,7 @@ Graph Builder::run() {
     for (std::string& name : reads_of(n)) read_.insert(std::move(name));
   for (const ModelValue& v : m_.outputs) read_.insert(v.name);
   add_inputs();
+  g_.symbols = inputs_.symbols();
   add_initializers(m_);
   budget_.emplace(g_, kSmallWork);
   check_constants();

@@ -9,6 +9,7 @@
 #include "src/graph/builder.h"
 #include "src/graph/compose.h"
 #include "src/graph/edit.h"
+#include "src/graph/elements.h"
 #include "src/graph/sort.h"
 #include "src/graph/spell_out.h"
 #include "src/graph/spell_out_bytes.h"
@@ -318,7 +319,8 @@ ValueId Builder::add_unread(TensorType type) {
 // Whether the node's outputs are known already; then they are constants and no node is needed.
 bool Builder::fold(const Node& n, const OpDef& op) {
   if (n.outputs.empty() || n.outputs[0] < 0) return false;
-  if (op.fold) {
+  if (find_elements(g_, n)) return true;
+  if (op.fold && !has_symbolic_input(g_, n)) {
     Tensor t = op.fold(OpContext(g_, n));
     if (t.defined()) {
       value_of(g_, n.outputs[0]).constant = std::move(t);

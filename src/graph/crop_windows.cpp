@@ -13,7 +13,6 @@ namespace nestor {
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 
 // What is left of one dimension.
 struct Taps {

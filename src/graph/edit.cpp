@@ -9,6 +9,20 @@
 
 namespace nestor {
 
+Tensor constant_of_elements(const Value& v) {
+  Tensor out(v.type.dtype, v.type.shape);
+  for (size_t k = 0; k < v.elements.size(); ++k) {
+    const auto at = static_cast<int64_t>(k);
+    if (const auto number = as_int(v.elements[k]))
+      out.set_int(at, *number);
+    else if (const auto* real = v.elements[k].as<FloatImm>())
+      out.set(at, real->value);
+    else
+      return {};
+  }
+  return out;
+}
+
 bool is_output(const Graph& g, ValueId v) {
   return std::find(g.outputs.begin(), g.outputs.end(), v) != g.outputs.end();
 }

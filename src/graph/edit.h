@@ -19,6 +19,9 @@ inline bool is_constant(const Graph& g, ValueId v) {
   return v >= 0 && constant_of(g, v).defined();
 }
 
+// The tensor of a value's `elements`, where all are numbers; else undefined.
+Tensor constant_of_elements(const Value& v);
+
 inline bool is_op(const Node& n, const char* op) {  // of ONNX's own
   return n.op == op && n.domain.empty();
 }

@@ -18,7 +18,6 @@ namespace nestor {
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 
 class ProductExpansion : Expansion {
  public:

@@ -18,7 +18,6 @@ namespace nestor {
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 
 // [group * c, o, spatial...] to [group * o, c, spatial...], the spatial dimensions backwards where `flip`.
 Tensor filters_first(const Tensor& w, int64_t group, bool flip) {

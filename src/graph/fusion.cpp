@@ -138,7 +138,7 @@ class Fuser {
   }
   static Pattern heavier(Pattern a, Pattern b) { return std::max(a, b); }
 
-  const std::vector<int64_t>& shape(int i) const {
+  const Dims& shape(int i) const {
     for (ValueId v : g_.nodes[at(i)].outputs)
       if (v >= 0) return value_of(g_, v).type.shape;
     NESTOR_CHECK(false) << "a node without outputs";

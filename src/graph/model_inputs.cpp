@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "src/graph/tensor_limits.h"
 
@@ -21,6 +22,18 @@ std::optional<int64_t> declared(const ModelDim& d) {
 }
 std::string place_of(const ModelValue& v, size_t d) {
   return fmt::format("{}.{}", v.name, d);
+}
+
+// The name of a dimension as one of a variable.
+std::string variable_name(const std::string& name) {
+  std::string out;
+  for (const char c : name) out += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) ? "n" + out : out;
+}
+
+// What sizes usually are: one picture or text, pictures of 224 pixels, texts of 128 words.
+int64_t guess(const ModelValue& v, size_t d) {
+  return d == 0 ? 1 : v.shape.size() >= 4 && d >= 2 ? 224 : 128;
 }
 
 }  // namespace
@@ -65,7 +78,21 @@ std::optional<int64_t> ModelInputs::size_of(const ModelValue& v, size_t d) const
   return shape && shape->size() == v.shape.size() ? std::optional((*shape)[d]) : std::nullopt;
 }
 
-std::optional<ModelInputs::Shape> ModelInputs::shape_of(const ModelValue& v) {
+// A dimension that is given no value, where it may stay open.
+std::optional<Dim> ModelInputs::symbol_for(const ModelValue& v, size_t d) {
+  const ModelDim& dim = v.shape[d];
+  if (declared(dim)) return std::nullopt;
+  auto open = options_.open.find(place_of(v, d));
+  if (open == options_.open.end() && has_name(dim)) open = options_.open.find(dim.name);
+  if (open == options_.open.end() && !options_.symbolic) return std::nullopt;
+  const OpenSize size = open == options_.open.end() ? OpenSize{} : open->second;
+  if (!symbols_) symbols_ = std::make_shared<Symbols>();
+  const std::string name = variable_name(has_name(dim) ? dim.name : place_of(v, d));
+  if (const Symbol* known = symbols_->find(name)) return Dim(Expr(known->var), symbols_);
+  return symbols_->add(name, size.least, size.most, size.typical > 0 ? size.typical : guess(v, d));
+}
+
+std::optional<Dims> ModelInputs::shape_of(const ModelValue& v) {
   const auto shape = given(v.name);
   if (!v.ranked) {
     mentioned_.insert(v.name);
@@ -77,22 +104,26 @@ std::optional<ModelInputs::Shape> ModelInputs::shape_of(const ModelValue& v) {
                   fmt::format("--dim {}=1,3,224,224 gives it one", v.name));
     return std::nullopt;
   }
-  Shape out;
+  Dims out;
   bool known = true;
   for (size_t d = 0; d < v.shape.size(); ++d) {
     const std::string place = place_of(v, d), name = has_name(v.shape[d]) ? v.shape[d].name : place;
     mentioned_.insert({name, place});
     const std::optional<int64_t> size = size_of(v, d);
+    if (const auto symbol = size ? std::nullopt : symbol_for(v, d)) {
+      out.push_back(*symbol);
+      continue;
+    }
     if (!size) open_.insert(name);
     if (size && *size < 0) problems_.add(fmt::format("dimension {} of input `{}` is {}", d, v.name, *size));
     known = known && size && *size >= 0;
     out.push_back(size.value_or(0));
   }
   if (!known) return std::nullopt;
-  if (!shape || *shape == out) return out;
+  if (!shape || Dims(*shape) == out) return out;
   problems_.add(fmt::format("input `{}` is given with shape [{}], the model declares {}", v.name,
                             fmt::join(*shape, ","), declared_shape(v)),
-                out.size() == shape->size() ? fmt::format("it must be [{}]", fmt::join(out, ",")) : "");
+                out.size() == shape->size() ? fmt::format("it must be {}", to_string(v.dtype, out)) : "");
   return std::nullopt;
 }
 
@@ -100,7 +131,9 @@ bool ModelInputs::has_type(const ModelValue& v) const {
   if (!v.typed || !v.refused.empty()) return false;
   if (!v.ranked) return given(v.name) || options_.dims.count(v.name);
   for (size_t d = 0; d < v.shape.size(); ++d)
-    if (!size_of(v, d)) return false;
+    if (!size_of(v, d) && !options_.symbolic && !options_.open.count(place_of(v, d)) &&
+        !options_.open.count(v.shape[d].name))
+      return false;
   return true;
 }
 
@@ -109,7 +142,7 @@ std::optional<TensorType> ModelInputs::type_of(const ModelValue& v) {
     problems_.add(fmt::format("input `{}` is {}, which isn't supported", v.name, v.refused));
   else if (!v.typed)
     problems_.add(fmt::format("input `{}` has no element type", v.name));
-  std::optional<Shape> shape;
+  std::optional<Dims> shape;
   if (v.typed) shape = shape_of(v);
   if (!v.typed || !v.refused.empty() || !shape) return std::nullopt;
   TensorType type{v.dtype, std::move(*shape)};

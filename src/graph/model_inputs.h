@@ -22,6 +22,7 @@ class ModelInputs {
   bool has_type(const ModelValue& input) const;
   // The size of a dimension anywhere in the model.
   std::optional<int64_t> size_of(const ModelDim& dim) const;
+  const std::shared_ptr<Symbols>& symbols() const { return symbols_; }  // null: all sizes are numbers
   // The open sizes, and what was given for no input.
   void finish();
 
@@ -29,13 +30,15 @@ class ModelInputs {
   using Shape = std::vector<int64_t>;
   std::optional<Shape> given(const std::string& input) const;
   std::optional<int64_t> size_of(const ModelValue& input, size_t d) const;
-  std::optional<Shape> shape_of(const ModelValue& input);
+  std::optional<Dims> shape_of(const ModelValue& input);
+  std::optional<Dim> symbol_for(const ModelValue& input, size_t d);
 
   const Model& model_;
   const BuildOptions& options_;
   Problems& problems_;
   std::map<std::string, int64_t> named_;  // sizes by the names of dimensions
   std::set<std::string> open_, mentioned_;
+  std::shared_ptr<Symbols> symbols_;
 };
 
 // "[N,3,?]"

@@ -19,7 +19,6 @@ namespace nestor {
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 
 // The letters of two operands by what a product of matrices does with them, each in the order of the result,
 // those of the sum in the first operand's.

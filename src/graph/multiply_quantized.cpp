@@ -23,7 +23,6 @@ namespace nestor {
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 
 // A DequantizeLinear of 8 bits: its inputs.
 struct Quantized {

@@ -93,7 +93,7 @@ std::string temporary_name(const Graph& g, const Node& n, const OpDef& op) {
 class GroupBuilder {
  public:
   GroupBuilder(const Graph& g, const std::vector<int>& group)
-      : g_(g), group_(group), b_(group_name(g, group)) {}
+      : g_(g), group_(group), b_(group_name(g, group), g.symbols) {}
 
   PrimFunc build(std::vector<ValueId>& args) {
     for (int i : group_)
@@ -178,7 +178,7 @@ class GroupBuilder {
   // leaves room below f32's largest number for values of up to 4e34. It is NaN where any of its terms is;
   // such a row is 0 if it is guarded, also where V isn't finite.
   void divide_product(const Node& n, const Rows& rows, const BuildTensor& product, const BuildTensor& out) {
-    const std::vector<int64_t>& scores = value_of(g_, n.inputs[0]).type.shape;
+    const Dims& scores = value_of(g_, n.inputs[0]).type.shape;
     std::vector<Axis> axes;
     for (size_t d = 0; d + 2 < out.shape.size(); ++d) axes.push_back({fmt::format("b{}", d), out.shape[d]});
     axes.push_back({"i", out.shape[out.shape.size() - 2]});
@@ -207,7 +207,7 @@ class GroupBuilder {
     for (int i = 0; i < ctx.num_inputs(); ++i) {
       const InputKind kind = input_kind(op, ctx, i);
       inputs.push_back({});
-      if (kind == InputKind::immediate) inputs.back() = immediate(*ctx.constant(i));
+      if (kind == InputKind::immediate) inputs.back() = immediate(ctx, i);
       if (kind == InputKind::parameter) inputs.back() = tensors_.at(n.inputs[static_cast<size_t>(i)]);
     }
     for (ValueId v : n.outputs) outputs.push_back(v < 0 ? BuildTensor{} : tensors_.at(v));

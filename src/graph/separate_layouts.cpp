@@ -81,7 +81,7 @@ Images images_in(const Graph& g, const Partition& p, const KernelCall& call) {
     const TensorType& t = value_of(g, v).type;
     if (is_constant(g, v) || t.shape.size() < 3 || product(t.shape) == t.shape[0] * t.shape[1]) continue;
     int64_t& most = p.blocked.count(v) ? out.in_blocks : out.row_major;
-    most = std::max(most, product(t.shape));
+    most = std::max<int64_t>(most, product(t.shape));
     out.floats &= t.dtype == DType::f32;
   }
   return out;

@@ -20,7 +20,6 @@ namespace nestor {
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 
 class AttentionSpeller : Expansion {
  public:

@@ -18,16 +18,16 @@ class BatchNormSpeller : Expansion {
 
   void run() {
     const ValueId x = n_.inputs[0];
-    const std::vector<int64_t> shape = type(x).shape;
+    const Dims shape = type(x).shape;
     std::vector<int64_t> channels_first(shape.size());
     for (size_t d = 0; d < shape.size(); ++d) channels_first[d] = static_cast<int64_t>(d);
     std::swap(channels_first[0], channels_first[1]);
     const ValueId rows = reshaped(transposed(x, channels_first),
-                                  {1, shape[1], product(shape) / std::max<int64_t>(shape[1], 1)});
+                                  {1, shape[1], product(shape) / max(shape[1], 1)});
     const double epsilon = OpContext(g_, n_).get_float("epsilon", 1e-5);
     const ValueId y =
         add("InstanceNormalization", {rows, n_.inputs[1], n_.inputs[2]}, {{"epsilon", epsilon}});
-    std::vector<int64_t> swapped = shape;
+    Dims swapped = shape;
     std::swap(swapped[0], swapped[1]);
     give(0, transposed(reshaped(y, swapped), channels_first));
   }

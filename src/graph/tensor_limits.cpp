@@ -14,9 +14,10 @@ std::string refusal_of(const TensorType& t) {
     return fmt::format("has {} dimensions; at most {} are supported", t.shape.size(), kMostDims);
   int64_t bytes = bytes_of(t.dtype);
   bool overflow = false;
-  for (const int64_t d : t.shape) {
-    if (d < 0) return fmt::format("has the negative dimension {}", d);
-    overflow |= __builtin_mul_overflow(bytes, std::max<int64_t>(d, 1), &bytes);
+  for (const Dim& d : t.shape) {
+    if (d < 0) return fmt::format("has the negative dimension {}", to_string(d));
+    // What symbols add up to is checked when the model runs.
+    overflow |= __builtin_mul_overflow(bytes, std::max<int64_t>(d.known() ? static_cast<int64_t>(d) : 1, 1), &bytes);
   }
   return overflow || bytes > kMostBytes ? "is too large: " + to_string(t) : "";
 }

@@ -28,7 +28,6 @@ namespace nestor {
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 using ops::TransposedShape;
 
 // The share of all products that reach an output: the others aren't computed.
@@ -121,7 +120,7 @@ class Costs {
         int64_t from = t, to = std::min(t + rows, outputs);
         if (!transformed_) {
           from = std::max(from, -input);
-          to = std::min(to, s_.input[d] - input);
+          to = std::min<int64_t>(to, s_.input[d] - input);
         }
         const int64_t reached = columns * std::max<int64_t>(0, to - from);
         made += reached;
@@ -219,7 +218,7 @@ Choice choose(const TransposedShape& s, DType type, const OptimizeOptions& optio
   int64_t terms = 1;
   for (size_t d = 0; d < s.input.size(); ++d) {
     if (s.output[d] < 1 || s.input[d] < 1 || s.kernel[d] > kMostTerms * s.stride[d]) return {};
-    terms *= ceil_div(s.kernel[d], s.stride[d] / std::gcd(s.stride[d], s.dilation[d]));
+    terms *= ceil_div(s.kernel[d], s.stride[d] / std::gcd<int64_t, int64_t>(s.stride[d], s.dilation[d]));
   }
   if (terms > kMostTerms || product(s.kernel) == 1) return {};
   const std::vector<ops::ResidueClasses> nests = ops::classes_of(s);

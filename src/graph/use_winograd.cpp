@@ -280,7 +280,7 @@ Choices choose_tiles(Graph& g, const Partition& p, const WinogradOptions& option
   const int64_t bytes = bytes_of_constants(g);
   const auto unblocked = [&](ValueId v) {
     const TensorType& t = value_of(g, v).type;
-    return p.blocked.count(v) ? 0 : product(t.shape) * bytes_of(t.dtype);
+    return p.blocked.count(v) ? Dim(0) : product(t.shape) * bytes_of(t.dtype);
   };
   Choices chosen;
   for (const KernelCall& call : p.calls)

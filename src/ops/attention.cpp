@@ -68,15 +68,15 @@ AttentionShape attention_shape(const OpContext& ctx) {
   AttentionShape s;
   s.flat = q.size() == 3;
   s.batch = q[0];
-  s.heads = s.flat ? heads_of(ctx, "q_num_heads", kQ) : q[1];
-  s.kv_heads = s.flat ? heads_of(ctx, "kv_num_heads", kK) : k[1];
+  s.heads = s.flat ? Dim(heads_of(ctx, "q_num_heads", kQ)) : q[1];
+  s.kv_heads = s.flat ? Dim(heads_of(ctx, "kv_num_heads", kK)) : k[1];
   if (s.flat) heads_of(ctx, "kv_num_heads", kV);
   const size_t sequence = s.flat ? 1 : 2;
   s.queries = q[sequence];
   s.keys = k[sequence];
-  s.size = q.back() / (s.flat ? s.heads : 1);
-  s.v_size = v.back() / (s.flat ? s.kv_heads : 1);
-  const auto shape_of = [&](int64_t length, int64_t size) {
+  s.size = q.back() / (s.flat ? s.heads : Dim(1));
+  s.v_size = v.back() / (s.flat ? s.kv_heads : Dim(1));
+  const auto shape_of = [&](const Dim& length, const Dim& size) {
     return s.flat ? Dims{s.batch, length, s.kv_heads * size} : Dims{s.batch, s.kv_heads, length, size};
   };
   require_shape(ctx, kK, shape_of(s.keys, s.size));
@@ -118,9 +118,9 @@ RotaryShape rotary_shape(const OpContext& ctx) {
   RotaryShape s;
   s.flat = x.size() == 3;
   s.batch = x[0];
-  s.heads = s.flat ? heads_of(ctx, "num_heads", 0) : x[1];
+  s.heads = s.flat ? Dim(heads_of(ctx, "num_heads", 0)) : x[1];
   s.sequence = x[s.flat ? 1 : 2];
-  s.size = x.back() / (s.flat ? s.heads : 1);
+  s.size = x.back() / (s.flat ? s.heads : Dim(1));
   s.rotated = ctx.get_int("rotary_embedding_dim", 0);
   if (s.rotated == 0) s.rotated = s.size;
   if (s.rotated < 2 || s.rotated % 2 != 0 || s.rotated > s.size)

@@ -10,8 +10,8 @@ namespace nestor::ops {
 
 struct AttentionShape {
   bool flat = false;  // [batch, sequence, heads * size]; else [batch, heads, sequence, size]
-  int64_t batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, past = 0, size = 0, v_size = 0;
-  int64_t total() const { return past + keys; }
+  Dim batch = 0, heads = 0, kv_heads = 0, queries = 0, keys = 0, past = 0, size = 0, v_size = 0;
+  Dim total() const { return past + keys; }
 };
 // Inputs Q K V mask past_key past_value nonpad_kv_seqlen; fails where they don't fit.
 AttentionShape attention_shape(const OpContext& ctx);
@@ -20,7 +20,7 @@ DType softmax_type(const OpContext& ctx);
 
 struct RotaryShape {
   bool flat = false;  // as above
-  int64_t batch = 0, heads = 0, sequence = 0, size = 0, rotated = 0;
+  Dim batch = 0, heads = 0, sequence = 0, size = 0, rotated = 0;
 };
 // Inputs X cos sin position_ids.
 RotaryShape rotary_shape(const OpContext& ctx);

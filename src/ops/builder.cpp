@@ -18,7 +18,7 @@ struct FuncBuilder::Nest {
   std::map<std::string, int> names;
 };
 
-FuncBuilder::FuncBuilder(std::string name) {
+FuncBuilder::FuncBuilder(std::string name, std::shared_ptr<Symbols> symbols) : symbols_(std::move(symbols)) {
   func_.name = std::move(name);
 }
 
@@ -33,8 +33,7 @@ std::string FuncBuilder::unique(const std::string& name, std::map<std::string, i
 namespace {
 
 BufferDecl declare(const std::string& name, const TensorType& type) {
-  std::vector<Expr> shape(type.shape.begin(), type.shape.end());
-  return {make_buffer(name, {type.dtype, 1}), std::move(shape), Scope::global, std::nullopt};
+  return {make_buffer(name, {type.dtype, 1}), type.shape.exprs(), Scope::global, std::nullopt};
 }
 
 }  // namespace
@@ -65,7 +64,7 @@ void FuncBuilder::compute(const BuildTensor& out, const std::vector<Axis>& axes,
   for (const Axis& a : axes) {
     const std::string name = unique(a.name, nest.names);
     nest.loops.push_back(make_var(name));
-    nest.iters.push_back({make_var("v" + name), IterKind::spatial, a.extent, nest.loops.back()});
+    nest.iters.push_back({make_var("v" + name), IterKind::spatial, a.extent.expr(), nest.loops.back()});
     nest.spatial.emplace_back(nest.iters.back().var);
   }
   Stmt store = make::store(out.buffer, at ? at(nest.spatial) : nest.spatial, body(nest.spatial));
@@ -90,7 +89,7 @@ void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatia
   const auto add = [&](const Axis& a, IterKind kind, std::vector<Expr>& refs) {
     const std::string name = unique(a.name, nest.names);
     nest.loops.push_back(make_var(name));
-    nest.iters.push_back({make_var("v" + name), kind, a.extent, nest.loops.back()});
+    nest.iters.push_back({make_var("v" + name), kind, a.extent.expr(), nest.loops.back()});
     refs.emplace_back(nest.iters.back().var);
   };
   for (const Axis& a : spatial) add(a, IterKind::spatial, nest.spatial);
@@ -101,9 +100,23 @@ void FuncBuilder::reduce(const BuildTensor& out, const std::vector<Axis>& spatia
   add_block(std::move(nest), std::move(init), std::move(update));
 }
 
+// The symbols that occur, in the model's order.
+void FuncBuilder::add_dims() {
+  const auto shapes_use = [&](const BufferDecl& d, const Var& v) {
+    return std::any_of(d.shape.begin(), d.shape.end(), [&](const Expr& e) { return uses_var(e, v); });
+  };
+  for (const Symbol& s : symbols_->all()) {
+    bool used = uses_var(func_.body, s.var);
+    for (const Param& p : func_.params) used = used || shapes_use(p.decl, s.var);
+    for (const BufferDecl& d : func_.allocs) used = used || shapes_use(d, s.var);
+    if (used) func_.dims.push_back(s.var);
+  }
+}
+
 PrimFunc FuncBuilder::finish() {
   func_.body = make::seq(std::move(body_));
   body_.clear();
+  if (symbols_) add_dims();
   check_well_formed(func_);
   return std::move(func_);
 }

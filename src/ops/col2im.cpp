@@ -38,7 +38,7 @@ Col2ImShape col2im_shape(const OpContext& ctx) {
              strides = spatial_list(ctx, "strides", rank, 1, 1),
              dilations = spatial_list(ctx, "dilations", rank, 1, 1);
   Col2ImShape s{x[0], 0, 1, {}};
-  int64_t blocks = 1;
+  Dim blocks = 1;
   for (size_t d = 0; d < rank; ++d) {
     if (image[d] > kMostElements)
       ctx.fail("`image_shape` contains " + std::to_string(image[d]) + ", which is too large");
@@ -48,14 +48,14 @@ Col2ImShape col2im_shape(const OpContext& ctx) {
       ctx.fail("blocks of " + std::to_string(reach) + " elements don't fit into the " +
                std::to_string(padded) + " of the padded image (spatial dimension " + std::to_string(d) + ")");
     const int64_t count = (padded - reach) / strides[d] + 1;
-    if (__builtin_mul_overflow(blocks, count, &blocks) || __builtin_mul_overflow(s.taps, block[d], &s.taps))
+    if (mul_overflows(blocks, count, blocks) || __builtin_mul_overflow(s.taps, static_cast<int64_t>(block[d]), &s.taps))
       ctx.fail("there are too many blocks, or they have too many elements");
     s.at.push_back({count, block[d], strides[d], dilations[d], pads[d], image[d]});
   }
   if (x[1] % s.taps != 0 || x[2] != blocks)
     ctx.fail("the input is " + to_string(ctx.input(0)) + "; blocks have " + std::to_string(s.taps) +
              " elements, which must divide its second dimension, and the image is of " +
-             std::to_string(blocks) + " blocks, which must be its third");
+             to_string(blocks) + " blocks, which must be its third");
   s.channels = x[1] / s.taps;
   return s;
 }

@@ -75,12 +75,12 @@ Dims broadcast_shapes(const OpContext& ctx, const Dims& a, const Dims& b) {
   const size_t rank = std::max(a.size(), b.size());
   Dims out(rank);
   for (size_t d = 0; d < rank; ++d) {
-    const int64_t x = d + a.size() < rank ? 1 : a[d + a.size() - rank];
-    const int64_t y = d + b.size() < rank ? 1 : b[d + b.size() - rank];
-    if (x != y && x != 1 && y != 1)
+    const Dim x = d + a.size() < rank ? Dim(1) : a[d + a.size() - rank];
+    const Dim y = d + b.size() < rank ? Dim(1) : b[d + b.size() - rank];
+    if (x != 1 && y != 1 && !must_equal(x, y))
       ctx.fail("the shapes " + to_string(DType::f32, a).substr(3) + " and " +
                    to_string(DType::f32, b).substr(3) + " don't broadcast: dimension " + std::to_string(d) +
-                   " is " + std::to_string(x) + " in one and " + std::to_string(y) + " in the other",
+                   " is " + to_string(x) + " in one and " + to_string(y) + " in the other",
                "dimensions are aligned at the last one and must be equal or 1");
     out[d] = x == 1 ? y : x;
   }

@@ -9,7 +9,7 @@
 
 namespace nestor::ops {
 
-using Dims = std::vector<int64_t>;
+using nestor::Dims;
 using Exprs = std::vector<Expr>;
 using Tensors = std::vector<BuildTensor>;
 

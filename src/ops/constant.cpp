@@ -70,9 +70,9 @@ Tensor fill_value(const OpContext& ctx) {
 
 std::vector<TensorType> infer_constant_of_shape(const OpContext& ctx) {
   const Dims shape = ctx.ints_from(0, "shape");
-  int64_t size = 1;
-  for (int64_t d : shape)
-    if (d < 0 || __builtin_mul_overflow(size, d, &size))
+  Dim size = 1;
+  for (const Dim& d : shape)
+    if (d < 0 || mul_overflows(size, d, size))
       ctx.fail("the shape has a negative dimension or overflows: " + to_string(DType::f32, shape).substr(3));
   return {{fill_value(ctx).dtype(), shape}};
 }
@@ -104,7 +104,7 @@ std::vector<TensorType> infer_shape(const OpContext& ctx) {
 void build_shape(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Tensors& out) {
   const Dims shape = shape_value(ctx);
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
-    Expr value = shape.empty() ? 0 : shape.back();
+    Expr value = shape.empty() ? Expr(0) : shape.back().expr();
     for (size_t d = shape.size(); d-- > 1;)
       value = make::select(lt(i[0], static_cast<int64_t>(d)), shape[d - 1], value);
     return value;
@@ -120,11 +120,29 @@ double scalar_input(const OpContext& ctx, int i) {
   return t->get(0);
 }
 
+// Where a bound is a size.
+std::optional<Dim> symbolic_count(const OpContext& ctx) {
+  std::vector<Dim> dims;
+  bool open = false;
+  for (const int i : {0, 1, 2}) {
+    const std::vector<Expr> elements = ctx.elements(i);
+    if (elements.size() != 1 || !is_int(elements[0].dtype())) return std::nullopt;
+    dims.push_back(ctx.dim(elements[0]));
+    open = open || !dims.back().known();
+  }
+  if (!open) return std::nullopt;
+  const int64_t delta = dims[2];
+  if (delta == 0) ctx.fail("`delta` is 0");
+  const Dim span = delta > 0 ? dims[1] - dims[0] : dims[0] - dims[1];
+  return max(ceil_div(span, std::abs(delta)), 0);
+}
+
 // ceil((limit - start) / delta) elements, none where that is negative.
 std::vector<TensorType> infer_range(const OpContext& ctx) {
   require_type(ctx, 0, kNumbers);
   require_same_type(ctx, 0, 1);
   require_same_type(ctx, 0, 2);
+  if (const auto count = symbolic_count(ctx)) return {{ctx.input(0).dtype, {*count}}};
   const double start = scalar_input(ctx, 0), limit = scalar_input(ctx, 1), delta = scalar_input(ctx, 2);
   if (delta == 0) ctx.fail("`delta` is 0");
   const double count = std::ceil((limit - start) / delta);
@@ -133,7 +151,7 @@ std::vector<TensorType> infer_range(const OpContext& ctx) {
 }
 
 void build_range(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Tensors& out) {
-  const Expr start = immediate(*ctx.constant(0)).immediate, delta = immediate(*ctx.constant(2)).immediate;
+  const Expr start = ctx.elements(0).at(0), delta = ctx.elements(2).at(0);
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     return start + make::cast({out[0].dtype(), 1}, i[0]) * delta;
   });

@@ -26,6 +26,16 @@ const AttrValue* find(const Node& n, const std::string& name) {
 
 }  // namespace
 
+std::vector<Expr> known_elements(const Value& v) {
+  if (!v.constant.defined()) return v.elements;
+  std::vector<Expr> out;
+  const Type type{v.type.dtype, 1};
+  for (int64_t k = 0; k < v.constant.size(); ++k)
+    out.push_back(is_float(type.dtype) ? make::float_imm(v.constant.get(k), type)
+                                       : make::int_imm(v.constant.get_int(k), type));
+  return out;
+}
+
 const TensorType& OpContext::input(int i) const {
   if (!has_input(i)) fail("input " + std::to_string(i) + " is missing");
   return graph_.values[static_cast<size_t>(node_.inputs[static_cast<size_t>(i)])].type;
@@ -35,6 +45,16 @@ const Tensor* OpContext::constant(int i) const {
   if (!has_input(i)) return nullptr;
   const Tensor& t = graph_.values[static_cast<size_t>(node_.inputs[static_cast<size_t>(i)])].constant;
   return t.defined() ? &t : nullptr;
+}
+
+std::vector<Expr> OpContext::elements(int i) const {
+  if (!has_input(i)) return {};
+  return known_elements(graph_.values[static_cast<size_t>(node_.inputs[static_cast<size_t>(i)])]);
+}
+
+Dim OpContext::dim(const Expr& size) const {
+  if (const auto number = as_int(size)) return *number;
+  return {make::cast({DType::i64, 1}, size), graph_.symbols};
 }
 
 const TensorType& OpContext::output(int i) const {
@@ -112,7 +132,7 @@ bool OpContext::has_attr(const std::string& name) const {
   return find(node_, name) != nullptr;
 }
 
-std::vector<int64_t> OpContext::ints_from(int i, const std::string& attr) const {
+Dims OpContext::ints_from(int i, const std::string& attr) const {
   if (!has_input(i)) return get_ints(attr, {});
   const std::string what = "input " + std::to_string(i) + " (" + attr + ")";
   const TensorType& type = input(i);
@@ -120,8 +140,13 @@ std::vector<int64_t> OpContext::ints_from(int i, const std::string& attr) const 
     fail(what + " is " + to_string(type) + ", it must hold i64 or i32");
   if (type.shape.size() > 1) fail(what + " is " + to_string(type) + ", it must have one dimension");
   const Tensor* t = constant(i);
-  if (!t) fail_unknown(i, what);
-  std::vector<int64_t> out(static_cast<size_t>(t->size()));
+  if (!t) {
+    Dims out;
+    for (const Expr& e : elements(i)) out.push_back(dim(e));
+    if (out.empty()) fail_unknown(i, what);
+    return out;
+  }
+  Dims out(static_cast<size_t>(t->size()));
   for (size_t k = 0; k < out.size(); ++k) out[k] = t->get_int(static_cast<int64_t>(k));
   return out;
 }

@@ -42,11 +42,11 @@ ConvShape conv_shape(const OpContext& ctx, int weights) {
 void convolve(FuncBuilder& f, const ConvShape& s, const BuildTensor& p, const BuildTensor& w,
               const BuildTensor& out, const Factor& left, const Factor& right) {
   const Window& win = s.window;
-  const int64_t channels = s.channels / s.group, filters = s.filters / s.group;
+  const Dim channels = s.channels / s.group, filters = s.filters / s.group;
   std::vector<Axis> reduced = {{"c", channels}};
   for (const Axis& a : kernel_axes(win)) reduced.push_back(a);
   f.reduce(out, s.axes(), reduced, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
-    const Expr first = s.group == 1 ? Expr(0) : i[1] / Expr(filters) * Expr(channels);
+    const Expr first = s.group == 1 ? Expr(0) : i[1] / filters.expr() * channels.expr();
     Exprs p_at = {i[0], first + r[0]}, w_at = {i[1], r[0]};
     for (size_t d = 0; d < win.rank(); ++d) {
       p_at.push_back(input_index(win, d, i[d + 2], r[d + 1]));
@@ -56,7 +56,7 @@ void convolve(FuncBuilder& f, const ConvShape& s, const BuildTensor& p, const Bu
   });
 }
 
-void require_bias(const OpContext& ctx, int64_t filters) {
+void require_bias(const OpContext& ctx, const Dim& filters) {
   if (!ctx.has_input(2)) return;
   require_same_type(ctx, 0, 2);
   if (ctx.input(2).shape != Dims{filters})

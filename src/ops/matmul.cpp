@@ -44,10 +44,10 @@ MatMulShape matmul_shape(const OpContext& ctx, int first, int second) {
   s.k = a.back();
   if (!s.vector_a) s.m = a[a.size() - 2], s.batch_a = Dims(a.begin(), a.end() - 2);
   if (!s.vector_b) s.n = b.back(), s.batch_b = Dims(b.begin(), b.end() - 2);
-  const int64_t k = s.vector_b ? b[0] : b[b.size() - 2];
-  if (k != s.k)
-    ctx.fail("the inner dimensions differ: " + to_string(ctx.input(first)) + " has " + std::to_string(s.k) +
-             " columns, " + to_string(ctx.input(second)) + " has " + std::to_string(k) + " rows");
+  const Dim k = s.vector_b ? b[0] : b[b.size() - 2];
+  if (!must_equal(k, s.k))
+    ctx.fail("the inner dimensions differ: " + to_string(ctx.input(first)) + " has " + to_string(s.k) +
+             " columns, " + to_string(ctx.input(second)) + " has " + to_string(k) + " rows");
   s.batch = broadcast_shapes(ctx, s.batch_a, s.batch_b);
   return s;
 }
@@ -88,7 +88,7 @@ void build_matmul(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
 
 struct GemmShape {
   bool trans_a, trans_b;
-  int64_t m, n, k;
+  Dim m, n, k;
 };
 
 GemmShape gemm_shape(const OpContext& ctx) {
@@ -97,7 +97,7 @@ GemmShape gemm_shape(const OpContext& ctx) {
   const Dims &a = ctx.input(0).shape, &b = ctx.input(1).shape;
   const bool ta = ctx.get_int("transA", 0) != 0, tb = ctx.get_int("transB", 0) != 0;
   const GemmShape s{ta, tb, a[ta ? 1 : 0], b[tb ? 0 : 1], a[ta ? 0 : 1]};
-  if (s.k != b[tb ? 1 : 0])
+  if (!must_equal(s.k, b[tb ? 1 : 0]))
     ctx.fail("the inner dimensions differ: A is " + to_string(ctx.input(0)) + (ta ? " transposed" : "") +
              ", B is " + to_string(ctx.input(1)) + (tb ? " transposed" : ""));
   return s;

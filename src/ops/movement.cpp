@@ -57,11 +57,11 @@ std::vector<TensorType> infer_concat(const OpContext& ctx) {
     require_same_type(ctx, 0, i);
     require_rank(ctx, i, out.shape.size());
     for (size_t d = 0; d < out.shape.size(); ++d)
-      if (d != axis && ctx.input(i).shape[d] != out.shape[d])
+      if (d != axis && !must_equal(ctx.input(i).shape[d], out.shape[d]))
         ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", it differs from " +
                  to_string(ctx.input(0)) + " in dimension " + std::to_string(d) +
                  ", not only along the axis");
-    if (__builtin_add_overflow(out.shape[axis], ctx.input(i).shape[axis], &out.shape[axis]))
+    if (add_overflows(out.shape[axis], ctx.input(i).shape[axis], out.shape[axis]))
       ctx.fail("the size along the axis overflows");
   }
   return {out};
@@ -69,9 +69,9 @@ std::vector<TensorType> infer_concat(const OpContext& ctx) {
 
 // Copies `from` to `to` along one axis, either of them shifted.
 void copy_piece(FuncBuilder& b, const BuildTensor& from, const BuildTensor& to, const Dims& extents,
-                size_t axis, int64_t from_offset, int64_t to_offset) {
-  const auto shifted = [&](Exprs i, int64_t offset) {
-    i[axis] = i[axis] + Expr(offset);
+                size_t axis, const Dim& from_offset, const Dim& to_offset) {
+  const auto shifted = [&](Exprs i, const Dim& offset) {
+    i[axis] = i[axis] + offset.expr();
     return i;
   };
   b.compute(
@@ -82,7 +82,7 @@ void copy_piece(FuncBuilder& b, const BuildTensor& from, const BuildTensor& to, 
 // One block per operand, each a plain copy to its part of the output.
 void build_concat(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const auto axis = static_cast<size_t>(concat_axis(ctx));
-  int64_t offset = 0;
+  Dim offset = 0;
   for (const BuildTensor& piece : in) {
     copy_piece(b, piece, out[0], piece.shape, axis, 0, offset);
     offset += piece.shape[axis];
@@ -91,28 +91,27 @@ void build_concat(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const
 
 // The extents of the pieces along the axis: given (an attribute, or an input at opset 1 and since 13), or
 // equal; since opset 18 the last piece may be smaller.
-Dims split_sizes(const OpContext& ctx, int64_t extent) {
+Dims split_sizes(const OpContext& ctx, const Dim& extent) {
   const int opset = ctx.node().opset;
   const auto outputs = static_cast<int64_t>(ctx.node().outputs.size());
-  Dims sizes = opset >= 13 || opset == 1 ? ctx.ints_from(1, "split") : ctx.get_ints("split", {});
+  Dims sizes = opset >= 13 || opset == 1 ? ctx.ints_from(1, "split") : Dims(ctx.get_ints("split", {}));
   if (sizes.empty()) {
     const int64_t pieces = opset >= 18 ? ctx.get_int("num_outputs", outputs) : outputs;
     if (pieces != outputs) ctx.fail(fmt::format("`num_outputs` is {}, there are {}", pieces, outputs));
     if (pieces < 1 || (opset < 18 && extent % pieces != 0))
-      ctx.fail("an extent of " + std::to_string(extent) + " isn't split evenly into " +
+      ctx.fail("an extent of " + to_string(extent) + " isn't split evenly into " +
                std::to_string(pieces));
-    const int64_t size = (extent + pieces - 1) / pieces;
-    for (int64_t at = 0, k = 0; k < pieces; ++k, at += size)
-      sizes.push_back(std::clamp<int64_t>(extent - at, 0, size));
+    const Dim size = ceil_div(extent, pieces);
+    for (int64_t k = 0; k < pieces; ++k) sizes.push_back(min(max(extent - size * k, 0), size));
   }
   if (static_cast<int64_t>(sizes.size()) != outputs)
     ctx.fail("there are " + std::to_string(sizes.size()) + " pieces and " + std::to_string(outputs) +
              " outputs");
-  for (int64_t s : sizes)
+  for (const Dim& s : sizes)
     if (s < 0 || s > extent)
-      ctx.fail(fmt::format("a piece has the size {}, along an extent of {}", s, extent));
-  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != extent)
-    ctx.fail("the sizes of the pieces don't add up to the extent " + std::to_string(extent));
+      ctx.fail(fmt::format("a piece has the size {}, along an extent of {}", to_string(s), to_string(extent)));
+  if (!must_equal(std::accumulate(sizes.begin(), sizes.end(), Dim(0)), extent))
+    ctx.fail("the sizes of the pieces don't add up to the extent " + to_string(extent));
   return sizes;
 }
 
@@ -120,7 +119,7 @@ std::vector<TensorType> infer_split(const OpContext& ctx) {
   const TensorType& x = ctx.input(0);
   const auto axis = static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", 0), x.shape.size()));
   std::vector<TensorType> out;
-  for (int64_t size : split_sizes(ctx, x.shape[axis])) {
+  for (const Dim& size : split_sizes(ctx, x.shape[axis])) {
     out.push_back(x);
     out.back().shape[axis] = size;
   }
@@ -130,7 +129,7 @@ std::vector<TensorType> infer_split(const OpContext& ctx) {
 void build_split(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const auto axis = static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", 0), in[0].shape.size()));
   const Dims sizes = split_sizes(ctx, in[0].shape[axis]);
-  int64_t offset = 0;
+  Dim offset = 0;
   for (size_t k = 0; k < out.size(); offset += sizes[k++])
     if (out[k]) copy_piece(b, in[0], out[k], out[k].shape, axis, offset, 0);
 }
@@ -138,18 +137,21 @@ void build_split(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
 // ---- Slice
 
 struct SliceRange {
-  int64_t start = 0, step = 1, count = 0;
+  Dim start = 0, step = 1, count = 0;
 };
+
+// Exporters write numbers like this where they mean the end.
+constexpr int64_t kNoEnd = INT32_MAX;
 
 // One range per axis of the input. Bounds were attributes until opset 9.
 std::vector<SliceRange> slice_ranges(const OpContext& ctx) {
   const Dims& shape = ctx.input(0).shape;
   const bool attributes = ctx.node().opset < 10;
   const auto list = [&](int input, const char* name) {
-    return attributes ? ctx.get_ints(name, {}) : ctx.ints_from(input, name);
+    return attributes ? Dims(ctx.get_ints(name, {})) : ctx.ints_from(input, name);
   };
   const Dims starts = list(1, "starts"), ends = list(2, "ends");
-  Dims axes = list(3, "axes"), steps = attributes ? Dims{} : ctx.ints_from(4, "steps");
+  Dims axes = list(3, "axes"), steps = attributes ? Dims() : ctx.ints_from(4, "steps");
   if (axes.empty() && !starts.empty()) {
     axes.resize(starts.size());
     std::iota(axes.begin(), axes.end(), 0);
@@ -160,27 +162,34 @@ std::vector<SliceRange> slice_ranges(const OpContext& ctx) {
   axes = normal_axes(ctx, axes, shape.size());
 
   std::vector<SliceRange> out;
-  for (int64_t extent : shape) out.push_back({0, 1, extent});
+  for (const Dim& extent : shape) out.push_back({0, 1, extent});
   for (size_t k = 0; k < axes.size(); ++k) {
-    const int64_t n = shape[static_cast<size_t>(axes[k])], step = steps[k];
+    const Dim& n = shape[static_cast<size_t>(axes[k])];
+    const int64_t step = steps[k];
     if (step == 0) ctx.fail("a step is 0");
     // What lies outside is cut off. Going backward a start is at least 0 and an end at least -1: here ONNX's
     // text differs from Python, where a start before the first element gives nothing.
-    const auto bound = [&](int64_t v, int64_t least, int64_t most) {
-      if (v < 0) v = v < -n ? least : v + n;
-      return std::clamp(v, least, std::max(least, most));
+    const auto bound = [&](const Dim& at, const Dim& least, const Dim& most) {
+      if (at.known() && at >= kNoEnd && least >= 0) return most;  // whatever the extent is
+      const Dim v = !(at < 0) ? at : at <= -kNoEnd ? least : at + n;
+      return min(max(v, least), max(least, most));
     };
-    const int64_t start = step > 0 ? bound(starts[k], 0, n) : bound(starts[k], 0, n - 1);
-    const int64_t end = step > 0 ? bound(ends[k], 0, n) : bound(ends[k], -1, n - 1);
+    const Dim start = step > 0 ? bound(starts[k], 0, n) : bound(starts[k], 0, n - 1);
+    const Dim end = step > 0 ? bound(ends[k], 0, n) : bound(ends[k], -1, n - 1);
     if (n == 0) {
       out[static_cast<size_t>(axes[k])] = {0, 1, 0};
       continue;
     }
     // Division by a magnitude, which for the lowest step needs unsigned arithmetic.
     const uint64_t magnitude = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
-    const int64_t span = step > 0 ? end - start : start - end;
+    const Dim span = step > 0 ? end - start : start - end;
+    if (!span.known()) {
+      const Dim far = step > 0 ? Dim(step) : -Dim(step);
+      out[static_cast<size_t>(axes[k])] = {start, step, max(ceil_div(span, far), 0)};
+      continue;
+    }
     const int64_t count =
-        span <= 0 ? 0 : static_cast<int64_t>((static_cast<uint64_t>(span) - 1) / magnitude) + 1;
+        span <= 0 ? 0 : static_cast<int64_t>((static_cast<uint64_t>(static_cast<int64_t>(span)) - 1) / magnitude) + 1;
     out[static_cast<size_t>(axes[k])] = {start, step, count};
   }
   return out;
@@ -198,8 +207,9 @@ void build_slice(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     Exprs at;
     for (size_t d = 0; d < ranges.size(); ++d)
-      at.push_back(ranges[d].count <= 1 ? Expr(ranges[d].start)
-                                        : i[d] * Expr(ranges[d].step) + Expr(ranges[d].start));
+      at.push_back(ranges[d].count.known() && ranges[d].count <= 1
+                       ? ranges[d].start.expr()
+                       : i[d] * ranges[d].step.expr() + ranges[d].start.expr());
     return in[0].at(at);
   });
 }
@@ -208,8 +218,8 @@ void build_slice(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
 
 std::vector<TensorType> infer_expand(const OpContext& ctx) {
   const Dims shape = ctx.ints_from(1, "shape");
-  for (int64_t d : shape)
-    if (d < 0) ctx.fail("the shape has the negative dimension " + std::to_string(d));
+  for (const Dim& d : shape)
+    if (d < 0) ctx.fail("the shape has the negative dimension " + to_string(d));
   return {{ctx.input(0).dtype, broadcast_shapes(ctx, ctx.input(0).shape, shape)}};
 }
 
@@ -223,8 +233,8 @@ std::vector<TensorType> infer_tile(const OpContext& ctx) {
   if (repeats.size() != out.shape.size())
     ctx.fail("`repeats` has " + std::to_string(repeats.size()) + " entries for " + to_string(out));
   for (size_t d = 0; d < repeats.size(); ++d) {
-    if (repeats[d] < 0) ctx.fail("`repeats` has the negative entry " + std::to_string(repeats[d]));
-    if (__builtin_mul_overflow(out.shape[d], repeats[d], &out.shape[d]))
+    if (repeats[d] < 0) ctx.fail("`repeats` has the negative entry " + to_string(repeats[d]));
+    if (mul_overflows(out.shape[d], repeats[d], out.shape[d]))
       ctx.fail("the result's size overflows");
   }
   return {out};
@@ -234,7 +244,7 @@ void build_tile(const OpContext&, FuncBuilder& b, const Tensors& in, const Tenso
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     Exprs at;
     for (size_t d = 0; d < i.size(); ++d)
-      at.push_back(out[0].shape[d] == in[0].shape[d] ? i[d] : i[d] % Expr(in[0].shape[d]));
+      at.push_back(out[0].shape[d] == in[0].shape[d] ? i[d] : i[d] % in[0].shape[d].expr());
     return in[0].at(at);
   });
 }

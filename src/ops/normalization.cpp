@@ -207,7 +207,7 @@ std::vector<TensorType> infer_group(const OpContext& ctx) {
   if (groups < 1 || x[1] % groups != 0)
     ctx.fail("`num_groups` is " + std::to_string(groups) + ", it must divide the " + std::to_string(x[1]) +
              " channels");
-  const Dims expected = {ctx.node().opset < 21 ? groups : x[1]};
+  const Dims expected = {ctx.node().opset < 21 ? Dim(groups) : x[1]};
   for (int i = 1; i < 3; ++i) {
     require_same_type(ctx, 0, i);
     if (ctx.input(i).shape != expected)

@@ -22,7 +22,7 @@ Padding read_padding(const OpContext& ctx) {
   const char* name = opset == 1 ? "paddings" : "pads";
   if (opset < 11 ? !ctx.has_attr(name) : !ctx.has_input(1))
     ctx.fail(std::string("`") + name + "` is missing");
-  const Dims pads = opset < 11 ? ctx.get_ints(name, {}) : ctx.ints_from(1, name);
+  const Dims pads = opset < 11 ? Dims(ctx.get_ints(name, {})) : ctx.ints_from(1, name);
   Dims axes;
   if (opset >= 18 && ctx.has_input(3))
     axes = normal_axes(ctx, ctx.ints_from(3, "axes"), rank);
@@ -39,11 +39,11 @@ Padding read_padding(const OpContext& ctx) {
   if (p.mode != "constant" && p.mode != "reflect" && p.mode != "edge" && p.mode != "wrap")
     ctx.fail("`mode` is \"" + p.mode + "\"", "constant, reflect, edge or wrap");
   for (size_t d = 0; d < rank; ++d) {
-    const int64_t most = std::max(p.begin[d], p.end[d]);
+    const Dim most = max(p.begin[d], p.end[d]);
     if (p.mode == "reflect" && most > 0 && most >= shape[d])
-      ctx.fail("a padding of " + std::to_string(most) +
+      ctx.fail("a padding of " + to_string(most) +
                " by reflection needs more than that many elements, axis " + std::to_string(d) + " has " +
-               std::to_string(shape[d]));
+               to_string(shape[d]));
     if (p.mode != "constant" && most > 0 && shape[d] == 0)
       ctx.fail("axis " + std::to_string(d) + " has no elements to pad with");
   }
@@ -54,9 +54,8 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   const Padding p = read_padding(ctx);
   TensorType out = ctx.input(0);
   for (size_t d = 0; d < out.shape.size(); ++d) {
-    int64_t extent = 0;
-    if (__builtin_add_overflow(p.begin[d], p.end[d], &extent) ||
-        __builtin_add_overflow(extent, out.shape[d], &extent) || extent < 0)
+    Dim extent = 0;
+    if (add_overflows(p.begin[d], p.end[d], extent) || add_overflows(extent, out.shape[d], extent) || extent < 0)
       ctx.fail("axis " + std::to_string(d) + " of " + to_string(out) +
                " gets a negative or overflowing extent");
     out.shape[d] = extent;
@@ -70,11 +69,11 @@ std::vector<TensorType> infer(const OpContext& ctx) {
 }
 
 // The element of an extent n that stands for index i, which may lie outside.
-Expr source_index(const std::string& mode, const Expr& i, int64_t n) {
+Expr source_index(const std::string& mode, const Expr& i, const Expr& n) {
   if (mode == "edge") return min(max(i, 0), n - 1);
-  if (mode == "wrap") return i % Expr(n);
+  if (mode == "wrap") return i % n;
   // reflect: -i before the beginning, 2(n-1) - i behind the end
-  return make::select(lt(i, 0), Expr(0) - i, make::select(lt(i, n), i, Expr(2 * (n - 1)) - i));
+  return make::select(lt(i, 0), Expr(0) - i, make::select(lt(i, n), i, (n - 1) * 2 - i));
 }
 
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
@@ -86,7 +85,7 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
     Expr inside = make::bool_imm(true);
     Exprs at;
     for (size_t d = 0; d < i.size(); ++d) {
-      const Expr source = i[d] - Expr(p.begin[d]);
+      const Expr source = i[d] - p.begin[d].expr();
       const bool before = p.begin[d] > 0, after = p.end[d] > 0;
       if (p.mode == "constant") {
         if (before) inside = logical_and(inside, le(0, source));

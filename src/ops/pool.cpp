@@ -118,8 +118,8 @@ void build_average_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in,
   b.compute(out[0], axes, [&](const Exprs& i) {
     Expr count = 1;
     for (size_t d = 0; d < w.rank(); ++d) {
-      const int64_t lo = include_pad ? 0 : w.pad_begin[d];
-      const int64_t hi = w.pad_begin[d] + w.input[d] + (include_pad ? w.pad_end[d] : 0);
+      const int64_t lo = include_pad ? Dim(0) : w.pad_begin[d];
+      const Dim hi = w.pad_begin[d] + w.input[d] + (include_pad ? w.pad_end[d] : Dim(0));
       count = count * taps_inside(w, d, i[d + 2], lo, hi);
     }
     return divided_by_count(sum.at(i), count);
@@ -206,7 +206,7 @@ void build_global(FuncBuilder& b, const BuildTensor& x, const BuildTensor& out, 
   if (!average) return b.reduce(out, outer, inner, ReduceOp::max, element, {}, place);
   const BuildTensor sum = b.temp("Sum", {x.dtype(), {x.shape[0], x.shape[1]}});
   b.reduce(sum, outer, inner, ReduceOp::add, element);
-  const int64_t count = product(std::span(x.shape).subspan(2));
+  const Expr count = product(Dims(x.shape.begin() + 2, x.shape.end())).expr();
   b.compute(
       out, outer, [&](const Exprs& i) { return divided_by_count(sum.at(i), count); }, place);
 }

@@ -24,7 +24,7 @@ DType product_type(const OpContext& ctx, int a, int b);
 // The parts of a MatMul's shapes, after 1-D operands were promoted to matrices as NumPy does.
 struct MatMulShape {
   Dims batch_a, batch_b, batch;
-  int64_t m = 1, n = 1, k = 1;
+  Dim m = 1, n = 1, k = 1;
   bool vector_a = false, vector_b = false;
   Dims output() const;
   std::vector<Axis> axes() const;  // of the output: b0 b1 ... i j
@@ -38,11 +38,12 @@ void multiply(FuncBuilder& f, const MatMulShape& s, const BuildTensor& a, const 
 // Types that are convolved.
 inline constexpr std::initializer_list<DType> kConvolved = {DType::f32, DType::f64, DType::bf16, DType::f16};
 // Input 2 is the bias of a convolution, where there is one: [filters], of the data's type.
-void require_bias(const OpContext& ctx, int64_t filters);
+void require_bias(const OpContext& ctx, const Dim& filters);
 
 struct ConvShape {
   Window window;
-  int64_t n, channels, filters, group;
+  Dim n, channels, filters;
+  int64_t group;
   Dims output() const;
   std::vector<Axis> axes() const;  // of the output: n o y x
 };

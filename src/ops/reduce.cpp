@@ -79,7 +79,7 @@ std::vector<TensorType> infer(const OpContext& ctx, const ReduceRow& row) {
   Dims out;
   for (size_t d = 0; d < shape.size(); ++d) {
     const bool reduced = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
-    if (!reduced || keep) out.push_back(reduced ? 1 : shape[d]);
+    if (!reduced || keep) out.push_back(reduced ? Dim(1) : shape[d]);
   }
   return {{ctx.input(0).dtype, out}};
 }

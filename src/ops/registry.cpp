@@ -93,7 +93,13 @@ InputKind input_kind(const OpDef& op, const OpContext& ctx, int i) {
   if (std::find(op.static_inputs.begin(), op.static_inputs.end(), i) != op.static_inputs.end())
     return InputKind::none;
   const Tensor* t = ctx.constant(i);
-  return t && t->size() == 1 ? InputKind::immediate : InputKind::parameter;
+  const bool one = t ? t->size() == 1 : ctx.elements(i).size() == 1;
+  return one ? InputKind::immediate : InputKind::parameter;
+}
+
+BuildTensor immediate(const OpContext& ctx, int i) {
+  if (const Tensor* t = ctx.constant(i)) return immediate(*t);
+  return {nullptr, ctx.input(i).shape, ctx.elements(i).at(0)};
 }
 
 BuildTensor immediate(const Tensor& t) {
@@ -120,14 +126,14 @@ PrimFunc build_function(const Graph& g, const Node& n, std::vector<ValueId>* arg
   const OpContext ctx(g, n);
   std::string name = n.op;
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  FuncBuilder b(name);
+  FuncBuilder b(name, g.symbols);
   std::vector<BuildTensor> inputs, outputs;
   std::vector<ValueId> values;                          // by parameter
   std::unordered_map<ValueId, BuildTensor> parameters;  // a value used twice is one
   for (int i = 0; i < ctx.num_inputs(); ++i) {
     const InputKind kind = input_kind(*op, ctx, i);
     inputs.push_back({});
-    if (kind == InputKind::immediate) inputs.back() = immediate(*ctx.constant(i));
+    if (kind == InputKind::immediate) inputs.back() = immediate(ctx, i);
     if (kind != InputKind::parameter) continue;
     const ValueId v = n.inputs[static_cast<size_t>(i)];
     const auto [known, fresh] = parameters.try_emplace(v);

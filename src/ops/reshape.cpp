@@ -18,9 +18,11 @@ Exprs reshaped_index(const Dims& from, const Dims& to, const Exprs& indices) {
   size_t i = 0, j = 0;
   while (i < from.size() && j < to.size()) {
     const size_t first_i = i, first_j = j;
-    int64_t pi = from[i++], pj = to[j++];
+    Dim pi = from[i++], pj = to[j++];
     while (pi != pj) {
-      if (pi < pj)
+      // The sizes are equal in the end, so one of the products divides the other where symbols are in them.
+      const bool more = pi.known() && pj.known() ? pi < pj : j == to.size() || (i < from.size() && pj % pi == 0);
+      if (more)
         pi *= from[i++];
       else
         pj *= to[j++];
@@ -30,13 +32,13 @@ Exprs reshaped_index(const Dims& from, const Dims& to, const Exprs& indices) {
       continue;
     }
     Expr flat = 0;
-    for (size_t k = first_j; k < j; ++k) flat = flat * Expr(to[k]) + (to[k] == 1 ? Expr(0) : indices[k]);
-    int64_t stride = pi;
+    for (size_t k = first_j; k < j; ++k) flat = flat * to[k].expr() + (to[k] == 1 ? Expr(0) : indices[k]);
+    Dim stride = pi;
     for (size_t k = first_i; k < i; ++k) {
       stride /= from[k];
       // The leading index needs no remainder: flat is less than the product.
       const bool leading = stride * from[k] == pi;
-      if (from[k] != 1) out[k] = leading ? flat / Expr(stride) : flat / Expr(stride) % Expr(from[k]);
+      if (from[k] != 1) out[k] = leading ? flat / stride.expr() : flat / stride.expr() % from[k].expr();
     }
   }
   return out;  // dimensions left over are 1
@@ -52,11 +54,12 @@ std::vector<TensorType> infer_reshape(const OpContext& ctx) {
   const TensorType& x = ctx.input(0);
   const bool attribute = ctx.node().opset < 5;
   if (attribute ? !ctx.has_attr("shape") : !ctx.has_input(1)) ctx.fail("the new shape is missing");
-  Dims shape = attribute ? ctx.get_ints("shape", {}) : ctx.ints_from(1, "shape");
+  Dims shape = attribute ? Dims(ctx.get_ints("shape", {})) : ctx.ints_from(1, "shape");
   const bool allow_zero = ctx.get_int("allowzero", 0) != 0;
   const Dims asked = shape;
   const auto describe = [&] { return to_string(x) + " to " + to_string(x.dtype, asked); };
-  int64_t known = 1, open = -1;
+  Dim known = 1;
+  int64_t open = -1;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 0 && !allow_zero) {
       if (d >= x.shape.size())
@@ -67,18 +70,17 @@ std::vector<TensorType> infer_reshape(const OpContext& ctx) {
     if (shape[d] < -1) ctx.fail("a dimension is negative in " + describe());
     if (shape[d] == -1)
       open = static_cast<int64_t>(d);
-    else if (__builtin_mul_overflow(known, shape[d], &known))
+    else if (mul_overflows(known, shape[d], known))
       ctx.fail("the size overflows in " + describe());
   }
-  const int64_t size = product(x.shape);
+  const Dim size = product(x.shape);
   if (open >= 0) {
     if (known == 0) ctx.fail("the dimension that is -1 is undetermined beside one of 0, in " + describe());
-    if (size % known != 0)
-      ctx.fail("can't reshape " + describe() + ": " + std::to_string(size) + " elements don't divide");
+    if (!must_equal(size % known, 0))
+      ctx.fail("can't reshape " + describe() + ": " + to_string(size) + " elements don't divide");
     shape[static_cast<size_t>(open)] = size / known;
-  } else if (known != size) {
-    ctx.fail("can't reshape " + describe() + ": " + std::to_string(size) + " elements against " +
-             std::to_string(known));
+  } else if (!must_equal(known, size)) {
+    ctx.fail("can't reshape " + describe() + ": " + to_string(size) + " elements against " + to_string(known));
   }
   return {{x.dtype, shape}};
 }
@@ -86,14 +88,13 @@ std::vector<TensorType> infer_reshape(const OpContext& ctx) {
 std::vector<TensorType> infer_flatten(const OpContext& ctx) {
   const TensorType& x = ctx.input(0);
   const auto axis = normal_axis(ctx, ctx.get_int("axis", 1), x.shape.size(), true);
-  const std::span<const int64_t> dims(x.shape);
-  const auto at = static_cast<size_t>(axis);
-  return {{x.dtype, {product(dims.first(at)), product(dims.subspan(at))}}};
+  const auto at = x.shape.begin() + axis;
+  return {{x.dtype, {product(Dims(x.shape.begin(), at)), product(Dims(at, x.shape.end()))}}};
 }
 
 // Squeeze and Unsqueeze moved `axes` from an attribute to an input with opset 13.
 Dims axes_since_13(const OpContext& ctx) {
-  return ctx.node().opset >= 13 ? ctx.ints_from(1, "axes") : ctx.get_ints("axes", {});
+  return ctx.node().opset >= 13 ? ctx.ints_from(1, "axes") : Dims(ctx.get_ints("axes", {}));
 }
 
 std::vector<TensorType> infer_squeeze(const OpContext& ctx) {
@@ -120,7 +121,7 @@ std::vector<TensorType> infer_unsqueeze(const OpContext& ctx) {
   size_t next = 0;
   for (size_t d = 0; d < x.shape.size() + axes.size(); ++d) {
     const bool added = std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
-    out.push_back(added ? 1 : x.shape[next++]);
+    out.push_back(added ? Dim(1) : x.shape[next++]);
   }
   return {{x.dtype, out}};
 }

@@ -16,7 +16,7 @@ Dims RowView::outer_shape() const {
   return out;
 }
 
-int64_t RowView::count() const {
+Dim RowView::count() const {
   Dims extents;
   for (const Axis& a : inner_) extents.push_back(a.extent);
   return product(extents);

@@ -12,7 +12,7 @@ class RowView {
   const std::vector<Axis>& outer() const { return outer_; }  // those kept
   const std::vector<Axis>& inner() const { return inner_; }  // those reduced
   Dims outer_shape() const;
-  int64_t count() const;  // elements of a row
+  Dim count() const;  // elements of a row
 
   Exprs merge(const Exprs& outer, const Exprs& inner) const;  // an index of the whole tensor
   Exprs outer_of(const Exprs& all) const;                     // the row an element belongs to

@@ -10,10 +10,10 @@ namespace nestor::ops {
 namespace {
 
 // Elements of a dimension before anything is cut off.
-int64_t whole_output(const OpContext& ctx, const TransposedShape& s, size_t d, int64_t more) {
-  int64_t steps = 0, taps = 0;
-  if (__builtin_mul_overflow(s.input[d] - 1, s.stride[d], &steps) ||
-      __builtin_mul_overflow(s.kernel[d] - 1, s.dilation[d], &taps) || steps > INT64_MAX / 4 ||
+Dim whole_output(const OpContext& ctx, const TransposedShape& s, size_t d, int64_t more) {
+  Dim steps = 0, taps = 0;
+  if (mul_overflows(s.input[d] - 1, s.stride[d], steps) || mul_overflows(s.kernel[d] - 1, s.dilation[d], taps) ||
+      steps > INT64_MAX / 4 ||
       taps > INT64_MAX / 4)
     ctx.fail("`strides` of " + std::to_string(s.stride[d]) + " and `dilations` of " +
              std::to_string(s.dilation[d]) + " make too many elements of spatial dimension " +
@@ -34,19 +34,19 @@ void fit_output(const OpContext& ctx, TransposedShape& s) {
     if (more[d] >= std::max(s.stride[d], s.dilation[d]))
       ctx.fail("`output_padding` is " + std::to_string(more[d]) + " in spatial dimension " +
                std::to_string(d) + ", it must be less than the stride or the dilation");
-    const int64_t whole = s.input[d] == 0 ? 0 : whole_output(ctx, s, d, more[d]);
+    const Dim whole = s.input[d] == 0 ? Dim(0) : whole_output(ctx, s, d, more[d]);
     if (told && wanted[d] > 0 && wanted[d] >= whole + s.stride[d])
       ctx.fail("`output_shape` is " + std::to_string(wanted[d]) + " in spatial dimension " +
                std::to_string(d) + ", strides and kernel reach no further than " +
-               std::to_string(whole + s.stride[d] - 1));
+               to_string(whole + s.stride[d] - 1));
     if (s.input[d] == 0 && !told) {
       s.pad.push_back(0);
       s.output.push_back(0);
       continue;
     }
     if (told || auto_pad.starts_with("SAME")) {
-      s.output.push_back(told ? wanted[d] : std::min(whole, s.input[d] * s.stride[d]));
-      const int64_t total = std::max<int64_t>(whole - s.output[d], 0);
+      s.output.push_back(told ? wanted[d] : min(whole, s.input[d] * s.stride[d]));
+      const Dim total = max(whole - s.output[d], 0);
       s.pad.push_back(auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2);
       continue;
     }
@@ -54,7 +54,7 @@ void fit_output(const OpContext& ctx, TransposedShape& s) {
     s.output.push_back(whole - pads[d] - pads[d + rank]);
     if (s.output[d] < 0)
       ctx.fail("paddings of " + std::to_string(pads[d]) + " and " + std::to_string(pads[d + rank]) +
-               " take more than the " + std::to_string(whole) + " elements of spatial dimension " +
+               " take more than the " + to_string(whole) + " elements of spatial dimension " +
                std::to_string(d));
   }
 }

@@ -8,13 +8,13 @@
 
 namespace nestor::ops {
 
-int64_t Window::reach(size_t d) const {
-  return output[d] == 0 ? 0 : (output[d] - 1) * stride[d] + extent(d);
+Dim Window::reach(size_t d) const {
+  return output[d] == 0 ? Dim(0) : (output[d] - 1) * stride[d] + extent(d);
 }
 
 bool Window::is_padded() const {
   for (size_t d = 0; d < rank(); ++d)
-    if (pad_begin[d] > 0 || reach(d) > input[d]) return true;
+    if (pad_begin[d] > 0 || !(reach(d) <= input[d])) return true;
   return false;
 }
 
@@ -58,23 +58,23 @@ namespace {
 
 // Output size and, for SAME, the paddings of one dimension.
 void fit_dimension(const OpContext& ctx, Window& w, size_t d, const std::string& auto_pad, bool ceil_mode) {
-  const int64_t in = w.input[d], stride = w.stride[d];
+  const Dim &in = w.input[d], &stride = w.stride[d];
   if (auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER") {
     w.output[d] = ceil_div(in, stride);
-    const int64_t total = std::max<int64_t>((w.output[d] - 1) * stride + w.extent(d) - in, 0);
+    const Dim total = max((w.output[d] - 1) * stride + w.extent(d) - in, 0);
     w.pad_begin[d] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
     w.pad_end[d] = total - w.pad_begin[d];
     return;
   }
-  const int64_t padded = in + w.pad_begin[d] + w.pad_end[d];
+  const Dim padded = in + w.pad_begin[d] + w.pad_end[d];
   if (padded < w.extent(d)) {
     if (in != 0)
-      ctx.fail("a window of " + std::to_string(w.extent(d)) + " doesn't fit into the padded input of " +
-               std::to_string(padded) + " (spatial dimension " + std::to_string(d) + ")");
+      ctx.fail("a window of " + to_string(w.extent(d)) + " doesn't fit into the padded input of " +
+               to_string(padded) + " (spatial dimension " + std::to_string(d) + ")");
     w.output[d] = 0;
     return;
   }
-  const int64_t span = padded - w.extent(d);
+  const Dim span = padded - w.extent(d);
   w.output[d] = (ceil_mode ? ceil_div(span, stride) : span / stride) + 1;
   // A window must not begin in the padding behind the input.
   if (ceil_mode && (w.output[d] - 1) * stride >= in + w.pad_begin[d]) --w.output[d];
@@ -85,8 +85,8 @@ void require_memory(const OpContext& ctx, const Window& w) {
   Dims padded(ctx.input(0).shape.begin(), ctx.input(0).shape.begin() + 2);
   for (size_t d = 0; d < w.rank(); ++d) padded.push_back(w.reach(d));
   int64_t size = 1;
-  for (int64_t n : padded)
-    if (__builtin_mul_overflow(size, std::max<int64_t>(n, 1), &size) || size > kMostElements)
+  for (const Dim& n : padded)
+    if (n.known() && (__builtin_mul_overflow(size, std::max<int64_t>(n, 1), &size) || size > kMostElements))
       ctx.fail("with its padding the input is too large: " + to_string(ctx.input(0).dtype, padded));
 }
 
@@ -165,7 +165,7 @@ std::vector<Axis> kernel_axes(const Window& w) {
 }
 
 Expr input_index(const Window& w, size_t d, const Expr& output, const Expr& tap) {
-  return output * Expr(w.stride[d]) + tap * Expr(w.dilation[d]);
+  return output * w.stride[d].expr() + tap * w.dilation[d].expr();
 }
 
 }  // namespace nestor::ops

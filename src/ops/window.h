@@ -11,9 +11,9 @@ struct Window {
   Dims pad_begin, pad_end;  // pad_end as given; `reach` says how much further windows may look in ceil mode
   Dims output;
   size_t rank() const { return input.size(); }
-  int64_t extent(size_t d) const { return (kernel[d] - 1) * dilation[d] + 1; }
+  Dim extent(size_t d) const { return (kernel[d] - 1) * dilation[d] + 1; }
   // The elements of the padded input that windows touch.
-  int64_t reach(size_t d) const;
+  Dim reach(size_t d) const;
   bool is_padded() const;  // whether some window touches an element outside of the input
 };
 

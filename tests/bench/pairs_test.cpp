@@ -17,7 +17,7 @@ using namespace nestor::bench;
 TEST_CASE("the median's interval is of order statistics") {
   std::vector<double> samples(101);
   std::iota(samples.begin(), samples.end(), 0);
-  const Interval i = median_interval(samples);
+  const bench::Interval i = median_interval(samples);
   CHECK(i.median == 50);
   CHECK(i.low == 40);  // 50 - 0.98 * sqrt(101)
   CHECK(i.high == 60);
@@ -28,7 +28,7 @@ TEST_CASE("the median's interval is of order statistics") {
 }
 
 TEST_CASE("ratios are of the same round") {
-  const Interval r = ratio({10, 200, 3000}, {5, 100, 1500});
+  const bench::Interval r = ratio({10, 200, 3000}, {5, 100, 1500});
   CHECK(r.low == 2);
   CHECK(r.median == 2);
   CHECK(r.high == 2);

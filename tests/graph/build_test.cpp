@@ -6,7 +6,6 @@
 
 using namespace nestor;
 using Catch::Matchers::ContainsSubstring;
-using Dims = std::vector<int64_t>;
 
 namespace {
 

@@ -11,7 +11,6 @@ using namespace nestor;
 
 namespace {
 
-using Dims = std::vector<int64_t>;
 
 Tensor bytes(DType t, const Dims& shape, uint64_t seed) {
   std::mt19937_64 rng(seed);
@@ -62,7 +61,7 @@ Graph model(const Case& c) {
   constant("wq", bytes(DType::i8, c.weights, 4));
   constant("sw", steps(c.scales));
   constant("zw", bytes(DType::i8, c.scales, 5));
-  constant("b", Tensor::random(DType::f32, {c.op == "Conv" ? c.weights[0] : 6}, 6));
+  constant("b", Tensor::random(DType::f32, {c.op == "Conv" ? static_cast<int64_t>(c.weights[0]) : 6}, 6));
   Tensor sy(DType::f32, {});
   sy.set(0, 0.37);
   constant("sy", sy);

@@ -1,0 +1,242 @@
+#include "nestor/dim.h"
+
+#include <algorithm>
+
+#include "nestor/print.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+Expr build(BinaryOp op, const Expr& a, const Expr& b) {
+  switch (op) {
+    case BinaryOp::add:
+      return a + b;
+    case BinaryOp::sub:
+      return a - b;
+    case BinaryOp::mul:
+      return a * b;
+    case BinaryOp::div:
+      return a / b;
+    case BinaryOp::mod:
+      return a % b;
+    default:
+      return make::binary(op, a, b);
+  }
+}
+
+int64_t calculate(BinaryOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case BinaryOp::add:
+      return a + b;
+    case BinaryOp::sub:
+      return a - b;
+    case BinaryOp::mul:
+      return a * b;
+    case BinaryOp::div:
+      return a / b;
+    case BinaryOp::mod:
+      return a % b;
+    case BinaryOp::min:
+      return std::min(a, b);
+    case BinaryOp::max:
+      return std::max(a, b);
+    default:
+      NESTOR_CHECK(false) << "sizes are combined by " << symbol(op);
+      return 0;
+  }
+}
+
+bool calculate_comparison(BinaryOp op, int64_t a, int64_t b) {
+  switch (op) {
+    case BinaryOp::eq:
+      return a == b;
+    case BinaryOp::lt:
+      return a < b;
+    case BinaryOp::le:
+      return a <= b;
+    case BinaryOp::gt:
+      return a > b;
+    default:
+      return a >= b;
+  }
+}
+
+const std::shared_ptr<Symbols>& symbols_of(const Dim& a, const Dim& b) {
+  NESTOR_CHECK(a.known() || b.known() || a.symbols() == b.symbols()) << "sizes of two models";
+  return a.known() ? b.symbols() : a.symbols();
+}
+
+}  // namespace
+
+// ---- Dim
+
+Dim::Dim(Expr value, std::shared_ptr<Symbols> symbols) {
+  value = symbols->reduce(value);
+  if (const auto number = as_int(value)) {
+    number_ = *number;
+  } else {
+    value_ = std::move(value);
+    symbols_ = std::move(symbols);
+  }
+}
+
+Dim::operator int64_t() const {
+  if (known()) return number_;
+  throw SymbolicSize("the size " + to_string(*this) + " is known only at run time, but a number is needed");
+}
+
+int64_t Dim::typical() const {
+  return known() ? number_ : symbols_->typical(value_);
+}
+
+Interval Dim::range() const {
+  return known() ? Interval{number_, number_} : range_of(value_, symbols_->facts());
+}
+
+Dim combine(BinaryOp op, const Dim& a, const Dim& b) {
+  if (a.known() && b.known()) return calculate(op, a, b);
+  return {build(op, a.expr(), b.expr()), symbols_of(a, b)};
+}
+
+bool holds(BinaryOp op, const Dim& a, const Dim& b) {
+  if (a.known() && b.known()) return calculate_comparison(op, a, b);
+  Symbols& symbols = *symbols_of(a, b);
+  if (op == BinaryOp::eq) return symbols.equal(a.expr(), b.expr());
+  return symbols.decide(make::binary(op, a.expr(), b.expr()));
+}
+
+bool must_equal(const Dim& a, const Dim& b, const std::string& why) {
+  if (a.known() && b.known()) return a == b;
+  return symbols_of(a, b)->require(eq(a.expr(), b.expr()), why);
+}
+
+bool add_overflows(const Dim& a, const Dim& b, Dim& sum) {
+  int64_t number = 0;
+  const bool known = a.known() && b.known();
+  const bool overflows = known && __builtin_add_overflow(static_cast<int64_t>(a), static_cast<int64_t>(b), &number);
+  sum = known ? Dim(number) : a + b;
+  return overflows;
+}
+
+bool mul_overflows(const Dim& a, const Dim& b, Dim& product) {
+  int64_t number = 0;
+  const bool known = a.known() && b.known();
+  const bool overflows = known && __builtin_mul_overflow(static_cast<int64_t>(a), static_cast<int64_t>(b), &number);
+  product = known ? Dim(number) : a * b;
+  return overflows;
+}
+
+std::string to_string(const Dim& d) {
+  return d.known() ? std::to_string(static_cast<int64_t>(d)) : print(d.expr());
+}
+
+// ---- Symbols
+
+Dim Symbols::add(const std::string& name, int64_t least, int64_t most, int64_t typical) {
+  all_.push_back({make_var(name), least, most, std::clamp(typical, least, most)});
+  facts_.set(all_.back().var, {least, most});
+  return {Expr(all_.back().var), shared_from_this()};
+}
+
+const Symbol* Symbols::find(const std::string& name) const {
+  const auto it = std::find_if(all_.begin(), all_.end(), [&](const Symbol& s) { return s.var->name == name; });
+  return it == all_.end() ? nullptr : &*it;
+}
+
+int64_t Symbols::typical(const Expr& e) const {
+  VarMap values;
+  for (const Symbol& s : all_) values[s.var] = Expr(s.typical);
+  const auto number = as_int(simplify(substitute(e, values)));
+  NESTOR_CHECK(number.has_value()) << print(e) << " isn't of the model's symbols";
+  return *number;
+}
+
+Expr Symbols::reduce(const Expr& e) const {
+  Expr out = e;
+  for (const auto& [var, value] : equal_) out = substitute(out, VarMap{{var, value}});
+  return simplify(out, facts_);
+}
+
+bool Symbols::equal(const Expr& a, const Expr& b) const {
+  return is_const_int(reduce(a - b), 0);
+}
+
+bool Symbols::decide(const Expr& condition) {
+  const Expr c = reduce(condition);
+  if (const auto known = as_int(c)) return *known != 0;
+  if (can_prove(c, facts_)) return true;
+  const Expr opposed = logical_not(c);
+  if (can_prove(opposed, facts_)) return false;
+  if (closed_)
+    throw SymbolicSize("whether " + print(c) + " is known only at run time, but it decides what is compiled");
+  VarMap values;
+  for (const Symbol& s : all_) values[s.var] = Expr(s.typical);
+  const auto typical = as_int(simplify(substitute(c, values)));
+  NESTOR_CHECK(typical.has_value()) << print(c) << " isn't of the model's symbols";
+  Requirement& added = requirements_.emplace_back();
+  added.condition = *typical != 0 ? c : simplify(opposed, facts_);
+  facts_.assume(added.condition);
+  return *typical != 0;
+}
+
+bool Symbols::require(const Expr& condition, const std::string& why) {
+  const Expr c = reduce(condition);
+  if (const auto known = as_int(c)) return *known != 0;
+  if (can_prove(c, facts_)) return true;
+  if (can_prove(logical_not(c), facts_)) return false;
+  if (closed_) throw SymbolicSize("whether " + print(c) + " is known only at run time");
+  requirements_.push_back({c, why});
+  facts_.assume(c);
+  const auto* equality = c.as<Binary>();
+  if (!equality || equality->op != BinaryOp::eq) return true;
+  // The later symbol is put as the earlier ones say.
+  for (size_t s = all_.size(); s-- > 0;) {
+    const Var& var = all_[s].var;
+    for (const auto& [one, other] : {std::pair(equality->a, equality->b), std::pair(equality->b, equality->a)})
+      if (const auto* ref = one.as<VarRef>(); ref && ref->var == var && !uses_var(other, var)) {
+        equal_.emplace_back(var, other);
+        return true;
+      }
+  }
+  return true;
+}
+
+// ---- Dims
+
+std::vector<int64_t> Dims::typical() const {
+  std::vector<int64_t> out;
+  for (const Dim& d : *this) out.push_back(d.typical());
+  return out;
+}
+
+std::vector<Expr> Dims::exprs() const {
+  std::vector<Expr> out;
+  for (const Dim& d : *this) out.push_back(d.expr());
+  return out;
+}
+
+bool Dims::known() const {
+  return std::all_of(begin(), end(), [](const Dim& d) { return d.known(); });
+}
+
+bool operator==(const Dims& a, const Dims& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Dim& x, const Dim& y) { return holds(BinaryOp::eq, x, y); });
+}
+
+Dim elements_of(const Dims& shape) {
+  if (shape.known()) return product(std::span<const int64_t>(shape.numbers()));
+  Dim out = 1;
+  for (const Dim& d : shape) out *= d;
+  return out;
+}
+
+std::string text_of(DType dtype, const Dims& shape) {
+  std::string out = std::string(name_of(dtype)) + "[";
+  for (size_t d = 0; d < shape.size(); ++d) out += (d ? "," : "") + to_string(shape[d]);
+  return out + "]";
+}
+
+}  // namespace nestor
