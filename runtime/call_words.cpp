@@ -16,6 +16,7 @@ int64_t region_number(Region r) {
       return NESTOR_OUTPUT;
     case Region::arena:
       return NESTOR_ARENA;
+    case Region::sizes:  // of plans that have none
     case Region::weights:
       return NESTOR_WEIGHTS;
   }

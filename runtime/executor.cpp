@@ -20,9 +20,11 @@ std::string function_of(const Plan& plan, const PlanCall& call) {
 }
 
 void check_plan(const Plan& plan) {
-  const int64_t limits[] = {plan.arena_bytes, static_cast<int64_t>(plan.inputs.size()),
+  const bool open = plan.sizes.any();
+  const int64_t limits[] = {open ? static_cast<int64_t>(plan.sizes.arena.size()) : plan.arena_bytes,
+                            static_cast<int64_t>(plan.inputs.size()),
                             static_cast<int64_t>(plan.outputs.size()),
-                            plan.weights.defined() ? plan.weights.bytes() : 0};
+                            plan.weights.defined() ? plan.weights.bytes() : 0, plan.sizes.count};
   for (const PlanCall& call : plan.calls) {
     NESTOR_CHECK(call.kernel >= kCheck && call.kernel < static_cast<int>(plan.kernels.size()))
         << "call '" << call.label << "' of kernel " << call.kernel;
@@ -32,7 +34,8 @@ void check_plan(const Plan& plan) {
         << "a check has " << call.args.size() << " places";
     for (const Place& place : call.args) {
       const int64_t limit = limits[static_cast<size_t>(place.region)];
-      const bool by_index = place.region == Region::input || place.region == Region::output;
+      const bool by_index = place.region == Region::input || place.region == Region::output ||
+                            place.region == Region::sizes || (open && place.region == Region::arena);
       // A zero-sized value may lie at the very end of its region.
       NESTOR_CHECK(place.at >= 0 && (by_index ? place.at < limit : place.at <= limit))
           << "call '" << call.label << "' has an argument at " << place.at << " of " << limit;
@@ -46,6 +49,11 @@ Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels
                    std::shared_ptr<const void> code)
     : plan_(std::move(plan)), kernels_(std::move(kernels)), code_(std::move(code)) {
   check_plan(*plan_);
+  if (plan_->sizes.any()) {
+    NESTOR_CHECK(!kernels_.empty()) << "no kernel for the sizes";
+    size_kernel_ = std::move(kernels_.back());
+    kernels_.pop_back();
+  }
   NESTOR_CHECK(kernels_.size() == plan_->kernels.size())
       << kernels_.size() << " kernels for " << plan_->kernels.size();
   arena_ = Tensor(DType::u8, {plan_->arena_bytes});
@@ -106,16 +114,20 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
   // Constants are never written: the plan passes weights only to `in` and `const` parameters.
   auto* weights = static_cast<uint8_t*>(const_cast<void*>(plan_->weights.data()));
   auto* arena = static_cast<uint8_t*>(arena_.data());
+  const int64_t* offsets = plan_->sizes.any() ? offsets_.data() : nullptr;
+  NESTOR_CHECK(!offsets || !sizes_.empty()) << plan_->name << " is run before its sizes are known";
   auto address = [&](const Place& p) -> void* {
     switch (p.region) {
       case Region::arena:
-        return arena + p.at;
+        return arena + (offsets ? offsets[p.at] : p.at);
       case Region::weights:
         return weights + p.at;
       case Region::input:
         return const_cast<void*>(inputs[p.at]);
       case Region::output:
         return outputs[p.at];
+      case Region::sizes:
+        return sizes_.data() + p.at;
     }
     return nullptr;
   };
@@ -138,7 +150,8 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
       std::memcpy(&found, args[0], sizeof found);
       if (found != 0) throw UserError(call.label);
     } else if (call.kernel == kCopy) {
-      if (call.bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(call.bytes));
+      const int64_t bytes = call.bytes_at < 0 ? call.bytes : sizes_[static_cast<size_t>(call.bytes_at)];
+      if (bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(bytes));
     } else {
       const int32_t rc = kernels_[static_cast<size_t>(call.kernel)](args, workspace_.data(), pool_);
       NESTOR_CHECK(rc == 0) << "kernel " << plan_->kernels[static_cast<size_t>(call.kernel)] << " returned "

@@ -10,10 +10,23 @@ namespace nestor {
 
 namespace {
 
+// "f32[?,3,8]"
+std::string describe(const PlanTensor& t) {
+  std::string out = std::string(name_of(t.dtype)) + "[";
+  for (size_t d = 0; d < t.shape.size(); ++d)
+    out += (d ? "," : "") + (t.shape[d] == kOpenSize ? "?" : std::to_string(t.shape[d]));
+  return out + "]";
+}
+
+bool fits(const std::vector<int64_t>& given, const std::vector<int64_t>& expected) {
+  return std::equal(given.begin(), given.end(), expected.begin(), expected.end(),
+                    [](int64_t g, int64_t e) { return g == e || e == kOpenSize; });
+}
+
 std::string list_of(const std::vector<PlanTensor>& tensors) {
   std::string out;
   for (const PlanTensor& t : tensors)
-    out += (out.empty() ? "" : ", ") + t.name + ": " + to_string(t.dtype, t.shape);
+    out += (out.empty() ? "" : ", ") + t.name + ": " + describe(t);
   return out.empty() ? "none" : out;
 }
 
@@ -35,26 +48,37 @@ std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const 
     if (it == given.end() || !it->second.defined())
       throw UserError(Diagnostic{"input '" + e.name + "' is not given", {}, {all}, {}});
     const Tensor& t = it->second;
-    if (t.dtype() != e.dtype || t.shape() != e.shape) {
+    if (t.dtype() != e.dtype || !fits(t.shape(), e.shape)) {
       const char* what = t.dtype() != e.dtype ? "type" : "shape";
       throw UserError("input '" + e.name + "' has the wrong " + what + ": the model takes " +
-                      to_string(e.dtype, e.shape) + ", given is " + to_string(t.dtype(), t.shape()));
+                      describe(e) + ", given is " + to_string(t.dtype(), t.shape()));
     }
     ordered.push_back(t);
   }
   return ordered;
 }
 
+std::vector<Runnable::Shape> Runnable::fit(const std::vector<Shape>&) {
+  std::vector<Shape> out;
+  for (const PlanTensor& t : outputs()) out.push_back(t.shape);
+  return out;
+}
+
 NamedTensors Runnable::run(const NamedTensors& given) {
   const std::vector<Tensor> ordered = check_inputs(inputs(), given);
   std::vector<const void*> in;
-  for (const Tensor& t : ordered) in.push_back(t.data());
+  std::vector<Shape> shapes;
+  for (const Tensor& t : ordered) {
+    in.push_back(t.data());
+    shapes.push_back(t.shape());
+  }
+  const std::vector<Shape> made = fit(shapes);
   NamedTensors result;
   std::vector<void*> out;
-  for (const PlanTensor& o : outputs()) {
-    Tensor t(o.dtype, o.shape);
+  for (size_t i = 0; i < made.size(); ++i) {
+    Tensor t(outputs()[i].dtype, made[i]);
     out.push_back(t.data());
-    result.emplace(o.name, std::move(t));
+    result.emplace(outputs()[i].name, std::move(t));
   }
   run_raw(in.data(), out.data());
   return result;

@@ -3,7 +3,8 @@
 // The kernel ABI (CPU): `int32_t f(void* const* args, void* workspace, struct nestor_pool* pool)`, with
 // the symbol kernel.NAME
 //  - args: one pointer per parameter, in order; aligned to the element (64 bytes are faster); none
-//    overlaps another; const parameters packed by their layout.
+//    overlaps another; const parameters packed by their layout. Behind them, for a function with symbolic
+//    dimensions, a pointer to their values: one int64_t each, in order.
 //  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries,
 //    then one slice per worker for temporaries inside parallel loops.
 //  - pool: for parallel loops, `nestor_parallel_for` and `_static` of runtime/kernel_rt.h; null runs
@@ -26,6 +27,7 @@ using KernelFn = int32_t (*)(void* const* args, void* workspace, void* pool);
 
 // Bytes of scratch that a lowered function needs when run on `threads` workers.
 int64_t workspace_bytes(const PrimFunc& lowered, int threads);
+Expr workspace_size(const PrimFunc& lowered, int threads);  // over its symbolic dimensions, where it has some
 
 // Compiled code in this process; functions live as long as the module. Thread safe to call, re-entrant
 // kernels.

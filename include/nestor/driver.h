@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "nestor/codegen.h"
@@ -122,7 +123,9 @@ struct CompiledFunction {
   ScheduleChoice choice;
   PrimFunc scheduled, lowered;
 };
-CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options);
+// `typical`: what its symbolic dimensions usually are; its schedule is that of the function of these sizes.
+CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options,
+                                  const std::unordered_map<Var, int64_t>& typical = {});
 ScheduleChoice choose_schedule(const PrimFunc& f,
                                const CompileOptions& options);           // naive where there is nothing
 PrimFunc scheduled_by(const PrimFunc& f, const ScheduleChoice& choice);  // its refusals name the function
@@ -198,6 +201,7 @@ struct CompiledModel {
   std::vector<CompiledFunction> funcs;  // as partition.funcs
   Target target;
   std::shared_ptr<const Plan> plan;  // null where the target is not a CPU
+  PrimFunc size_function;            // lowered: plan->sizes' kernel; without a name where no size is open
 
   std::vector<PrimFunc> lowered() const;
 };
@@ -225,6 +229,6 @@ std::unique_ptr<Executor> make_halide_executor(const CompiledModel& model, const
 // keep_constants: as CompileOptions has it.
 std::shared_ptr<const Plan> build_plan(Graph& g, const Partition& p,
                                        const std::vector<CompiledFunction>& funcs, int threads,
-                                       bool keep_constants = true);
+                                       bool keep_constants = true, PrimFunc* size_function = nullptr);
 
 }  // namespace nestor

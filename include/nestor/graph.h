@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -152,6 +153,7 @@ struct OptimizeOptions {
   bool dots = true;               // an instruction multiplies bytes and adds up what belongs together
   bool bf16_dots = false;         // one of bf16, too
   bool halves = false;            // f16 and bf16 stay what they are between nodes, too
+  std::function<void(const std::string&)> note = {};  // told which passes sizes that are open leave out
 };
 // Fold constants, fold BatchNormalization, CSE, dead code ...
 std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options = {});
@@ -164,6 +166,7 @@ struct KernelCall {
   int func = 0;  // index into Partition::funcs; calls of structurally equal functions share one
   std::vector<ValueId> args;
   std::vector<int> nodes;  // the graph nodes fused in it
+  std::vector<Expr> sizes = {};  // the values of the function's dimensions, over the graph's symbols
 };
 struct Partition {
   std::vector<PrimFunc> funcs;    // names unique
@@ -176,9 +179,11 @@ struct Partition {
   // lanes that nobody reads; their functions' parameters say so by shape.
   std::set<ValueId> blocked;
   int64_t channel_block = 1;
+  // What the dimensions of functions usually are: schedules are chosen for these sizes.
+  std::unordered_map<Var, int64_t> typical = {};
 };
 // The shape in which a value lies in memory.
-std::vector<int64_t> stored_shape(const Graph& g, const Partition& p, ValueId v);
+Dims stored_shape(const Graph& g, const Partition& p, ValueId v);
 // A constant (or a view of it) as the parameter `decl` has it: the same bytes in its shape, zeros behind them
 // where its channels are filled up to whole blocks.
 Tensor constant_argument(const Tensor& constant, const BufferDecl& decl);

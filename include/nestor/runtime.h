@@ -36,19 +36,53 @@ using Kernel = std::function<int32_t(void* const* args, void* workspace, void* p
 
 // ---- Plan
 
-enum class Region : uint8_t { arena, input, output, weights };
+enum class Region : uint8_t { arena, input, output, weights, sizes };
 
 // Where a value lives: a byte offset into the arena or the weights, or the index of a model input or output.
+// In a plan with symbolic sizes, in the arena the index of a value of PlanSizes; `sizes` has the numbers
+// that a run computes, from the one at that index on.
 struct Place {
   Region region = Region::arena;
   int64_t at = 0;
   bool operator==(const Place&) const = default;
 };
 
+// A size that a model leaves open: its bounds, and the dimension of an input that says it.
+struct PlanSymbol {
+  std::string name;
+  int64_t least = 1, most = 0;
+  int input = 0, dim = 0;
+};
+
+// What a run computes from the shapes of its inputs, where they are open: `count` numbers, by a kernel whose
+// arguments are the symbols' values and these numbers (int64_t each). All but `symbols` name numbers by index.
+struct PlanSizes {
+  struct Requirement {  // a number that must not be 0
+    int number = 0;
+    std::string text;
+  };
+  struct Shaped {  // a dimension of an input that must be that number
+    int input = 0, dim = 0, number = 0;
+  };
+  struct InArena {
+    int bytes = 0, first = 0, last = 0;  // as Lifetime
+  };
+  std::vector<PlanSymbol> symbols;
+  std::string kernel;
+  int64_t count = 0;
+  std::vector<Requirement> requirements;
+  std::vector<Shaped> inputs;
+  std::vector<std::vector<int>> outputs;  // of each output, its dimensions
+  std::vector<InArena> arena;
+  std::vector<int> workspace;  // bytes, of each kernel
+  bool any() const { return !symbols.empty(); }
+};
+
+constexpr int64_t kOpenSize = -1;
 struct PlanTensor {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;  // kOpenSize where runs decide
   int64_t bytes() const { return product(shape) * bytes_of(dtype); }
 };
 
@@ -60,6 +94,7 @@ struct PlanCall {
   std::vector<Place> args;
   int64_t bytes = 0;
   std::string label;  // the graph nodes it computes, for reports
+  int bytes_at = -1;  // of a copy whose size is open: the number that has it
 };
 
 // Floating-point operations of a run.
@@ -79,6 +114,7 @@ struct Plan {
   int64_t workspace_bytes = 0;  // scratch of the hungriest kernel at `threads`
   int threads = 1;
   Tensor weights;  // u8, all constants packed as the kernels want them; each at a multiple of kAlignment
+  PlanSizes sizes;  // where some are open; then arena_bytes and workspace_bytes are 0
 };
 
 // The kernel's name, "copy" or "check".
@@ -131,6 +167,10 @@ class Runnable {
   virtual const std::vector<PlanTensor>& outputs() const = 0;
   virtual FlopCount flops() const = 0;
   virtual int threads() const = 0;
+  using Shape = std::vector<int64_t>;
+  // Makes ready for runs on inputs of these shapes, and says the outputs'. Throws UserError where a size is
+  // out of bounds or sizes contradict each other.
+  virtual std::vector<Shape> fit(const std::vector<Shape>& inputs);
   // Pointers in the order of inputs() and outputs(), aligned to the element, none overlapping an output.
   // Nothing is checked.
   virtual void run_raw(const void* const* inputs, void* const* outputs) = 0;
@@ -142,7 +182,7 @@ class Runnable {
 
 class Executor : public Runnable {
  public:
-  // kernels: one per plan.kernels. `code` is kept alive with the executor (the module the kernels live in).
+  // kernels: one per plan.kernels; then that of plan.sizes, where there is one. `code` is kept alive with the executor (the module the kernels live in).
   Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels, std::shared_ptr<const void> code);
   ~Executor() override;
 
@@ -152,6 +192,7 @@ class Executor : public Runnable {
   FlopCount flops() const override { return plan_->flops; }
   int threads() const override { return plan_->threads; }
   void run_raw(const void* const* inputs, void* const* outputs) override;
+  std::vector<Shape> fit(const std::vector<Shape>& inputs) override;
   void forked() override;
 
   // Threads stay on these CPUs, one for each; the first is the caller's, which isn't touched. Before the
@@ -173,7 +214,11 @@ class Executor : public Runnable {
   std::vector<Kernel> kernels_;
   std::shared_ptr<const void> code_;
   std::atomic_flag running_;
+  void compute_sizes(const std::vector<int64_t>& symbols);
+
   Tensor arena_, workspace_;
+  Kernel size_kernel_;
+  std::vector<int64_t> symbols_, sizes_, offsets_;  // of the last fit
   nestor_pool* pool_ = nullptr;  // null: serial
   bool timing_ = false;
   std::vector<int64_t> call_ns_;

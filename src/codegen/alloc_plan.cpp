@@ -8,6 +8,7 @@
 
 #include "nestor/codegen.h"
 #include "nestor/error.h"
+#include "nestor/simplify.h"
 #include "nestor/walk.h"
 
 namespace nestor {
@@ -20,6 +21,20 @@ constexpr int64_t kRegisters = 4 << 10;  // elements of one buffer held in varia
 
 int64_t round_up(int64_t bytes) {
   return (bytes + 63) / 64 * 64;
+}
+Expr round_up(const Expr& bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+// Elements of a buffer of a lowered function, of which one without a layout may have a symbolic size.
+Expr elements_of(const BufferDecl& d) {
+  bool known = true;
+  Expr out = 1;
+  for (const Expr& e : d.shape) {
+    known = known && as_int(e);
+    out = out * e;
+  }
+  return known || d.layout ? Expr(physical_size(d)) : out;
 }
 
 // Buffers that can't be variables: indexed by something that isn't constant, or used in a parallel loop that
@@ -72,26 +87,30 @@ class Planner {
 
  private:
   struct Arena {
-    int64_t used = 0, peak = 0, stack = 0;
+    Expr used = 0, peak = 0;
+    int64_t stack = 0;
   };
 
   void place(const BufferDecl& d) {
     AllocSlot slot;
-    slot.elements = physical_size(d);
-    const int64_t bytes = slot.elements * d.buffer->type.lanes * bytes_of(d.buffer->type.dtype);
+    const int64_t element = d.buffer->type.lanes * bytes_of(d.buffer->type.dtype);
+    const Expr size = elements_of(d);
+    const auto known = as_int(size);
+    slot.elements = known.value_or(0);
+    const int64_t bytes = slot.elements * element;
     Arena& arena = in_parallel_ ? worker_ : serial_;
     if (d.scope == Scope::shared)
       throw UserError("buffer " + d.buffer->name + " is in the scope shared, which only cuda targets have");
-    if (d.scope == Scope::local && !needs_memory_(d.buffer) && slot.elements <= kRegisters) {
+    if (known && d.scope == Scope::local && !needs_memory_(d.buffer) && slot.elements <= kRegisters) {
       slot.place = Place::registers;
-    } else if (bytes <= kSmall && arena.stack + round_up(bytes) <= kStack) {
+    } else if (known && bytes <= kSmall && arena.stack + round_up(bytes) <= kStack) {
       slot.place = Place::stack;
       arena.stack += round_up(bytes);
     } else {
       slot.place = in_parallel_ ? Place::worker : Place::serial;
       slot.offset = arena.used;
-      arena.used += round_up(bytes);
-      arena.peak = std::max(arena.peak, arena.used);
+      arena.used = arena.used + round_up(size * element);
+      arena.peak = max(arena.peak, arena.used);
     }
     NESTOR_CHECK(plan_.slots.emplace(d.buffer, slot).second) << d.buffer->name << " is allocated twice";
   }
@@ -138,10 +157,16 @@ AllocPlan plan_allocs(const PrimFunc& lowered) {
   return Planner(lowered).take();
 }
 
-int64_t workspace_bytes(const PrimFunc& lowered, int threads) {
+Expr workspace_size(const PrimFunc& lowered, int threads) {
   NESTOR_CHECK(threads >= 1) << threads << " threads";
   const AllocPlan plan = plan_allocs(lowered);
-  return plan.serial_bytes + threads * plan.worker_bytes;
+  return simplify(plan.serial_bytes + Expr(threads) * plan.worker_bytes);
+}
+
+int64_t workspace_bytes(const PrimFunc& lowered, int threads) {
+  const auto bytes = as_int(workspace_size(lowered, threads));
+  NESTOR_CHECK(bytes.has_value()) << lowered.name << " needs memory of a symbolic size";
+  return *bytes;
 }
 
 }  // namespace nestor

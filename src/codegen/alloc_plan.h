@@ -15,16 +15,17 @@ enum class Place : uint8_t {
   worker,     // workspace, at `offset` in the slice of the worker
 };
 
+// Bytes are numbers, or expressions over the function's symbolic dimensions.
 struct AllocSlot {
   Place place = Place::stack;
-  int64_t elements = 0;  // of the buffer's type, which may be a vector
-  int64_t offset = 0;    // bytes
+  int64_t elements = 0;  // of the buffer's type, which may be a vector; on the stack and in registers only
+  Expr offset = 0;       // bytes
 };
 
 struct AllocPlan {
   std::unordered_map<Buffer, AllocSlot> slots;
-  int64_t serial_bytes = 0;  // then one slice of worker_bytes per worker; both multiples of 64
-  int64_t worker_bytes = 0;
+  Expr serial_bytes = 0;  // then one slice of worker_bytes per worker; both multiples of 64
+  Expr worker_bytes = 0;
 };
 
 AllocPlan plan_allocs(const PrimFunc& lowered);

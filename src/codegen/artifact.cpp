@@ -49,6 +49,8 @@ class ArtifactModule : public ArtifactWriter {
         return field(run->getArg(2), p.at);
       case Region::arena:
         return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), arena_, static_cast<uint64_t>(p.at));
+      case Region::sizes:
+        break;
       case Region::weights:
         return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), weights_, static_cast<uint64_t>(p.at));
     }

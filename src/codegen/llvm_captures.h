@@ -12,7 +12,10 @@ namespace nestor {
 // What a parallel loop's body uses of its surroundings, in the order of first use.
 class Captures : public Walker {
  public:
-  Captures(const For& loop, const ExprEmitter& outside) : outside_(outside), loop_var_(loop.var) {
+  // `dims`: of the function; sizes of temporaries depend on them.
+  Captures(const For& loop, const ExprEmitter& outside, const std::vector<Var>& dims)
+      : vars(dims), outside_(outside), loop_var_(loop.var) {
+    for (const Var& d : dims) seen_.insert(d.get());
     stmt(loop.body);
   }
   std::vector<Var> vars;

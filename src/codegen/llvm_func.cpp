@@ -55,17 +55,15 @@ void require_half(const PrimFunc& func, const Target& target) {
 
 void emit_function(const PrimFunc& func, const Target& target, llvm::Module& module, LineTable* lines) {
   require_half(func, target);
-  if (!func.dims.empty())
-    throw UserError("function " + func.name +
-                    " has symbolic dimensions; give them values before compiling it");
   KernelContext k{func, target, module, plan_allocs(func), lines};
   llvm::LLVMContext& c = module.getContext();
   llvm::Type *ptr = llvm::PointerType::getUnqual(c), *i32 = llvm::Type::getInt32Ty(c);
 
   const std::string symbol = kernel_symbol(func.name);
   llvm::Function* kernel = new_function(k, symbol, i32, {ptr, ptr, ptr}, true);
-  llvm::Function* body = new_function(k, symbol + ".body", llvm::Type::getVoidTy(c),
-                                      std::vector<llvm::Type*>(func.params.size() + 2, ptr), false);
+  std::vector<llvm::Type*> types(func.params.size() + 2, ptr);
+  types.insert(types.end(), func.dims.size(), llvm::Type::getInt64Ty(c));
+  llvm::Function* body = new_function(k, symbol + ".body", llvm::Type::getVoidTy(c), types, false);
   body->addFnAttr(llvm::Attribute::NoInline);
   llvm::IRBuilder<> shell(llvm::BasicBlock::Create(c, "entry", kernel));
   StmtEmitter emitter(k, body);
@@ -80,6 +78,15 @@ void emit_function(const PrimFunc& func, const Target& target, llvm::Module& mod
   const auto n = static_cast<unsigned>(func.params.size());
   mark_buffer(body, n, false);
   args.insert(args.end(), {kernel->getArg(1), kernel->getArg(2)});
+  if (!func.dims.empty()) {
+    llvm::Type* i64 = llvm::Type::getInt64Ty(c);
+    llvm::Value* dims = shell.CreateLoad(ptr, shell.CreateConstInBoundsGEP1_64(ptr, kernel->getArg(0), n));
+    for (unsigned i = 0; i < func.dims.size(); ++i) {
+      args.push_back(shell.CreateLoad(i64, shell.CreateConstInBoundsGEP1_64(i64, dims, i)));
+      body->getArg(n + 2 + i)->setName(func.dims[i]->name);
+      emitter.expr().bind(func.dims[i], body->getArg(n + 2 + i), true);
+    }
+  }
   shell.CreateCall(body, args);
   shell.CreateRet(shell.getInt32(0));
 

@@ -7,7 +7,7 @@ namespace nestor {
 
 void StmtEmitter::parallel(const Stmt& s, const For& f) {
   llvm::LLVMContext& c = b_.getContext();
-  const Captures captures(f, expr_);
+  const Captures captures(f, expr_, k_.func.dims);
   std::vector<llvm::Value*> values = {workspace_};
   for (const Buffer& b : captures.buffers) values.push_back(expr_.base_of(b));
   for (const Var& v : captures.vars) values.push_back(expr_.value_of(v));
@@ -53,9 +53,9 @@ llvm::Function* StmtEmitter::outline(const Stmt& s, const For& f, const Captures
     body->getArg(arg)->setName(v->name);
     inner.expr().bind(v, body->getArg(arg++), expr_.is_nonnegative(v));
   }
-  llvm::Value* before = b.CreateMul(b.CreateSExt(body->getArg(2), i64),
-                                    b.getInt64(static_cast<uint64_t>(k_.plan.worker_bytes)));
-  llvm::Value* offset = b.CreateAdd(before, b.getInt64(static_cast<uint64_t>(k_.plan.serial_bytes)));
+  llvm::Value* before =
+      b.CreateMul(b.CreateSExt(body->getArg(2), i64), inner.expr().emit(k_.plan.worker_bytes));
+  llvm::Value* offset = b.CreateAdd(before, inner.expr().emit(k_.plan.serial_bytes));
   inner.set_memory(workspace, nullptr, b.CreateInBoundsGEP(b.getInt8Ty(), workspace, offset));
   inner.stand_at(s);
   inner.by_alignment(f.body, [&] { inner.count(f.var, body->getArg(0), body->getArg(1), false, f.body); });

@@ -52,8 +52,7 @@ void StmtEmitter::allocate(const BufferDecl& d) {
   } else {
     llvm::Value* base = slot.place == Place::serial ? workspace_ : slice_;
     NESTOR_CHECK(base) << "no workspace for " << d.buffer->name;
-    expr_.bind(d.buffer,
-               b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), base, static_cast<uint64_t>(slot.offset)));
+    expr_.bind(d.buffer, b_.CreateInBoundsGEP(b_.getInt8Ty(), base, expr_.emit(slot.offset)));
   }
 }
 

@@ -22,6 +22,7 @@ CompileOptions CompileOptions::naive(Target target) {
 std::vector<PrimFunc> CompiledModel::lowered() const {
   std::vector<PrimFunc> all;
   for (const CompiledFunction& f : funcs) all.push_back(f.lowered);
+  if (!size_function.name.empty()) all.push_back(size_function);
   return all;
 }
 
@@ -82,8 +83,13 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
   } else {
     optimize(model.graph, constant_evaluator(options.target), optimize_options(options));
     if (options.check_indices) add_index_checks(model.graph);
-    const PartitionOptions how = partition_options(options);
+    PartitionOptions how = partition_options(options);
+    if (model.graph.symbols) how.channel_block = 1;
     model.partition = partition(model.graph, how);
+    if (model.graph.symbols) {
+      options.schedules.check(model.partition.funcs);
+      return model;
+    }
     if (!options.exact_conv)
       use_winograd(model.graph, model.partition, how, winograd_options(options),
                    constant_evaluator(options.target));
@@ -96,10 +102,11 @@ CompiledModel partition_model(Source source, const CompileOptions& options) {
 
 CompiledModel compile_model(Source source, const CompileOptions& options) {
   CompiledModel model = partition_model(std::move(source), options);
-  for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options));
+  for (const PrimFunc& f : model.partition.funcs) model.funcs.push_back(compile_function(f, options, model.partition.typical));
   model.plan =
       options.target.kind == TargetKind::cpu
-          ? build_plan(model.graph, model.partition, model.funcs, options.threads, options.keep_constants)
+          ? build_plan(model.graph, model.partition, model.funcs, options.threads, options.keep_constants,
+                       &model.size_function)
           : build_device_plan(model.graph, model.partition, model.funcs, options.keep_constants);
   return model;
 }
@@ -111,6 +118,7 @@ std::unique_ptr<Executor> make_executor(const CompiledModel& model) {
   auto code = JitModule::compile(model.lowered(), model.target);
   std::vector<Kernel> kernels;
   for (const std::string& name : model.plan->kernels) kernels.push_back(code->lookup(name));
+  if (model.plan->sizes.any()) kernels.push_back(code->lookup(model.plan->sizes.kernel));
   return std::make_unique<Executor>(model.plan, std::move(kernels), code);
 }
 

@@ -7,6 +7,7 @@
 #include "nestor/flops.h"
 #include "nestor/interpret.h"
 #include "nestor/library.h"
+#include "nestor/nest_file.h"
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
 
@@ -63,7 +64,37 @@ CompiledFunction compile_reviewed(const PrimFunc& f, ScheduleChoice choice, cons
 
 }  // namespace
 
-CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options) {
+namespace {
+
+// Steps that hold for the function of typical sizes may hold for all sizes; what refuses them is told.
+CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& options,
+                                  const std::unordered_map<Var, int64_t>& typical) {
+  VarMap values;
+  for (const Var& d : f.dims) values[d] = Expr(typical.at(d));
+  const PrimFunc usual = with_dims(f, values);
+  std::vector<ScheduleChoice> choices = {choose_schedule(usual, options)};
+  if (choices[0].origin == "default") choices.push_back({plain_schedule(usual, options.target), "plain"});
+  std::vector<std::string> given_up;
+  for (ScheduleChoice& choice : choices) {
+    try {
+      choice.trace.given_up.insert(choice.trace.given_up.end(), given_up.begin(), given_up.end());
+      return compile_reviewed(f, choice, options);
+    } catch (const ScheduleError& e) {
+      if (choice.origin != "default" && choice.origin != "plain") throw;
+      given_up.push_back("the " + choice.origin + " schedule of typical sizes was given up: " +
+                         e.diagnostic().message);
+    }
+  }
+  ScheduleChoice naive;
+  naive.trace.given_up = given_up;
+  return compile_reviewed(f, naive, options);
+}
+
+}  // namespace
+
+CompiledFunction compile_function(const PrimFunc& f, const CompileOptions& options,
+                                  const std::unordered_map<Var, int64_t>& typical) {
+  if (!f.dims.empty()) return compile_symbolic(f, options, typical);
   ScheduleChoice choice = choose_schedule(f, options);
   const bool replaceable = options.refused && choice.origin == "default" && !choice.trace.steps.empty() &&
                            options.target.kind == TargetKind::cpu;

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -16,7 +17,9 @@
 #include "nestor/layout.h"
 #include "nestor/print.h"
 #include "src/driver/count_flops.h"
+#include "nestor/walk.h"
 #include "src/driver/device_plan.h"
+#include "src/driver/size_table.h"
 
 namespace nestor {
 
@@ -35,7 +38,9 @@ class PlanBuilder {
  public:
   // let_go: constants go from the graph once all who read them have them packed.
   PlanBuilder(Graph& g, const Partition& p, const std::vector<CompiledFunction>& funcs, bool let_go)
-      : graph_(g), partition_(p), funcs_(funcs), let_go_(let_go) {}
+      : graph_(g), partition_(p), funcs_(funcs), let_go_(let_go) {
+    if (g.symbols) sizes_.emplace(g.symbols);
+  }
 
   std::shared_ptr<const Plan> build(int threads, bool workspace) {
     auto plan = std::make_shared<Plan>();
@@ -45,7 +50,7 @@ class PlanBuilder {
     for (ValueId v : graph_.outputs) plan->outputs.push_back(describe(v));
     for (const CompiledFunction& f : funcs_) {
       plan->kernels.push_back(f.lowered.name);
-      if (workspace)
+      if (workspace && f.lowered.dims.empty())
         plan->workspace_bytes = std::max(plan->workspace_bytes, workspace_bytes(f.lowered, threads));
     }
     place_inputs_and_outputs();
@@ -65,14 +70,56 @@ class PlanBuilder {
                   static_cast<size_t>(tensor.bytes()));
       tensor = {};
     }
+    if (sizes_) finish_sizes(*plan, threads);
     check_plan(*plan);
     return plan;
   }
+  PrimFunc size_function() const { return sizes_ ? sizes_->function(kSizeFunction) : PrimFunc{}; }
 
  private:
+  static constexpr const char* kSizeFunction = "sizes_of_run";
+
+  Expr bytes_expr(ValueId v) const {
+    const Dims shape = stored_shape(graph_, partition_, v);
+    return elements_of(shape).expr() * bytes_of(value(v).type.dtype);
+  }
+
+  // The workspace of each call, and what the shapes of inputs decide.
+  void finish_sizes(Plan& plan, int threads) {
+    std::vector<int> workspace = {sizes_->add(Expr(plan.workspace_bytes))};
+    plan.workspace_bytes = 0;
+    for (const KernelCall& call : partition_.calls) {
+      const PrimFunc& f = funcs_[static_cast<size_t>(call.func)].lowered;
+      if (f.dims.empty()) continue;
+      VarMap values;
+      for (size_t d = 0; d < f.dims.size(); ++d) values[f.dims[d]] = call.sizes[d];
+      workspace.push_back(sizes_->add(substitute(workspace_size(f, threads), values)));
+    }
+    std::vector<std::vector<int>> outputs;
+    for (const ValueId v : graph_.outputs) {
+      outputs.emplace_back();
+      for (const Dim& d : value(v).type.shape) outputs.back().push_back(sizes_->add(d.expr()));
+      sizes_->require_bytes(value(v).type.shape, value(v).type.dtype, value(v).name);
+    }
+    std::vector<Dims> inputs;
+    for (const ValueId v : graph_.inputs) {
+      inputs.push_back(value(v).type.shape);
+      sizes_->require_bytes(inputs.back(), value(v).type.dtype, value(v).name);
+    }
+    plan.sizes = sizes_->finish(inputs);
+    plan.sizes.kernel = kSizeFunction;
+    plan.sizes.workspace = std::move(workspace);
+    plan.sizes.outputs = std::move(outputs);
+    plan.sizes.arena = std::move(in_arena_);
+  }
+
   const Value& value(ValueId v) const { return graph_.values[static_cast<size_t>(v)]; }
-  PlanTensor describe(ValueId v) const { return {value(v).name, value(v).type.dtype, value(v).type.shape}; }
-  int64_t bytes(ValueId v) const { return describe(v).bytes(); }
+  PlanTensor describe(ValueId v) const {
+    PlanTensor out{value(v).name, value(v).type.dtype, {}};
+    for (const Dim& d : value(v).type.shape)
+      out.shape.push_back(d.known() ? static_cast<int64_t>(d) : kOpenSize);
+    return out;
+  }
   const PrimFunc& func(const KernelCall& call) const {
     return funcs_[static_cast<size_t>(call.func)].scheduled;
   }
@@ -110,12 +157,20 @@ class PlanBuilder {
           if (places_.count(v)) continue;
           index[v] = values.size();
           values.push_back(v);
-          const PlanTensor stored{"", value(v).type.dtype, stored_shape(graph_, partition_, v)};
-          lives.push_back({stored.bytes(), static_cast<int>(step), static_cast<int>(step)});
+          const auto stored = as_int(bytes_expr(v));
+          lives.push_back({stored.value_or(0), static_cast<int>(step), static_cast<int>(step)});
         } else if (auto it = index.find(v); it != index.end()) {
           lives[it->second].last = static_cast<int>(step);
         }
       }
+    }
+    if (sizes_) {
+      for (size_t i = 0; i < values.size(); ++i) {
+        sizes_->require_bytes(value(values[i]).type.shape, value(values[i]).type.dtype, value(values[i]).name);
+        in_arena_.push_back({sizes_->add(bytes_expr(values[i])), lives[i].first, lives[i].last});
+        places_[values[i]] = {Region::arena, static_cast<int64_t>(i)};
+      }
+      return;
     }
     const ArenaLayout layout = plan_arena(lives);
     for (size_t i = 0; i < values.size(); ++i) places_[values[i]] = {Region::arena, layout.offsets[i]};
@@ -182,6 +237,7 @@ class PlanBuilder {
         << f.name << " is called with " << call.args.size() << " args";
     for (size_t i = 0; i < call.args.size(); ++i)
       planned.args.push_back(place_of(call.args[i], &f.params[i].decl));
+    if (!call.sizes.empty()) planned.args.push_back({Region::sizes, sizes_->add_list(call.sizes)});
     for (int n : call.nodes) {
       const Node& node = graph_.nodes[static_cast<size_t>(n)];
       planned.label += (planned.label.empty() ? "" : " + ") + node.op;
@@ -194,7 +250,13 @@ class PlanBuilder {
       const ValueId v = graph_.outputs[i];
       const Place here{Region::output, static_cast<int64_t>(i)}, from = place_of(v, nullptr);
       if (from == here) continue;
-      plan.calls.push_back({kCopy, {from, here}, bytes(v), "copy"});
+      PlanCall copy{kCopy, {from, here}, 0, "copy"};
+      const Expr bytes = bytes_expr(v);
+      if (const auto known = as_int(bytes))
+        copy.bytes = *known;
+      else
+        copy.bytes_at = sizes_->add(bytes);
+      plan.calls.push_back(std::move(copy));
     }
   }
 
@@ -208,14 +270,19 @@ class PlanBuilder {
   std::vector<std::pair<int64_t, Tensor>> packed_;  // with offsets
   std::unordered_multimap<size_t, size_t> packed_by_hash_;
   int64_t weight_bytes_ = 0;
+  std::optional<SizeTable> sizes_;  // where some are symbolic
+  std::vector<PlanSizes::InArena> in_arena_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Plan> build_plan(Graph& g, const Partition& p,
                                        const std::vector<CompiledFunction>& funcs, int threads,
-                                       bool keep_constants) {
-  return PlanBuilder(g, p, funcs, !keep_constants).build(threads, true);
+                                       bool keep_constants, PrimFunc* size_function) {
+  PlanBuilder builder(g, p, funcs, !keep_constants);
+  auto plan = builder.build(threads, true);
+  if (size_function) *size_function = builder.size_function();
+  return plan;
 }
 
 std::shared_ptr<const Plan> build_device_plan(Graph& g, const Partition& p,

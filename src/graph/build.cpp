@@ -218,7 +218,7 @@ void Builder::check_declared() {
     if (!v->ranked) continue;
     bool equal = v->shape.size() == type.shape.size();
     for (size_t d = 0; equal && d < v->shape.size(); ++d)
-      equal = inputs_.size_of(v->shape[d]).value_or(type.shape[d]) == type.shape[d];
+      if (const auto size = inputs_.size_of(v->shape[d])) equal = type.shape[d] == *size || !type.shape[d].known();
     if (!equal)
       disagree_.push_back(
           fmt::format("`{}` is declared with {}, it is {}", name, declared_shape(*v), to_string(type)));

@@ -20,9 +20,10 @@ class Run : public Rewriter {
 
   std::vector<Expr>& elements(const BufferDecl& decl) {
     int64_t size = 1;
+    std::vector<int64_t>& shape = shapes_[decl.buffer];
     for (const Expr& extent : decl.shape) {
-      shapes_[decl.buffer].push_back(number(extent));
-      size *= shapes_[decl.buffer].back();
+      shape.push_back(number(extent));
+      size *= shape.back();
     }
     if (size > kMostSteps) throw Undecided{};
     return memory_[decl.buffer] = std::vector<Expr>(static_cast<size_t>(size));

@@ -251,8 +251,8 @@ class FunctionTable {
 
 }  // namespace
 
-std::vector<int64_t> stored_shape(const Graph& g, const Partition& p, ValueId v) {
-  std::vector<int64_t> shape = value_of(g, v).type.shape;
+Dims stored_shape(const Graph& g, const Partition& p, ValueId v) {
+  Dims shape = value_of(g, v).type.shape;
   if (p.blocked.count(v)) {
     shape[1] = ceil_div(shape[1], p.channel_block);
     shape.push_back(p.channel_block);
@@ -301,6 +301,10 @@ Partition partition(const Graph& g, const PartitionOptions& options) {
                      ? std::move(funcs[c])
                      : block_channels(funcs[c], which, options.channel_block).value();
     if (options.fuse) f = collapse_dims(split_groups(f));
+    for (const Var& d : f.dims) {
+      call.sizes.emplace_back(d);
+      out.typical.emplace(d, g.symbols->typical(d));
+    }
     call.func = table.add(std::move(f));
   }
   return out;

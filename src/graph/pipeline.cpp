@@ -40,7 +40,20 @@ std::vector<GraphPass> graph_pipeline(const OptimizeOptions& options) {
 }
 
 void optimize(Graph& g, const EvaluateFn& evaluate, const OptimizeOptions& options) {
-  for (const GraphPass& pass : graph_pipeline(options)) pass.run(g, evaluate);
+  for (const GraphPass& pass : graph_pipeline(options)) {
+    if (!g.symbols) {
+      pass.run(g, evaluate);
+      continue;
+    }
+    // What a pass must know of sizes may be open: then the graph stays as it was before.
+    Graph changed = g;
+    try {
+      pass.run(changed, evaluate);
+      g = std::move(changed);
+    } catch (const SymbolicSize& e) {
+      if (options.note) options.note(std::string(pass.name) + " is left out: " + e.what());
+    }
+  }
 }
 
 }  // namespace nestor

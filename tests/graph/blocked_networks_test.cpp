@@ -61,7 +61,7 @@ TEST_CASE("what stands beyond the channels reaches no result: 1/0 there, while a
   const Values in = random_inputs(g);
   const Partition p = partition(g, {.channel_block = 4});
   CHECK(blocked_names(g, p) == std::vector<std::string>{"r", "d", "f", "s"});
-  CHECK(stored_shape(g, p, *p.blocked.begin()) == std::vector<int64_t>{1, 2, 7, 5, 4});
+  CHECK(stored_shape(g, p, *p.blocked.begin()) == Dims{1, 2, 7, 5, 4});
   check_close(run(g, p, in), run_unfused(g, in), 1e-6);
 }
 

@@ -1,0 +1,90 @@
+#include "src/driver/size_table.h"
+
+#include <algorithm>
+
+#include "nestor/error.h"
+#include "nestor/limits.h"
+#include "nestor/print.h"
+#include "nestor/walk.h"
+
+namespace nestor {
+
+namespace {
+
+const Type kI64{DType::i64, 1}, kF64{DType::f64, 1};
+
+}  // namespace
+
+SizeTable::SizeTable(std::shared_ptr<const Symbols> symbols) : symbols_(std::move(symbols)) {
+  for (const Symbols::Requirement& r : symbols_->requirements())
+    require(r.condition, print(r.condition) + " must hold" + (r.why.empty() ? "" : ": " + r.why));
+}
+
+int SizeTable::add(const Expr& number) {
+  const auto same = std::find_if(numbers_.begin(), numbers_.end(),
+                                 [&](const Expr& e) { return same_expr(e, number); });
+  if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
+  return add_list({number});
+}
+
+int SizeTable::add_list(const std::vector<Expr>& numbers) {
+  const auto same = std::search(numbers_.begin(), numbers_.end(), numbers.begin(), numbers.end(), same_expr);
+  if (same != numbers_.end()) return static_cast<int>(same - numbers_.begin());
+  numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
+  return static_cast<int>(numbers_.size() - numbers.size());
+}
+
+void SizeTable::require(const Expr& condition, const std::string& text) {
+  const int number = add(make::select(condition, Expr(1), Expr(0)));
+  requirements_.push_back({number, text});
+}
+
+// In floating point, which doesn't wrap around.
+void SizeTable::require_bytes(const Dims& shape, DType dtype, const std::string& name) {
+  if (shape.known()) return;
+  Expr bytes = make::float_imm(static_cast<double>(bytes_of(dtype)), kF64);
+  for (const Dim& d : shape) bytes = make::binary(BinaryOp::mul, bytes, make::cast(kF64, d.expr()));
+  const Expr most = make::float_imm(static_cast<double>(kMostBytes), kF64);
+  require(make::binary(BinaryOp::le, bytes, most), "`" + name + "` would be " + to_string(dtype, shape) + ", which is too large");
+}
+
+PrimFunc SizeTable::function(const std::string& name) const {
+  PrimFunc f;
+  f.name = name;
+  const Buffer in = make_buffer("N", kI64), out = make_buffer("S", kI64);
+  const auto length = [](size_t n) { return std::vector<Expr>{Expr(static_cast<int64_t>(n))}; };
+  f.params = {{Role::in, {in, length(symbols_->all().size()), Scope::global, std::nullopt}},
+              {Role::out, {out, length(numbers_.size()), Scope::global, std::nullopt}}};
+  VarMap values;
+  for (size_t s = 0; s < symbols_->all().size(); ++s)
+    values[symbols_->all()[s].var] = make::load(in, {Expr(static_cast<int64_t>(s))});
+  std::vector<Stmt> stores;
+  for (size_t i = 0; i < numbers_.size(); ++i)
+    stores.push_back(make::store(out, {Expr(static_cast<int64_t>(i))}, substitute(numbers_[i], values)));
+  f.body = make::seq(std::move(stores));
+  return f;
+}
+
+PlanSizes SizeTable::finish(const std::vector<Dims>& inputs) {
+  PlanSizes out;
+  for (const Symbol& s : symbols_->all()) {
+    PlanSymbol symbol{s.var->name, s.least, s.most, -1, 0};
+    for (size_t i = 0; i < inputs.size() && symbol.input < 0; ++i)
+      for (size_t d = 0; d < inputs[i].size() && symbol.input < 0; ++d)
+        if (const auto* ref = inputs[i][d].expr().as<VarRef>(); ref && ref->var == s.var) {
+          symbol.input = static_cast<int>(i);
+          symbol.dim = static_cast<int>(d);
+        }
+    NESTOR_CHECK(symbol.input >= 0) << "no input says the size " << symbol.name;
+    out.symbols.push_back(symbol);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    for (size_t d = 0; d < inputs[i].size(); ++d)
+      if (!inputs[i][d].known())
+        out.inputs.push_back({static_cast<int>(i), static_cast<int>(d), add(inputs[i][d].expr())});
+  out.requirements = requirements_;
+  out.count = static_cast<int64_t>(numbers_.size());
+  return out;
+}
+
+}  // namespace nestor

@@ -1,0 +1,36 @@
+// The numbers that a run computes from the shapes of its inputs, for a model with symbolic sizes (PlanSizes).
+// The program that computes them is a function of the loop IR, compiled like any kernel.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nestor/dim.h"
+#include "nestor/ir.h"
+#include "nestor/runtime.h"
+
+namespace nestor {
+
+class SizeTable {
+ public:
+  explicit SizeTable(std::shared_ptr<const Symbols> symbols);
+
+  int add(const Expr& number);  // over the symbols; its index
+  int add_list(const std::vector<Expr>& numbers);  // that of the first of them, which stand in a row
+  void require(const Expr& condition, const std::string& text);
+  // That a tensor's size can be computed and has memory.
+  void require_bytes(const Dims& shape, DType dtype, const std::string& name);
+
+  // Lowered: `in` the symbols' values, `out` the numbers.
+  PrimFunc function(const std::string& name) const;
+  // All but the kernel and what lies in the arena. `inputs` are the shapes of the model's inputs.
+  PlanSizes finish(const std::vector<Dims>& inputs);
+
+ private:
+  std::shared_ptr<const Symbols> symbols_;
+  std::vector<Expr> numbers_;
+  std::vector<PlanSizes::Requirement> requirements_;
+};
+
+}  // namespace nestor
