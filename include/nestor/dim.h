@@ -90,6 +90,7 @@ class Symbols : public std::enable_shared_from_this<Symbols> {
 
 Dim combine(BinaryOp op, const Dim& a, const Dim& b);  // arithmetic
 bool holds(BinaryOp op, const Dim& a, const Dim& b);
+bool surely_le(const Dim& a, const Dim& b);  // whatever the symbols are; requires nothing
 bool must_equal(const Dim& a, const Dim& b, const std::string& why = "");
 // Of numbers, whether the result overflows; that of symbolic sizes is checked when the model runs.
 bool add_overflows(const Dim& a, const Dim& b, Dim& sum);

@@ -144,7 +144,7 @@ class Fuser {
     NESTOR_CHECK(false) << "a node without outputs";
     __builtin_unreachable();
   }
-  int64_t elements(int i) const { return product(shape(i)); }
+  Dim elements(int i) const { return product(shape(i)); }
   bool one_output(int i) const {
     const auto& outputs = g_.nodes[at(i)].outputs;
     return std::count_if(outputs.begin(), outputs.end(), [](ValueId v) { return v >= 0; }) == 1;
@@ -250,7 +250,7 @@ class Fuser {
     const auto rank = static_cast<int64_t>(shape(i).size());
     const auto axis = n.attrs.find("axis");
     const int64_t along = axis != n.attrs.end() ? std::get<int64_t>(axis->second) : n.opset < 13 ? 1 : -1;
-    if (rank < 2 || (along != -1 && along != rank - 1) || shape(i).back() > kLongestRow) return -1;
+    if (rank < 2 || (along != -1 && along != rank - 1) || shape(i).back().typical() > kLongestRow) return -1;
     const int sink = find(i), second = dominator_[at(sink)];
     if (kind_[at(sink)] != Pattern::reduction || second == count_ || !is_matmul(second)) return -1;
     const Node& product = g_.nodes[at(second)];
@@ -277,7 +277,7 @@ class Fuser {
   // Whether n may compute with the sink's elements as they come.
   bool joins(Pattern kind, int sink, int n) const {
     if (kind >= Pattern::reduction) return element_wise(n) && shape(n) == shape(sink);
-    if (element_wise(n)) return elements(n) <= elements(sink);
+    if (element_wise(n)) return surely_le(elements(n), elements(sink));
     return pattern_[at(n)] == Pattern::injective;
   }
 

@@ -36,6 +36,12 @@ int64_t guess(const ModelValue& v, size_t d) {
   return d == 0 ? 1 : v.shape.size() >= 4 && d >= 2 ? 224 : 128;
 }
 
+// Whether a given shape may be what the model declares.
+bool fits(const std::vector<int64_t>& given, const Dims& declared) {
+  return std::equal(given.begin(), given.end(), declared.begin(), declared.end(),
+                    [](int64_t size, const Dim& d) { return !d.known() || size == d; });
+}
+
 }  // namespace
 
 std::string declared_shape(const ModelValue& v) {
@@ -73,19 +79,25 @@ std::optional<int64_t> ModelInputs::size_of(const ModelDim& dim) const {
 std::optional<int64_t> ModelInputs::size_of(const ModelValue& v, size_t d) const {
   if (const auto it = options_.dims.find(place_of(v, d)); it != options_.dims.end() && !declared(v.shape[d]))
     return it->second;
+  if (!declared(v.shape[d]) && open_size(v, d)) return std::nullopt;
   if (const auto size = size_of(v.shape[d])) return size;
   const auto shape = given(v.name);
   return shape && shape->size() == v.shape.size() ? std::optional((*shape)[d]) : std::nullopt;
 }
 
+// What was said of a size that stays open; null: nothing.
+const OpenSize* ModelInputs::open_size(const ModelValue& v, size_t d) const {
+  auto open = options_.open.find(place_of(v, d));
+  if (open == options_.open.end() && has_name(v.shape[d])) open = options_.open.find(v.shape[d].name);
+  return open == options_.open.end() ? nullptr : &open->second;
+}
+
 // A dimension that is given no value, where it may stay open.
 std::optional<Dim> ModelInputs::symbol_for(const ModelValue& v, size_t d) {
   const ModelDim& dim = v.shape[d];
-  if (declared(dim)) return std::nullopt;
-  auto open = options_.open.find(place_of(v, d));
-  if (open == options_.open.end() && has_name(dim)) open = options_.open.find(dim.name);
-  if (open == options_.open.end() && !options_.symbolic) return std::nullopt;
-  const OpenSize size = open == options_.open.end() ? OpenSize{} : open->second;
+  const OpenSize* open = open_size(v, d);
+  if (declared(dim) || (!open && !options_.symbolic)) return std::nullopt;
+  const OpenSize size = open ? *open : OpenSize{};
   if (!symbols_) symbols_ = std::make_shared<Symbols>();
   const std::string name = variable_name(has_name(dim) ? dim.name : place_of(v, d));
   if (const Symbol* known = symbols_->find(name)) return Dim(Expr(known->var), symbols_);
@@ -120,7 +132,7 @@ std::optional<Dims> ModelInputs::shape_of(const ModelValue& v) {
     out.push_back(size.value_or(0));
   }
   if (!known) return std::nullopt;
-  if (!shape || Dims(*shape) == out) return out;
+  if (!shape || fits(*shape, out)) return out;
   problems_.add(fmt::format("input `{}` is given with shape [{}], the model declares {}", v.name,
                             fmt::join(*shape, ","), declared_shape(v)),
                 out.size() == shape->size() ? fmt::format("it must be {}", to_string(v.dtype, out)) : "");
@@ -131,9 +143,7 @@ bool ModelInputs::has_type(const ModelValue& v) const {
   if (!v.typed || !v.refused.empty()) return false;
   if (!v.ranked) return given(v.name) || options_.dims.count(v.name);
   for (size_t d = 0; d < v.shape.size(); ++d)
-    if (!size_of(v, d) && !options_.symbolic && !options_.open.count(place_of(v, d)) &&
-        !options_.open.count(v.shape[d].name))
-      return false;
+    if (!size_of(v, d) && !options_.symbolic && !open_size(v, d)) return false;
   return true;
 }
 

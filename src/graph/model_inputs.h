@@ -30,6 +30,7 @@ class ModelInputs {
   using Shape = std::vector<int64_t>;
   std::optional<Shape> given(const std::string& input) const;
   std::optional<int64_t> size_of(const ModelValue& input, size_t d) const;
+  const OpenSize* open_size(const ModelValue& input, size_t d) const;
   std::optional<Dims> shape_of(const ModelValue& input);
   std::optional<Dim> symbol_for(const ModelValue& input, size_t d);
 

@@ -11,7 +11,7 @@ namespace nestor {
 namespace {
 
 // Whether a transposition leaves the elements where they are: dimensions longer than 1 keep their order.
-bool keeps_order(const Node& n, const std::vector<int64_t>& shape) {
+bool keeps_order(const Node& n, const Dims& shape) {
   const std::vector<int64_t> perm = transpose_perm(n, shape.size());
   int64_t last = -1;
   for (int64_t p : perm) {

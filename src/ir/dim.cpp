@@ -107,6 +107,12 @@ bool holds(BinaryOp op, const Dim& a, const Dim& b) {
   return symbols.decide(make::binary(op, a.expr(), b.expr()));
 }
 
+bool surely_le(const Dim& a, const Dim& b) {
+  if (a.known() && b.known()) return a <= b;
+  const Symbols& symbols = *symbols_of(a, b);
+  return can_prove(symbols.reduce(le(a.expr(), b.expr())), symbols.facts());
+}
+
 bool must_equal(const Dim& a, const Dim& b, const std::string& why) {
   if (a.known() && b.known()) return a == b;
   return symbols_of(a, b)->require(eq(a.expr(), b.expr()), why);

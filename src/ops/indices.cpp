@@ -6,10 +6,10 @@ namespace nestor::ops {
 
 namespace {
 
-void check_index(const OpContext& ctx, int64_t index, int64_t extent) {
+void check_index(const OpContext& ctx, int64_t index, const Dim& extent) {
   if (index < -extent || index >= extent)
-    ctx.fail("index " + std::to_string(index) + " is outside [" + std::to_string(-extent) + ", " +
-             std::to_string(extent) + ")");
+    ctx.fail("index " + std::to_string(index) + " is outside [" + to_string(-extent) + ", " + to_string(extent) +
+             ")");
 }
 
 }  // namespace
@@ -19,7 +19,7 @@ size_t indexed_axis(const OpContext& ctx) {
   return static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", 0), ctx.input(0).shape.size()));
 }
 
-void check_indices(const OpContext& ctx, int64_t extent) {
+void check_indices(const OpContext& ctx, const Dim& extent) {
   require_type(ctx, 1, {DType::i64, DType::i32});
   const Tensor* constant = ctx.constant(1);
   for (int64_t k = 0; constant && k < constant->size(); ++k) check_index(ctx, constant->get_int(k), extent);
@@ -37,11 +37,11 @@ void check_elements(const OpContext& ctx) {
   check_indices(ctx, data[axis]);
 }
 
-Expr position(const Expr& index, int64_t extent) {
-  if (const auto constant = as_int(index)) return *constant < 0 ? *constant + extent : *constant;
+Expr position(const Expr& index, const Dim& extent) {
+  if (const auto constant = as_int(index)) return *constant < 0 ? (*constant + extent).expr() : Expr(*constant);
   const Expr i = make::cast({DType::i64, 1}, index);
-  const Expr from_start = make::select(lt(i, 0), i + Expr(extent), i);
-  return min(max(from_start, 0), Expr(std::max<int64_t>(extent - 1, 0)));
+  const Expr from_start = make::select(lt(i, 0), i + extent.expr(), i);
+  return min(max(from_start, 0), max(extent - 1, 0).expr());
 }
 
 void check_tuples(const OpContext& ctx, int64_t first) {

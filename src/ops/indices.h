@@ -12,12 +12,12 @@ namespace nestor::ops {
 size_t indexed_axis(const OpContext& ctx);
 // Fails where the indices are no integers, or a constant one isn't in [-extent, extent), or there are any
 // and no extent.
-void check_indices(const OpContext& ctx, int64_t extent);
+void check_indices(const OpContext& ctx, const Dim& extent);
 // Fails where the indices aren't one for each of some elements of the data, along `axis`: of other
 // dimensions, or more along the others than the data has.
 void check_elements(const OpContext& ctx);
 // The position on an axis that an index stands for.
-Expr position(const Expr& index, int64_t extent);
+Expr position(const Expr& index, const Dim& extent);
 
 // Tuples of indices, along the indices' last dimension, for dimensions of the data from `first` on.
 void check_tuples(const OpContext& ctx, int64_t first);

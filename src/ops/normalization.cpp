@@ -220,11 +220,12 @@ std::vector<TensorType> infer_group(const OpContext& ctx) {
 // Rows are n g, their elements c h w: channel c of a group is channel g * (C / G) + c of the input.
 void build_group(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor& x = in[0];
-  const int64_t groups = ctx.get_int("num_groups", 1), channels = x.shape[1] / groups;
+  const int64_t groups = ctx.get_int("num_groups", 1);
+  const Dim channels = x.shape[1] / groups;
   Dims split = {x.shape[0], groups, channels};
   split.insert(split.end(), x.shape.begin() + 2, x.shape.end());
   const auto joined = [&](const Exprs& i) {
-    Exprs at = {i[0], i[1] * Expr(channels) + i[2]};
+    Exprs at = {i[0], i[1] * channels.expr() + i[2]};
     at.insert(at.end(), i.begin() + 3, i.end());
     return at;
   };

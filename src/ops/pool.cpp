@@ -63,7 +63,7 @@ void find_maxima(const OpContext& ctx, FuncBuilder& b, const BuildTensor& x, con
                  const BuildTensor& out) {
   const Window w = pool_window(ctx);
   const bool first_dimension_first = ctx.get_int("storage_order", 0) == 1;
-  const Expr nowhere = product(x.shape);
+  const Expr nowhere = product(x.shape).expr();
   const Type type{DType::i64, 1};
   std::vector<Axis> spatial = {{"n", x.shape[0]}, {"c", x.shape[1]}};
   for (const Axis& a : output_axes(w)) spatial.push_back(a);
@@ -71,7 +71,7 @@ void find_maxima(const OpContext& ctx, FuncBuilder& b, const BuildTensor& x, con
     Exprs at = {i[0], i[1]}, inner;
     Expr inside = make::imm(1, {DType::boolean, 1});
     for (size_t d = 0; d < w.rank(); ++d) {
-      const Expr k = input_index(w, d, i[d + 2], r[d]) - Expr(w.pad_begin[d]);
+      const Expr k = input_index(w, d, i[d + 2], r[d]) - w.pad_begin[d].expr();
       inside = logical_and(inside, logical_and(le(0, k), lt(k, w.input[d])));
       inner.push_back(k);
       at.push_back(min(max(k, 0), w.input[d] - 1));
@@ -79,9 +79,9 @@ void find_maxima(const OpContext& ctx, FuncBuilder& b, const BuildTensor& x, con
     Expr place = 0;
     for (size_t d = 0; d < w.rank(); ++d) {
       const size_t from = first_dimension_first ? w.rank() - 1 - d : d;
-      place = place * Expr(w.input[from]) + inner[from];
+      place = place * w.input[from].expr() + inner[from];
     }
-    place = (i[0] * Expr(x.shape[1]) + i[1]) * Expr(product(w.input)) + place;
+    place = (i[0] * x.shape[1].expr() + i[1]) * product(w.input).expr() + place;
     const Expr e = x.at(at);
     Expr found = eq(e, best.at(i));
     if (is_float(x.dtype())) found = logical_or(found, make::call(Intrinsic::is_nan, {e}));
@@ -98,13 +98,13 @@ void build_max_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
 
 // How many taps of the window at output index `o` lie in [lo, hi) of the padded input. Constant where it is
 // the same for every o.
-Expr taps_inside(const Window& w, size_t d, const Expr& o, int64_t lo, int64_t hi) {
-  const Expr base = o * Expr(w.stride[d]);
-  const auto first_at_least = [&](int64_t bound) {  // the first tap at or behind the bound
-    return (Expr(bound + w.dilation[d] - 1) - base) / Expr(w.dilation[d]);
+Expr taps_inside(const Window& w, size_t d, const Expr& o, const Dim& lo, const Dim& hi) {
+  const Expr base = o * w.stride[d].expr();
+  const auto first_at_least = [&](const Dim& bound) {  // the first tap at or behind the bound
+    return ((bound + w.dilation[d] - 1).expr() - base) / w.dilation[d].expr();
   };
   Expr end = w.kernel[d];
-  if (hi < w.reach(d)) end = min(end, first_at_least(hi));
+  if (!surely_le(w.reach(d), hi)) end = min(end, first_at_least(hi));
   return lo > 0 ? max(0, end - max(0, first_at_least(lo))) : end;
 }
 
@@ -118,7 +118,7 @@ void build_average_pool(const OpContext& ctx, FuncBuilder& b, const Tensors& in,
   b.compute(out[0], axes, [&](const Exprs& i) {
     Expr count = 1;
     for (size_t d = 0; d < w.rank(); ++d) {
-      const int64_t lo = include_pad ? Dim(0) : w.pad_begin[d];
+      const Dim lo = include_pad ? Dim(0) : w.pad_begin[d];
       const Dim hi = w.pad_begin[d] + w.input[d] + (include_pad ? w.pad_end[d] : Dim(0));
       count = count * taps_inside(w, d, i[d + 2], lo, hi);
     }

@@ -14,7 +14,7 @@ Dim Window::reach(size_t d) const {
 
 bool Window::is_padded() const {
   for (size_t d = 0; d < rank(); ++d)
-    if (pad_begin[d] > 0 || !(reach(d) <= input[d])) return true;
+    if (pad_begin[d] > 0 || !surely_le(reach(d), input[d])) return true;
   return false;
 }
 
@@ -140,10 +140,10 @@ BuildTensor padded_copy(FuncBuilder& b, const Window& w, const BuildTensor& x, c
     Expr inside = make::bool_imm(true);
     Exprs at = {i[0], i[1]};
     for (size_t d = 0; d < w.rank(); ++d) {
-      const int64_t begin = w.pad_begin[d], end = begin + w.input[d];
-      if (begin > 0) inside = logical_and(inside, le(begin, i[d + 2]));
-      if (end < w.reach(d)) inside = logical_and(inside, lt(i[d + 2], end));
-      at.push_back(i[d + 2] - Expr(begin));
+      const Dim begin = w.pad_begin[d], end = begin + w.input[d];
+      if (!surely_le(begin, 0)) inside = logical_and(inside, le(begin, i[d + 2]));
+      if (!surely_le(w.reach(d), end)) inside = logical_and(inside, lt(i[d + 2], end));
+      at.push_back(i[d + 2] - begin.expr());
     }
     return make::select(inside, element(x.at(at)), fill);
   });
