@@ -8,6 +8,7 @@
 
 #include "runtime/kernel_rt.h"
 #include "runtime/nodes_rt.h"
+#include "runtime/sizes_rt.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,7 +61,6 @@ void nestor_instance_destroy(struct nestor_instance* instance);
  * emitted code lays this out. */
 enum { NESTOR_CALL_COPY = -1, NESTOR_CALL_CHECK = -2 };
 enum nestor_region { NESTOR_INPUT, NESTOR_OUTPUT, NESTOR_ARENA, NESTOR_WEIGHTS };
-typedef int32_t (*nestor_kernel)(void* const* args, void* workspace, struct nestor_pool* pool);
 struct nestor_call_table {
   const nestor_kernel* kernels;
   const int64_t* words;

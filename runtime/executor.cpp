@@ -9,6 +9,7 @@
 #include "nestor/error.h"
 #include "nestor/run_trace.h"
 #include "nestor/runtime.h"
+#include "runtime/fitted_sizes.h"
 #include "runtime/kernel_rt.h"
 #include "runtime/nodes_rt.h"
 
@@ -24,7 +25,7 @@ void check_plan(const Plan& plan) {
   const int64_t limits[] = {open ? static_cast<int64_t>(plan.sizes.arena.size()) : plan.arena_bytes,
                             static_cast<int64_t>(plan.inputs.size()),
                             static_cast<int64_t>(plan.outputs.size()),
-                            plan.weights.defined() ? plan.weights.bytes() : 0, plan.sizes.count};
+                            plan.weights.defined() ? plan.weights.bytes() : 0, plan.sizes.numbers};
   for (const PlanCall& call : plan.calls) {
     NESTOR_CHECK(call.kernel >= kCheck && call.kernel < static_cast<int>(plan.kernels.size()))
         << "call '" << call.label << "' of kernel " << call.kernel;
@@ -46,16 +47,12 @@ void check_plan(const Plan& plan) {
 }
 
 Executor::Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels,
-                   std::shared_ptr<const void> code)
+                   std::shared_ptr<const void> code, KernelFn size_kernel)
     : plan_(std::move(plan)), kernels_(std::move(kernels)), code_(std::move(code)) {
   check_plan(*plan_);
-  if (plan_->sizes.any()) {
-    NESTOR_CHECK(!kernels_.empty()) << "no kernel for the sizes";
-    size_kernel_ = std::move(kernels_.back());
-    kernels_.pop_back();
-  }
   NESTOR_CHECK(kernels_.size() == plan_->kernels.size())
       << kernels_.size() << " kernels for " << plan_->kernels.size();
+  if (plan_->sizes.any()) sizes_ = std::make_unique<FittedSizes>(plan_->sizes, size_kernel);
   arena_ = Tensor(DType::u8, {plan_->arena_bytes});
   workspace_ = Tensor(DType::u8, {plan_->workspace_bytes});
   Tensor weights = plan_->weights;
@@ -114,8 +111,7 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
   // Constants are never written: the plan passes weights only to `in` and `const` parameters.
   auto* weights = static_cast<uint8_t*>(const_cast<void*>(plan_->weights.data()));
   auto* arena = static_cast<uint8_t*>(arena_.data());
-  const int64_t* offsets = plan_->sizes.any() ? offsets_.data() : nullptr;
-  NESTOR_CHECK(!offsets || !sizes_.empty()) << plan_->name << " is run before its sizes are known";
+  const int64_t* offsets = sizes_ ? sizes_->offsets() : nullptr;
   auto address = [&](const Place& p) -> void* {
     switch (p.region) {
       case Region::arena:
@@ -127,7 +123,7 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
       case Region::output:
         return outputs[p.at];
       case Region::sizes:
-        return sizes_.data() + p.at;
+        return const_cast<int64_t*>(sizes_->numbers()) + p.at;
     }
     return nullptr;
   };
@@ -150,7 +146,7 @@ void Executor::run_raw(const void* const* inputs, void* const* outputs) {
       std::memcpy(&found, args[0], sizeof found);
       if (found != 0) throw UserError(call.label);
     } else if (call.kernel == kCopy) {
-      const int64_t bytes = call.bytes_at < 0 ? call.bytes : sizes_[static_cast<size_t>(call.bytes_at)];
+      const int64_t bytes = call.bytes_at < 0 ? call.bytes : sizes_->numbers()[call.bytes_at];
       if (bytes > 0) std::memcpy(args[1], args[0], static_cast<size_t>(bytes));
     } else {
       const int32_t rc = kernels_[static_cast<size_t>(call.kernel)](args, workspace_.data(), pool_);

@@ -1,77 +1,63 @@
-// Sizes that a run decides: read from the shapes of its inputs, checked, and the arena laid out for them. Done
-// once for the same sizes in a row.
-#include <algorithm>
-#include <string>
-
+// Runs whose sizes their inputs decide.
 #include "nestor/error.h"
-#include "nestor/runtime.h"
+#include "runtime/fitted_sizes.h"
 
 namespace nestor {
 
-namespace {
-
-void check_symbols(const PlanSizes& sizes, const std::vector<int64_t>& values) {
-  for (size_t s = 0; s < values.size(); ++s) {
-    const PlanSymbol& symbol = sizes.symbols[s];
-    if (values[s] < symbol.least || values[s] > symbol.most)
-      throw UserError("the size " + symbol.name + " is " + std::to_string(values[s]) +
-                      ", the model was compiled for " + std::to_string(symbol.least) + " to " +
-                      std::to_string(symbol.most));
-  }
+FittedSizes::FittedSizes(const PlanSizes& plan, KernelFn kernel) {
+  NESTOR_CHECK(kernel) << "no kernel for the sizes";
+  for (const PlanSymbol& s : plan.symbols) symbols_.push_back({s.what.c_str(), s.least, s.most, s.place});
+  for (const PlanSizes::Check& c : plan.checks) checks_.push_back({c.what.c_str(), c.place, c.number});
+  for (const PlanSizes::Requirement& r : plan.requirements) requirements_.push_back({r.text.c_str(), r.number});
+  for (const PlanSizes::InArena& v : plan.arena) arena_.push_back({v.bytes, v.first, v.last});
+  const auto count = [](const auto& list) { return static_cast<int64_t>(list.size()); };
+  plan_ = {reinterpret_cast<nestor_kernel>(kernel),
+           symbols_.data(),
+           checks_.data(),
+           requirements_.data(),
+           arena_.data(),
+           plan.workspaces.data(),
+           plan.outputs.data(),
+           plan.numbers,
+           count(symbols_),
+           count(checks_),
+           count(requirements_),
+           count(arena_),
+           count(plan.workspaces),
+           count(plan.outputs)};
+  fit_ = nestor_fit_create(&plan_);
+  if (!fit_) throw std::bad_alloc();
 }
 
-}  // namespace
+FittedSizes::~FittedSizes() {
+  nestor_fit_destroy(fit_);
+}
 
-// Numbers, places in the arena, and memory that is large enough.
-void Executor::compute_sizes(const std::vector<int64_t>& symbols) {
-  const PlanSizes& plan = plan_->sizes;
-  symbols_.clear();
-  sizes_.assign(static_cast<size_t>(plan.count), 0);
-  void* args[] = {const_cast<int64_t*>(symbols.data()), sizes_.data()};
-  NESTOR_CHECK(size_kernel_(args, nullptr, nullptr) == 0) << "sizes of " << plan_->name;
-  const auto number = [&](int i) { return sizes_[static_cast<size_t>(i)]; };
-  for (const PlanSizes::Requirement& r : plan.requirements)
-    if (number(r.number) == 0) throw UserError(plan_->name + " can't run on these sizes: " + r.text);
-  std::vector<Lifetime> lives;
-  for (const PlanSizes::InArena& v : plan.arena) lives.push_back({number(v.bytes), v.first, v.last});
-  const ArenaLayout layout = plan_arena(lives);
-  offsets_ = layout.offsets;
-  int64_t workspace = 0;
-  for (const int w : plan.workspace) workspace = std::max(workspace, number(w));
+bool FittedSizes::fit(const std::vector<int64_t>& dims) {
+  const int32_t result = nestor_fit_sizes(&plan_, fit_, dims.data());
+  if (result == NESTOR_SIZES_BAD) throw UserError(fit_->why);
+  return result == NESTOR_SIZES_NEW;
+}
+
+std::vector<Runnable::Shape> Executor::fit(const std::vector<Shape>& inputs) {
+  if (!sizes_) return Runnable::fit(inputs);
+  std::vector<int64_t> dims;
+  for (const Shape& s : inputs) dims.insert(dims.end(), s.begin(), s.end());
   const auto grow = [](Tensor& memory, int64_t bytes) {
     if (memory.bytes() >= bytes) return;
     memory = {};
     memory = Tensor(DType::u8, {bytes});
     prefer_large_pages(memory);
   };
-  grow(arena_, layout.bytes);
-  grow(workspace_, workspace);
-  symbols_ = symbols;
-}
-
-std::vector<Runnable::Shape> Executor::fit(const std::vector<Shape>& inputs) {
-  const PlanSizes& plan = plan_->sizes;
-  if (!plan.any()) return Runnable::fit(inputs);
-  std::vector<int64_t> symbols;
-  for (const PlanSymbol& s : plan.symbols)
-    symbols.push_back(inputs.at(static_cast<size_t>(s.input)).at(static_cast<size_t>(s.dim)));
-  if (symbols != symbols_) {
-    check_symbols(plan, symbols);
-    compute_sizes(symbols);
-  }
-  const auto number = [&](int i) { return sizes_[static_cast<size_t>(i)]; };
-  for (const PlanSizes::Shaped& s : plan.inputs) {
-    const int64_t given = inputs.at(static_cast<size_t>(s.input)).at(static_cast<size_t>(s.dim));
-    if (given == number(s.number)) continue;
-    throw UserError("dimension " + std::to_string(s.dim) + " of input '" +
-                    plan_->inputs[static_cast<size_t>(s.input)].name + "' is " + std::to_string(given) +
-                    ", it must be " + std::to_string(number(s.number)) + " beside the other inputs");
+  if (sizes_->fit(dims)) {
+    grow(arena_, sizes_->arena_bytes());
+    grow(workspace_, sizes_->workspace_bytes());
   }
   std::vector<Shape> out;
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    out.push_back(plan_->outputs[i].shape);
-    for (size_t d = 0; d < out[i].size(); ++d)
-      if (out[i][d] == kOpenSize) out[i][d] = number(plan.outputs[i][d]);
+  auto number = plan_->sizes.outputs.begin();
+  for (const PlanTensor& t : plan_->outputs) {
+    out.push_back(t.shape);
+    for (int64_t& size : out.back()) size = sizes_->numbers()[*number++];
   }
   return out;
 }

@@ -10,14 +10,6 @@ namespace nestor {
 
 namespace {
 
-// "f32[?,3,8]"
-std::string describe(const PlanTensor& t) {
-  std::string out = std::string(name_of(t.dtype)) + "[";
-  for (size_t d = 0; d < t.shape.size(); ++d)
-    out += (d ? "," : "") + (t.shape[d] == kOpenSize ? "?" : std::to_string(t.shape[d]));
-  return out + "]";
-}
-
 bool fits(const std::vector<int64_t>& given, const std::vector<int64_t>& expected) {
   return std::equal(given.begin(), given.end(), expected.begin(), expected.end(),
                     [](int64_t g, int64_t e) { return g == e || e == kOpenSize; });
@@ -26,7 +18,7 @@ bool fits(const std::vector<int64_t>& given, const std::vector<int64_t>& expecte
 std::string list_of(const std::vector<PlanTensor>& tensors) {
   std::string out;
   for (const PlanTensor& t : tensors)
-    out += (out.empty() ? "" : ", ") + t.name + ": " + describe(t);
+    out += (out.empty() ? "" : ", ") + t.name + ": " + to_string(t);
   return out.empty() ? "none" : out;
 }
 
@@ -35,6 +27,13 @@ bool has_name(const std::vector<PlanTensor>& tensors, const std::string& name) {
 }
 
 }  // namespace
+
+std::string to_string(const PlanTensor& t) {
+  if (t.symbols.empty()) return to_string(t.dtype, t.shape);
+  std::string out = std::string(name_of(t.dtype)) + "[";
+  for (size_t d = 0; d < t.symbols.size(); ++d) out += (d ? "," : "") + t.symbols[d];
+  return out + "]";
+}
 
 std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const NamedTensors& given) {
   const std::string all = "the model's inputs are " + list_of(expected);
@@ -51,7 +50,7 @@ std::vector<Tensor> check_inputs(const std::vector<PlanTensor>& expected, const 
     if (t.dtype() != e.dtype || !fits(t.shape(), e.shape)) {
       const char* what = t.dtype() != e.dtype ? "type" : "shape";
       throw UserError("input '" + e.name + "' has the wrong " + what + ": the model takes " +
-                      describe(e) + ", given is " + to_string(t.dtype(), t.shape()));
+                      to_string(e) + ", given is " + to_string(t.dtype(), t.shape()));
     }
     ordered.push_back(t);
   }

@@ -20,6 +20,7 @@ struct nestor_pool;
 namespace nestor {
 
 class RunTrace;
+class FittedSizes;  // runtime/fitted_sizes.h
 
 // A kernel in the ABI of nestor/codegen.h: args are one pointer per parameter, aligned to the element (64
 // bytes are faster).
@@ -47,34 +48,35 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// A size that a model leaves open: its bounds, and the dimension of an input that says it.
+// A size that a model leaves open, and where it is read. A "place" is an index into the inputs' dimensions, of
+// all inputs one after another; a "number" is one into what `kernel` computes.
 struct PlanSymbol {
-  std::string name;
-  int64_t least = 1, most = 0;
-  int input = 0, dim = 0;
+  std::string name, what;  // "seq", "dimension 1 of input 'x' (seq)"
+  int64_t least = 1, most = 0, place = 0;
 };
 
-// What a run computes from the shapes of its inputs, where they are open: `count` numbers, by a kernel whose
-// arguments are the symbols' values and these numbers (int64_t each). All but `symbols` name numbers by index.
+// What a run computes from the shapes of its inputs, where they are open (runtime/sizes_rt.h): `numbers` of
+// them, by a kernel whose arguments are the symbols' values and the numbers (int64_t each).
 struct PlanSizes {
   struct Requirement {  // a number that must not be 0
-    int number = 0;
     std::string text;
+    int64_t number = 0;
   };
-  struct Shaped {  // a dimension of an input that must be that number
-    int input = 0, dim = 0, number = 0;
+  struct Check {  // a dimension that must be that number
+    std::string what;
+    int64_t place = 0, number = 0;
   };
   struct InArena {
-    int bytes = 0, first = 0, last = 0;  // as Lifetime
+    int64_t bytes = 0, first = 0, last = 0;  // as Lifetime; `bytes` is a number
   };
   std::vector<PlanSymbol> symbols;
   std::string kernel;
-  int64_t count = 0;
+  int64_t numbers = 0;
   std::vector<Requirement> requirements;
-  std::vector<Shaped> inputs;
-  std::vector<std::vector<int>> outputs;  // of each output, its dimensions
+  std::vector<Check> checks;
   std::vector<InArena> arena;
-  std::vector<int> workspace;  // bytes, of each kernel
+  std::vector<int64_t> workspaces;  // numbers: bytes that kernels need
+  std::vector<int64_t> outputs;     // numbers: the outputs' dimensions, one after another
   bool any() const { return !symbols.empty(); }
 };
 
@@ -82,9 +84,12 @@ constexpr int64_t kOpenSize = -1;
 struct PlanTensor {
   std::string name;
   DType dtype = DType::f32;
-  std::vector<int64_t> shape;  // kOpenSize where runs decide
+  std::vector<int64_t> shape;             // kOpenSize where runs decide
+  std::vector<std::string> symbols = {};  // of a shape with such: what each size is, "batch" or "64"
   int64_t bytes() const { return product(shape) * bytes_of(dtype); }
 };
+
+std::string to_string(const PlanTensor& t);  // "f32[batch,64]"
 
 // Runs kernels[kernel] on args. kCopy copies `bytes` bytes from args[0] to args[1] (an output that is a view
 // of something else). kCheck ends the run where the i32 at args[0] isn't 0: an index is out of range.
@@ -182,8 +187,10 @@ class Runnable {
 
 class Executor : public Runnable {
  public:
-  // kernels: one per plan.kernels; then that of plan.sizes, where there is one. `code` is kept alive with the executor (the module the kernels live in).
-  Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels, std::shared_ptr<const void> code);
+  // kernels: one per plan.kernels. `code` is kept alive with the executor (the module the kernels live in).
+  // size_kernel: that of plan.sizes, where there is one.
+  Executor(std::shared_ptr<const Plan> plan, std::vector<Kernel> kernels, std::shared_ptr<const void> code,
+           KernelFn size_kernel = nullptr);
   ~Executor() override;
 
   const std::string& name() const override { return plan_->name; }
@@ -214,11 +221,8 @@ class Executor : public Runnable {
   std::vector<Kernel> kernels_;
   std::shared_ptr<const void> code_;
   std::atomic_flag running_;
-  void compute_sizes(const std::vector<int64_t>& symbols);
-
   Tensor arena_, workspace_;
-  Kernel size_kernel_;
-  std::vector<int64_t> symbols_, sizes_, offsets_;  // of the last fit
+  std::unique_ptr<FittedSizes> sizes_;  // null: all are known
   nestor_pool* pool_ = nullptr;  // null: serial
   bool timing_ = false;
   std::vector<int64_t> call_ns_;

@@ -118,8 +118,8 @@ std::unique_ptr<Executor> make_executor(const CompiledModel& model) {
   auto code = JitModule::compile(model.lowered(), model.target);
   std::vector<Kernel> kernels;
   for (const std::string& name : model.plan->kernels) kernels.push_back(code->lookup(name));
-  if (model.plan->sizes.any()) kernels.push_back(code->lookup(model.plan->sizes.kernel));
-  return std::make_unique<Executor>(model.plan, std::move(kernels), code);
+  const KernelFn sizes = model.plan->sizes.any() ? code->lookup(model.plan->sizes.kernel) : nullptr;
+  return std::make_unique<Executor>(model.plan, std::move(kernels), code, sizes);
 }
 
 }  // namespace nestor

@@ -86,7 +86,7 @@ class PlanBuilder {
 
   // The workspace of each call, and what the shapes of inputs decide.
   void finish_sizes(Plan& plan, int threads) {
-    std::vector<int> workspace = {sizes_->add(Expr(plan.workspace_bytes))};
+    std::vector<int64_t> workspace = {sizes_->add(Expr(plan.workspace_bytes))};
     plan.workspace_bytes = 0;
     for (const KernelCall& call : partition_.calls) {
       const PrimFunc& f = funcs_[static_cast<size_t>(call.func)].lowered;
@@ -95,10 +95,9 @@ class PlanBuilder {
       for (size_t d = 0; d < f.dims.size(); ++d) values[f.dims[d]] = call.sizes[d];
       workspace.push_back(sizes_->add(substitute(workspace_size(f, threads), values)));
     }
-    std::vector<std::vector<int>> outputs;
+    std::vector<int64_t> outputs;
     for (const ValueId v : graph_.outputs) {
-      outputs.emplace_back();
-      for (const Dim& d : value(v).type.shape) outputs.back().push_back(sizes_->add(d.expr()));
+      for (const Dim& d : value(v).type.shape) outputs.push_back(sizes_->add(d.expr()));
       sizes_->require_bytes(value(v).type.shape, value(v).type.dtype, value(v).name);
     }
     std::vector<Dims> inputs;
@@ -106,9 +105,9 @@ class PlanBuilder {
       inputs.push_back(value(v).type.shape);
       sizes_->require_bytes(inputs.back(), value(v).type.dtype, value(v).name);
     }
-    plan.sizes = sizes_->finish(inputs);
+    plan.sizes = sizes_->finish(plan.inputs, inputs);
     plan.sizes.kernel = kSizeFunction;
-    plan.sizes.workspace = std::move(workspace);
+    plan.sizes.workspaces = std::move(workspace);
     plan.sizes.outputs = std::move(outputs);
     plan.sizes.arena = std::move(in_arena_);
   }
@@ -116,8 +115,11 @@ class PlanBuilder {
   const Value& value(ValueId v) const { return graph_.values[static_cast<size_t>(v)]; }
   PlanTensor describe(ValueId v) const {
     PlanTensor out{value(v).name, value(v).type.dtype, {}};
-    for (const Dim& d : value(v).type.shape)
+    const Dims& shape = value(v).type.shape;
+    for (const Dim& d : shape) {
       out.shape.push_back(d.known() ? static_cast<int64_t>(d) : kOpenSize);
+      if (!shape.known()) out.symbols.push_back(to_string(d));
+    }
     return out;
   }
   const PrimFunc& func(const KernelCall& call) const {

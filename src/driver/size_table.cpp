@@ -36,7 +36,7 @@ int SizeTable::add_list(const std::vector<Expr>& numbers) {
 
 void SizeTable::require(const Expr& condition, const std::string& text) {
   const int number = add(make::select(condition, Expr(1), Expr(0)));
-  requirements_.push_back({number, text});
+  requirements_.push_back({text, number});
 }
 
 // In floating point, which doesn't wrap around.
@@ -65,25 +65,28 @@ PrimFunc SizeTable::function(const std::string& name) const {
   return f;
 }
 
-PlanSizes SizeTable::finish(const std::vector<Dims>& inputs) {
+PlanSizes SizeTable::finish(const std::vector<PlanTensor>& names, const std::vector<Dims>& inputs) {
   PlanSizes out;
-  for (const Symbol& s : symbols_->all()) {
-    PlanSymbol symbol{s.var->name, s.least, s.most, -1, 0};
-    for (size_t i = 0; i < inputs.size() && symbol.input < 0; ++i)
-      for (size_t d = 0; d < inputs[i].size() && symbol.input < 0; ++d)
-        if (const auto* ref = inputs[i][d].expr().as<VarRef>(); ref && ref->var == s.var) {
-          symbol.input = static_cast<int>(i);
-          symbol.dim = static_cast<int>(d);
-        }
-    NESTOR_CHECK(symbol.input >= 0) << "no input says the size " << symbol.name;
-    out.symbols.push_back(symbol);
-  }
+  const auto what = [&](size_t i, size_t d) {
+    const std::string text = to_string(inputs[i][d]);
+    return "dimension " + std::to_string(d) + " of input '" + names[i].name + "'" +
+           (inputs[i][d].known() ? "" : " (" + text + ")");
+  };
+  for (const Symbol& s : symbols_->all()) out.symbols.push_back({s.var->name, "", s.least, s.most, -1});
+  int64_t place = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
-    for (size_t d = 0; d < inputs[i].size(); ++d)
-      if (!inputs[i][d].known())
-        out.inputs.push_back({static_cast<int>(i), static_cast<int>(d), add(inputs[i][d].expr())});
+    for (size_t d = 0; d < inputs[i].size(); ++d, ++place) {
+      out.checks.push_back({what(i, d), place, add(inputs[i][d].expr())});
+      const auto* ref = inputs[i][d].expr().as<VarRef>();
+      for (size_t s = 0; ref && s < out.symbols.size(); ++s)
+        if (symbols_->all()[s].var == ref->var && out.symbols[s].place < 0) {
+          out.symbols[s].place = place;
+          out.symbols[s].what = what(i, d);
+        }
+    }
+  for (const PlanSymbol& s : out.symbols) NESTOR_CHECK(s.place >= 0) << "no input says the size " << s.name;
   out.requirements = requirements_;
-  out.count = static_cast<int64_t>(numbers_.size());
+  out.numbers = static_cast<int64_t>(numbers_.size());
   return out;
 }
 

@@ -24,8 +24,8 @@ class SizeTable {
 
   // Lowered: `in` the symbols' values, `out` the numbers.
   PrimFunc function(const std::string& name) const;
-  // All but the kernel and what lies in the arena. `inputs` are the shapes of the model's inputs.
-  PlanSizes finish(const std::vector<Dims>& inputs);
+  // All but the kernel, what lies in the arena, and the outputs. `shapes` are those of the model's inputs.
+  PlanSizes finish(const std::vector<PlanTensor>& inputs, const std::vector<Dims>& shapes);
 
  private:
   std::shared_ptr<const Symbols> symbols_;
