@@ -30,8 +30,13 @@ std::vector<PlanTensor> tensors_of(const nlohmann::json& list) {
   for (const auto& entry : list) {
     const auto dtype = parse_dtype(entry.at("dtype").get<std::string>());
     if (!dtype) throw UserError("unknown element type " + entry.at("dtype").get<std::string>());
-    tensors.push_back(
-        {entry.at("name").get<std::string>(), *dtype, entry.at("shape").get<std::vector<int64_t>>()});
+    PlanTensor t{entry.at("name").get<std::string>(), *dtype, {}};
+    for (const auto& size : entry.at("shape")) {
+      t.shape.push_back(size.is_string() ? kOpenSize : size.get<int64_t>());
+      t.symbols.push_back(size.is_string() ? size.get<std::string>() : std::to_string(t.shape.back()));
+    }
+    if (std::find(t.shape.begin(), t.shape.end(), kOpenSize) == t.shape.end()) t.symbols.clear();
+    tensors.push_back(std::move(t));
   }
   return tensors;
 }
@@ -111,6 +116,10 @@ class Artifact : public Runnable {
     create_ = symbol<decltype(create_)>("_create");
     run_ = symbol<decltype(run_)>("_run");
     destroy_ = symbol<decltype(destroy_)>("_destroy");
+    if (dlsym(handle_.get(), (name_ + "_fit").c_str())) {
+      fit_ = symbol<decltype(fit_)>("_fit");
+      why_ = symbol<decltype(why_)>("_why");
+    }
     if (threads > 0) threads_ = std::min(threads, threads_);
     for (size_t i = 0; !cpus.empty() && i < static_cast<size_t>(threads_); ++i)
       cpus_.push_back(cpus[i % cpus.size()]);
@@ -134,10 +143,29 @@ class Artifact : public Runnable {
   const std::vector<PlanTensor>& outputs() const override { return outputs_; }
   FlopCount flops() const override { return flops_; }
   int threads() const override { return threads_; }
+  std::vector<Shape> fit(const std::vector<Shape>& inputs) override {
+    if (!fit_) return Runnable::fit(inputs);
+    std::vector<int64_t> dims, made;
+    for (const Shape& s : inputs) dims.insert(dims.end(), s.begin(), s.end());
+    for (const PlanTensor& t : outputs_) made.resize(made.size() + t.shape.size());
+    dims.push_back(0);  // a pointer also where there are none
+    made.push_back(0);
+    const int32_t rc = fit_(instance_, dims.data(), made.data());
+    if (rc == NESTOR_BUSY) throw UserError(path_ + " is in a run of another thread: one run at a time");
+    if (rc != 0) throw UserError(why_(instance_));
+    std::vector<Shape> out;
+    auto size = made.begin();
+    for (const PlanTensor& t : outputs_) {
+      out.emplace_back(size, size + static_cast<std::ptrdiff_t>(t.shape.size()));
+      size += static_cast<std::ptrdiff_t>(t.shape.size());
+    }
+    return out;
+  }
   void run_raw(const void* const* inputs, void* const* outputs) override {
     const int32_t rc = run_(instance_, inputs, outputs);
     if (rc == NESTOR_BUSY) throw UserError(path_ + " is in a run of another thread: one run at a time");
     if (rc == NESTOR_BAD_INDEX) throw UserError(path_ + ": an index is out of range");
+    if (rc == NESTOR_BAD_SIZES) throw UserError(path_ + ": " + why_(instance_));
     if (rc == NESTOR_DEVICE_FAILED)
       throw UserError(
           path_ + " failed on the device: " + symbol<const char* (*)(nestor_instance*)>("_why")(instance_));
@@ -193,6 +221,8 @@ class Artifact : public Runnable {
   nestor_instance* (*create_)(const nestor_options*) = nullptr;
   int32_t (*run_)(nestor_instance*, const void* const*, void* const*) = nullptr;
   void (*destroy_)(nestor_instance*) = nullptr;
+  int32_t (*fit_)(nestor_instance*, const int64_t*, int64_t*) = nullptr;  // where runs decide sizes
+  const char* (*why_)(const nestor_instance*) = nullptr;
   nestor_instance* instance_ = nullptr;
 };
 

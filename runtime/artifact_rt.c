@@ -21,13 +21,17 @@ enum { WANTS_LARGE_PAGES = 14 };
 
 static const char kNoMemory[] = "there isn't enough memory";
 
-/* The emitted calls read the first four by position. */
+/* The emitted calls read the first six by position. */
 struct nestor_instance {
   struct nestor_pool* pool;
   void* arena;
   void* workspace;
   const void* weights;
-  void* memory; /* arena and workspace as allocated */
+  const int64_t *numbers, *offsets; /* of `fit`; null: all sizes are known */
+  void* memory;                     /* arena and workspace as allocated */
+  int64_t memory_bytes;
+  const struct nestor_sizes* sizes;
+  struct nestor_fit* fit;
   void* placed; /* weights of its own, where memory is placed */
   struct nestor_found_weights found;
   const struct nestor_weights* found_for;
@@ -80,14 +84,41 @@ static int place_memory(struct nestor_instance* instance, const struct nestor_op
          nestor_fail(options, refused);
 }
 
+/* Memory for so many bytes of either, where there isn't as much already. */
+static int take_memory(struct nestor_instance* instance, int64_t arena_bytes, int64_t workspace_bytes) {
+  const int64_t needed = arena_bytes + workspace_bytes + 64;
+  if (instance->memory_bytes < needed) {
+    free(instance->memory);
+    instance->memory = allocate(needed);
+    instance->memory_bytes = instance->memory ? needed : 0;
+    if (!instance->memory) return 0;
+  }
+  const uintptr_t aligned = ((uintptr_t)instance->memory + 63) & ~(uintptr_t)63;
+  instance->arena = (void*)aligned;
+  instance->workspace = (void*)(aligned + (uintptr_t)arena_bytes); /* arena_bytes is a multiple of 64 */
+  return 1;
+}
+
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
                                                int64_t workspace_bytes, int32_t threads,
-                                               const struct nestor_weights* weights) {
+                                               const struct nestor_weights* weights,
+                                               const struct nestor_sizes* sizes) {
   static const struct nestor_options defaults;
   if (!options) options = &defaults;
   struct nestor_instance* instance = calloc(1, sizeof *instance);
-  if (instance) instance->memory = allocate(arena_bytes + workspace_bytes + 64);
-  int ok = (instance && instance->memory) || nestor_fail(options, (const char*[]){kNoMemory, NULL});
+  int ok = instance && (sizes || take_memory(instance, arena_bytes, workspace_bytes));
+  if (ok && sizes) {
+    instance->sizes = sizes;
+    instance->fit = nestor_fit_create(sizes);
+    ok = instance->fit != NULL;
+  }
+  ok = ok || nestor_fail(options, (const char*[]){kNoMemory, NULL});
+  if (ok && sizes) {
+    instance->numbers = instance->fit->numbers;
+    instance->offsets = instance->fit->offsets;
+    ok = !options->placement ||
+         nestor_fail(options, (const char*[]){"memory of a size that runs decide can't be placed", NULL});
+  }
   if (ok) instance->found_for = weights;
   ok = ok && nestor_find_weights(&instance->found, options, weights);
   if (ok) instance->weights = instance->found.bytes;
@@ -98,30 +129,65 @@ struct nestor_instance* nestor_instance_create(const struct nestor_options* opti
     nestor_instance_destroy(instance);
     return NULL;
   }
-  const uintptr_t aligned = ((uintptr_t)instance->memory + 63) & ~(uintptr_t)63;
-  instance->arena = (void*)aligned;
-  instance->workspace = (void*)(aligned + (uintptr_t)arena_bytes); /* arena_bytes is a multiple of 64 */
   return instance;
+}
+
+static int32_t fit(struct nestor_instance* instance, const int64_t* dims, int64_t* outputs) {
+  const struct nestor_sizes* sizes = instance->sizes;
+  struct nestor_fit* fit = instance->fit;
+  const int32_t result = nestor_fit_sizes(sizes, fit, dims);
+  if (result == NESTOR_SIZES_BAD) return NESTOR_BAD_SIZES;
+  if (result == NESTOR_SIZES_NEW && !take_memory(instance, fit->arena_bytes, fit->workspace_bytes)) {
+    fit->arena_bytes = -1;
+    memcpy(fit->why, kNoMemory, sizeof kNoMemory);
+    return NESTOR_BAD_SIZES;
+  }
+  for (int64_t i = 0; outputs && i < sizes->output_count; ++i) outputs[i] = fit->numbers[sizes->outputs[i]];
+  return 0;
+}
+
+int32_t nestor_instance_fit(struct nestor_instance* instance, const int64_t* dims, int64_t* outputs) {
+  if (atomic_exchange_explicit(&instance->running, 1, memory_order_acquire)) return NESTOR_BUSY;
+  const int32_t result = fit(instance, dims, outputs);
+  atomic_store_explicit(&instance->running, 0, memory_order_release);
+  return result;
+}
+
+const char* nestor_instance_why(const struct nestor_instance* instance) {
+  return instance->fit->why;
+}
+
+int64_t nestor_memory_size(const struct nestor_sizes* sizes, const int64_t* dims) {
+  struct nestor_fit* fit = nestor_fit_create(sizes);
+  const int good = fit && nestor_fit_sizes(sizes, fit, dims) != NESTOR_SIZES_BAD;
+  const int64_t bytes = good ? fit->arena_bytes + fit->workspace_bytes + 64 : -1;
+  nestor_fit_destroy(fit);
+  return bytes;
 }
 
 int32_t nestor_instance_run(struct nestor_instance* instance, nestor_calls calls, const void* const* inputs,
                             void* const* outputs) {
   if (atomic_exchange_explicit(&instance->running, 1, memory_order_acquire)) return NESTOR_BUSY;
-  const int32_t result = calls(instance, inputs, outputs);
+  const int fitted = !instance->fit || instance->fit->arena_bytes >= 0;
+  static const char kNotFitted[] = "no sizes were fitted before the run";
+  if (!fitted) memcpy(instance->fit->why, kNotFitted, sizeof kNotFitted);
+  const int32_t result = fitted ? calls(instance, inputs, outputs) : NESTOR_BAD_SIZES;
   atomic_store_explicit(&instance->running, 0, memory_order_release);
   return result;
 }
 
 static void* address(const struct nestor_instance* instance, const void* const* inputs, void* const* outputs,
                      int64_t place) {
-  const int64_t at = place >> 2;
-  switch (place & 3) {
+  const int64_t at = place >> NESTOR_REGION_BITS;
+  switch (place & NESTOR_REGION_MASK) {
     case NESTOR_INPUT:
       return (void*)(uintptr_t)inputs[at];
     case NESTOR_OUTPUT:
       return outputs[at];
     case NESTOR_ARENA:
-      return (char*)instance->arena + at;
+      return (char*)instance->arena + (instance->offsets ? instance->offsets[at] : at);
+    case NESTOR_NUMBERS:
+      return (void*)(uintptr_t)(instance->numbers + at);
     default:
       return (char*)(uintptr_t)instance->weights + at;
   }
@@ -138,7 +204,8 @@ int32_t nestor_run_table(const struct nestor_instance* instance, const void* con
       const int32_t result = table->kernels[kernel](args, instance->workspace, instance->pool);
       if (result) return result;
     } else if (kernel == NESTOR_CALL_COPY) {
-      memcpy(args[1], args[0], (size_t)*word++);
+      const int64_t bytes = *word++;
+      memcpy(args[1], args[0], (size_t)(bytes >= 0 ? bytes : instance->numbers[-1 - bytes]));
     } else {
       int32_t found;
       memcpy(&found, args[0], sizeof found);
@@ -153,6 +220,7 @@ void nestor_instance_destroy(struct nestor_instance* instance) {
   if (instance->pool) nestor_pool_destroy(instance->pool);
   nestor_release_weights(&instance->found, instance->found_for);
   free(instance->placed);
+  nestor_fit_destroy(instance->fit);
   free(instance->memory);
   free(instance);
 }

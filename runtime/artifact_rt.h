@@ -41,13 +41,21 @@ struct nestor_weights {
 struct nestor_instance;
 
 /* What <name>_run returns besides 0. */
-enum nestor_result { NESTOR_BUSY = 1, NESTOR_BAD_INDEX = 2, NESTOR_DEVICE_FAILED = 3 };
+enum nestor_result { NESTOR_BUSY = 1, NESTOR_BAD_INDEX = 2, NESTOR_DEVICE_FAILED = 3, NESTOR_BAD_SIZES = 4 };
 
 /* Null where memory, threads or the weights can't be had, or memory can't be placed; options say where the
  * reason goes. */
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
                                                int64_t workspace_bytes, int32_t threads,
-                                               const struct nestor_weights* weights);
+                                               const struct nestor_weights* weights,
+                                               const struct nestor_sizes* sizes);
+/* Of models whose sizes runs decide (sizes not null): makes ready for inputs of these dimensions, of all inputs one
+ * after another, and gives those of the outputs (outputs may be null). NESTOR_BAD_SIZES: nestor_instance_why says
+ * why. */
+int32_t nestor_instance_fit(struct nestor_instance* instance, const int64_t* dims, int64_t* outputs);
+const char* nestor_instance_why(const struct nestor_instance* instance);
+/* Bytes of an instance's memory for runs of these sizes; -1 where they are bad. */
+int64_t nestor_memory_size(const struct nestor_sizes* sizes, const int64_t* dims);
 /* The plan's calls, by the one thread that may make them: NESTOR_BUSY where another is at it. */
 typedef int32_t (*nestor_calls)(struct nestor_instance* instance, const void* const* inputs,
                                 void* const* outputs);
@@ -57,10 +65,11 @@ void nestor_instance_destroy(struct nestor_instance* instance);
 
 /* The calls of a plan of many, which as code would take long to compile. Each is a word with its kernel in
  * the lower half, or one of these, and with the number of its arguments in the upper; then a word for each
- * argument: where it is in its region, times four, and the region. A copy has a third one, its bytes. The
- * emitted code lays this out. */
+ * argument: where it is in its region, times eight, and the region. A copy has a third one, its bytes, or -1 less the
+ * number that has them. The emitted code lays this out. */
 enum { NESTOR_CALL_COPY = -1, NESTOR_CALL_CHECK = -2 };
-enum nestor_region { NESTOR_INPUT, NESTOR_OUTPUT, NESTOR_ARENA, NESTOR_WEIGHTS };
+enum nestor_region { NESTOR_INPUT, NESTOR_OUTPUT, NESTOR_ARENA, NESTOR_WEIGHTS, NESTOR_NUMBERS };
+enum { NESTOR_REGION_BITS = 3, NESTOR_REGION_MASK = 7 };
 struct nestor_call_table {
   const nestor_kernel* kernels;
   const int64_t* words;

@@ -16,9 +16,10 @@ int64_t region_number(Region r) {
       return NESTOR_OUTPUT;
     case Region::arena:
       return NESTOR_ARENA;
-    case Region::sizes:  // of plans that have none
     case Region::weights:
       return NESTOR_WEIGHTS;
+    case Region::sizes:
+      return NESTOR_NUMBERS;
   }
   return 0;
 }
@@ -30,8 +31,8 @@ std::vector<int64_t> call_words(const Plan& plan) {
   std::vector<int64_t> words;
   for (const PlanCall& call : plan.calls) {
     words.push_back(static_cast<int64_t>(call.args.size()) << 32 | static_cast<uint32_t>(call.kernel));
-    for (const Place& p : call.args) words.push_back(p.at << 2 | region_number(p.region));
-    if (call.kernel == kCopy) words.push_back(call.bytes);
+    for (const Place& p : call.args) words.push_back(p.at << NESTOR_REGION_BITS | region_number(p.region));
+    if (call.kernel == kCopy) words.push_back(call.bytes_at < 0 ? call.bytes : -1 - call.bytes_at);
   }
   return words;
 }

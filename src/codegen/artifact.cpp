@@ -26,6 +26,7 @@ class ArtifactModule : public ArtifactWriter {
     add_create(weights_inside);
     add_destroy("nestor_instance_destroy");
     add_run();
+    if (plan_.sizes.any()) add_fit();
   }
 
  private:
@@ -34,11 +35,67 @@ class ArtifactModule : public ArtifactWriter {
     b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_create"),
                                {f->getArg(0), b_.getInt64(static_cast<uint64_t>(plan_.arena_bytes)),
                                 b_.getInt64(static_cast<uint64_t>(plan_.workspace_bytes)),
-                                b_.getInt32(static_cast<uint32_t>(plan_.threads)), weights_record(inside)}));
+                                b_.getInt32(static_cast<uint32_t>(plan_.threads)), weights_record(inside),
+                                sizes_record()}));
+  }
+
+  // Functions of the header for sizes that runs decide.
+  void add_fit() {
+    llvm::Function* fit = define(name_ + "_fit", i32_, {ptr_, ptr_, ptr_});
+    b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_fit"),
+                               {fit->getArg(0), fit->getArg(1), fit->getArg(2)}));
+    llvm::Function* why = define(name_ + "_why", ptr_, {ptr_});
+    b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_why"), {why->getArg(0)}));
+    llvm::Function* size = define(name_ + "_memory_size", i64_, {ptr_});
+    b_.CreateRet(b_.CreateCall(runtime_function("nestor_memory_size"), {sizes_record(), size->getArg(0)}));
+  }
+
+  llvm::Constant* records(const std::vector<llvm::Constant*>& all, const std::string& name) {
+    if (all.empty()) return llvm::ConstantPointerNull::get(b_.getPtrTy());
+    return data(name, llvm::ConstantArray::get(llvm::ArrayType::get(all[0]->getType(), all.size()), all));
+  }
+  llvm::Constant* record(const std::string& said, const std::string& name, const std::vector<int64_t>& numbers) {
+    std::vector<llvm::Constant*> fields;
+    if (!name.empty()) fields.push_back(text(said, name));
+    for (const int64_t n : numbers) fields.push_back(b_.getInt64(static_cast<uint64_t>(n)));
+    return llvm::ConstantStruct::getAnon(fields);
+  }
+
+  // struct nestor_sizes of runtime/sizes_rt.h; null where all are known.
+  llvm::Constant* sizes_record() {
+    const PlanSizes& s = plan_.sizes;
+    if (!s.any()) return llvm::ConstantPointerNull::get(b_.getPtrTy());
+    if (sizes_) return sizes_;
+    std::vector<llvm::Constant*> symbols, checks, requirements, arena;
+    const auto name = [](const char* kind, size_t i) { return kind + std::to_string(i); };
+    for (const PlanSymbol& x : s.symbols)
+      symbols.push_back(record(x.what, name("symbol", symbols.size()), {x.least, x.most, x.place}));
+    for (const PlanSizes::Check& x : s.checks)
+      checks.push_back(record(x.what, name("check", checks.size()), {x.place, x.number}));
+    for (const PlanSizes::Requirement& x : s.requirements)
+      requirements.push_back(record(x.text, name("requirement", requirements.size()), {x.number}));
+    for (const PlanSizes::InArena& x : s.arena) arena.push_back(record("", "", {x.bytes, x.first, x.last}));
+    llvm::Function* kernel = module_.getFunction(kernel_symbol(s.kernel));
+    NESTOR_CHECK(kernel) << "no kernel " << s.kernel;
+    std::vector<llvm::Constant*> fields = {kernel,
+                                           records(symbols, "symbols"),
+                                           records(checks, "checks"),
+                                           records(requirements, "requirements"),
+                                           records(arena, "in_arena"),
+                                           words(s.workspaces, "workspaces"),
+                                           words(s.outputs, "output_dims")};
+    for (const size_t n : {static_cast<size_t>(s.numbers), symbols.size(), checks.size(), requirements.size(),
+                           arena.size(), s.workspaces.size(), s.outputs.size()})
+      fields.push_back(b_.getInt64(n));
+    return sizes_ = data("sizes", llvm::ConstantStruct::getAnon(fields));
   }
 
   llvm::Value* field(llvm::Value* base, int64_t index) {
     return b_.CreateLoad(ptr_, b_.CreateConstInBoundsGEP1_64(ptr_, base, static_cast<uint64_t>(index)));
+  }
+
+  llvm::Value* number(llvm::Value* list, int64_t index) {
+    return b_.CreateLoad(i64_, b_.CreateConstInBoundsGEP1_64(i64_, list, static_cast<uint64_t>(index)));
   }
 
   llvm::Value* address(llvm::Function* run, const Place& p) {
@@ -48,9 +105,10 @@ class ArtifactModule : public ArtifactWriter {
       case Region::output:
         return field(run->getArg(2), p.at);
       case Region::arena:
+        if (plan_.sizes.any()) return b_.CreateInBoundsGEP(b_.getInt8Ty(), arena_, number(offsets_, p.at));
         return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), arena_, static_cast<uint64_t>(p.at));
       case Region::sizes:
-        break;
+        return b_.CreateConstInBoundsGEP1_64(i64_, numbers_, static_cast<uint64_t>(p.at));
       case Region::weights:
         return b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), weights_, static_cast<uint64_t>(p.at));
     }
@@ -101,6 +159,8 @@ class ArtifactModule : public ArtifactWriter {
     arena_ = field(run->getArg(0), 1);
     llvm::Value* workspace = field(run->getArg(0), 2);
     weights_ = field(run->getArg(0), 3);
+    numbers_ = field(run->getArg(0), 4);
+    offsets_ = field(run->getArg(0), 5);
     for (const PlanCall& call : plan_.calls) {
       if (call.kernel == kCheck) {
         llvm::Value* found = b_.CreateAlignedLoad(i32_, address(run, call.args[0]), llvm::MaybeAlign(1));
@@ -108,8 +168,10 @@ class ArtifactModule : public ArtifactWriter {
         continue;
       }
       if (call.kernel == kCopy) {
+        llvm::Value* bytes = call.bytes_at < 0 ? b_.getInt64(static_cast<uint64_t>(call.bytes))
+                                               : number(numbers_, call.bytes_at);
         b_.CreateMemCpy(address(run, call.args[1]), llvm::MaybeAlign(1), address(run, call.args[0]),
-                        llvm::MaybeAlign(1), static_cast<uint64_t>(call.bytes));
+                        llvm::MaybeAlign(1), bytes);
         continue;
       }
       for (size_t i = 0; i < call.args.size(); ++i)
@@ -130,7 +192,8 @@ class ArtifactModule : public ArtifactWriter {
   }
 
   const Plan& plan_;
-  llvm::Value *arena_ = nullptr, *weights_ = nullptr;
+  llvm::Value *arena_ = nullptr, *weights_ = nullptr, *numbers_ = nullptr, *offsets_ = nullptr;
+  llvm::Constant* sizes_ = nullptr;
 };
 
 }  // namespace
@@ -141,7 +204,7 @@ std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered
   llvm::LLVMContext context;
   const auto module = build_module(lowered, target, *machine, context);
   optimize_module(*module, *machine);
-  link_runtime(*module, *machine, {"cpus_rt", "nodes_rt", "kernel_rt", "weights_rt", "artifact_rt"});
+  link_runtime(*module, *machine, {"cpus_rt", "nodes_rt", "kernel_rt", "weights_rt", "sizes_rt", "artifact_rt"});
   hide_all(*module);
   ArtifactModule(*module, plan, name, form < ArtifactForm::object)
       .add(artifact_description(plan, name, target), weights_inside);

@@ -53,17 +53,60 @@ std::string members(const std::vector<PlanTensor>& tensors, const std::string& n
     const PlanTensor& t = tensors[i];
     out +=
         fmt::format("  {}{}* {}; /* {}{} */\n", qualifier, c_type(t.dtype), names[i],
-                    to_string(t.dtype, t.shape), names[i] == t.name ? "" : ", '" + in_comment(t.name) + "'");
+                    to_string(t), names[i] == t.name ? "" : ", '" + in_comment(t.name) + "'");
   }
   return out.empty() ? "  void* none;\n" : out;
 }
 
 nlohmann::ordered_json list_of(const std::vector<PlanTensor>& tensors) {
   auto list = nlohmann::ordered_json::array();
-  for (const PlanTensor& t : tensors)
-    list.push_back({{"name", t.name}, {"dtype", std::string(name_of(t.dtype))}, {"shape", t.shape}});
+  for (const PlanTensor& t : tensors) {
+    auto shape = nlohmann::ordered_json::array();
+    for (size_t d = 0; d < t.shape.size(); ++d) {
+      if (t.shape[d] == kOpenSize)
+        shape.push_back(t.symbols[d]);
+      else
+        shape.push_back(t.shape[d]);
+    }
+    list.push_back({{"name", t.name}, {"dtype", std::string(name_of(t.dtype))}, {"shape", shape}});
+  }
   return list;
 }
+
+// The dimensions of tensors, for a model whose sizes runs decide.
+std::string shape_members(const std::vector<PlanTensor>& tensors, const std::string& name) {
+  const std::vector<std::string> names = member_names(tensors, name);
+  std::string out;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!tensors[i].shape.empty())
+      out += fmt::format("  int64_t {}[{}]; /* {} */\n", names[i], tensors[i].shape.size(), to_string(tensors[i]));
+  return out.empty() ? "  int64_t none[1];\n" : out;
+}
+
+// "seq: 1 to 2048"
+std::string symbol_lines(const PlanSizes& sizes) {
+  std::string out;
+  for (const PlanSymbol& s : sizes.symbols)
+    out += fmt::format("{}{}: {} to {}", out.empty() ? "" : ", ", in_comment(s.name), s.least, s.most);
+  return out;
+}
+
+constexpr const char* kSizes =
+    R"(
+/* Sizes that a run decides: {symbols}. Before a run on inputs of other shapes than those of the last one,
+ * {name}_fit checks these, makes room, and says the outputs' shapes (outputs may be NULL). It returns 0, {guard}_BUSY, or
+ * {guard}_BAD_SIZES: then {name}_why says why. Memory only grows: up to what the largest sizes needed. */
+#define {guard}_BAD_SIZES 4
+struct {name}_input_shapes {{
+{input_shapes}}};
+struct {name}_output_shapes {{
+{output_shapes}}};
+int32_t {name}_fit(struct {name}* instance, const struct {name}_input_shapes* inputs,
+                   struct {name}_output_shapes* outputs);
+const char* {name}_why(const struct {name}* instance);
+/* Bytes of memory that an instance has for runs of these sizes; -1 where they are bad. */
+int64_t {name}_memory_size(const struct {name}_input_shapes* inputs);
+)";
 
 constexpr const char* kOptions = R"(struct {name}_options {{
   /* More than {guard}_THREADS is taken as that. 0: that, or as many as there are CPUs to run on. */
@@ -165,7 +208,10 @@ std::string header_of(const Plan& plan, const std::string& name, const Words& wo
   std::string guard;
   for (char c : name) guard += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   const auto named = [&](const std::string& text) {
-    return fmt::format(fmt::runtime(text), fmt::arg("name", name), fmt::arg("guard", guard));
+    return fmt::format(fmt::runtime(text), fmt::arg("name", name), fmt::arg("guard", guard),
+                       fmt::arg("symbols", symbol_lines(plan.sizes)),
+                       fmt::arg("input_shapes", shape_members(plan.inputs, name)),
+                       fmt::arg("output_shapes", shape_members(plan.outputs, name)));
   };
   return fmt::format(
       fmt::runtime(kHeader), fmt::arg("name", name), fmt::arg("guard", guard), fmt::arg("notes", lines),
@@ -187,6 +233,7 @@ std::string artifact_header(const Plan& plan, const std::string& name, const Tar
   words.target = target.name + (target.cpu.empty() ? "" : " (" + target.cpu + ")");
   words.needs = "libc and libm only";
   words.weights_note = "shared by all instances";
+  if (plan.sizes.any()) words.device_functions = kSizes;
   return header_of(plan, name, words, notes);
 }
 
