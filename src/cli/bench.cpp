@@ -40,7 +40,7 @@ struct Entry {
 
 // Inputs drawn at random and outputs, laid out as `model` says; an artifact has none, and takes row major
 // ones. Those of a CUDA device lie there: copies from and to the host aren't timed.
-void bind(Entry& e, const CompiledModel* model, bool cuda = false) {
+void bind(Entry& e, const BenchVerb& v, const CompiledModel* model, bool cuda = false) {
   const auto memory = [&]() -> void* {
     if (!cuda) return e.held.back().data();
     e.on_device.push_back(std::make_unique<DeviceMemory>(e.held.back()));
@@ -49,7 +49,13 @@ void bind(Entry& e, const CompiledModel* model, bool cuda = false) {
   const auto blocks = [&](const std::vector<ValueId> Graph::*side, size_t i) {
     return model ? channel_blocks(*model, (model->graph.*side)[i]) : std::nullopt;
   };
-  const NamedTensors given = read_inputs({}, e.runnable->inputs(), 1);
+  Sizes sizes = sizes_of(v.common);
+  if (model && model->graph.symbols)
+    for (const Symbol& s : model->graph.symbols->all()) sizes.emplace(s.var->name, s.typical);
+  const NamedTensors given = read_inputs({}, e.runnable->inputs(), 1, sizes);
+  std::vector<Runnable::Shape> shapes;
+  for (const PlanTensor& t : e.runnable->inputs()) shapes.push_back(given.at(t.name).shape());
+  const std::vector<Runnable::Shape> made = e.runnable->fit(shapes);
   for (size_t i = 0; i < e.runnable->inputs().size(); ++i) {
     const Tensor& t = given.at(e.runnable->inputs()[i].name);
     const auto decl = blocks(&Graph::inputs, i);
@@ -59,7 +65,7 @@ void bind(Entry& e, const CompiledModel* model, bool cuda = false) {
   for (size_t i = 0; i < e.runnable->outputs().size(); ++i) {
     const PlanTensor& t = e.runnable->outputs()[i];
     const auto decl = blocks(&Graph::outputs, i);
-    e.held.emplace_back(t.dtype, decl ? physical_shape(*decl) : t.shape);
+    e.held.emplace_back(t.dtype, decl ? physical_shape(*decl) : made[i]);
     e.outputs.push_back(memory());
   }
 }
@@ -93,7 +99,7 @@ Entry make_entry(const BenchVerb& v, const std::string& schedule, const std::vec
     }
   }
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bind(e, e.model ? &e.model->model : nullptr, is_for_cuda(v, target_of(v.common)));
+  bind(e, v, e.model ? &e.model->model : nullptr, is_for_cuda(v, target_of(v.common)));
   return e;
 }
 
@@ -110,7 +116,7 @@ Entry make_halide_entry(const BenchVerb& v, const std::string& backend) {
   const CompiledModel model = compile_model(v.common.model, options);
   e.runnable = make_halide_executor(model, e.schedule.substr(e.schedule.find(':') + 1));
   e.compile_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  bind(e, &model);
+  bind(e, v, &model);
   return e;
 }
 

@@ -155,7 +155,7 @@ std::string usual_schedule(const ModelOptions& o) {
   return o.db.empty() ? "default" : "tuned";
 }
 
-CompileOptions compile_options(const ModelOptions& o, const std::string& given) {
+CompileOptions compile_options(const ModelOptions& o, const std::string& given, bool open) {
   const std::string schedule = given.empty() ? usual_schedule(o) : given;
   for (const std::string& file : o.ops)
     register_nest_file(file, [file](const PrimFunc& f) { check_nest(f, file, warn); });
@@ -169,6 +169,14 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
   c.blocked_io = o.blocked_io;
   c.check_indices = o.check_indices;
   read_model_values(o, c.build);
+  const bool cpu = c.target.kind == TargetKind::cpu;
+  if (!cpu && !c.build.open.empty())
+    throw UserError(Diagnostic{"--dim " + c.build.open.begin()->first + " leaves a size open, which code for " +
+                                   c.target.name + " can't",
+                               {},
+                               {"code for CPUs can"},
+                               "--dim " + c.build.open.begin()->first + "=8"});
+  c.build.symbolic = open && cpu;
   choose_schedules(c, schedule, o.db, warn_of_record);
   const bool cuda = c.target.kind == TargetKind::cuda;
   if ((o.proof || cuda) && ends_with(schedule, ".sched")) c.review = review_file(schedule, o.proof, cuda);
@@ -198,16 +206,53 @@ void shapes_from(const InputSources& given, BuildOptions& build) {
     if (source.file().defined()) build.shapes.try_emplace(name, source.file().shape());
 }
 
+Sizes sizes_of(const ModelOptions& o) {
+  BuildOptions build;
+  read_model_values(o, build);
+  Sizes out = build.dims;
+  for (const auto& [name, size] : build.open)
+    if (size.typical > 0) out.emplace(name, size.typical);
+  return out;
+}
+
+namespace {
+
+// The shape of an input: a file's, where the model leaves sizes open, else as `sizes` say.
+std::vector<int64_t> shape_of(const PlanTensor& t, const TensorSource* source, const Sizes& sizes) {
+  if (t.symbols.empty()) return t.shape;
+  if (source && source->file().defined()) {
+    const std::vector<int64_t>& file = source->file().shape();
+    bool fits = file.size() == t.shape.size();
+    for (size_t d = 0; fits && d < file.size(); ++d) fits = t.shape[d] == kOpenSize || t.shape[d] == file[d];
+    if (fits) return file;
+    throw UserError("--input " + t.name + " is " + to_string(t.dtype, file) + ", the model takes " + to_string(t));
+  }
+  std::vector<int64_t> out = t.shape;
+  for (size_t d = 0; d < out.size(); ++d) {
+    if (out[d] != kOpenSize) continue;
+    const auto it = sizes.find(t.symbols[d]);
+    if (it == sizes.end())
+      throw UserError(Diagnostic{"the size " + t.symbols[d] + " of input '" + t.name + "' is open: " + to_string(t),
+                                 {},
+                                 {},
+                                 "--dim " + t.symbols[d] + "=8, or a file for the input"});
+    out[d] = it->second;
+  }
+  return out;
+}
+
+}  // namespace
+
 NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor>& expected,
-                         int64_t fill_seed) {
+                         int64_t fill_seed, const Sizes& sizes) {
   NamedTensors out;
   std::string names;
   for (const PlanTensor& t : expected) {
     names += (names.empty() ? "" : ", ") + t.name;
     if (const auto it = given.find(t.name); it != given.end())
-      out[t.name] = it->second.of({t.dtype, t.shape});
+      out[t.name] = it->second.of({t.dtype, shape_of(t, &it->second, sizes)});
     else if (fill_seed >= 0)
-      out[t.name] = Tensor::random(t.dtype, t.shape, static_cast<uint64_t>(fill_seed++));
+      out[t.name] = Tensor::random(t.dtype, shape_of(t, nullptr, sizes), static_cast<uint64_t>(fill_seed++));
   }
   for (const auto& entry : given)
     if (!out.count(entry.first))
@@ -217,7 +262,7 @@ NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor
     if (!out.count(t.name))
       throw UserError(Diagnostic{"input '" + t.name + "' is not given",
                                  {},
-                                 {"the model takes " + t.name + ": " + to_string(t.dtype, t.shape)},
+                                 {"the model takes " + t.name + ": " + to_string(t)},
                                  "--input " + t.name + "=@x.npy, or --input " + t.name + "=random:1"});
   return out;
 }

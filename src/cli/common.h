@@ -17,8 +17,9 @@ int threads_of(const ModelOptions& o, const Target& target);
 std::string usual_schedule(const ModelOptions& o);
 
 // `schedule`: naive, default, tuned (needs --db), a .sched file, for whose other functions --db is asked too,
-// or empty. Registers --op files, reads --dim and --const.
-CompileOptions compile_options(const ModelOptions& o, const std::string& schedule);
+// or empty. Registers --op files, reads --dim and --const. `open`: sizes that are given no value are decided
+// by runs.
+CompileOptions compile_options(const ModelOptions& o, const std::string& schedule, bool open = false);
 
 // CompileOptions::refused of the verbs that want a model to run, whatever it takes; those that look for what
 // is wrong take no other schedule.
@@ -43,8 +44,12 @@ InputSources read_sources(const std::vector<std::string>& specs);
 // The sizes that the model leaves open are those of the files.
 void shapes_from(const InputSources& given, BuildOptions& build);
 // What goes in. Inputs that aren't given are random from `fill_seed`, or an error where it is negative.
+// `sizes`: of symbols, where the model's runs decide them and no file says them.
+using Sizes = std::map<std::string, int64_t>;
 NamedTensors read_inputs(const InputSources& given, const std::vector<PlanTensor>& expected,
-                         int64_t fill_seed);
+                         int64_t fill_seed, const Sizes& sizes = {});
+// What --dim says of symbols: numbers, and what open ones usually are.
+Sizes sizes_of(const ModelOptions& o);
 
 std::string counted(size_t n, const std::string& what);  // "1 function", "3 functions"
 

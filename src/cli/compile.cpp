@@ -252,7 +252,7 @@ int run(const CompileVerb& v) {
   keep_inputs(v, forms);
   PendingFiles out;
   for (const Form& f : forms) out.add(path_of(f, v.output));  // a bad path fails before the work
-  CompileOptions options = compile_options(v.common, v.schedule);
+  CompileOptions options = compile_options(v.common, v.schedule, true);
   options.refused = warn_of_refusal;
   options.drawn = refuse_drawn;
   options.keep_constants = false;

@@ -158,7 +158,7 @@ void check_stage(const std::string& stage, const Target& target) {
 
 int run(const InspectVerb& v) {
   require_ending("--html", v.html, {".html", ".htm"});
-  const CompileOptions options = compile_options(v.common, v.schedule);
+  const CompileOptions options = compile_options(v.common, v.schedule, true);
   check_stage(v.stage, options.target);
   if (v.why && v.stage != "schedule" && v.stage != "fused" && v.stage != "cuda")
     throw UserError(

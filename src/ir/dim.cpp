@@ -84,7 +84,10 @@ Dim::Dim(Expr value, std::shared_ptr<Symbols> symbols) {
 
 Dim::operator int64_t() const {
   if (known()) return number_;
-  throw SymbolicSize("the size " + to_string(*this) + " is known only at run time, but a number is needed");
+  throw SymbolicSize(Diagnostic{"the size " + to_string(*this) + " is known only at run time, but a number is needed",
+                                {},
+                                {},
+                                symbols_->hint(value_)});
 }
 
 int64_t Dim::typical() const {
@@ -151,6 +154,14 @@ const Symbol* Symbols::find(const std::string& name) const {
   return it == all_.end() ? nullptr : &*it;
 }
 
+std::string Symbols::hint(const Expr& e) const {
+  std::string out;
+  for (const Symbol& s : all_)
+    if (uses_var(e, s.var))
+      out += (out.empty() ? "--dim " : " --dim ") + s.var->name + "=" + std::to_string(s.typical);
+  return out;
+}
+
 int64_t Symbols::typical(const Expr& e) const {
   VarMap values;
   for (const Symbol& s : all_) values[s.var] = Expr(s.typical);
@@ -176,7 +187,11 @@ bool Symbols::decide(const Expr& condition) {
   const Expr opposed = logical_not(c);
   if (can_prove(opposed, facts_)) return false;
   if (closed_)
-    throw SymbolicSize("whether " + print(c) + " is known only at run time, but it decides what is compiled");
+    throw SymbolicSize(
+        Diagnostic{"whether " + print(c) + " holds is known only at run time, but it decides what is compiled",
+                   {},
+                   {},
+                   hint(c)});
   VarMap values;
   for (const Symbol& s : all_) values[s.var] = Expr(s.typical);
   const auto typical = as_int(simplify(substitute(c, values)));
@@ -192,7 +207,8 @@ bool Symbols::require(const Expr& condition, const std::string& why) {
   if (const auto known = as_int(c)) return *known != 0;
   if (can_prove(c, facts_)) return true;
   if (can_prove(logical_not(c), facts_)) return false;
-  if (closed_) throw SymbolicSize("whether " + print(c) + " is known only at run time");
+  if (closed_)
+    throw SymbolicSize(Diagnostic{"whether " + print(c) + " holds is known only at run time", {}, {}, hint(c)});
   requirements_.push_back({c, why});
   facts_.assume(c);
   const auto* equality = c.as<Binary>();
