@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,7 +52,7 @@ class GraphOracle {
 
 struct CompileOptions;
 struct Source;
-// load() of a model file or an operator, which is read once for both.
-std::pair<Source, GraphOracle> load_with_oracle(const std::string& spec, const CompileOptions& options);
+// load() of a model file or an operator, which is read once for both. No oracle where runs decide sizes.
+std::pair<Source, std::optional<GraphOracle>> load_with_oracle(const std::string& spec, const CompileOptions& options);
 
 }  // namespace nestor

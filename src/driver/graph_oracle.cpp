@@ -364,9 +364,10 @@ std::vector<GraphOracle::Check> GraphOracle::check(const NamedTensors& inputs, c
   return checks;
 }
 
-std::pair<Source, GraphOracle> load_with_oracle(const std::string& spec, const CompileOptions& options) {
+std::pair<Source, std::optional<GraphOracle>> load_with_oracle(const std::string& spec, const CompileOptions& options) {
   const Model model = model_of(spec, options);
   Source source{build_graph(model, options.build), std::nullopt};
+  if (source.graph.symbols) return {std::move(source), std::nullopt};
   BuildOptions again = options.build;
   again.warn = {};
   return {std::move(source), GraphOracle(build_unfolded(model, again), oracle_target(options.target))};
