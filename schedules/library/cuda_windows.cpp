@@ -259,16 +259,12 @@ bool reads_windows(const PrimFunc& f, const std::string& block, const Buffer& bu
 bool tile_windows(Schedule& s, const std::string& block, const std::string& epilogue, int multiprocessors) {
   const auto w = windows_of(*find_block(s.func(), block));
   if (!w) return false;
-  Schedule t = s;
-  try {
+  return s.attempt("windows in shared memory for " + block, [&](Schedule& t) {
     WindowTiler tiler(t, block, *w, multiprocessors);
-    if (!tiler.fits()) return false;
+    if (!tiler.fits())
+      throw ScheduleError(Diagnostic{"windows and weights don't fit in shared memory", {}, {}, ""});
     tiler.run(epilogue);
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  });
 }
 
 }  // namespace nestor::library
