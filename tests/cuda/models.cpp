@@ -168,6 +168,18 @@ Model unet_block(int64_t size) {
   return b.finish({b.node("Sigmoid", {b.conv(all, 32, 3, 3)})});
 }
 
+Model in_halves(Model model, DType half) {
+  for (ModelValue& v : model.inputs)
+    if (v.dtype == DType::f32) v.dtype = half;
+  for (auto& [name, tensor] : model.initializers) {
+    if (tensor.dtype() != DType::f32) continue;
+    Tensor t(half, tensor.shape());
+    for (int64_t i = 0; i < t.size(); ++i) t.set(i, tensor.get(i));
+    tensor = std::move(t);
+  }
+  return model;
+}
+
 Model gather_rows() {
   Builder b("gather_rows");
   const std::string rows = b.input("rows", {3}, DType::i64);

@@ -47,10 +47,8 @@ NamedTensors drawn_inputs(const Runnable& r) {
   return out;
 }
 
-}  // namespace
-
-TEST_CASE("models agree with the oracles on an emulated device") {
-  for (const auto& [name, model] : models()) {
+void check_emulated(const std::vector<NamedModel>& models) {
+  for (const auto& [name, model] : models) {
     INFO(name);
     const CompiledModel m = compiled(model, "cuda:sm_80");
     const Device device(m, true);
@@ -68,6 +66,18 @@ TEST_CASE("models agree with the oracles on an emulated device") {
         CHECK(c.comparison.ok());
       }
   }
+}
+
+}  // namespace
+
+TEST_CASE("models agree with the oracles on an emulated device") {
+  check_emulated(models());
+}
+
+TEST_CASE("models in halves agree with the oracles on an emulated device") {
+  check_emulated({{"a BERT block in f16", in_halves(bert_block(12, 48, 3), DType::f16)},
+                  {"a BERT block in bf16", in_halves(bert_block(12, 48, 3), DType::bf16)},
+                  {"MobileNetV2 in f16", in_halves(mobilenet_v2(32), DType::f16)}});
 }
 
 // The architectures in turn, one for each model.
