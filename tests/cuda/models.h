@@ -18,6 +18,8 @@ Model lstm_step(int64_t inputs, int64_t hidden);
 Model unet_block(int64_t size);
 // The same in f16 or bf16: inputs, weights and all between.
 Model in_halves(Model model, DType half);
+// Digits, MobileNetV2, a BERT block, an LSTM step, a U-Net block, of sizes that are quickly emulated.
+const std::vector<NamedModel>& small_models();
 Model gather_rows();  // of a table, by indices that are an input
 
 }  // namespace nestor::testing
