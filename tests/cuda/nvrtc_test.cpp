@@ -49,9 +49,13 @@ class Distinct {
   std::set<std::string> seen_;
 };
 
-void check_resources(const std::vector<NamedModel>& models, const std::string& architecture) {
-  Distinct distinct;
-  for (const NamedModel& m : models) distinct.add(compiled(m.model, architecture));
+Distinct functions_of(const std::vector<NamedModel>& models, const std::string& architecture) {
+  Distinct out;
+  for (const NamedModel& m : models) out.add(compiled(m.model, architecture));
+  return out;
+}
+
+void check_resources(const Distinct& distinct, const std::string& architecture) {
   const Target target = parse_target(architecture);
   const CudaModule module = make_cuda_module(distinct.functions, target);
   size_t kernels = 0;
@@ -70,20 +74,36 @@ void check_resources(const std::vector<NamedModel>& models, const std::string& a
 
 TEST_CASE("NVRTC takes every function of the models for every architecture, without spills") {
   if (!has_nvrtc()) return;
-  for (const std::string& a : architectures()) check_resources(small_models(), a);
+  for (const std::string& a : architectures()) check_resources(functions_of(small_models(), a), a);
 }
 
-TEST_CASE("NVRTC takes models of usual sizes for a drawn architecture, without spills") {
+TEST_CASE("NVRTC takes models and operators of usual sizes for a drawn architecture, without spills") {
   if (!has_nvrtc()) return;
   const char* given = std::getenv("NESTOR_SEED");  // replays a failure
   const uint64_t seed = given ? std::stoull(given) : std::random_device()();
   INFO("NESTOR_SEED=" << seed);
-  check_resources({{"MobileNetV2", mobilenet_v2(224)},
-                   {"BERT-base", bert_block(128, 768, 12)},
-                   {"BERT-base in f16", in_halves(bert_block(128, 768, 12), DType::f16)},
-                   {"an LSTM step", lstm_step(256, 512)},
-                   {"a U-Net block", unet_block(128)}},
-                  architectures()[seed % architectures().size()]);
+  const std::string architecture = architectures()[seed % architectures().size()];
+  Distinct distinct = functions_of({{"MobileNetV2", mobilenet_v2(224)},
+                                    {"BERT-base", bert_block(128, 768, 12)},
+                                    {"BERT-base in f16", in_halves(bert_block(128, 768, 12), DType::f16)},
+                                    {"an LSTM step", lstm_step(256, 512)},
+                                    {"a U-Net block", unet_block(128)}},
+                                   architecture);
+  CompileOptions options;
+  options.target = parse_target(architecture);
+  options.schedules = default_schedules();
+  for (const char* text :
+       {"MatMul(f32[4096,4096], const f32[4096,4096])",
+        "Gemm(f32[4096,4096], const f32[4096,4096]; transB=1)",
+        "Gemm(f32[2048,2048], const f32[2048,2048]; transA=1)",
+        "MatMul(f16[4096,4096], const f16[4096,4096])", "MatMul(f32[8,4096], const f32[4096,4096])",
+        "Gemm(f32[15,4096], const f32[4096,4096]; transB=1)", "MatMul(f64[1024,1024], const f64[1024,1024])",
+        "Conv(f32[8,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])",
+        "Conv(f32[8,64,112,112], const f32[64,64,1,1])", "Softmax(f32[16384,1024])", "Softmax(f32[64,30000])",
+        "LayerNormalization(f32[64,8192], const f32[8192], const f32[8192])", "ReduceSum(f32[16777216])",
+        "Transpose(f32[4096,4096]; perm=[1,0])"})
+    distinct.add(compile_model(text, options));
+  check_resources(distinct, architecture);
 }
 
 TEST_CASE("nvcc takes the source of each model as one") {
