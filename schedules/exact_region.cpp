@@ -7,6 +7,8 @@
 #include "schedules/exact_region.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "schedules/region.h"
 
@@ -15,12 +17,6 @@ namespace nestor::schedules {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 14;  // iterations
-
-using Values = std::unordered_map<Var, int64_t>;
-
-int64_t floor_div(int64_t a, int64_t b) {
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
 
 // An index as what stands still and what runs; none where one atom does both.
 struct Split {
@@ -118,36 +114,6 @@ Conditions conditions_of(const Block& b, const std::unordered_set<Var>& running)
 
 }  // namespace
 
-std::optional<int64_t> value_at(const Expr& e, const Values& at) {
-  if (const auto* i = e.as<IntImm>()) return i->value;
-  if (const auto* r = e.as<VarRef>()) {
-    const auto it = at.find(r->var);
-    return it == at.end() ? std::nullopt : std::optional(it->second);
-  }
-  const auto* b = e.as<Binary>();
-  if (!b) return std::nullopt;
-  const auto x = value_at(b->a, at), y = value_at(b->b, at);
-  if (!x || !y) return std::nullopt;
-  switch (b->op) {
-    case BinaryOp::add:
-      return *x + *y;
-    case BinaryOp::sub:
-      return *x - *y;
-    case BinaryOp::mul:
-      return *x * *y;
-    case BinaryOp::min:
-      return std::min(*x, *y);
-    case BinaryOp::max:
-      return std::max(*x, *y);
-    case BinaryOp::div:
-      return *y > 0 ? std::optional(floor_div(*x, *y)) : std::nullopt;
-    case BinaryOp::mod:
-      return *y > 0 ? std::optional(*x - floor_div(*x, *y) * *y) : std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& access,
                                         const std::vector<Stmt>& standing) {
   std::vector<Stmt> loops;
@@ -180,12 +146,12 @@ std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& acces
   std::vector<int64_t> element(dims.size());
   const bool known = run_through(loops, used, [&](const Values& at) {
     for (const auto& [e, extent] : conditions.domains) {
-      const auto v = value_at(e, at);
+      const auto v = value_of(e, at);
       if (!v) return false;
       if (*v < 0 || *v >= extent) return true;
     }
     for (size_t k = 0; k < counted.size(); ++k) {
-      const auto v = value_at(counted[k].running, at);
+      const auto v = value_of(counted[k].running, at);
       if (!v) return false;
       element[k] = *v;
     }
@@ -197,6 +163,53 @@ std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& acces
     out.dims[dims[k]] = Bound{counted[k].still, elements.lo[k], elements.hi[k]};
   out.full = !conditions.open && dims.size() == access.indices.size() && elements.fill_box();
   return out;
+}
+
+bool touches_in_one_iteration(const Place& p, const BlockAccess& access, const Stmt& loop) {
+  std::unordered_set<Var> running;
+  for (const Stmt& l : p.loops())
+    if (p.depth_of(l) >= p.depth_of(loop)) running.insert(as_for(l).var);
+  // What stands still inside of an atom that moves is run through too, and is a part of the element's name.
+  std::unordered_set<Var> mixed;
+  for (const Expr& index : access.indices)
+    for (const Term& t : linear_of(index).terms) {
+      const std::vector<Var> vars = vars_of(t.atom);
+      const auto stands = [&](const Var& v) { return !running.count(v); };
+      if (!std::all_of(vars.begin(), vars.end(), stands))
+        std::copy_if(vars.begin(), vars.end(), std::inserter(mixed, mixed.end()), stands);
+    }
+  std::unordered_set<Var> all = running, used = mixed;
+  all.insert(mixed.begin(), mixed.end());
+  const Conditions conditions = conditions_of(p.block(), all);
+  for (const auto& [e, extent] : conditions.domains)
+    for (const Var& v : vars_of(e)) used.insert(v);
+  std::vector<Expr> element(mixed.begin(), mixed.end());
+  for (const Expr& index : access.indices)
+    if (const auto split = split_index(index, all)) {
+      element.push_back(split->running);
+      for (const Var& v : vars_of(split->running)) used.insert(v);
+    }
+  const Var& iteration = as_for(loop).var;
+  used.insert(iteration);
+  std::vector<Stmt> loops;
+  for (const Stmt& l : p.loops())
+    if (used.count(as_for(l).var)) loops.push_back(l);
+  std::map<std::vector<int64_t>, int64_t> touched;  // by which iteration
+  return run_through(loops, used, [&](const Values& at) {
+    for (const auto& [e, extent] : conditions.domains) {
+      const auto v = value_of(e, at);
+      if (!v) return false;
+      if (*v < 0 || *v >= extent) return true;
+    }
+    std::vector<int64_t> values;
+    for (const Expr& e : element) {
+      const auto v = value_of(e, at);
+      if (!v) return false;
+      values.push_back(*v);
+    }
+    const int64_t now = at.at(iteration);
+    return touched.emplace(std::move(values), now).first->second == now;
+  });
 }
 
 }  // namespace nestor::schedules

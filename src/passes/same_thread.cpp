@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "nestor/walk.h"
+#include "src/passes/counting.h"
 
 namespace nestor::passes {
 
@@ -178,11 +178,57 @@ class Meeting {
   std::vector<Expr> equal_;
 };
 
+// Of one access made at two times, where the digits of an index are hidden in quotients and remainders of
+// many loops: which thread touches which element is counted, if these are few.
+class Counting {
+ public:
+  Counting(const Access& a, const std::vector<Var>& threads, const std::vector<Var>& running)
+      : access_(a), threads_(threads), running_(running) {}
+
+  bool only_in_same_thread() {
+    std::vector<Expr> element;
+    for (const Expr& index : access_.indices) {
+      Linear moving;
+      for (const auto& term : linear(index).terms)
+        if (uses_any(term.first, threads_) || uses_any(term.first, running_)) moving.terms.push_back(term);
+      element.push_back(to_expr(moving));
+    }
+    std::vector<Var> vars = threads_;
+    for (const Expr& e : element)
+      for (const Var& v : vars_of(e))
+        if (std::find(vars.begin(), vars.end(), v) == vars.end()) vars.push_back(v);
+    std::map<std::vector<int64_t>, std::vector<int64_t>> touched;  // by which thread
+    bool apart = true;
+    const bool counted = run_through(vars, access_.facts, [&](const Values& at) {
+      std::vector<int64_t> place, thread;
+      for (const Expr& e : element) {
+        const auto v = value_of(e, at);
+        apart = apart && v;
+        if (!apart) return false;
+        place.push_back(*v);
+      }
+      for (const Var& t : threads_) thread.push_back(at.at(t));
+      return apart = touched.emplace(std::move(place), thread).first->second == thread;
+    });
+    return counted && apart;
+  }
+
+ private:
+  const Access& access_;
+  const std::vector<Var>&threads_, &running_;
+};
+
+bool same_place(const Access& x, const Access& y) {
+  return x.indices.size() == y.indices.size() &&
+         std::equal(x.indices.begin(), x.indices.end(), y.indices.begin(), same_expr);
+}
+
 }  // namespace
 
 bool only_same_thread(const Access& x, const Access& y, const std::vector<Var>& threads,
                       const std::vector<Var>& running) {
-  return Meeting(x, y, threads, running).only_in_same_thread();
+  if (Meeting(x, y, threads, running).only_in_same_thread()) return true;
+  return same_place(x, y) && Counting(x, threads, running).only_in_same_thread();
 }
 
 }  // namespace nestor::passes
