@@ -18,6 +18,7 @@
 #include "schedules/library/cuda_rows.h"
 #include "schedules/library/cuda_scan.h"
 #include "schedules/library/cuda_tile.h"
+#include "schedules/library/cuda_windows.h"
 #include "schedules/library/cuda_work.h"
 #include "schedules/words.h"
 
@@ -286,7 +287,8 @@ static void tile_convolutions(Schedule& s) {
   for (const std::string& name : block_names(s.func())) {
     const Block* b = find_block(s.func(), name);
     if (!b || is_bound(s.func(), name) || !is_reduction(*b)) continue;
-    if (library::tile_windows(s, name, epilogue_of(s.func(), name))) continue;
+    if (library::split_windows(s, name) || library::tile_windows(s, name, epilogue_of(s.func(), name)))
+      continue;
     std::vector<std::string> padding;
     for (const BlockAccess& a : accesses_of(*b))
       for (const std::string& other : block_names(s.func()))
@@ -298,7 +300,6 @@ static void tile_convolutions(Schedule& s) {
 }
 
 void bind_nests(Schedule& s) {
-  tile_convolutions(s);
   for (const std::string& name : block_names(s.func())) {
     if (!find_block(s.func(), name) || is_bound(s.func(), name)) continue;
     const bool reduction = is_reduction(*find_block(s.func(), name));
@@ -314,6 +315,7 @@ void bind_nests(Schedule& s) {
 Trace default_cuda_schedule(const PrimFunc& f, const Target& target) {
   Schedule s(f);
   inline_elementwise(s, true);
+  tile_convolutions(s);
   bind_row_works(s);
   inline_elementwise(s, false);
   bind_nests(s);
