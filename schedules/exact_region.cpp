@@ -165,51 +165,95 @@ std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& acces
   return out;
 }
 
-bool touches_in_one_iteration(const Place& p, const BlockAccess& access, const Stmt& loop) {
-  std::unordered_set<Var> running;
+namespace {
+
+// What tells an element that an access touches, over the loops that run.
+struct Counted {
+  std::vector<Expr> element;
+  Conditions conditions;
+  std::vector<Stmt> loops;
+  std::unordered_set<Var> used;
+};
+
+std::unordered_set<Var> running_in(const Place& p, const Stmt& loop) {
+  std::unordered_set<Var> out;
   for (const Stmt& l : p.loops())
-    if (p.depth_of(l) >= p.depth_of(loop)) running.insert(as_for(l).var);
-  // What stands still inside of an atom that moves is run through too, and is a part of the element's name.
-  std::unordered_set<Var> mixed;
+    if (p.depth_of(l) >= p.depth_of(loop)) out.insert(as_for(l).var);
+  return out;
+}
+
+// What stands still inside of an atom that moves.
+void add_mixed(const BlockAccess& access, const std::unordered_set<Var>& running,
+               std::unordered_set<Var>& out) {
   for (const Expr& index : access.indices)
     for (const Term& t : linear_of(index).terms) {
       const std::vector<Var> vars = vars_of(t.atom);
       const auto stands = [&](const Var& v) { return !running.count(v); };
       if (!std::all_of(vars.begin(), vars.end(), stands))
-        std::copy_if(vars.begin(), vars.end(), std::inserter(mixed, mixed.end()), stands);
+        std::copy_if(vars.begin(), vars.end(), std::inserter(out, out.end()), stands);
     }
-  std::unordered_set<Var> all = running, used = mixed;
-  all.insert(mixed.begin(), mixed.end());
-  const Conditions conditions = conditions_of(p.block(), all);
-  for (const auto& [e, extent] : conditions.domains)
-    for (const Var& v : vars_of(e)) used.insert(v);
-  std::vector<Expr> element(mixed.begin(), mixed.end());
-  for (const Expr& index : access.indices)
-    if (const auto split = split_index(index, all)) {
-      element.push_back(split->running);
-      for (const Var& v : vars_of(split->running)) used.insert(v);
-    }
-  const Var& iteration = as_for(loop).var;
-  used.insert(iteration);
-  std::vector<Stmt> loops;
-  for (const Stmt& l : p.loops())
-    if (used.count(as_for(l).var)) loops.push_back(l);
-  std::map<std::vector<int64_t>, int64_t> touched;  // by which iteration
-  return run_through(loops, used, [&](const Values& at) {
-    for (const auto& [e, extent] : conditions.domains) {
-      const auto v = value_of(e, at);
-      if (!v) return false;
-      if (*v < 0 || *v >= extent) return true;
-    }
-    std::vector<int64_t> values;
-    for (const Expr& e : element) {
-      const auto v = value_of(e, at);
-      if (!v) return false;
-      values.push_back(*v);
-    }
-    const int64_t now = at.at(iteration);
-    return touched.emplace(std::move(values), now).first->second == now;
+}
+
+// Those loops are used that say which element it is, and the conditions about them.
+void use(Counted& c, const Place& p, const Stmt& loop) {
+  for (const Expr& e : c.element)
+    for (const Var& v : vars_of(e)) c.used.insert(v);
+  c.used.insert(as_for(loop).var);
+  std::erase_if(c.conditions.domains, [&](const auto& d) {
+    const std::vector<Var> vars = vars_of(d.first);
+    return std::none_of(vars.begin(), vars.end(), [&](const Var& v) { return c.used.count(v) > 0; });
   });
+  for (const auto& [e, extent] : c.conditions.domains)
+    for (const Var& v : vars_of(e)) c.used.insert(v);
+  for (const Stmt& l : p.loops())
+    if (c.used.count(as_for(l).var)) c.loops.push_back(l);
+}
+
+}  // namespace
+
+bool touch_in_one_iteration(const Place& p, const BlockAccess& x, const Place& q, const BlockAccess& y,
+                            const Stmt& loop) {
+  if (x.indices.size() != y.indices.size()) return false;
+  std::unordered_set<Var> mixed;  // run through too, and a part of the element's name
+  add_mixed(x, running_in(p, loop), mixed);
+  add_mixed(y, running_in(q, loop), mixed);
+  std::unordered_set<Var> run_p = running_in(p, loop), run_q = running_in(q, loop);
+  run_p.insert(mixed.begin(), mixed.end());
+  run_q.insert(mixed.begin(), mixed.end());
+  Counted a, b;
+  a.conditions = conditions_of(p.block(), run_p);
+  b.conditions = conditions_of(q.block(), run_q);
+  a.element.assign(mixed.begin(), mixed.end());
+  b.element = a.element;
+  for (size_t d = 0; d < x.indices.size(); ++d) {
+    const auto s = split_index(x.indices[d], run_p), t = split_index(y.indices[d], run_q);
+    if (!s || !t || !is_zero(add(s->still, t->still, -1))) continue;
+    a.element.push_back(s->running);
+    b.element.push_back(t->running);
+  }
+  use(a, p, loop);
+  use(b, q, loop);
+  std::map<std::vector<int64_t>, int64_t> touched;  // by which iteration
+  const auto count = [&](const Counted& c) {
+    bool apart = true;
+    const bool counted = run_through(c.loops, c.used, [&](const Values& at) {
+      for (const auto& [e, extent] : c.conditions.domains) {
+        const auto v = value_of(e, at);
+        if (!v) return apart = false;
+        if (*v < 0 || *v >= extent) return true;
+      }
+      std::vector<int64_t> values;
+      for (const Expr& e : c.element) {
+        const auto v = value_of(e, at);
+        if (!v) return apart = false;
+        values.push_back(*v);
+      }
+      const int64_t now = at.at(as_for(loop).var);
+      return apart = touched.emplace(std::move(values), now).first->second == now;
+    });
+    return counted && apart;
+  };
+  return count(a) && (p.stmt.same_as(q.stmt) || count(b));
 }
 
 }  // namespace nestor::schedules

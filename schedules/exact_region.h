@@ -19,9 +19,10 @@ struct ExactRegion {
 std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& access,
                                         const std::vector<Stmt>& standing);
 
-// Whether no two iterations of `loop`, the loops around it standing still, touch one element by this access:
-// counted, where an index mixes quotients and remainders of many loops. False too where there are too many
-// iterations.
-bool touches_in_one_iteration(const Place& p, const BlockAccess& access, const Stmt& loop);
+// Whether iterations of `loop`, the loops around it standing still, touch different elements by the two
+// accesses (or by the one): counted, where indices mix quotients and remainders of many loops. False too
+// where there are too many iterations.
+bool touch_in_one_iteration(const Place& p, const BlockAccess& x, const Place& q, const BlockAccess& y,
+                            const Stmt& loop);
 
 }  // namespace nestor::schedules

@@ -131,7 +131,8 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
 bool told_apart(const Seen& a, const Seen& b, const Stmt& loop) {
   const bool same = same_function(a, b);
   if (same ? told_by_one_function(a, loop) : told_by_both(a, b, loop, false)) return true;
-  return told_by_both(a, b, loop, true) || (same && touches_in_one_iteration(*a.place, a.access, loop));
+  return told_by_both(a, b, loop, true) ||
+         touch_in_one_iteration(*a.place, a.access, *b.place, b.access, loop);
 }
 
 // Equal indices put a's iteration p at or before b's: with c*p + [lo, hi] on both sides in some dimension, no

@@ -13,6 +13,7 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
+#include "schedules/library/cuda_attention.h"
 #include "schedules/library/cuda_map.h"
 #include "schedules/library/cuda_reduce.h"
 #include "schedules/library/cuda_rows.h"
@@ -196,7 +197,7 @@ std::string epilogue_of(const PrimFunc& f, const std::string& block) {
   const Buffer out = output_of(*find_block(f, block));
   if (!out || find_param(f, out)) return "";
   const std::vector<std::string> readers = readers_of(f, out);
-  if (readers.size() != 1 || is_reduction(*find_block(f, readers[0]))) return "";
+  if (readers.size() != 1 || is_reduction(*find_block(f, readers[0])) || is_bound(f, readers[0])) return "";
   return classify(f, readers[0]).size == classify(f, block).size ? readers[0] : "";
 }
 
@@ -314,11 +315,13 @@ void bind_nests(Schedule& s) {
 
 Trace default_cuda_schedule(const PrimFunc& f, const Target& target) {
   Schedule s(f);
-  inline_elementwise(s, true);
-  tile_convolutions(s);
-  bind_row_works(s);
-  inline_elementwise(s, false);
-  bind_nests(s);
+  if (!library::join_products_on_gpu(s, target)) {
+    inline_elementwise(s, true);
+    tile_convolutions(s);
+    bind_row_works(s);
+    inline_elementwise(s, false);
+    bind_nests(s);
+  }
   Trace trace = s.trace();
   trace.func = f.name;
   trace.target = target.name;

@@ -92,16 +92,15 @@ double price_of(const WindowSizes& w, const WindowTile& t, int multiprocessors) 
   const auto loads =
       static_cast<double>(w.x.taps * w.taps_beside * (w.y.seen(t.own_y) + w.y.taps * ceil_div(t.own_o, 4)));
   const int64_t rows = image_rows(w, t), width = w.x.seen(t.lanes_x);
-  const auto turns = static_cast<double>(ceil_div(rows, t.threads() / t.wide) * ceil_div(width, t.wide));
+  const int64_t columns = ceil_div(width, t.wide), turns = ceil_div(rows, t.threads() / t.wide) * columns;
   const double weights = static_cast<double>(taps * t.lanes_o * t.own_o) * chunk / threads / 4;
   // Rows of the output side by side are one piece.
   const int64_t together = t.own_y == 1 && t.lanes_x == w.x.extent ? t.rows : 1;
   const int64_t stored = t.threads() / t.lanes_x / together * t.own_o * t.own_y;
-  const int64_t turn = std::min(width, t.wide) * w.element_bytes;
-  const auto sectors =
-      static_cast<double>(rows * ceil_div(width, t.wide) * pieces(turn) + rows * (t.lanes_x < w.x.extent));
-  const double copied =
-      (turns * (t.wide < kWarp ? 2 : 1) + weights) * kCopied + sectors * kSector / threads + kBarriers;
+  const int64_t read =  // sectors
+      rows * (columns * pieces(std::min(width, t.wide) * w.element_bytes) + (t.lanes_x < w.x.extent));
+  const double copied = (static_cast<double>(turns * (t.wide < kWarp ? 2 : 1)) + weights) * kCopied +
+                        static_cast<double>(read) * kSector / threads + kBarriers;
   const double own =
       channels * (fma + kSharedLoad * loads + copied / chunk) +
       kStored * static_cast<double>(t.own_o * t.own_y) +

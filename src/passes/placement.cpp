@@ -71,7 +71,7 @@ class Placer {
       out.decl.shape[d] = span->extent();
       out.offsets[d] = first;
       const auto sparse = cuda_ && decl_.scope == Scope::local ? digits_at(depth, d) : std::nullopt;
-      if (!sparse || sparse->digits.size() < 2) continue;
+      if (!sparse || elements_of(sparse->digits) >= span->extent()) continue;
       out.digits[d] = sparse->digits;
       out.decl.shape[d] = elements_of(sparse->digits);
     }

@@ -178,44 +178,46 @@ class Meeting {
   std::vector<Expr> equal_;
 };
 
-// Of one access made at two times, where the digits of an index are hidden in quotients and remainders of
-// many loops: which thread touches which element is counted, if these are few.
+// Of two accesses of one index, where its digits are hidden in quotients and remainders of many loops: which
+// thread touches which element is counted, if these are few.
 class Counting {
  public:
-  Counting(const Access& a, const std::vector<Var>& threads, const std::vector<Var>& running)
-      : access_(a), threads_(threads), running_(running) {}
-
-  bool only_in_same_thread() {
-    std::vector<Expr> element;
-    for (const Expr& index : access_.indices) {
+  Counting(const Access& x, const std::vector<Var>& threads, const std::vector<Var>& running)
+      : threads_(threads) {
+    for (const Expr& index : x.indices) {
       Linear moving;
       for (const auto& term : linear(index).terms)
-        if (uses_any(term.first, threads_) || uses_any(term.first, running_)) moving.terms.push_back(term);
-      element.push_back(to_expr(moving));
+        if (uses_any(term.first, threads) || uses_any(term.first, running)) moving.terms.push_back(term);
+      element_.push_back(to_expr(moving));
     }
-    std::vector<Var> vars = threads_;
-    for (const Expr& e : element)
+    vars_ = threads_;
+    for (const Expr& e : element_)
       for (const Var& v : vars_of(e))
-        if (std::find(vars.begin(), vars.end(), v) == vars.end()) vars.push_back(v);
-    std::map<std::vector<int64_t>, std::vector<int64_t>> touched;  // by which thread
+        if (std::find(vars_.begin(), vars_.end(), v) == vars_.end()) vars_.push_back(v);
+  }
+
+  // False where an element is touched by another thread than before. What the loops' ranges are is said by
+  // the conditions around an access, and differs.
+  bool add(const Facts& facts) {
     bool apart = true;
-    const bool counted = run_through(vars, access_.facts, [&](const Values& at) {
+    const bool counted = run_through(vars_, facts, [&](const Values& at) {
       std::vector<int64_t> place, thread;
-      for (const Expr& e : element) {
+      for (const Expr& e : element_) {
         const auto v = value_of(e, at);
-        apart = apart && v;
-        if (!apart) return false;
+        if (!v) return apart = false;
         place.push_back(*v);
       }
       for (const Var& t : threads_) thread.push_back(at.at(t));
-      return apart = touched.emplace(std::move(place), thread).first->second == thread;
+      return apart = touched_.emplace(std::move(place), thread).first->second == thread;
     });
     return counted && apart;
   }
 
  private:
-  const Access& access_;
-  const std::vector<Var>&threads_, &running_;
+  const std::vector<Var>& threads_;
+  std::vector<Expr> element_;
+  std::vector<Var> vars_;
+  std::map<std::vector<int64_t>, std::vector<int64_t>> touched_;  // by which thread
 };
 
 bool same_place(const Access& x, const Access& y) {
@@ -228,7 +230,9 @@ bool same_place(const Access& x, const Access& y) {
 bool only_same_thread(const Access& x, const Access& y, const std::vector<Var>& threads,
                       const std::vector<Var>& running) {
   if (Meeting(x, y, threads, running).only_in_same_thread()) return true;
-  return same_place(x, y) && Counting(x, threads, running).only_in_same_thread();
+  if (!same_place(x, y)) return false;
+  Counting count(x, threads, running);
+  return count.add(x.facts) && count.add(y.facts);
 }
 
 }  // namespace nestor::passes
