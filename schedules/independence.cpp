@@ -129,8 +129,10 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
 }
 
 bool told_apart(const Seen& a, const Seen& b, const Stmt& loop) {
-  if (same_function(a, b) ? told_by_one_function(a, loop) : told_by_both(a, b, loop, false)) return true;
-  return told_by_both(a, b, loop, true);
+  const bool same = same_function(a, b);
+  if (same ? told_by_one_function(a, loop) : told_by_both(a, b, loop, false)) return true;
+  return told_by_both(a, b, loop, true) ||
+         touch_in_one_iteration(*a.place, a.access, *b.place, b.access, loop);
 }
 
 // Equal indices put a's iteration p at or before b's: with c*p + [lo, hi] on both sides in some dimension, no

@@ -13,11 +13,13 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
+#include "schedules/library/cuda_attention.h"
 #include "schedules/library/cuda_map.h"
 #include "schedules/library/cuda_reduce.h"
 #include "schedules/library/cuda_rows.h"
 #include "schedules/library/cuda_scan.h"
 #include "schedules/library/cuda_tile.h"
+#include "schedules/library/cuda_windows.h"
 #include "schedules/library/cuda_work.h"
 #include "schedules/words.h"
 
@@ -195,7 +197,7 @@ std::string epilogue_of(const PrimFunc& f, const std::string& block) {
   const Buffer out = output_of(*find_block(f, block));
   if (!out || find_param(f, out)) return "";
   const std::vector<std::string> readers = readers_of(f, out);
-  if (readers.size() != 1 || is_reduction(*find_block(f, readers[0]))) return "";
+  if (readers.size() != 1 || is_reduction(*find_block(f, readers[0])) || is_bound(f, readers[0])) return "";
   return classify(f, readers[0]).size == classify(f, block).size ? readers[0] : "";
 }
 
@@ -278,7 +280,8 @@ static void tile_convolutions(Schedule& s) {
   for (const std::string& name : block_names(s.func())) {
     const Block* b = find_block(s.func(), name);
     if (!b || is_bound(s.func(), name) || !is_reduction(*b)) continue;
-    if (library::tile_windows(s, name, epilogue_of(s.func(), name))) continue;
+    if (library::split_windows(s, name) || library::tile_windows(s, name, epilogue_of(s.func(), name)))
+      continue;
     std::vector<std::string> padding;
     for (const BlockAccess& a : accesses_of(*b))
       for (const std::string& other : block_names(s.func()))
@@ -290,7 +293,6 @@ static void tile_convolutions(Schedule& s) {
 }
 
 void bind_nests(Schedule& s) {
-  tile_convolutions(s);
   for (const std::string& name : block_names(s.func())) {
     if (!find_block(s.func(), name) || is_bound(s.func(), name)) continue;
     const bool reduction = is_reduction(*find_block(s.func(), name));
@@ -305,10 +307,13 @@ void bind_nests(Schedule& s) {
 
 Trace default_cuda_schedule(const PrimFunc& f, const Target& target) {
   Schedule s(f);
-  inline_elementwise(s, true);
-  bind_row_works(s);
-  inline_elementwise(s, false);
-  bind_nests(s);
+  if (!library::join_products_on_gpu(s, target)) {
+    inline_elementwise(s, true);
+    tile_convolutions(s);
+    bind_row_works(s);
+    inline_elementwise(s, false);
+    bind_nests(s);
+  }
   Trace trace = s.trace();
   trace.func = f.name;
   trace.target = target.name;

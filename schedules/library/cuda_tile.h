@@ -19,13 +19,6 @@ bool has_tiles(const Block& block);
 // A product with few rows, or few columns, likewise.
 bool skinny_product(Schedule& s, const std::string& block, const std::string& epilogue);
 
-// A convolution likewise, other than one of 1 x 1.
-bool tile_windows(Schedule& s, const std::string& block, const std::string& epilogue,
-                  int multiprocessors = kMultiprocessors);
-
-// Whether a reduction reads the buffer through windows, as a convolution does.
-bool reads_windows(const PrimFunc& f, const std::string& block, const Buffer& buffer);
-
 // How a block of threads computes rows x columns of a product, `steps` of the reduction at a time. Warps and
 // lanes lie in both directions; a thread has `run` neighbours, `times` of them a warp's width apart, so that
 // lanes side by side read and write side by side.

@@ -6,8 +6,9 @@
 #include <algorithm>
 
 #include "nestor/flops.h"
+#include "nestor/value_of.h"
 #include "nestor/walk.h"
-#include "schedules/exact_region.h"
+#include "schedules/access.h"
 #include "src/report/loop_costs.h"
 
 namespace nestor::report {
@@ -67,7 +68,7 @@ double share_of(const Group& g) {
     }
     bool runs = true;
     for (const IterVar* i : g.iterators) {
-      const auto v = schedules::value_at(i->binding, at);
+      const auto v = value_of(i->binding, at);
       if (!v) return 1;
       runs = runs && *v >= 0 && *v < *as_int(i->extent);
     }
