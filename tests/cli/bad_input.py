@@ -41,7 +41,11 @@ def refuse_model(what, model, *needles, name=None):
 def files():
     digits = open(t.digits).read()
     t.refuses("no such file", ["compile", "nowhere.json", "-o", "out.so"], "nowhere.json", "doesn't exist")
-    t.refuses("a folder", ["compile", ".", "-o", "out.so"], "not a regular file")
+    t.refuses("a folder", ["compile", ".", "-o", "out.so"], "a folder, not a file")
+    t.refuses("no name", ["compile", "", "-o", "out.so"], "the model's name is empty", "MatMul(")
+    for name, content, *needles in [("a.so", "\x7fELF", "a shared object", "nestor run"), ("a.pt", "PK\x03\x04", "torch.onnx.export"),
+                                    ("a.txt", "func f(", "a function", ".nest")]:
+        t.refuses(f"{name} as a model", ["compile", t.write(name, content), "-o", "out.so"], name, *needles)
     refuse_model("empty file", "", "empty")
     refuse_model("not json", "hello there", "JSON")
     for share in (0.001, 0.3, 0.7, 0.999):
@@ -129,6 +133,7 @@ def dimensions():
     for value in ("-1", "x", "99999999999999999999", "4611686018427387904", ""):
         t.refuses(f"--dim n={value}", ["compile", "symbolic.json", "--dim", "n=" + value, "-o", "out.so"], "n")
     t.refuses("--dim that the model lacks", ["compile", "symbolic.json", "--dim", "n=1", "--dim", "zz=1", "-o", "out.so"], "zz")
+    t.refuses("a shape of another rank", ["compile", "symbolic.json", "--dim", "x=1,2,3", "-o", "out.so"], "[1,2,3]", "declares")
     t.succeeds("--dim n=0", "run", "symbolic.json", "--dim", "n=0", "--input", "x=zeros")
 
 
