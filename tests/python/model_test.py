@@ -7,6 +7,7 @@ import unittest
 import numpy as np
 
 import nestor
+from nestor._errors import in_python
 
 PRODUCT = "MatMul(f32[6,8], f32[8,4])"
 DTYPES = ["f32", "f64", "i64", "i32", "i16", "i8", "u8", "f16"]
@@ -223,7 +224,12 @@ class Compiling(unittest.TestCase):
     def test_errors_speak_python(self):
         graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
                  "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
+        two = {**graph, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", "m"]}]}
+        own = {**graph, "nodes": [{"op": "Frobnicate", "inputs": ["x"], "outputs": ["y"]}]}
         for make, words in [(lambda: nestor.compile(graph), 'dims={"n": ...}'),
+                            (lambda: nestor.compile(two), 'dims={"m": ..., "n": ...}'),
+                            (lambda: nestor.compile(graph, dims={"x": (2, 3, 4)}), "the model declares [n,3]"),
+                            (lambda: nestor.compile(own, dims={"n": 2}), 'ops=["FILE.nest"] adds operators'),
                             (lambda: nestor.compile("Relu(f32[8])", db="missing.db"), 'nestor.tune(model, "missing.db") makes one'),
                             (lambda: nestor.compile(graph, dims={"n": -2}), 'dims={"n": -2}'),
                             (lambda: nestor.compile(graph, dims={"n": 2, "q": 3}), 'dims={"q": 3}')]:
@@ -231,6 +237,24 @@ class Compiling(unittest.TestCase):
                 make()
             self.assertIn(words, str(caught.exception))
             self.assertNotIn("--", str(caught.exception))
+
+    def test_options_of_the_command_line_alone(self):
+        self.assertEqual(in_python("add --pin spread"), "add the command line's --pin spread")
+
+    def test_operators_of_ones_own(self):
+        graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [4, 8]}, {"name": "w", "dtype": "f32", "shape": [8]}],
+                 "nodes": [{"op": "Scaled", "domain": "test.own", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]}
+        text = ("# domain: test.own\nfunc Scaled[N, M](in X: f32[N, M], const W: f32[M], out Y: f32[N, M]) {\n  for i in N, j in M {\n"
+                "    block Y(vi: S N = i, vj: S M = j) { Y[vi,vj] = X[vi,vj] * W[vj] }\n  }\n}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "scaled.nest")
+            with open(path, "w") as f:
+                f.write(text)
+            x, w = drawn(4, 8), drawn(8)
+            for _ in range(2):  # known already the second time
+                np.testing.assert_array_equal(nestor.compile(graph, ops=[path], threads=1)(x, w), x * w)
+            with self.assertRaisesRegex(TypeError, "ops is a list"):
+                nestor.compile(graph, ops=path)
 
     def test_temporary_files_arent_named(self):
         for model in ({"nodes": 3}, b"no model", "func f(in X: f32[4], out Y: f32[4]) {\n  for i in 4 {\n}"):

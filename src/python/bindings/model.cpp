@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "nestor/artifact.h"
+#include "nestor/nest_file.h"
 #include "nestor/npz.h"
 #include "nestor/tune.h"
 #include "src/python/bindings/arrays.h"
@@ -13,6 +14,8 @@
 namespace nestor::python {
 
 CompileOptions compile_options(const ModelKeywords& k) {
+  for (const std::string& file : k.ops)
+    register_nest_file(file, [file](const PrimFunc& f) { check_nest(f, file, warn); });
   CompileOptions c;
   c.target = parse_target(k.target);
   if (k.threads < 0) throw UserError("threads is negative");
@@ -203,6 +206,7 @@ void add_models(nb::module_& m) {
       .def_rw("constants", &ModelKeywords::constants)
       .def_rw("db", &ModelKeywords::db)
       .def_rw("schedule", &ModelKeywords::schedule)
+      .def_rw("ops", &ModelKeywords::ops)
       .def_rw("exact_conv", &ModelKeywords::exact_conv)
       .def_rw("check_indices", &ModelKeywords::check_indices);
   nb::class_<Model>(m, "Model")

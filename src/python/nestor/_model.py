@@ -27,7 +27,8 @@ class TensorInfo(NamedTuple):
 
 def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
              const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None, schedule: Any = None,
-             exact_conv: bool = False, check_indices: bool = False) -> _nestor.ModelKeywords:
+             ops: Sequence["Union[str, os.PathLike[str]]"] = (), exact_conv: bool = False,
+             check_indices: bool = False) -> _nestor.ModelKeywords:
     """What `compile`, `func` and `tune` share, as the compiled module takes it."""
     k = _nestor.ModelKeywords()
     k.target, k.threads = target, threads
@@ -37,6 +38,9 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
     k.constants = dict(const or {})
     k.db = os.fspath(db) if db is not None else ""
     k.schedule = os.fspath(schedule) if schedule is not None else ""
+    if isinstance(ops, (str, os.PathLike)):
+        raise TypeError('ops is a list of paths: ["rms_norm.nest"]')
+    k.ops = [os.fspath(path) for path in ops]
     k.exact_conv, k.check_indices = exact_conv, check_indices
     return k
 
@@ -145,7 +149,8 @@ class Model:
 
 def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
             const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None,
-            schedule: Any = None, exact_conv: bool = False, check_indices: bool = False) -> Model:
+            schedule: Any = None, ops: Sequence["Union[str, os.PathLike[str]]"] = (), exact_conv: bool = False,
+            check_indices: bool = False) -> Model:
     """Compiles a model for this machine.
 
     model: the path of an .onnx, a .json or a .nest; an operator as text, "MatMul(f32[8,8], f32[8,8])"; the text of a
@@ -157,35 +162,17 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
     db: a database of tuning records to take schedules from.
     schedule: "default", "naive", "tuned" (by db, which is usual where it is given), the path of a .sched file, or a Schedule of
         a function of the model; other functions have theirs of db, or their default.
+    ops: paths of .nest files, each function of which is an operator that the model may use. They stay known to this process.
     exact_conv: no Winograd: convolutions are sums of products.
     check_indices: indices out of range (Gather, Scatter ...) raise an Error; without it they are clamped.
 
     Raises Error where the model can't be read or isn't supported; its text says what would work.
     """
     with as_file(model) as spec, schedule_file(schedule) as steps:
-        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, steps, exact_conv, check_indices)))
+        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, steps, ops, exact_conv, check_indices)))
 
 
 def load(path: "Union[str, os.PathLike[str]]", *, threads: int = 0) -> Model:
     """An artifact that `Model.save` or `nestor compile` made. threads: 0 for as many as it was compiled for, which are the
     most it can have."""
     return Model(_nestor.load(os.fspath(path), threads))
-
-
-def from_torch(module: Any, example: Any, **options: Any) -> Model:
-    """Compiles a torch.nn.Module as it is exported for example inputs (a tensor or a tuple of them). Options are those of
-    `compile`. Needs torch and onnx (PyTorch 2.5 and later: onnxscript, too)."""
-    import io
-
-    import torch
-
-    example = example if isinstance(example, tuple) else (example,)
-    exported = io.BytesIO()
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            torch.onnx.export(module, example, exported, dynamo=False)
-    finally:
-        module.train(was_training)
-    return compile(exported.getvalue(), **options)
