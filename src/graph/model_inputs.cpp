@@ -85,6 +85,8 @@ std::optional<ModelInputs::Shape> ModelInputs::shape_of(const ModelValue& v) {
     mentioned_.insert({name, place});
     const std::optional<int64_t> size = size_of(v, d);
     if (!size && of_rank) open_.insert(name);
+    if (const auto it = options_.dims.find(place); it != options_.dims.end() && size && it->second != *size)
+      problems_.add(fmt::format("--dim {}={}: that dimension is {}", place, it->second, *size));
     if (size && *size < 0) problems_.add(fmt::format("dimension {} of input `{}` is {}", d, v.name, *size));
     known = known && size && *size >= 0;
     out.push_back(size.value_or(0));

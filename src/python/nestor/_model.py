@@ -31,10 +31,21 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
              check_indices: bool = False) -> _nestor.ModelKeywords:
     """What `compile`, `func` and `tune` share, as the compiled module takes it."""
     k = _nestor.ModelKeywords()
+    for name, value, kind in [("target", target, str), ("threads", threads, int), ("dims", dims or {}, Mapping),
+                              ("const", const or {}, Mapping)]:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is of type {type(value).__name__}, not {'dict' if kind is Mapping else kind.__name__}")
     k.target, k.threads = target, threads
-    dims = dict(dims or {})
-    k.dims = {name: operator.index(value) for name, value in dims.items() if not isinstance(value, (tuple, list))}
-    k.shapes = {name: [operator.index(v) for v in value] for name, value in dims.items() if isinstance(value, (tuple, list))}
+    sizes, shapes = {}, {}
+    for name, value in (dims or {}).items():
+        try:
+            if isinstance(value, (tuple, list)):
+                shapes[name] = [operator.index(v) for v in value]
+            else:
+                sizes[name] = operator.index(value)
+        except TypeError:
+            raise TypeError(f'dims["{name}"] is {value!r}: give an integer, or the shape of an input as a tuple') from None
+    k.dims, k.shapes = sizes, shapes
     k.constants = dict(const or {})
     k.db = os.fspath(db) if db is not None else ""
     k.schedule = os.fspath(schedule) if schedule is not None else ""
@@ -43,6 +54,14 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
     k.ops = [os.fspath(path) for path in ops]
     k.exact_conv, k.check_indices = exact_conv, check_indices
     return k
+
+
+def keywords_of(function: str, options: Mapping[str, Any]) -> _nestor.ModelKeywords:
+    """Those that `function` was given besides its own."""
+    try:
+        return keywords(**options)
+    except TypeError as e:
+        raise TypeError(str(e).replace("keywords()", f"{function}()")) from None
 
 
 @contextlib.contextmanager
@@ -115,10 +134,10 @@ class Model:
         known = [t.name for t in self.inputs]
         for name in inputs:
             if name not in known:
-                raise TypeError(f"there is no input {name}: inputs are {', '.join(known)}")
+                raise TypeError(f"there is no input `{name}`: the inputs are {', '.join(f'`{k}`' for k in known)}")
         for name in known:
             if name not in inputs:
-                raise TypeError(f"input {name} isn't given")
+                raise TypeError(f"input `{name}` isn't given")
         out = self._native(*[inputs[name] for name in known])
         return dict(zip([t.name for t in self.outputs], out if isinstance(out, tuple) else (out,)))
 

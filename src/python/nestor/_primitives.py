@@ -35,13 +35,16 @@ def _method(name: str, usage: str, summary: str, requirements: Sequence[str], op
 
     def method(self: Any, *args: Any, results: "Union[str, List[str], Tuple[str, ...], None]" = None, **options: Any) -> Any:
         made = "" if not results else (results if isinstance(results, str) else " ".join(results)) + " = "
+        decision = f" -> {word(options.pop('decision'))}" if "->" in usage and "decision" in options else ""
         given = "".join(f" {key.rstrip('_')}={word(value)}" for key, value in options.items())
-        self._native.step(f"{made}{name} {' '.join(word(a, kinds) for a in args)}{given}")
+        self._native.step(f"{made}{name} {' '.join(word(a, kinds) for a in args)}{decision}{given}")
         return self
 
     method.__name__, method.__qualname__ = name, f"Schedule.{name}"
     lines = [summary, "", f"    {usage}", ""]
     lines += [f"{key}={values}: {meaning}" for key, values, meaning in options]
+    if "->" in usage:
+        lines += ["decision: what stands after `->`"]
     if requirements:
         lines += ["", "Requires:"] + [f"  {i}. {text}" for i, text in enumerate(requirements, 1)]
     method.__doc__ = "\n".join(lines).rstrip()
