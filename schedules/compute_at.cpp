@@ -290,7 +290,8 @@ Primitive compute_at_row() {
       {{"tail", "full|guard",
         "for a partial tile of the consumers: `full` computes a full tile, in full vectors and unrolled "
         "loops; `guard` checks where the consumers do"}},
-      "Moves a producer into a loop of its consumers, where it computes what that iteration reads.",
+      "Moves a producer into a loop of its consumers, where it computes what that iteration reads. Its loops "
+      "there are new and serial.",
       {semantic("the block is a map, or a reduction with its init over the full range of its R iterators"),
        semantic("it is the only writer of its buffer, which is a temporary"),
        "its store is indexed by plain S iterators",

@@ -222,7 +222,8 @@ Place StepContext::find_block(const std::string& name, const SourceLoc& at) cons
     return *p;
   }
   refuse_common('B', at, "there is no block `" + name + "`",
-                "the blocks are " + nearest(name, block_names(func_)));
+                block_names(func_).empty() ? "the function has no blocks"
+                                           : "the blocks are " + nearest(name, block_names(func_)));
 }
 
 LoopRef StepContext::find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const {

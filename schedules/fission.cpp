@@ -131,7 +131,7 @@ Primitive fission_row() {
           {{ArgKind::loop, "T.i"}},
           {{"at", "BLOCK", "the block after which the loop is cut; by default after every statement"}},
           "Distributes a loop over its statements: one loop for each, or two loops, cut after a given block.",
-          {"the loop's body has several statements, and `at` names a block in one of them but the last",
+          {"the loop's body has several statements, and `at` names a block that isn't in the last one",
            "a buffer allocated in the loop is used in one part only",
            semantic("no iteration of a part accesses the same element as an earlier iteration of a later "
                     "part, if one of them writes it")},

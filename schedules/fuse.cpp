@@ -99,7 +99,7 @@ Primitive fuse_row() {
           "Fuses directly nested loops into one, in the same order.",
           {"each loop is directly inside the one before it, with nothing beside it", "the loops are serial",
            "the extents of all loops but the outermost are positive constants",
-           "no block inside uses the loops for both S and R iterators"},
+           "no block inside uses one of the loops for an S iterator and another for an R iterator"},
           {examples::kGrid, "g = fuse Y (i j)"},
           run,
           true};

@@ -283,7 +283,8 @@ Primitive reverse_compute_at_row() {
       "n c h w ...",
       {{ArgKind::block, "C"}, {ArgKind::location, "T.i"}},
       {},
-      "Moves a consumer into a loop of its producers, where it reads what that iteration has completed.",
+      "Moves a consumer into a loop of its producers, where it reads what that iteration has completed. Its "
+      "loops there are new and serial.",
       {semantic("the block is a map or a reduction with its init, and no other block writes its elements"),
        semantic("the block is after the loop"),
        "neither the loop nor a loop around it is a reduction loop of a producer of its inputs",

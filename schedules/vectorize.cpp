@@ -29,6 +29,13 @@ bool has_guard(const LoopRef& loop) {
   return false;
 }
 
+// For the innermost loop of a reduction that has its init still.
+std::string way_out(const LoopRef& loop) {
+  const auto* block = as_for(loop.stmt).body.as<Block>();
+  if (!block || !block->init || !own_use_of(*block, as_for(loop.stmt).var).reduce) return "";
+  return "; after `decompose_reduction " + loop.text() + "` each lane can have a partial result";
+}
+
 PrimFunc run(StepContext& ctx) {
   const LoopRef loop = ctx.loop(0);
   const For& old = as_for(loop.stmt);
@@ -61,7 +68,8 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(4, 0, "the extent of the loop " + l->var->name + " inside depends on it", {loop.stmt, s});
   });
   const auto conflict = reduces_lanes(old) ? std::nullopt : find_conflict(ctx.func(), loop.stmt);
-  if (conflict) ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+  if (conflict)
+    ctx.forbid(2, 0, conflict->why + way_out(loop), conflict->blocks, conflict_hint(ctx, loop, *conflict));
   const Stmt made =
       make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations);
   if (!conflict) ctx.proved(made);
