@@ -1,6 +1,5 @@
-/* An instance of an artifact: one block for arena and workspace, a thread pool, and the weights where they
- * lie in a file beside the object. Nothing here is shared between instances, so that each may run on a thread
- * of its own. */
+/* An instance of an artifact: one block of memory for arena and workspace, a thread pool, and the weights
+ * if they are in a file beside the object. Instances share nothing, so each may run on its own thread. */
 #include "runtime/artifact_rt.h"
 
 #include <stdatomic.h>

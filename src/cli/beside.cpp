@@ -1,6 +1,6 @@
-// The other runtimes are Python packages, so a Python process (bench/peers/side_by_side.py) loads them and
-// our artifacts, compares what they compute on the same inputs, and times them in turns. Here artifacts and
-// inputs are made for it, and what it measured is printed.
+// The other runtimes are Python packages. So a Python process (bench/peers/side_by_side.py) loads them and
+// our artifacts, compares their results on the same inputs, and times them in turns. This file makes the
+// artifacts and inputs for it, and prints what it measured.
 #include "src/cli/beside.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
-// The code of an artifact. The kernels' module gets a few functions more: NAME_run follows the plan, in
-// straight-line code or, where there are many calls, by a table of them; NAME_create and NAME_destroy are the
-// runtime's (runtime/artifact_rt.c, linked in as bitcode), nestor_model_v2 says what it is.
+// The code of an artifact: the module of the kernels, with a few more functions. NAME_run follows the plan,
+// as straight-line code or, if there are many calls, by a table of them. NAME_create and NAME_destroy call
+// the runtime (runtime/artifact_rt.c, linked in as bitcode), and nestor_model_v2 returns the description.
 
 #include "nestor/artifact.h"
 

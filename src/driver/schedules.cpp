@@ -1,4 +1,4 @@
-// Where schedules come from. A provider answers for the functions it knows; the first that answers wins.
+// Sources of schedules. A provider answers for the functions it knows; the first answer counts.
 
 #include <algorithm>
 #include <map>
