@@ -1,5 +1,5 @@
-// Reading a step's words by its table row, and refusing: the parts that all primitives share, so that each of
-// them is only its requirements and its edit.
+// Reads a step's words by its table row, and refuses: what all primitives share, so that each primitive
+// consists of its requirements and its edit.
 #include <algorithm>
 #include <cctype>
 #include <charconv>

@@ -1,11 +1,11 @@
 // fission: a loop around several statements becomes a loop around each (loop distribution), so that each can
-// be scheduled by itself.
+// be scheduled separately.
 //
-// In the loop, iteration 3 of the first statement runs after iteration 2 of the second; afterwards before it.
-// Nothing notices unless the two meet in an element that one of them writes. So it is enough that a
-// statement's iteration never meets an earlier iteration of a statement behind it; that it meets a later one
-// (a running window, T[i-1]) is no matter. Two statements that would be cut apart wrongly may stay together:
-// `at` cuts at one place only.
+// Before, iteration 3 of the first statement ran after iteration 2 of the second; afterwards it runs before
+// it. This matters only if the two touch an element that one of them writes. So it is enough that no
+// iteration of a statement touches the same elements as an earlier iteration of a later statement. A later
+// iteration (a running window, T[i-1]) does no harm. If a cut would be wrong between two statements, `at`
+// cuts at another place.
 #include <algorithm>
 
 #include "schedules/examples.h"

@@ -1,6 +1,6 @@
 // vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked
-// rest. A GPU's thread has no vector arithmetic, and does all iterations; but loads and stores of neighbours
-// become one, where their place is known to be a multiple (passes/split_lanes.cpp).
+// remainder. A GPU's thread has no vector arithmetic and does all iterations; but loads and stores of
+// neighbouring elements are combined where their alignment is known (passes/split_lanes.cpp).
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"

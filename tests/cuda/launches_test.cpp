@@ -1,5 +1,4 @@
-// What whole models launch: no kernel leaves most of an A100 idle where its work would give more threads
-// something to do.
+// Launches of whole models: no kernel leaves most of an A100 idle if its work would suffice for more threads.
 #include <fmt/format.h>
 
 #include "catch.h"
