@@ -1,4 +1,4 @@
-// What an artifact says of itself: the C header for people and compilers, and the JSON for load_artifact.
+// Describes an artifact: the C header for people and compilers, and the JSON for load_artifact.
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Functions that CUDA has not, or not with the IR's meaning. Only those that a file uses are written into it.
+// Functions that CUDA lacks, or that differ from the IR's. Only those that a file uses are written into it.
 #include "nestor/instruction.h"
 #include "src/codegen/cuda_source.h"
 

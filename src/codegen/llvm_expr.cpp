@@ -1,6 +1,6 @@
-// The kinds of expressions, laziness, and reductions. Laziness: a scalar `if` or `&&` becomes a branch only
-// where the other side holds a load (which could read outside) or a call; otherwise a select, which costs
-// less than a jump.
+// Expressions: their kinds, laziness and reductions. Laziness: a scalar `if` or `&&` becomes a branch only if
+// the other side holds a load (which could read out of bounds) or a call. Otherwise it becomes a select,
+// which is cheaper than a jump.
 #include "llvm_expr.h"
 
 #include <llvm/IR/Constants.h>

@@ -29,6 +29,22 @@ constexpr TypePair kTypePairs[] = {{DType::f32, 1},  {DType::u8, 2},   {DType::i
                                    {DType::i32, 6},  {DType::i64, 7},  {DType::boolean, 9}, {DType::f16, 10},
                                    {DType::f64, 11}, {DType::bf16, 16}};
 
+// Files that are often given in a model's place, by their first bytes.
+struct OtherFormat {
+  std::string_view start;
+  const char* what;
+  const char* hint;
+};
+constexpr OtherFormat kOtherFormats[] = {
+    {"\x7f"
+     "ELF",
+     "a shared object, not a model",
+     "`nestor run` runs one that Nestor made; other verbs read the model it was made from"},
+    {"PK\x03\x04", "a zip archive, not a model; PyTorch saves its modules so",
+     "in Python, torch.onnx.export(module, example, \"m.onnx\") writes a model"},
+    {"func ", "a function, not a model", "name the file ...nest"},
+};
+
 }  // namespace
 
 std::optional<DType> dtype_from_onnx(int code) {
@@ -65,7 +81,16 @@ Tensor tensor_from_bytes(const std::string& file, const std::string& where, DTyp
 }
 
 Model read_model(const std::string& path) {
+  if (path.empty())
+    throw UserError(Diagnostic{
+        "the model's name is empty", {}, {}, "a file, or an operator: MatMul(f32[8,8], f32[8,8])"});
   std::ifstream in = open_file(path);
+  std::string start(8, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  for (const OtherFormat& format : kOtherFormats)
+    if (start.starts_with(format.start)) file_error(path, format.what, format.hint);
+  in.clear();
+  in.seekg(0);
   const std::string_view blank = " \t\r\n\xEF\xBB\xBF";
   char first = ' ';
   while (in.get(first) && blank.find(first) != std::string_view::npos) {

@@ -77,7 +77,8 @@ DType TensorReader::dtype(const JsonAt& at) {
       {"int64", DType::i64},   {"int32", DType::i32},   {"int16", DType::i16},   {"int8", DType::i8},
       {"uint8", DType::u8},    {"float", DType::f32},   {"double", DType::f64}};
   if (const auto it = aliases.find(name); it != aliases.end()) return it->second;
-  at.fail(fmt::format("unknown element type '{}'", name), "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool");
+  at.fail(fmt::format("unknown element type '{}'", name),
+          "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool; i64 holds other unsigned integers");
 }
 
 Tensor TensorReader::read(const JsonAt& at) const {

@@ -55,7 +55,8 @@ Refusal why_unsupported(const ModelNode& n) {
   for (const Kind& kind : kinds())
     if (n.domain.empty() && std::count(kind.ops.begin(), kind.ops.end(), n.op) > 0) return kind.refusal;
   const std::string near = nearest_op(n.op);
-  return {"the operator isn't supported", near.empty() ? "" : "did you mean `" + near + "`?"};
+  return {"the operator isn't supported", near.empty() ? "--op FILE.nest adds operators written as loop nests"
+                                                       : "did you mean `" + near + "`?"};
 }
 
 }  // namespace nestor

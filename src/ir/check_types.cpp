@@ -1,6 +1,6 @@
-// The constructors refuse ill-typed nodes, but a rewriter rebuilds nodes without them and keeps the old type:
-// what they demand must still hold here. Each rule gives a sentence, so that the text can say it beside the
-// underlined node.
+// The constructors refuse nodes with wrong types. But a rewriter rebuilds nodes without the constructors and
+// keeps the old type, so the same rules are checked here. Each rule has a sentence, which is printed beside
+// the underlined node.
 #include <bit>
 #include <cmath>
 

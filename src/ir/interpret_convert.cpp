@@ -1,4 +1,4 @@
-// From type to type: casts, bit casts, narrowing of results, and elements in memory.
+// Conversions: casts, bit casts, rounding of results to their type, and elements in memory.
 #include <cmath>
 #include <cstring>
 #include <limits>

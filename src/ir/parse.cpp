@@ -265,8 +265,7 @@ PrimFunc Parser::func() {
     else if (role.text == name_of(Role::out))
       p.role = Role::out;
     else
-      fail(role, "a parameter is `in`, `const` or `out`, not " + quoted(role.text),
-           "in " + std::string(role.text) + ": f32[...]");
+      fail(role, "a parameter is `in`, `const` or `out`, not " + quoted(role.text), "in X: f32[8]");
     p.decl = decl();
     f.params.push_back(std::move(p));
   });

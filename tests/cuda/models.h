@@ -1,4 +1,4 @@
-// Models in memory, by the kind of network that they stand for, small and with drawn weights.
+// Small models with random weights, one for each kind of network.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// What products and convolutions by their default schedules ask of memory, counted by emulation: shared
-// wavefronts and global sectors against the ideal. The bounds are goldens, to be tightened by a schedule that
-// gets better; 1.1 of the ideal wavefronts is wanted of all. Works bound by memory are in memory_test.cpp.
+// Memory traffic of products and convolutions by their default schedules, counted by the emulator: shared
+// wavefronts and global sectors against the ideal. The bounds are goldens, to be lowered when a schedule gets
+// better; the aim is 1.1 of the ideal wavefronts. Memory-bound works are in memory_test.cpp.
 #include <fmt/format.h>
 
 #include "catch.h"

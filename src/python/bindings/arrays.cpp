@@ -77,6 +77,14 @@ std::string type_of_elements(nb::handle array) {
   return nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : "";
 }
 
+void require_native_order(nb::handle value, const std::string& what, const std::string& elements) {
+  if (!elements.starts_with('>') && !elements.starts_with('<')) return;
+  const std::string native = text_of(value.attr("dtype").attr("newbyteorder")("="));
+  throw nb::type_error(
+      (what + " has elements of type " + elements + ", in another byte order: .astype(\"" + native + "\")")
+          .c_str());
+}
+
 // As an array; NumPy's bf16, which no protocol of its names, by its bits.
 template <class Array>
 Array array_of(nb::handle value, const std::string& what, DType* dtype) {
@@ -87,6 +95,7 @@ Array array_of(nb::handle value, const std::string& what, DType* dtype) {
     const std::string elements = type_of_elements(value);
     bf16 = elements == "bfloat16" && nb::hasattr(value, "view") &&
            nb::try_cast(value.attr("view")("uint16"), out);
+    require_native_order(value, what, elements);
     if (!bf16 && nb::hasattr(value, "__dlpack__")) value.attr("__dlpack__")();  // it may say why not
     if (!bf16)
       throw nb::type_error((what + " is a " + text_of(nb::type_name(value.type())) +
@@ -124,7 +133,7 @@ bool is_aligned(const Array& a, DType t) {
 }  // namespace
 
 ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
-  const std::string what = "input " + wanted.name;
+  const std::string what = "input `" + wanted.name + "`";
   DType dtype = DType::f32;
   ReadArray out = array_of<ReadArray>(array, what, &dtype);
   check(out, dtype, what, wanted);
@@ -134,7 +143,7 @@ ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
 }
 
 WriteArray as_output(nb::handle array, const PlanTensor& wanted) {
-  const std::string what = "output " + wanted.name;
+  const std::string what = "output `" + wanted.name + "`";
   DType dtype = DType::f32;
   if (nb::hasattr(array, "flags") && nb::hasattr(array, "__array_interface__") &&
       !nb::cast<bool>(array.attr("flags")["WRITEABLE"]))
