@@ -66,12 +66,6 @@ void qlinear_where(Composer& c) {
   c.give(0, c.op("QuantizeLinear", {v, c.input(7), maybe(c, 8)}));
 }
 
-void qlinear_reduce_mean(Composer& c) {
-  const std::string v = c.reduced("ReduceMean", dequantized(c, 0), c.ctx().get_ints("axes", {}),
-                                  c.ctx().get_int("keepdims", 1) != 0);
-  c.give(0, c.op("QuantizeLinear", {v, c.input(3), maybe(c, 4)}));
-}
-
 }  // namespace
 
 std::vector<Composition> quantized_compositions() {
@@ -85,7 +79,6 @@ std::vector<Composition> quantized_compositions() {
           {kMicrosoft, "QLinearConv", 1, qlinear_conv},
           {kMicrosoft, "MatMulIntegerToFloat", 1, matmul_integer_to_float},
           {kMicrosoft, "QLinearWhere", 1, qlinear_where},
-          {kMicrosoft, "QLinearReduceMean", 1, qlinear_reduce_mean},
           {kMicrosoft, "QuantizeLinear", 1, conversion("QuantizeLinear")},
           {kMicrosoft, "DequantizeLinear", 1, conversion("DequantizeLinear")}};
 }
