@@ -28,6 +28,12 @@ const char* c_type(DType t) {
       return "int16_t";
     case DType::i8:
       return "int8_t";
+    case DType::u64:
+      return "uint64_t";
+    case DType::u32:
+      return "uint32_t";
+    case DType::u16:
+      return "uint16_t";
     case DType::u8:
     case DType::boolean:
       return "uint8_t";

@@ -96,7 +96,7 @@ ModelValue tensor_type(Cursor& in, const std::string& name) {
   const auto dtype = parse_dtype(spelled);
   if (!dtype) {
     std::string known;
-    for (std::string_view n : kDTypeNames) known += (known.empty() ? "" : " ") + std::string(n);
+    for (const DTypeRow& r : kDTypes) known += (known.empty() ? "" : " ") + std::string(r.name);
     in.fail("'" + spelled + "' isn't an element type", at, "one of: " + known);
   }
   ModelValue value{name, *dtype, {}, true, true};

@@ -21,14 +21,6 @@ constexpr std::array<std::string_view, 24> kOnnxTypes = {
     "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
     "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
 
-struct TypePair {
-  DType dtype;
-  int code;
-};
-constexpr TypePair kTypePairs[] = {{DType::f32, 1},  {DType::u8, 2},   {DType::i8, 3},      {DType::i16, 5},
-                                   {DType::i32, 6},  {DType::i64, 7},  {DType::boolean, 9}, {DType::f16, 10},
-                                   {DType::f64, 11}, {DType::bf16, 16}};
-
 // Files that are often given in a model's place, by their first bytes.
 struct OtherFormat {
   std::string_view start;
@@ -48,9 +40,7 @@ constexpr OtherFormat kOtherFormats[] = {
 }  // namespace
 
 std::optional<DType> dtype_from_onnx(int code) {
-  for (const TypePair& p : kTypePairs)
-    if (p.code == code) return p.dtype;
-  return std::nullopt;
+  return dtype_by(&DTypeRow::onnx_number, code);
 }
 
 std::string onnx_dtype_name(int code) {

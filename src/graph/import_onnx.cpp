@@ -216,6 +216,9 @@ class OnnxReader {
         return typed(where, type, shape, t.double_data());
       case DType::i64:
         return typed(where, type, shape, t.int64_data());
+      case DType::u64:
+      case DType::u32:
+        return typed(where, type, shape, t.uint64_data());
       default:
         return typed(where, type, shape, t.int32_data());  // the halves as their bits
     }

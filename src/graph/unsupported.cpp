@@ -26,9 +26,6 @@ const std::vector<Kind>& kinds() {
        {"strings aren't supported", "start the model after the text processing"}},
       {{"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"},
        {"random numbers aren't supported", "make them an input of the model"}},
-      {{"Compress", "NonMaxSuppression", "Unique"},
-       {"the size of its result depends on values, which isn't supported",
-        "end the model before it, and do the rest in your program"}},
   };
   return all;
 }
