@@ -1,12 +1,14 @@
-// Where a fused loop is split and the factors don't divide, an index such as (f0*16 + f1)/17 has bounds that
-// are too wide: f0*16 + f1 runs to 111, and only the block's guard says that nothing happens from 102 on.
-// What the simplifier then makes of quotients and remainders hides the old loop. But the loops inside of a
-// tile are few, so their iterations are run through: what isn't guarded out gives the bounds, and the number
-// of different elements says whether there are gaps. Only what depends on running loops alone is counted; the
-// rest of an index stands still beside it.
+// If a fused loop is split and the factors don't divide, an index such as (f0*16 + f1)/17 has bounds that are
+// too wide: f0*16 + f1 runs to 111, and only the block's guard says that nothing happens from 102 on. What
+// the simplifier then makes of quotients and remainders hides the old loop. But the loops inside of a tile
+// are few, so their iterations are enumerated: those that the guard lets run give the bounds, and the number
+// of different elements shows whether there are gaps. Only the part of an index that depends on running loops
+// is enumerated; the rest is fixed.
 #include "schedules/exact_region.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "schedules/region.h"
 
@@ -15,12 +17,6 @@ namespace nestor::schedules {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 14;  // iterations
-
-using Values = std::unordered_map<Var, int64_t>;
-
-int64_t floor_div(int64_t a, int64_t b) {
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
 
 // An index as what stands still and what runs; none where one atom does both.
 struct Split {
@@ -118,36 +114,6 @@ Conditions conditions_of(const Block& b, const std::unordered_set<Var>& running)
 
 }  // namespace
 
-std::optional<int64_t> value_at(const Expr& e, const Values& at) {
-  if (const auto* i = e.as<IntImm>()) return i->value;
-  if (const auto* r = e.as<VarRef>()) {
-    const auto it = at.find(r->var);
-    return it == at.end() ? std::nullopt : std::optional(it->second);
-  }
-  const auto* b = e.as<Binary>();
-  if (!b) return std::nullopt;
-  const auto x = value_at(b->a, at), y = value_at(b->b, at);
-  if (!x || !y) return std::nullopt;
-  switch (b->op) {
-    case BinaryOp::add:
-      return *x + *y;
-    case BinaryOp::sub:
-      return *x - *y;
-    case BinaryOp::mul:
-      return *x * *y;
-    case BinaryOp::min:
-      return std::min(*x, *y);
-    case BinaryOp::max:
-      return std::max(*x, *y);
-    case BinaryOp::div:
-      return *y > 0 ? std::optional(floor_div(*x, *y)) : std::nullopt;
-    case BinaryOp::mod:
-      return *y > 0 ? std::optional(*x - floor_div(*x, *y) * *y) : std::nullopt;
-    default:
-      return std::nullopt;
-  }
-}
-
 std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& access,
                                         const std::vector<Stmt>& standing) {
   std::vector<Stmt> loops;
@@ -180,12 +146,12 @@ std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& acces
   std::vector<int64_t> element(dims.size());
   const bool known = run_through(loops, used, [&](const Values& at) {
     for (const auto& [e, extent] : conditions.domains) {
-      const auto v = value_at(e, at);
+      const auto v = value_of(e, at);
       if (!v) return false;
       if (*v < 0 || *v >= extent) return true;
     }
     for (size_t k = 0; k < counted.size(); ++k) {
-      const auto v = value_at(counted[k].running, at);
+      const auto v = value_of(counted[k].running, at);
       if (!v) return false;
       element[k] = *v;
     }
@@ -197,6 +163,97 @@ std::optional<ExactRegion> exact_region(const Place& p, const BlockAccess& acces
     out.dims[dims[k]] = Bound{counted[k].still, elements.lo[k], elements.hi[k]};
   out.full = !conditions.open && dims.size() == access.indices.size() && elements.fill_box();
   return out;
+}
+
+namespace {
+
+// What tells an element that an access touches, over the loops that run.
+struct Counted {
+  std::vector<Expr> element;
+  Conditions conditions;
+  std::vector<Stmt> loops;
+  std::unordered_set<Var> used;
+};
+
+std::unordered_set<Var> running_in(const Place& p, const Stmt& loop) {
+  std::unordered_set<Var> out;
+  for (const Stmt& l : p.loops())
+    if (p.depth_of(l) >= p.depth_of(loop)) out.insert(as_for(l).var);
+  return out;
+}
+
+// What stands still inside of an atom that moves.
+void add_mixed(const BlockAccess& access, const std::unordered_set<Var>& running,
+               std::unordered_set<Var>& out) {
+  for (const Expr& index : access.indices)
+    for (const Term& t : linear_of(index).terms) {
+      const std::vector<Var> vars = vars_of(t.atom);
+      const auto stands = [&](const Var& v) { return !running.count(v); };
+      if (!std::all_of(vars.begin(), vars.end(), stands))
+        std::copy_if(vars.begin(), vars.end(), std::inserter(out, out.end()), stands);
+    }
+}
+
+// Those loops are used that say which element it is, and the conditions about them.
+void use(Counted& c, const Place& p, const Stmt& loop) {
+  for (const Expr& e : c.element)
+    for (const Var& v : vars_of(e)) c.used.insert(v);
+  c.used.insert(as_for(loop).var);
+  std::erase_if(c.conditions.domains, [&](const auto& d) {
+    const std::vector<Var> vars = vars_of(d.first);
+    return std::none_of(vars.begin(), vars.end(), [&](const Var& v) { return c.used.count(v) > 0; });
+  });
+  for (const auto& [e, extent] : c.conditions.domains)
+    for (const Var& v : vars_of(e)) c.used.insert(v);
+  for (const Stmt& l : p.loops())
+    if (c.used.count(as_for(l).var)) c.loops.push_back(l);
+}
+
+}  // namespace
+
+bool touch_in_one_iteration(const Place& p, const BlockAccess& x, const Place& q, const BlockAccess& y,
+                            const Stmt& loop) {
+  if (x.indices.size() != y.indices.size()) return false;
+  std::unordered_set<Var> mixed;  // run through too, and a part of the element's name
+  add_mixed(x, running_in(p, loop), mixed);
+  add_mixed(y, running_in(q, loop), mixed);
+  std::unordered_set<Var> run_p = running_in(p, loop), run_q = running_in(q, loop);
+  run_p.insert(mixed.begin(), mixed.end());
+  run_q.insert(mixed.begin(), mixed.end());
+  Counted a, b;
+  a.conditions = conditions_of(p.block(), run_p);
+  b.conditions = conditions_of(q.block(), run_q);
+  a.element.assign(mixed.begin(), mixed.end());
+  b.element = a.element;
+  for (size_t d = 0; d < x.indices.size(); ++d) {
+    const auto s = split_index(x.indices[d], run_p), t = split_index(y.indices[d], run_q);
+    if (!s || !t || !is_zero(add(s->still, t->still, -1))) continue;
+    a.element.push_back(s->running);
+    b.element.push_back(t->running);
+  }
+  use(a, p, loop);
+  use(b, q, loop);
+  std::map<std::vector<int64_t>, int64_t> touched;  // by which iteration
+  const auto count = [&](const Counted& c) {
+    bool apart = true;
+    const bool counted = run_through(c.loops, c.used, [&](const Values& at) {
+      for (const auto& [e, extent] : c.conditions.domains) {
+        const auto v = value_of(e, at);
+        if (!v) return apart = false;
+        if (*v < 0 || *v >= extent) return true;
+      }
+      std::vector<int64_t> values;
+      for (const Expr& e : c.element) {
+        const auto v = value_of(e, at);
+        if (!v) return apart = false;
+        values.push_back(*v);
+      }
+      const int64_t now = at.at(as_for(loop).var);
+      return apart = touched.emplace(std::move(values), now).first->second == now;
+    });
+    return counted && apart;
+  };
+  return count(a) && (p.stmt.same_as(q.stmt) || count(b));
 }
 
 }  // namespace nestor::schedules

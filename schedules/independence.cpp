@@ -1,6 +1,7 @@
-// The proof is by what an element's indices tell: if equal indices imply equal values of the loop's variable,
-// two iterations never meet. Accesses of one block are compared as one function of the loops (affine.h's
-// Solver); accesses of two blocks by the part of each index that the loop moves, the rest being a range.
+// The proof uses what an element's indices determine: if equal indices imply equal values of the loop's
+// variable, two iterations never touch the same element. Accesses of one block are compared as one function
+// of the loops (the Solver of affine.h). For accesses of two blocks, the part of each index that depends on
+// the loop is compared, and the rest is a range.
 #include "schedules/independence.h"
 
 #include <algorithm>
@@ -129,8 +130,10 @@ bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
 }
 
 bool told_apart(const Seen& a, const Seen& b, const Stmt& loop) {
-  if (same_function(a, b) ? told_by_one_function(a, loop) : told_by_both(a, b, loop, false)) return true;
-  return told_by_both(a, b, loop, true);
+  const bool same = same_function(a, b);
+  if (same ? told_by_one_function(a, loop) : told_by_both(a, b, loop, false)) return true;
+  return told_by_both(a, b, loop, true) ||
+         touch_in_one_iteration(*a.place, a.access, *b.place, b.access, loop);
 }
 
 // Equal indices put a's iteration p at or before b's: with c*p + [lo, hi] on both sides in some dimension, no

@@ -76,7 +76,7 @@ Enumeration enumerate(size_t v, const IndexMap& map, const BufferDecl& decl,
     std::vector<int64_t> place;
     int64_t number = 0;
     for (size_t i = 0; i < map.exprs.size(); ++i) {
-      const auto value = value_at(map.exprs[i], at);
+      const auto value = value_of(map.exprs[i], at);
       if (!value) return {};
       place.push_back(*value);
       number = number * places[i] + *value;

@@ -13,11 +13,13 @@
 #include "nestor/error.h"
 #include "nestor/walk.h"
 #include "schedules/library/analysis.h"
+#include "schedules/library/cuda_attention.h"
 #include "schedules/library/cuda_map.h"
 #include "schedules/library/cuda_reduce.h"
 #include "schedules/library/cuda_rows.h"
 #include "schedules/library/cuda_scan.h"
 #include "schedules/library/cuda_tile.h"
+#include "schedules/library/cuda_windows.h"
 #include "schedules/library/cuda_work.h"
 #include "schedules/words.h"
 
@@ -195,17 +197,16 @@ std::string epilogue_of(const PrimFunc& f, const std::string& block) {
   const Buffer out = output_of(*find_block(f, block));
   if (!out || find_param(f, out)) return "";
   const std::vector<std::string> readers = readers_of(f, out);
-  if (readers.size() != 1 || is_reduction(*find_block(f, readers[0]))) return "";
+  if (readers.size() != 1 || is_reduction(*find_block(f, readers[0])) || is_bound(f, readers[0])) return "";
   return classify(f, readers[0]).size == classify(f, block).size ? readers[0] : "";
 }
 
 // The reduction and its epilogue in one kernel, the sum a thread's own. Where no epilogue reads it, a copy
 // does.
 bool bind_reduction(Schedule& s, const std::string& block, bool whole) {
-  Schedule t = s;
-  try {
-    const Loops loops = classify(t.func(), block);
-    if (!loops.simple || loops.spatial.empty()) return false;
+  const Loops loops = classify(s.func(), block);
+  if (!loops.simple || loops.spatial.empty()) return false;
+  return s.attempt("a thread for each result of " + block, [&](Schedule& t) {
     std::string epilogue = epilogue_of(t.func(), block);
     if (epilogue.empty()) {
       epilogue = block + "_out";
@@ -217,28 +218,20 @@ bool bind_reduction(Schedule& s, const std::string& block, bool whole) {
     t(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, bound.threads));
     t(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, loops.reduced.front()));
     bind_threads(t, block, bound);
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  });
 }
 
 bool bind_alone(Schedule& s, const std::string& block, bool whole) {
-  Schedule t = s;
-  try {
-    const Loops loops = classify(t.func(), block);
-    if (!loops.simple) {
-      const std::vector<LoopInfo> all = loops_of(t.func(), block);
-      return !all.empty() && s.try_step(fmt::format("bind {}.{} blockIdx.x", block, all[0].name));
-    }
-    if (loops.spatial.empty()) return false;
-    bind_threads(t, block, cut(t, block, loops, whole));
-  } catch (const ScheduleError&) {
-    return false;
+  const Loops loops = classify(s.func(), block);
+  if (!loops.simple) {
+    const std::vector<LoopInfo> all = loops_of(s.func(), block);
+    return !all.empty() && s.attempt("blocks for the outermost loop of " + block, [&](Schedule& t) {
+      t(fmt::format("bind {}.{} blockIdx.x", block, all[0].name));
+    });
   }
-  s = std::move(t);
-  return true;
+  return !loops.spatial.empty() && s.attempt("a thread for each element of " + block, [&](Schedule& t) {
+    bind_threads(t, block, cut(t, block, loops, whole));
+  });
 }
 
 // Blocks that aren't bound yet, from `name` and what stands before it on, one behind the other.
@@ -272,7 +265,8 @@ std::vector<std::string> with_numbers(const PrimFunc& f, const std::string& redu
 void bind_row_works(Schedule& s) {
   for (const std::string& name : block_names(s.func())) {
     const Block* b = find_block(s.func(), name);
-    if (!b || !is_reduction(*b) || is_bound(s.func(), name)) continue;
+    if (!b || !is_reduction(*b) || is_bound(s.func(), name) || library::has_tiles(*b)) continue;
+    if (library::skinny_product(s, name, epilogue_of(s.func(), name))) continue;
     if (library::bind_rows(s, run_of(s.func(), name), name) || !library::split_over_blocks(s, name)) continue;
     library::bind_rows(s, {name + "_blocks"}, name + "_blocks");
     library::bind_rows(s, with_numbers(s.func(), name), name);
@@ -286,7 +280,8 @@ static void tile_convolutions(Schedule& s) {
   for (const std::string& name : block_names(s.func())) {
     const Block* b = find_block(s.func(), name);
     if (!b || is_bound(s.func(), name) || !is_reduction(*b)) continue;
-    if (library::tile_windows(s, name, epilogue_of(s.func(), name))) continue;
+    if (library::split_windows(s, name) || library::tile_windows(s, name, epilogue_of(s.func(), name)))
+      continue;
     std::vector<std::string> padding;
     for (const BlockAccess& a : accesses_of(*b))
       for (const std::string& other : block_names(s.func()))
@@ -298,7 +293,6 @@ static void tile_convolutions(Schedule& s) {
 }
 
 void bind_nests(Schedule& s) {
-  tile_convolutions(s);
   for (const std::string& name : block_names(s.func())) {
     if (!find_block(s.func(), name) || is_bound(s.func(), name)) continue;
     const bool reduction = is_reduction(*find_block(s.func(), name));
@@ -313,10 +307,13 @@ void bind_nests(Schedule& s) {
 
 Trace default_cuda_schedule(const PrimFunc& f, const Target& target) {
   Schedule s(f);
-  inline_elementwise(s, true);
-  bind_row_works(s);
-  inline_elementwise(s, false);
-  bind_nests(s);
+  if (!library::join_products_on_gpu(s, target)) {
+    inline_elementwise(s, true);
+    tile_convolutions(s);
+    bind_row_works(s);
+    inline_elementwise(s, false);
+    bind_nests(s);
+  }
   Trace trace = s.trace();
   trace.func = f.name;
   trace.target = target.name;

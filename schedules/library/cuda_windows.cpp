@@ -1,16 +1,21 @@
 // A convolution: Y[o,y,x] += P[c, y*sy+r, x*sx+s] * W[o,c,r,s]. A block of threads copies to shared memory
 // what a few channels of its tile read, windows and all, so that neither operand is fetched again for each
-// place of the window. A thread has outputs of several channels and neighbouring columns: a row of its
-// windows stays in registers while it goes through them. All sizes divide, so that nothing is guarded.
+// place of the window. A thread has outputs of several channels and of rows below each other: a column of its
+// windows stays in registers while it goes through them. Neighbouring threads have neighbouring columns, so
+// that a warp reads a row of the image from as many banks; strides split the row by its remainder. Weights
+// are packed when the model is compiled, in the order in which blocks read them.
+//
+// Where no channels are summed (depthwise), a block copies what it reads of several channels once.
+#include "schedules/library/cuda_windows.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <numeric>
 
 #include "nestor/error.h"
-#include "nestor/simplify.h"
 #include "nestor/walk.h"
-#include "schedules/library/cuda_tile.h"
+#include "schedules/library/find_windows.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -19,149 +24,81 @@ namespace {
 
 using schedules::join;
 
-constexpr int64_t kMostThreads = 256, kOwnChannels = 8, kOwnColumns = 4, kChannels = 8,
-                  kMostShared = 48 << 10;  // that every device has
+constexpr int64_t kMostUnrolled = 2048;  // FMAs
+constexpr int64_t kWarp = 32;
 
-int64_t divisor(int64_t n, int64_t most) {
-  int64_t d = std::min(n, most);
-  while (n % d != 0) --d;
-  return d;
-}
-
-struct Iter {
-  Var var;
-  int64_t extent = 0;
-  std::string loop;
-};
-struct Windows {
-  Buffer out, weights, image;
-  std::vector<Expr> places;     // indices of the image
-  Iter o, y, x, c;              // channels of the output, rows and columns, channels that are summed
-  std::vector<Iter> outer, at;  // batch; places in the window
-};
+using windows::Iter;
+using windows::Windows;
 
 bool is_plain(const Expr& e, const Var& v) {
   const auto* r = e.as<VarRef>();
   return r && r->var == v;
 }
 
-std::optional<Windows> windows_of(const Block& block) {
-  Windows w;
-  Block body = block;
-  body.init = {};
-  std::vector<BlockAccess> reads;
-  BlockAccess write;
-  for (const BlockAccess& a : accesses_of(body)) (a.write ? write : reads.emplace_back()) = a;
-  if (!write.buffer || reads.size() != 2 || reads[0].buffer == reads[1].buffer) return std::nullopt;
-  const auto uses = [](const BlockAccess& a, const Var& v) {
-    return std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) { return uses_var(e, v); });
-  };
-  const auto plain = [](const BlockAccess& a, const Var& v) {
-    return std::any_of(a.indices.begin(), a.indices.end(), [&](const Expr& e) { return is_plain(e, v); });
-  };
-  const auto window = [](const BlockAccess& a) {
-    return std::any_of(a.indices.begin(), a.indices.end(),
-                       [](const Expr& e) { return !e.as<VarRef>() && !as_int(e); });
-  };
-  if (window(reads[0]) == window(reads[1])) return std::nullopt;
-  const BlockAccess &image = reads[window(reads[0]) ? 0 : 1], &weights = reads[window(reads[0]) ? 1 : 0];
-  w.out = write.buffer;
-  w.image = image.buffer;
-  w.places = image.indices;
-  w.weights = weights.buffer;
-  if (write.indices.size() < 3) return std::nullopt;
-  const Expr &last = write.indices.back(), &before = write.indices[write.indices.size() - 2];
-  for (const IterVar& v : block.iters) {
-    const auto* loop = v.binding.as<VarRef>();
-    if (!loop || !as_int(v.extent)) return std::nullopt;
-    const Iter iter{v.var, *as_int(v.extent), loop->var->name};
-    if (v.kind == IterKind::reduce) {
-      if (!uses(image, v.var) || !uses(weights, v.var)) return std::nullopt;
-      if (plain(image, v.var) && !w.c.var)
-        w.c = iter;
-      else
-        w.at.push_back(iter);
-    } else if (is_plain(last, v.var)) {
-      w.x = iter;
-    } else if (is_plain(before, v.var)) {
-      w.y = iter;
-    } else if (uses(weights, v.var) && !uses(image, v.var) && !w.o.var) {
-      w.o = iter;
-    } else {
-      w.outer.push_back(iter);
-    }
-  }
-  const bool right = w.o.var && w.y.var && w.x.var && w.c.var && w.at.size() == 2 && uses(image, w.x.var) &&
-                     uses(image, w.y.var) && !uses(weights, w.x.var) && !uses(weights, w.y.var);
-  return right && w.o.extent >= 8 ? std::optional(w) : std::nullopt;
+std::vector<std::string> numbered(const std::string& stem, size_t n) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < n; ++i) out.push_back(fmt::format("{}{}", stem, i));
+  return out;
 }
 
 class WindowTiler {
  public:
-  WindowTiler(Schedule& s, std::string block, Windows w, int64_t multiprocessors)
-      : s_(s), b_(std::move(block)), w_(std::move(w)) {
-    own_o_ = divisor(w_.o.extent, kOwnChannels);
-    own_x_ = divisor(w_.x.extent, kOwnColumns);
-    lanes_x_ = divisor(w_.x.extent / own_x_, 32);
-    lanes_o_ = divisor(w_.o.extent / own_o_, 8);
-    rows_ = divisor(w_.y.extent, std::max<int64_t>(1, kMostThreads / (lanes_x_ * lanes_o_)));
-    chunk_ = divisor(w_.c.extent, kChannels);
-    while (shared_bytes() > kMostShared && chunk_ > 1) chunk_ = divisor(w_.c.extent, chunk_ - 1);
-    while (shared_bytes() > kMostShared && rows_ > 1) rows_ = divisor(w_.y.extent, rows_ - 1);
-    while (blocks() < multiprocessors && own_o_ > 1) own_o_ = divisor(w_.o.extent, own_o_ / 2);
-    while (blocks() < multiprocessors && rows_ > 1 &&
-           lanes_x_ * lanes_o_ * divisor(w_.y.extent, rows_ - 1) >= 64)
-      rows_ = divisor(w_.y.extent, rows_ - 1);
-  }
+  WindowTiler(Schedule& s, std::string block, Windows w, const WindowTile& tile)
+      : s_(s), b_(std::move(block)), w_(std::move(w)), t_(tile) {}
 
   void run(std::string epilogue) {
     const std::string o = w_.o.loop, y = w_.y.loop, x = w_.x.loop, c = w_.c.loop;
+    pack_weights();
+    Buffer sums = w_.out;
     if (epilogue.empty()) {
       epilogue = b_ + "_out";
       step("{} = cache_write {} local", epilogue, b_);
     } else {
       step("set_scope {} local", w_.out->name);
     }
-    step("{1}0 {1}l {1}r = split {0}.{1} [_, {2}, {3}]", b_, o, lanes_o_, own_o_);
-    step("{1}0 {1}l = split {0}.{1} [_, {2}]", b_, y, rows_);
-    step("{1}0 {1}l {1}r = split {0}.{1} [_, {2}, {3}]", b_, x, lanes_x_, own_x_);
-    step("{1}0 {1}1 = split {0}.{1} [_, {2}]", b_, c, chunk_);
-    std::vector<std::string> outer;
-    for (const Iter& i : w_.outer) outer.push_back(i.loop);
-    for (const std::string& l : {o + "0", y + "0", x + "0"}) outer.push_back(l);
-    const std::string r = w_.at[0].loop, t = w_.at[1].loop;
-    step("reorder {} ({} {}0 {}l {}l {}l {}1 {} {} {}r {}r)", b_, join(outer), c, o, y, x, c, r, t, o, x);
+    std::vector<std::string> grid = loops_beside(), sides, inner;
+    step("{1}0 {1}l {1}r = split {0}.{1} [_, {2}, {3}]", b_, o, t_.lanes_o, t_.own_o);
+    if (w_.y.var) step("{1}0 {1}l {1}r = split {0}.{1} [_, {2}, {3}]", b_, y, t_.rows, t_.own_y);
+    step("{1}0 {1}l = split {0}.{1} [_, {2}]", b_, x, t_.lanes_x);
+    if (w_.c.var) step("{1}0 {1}1 = split {0}.{1} [_, {2}]", b_, c, t_.chunk);
+    grid.push_back(o + "0");
+    if (w_.y.var) grid.push_back(y + "0");
+    grid.push_back(x + "0");
+    if (w_.y.var) sides.push_back(y + "l");
+    sides.push_back(x + "l");
+    for (const Iter& i : w_.taps) inner.push_back(i.loop);
+    for (const Iter& i : {w_.s, w_.r})
+      if (i.var) inner.push_back(i.loop);
+    std::vector<std::string> order = grid;
+    if (w_.c.var) order.push_back(c + "0");
+    order.push_back(o + "l");
+    order.insert(order.end(), sides.begin(), sides.end());
+    if (w_.c.var) order.push_back(c + "1");
+    order.insert(order.end(), inner.begin(), inner.end());
+    order.push_back(o + "r");
+    if (w_.y.var) order.push_back(y + "r");
+    step("reorder {} ({})", b_, join(order));
 
-    std::vector<std::string> names;
-    const Block& reader = *find_block(s_.func(), epilogue);
-    for (const IterVar& v : reader.iters) names.push_back("w" + v.binding.as<VarRef>()->var->name);
-    step("{} = reverse_compute_at {} {}.{}0", join(names), epilogue, b_, x);
-    const std::string wo = "w" + o, wy = "w" + y, wx = "w" + x;
-    step("{1}l {1}r = split {0}.{1} [{2}, {3}]", epilogue, wo, lanes_o_, own_o_);
-    step("{1}l {1}r = split {0}.{1} [{2}, {3}]", epilogue, wx, lanes_x_, own_x_);
-    step("reorder {} ({}l {} {}l {}r {}r)", epilogue, wo, wy, wx, wo, wx);
-
-    const std::string weights = shared(w_.weights, c), image = shared(w_.image, c);
-    step("{}_init = decompose_reduction {}.{}0", b_, b_, c);
-    std::string grid = outer[0];
-    if (outer.size() > 1) step("{} = fuse {} ({})", grid = "gb", b_, join(outer));
-    step("bind {}.{} blockIdx.x", b_, grid);
-    for (const std::string& b : {b_, b_ + "_init"}) bind_threads(b, o + "l", {y + "l", x + "l"});
-    bind_threads(epilogue, wo + "l", {wy, wx + "l"});
-    for (const std::string& copy : {weights, image}) {
-      std::vector<std::string> own;
-      for (const LoopInfo& l : loops_of(s_.func(), copy))
-        if (l.kind == ForKind::serial && l.name != c + "0" && l.extent > 1) own.push_back(l.name);
-      // Of the image its rows and columns, of the weights their channels; the rest goes by turns.
-      if (own.size() > 2 && copy == image) own.erase(own.begin(), own.end() - 2);
-      if (own.size() > 2) own.erase(own.begin() + 2, own.end());
-      step("cc = fuse {} ({})", copy, join(own));
-      step("cs cy cx = split {}.cc [_, {}, {}]", copy, lanes_o_, lanes_x_ * rows_);
-      step("bind {}.cy threadIdx.y", copy);
-      step("bind {}.cx threadIdx.x", copy);
-    }
-    if (own_x_ > 1) step("vectorize {}.{}r", epilogue, wx);
-    step("unroll {0} ({1} {2} {3}r {4}r)", b_, r, t, o, x);
+    const std::vector<std::string> written = bring_epilogue(epilogue);
+    const std::string weights = copy_weights(inner);
+    const std::string image = copy_image(w_.c.var ? c + "0" : x + "0", inner);
+    if (w_.c.var || !inner.empty())
+      step("{0}_init = decompose_reduction {0}.{1}", b_, w_.c.var ? c + "0" : inner[0]);
+    step("gb = fuse {} ({})", b_, join(grid));
+    step("bind {}.gb blockIdx.x", b_);
+    bind_threads(b_, o + "l", sides);
+    if (w_.c.var) bind_threads(b_ + "_init", o + "l", sides);
+    bind_threads(epilogue, written[0] + "l", {written[1] + "l", written[2] + "l"});
+    spread_image(image);
+    spread_weights(weights);
+    std::vector<std::string> unrolled;
+    const WindowSizes& z = w_.sizes;
+    const bool all = z.x.taps * z.y.taps * t_.own_o * t_.own_y <= kMostUnrolled;
+    if (all && w_.s.var) unrolled.push_back(w_.s.loop);
+    if (w_.r.var) unrolled.push_back(w_.r.loop);
+    unrolled.push_back(o + "r");
+    if (w_.y.var) unrolled.push_back(y + "r");
+    unroll(b_, unrolled);
   }
 
  private:
@@ -169,72 +106,208 @@ class WindowTiler {
   void step(const char* format, const Args&... args) {
     s_(fmt::format(fmt::runtime(format), args...));
   }
-  int64_t blocks() const {
-    int64_t n =
-        w_.o.extent / (lanes_o_ * own_o_) * (w_.y.extent / rows_) * (w_.x.extent / (lanes_x_ * own_x_));
-    for (const Iter& i : w_.outer) n *= i.extent;
-    return n;
+
+  bool has_loop(const std::string& block, const std::string& loop) const {
+    for (const LoopInfo& l : loops_of(s_.func(), block))
+      if (l.name == loop) return true;
+    return false;
+  }
+  void unroll(const std::string& block, const std::vector<std::string>& loops) {
+    std::vector<std::string> there;
+    for (const std::string& l : loops)
+      if (has_loop(block, l)) there.push_back(l);
+    if (!there.empty()) step("unroll {} ({})", block, join(there));
   }
 
-  int64_t shared_bytes() const {
-    int64_t image = 1, weights = (lanes_o_ * own_o_ + 4) * chunk_;
-    const auto extent = [&](const Var& v) {
-      for (const Iter& i : w_.at)
-        if (i.var == v) return i.extent;
-      return v == w_.x.var ? lanes_x_ * own_x_ : v == w_.y.var ? rows_ : v == w_.c.var ? chunk_ : 1;
-    };
-    for (const Expr& e : w_.places) {
-      const auto sum = as_affine(e);
-      int64_t span = 1;
-      if (sum)
-        for (const auto& [v, by] : sum->terms) span += std::abs(by) * (extent(v) - 1);
-      image *= span;
+  // The block's loops that aren't of a tile, before it is cut: of images and groups, and of one iteration.
+  std::vector<std::string> loops_beside() const {
+    std::vector<std::string> out;
+    for (const LoopInfo& l : loops_of(s_.func(), b_)) {
+      const auto is_it = [&](const Iter& i) { return i.loop == l.name; };
+      bool tiled = std::any_of(w_.taps.begin(), w_.taps.end(), is_it);
+      for (const Iter* i : {&w_.o, &w_.y, &w_.x, &w_.c, &w_.r, &w_.s}) tiled = tiled || is_it(*i);
+      if (!tiled) out.push_back(l.name);
     }
-    for (const Iter& i : w_.at) weights *= i.extent;
-    return (image + weights) * bytes_of(w_.image->type.dtype);
+    return out;
   }
 
-  // The copy of an operand in shared memory, and what a thread has of it: of the image a row of windows, of
-  // the weights those of one place.
-  std::string shared(const Buffer& operand, const std::string& c) {
-    std::string copy;
+  bool packs() const {
+    const Param* p = find_param(s_.func(), w_.weights);
+    return p && p->role == Role::constant && w_.c.var;
+  }
+  int64_t outputs() const { return t_.lanes_o * t_.own_o; }
+
+  // As blocks read them: those of one block's channels side by side.
+  void pack_weights() {
+    if (!packs()) return;
+    const std::vector<std::string> from = numbered("d", w_.weights_dims);
+    std::vector<std::string> to = {fmt::format("{}/{}", from[w_.weights_o], outputs())};
+    for (size_t d = 0; d < from.size(); ++d)
+      if (d != w_.weights_o) to.push_back(from[d]);
+    to.push_back(fmt::format("{}%{}", from[w_.weights_o], outputs()));
+    step("transform_layout {} ({}) -> ({})", w_.weights->name, join(from, ", "), join(to, ", "));
+  }
+
+  // The reader's loops, where a block of threads has its tile; gives those of channels, rows and columns.
+  std::vector<std::string> bring_epilogue(const std::string& epilogue) {
+    const Block& reader = *find_block(s_.func(), epilogue);
+    std::vector<std::string> names, along(3);
+    for (const IterVar& v : reader.iters) {
+      const auto* loop = v.binding.as<VarRef>();
+      names.push_back("w" + (loop ? loop->var->name : v.var->name));
+      for (const BlockAccess& a : accesses_of(reader)) {
+        if (a.write || a.indices.size() <= w_.out_x || !is_sums(a)) continue;
+        const size_t dims[] = {w_.out_o, w_.out_y, w_.out_x};
+        for (size_t k = 0; k < 3; ++k)
+          if ((k != 1 || w_.y.var) && is_plain(a.indices[dims[k]], v.var)) along[k] = names.back();
+      }
+    }
+    if (along[0].empty() || along[2].empty() || (w_.y.var && along[1].empty()))
+      throw ScheduleError(Diagnostic{"a reader that doesn't follow the sums", {}, {}, ""});
+    step("{} = reverse_compute_at {} {}.{}0", join(names), epilogue, b_, w_.x.loop);
+    std::vector<std::string> order;
+    for (const std::string& name : names)
+      if (std::find(along.begin(), along.end(), name) == along.end()) order.push_back(name);
+    order.push_back(along[0] + "l");
+    step("{1}l {1}r = split {0}.{1} [{2}, {3}]", epilogue, along[0], t_.lanes_o, t_.own_o);
+    if (w_.y.var) {
+      step("{1}l {1}r = split {0}.{1} [{2}, {3}]", epilogue, along[1], t_.rows, t_.own_y);
+      order.push_back(along[1] + "l");
+    }
+    step("{1}l = fuse {0} ({1})", epilogue, along[2]);
+    order.insert(order.end(), {along[2] + "l", along[0] + "r"});
+    if (w_.y.var) order.push_back(along[1] + "r");
+    step("reorder {} ({})", epilogue, join(order));
+    return along;
+  }
+  bool is_sums(const BlockAccess& a) const {
+    for (const BlockAccess& made : accesses_of(*find_block(s_.func(), b_)))
+      if (made.write && made.buffer == a.buffer) return true;
+    return false;
+  }
+
+  struct Copied {
+    std::string block, tile;  // the block that makes it; the buffer in shared memory
+  };
+  // What is read of the buffer at `at`; of it, what a thread reads of it at `own_at`, unless that is empty.
+  // The loops are numbered behind `stem` and `own_stem`.
+  Copied copy(const Buffer& operand, size_t dims, const std::string& stem, const std::string& at,
+              const std::string& own_stem, const std::string& own_at) {
+    Copied out{"", operand->name};
     for (const std::string& name : block_names(s_.func()))
       for (const BlockAccess& a : accesses_of(*find_block(s_.func(), name)))
-        if (a.write && a.buffer == operand) copy = name;
-    const bool image = operand == w_.image;
-    std::string tile = operand->name;
-    if (copy.empty()) {
-      copy = operand->name + "_tile";
-      step("{} = cache_read {} {} shared", copy, b_, operand->name);
-      tile = copy;
+        if (a.write && a.buffer == operand) out.block = name;
+    if (out.block.empty()) {
+      out.block = out.tile = operand->name + "_tile";
+      step("{} = cache_read {} {} shared", out.tile, b_, operand->name);
     } else {
       step("set_scope {} shared", operand->name);
     }
-    const std::string own = operand->name + "_own";
-    step("{} = cache_read {} {} local", own, b_, tile);
-    step("compute_at {} {}.{}", own, b_, w_.at[image ? 0 : 1].loop);
-    step("compute_at {} {}.{}0", copy, b_, c);
-    if (!image) {
-      step("transform_layout {} (o, c, r, s) -> (c, r, s, o)", tile);
-      step("storage_align {} 2 32 4", tile);
-      if (own_o_ % 2 == 0)
-        for (const LoopInfo& l : loops_of(s_.func(), own))
-          if (l.extent == own_o_ && l.kind == ForKind::serial && l.name == "o") {
-            step("vectorize {}.{}", own, l.name);
-            break;
-          }
+    if (!own_at.empty()) {
+      step("{}_own = cache_read {} {} local", operand->name, b_, out.tile);
+      step("{} = compute_at {}_own {}.{}", join(numbered(own_stem, dims)), operand->name, b_, own_at);
     }
-    return copy;
+    step("{} = compute_at {} {}.{}", join(numbered(stem, dims)), out.block, b_, at);
+    return out;
+  }
+
+  // A thread's own part of the image is a column of its windows.
+  std::string copy_image(const std::string& at, const std::vector<std::string>& inner) {
+    std::string column;
+    if (w_.r.var && t_.own_y > 1) {
+      column = inner.size() > 1 ? inner[inner.size() - 2] : w_.c.var ? w_.c.loop + "1" : "";
+      if (column.empty()) column = w_.x.loop + "l";
+    }
+    const Copied image = copy(w_.image, w_.image_dims, "p", at, "q", column);
+    const int64_t stride = w_.sizes.x.stride;
+    const std::vector<std::string> from = numbered("d", w_.image_dims);
+    std::vector<std::string> to(from.begin(), from.end() - 2);
+    if (stride > 1) {
+      to.insert(to.end(), {fmt::format("{}%{}", from.back(), stride), from[from.size() - 2],
+                           fmt::format("{}/{}", from.back(), stride)});
+      step("transform_layout {} ({}) -> ({})", image.tile, join(from, ", "), join(to, ", "));
+    }
+    const size_t rows = w_.image_dims - (stride > 1 ? 1 : 2);
+    if (t_.rows > 1) step("storage_align {} {} {} {}", image.tile, rows, kWarp, t_.pitch % kWarp);
+    if (!w_.c.var)
+      step("storage_align {} {} {} {}", image.tile, w_.image_o + (stride > 1 && !w_.y.var), kWarp,
+           t_.rows * t_.lanes_x % kWarp);
+    if (stride == 2) step("storage_align {} {} {} {}", image.tile, rows - 1, kWarp, kWarp / 2);
+    return image.block;
+  }
+
+  std::string copy_weights(const std::vector<std::string>& inner) {
+    if (!w_.c.var) return copy(w_.weights, w_.weights_dims, "k", w_.x.loop + "0", "", "").block;
+    const Copied weights = copy(w_.weights, w_.weights_dims, "k", w_.c.loop + "0", "v",
+                                inner.empty() ? w_.c.loop + "1" : inner.back());
+    const std::vector<std::string> from = numbered("d", w_.weights_dims);
+    std::vector<std::string> to;
+    for (size_t d = 0; d < from.size(); ++d)
+      if (d != w_.weights_o) to.push_back(from[d]);
+    to.push_back(from[w_.weights_o]);
+    step("transform_layout {} ({}) -> ({})", weights.tile, join(from, ", "), join(to, ", "));
+    if (!packs()) step("storage_align {} {} {} 4", weights.tile, w_.weights_dims - 2, kWarp);
+    const std::string own = w_.weights->name + "_own", lanes = fmt::format("v{}", w_.weights_o);
+    if (t_.own_o % 2 == 0 && has_loop(own, lanes)) step("vectorize {}.{}", own, lanes);
+    return weights.block;
+  }
+
+  // Rows and what is beside them by turns, each by as many threads as a warp has.
+  void spread_rows(const std::string& block, const std::vector<std::string>& rows, const std::string& column,
+                   int64_t wide) {
+    step("cr = fuse {} ({})", block, join(rows));
+    step("cr0 cr1 = split {}.cr [_, {}]", block, t_.threads() / wide);
+    step("cc0 cc1 = split {}.{} [_, {}]", block, column, wide);
+    step("reorder {} (cc0 cr0 cr1 cc1)", block);
+    step("ct = fuse {} (cr1 cc1)", block);
+    bind_all(block, "ct");
+  }
+  void bind_all(const std::string& block, const std::string& loop) {
+    step("cy cx = split {}.{} [{}, {}]", block, loop, t_.lanes_o, t_.rows * t_.lanes_x);
+    if (t_.lanes_o > 1) step("bind {}.cy threadIdx.y", block);
+    if (t_.rows * t_.lanes_x > 1) step("bind {}.cx threadIdx.x", block);
+  }
+
+  void spread_image(const std::string& block) {
+    std::vector<std::string> rows = numbered("p", w_.image_dims);
+    const std::string column = rows.back();
+    rows.pop_back();
+    spread_rows(block, rows, column, t_.wide);
+  }
+
+  // Packed ones lie as they are wanted; of others a thread takes 8 of one channel's, so that lanes read
+  // sectors and write to different banks.
+  void spread_weights(const std::string& block) {
+    std::vector<std::string> loops = numbered("k", w_.weights_dims);
+    const std::string outputs_loop = loops[w_.weights_o];
+    if (!w_.c.var) {
+      step("cc = fuse {} ({})", block, join(loops));
+      step("cs ct = split {}.cc [_, {}]", block, t_.threads());
+      return bind_all(block, "ct");
+    }
+    loops.erase(loops.begin() + static_cast<std::ptrdiff_t>(w_.weights_o));
+    if (!packs()) {
+      step("reorder {} ({} {})", block, outputs_loop, join(loops));
+      step("kk = fuse {} ({})", block, join(loops));
+      spread_rows(block, {outputs_loop}, "kk", std::gcd(t_.threads(), int64_t{8}));
+      return;
+    }
+    const int64_t run = std::gcd(outputs(), 16 / bytes_of(w_.weights->type.dtype));
+    loops.push_back(outputs_loop);
+    step("reorder {} ({})", block, join(loops));
+    step("cc = fuse {} ({})", block, join(loops));
+    step("cs ct cv = split {}.cc [_, {}, {}]", block, t_.threads(), run);
+    bind_all(block, "ct");
+    if (run > 1) step("vectorize {}.cv", block);
   }
 
   void bind_threads(const std::string& block, const std::string& channels,
                     const std::vector<std::string>& loops) {
+    if (t_.lanes_o > 1) step("bind {}.{} threadIdx.y", block, channels);
     std::vector<std::string> there;
-    for (const LoopInfo& l : loops_of(s_.func(), block)) {
-      if (std::find(loops.begin(), loops.end(), l.name) != loops.end()) there.push_back(l.name);
-      if (l.name == channels) step("bind {}.{} threadIdx.y", block, channels);
-    }
-    if (there.empty()) return;
+    for (const std::string& l : loops)
+      if (has_loop(block, l)) there.push_back(l);
+    if (there.empty() || t_.rows * t_.lanes_x == 1) return;
     std::string thread = there[0];
     if (there.size() > 1) step("{} = fuse {} ({})", thread = "gt", block, join(there));
     step("bind {}.{} threadIdx.x", block, thread);
@@ -243,32 +316,43 @@ class WindowTiler {
   Schedule& s_;
   const std::string b_;
   const Windows w_;
-  int64_t own_o_, own_x_, lanes_x_, lanes_o_, rows_, chunk_ = 1;
-
- public:
-  bool fits() const { return shared_bytes() <= kMostShared; }
+  const WindowTile t_;
 };
 
 }  // namespace
 
 bool reads_windows(const PrimFunc& f, const std::string& block, const Buffer& buffer) {
-  const auto w = windows_of(*find_block(f, block));
+  const auto w = windows::windows_of(*find_block(f, block));
   return w && w->image == buffer;
 }
 
 bool tile_windows(Schedule& s, const std::string& block, const std::string& epilogue, int multiprocessors) {
-  const auto w = windows_of(*find_block(s.func(), block));
-  if (!w) return false;
-  Schedule t = s;
-  try {
-    WindowTiler tiler(t, block, *w, multiprocessors);
-    if (!tiler.fits()) return false;
-    tiler.run(epilogue);
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  const auto w = windows::windows_of(*find_block(s.func(), block));
+  const auto tile = w ? choose_window_tile(w->sizes, multiprocessors) : std::nullopt;
+  if (!tile) return false;
+  return s.attempt("windows in shared memory for " + block,
+                   [&](Schedule& t) { WindowTiler(t, block, *w, *tile).run(epilogue); });
+}
+
+bool split_windows(Schedule& s, const std::string& block, int multiprocessors) {
+  const auto w = windows::windows_of(*find_block(s.func(), block));
+  const int64_t parts = w ? choose_window_parts(w->sizes, multiprocessors) : 1;
+  if (parts == 1) return false;
+  return s.attempt("parts of the channels of " + block, [&](Schedule& t) {
+    t.because(fmt::format("{} results, of {} terms each, are too few for {} multiprocessors",
+                          w->sizes.outer * w->sizes.outputs * w->sizes.y.extent * w->sizes.x.extent,
+                          w->sizes.channels * w->sizes.taps_beside * w->sizes.y.taps * w->sizes.x.taps,
+                          multiprocessors));
+    t(fmt::format("part {0}1 = split {1}.{0} [{2}, _]", w->c.loop, block, parts));
+    std::vector<std::string> order = {"part"};
+    for (const LoopInfo& l : loops_of(t.func(), block))
+      if (l.name != "part") order.push_back(l.name);
+    t(fmt::format("reorder {} ({})", block, join(order)));
+    t(fmt::format("{0}_parts = rfactor {0}.part axis=0", block));
+    if (!tile_windows(t, block + "_parts", "", multiprocessors))
+      throw ScheduleError(Diagnostic{"windows and weights of a part don't fit in shared memory", {}, {}, ""});
+    if (find_param(t.func(), w->out)) t(fmt::format("{0}_out = cache_write {0} local", block));
+  });
 }
 
 }  // namespace nestor::library

@@ -53,22 +53,12 @@ struct Tiled {
   }
 };
 
-// Maps that one other map reads vanish in it: a scale and a mask are one pass over the scores.
-void inline_maps(Schedule& s) {
-  for (const std::string& name : block_names(s.func())) {
-    const BlockInfo b = analyze(s.func(), name);
-    if (b.reduction || b.output_is_param) continue;
-    const std::vector<std::string> readers = readers_of(s.func(), b.output);
-    if (readers.size() == 1 && !analyze(s.func(), readers[0]).reduction) s.try_step("compute_inline " + name);
-  }
-}
-
 class Joiner {
  public:
   Joiner(Schedule& s, const Target& target) : s_(s), target_(target) {}
 
   bool run() {
-    inline_maps(s_);
+    inline_chain_maps(s_);
     auto chain = find_product_chain(s_.func());
     if (!chain) return false;
     if (turned_products(s_, *chain, target_)) return true;

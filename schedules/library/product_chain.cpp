@@ -49,6 +49,15 @@ std::optional<ProductChain> find_product_chain(const PrimFunc& f) {
   return c.scores ? std::optional(c) : std::nullopt;
 }
 
+void inline_chain_maps(Schedule& s) {
+  for (const std::string& name : block_names(s.func())) {
+    const BlockInfo b = analyze(s.func(), name);
+    if (b.reduction || b.output_is_param) continue;
+    const std::vector<std::string> readers = readers_of(s.func(), b.output);
+    if (readers.size() == 1 && !analyze(s.func(), readers[0]).reduction) s.try_step("compute_inline " + name);
+  }
+}
+
 const Iter* lanes_in(const BlockInfo& b) {
   const Iter* found = nullptr;
   for (const Iter* i : b.spatial()) {

@@ -23,6 +23,9 @@ struct ProductChain {
 
 std::optional<ProductChain> find_product_chain(const PrimFunc& f);
 
+// Maps that one other map reads vanish in it: a scale and a mask are one pass over the scores.
+void inline_chain_maps(Schedule& s);
+
 // The S iterator along which a product's lanes go: all that moves with it lies dense.
 const Iter* lanes_in(const BlockInfo& b);
 // The iterator that indexes dimension `dim` of what is accessed; null where that isn't a plain variable.

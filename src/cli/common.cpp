@@ -72,6 +72,8 @@ std::optional<OpenSize> parse_open_size(const std::string& flag, const std::stri
 void read_model_values(const ModelOptions& o, BuildOptions& build) {
   for (const std::string& d : o.dims) {
     const auto [name, value] = split_at_equals("--dim", d);
+    if (build.dims.count(name) || build.shapes.count(name) || build.open.count(name))
+      throw UserError("--dim " + name + " is given twice");
     if (const auto open = parse_open_size("--dim " + name, value))
       build.open[name] = *open;
     else if (value.find_first_of(",[") == std::string::npos)

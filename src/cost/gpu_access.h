@@ -1,17 +1,12 @@
 // What one access of a warp moves: sectors of device memory, passes through shared memory.
 #pragma once
 
-#include <optional>
-#include <unordered_map>
+#include <vector>
 
 #include "nestor/ir.h"
+#include "nestor/value_of.h"
 
 namespace nestor::cost {
-
-using Values = std::unordered_map<Var, int64_t>;
-
-// An index expression at these values; nothing where it holds what isn't known (data).
-std::optional<int64_t> value_of(const Expr& e, const Values& at);
 
 struct Moved {
   double actual = 0, ideal = 0;

@@ -17,7 +17,6 @@ namespace nestor {
 namespace {
 
 using cost::Moved;
-using cost::Values;
 
 constexpr double kWarp = 32;
 constexpr double kSchedulers = 4;       // of a multiprocessor, a warp's instruction a cycle each
@@ -139,7 +138,7 @@ class Kernel {
       walk(a->body, times);
     } else if (const auto* l = s.as<LetStmt>()) {
       look(l->value, times);
-      if (const auto value = cost::value_of(l->value, lanes_[0])) set(l->var, *value);
+      if (const auto value = value_of(l->value, lanes_[0])) set(l->var, *value);
       walk(l->body, times);
     } else if (const auto* st = s.as<Store>()) {
       look(st->value, times);
@@ -154,7 +153,7 @@ class Kernel {
   double share_of(const Expr& cond) const {
     double holds = 0;
     for (const Values& at : lanes_) {
-      const auto value = cost::value_of(cond, at);
+      const auto value = value_of(cond, at);
       if (!value) return 1;
       holds += *value != 0;
     }
@@ -162,7 +161,7 @@ class Kernel {
   }
 
   double extent_of(const For& f) const {
-    if (const auto n = cost::value_of(f.extent, lanes_[0]))
+    if (const auto n = value_of(f.extent, lanes_[0]))
       return static_cast<double>(std::max<int64_t>(*n, 0));
     return 1;
   }

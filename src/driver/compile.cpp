@@ -53,7 +53,7 @@ PartitionOptions partition_options(const CompileOptions& options) {
   return {.fuse = options.fuse,
           .channel_block = blocks ? options.target.lanes(bytes_of(DType::f32)) : 1,
           .blocked_io = options.blocked_io,
-          .join_products = cpu,
+          .join_products = true,
           .winograd = !options.exact_conv,
           .double_pumped = options.target.double_pumped,
           .near_weights = options.target.far_l3() ? options.target.l2_bytes : 0};

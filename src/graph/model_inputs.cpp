@@ -116,6 +116,7 @@ std::optional<Dims> ModelInputs::shape_of(const ModelValue& v) {
                   fmt::format("--dim {}=1,3,224,224 gives it one", v.name));
     return std::nullopt;
   }
+  const bool of_rank = !shape || shape->size() == v.shape.size();
   Dims out;
   bool known = true;
   for (size_t d = 0; d < v.shape.size(); ++d) {
@@ -126,16 +127,19 @@ std::optional<Dims> ModelInputs::shape_of(const ModelValue& v) {
       out.push_back(*symbol);
       continue;
     }
-    if (!size) open_.insert(name);
+    if (!size && of_rank) open_.insert(name);
+    if (const auto it = options_.dims.find(place); it != options_.dims.end() && size && it->second != *size)
+      problems_.add(fmt::format("--dim {}={}: that dimension is {}", place, it->second, *size));
     if (size && *size < 0) problems_.add(fmt::format("dimension {} of input `{}` is {}", d, v.name, *size));
     known = known && size && *size >= 0;
     out.push_back(size.value_or(0));
   }
-  if (!known) return std::nullopt;
+  if (!known && of_rank) return std::nullopt;
   if (!shape || fits(*shape, out)) return out;
   problems_.add(fmt::format("input `{}` is given with shape [{}], the model declares {}", v.name,
                             fmt::join(*shape, ","), declared_shape(v)),
-                out.size() == shape->size() ? fmt::format("it must be {}", to_string(v.dtype, out)) : "");
+                of_rank ? fmt::format("it must be {}", to_string(v.dtype, out))
+                        : fmt::format("give it {} dimensions", out.size()));
   return std::nullopt;
 }
 

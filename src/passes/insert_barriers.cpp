@@ -40,16 +40,6 @@ bool has_barrier(const Stmt& s) {
   return found;
 }
 
-// True if a barrier is the first thing that s does.
-bool starts_with_barrier(const Stmt& s) {
-  if (const auto* seq = s.as<Seq>()) return !seq->stmts.empty() && starts_with_barrier(seq->stmts.front());
-  if (const auto* a = s.as<Alloc>()) return starts_with_barrier(a->body);
-  if (const auto* l = s.as<LetStmt>()) return starts_with_barrier(l->body);
-  if (const auto* loop = s.as<For>())
-    return as_int(loop->extent).value_or(0) > 0 && starts_with_barrier(loop->body);
-  return is_barrier(s);
-}
-
 bool is_write(const Access& a) {
   return a.kind != AccessKind::read;
 }
@@ -121,6 +111,20 @@ class BarrierInserter {
     else
       remember(mine, past);
     return in_front && !starts_with_barrier(inner) ? make::seq({barrier(), inner}) : inner;
+  }
+
+  // True if threads do nothing that others see before a barrier.
+  bool starts_with_barrier(const Stmt& s) const {
+    if (const auto* seq = s.as<Seq>()) {
+      const auto seen = [&](const Stmt& inner) { return has_barrier(inner) || !touched(inner).empty(); };
+      const auto first = std::find_if(seq->stmts.begin(), seq->stmts.end(), seen);
+      return first != seq->stmts.end() && starts_with_barrier(*first);
+    }
+    if (const auto* a = s.as<Alloc>()) return starts_with_barrier(a->body);
+    if (const auto* l = s.as<LetStmt>()) return starts_with_barrier(l->body);
+    if (const auto* loop = s.as<For>())
+      return as_int(loop->extent).value_or(0) > 0 && starts_with_barrier(loop->body);
+    return is_barrier(s);
   }
 
   // A loop's second walk meets the same statements again.

@@ -8,7 +8,6 @@
 #include "src/passes/placement.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "src/passes/digits.h"
@@ -72,7 +71,7 @@ class Placer {
       out.decl.shape[d] = span->extent();
       out.offsets[d] = first;
       const auto sparse = cuda_ && decl_.scope == Scope::local ? digits_at(depth, d) : std::nullopt;
-      if (!sparse || sparse->digits.size() < 2) continue;
+      if (!sparse || elements_of(sparse->digits) >= span->extent()) continue;
       out.digits[d] = sparse->digits;
       out.decl.shape[d] = elements_of(sparse->digits);
     }
@@ -195,27 +194,28 @@ class Placer {
     return determines(known, accesses_[0].loops[depth]->var, loops_);
   }
 
-  // True if the loop is one digit more of the elements that are reached, or two: its quotient and remainder
-  // by some number, as of two loops that were fused.
+  // True if the loop is one digit more of the elements that are reached, or several that say together which
+  // iteration it is, as of loops that were fused.
   bool apart_by_digits(size_t depth) const {
     const Var& v = accesses_[0].loops[depth]->var;
-    std::map<int64_t, int> parts;  // by divisor: 1 for a quotient, 2 for a remainder
+    std::vector<Expr> known;
     for (size_t d = 0; d < decl_.shape.size(); ++d) {
       const auto sparse = digits_at(depth + 1, d);
       if (!sparse) continue;
+      std::vector<Digit> digits = sparse->digits;
+      bool apart = true;
+      std::vector<Expr> atoms;
       for (const auto& [atom, coefficient] : linear(sparse->base).terms) {
         if (!uses_var(atom, v)) continue;
-        std::vector<Digit> digits = sparse->digits;
-        digits.push_back({coefficient, range_of(atom, loops_).hi + 1});
-        if (coefficient <= 0 || range_of(atom, loops_).lo != 0 || !in_order(digits)) continue;
-        const auto* b = atom.as<Binary>();
-        const auto by = b && same_expr(b->a, v) ? as_int(b->b) : std::nullopt;
-        if (same_expr(atom, v)) return true;
-        if (by && b->op == BinaryOp::div) parts[*by] |= 1;
-        if (by && b->op == BinaryOp::mod) parts[*by] |= 2;
+        const Interval range = range_of(atom, loops_);
+        apart = apart && coefficient > 0 && range.lo == 0 && range.hi < Interval::kMax;
+        if (!apart) break;
+        digits.push_back({coefficient, range.hi + 1});
+        atoms.push_back(atom);
       }
+      if (apart && in_order(digits)) known.insert(known.end(), atoms.begin(), atoms.end());
     }
-    return std::any_of(parts.begin(), parts.end(), [](const auto& p) { return p.second == 3; });
+    return determines(known, v, loops_);
   }
 
   // True unless it is clear that iterations of the loop at `depth` pass nothing to each other through the

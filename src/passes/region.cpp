@@ -1,9 +1,11 @@
-// Indices are brought to loop variables (block iterators are replaced by their bindings) and simplified with
-// what is known where they stand; a span is then the sum of what stands still and the extremes of what runs.
+// Indices are written in loop variables (block iterators are replaced by their bindings) and simplified with
+// the known ranges. A span is then the sum of the fixed terms and the extremes of the running ones.
 #include "src/passes/region.h"
 
 #include <algorithm>
 #include <numeric>
+
+#include "src/passes/counting.h"
 
 namespace nestor::passes {
 
@@ -145,14 +147,59 @@ std::optional<Span> guarded_span(const Expr& index, const IterVar& guard, const 
   return Span{beside->base, beside->lo + times * lo, beside->hi + times * hi};
 }
 
+// The span of an index that has quotients or remainders of what a guard bounds, counted: (i*28 + t)/9 with
+// i*28 + t below 90 ends at 9.
+std::optional<Span> counted_span(const Access& a, size_t dim, const std::vector<Var>& running) {
+  Linear moving, fixed;
+  const Linear sum = linear(a.indices[dim]);
+  fixed.constant = sum.constant;
+  for (const auto& term : sum.terms) (mentions(term.first, running) ? moving : fixed).terms.push_back(term);
+  const auto is_plain = [](const auto& term) { return term.first.template as<VarRef>() != nullptr; };
+  if (std::all_of(moving.terms.begin(), moving.terms.end(), is_plain)) return std::nullopt;
+  const auto runs = [&](const Var& v) {
+    return std::find(running.begin(), running.end(), v) != running.end();
+  };
+  const Expr index = to_expr(moving);
+  std::vector<Var> vars = vars_of(index);
+  if (!std::all_of(vars.begin(), vars.end(), runs)) return std::nullopt;
+  std::vector<const IterVar*> guards;
+  for (const IterVar& g : a.guards) {
+    const std::vector<Var> bound = vars_of(g.binding);
+    if (!mentions(g.binding, vars) || !std::all_of(bound.begin(), bound.end(), runs)) continue;
+    guards.push_back(&g);
+    for (const Var& v : bound)
+      if (std::find(vars.begin(), vars.end(), v) == vars.end()) vars.push_back(v);
+  }
+  if (guards.empty()) return std::nullopt;
+  std::optional<Span> out;
+  bool known = true;
+  const bool counted = run_through(vars, a.facts, [&](const Values& at) {
+    for (const IterVar* g : guards) {
+      const auto v = value_of(g->binding, at);
+      known = known && v;
+      if (!known) return false;
+      if (*v < 0 || *v >= *as_int(g->extent)) return true;
+    }
+    const auto v = value_of(index, at);
+    known = known && v;
+    if (!known) return false;
+    if (!out) out = Span{to_expr(fixed), *v, *v};
+    out->lo = std::min(out->lo, *v);
+    out->hi = std::max(out->hi, *v);
+    return true;
+  });
+  return counted && known ? out : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Span> span_of(const Access& a, size_t dim, const std::vector<Var>& running) {
   auto span = span_of(a.indices[dim], running, a.facts);
-  if (!span || span->step != 1) return span;  // a shorter one might begin between steps
+  if (!span || span->step != 1 || a.guards.empty()) return span;  // a shorter one might begin between steps
   for (const IterVar& g : a.guards)
     if (const auto s = guarded_span(a.indices[dim], g, running, a.facts); s && s->extent() < span->extent())
       span = s;
+  if (const auto s = counted_span(a, dim, running); s && s->extent() < span->extent()) span = s;
   return span;
 }
 

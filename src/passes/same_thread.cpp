@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "nestor/walk.h"
+#include "src/passes/counting.h"
 
 namespace nestor::passes {
 
@@ -178,11 +178,61 @@ class Meeting {
   std::vector<Expr> equal_;
 };
 
+// Of two accesses of one index, where its digits are hidden in quotients and remainders of many loops: which
+// thread touches which element is counted, if these are few.
+class Counting {
+ public:
+  Counting(const Access& x, const std::vector<Var>& threads, const std::vector<Var>& running)
+      : threads_(threads) {
+    for (const Expr& index : x.indices) {
+      Linear moving;
+      for (const auto& term : linear(index).terms)
+        if (uses_any(term.first, threads) || uses_any(term.first, running)) moving.terms.push_back(term);
+      element_.push_back(to_expr(moving));
+    }
+    vars_ = threads_;
+    for (const Expr& e : element_)
+      for (const Var& v : vars_of(e))
+        if (std::find(vars_.begin(), vars_.end(), v) == vars_.end()) vars_.push_back(v);
+  }
+
+  // False where an element is touched by another thread than before. What the loops' ranges are is said by
+  // the conditions around an access, and differs.
+  bool add(const Facts& facts) {
+    bool apart = true;
+    const bool counted = run_through(vars_, facts, [&](const Values& at) {
+      std::vector<int64_t> place, thread;
+      for (const Expr& e : element_) {
+        const auto v = value_of(e, at);
+        if (!v) return apart = false;
+        place.push_back(*v);
+      }
+      for (const Var& t : threads_) thread.push_back(at.at(t));
+      return apart = touched_.emplace(std::move(place), thread).first->second == thread;
+    });
+    return counted && apart;
+  }
+
+ private:
+  const std::vector<Var>& threads_;
+  std::vector<Expr> element_;
+  std::vector<Var> vars_;
+  std::map<std::vector<int64_t>, std::vector<int64_t>> touched_;  // by which thread
+};
+
+bool same_place(const Access& x, const Access& y) {
+  return x.indices.size() == y.indices.size() &&
+         std::equal(x.indices.begin(), x.indices.end(), y.indices.begin(), same_expr);
+}
+
 }  // namespace
 
 bool only_same_thread(const Access& x, const Access& y, const std::vector<Var>& threads,
                       const std::vector<Var>& running) {
-  return Meeting(x, y, threads, running).only_in_same_thread();
+  if (Meeting(x, y, threads, running).only_in_same_thread()) return true;
+  if (!same_place(x, y)) return false;
+  Counting count(x, threads, running);
+  return count.add(x.facts) && count.add(y.facts);
 }
 
 }  // namespace nestor::passes
