@@ -86,8 +86,38 @@ Interval range_of_loop(const Stmt& loop) {
 
 Facts facts_at(const Place& p) {
   Facts facts;
+  for (const Var& size : sizes_at(p)) facts.set(size, {0, Interval::kMax});
   for (const Stmt& l : p.loops()) facts.set(as_for(l).var, range_of_loop(l));
   return facts;
+}
+
+std::unordered_set<Var> sizes_at(const Place& p) {
+  std::unordered_set<Var> out;
+  const auto add = [&](const Expr& extent) {
+    if (!as_int(extent))
+      for (const Var& v : vars_of(extent)) out.insert(v);
+  };
+  for (const IterVar& i : p.block().iters) add(i.extent);
+  for (const Stmt& s : p.path) {
+    if (s.as<For>()) add(as_for(s).extent);
+    if (const auto* b = s.as<Block>())
+      for (const IterVar& i : b->iters) add(i.extent);
+  }
+  for (const Stmt& s : p.path) {
+    if (s.as<For>()) out.erase(as_for(s).var);
+    if (const auto* l = s.as<LetStmt>()) out.erase(l->var);
+    if (const auto* b = s.as<Block>())
+      for (const IterVar& i : b->iters) out.erase(i.var);
+  }
+  for (const IterVar& i : p.block().iters) out.erase(i.var);
+  return out;
+}
+
+bool is_open(const Stmt& loop, const std::unordered_set<Var>& sizes) {
+  if (extent_of(loop) >= 0) return false;
+  const std::vector<Var> vars = vars_of(as_for(loop).extent);
+  return !has_load(as_for(loop).extent) &&
+         std::all_of(vars.begin(), vars.end(), [&](const Var& v) { return sizes.count(v) > 0; });
 }
 
 namespace {
@@ -222,6 +252,7 @@ bool distinct_instances(const Place& p, const std::vector<Stmt>& moving) {
     return std::any_of(moving.begin(), moving.end(), [&](const Stmt& m) { return m.same_as(l); });
   };
   Solver solver;
+  for (const Var& size : sizes_at(p)) solver.know(size);
   for (const Stmt& l : p.loops()) {
     solver.range(as_for(l).var, range_of_loop(l));
     if (!moves(l)) solver.know(as_for(l).var);

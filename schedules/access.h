@@ -22,6 +22,10 @@ bool is_guard(const Block& b, const IterVar& i);
 // Ranges of the loops on the path: [0, extent), unbounded above where the extent is symbolic.
 Interval range_of_loop(const Stmt& loop);
 Facts facts_at(const Place& p);
+// The symbolic sizes in the extents of loops and iterators around: they stand still.
+std::unordered_set<Var> sizes_at(const Place& p);
+// The loop runs over a size that is an expression of these alone.
+bool is_open(const Stmt& loop, const std::unordered_set<Var>& sizes);
 
 // The blocks that write or read a buffer, in program order.
 std::vector<Place> writers(const PrimFunc& f, const Buffer& b);

@@ -1,6 +1,7 @@
 #include "schedules/affine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "nestor/walk.h"
 #include "schedules/nest.h"
@@ -95,11 +96,51 @@ bool is_zero(const Linear& l) {
   return l.terms.empty() && l.constant == 0;
 }
 
+Linear Bound::last() const {
+  return add(span, number(hi));
+}
+
+namespace {
+
+// At least so much: x/c is more than (x-c)/c, and at most x/c.
+Linear without_quotients(Linear l) {
+  for (size_t i = 0; i < l.terms.size(); ++i) {
+    const Term t = l.terms[i];
+    const auto* q = t.atom.as<Binary>();
+    const auto c = q && q->op == BinaryOp::div ? as_int(q->b) : std::nullopt;
+    if (!c || *c < 1 || t.coefficient % *c != 0) continue;
+    l.terms.erase(l.terms.begin() + static_cast<std::ptrdiff_t>(i));
+    const int64_t times = t.coefficient / *c;
+    l = add(std::move(l), linear_of(q->a), times);
+    if (times > 0) l.constant -= times * (*c - 1);
+    return without_quotients(std::move(l));
+  }
+  return l;
+}
+
+}  // namespace
+
+bool surely_le(const Linear& a, const Linear& b) {
+  const Linear difference = add(b, a, -1);
+  if (difference.is_constant()) return difference.constant >= 0;
+  Facts sizes;
+  for (const Var& v : vars_of(to_expr(difference))) sizes.set(v, {0, Interval::kMax});
+  return range_of(to_expr(difference), sizes).lo >= 0 ||
+         range_of(to_expr(without_quotients(difference)), sizes).lo >= 0;
+}
+
 std::optional<Bound> unite(const Bound& a, const Bound& b) {
   const Linear difference = add(b.base, a.base, -1);
   if (!difference.is_constant()) return std::nullopt;
   const int64_t d = difference.constant;
-  return Bound{a.base, std::min(a.lo, b.lo + d), std::max(a.hi, b.hi + d)};
+  Bound out{a.base, std::min(a.lo, b.lo + d), std::max(a.hi, b.hi + d), a.span};
+  if (is_zero(add(a.span, b.span, -1))) return out;
+  const Linear x = a.last(), y = add(b.last(), number(d));
+  if (!surely_le(x, y) && !surely_le(y, x)) return std::nullopt;
+  const Linear last = surely_le(x, y) ? y : x;
+  out.hi = last.constant;
+  out.span = add(last, number(-out.hi));
+  return out;
 }
 
 namespace {
@@ -122,9 +163,37 @@ std::optional<Bound> bound_of_division(const Bound& x, BinaryOp op, int64_t c) {
   return out;
 }
 
-std::optional<Bound> bound_of_binary(const Binary& b, const Moving& moving, const Fixed& fixed) {
-  auto x = bound_of(b.a, moving, fixed), y = bound_of(b.b, moving, fixed);
+// A quotient or remainder of what runs over a symbolic size.
+std::optional<Bound> open_division(const Bound& x, BinaryOp op, int64_t c) {
+  if (op == BinaryOp::mod) return Bound{{}, 0, c - 1};
+  if (!all_multiples(x.base, c)) return std::nullopt;
+  Linear last = all_multiples(x.span, c)
+                    ? add(divide(x.span, c), number(floor_div(x.hi, c)))
+                    : linear_of(simplify((to_expr(x.span) + Expr(x.hi + c)) / Expr(c) - Expr(1)));
+  const int64_t hi = std::exchange(last.constant, 0);
+  return Bound{divide(x.base, c), floor_div(x.lo, c), hi, std::move(last)};
+}
+
+// Of sums, multiples and quotients where a size has a part.
+std::optional<Bound> open_bound(BinaryOp op, const Bound& x, const Bound& y) {
+  if (op == BinaryOp::add)
+    return Bound{add(x.base, y.base), x.lo + y.lo, x.hi + y.hi, add(x.span, y.span)};
+  if (op == BinaryOp::sub && is_zero(y.span))
+    return Bound{add(x.base, y.base, -1), x.lo - y.hi, x.hi - y.lo, x.span};
+  const Bound &sum = is_zero(y.span) ? x : y, &factor = is_zero(y.span) ? y : x;
+  const int64_t times = factor.base.constant + factor.lo;
+  const bool constant = is_zero(factor.span) && factor.base.is_constant() && factor.lo == factor.hi;
+  if (!constant || times < 1) return std::nullopt;
+  if ((op == BinaryOp::div || op == BinaryOp::mod) && &factor == &y) return open_division(sum, op, times);
+  if (op != BinaryOp::mul) return std::nullopt;
+  return Bound{scale(sum.base, times), times * sum.lo, times * sum.hi, scale(sum.span, times)};
+}
+
+std::optional<Bound> bound_of_binary(const Binary& b, const Moving& moving, const Fixed& fixed,
+                                     const VarMap& open) {
+  auto x = bound_of(b.a, moving, fixed, open), y = bound_of(b.b, moving, fixed, open);
   if (!x || !y) return std::nullopt;
+  if (!is_zero(x->span) || !is_zero(y->span)) return open_bound(b.op, *x, *y);
   const bool y_constant = y->base.is_constant() && y->lo == y->hi;
   const bool x_constant = x->base.is_constant() && x->lo == x->hi;
   switch (b.op) {
@@ -161,7 +230,7 @@ std::optional<Bound> bound_of_binary(const Binary& b, const Moving& moving, cons
 
 }  // namespace
 
-std::optional<Bound> bound_of(const Expr& e, const Moving& moving, const Fixed& fixed) {
+std::optional<Bound> bound_of(const Expr& e, const Moving& moving, const Fixed& fixed, const VarMap& open) {
   bool moves = false;
   for (const Var& v : vars_of(e)) {
     if (moving.count(v))
@@ -173,14 +242,19 @@ std::optional<Bound> bound_of(const Expr& e, const Moving& moving, const Fixed& 
   if (!moves) return Bound{linear_of(e), 0, 0};
   if (const auto* r = e.as<VarRef>()) {
     const Interval range = moving.at(r->var);
+    if (const auto size = open.find(r->var); size != open.end()) {
+      Linear span = linear_of(size->second);
+      const int64_t hi = std::exchange(span.constant, 0) - 1;
+      return Bound{{}, 0, hi, std::move(span)};
+    }
     if (range.hi >= Interval::kMax || range.lo <= Interval::kMin) return std::nullopt;
     return Bound{{}, range.lo, range.hi};
   }
   if (const auto* s = e.as<Select>()) {
-    const auto a = bound_of(s->a, moving, fixed), b = bound_of(s->b, moving, fixed);
+    const auto a = bound_of(s->a, moving, fixed, open), b = bound_of(s->b, moving, fixed, open);
     return a && b ? unite(*a, *b) : std::nullopt;
   }
-  if (const auto* b = e.as<Binary>()) return bound_of_binary(*b, moving, fixed);
+  if (const auto* b = e.as<Binary>()) return bound_of_binary(*b, moving, fixed, open);
   return std::nullopt;
 }
 

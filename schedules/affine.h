@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nestor/simplify.h"
+#include "nestor/walk.h"
 
 namespace nestor::schedules {
 
@@ -31,17 +32,27 @@ Linear add(Linear a, const Linear& b, int64_t factor = 1);  // a + factor * b
 Linear scale(const Linear& a, int64_t factor);
 bool is_zero(const Linear& l);
 
-// The value lies in [base + lo, base + hi], base over variables that stand still.
+// The value lies in [base + lo, base + hi + span], base over variables that stand still. `span` is a sum of
+// sizes that are known when the function runs, without a constant; it is empty where none has a part in it.
 struct Bound {
   Linear base;
   int64_t lo = 0, hi = 0;
+  Linear span = {};
+  Linear last() const;  // hi + span, without the base
 };
 // Bounds of e while the variables of `moving` run over their ranges and those of `fixed` stand still. None
-// where e reads memory, an unknown variable, or an unbounded one.
+// where e reads memory, an unknown variable, or an unbounded one that isn't in `open`: variables that run
+// over [0, size) of symbolic sizes.
 std::optional<Bound> bound_of(const Expr& e, const std::unordered_map<Var, Interval>& moving,
-                              const std::unordered_set<Var>& fixed);
+                              const std::unordered_set<Var>& fixed, const VarMap& open = {});
 // The smallest bound that holds both, where their bases differ by a constant.
 std::optional<Bound> unite(const Bound& a, const Bound& b);
+
+// a <= b whatever the sizes are of which both are sums; no size is below 0.
+bool surely_le(const Linear& a, const Linear& b);
+inline Linear number(int64_t n) {
+  return {{}, n};
+}
 
 // Grows the set of variables whose values follow from the values of given expressions.
 class Solver {

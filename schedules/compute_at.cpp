@@ -87,9 +87,7 @@ void check(const StepContext& ctx, const Move& m) {
     ctx.forbid(1, 0, p.name() + " is a reduction without its init", {p.stmt},
                "a reduction moves together with its init, before a decompose_reduction");
   for (const IterVar& i : p.block().iters) {
-    const auto extent = as_int(i.extent);
-    const Interval there = range_of(i.binding, facts_at(p));
-    if (i.kind == IterKind::reduce && extent && (there.lo > 0 || there.hi < *extent - 1))
+    if (i.kind == IterKind::reduce && !covers_domain(p, i))
       ctx.forbid(1, 0, p.name() + " reduces over a part of " + i.var->name + "'s range only", {p.stmt});
   }
   if (const Param* param = find_param(ctx.func(), m.info.out))
@@ -173,7 +171,11 @@ bool grows(const Move& m, const std::vector<IterSpan>& spans, const std::vector<
   const std::vector<IterVar>& iters = m.block.block().iters;
   for (size_t k = 0; k < iters.size(); ++k) {
     const auto domain = as_int(iters[k].extent), extent = as_int(spans[k].extent);
-    if (is_guard(m.block.block(), iters[k]) || !domain || !extent) continue;
+    if (is_guard(m.block.block(), iters[k])) continue;
+    if (!domain || !extent) {
+      if (!covers_domain(m.block, iters[k])) return true;
+      continue;
+    }
     const auto old = bound_of(iters[k].binding, before, shared),
                base = bound_of(spans[k].base, there, shared);
     if (!old || !base) return true;

@@ -35,6 +35,22 @@ std::optional<Definition> definition_of(const Block& b, std::string* why) {
   return d;
 }
 
+namespace {
+
+// A loop over a symbolic size may run never. That leaves no element out where it is one of the element's own
+// loops, or a reduction's: what an empty reduction writes isn't defined.
+bool runs_where_sizes_let(const Place& p, const BlockAccess& write) {
+  for (const Stmt& l : p.loops()) {
+    const auto moves = [&](const Expr& e) { return uses_var(e, as_for(l).var); };
+    if (extent_of(l) < 0 && !use_of(p.block(), as_for(l).var).reduce &&
+        std::none_of(write.indices.begin(), write.indices.end(), moves))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
   const BlockInfo info = inspect(p.block());
   if (info.kind == BlockKind::other || info.out != b || p.block().where) return false;
@@ -65,12 +81,12 @@ bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b) {
     if (!a.write) continue;
     const auto bounds = region_of(p, a, {});
     for (size_t d = 0; d < bounds.size(); ++d) {
-      const auto extent = as_int(decl.shape[d]);
-      if (!bounds[d] || !bounds[d]->base.is_constant() || !extent) return false;
-      const int64_t base = bounds[d]->base.constant;
-      if (base + bounds[d]->lo > 0 || base + bounds[d]->hi < *extent - 1) return false;
+      if (!bounds[d] || !bounds[d]->base.is_constant()) return false;
+      const Linear base = bounds[d]->base, extent = linear_of(decl.shape[d]);
+      if (base.constant + bounds[d]->lo > 0) return false;
+      if (!surely_le(extent, add(add(base, bounds[d]->last()), number(1)))) return false;
     }
-    return fills_region(p, a, {});
+    return fills_region(p, a, {}) && runs_where_sizes_let(p, a);
   }
   return false;
 }
@@ -79,13 +95,11 @@ namespace {
 
 // Do the loops run through the whole domain of each guard? A part of a loop may be nothing but its overhang.
 bool guards_pass(const Place& p) {
-  const Facts facts = facts_at(p);
   for (const IterVar& i : p.block().iters) {
     if (!is_guard(p.block(), i)) continue;
-    const Interval range = range_of(i.binding, facts);
     const auto extent = as_int(i.extent), always = as_int(i.binding);
     if (always && extent && 0 <= *always && *always < *extent) continue;
-    if (always || !extent || range.lo > 0 || range.hi < *extent - 1) return false;
+    if (always || !covers_domain(p, i)) return false;
     if (!gapless(p, {nullptr, {i.binding}}, {})) return false;
   }
   return true;
@@ -93,20 +107,19 @@ bool guards_pass(const Place& p) {
 
 }  // namespace
 
-bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, int64_t hi) {
+bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, const Linear& hi) {
   for (const BlockAccess& a : accesses_at(writer, [&](const Buffer& other) { return other == b; })) {
     if (!a.write) continue;
     const auto bound = region_of(writer, a, {})[d];
     if (!bound || !bound->base.is_constant()) return false;
-    const int64_t base = bound->base.constant;
-    int64_t last = Interval::kMax;  // by the domain of the iterator
+    bool in_domain = true;
     for (const BlockAccess& logical : accesses_of(writer.block()))
       if (logical.write && logical.buffer == b)
         for (const IterVar& i : writer.block().iters)
           if (logical.indices[d].as<VarRef>() && logical.indices[d].as<VarRef>()->var == i.var)
-            last = as_int(i.extent).value_or(0) - 1;
-    return base + bound->lo <= lo && hi <= std::min(base + bound->hi, last) && gapless(writer, a, {}) &&
-           guards_pass(writer);
+            in_domain = surely_le(add(hi, number(1)), linear_of(i.extent));
+    return bound->base.constant + bound->lo <= lo && in_domain &&
+           surely_le(hi, add(bound->base, bound->last())) && gapless(writer, a, {}) && guards_pass(writer);
   }
   return false;
 }

@@ -19,10 +19,11 @@ std::optional<Definition> definition_of(const Block& b, std::string* why);
 // loops that are seen to run all instances (a block that compute_at moved runs what is read).
 bool writes_whole(const PrimFunc& f, const Place& p, const Buffer& b);
 
-// Over all loops, does what the block writes, a box without gaps, hold [lo, hi] in dimension d? A reader may
+// Over all loops, does what the block writes, a box without gaps, hold [lo, hi] in dimension d? (hi: a sum of
+// sizes.) A reader may
 // have instances that read nothing (a select guards them) beyond what is written; they would be lost if they
 // moved to the writer's loops.
-bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, int64_t hi);
+bool reaches(const Place& writer, const Buffer& b, size_t d, int64_t lo, const Linear& hi);
 
 PrimFunc without_decl(const PrimFunc& f, const Buffer& b);  // of a temporary, wherever it is declared
 

@@ -41,6 +41,7 @@ bool same_function(const Seen& a, const Seen& b) {
 
 bool told_by_one_function(const Seen& s, const Stmt& loop) {
   Solver solver;
+  for (const Var& size : sizes_at(*s.place)) solver.know(size);
   const size_t depth = s.place->depth_of(loop);
   for (size_t i = 0; i < s.place->path.size(); ++i) {
     const auto* l = s.place->path[i].as<For>();
@@ -71,7 +72,7 @@ const PartsOfDims& parts_of(const Seen& s, const Stmt& loop, bool exact) {
   PartsOfDims& out = known.emplace();
   for (const auto& bound : bounds) {
     out.emplace_back();
-    if (!bound) continue;
+    if (!bound || !is_zero(bound->span)) continue;
     Parts& parts = out.back().emplace();
     parts.lo = bound->lo + bound->base.constant;
     parts.hi = bound->hi + bound->base.constant;
@@ -106,6 +107,7 @@ bool apart_in(const Parts& x, const Parts& y, const std::unordered_map<Var, Inte
 bool told_by_both(const Seen& a, const Seen& b, const Stmt& loop, bool exact) {
   if (a.access.indices.size() != b.access.indices.size()) return false;
   Solver solver;
+  for (const Var& size : sizes_at(*a.place)) solver.know(size);
   solver.range(as_for(loop).var, range_of_loop(loop));
   // Loops around the loop: standing still, known, and bounded (digits of p may be written with them).
   std::unordered_map<Var, Interval> around;

@@ -8,23 +8,33 @@ IterSpan whole(const IterVar& i) {
   return {Expr(0), i.extent};
 }
 
+namespace {
+
+Linear size_of(const Bound& b) {
+  return add(b.last(), number(1 - b.lo));
+}
+
+}  // namespace
+
 IterSpan span_of(const Bound& b, const IterVar& i) {
-  const auto domain = as_int(i.extent);
-  if (domain && b.hi - b.lo + 1 >= *domain) return whole(i);
+  if (surely_le(linear_of(i.extent), size_of(b))) return whole(i);
   return exact_span_of(b, i);
 }
 
 IterSpan exact_span_of(const Bound& b, const IterVar& i) {
   const auto domain = as_int(i.extent);
-  if (b.base.is_constant() && domain) {
+  if (b.base.is_constant() && is_zero(b.span) && domain) {
     // no more than the domain, so that no iteration is wasted
     const int64_t lo = std::max<int64_t>(0, b.base.constant + b.lo);
     const int64_t hi = std::min(*domain - 1, b.base.constant + b.hi);
     return {Expr(lo), Expr(std::max<int64_t>(hi - lo + 1, 0))};
   }
+  if (b.base.is_constant() && b.base.constant + b.lo <= 0 &&
+      surely_le(linear_of(i.extent), add(add(b.base, b.last()), number(1))))
+    return whole(i);
   Linear base = b.base;
   base.constant += b.lo;
-  return {to_expr(base), Expr(b.hi - b.lo + 1)};
+  return {to_expr(base), to_expr(size_of(b))};
 }
 
 size_t count_spatial(const Block& b) {

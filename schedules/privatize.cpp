@@ -38,14 +38,14 @@ bool covers(const PrimFunc& f, const Place& writer, const BlockAccess& write, co
   for (size_t d = 0; d < w.size(); ++d) {
     if (!w[d]) return false;
     const Bound& x = *w[d];
-    const auto extent = as_int(decl.shape[d]);
-    if (x.base.is_constant() && extent && x.base.constant + x.lo <= 0 &&
-        x.base.constant + x.hi >= *extent - 1)
+    if (x.base.is_constant() && x.base.constant + x.lo <= 0 &&
+        surely_le(linear_of(decl.shape[d]), add(add(x.base, x.last()), number(1))))
       continue;
     if (!r[d]) return false;
     const Linear difference = add(r[d]->base, x.base, -1);
     if (!difference.is_constant()) return false;
-    if (r[d]->lo + difference.constant < x.lo || r[d]->hi + difference.constant > x.hi) return false;
+    if (r[d]->lo + difference.constant < x.lo || !surely_le(add(r[d]->last(), difference), x.last()))
+      return false;
   }
   return true;
 }

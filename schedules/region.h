@@ -14,6 +14,9 @@ namespace nestor::schedules {
 bool gapless(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);  // but for guards
 bool fills_region(const Place& p, const BlockAccess& write, const std::vector<Stmt>& standing);
 
+// With all loops running, the binding's bounds hold the iterator's whole domain.
+bool covers_domain(const Place& p, const IterVar& i);
+
 // The bounds of an access, each dimension's by bound_of, with the loops `standing` still and the others
 // running.
 std::vector<std::optional<Bound>> region_of(const Place& p, const BlockAccess& access,

@@ -145,9 +145,9 @@ std::vector<Bound> region_written(const StepContext& ctx, const Move& m, const B
           out.push_back(*region[d]);
           continue;
         }
-        const auto both = unite(out[d], *region[d]);
-        if (!both || both->hi - both->lo != out[d].hi - out[d].lo ||
-            both->hi - both->lo != region[d]->hi - region[d]->lo)
+        const Linear apart = add(out[d].base, region[d]->base, -1);
+        if (!apart.is_constant() || out[d].lo + apart.constant != region[d]->lo ||
+            !is_zero(add(add(out[d].last(), apart), region[d]->last(), -1)))
           ctx.forbid(5, 1, "the blocks that write " + b->name + " write different parts in one iteration",
                      {q.stmt});
       }
@@ -176,7 +176,7 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
       const auto index = as_int(a.indices[d]);
       const int64_t base = region[d].base.constant;
       const bool fixed = index && region[d].base.is_constant() && base + region[d].lo <= *index &&
-                         *index <= base + region[d].hi;
+                         surely_le(number(*index), add(number(base), region[d].last()));
       if (k == block.iters.size() && fixed) continue;
       if (k == block.iters.size() || std::find(used.begin(), used.end(), k) != used.end()) {
         ctx.forbid(4, 0, m.block.name() + " reads " + b->name + " at something other than distinct iterators",
@@ -184,14 +184,14 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
         continue;
       }
       used.push_back(k);
-      const auto extent = as_int(block.iters[k].extent);
+      const Linear last = add(linear_of(block.iters[k].extent), number(-1));
       for (const Place& q : m.producers)
-        if (writes(q.block(), b) && (!extent || !reaches(q, b, d, 0, *extent - 1)))
+        if (writes(q.block(), b) && !reaches(q, b, d, 0, last))
           ctx.forbid(4, 0, m.block.name() + " has instances where " + q.name() + " has none",
                      {m.block.stmt, q.stmt});
       if (tied[k]) {
         const Linear difference = add(tied[k]->base, region[d].base, -1);
-        if (!is_zero(difference) || tied[k]->lo != region[d].lo || tied[k]->hi != region[d].hi)
+        if (!is_zero(difference) || tied[k]->lo != region[d].lo || !is_zero(add(tied[k]->last(), region[d].last(), -1)))
           ctx.forbid(5, 0, "the buffers it reads are finished in different parts", {m.block.stmt});
       }
       tied[k] = region[d];

@@ -48,13 +48,17 @@ void check_shared_loops(const StepContext& ctx, const Pair& p, const Expr& old, 
   const Buffer out = inspect(p.consumer.block()).out;
   const auto bounds = [&](const Place& of, const Expr& e, const std::vector<Stmt>& shared) {
     std::unordered_map<Var, Interval> moving;
-    std::unordered_set<Var> fixed;
-    for (const Stmt& l : of.loops()) moving[as_for(l).var] = range_of_loop(l);
+    std::unordered_set<Var> fixed = sizes_at(of);
+    VarMap open;
+    for (const Stmt& l : of.loops()) {
+      moving[as_for(l).var] = range_of_loop(l);
+      if (is_open(l, fixed)) open[as_for(l).var] = as_for(l).extent;
+    }
     for (const Stmt& l : shared) {
       moving.erase(as_for(l).var);
       fixed.insert(as_for(l).var);
     }
-    return bound_of(e, moving, fixed);
+    return bound_of(e, moving, fixed, open);
   };
   for (const Place& q : places(ctx.func().body)) {
     if (q.stmt.same_as(p.consumer.stmt) || q.stmt.same_as(p.producer.stmt)) continue;
@@ -66,7 +70,8 @@ void check_shared_loops(const StepContext& ctx, const Pair& p, const Expr& old, 
       if (p.consumer.under(l) && p.producer.under(l) && extent_of(l) != 1) shared.push_back(l);
     if (!touches || shared.empty()) continue;
     const auto x = bounds(p.consumer, old, shared), y = bounds(p.producer, renewed, shared);
-    if (!x || !y || !is_zero(add(x->base, y->base, -1)) || x->lo != y->lo || x->hi != y->hi)
+    if (!x || !y || !is_zero(add(x->base, y->base, -1)) || x->lo != y->lo ||
+        !is_zero(add(x->last(), y->last(), -1)))
       ctx.forbid(5, 0,
                  "it would run in another iteration of " + loop_name(shared.back()) +
                      " than now, where block " + q.name() + " accesses the same elements",
@@ -158,8 +163,8 @@ PrimFunc run(StepContext& ctx) {
                  to.id->name + " reads " + p.temporary->name + " at something other than distinct iterators",
                  {p.consumer.stmt});
     tied[u] = true;
-    const auto extent = as_int(to.iters[u].extent);
-    if (!extent || !reaches(p.producer, p.temporary, d, index.constant, index.constant + *extent - 1))
+    const Linear last = add(linear_of(to.iters[u].extent), number(index.constant - 1));
+    if (!reaches(p.producer, p.temporary, d, index.constant, last))
       ctx.forbid(6, 0, to.id->name + " has instances where " + from.id->name + " has none",
                  {p.consumer.stmt, p.producer.stmt}, "compute_inline " + from.id->name);
     IterVar i = v;

@@ -101,7 +101,7 @@ Linear moving_part(const Linear& base, const Var& v) {
 std::optional<Moved> moved_by(const Place& q, const Expr& index, const std::optional<Bound>& bound,
                               const Var& loop) {
   if (!bound && !uses_var(index, loop)) return Moved{Expr(0)};
-  if (!bound) return std::nullopt;
+  if (!bound || !is_zero(bound->span)) return std::nullopt;
   const Linear moving = moving_part(bound->base, loop);
   if (moving.is_constant()) return Moved{Expr(0)};
   const Facts facts = facts_at(q);

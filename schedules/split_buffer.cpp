@@ -55,7 +55,7 @@ std::vector<User> users_of(const StepContext& ctx, const BufferDecl& decl) {
       const auto bounds = region_of(p, a, {});
       for (size_t d = 0; d < bounds.size(); ++d) {
         const auto extent = as_int(decl.shape[d]);
-        if (!extent || !bounds[d] || !bounds[d]->base.is_constant())
+        if (!extent || !bounds[d] || !bounds[d]->base.is_constant() || !is_zero(bounds[d]->span))
           ctx.refuse(2, 0, "what " + p.name() + " accesses of " + decl.buffer->name + " is not known",
                      {p.stmt}, "cache_read " + p.name() + " " + decl.buffer->name + " global");
         const int64_t base = bounds[d]->base.constant;

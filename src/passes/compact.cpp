@@ -77,10 +77,11 @@ class Mover : public Rewriter {
     if (!iters_ || as_int(value)) return value;
     const Interval range = range_of(value, facts_);
     const Expr binding = simplify(value - range.lo);
+    const Expr& end = placements.at(b).ends[dim];  // behind the last value
     for (const IterVar& i : *iters_)
       if (same_expr(i.binding, binding)) return Expr(i.var) + range.lo;
     Var v = make_var(b->name + std::to_string(dim));
-    iters_->push_back({v, IterKind::spatial, range.hi - range.lo + 1, binding});
+    iters_->push_back({v, IterKind::spatial, simplify(end - range.lo), binding});
     return Expr(v) + range.lo;
   }
   Stmt in_block(const Stmt& s) {
@@ -137,10 +138,12 @@ std::unordered_set<Buffer> touched_by_vectors(const PrimFunc& f) {
 }
 
 Facts loop_facts(const PrimFunc& f) {
-  Facts facts;
+  Facts facts = facts_of_sizes(f);
   for_each_stmt(f.body, [&](const Stmt& s) {
     const auto* loop = s.as<For>();
-    if (loop) facts.set(loop->var, {0, std::max<int64_t>(range_of(loop->extent, facts).hi - 1, 0)});
+    if (!loop) return;
+    const int64_t end = range_of(loop->extent, facts).hi;
+    facts.set(loop->var, {0, end >= Interval::kMax ? end : std::max<int64_t>(end - 1, 0)});
   });
   return facts;
 }
@@ -149,7 +152,7 @@ Facts loop_facts(const PrimFunc& f) {
 
 PrimFunc compact(const PrimFunc& f, const Target& target) {
   const bool cuda = target.kind == TargetKind::cuda;
-  const Accesses accesses = find_accesses(f.body);
+  const Accesses accesses = find_accesses(f.body, facts_of_sizes(f));
   const Facts loops = loop_facts(f);
   Mover mover(loops);
   mover.staying = touched_by_vectors(f);

@@ -10,6 +10,7 @@ namespace {
 
 class Flattening : public ScopedRewriter {
  public:
+  using ScopedRewriter::ScopedRewriter;
   Stmt stmt(const Stmt& s) override {
     const auto* block = s.as<Block>();
     if (!block) return ScopedRewriter::stmt(s);
@@ -49,7 +50,7 @@ class Flattening : public ScopedRewriter {
 
 PrimFunc flatten_blocks(const PrimFunc& f, const Target&) {
   PrimFunc out = f;
-  out.body = Flattening().stmt(f.body);
+  out.body = Flattening(f).stmt(f.body);
   return out;
 }
 

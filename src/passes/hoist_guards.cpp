@@ -58,6 +58,7 @@ std::optional<Bound> bound_of(const Expr& condition, const Var& v, const Facts& 
 
 class Hoister : public ScopedRewriter {
  public:
+  using ScopedRewriter::ScopedRewriter;
   Stmt stmt(const Stmt& s) override {
     const size_t around = lanes_.size();
     if (const auto* f = s.as<For>(); f && f->kind == ForKind::vectorized) lanes_.push_back(f->var);
@@ -144,7 +145,7 @@ class Hoister : public ScopedRewriter {
 
 PrimFunc hoist_guards(const PrimFunc& f, const Target&) {
   PrimFunc out = f;
-  out.body = Hoister().stmt(f.body);
+  out.body = Hoister(f).stmt(f.body);
   return out;
 }
 

@@ -111,7 +111,7 @@ bool holds_loop(const Stmt& body) {
 
 class Inserter : public ScopedRewriter {
  public:
-  explicit Inserter(const PrimFunc& f) : f_(f), decls_(declarations(f)) {
+  explicit Inserter(const PrimFunc& f) : ScopedRewriter(f), f_(f), decls_(declarations(f)) {
     for_each_stmt(f.body, [&](const Stmt& s) {
       if (s.as<For>()) names_.insert(s.as<For>()->var->name);
     });

@@ -114,7 +114,7 @@ PrimFunc keep_in_output(const PrimFunc& f, const Target&) {
     if (const auto* b = s.as<Block>(); b && b->annotations.contains("in_place")) blocks.push_back(s);
   });
   if (blocks.empty()) return f;
-  const Accesses all = find_accesses(f.body);
+  const Accesses all = find_accesses(f.body, facts_of_sizes(f));
   for (const Stmt& s : blocks) {
     const Block& block = *s.as<Block>();
     const auto* name = std::get_if<std::string>(&block.annotations.at("in_place"));

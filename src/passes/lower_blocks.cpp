@@ -24,6 +24,7 @@ bool is_streaming(const Block& b) {
 // Guards are asked for in the order of the iterators, `where` last: it may rely on them.
 class BlockLowering : public ScopedRewriter {
  public:
+  using ScopedRewriter::ScopedRewriter;
   Stmt stmt(const Stmt& s) override {
     const auto* block = s.as<Block>();
     if (!block) return ScopedRewriter::stmt(s);
@@ -53,7 +54,7 @@ class BlockLowering : public ScopedRewriter {
 
 PrimFunc lower_blocks(const PrimFunc& f, const Target&) {
   PrimFunc out = f;
-  out.body = BlockLowering().stmt(f.body);
+  out.body = BlockLowering(f).stmt(f.body);
   if (!out.body) out.body = make::seq({});
   return out;
 }

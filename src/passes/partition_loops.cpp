@@ -30,6 +30,7 @@ struct ReplaceDigit : Rewriter {
 
 class Partitioner : public ScopedRewriter {
  public:
+  using ScopedRewriter::ScopedRewriter;
   Stmt stmt(const Stmt& s) override {
     const auto* loop = s.as<For>();
     if (!loop || !wants_partition(*loop)) return ScopedRewriter::stmt(s);
@@ -238,7 +239,7 @@ class Partitioner : public ScopedRewriter {
 
 PrimFunc partition_loops(const PrimFunc& f, const Target&) {
   PrimFunc out = f;
-  out.body = Partitioner().stmt(f.body);
+  out.body = Partitioner(f).stmt(f.body);
   return out;
 }
 

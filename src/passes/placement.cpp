@@ -33,8 +33,9 @@ class Placer {
   }
 
   Placement place() const {
-    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), {}, nullptr, false};
+    Placement out{decl_, std::vector<Expr>(decl_.shape.size(), 0), {}, {}, nullptr, false};
     out.digits.resize(decl_.shape.size());
+    out.ends.resize(decl_.shape.size());
     if (cuda_ && decl_.scope == Scope::global) {  // device memory is allocated outside of kernels
       require_elements_of_own();
       return out;
@@ -67,7 +68,9 @@ class Placer {
       if (full && (span->extent() >= *full || span->extent() <= 0)) continue;
       const Expr first = simplify(span->first());
       const Interval range = range_of(first, loops_);
-      if (range.lo <= Interval::kMin || range.hi >= Interval::kMax) continue;
+      const Expr end = range.hi < Interval::kMax ? Expr(range.hi + 1) : end_of(first, depth);
+      if (range.lo <= Interval::kMin || !end) continue;
+      out.ends[d] = end;
       out.decl.shape[d] = span->extent();
       out.offsets[d] = first;
       const auto sparse = cuda_ && decl_.scope == Scope::local ? digits_at(depth, d) : std::nullopt;
@@ -80,6 +83,25 @@ class Placer {
   }
 
  private:
+  // What a sum of the outermost `depth` loops doesn't reach, where they run over symbolic sizes; null where it
+  // isn't one.
+  Expr end_of(const Expr& e, size_t depth) const {
+    VarMap last;
+    for (size_t i = 0; i < depth; ++i) {
+      const For& loop = *accesses_[0].loops[i];
+      last[loop.var] = loop.extent - 1;
+    }
+    for (const auto& [atom, coefficient] : linear(e).terms) {
+      const auto* q = atom.as<Binary>();
+      const bool quotient = q && q->op == BinaryOp::div && as_int(q->b).value_or(0) > 0 && q->a.as<VarRef>();
+      if (coefficient < 0 || (!atom.as<VarRef>() && !quotient)) return {};
+    }
+    const Expr end = simplify(substitute(e, last) + 1, loops_);
+    const bool of_sizes = std::all_of(last.begin(), last.end(),
+                                      [&](const auto& loop) { return !uses_var(end, loop.first); });
+    return of_sizes ? end : Expr();
+  }
+
   // The loops around an access that run while the first `depth` stand still: the inner ones, and for shared
   // memory all threads of the block.
   std::vector<Var> running(const Access& a, size_t depth) const {

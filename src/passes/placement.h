@@ -14,6 +14,7 @@ struct Digit {
 struct Placement {
   BufferDecl decl;                         // with its new shape
   std::vector<Expr> offsets;               // subtracted from the indices
+  std::vector<Expr> ends;                  // of each offset that isn't a constant: above all its values
   std::vector<std::vector<Digit>> digits;  // largest first, of each dimension; none where it has no gaps
   const For* loop = nullptr;               // whose body it lives in; null: the function
   bool in_kernel = false;                  // bound loops enclose all its uses (CUDA)

@@ -24,7 +24,10 @@ class Collector : public Walker {
       here_.facts.set(loop->var,
                       {0, extent.hi >= Interval::kMax ? extent.hi : std::max<int64_t>(extent.hi - 1, 0)});
       here_.loops.push_back(loop);
-      stmt(loop->body);
+      if (as_int(loop->extent))
+        stmt(loop->body);
+      else
+        assuming(lt(loop->var, loop->extent), loop->body);
       here_.loops.pop_back();
     } else if (const auto* branch = s.as<If>()) {
       expr(branch->cond);

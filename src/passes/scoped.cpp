@@ -4,6 +4,12 @@
 
 namespace nestor::passes {
 
+Facts facts_of_sizes(const PrimFunc& f) {
+  Facts facts;
+  for (const Var& d : f.dims) facts.set(d, {0, Interval::kMax});
+  return facts;
+}
+
 void ScopedRewriter::enter(const For& loop) {
   const Interval extent = range_of(loop.extent, facts_);
   facts_.set(loop.var, {0, extent.hi >= Interval::kMax ? Interval::kMax : extent.hi - 1});
@@ -12,7 +18,8 @@ void ScopedRewriter::enter(const For& loop) {
 Stmt ScopedRewriter::stmt(const Stmt& s) {
   if (const auto* loop = s.as<For>()) {
     enter(*loop);
-    return children(s);
+    if (as_int(loop->extent)) return children(s);
+    return assuming(lt(loop->var, loop->extent), [&] { return children(s); });
   }
   if (const auto* let = s.as<LetStmt>()) {
     if (is_int(let->value.dtype()) && !let->value.type().is_vector())

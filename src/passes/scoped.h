@@ -1,5 +1,4 @@
-// A rewriter that knows, wherever it stands, the ranges of the variables in scope and the conditions that
-// hold.
+// A rewriter with facts.
 #pragma once
 
 #include "nestor/simplify.h"
@@ -7,8 +6,14 @@
 
 namespace nestor::passes {
 
+// Sizes that are known when the function runs aren't below 0.
+Facts facts_of_sizes(const PrimFunc& f);
+
+// Knows, wherever it stands, the ranges of the variables in scope and the conditions that hold.
 class ScopedRewriter : public Rewriter {
  public:
+  ScopedRewriter() = default;
+  explicit ScopedRewriter(const PrimFunc& f) : facts_(facts_of_sizes(f)) {}
   Stmt stmt(const Stmt& s) override;
 
  protected:

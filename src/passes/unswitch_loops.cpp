@@ -47,6 +47,7 @@ struct Conditions : Walker {
 
 class Unswitcher : public ScopedRewriter {
  public:
+  using ScopedRewriter::ScopedRewriter;
   Stmt stmt(const Stmt& s) override {
     const Stmt out = ScopedRewriter::stmt(s);
     const auto* loop = out ? out.as<For>() : nullptr;
@@ -76,7 +77,7 @@ class Unswitcher : public ScopedRewriter {
 
 PrimFunc unswitch_loops(const PrimFunc& f, const Target&) {
   PrimFunc out = f;
-  out.body = Unswitcher().stmt(f.body);
+  out.body = Unswitcher(f).stmt(f.body);
   return out;
 }
 

@@ -200,8 +200,8 @@ class Piece : public ScopedRewriter {
 
 class Vectorizer : public ScopedRewriter {
  public:
-  Vectorizer(const Target& target, BufferSizes sizes, std::set<Buffer> whole)
-      : target_(target), sizes_(std::move(sizes)), whole_(std::move(whole)) {}
+  Vectorizer(const PrimFunc& f, const Target& target, BufferSizes sizes, std::set<Buffer> whole)
+      : ScopedRewriter(f), target_(target), sizes_(std::move(sizes)), whole_(std::move(whole)) {}
 
   Stmt stmt(const Stmt& s) override {
     if (const auto* a = s.as<Alloc>()) {
@@ -310,7 +310,7 @@ PrimFunc vectorize(const PrimFunc& f, const Target& target) {
     });
   });
   PrimFunc out = f;
-  out.body = Vectorizer(target, std::move(sizes), std::move(whole)).stmt(f.body);
+  out.body = Vectorizer(f, target, std::move(sizes), std::move(whole)).stmt(f.body);
   return out;
 }
 
