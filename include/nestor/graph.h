@@ -116,6 +116,10 @@ struct OpenSize {
   int64_t least = 1, most = Symbols::kMost, typical = 0;
 };
 
+// Of "1..64~16", from 1 to 64, usually 16, or parts of that; nullopt where the text is another kind of size.
+// UserError where it isn't one that can be; `what` begins its message.
+std::optional<OpenSize> parse_open_size(const std::string& what, const std::string& text);
+
 struct BuildOptions {
   std::map<std::string, int64_t> dims;  // values of symbolic dimensions by name, or by `input.axis`
   std::map<std::string, OpenSize> open = {};  // those that stay symbolic, likewise

@@ -49,25 +49,6 @@ std::vector<int64_t> parse_shape(const std::string& flag, std::string text) {
   return out;
 }
 
-// "1..64", "..64", "1..", "~16" or "1..64~16": a size that stays open, its bounds and what it usually is.
-std::optional<OpenSize> parse_open_size(const std::string& flag, const std::string& text) {
-  OpenSize out;
-  const size_t usual = text.find('~');
-  if (usual != std::string::npos) out.typical = parse_integer(flag, text.substr(usual + 1));
-  const std::string range = text.substr(0, usual);
-  const size_t dots = range.find("..");
-  if (dots == std::string::npos && usual == std::string::npos) return std::nullopt;
-  if (dots == std::string::npos && !range.empty())
-    throw UserError(Diagnostic{flag + "=" + text + " isn't a size", {}, {}, "1..64~16: from 1 to 64, usually 16"});
-  if (dots != std::string::npos) {
-    if (dots > 0) out.least = parse_integer(flag, range.substr(0, dots));
-    if (dots + 2 < range.size()) out.most = parse_integer(flag, range.substr(dots + 2));
-  }
-  if (out.least < 0 || out.most < out.least || out.most > Symbols::kMost || out.typical < 0)
-    throw UserError(Diagnostic{flag + "=" + text + " has no sizes", {}, {}, "1..64~16: from 1 to 64, usually 16"});
-  return out;
-}
-
 // Sizes, inputs and weights that are fixed when compiling.
 void read_model_values(const ModelOptions& o, BuildOptions& build) {
   for (const std::string& d : o.dims) {

@@ -104,9 +104,12 @@ void check(const Array& a, DType dtype, const std::string& what, const PlanTenso
                           numpy_name(wanted.dtype) + "\")")
                              .c_str());
   const std::vector<int64_t> shape = shape_of(a);
-  if (shape != wanted.shape)
+  bool fits = shape.size() == wanted.shape.size();
+  for (size_t d = 0; fits && d < shape.size(); ++d)
+    fits = shape[d] == wanted.shape[d] || wanted.shape[d] == kOpenSize;
+  if (!fits)
     throw nb::value_error((what + " has the shape " + to_string(dtype, shape) + ", the model wants " +
-                           to_string(wanted.dtype, wanted.shape))
+                           to_string(wanted))
                               .c_str());
 }
 
@@ -116,6 +119,10 @@ bool is_aligned(const Array& a, DType t) {
 }
 
 }  // namespace
+
+std::vector<int64_t> shape_of(const ReadArray& array) {
+  return shape_of<ReadArray>(array);
+}
 
 ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
   const std::string what = "input `" + wanted.name + "`";

@@ -20,6 +20,7 @@ WriteArray as_output(nb::handle array, const PlanTensor& wanted);
 // A new NumPy array of that type and shape, not filled, whose memory starts at a multiple of 64 bytes. Of a
 // bf16 value, NumPy's ml_dtypes.bfloat16.
 nb::object new_array(DType dtype, const std::vector<int64_t>& shape, void** data);
+std::vector<int64_t> shape_of(const ReadArray& array);
 Tensor to_tensor(nb::handle array, const std::string& what);  // copied
 
 }  // namespace nestor::python

@@ -28,6 +28,7 @@ struct ModelKeywords {
   std::string target = "native";
   int threads = 0;                                     // 0: as many as the target has cores
   std::map<std::string, int64_t> dims;                 // symbolic dimensions
+  std::map<std::string, std::string> open;             // those that calls decide: "1..64~16"
   std::map<std::string, std::vector<int64_t>> shapes;  // of inputs
   std::map<std::string, nb::object> constants;         // arrays
   std::string db;                                      // empty: none

@@ -26,6 +26,11 @@ CompileOptions compile_options(const ModelKeywords& k) {
   c.exact_conv = k.exact_conv;
   c.check_indices = k.check_indices;
   c.build.dims = k.dims;
+  for (const auto& [name, text] : k.open) {
+    const auto size = parse_open_size("dims[\"" + name + "\"]", text);
+    if (!size) throw UserError("dims[\"" + name + "\"] is \"" + text + "\": give an integer, or a range as \"1..64\"");
+    c.build.open[name] = *size;
+  }
   c.build.shapes = k.shapes;
   for (const auto& [name, value] : k.constants)
     c.build.constants.emplace(name, TensorSource("const " + name, to_tensor(value, "const " + name)));
@@ -56,8 +61,12 @@ class Model {
     nb::object out;
     const std::vector<ReadArray> held = gather(args, kwargs, &out);
     std::vector<const void*> in;
-    for (const ReadArray& a : held) in.push_back(a.data());
-    return run(in, out);
+    std::vector<Runnable::Shape> shapes;
+    for (const ReadArray& a : held) {
+      in.push_back(a.data());
+      shapes.push_back(shape_of(a));
+    }
+    return run(in, shapes, out);
   }
   // Where a call with these arrays would read its inputs.
   std::vector<uintptr_t> addresses(const nb::args& args, const nb::kwargs& kwargs) const {
@@ -142,8 +151,26 @@ class Model {
           (what + " shares memory with " + kind + "`" + of_b.name + "`: give an array of its own").c_str());
   }
 
-  nb::object run(const std::vector<const void*>& in, const nb::object& given) {
-    const auto& outputs = runnable_->outputs();
+  // Tensors with the shapes that they have in a call.
+  static std::vector<PlanTensor> with_shapes(std::vector<PlanTensor> tensors,
+                                             const std::vector<Runnable::Shape>& shapes) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      tensors[i].shape = shapes[i];
+      tensors[i].symbols.clear();
+    }
+    return tensors;
+  }
+  // The outputs' shapes; another thread's call may change what the model is ready for, until it runs.
+  std::vector<Runnable::Shape> fit(const std::vector<Runnable::Shape>& shapes) {
+    const OthersRun others;
+    const std::lock_guard one(mutex_);
+    return runnable_->fit(shapes);
+  }
+
+  nb::object run(const std::vector<const void*>& in, const std::vector<Runnable::Shape>& shapes,
+                 const nb::object& given) {
+    const std::vector<PlanTensor> inputs = with_shapes(runnable_->inputs(), shapes),
+                                  outputs = with_shapes(runnable_->outputs(), fit(shapes));
     std::vector<nb::object> arrays;
     std::vector<WriteArray> held;
     std::vector<void*> out;
@@ -161,7 +188,7 @@ class Model {
         out.push_back(held.back().data());
         const std::string what = "output `" + outputs[i].name + "`";
         for (size_t k = 0; k < in.size(); ++k)
-          refuse_overlap(out[i], outputs[i], in[k], runnable_->inputs()[k], what, "input ");
+          refuse_overlap(out[i], outputs[i], in[k], inputs[k], what, "input ");
         for (size_t k = 0; k < i; ++k)
           refuse_overlap(out[i], outputs[i], out[k], outputs[k], what, "output ");
       }
@@ -176,6 +203,7 @@ class Model {
       const Run while_none_forks;
       const std::lock_guard one(mutex_);
       if (std::exchange(forks_, forks()) != forks()) runnable_->forked();
+      runnable_->fit(shapes);
       runnable_->run_raw(in.data(), out.data());
     }
     if (arrays.size() == 1) return arrays[0];
@@ -194,6 +222,7 @@ class Model {
 std::unique_ptr<Model> compile(const std::string& spec, const ModelKeywords& k) {
   CompileOptions options = compile_options(k);
   options.keep_constants = false;
+  options.build.symbolic = true;
   const auto random = std::make_shared<std::vector<std::string>>();
   options.drawn = [random](const std::vector<std::string>& names) {
     *random = names;
@@ -210,8 +239,16 @@ std::unique_ptr<Model> compile(const std::string& spec, const ModelKeywords& k) 
 
 nb::list described(const std::vector<PlanTensor>& tensors) {
   nb::list out;
-  for (const PlanTensor& t : tensors)
-    out.append(nb::make_tuple(t.name, std::string(name_of(t.dtype)), nb::tuple(nb::cast(t.shape))));
+  for (const PlanTensor& t : tensors) {
+    nb::list shape;
+    for (size_t d = 0; d < t.shape.size(); ++d) {
+      if (t.shape[d] == kOpenSize)
+        shape.append(t.symbols[d]);
+      else
+        shape.append(t.shape[d]);
+    }
+    out.append(nb::make_tuple(t.name, std::string(name_of(t.dtype)), nb::tuple(shape)));
+  }
   return out;
 }
 
@@ -223,6 +260,7 @@ void add_models(nb::module_& m) {
       .def_rw("target", &ModelKeywords::target)
       .def_rw("threads", &ModelKeywords::threads)
       .def_rw("dims", &ModelKeywords::dims)
+      .def_rw("open", &ModelKeywords::open)
       .def_rw("shapes", &ModelKeywords::shapes)
       .def_rw("constants", &ModelKeywords::constants)
       .def_rw("db", &ModelKeywords::db)

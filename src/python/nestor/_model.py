@@ -22,7 +22,7 @@ class TensorInfo(NamedTuple):
 
     name: str
     dtype: str  # "f32", "i64" ...
-    shape: Tuple[int, ...]
+    shape: Tuple[Union[int, str], ...]  # a name where calls decide the size: "batch"
 
 
 def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
@@ -36,16 +36,18 @@ def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[st
         if not isinstance(value, kind):
             raise TypeError(f"{name} is of type {type(value).__name__}, not {'dict' if kind is Mapping else kind.__name__}")
     k.target, k.threads = target, threads
-    sizes, shapes = {}, {}
+    sizes, shapes, open_sizes = {}, {}, {}
     for name, value in (dims or {}).items():
         try:
             if isinstance(value, (tuple, list)):
                 shapes[name] = [operator.index(v) for v in value]
+            elif isinstance(value, str):
+                open_sizes[name] = value
             else:
                 sizes[name] = operator.index(value)
         except TypeError:
-            raise TypeError(f'dims["{name}"] is {value!r}: give an integer, or the shape of an input as a tuple') from None
-    k.dims, k.shapes = sizes, shapes
+            raise TypeError(f'dims["{name}"] is {value!r}: give an integer, a range as "1..64", or the shape of an input as a tuple') from None
+    k.dims, k.shapes, k.open = sizes, shapes, open_sizes
     k.constants = dict(const or {})
     k.db = os.fspath(db) if db is not None else ""
     k.schedule = os.fspath(schedule) if schedule is not None else ""
@@ -176,7 +178,8 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
         function; an onnx.ModelProto or its bytes; a graph as a dict (docs: JSON).
     target: "native", "x86-64-v3", "x86-64-v4" ..., which this machine runs; for others, `nestor compile` makes artifacts.
     threads: of a run; 0 for as many as there are cores.
-    dims: sizes that the model leaves open, {"batch": 1}; or an input's shape, {"x": (1, 3, 224, 224)}.
+    dims: values of sizes that the model leaves open, {"batch": 1}, or an input's shape, {"x": (1, 3, 224, 224)}. Sizes without
+        a value are decided by each call; {"seq": "1..512~128"} says their bounds, and what is usual.
     const: inputs or weights known now, {"W": array}.
     db: a database of tuning records to take schedules from.
     schedule: "default", "naive", "tuned" (by db, which is usual where it is given), the path of a .sched file, or a Schedule of
