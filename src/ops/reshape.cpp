@@ -19,10 +19,10 @@ Exprs reshaped_index(const Dims& from, const Dims& to, const Exprs& indices) {
   while (i < from.size() && j < to.size()) {
     const size_t first_i = i, first_j = j;
     Dim pi = from[i++], pj = to[j++];
-    while (pi != pj) {
-      // The sizes are equal in the end, so one of the products divides the other where symbols are in them.
-      const bool more = pi.known() && pj.known() ? pi < pj : j == to.size() || (i < from.size() && pj % pi == 0);
-      if (more)
+    // Products of all dimensions are equal, though it may take what runs require to see it.
+    while (pi != pj && (i < from.size() || j < to.size())) {
+      const bool less = pi.known() && pj.known() ? pi < pj : pj % pi == 0;
+      if (i < from.size() && (less || j == to.size()))
         pi *= from[i++];
       else
         pj *= to[j++];
