@@ -146,8 +146,9 @@ bool scatters_groups(const Graph& g, const KernelCall& call, int64_t lanes) {
     const Node& n = g.nodes[static_cast<size_t>(i)];
     if (!ops::is_conv_transpose(n)) return false;
     const ops::TransposedShape s = ops::transposed_shape(OpContext(g, n));
-    const int64_t filters = s.group > 1 ? s.filters / s.group : lanes;
-    return s.strided() && (2 * filters == lanes || 4 * filters == lanes) && s.output.back() >= lanes;
+    const int64_t filters = s.group > 1 ? static_cast<int64_t>(s.filters / s.group) : lanes;
+    return s.strided() && (2 * filters == lanes || 4 * filters == lanes) &&
+           s.output.back().typical() >= lanes;
   });
 }
 

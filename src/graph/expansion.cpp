@@ -86,18 +86,18 @@ ValueId Expansion::constant(DType t, double value) {
 
 constexpr int64_t kMostBytesMade = 1 << 20;
 
-ValueId Expansion::filled(const std::string& part, DType t, const std::vector<int64_t>& shape, double value) {
-  const bool large = product(shape) > kMostBytesMade / bytes_of(t);
-  Tensor all(t, large ? std::vector<int64_t>{1} : shape);
+ValueId Expansion::filled(const std::string& part, DType t, const Dims& shape, double value) {
+  const bool large = !shape.known() || product(shape) > kMostBytesMade / bytes_of(t);
+  Tensor all(t, large ? std::vector<int64_t>{1} : shape.numbers());
   for (int64_t i = 0; i < all.size() && value != 0; ++i) all.set(i, value);
   return large ? add("ConstantOfShape", {list(shape)}, {{"value", all}}) : constant(part, std::move(all));
 }
 
-ValueId Expansion::counted(const std::string& part, const std::vector<int64_t>& shape) {
+ValueId Expansion::counted(const std::string& part, const Dims& shape) {
   constexpr DType kType = DType::i64;
-  const int64_t n = product(shape);
-  if (n > kMostBytesMade / bytes_of(kType)) {
-    const ValueId end = constant(kType, static_cast<double>(n));
+  const Dim n = product(shape);
+  if (!n.known() || n > kMostBytesMade / bytes_of(kType)) {
+    const ValueId end = reshaped(list({n}), {});
     return reshaped(add("Range", {constant(kType, 0), end, constant(kType, 1)}), shape);
   }
   Tensor t(kType, shape);
@@ -105,10 +105,13 @@ ValueId Expansion::counted(const std::string& part, const std::vector<int64_t>& 
   return constant(part, std::move(t));
 }
 
-ValueId Expansion::list(const std::vector<int64_t>& values) {
-  const auto [at, fresh] = lists_.try_emplace(values, -1);
-  if (fresh) at->second = constant("list", ints(values));
-  return at->second;
+ValueId Expansion::list(const Dims& values) {
+  const auto [at, fresh] = lists_.try_emplace(to_string(DType::i64, values), -1);
+  if (!fresh) return at->second;
+  if (values.known()) return at->second = constant("list", ints(values));
+  const ValueId v = new_value("list", {DType::i64, {static_cast<int64_t>(values.size())}});
+  value_of(g_, v).elements = values.exprs();
+  return at->second = v;
 }
 
 ValueId Expansion::cast(ValueId v, DType to) {
@@ -116,7 +119,7 @@ ValueId Expansion::cast(ValueId v, DType to) {
   return add("Cast", {v}, {{"to", std::string(name_of(to))}});
 }
 
-ValueId Expansion::reshaped(ValueId v, const std::vector<int64_t>& shape) {
+ValueId Expansion::reshaped(ValueId v, const Dims& shape) {
   if (type(v).shape == shape) return v;
   return add("Reshape", {v, list(shape)}, {{"allowzero", int64_t{1}}});
 }

@@ -28,11 +28,11 @@ class Expansion {
   ValueId constant(const std::string& part, Tensor t);
   // A scalar, and a list in i64: one for all of this expansion that are the same.
   ValueId constant(DType t, double value);
-  ValueId list(const std::vector<int64_t>& values);
+  ValueId list(const Dims& values);
   // Elements that are all alike, and 0, 1, 2 ... in i64. A model may say any size without bytes behind it, so
   // that large ones are left to run time.
-  ValueId filled(const std::string& part, DType t, const std::vector<int64_t>& shape, double value);
-  ValueId counted(const std::string& part, const std::vector<int64_t>& shape);
+  ValueId filled(const std::string& part, DType t, const Dims& shape, double value);
+  ValueId counted(const std::string& part, const Dims& shape);
   // A Slice, and Concat and Split that stay small: of more than `most` pieces they are made of several, so
   // that equal ones share a function.
   ValueId sliced(ValueId v, int64_t axis, int64_t from, int64_t to, int64_t step = 1);
@@ -40,7 +40,7 @@ class Expansion {
   std::vector<ValueId> steps_of(ValueId v);  // along dimension 0, which each has as 1
   // These append nothing where v is so already.
   ValueId cast(ValueId v, DType to);
-  ValueId reshaped(ValueId v, const std::vector<int64_t>& shape);
+  ValueId reshaped(ValueId v, const Dims& shape);
   ValueId transposed(ValueId v, const std::vector<int64_t>& perm);
   bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] >= 0; }
   bool wants(size_t i) const { return i < n_.outputs.size() && n_.outputs[i] >= 0; }
@@ -54,7 +54,7 @@ class Expansion {
 
  private:
   std::map<std::pair<DType, uint64_t>, ValueId> scalars_;  // by their bits
-  std::map<std::vector<int64_t>, ValueId> lists_;
+  std::map<std::string, ValueId> lists_;  // by their text
 
   ValueId new_value(const std::string& part, TensorType type);
   std::map<std::string, int64_t> numbers_;  // of the next value, by part

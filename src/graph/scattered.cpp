@@ -37,15 +37,16 @@ struct Sums {
 Sums sums_of(const ops::TransposedShape& s) {
   Sums out;
   for (const ops::ResidueClasses& nest : ops::classes_of(s)) {
-    auto results = static_cast<double>(s.n * s.filters), taps = static_cast<double>(s.channels / s.group);
+    auto results = static_cast<double>((s.n * s.filters).typical()),
+         taps = static_cast<double>((s.channels / s.group).typical());
     for (const ops::ResidueClass& c : nest) {
-      results *= static_cast<double>(c.count * c.residues);
+      results *= static_cast<double>((c.count * c.residues).typical());
       taps *= static_cast<double>(c.taps);
     }
     if (results * taps == 0) continue;
     out.results += results;
     out.products += results * taps;
-    out.row = std::max(out.row, nest.back().count);
+    out.row = std::max(out.row, nest.back().count.typical());
     out.in_a_row.insert(nest.back().first);
   }
   return out;
@@ -58,14 +59,14 @@ bool scatters_badly(const ops::TransposedShape& s, int64_t lanes) {
   const Sums sums = sums_of(s);
   if (sums.in_a_row.size() <= 1) return false;  // all residues of a row at once: turned in registers
   const double work = sums.products / sums.results / kFmasPerCycle;
-  const int64_t filters = s.filters / s.group;
-  const double filters_fill = filled(filters % lanes == 0 ? filters : s.filters, lanes),
+  const int64_t all = s.filters, filters = all / s.group;
+  const double filters_fill = filled(filters % lanes == 0 ? filters : all, lanes),
                rows_fill = filled(sums.row, lanes), by_filters = work / filters_fill;
   const double row_major = filters_fill > kFillsBetter * rows_fill
                                ? by_filters + kScattered
                                : work / rows_fill + (s.stride.back() > 2 ? kWideGap : kGap);
-  const double images = static_cast<double>(s.n * s.channels * product(s.input)),
-               results = static_cast<double>(s.n * s.filters * product(s.output));
+  const double images = static_cast<double>((s.n * s.channels * product(s.input)).typical()),
+               results = static_cast<double>((s.n * s.filters * product(s.output)).typical());
   const double bytes = 2 * (images + results) * bytes_of(DType::f32);
   const double copied = bytes <= kNear ? kCopied : bytes <= kFar ? kCopiedAfar : kFromMemory;
   return by_filters + copied * (images + results) / sums.results < kLeastGain * row_major;

@@ -101,7 +101,7 @@ class RecurrentSpeller : Expansion {
   }
 
   // What is input i of direction d, without that dimension.
-  ValueId part(size_t i, int64_t d, const std::vector<int64_t>& shape) {
+  ValueId part(size_t i, int64_t d, const Dims& shape) {
     const ValueId v = n_.inputs[i];
     return reshaped(s_.directions == 1 ? v : sliced(v, 0, d, d + 1), shape);
   }

@@ -29,21 +29,22 @@ class TopKSpeller : Expansion {
 
  private:
   // Of a long row as many elements in a chunk as chunks, whole vectors of them.
-  int64_t chunk_size(int64_t n) const {
+  int64_t chunk_size(const Dim& extent) const {
     constexpr int64_t kShortRow = 256, kVectors = 32;
-    if (n <= kShortRow) return n;
+    const int64_t n = extent.typical();
+    if (n <= kShortRow) return extent.known() ? n : kVectors;
     return ceil_div(static_cast<int64_t>(std::sqrt(static_cast<double>(n))), kVectors) * kVectors;
   }
 
   // Indices along the last dimension.
   ValueId found(ValueId x) {
     if (s_.count == 0) {
-      std::vector<int64_t> shape = type(x).shape;
+      Dims shape = type(x).shape;
       shape.back() = 0;
       return constant("indices", Tensor(DType::i64, shape));
     }
-    const int64_t n = type(x).shape.back();
-    const int64_t size = type(x).dtype == DType::i64 ? n : chunk_size(n);
+    const Dim n = type(x).shape.back();
+    const int64_t size = type(x).dtype == DType::i64 ? static_cast<int64_t>(n) : chunk_size(n);
     const Attrs attrs = {{"largest", int64_t{s_.largest}}, {"size", size}};
     const ValueId keys = add("OrderKey", {x}, attrs, "nestor");
     ValueId most = add("ReduceMax", {keys}, {{"axes", std::vector<int64_t>{-1}}, {"keepdims", int64_t{0}}});

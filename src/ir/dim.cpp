@@ -63,6 +63,35 @@ bool calculate_comparison(BinaryOp op, int64_t a, int64_t b) {
   }
 }
 
+void add_factors(const Expr& e, int64_t& number, std::vector<Expr>& factors) {
+  const auto* product = e.as<Binary>();
+  if (product && product->op == BinaryOp::mul) {
+    add_factors(product->a, number, factors);
+    add_factors(product->b, number, factors);
+  } else if (const auto n = as_int(e)) {
+    number *= *n;
+  } else {
+    factors.push_back(e);
+  }
+}
+
+// a / b without the factors that both have; undefined where that isn't whole.
+Expr cancelled(const Expr& a, const Expr& b) {
+  int64_t of = 1, by = 1;
+  std::vector<Expr> over, under;
+  add_factors(a, of, over);
+  add_factors(b, by, under);
+  for (const Expr& e : under) {
+    const auto same = std::find_if(over.begin(), over.end(), [&](const Expr& o) { return same_expr(o, e); });
+    if (same == over.end()) return {};
+    over.erase(same);
+  }
+  if (by == 0 || of % by != 0) return {};
+  Expr out(of / by);
+  for (const Expr& e : over) out = out * e;
+  return out;
+}
+
 const std::shared_ptr<Symbols>& symbols_of(const Dim& a, const Dim& b) {
   NESTOR_CHECK(a.known() || b.known() || a.symbols() == b.symbols()) << "sizes of two models";
   return a.known() ? b.symbols() : a.symbols();
@@ -100,6 +129,9 @@ Interval Dim::range() const {
 
 Dim combine(BinaryOp op, const Dim& a, const Dim& b) {
   if (a.known() && b.known()) return calculate(op, a, b);
+  if (op == BinaryOp::div || op == BinaryOp::mod)
+    if (const Expr whole = cancelled(a.expr(), b.expr()))
+      return op == BinaryOp::div ? Dim(whole, symbols_of(a, b)) : Dim(0);
   return {build(op, a.expr(), b.expr()), symbols_of(a, b)};
 }
 

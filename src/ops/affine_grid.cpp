@@ -11,8 +11,8 @@ Dims size_of(const OpContext& ctx) {
   const Dims size = ctx.ints_from(1, "size");
   if (size.size() != 4 && size.size() != 5)
     ctx.fail("`size` has " + std::to_string(size.size()) + " elements, it must have 4, N C H W, or 5");
-  for (const int64_t s : size)
-    if (s < 0 || s > kMostElements) ctx.fail("`size` holds " + std::to_string(s));
+  for (const Dim& s : size)
+    if (s < 0 || s > kMostElements) ctx.fail("`size` holds " + to_string(s));
   return size;
 }
 
@@ -30,11 +30,10 @@ std::vector<TensorType> infer(const OpContext& ctx) {
 
 // The middle of element i of `size`; with `corners` those of the first and the last are -1 and 1. The
 // numerator is a whole number, so that the centre is 0 whether or not what follows is contracted.
-Expr place(const Expr& i, int64_t size, bool corners, Type t) {
-  const auto real = [&](double v) { return make::imm(v, t); };
-  const auto n = static_cast<double>(size);
-  if (corners) return size == 1 ? real(0) : make::cast(t, i * Expr(2) - Expr(size - 1)) * real(1 / (n - 1));
-  return make::cast(t, i * Expr(2) + Expr(1 - size)) * real(1 / n);
+Expr place(const Expr& i, const Dim& size, bool corners, Type t) {
+  if (corners)  // of one element the numerator is 0
+    return make::cast(t, i * Expr(2) - (size - 1).expr()) * one_over(max(size - 1, 1), t);
+  return make::cast(t, i * Expr(2) + (1 - size).expr()) * one_over(size, t);
 }
 
 void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {

@@ -38,16 +38,15 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
   const RowView rows(x.shape, {axis_of(ctx)});
   const bool last = ctx.get_int("select_last_index", 0) != 0, keep = ctx.get_int("keepdims", 1) != 0;
   const Type place_type{DType::i32, 1};
-  const auto place = [&](int64_t v) { return make::imm(static_cast<double>(v), place_type); };
   const auto element = [&](const Exprs& o, const Exprs& r) { return x.at(rows.merge(o, r)); };
 
   const BuildTensor best = b.temp("Best", {x.dtype(), rows.outer_shape()});
   b.reduce(best, rows.outer(), rows.inner(), largest ? ReduceOp::max : ReduceOp::min, element);
-  const int64_t n = rows.count();
+  const Expr none = make::cast(place_type, last ? Expr(-1) : rows.count().expr());
   const BuildTensor index = b.temp("Index", {DType::i32, rows.outer_shape()});
   b.reduce(index, rows.outer(), rows.inner(), last ? ReduceOp::max : ReduceOp::min,
            [&](const Exprs& o, const Exprs& r) {
-             const Expr e = element(o, r), at = make::cast(place_type, r[0]), none = place(last ? -1 : n);
+             const Expr e = element(o, r), at = make::cast(place_type, r[0]);
              Expr found = eq(e, best.at(o));
              if (is_float(x.dtype())) found = logical_or(found, make::call(Intrinsic::is_nan, {e}));
              return make::select(found, at, none);

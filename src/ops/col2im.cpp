@@ -22,7 +22,8 @@ namespace nestor::ops {
 namespace {
 
 struct Col2ImShape {
-  int64_t n, channels, taps;         // of a block
+  Dim n, channels;
+  int64_t taps;                      // of a block
   std::vector<TransposedWindow> at;  // by dimension: `input` blocks in it
 };
 
@@ -41,18 +42,18 @@ Col2ImShape col2im_shape(const OpContext& ctx) {
   Dim blocks = 1;
   for (size_t d = 0; d < rank; ++d) {
     if (image[d] > kMostElements)
-      ctx.fail("`image_shape` contains " + std::to_string(image[d]) + ", which is too large");
-    const int64_t reach = extent_of(ctx, block[d], dilations[d], d),
-                  padded = image[d] + pads[d] + pads[d + rank];
+      ctx.fail("`image_shape` contains " + to_string(image[d]) + ", which is too large");
+    const int64_t reach = extent_of(ctx, block[d], dilations[d], d);
+    const Dim padded = image[d] + pads[d] + pads[d + rank];
     if (image[d] < 1 || padded < reach)
       ctx.fail("blocks of " + std::to_string(reach) + " elements don't fit into the " +
-               std::to_string(padded) + " of the padded image (spatial dimension " + std::to_string(d) + ")");
-    const int64_t count = (padded - reach) / strides[d] + 1;
+               to_string(padded) + " of the padded image (spatial dimension " + std::to_string(d) + ")");
+    const Dim count = (padded - reach) / strides[d] + 1;
     if (mul_overflows(blocks, count, blocks) || __builtin_mul_overflow(s.taps, static_cast<int64_t>(block[d]), &s.taps))
       ctx.fail("there are too many blocks, or they have too many elements");
     s.at.push_back({count, block[d], strides[d], dilations[d], pads[d], image[d]});
   }
-  if (x[1] % s.taps != 0 || x[2] != blocks)
+  if (!must_equal(x[1] % s.taps, 0, "columns hold whole blocks") || !must_equal(x[2], blocks))
     ctx.fail("the input is " + to_string(ctx.input(0)) + "; blocks have " + std::to_string(s.taps) +
              " elements, which must divide its second dimension, and the image is of " +
              to_string(blocks) + " blocks, which must be its third");
@@ -89,7 +90,7 @@ Place place_of(const TransposedWindow& w, const Expr& a, const Expr& j, const Ex
   const Expr first = d == 1 ? q / Expr(s) : (q - lowest * Expr(d)) / Expr(s);
   Place p{lowest + t * Expr(s), a + first - t * Expr(d), make::bool_imm(true)};
   if (w.kernel % s != 0) p.inside = logical_and(p.inside, lt(p.row, w.kernel));
-  p.inside = logical_and(p.inside, logical_and(le(0, p.block), lt(p.block, w.input)));
+  p.inside = logical_and(p.inside, logical_and(le(0, p.block), lt(p.block, w.input.expr())));
   return p;
 }
 
@@ -101,7 +102,7 @@ int64_t taps_of(const TransposedWindow& w) {
 // residues.
 class OutputNest {
  public:
-  OutputNest(const Col2ImShape& s, DType sums, int64_t first, int64_t residues, int64_t count)
+  OutputNest(const Col2ImShape& s, DType sums, const Dim& first, const Dim& residues, const Dim& count)
       : s_(s), sums_{sums, 1}, first_(first), rank_(s.at.size()) {
     static const std::vector<std::vector<const char*>> at = {{}, {"x"}, {"y", "x"}, {"z", "y", "x"}};
     static const std::vector<std::vector<const char*>> tap = {{}, {"s"}, {"r", "s"}, {"q", "r", "s"}};
@@ -118,7 +119,7 @@ class OutputNest {
 
   Exprs output(const Exprs& i) const {
     Exprs out(i.begin(), i.end() - 2);
-    const Expr whole = i[rank_ + 2] * Expr(s_.at.back().stride) + Expr(first_);
+    const Expr whole = i[rank_ + 2] * Expr(s_.at.back().stride) + first_.expr();
     out.push_back(axes_[rank_ + 1].extent == 1 ? whole : whole + i[rank_ + 1]);
     return out;
   }
@@ -129,7 +130,7 @@ class OutputNest {
     for (size_t d = 0; d < rank_; ++d) {
       const Place p = place(i, d, r[d]);
       row = row * Expr(s_.at[d].kernel) + p.row;
-      block = block * Expr(s_.at[d].input) + p.block;
+      block = block * s_.at[d].input.expr() + p.block;
       inside = logical_and(inside, p.inside);
     }
     return where(inside, read(x, i, row, block, facts(i, r)), facts(i, r));
@@ -144,8 +145,8 @@ class OutputNest {
  private:
   Facts facts(const Exprs& i, const Exprs& r) const {
     Facts out;
-    const auto know = [&](const Expr& e, int64_t extent) {
-      if (const auto* v = e.as<VarRef>()) out.set(v->var, {0, extent - 1});
+    const auto know = [&](const Expr& e, const Dim& extent) {
+      if (const auto* v = e.as<VarRef>()) out.set(v->var, {0, extent.range().hi - 1});
     };
     for (size_t k = 0; k < axes_.size(); ++k) know(i[k], axes_[k].extent);
     for (size_t d = 0; d < r.size(); ++d) know(r[d], reduced_[d].extent);
@@ -154,7 +155,7 @@ class OutputNest {
 
   // The place inside of a stride, or of all along a dimension whose strides aren't counted.
   Expr residue(const Exprs& i, size_t d) const {
-    return d + 1 < rank_ ? i[d + 2] : i[rank_ + 1] + Expr(first_);
+    return d + 1 < rank_ ? i[d + 2] : i[rank_ + 1] + first_.expr();
   }
   Expr reached(const Exprs& i) const {
     Expr out = make::bool_imm(true);
@@ -179,7 +180,7 @@ class OutputNest {
       const Place p = place(i, d, Expr(t));
       const Expr term = where(
           p.inside,
-          sum_from(d + 1, x, i, row * Expr(s_.at[d].kernel) + p.row, block * Expr(s_.at[d].input) + p.block),
+          sum_from(d + 1, x, i, row * Expr(s_.at[d].kernel) + p.row, block * s_.at[d].input.expr() + p.block),
           facts(i, {}));
       sum = sum ? sum + term : term;
     }
@@ -188,7 +189,7 @@ class OutputNest {
 
   const Col2ImShape& s_;
   Type sums_;
-  int64_t first_;
+  Dim first_;
   size_t rank_;
   std::vector<Axis> axes_, reduced_;
 };
@@ -196,10 +197,10 @@ class OutputNest {
 // Whole strides of the last dimension, and what is left over.
 std::vector<OutputNest> nests_of(const Col2ImShape& s, DType sums) {
   const TransposedWindow& w = s.at.back();
-  const int64_t whole = w.output / w.stride, rest = w.output % w.stride;
+  const Dim whole = w.output / w.stride, rest = w.output % w.stride;
   std::vector<OutputNest> out;
-  if (whole > 0) out.emplace_back(s, sums, 0, w.stride, whole);
-  if (rest > 0) out.emplace_back(s, sums, whole * w.stride, rest, 1);
+  if (whole != 0) out.emplace_back(s, sums, 0, w.stride, whole);
+  if (rest != 0) out.emplace_back(s, sums, whole * w.stride, rest, 1);
   return out;
 }
 
@@ -208,8 +209,8 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   const Col2ImShape s = col2im_shape(ctx);
   if (ctx.has_input(3)) {
     require_same_type(ctx, 0, 3);
-    if (ctx.input(3).shape != Dims{s.channels})
-      ctx.fail("the bias is " + to_string(ctx.input(3)) + ", the image has " + std::to_string(s.channels) +
+    if (!must_be(ctx.input(3).shape, {s.channels}))
+      ctx.fail("the bias is " + to_string(ctx.input(3)) + ", the image has " + to_string(s.channels) +
                " channels");
   }
   Dims out = {s.n, s.channels};

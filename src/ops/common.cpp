@@ -36,8 +36,13 @@ void require_rank(const OpContext& ctx, int i, size_t rank) {
              std::to_string(rank) + " dimensions");
 }
 
+bool must_be(const Dims& shape, const Dims& wanted) {
+  return std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end(),
+                    [](const Dim& a, const Dim& b) { return must_equal(a, b); });
+}
+
 void require_shape(const OpContext& ctx, int i, const Dims& shape) {
-  if (ctx.input(i).shape != shape)
+  if (!must_be(ctx.input(i).shape, shape))
     ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", where " +
              to_string(TensorType{ctx.input(i).dtype, shape}) + " was expected");
 }
@@ -97,6 +102,11 @@ Expr read_broadcast(const BuildTensor& t, const Exprs& indices) {
 
 Expr constant_like(const BuildTensor& t, double value) {
   return make::imm(value, {t.dtype(), 1});
+}
+
+Expr one_over(const Dim& n, Type t) {
+  if (n.known()) return make::imm(1.0 / static_cast<double>(static_cast<int64_t>(n)), t);
+  return make::imm(1, t) / make::cast(t, n.expr());
 }
 
 Expr divided_by_count(Expr e, const Expr& count) {

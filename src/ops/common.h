@@ -30,6 +30,8 @@ void require_type(const OpContext& ctx, int i, const std::initializer_list<DType
 // Fails where inputs i and j differ in element type.
 void require_same_type(const OpContext& ctx, int i, int j);
 void require_rank(const OpContext& ctx, int i, size_t rank);
+// Whether two shapes are equal, or can be: then runs require it.
+bool must_be(const Dims& shape, const Dims& wanted);
 void require_shape(const OpContext& ctx, int i, const Dims& shape);
 
 // The element type that an attribute says, by ONNX's number or name for it; fails where it is missing.
@@ -55,6 +57,8 @@ Expr quantized(const Expr& x, const Expr& zero, DType to);
 
 // Immediates of a tensor's element type.
 Expr constant_like(const BuildTensor& t, double value);
+// 1 / n
+Expr one_over(const Dim& n, Type t);
 // e / n rounded once for floats, truncated for integers.
 Expr divided_by_count(Expr e, const Expr& count);
 

@@ -30,6 +30,8 @@ ConvShape conv_shape(const OpContext& ctx, int weights) {
              to_string(ctx.input(weights)));
   ConvShape s{read_window(ctx, kernel), x[0], x[1], w[0], ctx.get_int("group", 1)};
   if (s.group < 1) ctx.fail("`group` is " + std::to_string(s.group) + ", at least 1 is needed");
+  if (!s.channels.known() && must_equal(s.channels, w[1] * s.group, "they are the channels of a weight"))
+    s.channels = w[1] * s.group;
   if (s.channels % s.group != 0 || s.filters % s.group != 0)
     ctx.fail("`group` = " + std::to_string(s.group) + " divides not both the " + std::to_string(s.channels) +
              " input and the " + std::to_string(s.filters) + " output channels");

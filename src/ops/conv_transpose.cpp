@@ -31,7 +31,7 @@ class ClassNest {
     static const std::vector<std::vector<const char*>> tap = {{}, {"s"}, {"r", "s"}, {"q", "r", "s"}};
     axes_ = {{"n", s.n}, {"o", s.filters}};
     const size_t rank = classes.size();
-    joined_ = s.filters < lanes && !empty() && rows_fill_better(lanes);
+    joined_ = s.filters.typical() < lanes && !empty() && rows_fill_better(lanes);
     for (size_t d = 0; d < rank; ++d) {  // what chooses the weights stands outside
       residue_.push_back(axes_.size());
       if (classes[d].residues == 1) continue;
@@ -61,15 +61,15 @@ class ClassNest {
   BuildTensor sum(FuncBuilder& b, const BuildTensor& x, const BuildTensor& w, DType type) const {
     const Window window = input_window();
     const BuildTensor p = padded_input(b, window, x, constant_like(x, 0));
-    const int64_t channels = s_.channels / s_.group, filters = s_.filters / s_.group;
+    const Expr channels = (s_.channels / s_.group).expr(), filters = (s_.filters / s_.group).expr();
     const Factor widen = widened(type);
     Dims shape;
     for (const Axis& a : axes_) shape.push_back(a.extent);
     const BuildTensor t = b.temp("T", {type, shape});
     b.reduce(t, axes_, reduced_, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
       const Expr c = r.back();
-      const Expr o = filter(i), channel = s_.group == 1 ? c : group(i) * Expr(channels) + c;
-      Exprs p_at = {i[0], channel}, w_at = {channel, s_.group == 1 ? o : o % Expr(filters)};
+      const Expr o = filter(i), channel = s_.group == 1 ? c : group(i) * channels + c;
+      Exprs p_at = {i[0], channel}, w_at = {channel, s_.group == 1 ? o : o % filters};
       if (s_.filters_first) w_at = {o, c};
       for (size_t d = 0; d < classes_.size(); ++d) {
         const ResidueClass& k = classes_[d];
@@ -103,13 +103,13 @@ class ClassNest {
   // for.
   bool rows_fill_better(int64_t lanes) const {
     constexpr double kBetter = 1.5;
-    const int64_t row = std::max<int64_t>(1, s_.output.back() / s_.stride.back());  // of most residues
+    const int64_t row = std::max<int64_t>(1, s_.output.back().typical() / s_.stride.back());  // of most residues
     if (!s_.filters_first) return true;
     if (s_.filters == s_.group) return row >= lanes;
     const double rows = static_cast<double>(row) / static_cast<double>(ceil_div(row, lanes) * lanes);
-    return rows > kBetter * static_cast<double>(s_.filters) / static_cast<double>(lanes);
+    return rows > kBetter * static_cast<double>(s_.filters.typical()) / static_cast<double>(lanes);
   }
-  static Expr divided(const Expr& e, int64_t by) { return by == 1 ? e : e / Expr(by); }
+  static Expr divided(const Expr& e, const Dim& by) { return by == 1 ? e : e / by.expr(); }
   // Of the dimensions from d on.
   int64_t residues_from(size_t d) const {
     int64_t out = 1;

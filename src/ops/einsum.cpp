@@ -106,8 +106,8 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
 
 }  // namespace
 
-std::vector<int64_t> Einsum::shape() const {
-  std::vector<int64_t> out;
+Dims Einsum::shape() const {
+  Dims out;
   for (const char c : result) out.push_back(extents.at(c));
   return out;
 }
@@ -145,9 +145,9 @@ Einsum parse_einsum(const OpContext& ctx) {
     for (size_t d = 0; d < shape.size(); ++d) {
       const auto [at, first] = e.extents.emplace(e.operands.back()[d], shape[d]);
       if (at->second == 1) at->second = shape[d];
-      if (shape[d] != 1 && shape[d] != at->second)
+      if (shape[d] != 1 && !must_equal(shape[d], at->second))
         ctx.fail(fmt::format("`{}` of equation \"{}\" is {} and, in input {}, {}", at->first, equation,
-                             at->second, i, shape[d]));
+                             to_string(at->second), i, to_string(shape[d])));
     }
   }
   e.result =

@@ -13,9 +13,9 @@ struct Einsum {
   std::vector<std::string>
       operands;  // a letter for each dimension; dimensions under `...` are digits, '0' the last
   std::string result;
-  std::map<char, int64_t> extents;
+  std::map<char, Dim> extents;
 
-  std::vector<int64_t> shape() const;  // of the result
+  Dims shape() const;  // of the result
   std::string summed() const;  // letters that the result doesn't have, in the order in which they come
 };
 

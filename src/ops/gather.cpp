@@ -61,7 +61,8 @@ std::vector<TensorType> infer_nd(const OpContext& ctx) {
   const Dims &data = ctx.input(0).shape, &indices = ctx.input(1).shape;
   const int64_t batch = batch_dims(ctx);
   check_tuples(ctx, batch);
-  if (!std::equal(data.begin(), data.begin() + batch, indices.begin()))
+  if (!std::equal(data.begin(), data.begin() + batch, indices.begin(),
+                  [](const Dim& a, const Dim& b) { return must_equal(a, b); }))
     ctx.fail("the first " + std::to_string(batch) + " dimensions of " + to_string(ctx.input(0)) + " and " +
              to_string(ctx.input(1)) + " must be alike");
   Dims out(indices.begin(), indices.end() - 1);

@@ -36,9 +36,9 @@ std::vector<TensorType> infer(const OpContext& ctx) {
   if (x.size() != 4 && x.size() != 5)
     ctx.fail("the input is " + to_string(ctx.input(0)) + "; two or three spatial dimensions are supported");
   require_rank(ctx, 1, x.size());
-  if (grid[0] != x[0] || grid.back() != static_cast<int64_t>(x.size()) - 2)
+  if (!must_equal(grid[0], x[0]) || !must_equal(grid.back(), x.size() - 2))
     ctx.fail("the grid is " + to_string(ctx.input(1)) + ", for the input " + to_string(ctx.input(0)) +
-             " it must begin with " + std::to_string(x[0]) + " and end with " + std::to_string(x.size() - 2));
+             " it must begin with " + to_string(x[0]) + " and end with " + std::to_string(x.size() - 2));
   for (size_t d = 2; d < x.size(); ++d)
     if (x[d] < 1 || x[d] > (int64_t{1} << 24))
       ctx.fail("the input is " + to_string(ctx.input(0)) + ": no place in it");
@@ -51,7 +51,7 @@ std::vector<TensorType> infer(const OpContext& ctx) {
 
 // One dimension of the image, of `size` elements.
 struct Along {
-  int64_t size;
+  Dim size;
   bool corners;  // -1 and 1 are the middles of the first and the last element, not their outer ends
   Mode mode;
   Outside outside;
@@ -59,24 +59,30 @@ struct Along {
   // Where in elements the place is, reflected or cut off as the padding asks.
   Expr place(const Expr& at) const {
     const auto f = [&](double v) { return make::imm(v, at.type()); };
-    const auto n = static_cast<double>(size);
-    Expr x = corners ? (at + f(1)) / f(2) * f(n - 1) : ((at + f(1)) * f(n) - f(1)) / f(2);
+    const double low = corners ? 0 : -0.5;
+    // n, or that and a constant more
+    const auto n = [&](double more) {
+      if (size.known()) return f(static_cast<double>(static_cast<int64_t>(size)) + more);
+      const Expr extent = make::cast(at.type(), size.expr());
+      return more == 0 ? extent : extent + f(more);
+    };
+    Expr x = corners ? (at + f(1)) / f(2) * n(-1) : ((at + f(1)) * n(0) - f(1)) / f(2);
     if (mode == Mode::nearest) x = make::call(Intrinsic::round, {x});
-    const double low = corners ? 0 : -0.5, high = n - 1 - low;
-    const Expr beyond = logical_or(lt(x, f(low)), gt(x, f(high)));
-    if (outside == Outside::border) x = make::select(beyond, min(max(x, f(0)), f(n - 1)), x);
-    if (outside == Outside::reflection) x = make::select(beyond, reflected(x, low, high, f), x);
+    const Expr beyond = logical_or(lt(x, f(low)), gt(x, n(-1 - low)));
+    if (outside == Outside::border) x = make::select(beyond, min(max(x, f(0)), n(-1)), x);
+    if (outside == Outside::reflection) x = make::select(beyond, reflected(x, low, n(-1 - 2 * low)), x);
     constexpr double kTaps = 3;  // further away nothing is reached
-    return min(max(x, f(-kTaps)), f(n - 1 + kTaps));
+    return min(max(x, f(-kTaps)), n(-1 + kTaps));
   }
 
   // The index of an element, which may lie outside.
   Expr inside(const Expr& index) const {
-    if (outside != Outside::reflection) return min(max(index, 0), Expr(size - 1));
+    if (outside != Outside::reflection) return min(max(index, 0), (size - 1).expr());
     if (corners && size == 1) return Expr(0);
-    const int64_t period = corners ? 2 * (size - 1) : 2 * size, last = corners ? period : period - 1;
-    const Expr i = index % Expr(period);
-    return make::select(lt(i, size), i, Expr(last) - i);
+    // Of one element the period would be 0; any does.
+    const Dim period = corners ? max(2 * (size - 1), 1) : 2 * size, last = corners ? period : period - 1;
+    const Expr i = index % period.expr();
+    return make::select(lt(i, size.expr()), i, last.expr() - i);
   }
 
   int64_t taps() const { return mode == Mode::nearest ? 1 : mode == Mode::linear ? 2 : 4; }
@@ -91,14 +97,15 @@ struct Along {
   }
 
  private:
-  template <class F>
-  static Expr reflected(const Expr& x, double low, double high, const F& f) {
-    const double length = high - low;
-    if (length == 0) return f(0);
+  // Between `low` and `length` behind it.
+  static Expr reflected(const Expr& x, double low, const Expr& length) {
+    const auto f = [&](double v) { return make::imm(v, x.type()); };
+    if (const auto* none = length.as<FloatImm>(); none && none->value == 0) return f(0);
     const Expr from_low = make::call(Intrinsic::abs, {x - f(low)});
-    const Expr turns = make::call(Intrinsic::floor, {from_low / f(2 * length)});
-    const Expr rest = from_low - turns * f(2 * length);
-    return f(low) + make::select(gt(rest, f(length)), f(2 * length) - rest, rest);
+    const Expr turns = make::call(Intrinsic::floor, {from_low / (length * f(2))});
+    const Expr rest = from_low - turns * (length * f(2));
+    const Expr at = f(low) + make::select(gt(rest, length), length * f(2) - rest, rest);
+    return length.as<FloatImm>() ? at : make::select(le(length, f(0)), f(0), at);
   }
 };
 
@@ -142,7 +149,7 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
         further.push_back(along[d].inside(index));
         Expr inside = is_inside;
         if (along[d].outside == Outside::zeros) {
-          const Expr here = logical_and(le(0, index), lt(index, along[d].size));
+          const Expr here = logical_and(le(0, index), lt(index, along[d].size.expr()));
           inside = inside ? logical_and(inside, here) : here;
         }
         const Expr part = sum(d + 1, further, inside);

@@ -26,9 +26,9 @@ bool is_one(int64_t row, int64_t column, int64_t k) {
 void build_eye(const OpContext& ctx, FuncBuilder& b, const Tensors&, const Tensors& out) {
   // Beyond the matrix all are alike.
   const Dims& shape = out[0].shape;
-  const int64_t k = std::clamp<int64_t>(ctx.get_int("k", 0), -shape[0], shape[1]);
+  const Expr k = min(max(ctx.get_int("k", 0), -shape[0]), shape[1]).expr();
   b.compute(out[0], axes_of(shape), [&](const Exprs& i) {
-    return make::select(eq(i[1], i[0] + Expr(k)), constant_like(out[0], 1), constant_like(out[0], 0));
+    return make::select(eq(i[1], i[0] + k), constant_like(out[0], 1), constant_like(out[0], 0));
   });
 }
 

@@ -24,7 +24,7 @@ double epsilon_of(const OpContext& ctx) {
 void require_channels(const OpContext& ctx, int i) {
   require_same_type(ctx, 0, i);
   const Dims expected = {ctx.input(0).shape[1]};
-  if (ctx.input(i).shape != expected)
+  if (!must_be(ctx.input(i).shape, expected))
     ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", it must be " +
              to_string(ctx.input(0).dtype, expected) + ": one value per channel");
 }
@@ -57,7 +57,7 @@ void build_batch(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const 
   NESTOR_CHECK(ctx.get_int("training_mode", 0) == 0) << "statistics of the batch (spell_out_batch_norm)";
   const BuildTensor &x = in[0], &scale = in[1], &shift = in[2], &mean = in[3], &var = in[4];
   const double epsilon = epsilon_of(ctx);
-  const int64_t channels = x.shape[1];
+  const Dim channels = x.shape[1];
   const BuildTensor factor = b.temp("Scale", {x.dtype(), {channels}});
   b.compute(factor, {{"c", channels}},
             [&](const Exprs& c) { return scale.at(c) * reciprocal_root(var.at(c), epsilon); });
@@ -76,8 +76,9 @@ Statistics row_statistics(FuncBuilder& b, const std::vector<Axis>& outer, const 
                           const FuncBuilder::ReduceBody& element, DType dtype, double epsilon) {
   TensorType type = {dtype, {}};
   for (const Axis& a : outer) type.shape.push_back(a.extent);
-  int64_t count = 1;
-  for (const Axis& a : inner) count *= a.extent;
+  Dim elements = 1;
+  for (const Axis& a : inner) elements *= a.extent;
+  const Expr count = elements.expr();
   const BuildTensor sum = b.temp("Sum", type);
   b.reduce(sum, outer, inner, ReduceOp::add, element);
   const BuildTensor mean = b.temp("Mean", type);
@@ -168,7 +169,7 @@ void build_rms(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Te
   });
   const BuildTensor inverse = b.temp("InvRms", type);
   b.compute(inverse, rows.outer(), [&](const Exprs& o) {
-    return reciprocal_root(divided_by_count(squares.at(o), rows.count()), epsilon_of(ctx));
+    return reciprocal_root(divided_by_count(squares.at(o), rows.count().expr()), epsilon_of(ctx));
   });
   b.compute(out[0], rows.all(), [&](const Exprs& i) {
     return x.at(i) * inverse.at(rows.outer_of(i)) * read_broadcast(in[1], i);
@@ -204,13 +205,13 @@ std::vector<TensorType> infer_group(const OpContext& ctx) {
   const Dims& x = ctx.input(0).shape;
   if (x.size() < 2) ctx.fail("the input is " + to_string(ctx.input(0)) + ", it has no channels");
   const int64_t groups = ctx.get_int("num_groups", 0);
-  if (groups < 1 || x[1] % groups != 0)
-    ctx.fail("`num_groups` is " + std::to_string(groups) + ", it must divide the " + std::to_string(x[1]) +
+  if (groups < 1 || !must_equal(x[1] % groups, 0, "channels are in groups"))
+    ctx.fail("`num_groups` is " + std::to_string(groups) + ", it must divide the " + to_string(x[1]) +
              " channels");
   const Dims expected = {ctx.node().opset < 21 ? Dim(groups) : x[1]};
   for (int i = 1; i < 3; ++i) {
     require_same_type(ctx, 0, i);
-    if (ctx.input(i).shape != expected)
+    if (!must_be(ctx.input(i).shape, expected))
       ctx.fail("input " + std::to_string(i) + " is " + to_string(ctx.input(i)) + ", it must be " +
                to_string(ctx.input(0).dtype, expected));
   }
@@ -299,15 +300,15 @@ std::vector<TensorType> infer_lrn(const OpContext& ctx) {
 // y = x / (bias + alpha / size * (sum of squares over `size` channels around))^beta
 void build_lrn(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor& x = in[0];
-  const int64_t size = ctx.get_int("size", 1), channels = x.shape[1],
-                most = std::max<int64_t>(channels - 1, 0), before = std::min((size - 1) / 2, most),
-                behind = std::min(size / 2, most);
+  const int64_t size = ctx.get_int("size", 1);
+  const Dim channels = x.shape[1];
+  const Dim most = max(channels - 1, 0), before = min((size - 1) / 2, most), behind = min(size / 2, most);
   const std::vector<Axis> axes = axes_of(x.shape);
   const BuildTensor sum = b.temp("Sum", {x.dtype(), x.shape});
   b.reduce(sum, axes, {{"k", before + 1 + behind}}, ReduceOp::add, [&](const Exprs& i, const Exprs& r) {
     Exprs at = i;
-    at[1] = i[1] + r[0] - Expr(before);
-    return make::select(logical_and(le(0, at[1]), lt(at[1], channels)), x.at(at) * x.at(at),
+    at[1] = i[1] + r[0] - before.expr();
+    return make::select(logical_and(le(0, at[1]), lt(at[1], channels.expr())), x.at(at) * x.at(at),
                         constant_like(x, 0));
   });
   b.compute(out[0], axes, [&](const Exprs& i) {

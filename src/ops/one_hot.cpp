@@ -8,8 +8,10 @@ namespace nestor::ops {
 
 namespace {
 
-int64_t depth_of(const OpContext& ctx) {
+Dim depth_of(const OpContext& ctx) {
   require_type(ctx, 1, kNumbers);
+  if (const std::vector<Expr> depth = ctx.elements(1); depth.size() == 1 && is_int(depth[0].dtype()))
+    if (const Dim d = ctx.dim(depth[0]); !d.known()) return d;
   const Tensor* depth = ctx.constant(1);
   if (!depth) ctx.fail_unknown(1, "input 1 (depth)");
   const double value = depth->size() == 1 ? depth->get(0) : 0;
@@ -24,7 +26,7 @@ size_t new_axis(const OpContext& ctx) {
 
 std::vector<TensorType> infer(const OpContext& ctx) {
   require_type(ctx, 0, kNumbers);
-  if (product(ctx.input(2).shape) != 2 || ctx.input(2).shape.size() != 1)
+  if (!must_be(ctx.input(2).shape, {2}))
     ctx.fail("input 2 is " + to_string(ctx.input(2)) + ", it must have 2 elements: off and on");
   Dims out = ctx.input(0).shape;
   out.insert(out.begin() + static_cast<int64_t>(new_axis(ctx)), depth_of(ctx));
@@ -37,7 +39,7 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
     Exprs at = i;
     at.erase(at.begin() + static_cast<int64_t>(axis));
     const Expr given = in[0].at(at), index = make::cast({DType::i64, 1}, given);
-    const Expr from_start = make::select(lt(index, 0), index + Expr(depth_of(ctx)), index);
+    const Expr from_start = make::select(lt(index, 0), index + depth_of(ctx).expr(), index);
     const Expr one = make::select(eq(from_start, i[axis]), in[2](1), in[2](0));
     if (!is_float(given.dtype())) return one;
     return make::select(make::call(Intrinsic::is_nan, {given}), in[2](0), one);

@@ -40,11 +40,11 @@ Padding read_padding(const OpContext& ctx) {
     ctx.fail("`mode` is \"" + p.mode + "\"", "constant, reflect, edge or wrap");
   for (size_t d = 0; d < rank; ++d) {
     const Dim most = max(p.begin[d], p.end[d]);
-    if (p.mode == "reflect" && most > 0 && most >= shape[d])
+    if (p.mode == "reflect" && !surely_le(most, 0) && most >= shape[d])
       ctx.fail("a padding of " + to_string(most) +
                " by reflection needs more than that many elements, axis " + std::to_string(d) + " has " +
                to_string(shape[d]));
-    if (p.mode != "constant" && most > 0 && shape[d] == 0)
+    if (p.mode != "constant" && shape[d] == 0 && most > 0)
       ctx.fail("axis " + std::to_string(d) + " has no elements to pad with");
   }
   return p;
@@ -86,13 +86,13 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
     Exprs at;
     for (size_t d = 0; d < i.size(); ++d) {
       const Expr source = i[d] - p.begin[d].expr();
-      const bool before = p.begin[d] > 0, after = p.end[d] > 0;
+      const bool before = !surely_le(p.begin[d], 0), after = !surely_le(p.end[d], 0);
       if (p.mode == "constant") {
         if (before) inside = logical_and(inside, le(0, source));
-        if (after) inside = logical_and(inside, lt(source, x.shape[d]));
+        if (after) inside = logical_and(inside, lt(source, x.shape[d].expr()));
         at.push_back(source);
       } else {
-        at.push_back(before || after ? source_index(p.mode, source, x.shape[d]) : source);
+        at.push_back(before || after ? source_index(p.mode, source, x.shape[d].expr()) : source);
       }
     }
     const Expr value = x.at(at);

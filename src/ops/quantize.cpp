@@ -55,7 +55,7 @@ Grain grain_of(const OpContext& ctx) {
   const auto axis = static_cast<size_t>(normal_axis(ctx, ctx.get_int("axis", 1), x.size()));
   Dims expected = block == 0 ? Dims{x[axis]} : x;
   if (block > 0) expected[axis] = (x[axis] + block - 1) / block;
-  if (scale != expected)
+  if (!must_be(scale, expected))
     ctx.fail("the scale is " + to_string(ctx.input(1)) + " beside " + to_string(ctx.input(0)) + ", axis " +
              std::to_string(axis) + " and blocks of " + std::to_string(block) + " ask for " +
              to_string(ctx.input(1).dtype, expected));

@@ -90,7 +90,7 @@ void check_optional(const OpContext& ctx, const RecurrentShape& s) {
     require_type(ctx, kLengths, {DType::i32});
     require_shape(ctx, kLengths, {s.batch});
     if (const Tensor* lengths = ctx.constant(kLengths))
-      for (int64_t b = 0; b < s.batch; ++b)
+      for (int64_t b = 0; b < lengths->size(); ++b)
         if (lengths->get_int(b) < 0 || lengths->get_int(b) > s.steps)
           ctx.fail(fmt::format("`sequence_lens` has {}, of {} steps", lengths->get_int(b), s.steps));
   }
@@ -142,7 +142,13 @@ RecurrentShape recurrent_shape(const OpContext& ctx) {
   s.batch_first = layout == 1;
   s.backward = direction == "reverse";
   s.directions = direction == "bidirectional" ? 2 : 1;
-  s.steps = x[s.batch_first ? 1 : 0];
+  const Dim& steps = x[s.batch_first ? 1 : 0];
+  if (!steps.known())
+    ctx.fail(fmt::format("the sequence has {} steps, which must be known at compile time, since the code is "
+                         "unrolled", to_string(steps)),
+             steps.expr().as<VarRef>() ? fmt::format("--dim {}=...", to_string(steps))
+                                       : "give the dimensions that it is computed from values: --dim NAME=...");
+  s.steps = steps;
   s.batch = x[s.batch_first ? 0 : 1];
   s.size = x[2];
   s.hidden = r[s.quantized ? 1 : 2];

@@ -20,7 +20,7 @@ struct ReduceRow {
   ReduceOp op;
   const std::initializer_list<DType>* types;
   Expr (*before)(const Expr& x);
-  Expr (*after)(const Expr& folded, int64_t count);
+  Expr (*after)(const Expr& folded, const Expr& count);
 };
 
 Expr square(const Expr& x) {
@@ -34,16 +34,16 @@ Expr magnitude(const Expr& x) {
 const ReduceRow kRows[] = {
     {"ReduceSum", "Sum", 13, ReduceOp::add, &kNumbers, nullptr, nullptr},
     {"ReduceMean", "Sum", 18, ReduceOp::add, &kNumbers, nullptr,
-     [](const Expr& s, int64_t n) { return divided_by_count(s, n); }},
+     [](const Expr& s, const Expr& n) { return divided_by_count(s, n); }},
     {"ReduceMax", "Max", 18, ReduceOp::max, &kNumbers, nullptr, nullptr},
     {"ReduceMin", "Min", 18, ReduceOp::min, &kNumbers, nullptr, nullptr},
     {"ReduceProd", "Prod", 18, ReduceOp::mul, &kNumbers, nullptr, nullptr},
     {"ReduceL1", "Sum", 18, ReduceOp::add, &kNumbers, magnitude, nullptr},
     {"ReduceL2", "Sum", 18, ReduceOp::add, &kFloats, square,
-     [](const Expr& s, int64_t) { return make::call(Intrinsic::sqrt, {s}); }},
+     [](const Expr& s, const Expr&) { return make::call(Intrinsic::sqrt, {s}); }},
     {"ReduceSumSquare", "Sum", 18, ReduceOp::add, &kNumbers, square, nullptr},
     {"ReduceLogSum", "Sum", 18, ReduceOp::add, &kFloats, nullptr,
-     [](const Expr& s, int64_t) { return make::call(Intrinsic::log, {s}); }},
+     [](const Expr& s, const Expr&) { return make::call(Intrinsic::log, {s}); }},
 };
 // Built by build_reduce_log_sum_exp; the row says its types and axes.
 const ReduceRow kLogSumExp = {"ReduceLogSumExp", "Sum", 18, ReduceOp::add, &kFloats, nullptr, nullptr};
@@ -96,7 +96,7 @@ void build(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensor
     const Expr e = x.at(rows.merge(o, r));
     return row.before ? row.before(e) : e;
   };
-  const auto finish = [&](const Expr& e) { return row.after ? row.after(e, rows.count()) : e; };
+  const auto finish = [&](const Expr& e) { return row.after ? row.after(e, rows.count().expr()) : e; };
   if (rows.inner().empty())
     return b.compute(out[0], rows.all(), [&](const Exprs& i) { return finish(element(i, {})); });
   if (!row.after) return b.reduce(out[0], rows.outer(), rows.inner(), row.op, element, {}, place);

@@ -19,10 +19,10 @@ Exprs reshaped_index(const Dims& from, const Dims& to, const Exprs& indices) {
   while (i < from.size() && j < to.size()) {
     const size_t first_i = i, first_j = j;
     Dim pi = from[i++], pj = to[j++];
-    while (pi != pj) {
-      // The sizes are equal in the end, so one of the products divides the other where symbols are in them.
-      const bool more = pi.known() && pj.known() ? pi < pj : j == to.size() || (i < from.size() && pj % pi == 0);
-      if (more)
+    // Products of all dimensions are equal, though it may take what runs require to see it.
+    while (pi != pj && (i < from.size() || j < to.size())) {
+      const bool less = pi.known() && pj.known() ? pi < pj : pj % pi == 0;
+      if (i < from.size() && (less || j == to.size()))
         pi *= from[i++];
       else
         pj *= to[j++];
@@ -60,6 +60,7 @@ std::vector<TensorType> infer_reshape(const OpContext& ctx) {
   const auto describe = [&] { return to_string(x) + " to " + to_string(x.dtype, asked); };
   Dim known = 1;
   int64_t open = -1;
+  Dims rest = x.shape, others;  // without dimensions that both have
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] == 0 && !allow_zero) {
       if (d >= x.shape.size())
@@ -72,14 +73,20 @@ std::vector<TensorType> infer_reshape(const OpContext& ctx) {
       open = static_cast<int64_t>(d);
     else if (mul_overflows(known, shape[d], known))
       ctx.fail("the size overflows in " + describe());
+    else if (const auto same = std::find(rest.begin(), rest.end(), shape[d]);
+             same != rest.end() && shape[d] != 0)
+      rest.erase(same);
+    else
+      others.push_back(shape[d]);
   }
   const Dim size = product(x.shape);
   if (open >= 0) {
     if (known == 0) ctx.fail("the dimension that is -1 is undetermined beside one of 0, in " + describe());
-    if (!must_equal(size % known, 0))
+    const Dim left = product(rest), divisor = product(others);
+    if (!must_equal(left % divisor, 0, "a dimension of a Reshape is what is left of the others"))
       ctx.fail("can't reshape " + describe() + ": " + to_string(size) + " elements don't divide");
-    shape[static_cast<size_t>(open)] = size / known;
-  } else if (!must_equal(known, size)) {
+    shape[static_cast<size_t>(open)] = left / divisor;
+  } else if (!must_equal(product(others), product(rest), "a Reshape keeps the number of elements")) {
     ctx.fail("can't reshape " + describe() + ": " + to_string(size) + " elements against " + to_string(known));
   }
   return {{x.dtype, shape}};

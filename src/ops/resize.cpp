@@ -81,11 +81,11 @@ std::optional<double> keep_proportions(const OpContext& ctx, const Dims& axes, D
     ctx.fail("`keep_aspect_ratio_policy` is \"" + policy + "\"", "stretch, not_larger or not_smaller");
   std::vector<double> ratios;
   const auto extent = [&](size_t k) {
-    return static_cast<double>(ctx.input(0).shape[static_cast<size_t>(axes[k])]);
+    return static_cast<double>(static_cast<int64_t>(ctx.input(0).shape[static_cast<size_t>(axes[k])]));
   };
   for (size_t k = 0; k < sizes.size(); ++k) {
     if (extent(k) == 0) return std::nullopt;  // no proportions
-    ratios.push_back(static_cast<double>(sizes[k]) / extent(k));
+    ratios.push_back(static_cast<double>(static_cast<int64_t>(sizes[k])) / extent(k));
   }
   const double ratio = policy == "not_larger" ? *std::min_element(ratios.begin(), ratios.end())
                                               : *std::max_element(ratios.begin(), ratios.end());
@@ -104,13 +104,27 @@ std::pair<int64_t, int64_t> simplest_fraction(double value) {
   }
 }
 
+// What numbers have in common is taken out.
+void reduce_line(Line& l) {
+  if (!l.p.known() || !l.q.known() || !l.r.known()) return;
+  const int64_t p = l.p, q = l.q, r = l.r, common = std::gcd(std::gcd(p, q), r);
+  l.p = p / common, l.q = q / common, l.r = r / common;
+}
+
 // in / out of an axis, by which x moves: of the sizes, or of the scale, which needn't come to them.
 void set_ratio(Line& l, std::optional<double> scale) {
   l.p = l.in, l.r = l.out;
-  l.scale = scale.value_or(static_cast<double>(l.out) / static_cast<double>(l.in));
-  if (scale) std::tie(l.r, l.p) = simplest_fraction(*scale);
-  const int64_t common = std::gcd(l.p, l.r);
-  l.p /= common, l.r /= common;
+  if (scale) {
+    const auto [over, under] = simplest_fraction(*scale);
+    l.r = over, l.p = under;
+  } else if (!l.p.known() || !l.r.known()) {  // 2 * N is to N as 2 to 1
+    if (const Dim times = l.out / l.in; times.known() && times * l.in == l.out) l.p = 1, l.r = times;
+    if (const Dim times = l.in / l.out; times.known() && times * l.out == l.in) l.p = times, l.r = 1;
+  }
+  if (l.p.known() && l.r.known())
+    l.scale = scale.value_or(static_cast<double>(static_cast<int64_t>(l.r)) /
+                             static_cast<double>(static_cast<int64_t>(l.p)));
+  reduce_line(l);
 }
 
 // Without a transformation to choose: of the corner that an element begins at.
@@ -141,16 +155,29 @@ void set_origin(const OpContext& ctx, Line& l) {
   }
   if (mode == "align_corners") {
     // As long as its scale says, out' = in r / p, it ends where the input does: x = i (in - 1) / (out' - 1).
-    const int64_t last = l.in * l.r - l.p;
-    l.p = l.out > 1 ? (l.in - 1) * l.p : 0, l.r = l.out > 1 ? last : 1;
+    const Dim last = l.in * l.r - l.p;
+    const bool one = l.out.known() && l.out <= 1;  // an unknown one is only read at 0, whatever r is
+    l.p = one ? Dim(0) : (l.in - 1) * l.p, l.r = one ? Dim(1) : last.known() ? last : max(last, 1);
   } else if (mode == "half_pixel") {
     l.q = l.p - l.r, l.p *= 2, l.r *= 2;
   } else if (mode == "half_pixel_symmetric") {
     // It shares the input's middle: x = in / 2 (1 - out / out') + (i + 1/2) p / r - 1/2.
     l.q = l.in * l.r - l.out * l.p + l.p - l.r, l.p *= 2, l.r *= 2;
   }
-  const int64_t common = std::gcd(std::gcd(l.p, l.q), l.r);
-  l.p /= common, l.q /= common, l.r /= common;
+  reduce_line(l);
+}
+
+// As ONNX Runtime has it, of the product in f32. Of a size that isn't known by integers, if these come to the
+// same: where the scale is the fraction's value, or a little more.
+Dim scaled(const OpContext& ctx, const Dim& in, double scale) {
+  const auto f32 = static_cast<float>(scale);
+  if (in.known()) return static_cast<int64_t>(std::floor(static_cast<float>(static_cast<int64_t>(in)) * f32));
+  const auto [over, under] = simplest_fraction(scale);
+  if (static_cast<double>(f32) * static_cast<double>(under) >= static_cast<double>(over))
+    return in * over / under;
+  constexpr Type kF32{DType::f32, 1}, kI64{DType::i64, 1};
+  const Expr product = make::cast(kF32, in.expr()) * make::imm(static_cast<double>(f32), kF32);
+  return ctx.dim(make::cast(kI64, make::call(Intrinsic::floor, {product})));
 }
 
 // One line for each axis that changes, in the order in which they are resized.
@@ -174,27 +201,28 @@ std::vector<Line> lines_of(const OpContext& ctx) {
     std::optional<double> scale = common;
     if (sizes.empty()) {
       scale = scales[k];
-      if (!(*scale > 0) || !(*scale * static_cast<double>(l.in) <= static_cast<double>(kLargest)))
+      if (!(*scale > 0) ||
+          !(*scale * static_cast<double>(l.in.typical()) <= static_cast<double>(kLargest)))
         ctx.fail("the scale " + std::to_string(*scale) + " of axis " + std::to_string(axis) +
                  " isn't above 0, or makes more than " + std::to_string(kLargest) + " elements");
       // Of the product in f32, as ONNX Runtime has it.
-      l.out = static_cast<int64_t>(std::floor(static_cast<float>(l.in) * static_cast<float>(*scale)));
+      l.out = scaled(ctx, l.in, *scale);
     } else {
       l.out = sizes[k];
     }
     if (l.out < 0 || l.out > kLargest || l.in > kLargest)
-      ctx.fail("axis " + std::to_string(axis) + " would have " + std::to_string(l.out) + " elements, of " +
-               std::to_string(l.in));
+      ctx.fail("axis " + std::to_string(axis) + " would have " + to_string(l.out) + " elements, of " +
+               to_string(l.in));
     if (l.in == 0 && l.out > 0) ctx.fail("axis " + std::to_string(axis) + " has no elements");
     if (l.in == l.out && (!scale || *scale == 1 || is_old(ctx))) continue;
-    if (l.out > 0) {
+    if (!l.out.known() || l.out > 0) {
       set_ratio(l, scale);
       set_origin(ctx, l);
     }
     out.push_back(l);
   }
   std::sort(out.begin(), out.end(), [](const Line& a, const Line& b) {
-    const bool grows_a = a.out > a.in, grows_b = b.out > b.in;
+    const bool grows_a = a.out.typical() > a.in.typical(), grows_b = b.out.typical() > b.in.typical();
     return grows_a != grows_b ? !grows_a : grows_a ? a.axis > b.axis : a.axis < b.axis;
   });
   return out;
@@ -217,27 +245,27 @@ std::vector<TensorType> infer_resize(const OpContext& ctx) {
 // Runtime's.
 Expr nearest(const OpContext& ctx, const Line& l, const Expr& i) {
   const std::string mode =
-      is_old(ctx) ? l.out < l.in ? "ceil" : "floor" : ctx.get_string("nearest_mode", "round_prefer_floor");
-  const Expr a = l.numerator(i), r(l.r);
+      is_old(ctx) ? l.scale < 1 ? "ceil" : "floor" : ctx.get_string("nearest_mode", "round_prefer_floor");
+  const Expr a = l.numerator(i), r = l.r.expr();
   if (mode == "floor") return l.clamped(a / r);
-  if (mode == "ceil") return l.clamped((a + Expr(l.r - 1)) / r);
-  const Expr twice = a * Expr(2), r2(2 * l.r);
-  return l.clamped(mode == "round_prefer_ceil" ? (twice + r) / r2 : (twice + Expr(l.r - 1)) / r2);
+  if (mode == "ceil") return l.clamped((a + r - 1) / r);
+  const Expr twice = a * Expr(2), r2 = (2 * l.r).expr();
+  return l.clamped(mode == "round_prefer_ceil" ? (twice + r) / r2 : (twice + (l.r - 1).expr()) / r2);
 }
 
 using Row = std::function<Expr(const Expr& index)>;  // the elements along one axis
 
 // Between two neighbours; before the first and behind the last, these.
 Expr linear(const Line& l, const Expr& i, const Row& row, Type t) {
-  const Expr a = min(max(l.numerator(i), 0), Expr((l.in - 1) * l.r)), first = a / Expr(l.r);
+  const Expr a = min(max(l.numerator(i), 0), ((l.in - 1) * l.r).expr()), first = a / l.r.expr();
   const Expr f = fraction(l, a, t);
-  return row(first) * (make::imm(1, t) - f) + row(min(first + 1, Expr(l.in - 1))) * f;
+  return row(first) * (make::imm(1, t) - f) + row(min(first + 1, (l.in - 1).expr())) * f;
 }
 
 // Over two neighbours each way.
 Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, Type t) {
   const bool exclude = ctx.get_int("exclude_outside", 0) != 0;
-  const Expr numerator = l.numerator(i), first = numerator / Expr(l.r), f = fraction(l, numerator, t);
+  const Expr numerator = l.numerator(i), first = numerator / l.r.expr(), f = fraction(l, numerator, t);
   const auto real = [&](double v) { return make::imm(v, t); };
   std::array<Expr, 4> weights = cubic_weights(f, ctx.get_float("cubic_coeff_a", -0.75));
   Expr sum, total;
@@ -245,7 +273,7 @@ Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, T
     const Expr at = first + Expr(k - 1);
     Expr& w = weights[static_cast<size_t>(k)];
     if (exclude) {
-      w = make::select(logical_and(le(0, at), lt(at, Expr(l.in))), w, real(0));
+      w = make::select(logical_and(le(0, at), lt(at, l.in.expr())), w, real(0));
       total = total ? total + w : w;
     }
     const Expr term = row(l.clamped(at)) * w;
@@ -258,7 +286,7 @@ Expr cubic(const OpContext& ctx, const Line& l, const Expr& i, const Row& row, T
 
 Expr fraction(const Line& l, const Expr& numerator, Type t) {
   if (l.r == 1) return make::imm(0, t);
-  return make::cast(t, numerator % Expr(l.r)) * make::imm(1.0 / static_cast<double>(l.r), t);
+  return make::cast(t, numerator % l.r.expr()) * one_over(l.r, t);
 }
 
 namespace {

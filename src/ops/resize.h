@@ -8,12 +8,12 @@ namespace nestor::ops {
 // One axis of the input and of the result; x of element i is (p i + q) / r.
 struct Line {
   size_t axis;
-  int64_t in, out;
-  int64_t p = 1, q = 0, r = 1;
-  double scale = 1;  // out / in, or what was given for it
+  Dim in, out;
+  Dim p = 1, q = 0, r = 1;
+  double scale = 1;  // out / in, or what was given for it; unknown where r is
 
-  Expr numerator(const Expr& i) const { return i * Expr(p) + Expr(q); }
-  Expr clamped(const Expr& index) const { return min(max(index, 0), Expr(in - 1)); }
+  Expr numerator(const Expr& i) const { return i * p.expr() + q.expr(); }
+  Expr clamped(const Expr& index) const { return min(max(index, 0), (in - 1).expr()); }
 };
 
 // Of a numerator: how far x lies behind the element before it, from 0 to below 1.

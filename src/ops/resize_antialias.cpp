@@ -29,12 +29,16 @@ Expr cubic_weight(const Expr& d, double a) {
 void build_antialiased(const OpContext& ctx, FuncBuilder& b, const Line& l, bool is_cubic,
                        const BuildTensor& from, const BuildTensor& to) {
   const Type t{from.dtype(), 1};
+  if (!l.r.known())
+    ctx.fail("with `antialias` the ratio of " + to_string(l.out) + " and " + to_string(l.in) +
+                 ", the sizes of axis " + std::to_string(l.axis) + ", must be known at compile time",
+             "give `scales` as constants, or values for the dimensions: --dim NAME=...");
   const double reach = (is_cubic ? 2 : 1) / l.scale;
   const auto first = static_cast<int64_t>(std::floor(-reach)) + 1;  // behind the element before x
   const int64_t taps = 2 - 2 * first;
   const bool exclude = ctx.get_int("exclude_outside", 0) != 0;
   const auto place = [&](const Expr& i, const Expr& k) {
-    return l.numerator(i) / Expr(l.r) + Expr(first) + k;
+    return l.numerator(i) / l.r.expr() + Expr(first) + k;
   };
   const std::vector<Axis> weights = {{"i", l.out}, {"k", taps}};
   const BuildTensor weight = b.temp("Weight", {t.dtype, {l.out, taps}});
@@ -45,7 +49,7 @@ void build_antialiased(const OpContext& ctx, FuncBuilder& b, const Line& l, bool
         is_cubic ? cubic_weight(units, ctx.get_float("cubic_coeff_a", -0.75)) : linear_weight(units);
     if (!exclude) return w;
     const Expr at = place(i[0], i[1]);
-    return make::select(logical_and(le(0, at), lt(at, Expr(l.in))), w, make::imm(0, t));
+    return make::select(logical_and(le(0, at), lt(at, l.in.expr())), w, make::imm(0, t));
   });
   const BuildTensor total = b.temp("Total", {t.dtype, {l.out}});
   b.reduce(total, {{"i", l.out}}, {{"k", taps}}, ReduceOp::add,

@@ -44,20 +44,20 @@ class Scan {
 
   void build(FuncBuilder& b) const {
     int64_t first = 0;
-    while (is_dense() && n_ - first >= kLanes) {
-      const int64_t vectors = std::min(kVectors, (n_ - first) / kLanes);
-      const int64_t chunks = (n_ - first) / (vectors * kLanes);
+    while (n_.known() && is_dense() && n_ - first >= kLanes) {
+      const int64_t n = n_, vectors = std::min(kVectors, (n - first) / kLanes),
+                    chunks = (n - first) / (vectors * kLanes);
       build_chunks(b, first, chunks, vectors);
       first += chunks * vectors * kLanes;
     }
-    if (first < n_) build_recurrence(b, first);
+    if (!n_.known() || first < n_) build_recurrence(b, first);
   }
 
  private:
   // No other axis lies denser than the one that is scanned.
   bool is_dense() const {
     return std::all_of(y_.shape.begin() + static_cast<std::ptrdiff_t>(axis_) + 1, y_.shape.end(),
-                       [](int64_t d) { return d == 1; });
+                       [](const Dim& d) { return d == 1; });
   }
 
   // Of the elements from `first` on.
@@ -129,7 +129,7 @@ class Scan {
   }
 
   Expr combine(const Expr& a, const Expr& b) const { return make::binary(binary_of(op_), a, b); }
-  Exprs at(const Exprs& o, const Expr& j) const { return rows_.merge(o, {reverse_ ? Expr(n_ - 1) - j : j}); }
+  Exprs at(const Exprs& o, const Expr& j) const { return rows_.merge(o, {reverse_ ? (n_ - 1).expr() - j : j}); }
   Expr result(const Exprs& o, const Expr& j) const { return y_.at(at(o, j)); }
   // Exclusive: the terms one place later, nothing first.
   Expr term(const Exprs& o, const Expr& j) const {
@@ -146,7 +146,7 @@ class Scan {
   const BuildTensor& y_;
   const ReduceOp op_;
   const size_t axis_;
-  const int64_t n_;
+  const Dim n_;
   const bool exclusive_, reverse_;
   const RowView rows_;
 };

@@ -10,7 +10,7 @@ namespace {
 struct Squares {
   int64_t block;
   bool channels_outside;      // CRD: a channel's pixels follow each other; else a pixel's channels do
-  int64_t n, channels, h, w;  // of pixels that are channels: channels without the squares, the smaller image
+  Dim n, channels, h, w;  // of pixels that are channels: channels without the squares, the smaller image
 };
 
 Squares squares_of(const OpContext& ctx) {
@@ -22,7 +22,7 @@ Squares squares_of(const OpContext& ctx) {
   const int64_t block = ctx.get_int("blocksize", 0);
   if (block < 1 || block > 1 << 15) ctx.fail("`blocksize` is missing, or no size of a square");
   const auto divided = [&](size_t d, int64_t by, const char* what) {
-    if (x[d] % by != 0)
+    if (!must_equal(x[d] % by, 0, std::string("they are ") + what + " of squares"))
       ctx.fail("the input is " + to_string(ctx.input(0)) + ", its " + what + " don't divide by " +
                std::to_string(by));
     return x[d] / by;
@@ -50,7 +50,7 @@ void build_squares(const OpContext& ctx, FuncBuilder& f, const Tensors& in, cons
   const Expr b(s.block);
   const auto channel = [&](const Exprs& i) {  // n c h bh w bw
     const Expr pixel = i[3] * b + i[5];
-    return s.channels_outside ? i[1] * b * b + pixel : pixel * Expr(s.channels) + i[1];
+    return s.channels_outside ? i[1] * b * b + pixel : pixel * s.channels.expr() + i[1];
   };
   const auto deep = [&](const Exprs& i) { return Exprs{i[0], channel(i), i[2], i[4]}; };
   const auto wide = [&](const Exprs& i) { return Exprs{i[0], i[1], i[2] * b + i[3], i[4] * b + i[5]}; };

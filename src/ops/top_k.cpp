@@ -70,14 +70,15 @@ Expr key_of(const Expr& x) {
 
 void build_key(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const bool largest = ctx.get_int("largest", 1) != 0;
-  const int64_t size = out[0].shape.back(), n = in[0].shape.back();
+  const int64_t size = out[0].shape.back();
+  const Dim n = in[0].shape.back();
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     Exprs at(i.begin(), i.end() - 2);
     const Expr place = i[i.size() - 2] * Expr(size) + i.back();
     at.push_back(place);
     Expr key = key_of(in[0].at(at));
     if (!largest) key = make::int_imm(-1, key.type()) - key;
-    return n % size == 0 ? key : make::select(lt(place, Expr(n)), key, least(key.type()));
+    return n % size == 0 ? key : make::select(lt(place, n.expr()), key, least(key.type()));
   });
 }
 
@@ -92,11 +93,13 @@ std::vector<TensorType> infer_next(const OpContext& ctx) {
 
 void build_next(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const BuildTensor &keys = in[0], &most = in[1];
-  const int64_t chunks = most.shape.back(), size = keys.shape.back();
+  const Dim chunks = most.shape.back(), size = keys.shape.back();
   const RowView rows(most.shape, {most.rank() - 1});
   const Type key_type{keys.dtype(), 1}, index_type{DType::i32, 1};
   const auto i32 = [&](const Expr& e) { return make::cast(index_type, e); };
-  const auto number = [&](int64_t n) { return make::int_imm(n, index_type); };
+  const auto number = [&](const Dim& n) {
+    return n.known() ? make::int_imm(n, index_type) : i32(n.expr());
+  };
   const auto last = [&](int i, const Exprs& o) { return in[static_cast<size_t>(i)].at(rows.kept(o)); };
   const auto found = [&](const char* name, DType type, ReduceOp op, const std::vector<Axis>& along,
                          const FuncBuilder::ReduceBody& body) {
@@ -107,7 +110,7 @@ void build_next(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const T
   const std::vector<Axis> inside = {{"s", size}};
 
   BuildTensor best, chunk;  // of one chunk these are M, and 0
-  if (chunks > 1) {
+  if (chunks != 1) {
     best = found("Best", key_type.dtype, ReduceOp::max, rows.inner(),
                  [&](const Exprs& o, const Exprs& r) { return most.at(rows.merge(o, r)); });
     chunk = found("Chunk", DType::i32, ReduceOp::min, rows.inner(), [&](const Exprs& o, const Exprs& r) {
@@ -164,9 +167,9 @@ TopKShape top_k_shape(const OpContext& ctx) {
   if (k.size() != 1) ctx.fail(fmt::format("`k` has {} elements, it must have one", k.size()));
   s.count = k[0];
   if (s.count < 0 || s.count > x[s.axis])
-    ctx.fail(fmt::format("`k` is {}, along an axis of {} elements", s.count, x[s.axis]));
+    ctx.fail(fmt::format("`k` is {}, along an axis of {} elements", s.count, to_string(x[s.axis])));
   if (s.count > kMostPlaces || x[s.axis] > kLongestRow)
-    ctx.fail(fmt::format("`k` is {}, of {} elements", s.count, x[s.axis]),
+    ctx.fail(fmt::format("`k` is {}, of {} elements", s.count, to_string(x[s.axis])),
              fmt::format("up to {} of 2^30 elements are supported, since the code is unrolled", kMostPlaces));
   return s;
 }

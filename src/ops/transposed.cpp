@@ -79,12 +79,14 @@ TransposedShape transposed_shape(const OpContext& ctx) {
   s.channels = x[1];
   s.filters_first = ctx.node().domain == "nestor";
   s.filters = s.filters_first ? w[0] : w[1] * s.group;
-  if ((s.filters_first ? w[1] * s.group : w[0]) != s.channels || s.channels % s.group != 0)
+  const Dim wanted = s.filters_first ? w[1] * s.group : w[0];
+  if (must_equal(wanted, s.channels)) s.channels = wanted;
+  if (wanted != s.channels || s.channels % s.group != 0)
     ctx.fail("the weight is " + to_string(ctx.input(1)) + ", its " +
              (s.filters_first ? "second dimension times the group" : "first dimension") + " must be the " +
-             std::to_string(s.channels) + " input channels, in " + std::to_string(s.group) + " whole groups");
+             to_string(s.channels) + " input channels, in " + std::to_string(s.group) + " whole groups");
   if (s.filters % s.group != 0)
-    ctx.fail(std::to_string(s.filters) + " filters aren't " + std::to_string(s.group) + " whole groups");
+    ctx.fail(to_string(s.filters) + " filters aren't " + std::to_string(s.group) + " whole groups");
   s.stride = spatial_list(ctx, "strides", rank, 1, 1);
   s.dilation = spatial_list(ctx, "dilations", rank, 1, 1);
   fit_output(ctx, s);
@@ -111,11 +113,12 @@ ResidueClasses joined(ResidueClasses classes) {
 ResidueClasses residues_of(const TransposedWindow& w, bool to_last_input) {
   const auto [input, kernel, stride, dilation, pad, output] = w;
   ResidueClasses out;
-  for (int64_t o = 0; o < std::min(stride, output); ++o) {  // the first output of each residue
+  const int64_t residues = output.known() ? std::min(stride, static_cast<int64_t>(output)) : stride;
+  for (int64_t o = 0; o < residues; ++o) {  // the first output of each residue
     const int64_t residue = (o + pad) % stride;
     const int64_t begin = ceil_div(std::max<int64_t>(pad - residue, 0), stride);
     ResidueClass c{stride * begin + residue - pad, stride, 0};
-    c.count = ceil_div(std::max<int64_t>(output - c.first, 0), stride);
+    c.count = ceil_div(max(output - c.first, 0), stride);
     int64_t lowest = 0;
     while (lowest < std::min(stride, kernel) && lowest * dilation % stride != residue) ++lowest;
     if (lowest < std::min(stride, kernel)) {
@@ -130,7 +133,7 @@ ResidueClasses residues_of(const TransposedWindow& w, bool to_last_input) {
       if (reached < c.count) out.push_back({c.first + stride * reached, stride, c.count - reached});
       c.count = reached;
     }
-    if (c.count > 0) out.push_back(c);
+    if (!c.count.known() || c.count > 0) out.push_back(c);
   }
   return out;
 }
@@ -145,7 +148,7 @@ ResidueClasses joined_residues(const TransposedWindow& w) {
     return std::count_if(classes.begin(), classes.end(), [](const ResidueClass& c) { return c.taps > 0; });
   };
   ResidueClasses all = joined(residues_of(w, false));
-  if (w.stride <= kFewResidues) return all;
+  if (w.stride <= kFewResidues || !w.input.known() || !w.output.known()) return all;
   ResidueClasses reached = joined(residues_of(w, true));
   return nests(reached) < nests(all) ? reached : all;
 }
@@ -156,15 +159,16 @@ ResidueClasses classes_of(const TransposedWindow& w) {
   const int64_t apart = std::gcd(w.stride, w.dilation), pad = ceil_div(w.pad, apart),
                 first = apart * pad - w.pad;
   ResidueClasses out = joined_residues({w.input, w.kernel, w.stride / apart, w.dilation / apart, pad,
-                                        ceil_div(std::max<int64_t>(w.output - first, 0), apart)});
+                                        ceil_div(max(w.output - first, 0), apart)});
   for (ResidueClass& c : out) {
     c.first = first + apart * c.first;
     c.stride = w.stride;
     c.apart = apart;
   }
   ResidueClasses between;
-  for (int64_t o = 0; o < std::min(apart, w.output); ++o)
-    if (o != first) between.push_back({o, apart, ceil_div(w.output - o, apart)});
+  for (int64_t o = 0; o < apart; ++o)
+    if (o != first && (!w.output.known() || o < w.output))
+      between.push_back({o, apart, ceil_div(max(w.output - o, 0), apart)});
   between = joined(std::move(between));
   out.insert(out.end(), between.begin(), between.end());
   return out;

@@ -9,14 +9,17 @@
 namespace nestor::ops {
 
 struct TransposedWindow {
-  int64_t input, kernel, stride, dilation, pad, output;  // of one dimension; pad: what is cut off in front
+  Dim input;
+  int64_t kernel, stride, dilation, pad;  // of one dimension; pad: what is cut off in front
+  Dim output;
 };
 
 // Outputs first + stride * a + apart * j, 0 <= a < count, 0 <= j < residues: tap t of the sum, 0 <= t < taps,
 // is input[a + from + t * input_step] * weight[tap + j - t * tap_step]. No taps: nothing reaches them.
 struct ResidueClass {
-  int64_t first, stride, count, apart = 1, residues = 1, taps = 0, from = 0, input_step = 0, tap = 0,
-                                tap_step = 0;
+  int64_t first, stride;
+  Dim count;
+  int64_t apart = 1, residues = 1, taps = 0, from = 0, input_step = 0, tap = 0, tap_step = 0;
   bool takes(const ResidueClass& next) const {
     return next.count == count && next.stride == stride && next.apart == apart && next.taps == taps &&
            next.first == first + apart * residues &&
@@ -27,7 +30,8 @@ using ResidueClasses = std::vector<ResidueClass>;
 
 // Of a ConvTranspose; an empty image has no outputs.
 struct TransposedShape {
-  int64_t n, channels, filters, group;
+  Dim n, channels, filters;
+  int64_t group;
   // Weights: [filters, channels of a group, ...], else [channels, filters of a group, ...].
   bool filters_first;
   Dims input, kernel, stride, dilation, pad, output;  // by spatial dimension

@@ -11,7 +11,7 @@ namespace nestor::ops {
 namespace {
 
 // The number that input i holds, which the model must know; `missing` where it isn't given.
-int64_t static_number(const OpContext& ctx, int i, const char* what, std::optional<int64_t> missing) {
+Dim static_number(const OpContext& ctx, int i, const char* what, std::optional<int64_t> missing) {
   if (!ctx.has_input(i) && missing) return *missing;
   const Dims values = ctx.ints_from(i, what);
   if (values.size() != 1)
@@ -19,7 +19,7 @@ int64_t static_number(const OpContext& ctx, int i, const char* what, std::option
   return values[0];
 }
 
-int64_t diagonal(const OpContext& ctx) {
+Dim diagonal(const OpContext& ctx) {
   return static_number(ctx, 1, "k", 0);
 }
 
@@ -33,8 +33,8 @@ std::vector<TensorType> infer_trilu(const OpContext& ctx) {
 void build_trilu(const OpContext& ctx, FuncBuilder& b, const Tensors& in, const Tensors& out) {
   const bool upper = ctx.get_int("upper", 1) != 0;
   // Beyond the matrix all are alike.
-  const int64_t rows = out[0].shape[out[0].shape.size() - 2], columns = out[0].shape.back(),
-                k = std::clamp(diagonal(ctx), -rows, columns);
+  const Dim rows = out[0].shape[out[0].shape.size() - 2], columns = out[0].shape.back();
+  const Expr k = min(max(diagonal(ctx), -rows), columns).expr();
   b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
     const Expr &row = i[i.size() - 2], &column = i.back();
     return make::select(upper ? ge(column, row + k) : le(column, row + k), in[0].at(i),

@@ -55,6 +55,7 @@ class OpCase {
   }
   const Graph& graph() const { return graph_; }
   const Node& node() const { return node_; }
+  int num_outputs() const { return num_outputs_; }
   // The message of the UserError that inferring throws; empty where it doesn't.
   std::string error() const {
     try {
