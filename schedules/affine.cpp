@@ -176,8 +176,7 @@ std::optional<Bound> open_division(const Bound& x, BinaryOp op, int64_t c) {
 
 // Of sums, multiples and quotients where a size has a part.
 std::optional<Bound> open_bound(BinaryOp op, const Bound& x, const Bound& y) {
-  if (op == BinaryOp::add)
-    return Bound{add(x.base, y.base), x.lo + y.lo, x.hi + y.hi, add(x.span, y.span)};
+  if (op == BinaryOp::add) return Bound{add(x.base, y.base), x.lo + y.lo, x.hi + y.hi, add(x.span, y.span)};
   if (op == BinaryOp::sub && is_zero(y.span))
     return Bound{add(x.base, y.base, -1), x.lo - y.hi, x.hi - y.lo, x.span};
   const Bound &sum = is_zero(y.span) ? x : y, &factor = is_zero(y.span) ? y : x;

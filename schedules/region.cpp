@@ -21,9 +21,8 @@ struct Digit {
 };
 
 bool is_multiple(const Linear& l, int64_t of) {
-  return l.constant % of == 0 && std::all_of(l.terms.begin(), l.terms.end(), [of](const Term& t) {
-           return t.coefficient % of == 0;
-         });
+  return l.constant % of == 0 &&
+         std::all_of(l.terms.begin(), l.terms.end(), [of](const Term& t) { return t.coefficient % of == 0; });
 }
 
 std::optional<Digit> digit_of(const Expr& atom, const Extents& extents) {

@@ -191,7 +191,8 @@ void tie_iterators(const StepContext& ctx, const Move& m, const Buffer& b,
                      {m.block.stmt, q.stmt});
       if (tied[k]) {
         const Linear difference = add(tied[k]->base, region[d].base, -1);
-        if (!is_zero(difference) || tied[k]->lo != region[d].lo || !is_zero(add(tied[k]->last(), region[d].last(), -1)))
+        if (!is_zero(difference) || tied[k]->lo != region[d].lo ||
+            !is_zero(add(tied[k]->last(), region[d].last(), -1)))
           ctx.forbid(5, 0, "the buffers it reads are finished in different parts", {m.block.stmt});
       }
       tied[k] = region[d];

@@ -138,7 +138,18 @@ void Simplifier::add_constraint(Linear l) {
     const Interval before = var_range(r->var);
     if (v.lo != before.lo || v.hi != before.hi) set_range(r->var, v);
   }
+  // a - x/c <= 0 says that c*a <= x.
+  std::optional<Linear> product;
+  for (const Term& t : l.terms)
+    if (const auto q = as_quotient(t.atom, BinaryOp::div); q && t.coefficient == -1 && l.can_scale(q->c)) {
+      product = l;
+      product->add(t.atom, 1);
+      product->scale(q->c);
+      product->add(parts(q->x), -1);
+      break;
+    }
   if (l.terms.size() > 1 || !l.terms[0].atom.as<VarRef>()) constraints_.push_back(std::move(l));
+  if (product) add_constraint(*std::move(product));
 }
 
 void Simplifier::assume(const Expr& condition, bool holds) {

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "src/passes/open_parts.h"
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
 
@@ -43,6 +44,10 @@ class Partitioner : public ScopedRewriter {
                         loop->thread, annotations);
     }
     const auto extent = as_int(loop->extent);
+    if (!extent)
+      if (auto parts = open_parts(loop->var, loop->extent, conditions_about(loop->var, loop->body),
+                                  loop->body, facts()))
+        return cut_open(*loop, *parts, annotations);
     const Interval full = extent ? full_part(*loop, *extent) : Interval{0, -1};
     const bool shared = loop->kind == ForKind::parallel || loop->kind == ForKind::thread;
     const bool guarded = full.lo > full.hi;  // everywhere, at one end or the other
@@ -162,6 +167,7 @@ class Partitioner : public ScopedRewriter {
     const Interval range = range_of(digit, facts());
     const Var v = make_var("digit");
     const Stmt counted = ReplaceDigit(digit, v).stmt(body);
+    if (range.lo == 0 && range.hi >= Interval::kMax) return by_open_digit(body, counted, v, digit, digits);
     const Interval full =
         range.lo == 0 && range.hi < Interval::kMax ? full_part(v, counted, range.hi + 1) : range;
     if (full.lo > full.hi || (full.lo == range.lo && full.hi == range.hi)) return by_digits(body, digits);
@@ -175,6 +181,24 @@ class Partitioner : public ScopedRewriter {
     Stmt out = part(full);
     if (full.hi < range.hi) out = make::if_then(lt(digit, full.hi + 1), out, part({full.hi + 1, range.hi}));
     if (range.lo < full.lo) out = make::if_then(lt(digit, full.lo), part({range.lo, full.lo - 1}), out);
+    return out;
+  }
+
+  // The same of a digit that runs over a symbolic size.
+  Stmt by_open_digit(const Stmt& body, const Stmt& counted, const Var& v, const Expr& digit,
+                     const std::vector<Expr>& digits) {
+    const Expr none = Expr(Interval::kMax);
+    const auto parts = open_parts(v, none, conditions_about(v, counted), counted, facts());
+    if (!parts || !parts->full) return by_digits(body, digits);
+    set_range(v, {parts->first, Interval::kMax});
+    Stmt full = assuming(lt(v, parts->full), [&] { return by_digits(simplify(counted, facts()), digits); });
+    full = substitute(full, VarMap{{v, digit}});
+    set_range(v, {0, Interval::kMax});
+    const auto pieces = rest_in_pieces(v, *parts, counted);
+    const Stmt rest =
+        substitute(by_digits(pieces ? *pieces : fresh_copy(counted), digits), VarMap{{v, digit}});
+    Stmt out = make::if_then(lt(digit, parts->full), full, rest);
+    if (parts->first) out = make::if_then(lt(digit, parts->first), fresh_copy(by_digits(body, digits)), out);
     return out;
   }
 
@@ -213,6 +237,50 @@ class Partitioner : public ScopedRewriter {
     if (part.is_point()) body = substitute(body, VarMap{{loop.var, Expr(part.lo)}});
     set_range(loop.var, part);
     return stmt(simplify(body, facts()));
+  }
+
+  // The body where no condition fails.
+  Stmt free_of_guards(const Var& v, const Stmt& body, const OpenParts& parts, const Expr& end) {
+    set_range(v, {parts.first, Interval::kMax});
+    return assuming(lt(v, end), [&] { return stmt(simplify(body, facts())); });
+  }
+  // Behind: a tile that isn't full.
+  Stmt behind(const Var& v, const Stmt& body, const OpenParts& parts) {
+    set_range(v, {0, Interval::kMax});
+    const auto pieces = rest_in_pieces(v, parts, body);
+    return stmt(simplify(pieces ? *pieces : fresh_copy(body), facts()));
+  }
+
+  // A loop over a symbolic size: [0, first), [first, end) and [end, extent), or one loop with branches.
+  Stmt cut_open(const For& loop, const OpenParts& parts, const Annotations& annotations) {
+    const Var& v = loop.var;
+    const Expr end = parts.full ? lesser(parts.full, loop.extent, facts()) : loop.extent;
+    Stmt full = free_of_guards(v, loop.body, parts, end);
+    if (loop.kind == ForKind::parallel || loop.kind == ForKind::thread) {
+      if (parts.full) full = make::if_then(lt(v, end), full, behind(v, loop.body, parts));
+      if (parts.first) {
+        set_range(v, {0, parts.first - 1});
+        full = make::if_then(lt(v, parts.first), stmt(simplify(fresh_copy(loop.body), facts())), full);
+      }
+      return make::loop(v, loop.extent, full, loop.kind, loop.thread, annotations);
+    }
+    std::vector<Stmt> out;
+    const auto add = [&](Stmt body, const Expr& from, const Expr& to) {
+      const Var counter = make_var(v->name);
+      body = substitute(body, VarMap{{v, Expr(counter) + from}});
+      out.push_back(make::loop(counter, simplify(max(to - from, 0), facts()), body, loop.kind, loop.thread,
+                               annotations));
+    };
+    if (parts.first) {
+      set_range(v, {0, parts.first - 1});
+      add(stmt(simplify(fresh_copy(loop.body), facts())), 0, lesser(parts.first, loop.extent, facts()));
+    }
+    add(full, parts.first, end);
+    if (parts.full) {
+      const Expr from = parts.first ? simplify(max(end, Expr(parts.first)), facts()) : end;
+      add(behind(v, loop.body, parts), from, loop.extent);
+    }
+    return make::seq(std::move(out));
   }
 
   // A loop of its own for one part, counting from 0.

@@ -83,8 +83,8 @@ class Placer {
   }
 
  private:
-  // What a sum of the outermost `depth` loops doesn't reach, where they run over symbolic sizes; null where it
-  // isn't one.
+  // What a sum of the outermost `depth` loops doesn't reach, where they run over symbolic sizes; null where
+  // it isn't one.
   Expr end_of(const Expr& e, size_t depth) const {
     VarMap last;
     for (size_t i = 0; i < depth; ++i) {
@@ -97,8 +97,8 @@ class Placer {
       if (coefficient < 0 || (!atom.as<VarRef>() && !quotient)) return {};
     }
     const Expr end = simplify(substitute(e, last) + 1, loops_);
-    const bool of_sizes = std::all_of(last.begin(), last.end(),
-                                      [&](const auto& loop) { return !uses_var(end, loop.first); });
+    const bool of_sizes =
+        std::all_of(last.begin(), last.end(), [&](const auto& loop) { return !uses_var(end, loop.first); });
     return of_sizes ? end : Expr();
   }
 
