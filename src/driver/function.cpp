@@ -10,6 +10,7 @@
 #include "nestor/nest_file.h"
 #include "nestor/walk.h"
 #include "runtime/kernel_rt.h"
+#include "src/driver/per_sample.h"
 
 namespace nestor {
 
@@ -69,6 +70,10 @@ namespace {
 // Steps that hold for the function of typical sizes may hold for all sizes; what refuses them is told.
 CompiledFunction compile_symbolic(const PrimFunc& f, const CompileOptions& options,
                                   const std::unordered_map<Var, int64_t>& typical) {
+  if (const auto one = one_sample(f)) {
+    CompiledFunction c = compile_function(*one, options);
+    return {f, std::move(c.choice), std::move(c.scheduled), over_samples(f, c.lowered)};
+  }
   VarMap values;
   for (const Var& d : f.dims) values[d] = Expr(typical.at(d));
   const PrimFunc usual = with_dims(f, values);

@@ -176,7 +176,7 @@ bool find_elements(Graph& g, const Node& n) {
   size_t outs = 0;
   for (; outs < args.size() && f.params[outs].role != Role::out; ++outs) {
     inputs.push_back(known_elements(value_of(g, args[outs])));
-    if (inputs.back().empty()) return false;
+    if (inputs.back().empty() && !is_constant(g, args[outs])) return false;
   }
   const auto found = run_over_expressions(f, inputs, g.symbols->facts());
   if (found.empty()) return false;
