@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "nestor/emulate.h"
+#include "nestor/device.h"
 #include "nestor/gpu_cost.h"
 
 namespace nestor::cli {
@@ -23,40 +23,16 @@ void show_kernels(const CompiledFunction& f, const Target& target, const char* p
   }
 }
 
-namespace {
-
-std::string ratio(int64_t did, int64_t ideal) {
-  return ideal > 0 ? fmt::format("{:.2f}", static_cast<double>(did) / static_cast<double>(ideal)) : "none";
-}
-
-// Of some blocks of each kernel, with zeros as inputs.
-void show_counts(const CompiledFunction& f, const Target& target) {
-  constexpr int64_t kBlocks = 4;
-  const CudaProgram program = make_cuda(f.lowered, target);
-  std::vector<Tensor> args;
-  for (const Param& p : f.lowered.params) {
-    const auto size = as_int(p.decl.shape.at(0));
-    if (!size) return;
-    args.emplace_back(p.decl.buffer->type.dtype, std::vector<int64_t>{*size});
-  }
-  const std::vector<MemoryCounts> counts = Emulator({program}, Tracing::on).count(program, args, kBlocks);
-  for (size_t k = 0; k < counts.size(); ++k)
-    fmt::print(
-        "# kernel {} of {} as emulated, {} blocks at most: sectors of device memory {} of the ideal, "
-        "wavefronts of shared memory {}\n",
-        k + 1, counts.size(), kBlocks, ratio(counts[k].sectors, counts[k].ideal_sectors),
-        ratio(counts[k].wavefronts, counts[k].ideal_wavefronts));
-}
-
-}  // namespace
-
 void show_reasons(const CompiledModel& model, bool emulate) {
   for (const CompiledFunction& f : model.funcs) {
     fmt::print("# {} schedule of {}\n", f.choice.origin, f.func.name);
     show_given_up(f.choice.trace);
     if (model.target.kind != TargetKind::cuda) continue;
     show_kernels(f, model.target, "#");
-    if (emulate) show_counts(f, model.target);
+    if (!emulate) continue;
+    const std::vector<std::string> lines = emulated_memory(f, model.target);
+    for (size_t k = 0; k < lines.size(); ++k)
+      fmt::print("# kernel {} of {} {}\n", k + 1, lines.size(), lines[k]);
   }
 }
 
