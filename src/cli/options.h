@@ -95,6 +95,7 @@ struct VerifyVerb {
   std::string schedule;
   double rtol = -1, atol = -1;  // negative: the bound of the design
   bool prove = false;           // every function's schedule, and run nothing
+  bool why = false;
 };
 
 struct DbVerb {

@@ -239,6 +239,10 @@ void add_verbs(CLI::App& app, int& code) {
         a->add_option("--expect", v.expect, "expected outputs, .npz keyed by name");
         add_json(a, v.common.json);
         add_schedule(a, v.schedule, v.common);
+        a->add_flag(
+            "--why", v.why,
+            "say which plans the default schedule gave up; for CUDA also what bounds each kernel, and "
+            "with --emulate what it does to memory");
         a->add_flag("--prove", v.prove, "only prove the schedule of every function, and run nothing");
         a->add_option("--rtol", v.rtol, "relative tolerance");
         a->add_option("--atol", v.atol, "absolute tolerance");

@@ -15,6 +15,7 @@
 #include "nestor/npz.h"
 #include "src/cli/common.h"
 #include "src/cli/records_used.h"
+#include "src/cli/why.h"
 
 namespace nestor::cli {
 
@@ -156,6 +157,7 @@ int against_oracle(const VerifyVerb& v) {
   CompiledModel compiled = compile_model(std::move(source), options);
   say_records_used(compiled, v.common, v.schedule);
   if (report.failed) return report.finish();  // what is wrong isn't run
+  if (v.why && !v.common.json) show_reasons(compiled, v.common.emulate);
   const OnDevice made(std::move(compiled), v.common.emulate);
   const CompiledModel& model = made.model;
   const Against against = v.against == "lowered"       ? Against::lowered
