@@ -48,6 +48,10 @@ const Work kWorks[] = {
     {"dw3_7", "Conv(f32[1,960,7,7], const f32[960,1,3,3]; group=960, pads=[1,1,1,1])", true, 1.1, 1.57},
     {"dw5_s2", "Conv(f32[1,240,28,28], const f32[240,1,5,5]; group=240, pads=[2,2,2,2], strides=[2,2])", true,
      1.1, 1.15},
+    {"attention", "Attention(f32[1,12,128,64], f32[1,12,128,64], f32[1,12,128,64])", true, 1.1, 1.15},
+    {"causal", "Attention(f32[1,4,1024,64], f32[1,4,1024,64], f32[1,4,1024,64]; is_causal=1)", true, 1.1,
+     1.15},
+    {"attention197", "Attention(f32[1,3,197,64], f32[1,3,197,64], f32[1,3,197,64])", true, 1.1, 1.15},
 };
 
 // The blocks of each kernel that are counted.
