@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|networks|pool|proof|errors|other|tune|all] [ARG ...]
+# The benchmarks, called by ./dev bench with the build folder: bench/run.sh BUILD [cpu|random|torch|attention|verify|sizes|definitions|models|compile|networks|pool|proof|python|errors|other|tune|all] [ARG ...]
 # ARGs go to the benchmark, e.g. `./dev bench cpu --benchmark_filter=dw --seconds=3`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -140,6 +140,12 @@ pool() {  # [THREADS] [none|compact|spread]
   "$build/bin/bench_pool" "$@"
 }
 
+python() {  # [--times N]
+  cmake --build "$build" --target nestor_python > "$out/build.log" || { cat "$out/build.log"; exit 1; }
+  echo "== what Python costs"
+  PYTHONPATH=$build/python $python bench/python_times.py "$@"
+}
+
 errors() {  # [--target=T] [--stride=N] [OPERATOR ...]
   cmake --build "$build" --target bench_errors > "$out/build.log" || { cat "$out/build.log"; exit 1; }
   echo "== the largest errors of unary operators over all floats (minutes each)"
@@ -157,7 +163,7 @@ tune() {  # [--time 60s] [--trials N] [--operators]
 }
 
 case $name in
-  cpu | random | torch | attention | verify | sizes | definitions | models | compile | networks | pool | proof | errors | other | tune) "$name" "$@" ;;
-  all) sizes && definitions && cpu && models && compile && pool && proof ;;
-  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, networks, pool, proof, errors, other, tune and all" >&2; exit 2 ;;
+  cpu | random | torch | attention | verify | sizes | definitions | models | compile | networks | pool | proof | python | errors | other | tune) "$name" "$@" ;;
+  all) sizes && definitions && cpu && models && compile && pool && proof && python ;;
+  *) echo "no benchmark is called $name; there are cpu, random, torch, attention, verify, sizes, definitions, models, compile, networks, pool, proof, python, errors, other, tune and all" >&2; exit 2 ;;
 esac

@@ -38,8 +38,9 @@ show "$nestor" verify "$matmul" --schedule "$out/legal.sched"
 
 title "4. Twenty-five seconds of tuning"
 $python examples/mobilenet/layer.py "$out/layer.onnx"
-show "$nestor" tune $digits --dim batch=64 --db "$out/tune.db" --time 5s --threads 1
-show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 20s --threads 1
+unmeasured() { echo "(this machine is slow or busy: functions that weren't measured keep their default schedules)"; }
+show "$nestor" tune $digits --dim batch=64 --db "$out/tune.db" --time 5s --threads 1 || unmeasured
+show "$nestor" tune "$out/layer.onnx" --db "$out/tune.db" --time 20s --threads 1 || unmeasured
 
 title "5. Naive, default and tuned beside ONNX Runtime: one thread, in turns, in one process"
 compare() { # MODEL.onnx [FLAG ...]

@@ -64,15 +64,6 @@ std::string why_not_loadable(const std::string& path) {
   return "it is code for " + name(header.e_machine) + ", and this machine is " + name(kHere);
 }
 
-// Instructions of the target, "x86-64-v4", that this processor lacks: they would end the process.
-std::string missing_here([[maybe_unused]] const std::string& target) {
-#if defined(__x86_64__)
-  if (target == "x86-64-v4" && !__builtin_cpu_supports("avx512vl")) return "AVX-512";
-  if (target == "x86-64-v3" && !__builtin_cpu_supports("avx2")) return "AVX2";
-#endif
-  return "";
-}
-
 // The file's path in a spelling that was never used: the loader gives the library again that it loaded by the
 // same one, whatever the file holds by now. Of one file under two spellings it makes one library.
 class Spelling {
@@ -111,6 +102,7 @@ class Artifact : public Runnable {
     create_ = symbol<decltype(create_)>("_create");
     run_ = symbol<decltype(run_)>("_run");
     destroy_ = symbol<decltype(destroy_)>("_destroy");
+    if (threads < 0) throw UserError("threads is negative");
     if (threads > 0) threads_ = std::min(threads, threads_);
     for (size_t i = 0; !cpus.empty() && i < static_cast<size_t>(threads_); ++i)
       cpus_.push_back(cpus[i % cpus.size()]);
@@ -157,7 +149,6 @@ class Artifact : public Runnable {
     if (!instance_) throw UserError("can't start " + path_ + ": " + spelling_.plain(why.data()));
   }
   void read_description(const char* text) {
-    std::string target;
     try {
       const auto json = nlohmann::json::parse(text);
       name_ = json.at("name").get<std::string>();
@@ -165,15 +156,9 @@ class Artifact : public Runnable {
       outputs_ = tensors_of(json.at("outputs"));
       threads_ = json.at("threads").get<int>();
       flops_ = {json.at("flops").get<double>(), json.at("effective_flops").get<double>()};
-      target = json.at("target").get<std::string>();
     } catch (const nlohmann::json::exception& e) {
       throw UserError(path_ + ": its description can't be read: " + e.what());
     }
-    if (const std::string missing = missing_here(target); !missing.empty())
-      throw UserError(Diagnostic{path_ + " is code for " + target + ", and this processor has no " + missing,
-                                 {},
-                                 {},
-                                 "nestor compile --target native makes one for here"});
   }
   template <class F>
   F symbol(const char* suffix) {

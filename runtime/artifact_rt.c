@@ -1,12 +1,13 @@
-/* An instance of an artifact: one block for arena and workspace, a thread pool, and the weights where they
- * lie in a file beside the object. Nothing here is shared between instances, so that each may run on a thread
- * of its own. */
+/* An instance of an artifact: one block of memory for arena and workspace, a thread pool, and the weights
+ * if they are in a file beside the object. Instances share nothing, so each may run on its own thread. */
 #include "runtime/artifact_rt.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
+#include "runtime/cpus_rt.h"
 #include "runtime/large_pages.h"
+#include "runtime/text_rt.h"
 #include "runtime/weights_rt.h"
 
 /* Compiled for other architectures without their system headers, as kernel_rt.c is. These are the same on all
@@ -43,13 +44,30 @@ static void* allocate(int64_t bytes) {
   return memory;
 }
 
+/* Whether threads can stay on each of these CPUs: this one tries. */
+static int can_pin(const struct nestor_options* options, int32_t count) {
+  char text[MAX_PATH];
+  const struct nestor_cpus before = nestor_current_cpus();
+  if (nestor_avoid_cpus(before, NULL, 0)) return 1; /* it couldn't be put back */
+  int32_t i = 0;
+  while (i < count && !nestor_pin_thread(options->cpus[i])) ++i;
+  nestor_avoid_cpus(before, NULL, 0);
+  if (i == count) return 1;
+  const int64_t cpu = options->cpus[i];
+  append_number(text, 0, cpu < 0 ? -cpu : cpu);
+  return nestor_fail(options, (const char*[]){"no thread can stay on CPU ", cpu < 0 ? "-" : "", text,
+                                              ", which is among cpus", NULL});
+}
+
 static int start_threads(struct nestor_instance* instance, const struct nestor_options* options,
                          int32_t compiled) {
+  if (options->threads < 0) return nestor_fail(options, (const char*[]){"threads is negative", NULL});
   const int32_t wanted = options->threads > 0 || options->parallel_for || options->cpus
                              ? options->threads
                              : nestor_allowed_cpus();
   const int32_t threads = wanted > 0 && wanted < compiled ? wanted : compiled;
   if (threads <= 1) return 1;
+  if (options->cpus && !options->parallel_for && !can_pin(options, threads)) return 0;
   instance->pool = options->parallel_for
                        ? nestor_pool_from_host(threads, options->parallel_for, options->host)
                        : nestor_pool_create(threads);
@@ -82,9 +100,16 @@ static int place_memory(struct nestor_instance* instance, const struct nestor_op
 
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
                                                int64_t workspace_bytes, int32_t threads,
-                                               const struct nestor_weights* weights) {
+                                               const struct nestor_weights* weights,
+                                               const struct nestor_needs* needs) {
   static const struct nestor_options defaults;
   if (!options) options = &defaults;
+  const char* missing = nestor_missing_feature(needs->features);
+  if (missing) {
+    nestor_fail(options, (const char*[]){"this processor has no ", missing, ", which code for ",
+                                         needs->target, " uses: compile with another --target", NULL});
+    return NULL;
+  }
   struct nestor_instance* instance = calloc(1, sizeof *instance);
   if (instance) instance->memory = allocate(arena_bytes + workspace_bytes + 64);
   int ok = (instance && instance->memory) || nestor_fail(options, (const char*[]){kNoMemory, NULL});

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "runtime/features_rt.h"
 #include "runtime/kernel_rt.h"
 #include "runtime/nodes_rt.h"
 
@@ -42,11 +43,12 @@ struct nestor_instance;
 /* What <name>_run returns besides 0. */
 enum nestor_result { NESTOR_BUSY = 1, NESTOR_BAD_INDEX = 2, NESTOR_DEVICE_FAILED = 3 };
 
-/* Null where memory, threads or the weights can't be had, or memory can't be placed; options say where the
- * reason goes. */
+/* Null where the processor lacks what the code needs, memory, threads or the weights can't be had, memory
+ * can't be placed, or an option makes no sense; options say where the reason goes. */
 struct nestor_instance* nestor_instance_create(const struct nestor_options* options, int64_t arena_bytes,
                                                int64_t workspace_bytes, int32_t threads,
-                                               const struct nestor_weights* weights);
+                                               const struct nestor_weights* weights,
+                                               const struct nestor_needs* needs);
 /* The plan's calls, by the one thread that may make them: NESTOR_BUSY where another is at it. */
 typedef int32_t (*nestor_calls)(struct nestor_instance* instance, const void* const* inputs,
                                 void* const* outputs);

@@ -1,5 +1,5 @@
-/* What of the machine a pool may use: CPUs to run on, how many at a time, where threads stay. Compiled, as
- * kernel_rt.c is, into this process and into every artifact. */
+/* CPUs that a thread pool may use: which ones, how many at a time, and pinning. Compiled, like kernel_rt.c,
+ * into this process and into every artifact. */
 #ifndef NESTOR_CPUS_RT_H
 #define NESTOR_CPUS_RT_H
 

@@ -1,7 +1,8 @@
-/* A model on a CUDA device. What an artifact for CUDA carries instead of artifact_rt, and what runs models in
- * this process (cuda_executor.cpp): one module, one block of device memory that holds values between kernels,
- * weights (uploaded once) and the inputs and outputs that lie on the host, one stream. The calls are those of
- * the plan, in its order; from the second run with the same addresses on they are one CUDA graph. */
+/* Runs a model on a CUDA device. It is the part of a CUDA artifact that artifact_rt is of others, and it
+ * also runs models in this process (cuda_executor.cpp). It uses one module, one stream and one block of
+ * device memory: for values between kernels, for weights (uploaded once), and for inputs and outputs that
+ * are in host memory. The calls are those of the plan, in order. From the second run with the same
+ * addresses on, they are one CUDA graph. */
 #ifndef NESTOR_CUDA_RT_H
 #define NESTOR_CUDA_RT_H
 

@@ -1,5 +1,5 @@
-// The executor: follows a plan with kernels in this process. All memory is taken when it is made; a run only
-// fills argument arrays and calls.
+// The executor runs the kernels of a plan in this process. All memory is allocated when it is made; a run
+// only fills arrays of arguments and makes calls.
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
-/* XXH64 by Yann Collet (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) with seed 0, for runtime code
- * that is compiled without system headers. It tells weights that belong to an object from others and from
- * damaged ones; it is no proof against somebody who makes up a file on purpose. */
+/* XXH64 by Yann Collet (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) with seed 0, for runtime
+ * code that is compiled without system headers. It detects weights of another object and damaged ones. It
+ * doesn't protect against files that somebody made on purpose. */
 #ifndef NESTOR_HASH_RT_H
 #define NESTOR_HASH_RT_H
 

@@ -1,5 +1,4 @@
-// What a caller may feed, checked in one place for plans and artifacts alike, with one clear message per
-// mistake.
+// Checks the inputs of a run, for plans and artifacts alike, with one clear message per mistake.
 
 #include <algorithm>
 

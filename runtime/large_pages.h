@@ -1,5 +1,5 @@
-/* What lies in large pages (runtime/large_pages.cpp says why), for C and C++. From half a page on: at most as
- * much again is taken for what is needed. */
+/* Memory in large pages (runtime/large_pages.cpp says why), for C and C++. Used from half a page on, so at
+ * most twice the memory is allocated. */
 #ifndef NESTOR_LARGE_PAGES_H
 #define NESTOR_LARGE_PAGES_H
 

@@ -1,6 +1,6 @@
-/* What a pool learns from its loops: how long their work is, how long the rests between them are, how long it
- * takes to wake a worker. From that follows whom to wake and how long to linger. For kernel_rt.c; all times
- * are in nanoseconds. Nothing here is shared between threads. */
+/* What a pool learns from its loops: how long they take, how long the pauses between them are, and how long
+ * waking a worker takes. This decides which workers to wake and how long they wait before they sleep. For
+ * kernel_rt.c; all times are in nanoseconds. Nothing here is shared between threads. */
 #ifndef NESTOR_PACE_RT_H
 #define NESTOR_PACE_RT_H
 

@@ -1,4 +1,4 @@
-/* What a pool and its workers keep. For kernel_rt.c. */
+/* The state of a thread pool and its workers. For kernel_rt.c. */
 #ifndef NESTOR_POOL_RT_H
 #define NESTOR_POOL_RT_H
 

@@ -1,5 +1,5 @@
-// A handler of signals may take no lock and no memory: it reads a table of pointers to names. Names are never
-// freed, since it may be reading one in another thread.
+// A signal handler may not take locks or allocate memory, so it reads a table of pointers to names. Names are
+// never freed, because another thread's handler may be reading one.
 #include "runtime/temporaries.h"
 
 #include <fcntl.h>

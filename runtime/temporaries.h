@@ -1,4 +1,4 @@
-// The temporary files of this process, known to a handler of signals.
+// The temporary files of this process, so that a signal handler can remove them.
 #pragma once
 
 #include <string>

@@ -86,6 +86,10 @@ decltype(auto) with_type(DType t, F&& f) {
       return f(int16_t{});
     case DType::i8:
       return f(int8_t{});
+    case DType::u64:
+      return f(uint64_t{});
+    case DType::u32:
+      return f(uint32_t{});
     case DType::u8:
     case DType::boolean:
       return f(uint8_t{});

@@ -1,5 +1,5 @@
-/* How threads wait for each other: they spin, yield, and at last sleep on a futex. For kernel_rt.c, into
- * which all of it goes. */
+/* How threads wait for each other: they spin, then yield, then sleep on a futex. Included by kernel_rt.c
+ * only. */
 #ifndef NESTOR_WAIT_RT_H
 #define NESTOR_WAIT_RT_H
 

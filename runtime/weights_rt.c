@@ -58,7 +58,8 @@ static int map_weights(struct nestor_found_weights* found, const struct nestor_o
   if (fd >= 0 && length >= 0 && length != weights->bytes)
     return fail_length(options, path, length, weights->bytes);
   if (mapped == MAP_FAILURE)
-    return nestor_fail(options, (const char*[]){path, ": the weights can't be mapped: ", error, NULL});
+    return nestor_fail(options, (const char*[]){path, ": the weights can't be mapped: ", error,
+                                                "; weights_path in the options names another place", NULL});
   found->bytes = found->mapped = mapped;
   if (content_hash(mapped, (size_t)length) == weights->hash) return 1;
   return nestor_fail(

@@ -43,7 +43,8 @@ Primitive add_unit_loop_row() {
           {{ArgKind::target, "T.i | T"}},
           {},
           "Adds a loop of one iteration around a block or a loop.",
-          {"it isn't inside a vectorized loop, and isn't around a whole kernel"},
+          {"it isn't inside a vectorized loop; if loops inside it are bound to a GPU, a loop around it is "
+           "bound too"},
           {examples::kGrid, "u = add_unit_loop Y.j"},
           run};
 }

@@ -1,11 +1,10 @@
-// The index algebra that primitives decide with: sums of atoms, bounds of an index while some loops run and
-// others stand still, and the question whether values of index expressions tell which iteration computed
-// them.
+// The index algebra of the primitives: sums of atoms, bounds of an index while some loops run and others are
+// fixed, and whether the values of index expressions determine the iteration that computed them.
 //
 // An atom is whatever isn't a sum or a product with a constant: a variable, g / 56, g % 56, ... Splits make
-// sums and fuses make quotients and remainders, so everything that schedules do to bindings is a sum of
-// digits, and uniqueness is a question of mixed radix: in 14*x0 + x1 with x1 < 14 the sum tells both. TVM
-// calls this the iterator map; here it is a fixpoint over what is known, since that needs no normal form.
+// sums, and fuses make quotients and remainders, so everything that schedules do to bindings is a sum of
+// digits. Uniqueness is then a question of mixed radix: in 14*x0 + x1 with x1 < 14 the sum determines both.
+// TVM calls this the iterator map; here it is a fixpoint over what is known, which needs no normal form.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// annotate: a loop or block carries a value under a key, which lowering reads. It changes no result.
+// annotate: attaches a value under a key to a loop or block, which lowering reads. It changes no result.
 #include <charconv>
 
 #include "schedules/access.h"

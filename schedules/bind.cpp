@@ -1,4 +1,4 @@
-// bind: iterations of a loop run on the blocks or threads of a GPU.
+// bind: runs the iterations of a loop on the blocks or threads of a GPU.
 #include <array>
 
 #include "schedules/examples.h"

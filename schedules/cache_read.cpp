@@ -1,9 +1,9 @@
-// cache_read: a block reads a buffer through a copy, made by a new block before it. The copy is of the whole
-// buffer; a compute_at afterwards brings it to where the reads are, and it becomes the tile that is read
+// cache_read: a block reads a buffer through a copy, made by a new block before it. The whole buffer is
+// copied; a compute_at afterwards moves the copy to where it is read, and shrinks it to the tile that is read
 // there.
 //
-// With readers=all every other block that reads the buffer from there on reads the copy too: a row that
-// several passes look at is fetched once.
+// With readers=all every later block that reads the buffer reads the copy too, so a row that several passes
+// read is loaded once.
 #include "schedules/definition.h"
 #include "schedules/examples.h"
 

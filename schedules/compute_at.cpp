@@ -1,13 +1,15 @@
-// compute_at: a producer moves under a loop of its consumers, and computes there what this iteration of them
-// reads.
+// compute_at: moves a producer under a loop of its consumers, where it computes what the consumers read in
+// that iteration.
 //
-// The new loops cover the bounds of all reads under the loop, one loop per S iterator; a dimension whose
-// bounds aren't a sum of standing loops and a constant range (a gather, a fused loop that was split unevenly)
-// is covered whole. Bounds may leave the buffer (a padded read that a select guards): instances run only
-// inside the iterators' domains. What two iterations both read is computed twice, which is why only a map or
-// a whole reduction can move.
-// By tail=guard it doesn't run where a guard keeps its consumers from running, also one that loops inside the
-// new place decide, if all reads go in step with them: the last tile of a loop that was split before.
+// The new loops cover the bounds of all reads under the loop, one loop per S iterator. A dimension is
+// computed whole if its bounds aren't a sum of outer loops and a constant range (a gather, a fused loop that
+// was split unevenly). Bounds may exceed the buffer (a padded read that a select guards): instances run only
+// inside the iterators' domains. What two iterations both read is computed twice, so only a map or a whole
+// reduction can move.
+//
+// With tail=guard the producer doesn't run where a guard keeps its consumers from running. That includes
+// guards that depend on loops inside the new place, if all reads go in step with these loops: the last tile
+// of a loop that was split before.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -290,7 +292,8 @@ Primitive compute_at_row() {
       {{"tail", "full|guard",
         "for a partial tile of the consumers: `full` computes a full tile, in full vectors and unrolled "
         "loops; `guard` checks where the consumers do"}},
-      "Moves a producer into a loop of its consumers, where it computes what that iteration reads.",
+      "Moves a producer into a loop of its consumers, where it computes what that iteration reads. Its loops "
+      "there are new and serial.",
       {semantic("the block is a map, or a reduction with its init over the full range of its R iterators"),
        semantic("it is the only writer of its buffer, which is a temporary"),
        "its store is indexed by plain S iterators",

@@ -1,5 +1,5 @@
-// Reading a step's words by its table row, and refusing: the parts that all primitives share, so that each of
-// them is only its requirements and its edit.
+// Reads a step's words by its table row, and refuses: what all primitives share, so that each primitive
+// consists of its requirements and its edit.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -222,7 +222,8 @@ Place StepContext::find_block(const std::string& name, const SourceLoc& at) cons
     return *p;
   }
   refuse_common('B', at, "there is no block `" + name + "`",
-                "the blocks are " + nearest(name, block_names(func_)));
+                block_names(func_).empty() ? "the function has no blocks"
+                                           : "the blocks are " + nearest(name, block_names(func_)));
 }
 
 LoopRef StepContext::find_loop(const std::string& block, const std::string& loop, const SourceLoc& at) const {

@@ -1,6 +1,6 @@
-// Decisions of a trace: found, drawn, changed. A decision is the text behind `->` of a sample_* step, so that
-// a trace with other decisions is only another text; what a site allows depends on the loops at that point of
-// the replay.
+// Decisions of a trace: finding, drawing and changing them. A decision is the text behind `->` of a sample_*
+// step, so a trace with other decisions is just another text. Which values are legal depends on the loops at
+// that point of the replay.
 #include <algorithm>
 
 #include "nestor/error.h"

@@ -1,4 +1,4 @@
-// A block that defines its buffer as one expression of the element's place: what can be inlined, copied and
+// A block that defines its buffer as one expression of the indices: such blocks can be inlined, copied and
 // replaced.
 #pragma once
 

@@ -1,6 +1,6 @@
-// The quick proof that blocks meet only within an iteration of a loop: an index of both holds the loop as a
-// digit of its own, as `4*y0 + y1` with y1 < 4 holds y0. Told by bindings alone, where nothing but loops
-// inside is beside it; what this can't tell, independence.cpp's solver may.
+// A quick proof that blocks touch the same element only within one iteration of a loop: an index of both
+// contains the loop as a digit, as `4*y0 + y1` with y1 < 4 contains y0. It looks at bindings only, with
+// nothing but inner loops in the rest of the index. The solver of independence.cpp can prove more.
 #pragma once
 
 #include <optional>

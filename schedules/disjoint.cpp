@@ -1,5 +1,6 @@
-// An index is a sum of atoms times coefficients. Modulo m, those that m divides are gone, and what is left
-// has a range; two ranges of less than m elements meet if one, moved by a multiple of m, overlaps the other.
+// An index is a sum of atoms times coefficients. Modulo m, the terms that m divides disappear, and the rest
+// has a range. Two ranges of less than m elements overlap only if one, moved by a multiple of m, overlaps the
+// other.
 #include "schedules/disjoint.h"
 
 #include <algorithm>

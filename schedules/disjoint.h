@@ -1,4 +1,4 @@
-// Whether two blocks stay out of each other's elements whatever instances of them run.
+// Whether two blocks never touch the same element, whichever of their instances run.
 #pragma once
 
 #include "schedules/access.h"

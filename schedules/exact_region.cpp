@@ -1,9 +1,9 @@
-// Where a fused loop is split and the factors don't divide, an index such as (f0*16 + f1)/17 has bounds that
-// are too wide: f0*16 + f1 runs to 111, and only the block's guard says that nothing happens from 102 on.
-// What the simplifier then makes of quotients and remainders hides the old loop. But the loops inside of a
-// tile are few, so their iterations are run through: what isn't guarded out gives the bounds, and the number
-// of different elements says whether there are gaps. Only what depends on running loops alone is counted; the
-// rest of an index stands still beside it.
+// If a fused loop is split and the factors don't divide, an index such as (f0*16 + f1)/17 has bounds that are
+// too wide: f0*16 + f1 runs to 111, and only the block's guard says that nothing happens from 102 on. What
+// the simplifier then makes of quotients and remainders hides the old loop. But the loops inside of a tile
+// are few, so their iterations are enumerated: those that the guard lets run give the bounds, and the number
+// of different elements shows whether there are gaps. Only the part of an index that depends on running loops
+// is enumerated; the rest is fixed.
 #include "schedules/exact_region.h"
 
 #include <algorithm>

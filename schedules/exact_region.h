@@ -1,5 +1,4 @@
-// The elements that a block touches while some loops stand still, counted one by one where bounds are too
-// wide.
+// The elements that a block touches while some loops are fixed, enumerated where bounds are too wide.
 #pragma once
 
 #include <optional>

@@ -1,11 +1,11 @@
 // fission: a loop around several statements becomes a loop around each (loop distribution), so that each can
-// be scheduled by itself.
+// be scheduled separately.
 //
-// In the loop, iteration 3 of the first statement runs after iteration 2 of the second; afterwards before it.
-// Nothing notices unless the two meet in an element that one of them writes. So it is enough that a
-// statement's iteration never meets an earlier iteration of a statement behind it; that it meets a later one
-// (a running window, T[i-1]) is no matter. Two statements that would be cut apart wrongly may stay together:
-// `at` cuts at one place only.
+// Before, iteration 3 of the first statement ran after iteration 2 of the second; afterwards it runs before
+// it. This matters only if the two touch an element that one of them writes. So it is enough that no
+// iteration of a statement touches the same elements as an earlier iteration of a later statement. A later
+// iteration (a running window, T[i-1]) does no harm. If a cut would be wrong between two statements, `at`
+// cuts at another place.
 #include <algorithm>
 
 #include "schedules/examples.h"
@@ -131,7 +131,7 @@ Primitive fission_row() {
           {{ArgKind::loop, "T.i"}},
           {{"at", "BLOCK", "the block after which the loop is cut; by default after every statement"}},
           "Distributes a loop over its statements: one loop for each, or two loops, cut after a given block.",
-          {"the loop's body has several statements, and `at` names a block in one of them but the last",
+          {"the loop's body has several statements, and `at` names a block that isn't in the last one",
            "a buffer allocated in the loop is used in one part only",
            semantic("no iteration of a part accesses the same element as an earlier iteration of a later "
                     "part, if one of them writes it")},

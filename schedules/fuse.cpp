@@ -1,7 +1,7 @@
-// fuse: loops that stand directly inside each other become one, in the same order: i = f / J, j = f % J.
+// fuse: directly nested loops become one, in the same order: i = f / J, j = f % J.
 //
-// Tails stay: lowering cuts the digits of the fused loop where it would have cut the loops. Of different ones
-// a tail that is cut off wins over one that is masked.
+// Tails stay: lowering cuts the digits of the fused loop where it would have cut the loops. If the loops have
+// different tails, a peeled tail has priority over a masked one.
 #include <algorithm>
 
 #include "schedules/access.h"
@@ -99,7 +99,7 @@ Primitive fuse_row() {
           "Fuses directly nested loops into one, in the same order.",
           {"each loop is directly inside the one before it, with nothing beside it", "the loops are serial",
            "the extents of all loops but the outermost are positive constants",
-           "no block inside uses the loops for both S and R iterators"},
+           "no block inside uses one of the loops for an S iterator and another for an R iterator"},
           {examples::kGrid, "g = fuse Y (i j)"},
           run,
           true};

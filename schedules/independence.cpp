@@ -1,6 +1,7 @@
-// The proof is by what an element's indices tell: if equal indices imply equal values of the loop's variable,
-// two iterations never meet. Accesses of one block are compared as one function of the loops (affine.h's
-// Solver); accesses of two blocks by the part of each index that the loop moves, the rest being a range.
+// The proof uses what an element's indices determine: if equal indices imply equal values of the loop's
+// variable, two iterations never touch the same element. Accesses of one block are compared as one function
+// of the loops (the Solver of affine.h). For accesses of two blocks, the part of each index that depends on
+// the loop is compared, and the rest is a range.
 #include "schedules/independence.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Iterations that run in no order must not touch each other's elements.
+// Whether unordered iterations touch the same elements.
 #pragma once
 
 #include <optional>

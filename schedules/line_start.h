@@ -1,4 +1,4 @@
-// Where the elements that a loop touches lie in the lines of memory.
+// Where in its cache line the first element is that a loop touches.
 #pragma once
 
 #include "schedules/access.h"

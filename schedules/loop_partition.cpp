@@ -1,10 +1,9 @@
-// loop_partition: one loop becomes sibling loops over parts of its range, in the old order, so that a border
-// or a ragged end can be scheduled apart from the bulk.
+// loop_partition: one loop becomes consecutive loops over parts of its range, in the old order, so that a
+// border or a partial tile can be scheduled separately.
 //
-// The first part keeps the blocks; the others have copies, which remember whose copies they are. A part of a
-// reduction where no instance has all R iterators at 0 has no init: the copy goes on from what the parts
-// before it left. Nothing is moved, so nothing can go wrong: the parts run the old instances in the old
-// order.
+// The first part keeps the blocks; the others have copies, which remember their originals. A part of a
+// reduction in which no instance has all R iterators 0 has no init: the copy continues from the result of the
+// parts before. The instances run in the old order, so this step needs no proof.
 #include <algorithm>
 
 #include "schedules/access.h"

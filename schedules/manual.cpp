@@ -1,6 +1,5 @@
-// What a reader needs of each row: the sentence, how it is written, what its words mean, what it requires,
-// and what it does to a small function. The pictures are made by running the example, so that they can't grow
-// old.
+// The manual's text of each row: the summary, the syntax, the arguments, the requirements, and what it does
+// to a small function. That example is executed, so it can't become outdated.
 #include "schedules/manual.h"
 
 #include <sstream>

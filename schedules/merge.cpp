@@ -1,10 +1,10 @@
-// merge: two loops of the same extent, one behind the other, become one around what both held (loop fusion).
-// The contrary of fission: each iteration runs its part of the first body, then that of the second.
+// merge: two adjacent loops of the same extent become one around both bodies (loop fusion), the opposite of
+// fission: each iteration runs its part of the first body, then that of the second.
 //
-// Iteration 2 of the second body ran behind all of the first loop; afterwards it runs before iteration 3 of
-// the first. Nothing notices unless the two meet in an element that one of them writes. That a later
-// iteration of the second meets an earlier one of the first is no matter. Of an annotation that both loops
-// have the first loop's value stays; a tail to peel is one, and is peeled where guards in either body ask it.
+// Before, iteration 2 of the second body ran after the whole first loop; afterwards it runs before iteration
+// 3 of the first. This matters only if the two touch an element that one of them writes. A later iteration of
+// the second body may touch what an earlier one of the first did. If both loops have an annotation, the first
+// loop's value is kept. So is a tail to peel, which then applies to guards in both bodies.
 #include "nestor/print.h"
 #include "nestor/walk.h"
 #include "schedules/examples.h"

@@ -1,5 +1,5 @@
-// Finding and replacing parts of a function: what every primitive does before and after its own work. Nothing
-// here knows about schedules; statements are found by identity of their handles.
+// Finds and replaces parts of a function, as every primitive does. Nothing here depends on schedules;
+// statements are identified by their handles.
 #pragma once
 
 #include <functional>

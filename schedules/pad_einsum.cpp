@@ -1,11 +1,11 @@
-// pad_einsum: a block's iterators are brought to multiples, so that its tiles divide: for blockize, and for
-// tensorize, whose instructions do nothing by halves.
+// pad_einsum: pads a block's iterators to multiples, so that its tiles divide: for blockize, and for
+// tensorize, because instructions have no partial tiles.
 //
-// The block then reads padded copies of its inputs and writes a padded output, of which a last block copies
-// the part that is wanted. What the padding holds must not be seen there: points that a padded S iterator
-// adds lie outside of that part; what a padded R iterator adds must be the reduction's identity. So a sum of
-// products is padded with zeros, each factor of it, since infinity times zero is no zero; any other reduction
-// must be of the elements themselves, and is padded with its own identity (-inf for a maximum).
+// The block then reads padded copies of its inputs and writes a padded output, and a last block copies the
+// valid part of it. The padding must not change that part. Points that a padded S iterator adds are outside
+// of it. A padded R iterator adds terms, which must be the reduction's identity. So in a sum of products each
+// factor is padded with zeros (infinity times zero isn't zero). Any other reduction must be of the elements
+// themselves, and is padded with its own identity (-inf for a maximum).
 #include <algorithm>
 
 #include "schedules/definition.h"

@@ -1,7 +1,7 @@
-// parallel: iterations of a loop run on several threads, in no order.
+// parallel: runs the iterations of a loop on several threads, in no order.
 //
-// Temporaries that iterations share only because they were allocated for the whole function become each
-// iteration's own: their allocation moves into the loop (make_independent).
+// A temporary that iterations share only because it was allocated for the whole function becomes private to
+// each iteration: its allocation moves into the loop (make_independent).
 #include "schedules/examples.h"
 #include "schedules/move.h"
 #include "schedules/primitive.h"

@@ -219,6 +219,26 @@ bool Schedule::try_step(std::string_view line) {
   }
 }
 
+bool Schedule::attempt(const std::string& plan, const std::function<void(Schedule&)>& steps) {
+  const QuietRefusals quiet;
+  Schedule tried = *this;
+  try {
+    steps(tried);
+  } catch (const ScheduleError& e) {
+    give_up(trace_.given_up, plan, e);
+    return false;
+  }
+  *this = std::move(tried);
+  return true;
+}
+
+void give_up(std::vector<std::string>& given_up, const std::string& plan, const ScheduleError& why) {
+  const Diagnostic& d = why.diagnostic();
+  const std::string reason =
+      " was given up: " + (d.notes.empty() ? d.message : d.message + ": " + d.notes.front());
+  if (given_up.empty() || !given_up.back().ends_with(reason)) given_up.push_back(plan + reason);
+}
+
 std::vector<std::string> block_names(const PrimFunc& f) {
   std::vector<std::string> names;
   for (const schedules::Place& p : schedules::places(f.body)) names.push_back(p.name());

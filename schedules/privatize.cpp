@@ -1,6 +1,6 @@
-// A temporary that clashes only because a loop's iterations share it becomes each one's own: its allocation
-// moves into the loop. That needs that an iteration writes every element before it reads it, and that nothing
-// outside of the loop touches it.
+// A temporary that conflicts only because the iterations of a loop share it becomes private to each
+// iteration: its allocation moves into the loop. This requires that an iteration writes every element before
+// it reads it, and that nothing outside of the loop accesses it.
 #include "schedules/privatize.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Temporaries of which each iteration of a loop gets one of its own.
+// Makes temporaries private to the iterations of a loop.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,9 @@
-// reduce_threads: the iterations of a reduction's loop are the threads of a GPU block, each of which reduces
-// its own part; then all of them reduce these together. It is an rfactor over the loop, the new block's loop
-// bound to threadIdx.x, its results a thread's own; the old block's loop over them carries a mark. Lowering
-// for CUDA makes of the marked loop a tree of shuffles in a fixed order (src/passes/thread_tree.h), whose
-// result every thread has; for whoever doesn't know the mark it is a loop.
+// reduce_threads: the iterations of a reduction loop become threads of a GPU block. Each reduces its own
+// part; then they combine their results. The step is an rfactor over the loop: the new block's loop is bound
+// to threadIdx.x, and its results are local to a thread. The old block's loop over these results gets a mark.
+// Lowering for CUDA turns the marked loop into a tree of shuffles in a fixed order
+// (src/passes/thread_tree.h), after which every thread has the result. Everywhere else it is an ordinary
+// loop.
 #include "schedules/access.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"

@@ -1,4 +1,4 @@
-// Which part of a buffer an access touches while some of the loops around it stand still and the others run.
+// The part of a buffer that an access touches while some of the loops around it run and the others are fixed.
 #pragma once
 
 #include <optional>

@@ -1,10 +1,10 @@
-// reindex: a copy of a buffer in the order in which a block goes through it: one dimension per iterator that
-// its place there is made of, so that the block reads (or writes) it at plain iterators. X[n, c, y+r, x+s]
-// becomes XR[n, y, x, c, r, s]: with cache_read's and pack's help that is the im2col of a convolution.
+// reindex: copies a buffer in the order in which a block reads (or writes) it. The copy has one dimension per
+// iterator in the index, so the block accesses it at plain iterators. X[n, c, y+r, x+s] becomes XR[n, y, x,
+// c, r, s]: with cache_read and pack this is the im2col of a convolution.
 //
-// A padding comes along: what is copied is the largest expression `if (iterators) then X[...] else constant`
-// around the read, so that the block is left with a read that asks nothing. Where the iterators' box reaches
-// outside of X (instances there don't run, or a `where` keeps them out) the copy holds 0, which nobody reads.
+// A padding is copied too: the copy has the largest expression `if (iterators) then X[...] else constant`
+// around the read, so the block's read needs no condition. Where the iterators' box is outside of X
+// (instances there don't run, or a `where` excludes them) the copy holds 0, which nobody reads.
 #include <algorithm>
 
 #include "schedules/definition.h"

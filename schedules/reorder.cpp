@@ -106,7 +106,7 @@ Primitive reorder_row() {
           {},
           "Changes the order of loops around one block; loops that aren't named keep their places.",
           {"the loops are directly nested", semantic("the block is a map or a reduction"),
-           semantic("for a reduction, its init comes first in any order, no loop is used by both S and R "
+           semantic("for a reduction, the init stays before all terms, no loop is used by both S and R "
                     "iterators, and no iteration of the block runs twice"),
            "no loop's extent depends on a loop that would be inside of it",
            "the loops are serial or unrolled", semantic("no other block is inside the loops")},

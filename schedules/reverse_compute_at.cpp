@@ -1,10 +1,10 @@
-// reverse_compute_at: a consumer moves under a loop of its producers, and consumes there what this iteration
-// finished.
+// reverse_compute_at: moves a consumer under a loop of its producers, where it consumes what that iteration
+// has completed.
 //
-// Unlike compute_at this needs exact regions: an instance must run in the iteration that finishes what it
-// reads, no sooner. So each dimension of what the producers write under the loop must be a gapless range, and
-// the consumer reads it at plain iterators, whose new loops then run over that range. Its other iterators run
-// whole.
+// Unlike compute_at this needs exact regions: an instance must run in the iteration that completes what it
+// reads, not earlier. So each dimension of what the producers write under the loop must be a range without
+// gaps, and the consumer must read it at plain iterators, whose new loops then run over that range. Its other
+// iterators run over their whole domain.
 #include <algorithm>
 
 #include "schedules/definition.h"
@@ -283,7 +283,8 @@ Primitive reverse_compute_at_row() {
       "n c h w ...",
       {{ArgKind::block, "C"}, {ArgKind::location, "T.i"}},
       {},
-      "Moves a consumer into a loop of its producers, where it reads what that iteration has completed.",
+      "Moves a consumer into a loop of its producers, where it reads what that iteration has completed. Its "
+      "loops there are new and serial.",
       {semantic("the block is a map or a reduction with its init, and no other block writes its elements"),
        semantic("the block is after the loop"),
        "neither the loop nor a loop around it is a reduction loop of a producer of its inputs",

@@ -1,7 +1,6 @@
-// sample_location: a name for the place where a block is computed, which a search may choose: under one of
-// the loops where compute_at (or reverse_compute_at) could bring it, in its readers (`inline`), or where it
-// is
-// (`root`). What is legal is asked of those primitives themselves, at this point of the trace.
+// sample_location: names the place where a block is computed, which a search may choose: under one of the
+// loops to which compute_at (or reverse_compute_at) could move it, in its readers (`inline`), or where it is
+// (`root`). Those primitives themselves decide what is legal at this point of the trace.
 #include <algorithm>
 
 #include "nestor/error.h"

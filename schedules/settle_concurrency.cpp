@@ -1,4 +1,4 @@
-// Requirement D, of every step: what it leaves of loops whose iterations run in no order is still proved.
+// Requirement D, of every step: it proves that unordered loops still have no conflicts after the step.
 #include <algorithm>
 #include <iterator>
 #include <tuple>

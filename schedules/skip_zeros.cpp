@@ -1,15 +1,15 @@
-// skip_zeros: a sum whose terms are products with zeros, of a padding say, leaves these terms out:
+// skip_zeros: leaves out the terms of a sum that are products with zero, for example of a padding:
 //
 //   T += (if c then a else 0) * b   ->   T += if c then a * b else 0
 //
-// which lowering makes `if c then T += a * b`. A zero times the other factor is taken to be zero: it would
-// not be where that one is infinite or not a number.
+// which lowering turns into `if c then T += a * b`. The result differs only if the other factor is infinite
+// or NaN.
 //
-// With masks=x what c says of loop x stays in the factor,
+// With masks=x the part of c that depends on loop x stays in the factor,
 //
 //   T += (if c && m(x) then a else 0) * b   ->   T += if c then (if m(x) then a else 0) * b else 0
 //
-// where lanes go along x: those that m keeps out load nothing, and the others' product is a multiply-add.
+// for lanes along x: masked lanes load nothing, and the product is still one multiply-add.
 #include <algorithm>
 #include <functional>
 

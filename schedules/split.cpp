@@ -192,12 +192,13 @@ Primitive split_row() {
             "a partial tile: `guard` checks in every iteration; `peel` makes a separate loop; `mask` "
             "computes full vectors with masked lanes; `balanced` makes all tiles nearly the same size"},
            {"at_lines", "B",
-            "tiles begin at cache lines of B (64 bytes; B itself is aligned to them), so the first tile may "
-            "be partial too"}},
+            "tiles begin at cache lines of the buffer B, which are 64 bytes; a row of B that begins inside a "
+            "line gets a partial first tile"}},
           "Splits a loop into nested loops. `_` is computed; if the factors don't divide the extent, the "
           "last tile is partial.",
           {"the loop is serial", "there are 2 to 64 factors, all at least 1, and at most one `_`",
-           semantic("the product of the factors covers the extent, and the part of a cache line before it"),
+           semantic("the product of the factors covers the extent; with at_lines, also the part of the first "
+                    "cache line that lies before the data"),
            "if the extent is symbolic, the first factor is `_`",
            "for at_lines=B, a block in the loop accesses consecutive elements of B, which is row major with "
            "a constant row stride. Only spatial loops around it choose where they begin. No block in the "

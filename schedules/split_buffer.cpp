@@ -1,12 +1,11 @@
-// split_buffer: a temporary whose parts are made and used apart becomes two buffers, so that each can live
-// and lie as its own blocks want it: after loop_partition, one part's sums in the registers of one tile, the
-// other's of another.
+// split_buffer: a temporary whose parts are written and read separately becomes two buffers, so that each can
+// have its own place and layout: after loop_partition, one part's sums can be in the registers of one tile
+// and the other's in those of another.
 //
-// To the new buffer goes what the block touches, what the blocks that meet it there touch, and so on; two
-// accesses meet unless their bounds over all loops are apart in some dimension. Each buffer gets the shape of
-// what is touched of it, row major, and the blocks' S iterators go no further than their loops take them:
-// both parts then look as if they had been written by themselves, which is what other primitives ask of a
-// buffer.
+// The new buffer gets what the block touches, what the blocks that overlap with it touch, and so on. Two
+// accesses overlap unless their bounds over all loops are disjoint in some dimension. Each buffer has the
+// shape of what is touched of it, row major, and the domains of the blocks' S iterators shrink to what their
+// loops reach. Both parts then look as if they had been written separately, as other primitives require.
 #include <algorithm>
 
 #include "nestor/walk.h"

@@ -1,10 +1,10 @@
-// storage_align: a dimension of a temporary gets a padded stride, stride % factor == offset, so that what
-// stands in one column doesn't compete for one place: shared memory's banks (32 words), a cache's sets (4 KiB
-// apart is one set).
+// storage_align: pads the stride of a dimension of a temporary, so that stride % factor == offset. Then the
+// elements of a column don't compete for the same bank of shared memory (32 words) or the same set of a cache
+// (4 KiB apart is one set).
 //
 // The buffer's declaration says so, not its layout: after compute_at the buffer shrinks to what an iteration
-// uses, and the padding has to fit the size that it has then. Only `flatten_buffers` reads it; elements stay
-// where they are logically, so no result can change.
+// uses, and the padding must fit the final size. Only `flatten_buffers` reads it. Logical indices stay, so no
+// result can change.
 #include <algorithm>
 
 #include "schedules/access.h"

@@ -1,6 +1,6 @@
-// A rule for what is legal exists once, in the primitives; so an alternative is found by changing one word of
-// the step and trying. Candidates are few and primitives cheap: the work of a millisecond, done only where
-// somebody reads the error (QuietRefusals).
+// The rules for what is legal exist only in the primitives. So an alternative is found by changing one word
+// of the step and trying it. There are few candidates and primitives are fast: this takes a millisecond, and
+// only if somebody reads the error (QuietRefusals).
 #include "schedules/suggest.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What could be done instead of a step that is refused: steps like it with one thing changed, tried.
+// Alternatives to a refused step: similar steps with one thing changed, which were tried.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The words that could stand for one argument of a step, for hints: plausible ones, nearest to what was
-// written first. Whether one is legal is found by trying (suggest.cpp).
+// Plausible words for one argument of a step, for hints, the most similar to what was written first. Whether
+// one is legal is found by trying (suggest.cpp).
 #include <algorithm>
 #include <charconv>
 

@@ -1,4 +1,4 @@
-// Copies in two halves, with a thread's registers between them.
+// Copies in two steps, through the registers of a thread.
 #pragma once
 
 #include <set>

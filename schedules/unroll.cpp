@@ -1,4 +1,4 @@
-// unroll: the bodies of a loop's iterations stand one after another in the code.
+// unroll: writes the bodies of a loop's iterations one after another.
 #include "schedules/examples.h"
 #include "schedules/move.h"
 #include "schedules/primitive.h"

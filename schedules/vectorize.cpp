@@ -1,6 +1,6 @@
 // vectorize: iterations of a loop become lanes. Lowering cuts any extent into native vectors and one masked
-// rest. A GPU's thread has no vector arithmetic, and does all iterations; but loads and stores of neighbours
-// become one, where their place is known to be a multiple (passes/split_lanes.cpp).
+// remainder. A GPU's thread has no vector arithmetic and does all iterations; but loads and stores of
+// neighbouring elements are combined where their alignment is known (passes/split_lanes.cpp).
 #include "schedules/examples.h"
 #include "schedules/independence.h"
 #include "schedules/primitive.h"
@@ -27,6 +27,13 @@ bool has_guard(const LoopRef& loop) {
     if (!cut) return true;
   }
   return false;
+}
+
+// For the innermost loop of a reduction that has its init still.
+std::string way_out(const LoopRef& loop) {
+  const auto* block = as_for(loop.stmt).body.as<Block>();
+  if (!block || !block->init || !own_use_of(*block, as_for(loop.stmt).var).reduce) return "";
+  return "; after `decompose_reduction " + loop.text() + "` each lane can have a partial result";
 }
 
 PrimFunc run(StepContext& ctx) {
@@ -61,7 +68,8 @@ PrimFunc run(StepContext& ctx) {
       ctx.refuse(4, 0, "the extent of the loop " + l->var->name + " inside depends on it", {loop.stmt, s});
   });
   const auto conflict = reduces_lanes(old) ? std::nullopt : find_conflict(ctx.func(), loop.stmt);
-  if (conflict) ctx.forbid(2, 0, conflict->why, conflict->blocks, conflict_hint(ctx, loop, *conflict));
+  if (conflict)
+    ctx.forbid(2, 0, conflict->why + way_out(loop), conflict->blocks, conflict_hint(ctx, loop, *conflict));
   const Stmt made =
       make::loop(old.var, old.extent, old.body, ForKind::vectorized, ThreadTag::none, old.annotations);
   if (!conflict) ctx.proved(made);

@@ -1,6 +1,6 @@
-// The legality tests prove; where they can't, there is usually an example at the very beginning of the loops.
-// So the first iterations are run through with the other loops at 0 and compared by what they touch. Nothing
-// is concluded from not finding one.
+// The legality tests prove. If they can't, there is usually a counterexample in the first iterations. So
+// these are enumerated, with the other loops at 0, and the elements they touch are compared. If none is
+// found, nothing is concluded.
 #include "schedules/witness.h"
 
 #include <algorithm>

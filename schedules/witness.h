@@ -1,5 +1,4 @@
-// Two iterations that clash, found by running through the first of them: what a refusal that a proof failed
-// can show a reader.
+// Finds two iterations that conflict, by enumerating the first ones, to show a reader why a proof failed.
 #pragma once
 
 #include <string>

@@ -2,7 +2,7 @@
 # What README promises of a fresh Debian 12, done in one: a root that debootstrap makes, which has none of the packages of
 # this machine. As root; it says SKIPPED, with the reason, where no root can be made.
 #
-#   tests/fresh_debian.sh [--quick] [--keep]
+#   tests/fresh_debian.sh [--quick] [--keep] [--cache=DIR]
 #
 #  1. The wheel in build/wheels (./dev wheel) is installed by pip, without LLVM; README's lines of Python and docs/python.md run.
 #  2. ./dev demo and ./dev test, on a copy of what is committed. With --quick neither.
@@ -10,6 +10,7 @@
 #     program is that of build/release, and the root gets the libraries that it loads.
 #
 # Mirrors, proxies and certificates are those of this machine. --keep leaves the root where it was made.
+# With --cache=DIR the compilers in the root use DIR as ccache's folder, so that ./dev test needn't compile for an hour.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,12 +20,13 @@ skip() {
 }
 say() { printf '\033[1m==> %s\033[0m\n' "$*"; }
 
-quick= keep=
+quick= keep= cache=
 for word in "$@"; do
   case $word in
     --quick) quick=1 ;;
     --keep) keep=1 ;;
-    *) echo "usage: tests/fresh_debian.sh [--quick] [--keep]" >&2 && exit 2 ;;
+    --cache=*) cache=$(realpath -e "${word#*=}") ;;
+    *) echo "usage: tests/fresh_debian.sh [--quick] [--keep] [--cache=DIR]" >&2 && exit 2 ;;
   esac
 done
 
@@ -45,8 +47,8 @@ mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2> /dev/null |
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/nestor-debian.XXXXXX") && chmod 755 "$root"  # apt's own user reads there
 finish() {
   local status=$?
-  umount -R -l "$root/proc" "$root/sys" "$root/dev" 2> /dev/null || true
-  findmnt -R -o TARGET "$root/dev" > /dev/null && echo "left: $root, which is still mounted" && exit 1
+  umount -R -l "$root/proc" "$root/sys" "$root/dev" "$root/ccache" 2> /dev/null || true
+  grep -q " $root/" /proc/self/mounts && echo "left: $root, where something is still mounted" && exit 1
   [ -n "$keep" ] && echo "the root is $root" || rm -rf --one-file-system "$root"
   exit $status
 }
@@ -63,6 +65,7 @@ for path in /etc/apt/sources.list /etc/apt/sources.list.d /etc/apt/apt.conf.d /e
 done
 { mount --rbind /dev "$root/dev" && mount --rbind /sys "$root/sys" && mount -t proc proc "$root/proc"; } ||
   skip "this machine mounts nothing in the root"
+[ -z "$cache" ] || { mkdir "$root/ccache" && mount --bind "$cache" "$root/ccache"; }
 chroot "$root" /bin/true || skip "this machine lets nothing run in the root"
 mkdir "$root/nestor" "$root/wheel"
 git archive HEAD | tar -x -C "$root/nestor"
@@ -70,6 +73,7 @@ cp "$wheel" "$root/wheel/"
 
 inside() { # SCRIPT: by bash in the root, from the sources
   chroot "$root" /usr/bin/env HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+    ${cache:+CCACHE_DIR=/ccache CCACHE_BASEDIR=/nestor CCACHE_NOHASHDIR=1} \
     DEBIAN_FRONTEND=noninteractive bash -euo pipefail -c "cd /nestor; $1"
 }
 need() { inside "apt-get install -y -qq --no-install-recommends $* > /dev/null"; }

@@ -105,7 +105,7 @@ class RandomIr {
         {"i", "j", "k", "i", "x", "x_1", "for", "mask", "f32", "a b", "exp", "S", "9", ""});
   }
   int lanes() { return pick({2, 8, 16}); }
-  Type any_scalar() { return {static_cast<DType>(below(10)), 1}; }
+  Type any_scalar() { return {static_cast<DType>(below(kDTypes.size())), 1}; }
 
   // ---- Scope
 
@@ -156,9 +156,9 @@ class RandomIr {
     const int shift = 64 - 8 * bytes_of(t);
     const uint64_t bits = pick<uint64_t>({0, 1, ~0ULL, 1ULL << 63, ~0ULL >> 1, next()});
     const uint64_t magnitude =
-        (t == DType::u8 || chance(50)) ? static_cast<uint64_t>(below(100)) << shift : bits;
+        chance(50) ? static_cast<uint64_t>(below(100)) << shift : bits;
     const int64_t value = static_cast<int64_t>(magnitude) >> shift;
-    return make::int_imm(t == DType::u8 ? value & 255 : value, {t, 1});
+    return make::int_imm(is_unsigned(t) ? value & greatest_word(t) : value, {t, 1});
   }
 
   Expr leaf(Type type) {

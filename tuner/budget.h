@@ -1,4 +1,4 @@
-// The time and the trials that a search has, and who ends it.
+// The limits of a search, in time and trials, and how it is stopped.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,9 @@
-// An owner on this machine is dead once its process is: its id, with the time when it started, since ids are
-// used again. Of an owner elsewhere (another machine or container on a shared file), or one that was stopped,
-// only the clock tells: its claim ends when the measurement must have long been over, or when a clock has
-// jumped so that it was made in the future.
+// An owner on this machine is dead if its process is: the process id is stored with its start time, since ids
+// are reused. For an owner elsewhere (another machine or container that shares the file), or a stopped one,
+// only the clock tells: its claim ends when the measurement must be long over, or if it was made in the
+// future because a clock was changed.
 //
-// Claims needn't survive a failure of power, so that they don't wait for the disk.
+// Claims needn't survive a power failure, so they don't wait for the disk.
 #include "tuner/claims.h"
 
 #include <fmt/format.h>

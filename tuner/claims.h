@@ -1,6 +1,5 @@
-// Who measures what: several tuners that write one database share the work, each candidate is claimed by the
-// one that measures it. A claim ends with its record, and with its owner: where that one is killed the claim
-// is anybody's.
+// Divides the work between tuners that share a database: a candidate is claimed by the tuner that measures
+// it. A claim ends with its record. If its owner is killed, others may take the candidate.
 #pragma once
 
 #include <memory>

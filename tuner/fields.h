@@ -1,5 +1,5 @@
-// The fields of a JSON object that somebody else wrote: a line of an export, a worker's answer, a worker's
-// job. Each is read as what it should be, within its range, or refused by its name.
+// Reads the fields of JSON objects that come from outside: a line of an export, a worker's answer, a worker's
+// job. A field of another type or out of range is refused by name.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The end of a search: are the fastest really faster than the default? Measured in turn on one worker, so
-// that a lucky sample or a drifting clock isn't called a gain.
+// The end of a search: compares the fastest candidates with the default, in turns on one worker, so that a
+// lucky sample or a drifting clock isn't taken for a gain.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,9 @@
 // One batch of jobs on the workers of a pool.
 //
-// Whose fault is a failure, the candidate's or the worker's? Three in a row are held back until the worker
-// has been asked again, three times at most, for what some worker could do. Then they are reported, or given
-// to others. A batch doesn't wait for a worker that is slow while another one has nothing to do.
+// Is a failure the fault of the candidate or of the worker? After three in a row, they are held back, and the
+// worker gets jobs that some worker could do, three at most. If it succeeds, the failures are reported; if it
+// fails, they go to other workers. A batch doesn't wait for a slow worker while another one is idle: that
+// worker gets the job too.
 #include <poll.h>
 
 #include <deque>

@@ -1,4 +1,4 @@
-// What a pool knows of its workers.
+// The state of a pool's workers.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What to measure next: plans of the families that match, and neighbours of what was fast.
+// Chooses what to measure next: plans of the families that match, and neighbours of fast plans.
 #pragma once
 
 #include <memory>

@@ -15,9 +15,13 @@ std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
-std::string python_command(std::string_view program) {
+std::string python_program() {
   const char* given = std::getenv("NESTOR_PYTHON");
-  return std::string(given ? given : "python3") + " -c " + shell_word(std::string(program));
+  return given ? given : "python3";
+}
+
+std::string python_command(std::string_view program) {
+  return python_program() + " -c " + shell_word(std::string(program));
 }
 
 CommandEnd run_command(const std::string& command) {

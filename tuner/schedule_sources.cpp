@@ -22,6 +22,11 @@ void choose_schedules(CompileOptions& options, const std::string& given, const s
     if (const std::string near = did_you_mean(schedule, {"naive", "default", "tuned"});
         !near.empty() && !std::filesystem::exists(schedule))
       throw UserError(Diagnostic{"there is no schedule " + schedule, {}, {}, near});
+    if (!std::filesystem::exists(schedule))
+      throw UserError(Diagnostic{"can't read " + schedule + ": there is no such file",
+                                 {},
+                                 {},
+                                 "naive, default, tuned or a .sched file"});
     providers.push_back(file_schedules(schedule));
   }
   if (!db.empty() && schedule != "default")

@@ -1,5 +1,5 @@
-// What a search of a function begins with besides the default: the user's own schedules and templates, and
-// what was fast for functions of the same structure.
+// The first candidates of a search besides the default: the user's own schedules and templates, and what was
+// fast for functions with the same structure.
 #pragma once
 
 #include <random>

@@ -1,4 +1,4 @@
-// A function under search: its spaces, what was measured of it, and what is to be measured again.
+// A function that is being tuned: its search spaces, its measurements, and what to measure again.
 #pragma once
 
 #include <map>

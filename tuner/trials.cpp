@@ -1,7 +1,7 @@
-// What is believed of a measurement: that a candidate failed is an event of this run, and it is tried again,
-// by another worker where there is one. That it is the fastest is believed once a second measurement says so,
-// by another worker where there is one; where the two are far apart a third one decides. So neither a lucky
-// sample nor a worker that lies makes a candidate the best.
+// Which measurements are trusted. A failed candidate is tried again, by another worker if there is one; the
+// failure counts for this run only. A new fastest candidate is accepted after a second measurement, by
+// another worker if there is one. If the two differ much, a third one decides. So neither a lucky sample nor
+// a worker that reports wrong times makes a candidate the best.
 #include "tuner/trials.h"
 
 #include <algorithm>

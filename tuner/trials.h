@@ -1,4 +1,4 @@
-// Measuring the candidates of functions, and what of it is believed.
+// Measures candidates of functions and decides which measurements are trusted.
 #pragma once
 
 #include <optional>

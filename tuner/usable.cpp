@@ -1,4 +1,4 @@
-// Whether a record's schedule can be used for a function: it is applied, proved and lowered before it is.
+// Checks whether a record's schedule can be used for a function: it is applied, proved and lowered first.
 #include <algorithm>
 
 #include "nestor/error.h"

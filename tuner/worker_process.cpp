@@ -1,5 +1,5 @@
-// A worker may be somebody else's machine, or a candidate that has run wild: it gets no more memory here than
-// a chunk at a time, and can't stop the tuner by not reading, nor fill the terminal by what it writes.
+// A worker may be on a machine of others, or run a faulty candidate. So at most one chunk of its output is
+// buffered here. It can't stop the tuner by not reading, and can't fill the terminal with output.
 #include "tuner/worker_process.h"
 
 #include <fcntl.h>

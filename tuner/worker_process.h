@@ -1,4 +1,4 @@
-// A worker as a process: started, written to, read from and ended without ever waiting for it.
+// A worker process: started, written to, read and ended without blocking.
 #pragma once
 
 #include <sys/types.h>

@@ -1,9 +1,12 @@
-"""An operator of one's own: the distance of each pair of rows, as loops, compiled and compared with NumPy's."""
+"""Operators of your own, compared with NumPy: a function as loops, and an operator that a model uses."""
+
+import os
 
 import numpy as np
 
 import nestor
 
+# The distance of each pair of rows.
 text = """
 func distances(in A: f32[50,8], in B: f32[40,8], out Y: f32[50,40]) {
   for i in 50, j in 40, k in 8 {
@@ -20,3 +23,12 @@ a, b = rng.standard_normal((50, 8)).astype("float32"), rng.standard_normal((40, 
 expected = ((a[:, None, :] - b[None, :, :]) ** 2).sum(-1)
 np.testing.assert_allclose(m(a, b), expected, rtol=1e-5)
 print("the largest difference:", np.abs(m(a, b) - expected).max())
+
+# RmsNorm of examples/custom_op, in a model: relu(rms_norm(x) * w).
+folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "custom_op")
+m = nestor.compile(os.path.join(folder, "model.json"), ops=[os.path.join(folder, "rms_norm.nest")], threads=1)
+x = rng.standard_normal((4, 8)).astype("float32")
+w = np.array([1, 0.5, 2, -1, 0.25, 1.5, -0.5, 1], "float32")
+expected = np.maximum(x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * w, 0)
+np.testing.assert_allclose(m(x), expected, rtol=1e-5)
+print("the largest difference:", np.abs(m(x) - expected).max())

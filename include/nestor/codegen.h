@@ -1,9 +1,9 @@
 // Machine code from lowered functions: LLVM for CPUs (JIT and objects), CUDA C++ for GPUs.
 //
-// The kernel ABI (CPU): `int32_t f(void* const* args, void* workspace, struct nestor_pool* pool)`, with
-// the symbol kernel.NAME
-//  - args: one pointer per parameter, in order; aligned to the element (64 bytes are faster); none
-//    overlaps another; const parameters packed by their layout.
+// The kernel ABI (CPU): `int32_t f(void* const* args, void* workspace, struct nestor_pool* pool)`, with the
+// symbol kernel.NAME
+//  - args: one pointer per parameter, in order; aligned to the element (64 bytes are faster). They don't
+//    overlap. Const parameters are packed by their layout.
 //  - workspace: workspace_bytes(lowered, threads) bytes, 64-byte aligned: function-level temporaries,
 //    then one slice per worker for temporaries inside parallel loops.
 //  - pool: for parallel loops, `nestor_parallel_for` and `_static` of runtime/kernel_rt.h; null runs

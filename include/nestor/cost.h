@@ -1,5 +1,5 @@
-// What a scheduled function costs before it is run: an analytic price, to order schedules by, not to tell
-// times. Over IR alone, so that graph passes and schedulers can ask it alike.
+// The analytic cost of a scheduled function: it is used to rank schedules, not to predict times. It depends
+// on the IR alone, so graph passes and schedulers can both use it.
 #pragma once
 
 #include <string>

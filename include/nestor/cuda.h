@@ -18,9 +18,10 @@ struct CudaKernel {
   std::string name;  // kernel_FUNCTION; kernel1_FUNCTION, kernel2_FUNCTION ... where it has several
   std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1};  // x, y, z; where one is 0, nothing is launched
   std::vector<int> args;     // the function's parameter of that number; from params.size() on its temporaries
-  int64_t shared_bytes = 0;    // of a block
-  int64_t dynamic_shared = 0;  // all of these, where they are too many to be declared: the launch asks for them
-  bool waits = false;        // threads of a block wait for one another
+  int64_t shared_bytes = 0;  // of a block
+  int64_t dynamic_shared =
+      0;               // all of these, where they are too many to be declared: the launch asks for them
+  bool waits = false;  // threads of a block wait for one another
 };
 
 // A function on the device: its kernels, launched one after the other on one stream, and the device memory
@@ -67,5 +68,12 @@ int nvrtc_version();  // 13000 is 13.0; 0 where there is none
 // UserError where NVRTC is missing, or with its log where it refuses.
 std::string compile_ptx(const std::string& source, const Target& target);
 std::string compile_cubin(const std::string& source, const Target& target);
+// What the compiler gives each kernel of a source.
+struct KernelResources {
+  std::string kernel;
+  int registers = 0;                           // of a thread
+  int64_t spilled_bytes = 0, stack_bytes = 0;  // of a thread, in local memory: what its registers don't hold
+};
+std::vector<KernelResources> kernel_resources(const std::string& source, const Target& target);
 
 }  // namespace nestor

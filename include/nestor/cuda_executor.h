@@ -1,6 +1,6 @@
-// A model on a CUDA device, real or emulated. Its plan is that of the CPU (runtime.h) with a call for each
-// launch: the same places of values and weights, and the temporaries of functions at the arena's end. What
-// follows it is runtime/cuda_rt.c, which artifacts carry as well.
+// Runs a model on a CUDA device, real or emulated. The plan is the CPU's (runtime.h), with one call per
+// kernel launch. Values and weights have the same places; temporaries of functions are at the arena's end.
+// runtime/cuda_rt.c executes the plan, here and in artifacts.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Where a compiled model runs: in this process, on a CUDA device, or on one that is emulated here.
+// Where a compiled model runs: in this process, on a CUDA device, or on an emulated device.
 #pragma once
 
 #include <functional>

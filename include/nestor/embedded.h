@@ -1,4 +1,4 @@
-// Files that the build put into the program (cmake/embed.cmake), in order of name.
+// Files that the build embedded in the program (cmake/embed.cmake), sorted by name.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,7 @@
-// Emitted CUDA run on the CPU: the text, unchanged, is compiled by the system's C++ compiler (c++, or what
-// NESTOR_CXX names) behind src/emulate/emulation*.h into a library, which the emulated device loads as a real
-// one loads machine code. The host's side, runtime/cuda_rt.c, is the same for both.
+// Runs emitted CUDA code on the CPU. The text is compiled unchanged by the system's C++ compiler (c++, or
+// what NESTOR_CXX names), with src/emulate/emulation*.h included before it. The result is a library that the
+// emulated device loads as a real device loads machine code. The host code, runtime/cuda_rt.c, is the same
+// for both.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,6 @@
-// Writing files so that a reader, a crash or a full disk never meets half of one: the bytes go into a
-// temporary beside the final place, which is renamed over it once all are there. A link is followed. What
-// isn't a file and can be written to (a pipe, a terminal, /dev/null) is written to: renaming would put a file
-// in its place.
+// Writes files so that no reader, crash or full disk leaves half a file: the bytes go to a temporary file in
+// the same folder, which is renamed at the end. A link is followed. Pipes, terminals and devices such as
+// /dev/null are written to directly, because renaming would replace them by a file.
 #pragma once
 
 #include <string>

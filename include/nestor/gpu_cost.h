@@ -1,5 +1,5 @@
-// What a function costs on a GPU before it runs there: of its lowered form, whose kernels, threads and places
-// in memory are what runs. To order schedules by and to say what binds, not to tell times.
+// The analytic cost of a function on a GPU, from its lowered form: its kernels, threads and memory accesses.
+// It is used to rank schedules and to say what limits a kernel, not to predict times.
 #pragma once
 
 #include <string>

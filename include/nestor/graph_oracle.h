@@ -1,14 +1,15 @@
-// What a whole model should give: its graph as it was read, evaluated node by node in f64. No graph pass, no
-// fusion and no schedule has a part in it, so it tells where one of those changed the model's values; what a
-// function's oracle (driver.h) starts from is already their work.
+// The reference for a whole model: its graph as it was read, evaluated node by node in f64. No graph pass,
+// fusion or schedule is involved, so it detects errors in all of them. (The oracle of a function, in
+// driver.h, starts after graph passes and fusion.)
 //
-// How far off may a model be? The bounds of functions are rigorous, but carried through a network they grow
-// by the size of its weights in every layer and soon say nothing. So it is measured how much the model cares:
-// it is evaluated again with noise. Each element of each node's result is moved by a random part of what its
-// own rounding may come to (the bound of the node's function, whose inputs are taken as exact), and what that
-// does to an output says how far rounding takes it; a compiled model may be kRoom times as far off. (Monte
-// Carlo arithmetic: Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic",
-// 1997.) That holds for steps, too: where a byte's rounding decides, some of the noise decides otherwise.
+// How large may a difference be? The error bounds of functions are rigorous, but carried through a network
+// they grow in every layer by the size of the weights, and soon say nothing. So the sensitivity is measured:
+// the graph is evaluated again with noise. Each element of each node's result is changed by a random part of
+// the error bound of that node's function, whose inputs are taken as exact. The change of an output then
+// shows how far rounding can take it, and a compiled model may differ by kRoom times as much. (Monte Carlo
+// arithmetic: Parker, "Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic", 1997.)
+// This covers step functions too: where a byte is rounded up or down, some of the noise decides the other
+// way.
 #pragma once
 
 #include <memory>

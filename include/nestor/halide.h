@@ -1,5 +1,5 @@
-// Halide as a second opinion: an unscheduled function, scheduled and compiled by Halide and its
-// autoschedulers.
+// Halide as an independent check: an unscheduled function is scheduled by Halide's autoschedulers and
+// compiled by Halide.
 #pragma once
 
 #include <memory>

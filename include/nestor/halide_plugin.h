@@ -1,6 +1,6 @@
-// What the library libnestor_halide.so offers (src/halide), in C, so that nothing of Halide or of its LLVM
-// meets ours: a function goes over as text. Whoever wants a function compiled uses nestor/halide.h, which
-// loads the library.
+// The C interface of libnestor_halide.so (src/halide). It is in C, and functions are passed as text, so that
+// Halide and its LLVM are never linked with ours. To compile a function with Halide, use nestor/halide.h,
+// which loads the library.
 #pragma once
 
 #include <cstdint>

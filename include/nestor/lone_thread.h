@@ -1,4 +1,4 @@
-// What one thread of a CUDA kernel does alone.
+// Finds work that only one thread of a CUDA kernel does.
 #pragma once
 
 #include <cstdint>

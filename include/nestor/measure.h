@@ -1,4 +1,5 @@
-// What this machine can do at most, measured: the yardsticks of every report.
+// The measured limits of this machine, such as the FMA peak and the bandwidth of a copy. Reports compare with
+// them.
 #pragma once
 
 #include <cstdint>

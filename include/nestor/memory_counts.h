@@ -1,4 +1,4 @@
-// What one kernel's launch did to memory, counted by its emulation (src/emulate/count.h has the rules).
+// The memory traffic of one kernel launch, counted by the emulator (src/emulate/count.h has the rules).
 #pragma once
 
 #include <cstdint>

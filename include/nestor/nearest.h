@@ -1,4 +1,4 @@
-// The known name spelled most like an unknown one, for hints.
+// Finds the known name whose spelling is closest to an unknown one, for hints.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What happens when memory is used up: by default whoever asked for it throws std::bad_alloc, which code that
-// was built without exceptions (LLVM) turns into an abort.
+// What happens when memory runs out. By default the allocation throws std::bad_alloc, but code built without
+// exceptions (LLVM) aborts then.
 #pragma once
 
 namespace nestor {

@@ -1,6 +1,5 @@
-// Where threads stay. Left alone, the system moves a woken thread to where its waker runs, beside other work
-// even onto the same core; and on a machine with several memory nodes a thread that moves leaves its data
-// behind.
+// Pins threads to CPUs. Without pinning, the system may move a woken thread to the core of its waker, even if
+// that core is busy. On a machine with several memory nodes, a thread that moves is also far from its data.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Plans: schedules as plain data, decided without a Schedule. A family knows which functions it has plans
-// for, what each of their fields may be, and the trace that a plan stands for. The tuner changes plans;
-// traces are what the database keeps, with the plan beside them.
+// Plans: schedules as plain data. A family knows which functions it has plans for, the possible values of
+// each field, and the trace that follows from a plan. The tuner changes plans. The database stores traces,
+// together with their plans.
 #pragma once
 
 #include <memory>

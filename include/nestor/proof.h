@@ -1,6 +1,6 @@
-// A proof that two functions compute the same, from the two functions alone: which primitives led from one to
-// the other, and what those checked, doesn't matter. Over all points at once, by integer sets; sizes don't
-// matter either.
+// Proves that two functions compute the same, from the two functions alone. It doesn't use the primitives
+// that led from one to the other, nor their checks. Integer sets cover all iterations at once, so sizes don't
+// matter.
 #pragma once
 
 #include <string>

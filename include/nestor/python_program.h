@@ -8,6 +8,7 @@
 namespace nestor {
 
 std::string shell_word(const std::string& word);       // quoted
+std::string python_program();                          // NESTOR_PYTHON, or python3
 std::string python_command(std::string_view program);  // for a shell; arguments may follow
 
 struct CommandEnd {

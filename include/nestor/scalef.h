@@ -1,6 +1,6 @@
 // x times 2 to the floor of n, rounded once: the last step of exp, and one instruction of AVX-512
-// (vscalefps), which defines the unusual cases. An infinite n decides also where x is no number, so that
-// exp(inf) needs no comparison.
+// (vscalefps), which defines the special cases. If n is infinite, the result is 0 or infinity even if x is
+// NaN, so that exp(inf) needs no comparison.
 #pragma once
 
 #include <algorithm>

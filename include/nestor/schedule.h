@@ -44,6 +44,8 @@ struct Trace {
   std::vector<std::string> given_up = {};
 };
 std::string print(const Trace& trace);
+// Adds "PLAN was given up: REASON", where the one before has another reason.
+void give_up(std::vector<std::string>& given_up, const std::string& plan, const ScheduleError& why);
 // The text of a schedule file: definitions, includes and one schedule, or several. Traces hold primitives
 // only: what is applied has been put in.
 Trace parse_trace(std::string_view text, std::string file = "<schedule>");
@@ -100,6 +102,8 @@ class Schedule {
   Schedule& operator()(std::string_view line);
   Schedule& step(Step step);
   bool try_step(std::string_view line);  // false where the step is refused
+  // All steps of a plan or none: false where one is refused, which the trace's given_up then says.
+  bool attempt(const std::string& plan, const std::function<void(Schedule&)>& steps);
   // The reason for the next step.
   Schedule& because(std::string why);
 

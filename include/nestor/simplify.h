@@ -1,7 +1,7 @@
-// Algebra on expressions with the ranges of variables in view. Keeps every value (floats: bit for bit), is
-// idempotent, and returns the same handle where nothing changes. i64 is index arithmetic: taken not to
-// overflow; narrower integers wrap and are left alone beyond immediates. What can't be reached may lose an
-// error that evaluating it would give.
+// Algebraic simplification with known ranges of variables. Every value is kept (floats: bit for bit), it is
+// idempotent, and an expression that doesn't change keeps its handle. i64 is index arithmetic and is assumed
+// not to overflow; narrower integers wrap, and only their constants are folded. An error in a part that is
+// never evaluated may disappear.
 #pragma once
 
 #include <limits>

@@ -1,4 +1,4 @@
-// What a tensor holds, as the command line says it (--input, --const):
+// The value of a tensor as the command line gives it (--input, --const):
 //   @x.npy    @x.npz:KEY    random:SEED    zeros    or its elements: 16000, or [1,2,3] in row-major order
 #pragma once
 

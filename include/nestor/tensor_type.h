@@ -1,4 +1,4 @@
-// What a tensor is without its elements.
+// The element type and shape of a tensor.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Work that whoever asked for it no longer waits for, as a compilation after Ctrl-C, ends itself: what takes
-// long calls check_wanted() on its way.
+// Ends work whose result isn't wanted any more, such as a compilation after Ctrl-C: long computations call
+// check_wanted() from time to time.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,4 @@
-// Is a result right? Comparisons of tensors with what they should be, and how far off rounding alone may take
-// a function.
+// Compares tensors with a reference, and bounds the rounding error of a function.
 #pragma once
 
 #include <cstdint>

@@ -204,10 +204,9 @@ std::string epilogue_of(const PrimFunc& f, const std::string& block) {
 // The reduction and its epilogue in one kernel, the sum a thread's own. Where no epilogue reads it, a copy
 // does.
 bool bind_reduction(Schedule& s, const std::string& block, bool whole) {
-  Schedule t = s;
-  try {
-    const Loops loops = classify(t.func(), block);
-    if (!loops.simple || loops.spatial.empty()) return false;
+  const Loops loops = classify(s.func(), block);
+  if (!loops.simple || loops.spatial.empty()) return false;
+  return s.attempt("a thread for each result of " + block, [&](Schedule& t) {
     std::string epilogue = epilogue_of(t.func(), block);
     if (epilogue.empty()) {
       epilogue = block + "_out";
@@ -219,28 +218,20 @@ bool bind_reduction(Schedule& s, const std::string& block, bool whole) {
     t(fmt::format("reverse_compute_at {} {}.{}", epilogue, block, bound.threads));
     t(fmt::format("{0}_init = decompose_reduction {0}.{1}", block, loops.reduced.front()));
     bind_threads(t, block, bound);
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  });
 }
 
 bool bind_alone(Schedule& s, const std::string& block, bool whole) {
-  Schedule t = s;
-  try {
-    const Loops loops = classify(t.func(), block);
-    if (!loops.simple) {
-      const std::vector<LoopInfo> all = loops_of(t.func(), block);
-      return !all.empty() && s.try_step(fmt::format("bind {}.{} blockIdx.x", block, all[0].name));
-    }
-    if (loops.spatial.empty()) return false;
-    bind_threads(t, block, cut(t, block, loops, whole));
-  } catch (const ScheduleError&) {
-    return false;
+  const Loops loops = classify(s.func(), block);
+  if (!loops.simple) {
+    const std::vector<LoopInfo> all = loops_of(s.func(), block);
+    return !all.empty() && s.attempt("blocks for the outermost loop of " + block, [&](Schedule& t) {
+      t(fmt::format("bind {}.{} blockIdx.x", block, all[0].name));
+    });
   }
-  s = std::move(t);
-  return true;
+  return !loops.spatial.empty() && s.attempt("a thread for each element of " + block, [&](Schedule& t) {
+    bind_threads(t, block, cut(t, block, loops, whole));
+  });
 }
 
 // Blocks that aren't bound yet, from `name` and what stands before it on, one behind the other.
@@ -274,7 +265,8 @@ std::vector<std::string> with_numbers(const PrimFunc& f, const std::string& redu
 void bind_row_works(Schedule& s) {
   for (const std::string& name : block_names(s.func())) {
     const Block* b = find_block(s.func(), name);
-    if (!b || !is_reduction(*b) || is_bound(s.func(), name)) continue;
+    if (!b || !is_reduction(*b) || is_bound(s.func(), name) || library::has_tiles(*b)) continue;
+    if (library::skinny_product(s, name, epilogue_of(s.func(), name))) continue;
     if (library::bind_rows(s, run_of(s.func(), name), name) || !library::split_over_blocks(s, name)) continue;
     library::bind_rows(s, {name + "_blocks"}, name + "_blocks");
     library::bind_rows(s, with_numbers(s.func(), name), name);

@@ -218,17 +218,16 @@ bool bind_map(Schedule& s, const std::string& block) {
   enum class Way : uint8_t { tiles, in_order, last_loops };
   for (const Way way : {Way::tiles, Way::in_order, Way::last_loops}) {
     if (way == Way::tiles && !turned.operand) continue;
-    Schedule t = s;
-    try {
-      Steps step(t);
-      if (way == Way::tiles) by_tiles(step, *m, turned);
-      if (way == Way::in_order) in_order(step, *m);
-      if (way == Way::last_loops) by_last_loops(step, *m);
-    } catch (const ScheduleError&) {
-      continue;
-    }
-    s = std::move(t);
-    return true;
+    const char* const names[] = {"a tile in shared memory", "all elements as one loop",
+                                 "the last loops as threads"};
+    const bool done =
+        s.attempt(fmt::format("{} for {}", names[static_cast<int>(way)], block), [&](Schedule& t) {
+          Steps step(t);
+          if (way == Way::tiles) by_tiles(step, *m, turned);
+          if (way == Way::in_order) in_order(step, *m);
+          if (way == Way::last_loops) by_last_loops(step, *m);
+        });
+    if (done) return true;
   }
   return false;
 }

@@ -56,18 +56,6 @@ std::optional<Reduction> reduction_of(const PrimFunc& f, const std::string& bloc
   return r;
 }
 
-template <class Steps>
-bool try_steps(Schedule& s, const Steps& steps) {
-  Schedule t = s;
-  try {
-    steps(t);
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
-}
-
 }  // namespace
 
 bool split_over_blocks(Schedule& s, const std::string& block) {
@@ -81,7 +69,7 @@ bool split_over_blocks(Schedule& s, const std::string& block) {
        parts *= 2)
     part = ceil_div(r->length, parts);
   if (part == r->length) return false;
-  return try_steps(s, [&](Schedule& t) {
+  return s.attempt("parts by different blocks for " + block, [&](Schedule& t) {
     std::vector<std::string> order = r->results;
     order.insert(order.end(), r->terms.begin(), r->terms.end());
     if (order.size() > 1) t(fmt::format("reorder {} ({})", block, join(order)));
@@ -105,7 +93,7 @@ bool bind_columns(Schedule& s, const std::string& block, const std::string& epil
       aside = even;
       break;
     }
-  return try_steps(s, [&](Schedule& t) {
+  return s.attempt("columns side by side for " + block, [&](Schedule& t) {
     std::string reader = epilogue;
     if (reader.empty()) {
       reader = block + "_out";

@@ -345,21 +345,22 @@ bool has_enough_threads(const RowGroup& g) {
 
 bool bind_rows(Schedule& s, const std::vector<std::string>& candidates, const std::string& block) {
   for (const Loops loops : {Loops{true, true}, {false, true}, {true, false}, {false, false}}) {
-    Schedule t = s;
-    try {
-      RowGroup g = row_group(t.func(), candidates, block);
-      if (!g.blocks.empty()) g = without_long_temporaries(t, candidates, block, std::move(g));
-      if (g.blocks.empty() || !has_enough_threads(g)) return false;
-      const bool does = (loops.rows_as_one ||
-                         (g.blocks[0].rows.size() > 1 && g.blocks[0].rows.size() <= kGridDimensions)) &&
-                        (loops.inner_as_one || g.longest().inner.size() > 1);
-      if (!does) continue;
-      Rows(t, std::move(g), loops).run();
-    } catch (const ScheduleError&) {
-      continue;
-    }
-    s = std::move(t);
-    return true;
+    Schedule shorter = s;
+    RowGroup g = row_group(s.func(), candidates, block);
+    if (!g.blocks.empty()) g = without_long_temporaries(shorter, candidates, block, std::move(g));
+    if (g.blocks.empty() || !has_enough_threads(g)) return false;
+    const bool does =
+        (loops.rows_as_one || (g.blocks[0].rows.size() > 1 && g.blocks[0].rows.size() <= kGridDimensions)) &&
+        (loops.inner_as_one || g.longest().inner.size() > 1);
+    if (!does) continue;
+    const std::string plan = fmt::format("rows {}, the elements of each {}, for {}",
+                                         loops.rows_as_one ? "as one loop" : "by dimension",
+                                         loops.inner_as_one ? "as one loop" : "by the last dimension", block);
+    if (s.attempt(plan, [&](Schedule& t) {
+          t = shorter;
+          Rows(t, std::move(g), loops).run();
+        }))
+      return true;
   }
   return false;
 }

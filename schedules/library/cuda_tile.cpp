@@ -15,6 +15,7 @@
 
 #include "nestor/error.h"
 #include "nestor/walk.h"
+#include "schedules/library/cuda_product.h"
 #include "schedules/words.h"
 
 namespace nestor::library {
@@ -22,104 +23,10 @@ namespace nestor::library {
 namespace {
 
 using schedules::join;
+using Operand = Product::Operand;
+using Iter = Product::Iter;
 
 constexpr int64_t kFewest = 16, kFewestSteps = 8;  // of each side; of the reduction
-
-bool is_plain(const Expr& e, const Var& v) {
-  const auto* r = e.as<VarRef>();
-  return r && r->var == v;
-}
-std::string loop_of(const IterVar& i) {
-  const auto* r = i.binding.as<VarRef>();
-  return r ? r->var->name : "";
-}
-
-// An operand's dimensions, by what indexes them.
-struct Operand {
-  Buffer buffer;
-  std::vector<Var> dims;  // null: a constant
-  bool uses(const Var& v) const { return std::find(dims.begin(), dims.end(), v) != dims.end(); }
-  // The iterator along which neighbours lie.
-  Var contiguous() const {
-    for (size_t d = dims.size(); d-- > 0;)
-      if (dims[d]) return dims[d];
-    return nullptr;
-  }
-};
-
-struct Iter {
-  Var var;  // null: none
-  int64_t extent = 0;
-  std::string loop;
-};
-
-struct Product {
-  Operand out, a, b;  // out's neighbours lie along j, where that is possible
-  Iter i, j, k;
-  std::vector<Iter> batch;
-};
-
-std::optional<Operand> operand_of(const BlockAccess& a) {
-  Operand out{a.buffer, {}};
-  for (const Expr& e : a.indices) {
-    const auto* r = e.as<VarRef>();
-    if (!r && !as_int(e)) return std::nullopt;
-    out.dims.push_back(r ? r->var : nullptr);
-  }
-  return out;
-}
-
-// The product that the block computes, if it is one, with indices that are plain iterators.
-std::optional<Product> product_of(const Block& block) {
-  Product p;
-  Block body = block;
-  body.init = {};
-  std::vector<Operand> reads;
-  for (const BlockAccess& a : accesses_of(body)) {
-    const auto operand = operand_of(a);
-    if (!operand) return std::nullopt;
-    if (a.write) p.out = *operand;
-    if (!a.write) reads.push_back(*operand);
-  }
-  if (!p.out.buffer || reads.size() != 2 || reads[0].buffer == reads[1].buffer) return std::nullopt;
-  p.a = reads[0];
-  p.b = reads[1];
-  if (const Var last = p.out.contiguous(); last && p.a.uses(last) && !p.b.uses(last)) std::swap(p.a, p.b);
-  std::vector<Iter> others;
-  for (const IterVar& v : block.iters) {
-    if (loop_of(v).empty() || !as_int(v.extent)) return std::nullopt;
-    const Iter iter{v.var, *as_int(v.extent), loop_of(v)};
-    const bool in_a = p.a.uses(v.var), in_b = p.b.uses(v.var), reduced = v.kind == IterKind::reduce;
-    if (reduced && iter.extent > 1 && (p.k.var || !in_a || !in_b)) return std::nullopt;
-    Iter* place = reduced ? &p.k : in_a && !in_b ? &p.i : in_b && !in_a ? &p.j : nullptr;
-    if (!place || (place->var && place->extent >= iter.extent)) {
-      others.push_back(iter);
-      continue;
-    }
-    if (place->var) others.push_back(*place);
-    *place = iter;
-  }
-  if (p.i.extent < kFewest || p.j.extent < kFewest || p.k.extent < kFewestSteps) return std::nullopt;
-  p.batch = std::move(others);
-  return p;
-}
-
-// The loop of `reader` that goes along with iterator v of the product: both index the product's output in one
-// dimension.
-std::string loop_along(const PrimFunc& f, const std::string& product, const Var& v, const std::string& reader,
-                       const Buffer& out) {
-  const Block& r = *find_block(f, reader);
-  for (const BlockAccess& w : accesses_of(*find_block(f, product))) {
-    if (w.buffer != out || !w.write) continue;
-    for (size_t d = 0; d < w.indices.size(); ++d) {
-      if (!is_plain(w.indices[d], v)) continue;
-      for (const BlockAccess& a : accesses_of(r))
-        for (const IterVar& i : r.iters)
-          if (a.buffer == out && is_plain(a.indices[d], i.var)) return loop_of(i);
-    }
-  }
-  return "";
-}
 
 std::vector<std::string> loop_names(const PrimFunc& f, const std::string& block) {
   std::vector<std::string> out;
@@ -142,6 +49,25 @@ class Tiler {
 
   void run(std::string epilogue) {
     epilogue = pad(std::move(epilogue));
+    if (tile_.parts == 1) return bind(std::move(epilogue));
+    const std::string whole = block_;
+    block_ = split_sum(s_, block_, product().k.loop, tile_.parts, epilogue);
+    bind("");
+    add_parts(s_, whole, epilogue);
+  }
+
+ private:
+  template <class... Args>
+  void step(const char* format, const Args&... args) {
+    s_(fmt::format(fmt::runtime(format), args...));
+  }
+  Product product() const {
+    if (auto p = product_of(*find_block(s_.func(), block_))) return std::move(*p);
+    throw ScheduleError(
+        Diagnostic{"block " + block_ + " is no product of plain indices any more", {}, {}, ""});
+  }
+
+  void bind(std::string epilogue) {
     Buffer sums = product().out.buffer;
     if (epilogue.empty()) {
       epilogue = block_ + "_out";
@@ -193,13 +119,6 @@ class Tiler {
     step("unroll {0} ({1}t {2}t {1}r {2}r)", block_, i, j);
   }
 
- private:
-  template <class... Args>
-  void step(const char* format, const Args&... args) {
-    s_(fmt::format(fmt::runtime(format), args...));
-  }
-  Product product() const { return *product_of(*find_block(s_.func(), block_)); }
-
   // Brings the sizes to multiples of the tile. The reader of the sums from then on: what they are trimmed by
   // joins it.
   std::string pad(std::string epilogue) {
@@ -209,7 +128,7 @@ class Tiler {
     for (const IterVar& v : find_block(s_.func(), block_)->iters) {
       const int64_t m = v.var == p.i.var   ? tile_.rows.size()
                         : v.var == p.j.var ? tile_.columns.size()
-                        : v.var == p.k.var ? tile_.steps
+                        : v.var == p.k.var ? tile_.steps * tile_.parts
                                            : 1;
       needed |= *as_int(v.extent) % m != 0;
       multiples.push_back(std::to_string(m));
@@ -373,20 +292,21 @@ class Tiler {
 
 }  // namespace
 
+bool has_tiles(const Block& block) {
+  const std::optional<Product> p = product_of(block);
+  return p && p->i.extent >= kFewest && p->j.extent >= kFewest && p->k.extent >= kFewestSteps;
+}
+
 bool tile_product(Schedule& s, const std::string& block, const std::string& epilogue, int multiprocessors) {
+  if (!has_tiles(*find_block(s.func(), block))) return false;
   const std::optional<Product> p = product_of(*find_block(s.func(), block));
-  if (!p) return false;
   int64_t batch = 1;
   for (const Iter& v : p->batch) batch *= v.extent;
   const ProductTile tile = choose_product_tile(batch, p->i.extent, p->j.extent, p->k.extent, multiprocessors);
-  Schedule t = s;
-  try {
-    Tiler(t, block, tile).run(epilogue);
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  const std::string plan =
+      fmt::format("tiles of {} x {} in shared memory, each sum in {} part{}, for {}", tile.rows.size(),
+                  tile.columns.size(), tile.parts, tile.parts > 1 ? "s" : "", block);
+  return s.attempt(plan, [&](Schedule& t) { Tiler(t, block, tile).run(epilogue); });
 }
 
 }  // namespace nestor::library

@@ -330,22 +330,15 @@ bool tile_windows(Schedule& s, const std::string& block, const std::string& epil
   const auto w = windows::windows_of(*find_block(s.func(), block));
   const auto tile = w ? choose_window_tile(w->sizes, multiprocessors) : std::nullopt;
   if (!tile) return false;
-  Schedule t = s;
-  try {
-    WindowTiler(t, block, *w, *tile).run(epilogue);
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  return s.attempt("windows in shared memory for " + block,
+                   [&](Schedule& t) { WindowTiler(t, block, *w, *tile).run(epilogue); });
 }
 
 bool split_windows(Schedule& s, const std::string& block, int multiprocessors) {
   const auto w = windows::windows_of(*find_block(s.func(), block));
   const int64_t parts = w ? choose_window_parts(w->sizes, multiprocessors) : 1;
   if (parts == 1) return false;
-  Schedule t = s;
-  try {
+  return s.attempt("parts of the channels of " + block, [&](Schedule& t) {
     t.because(fmt::format("{} results, of {} terms each, are too few for {} multiprocessors",
                           w->sizes.outer * w->sizes.outputs * w->sizes.y.extent * w->sizes.x.extent,
                           w->sizes.channels * w->sizes.taps_beside * w->sizes.y.taps * w->sizes.x.taps,
@@ -356,13 +349,10 @@ bool split_windows(Schedule& s, const std::string& block, int multiprocessors) {
       if (l.name != "part") order.push_back(l.name);
     t(fmt::format("reorder {} ({})", block, join(order)));
     t(fmt::format("{0}_parts = rfactor {0}.part axis=0", block));
-    if (!tile_windows(t, block + "_parts", "", multiprocessors)) return false;
+    if (!tile_windows(t, block + "_parts", "", multiprocessors))
+      throw ScheduleError(Diagnostic{"windows and weights of a part don't fit in shared memory", {}, {}, ""});
     if (find_param(t.func(), w->out)) t(fmt::format("{0}_out = cache_write {0} local", block));
-  } catch (const ScheduleError&) {
-    return false;
-  }
-  s = std::move(t);
-  return true;
+  });
 }
 
 }  // namespace nestor::library

@@ -178,11 +178,6 @@ constexpr Plan kProducts{"products and the rows between them", plan_products},
     kScan{"a running result", library::scan}, kRows{"rows that all reductions share", plan_rows},
     kSafe{"loops alone", plan_safe};
 
-std::string refusal_of(const ScheduleError& e) {
-  const Diagnostic& d = e.diagnostic();
-  return d.notes.empty() ? d.message : d.message + ": " + d.notes.front();
-}
-
 }  // namespace
 
 Trace default_schedule(const PrimFunc& f, const Target& target) {
@@ -198,20 +193,16 @@ Trace default_schedule(const PrimFunc& f, const Target& target) {
   std::vector<std::string> given_up;
   for (const Plan& plan : plans) {
     Schedule s(f);
-    std::string why = "its accumulators don't fit in the registers";
     try {
       plan.apply(s, target);
-      if (library::accumulators_fit(s.func())) {
-        Trace trace = s.trace();
-        trace.given_up = std::move(given_up);
-        return trace;
-      }
+      if (!library::accumulators_fit(s.func()))
+        throw ScheduleError(Diagnostic{"its accumulators don't fit in the registers", {}, {}, ""});
+      Trace trace = s.trace();
+      trace.given_up = std::move(given_up);
+      return trace;
     } catch (const ScheduleError& e) {
-      why = refusal_of(e);
+      give_up(given_up, std::string("a plan of ") + plan.what, e);
     }
-    const std::string reason = " was given up: " + why;
-    if (given_up.empty() || !given_up.back().ends_with(reason))
-      given_up.push_back(std::string("a plan of ") + plan.what + reason);
   }
   return {"", "", {}, std::move(given_up)};
 }

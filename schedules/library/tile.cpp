@@ -307,14 +307,15 @@ Tile choose_tile(const BlockInfo& b, const Target& target, const Iter* vector, c
   for (const Iter* i : b.spatial()) {
     if (i->loop.empty() || i->extent < 2 || (vector && i != vector)) continue;
     const double cost = cost_of_lanes(b, *i, target, writer);
-    costs += fmt::format("{}along {} {:.0f}", costs.empty() ? "" : ", ", i->loop, cost);
+    costs += costs.empty() ? fmt::format("{:.0f} FMAs with vectors along {}", cost, i->loop)
+                           : fmt::format(", {:.0f} along {}", cost, i->loop);
     if (!t.vector || cost < best) {
       t.vector = i;
       best = cost;
     }
   }
   if (!t.vector) return t;
-  t.why_vector = fmt::format("the cost of a vector of {} results in FMAs is: {}", lanes, costs);
+  t.why_vector = fmt::format("{} results cost as much as {}", lanes, costs);
   if (!vector && best > cost_without_lanes(b, lanes)) {
     t.vector = nullptr;
     return t;

@@ -30,8 +30,8 @@ TileWords sample_tile(Schedule& s, const Tile& t, int64_t lanes) {
     std::vector<int64_t> sizes;
     for (int64_t n = 1; n <= most; ++n) sizes.push_back(n * unit);
     s.because(std::exchange(told, true)
-                  ? fmt::format("of the accumulators; the {} iterations of {} give {} tiles", i->extent,
-                                i->loop, ceil_div(i->extent, size))
+                  ? fmt::format("of the registers that hold the sums; {} iterations of {} make {} tiles",
+                                i->extent, i->loop, ceil_div(i->extent, size))
                   : t.why_size);
     return sample_size(s, i->loop + what, sizes, size, i->extent);
   };

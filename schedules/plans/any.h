@@ -1,17 +1,16 @@
 // The family `any`: plans for every nest.
 //
-// Blocks stand alone, or with others: a map is inlined where it is read, a producer is computed at a loop of
-// its reader (a tile of it at a time, so that what a stencil reads twice comes from a cache or registers) or
-// slides with it (each row once, just before it is read), a map that reads a reduction's result is computed
-// where that is complete. The nest of a block that stands alone is, from the outside in,
+// A block stays alone or joins others. A map can be inlined into its reader. A producer can be computed at a
+// loop of its reader: a tile at a time, so that what a stencil reads twice comes from a cache or registers;
+// or by a sliding window, each row once, just before it is read. A map that reads a reduction's result can be
+// computed where that is complete. The nest of a block that stays alone is, from the outside in,
 //
-//   parallel tiles | steps that stay in a cache | tiles that stay in a cache | the reduction, some steps at
-//   once | registers | lanes
+//   parallel tiles | k-blocks for a cache | tiles for a cache | the reduction, unrolled | registers | lanes
 //
-// with a size for each spatial loop at each level. Lanes go along any loop, also a reduction's. Results of a
-// reduction are kept in registers until it, or its steps that stay in a cache, are complete. What many tiles
-// read may be laid out in the order in which they do. What whole vectors leave of the lanes' loop may be a
-// block of its own, with lanes along another loop.
+// with a size for each spatial loop at each level. Lanes can go along any loop, also a reduction's. Results
+// of a reduction are kept in registers until it, or its k-block, is complete. What many tiles read may be
+// packed in the order in which they read it. The remainder of the vectorized loop may be a block of its own,
+// vectorized along another loop.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
-// From a plan of the family `any` to steps. Blocks that stand alone come first, the last one first, each with
-// what follows its reduction; then those that move go to their readers, the last one first, so that a reader
-// stands where it will when its producers come.
+// Turns a plan of the family `any` into steps. Blocks that stay alone come first, from the last to the first,
+// each with the maps that follow its reduction. Then the others move to their readers, from the last to the
+// first, so that a reader is at its final place when its producers move.
 #pragma once
 
 #include <optional>

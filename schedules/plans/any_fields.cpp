@@ -1,4 +1,5 @@
-// The fields of a block's plan, and what their values say. The first value of a field is what is mostly good.
+// The fields of a block's plan and the meaning of their values. The first value of a field is the one that is
+// usually good.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
-// Blocks of the family `any` that go to others.
+// Blocks of the family `any` that move to others.
 //
-// A producer slides where its reader takes the tiles along one of its dimensions one after the other: what
-// the first tile reads beyond its own rows is computed first, and each tile then adds as many rows as it
-// moves on.
+// A producer slides if its reader processes the tiles along one of its dimensions one after the other: what
+// the first tile reads beyond its own rows is computed first, and each tile then computes as many new rows as
+// it advances.
 #include <fmt/format.h>
 
 #include <algorithm>

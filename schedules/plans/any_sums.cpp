@@ -1,8 +1,8 @@
-// How the family `any` cuts reductions, and what becomes of their results.
+// How the family `any` divides reductions, and where their results go.
 //
-// A sum in parts is two blocks: one sums each part, the other adds the sums up. Parts that threads share are
-// all summed before the others are added; steps that stay in a cache are summed in registers for one tile at
-// a time, whose results they are then added to; and so are sums of steps that run at once.
+// A divided sum is two blocks: one computes the partial sums, the other adds them. Partial sums of several
+// threads are all computed before they are added. Those of a k-block are computed in registers for one tile
+// at a time and then added to its results; so are those of unrolled steps.
 #include <fmt/format.h>
 
 #include <algorithm>

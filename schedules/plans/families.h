@@ -1,4 +1,4 @@
-// The families of plans, each with what makes it match.
+// The families of plans, and the condition under which each matches.
 #pragma once
 
 #include "nestor/plan.h"

@@ -1,5 +1,5 @@
-// Templates: families that a user wrote as schedule files over names. A file becomes a definition whose
-// parameters are the names that its `when` lines bind, and is applied with what they are bound to.
+// Templates: families that users write as schedule files with placeholders. A file becomes a definition whose
+// parameters are the names in its `when` lines; it is applied to what these names match.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the `when` lines of a template say of a function, and which names they bind.
+// Matches the `when` lines of a template with a function, and binds their names.
 #pragma once
 
 #include <map>

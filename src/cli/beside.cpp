@@ -1,6 +1,6 @@
-// The other runtimes are Python packages, so a Python process (bench/peers/side_by_side.py) loads them and
-// our artifacts, compares what they compute on the same inputs, and times them in turns. Here artifacts and
-// inputs are made for it, and what it measured is printed.
+// The other runtimes are Python packages. So a Python process (bench/peers/side_by_side.py) loads them and
+// our artifacts, compares their results on the same inputs, and times them in turns. This file makes the
+// artifacts and inputs for it, and prints what it measured.
 #include "src/cli/beside.h"
 
 #include <fmt/format.h>
@@ -35,10 +35,11 @@ struct Refusal {
 json ask_python(const std::string& arguments) {
   const auto [status, said] = run_command(python_command(peer_files().front().text) + " " + arguments);
   if (status == 126 || status == 127)
-    throw UserError(Diagnostic{"--beside needs a Python that has the other runtimes, and none starts",
-                               {},
-                               {},
-                               "NESTOR_PYTHON=FILE names one"});
+    throw UserError(Diagnostic{
+        "--beside needs a Python that has the other runtimes, and " + python_program() + " doesn't start",
+        {},
+        {},
+        "NESTOR_PYTHON=FILE names one"});
   json out = json::parse(said, nullptr, false);
   if (status != 0 || out.is_discarded())
     throw UserError(fmt::format("the process that times the other runtimes ended with status {}", status));

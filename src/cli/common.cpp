@@ -53,6 +53,8 @@ std::vector<int64_t> parse_shape(const std::string& flag, std::string text) {
 void read_model_values(const ModelOptions& o, BuildOptions& build) {
   for (const std::string& d : o.dims) {
     const auto [name, value] = split_at_equals("--dim", d);
+    if (build.dims.count(name) || build.shapes.count(name))
+      throw UserError("--dim " + name + " is given twice");
     if (value.find_first_of(",[") == std::string::npos)
       build.dims[name] = parse_integer("--dim " + name, value);
     else

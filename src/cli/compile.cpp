@@ -55,11 +55,12 @@ std::vector<Form> forms_of(const CompileVerb& v) {
     known += (known.empty() ? "" : ", ") + std::string("m") + f.ending;
   }
   if (!device && !of_ending && (!ending.empty() || v.emit.empty()))
-    throw UserError(Diagnostic{
-        "-o " + v.output + ": no output form " + (ending.empty() ? "has no ending" : "ends in " + ending),
-        {},
-        {"m.so is a shared object, m.a an archive to link, m.o an object"},
-        known});
+    throw UserError(Diagnostic{"-o " + v.output +
+                                   (ending.empty() ? " has no ending, which says what to write"
+                                                   : ": no output form ends in " + ending),
+                               {},
+                               {"m.so is a shared object, m.a an archive to link, m.o an object"},
+                               known});
   std::vector<Form> out;
   std::set<std::string> seen;
   for (const std::string& name : v.emit)
@@ -219,8 +220,8 @@ std::string winograd_words(const Graph& g) {
   return out;
 }
 
-void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, const ArtifactFiles& files,
-                       double seconds) {
+void say_what_was_made(const CompiledModel& m, const std::vector<Form>& forms,
+                       const ArtifactOptions& artifact, const ArtifactFiles& files, double seconds) {
   std::FILE* const to = is_written_through(artifact.path) ? stderr : stdout;  // a device may be stdout
   if (!files.object.empty())
     fmt::print(to, "{}: {} KiB, {}, {}, compiled in {:.2f} s\n", files.object, files.object_bytes / 1024,
@@ -228,6 +229,9 @@ void say_what_was_made(const CompiledModel& m, const ArtifactOptions& artifact, 
                m.target.kind == TargetKind::cuda ? "for CUDA devices"
                                                  : counted(static_cast<size_t>(m.plan->threads), "thread"),
                seconds);
+  for (const Form& f : forms)
+    if (const std::string path = path_of(f, artifact.path); path != files.object && path != files.header)
+      fmt::print(to, "{}: {} KiB\n", path, fs::file_size(path) / 1024);
   if (const std::string words = winograd_words(m.graph); !words.empty())
     fmt::print(to, "{}: {}\n", files.object, words);
   if (!files.weights.empty())
@@ -264,7 +268,7 @@ int run(const CompileVerb& v) {
   const ArtifactFiles files = write_code(model, parse_targets(v.common.target), artifact, out);
   out.commit();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!v.common.json) say_what_was_made(model, artifact, files, seconds);
+  if (!v.common.json) say_what_was_made(model, forms, artifact, files, seconds);
   if (v.report || v.common.json) report(model, files, seconds, v.common.json);
   return 0;
 }

@@ -1,4 +1,4 @@
-// Records for `nestor db`: those that filters choose, and those that come from elsewhere.
+// Records for `nestor db`: selecting them by filters, and importing those of others.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// Where verbs write.
+// Output files of the verbs.
 #pragma once
 
 #include <initializer_list>

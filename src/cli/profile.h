@@ -1,4 +1,4 @@
-// `nestor bench --profile` on the screen.
+// Prints what `nestor bench --profile` measured.
 #pragma once
 
 #include <string>

@@ -319,20 +319,29 @@ void add_help(CLI::App& app, int& code) {
   });
 }
 
-// The option that was probably meant, among those of the verb; before a verb, among those of the program.
-// Empty where none is near.
-std::string nearest_option(const CLI::App& app, int argc, char** argv) {
+// What is wrong with the words: the first that isn't an option of the verb (before a verb: of the program),
+// with the one that was probably meant, else what the parser says.
+Diagnostic usage_error(const CLI::App& app, const CLI::ParseError& e, int argc, char** argv) {
   const bool before_verb = argv[1][0] == '-';
+  const std::string command = before_verb ? "nestor" : std::string("nestor ") + argv[1];
+  const std::string help = before_verb
+                               ? "`nestor help` lists the verbs"
+                               : std::string("`nestor help ") + argv[1] + "` has the options, and examples";
   std::vector<std::string> known;
-  for (const CLI::Option* o : (before_verb ? &app : app.get_subcommand(argv[1]))->get_options())
+  for (const CLI::Option* o : (before_verb ? &app : app.get_subcommand(argv[1]))->get_options()) {
     for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+    for (const std::string& name : o->get_snames()) known.push_back("-" + name);
+  }
   for (int i = before_verb ? 1 : 2; i < argc; ++i) {
     std::string word = argv[i];
-    word = word.substr(0, word.find('='));
-    if (word.starts_with("--") && !std::count(known.begin(), known.end(), word))
-      return did_you_mean(word, known);
+    if (word == "--") break;
+    word = word.starts_with("--") ? word.substr(0, word.find('=')) : word.substr(0, 2);
+    if (word.size() < 2 || word[0] != '-' || (word[1] >= '0' && word[1] <= '9')) continue;
+    if (std::count(known.begin(), known.end(), word)) continue;
+    const std::string near = word.starts_with("--") ? did_you_mean(word, known) : "";
+    return {"`" + command + "` has no option " + word, {}, {}, near.empty() ? help : near};
   }
-  return "";
+  return {e.what(), {}, {}, help};
 }
 
 }  // namespace
@@ -364,9 +373,8 @@ int run_words(int argc, char** argv) {
     app.parse(argc, argv);
     return nestor::cli::finish_output(code);
   } catch (const CLI::ParseError& e) {
-    if (app.exit(e) == 0) return nestor::cli::finish_output(0);
-    const std::string hint = nestor::cli::nearest_option(app, argc, argv);
-    if (!hint.empty()) std::fprintf(stderr, "hint: %s\n", hint.c_str());
+    if (e.get_exit_code() == 0) return nestor::cli::finish_output(app.exit(e));
+    std::fprintf(stderr, "%s\n", nestor::UserError(nestor::cli::usage_error(app, e, argc, argv)).what());
     return nestor::cli::finish_output(2);
   } catch (const nestor::UserError& e) {
     std::fprintf(stderr, "%s\n", e.what());

@@ -42,7 +42,8 @@ std::string why_none(const Database& db, const PrimFunc& f, const std::string& t
 void say_records_used(const CompiledModel& model, const ModelOptions& o, const std::string& schedule) {
   if (o.db.empty() || o.json || schedule == "default" || schedule == "naive") return;
   const Database db(o.db, Database::Mode::read);
-  size_t used = 0, asked = 0;
+  size_t used = 0, asked = 0, defaults = 0;
+  const ScheduleProvider usual = default_schedules();
   std::map<std::string, size_t> reasons;
   const std::string target = record_target(model.target);
   const int threads = threads_of(o, target_of(o));
@@ -50,16 +51,19 @@ void say_records_used(const CompiledModel& model, const ModelOptions& o, const s
     const bool from_db = f.choice.origin == "database";
     if (!from_db && f.choice.origin != "default" && f.choice.origin != "plain") continue;  // a .sched file's
     ++asked;
-    used += from_db;
+    const bool same = from_db && print(f.choice.trace) == print(usual(f.func, model.target)->trace);
+    used += from_db && !same;
+    defaults += same;
     if (!from_db) ++reasons[why_none(db, f.func, target, threads)];
   }
   if (asked == 0) return;
   std::string line =
       o.db + ": tuned schedules for " + std::to_string(used) + " of " + counted(asked, "function");
+  if (defaults > 0) line += "; for " + std::to_string(defaults) + " the default was the fastest measured";
   for (const auto& [why, count] : reasons)
     line += (why == reasons.begin()->first ? "; default schedules for " : ", for ") + std::to_string(count) +
             ", which " + (count == 1 ? "has " : "have ") + why;
-  if (used < asked && reasons.size() == 1 && reasons.begin()->first == "no record")
+  if (reasons.size() == 1 && reasons.begin()->first == "no record")
     line += " for " + target + " and " + counted(static_cast<size_t>(threads), "thread");
   std::fprintf(stderr, "%s\n", line.c_str());
 }

@@ -1,6 +1,6 @@
-// The kernel counts: memory that is allocated and private (RLIMIT_DATA), and time (ITIMER_REAL). So the
-// limits hold for libraries, too, and no loop has to ask. What is over the limit ends the process where it
-// stands: neither a signal handler nor a failed allocation inside LLVM could throw.
+// The kernel enforces the limits: of private allocated memory (RLIMIT_DATA) and of time (ITIMER_REAL). So
+// they cover libraries too, and no loop has to check. A process over a limit ends at once: neither a signal
+// handler nor a failed allocation inside LLVM could throw an exception.
 #include "src/cli/resource_limits.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Ctrl-C and SIGTERM ask for an orderly end, with a summary, again if there is another; the third one ends the
+// Ctrl-C and SIGTERM ask for an orderly end with a summary, and so does a second one. The third ends the
 // process at once.
 #pragma once
 

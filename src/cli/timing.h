@@ -1,6 +1,6 @@
-// Timing of several things side by side, in turns, so that drift of the machine hits all alike. Each is timed
-// as the tuner times it, while it runs again and again: a turn begins with calls that don't count, which
-// bring back its data and wake its threads, while those of the one before go to sleep.
+// Times several things in turns, so that changes of the machine's speed affect all alike. Each is timed as
+// the tuner does, while it runs repeatedly: a turn begins with calls that aren't counted. They load its data
+// into the caches and wake its threads, while the threads of the one before go to sleep.
 #pragma once
 
 #include <functional>

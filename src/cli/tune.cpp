@@ -1,4 +1,5 @@
-// `nestor tune`: a search with a budget that holds, best so far at any moment, resumable.
+// `nestor tune`: a search with a time limit that holds. It shows the best so far at any moment, and can be
+// continued.
 #include "nestor/tune.h"
 
 #include <fmt/format.h>

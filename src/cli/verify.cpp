@@ -1,7 +1,7 @@
-// `nestor verify`: is what runs right? Compared with outputs that someone else computed (--expect), or
-// function by function with the oracle: the unscheduled loop nest, in f64 with a bound on rounding, or
-// interpreted; or the lowered function interpreted, which must agree bit for bit; or as a whole with the
-// graph as it was read, which no pass has changed.
+// `nestor verify` checks results. The reference can be given outputs (--expect); for each function the oracle
+// (the unscheduled loop nest in f64 with a bound on rounding errors), the interpreter, or the interpreted
+// lowered function, which must agree bit for bit; or, for the whole model, the graph as it was read, which no
+// pass has changed.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// Temporaries that don't live at the same time share memory: an Alloc's place is free again after its body.
-// Everything inside a parallel loop is per worker; a parallel loop inside one runs serially and takes from
-// the same slice.
+// Temporaries that aren't needed at the same time share memory: the place of an Alloc is free again after its
+// body. What is allocated inside a parallel loop exists once per worker. A parallel loop inside a parallel
+// loop runs serially and uses the same slice.
 #include "alloc_plan.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Where each temporary of a lowered function lives. The plan knows nothing of LLVM, so that `workspace_bytes`
-// and the code that uses the workspace can't disagree.
+// Where each temporary of a lowered function is stored. The plan doesn't depend on LLVM; `workspace_bytes`
+// and the code that uses the workspace both use it, so they can't disagree.
 #pragma once
 
 #include <unordered_map>

@@ -1,8 +1,10 @@
-// The code of an artifact. The kernels' module gets a few functions more: NAME_run follows the plan, in
-// straight-line code or, where there are many calls, by a table of them; NAME_create and NAME_destroy are the
-// runtime's (runtime/artifact_rt.c, linked in as bitcode), nestor_model_v2 says what it is.
+// The code of an artifact: the module of the kernels, with a few more functions. NAME_run follows the plan,
+// as straight-line code or, if there are many calls, by a table of them. NAME_create and NAME_destroy call
+// the runtime (runtime/artifact_rt.c, linked in as bitcode), and nestor_model_v2 returns the description.
 
 #include "nestor/artifact.h"
+
+#include <fmt/format.h>
 
 #include "nestor/codegen.h"
 #include "nestor/error.h"
@@ -15,11 +17,25 @@ namespace nestor {
 
 namespace {
 
+// Of runtime/features_rt.h, those that the target has.
+uint64_t needed_features(const Target& target) {
+  const std::string on = "," + target.features + ",";
+  const bool x86 = target.arch() == "x86_64";
+  const nestor_feature* first =
+      x86 ? std::begin(nestor_x86_64_features) : std::begin(nestor_aarch64_features);
+  const nestor_feature* end = x86 ? std::end(nestor_x86_64_features) : std::end(nestor_aarch64_features);
+  uint64_t needed = 0;
+  for (const nestor_feature* f = first; f != end; ++f)
+    if (on.find(fmt::format(",+{},", f->name)) != std::string::npos) needed |= uint64_t{1} << (f - first);
+  return needed;
+}
+
 // Writes the artifact's own functions into the kernels' module.
 class ArtifactModule : public ArtifactWriter {
  public:
-  ArtifactModule(llvm::Module& module, const Plan& plan, const std::string& name, bool written_out)
-      : ArtifactWriter(module, name, plan.weights, written_out), plan_(plan) {}
+  ArtifactModule(llvm::Module& module, const Plan& plan, const std::string& name, bool written_out,
+                 const Target& target)
+      : ArtifactWriter(module, name, plan.weights, written_out), plan_(plan), target_(target) {}
 
   void add(const std::string& description, bool weights_inside) {
     add_describe(description);
@@ -31,10 +47,18 @@ class ArtifactModule : public ArtifactWriter {
  private:
   void add_create(bool inside) {
     llvm::Function* f = define(name_ + "_create", ptr_, {ptr_});
-    b_.CreateRet(b_.CreateCall(runtime_function("nestor_instance_create"),
-                               {f->getArg(0), b_.getInt64(static_cast<uint64_t>(plan_.arena_bytes)),
-                                b_.getInt64(static_cast<uint64_t>(plan_.workspace_bytes)),
-                                b_.getInt32(static_cast<uint32_t>(plan_.threads)), weights_record(inside)}));
+    b_.CreateRet(b_.CreateCall(
+        runtime_function("nestor_instance_create"),
+        {f->getArg(0), b_.getInt64(static_cast<uint64_t>(plan_.arena_bytes)),
+         b_.getInt64(static_cast<uint64_t>(plan_.workspace_bytes)),
+         b_.getInt32(static_cast<uint32_t>(plan_.threads)), weights_record(inside), needs_record()}));
+  }
+
+  // struct nestor_needs of runtime/features_rt.h.
+  llvm::Constant* needs_record() {
+    return data("needs", llvm::ConstantStruct::getAnon(
+                             {b_.getInt64(needed_features(target_)),
+                              text(target_.name == "native" ? target_.cpu : target_.name, "target")}));
   }
 
   llvm::Value* field(llvm::Value* base, int64_t index) {
@@ -128,6 +152,7 @@ class ArtifactModule : public ArtifactWriter {
   }
 
   const Plan& plan_;
+  const Target& target_;
   llvm::Value *arena_ = nullptr, *weights_ = nullptr;
 };
 
@@ -139,9 +164,10 @@ std::string emit_artifact(const Plan& plan, const std::vector<PrimFunc>& lowered
   llvm::LLVMContext context;
   const auto module = build_module(lowered, target, *machine, context);
   optimize_module(*module, *machine);
-  link_runtime(*module, *machine, {"cpus_rt", "nodes_rt", "kernel_rt", "weights_rt", "artifact_rt"});
+  link_runtime(*module, *machine,
+               {"features_rt", "cpus_rt", "nodes_rt", "kernel_rt", "weights_rt", "artifact_rt"});
   hide_all(*module);
-  ArtifactModule(*module, plan, name, form < ArtifactForm::object)
+  ArtifactModule(*module, plan, name, form < ArtifactForm::object, target)
       .add(artifact_description(plan, name, target), weights_inside);
   return finish_artifact(*module, *machine, form);
 }

@@ -1,5 +1,5 @@
-// The code of an artifact for CUDA: tables of what is launched, the images of the kernels, and the functions
-// of runtime/cuda_rt.c under the model's name.
+// The code of a CUDA artifact: tables of the kernel launches, the kernels' images, and the functions of
+// runtime/cuda_rt.c under the model's name.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// What an artifact says of itself: the C header for people and compilers, and the JSON for load_artifact.
+// Describes an artifact: the C header for people and compilers, and the JSON for load_artifact.
 
 #include <fmt/format.h>
 
@@ -28,6 +28,12 @@ const char* c_type(DType t) {
       return "int16_t";
     case DType::i8:
       return "int8_t";
+    case DType::u64:
+      return "uint64_t";
+    case DType::u32:
+      return "uint32_t";
+    case DType::u16:
+      return "uint16_t";
     case DType::u8:
     case DType::boolean:
       return "uint8_t";

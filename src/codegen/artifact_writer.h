@@ -1,6 +1,6 @@
-// What artifacts for CPUs and for CUDA have in common: a module that gets functions and data of its own
-// beside those of the runtime. Everything but its C interface is internal, so that two artifacts in one
-// process never see each other, and has a dot in its name, so that no model's name is the same.
+// What artifacts for CPUs and for CUDA share: a module to which functions and data are added. Everything but
+// the C interface is internal, so that two artifacts in one process don't see each other's symbols, and has a
+// dot in its name, which no name of a model has.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>

@@ -1,5 +1,5 @@
-// An assembler listing as a person wants it: labels and instructions, without debug sections and bookkeeping,
-// and the .loc directives turned into a line for each instruction.
+// Makes an assembler listing readable: labels and instructions only, without debug sections and directives.
+// The .loc directives give a line number for each instruction.
 #include <cctype>
 #include <cstdlib>
 

@@ -70,7 +70,7 @@ Operator operator_of(BinaryOp op) {
 }
 
 bool is_small(DType t) {
-  return t == DType::i16 || t == DType::i8 || t == DType::u8 || t == DType::boolean;
+  return t == DType::i16 || t == DType::i8 || t == DType::u16 || t == DType::u8 || t == DType::boolean;
 }
 
 bool has_let(const Expr& e) {
@@ -95,6 +95,12 @@ const char* cuda_name(DType t) {
       return "short";
     case DType::i8:
       return "signed char";
+    case DType::u64:
+      return "unsigned long long";
+    case DType::u32:
+      return "unsigned";
+    case DType::u16:
+      return "unsigned short";
     case DType::u8:
       return "unsigned char";
     case DType::boolean:
@@ -138,7 +144,9 @@ std::string CudaWriter::operand(const Expr& e, int precedence) {
 
 CudaText CudaWriter::integer(int64_t value, Type t) const {
   if (is_bool(t.dtype)) return {value ? "true" : "false"};
+  if (t.dtype == DType::u64) return {std::to_string(static_cast<uint64_t>(value)) + "ULL"};
   std::string text = std::to_string(value);
+  if (t.dtype == DType::u32) return {text + "u"};
   if (t.dtype == DType::i64) {
     if (value == std::numeric_limits<int64_t>::min()) return {"(-9223372036854775807LL - 1)"};
     if (value > std::numeric_limits<int32_t>::max() || value < -std::numeric_limits<int32_t>::max())

@@ -1,4 +1,4 @@
-// Functions that CUDA has not, or not with the IR's meaning. Only those that a file uses are written into it.
+// Functions that CUDA lacks, or that differ from the IR's. Only those that a file uses are written into it.
 #include "nestor/instruction.h"
 #include "src/codegen/cuda_source.h"
 
@@ -23,21 +23,21 @@ template <class T> __device__ inline T max_of(T a, T b) { return a != a || a > b
     {"floor_div", R"(
 // Division toward minus infinity; 0 where b is 0.
 template <class T> __device__ inline T floor_div(T a, T b) {
-  if (b == 0 || b == -1) return b == 0 ? 0 : (T)(0 - (unsigned long long)a);
+  if (b == 0 || ((T)-1 < 0 && b == (T)-1)) return b == 0 ? 0 : (T)(0 - (unsigned long long)a);
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 )"},
     {"floor_mod", R"(
 // The remainder has the sign of b; 0 where b is 0.
 template <class T> __device__ inline T floor_mod(T a, T b) {
-  if (b == 0 || b == -1) return 0;
+  if (b == 0 || ((T)-1 < 0 && b == (T)-1)) return 0;
   const T r = a % b;
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 )"},
     {"trunc_div", R"(
 template <class T> __device__ inline T trunc_div(T a, T b) {
-  return b == 0 ? 0 : b == -1 ? (T)(0 - (unsigned long long)a) : (T)(a / b);
+  return b == 0 ? 0 : (T)-1 < 0 && b == (T)-1 ? (T)(0 - (unsigned long long)a) : (T)(a / b);
 }
 )"},
     {"abs_of", R"(
@@ -131,6 +131,17 @@ __device__ inline short to_i16(double x) { return x != x ? 0 : x <= -32768 ? -32
 )"},
     {"to_i8", R"(
 __device__ inline signed char to_i8(double x) { return x != x ? 0 : x <= -128 ? -128 : x >= 127 ? 127 : (signed char)x; }
+)"},
+    {"to_u64", R"(
+__device__ inline unsigned long long to_u64(double x) {
+  return !(x > 0) ? 0 : x >= 0x1p64 ? ~0ULL : (unsigned long long)x;
+}
+)"},
+    {"to_u32", R"(
+__device__ inline unsigned to_u32(double x) { return !(x > 0) ? 0 : x >= 4294967295.0 ? ~0u : (unsigned)x; }
+)"},
+    {"to_u16", R"(
+__device__ inline unsigned short to_u16(double x) { return !(x > 0) ? 0 : x >= 65535 ? 65535 : (unsigned short)x; }
 )"},
     {"to_u8", R"(
 __device__ inline unsigned char to_u8(double x) { return x != x ? 0 : x <= 0 ? 0 : x >= 255 ? 255 : (unsigned char)x; }

@@ -1,5 +1,5 @@
-// A lowered function cut into kernels: one for each statement of its top level that runs on blocks and
-// threads, one of a single thread for what lies between.
+// A lowered function divided into kernels: one for each top-level statement that runs on blocks and threads,
+// and one with a single thread for the statements between them.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Names in CUDA C++: those of the IR, but for what means something else there.
+// Names in CUDA C++: those of the IR, unless they mean something else there.
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>

@@ -1,5 +1,5 @@
-// A plan's calls of functions as launches of their kernels. Functions run one after the other, so their
-// temporaries share one place, behind the values in the arena.
+// Replaces a plan's calls of functions by launches of their kernels. Functions run one after the other, so
+// their temporaries share one place, after the values in the arena.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The source file around the kernels of a function: what is launched and how, helpers, kernels.
+// The source file of a function's kernels: a comment with the launches, helper functions, kernels.
 #include <fmt/format.h>
 
 #include <algorithm>

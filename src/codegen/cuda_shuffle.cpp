@@ -19,7 +19,7 @@ CudaText CudaWriter::shuffle(const Call& c, Type t) {
     if (y * z > 1) mask += fmt::format("u << {} % {} * {}", row, kWarp / x, x);
   }
   waits_ = true;  // a warp's threads do it together
-  const bool small = t.dtype != DType::i32 && t.dtype != DType::i64 && !is_float(t.dtype);  // passed as int
+  const bool small = bytes_of(t.dtype) < 4 && !is_float(t.dtype);  // passed as int
   const std::string value = small ? "(int)" + operand(c.args[0], kUnary) : expr(c.args[0]);
   const std::string text = fmt::format("__shfl_xor_sync({}, {}, {})", mask, value, expr(c.args[1]));
   return small ? CudaText{fmt::format("({}){}", cuda_name(t.dtype), text), kUnary} : CudaText{text};

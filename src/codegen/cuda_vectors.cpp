@@ -28,6 +28,9 @@ VectorType vector_type(Type t) {
                         : t.dtype == DType::i16 ? "short"
                         : is_half(t.dtype)      ? "ushort"
                         : t.dtype == DType::i8  ? "char"
+                        : t.dtype == DType::u64 ? "ulonglong"
+                        : t.dtype == DType::u32 ? "uint"
+                        : t.dtype == DType::u16 ? "ushort"
                                                 : "uchar";
   return {element + std::to_string(t.lanes)};
 }

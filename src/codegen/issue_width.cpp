@@ -1,5 +1,5 @@
-// How many micro-operations a core takes up a cycle, from LLVM's scheduling models rather than from a list of
-// our own or from the machine, so that code made for another machine knows it as well.
+// How many micro-operations a core can issue per cycle, from LLVM's scheduling models. So it is known for
+// other machines too, and needs no table of our own.
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 

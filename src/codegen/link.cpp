@@ -1,9 +1,8 @@
-// Linking with LLD as a library, so that no system linker or compiler is needed. libc.so.6 and libm.so.6 of
-// this very process stand for the system's: no development package has to be installed to resolve symbols
-// against them.
+// Links with LLD as a library, so that no system linker or compiler is needed. Symbols are resolved against
+// the libc.so.6 and libm.so.6 of this process, so no development package is needed either.
 //
-// LLD reads and writes files. Here they are in memory and a pipe: what it maps on a disk that gets full would
-// end the process by SIGBUS, and its own temporaries would stay where a signal ends it.
+// LLD reads and writes files. Here these are in memory and a pipe: a file that LLD maps on a full disk would
+// end the process by SIGBUS, and its temporary files would remain after a signal.
 
 #include "src/codegen/link.h"
 

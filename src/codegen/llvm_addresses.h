@@ -1,4 +1,4 @@
-// What an innermost loop's addresses take over from the loops around it, as one number.
+// Makes what an innermost loop's addresses take from the loops around it one number.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

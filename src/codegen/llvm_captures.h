@@ -1,4 +1,4 @@
-// What the task of a parallel loop must be given.
+// Finds the values that the task of a parallel loop needs.
 #pragma once
 
 #include <unordered_set>

@@ -55,7 +55,8 @@ llvm::Value* ExprEmitter::truncate(llvm::Value* v, Type to) {
   const llvm::APInt most = is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
   llvm::Value* x = b_.CreateSelect(b_.CreateFCmpOGT(v, lowest), v, lowest);
   llvm::Value* fits = b_.CreateFCmpOLT(x, end);
-  llvm::Value* i = b_.CreateFPToSI(b_.CreateSelect(fits, x, llvm::Constant::getNullValue(f)), wide);
+  llvm::Value* inside = b_.CreateSelect(fits, x, llvm::Constant::getNullValue(f));
+  llvm::Value* i = is_signed || bits < 32 ? b_.CreateFPToSI(inside, wide) : b_.CreateFPToUI(inside, wide);
   i = b_.CreateSelect(fits, i, llvm::ConstantInt::get(wide, most.zext(wide->getScalarSizeInBits())));
   i = b_.CreateSelect(b_.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(wide), i);
   return b_.CreateTrunc(i, type);

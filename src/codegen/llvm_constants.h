@@ -1,4 +1,4 @@
-// Constant vectors as operands in memory, of multiply-adds.
+// Constant vectors as memory operands of multiply-adds.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

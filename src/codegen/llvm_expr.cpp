@@ -1,6 +1,6 @@
-// The kinds of expressions, laziness, and reductions. Laziness: a scalar `if` or `&&` becomes a branch only
-// where the other side holds a load (which could read outside) or a call; otherwise a select, which costs
-// less than a jump.
+// Expressions: their kinds, laziness and reductions. Laziness: a scalar `if` or `&&` becomes a branch only if
+// the other side holds a load (which could read out of bounds) or a call. Otherwise it becomes a select,
+// which is cheaper than a jump.
 #include "llvm_expr.h"
 
 #include <llvm/IR/Constants.h>
@@ -83,8 +83,7 @@ llvm::Value* ExprEmitter::emit(const Expr& e) {
   return match(
       e,
       [&](const IntImm& i) -> llvm::Value* {
-        const bool is_signed = t.dtype != DType::u8 && t.dtype != DType::boolean;
-        return llvm::ConstantInt::get(value_type(t), static_cast<uint64_t>(i.value), is_signed);
+        return llvm::ConstantInt::get(value_type(t), static_cast<uint64_t>(i.value), !is_unsigned(t.dtype));
       },
       [&](const FloatImm& f) -> llvm::Value* { return llvm::ConstantFP::get(value_type(t), f.value); },
       [&](const VarRef& v) { return value_of(v.var); }, [&](const Load& l) { return load(l, t); },

@@ -8,7 +8,7 @@
 //  - float to integer truncates and saturates; NaN becomes 0.
 //  - integer division by zero gives 0, its remainder too (the interpreter reports it); the lowest integer
 //    divided by -1 wraps.
-//  - integer arithmetic wraps. u8 is unsigned in `/ % < min max shr` and casts, every other integer signed.
+//  - integer arithmetic wraps; `/ % < min max shr` and casts are those of the type's sign.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -24,9 +24,6 @@ namespace nestor {
 
 inline bool is_half(DType t) {
   return t == DType::f16 || t == DType::bf16;
-}
-inline bool is_unsigned(DType t) {
-  return t == DType::u8 || t == DType::boolean;
 }
 
 class ExprEmitter {

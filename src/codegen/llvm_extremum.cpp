@@ -1,4 +1,4 @@
-// min and max, through which NaN passes from either side.
+// min and max, which return NaN if either operand is NaN.
 #include <llvm/Analysis/ValueTracking.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsX86.h>

@@ -1,7 +1,7 @@
-// A kernel NAME is a shell that loads the argument pointers and calls NAME.body, where each buffer is a
-// parameter of its own: that is the one place where LLVM believes `noalias`. A parallel loop is outlined the
-// same way: its task NAME.parN unpacks a struct of captured values and calls NAME.parN.body. The bodies are
-// never inlined, since inlining would trade the parameters for metadata.
+// A kernel NAME loads the argument pointers and calls NAME.body, in which each buffer is a parameter: LLVM
+// uses `noalias` only on parameters. A parallel loop is outlined the same way: its task NAME.parN unpacks a
+// struct of captured values and calls NAME.parN.body. The bodies are never inlined, because inlining would
+// replace the parameters' `noalias` by metadata that is used less.
 #include "llvm_func.h"
 
 #include "llvm_module.h"

@@ -1,7 +1,7 @@
-// A machine instruction by the name of LLVM's intrinsic, or as a function that its description's text
-// defines, which is inlined. What comes is as the description laid it out, lane by lane; what is called takes
-// registers of perhaps other elements (four u8 are an i32), so bits are only named anew, and an operand that
-// is narrower than the register is repeated in it.
+// Calls a machine instruction: LLVM's intrinsic, or a function that the description's text defines, which is
+// inlined. The operands have the lanes that the description says. The called function may take registers with
+// other element types (four u8 are one i32), so bits are reinterpreted; an operand that is narrower than the
+// register is repeated in it.
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>

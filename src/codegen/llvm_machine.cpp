@@ -1,6 +1,6 @@
-// What is one instruction of AVX-512, on as many lanes as it takes, and elsewhere arithmetic that gives the
-// same bits: scalef (nestor/scalef.h), and lookup in a table that fits one register or two, which AVX2 has
-// too, of half the size, in one.
+// Operations that are one instruction on AVX-512, for any number of lanes, and arithmetic with the same bits
+// elsewhere: scalef (nestor/scalef.h), and a lookup in a table that fits in one or two registers. (AVX2 has a
+// lookup too, in one register with half as many elements.)
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>

@@ -1,4 +1,4 @@
-// Stores under masks that are known, by stores without.
+// Replaces stores under known masks by stores without masks.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

@@ -1,7 +1,7 @@
-// Loads and stores. A vector access is told apart by its index: stride 1 is one wide (or masked) access,
-// stride -1 the same reversed, a small stride a few wide loads and shuffles, or shuffles and masked stores
-// where those are cheap, anything else a gather or scatter. No access touches an element beyond the first and
-// the last that it was asked for.
+// Loads and stores. The index of a vector access decides how it is done: stride 1 is one wide (or masked)
+// access, stride -1 the same reversed, a small stride a few wide loads and shuffles, or shuffles and masked
+// stores where those are cheaper. Everything else is a gather or scatter. No access reaches beyond the first
+// and the last element that is needed.
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicInst.h>
 

@@ -1,7 +1,7 @@
-// The passes are our own short list, not -O2. The schedule has decided what is unrolled, vectorized and in
-// which order; LLVM is asked for what a schedule can't say: values in registers, common subexpressions,
-// invariants out of loops, plain control flow. The stock pipeline costs twice the time and undoes register
-// tiles (it unrolls, it shares splats across a tile until they spill).
+// The LLVM passes are our own short list, not -O2. The schedule has already decided what is unrolled and
+// vectorized, and in which order. LLVM does what a schedule can't say: register allocation, common
+// subexpressions, loop-invariant code, control flow. The standard pipeline takes twice the time and undoes
+// register tiles: it unrolls, and it shares broadcasts across a tile until they spill.
 #include "llvm_module.h"
 
 #include <llvm/IR/LegacyPassManager.h>

@@ -1,4 +1,4 @@
-// Constant parts of addresses, which an instruction adds for nothing.
+// Moves the constant parts of addresses into the instructions, where they cost nothing.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

@@ -1,4 +1,4 @@
-// Loads of an innermost loop through pointers, not by a base and a counter.
+// Makes loads of an innermost loop use moving pointers instead of a base and a counter.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

@@ -1,7 +1,7 @@
 // Statements to LLVM IR, inside of one LLVM function (llvm_func.cpp says which functions a kernel has).
 //
-// Stores past the caches must be aligned, and nobody promises that a caller's tensors are: an outermost loop
-// that holds such stores is emitted twice, and which of the two runs is decided by the addresses.
+// Non-temporal stores must be aligned, and a caller's tensors needn't be. So an outermost loop with such
+// stores is emitted twice, and the addresses decide at run time which version runs.
 #pragma once
 
 #include <llvm/IR/Module.h>

@@ -1,4 +1,4 @@
-// Loads of a loop less what doesn't change in it, as sums whose operands they can be.
+// Turns `load - invariant` in a loop into a sum, which can have the load as its memory operand.
 #pragma once
 
 #include <llvm/IR/PassManager.h>

@@ -1,5 +1,5 @@
-// The peak comes from a kernel of our own, compiled like any other: chains of fma whose accumulators are
-// registers, as many as hide the latency and fit the register file.
+// The peak comes from a kernel compiled like any other: chains of FMAs on accumulators in registers, as many
+// as hide the latency and fit in the register file.
 #include "nestor/measure.h"
 
 #include <chrono>

@@ -1,5 +1,9 @@
 // CUDA C++ to PTX or cubin by NVRTC, loaded at run time. No GPU is needed for that.
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <cstring>
+#include <sstream>
 
 #include "nestor/cuda.h"
 #include "nestor/error.h"
@@ -71,8 +75,12 @@ const Nvrtc& nvrtc() {
   return instance;
 }
 
-std::string compile_as(const std::string& source, const std::string& arch,
-                       int (*Nvrtc::*size)(Program, size_t*), int (*Nvrtc::*get)(Program, char*)) {
+struct Compiled {
+  std::string result, log;
+};
+
+Compiled compile_as(const std::string& source, const std::string& arch, int (*Nvrtc::*size)(Program, size_t*),
+                    int (*Nvrtc::*get)(Program, char*), bool verbose = false) {
   const Nvrtc& n = nvrtc();
   if (!n.usable())
     throw UserError(
@@ -87,8 +95,8 @@ std::string compile_as(const std::string& source, const std::string& arch,
     throw InternalError("NVRTC can't make a program");
   const std::string flag = "--gpu-architecture=" + arch;
   // Contraction is done in the IR (contract_fma), as for CPUs, so that the emulation and the GPU agree.
-  const char* flags[] = {flag.c_str(), "--std=c++17", "--fmad=false"};
-  const int status = n.compile(program, 3, flags);
+  const char* flags[] = {flag.c_str(), "--std=c++17", "--fmad=false", "--ptxas-options=-v"};
+  const int status = n.compile(program, verbose ? 4 : 3, flags);
   size_t bytes = 0;
   n.log_size(program, &bytes);
   std::string log(bytes, '\0');
@@ -100,19 +108,47 @@ std::string compile_as(const std::string& source, const std::string& arch,
   }
   n.destroy(&program);
   if (status != 0) throw UserError(Diagnostic{"NVRTC refuses the kernel for " + arch, {}, {log.c_str()}, ""});
-  return result;
+  return {std::move(result), std::move(log)};
+}
+
+// The number before a word; 0 where the line has none.
+int64_t number_before(const std::string& line, const char* word) {
+  const size_t at = line.find(word);
+  if (at == std::string::npos) return 0;
+  size_t from = at;
+  while (from > 0 && std::isdigit(static_cast<unsigned char>(line[from - 1]))) --from;
+  return from == at ? 0 : std::stoll(line.substr(from, at - from));
 }
 
 }  // namespace
 
 std::string compile_ptx(const std::string& source, const Target& target) {
-  std::string ptx = compile_as(source, "compute_" + target.sm.substr(3), &Nvrtc::ptx_size, &Nvrtc::ptx);
+  std::string ptx =
+      compile_as(source, "compute_" + target.sm.substr(3), &Nvrtc::ptx_size, &Nvrtc::ptx).result;
   while (!ptx.empty() && ptx.back() == '\0') ptx.pop_back();
   return ptx;
 }
 
 std::string compile_cubin(const std::string& source, const Target& target) {
-  return compile_as(source, target.sm, &Nvrtc::cubin_size, &Nvrtc::cubin);
+  return compile_as(source, target.sm, &Nvrtc::cubin_size, &Nvrtc::cubin).result;
+}
+
+std::vector<KernelResources> kernel_resources(const std::string& source, const Target& target) {
+  std::vector<KernelResources> out;
+  std::istringstream log(compile_as(source, target.sm, &Nvrtc::cubin_size, &Nvrtc::cubin, true).log);
+  for (std::string line; std::getline(log, line);) {
+    const char* const entry = "Compiling entry function '";
+    if (const size_t at = line.find(entry); at != std::string::npos) {
+      const size_t from = at + std::strlen(entry);
+      out.emplace_back().kernel = line.substr(from, line.find('\'', from) - from);
+    }
+    if (out.empty()) continue;
+    KernelResources& k = out.back();
+    k.registers = std::max(k.registers, static_cast<int>(number_before(line, " registers")));
+    k.spilled_bytes = std::max(k.spilled_bytes, number_before(line, " bytes spill stores"));
+    k.stack_bytes = std::max(k.stack_bytes, number_before(line, " bytes stack frame"));
+  }
+  return out;
 }
 
 int nvrtc_version() {

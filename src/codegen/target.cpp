@@ -1,5 +1,5 @@
-// The targets there are. A CPU target lists its features in full rather than leaving them to a CPU name, so
-// that whether this machine can run its code is a comparison of two lists.
+// The targets. A CPU target lists all its features rather than only a CPU name, so that comparing two lists
+// shows whether this machine can run its code.
 #include "nestor/target.h"
 
 #include <hwloc.h>

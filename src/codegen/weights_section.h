@@ -1,6 +1,6 @@
-// Weights in an ELF file. They are no constants of LLVM's, which with its assembler and LLD would hold six
-// copies of them: code refers to a section that takes addresses and no bytes (NOBITS), as .bss does. The
-// bytes come in when the file is written, right from where the plan has them.
+// Weights in an ELF file. They aren't constants of LLVM, because LLVM, its assembler and LLD would hold six
+// copies of them. Instead the code refers to a section that has addresses but no bytes (NOBITS), like .bss.
+// The bytes are added when the file is written, directly from the plan.
 #pragma once
 
 #include <string>

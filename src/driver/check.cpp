@@ -1,5 +1,4 @@
-// Is a compiled function right? Its outputs on seeded random inputs beside those of someone it should agree
-// with.
+// Compares a compiled function with a reference on seeded random inputs.
 #include "nestor/device.h"
 #include "nestor/halide.h"
 #include "nestor/instruction.h"

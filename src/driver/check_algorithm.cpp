@@ -1,9 +1,8 @@
-// Does an algorithm compute what the operator's definition says? Schedules can't be wrong, since they are
-// proved against the loop nest that they schedule; a Winograd convolution's loop nest is another than the
-// direct sum's, equal to it in exact arithmetic only. So the definition is put back in its place, evaluated
-// in f64, and the compiled function may be as far from it as the rounding of Winograd's own steps allows:
-// element by element, by the rules for every function, with the transformation of the weights among its
-// blocks.
+// Checks that an algorithm computes what the operator's definition says. Schedules are proved against the
+// loop nest that they schedule. But the loop nest of a Winograd convolution is a different one from the
+// direct sum, and equals it only in exact arithmetic. So this evaluates the direct sum in f64. The compiled
+// function may differ by the rounding errors of Winograd's steps: element by element, by the rules for every
+// function, with the transformation of the weights as one of its blocks.
 #include <algorithm>
 #include <map>
 

@@ -1,6 +1,6 @@
-// Functions that users write as text may reach outside of their buffers, race or leave elements unwritten,
-// and machine code notices none of it: they are checked where they are read. By the proof, over all points at
-// once; where that can't tell, by the interpreter, if the function is small.
+// A function that a user wrote as text may access elements outside of its buffers, race, or leave elements
+// unwritten, and machine code wouldn't notice. So it is checked when it is read: by the proof, which covers
+// all iterations, or, if the proof can't decide and the function is small, by the interpreter.
 #include "nestor/driver.h"
 #include "nestor/interpret.h"
 #include "nestor/print.h"

@@ -1,6 +1,6 @@
-// Operations are counted on the functions as partition made them, whatever their schedules repeat; Winograd's
-// as lowered: its transforms are written as sums with constant factors, most of which are 0 or 1 and fold
-// away.
+// Operations are counted on the functions before scheduling, so that what a schedule computes twice counts
+// once. Winograd's are counted after lowering: its transforms are written as sums with constant factors, most
+// of which are 0 or 1 and disappear there.
 #include "src/driver/count_flops.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a plan's calls do.
+// The operations of a plan's calls.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
-// Nodes one by one, each as a function of its own with a parameter for every operand: nothing is shared and
-// nothing an immediate, so that what merges operands elsewhere is held against something else than itself.
-// Functions are compiled once for all nodes that have the same; small ones are interpreted.
+// Each node is a function of its own with a parameter for every operand. No two operands are the same
+// parameter and none is a constant, so code that merges operands elsewhere is compared with code that
+// doesn't. Equal functions are compiled once; small ones are interpreted.
 #include "nestor/graph_oracle.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Work outside of any loop over threads is done by the kernel's first thread (merge_threads): right, but as
-// slow as one thread is. Steps that would spread it are found by trying them: inner loops first, since
-// neighbouring threads should touch neighbouring elements, over no more threads than the kernel has.
+// Work outside of all thread loops is done by the kernel's first thread (merge_threads): correct, but as slow
+// as one thread is. Steps that distribute this work are found by trying them. Inner loops come first, because
+// neighbouring threads should access neighbouring elements, and no more threads are used than the kernel has.
 #include "nestor/lone_thread.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 // Operators written on the command line: 'Conv(f32[1,64,56,56], const f32[64,64,3,3]; pads=[1,1,1,1])'
-// becomes a model of one node, so that trying one operator needs no file and takes the same road as a
-// network.
+// becomes a model of one node. So trying an operator needs no file, and takes the same path as a network.
 
 #include <cctype>
 #include <charconv>
@@ -97,7 +96,7 @@ ModelValue tensor_type(Cursor& in, const std::string& name) {
   const auto dtype = parse_dtype(spelled);
   if (!dtype) {
     std::string known;
-    for (std::string_view n : kDTypeNames) known += (known.empty() ? "" : " ") + std::string(n);
+    for (const DTypeRow& r : kDTypes) known += (known.empty() ? "" : " ") + std::string(r.name);
     in.fail("'" + spelled + "' isn't an element type", at, "one of: " + known);
   }
   ModelValue value{name, *dtype, {}, true, true};

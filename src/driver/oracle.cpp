@@ -1,4 +1,4 @@
-// What a function should give: its unscheduled nest in f64, with the bound that rounding has.
+// The reference for a function: its unscheduled loop nest in f64, with a bound on rounding errors.
 #include "src/driver/oracle.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
-// The execution plan of a partitioned graph: every value gets a place, every constant is packed as its
-// readers want it.
+// The execution plan of a partitioned graph: every value gets a place, and every constant is packed as its
+// readers need it.
 //
-// A value produced by a kernel lives in the arena for as long as someone reads it, or directly in the
-// caller's output buffer where it is one. Views (Reshape and its kin) are the value they look at. What
-// remains, an output that is a view of an input, of a constant, or of another output, is copied at the end.
+// A value that a kernel computes is in the arena as long as it is read, or in the caller's output buffer if
+// it is an output. Views (such as Reshape) share the place of the value they are views of. If an output is a
+// view of an input, of a constant or of another output, it is copied at the end.
 
 #include <cstring>
 #include <map>

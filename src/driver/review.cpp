@@ -1,4 +1,4 @@
-// A second opinion on a schedule: the proof, and where that can't tell, the interpreter.
+// An independent check of a schedule: by the proof, or by the interpreter if the proof can't decide.
 #include <algorithm>
 
 #include "nestor/driver.h"

@@ -1,4 +1,4 @@
-// Where schedules come from. A provider answers for the functions it knows; the first that answers wins.
+// Sources of schedules. A provider answers for the functions it knows; the first answer counts.
 
 #include <algorithm>
 #include <map>
@@ -38,6 +38,11 @@ ScheduleProvider file_schedules(const std::string& path) {
       throw UserError(path + " has two schedules for " +
                       (func.empty() ? "every function" : "'" + func + "'"));
   }
+  if (by_func.empty())
+    throw UserError(Diagnostic{path + " has no steps",
+                               {},
+                               {"the line `schedule NAME {` and a line `}` are a schedule without steps"},
+                               "remove the `# ` before each step of a listing"});
   auto choose = [by_func, path](const PrimFunc& f, const Target&) -> std::optional<ScheduleChoice> {
     auto it = by_func.find(f.name);
     if (it == by_func.end()) it = by_func.find("");

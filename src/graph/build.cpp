@@ -65,7 +65,7 @@ Graph Builder::run() {
     constexpr size_t kShown = 3;
     const size_t more = disagree_.size() - std::min(disagree_.size(), kShown);
     disagree_.resize(disagree_.size() - more);
-    options_.warn(fmt::format("{}: declared shapes that aren't what the nodes make, which holds: {}{}",
+    options_.warn(fmt::format("{}: the shapes that the nodes make are used, not those declared: {}{}",
                               m_.file, fmt::join(disagree_, "; "),
                               more ? fmt::format("; and {} more", more) : ""));
   }

@@ -13,7 +13,8 @@ constexpr int kOpset = 23;
 const std::vector<Composition>& compositions() {
   static const std::vector<Composition> all = [] {
     std::vector<Composition> out = onnx_compositions();
-    for (auto family : {loss_compositions, contrib_compositions})
+    for (auto family : {loss_compositions, region_compositions, step_compositions, contrib_compositions,
+                        quantized_compositions, attention_compositions, chosen_compositions})
       for (Composition& c : family()) out.push_back(std::move(c));
     return out;
   }();
@@ -124,6 +125,19 @@ void Composer::give(size_t i, const std::string& v) {
   if (!wants(i)) return;
   nodes_.push_back({"Identity", "", of_.name, {v}, {of_.outputs[i]}, {}, {}});
   nodes_.back().opset = kOpset;
+}
+
+std::string channels_second(Composer& c, const std::string& v, int64_t rank) {
+  std::vector<int64_t> perm = {0, rank - 1};
+  for (int64_t d = 1; d < rank - 1; ++d) perm.push_back(d);
+  return c.op("Transpose", {v}, {{"perm", perm}});
+}
+
+std::string channels_last(Composer& c, const std::string& v, int64_t rank) {
+  std::vector<int64_t> perm = {0};
+  for (int64_t d = 2; d < rank; ++d) perm.push_back(d);
+  perm.push_back(1);
+  return c.op("Transpose", {v}, {{"perm", perm}});
 }
 
 std::optional<std::vector<ModelNode>> compose(const Graph& g, const Node& n, const ModelNode& of,

@@ -1,5 +1,5 @@
 // Operators that are compositions of others. Each is written once, as the nodes that it stands for; the graph
-// has no such operator (compose_onnx.cpp, compose_losses.cpp, compose_contrib.cpp).
+// has no such operator (the other files compose_*.cpp).
 #pragma once
 
 #include <functional>
@@ -64,7 +64,16 @@ struct Composition {
 };
 std::vector<Composition> onnx_compositions();
 std::vector<Composition> loss_compositions();
+std::vector<Composition> region_compositions();
+std::vector<Composition> step_compositions();
 std::vector<Composition> contrib_compositions();
+std::vector<Composition> quantized_compositions();
+std::vector<Composition> attention_compositions();
+std::vector<Composition> chosen_compositions();
+
+// An image of a rank, [N, H, W, C] as [N, C, H, W], and back.
+std::string channels_second(Composer& c, const std::string& v, int64_t rank);
+std::string channels_last(Composer& c, const std::string& v, int64_t rank);
 
 // The nodes that stand for the node `of`, whose inputs are known in `g` as those of n; nullopt where it is no
 // composition. UserError where its attributes or inputs are none of the operator's.

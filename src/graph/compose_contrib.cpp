@@ -1,5 +1,5 @@
 // ONNX Runtime's operators of transformers (domain com.microsoft), which its optimizer and its exporters
-// write. Those on bytes are spell_out_bytes.cpp's.
+// write, but for attention. Those on bytes are spell_out_bytes.cpp's and compose_quantized.cpp's.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -105,13 +105,56 @@ void embed_norm(Composer& c) {
   c.give(2, sum);
 }
 
+// Of groups of channels, which come last by default. With a bias and what is skipped added before.
+void group_norm(Composer& c, bool skips) {
+  const OpContext& ctx = c.ctx();
+  const bool last = ctx.get_int("channels_last", 1) != 0;
+  const int64_t rank = c.rank(0), groups = ctx.get_int("groups", 0),
+                activation = ctx.get_int("activation", 0);
+  if (rank < 3 || groups < 1 || activation < 0 || activation > 1)
+    ctx.fail("the input is " + to_string(c.type(0)) + " with `groups` " + std::to_string(groups),
+             "an image, some groups, and the activation 0 (none) or 1 (SiLU)");
+  std::string x = c.input(0);
+  if (skips) {
+    std::string skip = c.input(3);
+    const int64_t channels = c.size(1, 0);
+    if (c.rank(3) == 2) {  // of a whole image
+      std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+      shape[0] = c.size(3, 0);
+      shape[last ? static_cast<size_t>(rank) - 1 : 1] = channels;
+      skip = c.reshaped(skip, shape);
+    }
+    x = c.op("Add", {x, skip});
+    std::vector<int64_t> spread(static_cast<size_t>(rank), 1);
+    spread[last ? static_cast<size_t>(rank) - 1 : 1] = channels;
+    if (c.has(4)) x = c.op("Add", {x, c.reshaped(c.input(4), spread)});
+    c.give(1, x);
+  }
+  if (last) x = channels_second(c, x, rank);
+  std::string y = c.op("GroupNormalization", {x, c.input(1), c.input(2)},
+                       {{"num_groups", groups}, {"epsilon", ctx.get_float("epsilon", 1e-5)}});
+  if (last) y = channels_last(c, y, rank);
+  c.give(0, activation == 1 ? c.op("Mul", {y, c.op("Sigmoid", {y})}) : y);
+}
+
+// Softmax(x + bias), where the bias repeats along the first dimensions (inner) or those before `axis`.
+void bias_softmax(Composer& c) {
+  const int64_t axis = c.axis(c.ctx().get_int("axis", 1), c.rank(0));
+  const std::vector<int64_t>& x = c.type(0).shape;
+  const std::string y = c.op("Flatten", {c.op("Add", {c.input(0), c.input(1)})}, {{"axis", axis}});
+  c.give(0, c.reshaped(c.op("Softmax", {y}, {{"axis", int64_t{1}}}), x));
+}
+
 // ---- Convolutions
 
-void fused_conv(Composer& c) {
+void fused_conv(Composer& c, bool last) {
   const OpContext& ctx = c.ctx();
   Attrs attrs = ctx.node().attrs;
   for (const char* own : {"activation", "activation_params"}) attrs.erase(own);
-  std::string y = c.op("Conv", {c.input(0), c.input(1), c.has(2) ? c.input(2) : ""}, attrs);
+  const int64_t rank = c.rank(0);
+  const std::string x = last ? channels_second(c, c.input(0), rank) : c.input(0);
+  std::string y = c.op("Conv", {x, c.input(1), c.has(2) ? c.input(2) : ""}, attrs);
+  if (last) y = channels_last(c, y, rank);
   if (c.has(3)) y = c.op("Add", {y, c.input(3)});
   const std::string activation = ctx.get_string("activation", "");
   const std::vector<double> p = ctx.get_floats("activation_params", {});
@@ -131,115 +174,6 @@ void fused_conv(Composer& c) {
   else if (!activation.empty())
     ctx.fail("`activation` is \"" + activation + "\"", "Relu, Sigmoid, Tanh, LeakyRelu, HardSigmoid or Clip");
   c.give(0, y);
-}
-
-// ---- Attention
-
-// 0 where a key counts, else the filter's value: [batch, 1, 1, keys].
-std::string padding_mask(Composer& c, size_t i, int64_t batch, int64_t keys, DType type) {
-  const std::vector<int64_t>& shape = c.type(i).shape;
-  std::string there;
-  if (shape == std::vector<int64_t>{batch, keys})
-    there = c.op("Not", {c.op("Equal", {c.cast(c.input(i), DType::i64), c.scalar(0, DType::i64)})});
-  else if (shape == std::vector<int64_t>{batch})  // how many
-    there = c.op("Less", {c.counted(keys, 2, 1), c.reshaped(c.cast(c.input(i), DType::i64), {batch, 1})});
-  else
-    c.ctx().fail("the mask is " + to_string(c.type(i)),
-                 fmt::format("[{}] of lengths, or [{},{}] of 0 and 1", batch, batch, keys));
-  const double filter = c.ctx().get_float("mask_filter_value", -10000);
-  const std::string added = c.op("Where", {there, c.scalar(0, type), c.scalar(filter, type)});
-  return c.reshaped(added, {batch, 1, 1, keys});
-}
-
-struct AttentionInputs {
-  std::string q, k, v, mask, past_key, past_value;
-};
-
-void attend(Composer& c, const AttentionInputs& in, int64_t heads) {
-  Attrs attrs = {
-      {"q_num_heads", heads}, {"kv_num_heads", heads}, {"is_causal", c.ctx().get_int("unidirectional", 0)}};
-  if (const double scale = c.ctx().get_float("scale", 0); scale != 0) attrs["scale"] = scale;
-  const bool past = !in.past_key.empty() || c.wants(1) || c.wants(2);
-  const std::string y =
-      c.op("Attention", {in.q, in.k, in.v, in.mask, in.past_key, in.past_value}, attrs, past ? 3 : 1);
-  c.give(0, y);
-  if (c.wants(1)) c.give(1, c.output(y, 1));
-  if (c.wants(2)) c.give(2, c.output(y, 2));
-}
-
-int64_t heads_of(Composer& c) {
-  const int64_t heads = c.ctx().get_int("num_heads", 0);
-  if (heads < 1) c.ctx().fail("the attribute `num_heads` is missing");
-  return heads;
-}
-
-void multi_head_attention(Composer& c) {
-  const OpContext& ctx = c.ctx();
-  if (c.rank(0) != 3 || !c.has(1) || !c.has(2) || c.rank(1) != 3 || c.rank(2) != 3)
-    ctx.fail("query, key and value must be [batch, length, channels] each",
-             "packed ones split, and keys with heads apart transposed, before it");
-  const int64_t heads = heads_of(c), batch = c.type(0).shape[0];
-  AttentionInputs in{
-      c.input(0), c.input(1), c.input(2), "", c.has(6) ? c.input(6) : "", c.has(7) ? c.input(7) : ""};
-  if (c.has(3)) {
-    int64_t from = 0;
-    size_t i = 0;
-    for (std::string* x : {&in.q, &in.k, &in.v}) {
-      const int64_t size = c.type(i++).shape[2];
-      *x = c.op("Add", {*x, c.sliced(c.input(3), 0, from, from + size)});
-      from += size;
-    }
-  }
-  const int64_t before = c.has(6) ? c.size(6, 2) : 0, keys = before + c.type(1).shape[1];
-  if (c.has(5)) in.mask = c.input(5);
-  if (c.has(4)) {
-    const std::string padding = padding_mask(c, 4, batch, keys, c.type(0).dtype);
-    in.mask = in.mask.empty() ? padding : c.op("Add", {in.mask, padding});
-  }
-  attend(c, in, heads);
-}
-
-// One product makes queries, keys and values.
-void packed_attention(Composer& c) {
-  const OpContext& ctx = c.ctx();
-  if (c.rank(0) != 3)
-    ctx.fail("the input is " + to_string(c.type(0)) + ", it must be [batch, length, channels]");
-  if (c.has(4) || c.wants(1)) ctx.fail("past keys and values in one tensor aren't supported");
-  if (ctx.get_int("do_rotary", 0) != 0) ctx.fail("`do_rotary` isn't supported", "RotaryEmbedding before it");
-  const int64_t heads = heads_of(c), all = c.size(1, 1);
-  std::vector<int64_t> sizes = ctx.get_ints("qkv_hidden_sizes", {all / 3, all / 3, all / 3});
-  if (sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != all)
-    ctx.fail("`qkv_hidden_sizes` aren't the three parts of the weight's columns");
-  std::string product = c.op("MatMul", {c.input(0), c.input(1)});
-  if (c.has(2)) product = c.op("Add", {product, c.input(2)});
-  AttentionInputs in;
-  int64_t from = 0;
-  size_t i = 0;
-  for (std::string* x : {&in.q, &in.k, &in.v}) {
-    *x = c.sliced(product, 2, from, from + sizes[i]);
-    from += sizes[i++];
-  }
-  if (c.has(3)) in.mask = padding_mask(c, 3, c.type(0).shape[0], c.type(0).shape[1], c.type(0).dtype);
-  if (c.has(5)) in.mask = in.mask.empty() ? c.input(5) : c.op("Add", {in.mask, c.input(5)});
-  attend(c, in, heads);
-}
-
-void rotary_embedding(Composer& c) {
-  const OpContext& ctx = c.ctx();
-  if ((c.rank(0) != 3 && c.rank(0) != 4) || c.size(2, 1) == 0)
-    ctx.fail("the input is " + to_string(c.type(0)) + ", the cosines are " + to_string(c.type(2)),
-             "[batch, length, channels] or [batch, heads, length, channels], and [places, channels / 2]");
-  const int64_t width = ctx.get_int("rotary_embedding_dim", 0);
-  int64_t heads = ctx.get_int("num_heads", 0);
-  if (c.rank(0) == 3 && heads == 0) heads = c.type(0).shape[2] / (2 * c.size(2, 1));
-  std::string at = c.input(1);
-  const int64_t batch = c.type(0).shape[0], length = c.type(0).shape[c.rank(0) == 3 ? 1 : 2];
-  if (product(c.type(1).shape) == 1 && batch * length != 1)  // the first word's place
-    at = c.op("Expand",
-              {c.op("Add", {c.reshaped(at, {1, 1}), c.counted(length, 2, 1)}), c.ints({batch, length})});
-  Attrs attrs = {{"interleaved", ctx.get_int("interleaved", 0)}, {"rotary_embedding_dim", width}};
-  if (heads > 0) attrs["num_heads"] = heads;
-  c.give(0, c.op("RotaryEmbedding", {c.input(0), c.input(2), c.input(3), at}, attrs));
 }
 
 // ---- Products of bytes and less
@@ -305,15 +239,17 @@ std::vector<Composition> contrib_compositions() {
           {kMicrosoft, "FastGelu", 1, [](Composer& c) { gelu(c, "tanh"); }},
           {kMicrosoft, "QuickGelu", 1, quick_gelu},
           {kMicrosoft, "FusedMatMul", 1, fused_matmul},
+          {kMicrosoft, "TransposeMatMul", 1, fused_matmul},
           {"", "SimplifiedLayerNormalization", 1, simplified_norm},
           {kMicrosoft, "SimplifiedLayerNormalization", 1, simplified_norm},
           {kMicrosoft, "SkipLayerNormalization", 1, skip_norm},
           {kMicrosoft, "SkipSimplifiedLayerNormalization", 1, skip_simplified_norm},
           {kMicrosoft, "EmbedLayerNormalization", 1, embed_norm},
-          {kMicrosoft, "FusedConv", 1, fused_conv},
-          {kMicrosoft, "MultiHeadAttention", 1, multi_head_attention},
-          {kMicrosoft, "Attention", 1, packed_attention},
-          {kMicrosoft, "RotaryEmbedding", 1, rotary_embedding},
+          {kMicrosoft, "GroupNorm", 1, [](Composer& c) { group_norm(c, false); }},
+          {kMicrosoft, "SkipGroupNorm", 1, [](Composer& c) { group_norm(c, true); }},
+          {kMicrosoft, "BiasSoftmax", 1, bias_softmax},
+          {kMicrosoft, "FusedConv", 1, [](Composer& c) { fused_conv(c, false); }},
+          {kMicrosoft, "NhwcFusedConv", 1, [](Composer& c) { fused_conv(c, true); }},
           {kMicrosoft, "DynamicQuantizeMatMul", 1, dynamic_quantize_matmul},
           {kMicrosoft, "MatMulNBits", 1, matmul_bits}};
 }

@@ -279,7 +279,7 @@ std::vector<Composition> onnx_compositions() {
           {"", "HammingWindow", 17, with(25.0 / 46, 21.0 / 46, 0)},
           {"", "BlackmanWindow", 17, with(0.42, 0.5, 0.08)},
           {"", "ReverseSequence", 10, reverse_sequence},
-          {"", "TensorScatter", 24, tensor_scatter},
+          {"", "TensorScatter", 1, tensor_scatter},
           {"", "MaxUnpool", 9, max_unpool},
           {"", "CausalConvWithState", 1, causal_conv},
           {"", "DFT", 17, dft},

@@ -21,7 +21,10 @@ std::string read_file(const std::string& path) {
 std::ifstream open_file(const std::string& path) {
   std::error_code ec;
   const fs::file_status status = fs::status(path, ec);
-  if (!fs::exists(status)) file_error(path, "the file doesn't exist");
+  if (!fs::exists(status))
+    file_error(path, "the file doesn't exist",
+               path.starts_with("~/") ? "only a shell replaces ~ by a folder" : "");
+  if (fs::is_directory(status)) file_error(path, "a folder, not a file");
   if (!fs::is_regular_file(status)) file_error(path, "not a regular file");
   std::ifstream in(path, std::ios::binary);
   if (!in) file_error(path, fmt::format("can't be read: {}", std::strerror(errno)));

@@ -175,7 +175,7 @@ class StepFolder {
   }
 
   ByteTerm term_of(const Node& n, DType type, double scale) const {
-    const int values = 1 << (8 * bytes_of(type)), least = type == DType::u8 ? 0 : -values / 2;
+    const int values = 1 << (8 * bytes_of(type)), least = is_unsigned(type) ? 0 : -values / 2;
     int64_t low = 0, high = 0;  // zero points
     if (n.inputs.size() > 2 && n.inputs[2] >= 0) {
       low = least, high = least + values - 1;

@@ -21,20 +21,26 @@ constexpr std::array<std::string_view, 24> kOnnxTypes = {
     "uint32",         "uint64",     "complex64",      "complex128", "bfloat16", "float8e4m3fn",
     "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4",      "int4",     "float4e2m1"};
 
-struct TypePair {
-  DType dtype;
-  int code;
+// Files that are often given in a model's place, by their first bytes.
+struct OtherFormat {
+  std::string_view start;
+  const char* what;
+  const char* hint;
 };
-constexpr TypePair kTypePairs[] = {{DType::f32, 1},  {DType::u8, 2},   {DType::i8, 3},      {DType::i16, 5},
-                                   {DType::i32, 6},  {DType::i64, 7},  {DType::boolean, 9}, {DType::f16, 10},
-                                   {DType::f64, 11}, {DType::bf16, 16}};
+constexpr OtherFormat kOtherFormats[] = {
+    {"\x7f"
+     "ELF",
+     "a shared object, not a model",
+     "`nestor run` runs one that Nestor made; other verbs read the model it was made from"},
+    {"PK\x03\x04", "a zip archive, not a model; PyTorch saves its modules so",
+     "in Python, torch.onnx.export(module, example, \"m.onnx\") writes a model"},
+    {"func ", "a function, not a model", "name the file ...nest"},
+};
 
 }  // namespace
 
 std::optional<DType> dtype_from_onnx(int code) {
-  for (const TypePair& p : kTypePairs)
-    if (p.code == code) return p.dtype;
-  return std::nullopt;
+  return dtype_by(&DTypeRow::onnx_number, code);
 }
 
 std::string onnx_dtype_name(int code) {
@@ -65,7 +71,16 @@ Tensor tensor_from_bytes(const std::string& file, const std::string& where, DTyp
 }
 
 Model read_model(const std::string& path) {
+  if (path.empty())
+    throw UserError(Diagnostic{
+        "the model's name is empty", {}, {}, "a file, or an operator: MatMul(f32[8,8], f32[8,8])"});
   std::ifstream in = open_file(path);
+  std::string start(8, '\0');
+  in.read(start.data(), static_cast<std::streamsize>(start.size()));
+  for (const OtherFormat& format : kOtherFormats)
+    if (start.starts_with(format.start)) file_error(path, format.what, format.hint);
+  in.clear();
+  in.seekg(0);
   const std::string_view blank = " \t\r\n\xEF\xBB\xBF";
   char first = ' ';
   while (in.get(first) && blank.find(first) != std::string_view::npos) {

@@ -216,6 +216,9 @@ class OnnxReader {
         return typed(where, type, shape, t.double_data());
       case DType::i64:
         return typed(where, type, shape, t.int64_data());
+      case DType::u64:
+      case DType::u32:
+        return typed(where, type, shape, t.uint64_data());
       default:
         return typed(where, type, shape, t.int32_data());  // the halves as their bits
     }
@@ -292,7 +295,8 @@ Model read_onnx_binary(const std::string& path, std::istream& in) {
     file_error(path, "larger than protobuf's limit of 2 GB", "store the weights as external data");
   onnx::ModelProto proto;
   if (!proto.ParseFromIstream(&in))
-    file_error(path, "not an ONNX model, or a truncated one: its protobuf can't be parsed");
+    file_error(path, "not an ONNX model, or a truncated one: its protobuf can't be parsed",
+               "a model is an .onnx, a .json or a .nest file");
   escape_bad_text(proto);
   return OnnxReader(path, proto).read();
 }

@@ -1,5 +1,7 @@
 #include "src/graph/json_tensor.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "nestor/nearest.h"
@@ -19,9 +21,12 @@ std::vector<int64_t> read_shape(const std::string& file, const JsonAt& at, DType
 void set_element(Tensor& t, int64_t i, const JsonAt& at) {
   if (is_float(t.dtype())) return t.set(i, at.number());
   if (is_bool(t.dtype()) && at.json().is_boolean()) return t.set_int(i, at.json().get<bool>());
+  if (t.dtype() == DType::u64 && at.json().is_number_unsigned())
+    return t.set_int(i, static_cast<int64_t>(at.json().get<uint64_t>()));
   const int64_t value = at.integer();
   t.set_int(i, value);
-  if (t.get_int(i) != value) at.fail(fmt::format("{} doesn't fit {}", value, name_of(t.dtype())));
+  if (t.get_int(i) != value || (value < 0 && t.dtype() == DType::u64))
+    at.fail(fmt::format("{} doesn't fit {}", value, name_of(t.dtype())));
 }
 
 // Data is one flat list, or lists nested as deep as the shape has dimensions. Each list is checked, for its
@@ -72,12 +77,11 @@ void fill(Tensor& t, const JsonAt& at, int64_t& next) {
 DType TensorReader::dtype(const JsonAt& at) {
   const std::string name = at.string();
   if (const auto t = parse_dtype(name)) return *t;
-  static const std::map<std::string, DType> aliases = {
-      {"float64", DType::f64}, {"float32", DType::f32}, {"float16", DType::f16}, {"bfloat16", DType::bf16},
-      {"int64", DType::i64},   {"int32", DType::i32},   {"int16", DType::i16},   {"int8", DType::i8},
-      {"uint8", DType::u8},    {"float", DType::f32},   {"double", DType::f64}};
-  if (const auto it = aliases.find(name); it != aliases.end()) return it->second;
-  at.fail(fmt::format("unknown element type '{}'", name), "f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool");
+  if (const auto t = dtype_by(&DTypeRow::numpy, std::string_view(name))) return *t;
+  if (name == "float" || name == "double") return name == "float" ? DType::f32 : DType::f64;
+  std::vector<std::string_view> names;
+  for (const DTypeRow& r : kDTypes) names.push_back(r.name);
+  at.fail(fmt::format("unknown element type '{}'", name), fmt::format("{}", fmt::join(names, " ")));
 }
 
 Tensor TensorReader::read(const JsonAt& at) const {

@@ -77,22 +77,26 @@ std::optional<ModelInputs::Shape> ModelInputs::shape_of(const ModelValue& v) {
                   fmt::format("--dim {}=1,3,224,224 gives it one", v.name));
     return std::nullopt;
   }
+  const bool of_rank = !shape || shape->size() == v.shape.size();
   Shape out;
   bool known = true;
   for (size_t d = 0; d < v.shape.size(); ++d) {
     const std::string place = place_of(v, d), name = has_name(v.shape[d]) ? v.shape[d].name : place;
     mentioned_.insert({name, place});
     const std::optional<int64_t> size = size_of(v, d);
-    if (!size) open_.insert(name);
+    if (!size && of_rank) open_.insert(name);
+    if (const auto it = options_.dims.find(place); it != options_.dims.end() && size && it->second != *size)
+      problems_.add(fmt::format("--dim {}={}: that dimension is {}", place, it->second, *size));
     if (size && *size < 0) problems_.add(fmt::format("dimension {} of input `{}` is {}", d, v.name, *size));
     known = known && size && *size >= 0;
     out.push_back(size.value_or(0));
   }
-  if (!known) return std::nullopt;
+  if (!known && of_rank) return std::nullopt;
   if (!shape || *shape == out) return out;
   problems_.add(fmt::format("input `{}` is given with shape [{}], the model declares {}", v.name,
                             fmt::join(*shape, ","), declared_shape(v)),
-                out.size() == shape->size() ? fmt::format("it must be [{}]", fmt::join(out, ",")) : "");
+                of_rank ? fmt::format("it must be [{}]", fmt::join(out, ","))
+                        : fmt::format("give it {} dimensions", out.size()));
   return std::nullopt;
 }
 

@@ -18,7 +18,8 @@ struct NpyType {
 };
 constexpr NpyType kTypes[] = {{"<f8", DType::f64}, {"<f4", DType::f32}, {"<f2", DType::f16},
                               {"<i8", DType::i64}, {"<i4", DType::i32}, {"<i2", DType::i16},
-                              {"|i1", DType::i8},  {"|u1", DType::u8},  {"|b1", DType::boolean}};
+                              {"|i1", DType::i8},  {"<u8", DType::u64}, {"<u4", DType::u32}, {"<u2", DType::u16},
+                               {"|u1", DType::u8},  {"|b1", DType::boolean}};
 
 struct Header {
   std::string descr;
@@ -123,7 +124,7 @@ DType element_type(const std::string& descr, const std::string& where) {
     file_error(where, fmt::format("big-endian data ('{}') isn't supported", descr),
                "x.astype(x.dtype.newbyteorder('<'))");
   file_error(where, fmt::format("element type '{}' isn't supported", descr),
-             "float16/32/64, int8/16/32/64, uint8 and bool are");
+             "float16/32/64, int8/16/32/64, uint8/16/32/64 and bool are");
 }
 
 // Column-major bytes to row major: walks the result in order, the source by strides.

@@ -162,9 +162,10 @@ bool separate_layouts(Graph& g, Partition& p, const PartitionOptions& how) {
     for (Node& n : changed.nodes)
       if (chosen.count(n.outputs[0]))
         n.why = fmt::format(
-            "it sums in {}, and a copy converts to that type; otherwise each element would be converted "
-            "again and again",
-            rows ? "rows" : "blocks of channels");
+            "it works on {0}, the rest of the group on {1}; `Reorder` converts each element once, not at "
+            "each "
+            "read",
+            rows ? "rows" : "blocks of channels", rows ? "blocks of channels" : "rows");
     g = std::move(changed);
     p = std::move(q);
     any = true;

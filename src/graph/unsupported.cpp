@@ -26,9 +26,6 @@ const std::vector<Kind>& kinds() {
        {"strings aren't supported", "start the model after the text processing"}},
       {{"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"},
        {"random numbers aren't supported", "make them an input of the model"}},
-      {{"Compress", "NonMaxSuppression", "Unique"},
-       {"the size of its result depends on values, which isn't supported",
-        "end the model before it, and do the rest in your program"}},
   };
   return all;
 }
@@ -55,7 +52,8 @@ Refusal why_unsupported(const ModelNode& n) {
   for (const Kind& kind : kinds())
     if (n.domain.empty() && std::count(kind.ops.begin(), kind.ops.end(), n.op) > 0) return kind.refusal;
   const std::string near = nearest_op(n.op);
-  return {"the operator isn't supported", near.empty() ? "" : "did you mean `" + near + "`?"};
+  return {"the operator isn't supported", near.empty() ? "--op FILE.nest adds operators written as loop nests"
+                                                       : "did you mean `" + near + "`?"};
 }
 
 }  // namespace nestor

@@ -228,8 +228,8 @@ Choice choose(const TransposedShape& s, DType type, const OptimizeOptions& optio
   if (s.channels / s.group < kLeastChannels) return {};
   const auto by = [&](const auto& costs, double least) -> Choice {
     const double share = costs.columns() / costs.direct();
-    return {share < least, fmt::format("a matrix product and Col2Im take {:.2f} of the direct convolution's "
-                                       "cycles; they are used below {:.2f}",
+    return {share < least, fmt::format("a matrix product and Col2Im take {:.2f} times the cycles of the "
+                                       "direct convolution; they are used only below {:.2f} times",
                                        share, least)};
   };
   const auto sums = std::count_if(nests.begin(), nests.end(), [](const ops::ResidueClasses& n) {

@@ -181,8 +181,8 @@ Choice choose_tile(const Layer& l, const WinogradOptions& options, bool from_mem
     choice.gain = direct - costs.winograd(tile);
   }
   choice.why = fmt::format(
-      "Winograd's F(4x4, 3x3) takes {:.2f} of the direct convolution's cycles, F(3x3, 3x3) {:.2f}, F(2x2, "
-      "3x3) {:.2f}; it is used below {:.1f}, because it rounds more",
+      "Winograd's F(4x4, 3x3) takes {:.2f} times the cycles of the direct convolution, F(3x3, 3x3) {:.2f}, "
+      "F(2x2, 3x3) {:.2f}; it is used only below {:.1f} times, because it rounds more",
       shares[2], shares[1], shares[0], kLeastGain);
   if (options.far_l3 && choice.tile != 0 &&
       shares[static_cast<size_t>(choice.tile - 2)] > *std::ranges::min_element(shares))

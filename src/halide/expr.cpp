@@ -22,6 +22,12 @@ Halide::Type type_of(DType t) {
       return Halide::Int(16);
     case DType::i8:
       return Halide::Int(8);
+    case DType::u64:
+      return Halide::UInt(64);
+    case DType::u32:
+      return Halide::UInt(32);
+    case DType::u16:
+      return Halide::UInt(16);
     case DType::u8:
       return Halide::UInt(8);
     case DType::boolean:

@@ -1,8 +1,8 @@
-// Blocks become definitions, in program order. An iterator is a Var of Halide's where it indexes one
-// dimension of the output alone and over its whole extent; every other one is an RVar, over which an update
-// runs in order. Where that leaves only Vars, and the output has no definition yet, the block is its pure
-// one; where not, the output begins as zeros and the block is an update. Reductions are updates whose pure
-// definition is their init.
+// Blocks become definitions, in program order. An iterator becomes a Var of Halide's if it indexes exactly
+// one dimension of the output and runs over its whole extent. Every other iterator becomes an RVar, over
+// which an update runs in order. If there are only Vars and the output has no definition yet, the block is
+// its pure definition. Otherwise the output starts as zeros and the block is an update. Reductions are
+// updates whose pure definition is their init.
 #include "src/halide/translate.h"
 
 #include <limits>

@@ -1,5 +1,5 @@
-// One walk with a scope. Every rule that fails throws at once, with the nodes at fault underlined in the
-// printed function: the first broken rule is nearly always the cause of the rest.
+// One walk that keeps track of scopes. The first broken rule throws at once, with the faulty nodes underlined
+// in the printed function, because it nearly always causes the others.
 #include "nestor/check.h"
 
 #include <map>

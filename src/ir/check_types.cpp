@@ -1,6 +1,6 @@
-// The constructors refuse ill-typed nodes, but a rewriter rebuilds nodes without them and keeps the old type:
-// what they demand must still hold here. Each rule gives a sentence, so that the text can say it beside the
-// underlined node.
+// The constructors refuse nodes with wrong types. But a rewriter rebuilds nodes without the constructors and
+// keeps the old type, so the same rules are checked here. Each rule has a sentence, which is printed beside
+// the underlined node.
 #include <bit>
 #include <cmath>
 
@@ -20,13 +20,6 @@ std::string are(const std::string& what, const Expr& a, const Expr& b) {
 }
 std::string must(const std::string& what, Type wanted, Type is) {
   return is == wanted ? "" : what + " must be " + print_type(wanted) + ", this is " + print_type(is);
-}
-
-bool fits(int64_t value, DType dtype) {
-  if (is_bool(dtype)) return value == 0 || value == 1;
-  if (dtype == DType::u8) return value >= 0 && value <= 255;
-  const auto highest = static_cast<int64_t>(~0ULL >> 1 >> (64 - 8 * bytes_of(dtype)));
-  return value >= -highest - 1 && value <= highest;
 }
 
 // Lanes of an access: those of its vector indices, else the buffer's; -1 where indices differ.
@@ -130,7 +123,7 @@ std::string type_problem(const Expr& e) {
       e,
       [&](const IntImm& i) -> std::string {
         if (is_float(type.dtype) || type.is_vector()) return "an integer literal of type " + print_type(type);
-        return fits(i.value, type.dtype) ? ""
+        return fits_word(type.dtype, i.value) ? ""
                                          : std::to_string(i.value) + " doesn't fit into " + print_type(type);
       },
       [&](const FloatImm& f) -> std::string {

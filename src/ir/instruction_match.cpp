@@ -1,6 +1,6 @@
-// Is a block's body what an instruction computes? Loop by loop, iterator by iterator, and the one statement
-// node by node, up to names; buffers and the strides in them are free. What differs first is said in both
-// texts.
+// Compares a block's body with what an instruction computes: loop by loop, iterator by iterator, and the one
+// statement node by node. Names, buffers and their strides may differ. The first difference is reported with
+// both texts.
 #include <algorithm>
 
 #include "nestor/instruction.h"

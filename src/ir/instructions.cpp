@@ -1,5 +1,5 @@
-// The table of instructions: the built-in ones, and those of users' files. It only grows, so that what was
-// found stays valid; several threads may look things up while a schedule is replayed in another.
+// The table of instructions: the built-in ones, and those of users' files. Entries are never removed, so
+// pointers to them stay valid, and several threads may look things up while another replays a schedule.
 #include <algorithm>
 #include <deque>
 #include <map>

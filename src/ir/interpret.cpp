@@ -1,4 +1,4 @@
-// The interpreter's flow of control: jumps, loops whose iterations have no order, threads and their barriers.
+// The interpreter's control flow: jumps, unordered loops, threads and their barriers.
 #include "nestor/interpret.h"
 
 #include <algorithm>

@@ -18,6 +18,19 @@ uint64_t u(int64_t v) {
   return static_cast<uint64_t>(v);
 }
 
+uint64_t unsigned_div(uint64_t a, uint64_t b) {
+  if (b == 0) throw Fault{"division by zero"};
+  return a / b;
+}
+uint64_t unsigned_mod(uint64_t a, uint64_t b) {
+  return a - b * unsigned_div(a, b);
+}
+
+uint64_t unsigned_shift(uint64_t a, uint64_t n) {
+  if (n > 63) throw Fault{"a shift by " + std::to_string(n)};
+  return a >> n;
+}
+
 int64_t truncated_div(int64_t a, int64_t b) {
   if (b == 0) throw Fault{"division by zero"};
   return b == -1 ? static_cast<int64_t>(0 - u(a)) : a / b;
@@ -120,6 +133,23 @@ Handler int_binary(BinaryOp op) {
   }
 }
 
+// Of numbers that words hold with another sign; other operations are those of int_binary.
+Handler u64_binary(BinaryOp op) {
+  using U = uint64_t;
+  switch (op) {
+    case BinaryOp::div:
+      return map2<U, U, unsigned_div>;
+    case BinaryOp::mod:
+      return map2<U, U, unsigned_mod>;
+    case BinaryOp::shr:
+      return map2<U, U, unsigned_shift>;
+    default: {
+      const Handler common = common_binary<U>(op);
+      return common ? common : int_binary(op);
+    }
+  }
+}
+
 template <class T>
 void fused_multiply_add(Word* r, const Instruction& i) {
   for (int l = 0; l < i.lanes; ++l)
@@ -195,6 +225,11 @@ Handler int_call(Intrinsic fn) {
   }
 }
 
+Handler u64_call(Intrinsic fn) {
+  if (fn == Intrinsic::tdiv) return map2<uint64_t, uint64_t, unsigned_div>;
+  return fn == Intrinsic::abs ? map1<Word, Word, [](Word x) { return x; }> : int_call(fn);
+}
+
 // Lane i with lane i + n/2, and so on; an odd last lane is carried along.
 void reduce_lanes(Word* r, const Instruction& i) {
   const Handler combine = binary_handler(binary_of(static_cast<ReduceOp>(i.extra)), i.dtype);
@@ -221,7 +256,7 @@ Handler binary_handler(BinaryOp op, DType t) {
     case Rep::f32:
       return float_binary<float>(op);
     case Rep::integer:
-      return int_binary(op);
+      return t == DType::u64 ? u64_binary(op) : int_binary(op);
   }
   return nullptr;
 }
@@ -246,7 +281,7 @@ Handler call_handler(Intrinsic fn, DType t) {
     case Rep::f32:
       return float_call<float>(fn);
     case Rep::integer:
-      return int_call(fn);
+      return t == DType::u64 ? u64_call(fn) : int_call(fn);
   }
   return nullptr;
 }

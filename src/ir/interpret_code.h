@@ -5,7 +5,7 @@
 // nanoseconds. And since the machine keeps no state on the C++ stack, a thread of a CUDA block is just a
 // frame and a program counter: waiting at a barrier needs no fibers.
 //
-// Words hold integers sign-extended (u8 and bool zero-extended), f64 as its bits, f32 as its bits in the low
+// Words hold integers sign-extended (unsigned ones and bool zero-extended), f64 as its bits, f32 as its bits in the low
 // half, and f16 and bf16 as the f32 of the same value.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Every value gets its place in the frame, laziness becomes jumps, an access becomes checked index
-// arithmetic.
+// Every value gets its place in the frame, lazy operators become jumps, and an access becomes index
+// arithmetic with checks.
 #include <algorithm>
 
 #include "nestor/error.h"

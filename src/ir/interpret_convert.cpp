@@ -1,4 +1,4 @@
-// From type to type: casts, bit casts, narrowing of results, and elements in memory.
+// Conversions: casts, bit casts, rounding of results to their type, and elements in memory.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -16,8 +16,8 @@ int64_t saturate(double x) {
   if (std::isnan(x)) return 0;
   constexpr double lo = static_cast<double>(std::numeric_limits<Int>::min());
   constexpr double hi = static_cast<double>(std::numeric_limits<Int>::max());
-  if (x <= lo) return std::numeric_limits<Int>::min();
-  if (x >= hi) return std::numeric_limits<Int>::max();
+  if (x <= lo) return static_cast<int64_t>(std::numeric_limits<Int>::min());
+  if (x >= hi) return static_cast<int64_t>(std::numeric_limits<Int>::max());
   return static_cast<int64_t>(static_cast<Int>(x));
 }
 
@@ -40,6 +40,12 @@ Handler from_float(DType to) {
       return map1<T, Word, [](T x) { return saturate<int16_t>(static_cast<double>(x)); }>;
     case DType::i8:
       return map1<T, Word, [](T x) { return saturate<int8_t>(static_cast<double>(x)); }>;
+    case DType::u64:
+      return map1<T, Word, [](T x) { return saturate<uint64_t>(static_cast<double>(x)); }>;
+    case DType::u32:
+      return map1<T, Word, [](T x) { return saturate<uint32_t>(static_cast<double>(x)); }>;
+    case DType::u16:
+      return map1<T, Word, [](T x) { return saturate<uint16_t>(static_cast<double>(x)); }>;
     case DType::u8:
       return map1<T, Word, [](T x) { return saturate<uint8_t>(static_cast<double>(x)); }>;
     case DType::boolean:
@@ -48,8 +54,8 @@ Handler from_float(DType to) {
   return nullptr;
 }
 
+template <class I>
 Handler from_int(DType to) {
-  using I = int64_t;
   switch (to) {
     case DType::f64:
       return map1<I, double, [](I x) { return static_cast<double>(x); }>;
@@ -60,9 +66,10 @@ Handler from_int(DType to) {
     case DType::bf16:
       return map1<I, float, [](I x) { return round_to(DType::bf16, static_cast<double>(x)); }>;
     case DType::i64:
+    case DType::u64:
       return move_handler();
     case DType::boolean:
-      return map1<I, I, [](I x) { return x != 0; }>;
+      return map1<I, Word, [](I x) { return x != 0; }>;
     default:
       return wrap_handler(to);
   }
@@ -87,6 +94,10 @@ Word from_bits(DType t, Word w) {
       return static_cast<int16_t>(w);
     case DType::i8:
       return static_cast<int8_t>(w);
+    case DType::u32:
+      return static_cast<uint32_t>(w);
+    case DType::u16:
+      return static_cast<uint16_t>(w);
     case DType::u8:
       return static_cast<uint8_t>(w);
     case DType::boolean:
@@ -119,6 +130,12 @@ Handler bitcast_from(DType to) {
       return bitcast_words<From, DType::i16>;
     case DType::i8:
       return bitcast_words<From, DType::i8>;
+    case DType::u64:
+      return bitcast_words<From, DType::u64>;
+    case DType::u32:
+      return bitcast_words<From, DType::u32>;
+    case DType::u16:
+      return bitcast_words<From, DType::u16>;
     case DType::u8:
       return bitcast_words<From, DType::u8>;
     case DType::boolean:
@@ -147,7 +164,7 @@ Handler cast_handler(DType from, DType to) {
     case Rep::f32:
       return from_float<float>(to);
     case Rep::integer:
-      return from_int(to);
+      return from == DType::u64 ? from_int<uint64_t>(to) : from_int<int64_t>(to);
   }
   return nullptr;
 }
@@ -179,6 +196,10 @@ Handler wrap_handler(DType t) {
       return map1<Word, Word, [](Word x) { return static_cast<int16_t>(x); }>;
     case DType::i8:
       return map1<Word, Word, [](Word x) { return static_cast<int8_t>(x); }>;
+    case DType::u32:
+      return map1<Word, Word, [](Word x) { return static_cast<uint32_t>(x); }>;
+    case DType::u16:
+      return map1<Word, Word, [](Word x) { return static_cast<uint16_t>(x); }>;
     case DType::u8:
       return map1<Word, Word, [](Word x) { return static_cast<uint8_t>(x); }>;
     case DType::boolean:
@@ -192,6 +213,7 @@ Word read_element(DType t, const uint8_t* data, int64_t i) {
   switch (t) {
     case DType::f64:
     case DType::i64:
+    case DType::u64:
       return peek<int64_t>(data, i);
     case DType::f32:
       return peek<uint32_t>(data, i);
@@ -201,6 +223,10 @@ Word read_element(DType t, const uint8_t* data, int64_t i) {
       return peek<int16_t>(data, i);
     case DType::i8:
       return peek<int8_t>(data, i);
+    case DType::u32:
+      return peek<uint32_t>(data, i);
+    case DType::u16:
+      return peek<uint16_t>(data, i);
     case DType::u8:
       return peek<uint8_t>(data, i);
     case DType::boolean:

@@ -1,12 +1,12 @@
-// Finds accesses that have no order: two iterations of one parallel, vectorized or thread loop that touch an
-// element, at least one of them writing.
+// Finds unordered accesses: two iterations of one parallel, vectorized or thread loop that touch an element,
+// at least one of them writing.
 //
 // The execution is a tree: an iteration holds the instances of concurrent loops it runs, an instance its
-// iterations. Two accesses are ordered unless their paths part inside an instance, in two of its iterations.
-// Since the interpreter runs such iterations one after the other, one remembered writer and one remembered
-// reader per element find a conflict whenever there is one (Feng and Leiserson, "Efficient detection of
-// determinacy races in Cilk programs"). Threads of a CUDA block get new tree nodes at every barrier, marked
-// with its number: different numbers are ordered.
+// iterations. Two accesses are ordered unless their paths split inside an instance, in two of its iterations.
+// The interpreter runs such iterations one after the other, so one remembered writer and one remembered
+// reader per element are enough to find a conflict if there is one (Feng and Leiserson, "Efficient detection
+// of determinacy races in Cilk programs"). Threads of a CUDA block get new tree nodes at every barrier,
+// marked with its number: accesses with different numbers are ordered.
 #pragma once
 
 #include <cstdint>

@@ -91,7 +91,11 @@ Expr float_imm(double value, Type type) {
 
 Expr imm(double value, Type type) {
   const Type scalar = type.with_lanes(1);
-  Expr e = is_float(type.dtype) ? float_imm(value, scalar) : int_imm(static_cast<int64_t>(value), scalar);
+  const auto word = [&] {
+    return type.dtype == DType::u64 ? static_cast<int64_t>(static_cast<uint64_t>(value))
+                                    : static_cast<int64_t>(value);
+  };
+  Expr e = is_float(type.dtype) ? float_imm(value, scalar) : int_imm(word(), scalar);
   return broadcast(e, type.lanes);
 }
 
@@ -266,12 +270,6 @@ Stmt evaluate(Expr call) {
 Expr identity_of(ReduceOp op, Type type) {
   const bool f = is_float(type.dtype);
   constexpr double inf = std::numeric_limits<double>::infinity();
-  const int bits = 8 * bytes_of(type.dtype);
-  const bool is_unsigned = type.dtype == DType::u8 || type.dtype == DType::boolean;
-  const int64_t highest = type.dtype == DType::boolean ? 1
-                          : is_unsigned                ? 255
-                                                       : static_cast<int64_t>((~0ULL >> 1) >> (64 - bits));
-  const int64_t lowest = is_unsigned ? 0 : -highest - 1;
   const auto broadcast_int = [&](int64_t v) {
     return make::broadcast(make::int_imm(v, type.with_lanes(1)), type.lanes);
   };
@@ -281,9 +279,9 @@ Expr identity_of(ReduceOp op, Type type) {
     case ReduceOp::mul:
       return make::imm(1, type);
     case ReduceOp::max:
-      return f ? make::imm(-inf, type) : broadcast_int(lowest);
+      return f ? make::imm(-inf, type) : broadcast_int(least_word(type.dtype));
     case ReduceOp::min:
-      return f ? make::imm(inf, type) : broadcast_int(highest);
+      return f ? make::imm(inf, type) : broadcast_int(greatest_word(type.dtype));
   }
   throw InternalError("unknown reduce op");
 }

@@ -44,7 +44,7 @@ Expr compare(BinaryOp op, Expr a, Expr b, bool (*fold)(int64_t, int64_t)) {
   unify(a, b);
   const auto* x = a.as<IntImm>();
   const auto* y = b.as<IntImm>();
-  if (x && y) return make::bool_imm(fold(x->value, y->value));
+  if (x && y && a.dtype() != DType::u64) return make::bool_imm(fold(x->value, y->value));
   return make::binary(op, std::move(a), std::move(b));
 }
 

@@ -1,10 +1,10 @@
-// Packing a tensor by a layout: weights at compile time, and the tests' way between logical and physical
-// tensors.
+// Packs a tensor by a layout: weights at compile time, and in tests the conversion between logical and
+// physical tensors.
 //
-// A layout's expressions mostly look at one logical index each (c/16, c%16, o), so an element's place in
-// memory is a sum of one table entry per logical dimension. Dimensions that meet in one expression share a
-// table. Evaluating the expressions costs the sum of the table sizes, not the size of the tensor; what
-// remains is a copy.
+// Most expressions of a layout use one logical index each (c/16, c%16, o), so an element's place in memory is
+// a sum of one table entry per logical dimension. Dimensions that occur in the same expression share a table.
+// Evaluating the expressions costs the sum of the table sizes, not the size of the tensor. The rest is a
+// copy.
 #include <algorithm>
 #include <cstring>
 #include <numeric>

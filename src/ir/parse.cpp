@@ -120,9 +120,9 @@ std::vector<std::string> Parser::names_in_scope() const {
 // ---- Declarations -------------------------------------------------------------------------------
 
 bool Parser::parse_type(std::string_view text, Type& type) {
-  for (size_t i = 0; i < kDTypeNames.size(); ++i) {
-    if (!text.starts_with(kDTypeNames[i])) continue;
-    const std::string_view rest = text.substr(kDTypeNames[i].size());
+  for (size_t i = 0; i < kDTypes.size(); ++i) {
+    if (!text.starts_with(kDTypes[i].name)) continue;
+    const std::string_view rest = text.substr(kDTypes[i].name.size());
     int lanes = 1;
     if (!rest.empty()) {
       const auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), lanes);
@@ -141,7 +141,9 @@ Type Parser::type(std::string_view where) {
   Type out;
   if (at.kind != Token::identifier) fail_here("a type", where);
   if (!parse_type(at.text, out)) {
-    const std::string near = did_you_mean(at.text, {kDTypeNames.begin(), kDTypeNames.end()});
+    std::vector<std::string> names;
+    for (const DTypeRow& r : kDTypes) names.emplace_back(r.name);
+    const std::string near = did_you_mean(at.text, names);
     fail(at, "unknown type " + quoted(at.text), near.empty() ? "types are f32, i64, bool, f32x16 ..." : near);
   }
   take();
@@ -265,8 +267,7 @@ PrimFunc Parser::func() {
     else if (role.text == name_of(Role::out))
       p.role = Role::out;
     else
-      fail(role, "a parameter is `in`, `const` or `out`, not " + quoted(role.text),
-           "in " + std::string(role.text) + ": f32[...]");
+      fail(role, "a parameter is `in`, `const` or `out`, not " + quoted(role.text), "in X: f32[8]");
     p.decl = decl();
     f.params.push_back(std::move(p));
   });

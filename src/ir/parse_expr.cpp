@@ -254,7 +254,7 @@ Expr Parser::call() {
                                     "reduce_add", "reduce_mul", "reduce_max", "reduce_min"};
   for (int i = 0; i <= static_cast<int>(Intrinsic::instruction); ++i)
     known.push_back(info(static_cast<Intrinsic>(i)).name);
-  for (const std::string_view dtype : kDTypeNames) known.emplace_back(dtype);
+  for (const DTypeRow& r : kDTypes) known.emplace_back(r.name);
   fail(name, "unknown function " + quoted(name.text), did_you_mean(name.text, known));
 }
 

@@ -11,8 +11,8 @@ namespace nestor {
 namespace {
 
 bool in_range(DType dtype, bool negative, uint64_t magnitude) {
-  if (dtype == DType::u8) return magnitude <= 255 && (!negative || magnitude == 0);
-  const uint64_t highest = ~0ULL >> 1 >> (64 - 8 * bytes_of(dtype));
+  const auto highest = static_cast<uint64_t>(greatest_word(dtype));
+  if (is_unsigned(dtype)) return magnitude <= highest && (!negative || magnitude == 0);
   return magnitude <= highest + (negative ? 1 : 0);
 }
 

@@ -1,6 +1,5 @@
-// Parsing of statements. What begins one decides what it is: a name and `[` a store or an update, a
-// function's name and
-// `(` an effect, a word the rest; so a buffer may well be called `init` or `mask`.
+// Parses statements. The first word decides the kind: a name and `[` begin a store or an update, a function's
+// name and `(` an effect, and a keyword the rest. So a buffer may be called `init` or `mask`.
 #include "nestor/nearest.h"
 #include "src/ir/parser.h"
 #include "src/ir/printer.h"

@@ -90,7 +90,7 @@ std::string print_type(Type type) {
 
 std::string print_literal(const IntImm& i, Type type) {
   if (is_bool(type.dtype)) return i.value != 0 ? "true" : "false";
-  std::string out = std::to_string(i.value);
+  std::string out = type.dtype == DType::u64 ? std::to_string(static_cast<uint64_t>(i.value)) : std::to_string(i.value);
   if (type.dtype != DType::i64) out += name_of(type.dtype);
   return out;
 }
@@ -146,7 +146,7 @@ bool is_literal(const Expr& e) {
 }
 
 bool begins_with_minus(const Expr& e) {
-  if (const auto* i = e.as<IntImm>()) return i->value < 0 && !is_bool(e.dtype());
+  if (const auto* i = e.as<IntImm>()) return i->value < 0 && !is_unsigned(e.dtype());
   if (const auto* f = e.as<FloatImm>()) return std::signbit(f->value) && !std::isnan(f->value);
   if (const auto* u = e.as<Unary>()) return u->op == UnaryOp::neg;
   if (const auto* b = e.as<Binary>())

@@ -1,6 +1,5 @@
-// The function's text with nodes underlined, as error notes show it. Long functions are cut to the marked
-// lines, two lines around each, and the headers that enclose them: where one is matters more than what stands
-// far away.
+// Prints the function with nodes underlined, as error notes show it. Long functions are cut to the marked
+// lines, two lines around each, and the headers of the loops around them.
 #include <algorithm>
 #include <map>
 #include <sstream>

@@ -29,6 +29,7 @@ Interval Simplifier::range(const Expr& e) {
   if (const auto* l = e.as<Let>()) return range(l->body);
   const auto* b = e.as<Binary>();
   if (!b) return of_type;
+  if (e.dtype() == DType::u64) return of_type;  // whose words are in another order than its numbers
   if (b->op == BinaryOp::min || b->op == BinaryOp::max) {
     const Interval x = range(b->a), y = range(b->b);
     if (b->op == BinaryOp::min) return {std::min(x.lo, y.lo), std::min(x.hi, y.hi)};

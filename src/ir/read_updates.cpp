@@ -1,5 +1,5 @@
-// Reductions that are written out, Y[vi] = Y[vi] + x, are what Y[vi] += x says. As a store of its own value
-// such a statement would have to keep its order, and no primitive could touch its loop.
+// Reads a reduction that is written out, Y[vi] = Y[vi] + x, as Y[vi] += x. As a store that reads its own
+// element it would have to keep its order, and no primitive could change its loop.
 #include "nestor/parse.h"
 #include "nestor/walk.h"
 

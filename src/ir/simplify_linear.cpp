@@ -167,21 +167,10 @@ Interval intersect(Interval a, Interval b) {
   return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
 }
 
+// Of its words.
 Interval range_of_type(DType t) {
-  switch (t) {
-    case DType::i32:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    case DType::i16:
-      return {std::numeric_limits<int16_t>::min(), std::numeric_limits<int16_t>::max()};
-    case DType::i8:
-      return {std::numeric_limits<int8_t>::min(), std::numeric_limits<int8_t>::max()};
-    case DType::u8:
-      return {0, 255};
-    case DType::boolean:
-      return {0, 1};
-    default:
-      return {};
-  }
+  if (is_float(t) || bytes_of(t) == 8) return {};
+  return {least_word(t), greatest_word(t)};
 }
 
 std::optional<int64_t> common_quotient(Interval a, int64_t c) {

@@ -1,8 +1,8 @@
-// Index vectors and masks are simplified as scalars in which the lane number is one more variable with a
-// known range: ramp(b, s, 16) is b + s*lane. All scalar rules then apply (a quotient of a ramp that stays
-// within one block becomes a broadcast, a mask that always holds becomes true), and what comes out is a ramp
-// again where it is affine in the lane. Vector expressions without such a form (loads, casts from floats)
-// stand as variables meanwhile.
+// Index vectors and masks are simplified as scalars, in which the lane number is one more variable with a
+// known range: ramp(b, s, 16) is b + s*lane. So all scalar rules apply (a quotient of a ramp that stays
+// within one block becomes a broadcast, a mask that always holds becomes true). If the result is affine in
+// the lane, it becomes a ramp again. Other vector expressions (loads, casts from floats) are treated as
+// variables.
 #include "nestor/error.h"
 #include "src/ir/simplifier.h"
 

@@ -1,4 +1,4 @@
-// The f64 form of a function, and arguments for trying functions out.
+// The f64 version of a function, and random arguments for trying functions.
 #include "nestor/error.h"
 #include "nestor/interpret.h"
 #include "nestor/print.h"

@@ -1,5 +1,5 @@
-// Walking and rewriting driven by the nodes' field lists: each field type is handled once here, no node kind
-// is.
+// Walking and rewriting, driven by the nodes' field lists: the code here is per field type, not per node
+// kind.
 #include "nestor/walk.h"
 
 #include "nestor/error.h"

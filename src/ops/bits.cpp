@@ -6,8 +6,6 @@ namespace nestor::ops {
 
 namespace {
 
-constexpr std::initializer_list<DType> kIntegers = {DType::i64, DType::i32, DType::i16, DType::i8, DType::u8};
-
 std::vector<TensorType> infer_pair(const OpContext& ctx) {
   require_type(ctx, 0, kIntegers);
   require_same_type(ctx, 0, 1);
@@ -35,7 +33,7 @@ Expr shifted(const Expr& x, const Expr& distance, bool left) {
   const int64_t bits = 8 * bytes_of(type.dtype);
   const Expr fits = logical_and(le(imm(0), distance), lt(distance, imm(bits)));
   const Expr by = make::binary(BinaryOp::bit_and, distance, imm(bits - 1));  // lanes compute either case
-  const bool is_signed = type.dtype != DType::u8;
+  const bool is_signed = !is_unsigned(type.dtype);
   const Expr beyond = !left && is_signed ? make::binary(BinaryOp::shr, x, imm(bits - 1)) : imm(0);
   return make::select(fits, make::binary(left ? BinaryOp::shl : BinaryOp::shr, x, by), beyond);
 }
@@ -105,7 +103,7 @@ void register_bits(Rows& rows) {
                   .build =
                       [](const OpContext&, FuncBuilder& b, const Tensors& in, const Tensors& out) {
                         const Type type{in[0].dtype(), 1};
-                        const Expr ones = make::int_imm(type.dtype == DType::u8 ? 255 : -1, type);
+                        const Expr ones = make::int_imm(is_unsigned(type.dtype) ? greatest_word(type.dtype) : -1, type);
                         b.compute(out[0], axes_of(out[0].shape), [&](const Exprs& i) {
                           return make::binary(BinaryOp::bit_xor, in[0].at(i), ones);
                         });

@@ -108,26 +108,18 @@ Expr divided_by_count(Expr e, const Expr& count) {
 }
 
 DType type_attribute(const OpContext& ctx, const std::string& name) {
-  static const std::vector<std::pair<int64_t, DType>> numbers = {
-      {1, DType::f32}, {2, DType::u8},      {3, DType::i8},   {5, DType::i16},  {6, DType::i32},
-      {7, DType::i64}, {9, DType::boolean}, {10, DType::f16}, {11, DType::f64}, {16, DType::bf16}};
-  static const std::vector<std::pair<std::string, DType>> names = {
-      {"FLOAT", DType::f32},  {"UINT8", DType::u8},     {"INT8", DType::i8},      {"INT16", DType::i16},
-      {"INT32", DType::i32},  {"INT64", DType::i64},    {"BOOL", DType::boolean}, {"FLOAT16", DType::f16},
-      {"DOUBLE", DType::f64}, {"BFLOAT16", DType::bf16}};
-  const char* hint =
-      "FLOAT 1, UINT8 2, INT8 3, INT16 5, INT32 6, INT64 7, BOOL 9, FLOAT16 10, DOUBLE 11, BFLOAT16 16";
+  std::string hint;
+  for (const DTypeRow& r : kDTypes)
+    hint += (hint.empty() ? "" : ", ") + std::string(r.onnx) + " " + std::to_string(r.onnx_number);
   if (!ctx.has_attr(name)) ctx.fail("the attribute `" + name + "` is missing", hint);
   if (ctx.is_string(name)) {  // until opset 5, and in the shorthand
     const std::string asked = ctx.get_string(name, "");
     if (const auto own = parse_dtype(asked)) return *own;
-    for (const auto& [known, type] : names)
-      if (known == asked) return type;
+    if (const auto type = dtype_by(&DTypeRow::onnx, std::string_view(asked))) return *type;
     ctx.fail("there is no element type \"" + asked + "\"", hint);
   }
   const int64_t asked = ctx.get_int(name, 0);
-  for (const auto& [number, type] : numbers)
-    if (number == asked) return type;
+  if (const auto type = dtype_by(&DTypeRow::onnx_number, static_cast<int>(asked))) return *type;
   ctx.fail("element type " + std::to_string(asked) + " isn't supported", hint);
 }
 

@@ -19,7 +19,10 @@ inline constexpr int64_t kMostElements = int64_t{1} << 40;
 
 inline constexpr std::initializer_list<DType> kFloats = {DType::f32, DType::f64};
 inline constexpr std::initializer_list<DType> kNumbers = {DType::f32, DType::f64, DType::i64, DType::i32,
-                                                          DType::i16, DType::i8,  DType::u8};
+                                                          DType::i16, DType::i8,  DType::u64, DType::u32,
+                                                          DType::u16, DType::u8};
+inline constexpr std::initializer_list<DType> kIntegers = {DType::i64, DType::i32, DType::i16, DType::i8,
+                                                           DType::u64, DType::u32, DType::u16, DType::u8};
 inline constexpr std::initializer_list<DType> kBool = {DType::boolean};
 
 // Fails where input i is of another type, naming the nearest that would do.

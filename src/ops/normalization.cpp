@@ -329,7 +329,7 @@ void register_normalization(Rows& rows) {
                   .build = build_batch,
                   .note = "running statistics as outputs aren't supported"});
   rows.push_back({.name = "LayerNormalization",
-                  .since = 17,
+                  .since = 1,
                   .min_inputs = 2,
                   .max_inputs = 3,
                   .pattern = Pattern::reduction,

@@ -17,7 +17,7 @@ constexpr Type kReal{DType::f32, 1}, kWide{DType::i32, 1};
 // Cut off before it is rounded: the bounds are integers, so that comes to the same, and what is converted
 // fits.
 Expr quantized(const Expr& x, const Expr& zero, DType to) {
-  const int values = 1 << (8 * bytes_of(to)), lowest = to == DType::u8 ? 0 : -values / 2;
+  const int values = 1 << (8 * bytes_of(to)), lowest = is_unsigned(to) ? 0 : -values / 2;
   const auto bound = [&](int value) {
     if (const auto known = as_int(zero)) return make::imm(value - static_cast<int>(*known), kReal);
     return make::imm(value, kReal) - make::cast(kReal, zero);
@@ -29,7 +29,7 @@ Expr quantized(const Expr& x, const Expr& zero, DType to) {
 
 namespace {
 
-constexpr std::initializer_list<DType> kSmall = {DType::u8, DType::i8, DType::i16};
+constexpr std::initializer_list<DType> kSmall = {DType::u8, DType::i8, DType::u16, DType::i16};
 constexpr std::initializer_list<DType> kF32 = {DType::f32};
 
 // Which scale an element has: the dimension that picks it, and how many places in a row share one.
@@ -89,7 +89,7 @@ std::vector<TensorType> infer_quantize(const OpContext& ctx) {
       ctx.fail("`output_dtype` is " + std::string(name_of(asked)) + " beside a zero point of " +
                std::string(name_of(to)));
     if (std::find(kSmall.begin(), kSmall.end(), asked) == kSmall.end())
-      ctx.fail("`output_dtype` is " + std::string(name_of(asked)), "u8, i8 or i16");
+      ctx.fail("`output_dtype` is " + std::string(name_of(asked)), "u8, i8, u16 or i16");
     to = asked;
   }
   return {{to, ctx.input(0).shape}};
@@ -105,7 +105,7 @@ void build_quantize(const OpContext& ctx, FuncBuilder& b, const Tensors& in, con
 }
 
 std::vector<TensorType> infer_dequantize(const OpContext& ctx) {
-  require_type(ctx, 0, {DType::u8, DType::i8, DType::i16, DType::i32});
+  require_type(ctx, 0, {DType::u8, DType::i8, DType::u16, DType::i16, DType::i32});
   require_type(ctx, 1, kF32);
   grain_of(ctx);
   check_zero_point(ctx);

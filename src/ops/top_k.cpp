@@ -28,7 +28,7 @@ constexpr int64_t kLongestRow = int64_t{1} << 30;
 
 // No key of a float, or of a narrower integer, is the least number of its type.
 DType key_type(DType t) {
-  return bytes_of(t) == 8 || t == DType::i32 ? DType::i64 : DType::i32;
+  return bytes_of(t) == 8 || t == DType::i32 || t == DType::u32 ? DType::i64 : DType::i32;
 }
 
 std::vector<TensorType> infer_top_k(const OpContext& ctx) {
@@ -55,6 +55,8 @@ Expr least(const Type& type) {
 // the opposite order.
 Expr key_of(const Expr& x) {
   const Type type{key_type(x.dtype()), 1};
+  if (x.dtype() == DType::u64)  // the lowest number has the lowest word
+    return make::binary(BinaryOp::bit_xor, make::cast(type, x), make::int_imm(least_word(type.dtype), type));
   if (!is_float(x.dtype())) return make::cast(type, x);
   const bool wide = type.dtype == DType::i64;
   const int64_t most = wide ? std::numeric_limits<int64_t>::max() : std::numeric_limits<int32_t>::max();

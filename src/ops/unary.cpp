@@ -64,7 +64,7 @@ Expr sign(const Expr& x) {
 
 Expr absolute(const Expr& x) {
   if (is_float(x.dtype())) return call(Intrinsic::abs, x);
-  return x.dtype() == DType::u8 ? x : make::select(lt(x, imm(x, 0)), imm(x, 0) - x, x);
+  return is_unsigned(x.dtype()) ? x : make::select(lt(x, imm(x, 0)), imm(x, 0) - x, x);
 }
 
 Expr is_infinite(const OpContext& ctx, const Expr& x) {

@@ -1,4 +1,4 @@
-// What indices say of the loop variables that they are made of.
+// What indices reveal about the loop variables in them.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
-// A block that holds others (blockize makes them) was a unit for schedules; for lowering only the inner ones
-// count. Its iterators are replaced by what they are bound to, and where a guard is left of it, an If stands
-// in its place. Regions, placement and the rest then see loops and blocks that hold plain statements.
+// Removes blocks that contain blocks (made by blockize): they are units for schedules, and lowering needs
+// only the inner ones. Iterators are replaced by their bindings; a remaining guard becomes an If. Later
+// passes then see loops, and blocks that hold plain statements.
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
 

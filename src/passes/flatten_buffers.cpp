@@ -1,5 +1,4 @@
-// Layouts are applied and every buffer becomes one-dimensional: an index is the physical element's place in
-// memory.
+// Applies layouts and makes every buffer one-dimensional: an index becomes the element's place in memory.
 #include "nestor/error.h"
 #include "nestor/layout.h"
 #include "nestor/walk.h"

@@ -1,11 +1,10 @@
-// Several rows are reduced at once. Folding one vector to a number takes as many steps as a vector has
-// halvings, each waiting for the one before and using half the lanes of the last. Rows fold together instead:
-// two vectors become one that holds half as many partial results of either, and so on, until each lane is a
-// row:
+// Reduces several rows at once. Reducing one vector to a number takes log2(lanes) steps; each waits for the
+// one before and uses half the lanes of the last. Instead, rows are reduced together: two vectors become one
+// that holds half as many partial results of each, and so on, until each lane is a row:
 //
 //   a0 a1 a2 a3   b0 b1 b2 b3  ->  a0 b0 a1 b1 op a2 b2 a3 b3  ->  ...   16 rows of 16: 30 shuffles, 15 op
 //
-// where turning the rows into columns takes 64 shuffles, and folding each by itself 64 and 64 op.
+// Transposing the rows would take 64 shuffles, and reducing each row alone 64 shuffles and 64 op.
 #include "src/passes/fold_rows.h"
 
 #include <algorithm>

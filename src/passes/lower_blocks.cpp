@@ -1,6 +1,6 @@
-// Blocks become plain statements: iterators are replaced by their bindings, and what decides whether an
-// instance runs (every binding inside its domain, and `where`) becomes an If unless the ranges of the loops
-// prove it. The stores of a block annotated `streaming` are marked so.
+// Blocks become plain statements: iterators are replaced by their bindings. The condition under which an
+// instance runs (every binding inside its domain, and `where`) becomes an If, unless the ranges of the loops
+// prove it. The stores of a block annotated `streaming` become non-temporal.
 #include "src/passes/passes.h"
 #include "src/passes/scoped.h"
 

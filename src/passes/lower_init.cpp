@@ -1,6 +1,5 @@
-// A reduction block's `init` becomes a statement of its body, guarded by "all reduction iterators are 0". A
-// schedule that wants the initialization out of its inner loop says so (`decompose_reduction`); this is what
-// is left otherwise.
+// A reduction block's `init` becomes a statement of its body under the condition that all reduction iterators
+// are 0. A schedule that used `decompose_reduction` has moved it out of the inner loop already.
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 

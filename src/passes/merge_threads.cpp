@@ -1,14 +1,14 @@
-// A kernel is one program that every thread runs. Schedules bind each block's loops by themselves, so a
-// kernel may hold several loops bound to threadIdx.x, one after the other, of different extents: copying a
-// tile to shared memory, then computing with it. This pass gives each kernel (each statement of the
-// function's top level that binds anything) one nest of block and thread loops around all of it:
+// A kernel is one program that every thread runs. Schedules bind each block's loops separately, so a kernel
+// may hold several loops bound to threadIdx.x, one after the other, with different extents: for example
+// copying a tile to shared memory, then computing with it. This pass gives each kernel (each top-level
+// statement of the function that has bound loops) one nest of block and thread loops around all of it:
 //
 //   blockIdx.x b in 8 { for k { threadIdx.x t in 32 {copy}; threadIdx.x u in 64 {compute} } }
 //   ->  blockIdx.x b in 8 { threadIdx.x u in 64 { for k { if (u < 32) {copy}; {compute} } } }
 //
 // Work outside of any loop of a thread tag is done by the tag's first thread alone, except on a thread's own
-// (local) memory. All of a kernel is inside of its block loops, and those are outermost: blocks can't wait
-// for each other. Parallel loops that weren't bound, and virtual threads, become serial.
+// (local) memory. Block loops are outermost and contain the whole kernel, because blocks can't wait for each
+// other. Parallel loops that weren't bound, and virtual threads, become serial.
 #include <algorithm>
 #include <array>
 #include <set>

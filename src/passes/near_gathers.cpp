@@ -1,13 +1,13 @@
-// A gather whose lanes lie near each other, at distances known now, is a load or two of all that lies there
-// and a shuffle:
+// Replaces a gather whose lanes are close to each other, at known distances, by one or two loads and a
+// shuffle:
 //
 //   X[base + (0 0 0 0 4 4 4 4 ...)]   ->   shuffle(X[base ..], (0 0 0 0 4 4 4 4 ...))
 //
-// So come the channels of a group to the lanes of its outputs, every second pixel of a row, or a row
-// backwards. A machine gathers one element at a time; a shuffle moves all at once. Two elements, one for each
-// half of the lanes, say, are broadcast as they are loaded, and blended; so are up to four of sixteen lanes
-// where they lie too far from each other for a shuffle: the groups of a block have their channels in
-// different blocks.
+// This occurs where the channels of a group go to the lanes of its outputs, for every second pixel of a row,
+// or for a row backwards. A processor gathers one element at a time; a shuffle moves all at once. If there
+// are only two different elements, they are broadcast as they are loaded, and blended. The same is done for
+// up to four elements in sixteen lanes that are too far apart for a shuffle, as when the groups of a block
+// have their channels in different blocks.
 #include <algorithm>
 
 #include "nestor/simplify.h"

@@ -1,4 +1,4 @@
-// The passes that src/passes/pipeline.cpp strings together, one file each.
+// The lowering passes, one file each; src/passes/pipeline.cpp has their order.
 #pragma once
 
 #include "nestor/passes.h"

@@ -1,11 +1,10 @@
-// `local` buffers become registers: each vector or scalar that is written or read under one constant index is
-// an element of its own, in a buffer of vector type that has no address. The code generator makes a variable
-// of each element, and an accumulator carried around a loop becomes a phi. Nothing here spills by itself; an
-// index that still varies is an error that names the loop, since memory in the inner loop is exactly what the
-// schedule wanted to avoid.
+// `local` buffers become registers: each vector or scalar that is accessed under one constant index becomes
+// an element of its own, in a buffer of vector type without an address. The code generator makes a variable
+// of each element, and an accumulator of a loop becomes a phi. An index that isn't constant is an error that
+// names the loop: a stack slot in the inner loop is what the schedule wanted to avoid.
 //
-// Masks fall away where all stores of an element have the same one, and loads look at no lanes outside of it.
-// Where masks differ, a masked store keeps the other lanes by a select, and the element starts at 0.
+// Masks are dropped if all stores of an element have the same mask and loads use no other lanes. If masks
+// differ, a masked store keeps the other lanes by a select, and the element starts at 0.
 #include <algorithm>
 #include <map>
 #include <set>

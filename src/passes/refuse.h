@@ -1,4 +1,4 @@
-// How a pass says that it can't lower what a schedule asks for.
+// The error for a schedule that a pass can't lower.
 #pragma once
 
 #include <string>

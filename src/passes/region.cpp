@@ -1,5 +1,5 @@
-// Indices are brought to loop variables (block iterators are replaced by their bindings) and simplified with
-// what is known where they stand; a span is then the sum of what stands still and the extremes of what runs.
+// Indices are written in loop variables (block iterators are replaced by their bindings) and simplified with
+// the known ranges. A span is then the sum of the fixed terms and the extremes of the running ones.
 #include "src/passes/region.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// x86-64 before Haswell has no fma, and LLVM would call the C library for each lane. The polynomials of
-// expand_math rely on it where they take a multiple of ln 2 off their argument. In f64 a product of two f32
-// is exact, so that
+// x86-64 processors before Haswell have no fma, and LLVM would call the C library for each lane. The
+// polynomials of expand_math need it to subtract multiples of ln 2 from their argument. In f64 a product of
+// two f32 is exact, so
 //
 //   fma(a, b, c) = f32(f64(a) * f64(b) + f64(c))
 //
-// but for about one result in 2^29, which is rounded to f64 on the edge between two f32 and then again. f64's
-// own fma stays what it is, a call of the library.
+// except for about one result in 2^29, which is rounded to f64 exactly between two f32, and then a second
+// time. fma in f64 stays a call of the library.
 #include "nestor/walk.h"
 #include "src/passes/passes.h"
 

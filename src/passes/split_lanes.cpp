@@ -1,15 +1,15 @@
-// A GPU's threads have no vector arithmetic: of a vector statement each lane is a statement of its own. But
-// one instruction loads or stores up to 16 bytes of neighbours in device or shared memory, where their place
-// is a multiple of what it moves:
+// A GPU's threads have no vector arithmetic, so each lane of a vector statement becomes a statement of its
+// own. But one instruction can load or store up to 16 bytes of neighbouring elements in device or shared
+// memory, if the address is a multiple of the size:
 //
 //   Y[ramp(4*i, 1, 4)] = X[ramp(4*i, 1, 4)] * x4(2.0)
 //   ->  let v = X[ramp(4*i, 1, 4)]           one load
 //       Y[ramp(4*i, 1, 4)] = {v.0 * 2.0, v.1 * 2.0, v.2 * 2.0, v.3 * 2.0}    one store
 //
-// After it, vectors are such a load, perhaps under a condition (else zeros), bound to a variable; one lane of
-// it, a shuffle; and what such a store takes, lanes joined by shuffles. Buffers begin at multiples of 16
-// bytes. Where nothing shows that a place is aligned, or lanes don't lie side by side, each lane loads or
-// stores by itself.
+// After this pass there are three kinds of vectors: such a load bound to a variable, perhaps under a
+// condition (else zeros); lanes of it or shuffles; and the operand of such a store, lanes joined by shuffles.
+// Buffers begin at multiples of 16 bytes. If the alignment isn't known, or the lanes aren't neighbours, each
+// lane loads or stores by itself.
 #include <algorithm>
 #include <functional>
 #include <numeric>

@@ -1,4 +1,4 @@
-// How vectors are turned in registers: rows become columns by exchanges between pairs of vectors.
+// Transposes vectors in registers, by exchanges between pairs of vectors.
 #pragma once
 
 #include <cstdint>

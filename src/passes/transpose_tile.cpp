@@ -1,7 +1,7 @@
-// Rows are loaded whole, or stored whole; between them and the columns stands a network of shuffles
-// (transpose_network.h). A square's rows that are narrower than a vector share one. Where the columns' stride
-// is their number, a few only, the tile has no gaps: then whole vectors are loaded, whatever rows they hold,
-// and each column picks its elements from all of them.
+// Rows are loaded or stored as whole vectors; a network of shuffles (transpose_network.h) converts between
+// rows and columns. Rows of a square that are narrower than a vector share one. If the stride of the columns
+// equals their number, and is small, the tile has no gaps: then whole vectors are loaded, and each column
+// takes its elements from all of them.
 #include "src/passes/transpose_tile.h"
 
 #include <algorithm>

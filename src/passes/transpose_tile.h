@@ -1,4 +1,4 @@
-// Accesses that are columns of one tile in memory, and the tile's vectors in registers.
+// Accesses that are columns of one tile in memory, and the vectors of that tile in registers.
 #pragma once
 
 #include <optional>

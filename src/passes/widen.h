@@ -1,4 +1,4 @@
-// Scalar expressions of one loop variable made vector expressions over its lanes.
+// Turns scalar expressions of one loop variable into vector expressions over its lanes.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// How a search went, drawn.
+// Draws the progress of a search.
 #pragma once
 
 #include <string>

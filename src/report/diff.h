@@ -1,5 +1,5 @@
-// A line diff for showing what a step changed. A line that only moved inward or outward is neither gone nor
-// new: it has a mark of its own, so that a loop put around a block shows as one new loop.
+// A line diff that shows what a step changed. A line whose indentation alone changed has a mark of its own,
+// so that a loop put around a block shows as one new loop.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What one schedule of a function does otherwise than another, in words: block by block, by where the blocks
-// of the function stand in the two scheduled nests, whatever the steps were that put them there.
+// Describes in words how two schedules of a function differ: block by block, by where the function's blocks
+// are in the two scheduled nests, independent of the steps that put them there.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// One function of the report as JSON. The page's data.js reads what this writes; the two say the same names.
+// One function of the report as JSON, which the page's data.js reads. Both use the same names.
 #pragma once
 
 #include "nestor/driver.h"

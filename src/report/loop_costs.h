@@ -1,11 +1,11 @@
-// What each loop of a scheduled function costs, from the text of the loop nest alone: how often it runs, how
-// much it computes, and which bytes it works on. It is what the page shows beside a loop, and what says which
-// cache a loop's body lives in.
+// The cost of each loop of a scheduled function, from the text of the loop nest alone: how often it runs, how
+// much it computes, and which bytes it touches. The page shows it beside a loop, and it says in which cache
+// the data of a loop's body fits.
 //
-// A footprint is the number of distinct bytes that some loops reach while those around them stand still: for
-// each buffer the union of the boxes of its accesses, cut to the buffer. It is exact for boxes and rows with
-// gaps; what isn't affine (a gather) counts as the whole dimension, and the figure is marked as an upper
-// bound.
+// A footprint is the number of distinct bytes that some loops reach during one iteration of the loops around
+// them: for each buffer the union of the boxes of its accesses, cut to the buffer. It is exact for boxes and
+// rows with gaps. An index that isn't affine (a gather) counts as the whole dimension, and the number is
+// marked as an upper bound.
 #pragma once
 
 #include <string>

@@ -1,8 +1,7 @@
-// What each loop computes. Where sizes don't divide, iterations run in which a block's guards let nothing
-// happen: 13 rows in tiles of 7 are 14 iterations and 13 rows of work. So the iterations of a block are
-// counted that leave every iterator in its domain. Iterators that speak of different loops are independent;
-// those that share loops are counted together, by running through these loops. A `where` counts as if it
-// held, as it does in flops_of.
+// The operations of each loop. Where sizes don't divide, the guards of a block skip some iterations: 13 rows
+// in tiles of 7 are 14 iterations, but 13 rows of work. So only the iterations of a block in which every
+// iterator is in its domain are counted. Iterators that depend on different loops are independent; those that
+// share loops are counted together, by running through these loops. A `where` counts as true, as in flops_of.
 #include <algorithm>
 
 #include "nestor/flops.h"

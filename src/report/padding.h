@@ -1,4 +1,4 @@
-// What products with zeros around an image are worth: nothing. A schedule may leave them out.
+// Products with the zeros around an image count as no operations, because a schedule may leave them out.
 #pragma once
 
 #include <unordered_map>

@@ -1,4 +1,4 @@
-// Where a model's time goes: each function's part of a run, measured, and what bounds it.
+// A model's time by function: the measured part of a run, and what bounds it.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
-// How fast a function could be on this machine at most, whatever its schedule: the roofline of Williams et
-// al. (CACM 52(4), 2009). Its operations take as long as the FMA peak lets them, its bytes as long as a copy
-// of so many: the longer of the two is the bound. Both yardsticks are measured, so a bound is a figure of
-// this machine in this hour; what only reads may pass the copy.
+// The bound on a function's speed on this machine, whatever its schedule: the roofline of Williams et al.
+// (CACM 52(4), 2009). Its operations take at least the time they need at the FMA peak, and its bytes at least
+// the time of a copy of as many. The longer one is the bound. Both limits are measured at the time. A
+// function that only reads may be faster than a copy.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Tables of what a report would say again and again: a line of text, a loop's figures. Each thing is stored
-// once and referred to by its index, which makes a page of a large model a few megabytes.
+// Tables of what occurs many times in a report: lines of text, figures of loops. Each is stored once and
+// referred to by its index, so the page of a large model is a few megabytes.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// The report of a tuning as one HTML file: what was gained where, how the search went, what the best schedule
-// does otherwise than the default, what failed. It needs no script and fetches nothing.
+// The report of a tuning as one HTML file: gains, the progress of the search, how the best schedule differs
+// from the default, failures. It needs no script and loads nothing.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How far rounding may take an expression: the part of error_bound.cpp that looks at expressions.
+// Bounds the rounding error of an expression: the part of error_bound.cpp for expressions.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The proof: outputs first, then what each function does on its own.
+// The proof: compares the outputs first, then checks each function alone.
 #include "nestor/proof.h"
 
 #include <chrono>

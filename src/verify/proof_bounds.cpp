@@ -1,5 +1,5 @@
-// Accesses and the boxes of their buffers. That an index lies below the box is asked apart from its lying
-// above, for each dimension: each is a search for one point, and far cheaper than a difference of sets.
+// Checks that accesses are within their buffers. For each dimension, "below the box" and "above the box" are
+// separate questions: each is a search for one point, far cheaper than a difference of sets.
 #include "src/verify/proof_checks.h"
 
 namespace nestor::verify {

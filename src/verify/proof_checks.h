@@ -1,4 +1,4 @@
-// What a function must keep to on its own, whatever it is compared with. Each throws Failure.
+// What must hold for each function alone, whatever it is compared with. Each check throws Failure.
 #pragma once
 
 #include "src/verify/proof_flow.h"

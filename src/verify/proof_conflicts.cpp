@@ -1,5 +1,5 @@
-// Iterations that run in no order. Statements are seen with the loop, those around it and their own
-// variables, the rest is projected out.
+// Checks iterations that are unordered. Statements are described by the loop, the loops around it and their
+// own variables; everything else is projected out.
 #include <algorithm>
 
 #include "nestor/walk.h"

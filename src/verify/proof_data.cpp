@@ -1,5 +1,5 @@
-// Indices that depend on data. Each is a variable of its own on either side; two are equal where their
-// expressions are proved to be, and only that is known of them.
+// Indices that depend on data. Each is a variable on its side. Two of them are equal if their expressions are
+// proved to be; nothing else is known of them.
 #include "nestor/print.h"
 #include "src/verify/proof_match.h"
 

@@ -1,5 +1,5 @@
-// What a difference between the two sides is worth and how it is told: a witness, and whether it is wrong or
-// only not seen to be right.
+// Evaluates a difference between the two sides and describes it: with a witness, and whether the schedule is
+// wrong or only couldn't be proved.
 #include <cmath>
 
 #include "nestor/print.h"

@@ -1,4 +1,4 @@
-// Which terms of two reductions may be equal.
+// Guesses which terms of two reductions are equal.
 #pragma once
 
 #include "src/verify/proof_match.h"

@@ -1,4 +1,5 @@
-// A layout gives each element a place of its own. Before lowering nothing shows of it: indices are logical.
+// Checks that a layout gives each element its own place. The comparison of functions can't see this: before
+// lowering all indices are logical.
 #include "nestor/walk.h"
 #include "src/verify/proof_checks.h"
 

@@ -1,5 +1,5 @@
-// Do two functions compute the same values? Expressions are compared from the outputs down, each under a
-// relation between the points of the statement it stands in and those of the other.
+// Compares two functions. Expressions are compared from the outputs down, each under a relation between the
+// points of its statement and those of the other one.
 #pragma once
 
 #include <functional>

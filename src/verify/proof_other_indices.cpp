@@ -1,6 +1,6 @@
-// Indices that aren't linear: those that depend on data, X[i64(I[v])], and products of loops, X[v*w]. Which
-// values they have isn't known to the model, but a clamp or a condition around them may keep them inside of
-// the buffer all the same; that is seen by the ranges of what stands around, as the simplifier sees it.
+// Indices that aren't linear: those that depend on data, X[i64(I[v])], and products of loops, X[v*w]. The
+// model doesn't know their values. But a clamp or a condition around them may keep them inside of the buffer,
+// which the ranges of the simplifier show.
 #include <unordered_set>
 
 #include "nestor/print.h"

@@ -1,12 +1,17 @@
-// A reduced element is its start and a multiset of terms, in whatever order. Two are equal if the starts are,
-// and if some relation pairs the terms of one with equal terms of the other, each with exactly one (with at
-// least one where the operation is max or min, to which a term taken twice is the term). A few relations are
-// tried: iterators of the same name are equal; whatever makes the terms' loads equal; iterators of the same
-// name but those of S, which the element tells (a part of a block may count its own from 0); whatever makes
-// the loads of inputs equal; and that with the terms taken apart by which of several stores they read. Terms
-// that are themselves such reductions, of the same operation, count as their own terms, and terms that are
-// the operation's identity don't count, which covers partial sums (rfactor) and sums split into several
-// loops. A start that goes on from one such sum, copied half-way, gives that one's start and terms.
+// A reduced element is its start and a multiset of terms, in any order. Two elements are equal if the starts
+// are equal, and if some relation pairs the terms of one with equal terms of the other, each with exactly
+// one. (For max and min, with at least one, because a repeated term changes nothing.) These relations are
+// tried:
+//  - iterators of the same name are equal;
+//  - whatever makes the terms' loads equal;
+//  - iterators of the same name except S iterators, which the element determines (a part of a block may
+//    count its own from 0);
+//  - whatever makes the loads of inputs equal;
+//  - the same with the terms divided by which of several stores they read.
+//
+// Terms that are reductions of the same operation count as their own terms, and terms that are the
+// operation's identity don't count. This covers partial sums (rfactor) and sums split into several loops. If
+// a start continues from such a sum, copied half-way, that sum's start and terms are used.
 #include <algorithm>
 
 #include "nestor/walk.h"

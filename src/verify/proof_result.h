@@ -1,4 +1,4 @@
-// What the parts of the proof tell each other: how one fails, and how a point of it reads.
+// What the parts of the proof share: how a part fails, and how a point is printed.
 #pragma once
 
 #include "nestor/proof.h"

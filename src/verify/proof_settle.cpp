@@ -1,6 +1,6 @@
-// What counts of the stores and updates that a slot holds: of several stores into one element the last one,
-// and of updates those behind it, each of which must happen once. Loops inside of a slot are looked at only
-// where a question can't be decided without them.
+// Decides which of the stores and updates in a slot count: of several stores to an element the last one, and
+// the updates after it, each of which must happen once. Loops inside of a slot are examined only if a
+// question can't be decided without them.
 #include <algorithm>
 
 #include "nestor/walk.h"

@@ -1,5 +1,5 @@
-// The search for what one read sees: slot by slot backwards in time (proof_flow.cpp); and what of the stores
-// and updates found in a slot counts (proof_settle.cpp).
+// The search for what one read sees: slot by slot backwards in time (proof_flow.cpp), and which of the stores
+// and updates in a slot count (proof_settle.cpp).
 #pragma once
 
 #include "src/verify/proof_flow.h"

@@ -1,4 +1,4 @@
-// What an expression is worth at one point, on inputs of random numbers.
+// The value of an expression at one point, for inputs of random numbers.
 #pragma once
 
 #include "src/verify/proof_flow.h"

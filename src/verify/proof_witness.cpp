@@ -1,4 +1,4 @@
-// Points in words.
+// Prints points.
 #include <algorithm>
 
 #include "src/verify/proof_result.h"

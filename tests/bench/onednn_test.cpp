@@ -1,4 +1,4 @@
-// That the peer does the same work, where what it is told follows from defaults.
+// oneDNN does the same work as our benchmark, where its defaults decide what it does.
 #include "bench/peers/peer.h"
 #include "catch.h"
 

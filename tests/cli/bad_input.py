@@ -41,7 +41,11 @@ def refuse_model(what, model, *needles, name=None):
 def files():
     digits = open(t.digits).read()
     t.refuses("no such file", ["compile", "nowhere.json", "-o", "out.so"], "nowhere.json", "doesn't exist")
-    t.refuses("a folder", ["compile", ".", "-o", "out.so"], "not a regular file")
+    t.refuses("a folder", ["compile", ".", "-o", "out.so"], "a folder, not a file")
+    t.refuses("no name", ["compile", "", "-o", "out.so"], "the model's name is empty", "MatMul(")
+    for name, content, *needles in [("a.so", "\x7fELF", "a shared object", "nestor run"), ("a.pt", "PK\x03\x04", "torch.onnx.export"),
+                                    ("a.txt", "func f(", "a function", ".nest")]:
+        t.refuses(f"{name} as a model", ["compile", t.write(name, content), "-o", "out.so"], name, *needles)
     refuse_model("empty file", "", "empty")
     refuse_model("not json", "hello there", "JSON")
     for share in (0.001, 0.3, 0.7, 0.999):
@@ -71,6 +75,9 @@ def functions():
     t.refuses("nesting without end", ["verify", nest(index="(" * 100000)], "f.nest:3:", "nested")
     t.refuses("no such schedule file", ["verify", nest(), "--schedule", "nope.sched"], "nope.sched: there is no such file")
     t.refuses("a misspelled schedule", ["verify", nest(), "--schedule", "defualt"], "did you mean `default`?")
+    for name, text in [("nothing.sched", ""), ("listing.sched", "# schedule F {\n#   parallel B.i\n# }\n")]:
+        t.refuses(name, ["verify", nest(), "--schedule", t.write(name, text)], name, "has no steps")
+    t.succeeds("a schedule without steps", "verify", nest(), "--schedule", t.write("none.sched", "schedule F {\n}\n"))
     t.refuses("no such operators", ["verify", nest(), "--op", "nope.nest"], "nope.nest: there is no such file")
     t.refuses("a folder as operators", ["verify", nest(), "--op", "."], "it is a directory")
     t.refuses("a bad schedule", ["verify", nest(), "--schedule", t.write("bad.sched", "frob the loops\n")], "bad.sched:1:1",
@@ -129,6 +136,10 @@ def dimensions():
     for value in ("-1", "x", "99999999999999999999", "4611686018427387904", ""):
         t.refuses(f"--dim n={value}", ["compile", "symbolic.json", "--dim", "n=" + value, "-o", "out.so"], "n")
     t.refuses("--dim that the model lacks", ["compile", "symbolic.json", "--dim", "n=1", "--dim", "zz=1", "-o", "out.so"], "zz")
+    t.refuses("a size twice", ["compile", "symbolic.json", "--dim", "n=1", "--dim", "n=2", "-o", "out.so"], "--dim n is given twice")
+    t.refuses("another size than the model's", ["compile", "symbolic.json", "--dim", "n=1", "--dim", "x.1=3", "-o", "out.so"],
+              "--dim x.1=3", "that dimension is 4")
+    t.refuses("a shape of another rank", ["compile", "symbolic.json", "--dim", "x=1,2,3", "-o", "out.so"], "[1,2,3]", "declares")
     t.succeeds("--dim n=0", "run", "symbolic.json", "--dim", "n=0", "--input", "x=zeros")
 
 
@@ -245,6 +256,8 @@ def usage():
         t.refuses("usage: " + " ".join(args), args, code=2)
     t.refuses("a misspelled verb", ["complie", "conv.json"], "no verb `complie`", "did you mean `compile`?", code=2)
     t.refuses("an unknown verb", ["frobnicate"], "the verbs are compile, run", code=2)
+    t.refuses("an unknown option", ["compile", "conv.json", "--batch", "1"], "`nestor compile` has no option --batch",
+              "nestor help compile", code=2)
     t.refuses("a misspelled option", ["bench", "conv.json", "--secnds", "3"], "did you mean `--seconds`?", code=2)
     t.refuses("a verb without JSON", ["inspect", "conv.json", "--json"], "--json", code=2)
     t.refuses("no such target", ["compile", "conv.json", "-o", "out.so", "--target", "z80"], "z80")
@@ -268,7 +281,7 @@ def comparison():
                                          "outputs": [{"name": "y", "dtype": "f32", "shape": [3, 2]}],
                                          "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}]})
     p = t.run("verify", declared)
-    t.check(p.returncode == 0 and p.stderr.count("declared shapes") == 1, "a model is read once, with its warnings", p.stderr)
+    t.check(p.returncode == 0 and p.stderr.count("not those declared") == 1, "a model is read once, with its warnings", p.stderr)
     t.succeeds("run -o", "run", "conv.json", "--input", "x=random:1", "-o", "good.npz")
     expect = ["verify", "conv.json", "--expect", "good.npz", "--input"]
     t.succeeds("verify --expect", *expect, "x=random:1")

@@ -18,7 +18,7 @@ def has(module):
 
 def refusals():
     for python_used, words in (("python3 -S", ("isn't installed for", "pip install onnxruntime", "NESTOR_PYTHON=")),
-                               ("/no/python", ("none starts", "NESTOR_PYTHON="))):
+                               ("/no/python", ("doesn't start", "NESTOR_PYTHON="))):
         os.environ["NESTOR_PYTHON"] = python_used
         t.refuses(f"no peer for {python_used}", ["bench", *MODEL, "--beside", "onnxruntime"], *words)
     os.environ["NESTOR_PYTHON"] = "python3 -S"

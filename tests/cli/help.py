@@ -22,7 +22,7 @@ t.check(verbs_of(t.succeeds("nestor help", "help")) == verbs, "nestor help shows
 t.refuses("help of no verb", ["help", "complie"], "no verb `complie`", "did you mean `compile`?", code=2)
 t.refuses("help of a primitive", ["help", "cache_read"], "nestor primitives cache_read", code=2)
 t.refuses("help of an option", ["help", "--", "-x"], "no verb `-x`", code=2)
-t.refuses("an option before any verb", ["--foo", "bar"], "--help", code=2)
+t.refuses("an option before any verb", ["--foo", "bar"], "no option --foo", code=2)
 t.refuses("a misspelled option before any verb", ["--versoin"], "did you mean `--version`?", code=2)
 t.refuses("an empty verb", [""], "no verb ``", code=2)
 

@@ -1,6 +1,6 @@
-/* The other side of aarch64_test.cpp: a program without a C library that runs one kernel under an emulator.
- * Standard input: the number of arguments, then of each its bytes and data, then the workspace's bytes, all
- * counts as int64. Standard output: the data of the arguments afterwards. */
+/* The program of aarch64_test.cpp: it has no C library and runs one kernel under an emulator. Standard
+ * input: the number of arguments, then for each its size in bytes and its data, then the size of the
+ * workspace; all counts are int64. Standard output: the data of the arguments afterwards. */
 #include <stdint.h>
 
 extern int32_t kernel(void* const* args, void* workspace, void* pool) __asm__("kernel.kernel");

@@ -1,5 +1,5 @@
 // Runs a lowered function through the interpreter and through the JIT on the same data and compares the
-// outputs bit for bit (any NaN equals any NaN: their sign and payload are nobody's business).
+// outputs bit for bit (any NaN equals any NaN, whatever its sign and payload).
 #pragma once
 
 #include <cstring>

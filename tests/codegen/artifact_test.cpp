@@ -288,6 +288,10 @@ TEST_CASE("memory and weights may be placed near threads that stay") {
     CHECK_THROWS_WITH(load_artifact(files.object, 2, {}, Placement::parts),
                       Catch::Matchers::ContainsSubstring("placement needs cpus"));
   }
+  const std::string path = write_small(scratch / "m.so").object;
+  CHECK_THROWS_WITH(load_artifact(path, 2, {cpus[0], 4000}),
+                    Catch::Matchers::ContainsSubstring("no thread can stay on CPU 4000"));
+  CHECK_THROWS_WITH(load_artifact(path, -1), Catch::Matchers::ContainsSubstring("threads is negative"));
 }
 
 TEST_CASE("a C program uses the header, the object, and its own parallel-for") {

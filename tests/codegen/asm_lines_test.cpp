@@ -1,4 +1,4 @@
-// Assembly knows the lines of the loop nest that it was made of, and is the same with and without knowing.
+// Assembly has the line numbers of the loop nest, and is the same with and without them.
 #include <algorithm>
 #include <sstream>
 

@@ -1,4 +1,4 @@
-// Stores of first lanes: by parts that are whole, on cores that take a masked one apart.
+// Stores of the first lanes are divided into whole stores on cores with slow masked stores.
 #include <fmt/format.h>
 
 #include "agree.h"

@@ -1,5 +1,4 @@
-// Memory nodes: which node a CPU is of, on machines that this one isn't; and where this system says memory
-// lies.
+// Memory nodes: the node of a CPU, on descriptions of other machines, and where this system puts memory.
 #include <sys/syscall.h>
 #include <unistd.h>
 

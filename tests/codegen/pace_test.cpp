@@ -1,4 +1,4 @@
-// What the pool learns of its loops, without a clock; and what it may use of the machine.
+// What the pool learns from its loops, without a clock, and how many CPUs it may use.
 #include <sys/resource.h>
 #include <unistd.h>
 

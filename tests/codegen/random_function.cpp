@@ -16,9 +16,9 @@ class Grower {
     for (size_t t = 0; t < buffers_.size(); ++t)
       buffers_[t] = make_buffer("X" + std::to_string(t), {static_cast<DType>(t), 1});
   }
-  const std::array<Buffer, 10>& buffers() const { return buffers_; }
+  const std::array<Buffer, kDTypes.size()>& buffers() const { return buffers_; }
   uint64_t below(uint64_t n) { return rng_() % n; }
-  DType any_dtype() { return allowed(static_cast<DType>(below(10))); }
+  DType any_dtype() { return allowed(static_cast<DType>(below(kDTypes.size()))); }
 
   Expr grow(Type t, int depth) {
     if (depth == 0 || below(12) == 0) return leaf(t);
@@ -140,7 +140,7 @@ class Grower {
   std::mt19937_64 rng_;
   Var index_;
   RandomKinds kinds_;
-  std::array<Buffer, 10> buffers_;
+  std::array<Buffer, kDTypes.size()> buffers_;
   std::vector<Var> lets_;
 };
 

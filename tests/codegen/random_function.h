@@ -9,7 +9,7 @@ struct RandomKinds {
   bool halves = true;   // f16 and bf16
 };
 
-// 8 expressions of one lane count over 10 inputs of 160 elements, one of each type; the same function for the
+// 8 expressions of one lane count over inputs of 160 elements, one of each type; the same function for the
 // same seed.
 PrimFunc random_function(uint64_t seed, RandomKinds kinds = {});
 

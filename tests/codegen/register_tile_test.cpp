@@ -1,4 +1,4 @@
-// What the speed of matrix products hangs on, seen in the assembly: a register tile stays in registers.
+// Register tiles of matrix products stay in registers: seen in the assembly, since their speed depends on it.
 #include <regex>
 #include <sstream>
 

@@ -1,5 +1,5 @@
-// Stores past the caches: whole vectors at aligned addresses and nothing else, wherever the caller's tensors
-// lie.
+// Non-temporal stores: whole vectors at aligned addresses only, whatever the alignment of the caller's
+// tensors.
 #include "agree.h"
 
 using namespace nestor;

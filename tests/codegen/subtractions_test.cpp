@@ -1,4 +1,4 @@
-// What a loop loads less what doesn't change in it: a sum of the load in memory and a negative, bit for bit.
+// A load minus an invariant becomes a sum with a memory operand, and gives the same bits.
 #include <fmt/format.h>
 
 #include "agree.h"

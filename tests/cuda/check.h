@@ -1,5 +1,5 @@
-// What every CUDA test asks of a scheduled function: its emitted text, compiled and emulated, agrees with the
-// interpreter.
+// The check of every CUDA test: the emitted text of a scheduled function, compiled and emulated, agrees with
+// the interpreter.
 #pragma once
 
 #include <string>

@@ -162,6 +162,9 @@ const Row kOperators[] = {
     {"LayerNorm, default", "LayerNormalization(f32[5,300], f32[300], f32[300])", ""},
     {"ReduceMean, default", "ReduceMean@13(f32[5,300]; axes=[1])", ""},
     {"ReduceSum, default", "ReduceSum(f32[9000])", ""},
+    {"MatMul, sums in parts", "MatMul(f32[16,1024], const f32[1024,32])", ""},
+    {"MatMul, few rows", "MatMul(f32[3,96], const f32[96,70])", ""},
+    {"Gemm, few rows, B transposed", "Gemm(f32[3,300], const f32[20,300]; transB=1)", ""},
     {"Transpose, default", "Transpose(f32[70,90]; perm=[1,0])", ""},
 };
 

@@ -1,5 +1,4 @@
-// Kernels of all families whose threads wait for one another: by default schedules, and by hand where those
-// have none.
+// Kernels of all families whose threads synchronize: by default schedules, or by hand where there is none.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What memory-bound works do to memory, counted by the emulation: device memory in whole sectors, shared
+// Memory traffic of memory-bound works, counted by the emulator: device memory in whole sectors, shared
 // memory without bank conflicts, each element read once.
 #include <fmt/format.h>
 

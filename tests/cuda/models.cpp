@@ -168,6 +168,33 @@ Model unet_block(int64_t size) {
   return b.finish({b.node("Sigmoid", {b.conv(all, 32, 3, 3)})});
 }
 
+Model in_halves(Model model, DType half) {
+  for (ModelValue& v : model.inputs)
+    if (v.dtype == DType::f32) v.dtype = half;
+  for (auto& [name, tensor] : model.initializers) {
+    if (tensor.dtype() != DType::f32) continue;
+    Tensor t(half, tensor.shape());
+    for (int64_t i = 0; i < t.size(); ++i) t.set(i, tensor.get(i));
+    tensor = std::move(t);
+  }
+  return model;
+}
+
+const std::vector<NamedModel>& small_models() {
+  static const std::vector<NamedModel> all = [] {
+    Model digits = read_model(NESTOR_SOURCE_DIR "/examples/digits/digits.json");
+    for (ModelValue& v : digits.inputs)
+      for (ModelDim& d : v.shape)
+        if (!d.value) d.value = 2;
+    return std::vector<NamedModel>{{"digits", digits},
+                                   {"MobileNetV2", mobilenet_v2(32)},
+                                   {"a BERT block", bert_block(12, 48, 3)},
+                                   {"an LSTM step", lstm_step(12, 16)},
+                                   {"a U-Net block", unet_block(16)}};
+  }();
+  return all;
+}
+
 Model gather_rows() {
   Builder b("gather_rows");
   const std::string rows = b.input("rows", {3}, DType::i64);

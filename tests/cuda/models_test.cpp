@@ -1,36 +1,17 @@
 // Whole models on the emulated device: the emitted source of a model compiled as one, every function and the
-// model as a whole compared with the oracles, and the same source by NVRTC.
+// model as a whole compared with the oracles.
 #include "models.h"
-
-#include <cstdlib>
 
 #include "catch.h"
 #include "check.h"
 #include "nestor/device.h"
 #include "nestor/graph_oracle.h"
 #include "src/graph/unfolded.h"
-#include "tests/command.h"
-#include "tests/graph/files.h"
 
 using namespace nestor;
 using namespace nestor::testing;
 
 namespace {
-
-const std::vector<NamedModel>& models() {
-  static const std::vector<NamedModel> all = [] {
-    Model digits = read_model(NESTOR_SOURCE_DIR "/examples/digits/digits.json");
-    for (ModelValue& v : digits.inputs)
-      for (ModelDim& d : v.shape)
-        if (!d.value) d.value = 2;
-    return std::vector<NamedModel>{{"digits", digits},
-                                   {"MobileNetV2", mobilenet_v2(32)},
-                                   {"a BERT block", bert_block(12, 48, 3)},
-                                   {"an LSTM step", lstm_step(12, 16)},
-                                   {"a U-Net block", unet_block(16)}};
-  }();
-  return all;
-}
 
 CompiledModel compiled(const Model& model, const std::string& target, bool check_indices = false) {
   CompileOptions options;
@@ -47,10 +28,8 @@ NamedTensors drawn_inputs(const Runnable& r) {
   return out;
 }
 
-}  // namespace
-
-TEST_CASE("models agree with the oracles on an emulated device") {
-  for (const auto& [name, model] : models()) {
+void check_emulated(const std::vector<NamedModel>& models) {
+  for (const auto& [name, model] : models) {
     INFO(name);
     const CompiledModel m = compiled(model, "cuda:sm_80");
     const Device device(m, true);
@@ -70,36 +49,16 @@ TEST_CASE("models agree with the oracles on an emulated device") {
   }
 }
 
-// The architectures in turn, one for each model.
-const std::string& sm_of(size_t model) {
-  static const std::vector<std::string> all = {"cuda:sm_90a", "cuda:sm_75", "cuda:sm_120", "cuda:sm_86",
-                                               "cuda:sm_100"};
-  return all[model % all.size()];
+}  // namespace
+
+TEST_CASE("models agree with the oracles on an emulated device") {
+  check_emulated(small_models());
 }
 
-TEST_CASE("NVRTC takes the source of each model as one") {
-  if (!has_nvrtc()) return;
-  for (size_t i = 0; i < models().size(); ++i) {
-    INFO(models()[i].name << " " << sm_of(i));
-    const CompiledModel m = compiled(models()[i].model, sm_of(i));
-    CHECK_FALSE(compile_cubin(make_cuda_module(m.lowered(), m.target).source, m.target).empty());
-  }
-}
-
-TEST_CASE("nvcc takes the source of each model as one") {
-  if (std::system("nvcc --version >/dev/null 2>&1") != 0) {
-    WARN("SKIPPED: no nvcc on this machine");
-    return;
-  }
-  const Folder folder;
-  for (size_t i = 0; i < models().size(); ++i) {
-    const CompiledModel m = compiled(models()[i].model, sm_of(i));
-    const CudaModule module = make_cuda_module(m.lowered(), m.target);
-    const std::string text = describe(make_cuda_plan(*m.plan, module)) + module.source;
-    INFO(models()[i].name << " " << sm_of(i));
-    output_of("nvcc -arch=" + m.target.sm + " -cubin " + folder.write("m.cu", text) + " -o " +
-              (folder / "m.cubin"));
-  }
+TEST_CASE("models in halves agree with the oracles on an emulated device") {
+  check_emulated({{"a BERT block in f16", in_halves(bert_block(12, 48, 3), DType::f16)},
+                  {"a BERT block in bf16", in_halves(bert_block(12, 48, 3), DType::bf16)},
+                  {"MobileNetV2 in f16", in_halves(mobilenet_v2(32), DType::f16)}});
 }
 
 TEST_CASE("an index out of range ends a run on a device where indices are checked") {

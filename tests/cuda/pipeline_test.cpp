@@ -1,5 +1,5 @@
-// What a schedule asks of memory on a GPU: copies made a step ahead into slots, strides that keep columns in
-// different banks, prefetches. Each is seen in the text, and the text still computes the same.
+// What a schedule can do for memory on a GPU: copies one step ahead into slots, strides that avoid bank
+// conflicts, prefetches. Each is seen in the text, and the results stay the same.
 #include "catch.h"
 #include "check.h"
 #include "nestor/schedule.h"

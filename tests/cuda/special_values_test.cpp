@@ -1,5 +1,5 @@
-// Every operator of f32 on special values by its default CUDA schedule, emulated: the results are of the
-// class that the interpreter's are.
+// Every f32 operator on special values by its default CUDA schedule, emulated: the results are in the same
+// class (NaN, infinity, zero, ...) as the interpreter's.
 #include "tests/ops/special_values.h"
 
 #include "catch.h"

@@ -1,6 +1,6 @@
-// What products and convolutions by their default schedules ask of memory, counted by emulation: shared
-// wavefronts and global sectors against the ideal. The bounds are goldens, to be tightened by a schedule that
-// gets better; 1.1 of the ideal wavefronts is wanted of all. Works bound by memory are in memory_test.cpp.
+// Memory traffic of products and convolutions by their default schedules, counted by the emulator: shared
+// wavefronts and global sectors against the ideal. The bounds are goldens, to be lowered when a schedule gets
+// better; the aim is 1.1 of the ideal wavefronts. Memory-bound works are in memory_test.cpp.
 #include <fmt/format.h>
 
 #include "catch.h"
@@ -22,12 +22,15 @@ const Work kWorks[] = {
     {"mm_nt", "Gemm(f32[640,640], const f32[640,640]; transB=1)", true, 1, 1},
     {"mm_tn", "Gemm(f32[640,640], const f32[640,640]; transA=1)", true, 1, 1},
     {"mm_tt", "Gemm(f32[640,640], const f32[640,640]; transA=1, transB=1)", true, 1, 1},
-    {"mm_ragged", "MatMul(f32[200,130], const f32[130,190])", true, 1, 1.57},
+    {"mm_ragged", "MatMul(f32[200,130], const f32[130,190])", true, 1, 1.52},
     {"mm_batched", "MatMul(f32[3,128,64], f32[3,64,128])", true, 1, 1},
     {"mm_f16", "MatMul(f16[256,256], const f16[256,256])", true, 1, 1},
     {"mm_384", "MatMul(f32[384,384], const f32[384,384])", true, 1, 1},
-    {"mm_skinny", "MatMul(f32[8,768], const f32[768,3072])", false, 1, 1},
-    {"gemv", "MatMul(f32[1,512], const f32[512,1024])", false, 1, 1},
+    {"mm_skinny", "MatMul(f32[8,768], const f32[768,3072])", true, 1, 1},
+    {"mm_skinny_t", "Gemm(f32[8,768], const f32[3072,768]; transB=1)", false, 1, 1},
+    {"mm_parts", "MatMul(f32[64,2048], const f32[2048,64])", true, 1, 1},
+    {"conv1_parts", "Conv(f32[1,960,7,7], const f32[160,960,1,1])", true, 1, 1.12},
+    {"gemv", "MatMul(f32[1,512], const f32[512,1024])", true, 1, 1},
     {"conv1", "Conv(f32[8,64,56,56], const f32[64,64,1,1])", true, 1, 1},
     {"conv3", "Conv(f32[8,16,56,56], const f32[64,16,3,3]; pads=[1,1,1,1])", true, 1, 1.15},
     {"conv3_given", "Conv(f32[1,64,56,56], f32[64,64,3,3]; pads=[1,1,1,1])", true, 1.1, 1.15},

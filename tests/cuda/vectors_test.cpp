@@ -1,5 +1,5 @@
-// vectorize on CUDA: loads and stores of neighbours become one, where their place is known to be aligned, and
-// every other lane goes by itself. Nothing of it is dropped.
+// vectorize on CUDA: loads and stores of neighbouring elements are combined if the alignment is known; other
+// lanes are separate statements.
 #include "catch.h"
 #include "check.h"
 #include "nestor/parse.h"

@@ -1,6 +1,5 @@
-// Kernels written by hand whose threads meet: lanes of a warp that give each other values, barriers that
-// threads reach by different ways, vectors, dynamic shared memory. What a kernel may not do is reported, with
-// the line.
+// Handwritten kernels whose threads interact: values passed between lanes of a warp, barriers reached on
+// different paths, vectors, dynamic shared memory. What a kernel may not do is reported with the line.
 #include <algorithm>
 #include <numeric>
 #include <random>

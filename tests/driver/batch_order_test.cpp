@@ -1,4 +1,4 @@
-// Batches of images before weights that the second-level cache doesn't hold: which loop stands outside.
+// Batches of images with weights that don't fit in L2: which loop is outermost.
 #include "catch.h"
 #include "tests/driver/compiled.h"
 

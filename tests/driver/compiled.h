@@ -1,5 +1,5 @@
-// What tests of default schedules begin with: a model compiled with every check on, and its functions held
-// against the interpreter, the oracle and the proof.
+// The start of tests of default schedules: a model compiled with every check on, and its functions compared
+// with the interpreter, the oracle and the proof.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Kernels touch nothing but their own memory: each runs with its arguments and its workspace between pages
-// that may not be touched, once against the page behind and once against the page before, and gives what it
-// gives elsewhere. And small ones are interpreted while races are watched for.
+// Kernels access only their own memory: each runs with its arguments and its workspace between protected
+// pages, once directly before the page behind and once directly after the page before, and gives the same
+// results. Small kernels are also interpreted with detection of races.
 #include <sys/mman.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// Images that the second-level cache doesn't hold: asked for ahead, padded a panel at a time.
+// Images that don't fit in L2 are prefetched, and padded a panel at a time.
 #include <fmt/format.h>
 
 #include "catch.h"

@@ -1,4 +1,4 @@
-// The analytic defaults of maps: which way lanes go, squares turned in registers, stores past the caches.
+// Default schedules of maps: the vectorized loop, transposes in registers, non-temporal stores.
 #include "catch.h"
 #include "nestor/library.h"
 #include "nestor/print.h"

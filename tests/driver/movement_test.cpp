@@ -1,4 +1,4 @@
-// Data that only moves: which lines are asked for ahead, what is stored past the caches, in which order.
+// Functions that only move data: prefetches, non-temporal stores, the order of loops.
 #include "catch.h"
 #include "compiled.h"
 

@@ -1,4 +1,4 @@
-// What the default schedules of cores that take up few micro-operations a cycle have in their stead.
+// Default schedules for cores that issue few micro-operations per cycle.
 #include "catch.h"
 #include "nestor/library.h"
 #include "tests/driver/compiled.h"

@@ -1,4 +1,4 @@
-// The oracle of a large sum, whose loops stand in another order than the nest's, is that of the nest.
+// The oracle of a large sum reorders the loops, and gives the same as the nest.
 #include <cmath>
 
 #include "catch.h"

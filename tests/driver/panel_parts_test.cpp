@@ -1,4 +1,4 @@
-// Convolutions of many channels with few outputs, far from the third level: the reduction goes in parts.
+// Convolutions of many channels with few outputs and a high L3 latency: k-blocking.
 #include <fmt/format.h>
 
 #include "catch.h"

@@ -1,4 +1,4 @@
-// Which images are asked for while others are computed, and that results stay.
+// Which images are prefetched while others are computed; results stay the same.
 #include <fmt/format.h>
 
 #include "catch.h"

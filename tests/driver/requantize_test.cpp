@@ -1,5 +1,5 @@
-// Bytes to bytes on the machine, bit for bit as ONNX's definitions come to, operation by operation: no scales
-// merged that decide a tie otherwise, nothing contracted.
+// Bytes to bytes on the machine, bit for bit as ONNX defines it, operation by operation: no scales are merged
+// if that would decide a tie differently, and nothing is contracted.
 #include <algorithm>
 #include <cmath>
 

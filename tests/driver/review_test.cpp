@@ -1,4 +1,4 @@
-// What is said of a schedule: the proof, else the interpreter.
+// The check of a schedule: by the proof, else by the interpreter.
 #include "catch.h"
 #include "nestor/driver.h"
 #include "nestor/parse.h"

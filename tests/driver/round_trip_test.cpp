@@ -1,5 +1,5 @@
-// What is printed at any stage is a file that reads back and does what every verb does with it: the fuzzing
-// functions under random schedules, as written, scheduled, and after each pass of lowering.
+// What is printed at any stage can be read back and used by every verb. Tested with the functions of the
+// fuzzer under random schedules: as written, scheduled, and after each pass of lowering.
 #include <fstream>
 
 #include "catch.h"

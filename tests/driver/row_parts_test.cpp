@@ -1,4 +1,4 @@
-// Products of few rows with a wide operand that isn't packed, in parts of a few of its rows.
+// Products of few rows with a wide operand that isn't packed: k-blocking.
 #include "catch.h"
 #include "nestor/library.h"
 #include "tests/driver/compiled.h"

@@ -1,5 +1,5 @@
-// Sums that would convert an image between blocks of channels and rows: which have the conversion made for
-// them, the order in which they then go, and that results stay.
+// Sums that would convert an image between blocked and row-major layout at each read: which get a Reorder
+// before them, their order of loops, and that results stay the same.
 #include <algorithm>
 
 #include "catch.h"

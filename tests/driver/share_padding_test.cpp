@@ -1,4 +1,4 @@
-// What threads share where one makes what others read, and where iterations aren't alike.
+// Work shared by threads where one writes what others read, and where iterations take different times.
 #include "catch.h"
 #include "compiled.h"
 

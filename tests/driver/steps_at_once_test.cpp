@@ -1,4 +1,4 @@
-// How many steps of a product one body of its loop is.
+// How far the loop of a product is unrolled along k.
 #include "catch.h"
 #include "nestor/library.h"
 #include "tests/driver/compiled.h"

@@ -1,5 +1,4 @@
-// Operands of products that come from behind the second-level cache: what the default schedules ask for
-// ahead.
+// Operands of products that don't fit in L2: what the default schedules prefetch.
 #include <fmt/format.h>
 
 #include "catch.h"

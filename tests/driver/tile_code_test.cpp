@@ -1,5 +1,5 @@
-// What the machine code of default tiles looks like: accumulators in registers, rows at offsets from one
-// pointer, addresses that leave a multiply-add one micro-operation.
+// Machine code of default tiles: accumulators in registers, rows at offsets from one pointer, and
+// multiply-adds that are one micro-operation.
 #include <regex>
 #include <set>
 #include <sstream>

@@ -1,4 +1,4 @@
-// Results of tiles on their way to memory: past the caches, or to lines that are asked for ahead.
+// Stores of results of tiles: non-temporal, or to lines that are prefetched.
 #include "catch.h"
 #include "tests/driver/compiled.h"
 

@@ -1,4 +1,4 @@
-// Products whose rows don't stay in the second-level cache: blocks of rows, parts of the reduction.
+// Products whose rows don't stay in L2: mc-blocking and kc-blocking.
 #include <fmt/format.h>
 
 #include "catch.h"

@@ -1,4 +1,4 @@
-// Attention of few queries, whose scores are turned around: lanes are queries.
+// Attention of few queries with transposed scores: the lanes are queries.
 #include <fmt/format.h>
 
 #include "catch.h"

@@ -1,5 +1,4 @@
-// Results that are stored in wider elements than they are summed up in: f64 and i64, as a Cast behind it
-// asks.
+// Results that are stored in wider elements than those of the sum: f64 and i64, when a Cast follows.
 #include <fmt/format.h>
 
 #include "catch.h"

@@ -1,5 +1,5 @@
-// The cases are cut into jobs, each done by a child process that says what it is at. A job whose child dies
-// is done again without the case at which it died; where that was a whole batch in a compiler, case by case.
+// The cases are divided into jobs. Each job is done by a child process, which reports the case it is at. If a
+// child dies, its job is repeated without that case; if that was a whole batch in a compiler, case by case.
 #include "tests/fuzz/campaign.h"
 
 #include <poll.h>

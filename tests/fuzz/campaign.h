@@ -1,5 +1,5 @@
-// Many random schedules on several processes. Case i of a seed is always the same, wherever and after
-// whatever it runs.
+// Runs many random schedules in several processes. Case i of a seed is always the same, in whatever process
+// and order it runs.
 #pragma once
 
 #include <cstdint>

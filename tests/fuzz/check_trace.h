@@ -1,5 +1,5 @@
-// What is asked of one random schedule: it is well formed, its text replays to it, and it keeps the
-// interpreter's result. What else is asked of some of them (machine code, CUDA) is a Road.
+// The checks of one random schedule: it is well formed, its text replays to it, and it keeps the
+// interpreter's result. A Road is a further check of some of them (machine code, CUDA).
 #pragma once
 
 #include <functional>

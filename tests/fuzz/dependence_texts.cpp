@@ -1,4 +1,4 @@
-// Functions in which order matters more than elsewhere: what a careless schedule would break.
+// Functions in which the order of iterations matters much: a wrong schedule breaks them easily.
 #include "tests/fuzz/function_texts.h"
 
 namespace nestor {

@@ -1,6 +1,6 @@
-// Random walks through legal schedules. Each proposal that a wanted requirement refuses is tried again on a
-// copy without that requirement; the walk itself stays legal, so that what is wrong is due to that step
-// alone.
+// Random walks through legal schedules. Each proposal that one of the chosen requirements refuses is tried
+// again on a copy without that requirement. The walk itself stays legal, so a wrong result is due to that
+// step alone.
 #include "tests/fuzz/mutate.h"
 
 #include <poll.h>

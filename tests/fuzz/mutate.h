@@ -1,6 +1,5 @@
-// Does anything else notice what a requirement keeps out? Random steps that one semantic requirement refuses
-// are made all the same, that requirement switched off; what comes out is put before the proof and before the
-// interpreter.
+// Do other checks notice what a requirement prevents? Random steps that one semantic requirement refuses are
+// applied with that requirement switched off, and the result is given to the proof and to the interpreter.
 #pragma once
 
 #include <cstdint>

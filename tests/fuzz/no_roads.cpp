@@ -1,4 +1,4 @@
-// For programs with a planted bug, which the interpreter must see.
+// For programs with a deliberate bug, which the interpreter must detect.
 #include "tests/fuzz/roads.h"
 
 namespace nestor {

@@ -1,5 +1,5 @@
-// What to propose next, and what became of it. Which primitives meet matters more than how many steps there
-// are: as in swarm testing (Groce et al., ISSTA 2012) each trace has favourites of its own.
+// Chooses the next proposals and counts what became of them. Which primitives are combined matters more than
+// the number of steps: as in swarm testing (Groce et al., ISSTA 2012) each trace prefers some primitives.
 #include "tests/fuzz/random_trace.h"
 
 #include <algorithm>

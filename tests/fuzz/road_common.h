@@ -1,4 +1,4 @@
-// What the roads share: lowering, inputs in the form of lowered functions, and who agrees with whom.
+// What the roads share: lowering, inputs for lowered functions, and comparisons.
 #pragma once
 
 #include "nestor/target.h"

@@ -1,4 +1,4 @@
-// From scheduled functions to machine code, to emulated CUDA, and to a proof.
+// The roads: from scheduled functions to machine code, to emulated CUDA, and to a proof.
 #pragma once
 
 #include "tests/fuzz/check_trace.h"

@@ -1,5 +1,5 @@
-// Greedy: each part is taken away where the case still fails with the same kind of verdict, until nothing
-// more can be.
+// Greedy: each part is removed if the case still fails with the same kind of verdict, until nothing more can
+// be removed.
 #include "tests/fuzz/shrink.h"
 
 #include <algorithm>

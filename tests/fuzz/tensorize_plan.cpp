@@ -1,6 +1,6 @@
-// A tile has the form of an instruction only after several steps that fit together, which chance would seldom
-// draw: they are planned. Each iterator of the instruction gets a loop of the block, split to its extent;
-// these come innermost, in the instruction's order; the init goes in front of them.
+// A tile matches an instruction only after several steps that fit together, which chance would rarely draw,
+// so they are planned. Each iterator of the instruction gets a loop of the block, split to its extent. These
+// loops become the innermost ones, in the instruction's order, and the init is moved in front of them.
 #include "tests/fuzz/tensorize_plan.h"
 
 #include <algorithm>

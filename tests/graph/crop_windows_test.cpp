@@ -1,4 +1,4 @@
-// Taps that meet nothing but padding are cut off; the sums stay the same.
+// Parts of a convolution's weights that only meet padding are removed; the sums stay the same.
 #include "catch.h"
 #include "nestor/ops.h"
 #include "src/graph/passes.h"

@@ -1,4 +1,4 @@
-// A model may say any size: what nodes are spelled out with isn't stored in it.
+// A model may declare any size: replacing nodes by others must not store constants of that size.
 #include <algorithm>
 
 #include "catch.h"

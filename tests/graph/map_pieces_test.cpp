@@ -1,4 +1,4 @@
-// What follows a value made in pieces is done with each of them, where that is the same; else it stays.
+// What follows a value made in pieces is done for each piece, if that gives the same.
 #include "src/graph/map_pieces.h"
 
 #include "catch.h"

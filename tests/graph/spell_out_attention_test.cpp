@@ -1,5 +1,5 @@
-// Attention and RotaryEmbedding in smaller operators. What they compute the onnx package's cases say
-// (onnx_models_test.cpp); here is what becomes of them, and what is refused.
+// Attention and RotaryEmbedding as smaller operators: which ones, and what is refused. Their results are
+// tested by the onnx package's cases (onnx_models_test.cpp).
 #include <fmt/format.h>
 
 #include "catch.h"

@@ -45,8 +45,8 @@ const std::map<std::string, Names> kMayInclude = {
       "tuner", "report", "cli"}},
 };
 
-const Names kKernelRuntime = {"kernel_rt", "cpus_rt", "cuda_driver_rt", "hash_rt", "nodes_rt",
-                              "pace_rt",   "pool_rt", "text_rt",        "wait_rt"};
+const Names kKernelRuntime = {"kernel_rt", "cpus_rt", "cuda_driver_rt", "features_rt", "hash_rt",
+                              "nodes_rt",  "pace_rt", "pool_rt",        "text_rt",     "wait_rt"};
 
 // Public headers by the part that implements them; others belong to the part that has a .cpp of the same
 // name. Headers of the vocabulary (no part) may be included by all.

@@ -6,6 +6,7 @@
 #include "catch.h"
 #include "nestor/parse.h"
 #include "nestor/print.h"
+#include "tests/own_file.h"
 
 using namespace nestor;
 
@@ -121,8 +122,9 @@ TEST_CASE("the built-in instructions are read") {
 TEST_CASE("what is called has one text, whoever calls it") {
   std::string text = kMeaning + lowering("B[8] = (r) -> (r/4, r%4)\n  text {{{\n; nothing\n}}}");
   text.replace(text.find("\"x\""), 3, "\"nestor_dot4_256\"");
-  std::ofstream("another_text.nest") << text;
-  CHECK_THROWS_WITH(read_instructions("another_text.nest"),
+  const std::string path = own_file("another_text.nest");
+  std::ofstream(path) << text;
+  CHECK_THROWS_WITH(read_instructions(path),
                     Catch::Contains("another_text.nest:8:1: error: `nestor_dot4_256` has a text already"));
 }
 

@@ -7,6 +7,7 @@ import unittest
 import numpy as np
 
 import nestor
+from nestor._errors import in_python
 
 PRODUCT = "MatMul(f32[6,8], f32[8,4])"
 DTYPES = ["f32", "f64", "i64", "i32", "i16", "i8", "u8", "f16"]
@@ -141,18 +142,20 @@ class Calls(unittest.TestCase):
         a4 = wide[:4]
         top, both = nestor.compile("TopK(f32[5], i64[1]{2}) -> 2", threads=1), np.empty(2, "int64")
         for make, error, words in [
-            (lambda: m(a), TypeError, "input x1 isn't given"),
-            (lambda: m(a, b, b), TypeError, "3 arrays for the inputs x0, x1"),
-            (lambda: m(a, b, z=1), TypeError, "there is no input z: inputs are x0, x1"),
-            (lambda: m(a, b, x0=a), TypeError, "input x0 is given twice"),
+            (lambda: m(a), TypeError, "input `x1` isn't given"),
+            (lambda: m(a, b, b), TypeError, "3 arrays are given; the inputs are `x0`, `x1`"),
+            (lambda: m({"x0": a, "x1": b}), TypeError, r"m\.run"),
+            (lambda: m(a.astype(">f4"), b), TypeError, r'input `x0` has elements of type >f4.*astype\("float32"\)'),
+            (lambda: m(a, b, z=1), TypeError, "there is no input `z`: the inputs are `x0`, `x1`"),
+            (lambda: m(a, b, x0=a), TypeError, "input `x0` is given twice"),
             (lambda: m(a, b.astype("float64")), TypeError, r'the model wants float32: x1\.astype\("float32"\)'),
-            (lambda: m(a[:3], b), ValueError, r"input x0 has the shape f32\[3,8\], the model wants f32\[6,8\]"),
-            (lambda: m(1.0, b), TypeError, "input x0 is a float: give a NumPy array"),
-            (lambda: m([1, 2], b), TypeError, "input x0 is a list: give a NumPy array"),
+            (lambda: m(a[:3], b), ValueError, r"input `x0` has the shape f32\[3,8\], the model wants f32\[6,8\]"),
+            (lambda: m(1.0, b), TypeError, "input `x0` is a float: give a NumPy array"),
+            (lambda: m([1, 2], b), TypeError, "input `x0` is a list: give a NumPy array"),
             (lambda: m(a.astype("complex64"), b), TypeError, "elements of type complex64"),
-            (lambda: m(a, b, out=np.empty((4, 6), "float32").T), ValueError, "output y doesn't lie row major"),
-            (lambda: m(a, b, out=[a, b]), TypeError, "2 arrays in out for the outputs y"),
-            (lambda: square(a4, a4, out=a4), ValueError, "output y shares memory with input x0"),
+            (lambda: m(a, b, out=np.empty((4, 6), "float32").T), ValueError, "output `y` doesn't lie row major"),
+            (lambda: m(a, b, out=[a, b]), TypeError, "2 arrays in out; the outputs are `y`"),
+            (lambda: square(a4, a4, out=a4), ValueError, "output `y` shares memory with input `x0`"),
             (lambda: square(a4, a4, out=wide.reshape(-1)[4:20].reshape(4, 4)), ValueError, "shares memory with input"),
             (lambda: top(np.ones(5, "float32"), out=(both.view("float32")[:2], both)), ValueError,
              "shares memory with output"),
@@ -161,7 +164,7 @@ class Calls(unittest.TestCase):
                 make()
         frozen = np.empty((6, 4), "float32")
         frozen.flags.writeable = False
-        with self.assertRaisesRegex(ValueError, "output y is read only"):
+        with self.assertRaisesRegex(ValueError, "output `y` is read only"):
             m(a, b, out=frozen)
 
 
@@ -223,7 +226,12 @@ class Compiling(unittest.TestCase):
     def test_errors_speak_python(self):
         graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", 3]}],
                  "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["y"]}], "outputs": ["y"]}
+        two = {**graph, "inputs": [{"name": "x", "dtype": "f32", "shape": ["n", "m"]}]}
+        own = {**graph, "nodes": [{"op": "Frobnicate", "inputs": ["x"], "outputs": ["y"]}]}
         for make, words in [(lambda: nestor.compile(graph), 'dims={"n": ...}'),
+                            (lambda: nestor.compile(two), 'dims={"m": ..., "n": ...}'),
+                            (lambda: nestor.compile(graph, dims={"x": (2, 3, 4)}), "the model declares [n,3]"),
+                            (lambda: nestor.compile(own, dims={"n": 2}), 'ops=["FILE.nest"] adds operators'),
                             (lambda: nestor.compile("Relu(f32[8])", db="missing.db"), 'nestor.tune(model, "missing.db") makes one'),
                             (lambda: nestor.compile(graph, dims={"n": -2}), 'dims={"n": -2}'),
                             (lambda: nestor.compile(graph, dims={"n": 2, "q": 3}), 'dims={"q": 3}')]:
@@ -231,6 +239,40 @@ class Compiling(unittest.TestCase):
                 make()
             self.assertIn(words, str(caught.exception))
             self.assertNotIn("--", str(caught.exception))
+
+    def test_weights_without_values(self):
+        with self.assertWarnsRegex(UserWarning, r'random; const={"x1": ...} gives values'):
+            m = nestor.compile("MatMul(f32[4,8], const f32[8,4])", threads=1)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(nestor.Error, r'const={"x1": ...}'):
+                m.save(os.path.join(folder, "m.so"))
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_keywords_of_other_types(self):
+        for given, words in [({"threads": "2"}, "threads is of type str, not int"), ({"dims": 1}, "dims is of type int, not dict"),
+                             ({"dims": {"n": "x"}}, r"""dims\["n"\] is 'x': give an integer"""), ({"op": "f"}, "keyword argument 'op'")]:
+            with self.assertRaisesRegex(TypeError, words):
+                nestor.compile(PRODUCT, **given)
+        with self.assertRaisesRegex(TypeError, r"func.*\(\) got an unexpected keyword argument 'op'"):
+            nestor.func(PRODUCT, op="f")
+
+    def test_options_of_the_command_line_alone(self):
+        self.assertEqual(in_python("add --pin spread"), "add the command line's --pin spread")
+
+    def test_operators_of_ones_own(self):
+        graph = {"opset": 17, "inputs": [{"name": "x", "dtype": "f32", "shape": [4, 8]}, {"name": "w", "dtype": "f32", "shape": [8]}],
+                 "nodes": [{"op": "Scaled", "domain": "test.own", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]}
+        text = ("# domain: test.own\nfunc Scaled[N, M](in X: f32[N, M], const W: f32[M], out Y: f32[N, M]) {\n  for i in N, j in M {\n"
+                "    block Y(vi: S N = i, vj: S M = j) { Y[vi,vj] = X[vi,vj] * W[vj] }\n  }\n}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "scaled.nest")
+            with open(path, "w") as f:
+                f.write(text)
+            x, w = drawn(4, 8), drawn(8)
+            for _ in range(2):  # known already the second time
+                np.testing.assert_array_equal(nestor.compile(graph, ops=[path], threads=1)(x, w), x * w)
+            with self.assertRaisesRegex(TypeError, "ops is a list"):
+                nestor.compile(graph, ops=path)
 
     def test_temporary_files_arent_named(self):
         for model in ({"nodes": 3}, b"no model", "func f(in X: f32[4], out Y: f32[4]) {\n  for i in 4 {\n}"):

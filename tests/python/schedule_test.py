@@ -67,6 +67,24 @@ class Schedules(unittest.TestCase):
         s.split("Y.j", [None, 16], results=["j0", "j1"]).reorder("Y", ["i", "j0", "k", "j1"]).fuse(["Y.i", "Y.j0"], results=("g",))
         self.assertEqual(s.steps, ["j0 j1 = split Y.j [_, 16]", "reorder Y (i j0 k j1)", "g = fuse Y (i j0)"])
 
+    def test_words_that_no_option_has(self):
+        s = product().schedule()
+        s.reorder("Y", "k j i")
+        self.assertEqual(s.steps, ["reorder Y (k j i)"])
+        with self.assertRaisesRegex(TypeError, r"compute_at\(\) has no option block; .* compute_at P T.i"):
+            s.compute_at(block="S", loop="Y.i")
+
+    def test_decisions(self):
+        s = product().schedule().sample_choice([8, 16], decision=16, results="w")
+        self.assertEqual(s.steps, ["w = sample_choice [8, 16] -> 16"])
+
+    def test_a_file_of_steps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "mine.sched")
+            with open(path, "w") as f:
+                f.write("parallel Y.i\n")
+            self.assertEqual(product().schedule(path).steps, ["parallel Y.i"])
+
     def test_a_refusal_has_parts(self):
         with self.assertRaises(nestor.ScheduleError) as caught:
             product().schedule().parallel("Y.k")

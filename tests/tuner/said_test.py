@@ -129,7 +129,8 @@ def test_whether_records_were_used(folder):
     db = folder / "t.db"
     tune(folder)
     verify = ["verify", MATMUL, "--against", "interpreter", "--db", db]
-    assert "tuned schedules for 1 of 1 function\n" in run(*verify, "--threads", 1).stderr
+    said = run(*verify, "--threads", 1).stderr  # by chance, none was faster
+    assert "tuned schedules for 1 of 1 function\n" in said or "for 1 the default was the fastest measured\n" in said, said
     said = run(*verify, "--threads", 2).stderr
     assert "tuned schedules for 0 of 1 function; default schedules for 1, which has records for --threads 1 only" in said, said
     other = ["MatMul(f32[8,8], f32[8,8])", "--db", db, "--threads", 1]

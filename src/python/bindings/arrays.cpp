@@ -8,46 +8,31 @@ namespace nestor::python {
 
 namespace {
 
+using Code = nb::dlpack::dtype_code;
+
+Code code_of(DType t) {
+  return t == DType::boolean  ? Code::Bool
+         : t == DType::bf16   ? Code::Bfloat
+         : is_float(t)        ? Code::Float
+         : is_unsigned(t)     ? Code::UInt
+                              : Code::Int;
+}
+
 std::optional<DType> dtype_of(nb::dlpack::dtype t) {
-  if (t.lanes != 1) return std::nullopt;
-  using Code = nb::dlpack::dtype_code;
-  switch (static_cast<Code>(t.code)) {
-    case Code::Float:
-      return t.bits == 64   ? std::optional(DType::f64)
-             : t.bits == 32 ? std::optional(DType::f32)
-             : t.bits == 16 ? std::optional(DType::f16)
-                            : std::nullopt;
-    case Code::Bfloat:
-      return t.bits == 16 ? std::optional(DType::bf16) : std::nullopt;
-    case Code::Int:
-      return t.bits == 64   ? std::optional(DType::i64)
-             : t.bits == 32 ? std::optional(DType::i32)
-             : t.bits == 16 ? std::optional(DType::i16)
-             : t.bits == 8  ? std::optional(DType::i8)
-                            : std::nullopt;
-    case Code::UInt:
-      return t.bits == 8 ? std::optional(DType::u8) : std::nullopt;
-    case Code::Bool:
-      return t.bits == 8 ? std::optional(DType::boolean) : std::nullopt;
-    default:
-      return std::nullopt;
-  }
+  for (size_t i = 0; i < kDTypes.size() && t.lanes == 1; ++i)
+    if (t.bits == 8 * kDTypes[i].bytes && static_cast<Code>(t.code) == code_of(static_cast<DType>(i)))
+      return static_cast<DType>(i);
+  return std::nullopt;
 }
 
 // bf16 as NumPy holds it without ml_dtypes: 16 bits.
 nb::dlpack::dtype numpy_dtype(DType t) {
-  using Code = nb::dlpack::dtype_code;
-  const Code code = t == DType::boolean                  ? Code::Bool
-                    : t == DType::bf16 || t == DType::u8 ? Code::UInt
-                    : is_float(t)                        ? Code::Float
-                                                         : Code::Int;
+  const Code code = t == DType::bf16 ? Code::UInt : code_of(t);
   return {static_cast<uint8_t>(code), static_cast<uint8_t>(8 * bytes_of(t)), 1};
 }
 
-const char* numpy_name(DType t) {
-  constexpr const char* kNames[] = {"float64", "float32", "float16", "bfloat16", "int64",
-                                    "int32",   "int16",   "int8",    "uint8",    "bool"};
-  return kNames[static_cast<size_t>(t)];
+std::string numpy_name(DType t) {
+  return std::string(row_of(t).numpy);
 }
 
 template <class Array>
@@ -77,6 +62,14 @@ std::string type_of_elements(nb::handle array) {
   return nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : "";
 }
 
+void require_native_order(nb::handle value, const std::string& what, const std::string& elements) {
+  if (!elements.starts_with('>') && !elements.starts_with('<')) return;
+  const std::string native = text_of(value.attr("dtype").attr("newbyteorder")("="));
+  throw nb::type_error(
+      (what + " has elements of type " + elements + ", in another byte order: .astype(\"" + native + "\")")
+          .c_str());
+}
+
 // As an array; NumPy's bf16, which no protocol of its names, by its bits.
 template <class Array>
 Array array_of(nb::handle value, const std::string& what, DType* dtype) {
@@ -87,6 +80,7 @@ Array array_of(nb::handle value, const std::string& what, DType* dtype) {
     const std::string elements = type_of_elements(value);
     bf16 = elements == "bfloat16" && nb::hasattr(value, "view") &&
            nb::try_cast(value.attr("view")("uint16"), out);
+    require_native_order(value, what, elements);
     if (!bf16 && nb::hasattr(value, "__dlpack__")) value.attr("__dlpack__")();  // it may say why not
     if (!bf16)
       throw nb::type_error((what + " is a " + text_of(nb::type_name(value.type())) +
@@ -124,7 +118,7 @@ bool is_aligned(const Array& a, DType t) {
 }  // namespace
 
 ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
-  const std::string what = "input " + wanted.name;
+  const std::string what = "input `" + wanted.name + "`";
   DType dtype = DType::f32;
   ReadArray out = array_of<ReadArray>(array, what, &dtype);
   check(out, dtype, what, wanted);
@@ -134,7 +128,7 @@ ReadArray as_input(nb::handle array, const PlanTensor& wanted) {
 }
 
 WriteArray as_output(nb::handle array, const PlanTensor& wanted) {
-  const std::string what = "output " + wanted.name;
+  const std::string what = "output `" + wanted.name + "`";
   DType dtype = DType::f32;
   if (nb::hasattr(array, "flags") && nb::hasattr(array, "__array_interface__") &&
       !nb::cast<bool>(array.attr("flags")["WRITEABLE"]))

@@ -1,5 +1,5 @@
-// Arrays of NumPy and of whatever speaks DLPack, and tensors of ours. No element is copied but where it says
-// so.
+// Arrays of NumPy and of everything that speaks DLPack, and our tensors. Elements are copied only where it
+// says so.
 #pragma once
 
 #include <nanobind/ndarray.h>

@@ -32,6 +32,7 @@ struct ModelKeywords {
   std::map<std::string, nb::object> constants;         // arrays
   std::string db;                                      // empty: none
   std::string schedule;                                // "", "default", "naive", or a .sched file's path
+  std::vector<std::string> ops;                        // .nest files with operators of the user's
   bool exact_conv = false;
   bool check_indices = false;
 };

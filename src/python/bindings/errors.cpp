@@ -1,5 +1,5 @@
-// Errors of ours as Python's: nestor.Error, of which ScheduleError is one, with the parts of the diagnostic;
-// nestor.InternalError for our own mistakes.
+// Our errors as Python exceptions: nestor.Error and its subclass ScheduleError, with the parts of the
+// diagnostic; nestor.InternalError for our own mistakes.
 #include "nestor/error.h"
 #include "src/python/bindings/bindings.h"
 

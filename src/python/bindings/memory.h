@@ -1,4 +1,4 @@
-// The memory of new arrays.
+// Memory for new arrays.
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "nestor/artifact.h"
+#include "nestor/nest_file.h"
 #include "nestor/npz.h"
 #include "nestor/tune.h"
 #include "src/python/bindings/arrays.h"
@@ -13,6 +14,8 @@
 namespace nestor::python {
 
 CompileOptions compile_options(const ModelKeywords& k) {
+  for (const std::string& file : k.ops)
+    register_nest_file(file, [file](const PrimFunc& f) { check_nest(f, file, warn); });
   CompileOptions c;
   c.target = parse_target(k.target);
   if (k.threads < 0) throw UserError("threads is negative");
@@ -32,11 +35,19 @@ CompileOptions compile_options(const ModelKeywords& k) {
 
 namespace {
 
+// "const={"W": ..., "B": ...}".
+std::string as_const(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "\"" : ", \"") + name + "\": ...";
+  return "const={" + out + "}";
+}
+
 // One run at a time; other threads of Python wait.
 class Model {
  public:
-  Model(std::unique_ptr<Runnable> runnable, std::shared_ptr<CompiledModel> compiled)
-      : runnable_(std::move(runnable)), compiled_(std::move(compiled)) {}
+  Model(std::unique_ptr<Runnable> runnable, std::shared_ptr<CompiledModel> compiled,
+        std::vector<std::string> random = {})
+      : runnable_(std::move(runnable)), compiled_(std::move(compiled)), random_(std::move(random)) {}
 
   const Runnable& runnable() const { return *runnable_; }
 
@@ -61,6 +72,9 @@ class Model {
     if (!compiled_) throw UserError("a model that was loaded from an artifact can't be saved: copy its file");
     if (!path.ends_with(".so"))
       throw UserError(Diagnostic{path + ": an artifact ends in .so", {}, {}, "m.save(\"m.so\")"});
+    if (!random_.empty())
+      throw UserError(Diagnostic{
+          "weights without values aren't saved", {}, {}, "nestor.compile(..., " + as_const(random_) + ")"});
     ArtifactOptions options;
     options.path = path;
     const size_t folder = path.rfind('/');
@@ -82,7 +96,7 @@ class Model {
  private:
   static std::string names(const std::vector<PlanTensor>& tensors) {
     std::string out;
-    for (const PlanTensor& t : tensors) out += (out.empty() ? "" : ", ") + t.name;
+    for (const PlanTensor& t : tensors) out += (out.empty() ? "`" : ", `") + t.name + "`";
     return out.empty() ? "(none)" : out;
   }
   static size_t index_of(const std::vector<PlanTensor>& tensors, const std::string& name) {
@@ -95,7 +109,11 @@ class Model {
     const auto& inputs = runnable_->inputs();
     std::vector<ReadArray> held(inputs.size());
     if (args.size() > inputs.size())
-      throw nb::type_error((std::to_string(args.size()) + " arrays for the inputs " + names(inputs)).c_str());
+      throw nb::type_error((std::to_string(args.size()) + (args.size() == 1 ? " array is" : " arrays are") +
+                            " given; the inputs are " + names(inputs))
+                               .c_str());
+    if (args.size() == 1 && nb::isinstance<nb::dict>(args[0]))
+      throw nb::type_error("arrays by name: m.run({...}), or m(**{...})");
     for (size_t i = 0; i < args.size(); ++i) held[i] = as_input(args[i], inputs[i]);
     for (const auto& [key, value] : kwargs) {
       const auto name = nb::cast<std::string>(key);
@@ -105,12 +123,12 @@ class Model {
         continue;
       }
       if (i == inputs.size())
-        throw nb::type_error(("there is no input " + name + ": inputs are " + names(inputs)).c_str());
-      if (i < args.size()) throw nb::type_error(("input " + name + " is given twice").c_str());
+        throw nb::type_error(("there is no input `" + name + "`: the inputs are " + names(inputs)).c_str());
+      if (i < args.size()) throw nb::type_error(("input `" + name + "` is given twice").c_str());
       held[i] = as_input(value, inputs[i]);
     }
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (!held[i].is_valid()) throw nb::type_error(("input " + inputs[i].name + " isn't given").c_str());
+      if (!held[i].is_valid()) throw nb::type_error(("input `" + inputs[i].name + "` isn't given").c_str());
     return held;
   }
 
@@ -121,7 +139,7 @@ class Model {
     if (first < second + static_cast<uintptr_t>(of_b.bytes()) &&
         second < first + static_cast<uintptr_t>(of_a.bytes()))
       throw nb::value_error(
-          (what + " shares memory with " + kind + of_b.name + ": give an array of its own").c_str());
+          (what + " shares memory with " + kind + "`" + of_b.name + "`: give an array of its own").c_str());
   }
 
   nb::object run(const std::vector<const void*>& in, const nb::object& given) {
@@ -137,11 +155,11 @@ class Model {
         arrays.push_back(given);
       if (arrays.size() != outputs.size())
         throw nb::type_error(
-            (std::to_string(arrays.size()) + " arrays in out for the outputs " + names(outputs)).c_str());
+            (std::to_string(arrays.size()) + " arrays in out; the outputs are " + names(outputs)).c_str());
       for (size_t i = 0; i < outputs.size(); ++i) {
         held.push_back(as_output(arrays[i], outputs[i]));
         out.push_back(held.back().data());
-        const std::string what = "output " + outputs[i].name;
+        const std::string what = "output `" + outputs[i].name + "`";
         for (size_t k = 0; k < in.size(); ++k)
           refuse_overlap(out[i], outputs[i], in[k], runnable_->inputs()[k], what, "input ");
         for (size_t k = 0; k < i; ++k)
@@ -168,6 +186,7 @@ class Model {
 
   std::unique_ptr<Runnable> runnable_;
   std::shared_ptr<CompiledModel> compiled_;  // null: an artifact
+  std::vector<std::string> random_;          // weights that were given no values
   std::mutex mutex_;
   int forks_ = forks();
 };
@@ -175,13 +194,18 @@ class Model {
 std::unique_ptr<Model> compile(const std::string& spec, const ModelKeywords& k) {
   CompileOptions options = compile_options(k);
   options.keep_constants = false;
+  const auto random = std::make_shared<std::vector<std::string>>();
+  options.drawn = [random](const std::vector<std::string>& names) {
+    *random = names;
+    warn("weights that are given no values are random; " + as_const(names) + " gives values");
+  };
   using Parts = std::pair<std::unique_ptr<Executor>, std::shared_ptr<CompiledModel>>;
   Parts parts = interruptibly([spec, options] {
     auto compiled = std::make_shared<CompiledModel>(compile_model(spec, options));
     auto executor = make_executor(*compiled);
     return Parts(std::move(executor), std::move(compiled));
   });
-  return std::make_unique<Model>(std::move(parts.first), std::move(parts.second));
+  return std::make_unique<Model>(std::move(parts.first), std::move(parts.second), std::move(*random));
 }
 
 nb::list described(const std::vector<PlanTensor>& tensors) {
@@ -203,6 +227,7 @@ void add_models(nb::module_& m) {
       .def_rw("constants", &ModelKeywords::constants)
       .def_rw("db", &ModelKeywords::db)
       .def_rw("schedule", &ModelKeywords::schedule)
+      .def_rw("ops", &ModelKeywords::ops)
       .def_rw("exact_conv", &ModelKeywords::exact_conv)
       .def_rw("check_indices", &ModelKeywords::check_indices);
   nb::class_<Model>(m, "Model")

@@ -1,5 +1,5 @@
-// Python's threads and ours: what runs while others do, what Ctrl-C can end, and what forks and the end of
-// the interpreter mean for both.
+// Python's threads and ours: what runs in parallel, what Ctrl-C can end, and what forks and the end of the
+// interpreter mean for both.
 #pragma once
 
 #include <functional>

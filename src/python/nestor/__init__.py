@@ -13,8 +13,9 @@
 
 from nestor._errors import Error, InternalError, ScheduleError
 from nestor._nestor import __version__
-from nestor._model import Model, TensorInfo, compile, from_torch, load
+from nestor._model import Model, TensorInfo, compile, load
 from nestor._schedule import Function, Schedule, Verification, func, functions
+from nestor._torch import from_torch
 from nestor._tune import TuneResult, tune
 
 __all__ = ["Error", "Function", "InternalError", "Model", "Schedule", "ScheduleError", "TensorInfo", "TuneResult",

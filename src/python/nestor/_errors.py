@@ -13,11 +13,15 @@ _IN_PYTHON = [(re.compile(pattern), words) for pattern, words in [
     (r"--const (\S+?)=@(\S+\.np[yz])", r'const={"\1": numpy.load("\2")}'),
     (r"--const (\S+?)=([^\s,;]+)", r'const={"\1": \2}'),
     (r"--schedule (\S+)", r'schedule="\1"'),
+    (r"--op (\S+)", r'ops=["\1"]'),
     (r"--target ([\w:.,-]+)", r'target="\1"'),
     (r"--db (\S+\.db)", r'db="\1"'),
     (r"--(exact-conv|check-indices)\b", lambda m: m[1].replace("-", "_") + "=True"),
     (r"--dim\b", "dims"),
+    (r"--op\b", "ops"),
     (r"--(const|db|threads|workers|families|target|schedule)\b", r"\1"),
+    (r"\} (dims|const)=\{", ", "),  # dims={"a": 1} dims={"b": 2}
+    (r"(--[a-z][\w-]*)", r"the command line's \1"),
 ]]
 
 

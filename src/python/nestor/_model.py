@@ -27,18 +27,41 @@ class TensorInfo(NamedTuple):
 
 def keywords(target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
              const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None, schedule: Any = None,
-             exact_conv: bool = False, check_indices: bool = False) -> _nestor.ModelKeywords:
+             ops: Sequence["Union[str, os.PathLike[str]]"] = (), exact_conv: bool = False,
+             check_indices: bool = False) -> _nestor.ModelKeywords:
     """What `compile`, `func` and `tune` share, as the compiled module takes it."""
     k = _nestor.ModelKeywords()
+    for name, value, kind in [("target", target, str), ("threads", threads, int), ("dims", dims or {}, Mapping),
+                              ("const", const or {}, Mapping)]:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is of type {type(value).__name__}, not {'dict' if kind is Mapping else kind.__name__}")
     k.target, k.threads = target, threads
-    dims = dict(dims or {})
-    k.dims = {name: operator.index(value) for name, value in dims.items() if not isinstance(value, (tuple, list))}
-    k.shapes = {name: [operator.index(v) for v in value] for name, value in dims.items() if isinstance(value, (tuple, list))}
+    sizes, shapes = {}, {}
+    for name, value in (dims or {}).items():
+        try:
+            if isinstance(value, (tuple, list)):
+                shapes[name] = [operator.index(v) for v in value]
+            else:
+                sizes[name] = operator.index(value)
+        except TypeError:
+            raise TypeError(f'dims["{name}"] is {value!r}: give an integer, or the shape of an input as a tuple') from None
+    k.dims, k.shapes = sizes, shapes
     k.constants = dict(const or {})
     k.db = os.fspath(db) if db is not None else ""
     k.schedule = os.fspath(schedule) if schedule is not None else ""
+    if isinstance(ops, (str, os.PathLike)):
+        raise TypeError('ops is a list of paths: ["rms_norm.nest"]')
+    k.ops = [os.fspath(path) for path in ops]
     k.exact_conv, k.check_indices = exact_conv, check_indices
     return k
+
+
+def keywords_of(function: str, options: Mapping[str, Any]) -> _nestor.ModelKeywords:
+    """Those that `function` was given besides its own."""
+    try:
+        return keywords(**options)
+    except TypeError as e:
+        raise TypeError(str(e).replace("keywords()", f"{function}()")) from None
 
 
 @contextlib.contextmanager
@@ -111,10 +134,10 @@ class Model:
         known = [t.name for t in self.inputs]
         for name in inputs:
             if name not in known:
-                raise TypeError(f"there is no input {name}: inputs are {', '.join(known)}")
+                raise TypeError(f"there is no input `{name}`: the inputs are {', '.join(f'`{k}`' for k in known)}")
         for name in known:
             if name not in inputs:
-                raise TypeError(f"input {name} isn't given")
+                raise TypeError(f"input `{name}` isn't given")
         out = self._native(*[inputs[name] for name in known])
         return dict(zip([t.name for t in self.outputs], out if isinstance(out, tuple) else (out,)))
 
@@ -145,7 +168,8 @@ class Model:
 
 def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Optional[Mapping[str, Any]] = None,
             const: Optional[Mapping[str, Any]] = None, db: "Union[str, os.PathLike[str], None]" = None,
-            schedule: Any = None, exact_conv: bool = False, check_indices: bool = False) -> Model:
+            schedule: Any = None, ops: Sequence["Union[str, os.PathLike[str]]"] = (), exact_conv: bool = False,
+            check_indices: bool = False) -> Model:
     """Compiles a model for this machine.
 
     model: the path of an .onnx, a .json or a .nest; an operator as text, "MatMul(f32[8,8], f32[8,8])"; the text of a
@@ -157,35 +181,17 @@ def compile(model: Spec, *, target: str = "native", threads: int = 0, dims: Opti
     db: a database of tuning records to take schedules from.
     schedule: "default", "naive", "tuned" (by db, which is usual where it is given), the path of a .sched file, or a Schedule of
         a function of the model; other functions have theirs of db, or their default.
+    ops: paths of .nest files, each function of which is an operator that the model may use. They stay known to this process.
     exact_conv: no Winograd: convolutions are sums of products.
     check_indices: indices out of range (Gather, Scatter ...) raise an Error; without it they are clamped.
 
     Raises Error where the model can't be read or isn't supported; its text says what would work.
     """
     with as_file(model) as spec, schedule_file(schedule) as steps:
-        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, steps, exact_conv, check_indices)))
+        return Model(_nestor.compile(spec, keywords(target, threads, dims, const, db, steps, ops, exact_conv, check_indices)))
 
 
 def load(path: "Union[str, os.PathLike[str]]", *, threads: int = 0) -> Model:
     """An artifact that `Model.save` or `nestor compile` made. threads: 0 for as many as it was compiled for, which are the
     most it can have."""
     return Model(_nestor.load(os.fspath(path), threads))
-
-
-def from_torch(module: Any, example: Any, **options: Any) -> Model:
-    """Compiles a torch.nn.Module as it is exported for example inputs (a tensor or a tuple of them). Options are those of
-    `compile`. Needs torch and onnx (PyTorch 2.5 and later: onnxscript, too)."""
-    import io
-
-    import torch
-
-    example = example if isinstance(example, tuple) else (example,)
-    exported = io.BytesIO()
-    was_training = module.training
-    module.eval()
-    try:
-        with torch.no_grad():
-            torch.onnx.export(module, example, exported, dynamo=False)
-    finally:
-        module.train(was_training)
-    return compile(exported.getvalue(), **options)

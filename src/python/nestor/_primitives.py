@@ -20,6 +20,8 @@ def word(value: Any, kinds: Sequence[str] = ()) -> str:
         return "[" + ", ".join("_" if v is None else word(v) for v in value) + "]"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str) and "loops" in kinds and " " in value.strip() and "(" not in value:
+        return f"({value})"
     return str(value)
 
 
@@ -32,16 +34,23 @@ class Primitives:
 def _method(name: str, usage: str, summary: str, requirements: Sequence[str], options: Sequence[Tuple[str, str, str]],
             arguments: Sequence[Tuple[str, str]]) -> Any:
     kinds = [kind for _, kind in arguments]
+    known = [key for key, _, _ in options] + (["decision"] if "->" in usage else [])
 
     def method(self: Any, *args: Any, results: "Union[str, List[str], Tuple[str, ...], None]" = None, **options: Any) -> Any:
+        for key in options:
+            if key.rstrip("_") not in known:
+                raise TypeError(f"{name}() has no option {key}; blocks, loops and buffers are given in this order: {usage}")
         made = "" if not results else (results if isinstance(results, str) else " ".join(results)) + " = "
+        decision = f" -> {word(options.pop('decision'))}" if "decision" in options else ""
         given = "".join(f" {key.rstrip('_')}={word(value)}" for key, value in options.items())
-        self._native.step(f"{made}{name} {' '.join(word(a, kinds) for a in args)}{given}")
+        self._native.step(f"{made}{name} {' '.join(word(a, kinds) for a in args)}{decision}{given}")
         return self
 
     method.__name__, method.__qualname__ = name, f"Schedule.{name}"
     lines = [summary, "", f"    {usage}", ""]
     lines += [f"{key}={values}: {meaning}" for key, values, meaning in options]
+    if "->" in usage:
+        lines += ["decision: what stands after `->`"]
     if requirements:
         lines += ["", "Requires:"] + [f"  {i}. {text}" for i, text in enumerate(requirements, 1)]
     method.__doc__ = "\n".join(lines).rstrip()

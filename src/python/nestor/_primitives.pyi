@@ -73,14 +73,14 @@ class Primitives:
         ...
 
     def compute_at(self: _S, block: str, location: str, *, results: _Names = ..., tail: str = ..., **options: Any) -> _S:
-        """Moves a producer into a loop of its consumers, where it computes what that iteration reads.
+        """Moves a producer into a loop of its consumers, where it computes what that iteration reads. Its loops there are new and serial.
 
             n c h w ... = compute_at P T.i tail=full|guard
         """
         ...
 
     def reverse_compute_at(self: _S, block: str, location: str, *, results: _Names = ..., **options: Any) -> _S:
-        """Moves a consumer into a loop of its producers, where it reads what that iteration has completed.
+        """Moves a consumer into a loop of its producers, where it reads what that iteration has completed. Its loops there are new and serial.
 
             n c h w ... = reverse_compute_at C T.i
         """

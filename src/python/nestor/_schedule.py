@@ -1,10 +1,11 @@
 """Functions and schedules: loop nests, and what is done to them step by step."""
 
+import os
 from typing import Any, List, NamedTuple, Tuple, Union
 
 from nestor import _nestor
 from nestor._errors import Error
-from nestor._model import Spec, as_file, keywords
+from nestor._model import Spec, as_file, keywords_of
 from nestor._primitives import Primitives
 
 
@@ -134,8 +135,11 @@ class Function:
     def __repr__(self) -> str:
         return f"<nestor.Function {self.name} for {self._native.target}>"
 
-    def schedule(self, steps: str = "") -> Schedule:
-        """A schedule of this function: empty or "naive", "default" for the analytic one, or a .sched file's text."""
+    def schedule(self, steps: "Union[str, os.PathLike[str]]" = "") -> Schedule:
+        """A schedule of this function: empty or "naive", "default" for the analytic one, or a .sched file's path or text."""
+        if isinstance(steps, os.PathLike) or steps.endswith(".sched"):
+            with open(steps) as f:
+                steps = f.read()
         return Schedule(self._native._schedule(steps))
 
     def bench(self, schedule: Union[Schedule, str] = "default", seconds: float = 0.3) -> Timing:
@@ -162,7 +166,7 @@ class Function:
 def functions(model: Spec, **options: Any) -> List[Function]:
     """The functions that a model is made of, before they are scheduled. Options are those of `compile`."""
     with as_file(model) as spec:
-        return [Function(f) for f in _nestor.functions(spec, keywords(**options))]
+        return [Function(f) for f in _nestor.functions(spec, keywords_of("functions", options))]
 
 
 def func(model: Spec, **options: Any) -> Function:

@@ -1,11 +1,12 @@
 """Tuning: searches for schedules that are faster than the default, on this machine."""
 
+import contextlib
 import os
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, TextIO, Tuple, Union
 
 from nestor import _nestor
-from nestor._model import Spec, as_file, keywords
+from nestor._model import Spec, as_file, keywords_of, schedule_file
 
 
 class TuneResult(NamedTuple):
@@ -47,7 +48,7 @@ _nestor.set_own_command([sys.executable, os.path.join(os.path.dirname(os.path.ab
 
 
 def tune(model: Spec, db: "Union[str, os.PathLike[str]]", *, seconds: float = 60, trials: int = 0, seed: int = 0,
-         workers: Union[int, Sequence[str]] = 1, families: Sequence[str] = (), schedules: Sequence[str] = (),
+         workers: Union[int, Sequence[str]] = 1, families: Sequence[str] = (), schedules: Sequence[Any] = (),
          progress: Union[bool, Callable[[Dict[str, Any]], None], None] = None, **options: Any) -> List[TuneResult]:
     """Searches schedules for each function of a model and keeps every measurement in the database `db`, which
     `compile(..., db=db)` takes schedules from.
@@ -55,7 +56,8 @@ def tune(model: Spec, db: "Union[str, os.PathLike[str]]", *, seconds: float = 60
     model and the other options: as for `compile`.
     seconds: for everything. trials: candidates to measure at most, 0 for no limit.
     workers: processes on this machine, or commands that speak the worker's protocol.
-    families: "any", "default"; all where none is given. schedules: paths of .sched files with sample_* steps.
+    families: "any", "default"; all where none is given. schedules: paths of .sched files with sample_* steps,
+        or Schedules.
     progress: called with a dict after each batch (func, measured, default_us, best_us, outcomes, elapsed_s, left_s); or True
         for a bar on stderr, which a terminal shows where it is left out, or False.
     """
@@ -71,9 +73,10 @@ def tune(model: Spec, db: "Union[str, os.PathLike[str]]", *, seconds: float = 60
         raise ValueError("workers must be 1 or more")
     bar = ProgressBar(trials=trials) if progress is True or (progress is None and sys.stderr.isatty()) else None
     try:
-        with as_file(model) as spec:
-            found = _nestor.tune(spec, keywords(**options), os.fspath(db), seconds, trials, seed, local, commands,
-                                 list(families), [os.fspath(s) for s in schedules], bar or progress or None)
+        with as_file(model) as spec, contextlib.ExitStack() as files:
+            paths = [os.fspath(files.enter_context(schedule_file(s))) for s in schedules]
+            found = _nestor.tune(spec, keywords_of("tune", options), os.fspath(db), seconds, trials, seed, local, commands,
+                                 list(families), paths, bar or progress or None)
     finally:
         if bar:
             bar.close()

@@ -38,7 +38,7 @@ function draw_roofline(width) {
   const y_of = (v) => height - bottom - along(v, y_low, y_high) * (height - top - bottom);
 
   const box = (x0, x1, middle, half) => ({ x0, x1, y0: middle - half, y1: middle + half });
-  const taken = [box(left, width, y_of(peak), 2), box(width - right - 110, width, y_of(peak) - 10, 8)];  // by lines and text
+  const taken = [box(left, width, y_of(peak), 2), box(width - right - 160, width, y_of(peak) - 10, 8)];  // by lines and text
   const grid = svg("g", { class: "grid" }), roofs = svg("g", { class: "roofs" }), dots = svg("g"), names = svg("g");
   for (const t of ticks(x_low, x_high, width / 60))
     grid.append(svg("line", { x1: x_of(t), x2: x_of(t), y1: top, y2: height - bottom }),
@@ -49,12 +49,12 @@ function draw_roofline(width) {
   grid.append(
     svg("text", { x: (left + width - right) / 2, y: height - 6, class: "axis" }, "operations for each byte"),
     svg("text", { x: 12, y: (top + height - bottom) / 2, class: "axis",
-      transform: `rotate(-90 12 ${(top + height - bottom) / 2})` }, "10⁹ operations a second"));
+      transform: `rotate(-90 12 ${(top + height - bottom) / 2})` }, "GFLOP/s"));
 
   const most = Math.max(...slopes.map((s) => s.gbs), 1e-9);
   const from = slopes.length ? Math.max(x_low, peak / most) : x_low;
   roofs.append(svg("line", { x1: x_of(from), x2: width - right, y1: y_of(peak), y2: y_of(peak) }),
-    svg("text", { x: width - right - 4, y: y_of(peak) - 6, class: "roof end" }, `FMA peak ${peak.toFixed(0)}`));
+    svg("text", { x: width - right - 4, y: y_of(peak) - 6, class: "roof end" }, `FMA peak: ${peak.toFixed(0)} GFLOP/s`));
   slopes.forEach((s, i) => {
     const begin = Math.max(x_low, y_low / s.gbs), end = Math.min(peak / s.gbs, x_high);
     const slant = (Math.atan2(y_of(end * s.gbs) - y_of(begin * s.gbs), x_of(end) - x_of(begin)) * 180) / Math.PI;
@@ -104,7 +104,7 @@ function roofline_section() {
   const { funcs, ns } = data.profile, plain = Object.entries(funcs).filter(([, m]) => !(m.operations > 0));
   const rest = plain.reduce((sum, [, m]) => sum + m.ns, 0);
   const note = [
-    "A dot is a function; its area is its part of the time.",
+    "A dot is a function; its area is its part of the time. Click it to see the function; small ones have no name here.",
     plain.length ? `Without arithmetic, ${percent_text(rest / ns)} of the time: ` +
       `${plain.map(([f]) => data.names[f]).join(", ")}.` : "",
   ].filter(Boolean).join(" ");

@@ -1,10 +1,12 @@
-// NVIDIA's names for the emulated device's functions. What the device is comes from the environment:
-// NESTOR_STUB_KERNELS   libraries of emulated kernels, colons between, which stand for those of the images it
-// is given NESTOR_STUB_SM        its compute capability, 80; NESTOR_STUB_DRIVER its driver's version, 13000
-// NESTOR_STUB_MEMORY    its memory in bytes
-// NESTOR_STUB_REFUSES   it can't load any image
-// NESTOR_STUB_LOG       a file that gets the numbers of launches and of launches of graphs when the process
-// ends NESTOR_STUB_NO_GRAPHS the driver has none
+// The driver's functions under NVIDIA's names, for the emulated device. Environment variables describe the
+// device:
+//  - NESTOR_STUB_KERNELS: libraries of emulated kernels, with colons between, in place of the given images
+//  - NESTOR_STUB_SM: its compute capability, by default 80
+//  - NESTOR_STUB_DRIVER: the version of its driver, by default 13000
+//  - NESTOR_STUB_MEMORY: its memory in bytes
+//  - NESTOR_STUB_REFUSES: it can't load any image
+//  - NESTOR_STUB_LOG: a file for the numbers of launches and of launched graphs, written at the end
+//  - NESTOR_STUB_NO_GRAPHS: the driver has no graphs
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// Mutations by structure for libFuzzer, whose own change bytes: most of what they make of a text or a message
-// is refused in its first line. Those of run.py are others: they know operators and attributes, but not what
+// Structured mutations for libFuzzer. Its own mutations change bytes, and most of the texts and messages they
+// make are refused in the first line. The mutations of run.py know operators and attributes, but not which
 // code an input reached.
 #pragma once
 

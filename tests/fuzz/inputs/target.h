@@ -1,9 +1,7 @@
-// Targets of libFuzzer: each reads one kind of input that somebody else may have made, as the compiler does,
-// and goes on with it as far as the parts that are built with sanitizers reach. A UserError is an answer; an
-// InternalError, any other exception, a report of a sanitizer, and what takes too much time or memory are
-// findings.
-//
-// `./dev fuzz-inputs` runs them all; `./dev test` runs the kept corpus and a few thousand mutations (run.py).
+// Targets of libFuzzer: each reads one kind of input that may come from outside, as the compiler does, and
+// processes it as far as the parts that are built with sanitizers go. A UserError is fine. An InternalError,
+// any other exception, a report of a sanitizer, and too much time or memory are findings. `./dev fuzz-inputs`
+// runs them all; `./dev test` runs the kept corpus and a few thousand mutations (run.py).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What goes between a tuner and its workers: an answer, and a job.
+// What a tuner and its workers send each other: a job, and an answer.
 #include "nestor/error.h"
 #include "tests/fuzz/inputs/target.h"
 #include "tuner/job.h"
