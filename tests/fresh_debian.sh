@@ -110,11 +110,11 @@ else
   say "the program of build/release, with the libraries that it loads"
   [ -x build/release/bin/nestor ] || { echo "build/release has no program: ./dev build" >&2 && exit 1; }
   cmake --install build/release --prefix "$root/opt/nestor" > /dev/null
-  need $(ldd build/release/bin/nestor | awk '$3 ~ /^\// {print $3}' | xargs -n 1 realpath | xargs dpkg -S 2> /dev/null | cut -d: -f1 | sort -u)
+  need $(ldd build/release/bin/nestor | awk '$3 ~ /^\// {print $3}' | xargs -n 1 realpath | xargs dpkg -S 2> /dev/null | cut -d: -f1 | sort -u) \
+    cmake make gcc libc6-dev
 fi
 
 say "the CMake example"
-need cmake make gcc libc6-dev
 inside 'cmake -S examples/cmake -B /try/which_digit -DCMAKE_PREFIX_PATH=/opt/nestor > /dev/null
 cmake --build /try/which_digit > /dev/null
 printf "%s " 0 0 5 13 9 1 0 0 0 0 13 15 10 15 5 0 0 3 15 2 0 11 8 0 0 4 12 0 0 8 8 0 0 5 8 0 0 9 8 0 0 4 11 0 1 12 7 0 0 2 14 5 10 12 0 0 0 0 6 13 10 0 0 0 |
