@@ -48,7 +48,10 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
                   "native, x86-64-v3, aarch64, a processor by LLVM's name (cortex-a76, znver4), cuda:sm_80; "
                   "several for an artifact: cuda:sm_80,sm_90")
       ->capture_default_str();
-  app->add_option("--threads", o.threads, "worker threads (0: all cores)")->capture_default_str();
+  app->add_option(
+         "--threads", o.threads,
+         "threads of a run (0: the cores of the target: this machine, or the processor that --target names)")
+      ->capture_default_str();
   app->add_option("--db", o.db, "tuning records to take schedules from");
   app->add_flag("--exact-conv", o.exact_conv, "no Winograd: all convolutions are computed directly");
   app->add_option("--winograd-budget", o.winograd_budget,
