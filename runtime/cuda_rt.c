@@ -231,8 +231,8 @@ struct nestor_cuda* nestor_cuda_create(const struct nestor_options* options,
 }
 
 static nestor_device_pointer address(const struct nestor_cuda* c, int64_t place) {
-  const int64_t at = place >> 2;
-  switch (place & 3) {
+  const int64_t at = place >> NESTOR_REGION_BITS;
+  switch (place & ((1 << NESTOR_REGION_BITS) - 1)) {
     case NESTOR_INPUT:
       return c->places[at];
     case NESTOR_OUTPUT:

@@ -150,6 +150,7 @@ CompileOptions compile_options(const ModelOptions& o, const std::string& given) 
   c.blocked_io = o.blocked_io;
   c.check_indices = o.check_indices;
   read_model_values(o, c.build);
+  c.build.max_trips = o.max_trips;
   choose_schedules(c, schedule, o.db, warn_of_record);
   const bool cuda = c.target.kind == TargetKind::cuda;
   if ((o.proof || cuda) && ends_with(schedule, ".sched")) c.review = review_file(schedule, o.proof, cuda);

@@ -12,6 +12,7 @@
 #include "src/cli/common.h"
 #include "src/cli/outputs.h"
 #include "src/cli/why.h"
+#include "src/graph/control_flow.h"
 #include "src/report/diff.h"
 #include "src/report/steps.h"
 
@@ -26,6 +27,10 @@ bool use_color() {
 void show_fused(const CompiledModel& m, bool why) {
   for (size_t i = 0; i < m.partition.calls.size(); ++i) {
     const KernelCall& call = m.partition.calls[i];
+    if (call.control) {
+      fmt::print("{:3}  {}\n", i, describe_mark(m.graph, call));
+      continue;
+    }
     std::string ops, args;
     for (int n : call.nodes) ops += (ops.empty() ? "" : " + ") + m.graph.nodes[static_cast<size_t>(n)].op;
     for (ValueId a : call.args) {

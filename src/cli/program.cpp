@@ -59,6 +59,9 @@ void add_model(CLI::App* app, ModelOptions& o, const char* help = kModelHelp) {
                   "the weights of the model, but at least 64M")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::NonNegativeNumber);
+  app->add_option("--max-trips", o.max_trips,
+                  "a run fails where a loop whose end isn't known when compiling goes on for more iterations")
+      ->check(CLI::PositiveNumber);
   app->add_option("--max-memory", o.limits.memory, "end with an error above this memory: 512M, 4G")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);

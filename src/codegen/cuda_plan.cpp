@@ -43,6 +43,8 @@ std::string describe(const CudaPlan& plan) {
         return "arena+" + std::to_string(at.at);
       case Region::weights:
         return "weights+" + std::to_string(at.at);
+      case Region::moving:
+        break;  // of loops, which plans for CUDA don't have
     }
     return std::string();
   };
